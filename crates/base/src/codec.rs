@@ -1,0 +1,287 @@
+//! Little-endian bytes in and out. Reading is bounds-checked and never panics: what comes from a disk may be anything.
+
+/// The bytes ended before the value did, or a varint was longer than its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Truncated;
+
+impl std::fmt::Display for Truncated {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the bytes end before the value does")
+    }
+}
+
+impl std::error::Error for Truncated {}
+
+/// Takes values off the front of a byte slice.
+#[derive(Clone, Debug)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+    whole: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// Starts at the front of `bytes`.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Reader { rest: bytes, whole: bytes.len() }
+    }
+
+    /// What has not been taken yet.
+    #[must_use]
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// How many bytes have been taken.
+    #[must_use]
+    pub fn taken(&self) -> usize {
+        self.whole - self.rest.len()
+    }
+
+    /// Whether everything has been taken.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// The next `n` bytes.
+    #[inline]
+    pub fn bytes(&mut self, n: usize) -> Result<&'a [u8], Truncated> {
+        let (head, rest) = self.rest.split_at_checked(n).ok_or(Truncated)?;
+        self.rest = rest;
+        Ok(head)
+    }
+
+    #[inline]
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Truncated> {
+        let (head, rest) = self.rest.split_first_chunk::<N>().ok_or(Truncated)?;
+        self.rest = rest;
+        Ok(*head)
+    }
+
+    /// One byte.
+    #[inline]
+    pub fn u8(&mut self) -> Result<u8, Truncated> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    /// Two bytes.
+    #[inline]
+    pub fn u16(&mut self) -> Result<u16, Truncated> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    /// Four bytes.
+    #[inline]
+    pub fn u32(&mut self) -> Result<u32, Truncated> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    /// Five bytes, as a number below 2^40.
+    #[inline]
+    pub fn u40(&mut self) -> Result<u64, Truncated> {
+        let b = self.array::<5>()?;
+        Ok(u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], 0, 0, 0]))
+    }
+
+    /// Six bytes, as a number below 2^48.
+    #[inline]
+    pub fn u48(&mut self) -> Result<u64, Truncated> {
+        let b = self.array::<6>()?;
+        Ok(u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], 0, 0]))
+    }
+
+    /// Eight bytes.
+    #[inline]
+    pub fn u64(&mut self) -> Result<u64, Truncated> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    /// A LEB128 number of at most ten bytes.
+    #[inline]
+    pub fn varint(&mut self) -> Result<u64, Truncated> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.u8()?;
+            let part = u64::from(byte & 0x7f);
+            if shift == 63 && part > 1 {
+                return Err(Truncated);
+            }
+            value |= part << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(Truncated)
+    }
+
+    /// A varint that must fit a length in memory.
+    #[inline]
+    pub fn varlen(&mut self) -> Result<usize, Truncated> {
+        usize::try_from(self.varint()?).map_err(|_| Truncated)
+    }
+
+    /// A varint length, then that many bytes.
+    #[inline]
+    pub fn prefixed(&mut self) -> Result<&'a [u8], Truncated> {
+        let n = self.varlen()?;
+        self.bytes(n)
+    }
+}
+
+/// Appends values to a byte vector, in the layout that [`Reader`] takes off.
+pub trait Put {
+    /// One byte.
+    fn put_u8(&mut self, v: u8);
+    /// Two bytes.
+    fn put_u16(&mut self, v: u16);
+    /// Four bytes.
+    fn put_u32(&mut self, v: u32);
+    /// The low five bytes of `v`.
+    fn put_u40(&mut self, v: u64);
+    /// The low six bytes of `v`.
+    fn put_u48(&mut self, v: u64);
+    /// Eight bytes.
+    fn put_u64(&mut self, v: u64);
+    /// A LEB128 number.
+    fn put_varint(&mut self, v: u64);
+    /// A varint length, then the bytes.
+    fn put_prefixed(&mut self, v: &[u8]);
+}
+
+impl Put for Vec<u8> {
+    #[inline]
+    fn put_u8(&mut self, v: u8) {
+        self.push(v);
+    }
+    #[inline]
+    fn put_u16(&mut self, v: u16) {
+        self.extend_from_slice(&v.to_le_bytes());
+    }
+    #[inline]
+    fn put_u32(&mut self, v: u32) {
+        self.extend_from_slice(&v.to_le_bytes());
+    }
+    #[inline]
+    fn put_u40(&mut self, v: u64) {
+        self.extend_from_slice(&v.to_le_bytes()[..5]);
+    }
+    #[inline]
+    fn put_u48(&mut self, v: u64) {
+        self.extend_from_slice(&v.to_le_bytes()[..6]);
+    }
+    #[inline]
+    fn put_u64(&mut self, v: u64) {
+        self.extend_from_slice(&v.to_le_bytes());
+    }
+    #[inline]
+    fn put_varint(&mut self, mut v: u64) {
+        while v >= 0x80 {
+            self.push((v as u8) | 0x80);
+            v >>= 7;
+        }
+        self.push(v as u8);
+    }
+    #[inline]
+    fn put_prefixed(&mut self, v: &[u8]) {
+        self.put_varint(v.len() as u64);
+        self.extend_from_slice(v);
+    }
+}
+
+/// Reads a fixed field of a page or header at `at`. Panics beyond the end: for layouts whose size was checked before.
+pub mod fixed {
+    /// Two bytes at `at`.
+    #[inline]
+    #[must_use]
+    pub fn get_u16(b: &[u8], at: usize) -> u16 {
+        u16::from_le_bytes([b[at], b[at + 1]])
+    }
+    /// Four bytes at `at`.
+    #[inline]
+    #[must_use]
+    pub fn get_u32(b: &[u8], at: usize) -> u32 {
+        u32::from_le_bytes(b[at..at + 4].try_into().expect("four bytes"))
+    }
+    /// Six bytes at `at`.
+    #[inline]
+    #[must_use]
+    pub fn get_u48(b: &[u8], at: usize) -> u64 {
+        u64::from(get_u32(b, at)) | u64::from(get_u16(b, at + 4)) << 32
+    }
+    /// Five bytes at `at`.
+    #[inline]
+    #[must_use]
+    pub fn get_u40(b: &[u8], at: usize) -> u64 {
+        u64::from(get_u32(b, at)) | u64::from(b[at + 4]) << 32
+    }
+    /// Eight bytes at `at`.
+    #[inline]
+    #[must_use]
+    pub fn get_u64(b: &[u8], at: usize) -> u64 {
+        u64::from_le_bytes(b[at..at + 8].try_into().expect("eight bytes"))
+    }
+    /// Writes two bytes at `at`.
+    #[inline]
+    pub fn set_u16(b: &mut [u8], at: usize, v: u16) {
+        b[at..at + 2].copy_from_slice(&v.to_le_bytes());
+    }
+    /// Writes four bytes at `at`.
+    #[inline]
+    pub fn set_u32(b: &mut [u8], at: usize, v: u32) {
+        b[at..at + 4].copy_from_slice(&v.to_le_bytes());
+    }
+    /// Writes the low five bytes of `v` at `at`.
+    #[inline]
+    pub fn set_u40(b: &mut [u8], at: usize, v: u64) {
+        b[at..at + 5].copy_from_slice(&v.to_le_bytes()[..5]);
+    }
+    /// Writes the low six bytes of `v` at `at`.
+    #[inline]
+    pub fn set_u48(b: &mut [u8], at: usize, v: u64) {
+        b[at..at + 6].copy_from_slice(&v.to_le_bytes()[..6]);
+    }
+    /// Writes eight bytes at `at`.
+    #[inline]
+    pub fn set_u64(b: &mut [u8], at: usize, v: u64) {
+        b[at..at + 8].copy_from_slice(&v.to_le_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_put_is_read_back(a: u8, b: u16, c: u32, d: u64, v: u64, s: Vec<u8>) {
+            let mut out = Vec::new();
+            out.put_u8(a);
+            out.put_u16(b);
+            out.put_u32(c);
+            out.put_u40(d);
+            out.put_u48(d);
+            out.put_u64(d);
+            out.put_varint(v);
+            out.put_prefixed(&s);
+            let mut r = Reader::new(&out);
+            prop_assert_eq!(r.u8(), Ok(a));
+            prop_assert_eq!(r.u16(), Ok(b));
+            prop_assert_eq!(r.u32(), Ok(c));
+            prop_assert_eq!(r.u40(), Ok(d & ((1 << 40) - 1)));
+            prop_assert_eq!(r.u48(), Ok(d & ((1 << 48) - 1)));
+            prop_assert_eq!(r.u64(), Ok(d));
+            prop_assert_eq!(r.varint(), Ok(v));
+            prop_assert_eq!(r.prefixed(), Ok(&s[..]));
+            prop_assert!(r.is_empty());
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_a_panic(bytes: Vec<u8>) {
+            let mut r = Reader::new(&bytes);
+            while r.varint().is_ok() && r.prefixed().is_ok() {}
+            prop_assert!(r.taken() <= bytes.len());
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! What every Millpond crate stands on: identifiers, byte codecs, checksums, aligned memory, a seeded generator, and
+//! the one module through which every wait and wake goes. Nothing here opens a file or reads a clock.
+
+pub mod aligned;
+pub mod check;
+pub mod codec;
+pub mod crc;
+pub mod ids;
+pub mod prng;
+pub mod sync;
+
+pub use ids::{Lsn, PageNo, TreeId, TxnId};

@@ -1,0 +1,200 @@
+//! The primitives over parking_lot and the futex system call.
+
+use super::atomic::{AtomicU32, Ordering};
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Mutual exclusion without poisoning.
+#[derive(Debug, Default)]
+pub struct Mutex<T> {
+    inner: parking_lot::Mutex<T>,
+}
+
+/// Access to what a [`Mutex`] guards.
+pub struct MutexGuard<'a, T> {
+    inner: parking_lot::MutexGuard<'a, T>,
+}
+
+impl<T> Mutex<T> {
+    /// A mutex around `value`.
+    pub const fn new(value: T) -> Self {
+        Mutex { inner: parking_lot::Mutex::new(value) }
+    }
+
+    /// Waits until the mutex is free and takes it.
+    #[inline]
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        MutexGuard { inner: self.inner.lock() }
+    }
+
+    /// Takes the mutex if it is free.
+    #[inline]
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        Some(MutexGuard { inner: self.inner.try_lock()? })
+    }
+
+    /// The value, when nobody shares the mutex any more.
+    pub fn into_inner(self) -> T {
+        self.inner.into_inner()
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.inner
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.inner
+    }
+}
+
+/// A place to wait for a condition that a [`Mutex`] guards.
+#[derive(Debug, Default)]
+pub struct Condvar {
+    inner: parking_lot::Condvar,
+}
+
+impl Condvar {
+    /// A condition variable nobody waits on.
+    pub const fn new() -> Self {
+        Condvar { inner: parking_lot::Condvar::new() }
+    }
+
+    /// Releases the mutex, waits for a notification, takes the mutex again. May wake without one.
+    pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        self.inner.wait(&mut guard.inner);
+    }
+
+    /// As [`Condvar::wait`], for at most `timeout`. True if the time ran out.
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> bool {
+        self.inner.wait_for(&mut guard.inner, timeout).timed_out()
+    }
+
+    /// Wakes one waiter.
+    pub fn notify_one(&self) {
+        self.inner.notify_one();
+    }
+
+    /// Wakes all waiters.
+    pub fn notify_all(&self) {
+        self.inner.notify_all();
+    }
+}
+
+/// Waits while `*word == expected`, at most `timeout`. May return early; callers loop.
+pub fn futex_wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
+    if word.load(Ordering::Acquire) != expected {
+        return;
+    }
+    let timespec = timeout.map(|t| rustix::thread::Timespec {
+        tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(t.subsec_nanos()),
+    });
+    let _ = rustix::thread::futex::wait(
+        word,
+        rustix::thread::futex::Flags::PRIVATE,
+        expected,
+        timespec.as_ref(),
+    );
+}
+
+/// Wakes up to `count` threads that wait on `word`.
+pub fn futex_wake(word: &AtomicU32, count: u32) {
+    let _ = rustix::thread::futex::wake(word, rustix::thread::futex::Flags::PRIVATE, count);
+}
+
+/// Lets one thread wait for a token that others hand over; one token is kept.
+#[derive(Debug)]
+pub struct Parker {
+    state: Arc<AtomicU32>,
+}
+
+/// Hands the token to a [`Parker`].
+#[derive(Clone, Debug)]
+pub struct Unparker {
+    state: Arc<AtomicU32>,
+}
+
+impl Parker {
+    /// A parker without a token.
+    pub fn new() -> Self {
+        Parker { state: Arc::new(AtomicU32::new(0)) }
+    }
+
+    /// The other end.
+    pub fn unparker(&self) -> Unparker {
+        Unparker { state: Arc::clone(&self.state) }
+    }
+
+    /// Waits for the token and takes it.
+    pub fn park(&self) {
+        while self.state.swap(0, Ordering::Acquire) == 0 {
+            futex_wait(&self.state, 0, None);
+        }
+    }
+
+    /// Waits for the token for at most `timeout`. True if it came.
+    pub fn park_for(&self, timeout: Duration) -> bool {
+        if self.state.swap(0, Ordering::Acquire) == 1 {
+            return true;
+        }
+        futex_wait(&self.state, 0, Some(timeout));
+        self.state.swap(0, Ordering::Acquire) == 1
+    }
+}
+
+impl Unparker {
+    /// Hands over the token.
+    pub fn unpark(&self) {
+        if self.state.swap(1, Ordering::Release) == 0 {
+            futex_wake(&self.state, 1);
+        }
+    }
+}
+
+/// A running thread.
+#[derive(Debug)]
+pub struct JoinHandle<T> {
+    inner: std::thread::JoinHandle<T>,
+}
+
+impl<T> JoinHandle<T> {
+    /// Waits for the thread's end. `Err` holds its panic.
+    pub fn join(self) -> std::thread::Result<T> {
+        self.inner.join()
+    }
+
+    /// Whether the thread has ended.
+    pub fn is_finished(&self) -> bool {
+        self.inner.is_finished()
+    }
+}
+
+/// Starts a thread called `name`.
+pub fn spawn<T: Send + 'static>(
+    name: &str,
+    f: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<JoinHandle<T>> {
+    Ok(JoinHandle { inner: std::thread::Builder::new().name(name.to_owned()).spawn(f)? })
+}
+
+/// One turn of a short spin: for waits that end when another running thread takes a few more steps.
+/// `turn` counts the turns so far; after some the thread yields its core.
+#[inline]
+pub fn spin(turn: &mut u32) {
+    *turn += 1;
+    if *turn < 64 {
+        std::hint::spin_loop();
+    } else {
+        std::thread::yield_now();
+    }
+}
+
+/// A place where the simulator may run another thread. Costs nothing otherwise.
+#[inline]
+pub fn point() {}

@@ -1,0 +1,116 @@
+//! The only door to files, time and randomness. The engine sees the traits of this page; the operating system and the
+//! simulated disk implement them.
+
+use std::fmt::Debug;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Whether opening may create the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Create {
+    /// The file must exist.
+    Never,
+    /// Created if missing (mode 0600).
+    IfMissing,
+    /// Must not exist yet.
+    New,
+}
+
+/// How to open a file.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenMode {
+    /// Whether it may be created.
+    pub create: Create,
+    /// Ask for direct I/O. Where the file system refuses it the file is opened buffered; [`File::is_direct`] tells.
+    pub direct: bool,
+    /// Nothing will be written.
+    pub read_only: bool,
+}
+
+/// A tree of directories and files. Paths are absolute or relative to the process, as the caller has them.
+///
+/// Nothing that a method here changes is durable by itself: a created, renamed or removed entry needs
+/// [`Disk::sync_dir`] of its directory, a file's bytes and length need [`File::sync`].
+pub trait Disk: Send + Sync + Debug {
+    /// Opens a file. A symbolic link at the last step is refused.
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>>;
+    /// Creates a directory (mode 0700); parents must exist. `AlreadyExists` if it does.
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+    /// Names in a directory, sorted.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// Renames a file, replacing the target.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Makes the directory's entries durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Takes an exclusive lock on a file, creating it; `WouldBlock` if another holder has it. Held until dropped.
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
+    /// Whether what is synced below `dir` outlives a power cut: false on a memory file system.
+    fn is_durable(&self, dir: &Path) -> bool;
+}
+
+/// One write of a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteOp<'a> {
+    /// Where in the file.
+    pub offset: u64,
+    /// What.
+    pub bytes: &'a [u8],
+}
+
+/// One read of a batch.
+#[derive(Debug)]
+pub struct ReadOp<'a> {
+    /// Where in the file.
+    pub offset: u64,
+    /// Filled whole.
+    pub bytes: &'a mut [u8],
+}
+
+/// An open file. All methods may be called from many threads at once. With direct I/O, addresses, lengths and offsets
+/// are multiples of [`base::aligned::IO_ALIGN`].
+pub trait File: Send + Sync + Debug {
+    /// Fills `bytes` from `offset`; `UnexpectedEof` if the file ends before.
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
+    /// Writes all of `bytes` at `offset`. Not durable before [`File::sync`].
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    /// Makes the bytes and the length durable (fdatasync). After an error nothing is known of what was written.
+    fn sync(&self) -> io::Result<()>;
+    /// Length in bytes.
+    fn len(&self) -> io::Result<u64>;
+    /// Cuts or extends (with zeros, perhaps a hole) to `len` bytes.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+    /// Does all reads, in any order, many in flight.
+    fn read_batch(&self, ops: &mut [ReadOp<'_>]) -> io::Result<()> {
+        ops.iter_mut().try_for_each(|op| self.read_at(op.bytes, op.offset))
+    }
+    /// Does all writes, in any order, many in flight.
+    fn write_batch(&self, ops: &[WriteOp<'_>]) -> io::Result<()> {
+        ops.iter().try_for_each(|op| self.write_at(op.bytes, op.offset))
+    }
+    /// Gives a range back to the file system; it reads as zeros afterwards. May do nothing.
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
+    /// Whether reads and writes pass the page cache.
+    fn is_direct(&self) -> bool;
+}
+
+/// Time.
+pub trait Clock: Send + Sync + Debug {
+    /// Microseconds since some fixed moment; never goes back.
+    fn now_us(&self) -> u64;
+    /// Seconds since 1970, for labels only.
+    fn unix_seconds(&self) -> u64;
+    /// Random bits for database ids and epochs.
+    fn random_u64(&self) -> u64;
+}
+
+/// Files, time and randomness, handed to the engine when it opens.
+#[derive(Clone, Debug)]
+pub struct Vfs {
+    /// Files.
+    pub disk: Arc<dyn Disk>,
+    /// Time and randomness.
+    pub clock: Arc<dyn Clock>,
+}

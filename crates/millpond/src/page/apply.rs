@@ -1,16 +1,18 @@
 //! Applying a [`PageOp`]: first everything is checked against the page, then the bytes change. A refused op leaves the
 //! page as it was. In normal operation a refusal is our own bug; in redo it means that a file was damaged.
 
+use std::ops::Range;
+
 use base::PageNo;
 
 use super::edit::{self, Builder, NodeHead};
 use super::header::{self, HEADER_BYTES, Kind};
-use super::node::{DELETED, Inner, Key, Leaf, Node, OVERFLOW, Version};
+use super::node::{DELETED, Inner, Leaf, Node, OVERFLOW, SLOTS, Version};
 use super::op::{PageOp, RowChange, RowOp};
 use super::{Damage, ensure, inline_limit, map, max_key, overflow};
 
 impl PageOp<'_> {
-    /// Makes the change. `page` has passed [`super::verify::quick`], or the op [needs no image](PageOp::needs_no_image).
+    /// Makes the change. `page` has passed [`super::verify::quick`], or the op [is an init](PageOp::is_init).
     pub(crate) fn apply(&self, page: &mut [u8]) -> Result<(), Damage> {
         match *self {
             PageOp::Row(ref row) => row.apply(page),
@@ -185,20 +187,19 @@ fn absorb(page: &mut [u8], right: PageNo, high: &[u8], body: &[u8]) -> Result<()
     fresh.finish(page)
 }
 
-/// Whether a page made with `head` from these entries has room for them: what split and merge ask before they log.
+/// Bytes of a page, its header included, that is made with `head` from these entries: what split and merge ask before they
+/// log.
 #[must_use]
-pub(crate) fn fits(
-    page_bytes: usize,
-    head: &NodeHead<'_>,
-    from: &[(Node<'_>, std::ops::Range<u16>)],
-) -> bool {
+pub(crate) fn content_bytes(head: &NodeHead<'_>, from: &[(Node<'_>, Range<u16>)]) -> usize {
     let prefix = head.prefix();
-    let mut bytes = super::node::SLOTS + head.low.len() + head.high.len();
+    let mut bytes = SLOTS + head.low.len() + head.high.len();
+    let mut first = head.level > 0;
     for (node, slots) in from {
         for i in slots.clone() {
-            let key: Key<'_> = node.key(i);
-            bytes += node.entry_size(i) - node.suffix(i).len() + key.len() - prefix.min(key.len());
+            let key = if first { 0 } else { node.key(i).len().saturating_sub(prefix) };
+            bytes += node.entry_size(i) - node.suffix(i).len() + key;
+            first = false;
         }
     }
-    bytes <= page_bytes
+    bytes
 }

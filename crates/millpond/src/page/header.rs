@@ -89,10 +89,15 @@ pub(crate) fn kind(page: &[u8]) -> Option<Kind> {
     Kind::from_u8(page[KIND])
 }
 
-/// Names the page and the group that changed it last. The mini-transaction and redo call it after each change.
+/// Gives the page its number. Inits keep it, so it is set once, when the page is created in memory.
 #[inline]
-pub(crate) fn stamp(page: &mut [u8], no: PageNo, lsn: Lsn) {
+pub(crate) fn set_page_no(page: &mut [u8], no: PageNo) {
     set_u32(page, PAGE_NO, no.0);
+}
+
+/// Notes the group that changed the page last.
+#[inline]
+pub(crate) fn set_lsn(page: &mut [u8], lsn: Lsn) {
     set_u64(page, LSN, lsn.0);
 }
 
@@ -149,7 +154,8 @@ mod tests {
     fn a_sealed_page_verifies_and_any_flipped_bit_does_not() {
         let mut page = vec![0u8; 4096];
         begin(&mut page, Kind::Free, TreeId(9));
-        stamp(&mut page, PageNo(7), Lsn(1234));
+        set_page_no(&mut page, PageNo(7));
+        set_lsn(&mut page, Lsn(1234));
         seal(&mut page);
         assert_eq!(verify(&page, PageNo(7)), Ok(()));
         assert_eq!((page_no(&page), lsn(&page), tree(&page)), (PageNo(7), Lsn(1234), TreeId(9)));

@@ -196,7 +196,7 @@ pub(crate) enum PageOp<'a> {
 impl<'a> PageOp<'a> {
     /// Whether the op gives the page its whole content, so that redo needs no old image.
     #[must_use]
-    pub(crate) fn needs_no_image(&self) -> bool {
+    pub(crate) fn is_init(&self) -> bool {
         use PageOp::{Free, Init, InitFile, InitMap, InitOverflow};
         matches!(self, Init { .. } | Free | InitMap | InitOverflow { .. } | InitFile { .. })
     }

@@ -6,6 +6,7 @@ use base::prng::Prng;
 use base::{Lsn, PageNo, TreeId, TxnId};
 use proptest::prelude::*;
 
+use super::apply::content_bytes;
 use super::edit::body_of;
 use super::node::{Inner, Key, Leaf, Node, ROW_OVERHEAD, Row, Version, separator};
 use super::op::{NodeHead, PageOp, RowChange, RowOp, common_ends};
@@ -206,6 +207,8 @@ fn split_and_merge(rng: &mut Prng, whole: &[u8], model: &Model, low: &[u8], high
     left.apply(PageOp::Absorb { right: merged.right, high, body: &body }).unwrap();
     assert_eq!(&rows(&left.page), model);
     assert_eq!(Node::new(&left.page).entry_bytes(), node.entry_bytes());
+    let foretold = content_bytes(&merged, &[(node, 0..slot), (right_node, 0..right_node.len())]);
+    assert_eq!(foretold, super::node::SLOTS + Node::new(&left.page).used_bytes());
 }
 
 proptest! {
@@ -415,7 +418,8 @@ fn an_overflow_page_says_what_it_holds() {
 #[test]
 fn init_keeps_number_and_lsn_and_a_key_compares_in_two_parts() {
     let mut page = vec![0; 4096];
-    header::stamp(&mut page, PageNo(5), Lsn(77));
+    header::set_page_no(&mut page, PageNo(5));
+    header::set_lsn(&mut page, Lsn(77));
     PageOp::Init { head: head(0, b"", b""), body: &[] }.apply(&mut page).unwrap();
     assert_eq!((header::page_no(&page), header::lsn(&page), header::tree(&page)), (PageNo(5), Lsn(77), TREE));
     let all: [&[u8]; 6] = [b"", b"a", b"ab", b"abc", b"abd", b"b"];

@@ -1,6 +1,7 @@
 //! Millpond: a transactional storage engine with a calm write path.
 
 mod error;
-mod log;
+#[allow(dead_code)]
+mod page;
 
 pub use error::{Error, Result};

@@ -1,7 +1,27 @@
 //! Millpond: a transactional storage engine with a calm write path.
 
+#![allow(dead_code)]
+
 mod error;
-#[allow(dead_code)]
+mod options;
+
 mod page;
 
+mod log;
+
+mod buffer;
+
+mod mtr;
+
+mod space;
+
+mod store;
+
+mod checkpoint;
+
+mod btree;
+
+mod lock;
+
 pub use error::{Error, Result};
+pub use options::Options;

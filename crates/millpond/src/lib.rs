@@ -19,9 +19,15 @@ mod store;
 
 mod checkpoint;
 
+mod flush;
+
 mod btree;
 
 mod lock;
+
+mod recover;
+
+mod engine;
 
 pub use error::{Error, Result};
 pub use options::Options;

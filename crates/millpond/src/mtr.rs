@@ -117,6 +117,8 @@ impl<'s> Mtr<'s> {
         let (pool, pages) = (self.pool, &mut self.pages);
         let lsn = self.log.append(&mut self.redo, |lsn| {
             for held in pages.iter_mut().filter(|held| held.changed) {
+                let page_no = held.page.page_no();
+                header::set_page_no(&mut held.page, page_no);
                 header::set_lsn(&mut held.page, lsn);
                 pool.mark_dirty(&held.page, lsn);
             }

@@ -32,8 +32,8 @@ pub(crate) struct Tuning {
     pub grow_pages: u32,
     /// Pages in one area of the doublewrite.
     pub doublewrite_pages: usize,
-    /// Least frames of the buffer pool.
-    pub frames_min: usize,
+    /// Frames of the buffer pool; 0: by its bytes.
+    pub frames: usize,
     /// Cores that the process may use; 0: ask the system.
     pub cores: u32,
 }
@@ -46,7 +46,7 @@ impl Default for Tuning {
             flush_depth: 4,
             grow_pages: 0,
             doublewrite_pages: 256,
-            frames_min: 256,
+            frames: 0,
             cores: 0,
         }
     }

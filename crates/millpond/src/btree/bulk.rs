@@ -4,7 +4,7 @@
 //! back until they would overflow a page with the longest prefix that they allow, then closes the fullest page that its
 //! real fences permit and keeps the rest.
 
-use base::PageNo;
+use base::{PageNo, TreeId};
 
 use super::tree::Tree;
 use crate::error::{Error, Result};
@@ -139,14 +139,11 @@ impl<'s> Bulk<'s> {
         let (store, tree) = (self.store, self.tree.id);
         let at = &mut self.levels[level];
         let is_last = n == at.entries.len();
+        let page = if at.page.is_none() { take_number(store, tree)? } else { at.page };
+        let right = if is_last { PageNo::NONE } else { take_number(store, tree)? };
         store.log.make_room()?;
-        let take = u32::from(at.page.is_none()) + u32::from(!is_last);
-        let mut reserved = if take > 0 { Some(store.space.reserve(tree, take)?) } else { None };
         let frame = store.pool.reserve_frame()?;
         let mut mtr = Mtr::begin(&store.log, &store.pool);
-        let mut take = || reserved.as_mut().expect("counted above").take(&mut mtr);
-        let page = if at.page.is_none() { take() } else { at.page };
-        let right = if is_last { PageNo::NONE } else { take() };
         at.page = right;
         let slot = mtr.add(store.pool.create(page, frame));
         let head = NodeHead { tree, level: level as u8, right, low: &at.low, high };
@@ -191,6 +188,16 @@ impl<'s> Bulk<'s> {
         mtr.commit();
         Ok(())
     }
+}
+
+/// Takes a page number by itself: two at once could latch two map pages in either order.
+fn take_number(store: &Store, tree: TreeId) -> Result<PageNo> {
+    store.log.make_room()?;
+    let mut reserved = store.space.reserve(tree, 1)?;
+    let mut mtr = Mtr::begin(&store.log, &store.pool);
+    let page = reserved.take(&mut mtr);
+    mtr.commit();
+    Ok(page)
 }
 
 fn body(entries: &[Entry], prefix: usize) -> Vec<u8> {

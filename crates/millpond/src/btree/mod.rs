@@ -19,6 +19,9 @@ mod overflow;
 mod split;
 mod tree;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use bulk::Bulk;
 pub(crate) use check::TreeCheck;
 pub(crate) use merge::is_small;

@@ -1,8 +1,8 @@
 //! Long values: a chain of overflow pages, written page by page from its head, each page in a mini-transaction of its own
 //! (Pa5).
 //!
-//! Whatever cuts the writing off, all pages of the chain hang from its head, and the record that makes the head is the undo
-//! record of the chain, so whoever reverts that record finds and frees them. Freeing goes from the tail to the head and
+//! Whatever cuts the writing off, all pages of the chain hang from its head, and the mini-transaction that makes the head
+//! carries the undo record of the chain, so whoever reverts that record finds and frees them. Freeing goes from the tail to the head and
 //! unlinks each page in the mini-transaction that frees it, so a chain that is half freed is a shorter chain, and freeing it
 //! again is harmless: every page names the chain's owner, which no other chain has.
 
@@ -18,14 +18,15 @@ use crate::store::Store;
 /// More pages than a value of 4 GiB can take: a chain that goes on so long goes round.
 const PAGES_MAX: usize = 1 << 21;
 
-/// Writes `value` as a chain. `begin` is asked once, for the owner of the chain: it is told the head's number and appends the
-/// chain's undo record to the transaction's stream in memory; it must not wait. `between` runs before each page with nothing
+/// Writes `value` as a chain. `begin` is asked once, for the owner of the chain, inside the mini-transaction that makes the
+/// head: it is told the head's number, appends the chain's undo record to the transaction's stream and to the
+/// mini-transaction, and must not wait. `between` runs before each page with nothing
 /// latched: admission. REQUIRES: no latch held; `value` is not empty.
 pub(crate) fn write_chain(
     store: &Store,
     tree: TreeId,
     value: &[u8],
-    begin: &mut dyn FnMut(PageNo) -> Version,
+    begin: &mut dyn FnMut(&mut Mtr<'_>, PageNo) -> Version,
     between: &mut dyn FnMut() -> Result,
 ) -> Result<ChainRef> {
     let mut chain: Option<ChainRef> = None;
@@ -41,9 +42,11 @@ pub(crate) fn write_chain(
         let no = reserved.take(&mut mtr);
         let new = mtr.add(store.pool.create(no, frame));
         let head = chain.is_none();
-        let owner = chain
-            .get_or_insert_with(|| ChainRef { head: no, len: value.len() as u32, owner: begin(no) })
-            .owner;
+        let owner = match chain {
+            Some(chain) => chain.owner,
+            None => begin(&mut mtr, no),
+        };
+        chain.get_or_insert(ChainRef { head: no, len: value.len() as u32, owner });
         mtr.apply(new, &PageOp::InitOverflow { tree, owner, head, data });
         if let Some(before) = before {
             mtr.apply(before, &PageOp::SetNext { next: no });

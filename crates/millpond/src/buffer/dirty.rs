@@ -98,7 +98,8 @@ impl Pool {
     pub(crate) fn oldest_dirty(&self, up_to: Lsn, max: usize) -> Vec<(PageNo, Lsn)> {
         let sets = self.dirty.sets.lock();
         let frames = self.frames();
-        let ready = sets.dirty.range(..(up_to, 0)).filter(|&&(_, index)| frames.get(index).state() & WRITING == 0);
+        let ready =
+            sets.dirty.range(..(up_to, 0)).filter(|&&(_, index)| frames.get(index).state() & WRITING == 0);
         ready.take(max).map(|&(lsn, index)| (frames.get(index).page_no(), lsn)).collect()
     }
 

@@ -135,7 +135,10 @@ impl Frame {
     /// Takes back [`Frame::publish`]: the page is not there after all. The caller owns the frame again.
     pub(super) fn withdraw(&self) {
         let before = self.step(|state| (state & PINS) - 1 | CLAIMED);
-        assert!(before & (LOADING | DIRTY | WRITING) == LOADING, "only a page that is being read can be withdrawn");
+        assert!(
+            before & (LOADING | DIRTY | WRITING) == LOADING,
+            "only a page that is being read can be withdrawn"
+        );
     }
 
     /// The owner of a claimed frame forgets its page.
@@ -156,7 +159,10 @@ impl Frames {
     /// `count` claimed frames.
     pub(super) fn new(count: usize, page_bytes: usize) -> io::Result<Frames> {
         assert!(u32::try_from(count).is_ok_and(|n| n < u32::MAX), "frames are numbered in 32 bits");
-        Ok(Frames { arena: Arena::map(count, page_bytes)?, control: (0..count).map(|_| Frame::free()).collect() })
+        Ok(Frames {
+            arena: Arena::map(count, page_bytes)?,
+            control: (0..count).map(|_| Frame::free()).collect(),
+        })
     }
 
     /// How many there are.

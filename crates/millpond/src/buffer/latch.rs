@@ -255,8 +255,7 @@ mod tests {
             b: AtomicU64,
         }
         const ROUNDS: u64 = 4_000;
-        let shared =
-            Arc::new(Shared { latch: Latch::new(), a: AtomicU64::new(0), b: AtomicU64::new(0) });
+        let shared = Arc::new(Shared { latch: Latch::new(), a: AtomicU64::new(0), b: AtomicU64::new(0) });
         let threads: Vec<_> = (0..6)
             .map(|i| {
                 let s = Arc::clone(&shared);

@@ -21,9 +21,6 @@ mod latch;
 mod page_table;
 mod pool;
 
-#[cfg(test)]
-mod tests;
-
 pub(crate) use dirty::FlushTicket;
 pub(crate) use free::{FreeFrame, Sweep};
 pub(crate) use guard::{PageRead, PageWrite, Pin};

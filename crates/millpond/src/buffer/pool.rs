@@ -28,12 +28,8 @@ pub(crate) trait ReadHook: Send + Sync + Debug {
     /// `verified` is what the page's checksum and structure say. The hook decides: an error refuses the page;
     /// `Ok(None)` takes it as the bytes are; `Ok(Some(lsn))` says that the hook changed it by redo that starts at `lsn`,
     /// so that it enters the pool dirty. Called with no latch held but that of the new frame; may do I/O.
-    fn after_read(
-        &self,
-        page: PageNo,
-        bytes: &mut [u8],
-        verified: Result<(), Damage>,
-    ) -> Result<Option<Lsn>>;
+    fn after_read(&self, page: PageNo, bytes: &mut [u8], verified: Result<(), Damage>)
+    -> Result<Option<Lsn>>;
 }
 
 /// Takes intact pages as they are and refuses damaged ones.
@@ -130,8 +126,8 @@ impl Pool {
     /// An empty pool.
     pub(crate) fn new(options: PoolOptions) -> Result<Pool> {
         let PoolOptions { frames, page_bytes, file, path, hook, cleaner, poison } = options;
-        let memory =
-            Frames::new(frames, page_bytes).map_err(|e| Error::io("map memory for the pages of", &path, e))?;
+        let memory = Frames::new(frames, page_bytes)
+            .map_err(|e| Error::io("map memory for the pages of", &path, e))?;
         Ok(Pool {
             frames: memory,
             table: PageTable::new(),

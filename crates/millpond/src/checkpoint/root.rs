@@ -134,7 +134,10 @@ impl RootFile {
         let len = file.len().map_err(|e| Error::io("measure", path, e))?;
         let mut bytes = AlignedBuf::zeroed(2 * SLOT_BYTES);
         if len < bytes.len() as u64 {
-            return Err(Error::Foreign { file: path.to_owned(), what: "is not the root of a database".into() });
+            return Err(Error::Foreign {
+                file: path.to_owned(),
+                what: "is not the root of a database".into(),
+            });
         }
         file.read_at(&mut bytes, 0).map_err(|e| Error::io("read", path, e))?;
         let slots = [&bytes[..SLOT_BYTES], &bytes[SLOT_BYTES..]];
@@ -149,14 +152,16 @@ impl RootFile {
             }
         }
         if slots.iter().all(|s| &s[..8] != MAGIC && s.iter().any(|b| *b != 0)) {
-            return Err(Error::Foreign { file: path.to_owned(), what: "is not the root of a database".into() });
+            return Err(Error::Foreign {
+                file: path.to_owned(),
+                what: "is not the root of a database".into(),
+            });
         }
         let newest = slots.iter().filter_map(|s| Root::decode(s)).max_by_key(|r| r.sequence);
         let Some(root) = newest else {
             return Err(Error::corrupt(path, "neither of its two slots is whole"));
         };
-        let file =
-            RootFile { vfs: vfs.clone(), path: path.to_owned(), file, metrics: Arc::clone(metrics) };
+        let file = RootFile { vfs: vfs.clone(), path: path.to_owned(), file, metrics: Arc::clone(metrics) };
         Ok(Some((file, root)))
     }
 

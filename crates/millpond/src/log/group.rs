@@ -8,8 +8,8 @@
 //!  record: [varint length of the rest][kind u8][body]
 //! ```
 //! `len` counts the whole group. The checksum covers everything after itself, then the group's LSN and its epoch, so
-//! that bytes of an earlier life of a segment never pass for a group here. A length of 0 is no group: the rest of the
-//! block is padding, or the log ends.
+//! that bytes of an earlier life of a segment never pass for a group here. A length of 0 is no group: the log ends. Bytes
+//! of 255 to the end of a block are padding: a flush sealed its range there.
 
 use base::codec::{Put, Reader, Truncated, fixed};
 use base::{Lsn, PageNo, TxnId, crc};

@@ -10,6 +10,7 @@ use super::block::{
     BLOCK_BYTES, BlockHeader, HEADER_BYTES, PAYLOAD_BYTES, block_of, block_start, offset_in_block,
 };
 use super::group::{self, GROUP_HEADER_BYTES};
+use super::ring::PAD;
 use super::segment::{Segment, Segments, file_offset};
 use crate::error::{Error, Result};
 use base::Lsn;
@@ -173,6 +174,16 @@ impl<'a> Scanner<'a> {
             let Some(held) = self.hold(block)? else { return Ok(None) };
             let epoch = held.header.epoch;
             let offset = offset_in_block(at);
+            let rest = held.at + offset..held.at + PAYLOAD_BYTES;
+            let padded = self.bytes[rest].iter().all(|b| *b == PAD);
+            // The last bytes of a block may also be the first of a group that goes on in the next.
+            let goes_on = |after: &Held| {
+                usize::from(after.header.prev_used) == PAYLOAD_BYTES && after.header.epoch == epoch
+            };
+            if padded && !self.hold(block + 1)?.is_some_and(goes_on) {
+                self.next = block_start(block + 1);
+                continue;
+            }
             if offset > 0
                 && let Some(after) = self.hold(block + 1)?
                 && usize::from(after.header.prev_used) == offset

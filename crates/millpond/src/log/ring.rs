@@ -21,6 +21,9 @@ const LSN_MASK: u64 = (1 << LSN_BITS) - 1;
 /// Ranges that may be reserved and not yet published. More threads than this never reserve at once.
 const SLOTS: usize = 1 << (64 - LSN_BITS);
 
+/// What padding up to a seal consists of. No group begins with it, so padding and an unwritten rest differ.
+pub(crate) const PAD: u8 = 0xff;
+
 /// A sequence number (12 bits, wrapping) and an LSN (52 bits) in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark(u64);
@@ -169,7 +172,7 @@ impl Ring {
                 Ok(_) => {
                     let used = offset_in_block(now.lsn());
                     let range = Reserved { seq: now.seq(), start: now.lsn(), end };
-                    self.zero(&range);
+                    self.fill_pad(&range);
                     self.publish(range);
                     return Some(Seal { end, used: used as u16, pad });
                 }
@@ -198,11 +201,11 @@ impl Ring {
         }
     }
 
-    fn zero(&self, range: &Reserved) {
+    fn fill_pad(&self, range: &Reserved) {
         let n = range.end.since(range.start) as usize;
         assert!(offset_in_block(range.start) + n <= PAYLOAD_BYTES);
         // SAFETY: as in `copy`: the range is this caller's alone until published, and lies in one block.
-        unsafe { std::ptr::write_bytes(self.payload_ptr(range.start), 0, n) }
+        unsafe { std::ptr::write_bytes(self.payload_ptr(range.start), PAD, n) }
     }
 
     fn payload_ptr(&self, at: Lsn) -> *mut u8 {

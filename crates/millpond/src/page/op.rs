@@ -169,8 +169,7 @@ pub(crate) enum PageOp<'a> {
         /// Index of the extent within this map page.
         extent: u16,
     },
-    /// Makes one page of an overflow chain, the last one so far. With `head`, it is also the undo record at `owner` that
-    /// the chain was begun.
+    /// Makes one page of an overflow chain, the last one so far.
     InitOverflow {
         /// The tree whose row will own the chain.
         tree: TreeId,

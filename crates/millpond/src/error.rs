@@ -1,8 +1,8 @@
 //! What can go wrong, in five families: retry, misuse, environment, corruption, poison. And the cell that remembers the
 //! first fatal error of a database.
 
-use base::sync::atomic::{AtomicBool, Ordering};
 use base::sync::Mutex;
+use base::sync::atomic::{AtomicBool, Ordering};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

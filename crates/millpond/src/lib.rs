@@ -1,6 +1,6 @@
 //! Millpond: a transactional storage engine with a calm write path.
 
 mod error;
-mod log;
+mod lock;
 
 pub use error::{Error, Result};

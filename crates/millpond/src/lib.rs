@@ -1,6 +1,9 @@
 //! Millpond: a transactional storage engine with a calm write path.
 
 mod error;
+#[allow(dead_code, unused_imports)]
 mod lock;
+#[allow(dead_code)]
+mod page;
 
 pub use error::{Error, Result};

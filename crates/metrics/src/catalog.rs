@@ -1,0 +1,219 @@
+//! The one table of plain metrics: name, unit, kind, help. To add a metric, add a line here; everything else follows.
+
+/// What a metric's number counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Things.
+    Count,
+    /// Bytes.
+    Bytes,
+    /// Bytes a second.
+    BytesPerSecond,
+    /// Pages of the database's page size.
+    Pages,
+    /// I/O operations given to the device.
+    Ios,
+    /// I/O operations a second.
+    IosPerSecond,
+    /// Microseconds.
+    Microseconds,
+    /// Milliseconds.
+    Milliseconds,
+    /// Seconds.
+    Seconds,
+    /// A position in the redo stream.
+    Lsn,
+    /// 0 or 1.
+    Flag,
+}
+
+impl Unit {
+    /// The unit as people read it.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Unit::Count => "count",
+            Unit::Bytes => "bytes",
+            Unit::BytesPerSecond => "bytes/s",
+            Unit::Pages => "pages",
+            Unit::Ios => "I/Os",
+            Unit::IosPerSecond => "I/Os/s",
+            Unit::Microseconds => "µs",
+            Unit::Milliseconds => "ms",
+            Unit::Seconds => "s",
+            Unit::Lsn => "LSN",
+            Unit::Flag => "0/1",
+        }
+    }
+}
+
+/// How a metric moves, and so how two snapshots are subtracted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows; the difference of two snapshots is what happened between them.
+    Counter,
+    /// A level; the difference of two snapshots keeps the later value.
+    Gauge,
+}
+
+impl Kind {
+    /// The kind's name, as Prometheus spells it.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+        }
+    }
+}
+
+/// One line of the catalog.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// The name by which [`crate::Snapshot::get`] finds it.
+    pub name: &'static str,
+    /// What the number counts.
+    pub unit: Unit,
+    /// How it moves.
+    pub kind: Kind,
+    /// What it means, in one sentence.
+    pub help: &'static str,
+}
+
+macro_rules! catalog {
+    ($($id:ident $name:literal $unit:ident $kind:ident $help:literal;)*) => {
+        /// A plain metric.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(usize)]
+        pub enum M { $(#[doc = $help] $id),* }
+
+        impl M {
+            /// All metrics, in the catalog's order.
+            pub const ALL: &'static [M] = &[$(M::$id),*];
+            /// How many there are.
+            pub const COUNT: usize = Self::ALL.len();
+        }
+
+        /// The catalog, in the order of [`M`].
+        pub const CATALOG: &[Entry] =
+            &[$(Entry { name: $name, unit: Unit::$unit, kind: Kind::$kind, help: $help }),*];
+    };
+}
+
+impl M {
+    /// This metric's line of the catalog.
+    #[must_use]
+    pub fn entry(self) -> &'static Entry {
+        &CATALOG[self as usize]
+    }
+}
+
+catalog! {
+    // Transactions and rows.
+    Commits "commits" Count Counter "Read-write transactions whose commit was acknowledged.";
+    CommitsAsync "commits_async" Count Counter "Of these, commits requested through commit_async.";
+    CommitsReadOnly "commits_read_only" Count Counter "Transactions that ended without a change to make durable.";
+    Prepares "prepares" Count Counter "Transactions prepared for two-phase commit.";
+    Rollbacks "rollbacks" Count Counter "Transactions rolled back, by request, drop or error.";
+    RowInserts "row_inserts" Count Counter "Rows inserted by transactions.";
+    RowUpdates "row_updates" Count Counter "Rows whose value was replaced by transactions.";
+    RowDeletes "row_deletes" Count Counter "Rows deleted by transactions.";
+    RowReads "row_reads" Count Counter "Rows returned to callers by get, range and scan.";
+    RowReverts "row_reverts" Count Counter "Row versions of aborted transactions that were reverted.";
+    ActiveTransactions "active_transactions" Count Gauge "Transactions that have begun and not ended.";
+    PreparedTransactions "prepared_transactions" Count Gauge "Prepared transactions that wait for a decision.";
+    AbortedTransactions "aborted_transactions" Count Gauge "Aborted transactions that are not yet fully reverted.";
+    OpenSnapshots "open_snapshots" Count Gauge "Snapshots that hold back purge.";
+    SnapshotsTooOld "snapshots_too_old" Count Counter "Snapshots given up because version memory ran out.";
+
+    // Redo log.
+    RedoBytesWritten "redo_bytes_written" Bytes Counter "Redo record bytes, commit records included, pads not.";
+    RedoPadBytes "redo_pad_bytes" Bytes Counter "Bytes skipped at seals so that no two flushes write one block.";
+    RedoGroups "redo_groups" Count Counter "Groups appended: mini-transactions and transaction-state records.";
+    LogFlushes "log_flushes" Count Counter "Flushes of the log, each one write and one sync.";
+    LogBlocksWritten "log_blocks_written" Count Counter "Log blocks of 4096 bytes written, rewrites of a tail block included.";
+    LogFlushesInFlight "log_flushes_in_flight" Count Gauge "Flushes of the log under way.";
+    LogFlushDepthMax "log_flush_depth_max" Count Gauge "Most flushes of the log that were under way at once.";
+    LogBufferWaits "log_buffer_waits" Count Counter "Times a mini-transaction waited for room in the log buffer.";
+    LogSegmentsCreated "log_segments_created" Count Counter "Log segments created and zero-written.";
+    LogSegmentsRecycled "log_segments_recycled" Count Counter "Log segments put to use again.";
+    CurrentLsn "current_lsn" Lsn Gauge "End of what has been reserved in the log.";
+    DurableLsn "durable_lsn" Lsn Gauge "All redo below it survives a power cut.";
+
+    // Checkpoint and redo capacity.
+    Checkpoints "checkpoints" Count Counter "Checkpoints written to the root.";
+    CheckpointLsn "checkpoint_lsn" Lsn Gauge "No redo below it is needed for recovery.";
+    CheckpointAgeBytes "checkpoint_age_bytes" Bytes Gauge "Redo between the checkpoint LSN and the end of the log.";
+    CheckpointAgeLimit "checkpoint_age_limit" Bytes Gauge "Checkpoint age at which new operations would wait.";
+    CheckpointAgeSoft "checkpoint_age_soft" Bytes Gauge "Checkpoint age above which new operations are delayed.";
+    RedoCapacityBytes "redo_capacity_bytes" Bytes Gauge "Redo that the log's segments may hold.";
+    RedoRate "redo_rate" BytesPerSecond Gauge "Smoothed rate at which redo is written.";
+    ReplayRate "replay_rate" BytesPerSecond Gauge "Measured rate at which recovery replays redo; sizes the capacity.";
+
+    // Pages.
+    PagesRead "pages_read" Pages Counter "Pages read from the pages file.";
+    PageReadsIo "page_reads_io" Ios Counter "Reads of the pages file given to the device.";
+    PagesWritten "pages_written" Pages Counter "Pages written in place.";
+    PagesWrittenForeground "pages_written_foreground" Pages Counter "Of these, pages written by a thread that serves a caller; must stay 0.";
+    PageWritesIo "page_writes_io" Ios Counter "In-place page writes given to the device; neighbours share one.";
+    PageBatches "page_batches" Count Counter "Batches of pages written in place.";
+    DoublewritePages "doublewrite_pages" Pages Counter "Page images written to the doublewrite.";
+    DoublewriteBatches "doublewrite_batches" Count Counter "Batches written to the doublewrite.";
+    DoublewriteSkipped "doublewrite_skipped" Pages Counter "Page writes that cannot tear or whose content is in redo.";
+    DirtyPages "dirty_pages" Pages Gauge "Resident pages changed since they were last written.";
+    FreeFrames "free_frames" Pages Gauge "Frames that hold no page.";
+    FreeFramesReserve "free_frames_reserve" Pages Gauge "Free frames that the cleaner keeps in reserve.";
+    LruPages "lru_pages" Pages Gauge "Resident pages.";
+    BufferFrames "buffer_frames" Pages Gauge "Frames of the buffer pool.";
+    FrameEvictions "frame_evictions" Count Counter "Clean pages evicted to free their frame.";
+    FreeFrameWaits "free_frame_waits" Count Counter "Times a thread waited for a free frame.";
+    LatchWaits "latch_waits" Count Counter "Times a thread slept for a page latch.";
+    CleanerLatchMisses "cleaner_latch_misses" Count Counter "Dirty pages the cleaner passed over because they were latched.";
+    CleanerSteps "cleaner_steps" Count Counter "Steps of the cleaner that wrote at least one page.";
+    IoBudget "io_budget" IosPerSecond Gauge "I/O operations a second that background work may use.";
+
+    // Admission.
+    ThrottledUsTotal "throttled_us_total" Microseconds Counter "Time for which admission delayed row operations.";
+    ThrottledOps "throttled_ops" Count Counter "Row operations that admission delayed.";
+    HardWaits "hard_waits" Count Counter "Row operations that found the log at its limit and waited; must stay 0.";
+
+    // Locks.
+    LockWaits "lock_waits" Count Counter "Row locks that were not granted at once.";
+    LockWaitUsTotal "lock_wait_us_total" Microseconds Counter "Time spent waiting for row locks.";
+    LockTimeouts "lock_timeouts" Count Counter "Lock waits that ended by timeout.";
+    Deadlocks "deadlocks" Count Counter "Transactions chosen as deadlock victims.";
+    WriteConflicts "write_conflicts" Count Counter "Operations that met a version newer than their snapshot.";
+    GapLocks "gap_locks" Count Gauge "Gap locks held.";
+    LocksHeld "locks_held" Count Gauge "Explicit row locks held.";
+
+    // Trees and space.
+    Splits "splits" Count Counter "Tree nodes split.";
+    Merges "merges" Count Counter "Tree nodes merged into a sibling.";
+    DescentRestarts "descent_restarts" Count Counter "Tree descents that began again to wait without a latch.";
+    OverflowPages "overflow_pages" Pages Counter "Overflow pages written for long values.";
+    ExtentsAllocated "extents_allocated" Count Counter "Extents given to trees.";
+    ExtentsFreed "extents_freed" Count Counter "Extents returned by trees.";
+    FilePages "file_pages" Pages Gauge "Length of the pages file.";
+    FreePages "free_pages" Pages Gauge "Pages of the pages file that belong to no tree.";
+
+    // Undo and purge.
+    UndoBytes "undo_bytes" Bytes Gauge "Undo held in memory.";
+    UndoSpilledBytes "undo_spilled_bytes" Bytes Counter "Undo moved from memory to the undo files.";
+    UndoHardenedBytes "undo_hardened_bytes" Bytes Counter "Undo written to the undo files on behalf of a checkpoint.";
+    HistoryTransactions "history_transactions" Count Gauge "Committed transactions that are not yet purged.";
+    PurgeRows "purge_rows" Count Counter "Delete-marked rows removed and old versions forgotten by purge.";
+
+    // Recovery.
+    RecoveryMs "recovery_ms" Milliseconds Gauge "From open until all redo of the last run was applied.";
+    RecoveryOpenMs "recovery_open_ms" Milliseconds Gauge "From open until the first transaction could begin.";
+    RecoveryRedoBytes "recovery_redo_bytes" Bytes Gauge "Redo above the checkpoint found at open.";
+    RecoveryPendingBytes "recovery_pending_bytes" Bytes Gauge "Redo of the last run that is not yet applied.";
+    RecoveryPendingPages "recovery_pending_pages" Pages Gauge "Pages with redo of the last run that is not yet applied.";
+    RecoveryPagesOnDemand "recovery_pages_on_demand" Pages Counter "Pages whose pending redo was applied because a caller needed them.";
+    RecoveryPagesDrained "recovery_pages_drained" Pages Counter "Pages whose pending redo was applied in the background.";
+    TornPagesRestored "torn_pages_restored" Pages Counter "Torn pages restored from the doublewrite.";
+
+    // The instance.
+    UptimeSeconds "uptime_seconds" Seconds Gauge "Time since the database was opened.";
+    Poisoned "poisoned" Flag Gauge "1 after a failed write or sync; reopening recovers.";
+}

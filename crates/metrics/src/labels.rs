@@ -1,0 +1,87 @@
+//! Labels of the metric families: why a page was written, which file was synced and for whom, what took time.
+
+macro_rules! labels {
+    ($(#[$doc:meta])* $name:ident { $($id:ident $label:literal $help:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(usize)]
+        pub enum $name { $(#[doc = $help] $id),* }
+
+        impl $name {
+            /// All of them, in order.
+            pub const ALL: &'static [$name] = &[$($name::$id),*];
+            /// How many there are.
+            pub const COUNT: usize = Self::ALL.len();
+
+            /// The label as it is printed.
+            #[must_use]
+            pub fn label(self) -> &'static str {
+                match self { $($name::$id => $label),* }
+            }
+
+            /// What it stands for.
+            #[must_use]
+            pub fn help(self) -> &'static str {
+                match self { $($name::$id => $help),* }
+            }
+        }
+    };
+}
+
+labels! {
+    /// What forced a page to be written.
+    Force {
+        CheckpointAge "checkpoint_age" "The redo that the page holds back had to become recyclable.",
+        FreeFrames "free_frames" "A frame was needed and no clean page could give one.",
+        DirtyShare "dirty_share" "Too many of the frames were dirty.",
+        Idle "idle" "The device had nothing better to do.",
+        Shutdown "shutdown" "The database was closing, or a caller asked for a short log.",
+        Recovery "recovery" "Redo of the last run was drained.",
+    }
+}
+
+labels! {
+    /// What kind of file was synced.
+    FileKind {
+        Log "log" "A redo segment.",
+        Pages "pages" "The pages file.",
+        Doublewrite "doublewrite" "The doublewrite.",
+        Undo "undo" "An undo file.",
+        Root "root" "The root.",
+        Dir "dir" "A directory.",
+        Other "other" "Any other file.",
+    }
+}
+
+labels! {
+    /// Why a file was synced.
+    SyncReason {
+        Commit "commit" "A commit waited for its durability.",
+        Prepare "prepare" "A prepared transaction had to be durable.",
+        Bounded "bounded" "The deadline or byte bound of Durability::Bounded.",
+        LogFullBuffer "log_full_buffer" "The log buffer was half full.",
+        LogRoll "log_roll" "A segment was closed, created or recycled.",
+        WriteAhead "write_ahead" "Pages to be written need their redo durable first.",
+        Checkpoint "checkpoint" "A checkpoint was taken.",
+        Doublewrite "doublewrite" "Page images had to be safe before the in-place writes.",
+        PageBatch "page_batch" "In-place writes had to be safe before their slots are reused.",
+        Ddl "ddl" "A table was created, dropped or renamed.",
+        Grow "grow" "A file was extended.",
+        Harden "harden" "Undo was hardened for a checkpoint.",
+        Recovery "recovery" "Crash recovery.",
+        Create "create" "The database was created.",
+        Close "close" "The database was closed.",
+    }
+}
+
+labels! {
+    /// What took time; each has a histogram.
+    Latency {
+        Commit "commit_us" "From the call of commit to its return.",
+        LogSync "log_sync_us" "Write and sync of one flush of the log.",
+        LockWait "lock_wait_us" "One wait for a row lock.",
+        Admission "admission_us" "One delay imposed on a row operation.",
+        FreeFrameWait "free_frame_wait_us" "One wait for a free frame.",
+        PageRead "page_read_us" "One read of a page.",
+    }
+}

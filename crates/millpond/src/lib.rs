@@ -1,13 +1,34 @@
 //! Millpond: a transactional storage engine with a calm write path.
 
+#![allow(dead_code)]
+
 mod error;
-#[allow(dead_code, unused_imports)]
-mod lock;
-#[allow(dead_code, unused_imports)]
-mod mvcc;
-#[allow(dead_code)]
+mod options;
+
 mod page;
-#[allow(dead_code, unused_imports)]
+
+mod log;
+
+mod buffer;
+
+mod mtr;
+
+mod space;
+
+mod store;
+
+mod checkpoint;
+
+mod btree;
+
+#[expect(unused_imports, reason = "their users, txn and table, stand above")]
+mod lock;
+
+#[expect(unused_imports, reason = "their users, txn and table, stand above")]
 mod undo;
 
+#[expect(unused_imports, reason = "their users, txn and table, stand above")]
+mod mvcc;
+
 pub use error::{Error, Result};
+pub use options::Options;

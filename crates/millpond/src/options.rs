@@ -5,15 +5,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// How a database is opened. Every choice has a default that serves.
-///
-/// ```
-/// # let dir = std::env::temp_dir().join(format!("millpond-doc-options-{}", std::process::id()));
-/// use millpond::Options;
-/// let db = Options::new().buffer_pool_bytes(64 << 20).page_bytes(8192).open(&dir)?;
-/// db.close()?;
-/// # std::fs::remove_dir_all(&dir).unwrap();
-/// # Ok::<(), millpond::Error>(())
-/// ```
 #[derive(Clone, Debug)]
 pub struct Options {
     pub(crate) buffer_pool_bytes: Option<u64>,

@@ -1,1 +1,3 @@
-//! pace
+//! Flow control as pure functions: numbers in, numbers out. No clock, no lock, no engine.
+
+pub mod commit;

@@ -1,6 +1,8 @@
 //! The only door to files, time and randomness. The engine sees the traits of this page; the operating system and the
 //! simulated disk implement them.
 
+pub mod os;
+
 use std::fmt::Debug;
 use std::io;
 use std::path::Path;

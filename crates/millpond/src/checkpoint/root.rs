@@ -15,7 +15,7 @@ use crate::log::reader::EpochStart;
 use base::aligned::AlignedBuf;
 use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
 use base::{Lsn, crc};
-use metrics::{FileKind, Metrics, Reason};
+use metrics::{FileKind, Metrics, SyncReason};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vfs::{Create, File, OpenMode, Vfs};
@@ -167,12 +167,12 @@ impl RootFile {
         let this = RootFile { vfs: vfs.clone(), path: path.to_owned(), file, metrics: Arc::clone(metrics) };
         let both = AlignedBuf::zeroed(2 * SLOT_BYTES);
         this.file.write_at(&both, 0).map_err(|e| Error::io("write", path, e))?;
-        this.write(root, Reason::Recovery)?;
+        this.write(root, SyncReason::Recovery)?;
         Ok(this)
     }
 
     /// Writes `root` over the older slot and syncs. An error is fatal: the caller poisons.
-    pub(crate) fn write(&self, root: &Root, reason: Reason) -> Result {
+    pub(crate) fn write(&self, root: &Root, reason: SyncReason) -> Result {
         let at = (root.sequence % 2) * SLOT_BYTES as u64;
         self.file.write_at(&root.encode(), at).map_err(|e| Error::io("write", &self.path, e))?;
         let start = self.vfs.clock.now_us();

@@ -26,7 +26,8 @@ pub(crate) const HEADER_BYTES: usize = 40;
 pub(crate) const PAYLOAD_BYTES: usize = BLOCK_BYTES - HEADER_BYTES;
 
 const FORMAT: u8 = 1;
-const _: () = assert!(HEADER_BYTES <= 512, "a header is rewritten whole or not at all: it lies in one sector");
+const _: () =
+    assert!(HEADER_BYTES <= 512, "a header is rewritten whole or not at all: it lies in one sector");
 
 /// The block that holds position `lsn`.
 #[inline]

@@ -22,7 +22,7 @@ use base::Lsn;
 use base::aligned::AlignedBuf;
 use base::sync::atomic::Ordering;
 use base::sync::{MutexGuard, Parker, Unparker, spin};
-use metrics::{FileKind, M, Reason};
+use metrics::{FileKind, M, SyncReason};
 use pace::commit::{FlushView, may_start, should_seal};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -120,7 +120,7 @@ impl Log {
     }
 
     /// Returns when the group that starts at `lsn` is durable. Leads a flush where nobody else covers it.
-    pub(crate) fn flush_to(&self, lsn: Lsn, reason: Reason) -> Result<FlushInfo> {
+    pub(crate) fn flush_to(&self, lsn: Lsn, reason: SyncReason) -> Result<FlushInfo> {
         if self.durable_lsn() > lsn {
             return Ok(FlushInfo::default());
         }
@@ -130,7 +130,7 @@ impl Log {
         PARKER.with(|parker| self.wait_durable(lsn, reason, parker))
     }
 
-    fn wait_durable(&self, lsn: Lsn, reason: Reason, parker: &Parker) -> Result<FlushInfo> {
+    fn wait_durable(&self, lsn: Lsn, reason: SyncReason, parker: &Parker) -> Result<FlushInfo> {
         let mut state = self.flush.lock();
         loop {
             if self.durable_lsn() > lsn {
@@ -200,8 +200,8 @@ impl Log {
             return Ok(false);
         }
         let mut state = state;
-        let Some(plan) = self.plan(&mut state, Reason::Commit) else { return Ok(false) };
-        drop(self.fly(state, plan, Reason::Commit)?);
+        let Some(plan) = self.plan(&mut state, SyncReason::Commit) else { return Ok(false) };
+        drop(self.fly(state, plan, SyncReason::Commit)?);
         Ok(true)
     }
 
@@ -228,7 +228,7 @@ impl Log {
     }
 
     /// Takes a range for a new flight. `None` if nothing is ready for one.
-    fn plan(&self, state: &mut FlushState, reason: Reason) -> Option<Plan> {
+    fn plan(&self, state: &mut FlushState, reason: SyncReason) -> Option<Plan> {
         let durable = self.durable_lsn();
         let seal = if !state.flights.is_empty() || should_seal(&self.view(state, 1)) {
             // A seal at `from` itself closes nothing.
@@ -261,7 +261,7 @@ impl Log {
             durable,
             depth: state.flights.len() as u64 + 1,
             waiters: state.waiters.iter().filter(|w| w.lsn < to).count() as u64
-                + u64::from(reason == Reason::Commit),
+                + u64::from(reason == SyncReason::Commit),
             scratch: state
                 .scratch
                 .pop()
@@ -280,7 +280,7 @@ impl Log {
         &'a self,
         state: MutexGuard<'a, FlushState>,
         mut plan: Plan,
-        reason: Reason,
+        reason: SyncReason,
     ) -> Result<MutexGuard<'a, FlushState>> {
         drop(state);
         let mut turn = 0;
@@ -367,7 +367,7 @@ impl Log {
         Ok(self.flush.lock())
     }
 
-    fn write_and_sync(&self, plan: &mut Plan, reason: Reason) -> Result {
+    fn write_and_sync(&self, plan: &mut Plan, reason: SyncReason) -> Result {
         let shape = self.segments.shape();
         let first = block_of(plan.from);
         let last = block_of(Lsn(plan.to.0 - 1));

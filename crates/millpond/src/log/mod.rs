@@ -10,12 +10,15 @@ pub(crate) mod reader;
 pub(crate) mod ring;
 pub(crate) mod segment;
 
+#[cfg(test)]
+mod tests;
+
 use crate::error::{Poison, Result};
 use base::Lsn;
 use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use base::sync::{Mutex, Unparker, spin};
 use commit::FlushState;
-use metrics::{M, Metrics, Reason};
+use metrics::{M, Metrics, SyncReason};
 use ring::Ring;
 use segment::Segments;
 use std::sync::Arc;
@@ -121,7 +124,10 @@ impl Log {
         let half = self.ring.capacity() / 2;
         while self.buffer_room() < half {
             let target = Lsn(self.ring.reserved().0.saturating_sub(half));
-            self.flush_to(target.min(Lsn(self.ring.published().0.saturating_sub(1))), Reason::LogBuffer)?;
+            self.flush_to(
+                target.min(Lsn(self.ring.published().0.saturating_sub(1))),
+                SyncReason::LogFullBuffer,
+            )?;
         }
         Ok(())
     }
@@ -164,7 +170,7 @@ impl Log {
             }
             let published = self.ring.published();
             // A failure poisons, which the loop sees.
-            let _ = self.flush_to(Lsn(published.0.saturating_sub(1)), Reason::LogBuffer);
+            let _ = self.flush_to(Lsn(published.0.saturating_sub(1)), SyncReason::LogFullBuffer);
             spin(&mut turn);
         }
     }

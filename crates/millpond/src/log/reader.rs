@@ -258,7 +258,10 @@ impl<'a> Scanner<'a> {
         }
         for number in self.segments.numbers() {
             let block = number * shape.blocks;
-            if block > last && self.read(block, 1)? && let Some(what) = self.vouches(0, block, end, window) {
+            if block > last
+                && self.read(block, 1)?
+                && let Some(what) = self.vouches(0, block, end, window)
+            {
                 return fail(self, what);
             }
         }

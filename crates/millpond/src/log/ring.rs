@@ -9,7 +9,9 @@
 //! nothing unflushed lies further than that, the ring's size is also the window W of the end-of-log rule.
 #![allow(unsafe_code)]
 
-use super::block::{BLOCK_BYTES, HEADER_BYTES, PAYLOAD_BYTES, block_of, block_start, offset_in_block, round_up};
+use super::block::{
+    BLOCK_BYTES, HEADER_BYTES, PAYLOAD_BYTES, block_of, block_start, offset_in_block, round_up,
+};
 use base::Lsn;
 use base::aligned::AlignedBuf;
 use base::sync::atomic::{AtomicU64, Ordering};
@@ -108,7 +110,11 @@ impl Ring {
             let next = now.after(n as u64);
             assert!(next.lsn().0 < LSN_MASK, "the log has reached its last position");
             if next.lsn() > self.limit(durable) || !self.slot_free(now.seq()) {
-                return None;
+                match self.moved_on(now) {
+                    Some(seen) => now = seen,
+                    None => return None,
+                }
+                continue;
             }
             // SeqCst: a snapshot that reads the reservation point is ordered against commits by this word alone.
             match self.reserved.compare_exchange_weak(now.0, next.0, Ordering::SeqCst, Ordering::Acquire) {
@@ -121,6 +127,13 @@ impl Ring {
     /// How far ranges may reach: the block that holds `durable` must stay in memory whole, for its rewrite.
     fn limit(&self, durable: Lsn) -> Lsn {
         block_start(block_of(durable)).plus(self.capacity())
+    }
+
+    /// The reservation mark, if it is no longer `now`. A stale mark must not be judged: the published prefix may have
+    /// passed it, and its distance then wraps.
+    fn moved_on(&self, now: Mark) -> Option<Mark> {
+        let seen = Mark(self.reserved.load(Ordering::Acquire));
+        (seen != now).then_some(seen)
     }
 
     /// Whether fewer than all slots lie between the published prefix and `seq`.
@@ -141,7 +154,11 @@ impl Ring {
                 return Some(Seal { end, used: PAYLOAD_BYTES as u16, pad });
             }
             if end > self.limit(durable) || !self.slot_free(now.seq()) {
-                return None;
+                match self.moved_on(now) {
+                    Some(seen) => now = seen,
+                    None => return None,
+                }
+                continue;
             }
             match self.reserved.compare_exchange_weak(
                 now.0,
@@ -337,11 +354,7 @@ mod tests {
         let total = ring.published();
         let mut out = vec![0; BLOCK_BYTES];
         for block in 0..block_of(total) {
-            ring.read_into(
-                block_start(block),
-                block_start(block + 1),
-                &mut out,
-            );
+            ring.read_into(block_start(block), block_start(block + 1), &mut out);
             assert!(out[HEADER_BYTES..].iter().all(|b| (1..=4).contains(b)), "a gap in block {block}");
         }
     }

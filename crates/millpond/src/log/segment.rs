@@ -19,7 +19,7 @@ use base::aligned::AlignedBuf;
 use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
 use base::sync::Mutex;
 use base::{Lsn, crc};
-use metrics::{FileKind, Metrics, Reason};
+use metrics::{FileKind, Metrics, SyncReason};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -112,7 +112,12 @@ enum Header {
 
 impl Segments {
     /// Takes stock of the segments in `dir`. Nothing is changed on disk.
-    pub(crate) fn open(vfs: &Vfs, dir: &Path, shape: SegmentShape, metrics: &Arc<Metrics>) -> Result<Segments> {
+    pub(crate) fn open(
+        vfs: &Vfs,
+        dir: &Path,
+        shape: SegmentShape,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Segments> {
         let mut ready = BTreeMap::new();
         let names = vfs.disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
         for name in names.iter().filter(|n| n.ends_with(".log")) {
@@ -205,7 +210,7 @@ impl Segments {
     fn sync(&self, file: &dyn File) -> io::Result<()> {
         let start = self.vfs.clock.now_us();
         file.sync()?;
-        self.metrics.fsync(FileKind::Log, Reason::LogRoll, self.vfs.clock.now_us() - start, 0);
+        self.metrics.fsync(FileKind::Log, SyncReason::LogRoll, self.vfs.clock.now_us() - start, 0);
         Ok(())
     }
 
@@ -217,7 +222,7 @@ impl Segments {
         }
         let start = self.vfs.clock.now_us();
         self.vfs.disk.sync_dir(&self.dir).map_err(|e| Error::io("sync", &self.dir, e))?;
-        self.metrics.fsync(FileKind::Dir, Reason::LogRoll, self.vfs.clock.now_us() - start, 0);
+        self.metrics.fsync(FileKind::Dir, SyncReason::LogRoll, self.vfs.clock.now_us() - start, 0);
         let segment = Arc::new(Segment { number, path, file });
         self.ready.lock().insert(number, Arc::clone(&segment));
         Ok(segment)
@@ -269,7 +274,7 @@ impl Segments {
         for segment in segments {
             let start = self.vfs.clock.now_us();
             segment.file.sync().map_err(|e| poison.set(Error::io("sync", &segment.path, e)))?;
-            self.metrics.fsync(FileKind::Log, Reason::Recovery, self.vfs.clock.now_us() - start, 0);
+            self.metrics.fsync(FileKind::Log, SyncReason::Recovery, self.vfs.clock.now_us() - start, 0);
         }
         Ok(())
     }
@@ -289,7 +294,8 @@ fn read_header(file: &dyn File, path: &Path, shape: SegmentShape) -> Result<Head
         return Err(Error::corrupt(path, "its header is not that of a log segment"));
     }
     if get_u16(&h, 8) != FORMAT {
-        let what = format!("is a log segment of format {}; this program reads format {FORMAT}", get_u16(&h, 8));
+        let what =
+            format!("is a log segment of format {}; this program reads format {FORMAT}", get_u16(&h, 8));
         return Err(Error::Foreign { file: path.to_owned(), what });
     }
     if get_u64(&h, 16) != shape.db_id {

@@ -168,6 +168,7 @@ fn cut(page: &mut [u8], slot: u16, right: PageNo, high: &[u8]) -> Result<(), Dam
     for i in 0..slot {
         fresh.push_from(&old, i, &mut buf)?;
     }
+    fresh.keep_run(&old);
     fresh.finish(page)
 }
 

@@ -295,6 +295,12 @@ impl Builder {
         self.push_stored(buf)
     }
 
+    /// Remembers the inserts in a row of the page that lost its upper part.
+    pub(super) fn keep_run(&mut self, old: &Node<'_>) {
+        self.page[UP..=DOWN].copy_from_slice(&old.bytes()[UP..=DOWN]);
+        self.page[LAST..LAST + 2].copy_from_slice(&old.bytes()[LAST..LAST + 2]);
+    }
+
     /// Puts the content in place of `page`'s; number and LSN of `page` stay.
     pub(super) fn finish(self, page: &mut [u8]) -> Result<(), Damage> {
         let node = Node::new(&self.page);

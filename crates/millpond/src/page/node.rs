@@ -45,7 +45,8 @@ pub(super) const PREFIX: usize = 74;
 pub(super) const LOW: usize = 76;
 pub(super) const HIGH: usize = 80;
 pub(super) const LAST: usize = 84;
-pub(super) const SLOTS: usize = 88;
+/// Where the slots begin: what every leaf and inner page spends on its header.
+pub(crate) const SLOTS: usize = 88;
 
 /// Bytes of a slot.
 pub(crate) const SLOT_BYTES: usize = 8;

@@ -1,0 +1,3 @@
+//! Where recovery starts, and what moves that place.
+
+pub(crate) mod root;

@@ -21,13 +21,13 @@ mod checkpoint;
 
 mod btree;
 
-#[expect(unused_imports, reason = "their users, txn and table, stand above")]
+#[allow(unused_imports, reason = "their users, txn and table, stand above")]
 mod lock;
 
-#[expect(unused_imports, reason = "their users, txn and table, stand above")]
+#[allow(unused_imports, reason = "their users, txn and table, stand above")]
 mod undo;
 
-#[expect(unused_imports, reason = "their users, txn and table, stand above")]
+#[allow(unused_imports, reason = "their users, txn and table, stand above")]
 mod mvcc;
 
 pub use error::{Error, Result};

@@ -23,11 +23,14 @@ mod flush;
 
 mod btree;
 
+#[allow(unused_imports, reason = "their users, txn and table, stand above")]
 mod lock;
 
-mod recover;
+#[allow(unused_imports, reason = "their users, txn and table, stand above")]
+mod undo;
 
-mod engine;
+#[allow(unused_imports, reason = "their users, txn and table, stand above")]
+mod mvcc;
 
 pub use error::{Error, Result};
 pub use options::Options;

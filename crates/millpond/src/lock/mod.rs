@@ -39,6 +39,7 @@ pub(crate) enum Wait {
     /// At most this long.
     Until(Duration),
     /// Not at all: a lock that is not free is [`Denied::Timeout`].
+    #[expect(clippy::enum_variant_names, reason = "NOWAIT is the field's word")]
     NoWait,
     /// Not at all: a lock that is not free is [`Denied::Skipped`], and the row counts as absent.
     Skip,

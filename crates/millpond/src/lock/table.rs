@@ -18,6 +18,7 @@ const TABLE_SHARDS: usize = 16;
 const OWNER_SHARDS: usize = 16;
 
 type Queues = BTreeMap<LockKey, Queue>;
+type Owners = BTreeMap<TxnId, Arc<Owner>>;
 
 #[derive(Debug, Default)]
 pub(super) struct Shard {
@@ -30,7 +31,7 @@ pub(super) struct Shard {
 #[derive(Debug)]
 pub(crate) struct LockTable {
     shards: Box<[Shard]>,
-    owners: Box<[Mutex<BTreeMap<TxnId, Arc<Owner>>>]>,
+    owners: Box<[Mutex<Owners>]>,
     /// One detection at a time; see `deadlock.rs`.
     pub(super) detecting: Mutex<()>,
     pub(super) clock: Arc<dyn Clock>,
@@ -205,7 +206,7 @@ impl LockTable {
         self.deadlocks.load(Ordering::Relaxed)
     }
 
-    fn owner_shard(&self, txn: TxnId) -> MutexGuard<'_, BTreeMap<TxnId, Arc<Owner>>> {
+    fn owner_shard(&self, txn: TxnId) -> MutexGuard<'_, Owners> {
         self.owners[txn.0 as usize % OWNER_SHARDS].lock()
     }
 

@@ -242,9 +242,9 @@ impl Engine {
         metrics.set(M::RecoveryRedoBytes, tail.end.since(from));
         let formatted = tail.groups > 0 || from > Lsn::ZERO;
         if formatted {
-            engine.store.space.load()?
+            engine.store.space.load()?;
         } else {
-            engine.store.space.format()?
+            engine.store.space.format()?;
         }
         Ok(engine)
     }

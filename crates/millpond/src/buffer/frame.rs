@@ -128,13 +128,13 @@ impl Frame {
     /// The owner of a claimed frame gives it a page: it is loading from now on, and the owner has a pin.
     pub(super) fn publish(&self, page: PageNo) {
         self.page_no.store(page.0, Ordering::Relaxed);
-        let before = self.step(|state| (state & PINS) + 1 | LOADING);
+        let before = self.step(|state| ((state & PINS) + 1) | LOADING);
         assert!(before & CLAIMED != 0, "a page was put into a frame that has one");
     }
 
     /// Takes back [`Frame::publish`]: the page is not there after all. The caller owns the frame again.
     pub(super) fn withdraw(&self) {
-        let before = self.step(|state| (state & PINS) - 1 | CLAIMED);
+        let before = self.step(|state| ((state & PINS) - 1) | CLAIMED);
         assert!(
             before & (LOADING | DIRTY | WRITING) == LOADING,
             "only a page that is being read can be withdrawn"

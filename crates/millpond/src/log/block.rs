@@ -98,7 +98,7 @@ impl BlockHeader {
         };
         let sound = block[4] == FORMAT
             && usize::from(header.prev_used) <= PAYLOAD_BYTES
-            && header.number <= u64::MAX / PAYLOAD_BYTES as u64 - 1;
+            && header.number < u64::MAX / PAYLOAD_BYTES as u64;
         sound.then_some(header)
     }
 }

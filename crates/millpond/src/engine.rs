@@ -238,7 +238,10 @@ impl Engine {
         let mut engine = Engine { store, shared, threads: Vec::new(), _lock: lock };
         engine.start(log_parker, cleaner_parker)?;
         let from = root.checkpoint;
-        replay(&pool, log.segments(), &root.epochs, from, &paths.pages, &made_anew)?;
+        let checkpointer = &engine.shared.checkpointer;
+        let reached = |lsn| checkpointer.replayed_to(lsn);
+        replay(&pool, log.segments(), &root.epochs, from, &paths.pages, &made_anew, tail.end, reached)?;
+        checkpointer.replayed_to(Lsn::MAX);
         metrics.set(M::RecoveryRedoBytes, tail.end.since(from));
         let formatted = tail.groups > 0 || from > Lsn::ZERO;
         if formatted {

@@ -7,6 +7,7 @@ use crate::log::Log;
 use crate::log::block::{block_of, block_start};
 use base::Lsn;
 use base::sync::Mutex;
+use base::sync::atomic::{AtomicU64, Ordering};
 use metrics::{M, Metrics, SyncReason};
 use std::sync::Arc;
 
@@ -17,6 +18,8 @@ pub(crate) struct Checkpointer {
     pool: Arc<Pool>,
     file: RootFile,
     root: Mutex<Root>,
+    /// Redo of the last run has been applied up to here; beyond it the checkpoint must not go. [`Lsn::MAX`] once all is.
+    replayed: AtomicU64,
     metrics: Arc<Metrics>,
     poison: Arc<Poison>,
 }
@@ -35,10 +38,16 @@ impl Checkpointer {
             log: Arc::clone(log),
             pool: Arc::clone(pool),
             file,
+            replayed: AtomicU64::new(root.checkpoint.0),
             root: Mutex::new(root),
             metrics: Arc::clone(metrics),
             poison: Arc::clone(poison),
         }
+    }
+
+    /// Says how far the redo of the last run has been applied to pages that are marked dirty.
+    pub(crate) fn replayed_to(&self, lsn: Lsn) {
+        self.replayed.store(lsn.0, Ordering::Release);
     }
 
     /// The place that the root names now.
@@ -51,7 +60,8 @@ impl Checkpointer {
         self.poison.check()?;
         let mut root = self.root.lock();
         // In this order: a change whose redo lies below the published prefix has marked its page by now.
-        let published = self.log.published_lsn();
+        let replayed = Lsn(self.replayed.load(Ordering::Acquire));
+        let published = self.log.published_lsn().min(replayed);
         let target = self.pool.min_first_dirty().map_or(published, |first| first.min(published));
         if target <= root.checkpoint && !clean {
             return Ok(root.checkpoint);

@@ -74,7 +74,8 @@ impl ReadHook for RedoHook {
     }
 }
 
-/// Applies all groups from `from` on. Returns how many page changes were applied.
+/// Applies all groups from `from` to `end`. Returns how many page changes were applied. `reached` hears of each group
+/// before its changes begin: the checkpoint must not pass it yet, nor its segment be recycled under the reader.
 pub(crate) fn replay(
     pool: &Pool,
     segments: &Segments,
@@ -82,11 +83,19 @@ pub(crate) fn replay(
     from: Lsn,
     pages_path: &Path,
     made_anew: &MadeAnew,
+    end: Lsn,
+    reached: impl Fn(Lsn),
 ) -> Result<u64> {
     let mut scanner = Scanner::new(segments, epochs, from);
     let mut applied = 0;
     while let Some(group) = scanner.next()? {
+        reached(group.lsn);
         applied += replay_group(pool, &group, pages_path)?;
+    }
+    if scanner.position() != end {
+        let what =
+            format!("replay stopped at LSN {}, the log ended at {end} a moment ago", scanner.position());
+        return Err(Error::corrupt(segments.dir(), what));
     }
     // From now on every page is as redo left it, and damage is damage.
     made_anew.0.lock().clear();

@@ -329,5 +329,4 @@ pub(crate) fn write_json(file: &Path, json: &str) -> Outcome {
 }
 
 #[cfg(test)]
-#[path = "result_tests.rs"]
 mod tests;

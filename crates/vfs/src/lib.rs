@@ -1,6 +1,9 @@
 //! The only door to files, time and randomness. The engine sees the traits of this page; the operating system and the
 //! simulated disk implement them.
 
+pub mod mem;
+pub mod os;
+
 use std::fmt::Debug;
 use std::io;
 use std::path::Path;
@@ -69,6 +72,7 @@ pub struct ReadOp<'a> {
     pub bytes: &'a mut [u8],
 }
 
+#[allow(clippy::len_without_is_empty)] // asking whether a file is empty is never the question
 /// An open file. All methods may be called from many threads at once. With direct I/O, addresses, lengths and offsets
 /// are multiples of [`base::aligned::IO_ALIGN`].
 pub trait File: Send + Sync + Debug {

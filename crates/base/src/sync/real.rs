@@ -95,12 +95,8 @@ pub fn futex_wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
         tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(t.subsec_nanos()),
     });
-    let _ = rustix::thread::futex::wait(
-        word,
-        rustix::thread::futex::Flags::PRIVATE,
-        expected,
-        timespec.as_ref(),
-    );
+    let _ =
+        rustix::thread::futex::wait(word, rustix::thread::futex::Flags::PRIVATE, expected, timespec.as_ref());
 }
 
 /// Wakes up to `count` threads that wait on `word`.

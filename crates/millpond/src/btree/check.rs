@@ -1,0 +1,217 @@
+//! Looks at every page of a tree and at how they hang together. It works beside writers: what it compares it holds latched
+//! at the same time, so a difference is damage and not a change under way.
+
+use base::PageNo;
+
+use super::descend::{Latched, Seek};
+use super::overflow::chain_pages;
+use super::tree::Tree;
+use crate::error::{Error, Result};
+use crate::page::node::{Inner, Leaf, Node, OVERFLOW};
+use crate::page::overflow::ChainRef;
+use crate::page::verify;
+use crate::store::Store;
+
+/// What a check of a tree found.
+#[derive(Debug, Default)]
+pub(crate) struct TreeCheck {
+    /// Every page that the root leads to, chains of the rows' present versions included.
+    pub(crate) pages: Vec<PageNo>,
+    /// Rows, delete marks included.
+    pub(crate) rows: u64,
+    /// Levels.
+    pub(crate) height: u32,
+    /// Splits whose separator is not posted yet: no damage.
+    pub(crate) unposted: u64,
+    /// What is wrong, empty for a sound tree.
+    pub(crate) problems: Vec<String>,
+}
+
+/// What one child of an inner page, and the unposted pages to its right, turned out to be.
+enum Step {
+    /// Looked at; the next child begins at this key, if there is one.
+    Done(Option<Vec<u8>>),
+    /// A page had to be brought in: look again.
+    Missing(PageNo, Option<Vec<u8>>),
+}
+
+impl Tree {
+    /// Checks the whole tree. An error means that checking itself was impossible; damage is reported.
+    /// REQUIRES: no latch held.
+    pub(crate) fn check(&self, store: &Store) -> Result<TreeCheck> {
+        let mut report = TreeCheck::default();
+        let mut chains = Vec::new();
+        let root = match store.pool.fetch(self.root) {
+            Ok(pin) => pin.read(),
+            Err(e) => return note(e, &mut report).map(|()| report),
+        };
+        if let Err(e) = self.expect_root(store, &root) {
+            return note(e, &mut report).map(|()| report);
+        }
+        let top = Node::new(&root).level();
+        report.height = u32::from(top) + 1;
+        self.look_at(&root, self.root, &mut report, &mut chains);
+        drop(root);
+        for level in (0..top).rev() {
+            self.check_level(store, level, &mut report, &mut chains)?;
+        }
+        for chain in chains {
+            self.check_chain(store, &chain, &mut report)?;
+        }
+        Ok(report)
+    }
+
+    fn check_level(
+        &self,
+        store: &Store,
+        level: u8,
+        report: &mut TreeCheck,
+        chains: &mut Vec<ChainRef>,
+    ) -> Result {
+        let mut cursor = Some(Vec::new());
+        let mut missing = None;
+        while let Some(key) = cursor.take() {
+            let _kept = match missing.take() {
+                None => None,
+                Some((page, beyond)) => match store.pool.fetch(page) {
+                    Ok(pin) => Some(pin),
+                    Err(e) => {
+                        note(e, report)?;
+                        cursor = beyond;
+                        continue;
+                    }
+                },
+            };
+            match self.check_child(store, level, &key, report, chains) {
+                Ok(Step::Done(next)) => {
+                    if next.as_ref().is_some_and(|next| *next <= key) {
+                        report.problems.push(format!(
+                            "{:?}: the keys of level {} go back",
+                            self.id,
+                            level + 1
+                        ));
+                        return Ok(());
+                    }
+                    cursor = next;
+                }
+                Ok(Step::Missing(page, beyond)) => {
+                    missing = Some((page, beyond));
+                    cursor = Some(key);
+                }
+                Err(e) => return note(e, report),
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the child that covers `key` and what stands between it and the next child.
+    fn check_child(
+        &self,
+        store: &Store,
+        level: u8,
+        key: &[u8],
+        report: &mut TreeCheck,
+        chains: &mut Vec<ChainRef>,
+    ) -> Result<Step> {
+        let Some(found) = self.descend(store, Seek::At(key), level + 1, false)? else {
+            return Ok(Step::Done(None));
+        };
+        let Latched::Read(parent) = found.page else { unreachable!("a shared latch was asked for") };
+        let inner = Inner::new(&parent);
+        let at = inner.find(key);
+        let is_last = at + 1 == inner.len();
+        let end =
+            if is_last { inner.high_fence().map(<[u8]>::to_vec) } else { Some(inner.key(at + 1).to_vec()) };
+        let mut begin = inner.key(at).to_vec();
+        let mut no = inner.child(at);
+        // What is found goes into the report only if all pages were there; else they are looked at again.
+        let mut part = TreeCheck::default();
+        let mut part_chains = Vec::new();
+        let mut before: Option<crate::buffer::PageRead<'_>> = None;
+        loop {
+            let Some(pin) = store.pool.try_pin(no) else { return Ok(Step::Missing(no, end)) };
+            if no == parent.page_no() || before.as_ref().is_some_and(|page| page.page_no() == no) {
+                return Err(self.damage(store, no, "the page leads to itself"));
+            }
+            let page = pin.read();
+            drop(before.take());
+            self.expect(store, &page, level, no)?;
+            let node = Node::new(&page);
+            if node.low_fence() != begin {
+                part.problems
+                    .push(format!("{no:?}: it does not begin where its parent or left sibling says"));
+            }
+            self.look_at(&page, no, &mut part, &mut part_chains);
+            match (node.high_fence(), &end) {
+                (None, None) => break,
+                (Some(high), Some(end)) if high == end => {
+                    if !is_last && node.right() != inner.child(at + 1) {
+                        part.problems
+                            .push(format!("{no:?}: its right sibling is not the parent's next child"));
+                    }
+                    break;
+                }
+                (Some(high), end) if high > &begin[..] && end.as_ref().is_none_or(|end| high < end) => {
+                    part.unposted += 1;
+                    begin = high.to_vec();
+                    no = node.right();
+                }
+                _ => {
+                    part.problems.push(format!("{no:?}: it does not end where its parent says"));
+                    break;
+                }
+            }
+            before = Some(page);
+        }
+        report.pages.append(&mut part.pages);
+        report.problems.append(&mut part.problems);
+        report.rows += part.rows;
+        report.unposted += part.unposted;
+        chains.append(&mut part_chains);
+        Ok(Step::Done(end))
+    }
+
+    /// Checks one latched page by itself.
+    fn look_at(&self, page: &[u8], no: PageNo, report: &mut TreeCheck, chains: &mut Vec<ChainRef>) {
+        report.pages.push(no);
+        report.problems.extend(verify::problems(page).iter().map(|damage| format!("{no:?}: {damage}")));
+        if Node::new(page).level() > 0 {
+            return;
+        }
+        let leaf = Leaf::new(page);
+        report.rows += u64::from(leaf.len());
+        for row in (0..leaf.len()).map(|i| leaf.row(i)).filter(|row| row.flags & OVERFLOW != 0) {
+            match ChainRef::decode(row.value) {
+                Ok(chain) => chains.push(chain),
+                Err(_) => {
+                    report.problems.push(format!("{no:?}: a row's reference to its long value is damaged"));
+                }
+            }
+        }
+    }
+
+    fn check_chain(&self, store: &Store, chain: &ChainRef, report: &mut TreeCheck) -> Result {
+        match chain_pages(store, chain.head, chain.owner) {
+            Ok(pages) => {
+                let each = crate::page::overflow::capacity(store.pool.page_bytes());
+                if pages.len() != (chain.len as usize).div_ceil(each) {
+                    report.problems.push(format!("{:?}: a long value has lost pages", chain.head));
+                }
+                report.pages.extend(pages);
+                Ok(())
+            }
+            Err(e) => note(e, report),
+        }
+    }
+}
+
+/// Damage goes into the report; any other error ends the check.
+fn note(error: Error, report: &mut TreeCheck) -> Result {
+    match error {
+        Error::Corrupt { what, .. } => {
+            report.problems.push(what);
+            Ok(())
+        }
+        other => Err(other),
+    }
+}

@@ -1,0 +1,165 @@
+//! The way down: each page is latched before its parent, or its left sibling, is let go.
+
+use base::PageNo;
+
+use super::tree::Tree;
+use crate::buffer::{PageRead, PageWrite, Pin};
+use crate::error::Result;
+use crate::page::header::{self, Kind};
+use crate::page::node::{Inner, Node};
+use crate::store::Store;
+
+/// Where to go.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Seek<'k> {
+    /// To the page that covers the key.
+    At(&'k [u8]),
+    /// To the page that holds the greatest keys below the key.
+    Before(&'k [u8]),
+    /// To the last page.
+    Last,
+}
+
+impl Seek<'_> {
+    /// Whether the goal lies to the right of `node`.
+    fn beyond(self, node: &Node<'_>) -> bool {
+        let Some(high) = node.high_fence() else { return false };
+        match self {
+            Seek::At(key) => key >= high,
+            Seek::Before(key) => key > high,
+            Seek::Last => true,
+        }
+    }
+
+    fn child(self, inner: &Inner<'_>) -> PageNo {
+        inner.child(match self {
+            Seek::At(key) => inner.find(key),
+            Seek::Before(key) => inner.find_before(key),
+            Seek::Last => inner.len() - 1,
+        })
+    }
+}
+
+/// A page with either latch.
+pub(super) enum Latched<'s> {
+    Read(PageRead<'s>),
+    Write(PageWrite<'s>),
+}
+
+impl<'s> Latched<'s> {
+    fn latch(pin: Pin<'s>, write: bool) -> Self {
+        if write { Latched::Write(pin.write()) } else { Latched::Read(pin.read()) }
+    }
+
+    pub(super) fn page_no(&self) -> PageNo {
+        match self {
+            Latched::Read(page) => page.page_no(),
+            Latched::Write(page) => page.page_no(),
+        }
+    }
+}
+
+impl std::ops::Deref for Latched<'_> {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match self {
+            Latched::Read(page) => page,
+            Latched::Write(page) => page,
+        }
+    }
+}
+
+/// The end of a descent.
+pub(super) struct Found<'s> {
+    /// The page.
+    pub(super) page: Latched<'s>,
+    /// The highest level at which the way went right: a split whose separator is not in the parent yet.
+    pub(super) unposted: Option<u8>,
+}
+
+impl Tree {
+    /// Goes down to `level`; latches the page there exclusively if `write`. None if the tree is not that high.
+    /// REQUIRES: no latch held.
+    pub(super) fn descend<'s>(
+        &self,
+        store: &'s Store,
+        seek: Seek<'_>,
+        level: u8,
+        write: bool,
+    ) -> Result<Option<Found<'s>>> {
+        // A page fetched with nothing latched stays pinned until the way has come to it again.
+        let mut missing = None;
+        'again: loop {
+            let _kept = missing.take().map(|page| store.pool.fetch(page)).transpose()?;
+            let mut page = Latched::Read(store.pool.fetch(self.root)?.read());
+            self.expect_root(store, &page)?;
+            let root_level = Node::new(&page).level();
+            if root_level < level {
+                return Ok(None);
+            }
+            if write && root_level == level {
+                let Latched::Read(read) = page else { unreachable!("it was just latched so") };
+                page = Latched::Write(read.unlatch().write());
+                self.expect_root(store, &page)?;
+                if Node::new(&page).level() != level {
+                    continue; // The root has grown or shrunk meanwhile.
+                }
+            }
+            let mut unposted = None;
+            loop {
+                let node = Node::new(&page);
+                let at = node.level();
+                let (next, next_level) = if seek.beyond(&node) {
+                    unposted = unposted.or(Some(at));
+                    (node.right(), at)
+                } else if at == level {
+                    return Ok(Some(Found { page, unposted }));
+                } else {
+                    (seek.child(&Inner::new(&page)), at - 1)
+                };
+                if next == page.page_no() {
+                    return Err(self.damage(store, next, "the page leads to itself"));
+                }
+                let Some(pin) = store.pool.try_pin(next) else {
+                    missing = Some(next);
+                    continue 'again;
+                };
+                let next_page = Latched::latch(pin, write && next_level == level);
+                self.expect(store, &next_page, next_level, next)?;
+                if next_level == at && Some(Node::new(&next_page).low_fence()) != node.high_fence() {
+                    return Err(self.damage(
+                        store,
+                        next,
+                        "the page does not begin where its left sibling ends",
+                    ));
+                }
+                page = next_page;
+            }
+        }
+    }
+
+    pub(super) fn expect_root(&self, store: &Store, page: &[u8]) -> Result {
+        let is_node = matches!(header::kind(page), Some(Kind::Leaf | Kind::Inner));
+        if !is_node || header::tree(page) != self.id {
+            return Err(self.damage(store, self.root, "the root is no page of the tree"));
+        }
+        let node = Node::new(page);
+        if !node.right().is_none() || !node.low_fence().is_empty() {
+            return Err(self.damage(store, self.root, "the root does not cover all keys"));
+        }
+        Ok(())
+    }
+
+    /// That the page is one of this tree at `level`.
+    #[inline]
+    pub(super) fn expect(&self, store: &Store, page: &[u8], level: u8, no: PageNo) -> Result {
+        let kind = if level == 0 { Kind::Leaf } else { Kind::Inner };
+        if header::kind(page) == Some(kind)
+            && header::tree(page) == self.id
+            && Node::new(page).level() == level
+        {
+            return Ok(());
+        }
+        Err(self.damage(store, no, "another kind of page than the one that leads here expects"))
+    }
+}

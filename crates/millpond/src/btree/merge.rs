@@ -1,0 +1,170 @@
+//! Shrinking: a page takes over its right sibling when both are small and hang from the same parent; a root with one child
+//! takes over that child. Purge alone calls this (Tr6), because it alone makes pages emptier.
+
+use super::descend::{Latched, Seek};
+use super::tree::Tree;
+use crate::buffer::PageWrite;
+use crate::error::Result;
+use crate::mtr::Mtr;
+use crate::page::apply::content_bytes;
+use crate::page::edit::body_of;
+use crate::page::node::{Inner, Node, SLOTS};
+use crate::page::op::{NodeHead, PageOp};
+use crate::store::Store;
+use base::PageNo;
+
+/// A page is small when its entries take less than this share of it.
+const SMALL: (usize, usize) = (1, 4);
+/// A merged page is at most so full, lest the next insert split it again.
+const MERGED: (usize, usize) = (3, 4);
+
+/// Whether a page is so empty that [`Tree::try_merge`] is worth a try.
+#[must_use]
+pub(crate) fn is_small(page: &[u8]) -> bool {
+    Node::new(page).entry_bytes() * SMALL.1 < (page.len() - SLOTS) * SMALL.0
+}
+
+/// What became of one attempt.
+enum Attempt {
+    /// A page had to be brought in: try again.
+    Missing(PageNo),
+    /// Nothing to do.
+    Nothing,
+    /// Two pages are one; `parent_small` tells whether their parent should look for company too.
+    Merged { parent_small: bool },
+    /// The parent has this one child only.
+    OnlyChild { is_root: bool },
+}
+
+impl Tree {
+    /// Merges the leaf that covers `key` with a neighbour if both are small, and what becomes small above it. Returns
+    /// whether a page was freed. REQUIRES: no latch held.
+    pub(crate) fn try_merge(&self, store: &Store, key: &[u8]) -> Result<bool> {
+        let (mut level, mut freed) = (0u8, false);
+        let mut missing = None;
+        loop {
+            store.log.make_room()?;
+            let _kept = missing.take().map(|page| store.pool.fetch(page)).transpose()?;
+            match self.merge_once(store, level, key)? {
+                Attempt::Missing(page) => missing = Some(page),
+                Attempt::Nothing => return Ok(freed),
+                Attempt::Merged { parent_small } => {
+                    freed = true;
+                    if !parent_small {
+                        return Ok(true);
+                    }
+                    level += 1;
+                }
+                Attempt::OnlyChild { is_root: false } => level += 1,
+                Attempt::OnlyChild { is_root: true } => {
+                    freed |= self.lower_root(store)?;
+                    return Ok(freed);
+                }
+            }
+        }
+    }
+
+    fn merge_once(&self, store: &Store, level: u8, key: &[u8]) -> Result<Attempt> {
+        let Some(found) = self.descend(store, Seek::At(key), level + 1, true)? else {
+            return Ok(Attempt::Nothing);
+        };
+        let Latched::Write(parent) = found.page else { unreachable!("an exclusive latch was asked for") };
+        let inner = Inner::new(&parent);
+        let (n, at) = (inner.len(), inner.find(key));
+        if n == 1 {
+            return Ok(Attempt::OnlyChild { is_root: parent.page_no() == self.root });
+        }
+        // With the right neighbour, else with the left one.
+        for left_at in [Some(at), at.checked_sub(1)].into_iter().flatten().filter(|&i| i + 1 < n) {
+            let (left_no, right_no) = (inner.child(left_at), inner.child(left_at + 1));
+            let Some(left) = store.pool.try_pin(left_no) else { return Ok(Attempt::Missing(left_no)) };
+            let Some(right) = store.pool.try_pin(right_no) else { return Ok(Attempt::Missing(right_no)) };
+            let left = left.write();
+            self.expect(store, &left, level, left_no)?;
+            if Node::new(&left).right() != right_no {
+                continue; // A page between them is not posted yet.
+            }
+            let right = right.write();
+            self.expect(store, &right, level, right_no)?;
+            if worth_merging(&left, &right) {
+                return Ok(self.merge(store, parent, left_at + 1, left, right));
+            }
+        }
+        Ok(Attempt::Nothing)
+    }
+
+    fn merge<'s>(
+        &self,
+        store: &'s Store,
+        parent: PageWrite<'s>,
+        right_at: u16,
+        left: PageWrite<'s>,
+        right: PageWrite<'s>,
+    ) -> Attempt {
+        let right_no = right.page_no();
+        let is_root = parent.page_no() == self.root;
+        let mut mtr = Mtr::begin(&store.log, &store.pool);
+        let (parent, left, right) = (mtr.add(parent), mtr.add(left), mtr.add(right));
+        let node = Node::new(mtr.page(right));
+        let high = node.high_fence().unwrap_or_default().to_vec();
+        let low = Node::new(mtr.page(left)).low_fence();
+        let head = NodeHead { tree: self.id, level: node.level(), right: node.right(), low, high: &high };
+        let body = body_of(&node, 0..node.len(), head.prefix(), false);
+        let beyond = node.right();
+        mtr.apply(left, &PageOp::Absorb { right: beyond, high: &high, body: &body });
+        mtr.apply(parent, &PageOp::RemoveChild { slot: right_at });
+        mtr.apply(right, &PageOp::Free);
+        let above = Inner::new(mtr.page(parent));
+        let parent_small = above.len() == 1 || (!is_root && is_small(above.bytes()));
+        store.space.free(&mut mtr, right_no);
+        mtr.commit();
+        Attempt::Merged { parent_small }
+    }
+
+    /// Moves the content of the root's only child into the root, as often as that is all the root has.
+    fn lower_root(&self, store: &Store) -> Result<bool> {
+        let mut freed = false;
+        let mut missing = None;
+        loop {
+            store.log.make_room()?;
+            let _kept = missing.take().map(|page| store.pool.fetch(page)).transpose()?;
+            let root = store.pool.fetch(self.root)?.write();
+            let inner = Inner::new(&root);
+            if inner.level() == 0 || inner.len() != 1 {
+                return Ok(freed);
+            }
+            let (child_no, level) = (inner.child(0), inner.level() - 1);
+            let Some(pin) = store.pool.try_pin(child_no) else {
+                missing = Some(child_no);
+                continue;
+            };
+            let child = pin.write();
+            self.expect(store, &child, level, child_no)?;
+            if !Node::new(&child).right().is_none() {
+                return Ok(freed); // It has a sibling that is not posted yet.
+            }
+            let mut mtr = Mtr::begin(&store.log, &store.pool);
+            let (root, child) = (mtr.add(root), mtr.add(child));
+            let node = Node::new(mtr.page(child));
+            let body = body_of(&node, 0..node.len(), 0, true);
+            let head = NodeHead { tree: self.id, level, right: PageNo::NONE, low: &[], high: &[] };
+            mtr.apply(root, &PageOp::Init { head, body: &body });
+            mtr.apply(child, &PageOp::Free);
+            store.space.free(&mut mtr, child_no);
+            mtr.commit();
+            freed = true;
+        }
+    }
+}
+
+/// Whether one of the pages is small and the page of both would not be too full.
+fn worth_merging(left: &[u8], right: &[u8]) -> bool {
+    if !is_small(left) && !is_small(right) {
+        return false;
+    }
+    let (l, r) = (Node::new(left), Node::new(right));
+    let high = r.high_fence().unwrap_or_default();
+    let head =
+        NodeHead { tree: base::TreeId::NONE, level: l.level(), right: r.right(), low: l.low_fence(), high };
+    content_bytes(&head, &[(l, 0..l.len()), (r, 0..r.len())]) * MERGED.1 <= left.len() * MERGED.0
+}

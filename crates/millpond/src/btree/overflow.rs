@@ -1,0 +1,127 @@
+//! Long values: a chain of overflow pages, written page by page from its head, each page in a mini-transaction of its own
+//! (Pa5).
+//!
+//! Whatever cuts the writing off, all pages of the chain hang from its head, and the mini-transaction that makes the head
+//! carries the undo record of the chain, so whoever reverts that record finds and frees them. Freeing goes from the tail to the head and
+//! unlinks each page in the mini-transaction that frees it, so a chain that is half freed is a shorter chain, and freeing it
+//! again is harmless: every page names the chain's owner, which no other chain has.
+
+use base::{PageNo, TreeId};
+
+use crate::error::{Error, Result};
+use crate::mtr::Mtr;
+use crate::page::node::Version;
+use crate::page::op::PageOp;
+use crate::page::overflow::{ChainRef, Overflow, capacity};
+use crate::store::Store;
+
+/// More pages than a value of 4 GiB can take: a chain that goes on so long goes round.
+const PAGES_MAX: usize = 1 << 21;
+
+/// Writes `value` as a chain. `begin` is asked once, for the owner of the chain, inside the mini-transaction that makes the
+/// head: it is told the head's number, appends the chain's undo record to the transaction's stream and to the
+/// mini-transaction, and must not wait. `between` runs before each page with nothing
+/// latched: admission. REQUIRES: no latch held; `value` is not empty.
+pub(crate) fn write_chain(
+    store: &Store,
+    tree: TreeId,
+    value: &[u8],
+    begin: &mut dyn FnMut(&mut Mtr<'_>, PageNo) -> Version,
+    between: &mut dyn FnMut() -> Result,
+) -> Result<ChainRef> {
+    let mut chain: Option<ChainRef> = None;
+    let mut last = PageNo::NONE;
+    for data in value.chunks(capacity(store.pool.page_bytes())) {
+        between()?;
+        store.log.make_room()?;
+        let mut reserved = store.space.reserve(tree, 1)?;
+        let frame = store.pool.reserve_frame()?;
+        let before = if last.is_none() { None } else { Some(store.pool.fetch(last)?) };
+        let mut mtr = Mtr::begin(&store.log, &store.pool);
+        let before = before.map(|pin| mtr.add(pin.write()));
+        let no = reserved.take(&mut mtr);
+        let new = mtr.add(store.pool.create(no, frame));
+        let head = chain.is_none();
+        let owner = match chain {
+            Some(chain) => chain.owner,
+            None => begin(&mut mtr, no),
+        };
+        chain.get_or_insert(ChainRef { head: no, len: value.len() as u32, owner });
+        mtr.apply(new, &PageOp::InitOverflow { tree, owner, head, data });
+        if let Some(before) = before {
+            mtr.apply(before, &PageOp::SetNext { next: no });
+        }
+        mtr.commit();
+        last = no;
+    }
+    Ok(chain.expect("a value that is not empty has a first page"))
+}
+
+/// Appends the value of a chain to `out`. REQUIRES: no latch held; the chain cannot be freed meanwhile.
+pub(crate) fn read_chain(store: &Store, chain: &ChainRef, out: &mut Vec<u8>) -> Result {
+    let (start, mut at) = (out.len(), chain.head);
+    let damage = |at, what| Err(Error::corrupt(store.pages_path(), format!("{at:?}: {what}")));
+    while !at.is_none() {
+        let page = store.pool.fetch(at)?.read();
+        let Some(part) = Overflow::new(&page).filter(|part| part.owner() == chain.owner) else {
+            return damage(at, "a long value leads here, but this is none of its pages");
+        };
+        out.extend_from_slice(part.data());
+        if part.data().is_empty() || out.len() - start > chain.len as usize {
+            return damage(at, "a long value has another length than its row says");
+        }
+        at = part.next();
+    }
+    if out.len() - start != chain.len as usize {
+        return damage(chain.head, "a long value has another length than its row says");
+    }
+    Ok(())
+}
+
+/// Frees what is left of the chain at `head` that `owner` wrote, perhaps nothing. `between` runs before each page with
+/// nothing latched. One caller at a time for a chain. REQUIRES: no latch held.
+pub(crate) fn free_chain(
+    store: &Store,
+    head: PageNo,
+    owner: Version,
+    between: &mut dyn FnMut() -> Result,
+) -> Result {
+    let pages = chain_pages(store, head, owner)?;
+    for i in (0..pages.len()).rev() {
+        between()?;
+        store.log.make_room()?;
+        let before = if i > 0 { Some(store.pool.fetch(pages[i - 1])?) } else { None };
+        let page = store.pool.fetch(pages[i])?;
+        let mut mtr = Mtr::begin(&store.log, &store.pool);
+        if let Some(before) = before {
+            let before = mtr.add(before.write());
+            mtr.apply(before, &PageOp::SetNext { next: PageNo::NONE });
+        }
+        let page = mtr.add(page.write());
+        mtr.apply(page, &PageOp::Free);
+        store.space.free(&mut mtr, pages[i]);
+        mtr.commit();
+    }
+    Ok(())
+}
+
+/// The pages of the chain at `head` that `owner` wrote, from its head to where it ends or was freed; none if it is gone.
+pub(super) fn chain_pages(store: &Store, head: PageNo, owner: Version) -> Result<Vec<PageNo>> {
+    let (mut pages, mut at) = (Vec::new(), head);
+    while !at.is_none() {
+        let page = store.pool.fetch(at)?.read();
+        let Some(part) = Overflow::new(&page) else { break };
+        if part.owner() != owner || part.is_head() != pages.is_empty() {
+            break;
+        }
+        pages.push(at);
+        if pages.len() > PAGES_MAX {
+            return Err(Error::corrupt(
+                store.pages_path(),
+                format!("{head:?}: a long value goes round in a circle"),
+            ));
+        }
+        at = part.next();
+    }
+    Ok(pages)
+}

@@ -1,0 +1,202 @@
+//! Growing: a split gives half of a page to a new right sibling in one mini-transaction, and a second one posts the
+//! separator in the parent (Tr2). The root cannot get a sibling; it hands its content to a new child and gains a level.
+
+use std::cmp::Ordering;
+
+use base::PageNo;
+
+use super::descend::{Latched, Seek};
+use super::tree::{Tree, leaf_has_room};
+use crate::buffer::PageWrite;
+use crate::error::Result;
+use crate::mtr::Mtr;
+use crate::page::apply::content_bytes;
+use crate::page::edit::{body_of, push_child};
+use crate::page::node::{CHILD_OVERHEAD, Inner, Leaf, Node, separator};
+use crate::page::op::{NodeHead, PageOp};
+use crate::store::Store;
+
+/// So many inserts in a row from one side count as a sequential load.
+const RUN: u8 = 4;
+
+/// Where a page is cut.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Cut {
+    /// The first entry that goes right.
+    pub(super) slot: u16,
+    /// The least key that goes right.
+    pub(super) key: Vec<u8>,
+}
+
+impl Tree {
+    /// Makes room at `level` around `key` for an entry that takes `bytes`, unless there is room. It may take several
+    /// calls. REQUIRES: no latch held.
+    pub(super) fn split(&self, store: &Store, level: u8, key: &[u8], bytes: usize) -> Result {
+        match self.split_page(store, level, key, bytes)? {
+            Some(sep) => self.post(store, level, &sep),
+            None => Ok(()),
+        }
+    }
+
+    /// The first half of [`Tree::split`]; returns the separator that is to be posted.
+    pub(super) fn split_page(
+        &self,
+        store: &Store,
+        level: u8,
+        key: &[u8],
+        bytes: usize,
+    ) -> Result<Option<Vec<u8>>> {
+        store.log.make_room()?;
+        let mut reserved = store.space.reserve(self.id, 1)?;
+        let frame = store.pool.reserve_frame()?;
+        let Some(found) = self.descend(store, Seek::At(key), level, true)? else { return Ok(None) };
+        let Latched::Write(page) = found.page else { unreachable!("an exclusive latch was asked for") };
+        if has_room(&page, key, bytes) {
+            return Ok(None);
+        }
+        let mut mtr = Mtr::begin(&store.log, &store.pool);
+        let old_no = page.page_no();
+        let old = mtr.add(page);
+        let new_no = reserved.take(&mut mtr);
+        let new = mtr.add(store.pool.create(new_no, frame));
+        if old_no == self.root {
+            let mut only_child = Vec::new();
+            push_child(&mut only_child, &[], new_no);
+            let node = Node::new(mtr.page(old));
+            let (level, all) = (node.level(), body_of(&node, 0..node.len(), 0, true));
+            base::check!(level < u8::MAX, "a tree of 255 levels has more pages than a file");
+            let head = NodeHead { tree: self.id, level, right: PageNo::NONE, low: &[], high: &[] };
+            mtr.apply(new, &PageOp::Init { head, body: &all });
+            mtr.apply(old, &PageOp::Init { head: NodeHead { level: level + 1, ..head }, body: &only_child });
+            mtr.commit();
+            return Ok(None);
+        }
+        let node = Node::new(mtr.page(old));
+        let cut = choose_cut(&node, key);
+        let high = node.high_fence().unwrap_or_default().to_vec();
+        let head = NodeHead { tree: self.id, level, right: node.right(), low: &cut.key, high: &high };
+        let body = body_of(&node, cut.slot..node.len(), head.prefix(), true);
+        mtr.apply(new, &PageOp::Init { head, body: &body });
+        mtr.apply(old, &PageOp::Cut { slot: cut.slot, right: new_no, high: &cut.key });
+        mtr.commit();
+        Ok(Some(cut.key))
+    }
+
+    /// Posts the separators of all splits at `level` that stand between the parent's pointer and the page that covers
+    /// `key`. It looks at nothing but the pages as they are, so it does not matter who split, when, or who else is posting.
+    /// REQUIRES: no latch held.
+    pub(super) fn post(&self, store: &Store, level: u8, key: &[u8]) -> Result {
+        let mut missing = None;
+        loop {
+            store.log.make_room()?;
+            let _kept = missing.take().map(|page| store.pool.fetch(page)).transpose()?;
+            let Some(found) = self.descend(store, Seek::At(key), level + 1, true)? else { return Ok(()) };
+            if let Some(above) = found.unposted {
+                drop(found);
+                self.post(store, above, key)?;
+                continue;
+            }
+            let Latched::Write(parent) = found.page else { unreachable!("an exclusive latch was asked for") };
+            let inner = Inner::new(&parent);
+            let child_no = inner.child(inner.find(key));
+            let Some(pin) = store.pool.try_pin(child_no) else {
+                missing = Some(child_no);
+                continue;
+            };
+            let child = pin.read();
+            self.expect(store, &child, level, child_no)?;
+            let node = Node::new(&child);
+            let Some(sep) = node.high_fence().filter(|&high| key >= high) else { return Ok(()) };
+            let Err(slot) = inner.search(sep) else {
+                return Err(self.damage(store, child_no, "the page ends where its parent says it goes on"));
+            };
+            let bytes = CHILD_OVERHEAD + sep.len();
+            if has_room(&parent, sep, bytes) {
+                let mut mtr = Mtr::begin(&store.log, &store.pool);
+                let parent = mtr.add(parent);
+                mtr.apply(parent, &PageOp::PutChild { slot, child: node.right(), key: sep });
+                mtr.commit();
+            } else {
+                let sep = sep.to_vec();
+                drop(child);
+                drop(parent);
+                self.split(store, level + 1, &sep, bytes)?;
+            }
+        }
+    }
+}
+
+fn has_room(page: &PageWrite<'_>, key: &[u8], bytes: usize) -> bool {
+    let node = Node::new(page);
+    if node.level() == 0 {
+        return leaf_has_room(page, key, bytes);
+    }
+    node.free_bytes() + node.prefix().len() >= bytes
+}
+
+/// Where to cut a full page that is to take `key`. Loads that come in order leave full pages behind them; everything
+/// else cuts in the middle.
+pub(super) fn choose_cut(node: &Node<'_>, key: &[u8]) -> Cut {
+    if node.level() > 0 {
+        return cut_inner(&Inner::new(node.bytes()), key);
+    }
+    let n = node.len();
+    if let Err(at) = Leaf::new(node.bytes()).search(key) {
+        let after = |at: u16| Cut { slot: at, key: separator(&node.key(at - 1).to_vec(), key).to_vec() };
+        let before = |at: u16| Cut { slot: at, key: separator(key, &node.key(at).to_vec()).to_vec() };
+        let run = node.insert_run(at, RUN);
+        let ordered = match run {
+            _ if at == n && node.right().is_none() => Some(after(at)),
+            Ordering::Greater if at == n => Some(after(at)),
+            // Others' entries stand in the way of the load: they go, the load has the page to itself.
+            Ordering::Greater => Some(before(at)),
+            Ordering::Less if at == 0 => Some(before(at)),
+            Ordering::Less => Some(after(at)),
+            Ordering::Equal => None,
+        };
+        if let Some(cut) = ordered.filter(|cut| fits(node, cut)) {
+            return cut;
+        }
+        if n == 1 {
+            // Rows so large that one fills the page: the new one gets a page of its own.
+            return if at == 0 { before(0) } else { after(1) };
+        }
+    }
+    let slot = middle(node);
+    Cut { slot, key: separator(&node.key(slot - 1).to_vec(), &node.key(slot).to_vec()).to_vec() }
+}
+
+fn cut_inner(inner: &Inner<'_>, key: &[u8]) -> Cut {
+    let at_end = inner.find(key) + 1 == inner.len() && inner.right().is_none();
+    let slot = if at_end { inner.len() - 1 } else { middle(inner) };
+    Cut { slot, key: inner.key(slot).to_vec() }
+}
+
+/// The slot that halves the page's bytes, with at least one entry on each side. A full page has two entries or more, or
+/// its one row had to make way in [`choose_cut`].
+fn middle(node: &Node<'_>) -> u16 {
+    base::check!(node.len() >= 2, "a page with one entry cannot be cut in the middle");
+    let half = node.entry_bytes() / 2;
+    let mut left = 0;
+    for i in 0..node.len() - 1 {
+        left += node.entry_size(i);
+        if left >= half {
+            // The entry that crosses the middle goes where the halves differ less.
+            let without = left - node.entry_size(i);
+            return if i > 0 && half - without < left - half { i } else { i + 1 };
+        }
+    }
+    node.len() - 1
+}
+
+/// Whether both pages have room for their entries and their new fence.
+fn fits(node: &Node<'_>, cut: &Cut) -> bool {
+    let (low, high) = (node.low_fence(), node.high_fence().unwrap_or_default());
+    // Neither number is read; a left page has some right sibling, the right page the old one or none.
+    let (tree, level) = (base::TreeId::NONE, node.level());
+    let left = NodeHead { tree, level, right: PageNo(1), low, high: &cut.key };
+    let right = NodeHead { tree, level, right: node.right(), low: &cut.key, high };
+    low < &cut.key[..]
+        && content_bytes(&left, &[(*node, 0..cut.slot)]) <= node.bytes().len()
+        && content_bytes(&right, &[(*node, cut.slot..node.len())]) <= node.bytes().len()
+}

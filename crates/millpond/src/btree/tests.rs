@@ -1,0 +1,474 @@
+//! The tree against an ordered map, alone and with many threads; loads in order; splits cut off half-way; long values.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use base::prng::Prng;
+use base::{TreeId, TxnId};
+
+use super::tree::row_bytes;
+use super::*;
+use crate::error::{Error, Result};
+use crate::mtr::Mtr;
+use crate::page::node::{Inner, Leaf, Node, OVERFLOW, Version};
+use crate::page::op::{PageOp, RowChange, RowOp, common_ends};
+use crate::page::{inline_limit, max_key};
+use crate::store::Store;
+use fixture::{World, world};
+
+mod fixture;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+const ID: TreeId = TreeId(3);
+
+fn version(undo_at: u64) -> Version {
+    Version { txn: TxnId(77), undo_at }
+}
+
+fn put(store: &Store, tree: Tree, key: &[u8], value: &[u8], flags: u8) {
+    let page = tree.leaf_write(store, key, row_bytes(key.len(), value.len())).unwrap();
+    let leaf = Leaf::new(&page);
+    let (slot, old) = match leaf.search(key) {
+        Ok(slot) => {
+            (slot, Some((leaf.row(slot).version, leaf.row(slot).flags, leaf.row(slot).value.to_vec())))
+        }
+        Err(slot) => (slot, None),
+    };
+    let change = match &old {
+        None => RowChange::Insert { flags, value },
+        Some((before, old_flags, old)) => {
+            let (front, back) = common_ends(old, value);
+            RowChange::Replace {
+                before: *before,
+                old_flags: *old_flags,
+                new_flags: flags,
+                front,
+                back,
+                old_middle: &old[front.into()..old.len() - usize::from(back)],
+                new_middle: &value[front.into()..value.len() - usize::from(back)],
+            }
+        }
+    };
+    let mut mtr = Mtr::begin(&store.log, &store.pool);
+    let page = mtr.add(page);
+    mtr.apply(page, &PageOp::Row(RowOp { slot, tree: tree.id, key, version: version(1), change }));
+    mtr.commit();
+}
+
+/// Removes a row as purge does, and merges what became small.
+fn remove(store: &Store, tree: Tree, key: &[u8]) -> bool {
+    let page = tree.leaf_write(store, key, 0).unwrap();
+    let Ok(slot) = Leaf::new(&page).search(key) else { return false };
+    let mut mtr = Mtr::begin(&store.log, &store.pool);
+    let page = mtr.add(page);
+    mtr.apply(page, &PageOp::Remove { slot });
+    let small = is_small(mtr.page(page));
+    mtr.commit();
+    if small {
+        tree.try_merge(store, key).unwrap();
+    }
+    true
+}
+
+fn get(store: &Store, tree: Tree, key: &[u8]) -> Option<Vec<u8>> {
+    let page = tree.leaf_read(store, key).unwrap();
+    let leaf = Leaf::new(&page);
+    assert!(leaf.covers(key));
+    leaf.search(key).ok().map(|i| leaf.row(i).value.to_vec())
+}
+
+fn forward(store: &Store, tree: Tree) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut rows = Vec::new();
+    let mut next = Some((tree.leaf_read(store, &[]).unwrap(), 0));
+    while let Some((page, first)) = next {
+        let leaf = Leaf::new(&page);
+        rows.extend((first..leaf.len()).map(|i| (leaf.key(i).to_vec(), leaf.row(i).value.to_vec())));
+        next = tree.leaf_next(store, page).unwrap();
+    }
+    rows
+}
+
+fn backward(store: &Store, tree: Tree) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut rows = Vec::new();
+    let last = tree.leaf_read_last(store).unwrap();
+    let len = Leaf::new(&last).len();
+    let mut next = Some((last, len));
+    while let Some((page, end)) = next {
+        let leaf = Leaf::new(&page);
+        rows.extend((0..end).rev().map(|i| (leaf.key(i).to_vec(), leaf.row(i).value.to_vec())));
+        let low = leaf.low_fence().to_vec();
+        drop(page);
+        next = tree.leaf_read_before(store, &low).unwrap();
+    }
+    rows
+}
+
+fn assert_sound(world: &World, tree: Tree) -> TreeCheck {
+    let report = tree.check(&world.store).unwrap();
+    assert_eq!(report.problems, Vec::<String>::new());
+    let mut reached: Vec<_> = report.pages.iter().map(|no| no.0).collect();
+    reached.sort_unstable();
+    assert_eq!(reached, world.used_pages(), "the pages that the root leads to are those in use");
+    report
+}
+
+fn assert_equals(world: &World, tree: Tree, model: &Model) -> TreeCheck {
+    let expect: Vec<_> = model.clone().into_iter().collect();
+    assert_eq!(forward(&world.store, tree), expect);
+    let mut back = backward(&world.store, tree);
+    back.reverse();
+    assert_eq!(back, expect);
+    let report = assert_sound(world, tree);
+    assert_eq!(report.rows, model.len() as u64);
+    report
+}
+
+fn some_key(rng: &mut Prng, page_bytes: usize, long: bool) -> Vec<u8> {
+    let mut key = rng.below(3000).to_be_bytes()[6..].to_vec();
+    if long {
+        // Neighbours that differ only at their ends, of the greatest length: the longest separators there are.
+        let fill = rng.below(2) as u8;
+        key.truncate(1);
+        key.resize(max_key(page_bytes) - 1, fill);
+        key.push(rng.below(6) as u8);
+    } else if rng.one_in(20) {
+        let len = rng.below(max_key(page_bytes) as u64 - 2) as usize;
+        key.resize(2 + len, 7);
+    }
+    key
+}
+
+fn some_value(rng: &mut Prng, page_bytes: usize) -> Vec<u8> {
+    let most = if rng.one_in(10) { inline_limit(page_bytes) } else { 100 };
+    let mut value = vec![0; rng.below(most as u64 + 1) as usize];
+    rng.fill(&mut value);
+    value
+}
+
+fn grow_and_shrink(seed: u64, page_bytes: usize, long: bool) {
+    let rng = &mut Prng::new(seed);
+    let world = world(page_bytes, 4096);
+    let tree = Tree::create(&world.store, ID).unwrap();
+    let mut model = Model::new();
+    // Grow, stay, shrink to nothing.
+    for percent_puts in [90, 50, 10] {
+        for _ in 0..4000 {
+            let key = some_key(rng, page_bytes, long);
+            if rng.percent(percent_puts) {
+                let value = some_value(rng, page_bytes);
+                put(&world.store, tree, &key, &value, 0);
+                model.insert(key, value);
+            } else {
+                assert_eq!(remove(&world.store, tree, &key), model.remove(&key).is_some());
+            }
+            let key = some_key(rng, page_bytes, long);
+            assert_eq!(get(&world.store, tree, &key).as_ref(), model.get(&key));
+        }
+        let report = assert_equals(&world, tree, &model);
+        assert_eq!(report.unposted, 0);
+    }
+    for key in model.keys() {
+        assert!(remove(&world.store, tree, key));
+    }
+    model.clear();
+    assert_equals(&world, tree, &model);
+    // What is empty hangs together only where a neighbour stood under another parent.
+    let left = world.used_pages().len();
+    assert!(left <= 3, "{left} pages are left of an empty tree");
+    world.assert_redo_gives_the_same_pages();
+}
+
+#[test]
+fn a_tree_is_an_ordered_map() {
+    for (seed, page_bytes) in [(1, 4096), (2, 8192), (3, 16384)] {
+        grow_and_shrink(seed, page_bytes, false);
+    }
+}
+
+#[test]
+fn the_longest_keys_and_separators_find_room() {
+    grow_and_shrink(4, 4096, true);
+    grow_and_shrink(5, 16384, true);
+}
+
+fn fill(world: &World, tree: Tree) -> f64 {
+    let (mut used, mut pages) = (0, 0);
+    let mut next = Some((tree.leaf_read(&world.store, &[]).unwrap(), 0));
+    while let Some((page, _)) = next {
+        used += Node::new(&page).used_bytes();
+        pages += 1;
+        next = tree.leaf_next(&world.store, page).unwrap();
+    }
+    used as f64 / (pages * (world.store.pool.page_bytes() - 88)) as f64
+}
+
+fn load(keys: impl Iterator<Item = u64>) -> f64 {
+    let world = world(4096, 4096);
+    let tree = Tree::create(&world.store, ID).unwrap();
+    for key in keys {
+        put(&world.store, tree, &key.to_be_bytes(), &[7; 50], 0);
+    }
+    assert_sound(&world, tree);
+    fill(&world, tree)
+}
+
+#[test]
+fn loads_in_order_fill_their_pages() {
+    // The outermost page stores whole keys; what it saves by a prefix once it has both fences stays free.
+    let ascending = load(0..10_000);
+    assert!(ascending > 0.9, "{ascending}");
+    let descending = load((0..10_000).rev());
+    assert!(descending > 0.9, "{descending}");
+    // Eight loads side by side, each ascending in its own range.
+    let side_by_side = load((0..10_000).map(|i| ((i % 8) << 32) | (i / 8)));
+    assert!(side_by_side > 0.85, "{side_by_side}");
+    let mut rng = Prng::new(1);
+    let random = load((0..10_000).map(|_| rng.next_u64()));
+    assert!((0.6..0.8).contains(&random), "{random}");
+}
+
+/// A tree with many splits whose separators are not posted, at the leaves and above.
+fn with_unposted_splits() -> (World, Tree, Model) {
+    let world = world(4096, 1024);
+    let tree = Tree::create(&world.store, ID).unwrap();
+    let mut model = Model::new();
+    for i in 0..3000u32 {
+        let key = (i * 7919 % 3000).to_be_bytes().to_vec();
+        put(&world.store, tree, &key, &[1; 60], 0);
+        model.insert(key, vec![1; 60]);
+    }
+    // Some pages are split twice.
+    let full = 2 * 4096;
+    let mut split = 0;
+    for key in (0..3000u32).step_by(23) {
+        let key = key.to_be_bytes();
+        split += u64::from(tree.split_page(&world.store, 0, &key, full).unwrap().is_some());
+    }
+    for key in (0..3000u32).step_by(700) {
+        let key = key.to_be_bytes();
+        split += u64::from(tree.split_page(&world.store, 1, &key, full).unwrap().is_some());
+    }
+    assert!(split > 100);
+    let report = assert_equals(&world, tree, &model);
+    assert!(report.unposted > 50, "{}", report.unposted);
+    (world, tree, model)
+}
+
+#[test]
+fn a_split_that_was_cut_off_is_found_and_completed() {
+    let (world, tree, model) = with_unposted_splits();
+    for key in model.keys() {
+        drop(tree.leaf_write(&world.store, key, 0).unwrap());
+    }
+    let report = assert_equals(&world, tree, &model);
+    assert_eq!(report.unposted, 0);
+    world.assert_redo_gives_the_same_pages();
+}
+
+#[test]
+fn a_merge_leaves_unposted_pages_in_the_tree() {
+    let (world, tree, mut model) = with_unposted_splits();
+    // Downwards, so that the way to a page to be merged does not lead over the unposted one to its right.
+    for key in model.clone().keys().rev() {
+        assert!(remove(&world.store, tree, key));
+        model.remove(key);
+        if model.len() % 500 == 0 {
+            assert_equals(&world, tree, &model);
+        }
+    }
+}
+
+#[test]
+fn a_bulk_build_fills_every_page() {
+    for (rows, page_bytes) in [(0, 4096), (1, 4096), (30, 4096), (20_000, 4096), (20_000, 16384)] {
+        let world = world(page_bytes, 4096);
+        let tree = Tree::create(&world.store, ID).unwrap();
+        let rng = &mut Prng::new(rows);
+        let model: Model = (0..rows)
+            .map(|i| {
+                let key = format!("{}/{:08}", ["customers", "orders"][(i % 2) as usize], i / 2).into_bytes();
+                (key, vec![5; rng.below(60) as usize])
+            })
+            .collect();
+        let mut bulk = Bulk::begin(&world.store, tree).unwrap();
+        for (key, value) in &model {
+            bulk.push(key, Version::default(), 0, value).unwrap();
+        }
+        bulk.finish().unwrap();
+        assert_equals(&world, tree, &model);
+        if rows > 1000 {
+            let fill = fill(&world, tree);
+            assert!(fill > 0.98, "{fill}");
+            assert!(Bulk::begin(&world.store, tree).is_err(), "the tree is not empty");
+        }
+        for key in model.keys().step_by(3) {
+            put(&world.store, tree, key, &[9; 70], 0);
+        }
+        assert_sound(&world, tree);
+        world.assert_redo_gives_the_same_pages();
+    }
+    let world = world(4096, 64);
+    let tree = Tree::create(&world.store, ID).unwrap();
+    let mut bulk = Bulk::begin(&world.store, tree).unwrap();
+    bulk.push(b"b", Version::default(), 0, b"").unwrap();
+    assert!(bulk.push(b"b", Version::default(), 0, b"").is_err());
+    assert!(bulk.push(b"a", Version::default(), 0, b"").is_err());
+}
+
+#[test]
+fn a_bulk_build_takes_any_key_lengths() {
+    let rng = &mut Prng::new(8);
+    let world = world(4096, 4096);
+    let tree = Tree::create(&world.store, ID).unwrap();
+    let mut model = Model::new();
+    for _ in 0..3000 {
+        let long = rng.one_in(4);
+        model.insert(some_key(rng, 4096, long), some_value(rng, 4096));
+    }
+    let mut bulk = Bulk::begin(&world.store, tree).unwrap();
+    for (key, value) in &model {
+        bulk.push(key, Version::default(), 0, value).unwrap();
+    }
+    bulk.finish().unwrap();
+    assert_equals(&world, tree, &model);
+}
+
+/// Lets `n` steps pass and refuses the next.
+fn stop_after(mut n: usize) -> impl FnMut() -> Result {
+    move || {
+        if n == 0 {
+            return Err(Error::Closed);
+        }
+        n -= 1;
+        Ok(())
+    }
+}
+
+#[test]
+fn a_long_value_comes_back_and_goes_away() {
+    let world = world(4096, 256);
+    let store = &world.store;
+    let tree = Tree::create(store, ID).unwrap();
+    let mut value = vec![0; 50_000];
+    Prng::new(1).fill(&mut value);
+    let mut heads = Vec::new();
+    let mut write = |at: u64, steps: usize| {
+        let begin = &mut |_: &mut Mtr<'_>, head| {
+            heads.push((head, version(at)));
+            version(at)
+        };
+        write_chain(store, ID, &value, begin, &mut stop_after(steps))
+    };
+    let chain = write(1, 100).unwrap();
+    assert!(write(2, 5).is_err(), "cut off after five pages");
+    put(store, tree, b"long", &chain.encode(), OVERFLOW);
+    let mut out = b"kept".to_vec();
+    read_chain(store, &chain, &mut out).unwrap();
+    assert!(out[..4] == *b"kept" && out[4..] == value);
+    let wrong = crate::page::overflow::ChainRef { len: 49_999, ..chain };
+    assert!(matches!(read_chain(store, &wrong, &mut out), Err(Error::Corrupt { .. })));
+
+    assert_eq!(world.used_pages().len(), 1 + 13 + 5);
+    assert_eq!(tree.check(store).unwrap().pages.len(), 1 + 13);
+    let (part, owner) = heads[1];
+    free_chain(store, part, owner, &mut stop_after(100)).unwrap();
+    assert_sound(&world, tree);
+
+    // Freeing that is cut off leaves a shorter chain, and freeing again or too often does no harm.
+    assert!(free_chain(store, chain.head, chain.owner, &mut stop_after(6)).is_err());
+    assert_eq!(world.used_pages().len(), 1 + 7);
+    assert_ne!(tree.check(store).unwrap().problems, Vec::<String>::new());
+    assert!(matches!(read_chain(store, &chain, &mut out), Err(Error::Corrupt { .. })));
+    free_chain(store, chain.head, version(3), &mut stop_after(100)).unwrap();
+    assert_eq!(world.used_pages().len(), 1 + 7, "another owner's chain stays");
+    free_chain(store, chain.head, chain.owner, &mut stop_after(100)).unwrap();
+    free_chain(store, chain.head, chain.owner, &mut stop_after(100)).unwrap();
+    assert_eq!(world.used_pages().len(), 1);
+    world.assert_redo_gives_the_same_pages();
+}
+
+#[test]
+fn damage_is_named() {
+    let world = world(4096, 256);
+    let store = &world.store;
+    let tree = Tree::create(store, ID).unwrap();
+    for i in 0..2000u32 {
+        put(store, tree, &i.to_be_bytes(), &[1; 60], 0);
+    }
+    let root = store.pool.fetch(tree.root).unwrap().read();
+    let inner = Inner::new(&root);
+    let (second, third) = (inner.child(1), inner.child(2));
+    drop(root);
+    // The third child's content takes the second's place.
+    let image = store.pool.fetch(third).unwrap().read().to_vec();
+    let mut page = store.pool.fetch(second).unwrap().write();
+    page.copy_from_slice(&image);
+    drop(page);
+    let problems = tree.check(store).unwrap().problems;
+    assert!(problems.iter().any(|p| p.contains("does not begin where")), "{problems:?}");
+    // Another tree's page is an error for whoever comes by.
+    let other = Tree::create(store, TreeId(4)).unwrap();
+    let image = store.pool.fetch(other.root).unwrap().read().to_vec();
+    let mut page = store.pool.fetch(second).unwrap().write();
+    page.copy_from_slice(&image);
+    drop(page);
+    let key = (0..2000u32).map(u32::to_be_bytes).find(|key| tree.leaf_read(store, key).is_err());
+    assert!(matches!(tree.leaf_read(store, &key.unwrap()), Err(Error::Corrupt { .. })));
+    assert_ne!(tree.check(store).unwrap().problems, Vec::<String>::new());
+}
+
+/// Threads that write, remove, merge, scan and check at once, in a pool far smaller than the tree.
+#[test]
+fn many_threads_agree() {
+    const THREADS: u64 = 4;
+    let world = Arc::new(world(4096, 96));
+    let tree = Tree::create(&world.store, ID).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let watcher = {
+        let (world, stop) = (Arc::clone(&world), Arc::clone(&stop));
+        std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                let rows = forward(&world.store, tree);
+                assert!(rows.windows(2).all(|w| w[0].0 < w[1].0), "a scan goes back");
+                let rows = backward(&world.store, tree);
+                assert!(rows.windows(2).all(|w| w[0].0 > w[1].0), "a backward scan goes forth");
+                assert_eq!(tree.check(&world.store).unwrap().problems, Vec::<String>::new());
+            }
+        })
+    };
+    let writers: Vec<_> = (0..THREADS)
+        .map(|me| {
+            let world = Arc::clone(&world);
+            std::thread::spawn(move || {
+                let rng = &mut Prng::new(me);
+                let mut mine = Model::new();
+                for round in 0..6000u64 {
+                    let key = (rng.below(1500) * THREADS + me).to_be_bytes().to_vec();
+                    // Waves, so that the tree grows and shrinks.
+                    let percent = if round / 1500 % 2 == 0 { 85 } else { 10 };
+                    if rng.percent(percent) {
+                        let value = some_value(rng, 4096);
+                        put(&world.store, tree, &key, &value, 0);
+                        mine.insert(key, value);
+                    } else {
+                        assert_eq!(remove(&world.store, tree, &key), mine.remove(&key).is_some());
+                    }
+                    let key = (rng.below(1500) * THREADS + me).to_be_bytes();
+                    assert_eq!(get(&world.store, tree, &key).as_ref(), mine.get(&key[..]));
+                }
+                mine
+            })
+        })
+        .collect();
+    let model: Model = writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect();
+    stop.store(true, Ordering::Relaxed);
+    watcher.join().unwrap();
+    assert_equals(&world, tree, &model);
+    assert!(
+        world.store.pool.stats().pages_read.load(Ordering::Relaxed) > 100,
+        "the pool was to be too small"
+    );
+    world.assert_redo_gives_the_same_pages();
+}

@@ -1,0 +1,151 @@
+//! A store in a directory of its own, with a cleaner that writes pages as their frames are wanted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use base::sync::Parker;
+use base::{Lsn, PageNo};
+use metrics::{Metrics, SyncReason};
+use vfs::{Create, File, OpenMode, Vfs};
+
+use crate::buffer::{Pool, PoolOptions, RefuseDamage};
+use crate::error::Poison;
+use crate::log::group::{Record, Records};
+use crate::log::reader::{EpochStart, Scanner};
+use crate::log::segment::{SegmentShape, Segments};
+use crate::log::{Log, LogOptions, LogStart};
+use crate::page::header;
+use crate::page::op::PageOp;
+use crate::space::{Space, SpaceOptions};
+use crate::store::Store;
+
+const DB_ID: u64 = 5;
+
+/// The store and what goes with it.
+pub(super) struct World {
+    pub(super) store: Arc<Store>,
+    dir: PathBuf,
+    stop: Arc<AtomicBool>,
+    cleaner: Option<JoinHandle<()>>,
+    wake: base::sync::Unparker,
+}
+
+/// An empty store whose pool has `frames` frames.
+pub(super) fn world(page_bytes: usize, frames: usize) -> World {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let n = COUNT.fetch_add(1, Ordering::Relaxed);
+    let dir = std::env::temp_dir().join(format!("millpond-btree-{n}-{}", std::process::id()));
+    std::fs::create_dir(&dir).unwrap();
+    let (vfs, metrics, poison) = (Vfs::os(), Arc::new(Metrics::new()), Arc::new(Poison::default()));
+    let path = dir.join("pages");
+    let mode = OpenMode { create: Create::New, direct: false, read_only: false };
+    let file = vfs.disk.open(&path, mode).unwrap();
+
+    let parker = Parker::new();
+    let wake = parker.unparker();
+    let segments = Segments::open(&vfs, &dir, SegmentShape { db_id: DB_ID, blocks: 1024 }, &metrics).unwrap();
+    let options = LogOptions { ring_blocks: 512, flush_depth: 4, cores: 2 };
+    let start = LogStart { lsn: Lsn(0), prev_used: crate::log::block::PAYLOAD_BYTES as u16, epoch: 1 };
+    let log = Arc::new(Log::new(&vfs, options, start, segments, parker.unparker(), &metrics, &poison));
+    let pool = Arc::new(
+        Pool::new(PoolOptions {
+            frames,
+            page_bytes,
+            file: Arc::clone(&file),
+            path: path.clone(),
+            hook: Box::new(RefuseDamage { path: path.clone() }),
+            cleaner: parker.unparker(),
+            poison: Arc::clone(&poison),
+        })
+        .unwrap(),
+    );
+    let space = SpaceOptions { vfs, file: Arc::clone(&file), path, db_id: DB_ID, grow_pages: 512 };
+    let space = Space::new(space, &log, &pool, &metrics, &poison);
+    space.format().unwrap();
+    pool.set_free_reserve(frames / 8);
+    let store = Arc::new(Store { log, pool, space, metrics });
+    let stop = Arc::new(AtomicBool::new(false));
+    let cleaner = {
+        let (store, stop) = (Arc::clone(&store), Arc::clone(&stop));
+        std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                // Woken when frames or log buffer run short.
+                parker.park();
+                clean(&store, &*file);
+            }
+        })
+    };
+    World { store, dir, stop, cleaner: Some(cleaner), wake }
+}
+
+/// Writes pages until an eighth of the frames is free, each when its redo is durable.
+fn clean(store: &Store, file: &dyn File) {
+    let (pool, wanted) = (&store.pool, store.pool.frame_count() / 8);
+    let mut copy = vec![0; pool.page_bytes()];
+    while pool.free_frames() < wanted || pool.frame_waiters() > 0 {
+        let swept = pool.sweep(wanted, 16);
+        for &page in &swept.dirty {
+            let Some(ticket) = pool.copy_for_flush(page, &mut copy) else { continue };
+            store.log.flush_to(header::lsn(&copy), SyncReason::Commit).unwrap();
+            header::seal(&mut copy);
+            file.write_at(&copy, u64::from(page.0) * copy.len() as u64).unwrap();
+            pool.flushed(vec![ticket]);
+        }
+        if swept.freed == 0 && swept.dirty.is_empty() {
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl World {
+    /// Pages that the space map says are in use by some tree.
+    pub(super) fn used_pages(&self) -> Vec<u32> {
+        let used = self.store.space.used_pages().unwrap();
+        let pages: BTreeSet<u32> = used.values().flatten().map(|page| page.0).collect();
+        pages.into_iter().collect()
+    }
+
+    /// Applies all redo to blank pages and compares with the pool.
+    pub(super) fn assert_redo_gives_the_same_pages(&self) {
+        let (log, pool) = (&self.store.log, &self.store.pool);
+        log.flush_to(Lsn(log.published_lsn().0 - 1), SyncReason::Commit).unwrap();
+        let epochs = [EpochStart { epoch: 1, first: Lsn(0) }];
+        let mut scanner = Scanner::new(log.segments(), &epochs, Lsn(0));
+        let mut pages: BTreeMap<PageNo, Vec<u8>> = BTreeMap::new();
+        while let Some(group) = scanner.next().unwrap() {
+            // A page's previous LSN is that before the group, however often the group changes it.
+            let mut before = BTreeMap::new();
+            for record in Records::new(group.records) {
+                let Ok(Record::Page { page, prev, op }) = record else { panic!("{record:?}") };
+                let op = PageOp::decode(op).unwrap();
+                let bytes = pages.entry(page).or_insert_with(|| vec![0; pool.page_bytes()]);
+                let lsn = *before.entry(page).or_insert(header::lsn(bytes).0);
+                assert!(op.is_init() || prev == lsn, "{page:?}: {prev} is not {lsn}");
+                header::set_page_no(bytes, page);
+                op.apply(bytes).unwrap();
+                header::set_lsn(bytes, group.lsn);
+            }
+        }
+        assert_eq!(scanner.position(), log.durable_lsn());
+        for (no, bytes) in pages {
+            let page = pool.fetch(no).unwrap().read();
+            // All but the checksum, which is set on the way to the file.
+            assert!(page[4..] == bytes[4..], "{no:?}");
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.wake.unpark();
+        let cleaned = self.cleaner.take().map(JoinHandle::join);
+        let _ = std::fs::remove_dir_all(&self.dir);
+        if !std::thread::panicking() {
+            assert!(cleaned.is_some_and(|joined| joined.is_ok()), "the cleaner failed");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! [`Tree`]: what the layers above ask of a tree. They get latched leaves and change rows in them with their own
+//! mini-transactions; the tree looks after the rest.
+
+use base::{PageNo, TreeId};
+
+use super::descend::{Latched, Seek};
+use crate::buffer::{PageRead, PageWrite};
+use crate::error::{Error, Result};
+use crate::mtr::Mtr;
+use crate::page::node::{Leaf, ROW_OVERHEAD};
+use crate::page::op::{NodeHead, PageOp};
+use crate::page::{inline_limit, max_key};
+use crate::store::Store;
+
+/// A tree: its name and the page where it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tree {
+    /// Names it for ever.
+    pub(crate) id: TreeId,
+    /// Its root, for ever the same page.
+    pub(crate) root: PageNo,
+}
+
+impl Tree {
+    /// Makes an empty tree. Until the catalog names it, its extents are all that is known of it.
+    pub(crate) fn create(store: &Store, id: TreeId) -> Result<Tree> {
+        store.log.make_room()?;
+        let mut reserved = store.space.reserve(id, 1)?;
+        let frame = store.pool.reserve_frame()?;
+        let mut mtr = Mtr::begin(&store.log, &store.pool);
+        let root = reserved.take(&mut mtr);
+        let slot = mtr.add(store.pool.create(root, frame));
+        let head = NodeHead { tree: id, level: 0, right: PageNo::NONE, low: &[], high: &[] };
+        mtr.apply(slot, &PageOp::Init { head, body: &[] });
+        mtr.commit();
+        Ok(Tree { id, root })
+    }
+
+    /// The leaf where `key` stands or would stand, latched shared. REQUIRES: no latch held.
+    pub(crate) fn leaf_read<'s>(&self, store: &'s Store, key: &[u8]) -> Result<PageRead<'s>> {
+        self.read_at(store, Seek::At(key))
+    }
+
+    /// The last leaf, latched shared. REQUIRES: no latch held.
+    pub(crate) fn leaf_read_last<'s>(&self, store: &'s Store) -> Result<PageRead<'s>> {
+        self.read_at(store, Seek::Last)
+    }
+
+    /// The leaf that holds the greatest key below `key`, latched shared, and how many of its entries are below `key`, at
+    /// least 1; none if there is no such key. For backward scans: when a leaf is done, ask with its low fence. (The leaf
+    /// may reach beyond `key`, for two may have become one meanwhile.) REQUIRES: no latch held.
+    pub(crate) fn leaf_read_before<'s>(
+        &self,
+        store: &'s Store,
+        key: &[u8],
+    ) -> Result<Option<(PageRead<'s>, u16)>> {
+        let mut key = key.to_vec();
+        loop {
+            let page = self.read_at(store, Seek::Before(&key))?;
+            let leaf = Leaf::new(&page);
+            let (Ok(below) | Err(below)) = leaf.search(&key);
+            if below > 0 {
+                return Ok(Some((page, below)));
+            }
+            if leaf.low_fence().is_empty() {
+                return Ok(None);
+            }
+            key = leaf.low_fence().to_vec();
+        }
+    }
+
+    /// The leaf that goes on where `page` ends, latched shared, and its first entry from there on; none after the last
+    /// leaf. For forward scans. (The leaf may begin before that place, for two may have become one meanwhile.)
+    pub(crate) fn leaf_next<'s>(
+        &self,
+        store: &'s Store,
+        page: PageRead<'s>,
+    ) -> Result<Option<(PageRead<'s>, u16)>> {
+        let leaf = Leaf::new(&page);
+        let Some(high) = leaf.high_fence() else { return Ok(None) };
+        if let Some(pin) = store.pool.try_pin(leaf.right()) {
+            let next = pin.read();
+            self.expect(store, &next, 0, leaf.right())?;
+            return Ok(Some((next, 0)));
+        }
+        let high = high.to_vec();
+        drop(page);
+        let page = self.leaf_read(store, &high)?;
+        let (Ok(first) | Err(first)) = Leaf::new(&page).search(&high);
+        Ok(Some((page, first)))
+    }
+
+    fn read_at<'s>(&self, store: &'s Store, seek: Seek<'_>) -> Result<PageRead<'s>> {
+        match self.descend(store, seek, 0, false)?.map(|found| found.page) {
+            Some(Latched::Read(page)) => Ok(page),
+            _ => unreachable!("every tree has leaves, and a shared latch was asked for"),
+        }
+    }
+
+    /// The leaf where `key` stands or would stand, latched exclusively, with room for a row of `key` that takes `row_bytes`
+    /// in all (see [`row_bytes`]); what the present row of `key` takes counts as room. Splits as needed. 0 asks for no
+    /// room. REQUIRES: no latch held.
+    pub(crate) fn leaf_write<'s>(
+        &self,
+        store: &'s Store,
+        key: &[u8],
+        row_bytes: usize,
+    ) -> Result<PageWrite<'s>> {
+        let page_bytes = store.pool.page_bytes();
+        base::check!(row_bytes <= ROW_OVERHEAD + max_key(page_bytes) + inline_limit(page_bytes));
+        loop {
+            let Some(found) = self.descend(store, Seek::At(key), 0, true)? else {
+                unreachable!("every tree has leaves")
+            };
+            if let Some(level) = found.unposted {
+                drop(found);
+                self.post(store, level, key)?;
+                continue;
+            }
+            let Latched::Write(page) = found.page else { unreachable!("an exclusive latch was asked for") };
+            if leaf_has_room(&page, key, row_bytes) {
+                return Ok(page);
+            }
+            drop(page);
+            self.split(store, 0, key, row_bytes)?;
+        }
+    }
+
+    /// Damage in one of the tree's pages.
+    pub(super) fn damage(&self, store: &Store, page: PageNo, what: &str) -> Error {
+        Error::corrupt(store.pages_path(), format!("{:?}, {page:?}: {what}", self.id))
+    }
+}
+
+/// What a row takes in a leaf.
+#[must_use]
+pub(crate) fn row_bytes(key_len: usize, value_len: usize) -> usize {
+    ROW_OVERHEAD + key_len + value_len
+}
+
+/// Whether the leaf can hold a row of `key` that takes `row_bytes`.
+pub(super) fn leaf_has_room(page: &[u8], key: &[u8], row_bytes: usize) -> bool {
+    let leaf = Leaf::new(page);
+    let free = leaf.free_bytes();
+    free >= row_bytes
+        || match leaf.search(key) {
+            Ok(slot) => free + leaf.entry_size(slot) + leaf.prefix().len() >= row_bytes,
+            Err(_) => free + leaf.prefix().len() >= row_bytes,
+        }
+}

@@ -1,0 +1,64 @@
+//! The memory of all frames: one mapping, addressed by frame index, so that a frame never moves.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::ptr::NonNull;
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+/// `frames` times `page_bytes` of zeroed memory, aligned to the machine's page and thereby fit for direct I/O.
+#[derive(Debug)]
+pub(super) struct Arena {
+    base: NonNull<u8>,
+    frames: usize,
+    page_bytes: usize,
+}
+
+// SAFETY: the arena owns its mapping alone; it only hands out addresses, and whoever follows one proves its access.
+unsafe impl Send for Arena {}
+// SAFETY: as above; no method touches the memory.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    /// Maps the memory. The system backs it as it is touched, with huge pages where it can: a pool is read at random,
+    /// and with small ones nearly every access would miss the TLB.
+    pub(super) fn map(frames: usize, page_bytes: usize) -> io::Result<Arena> {
+        assert!(frames > 0 && page_bytes.is_power_of_two() && page_bytes >= 512);
+        let len = frames.checked_mul(page_bytes).ok_or(io::ErrorKind::OutOfMemory)?;
+        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice aliases nothing.
+        let base = unsafe {
+            mmap_anonymous(
+                std::ptr::null_mut(),
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )
+        }?;
+        let base = NonNull::new(base.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
+        // SAFETY: the range is our own mapping. The advice changes no contents; a kernel without huge pages refuses
+        // it, which is no loss.
+        let _ = unsafe { madvise(base.as_ptr().cast(), len, Advice::LinuxHugepage) };
+        Ok(Arena { base, frames, page_bytes })
+    }
+
+    /// The first byte of a frame. `page_bytes` bytes from there lie inside the mapping.
+    #[inline]
+    pub(super) fn frame(&self, index: u32) -> NonNull<u8> {
+        assert!((index as usize) < self.frames);
+        // SAFETY: index < frames, so the offset stays inside the mapping, whose length did not overflow.
+        unsafe { self.base.add(index as usize * self.page_bytes) }
+    }
+
+    /// Bytes of one frame.
+    #[inline]
+    pub(super) fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // SAFETY: exactly what `map` mapped; every borrow of a frame's bytes is bound to a borrow of the arena's owner.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.frames * self.page_bytes) };
+    }
+}

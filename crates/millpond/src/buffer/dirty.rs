@@ -1,0 +1,148 @@
+//! Which pages differ from their file, ordered by first-dirty LSN, and the copies that are on their way there.
+//!
+//! A dirty page has a *first-dirty LSN*: the start of the oldest change that its file lacks. Taking a copy for the file
+//! moves it to the *writing* slot, where it stays until the copy is synced in place (To2); changes meanwhile set the
+//! first slot anew. The checkpoint must not pass the least LSN in either slot of any frame. A page with a copy under way
+//! gives no second one, so no page is in two batches.
+//!
+//! The flags of the frame (`DIRTY`, `WRITING`) change under the mutex here. `DIRTY` is set by a holder of the exclusive
+//! latch and cleared by a holder of the shared one, so a holder of the exclusive latch that sees it set may rely on it.
+
+use std::collections::BTreeSet;
+
+use base::sync::Mutex;
+use base::sync::atomic::Ordering;
+use base::{Lsn, PageNo};
+
+use super::frame::{DIRTY, INIT, NO_LSN, WRITING};
+use super::guard::PageWrite;
+use super::pool::{Pool, Probe};
+
+/// Frames by the LSN in each of their two slots.
+#[derive(Debug, Default)]
+pub(super) struct DirtySet {
+    sets: Mutex<Sets>,
+}
+
+#[derive(Debug, Default)]
+struct Sets {
+    dirty: BTreeSet<(Lsn, u32)>,
+    writing: BTreeSet<(Lsn, u32)>,
+}
+
+/// Says that a copy of a page is on its way to the file. Until [`Pool::flushed`] takes it the page stays in memory and
+/// holds the checkpoint back; a ticket that is lost to an error does so for ever, which is what a failed write asks for.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct FlushTicket {
+    frame: u32,
+    /// Which page.
+    pub(crate) page: PageNo,
+    /// The start of the oldest change that the copy has and the file lacks.
+    pub(crate) first_dirty: Lsn,
+    /// This is the page's first write since its `init`, and redo holds its whole content (To4).
+    pub(crate) init: bool,
+}
+
+impl Pool {
+    /// Says that the page is changed from `first_dirty` on, the start of a log range that is not published yet. Only
+    /// the mini-transaction and redo call this.
+    #[inline]
+    pub(crate) fn mark_dirty(&self, page: &PageWrite<'_>, first_dirty: Lsn) {
+        self.dirty_latched(page.pin().frame(), first_dirty);
+    }
+
+    /// Says that the page's content has been set by an `init` whose redo, with what follows, holds all of it.
+    pub(crate) fn mark_init(&self, page: &PageWrite<'_>) {
+        self.frames().get(page.pin().frame()).set(INIT);
+    }
+
+    /// As [`Pool::mark_dirty`], for who holds the frame's exclusive latch in another way.
+    #[inline]
+    pub(super) fn dirty_latched(&self, index: u32, first_dirty: Lsn) {
+        let frame = self.frames().get(index);
+        if frame.state() & DIRTY != 0 {
+            return;
+        }
+        assert!(first_dirty.0 != NO_LSN);
+        let mut sets = self.dirty.sets.lock();
+        frame.first_dirty.store(first_dirty.0, Ordering::Relaxed);
+        assert!(sets.dirty.insert((first_dirty, index)), "a clean frame is in the dirty set");
+        frame.set(DIRTY);
+    }
+
+    /// The start of the oldest change that its file may lack; `None` if every page is as in its file. The checkpoint
+    /// reads the published end of the log first and then this.
+    pub(crate) fn min_first_dirty(&self) -> Option<Lsn> {
+        let sets = self.dirty.sets.lock();
+        let first = |set: &BTreeSet<(Lsn, u32)>| set.first().map(|&(lsn, _)| lsn);
+        [first(&sets.dirty), first(&sets.writing)].into_iter().flatten().min()
+    }
+
+    /// Pages that differ from their file, not counting changes that a copy under way has.
+    pub(crate) fn dirty_pages(&self) -> usize {
+        self.dirty.sets.lock().dirty.len()
+    }
+
+    /// Pages with a copy under way.
+    pub(crate) fn writing_pages(&self) -> usize {
+        self.dirty.sets.lock().writing.len()
+    }
+
+    /// How many dirty pages have a first-dirty LSN below `up_to`, counted no further than `max`.
+    pub(crate) fn dirty_below(&self, up_to: Lsn, max: usize) -> usize {
+        self.dirty.sets.lock().dirty.range(..(up_to, 0)).take(max).count()
+    }
+
+    /// Up to `max` dirty pages without a copy under way, oldest first, with first-dirty LSNs below `up_to`.
+    pub(crate) fn oldest_dirty(&self, up_to: Lsn, max: usize) -> Vec<(PageNo, Lsn)> {
+        let sets = self.dirty.sets.lock();
+        let frames = self.frames();
+        let ready =
+            sets.dirty.range(..(up_to, 0)).filter(|&&(_, index)| frames.get(index).state() & WRITING == 0);
+        ready.take(max).map(|&(lsn, index)| (frames.get(index).page_no(), lsn)).collect()
+    }
+
+    /// Whether the page is resident, dirty, and has no copy under way: a hint.
+    pub(crate) fn wants_flush(&self, page: PageNo) -> bool {
+        self.resident_state(page).is_some_and(|state| state & (DIRTY | WRITING) == DIRTY)
+    }
+
+    /// Copies a dirty page for its file, without waiting: `None` if it is not dirty, not resident, latched for writing,
+    /// or has a copy under way.
+    pub(crate) fn copy_for_flush(&self, page: PageNo, copy: &mut [u8]) -> Option<FlushTicket> {
+        if !self.wants_flush(page) {
+            return None;
+        }
+        let Probe::Resident(pin) = self.probe(page) else { return None };
+        let index = pin.frame();
+        let latched = self.frames().try_share(index)?;
+        let frame = self.frames().get(index);
+        let first_dirty;
+        let before;
+        {
+            let mut sets = self.dirty.sets.lock();
+            if frame.state() & (DIRTY | WRITING) != DIRTY {
+                return None;
+            }
+            first_dirty = Lsn(frame.first_dirty.swap(NO_LSN, Ordering::Relaxed));
+            frame.writing.store(first_dirty.0, Ordering::Relaxed);
+            assert!(sets.dirty.remove(&(first_dirty, index)), "a dirty frame is not in the dirty set");
+            sets.writing.insert((first_dirty, index));
+            before = frame.change(DIRTY | INIT, WRITING);
+        }
+        copy.copy_from_slice(&latched);
+        Some(FlushTicket { frame: index, page, first_dirty, init: before & INIT != 0 })
+    }
+
+    /// Says that the copies are in their place in the file and synced.
+    pub(crate) fn flushed(&self, tickets: Vec<FlushTicket>) {
+        let mut sets = self.dirty.sets.lock();
+        for ticket in tickets {
+            let frame = self.frames().get(ticket.frame);
+            assert!(sets.writing.remove(&(ticket.first_dirty, ticket.frame)), "a copy was flushed twice");
+            frame.writing.store(NO_LSN, Ordering::Relaxed);
+            frame.clear(WRITING);
+        }
+    }
+}

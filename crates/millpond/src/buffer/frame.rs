@@ -1,0 +1,327 @@
+//! Frames: a control block and one page of memory each, and the two latched views through which alone the memory is
+//! reached.
+//!
+//! The state word of a frame counts its pins and holds the flags that decide whether it may be given another page:
+//!
+//! - A frame is *claimed* while it holds no page: it is on the free list, or one thread owns it. Claiming is one
+//!   compare-and-swap from "no pins, clean, nobody writes it".
+//! - A pin is taken optimistically, added first and judged by the word before: if that was claimed, or the frame holds
+//!   another page, the pin is taken back. So a claimed frame may carry pins that are about to go, and whoever changes
+//!   the flags leaves the count alone.
+//! - The page number changes only while the frame is claimed.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::ops::{Deref, DerefMut};
+
+use base::PageNo;
+use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::arena::Arena;
+use super::latch::Latch;
+
+/// The part of the state word that counts pins.
+pub(super) const PINS: u32 = (1 << 24) - 1;
+/// Used since the replacement hand came by.
+pub(super) const REFERENCED: u32 = 1 << 26;
+/// The page is fresh: its next write is its first since an `init` whose redo holds its whole content (To4).
+pub(super) const INIT: u32 = 1 << 27;
+/// A copy is on its way to the file; the page keeps its old first-dirty LSN until that is synced (To2).
+pub(super) const WRITING: u32 = 1 << 28;
+/// Changed since the last copy was taken.
+pub(super) const DIRTY: u32 = 1 << 29;
+/// The page is being read; whoever does holds the exclusive latch.
+pub(super) const LOADING: u32 = 1 << 30;
+/// Holds no page.
+pub(super) const CLAIMED: u32 = 1 << 31;
+
+/// What stands in a first-dirty slot that is not in use.
+pub(super) const NO_LSN: u64 = u64::MAX;
+
+/// The control block of a frame; one cache line, so that neighbours do not disturb each other.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(super) struct Frame {
+    latch: Latch,
+    state: AtomicU32,
+    page_no: AtomicU32,
+    /// First-dirty LSN of the changes that no copy has; written under the dirty set's mutex.
+    pub(super) first_dirty: AtomicU64,
+    /// First-dirty LSN of what the copy being written has; written under the dirty set's mutex.
+    pub(super) writing: AtomicU64,
+}
+
+impl Frame {
+    fn free() -> Frame {
+        Frame {
+            latch: Latch::new(),
+            state: AtomicU32::new(CLAIMED),
+            page_no: AtomicU32::new(PageNo::NONE.0),
+            first_dirty: AtomicU64::new(NO_LSN),
+            writing: AtomicU64::new(NO_LSN),
+        }
+    }
+
+    /// The state word, as a hint.
+    #[inline]
+    pub(super) fn state(&self) -> u32 {
+        self.state.load(Ordering::Acquire)
+    }
+
+    /// The page, meaningful to who pins the frame or owns it claimed.
+    #[inline]
+    pub(super) fn page_no(&self) -> PageNo {
+        PageNo(self.page_no.load(Ordering::Relaxed))
+    }
+
+    /// Adds a pin, and tells the state before. The caller judges it and takes the pin back with [`Frame::unpin`].
+    #[inline]
+    pub(super) fn pin(&self) -> u32 {
+        // Acquire pairs with `publish`: who sees the frame unclaimed sees its page number.
+        let before = self.state.fetch_add(1, Ordering::Acquire);
+        assert!(before & PINS < PINS, "more pins than the state word can count");
+        before
+    }
+
+    /// Takes a pin back.
+    #[inline]
+    pub(super) fn unpin(&self) {
+        let before = self.state.fetch_sub(1, Ordering::Release);
+        debug_assert!(before & PINS != 0, "an unpinned frame was unpinned");
+    }
+
+    /// Sets flags.
+    #[inline]
+    pub(super) fn set(&self, flags: u32) -> u32 {
+        self.state.fetch_or(flags, Ordering::AcqRel)
+    }
+
+    /// Clears flags.
+    #[inline]
+    pub(super) fn clear(&self, flags: u32) -> u32 {
+        self.state.fetch_and(!flags, Ordering::AcqRel)
+    }
+
+    /// Clears and sets flags in one step, and tells the state before.
+    pub(super) fn change(&self, clear: u32, set: u32) -> u32 {
+        self.step(|state| (state & !clear) | set)
+    }
+
+    fn step(&self, to: impl Fn(u32) -> u32) -> u32 {
+        let mut state = self.state.load(Ordering::Relaxed);
+        loop {
+            match self.state.compare_exchange_weak(state, to(state), Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return state,
+                Err(now) => state = now,
+            }
+        }
+    }
+
+    /// Takes the frame from its page if nobody uses it and the file has its content.
+    pub(super) fn claim(&self) -> bool {
+        let state = self.state.load(Ordering::Relaxed);
+        let held = PINS | WRITING | DIRTY | LOADING | CLAIMED;
+        state & held == 0
+            && self.state.compare_exchange(state, CLAIMED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// The owner of a claimed frame gives it a page: it is loading from now on, and the owner has a pin.
+    pub(super) fn publish(&self, page: PageNo) {
+        self.page_no.store(page.0, Ordering::Relaxed);
+        let before = self.step(|state| ((state & PINS) + 1) | LOADING);
+        assert!(before & CLAIMED != 0, "a page was put into a frame that has one");
+    }
+
+    /// Takes back [`Frame::publish`]: the page is not there after all. The caller owns the frame again.
+    pub(super) fn withdraw(&self) {
+        let before = self.step(|state| ((state & PINS) - 1) | CLAIMED);
+        assert!(
+            before & (LOADING | DIRTY | WRITING) == LOADING,
+            "only a page that is being read can be withdrawn"
+        );
+    }
+
+    /// The owner of a claimed frame forgets its page.
+    pub(super) fn forget_page(&self) {
+        debug_assert!(self.state() & CLAIMED != 0);
+        self.page_no.store(PageNo::NONE.0, Ordering::Relaxed);
+    }
+}
+
+/// All frames and their memory.
+#[derive(Debug)]
+pub(super) struct Frames {
+    control: Box<[Frame]>,
+    arena: Arena,
+}
+
+impl Frames {
+    /// `count` claimed frames.
+    pub(super) fn new(count: usize, page_bytes: usize) -> io::Result<Frames> {
+        assert!(u32::try_from(count).is_ok_and(|n| n < u32::MAX), "frames are numbered in 32 bits");
+        Ok(Frames {
+            arena: Arena::map(count, page_bytes)?,
+            control: (0..count).map(|_| Frame::free()).collect(),
+        })
+    }
+
+    /// How many there are.
+    #[inline]
+    pub(super) fn count(&self) -> usize {
+        self.control.len()
+    }
+
+    /// Bytes of each.
+    #[inline]
+    pub(super) fn page_bytes(&self) -> usize {
+        self.arena.page_bytes()
+    }
+
+    /// The control block of a frame.
+    #[inline]
+    pub(super) fn get(&self, index: u32) -> &Frame {
+        &self.control[index as usize]
+    }
+
+    /// Takes the shared latch, waiting for it.
+    #[inline]
+    pub(super) fn share(&self, index: u32) -> Shared<'_> {
+        self.get(index).latch.read();
+        Shared { frames: self, index }
+    }
+
+    /// Takes the shared latch if it is free to take.
+    #[inline]
+    pub(super) fn try_share(&self, index: u32) -> Option<Shared<'_>> {
+        self.get(index).latch.try_read().then(|| Shared { frames: self, index })
+    }
+
+    /// Takes the exclusive latch, waiting for it.
+    #[inline]
+    pub(super) fn exclude(&self, index: u32) -> Exclusive<'_> {
+        self.get(index).latch.write();
+        Exclusive { frames: self, index }
+    }
+
+    /// Takes the exclusive latch if it is free to take.
+    #[inline]
+    pub(super) fn try_exclude(&self, index: u32) -> Option<Exclusive<'_>> {
+        self.get(index).latch.try_write().then(|| Exclusive { frames: self, index })
+    }
+}
+
+/// The shared latch of a frame and the bytes under it.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct Shared<'a> {
+    frames: &'a Frames,
+    index: u32,
+}
+
+/// The exclusive latch of a frame and the bytes under it.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct Exclusive<'a> {
+    frames: &'a Frames,
+    index: u32,
+}
+
+impl Deref for Shared<'_> {
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        let start = self.frames.arena.frame(self.index);
+        // SAFETY: `page_bytes` bytes from `start` lie in the arena, which `frames` keeps mapped and which began as
+        // zeros. A `Shared` exists only while its shared latch is held (made after it was taken, released by drop, not
+        // copied), so no `Exclusive` of this frame exists, and nothing else forms a unique reference into the arena.
+        unsafe { std::slice::from_raw_parts(start.as_ptr(), self.frames.page_bytes()) }
+    }
+}
+
+impl Deref for Exclusive<'_> {
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        let start = self.frames.arena.frame(self.index);
+        // SAFETY: as for `Shared`; an `Exclusive` exists only while its exclusive latch is held, so no other view of
+        // the frame does, and a unique borrow of this one rules out this shared borrow.
+        unsafe { std::slice::from_raw_parts(start.as_ptr(), self.frames.page_bytes()) }
+    }
+}
+
+impl DerefMut for Exclusive<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        let start = self.frames.arena.frame(self.index);
+        // SAFETY: the bytes are in the arena as above. The exclusive latch is held, so no other view of this frame
+        // exists; `&mut self` makes this the only borrow of this view; frames do not overlap.
+        unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.frames.page_bytes()) }
+    }
+}
+
+impl Drop for Shared<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.frames.get(self.index).latch.release_read();
+    }
+}
+
+impl Drop for Exclusive<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.frames.get(self.index).latch.release_write();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_claimed_only_when_nothing_holds_it() {
+        let frame = Frame::free();
+        assert!(!frame.claim(), "claimed already");
+        frame.publish(PageNo(3));
+        frame.unpin();
+        assert!(!frame.claim(), "loading");
+        frame.clear(LOADING);
+        for flag in [DIRTY, WRITING] {
+            frame.set(flag);
+            assert!(!frame.claim());
+            frame.clear(flag);
+        }
+        frame.pin();
+        assert!(!frame.claim(), "pinned");
+        frame.unpin();
+        frame.set(REFERENCED);
+        assert!(frame.claim());
+        assert_eq!(frame.state(), CLAIMED);
+    }
+
+    #[test]
+    fn a_pin_that_came_too_late_survives_the_change_of_page() {
+        let frame = Frame::free();
+        let before = frame.pin();
+        assert!(before & CLAIMED != 0);
+        frame.publish(PageNo(9));
+        frame.clear(LOADING);
+        frame.unpin(); // the late one
+        assert!(!frame.claim(), "the owner's pin counts");
+        frame.unpin();
+        assert!(frame.claim());
+    }
+
+    #[test]
+    fn views_follow_the_latch_and_frames_do_not_overlap() {
+        let frames = Frames::new(3, 4096).unwrap();
+        let mut b = frames.try_exclude(1).unwrap();
+        assert!(frames.try_share(1).is_none() && frames.try_exclude(1).is_none());
+        b.fill(7);
+        drop(b);
+        let first = frames.try_share(1).unwrap();
+        let second = frames.try_share(1).unwrap();
+        assert!(frames.try_exclude(1).is_none());
+        assert!(first.iter().chain(second.iter()).all(|&x| x == 7));
+        assert!(frames.share(0).iter().chain(frames.share(2).iter()).all(|&x| x == 0));
+    }
+}

@@ -1,0 +1,257 @@
+//! Where frames come from: the free list, a clean victim, or, when there is neither, the cleaner.
+//!
+//! Who needs a frame never writes a page (Bp5). It waits on `need_free` and wakes the cleaner, which sweeps clean frames
+//! into the free list ahead of need and flushes dirty ones when the sweep meets too few clean ones.
+//!
+//! Replacement is second chance: a hand goes round over the frames, takes the mark off a frame that was used since it
+//! last came by, and takes a clean frame without the mark. Long scans reuse a ring of the frames they filled (Bp6), as
+//! long as nobody else used those pages meanwhile.
+
+use std::collections::VecDeque;
+
+use base::PageNo;
+use base::sync::atomic::{AtomicUsize, Ordering};
+use base::sync::{Condvar, Mutex, Unparker};
+
+use super::frame::{CLAIMED, DIRTY, LOADING, PINS, REFERENCED, WRITING};
+use super::pool::{FetchHint, Pool};
+use crate::error::Result;
+
+/// Frames that all scans together may hold before they reuse them.
+const SCAN_RING_MAX: usize = 64;
+
+/// The free list and everything that fills it.
+#[derive(Debug)]
+pub(super) struct FreeFrames {
+    list: Mutex<FreeList>,
+    need_free: Condvar,
+    hand: AtomicUsize,
+    /// The cleaner keeps this many frames free; one below half of it wakes the cleaner.
+    reserve: AtomicUsize,
+    /// Frames that scans filled, oldest first. An entry may have got another page since: it is a hint.
+    scans: Mutex<VecDeque<u32>>,
+    scan_ring: usize,
+    cleaner: Unparker,
+}
+
+#[derive(Debug)]
+struct FreeList {
+    frames: Vec<u32>,
+    /// Threads on `need_free`.
+    waiting: usize,
+}
+
+/// A frame that holds no page and belongs to its holder; goes back to the free list when dropped.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct FreeFrame<'p> {
+    pool: &'p Pool,
+    frame: u32,
+}
+
+/// What a sweep of the replacement hand brought.
+#[derive(Debug, Default)]
+pub(crate) struct Sweep {
+    /// Frames put on the free list.
+    pub(crate) freed: usize,
+    /// Pages that could be evicted if they were not dirty, in the order the hand met them.
+    pub(crate) dirty: Vec<PageNo>,
+}
+
+impl FreeFrames {
+    /// All `count` frames free.
+    pub(super) fn new(count: usize, cleaner: Unparker) -> FreeFrames {
+        FreeFrames {
+            list: Mutex::new(FreeList { frames: (0..count as u32).rev().collect(), waiting: 0 }),
+            need_free: Condvar::new(),
+            hand: AtomicUsize::new(0),
+            reserve: AtomicUsize::new(0),
+            scans: Mutex::new(VecDeque::new()),
+            scan_ring: (count / 8).clamp(1, SCAN_RING_MAX),
+            cleaner,
+        }
+    }
+}
+
+impl FreeFrame<'_> {
+    /// The frame's index; the caller owns it from now on.
+    pub(super) fn take(self) -> u32 {
+        let frame = self.frame;
+        std::mem::forget(self);
+        frame
+    }
+}
+
+impl Drop for FreeFrame<'_> {
+    fn drop(&mut self) {
+        self.pool.put_free(self.frame);
+    }
+}
+
+impl Pool {
+    /// A frame for a page to come; waits for one if need be. REQUIRES: the caller holds no latch.
+    pub(crate) fn reserve_frame(&self) -> Result<FreeFrame<'_>> {
+        self.take_frame(FetchHint::Normal)
+    }
+
+    /// Free frames.
+    pub(crate) fn free_frames(&self) -> usize {
+        self.free.list.lock().frames.len()
+    }
+
+    /// Threads that wait for a frame.
+    pub(crate) fn frame_waiters(&self) -> usize {
+        self.free.list.lock().waiting
+    }
+
+    /// How many frames the cleaner means to keep free.
+    pub(crate) fn set_free_reserve(&self, frames: usize) {
+        self.free.reserve.store(frames, Ordering::Relaxed);
+    }
+
+    /// Wakes everybody who waits for a frame, to see that the database is poisoned.
+    pub(crate) fn wake_frame_waiters(&self) {
+        let _list = self.free.list.lock();
+        self.free.need_free.notify_all();
+    }
+
+    pub(super) fn own_frame(&self, frame: u32) -> FreeFrame<'_> {
+        FreeFrame { pool: self, frame }
+    }
+
+    /// A frame that is to be had without waiting.
+    pub(super) fn try_take_frame(&self, hint: FetchHint) -> Option<FreeFrame<'_>> {
+        if hint == FetchHint::Scan
+            && let Some(frame) = self.reuse_scanned()
+        {
+            return Some(frame);
+        }
+        if let Some((frame, left)) = self.pop_free() {
+            if left == self.free.reserve.load(Ordering::Relaxed) / 2 {
+                self.free.cleaner.unpark();
+            }
+            return Some(frame);
+        }
+        self.evict_one()
+    }
+
+    pub(super) fn take_frame(&self, hint: FetchHint) -> Result<FreeFrame<'_>> {
+        let mut waited = false;
+        loop {
+            self.poison.check()?;
+            if let Some(frame) = self.try_take_frame(hint) {
+                return Ok(frame);
+            }
+            if !waited {
+                waited = true;
+                self.stats.free_frame_waits.fetch_add(1, Ordering::Relaxed);
+            }
+            let mut list = self.free.list.lock();
+            // The cleaner poisons, then wakes under this mutex: looking again under it misses nothing.
+            if list.frames.is_empty() && !self.poison.is_set() {
+                list.waiting += 1;
+                self.free.cleaner.unpark();
+                self.free.need_free.wait(&mut list);
+                list.waiting -= 1;
+            }
+        }
+    }
+
+    fn pop_free(&self) -> Option<(FreeFrame<'_>, usize)> {
+        let mut list = self.free.list.lock();
+        let frame = list.frames.pop()?;
+        Some((self.own_frame(frame), list.frames.len()))
+    }
+
+    pub(super) fn put_free(&self, frame: u32) {
+        debug_assert!(self.frames().get(frame).state() & CLAIMED != 0);
+        let mut list = self.free.list.lock();
+        list.frames.push(frame);
+        if list.waiting > 0 {
+            self.free.need_free.notify_one();
+        }
+    }
+
+    /// Takes a frame from its page if the file has its content and nobody uses it.
+    fn evict(&self, index: u32) -> Option<FreeFrame<'_>> {
+        let frame = self.frames().get(index);
+        if !frame.claim() {
+            return None;
+        }
+        // Between the claim and the removal a fetch of the page finds a claimed frame and looks again.
+        self.table.remove(frame.page_no(), index);
+        frame.forget_page();
+        self.stats.evictions.fetch_add(1, Ordering::Relaxed);
+        Some(self.own_frame(index))
+    }
+
+    /// Moves the hand one frame on.
+    fn next_hand(&self) -> u32 {
+        (self.free.hand.fetch_add(1, Ordering::Relaxed) % self.frames().count()) as u32
+    }
+
+    fn evict_one(&self) -> Option<FreeFrame<'_>> {
+        let frames = self.frames().count();
+        // Two rounds meet every frame without its mark. When nearly all are dirty that is long for what it would find.
+        let crowded = self.dirty_pages() + self.writing_pages() > frames - frames / 16;
+        let probes = if crowded { frames.min(512) } else { 2 * frames };
+        for _ in 0..probes {
+            let index = self.next_hand();
+            let state = self.frames().get(index).state();
+            if state & REFERENCED != 0 {
+                self.frames().get(index).clear(REFERENCED);
+            } else if let Some(frame) = self.evict(index) {
+                return Some(frame);
+            }
+        }
+        None
+    }
+
+    /// For the cleaner: moves the hand until `free` frames are free or `dirty` pages were met that a write would make
+    /// free, for at most two rounds.
+    pub(crate) fn sweep(&self, free: usize, dirty: usize) -> Sweep {
+        let mut swept = Sweep::default();
+        let missing = free.saturating_sub(self.free_frames());
+        for _ in 0..2 * self.frames().count() {
+            if swept.freed >= missing || swept.dirty.len() >= dirty {
+                break;
+            }
+            let index = self.next_hand();
+            let frame = self.frames().get(index);
+            let state = frame.state();
+            if state & (PINS | LOADING | CLAIMED) != 0 {
+                continue;
+            }
+            if state & REFERENCED != 0 {
+                frame.clear(REFERENCED);
+            } else if state & (DIRTY | WRITING) == DIRTY {
+                swept.dirty.push(frame.page_no());
+            } else if let Some(frame) = self.evict(index) {
+                drop(frame);
+                swept.freed += 1;
+            }
+        }
+        swept
+    }
+
+    /// Remembers a frame that a scan filled.
+    pub(super) fn note_scanned(&self, frame: u32) {
+        let mut scans = self.free.scans.lock();
+        if scans.len() == self.free.scan_ring {
+            scans.pop_front();
+        }
+        scans.push_back(frame);
+    }
+
+    fn reuse_scanned(&self) -> Option<FreeFrame<'_>> {
+        let index = {
+            let mut scans = self.free.scans.lock();
+            if scans.len() < self.free.scan_ring {
+                return None;
+            }
+            scans.pop_front()?
+        };
+        let kept = self.frames().get(index).state() & REFERENCED != 0;
+        if kept { None } else { self.evict(index) }
+    }
+}

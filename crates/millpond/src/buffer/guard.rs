@@ -1,0 +1,151 @@
+//! What callers hold: a pin (the page stays where it is), and a pin with its latch (the bytes may be read, or changed).
+//! Each gives back what it holds when dropped, the latch before the pin.
+
+use std::ops::{Deref, DerefMut};
+
+use base::PageNo;
+
+use super::frame::{Exclusive, Shared};
+use super::pool::Pool;
+
+/// Keeps a resident page in its frame.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Pin<'p> {
+    pool: &'p Pool,
+    frame: u32,
+    page: PageNo,
+}
+
+/// A page that may be read. Others may read it too.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct PageRead<'p> {
+    latched: Shared<'p>,
+    pin: Pin<'p>,
+}
+
+/// A page that may be read and changed, by its holder alone.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct PageWrite<'p> {
+    latched: Exclusive<'p>,
+    pin: Pin<'p>,
+}
+
+impl<'p> Pin<'p> {
+    /// Takes over a pin that was counted in the frame that holds `page`.
+    #[inline]
+    pub(super) fn adopt(pool: &'p Pool, frame: u32, page: PageNo) -> Pin<'p> {
+        Pin { pool, frame, page }
+    }
+
+    #[inline]
+    pub(super) fn frame(&self) -> u32 {
+        self.frame
+    }
+
+    /// Which page.
+    #[inline]
+    pub(crate) fn page_no(&self) -> PageNo {
+        self.page
+    }
+
+    /// Latches the page for reading, waiting for writers.
+    #[inline]
+    pub(crate) fn read(self) -> PageRead<'p> {
+        PageRead { latched: self.pool.frames().share(self.frame), pin: self }
+    }
+
+    /// Latches the page for writing, waiting for everybody else.
+    #[inline]
+    pub(crate) fn write(self) -> PageWrite<'p> {
+        PageWrite { latched: self.pool.frames().exclude(self.frame), pin: self }
+    }
+
+    /// Latches the page for reading if that needs no waiting.
+    #[inline]
+    pub(crate) fn try_read(self) -> Result<PageRead<'p>, Pin<'p>> {
+        match self.pool.frames().try_share(self.frame) {
+            Some(latched) => Ok(PageRead { latched, pin: self }),
+            None => Err(self),
+        }
+    }
+
+    /// Latches the page for writing if that needs no waiting.
+    #[inline]
+    pub(crate) fn try_write(self) -> Result<PageWrite<'p>, Pin<'p>> {
+        match self.pool.frames().try_exclude(self.frame) {
+            Some(latched) => Ok(PageWrite { latched, pin: self }),
+            None => Err(self),
+        }
+    }
+}
+
+impl Drop for Pin<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.pool.frames().get(self.frame).unpin();
+    }
+}
+
+impl<'p> PageRead<'p> {
+    /// Which page.
+    #[inline]
+    pub(crate) fn page_no(&self) -> PageNo {
+        self.pin.page
+    }
+
+    /// Releases the latch and keeps the pin.
+    #[inline]
+    pub(crate) fn unlatch(self) -> Pin<'p> {
+        self.pin
+    }
+}
+
+impl<'p> PageWrite<'p> {
+    #[inline]
+    pub(super) fn join(latched: Exclusive<'p>, pin: Pin<'p>) -> PageWrite<'p> {
+        PageWrite { latched, pin }
+    }
+
+    #[inline]
+    pub(super) fn pin(&self) -> &Pin<'p> {
+        &self.pin
+    }
+
+    /// Which page.
+    #[inline]
+    pub(crate) fn page_no(&self) -> PageNo {
+        self.pin.page
+    }
+
+    /// Releases the latch and keeps the pin.
+    #[inline]
+    pub(crate) fn unlatch(self) -> Pin<'p> {
+        self.pin
+    }
+}
+
+impl Deref for PageRead<'_> {
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.latched
+    }
+}
+
+impl Deref for PageWrite<'_> {
+    type Target = [u8];
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.latched
+    }
+}
+
+impl DerefMut for PageWrite<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.latched
+    }
+}

@@ -1,0 +1,295 @@
+//! The latch of a frame: shared or exclusive, one word, one compare-and-swap when nobody is in the way.
+//!
+//! ```text
+//!  63            32 31        20   19       18       17      16   15         0
+//!  +---------------+------------+--------+--------+--------+----+-------------+
+//!  | version       | unused     | URGENT | W wait | R wait | X  | readers     |
+//!  +---------------+------------+--------+--------+--------+----+-------------+
+//! ```
+//! The version is bumped by every release of the exclusive latch: a reader that remembers it can tell whether the
+//! page may have changed.
+//!
+//! Waiting. Readers and writers sleep on a futex each, a count of wake-ups. A sleeper reads the count, then sets its
+//! flag in the word, then sleeps unless the count moved; a releaser clears the flags, then moves the counts and wakes
+//! one writer and all readers. So a flag set before the clearing is answered, and one set after it stays for the next
+//! release. Clearing the writers' flag wakes only one of them, hence a writer that slept sets the flag again as it
+//! takes the latch: others may still sleep.
+//!
+//! Fairness. Whoever comes while the latch is free takes it: handing it to a sleeper would idle it for the time of a
+//! thread switch. New readers do not join other readers past a waiting writer, and a writer that was woken in vain
+//! twice sets URGENT, which keeps readers out altogether until some writer has had the latch.
+
+use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use base::sync::{futex_wait, futex_wake, spin};
+
+const READER: u64 = 1;
+const READERS: u64 = 0xffff;
+const WRITER: u64 = 1 << 16;
+const READERS_WAIT: u64 = 1 << 17;
+const WRITERS_WAIT: u64 = 1 << 18;
+const URGENT: u64 = 1 << 19;
+const VERSION: u64 = 1 << 32;
+
+/// Turns of a spin before sleeping. A latch is held for about a microsecond, a sleep and its wake-up cost twenty.
+const SPIN_TURNS: u32 = 48;
+/// A writer woken in vain this often sets URGENT.
+const PATIENCE: u32 = 2;
+/// All sleepers, as the futex call counts them.
+const ALL: u32 = i32::MAX as u32;
+
+/// A shared/exclusive latch. It knows no owner: whoever took it releases it once, in the same mode.
+#[derive(Debug)]
+pub(super) struct Latch {
+    word: AtomicU64,
+    reader_wakes: AtomicU32,
+    writer_wakes: AtomicU32,
+}
+
+/// Whether a reader may enter.
+#[inline]
+fn readable(word: u64) -> bool {
+    // A lone "writers wait" on a free latch may be left over from a writer that found nobody else asleep.
+    word & (WRITER | URGENT) == 0 && (word & WRITERS_WAIT == 0 || word & READERS == 0)
+}
+
+impl Latch {
+    /// A free latch.
+    pub(super) fn new() -> Self {
+        Latch { word: AtomicU64::new(0), reader_wakes: AtomicU32::new(0), writer_wakes: AtomicU32::new(0) }
+    }
+
+    /// Takes the shared latch unless somebody is in the way.
+    #[inline]
+    pub(super) fn try_read(&self) -> bool {
+        let mut word = self.word.load(Ordering::Relaxed);
+        while readable(word) {
+            assert!(word & READERS != READERS, "more readers than the latch can count");
+            match self.word.compare_exchange_weak(word, word + READER, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// Takes the exclusive latch unless somebody is in the way.
+    #[inline]
+    pub(super) fn try_write(&self) -> bool {
+        self.try_write_keeping(0)
+    }
+
+    #[inline]
+    fn try_write_keeping(&self, flags: u64) -> bool {
+        let mut word = self.word.load(Ordering::Relaxed);
+        while word & (WRITER | READERS) == 0 {
+            let taken = (word & !URGENT) | WRITER | flags;
+            match self.word.compare_exchange_weak(word, taken, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// Takes the shared latch, waiting for it.
+    #[inline]
+    pub(super) fn read(&self) {
+        if !self.try_read() {
+            self.read_slow();
+        }
+    }
+
+    /// Takes the exclusive latch, waiting for it.
+    #[inline]
+    pub(super) fn write(&self) {
+        if !self.try_write() {
+            self.write_slow();
+        }
+    }
+
+    #[cold]
+    fn read_slow(&self) {
+        let mut turn = 0;
+        loop {
+            let wakes = self.reader_wakes.load(Ordering::Acquire);
+            if self.try_read() {
+                return;
+            }
+            if turn < SPIN_TURNS {
+                spin(&mut turn);
+                continue;
+            }
+            let word = self.word.load(Ordering::Relaxed);
+            if !readable(word) && self.flag(word, READERS_WAIT) {
+                futex_wait(&self.reader_wakes, wakes, None);
+            }
+        }
+    }
+
+    #[cold]
+    fn write_slow(&self) {
+        let mut turn = 0;
+        let mut slept = 0;
+        loop {
+            let wakes = self.writer_wakes.load(Ordering::Acquire);
+            if self.try_write_keeping(if slept > 0 { WRITERS_WAIT } else { 0 }) {
+                return;
+            }
+            if turn < SPIN_TURNS {
+                spin(&mut turn);
+                continue;
+            }
+            let word = self.word.load(Ordering::Relaxed);
+            let urgent = if slept >= PATIENCE { URGENT } else { 0 };
+            if word & (WRITER | READERS) != 0 && self.flag(word, WRITERS_WAIT | urgent) {
+                futex_wait(&self.writer_wakes, wakes, None);
+                slept += 1;
+            }
+        }
+    }
+
+    /// Sets `flags` if the word is still `word`, so that whoever holds the latch will see them.
+    fn flag(&self, word: u64, flags: u64) -> bool {
+        self.word.compare_exchange(word, word | flags, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Gives the shared latch back.
+    #[inline]
+    pub(super) fn release_read(&self) {
+        let before = self.word.fetch_sub(READER, Ordering::Release);
+        assert!(before & READERS != 0, "the shared latch is not held");
+        if before & READERS == READER && before & (READERS_WAIT | WRITERS_WAIT) != 0 {
+            self.wake();
+        }
+    }
+
+    /// Gives the exclusive latch back.
+    #[inline]
+    pub(super) fn release_write(&self) {
+        let before = self.word.fetch_add(VERSION - WRITER, Ordering::Release);
+        assert!(before & WRITER != 0, "the exclusive latch is not held");
+        if before & (READERS_WAIT | WRITERS_WAIT) != 0 {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    fn wake(&self) {
+        let before = self.word.fetch_and(!(READERS_WAIT | WRITERS_WAIT), Ordering::AcqRel);
+        if before & WRITERS_WAIT != 0 {
+            self.writer_wakes.fetch_add(1, Ordering::Release);
+            futex_wake(&self.writer_wakes, 1);
+        }
+        if before & READERS_WAIT != 0 {
+            self.reader_wakes.fetch_add(1, Ordering::Release);
+            futex_wake(&self.reader_wakes, ALL);
+        }
+    }
+
+    /// How often the exclusive latch was released, modulo 2^32.
+    #[cfg(test)]
+    pub(super) fn version(&self) -> u32 {
+        (self.word.load(Ordering::Acquire) >> 32) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::sync::spawn;
+    use std::sync::Arc;
+
+    #[test]
+    fn shared_excludes_exclusive_only() {
+        let latch = Latch::new();
+        assert!(latch.try_read() && latch.try_read());
+        assert!(!latch.try_write());
+        latch.release_read();
+        assert!(!latch.try_write());
+        latch.release_read();
+        assert!(latch.try_write());
+        assert!(!latch.try_read() && !latch.try_write());
+        latch.release_write();
+        assert_eq!(latch.version(), 1);
+        assert!(latch.try_read());
+    }
+
+    #[test]
+    fn the_version_wraps_without_touching_the_rest() {
+        let latch = Latch::new();
+        latch.word.store(!0 << 32, Ordering::Relaxed);
+        latch.write();
+        latch.release_write();
+        assert_eq!(latch.word.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_waiting_writer_keeps_new_readers_from_joining() {
+        let latch = Arc::new(Latch::new());
+        latch.read();
+        let writer = spawn("writer", {
+            let latch = Arc::clone(&latch);
+            move || {
+                latch.write();
+                latch.release_write();
+            }
+        })
+        .unwrap();
+        let mut turn = 0;
+        while latch.try_read() {
+            latch.release_read();
+            spin(&mut turn);
+        }
+        latch.release_read();
+        writer.join().unwrap();
+        assert!(latch.try_read());
+        assert_eq!(latch.version(), 1);
+    }
+
+    /// Writers keep two counters equal, readers see them equal; everybody finishes, so no wake-up is lost.
+    #[test]
+    fn nobody_is_forgotten_and_nobody_sees_half_a_change() {
+        struct Shared {
+            latch: Latch,
+            a: AtomicU64,
+            b: AtomicU64,
+        }
+        const ROUNDS: u64 = 4_000;
+        let shared = Arc::new(Shared { latch: Latch::new(), a: AtomicU64::new(0), b: AtomicU64::new(0) });
+        let threads: Vec<_> = (0..6)
+            .map(|i| {
+                let s = Arc::clone(&shared);
+                spawn("latch test", move || {
+                    for round in 0..ROUNDS {
+                        if i % 2 == 0 {
+                            s.latch.write();
+                            let a = s.a.load(Ordering::Relaxed);
+                            s.a.store(a + 1, Ordering::Relaxed);
+                            if round % 64 == 0 {
+                                std::thread::yield_now(); // lets the others pile up
+                            }
+                            let b = s.b.load(Ordering::Relaxed);
+                            s.b.store(b + 1, Ordering::Relaxed);
+                            s.latch.release_write();
+                        } else {
+                            s.latch.read();
+                            let a = s.a.load(Ordering::Relaxed);
+                            if round % 64 == 0 {
+                                std::thread::yield_now();
+                            }
+                            assert_eq!(a, s.b.load(Ordering::Relaxed));
+                            s.latch.release_read();
+                        }
+                    }
+                })
+                .unwrap()
+            })
+            .collect();
+        for t in threads {
+            t.join().unwrap();
+        }
+        assert_eq!(shared.a.load(Ordering::Relaxed), 3 * ROUNDS);
+        assert_eq!(u64::from(shared.latch.version()), 3 * ROUNDS);
+        assert!(shared.latch.try_write());
+    }
+}

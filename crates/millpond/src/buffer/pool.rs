@@ -1,0 +1,360 @@
+//! The buffer pool: finds pages in memory, brings them there, and says which may go. It reads the file and never writes
+//! it.
+//!
+//! A page comes in like this: a thread takes a free frame, latches it exclusively, publishes the page number in it as
+//! `LOADING`, and enters it in the page table; who loses the race for the entry gives the frame back. Others that want
+//! the page pin the frame, see `LOADING`, and wait for the latch holding nothing; then they look again, because a page
+//! that could not be read has been withdrawn. They then try themselves and get the error themselves.
+
+use std::fmt::Debug;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use base::sync::atomic::{AtomicU64, Ordering};
+use base::sync::{Unparker, spin};
+use base::{Lsn, PageNo};
+use vfs::{File, ReadOp};
+
+use super::dirty::DirtySet;
+use super::frame::{CLAIMED, Exclusive, Frames, LOADING, REFERENCED};
+use super::free::{FreeFrame, FreeFrames};
+use super::guard::{PageWrite, Pin};
+use super::page_table::PageTable;
+use crate::error::{Error, Poison, Result};
+use crate::page::{self, Damage};
+
+/// Looks at a page that was just read, before anyone else does.
+pub(crate) trait ReadHook: Send + Sync + Debug {
+    /// `verified` is what the page's checksum and structure say. The hook decides: an error refuses the page;
+    /// `Ok(None)` takes it as the bytes are; `Ok(Some(lsn))` says that the hook changed it by redo that starts at `lsn`,
+    /// so that it enters the pool dirty. Called with no latch held but that of the new frame; may do I/O.
+    fn after_read(&self, page: PageNo, bytes: &mut [u8], verified: Result<(), Damage>)
+    -> Result<Option<Lsn>>;
+}
+
+/// Takes intact pages as they are and refuses damaged ones.
+#[derive(Debug)]
+pub(crate) struct RefuseDamage {
+    /// The file to name.
+    pub(crate) path: PathBuf,
+}
+
+impl ReadHook for RefuseDamage {
+    fn after_read(&self, page: PageNo, _: &mut [u8], verified: Result<(), Damage>) -> Result<Option<Lsn>> {
+        match verified {
+            Ok(()) => Ok(None),
+            Err(damage) => Err(Error::corrupt(&self.path, format!("{page:?}: {damage}"))),
+        }
+    }
+}
+
+/// What a pool is made of.
+#[derive(Debug)]
+pub(crate) struct PoolOptions {
+    /// How many pages fit.
+    pub(crate) frames: usize,
+    /// Bytes of a page.
+    pub(crate) page_bytes: usize,
+    /// The `pages` file.
+    pub(crate) file: Arc<dyn File>,
+    /// Its name, for errors.
+    pub(crate) path: PathBuf,
+    /// Judges pages that were read.
+    pub(crate) hook: Box<dyn ReadHook>,
+    /// Wakes the cleaner when frames run short.
+    pub(crate) cleaner: Unparker,
+    /// Ends all waiting when set.
+    pub(crate) poison: Arc<Poison>,
+}
+
+/// What a fetch knows about the future of the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FetchHint {
+    /// Nothing.
+    Normal,
+    /// A long scan passes by: the page is evicted first unless somebody else uses it too (Bp6).
+    Scan,
+}
+
+/// Counts since the pool was made.
+#[derive(Debug, Default)]
+pub(crate) struct PoolStats {
+    /// Pages read from the file.
+    pub(crate) pages_read: AtomicU64,
+    /// Pages whose frame was given to another page.
+    pub(crate) evictions: AtomicU64,
+    /// Times a thread found no frame and waited for the cleaner.
+    pub(crate) free_frame_waits: AtomicU64,
+}
+
+/// The buffer pool.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    frames: Frames,
+    pub(super) table: PageTable,
+    pub(super) dirty: DirtySet,
+    pub(super) free: FreeFrames,
+    pub(super) poison: Arc<Poison>,
+    pub(super) stats: PoolStats,
+    file: Arc<dyn File>,
+    path: PathBuf,
+    hook: Box<dyn ReadHook>,
+}
+
+/// What the page table and the frame say about a page.
+pub(super) enum Probe<'p> {
+    /// In no frame.
+    Absent,
+    /// Somebody is putting it in or out: look again.
+    Leaving,
+    /// Being read.
+    Loading(Pin<'p>),
+    /// There.
+    Resident(Pin<'p>),
+}
+
+/// A page on its way in: entered in the table, its frame latched. Dropping it takes the page out again.
+struct Loading<'p> {
+    pool: &'p Pool,
+    frame: u32,
+    page: PageNo,
+    /// `None` when the page has arrived.
+    latched: Option<Exclusive<'p>>,
+}
+
+impl Pool {
+    /// An empty pool.
+    pub(crate) fn new(options: PoolOptions) -> Result<Pool> {
+        let PoolOptions { frames, page_bytes, file, path, hook, cleaner, poison } = options;
+        let memory = Frames::new(frames, page_bytes)
+            .map_err(|e| Error::io("map memory for the pages of", &path, e))?;
+        Ok(Pool {
+            frames: memory,
+            table: PageTable::new(),
+            dirty: DirtySet::default(),
+            free: FreeFrames::new(frames, cleaner),
+            poison,
+            stats: PoolStats::default(),
+            file,
+            path,
+            hook,
+        })
+    }
+
+    #[inline]
+    pub(super) fn frames(&self) -> &Frames {
+        &self.frames
+    }
+
+    /// How many pages fit.
+    pub(crate) fn frame_count(&self) -> usize {
+        self.frames.count()
+    }
+
+    /// Bytes of a page.
+    #[inline]
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.frames.page_bytes()
+    }
+
+    /// Counts since the pool was made.
+    pub(crate) fn stats(&self) -> &PoolStats {
+        &self.stats
+    }
+
+    /// The state word of the frame that the table has for the page: a hint.
+    pub(super) fn resident_state(&self, page: PageNo) -> Option<u32> {
+        self.table.get(page).map(|frame| self.frames.get(frame).state())
+    }
+
+    pub(super) fn probe(&self, page: PageNo) -> Probe<'_> {
+        let Some(index) = self.table.get(page) else { return Probe::Absent };
+        let frame = self.frames.get(index);
+        let before = frame.pin();
+        let pin = Pin::adopt(self, index, page);
+        if before & CLAIMED != 0 || frame.page_no() != page {
+            return Probe::Leaving;
+        }
+        if before & LOADING != 0 { Probe::Loading(pin) } else { Probe::Resident(pin) }
+    }
+
+    /// Leaves the mark that somebody used the page.
+    #[inline]
+    fn touch(&self, pin: &Pin<'_>) {
+        let frame = self.frames.get(pin.frame());
+        if frame.state() & REFERENCED == 0 {
+            frame.set(REFERENCED);
+        }
+    }
+
+    /// Pins a page that is in memory. Never waits: `None` also for a page that is on its way in or out.
+    #[inline]
+    pub(crate) fn try_pin(&self, page: PageNo) -> Option<Pin<'_>> {
+        match self.probe(page) {
+            Probe::Resident(pin) => {
+                self.touch(&pin);
+                Some(pin)
+            }
+            _ => None,
+        }
+    }
+
+    /// Pins a page, reading it if need be. REQUIRES: the caller holds no latch.
+    #[inline]
+    pub(crate) fn fetch(&self, page: PageNo) -> Result<Pin<'_>> {
+        self.fetch_with(page, FetchHint::Normal)
+    }
+
+    /// As [`Pool::fetch`], told what the page is for. REQUIRES: the caller holds no latch.
+    pub(crate) fn fetch_with(&self, page: PageNo, hint: FetchHint) -> Result<Pin<'_>> {
+        let mut turn = 0;
+        loop {
+            match self.probe(page) {
+                Probe::Resident(pin) => {
+                    if hint == FetchHint::Normal {
+                        self.touch(&pin);
+                    }
+                    return Ok(pin);
+                }
+                Probe::Loading(pin) => drop(self.frames.share(pin.frame())),
+                Probe::Leaving => spin(&mut turn),
+                Probe::Absent => {
+                    let free = self.take_frame(hint)?;
+                    if let Ok(mut loading) = self.install(free, page) {
+                        self.read(&mut loading)?;
+                        return self.arrive(loading, hint);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Brings pages in that are not there, with many reads in flight; as many as frames can be had for without waiting.
+    /// REQUIRES: the caller holds no latch. After an error the other pages are in all the same.
+    pub(crate) fn fetch_many(&self, pages: &[PageNo]) -> Result {
+        let mut batch = Vec::with_capacity(pages.len());
+        for &page in pages {
+            if self.table.get(page).is_some() {
+                continue;
+            }
+            let Some(free) = self.try_take_frame(FetchHint::Normal) else { break };
+            if let Ok(loading) = self.install(free, page) {
+                batch.push(loading);
+            }
+        }
+        let page_bytes = self.page_bytes() as u64;
+        let mut reads: Vec<_> = batch
+            .iter_mut()
+            .map(|l| ReadOp { offset: u64::from(l.page.0) * page_bytes, bytes: l.bytes() })
+            .collect();
+        let together = reads.is_empty() || self.file.read_batch(&mut reads).is_ok();
+        let mut first_error = Ok(());
+        for mut loading in batch {
+            // A batch tells only that some read failed; one by one they tell which.
+            let read = if together { Ok(()) } else { self.read(&mut loading) };
+            let arrived = read.and_then(|()| self.arrive(loading, FetchHint::Normal).map(drop));
+            first_error = first_error.and(arrived);
+        }
+        first_error
+    }
+
+    /// A page that was just allocated: zeroed and latched. A stale copy in memory, from before the page was freed, is
+    /// taken over. Its latch may be waited for, as only a reader that followed an outdated pointer can hold it, and such
+    /// a reader waits for nothing; if one is reading the freed page from the file right now, that is waited for too.
+    pub(crate) fn create<'p>(&'p self, page: PageNo, frame: FreeFrame<'p>) -> PageWrite<'p> {
+        let mut free = frame;
+        let mut turn = 0;
+        loop {
+            match self.probe(page) {
+                Probe::Resident(pin) => {
+                    self.touch(&pin);
+                    let mut write = pin.write();
+                    write.fill(0);
+                    return write;
+                }
+                Probe::Loading(pin) => drop(self.frames.share(pin.frame())),
+                Probe::Leaving => spin(&mut turn),
+                Probe::Absent => match self.install(free, page) {
+                    Ok(mut loading) => {
+                        loading.bytes().fill(0);
+                        let (pin, latched) = loading.finish();
+                        self.touch(&pin);
+                        return PageWrite::join(latched, pin);
+                    }
+                    Err(back) => free = back,
+                },
+            }
+        }
+    }
+
+    /// Gives the frame the page, or the frame back if the page has one.
+    fn install<'p>(&'p self, free: FreeFrame<'p>, page: PageNo) -> Result<Loading<'p>, FreeFrame<'p>> {
+        let index = free.take();
+        let frame = self.frames.get(index);
+        // At most somebody who waited here for a page that was withdrawn is about to release it.
+        let latched = self.frames.exclude(index);
+        frame.publish(page);
+        if self.table.enter(page, index) {
+            return Ok(Loading { pool: self, frame: index, page, latched: Some(latched) });
+        }
+        frame.withdraw();
+        frame.forget_page();
+        drop(latched);
+        Err(self.own_frame(index))
+    }
+
+    fn read(&self, loading: &mut Loading<'_>) -> Result {
+        let offset = u64::from(loading.page.0) * self.page_bytes() as u64;
+        match self.file.read_at(loading.bytes(), offset) {
+            Ok(()) => Ok(()),
+            // A page that the file never grew to is one that was never written; the hook sees a blank page.
+            Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => {
+                loading.bytes().fill(0);
+                Ok(())
+            }
+            Err(e) => Err(Error::io("read", &self.path, e)),
+        }
+    }
+
+    /// Checks what was read and lets everybody see it.
+    fn arrive<'p>(&'p self, mut loading: Loading<'p>, hint: FetchHint) -> Result<Pin<'p>> {
+        self.stats.pages_read.fetch_add(1, Ordering::Relaxed);
+        let page = loading.page;
+        let bytes = loading.bytes();
+        let verified = page::header::verify(bytes, page).and_then(|()| page::verify::quick(bytes));
+        if let Some(first_dirty) = self.hook.after_read(page, bytes, verified)? {
+            self.dirty_latched(loading.frame, first_dirty);
+        }
+        let (pin, latched) = loading.finish();
+        drop(latched);
+        match hint {
+            FetchHint::Normal => self.touch(&pin),
+            FetchHint::Scan => self.note_scanned(pin.frame()),
+        }
+        Ok(pin)
+    }
+}
+
+impl<'p> Loading<'p> {
+    fn bytes(&mut self) -> &mut [u8] {
+        self.latched.as_mut().expect("latched until it has arrived")
+    }
+
+    fn finish(mut self) -> (Pin<'p>, Exclusive<'p>) {
+        let latched = self.latched.take().expect("it arrives once");
+        self.pool.frames.get(self.frame).clear(LOADING);
+        (Pin::adopt(self.pool, self.frame, self.page), latched)
+    }
+}
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        let Some(latched) = self.latched.take() else { return };
+        let frame = self.pool.frames.get(self.frame);
+        self.pool.table.remove(self.page, self.frame);
+        frame.withdraw();
+        frame.forget_page();
+        drop(latched);
+        self.pool.put_free(self.frame);
+    }
+}

@@ -1,0 +1,87 @@
+//! Moves the checkpoint: the place below which no redo is needed any more.
+
+use super::root::{Root, RootFile};
+use crate::buffer::Pool;
+use crate::error::{Poison, Result};
+use crate::log::Log;
+use crate::log::block::{block_of, block_start};
+use base::Lsn;
+use base::sync::Mutex;
+use base::sync::atomic::{AtomicU64, Ordering};
+use metrics::{M, Metrics, SyncReason};
+use std::sync::Arc;
+
+/// Takes checkpoints.
+#[derive(Debug)]
+pub(crate) struct Checkpointer {
+    log: Arc<Log>,
+    pool: Arc<Pool>,
+    file: RootFile,
+    root: Mutex<Root>,
+    /// Redo of the last run has been applied up to here; beyond it the checkpoint must not go. [`Lsn::MAX`] once all is.
+    replayed: AtomicU64,
+    metrics: Arc<Metrics>,
+    poison: Arc<Poison>,
+}
+
+impl Checkpointer {
+    /// A checkpointer whose root file holds `root`.
+    pub(crate) fn new(
+        log: &Arc<Log>,
+        pool: &Arc<Pool>,
+        file: RootFile,
+        root: Root,
+        metrics: &Arc<Metrics>,
+        poison: &Arc<Poison>,
+    ) -> Checkpointer {
+        Checkpointer {
+            log: Arc::clone(log),
+            pool: Arc::clone(pool),
+            file,
+            replayed: AtomicU64::new(root.checkpoint.0),
+            root: Mutex::new(root),
+            metrics: Arc::clone(metrics),
+            poison: Arc::clone(poison),
+        }
+    }
+
+    /// Says how far the redo of the last run has been applied to pages that are marked dirty.
+    pub(crate) fn replayed_to(&self, lsn: Lsn) {
+        self.replayed.store(lsn.0, Ordering::Release);
+    }
+
+    /// The place that the root names now.
+    pub(crate) fn lsn(&self) -> Lsn {
+        self.root.lock().checkpoint
+    }
+
+    /// Moves the checkpoint as far as the dirty pages allow. Returns where it stands. A failure poisons.
+    pub(crate) fn advance(&self, reason: SyncReason, clean: bool) -> Result<Lsn> {
+        self.poison.check()?;
+        let mut root = self.root.lock();
+        // In this order: a change whose redo lies below the published prefix has marked its page by now.
+        let replayed = Lsn(self.replayed.load(Ordering::Acquire));
+        let published = self.log.published_lsn().min(replayed);
+        let target = self.pool.min_first_dirty().map_or(published, |first| first.min(published));
+        if target <= root.checkpoint && !clean {
+            return Ok(root.checkpoint);
+        }
+        if target > Lsn::ZERO && self.log.durable_lsn() < target {
+            self.log.flush_to(Lsn(target.0 - 1), SyncReason::Checkpoint)?;
+        }
+        let mut next = root.clone();
+        next.sequence += 1;
+        next.checkpoint = target.max(root.checkpoint);
+        next.durable = self.log.durable_lsn();
+        next.clean = clean;
+        // The epoch of the checkpoint's own block and all later ones are still read.
+        let needed = block_start(block_of(next.checkpoint));
+        let older = next.epochs.partition_point(|epoch| epoch.first <= needed);
+        next.epochs.drain(..older.saturating_sub(1));
+        self.file.write(&next, reason).map_err(|error| self.poison.set(error))?;
+        *root = next;
+        self.metrics.add(M::Checkpoints, 1);
+        self.metrics.set(M::CheckpointLsn, root.checkpoint.0);
+        Ok(root.checkpoint)
+    }
+}

@@ -1,0 +1,169 @@
+//! What can go wrong, in five families: retry, misuse, environment, corruption, poison. And the cell that remembers the
+//! first fatal error of a database.
+
+use base::sync::Mutex;
+use base::sync::atomic::{AtomicBool, Ordering};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// `std::result::Result` with [`Error`].
+pub type Result<T = (), E = Error> = std::result::Result<T, E>;
+
+/// Why a call did not do what was asked.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Transactions waited for each other in a circle and this one was chosen to give way. It has been rolled back.
+    #[error("deadlock: the transaction was rolled back to let others go on")]
+    Deadlock,
+    /// A row or table lock did not become free in time. Only this call failed.
+    #[error("a lock did not become free in time")]
+    LockTimeout,
+    /// The row was changed by a transaction that committed after this one's snapshot. It has been rolled back.
+    #[error("write conflict: the row was changed after the transaction's snapshot")]
+    WriteConflict,
+
+    /// The call makes no sense as it was made.
+    #[error("{0}")]
+    Misuse(String),
+    /// `create_table` or `rename_table` met a table of that name.
+    #[error("table {name:?} already exists")]
+    TableExists {
+        /// The name.
+        name: String,
+    },
+    /// There is no table of that name, or it has been dropped.
+    #[error("there is no table {name:?}")]
+    NoSuchTable {
+        /// The name.
+        name: String,
+    },
+    /// `insert` met the key. Nothing was changed.
+    #[error("the key already exists")]
+    KeyExists,
+    /// The key is longer than a page of this database can index.
+    #[error("the key is {len} bytes long, {max} is the most that this page size allows")]
+    KeyTooLong {
+        /// Its length in bytes.
+        len: usize,
+        /// The longest allowed.
+        max: usize,
+    },
+    /// The transaction was rolled back by an earlier error.
+    #[error("the transaction was rolled back by an earlier error")]
+    Aborted,
+    /// The database has been closed.
+    #[error("the database is closed")]
+    Closed,
+    /// Another process, or this one, has the database open.
+    #[error("{} is in use by another process", dir.display())]
+    InUse {
+        /// The database's directory.
+        dir: PathBuf,
+    },
+    /// The snapshot needs versions that memory could no longer hold.
+    #[error("the snapshot is too old: the versions that it needs are gone")]
+    SnapshotTooOld,
+
+    /// The operating system refused an operation on a file.
+    #[error("cannot {op} {}: {source}", file.display())]
+    Io {
+        /// What was tried.
+        op: &'static str,
+        /// On which file.
+        file: PathBuf,
+        /// What the system said.
+        source: Arc<io::Error>,
+    },
+    /// No space is left for what the call needs. Nothing was changed.
+    #[error("no space left on the device of {}", file.display())]
+    DiskFull {
+        /// The file that could not grow.
+        file: PathBuf,
+    },
+
+    /// A file holds what this engine never wrote, or lost what it wrote.
+    #[error("{} is damaged: {what}", file.display())]
+    Corrupt {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong and where.
+        what: String,
+    },
+    /// A file belongs to another program, another database or a newer format.
+    #[error("{} {what}", file.display())]
+    Foreign {
+        /// The file.
+        file: PathBuf,
+        /// How it differs.
+        what: String,
+    },
+    /// An earlier failure made it unsafe to go on; reopening recovers.
+    #[error("the database stopped after an earlier failure ({first}); reopen it to recover")]
+    Poisoned {
+        /// That failure.
+        first: Arc<str>,
+    },
+}
+
+impl Error {
+    /// Whether the same transaction may well succeed when tried again.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Error::Deadlock | Error::LockTimeout | Error::WriteConflict)
+    }
+
+    /// Wraps an I/O error; a full disk gets its own name.
+    pub(crate) fn io(op: &'static str, file: &Path, source: io::Error) -> Error {
+        if source.kind() == io::ErrorKind::StorageFull {
+            return Error::DiskFull { file: file.to_owned() };
+        }
+        Error::Io { op, file: file.to_owned(), source: Arc::new(source) }
+    }
+
+    /// Names damage in a file.
+    pub(crate) fn corrupt(file: &Path, what: impl Into<String>) -> Error {
+        Error::Corrupt { file: file.to_owned(), what: what.into() }
+    }
+}
+
+/// Remembers the first fatal error of a database. After a failed write or sync nothing may be trusted or retried
+/// (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020), so everything stops here.
+#[derive(Debug, Default)]
+pub(crate) struct Poison {
+    set: AtomicBool,
+    first: Mutex<Option<Error>>,
+}
+
+impl Poison {
+    /// Latches `error` if it is the first; returns what callers get from now on.
+    pub(crate) fn set(&self, error: Error) -> Error {
+        let mut first = self.first.lock();
+        if first.is_none() {
+            *first = Some(error);
+        }
+        self.set.store(true, Ordering::Release);
+        Self::poisoned(first.as_ref())
+    }
+
+    fn poisoned(first: Option<&Error>) -> Error {
+        let text = first.map_or_else(String::new, ToString::to_string);
+        Error::Poisoned { first: text.into() }
+    }
+
+    /// Fails if the database is poisoned.
+    #[inline]
+    pub(crate) fn check(&self) -> Result {
+        if !self.set.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        Err(Self::poisoned(self.first.lock().as_ref()))
+    }
+
+    /// Whether the database is poisoned.
+    #[inline]
+    pub(crate) fn is_set(&self) -> bool {
+        self.set.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,130 @@
+//! One batch: copy dirty pages under try-latches, make their redo durable, protect the copies against tearing, write
+//! them in place, sync, and only then call them clean (To1, To2).
+
+use super::doublewrite::Doublewrite;
+use crate::buffer::Pool;
+use crate::error::{Error, Poison, Result};
+use crate::log::Log;
+use crate::page::header;
+use base::aligned::AlignedBuf;
+use base::{Lsn, PageNo};
+use metrics::{FileKind, Force, M, Metrics, SyncReason};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use vfs::{File, Vfs, WriteOp};
+
+/// Pages this close together in the file go in one write (Fl4): an I/O costs the same at any size up to here.
+const NEIGHBOURHOOD_BYTES: usize = 64 << 10;
+
+/// Writes batches of pages. There is one, so no page is in two batches.
+#[derive(Debug)]
+pub(crate) struct Flusher {
+    vfs: Vfs,
+    log: Arc<Log>,
+    pool: Arc<Pool>,
+    file: Arc<dyn File>,
+    path: PathBuf,
+    doublewrite: Doublewrite,
+    copies: AlignedBuf,
+    metrics: Arc<Metrics>,
+    poison: Arc<Poison>,
+}
+
+impl Flusher {
+    /// A flusher for the pages of `pool`, which live in `file` at `path`.
+    pub(crate) fn new(
+        vfs: &Vfs,
+        log: &Arc<Log>,
+        pool: &Arc<Pool>,
+        (file, path): (Arc<dyn File>, PathBuf),
+        doublewrite: Doublewrite,
+        metrics: &Arc<Metrics>,
+        poison: &Arc<Poison>,
+    ) -> Flusher {
+        let copies = AlignedBuf::zeroed(doublewrite.slots() * pool.page_bytes());
+        Flusher {
+            vfs: vfs.clone(),
+            log: Arc::clone(log),
+            pool: Arc::clone(pool),
+            file,
+            path,
+            doublewrite,
+            copies,
+            metrics: Arc::clone(metrics),
+            poison: Arc::clone(poison),
+        }
+    }
+
+    /// Pages that one batch may hold.
+    pub(crate) fn batch_pages(&self) -> usize {
+        self.doublewrite.slots()
+    }
+
+    /// Writes those of `wanted`, and of their dirty neighbours, that nobody is changing right now. Returns how many.
+    /// A failure poisons the database.
+    pub(crate) fn flush(&mut self, wanted: &[PageNo], force: Force) -> Result<usize> {
+        self.poison.check()?;
+        self.try_flush(wanted, force).map_err(|error| self.poison.set(error))
+    }
+
+    fn try_flush(&mut self, wanted: &[PageNo], force: Force) -> Result<usize> {
+        let page_bytes = self.pool.page_bytes();
+        let mut tickets = Vec::new();
+        let mut newest = Lsn::ZERO;
+        for page in self.with_neighbours(wanted) {
+            let copy = &mut self.copies[tickets.len() * page_bytes..][..page_bytes];
+            let Some(ticket) = self.pool.copy_for_flush(page, copy) else {
+                self.metrics.add(M::CleanerLatchMisses, 1);
+                continue;
+            };
+            newest = newest.max(header::lsn(copy));
+            header::seal(copy);
+            tickets.push(ticket);
+        }
+        if tickets.is_empty() {
+            return Ok(0);
+        }
+        self.log.flush_to(newest, SyncReason::WriteAhead)?;
+        let images = &self.copies[..tickets.len() * page_bytes];
+        self.doublewrite.protect(images)?;
+        let mut writes: Vec<WriteOp<'_>> = Vec::new();
+        for (n, ticket) in tickets.iter().enumerate() {
+            let offset = u64::from(ticket.page.0) * page_bytes as u64;
+            match writes.last_mut() {
+                Some(last) if last.offset + last.bytes.len() as u64 == offset => {
+                    let from = n * page_bytes - last.bytes.len();
+                    last.bytes = &images[from..(n + 1) * page_bytes];
+                }
+                _ => writes.push(WriteOp { offset, bytes: &images[n * page_bytes..][..page_bytes] }),
+            }
+        }
+        self.file.write_batch(&writes).map_err(|e| Error::io("write", &self.path, e))?;
+        let start = self.vfs.clock.now_us();
+        self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
+        self.metrics.fsync(FileKind::Pages, SyncReason::PageBatch, self.vfs.clock.now_us() - start, 0);
+        let pages = tickets.len();
+        self.metrics.page_writes(force, pages as u64, writes.len() as u64);
+        self.metrics.add(M::PageBatches, 1);
+        self.pool.flushed(tickets);
+        Ok(pages)
+    }
+
+    /// The wanted pages and the dirty ones of their neighbourhoods, by page number, as many as a batch holds.
+    fn with_neighbours(&self, wanted: &[PageNo]) -> BTreeSet<PageNo> {
+        let each = (NEIGHBOURHOOD_BYTES / self.pool.page_bytes()) as u32;
+        let mut all = BTreeSet::new();
+        for page in wanted {
+            let first = page.0 / each * each;
+            for near in first..first + each {
+                if all.len() == self.batch_pages() {
+                    return all;
+                }
+                if near == page.0 || self.pool.wants_flush(PageNo(near)) {
+                    all.insert(PageNo(near));
+                }
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,171 @@
+//! The doublewrite: page images that stand safe while their in-place writes may tear.
+//!
+//! ```text
+//!  0            4096                 4096 + slots * page bytes
+//!  +------------+--------------------+--------------------+
+//!  | header     | area 0: page slots | area 1: page slots |
+//!  +------------+--------------------+--------------------+
+//!  header: magic 8 | format u16 | 0 u16 | page bytes u32 | db id u64 | slots of an area u32 | areas u32 | crc32c u32
+//! ```
+//! A batch fills one area with one sequential write and a sync, and only then is any of its pages written in place; the
+//! area is used again only after the in-place writes are synced (To2). A slot is a page image as it would stand in
+//! place, so its own checksum and number say what it is.
+
+use crate::error::{Error, Result};
+use crate::page::header;
+use base::aligned::AlignedBuf;
+use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
+use base::{Lsn, PageNo, crc};
+use metrics::{FileKind, M, Metrics, SyncReason};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use vfs::{Create, File, OpenMode, Vfs};
+
+const MAGIC: &[u8; 8] = b"MPONDDBW";
+const FORMAT: u16 = 1;
+const HEADER_BYTES: usize = 4096;
+const AREAS: usize = 2;
+
+/// The doublewrite file of an open database.
+#[derive(Debug)]
+pub(crate) struct Doublewrite {
+    vfs: Vfs,
+    path: PathBuf,
+    file: Arc<dyn File>,
+    page_bytes: usize,
+    slots: usize,
+    next_area: usize,
+    metrics: Arc<Metrics>,
+}
+
+impl Doublewrite {
+    /// Creates the file. The caller syncs the directory.
+    pub(crate) fn create(
+        vfs: &Vfs,
+        path: &Path,
+        db_id: u64,
+        page_bytes: usize,
+        slots: usize,
+        metrics: &Arc<Metrics>,
+    ) -> Result<()> {
+        let mode = OpenMode { create: Create::IfMissing, direct: true, read_only: false };
+        let file = vfs.disk.open(path, mode).map_err(|e| Error::io("create", path, e))?;
+        let mut head = AlignedBuf::zeroed(HEADER_BYTES);
+        head[..8].copy_from_slice(MAGIC);
+        set_u16(&mut head, 8, FORMAT);
+        set_u32(&mut head, 12, page_bytes as u32);
+        set_u64(&mut head, 16, db_id);
+        set_u32(&mut head, 24, slots as u32);
+        set_u32(&mut head, 28, AREAS as u32);
+        let crc = crc::crc32c(&head[..32]);
+        set_u32(&mut head, 32, crc);
+        let zeros = AlignedBuf::zeroed(slots * page_bytes);
+        let io = |e| Error::io("write", path, e);
+        for area in 0..AREAS {
+            let at = HEADER_BYTES + area * zeros.len();
+            file.write_at(&zeros, at as u64).map_err(io)?;
+        }
+        file.write_at(&head, 0).map_err(io)?;
+        let start = vfs.clock.now_us();
+        file.sync().map_err(|e| Error::io("sync", path, e))?;
+        metrics.fsync(FileKind::Doublewrite, SyncReason::Create, vfs.clock.now_us() - start, 0);
+        Ok(())
+    }
+
+    /// Opens the file of database `db_id`.
+    pub(crate) fn open(
+        vfs: &Vfs,
+        path: &Path,
+        db_id: u64,
+        page_bytes: usize,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Doublewrite> {
+        let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
+        let file = vfs.disk.open(path, mode).map_err(|e| Error::io("open", path, e))?;
+        let mut head = AlignedBuf::zeroed(HEADER_BYTES);
+        file.read_at(&mut head, 0).map_err(|e| Error::io("read", path, e))?;
+        if &head[..8] != MAGIC || get_u32(&head, 32) != crc::crc32c(&head[..32]) {
+            return Err(Error::corrupt(path, "its header is not that of a doublewrite"));
+        }
+        let foreign = |what: String| Err(Error::Foreign { file: path.to_owned(), what });
+        if get_u16(&head, 8) != FORMAT {
+            return foreign(format!("has format {}; this program reads format {FORMAT}", get_u16(&head, 8)));
+        }
+        if get_u64(&head, 16) != db_id {
+            return foreign("belongs to another database".into());
+        }
+        let slots = get_u32(&head, 24) as usize;
+        let fits = get_u32(&head, 12) as usize == page_bytes
+            && get_u32(&head, 28) as usize == AREAS
+            && (1..=1 << 16).contains(&slots);
+        if !fits {
+            return Err(Error::corrupt(path, "its header does not fit the database"));
+        }
+        Ok(Doublewrite {
+            vfs: vfs.clone(),
+            path: path.to_owned(),
+            file,
+            page_bytes,
+            slots,
+            next_area: 0,
+            metrics: Arc::clone(metrics),
+        })
+    }
+
+    /// Pages that one batch may hold.
+    pub(crate) fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// Makes sealed page images durable. The in-place sync of the batch before last must be done.
+    pub(crate) fn protect(&mut self, images: &[u8]) -> Result {
+        assert!(images.len() <= self.slots * self.page_bytes && images.len().is_multiple_of(self.page_bytes));
+        let at = HEADER_BYTES + self.next_area * self.slots * self.page_bytes;
+        self.next_area = (self.next_area + 1) % AREAS;
+        self.file.write_at(images, at as u64).map_err(|e| Error::io("write", &self.path, e))?;
+        let start = self.vfs.clock.now_us();
+        self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
+        let took = self.vfs.clock.now_us() - start;
+        self.metrics.fsync(FileKind::Doublewrite, SyncReason::Doublewrite, took, 0);
+        self.metrics.add(M::DoublewritePages, (images.len() / self.page_bytes) as u64);
+        self.metrics.add(M::DoublewriteBatches, 1);
+        Ok(())
+    }
+
+    /// Restores pages of `pages` whose in-place image is not whole from their newest copy here, and syncs them (To6).
+    pub(crate) fn restore(&self, pages: &dyn File, pages_path: &Path) -> Result<usize> {
+        let mut newest: BTreeMap<PageNo, (Lsn, u64)> = BTreeMap::new();
+        let mut image = AlignedBuf::zeroed(self.page_bytes);
+        for slot in 0..AREAS * self.slots {
+            let at = (HEADER_BYTES + slot * self.page_bytes) as u64;
+            self.file.read_at(&mut image, at).map_err(|e| Error::io("read", &self.path, e))?;
+            let page = header::page_no(&image);
+            if header::verify(&image, page).is_ok() {
+                let copy = (header::lsn(&image), at);
+                let kept = newest.entry(page).or_insert(copy);
+                *kept = copy.max(*kept);
+            }
+        }
+        let mut restored = 0;
+        for (page, (_, at)) in newest {
+            let offset = u64::from(page.0) * self.page_bytes as u64;
+            match pages.read_at(&mut image, offset) {
+                Ok(()) if header::verify(&image, page).is_ok() => continue,
+                Ok(()) => {}
+                // Beyond the file's end: its growth was lost together with every write into it.
+                Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => {}
+                Err(e) => return Err(Error::io("read", pages_path, e)),
+            }
+            self.file.read_at(&mut image, at).map_err(|e| Error::io("read", &self.path, e))?;
+            pages.write_at(&image, offset).map_err(|e| Error::io("restore", pages_path, e))?;
+            restored += 1;
+        }
+        let start = self.vfs.clock.now_us();
+        // Also without a restore: what the last run wrote in place may sit in a cache and must not vanish later.
+        pages.sync().map_err(|e| Error::io("sync", pages_path, e))?;
+        self.metrics.fsync(FileKind::Pages, SyncReason::Recovery, self.vfs.clock.now_us() - start, 0);
+        self.metrics.add(M::TornPagesRestored, restored as u64);
+        Ok(restored)
+    }
+}

@@ -1,0 +1,4 @@
+//! From dirty frame to durable page. Nothing else writes pages in place.
+
+pub(crate) mod batch;
+pub(crate) mod doublewrite;

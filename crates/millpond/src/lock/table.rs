@@ -1,0 +1,310 @@
+//! The sharded table of queues, and the calls that enter them.
+
+use super::key::{LockKey, hash_row};
+use super::queue::{Placed, Queue};
+use super::ticket::{self, Ticket};
+use super::{Denied, Mode, Owner, Wait};
+use base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use base::sync::{Mutex, MutexGuard};
+use base::{TreeId, TxnId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use vfs::Clock;
+
+/// Shards for rows and for tables are apart, so that the table locks, which are always there, do not spoil the fast
+/// path of the rows.
+const ROW_SHARDS: usize = 64;
+const TABLE_SHARDS: usize = 16;
+const OWNER_SHARDS: usize = 16;
+
+type Queues = BTreeMap<LockKey, Queue>;
+type Owners = BTreeMap<TxnId, Arc<Owner>>;
+
+#[derive(Debug, Default)]
+pub(super) struct Shard {
+    /// How many queues `mu` holds. Changed under `mu`; read without it under the latch that covers the key in question.
+    occupied: AtomicU32,
+    mu: Mutex<Queues>,
+}
+
+/// All locks of a database.
+#[derive(Debug)]
+pub(crate) struct LockTable {
+    shards: Box<[Shard]>,
+    owners: Box<[Mutex<Owners>]>,
+    /// One detection at a time; see `deadlock.rs`.
+    pub(super) detecting: Mutex<()>,
+    pub(super) clock: Arc<dyn Clock>,
+    stopped: AtomicBool,
+    bytes: AtomicU64,
+    waits: AtomicU64,
+    pub(super) deadlocks: AtomicU64,
+}
+
+/// What a request came to at once.
+#[derive(Debug)]
+#[must_use]
+pub(crate) enum Enqueued<'t> {
+    /// The lock is held until the transaction ends.
+    Granted,
+    /// The request stands in its queue. Release every latch, then wait.
+    Waiting(Ticket<'t>),
+}
+
+/// What a wait for the writer of an uncommitted version came to at once.
+#[derive(Debug)]
+#[must_use]
+pub(crate) enum Writer<'t> {
+    /// The writer has just ended: look at the row again.
+    Gone,
+    /// The request stands behind the writer. Release every latch, then wait.
+    Waiting(Ticket<'t>),
+}
+
+impl LockTable {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> LockTable {
+        LockTable {
+            shards: (0..ROW_SHARDS + TABLE_SHARDS).map(|_| Shard::default()).collect(),
+            owners: (0..OWNER_SHARDS).map(|_| Mutex::default()).collect(),
+            detecting: Mutex::new(()),
+            clock,
+            stopped: AtomicBool::new(false),
+            bytes: AtomicU64::new(0),
+            waits: AtomicU64::new(0),
+            deadlocks: AtomicU64::new(0),
+        }
+    }
+
+    /// Makes a transaction known. REQUIRES: before its first lock and its first uncommitted version, also for one that
+    /// recovery found prepared.
+    pub(crate) fn begin(&self, txn: TxnId) -> Arc<Owner> {
+        let owner = Arc::new(Owner::new(txn));
+        let before = self.owner_shard(txn).insert(txn, Arc::clone(&owner));
+        base::check!(before.is_none(), "{txn} begins twice");
+        owner
+    }
+
+    /// Asks for an explicit lock on a row. REQUIRES: the leaf that covers the key is latched.
+    pub(crate) fn enqueue(
+        &self,
+        owner: &Arc<Owner>,
+        tree: TreeId,
+        key: &[u8],
+        mode: Mode,
+        wait: Wait,
+    ) -> Result<Enqueued<'_>, Denied> {
+        self.request(owner, LockKey::row(tree, key), mode, wait)
+    }
+
+    /// Whether `owner` may write the row now. `Granted` records nothing: the version that the caller writes under the
+    /// same latch is the lock. REQUIRES: the leaf that covers the key is latched exclusively, and the row's newest
+    /// version is not another transaction's uncommitted one (else [`LockTable::wait_for_writer`]).
+    #[inline]
+    pub(crate) fn claim(
+        &self,
+        owner: &Arc<Owner>,
+        tree: TreeId,
+        key: &[u8],
+        wait: Wait,
+    ) -> Result<Enqueued<'_>, Denied> {
+        let at = hash_row(tree, key) as usize % ROW_SHARDS;
+        if self.shards[at].occupied.load(Ordering::Acquire) == 0 {
+            return Ok(Enqueued::Granted);
+        }
+        let key = LockKey::row(tree, key);
+        if self.shards[at].mu.lock().get(&key).is_none_or(|queue| queue.only(owner.txn)) {
+            return Ok(Enqueued::Granted);
+        }
+        self.request(owner, key, Mode::Exclusive, wait)
+    }
+
+    /// Queues behind the transaction `writer`, whose uncommitted version the caller sees, and enters the lock that this
+    /// version is, so that the queue is complete. `still_active` is asked with the queue locked and tells whether
+    /// `writer` still has its status; if not, it may have released its locks already. REQUIRES: the leaf that covers the
+    /// key is latched, and a transaction leaves the active status before it releases its locks.
+    pub(crate) fn wait_for_writer(
+        &self,
+        waiter: &Arc<Owner>,
+        writer: TxnId,
+        tree: TreeId,
+        key: &[u8],
+        mode: Mode,
+        wait: Wait,
+        still_active: impl FnOnce() -> bool,
+    ) -> Result<Writer<'_>, Denied> {
+        base::check!(waiter.txn != writer, "{writer} waits for itself");
+        let Some(holder) = self.owner_shard(writer).get(&writer).cloned() else { return Ok(Writer::Gone) };
+        let key = LockKey::row(tree, key);
+        let mut queues = self.lock_shard(&key);
+        if !still_active() {
+            return Ok(Writer::Gone);
+        }
+        let held = queues.get(&key).is_some_and(|queue| queue.holds(writer));
+        if !held && !holder.note(&key) {
+            return Ok(Writer::Gone);
+        }
+        self.queue_of(&mut queues, &key).materialise(&holder);
+        match self.request_in(&mut queues, waiter, key, mode, wait)? {
+            Enqueued::Waiting(ticket) => Ok(Writer::Waiting(ticket)),
+            Enqueued::Granted => unreachable!("granted beside an exclusive lock"),
+        }
+    }
+
+    /// [`LockTable::enqueue`] and the wait in one, for callers that hold no latch.
+    pub(crate) fn acquire(
+        &self,
+        owner: &Arc<Owner>,
+        tree: TreeId,
+        key: &[u8],
+        mode: Mode,
+        wait: Wait,
+    ) -> Result<(), Denied> {
+        self.enqueue(owner, tree, key, mode, wait)?.finish()
+    }
+
+    /// Ends a transaction: its locks go to those who wait. REQUIRES: its status is final, so that who comes now finds it
+    /// ended without asking here.
+    pub(crate) fn release_all(&self, owner: &Owner) {
+        let keys = owner.close();
+        self.owner_shard(owner.txn).remove(&owner.txn);
+        for key in keys {
+            let mut queues = self.lock_shard(&key);
+            if let Some(queue) = queues.get_mut(&key) {
+                queue.release(owner.txn);
+                self.settle(&mut queues, &key);
+            }
+        }
+    }
+
+    /// Fails every wait, now and later: the database closes or is poisoned.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+        for shard in &self.shards {
+            let mut queues = shard.mu.lock();
+            let keys: Vec<LockKey> = queues.keys().cloned().collect();
+            for key in keys {
+                let waiting = queues.get(&key).map_or_else(Vec::new, Queue::waiting);
+                for owner in waiting {
+                    self.withdraw_in(&mut queues, &owner, &key, ticket::STOPPED);
+                }
+            }
+        }
+    }
+
+    /// Memory that queues take, in bytes, without their heap overhead.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Requests that had to wait, since the start.
+    pub(crate) fn waits(&self) -> u64 {
+        self.waits.load(Ordering::Relaxed)
+    }
+
+    /// Deadlocks broken, since the start.
+    pub(crate) fn deadlocks(&self) -> u64 {
+        self.deadlocks.load(Ordering::Relaxed)
+    }
+
+    fn owner_shard(&self, txn: TxnId) -> MutexGuard<'_, Owners> {
+        self.owners[txn.0 as usize % OWNER_SHARDS].lock()
+    }
+
+    fn shard(&self, key: &LockKey) -> &Shard {
+        let hash = key.hash() as usize;
+        &self.shards[if key.is_table() { ROW_SHARDS + hash % TABLE_SHARDS } else { hash % ROW_SHARDS }]
+    }
+
+    pub(super) fn lock_shard(&self, key: &LockKey) -> MutexGuard<'_, Queues> {
+        self.shard(key).mu.lock()
+    }
+
+    fn queue_of<'q>(&self, queues: &'q mut Queues, key: &LockKey) -> &'q mut Queue {
+        if !queues.contains_key(key) {
+            self.shard(key).occupied.fetch_add(1, Ordering::Release);
+            self.bytes.fetch_add(key.bytes() as u64, Ordering::Relaxed);
+            queues.insert(key.clone(), Queue::default());
+        }
+        queues.get_mut(key).expect("just made")
+    }
+
+    pub(super) fn request(
+        &self,
+        owner: &Arc<Owner>,
+        key: LockKey,
+        mode: Mode,
+        wait: Wait,
+    ) -> Result<Enqueued<'_>, Denied> {
+        let mut queues = self.lock_shard(&key);
+        self.request_in(&mut queues, owner, key, mode, wait)
+    }
+
+    fn request_in(
+        &self,
+        queues: &mut Queues,
+        owner: &Arc<Owner>,
+        key: LockKey,
+        mode: Mode,
+        wait: Wait,
+    ) -> Result<Enqueued<'_>, Denied> {
+        let stopped = self.stopped.load(Ordering::Acquire);
+        let limit = if let Wait::Until(limit) = wait { Some(limit) } else { None };
+        let queue = self.queue_of(queues, &key);
+        let placed = queue.place(owner, mode, limit.is_some() && !stopped);
+        queue.verify();
+        match (placed, limit) {
+            (Placed::Granted, _) => {
+                base::check!(owner.note(&key), "{} locks after its end", owner.txn);
+                Ok(Enqueued::Granted)
+            }
+            (Placed::Held | Placed::Upgraded, _) => Ok(Enqueued::Granted),
+            (Placed::Waiting, limit) => {
+                owner.begin_wait(&key, ticket::WAITING);
+                self.waits.fetch_add(1, Ordering::Relaxed);
+                let limit = limit.expect("only a request with a limit waits");
+                Ok(Enqueued::Waiting(Ticket::new(self, Arc::clone(owner), key, limit)))
+            }
+            (Placed::Refused, _) if stopped => Err(Denied::Stopped),
+            (Placed::Refused, _) => Err(if wait == Wait::Skip { Denied::Skipped } else { Denied::Timeout }),
+        }
+    }
+
+    /// Takes a waiting request out of its queue and tells its owner why. False if it waits no longer.
+    pub(super) fn withdraw(&self, owner: &Arc<Owner>, key: &LockKey, why: u32) -> bool {
+        self.withdraw_in(&mut self.lock_shard(key), owner, key, why)
+    }
+
+    fn withdraw_in(&self, queues: &mut Queues, owner: &Arc<Owner>, key: &LockKey, why: u32) -> bool {
+        let found = queues.get_mut(key).is_some_and(|queue| queue.withdraw(owner.txn));
+        if found {
+            owner.end_wait(why);
+            self.settle(queues, key);
+        }
+        found
+    }
+
+    /// After something left a queue: grants what became free, and drops the queue when it is empty.
+    fn settle(&self, queues: &mut Queues, key: &LockKey) {
+        let queue = queues.get_mut(key).expect("the caller found it");
+        queue.grant(|owner, upgraded| {
+            base::check!(upgraded || owner.note(key), "{} waited after its end", owner.txn);
+            owner.end_wait(ticket::GRANTED);
+        });
+        queue.verify();
+        if queue.is_empty() {
+            queues.remove(key);
+            self.bytes.fetch_sub(key.bytes() as u64, Ordering::Relaxed);
+            self.shard(key).occupied.fetch_sub(1, Ordering::Release);
+        }
+    }
+}
+
+impl Enqueued<'_> {
+    /// Waits if need be. REQUIRES: no latch is held.
+    pub(crate) fn finish(self) -> Result<(), Denied> {
+        match self {
+            Enqueued::Granted => Ok(()),
+            Enqueued::Waiting(ticket) => ticket.wait(),
+        }
+    }
+}

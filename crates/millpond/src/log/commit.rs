@@ -1,0 +1,455 @@
+//! Group commit: who flushes the log, how much, and who waits.
+//!
+//! Leader–follower, greedy (Co1): a thread that needs a position durable and finds a free flush slot writes all that is
+//! published and syncs it, holding no lock; everyone covered wakes; the next waiter leads. There is no timer and no
+//! relay thread. Several flushes may be in flight (Co2) as long as no two write one block (Co4): the later ones *seal*
+//! their range at a block's start. With none in flight a flush may rewrite the partial tail block instead.
+//!
+//! ```text
+//!   durable        from                              reserved
+//!      |  flight 1   |  flight 2 |                       |
+//!   ---+-------------+-----------+------ unflushed ------+----> LSN
+//! ```
+//! The durable LSN is the end of the finished contiguous prefix of flights.
+
+use super::Log;
+use super::block::{
+    BLOCK_BYTES, BlockHeader, HEADER_BYTES, PAYLOAD_BYTES, block_of, block_start, offset_in_block,
+};
+use super::segment::file_offset;
+use crate::error::{Error, Result};
+use base::Lsn;
+use base::aligned::AlignedBuf;
+use base::sync::atomic::Ordering;
+use base::sync::{MutexGuard, Parker, Unparker, spin};
+use metrics::{FileKind, M, SyncReason};
+use pace::commit::{FlushView, may_start, should_seal};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use vfs::WriteOp;
+
+/// Flushes of at most this many blocks are gathered into one write; longer ones are written from the ring.
+const GATHER_BLOCKS: u64 = 16;
+
+/// What a flush meant for one of those that it covered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FlushInfo {
+    /// Commits that became durable by the same flush.
+    pub batch_commits: u64,
+    /// Flushes in flight when it began, itself included.
+    pub flush_depth: u64,
+    /// Microseconds of its write and sync.
+    pub sync_us: u64,
+}
+
+/// Called once, without locks held, when a position is durable or the log has failed.
+pub(crate) type OnDurable = Box<dyn FnOnce(Result<FlushInfo>) + Send>;
+
+enum Wake {
+    Thread(Unparker),
+    Call(OnDurable),
+}
+
+struct Waiter {
+    ticket: u64,
+    lsn: Lsn,
+    wake: Wake,
+}
+
+#[derive(Debug)]
+struct Flight {
+    end: Lsn,
+    done: bool,
+    /// It ends inside a block, which no other flush may touch until it is done.
+    open_tail: bool,
+    started_us: u64,
+}
+
+/// Everything about flushes that the log's mutex guards.
+pub(crate) struct FlushState {
+    /// First position that no flight has taken.
+    from: Lsn,
+    /// `prev_used` of the block that holds `from`.
+    from_prev_used: u16,
+    flights: VecDeque<Flight>,
+    waiters: Vec<Waiter>,
+    next_ticket: u64,
+    scratch: Vec<AlignedBuf>,
+    /// Smoothed duration of a flush, microseconds.
+    usual_us: u64,
+    last: FlushInfo,
+}
+
+/// A flush that has been given its range.
+struct Plan {
+    from: Lsn,
+    to: Lsn,
+    prev_used: u16,
+    durable: Lsn,
+    depth: u64,
+    waiters: u64,
+    scratch: AlignedBuf,
+    started_us: u64,
+}
+
+impl FlushState {
+    pub(crate) fn new(start: Lsn, prev_used: u16) -> FlushState {
+        assert!(offset_in_block(start) == 0);
+        FlushState {
+            from: start,
+            from_prev_used: prev_used,
+            flights: VecDeque::new(),
+            waiters: Vec::new(),
+            next_ticket: 0,
+            scratch: Vec::new(),
+            usual_us: 0,
+            last: FlushInfo::default(),
+        }
+    }
+
+    fn waiting_uncovered(&self) -> usize {
+        self.waiters.iter().filter(|w| w.lsn >= self.from).count()
+    }
+}
+
+impl Log {
+    /// The end of the finished contiguous prefix: everything below survives a power cut.
+    #[inline]
+    pub(crate) fn durable_lsn(&self) -> Lsn {
+        Lsn(self.durable.load(Ordering::Acquire))
+    }
+
+    /// Returns when the group that starts at `lsn` is durable. Leads a flush where nobody else covers it.
+    pub(crate) fn flush_to(&self, lsn: Lsn, reason: SyncReason) -> Result<FlushInfo> {
+        if self.durable_lsn() > lsn {
+            return Ok(FlushInfo::default());
+        }
+        thread_local! {
+            static PARKER: Parker = Parker::new();
+        }
+        PARKER.with(|parker| self.wait_durable(lsn, reason, parker))
+    }
+
+    fn wait_durable(&self, lsn: Lsn, reason: SyncReason, parker: &Parker) -> Result<FlushInfo> {
+        let mut state = self.flush.lock();
+        loop {
+            if self.durable_lsn() > lsn {
+                return Ok(state.last);
+            }
+            self.poison.check()?;
+            if lsn >= state.from && self.slot_free(&state, 1) {
+                match self.plan(&mut state, reason) {
+                    Some(plan) => {
+                        state = self.fly(state, plan, reason)?;
+                        continue;
+                    }
+                    // Nothing below `lsn` is published yet by those who reserved it: let them.
+                    None if state.flights.is_empty() => {
+                        drop(state);
+                        let mut turn = 0;
+                        while self.ring.published() <= lsn && self.durable_lsn() <= lsn {
+                            self.poison.check()?;
+                            spin(&mut turn);
+                        }
+                        state = self.flush.lock();
+                        continue;
+                    }
+                    None => {}
+                }
+            }
+            let ticket = state.next_ticket;
+            state.next_ticket += 1;
+            state.waiters.push(Waiter { ticket, lsn, wake: Wake::Thread(parker.unparker()) });
+            drop(state);
+            parker.park();
+            state = self.flush.lock();
+            state.waiters.retain(|w| w.ticket != ticket);
+        }
+    }
+
+    /// Has `call` called when the group that starts at `lsn` is durable: at once if it is already. The log thread leads.
+    pub(crate) fn when_durable(&self, lsn: Lsn, call: OnDurable) {
+        let mut state = self.flush.lock();
+        if self.durable_lsn() > lsn {
+            let info = state.last;
+            drop(state);
+            return call(Ok(info));
+        }
+        if let Err(poisoned) = self.poison.check() {
+            drop(state);
+            return call(Err(poisoned));
+        }
+        let ticket = state.next_ticket;
+        state.next_ticket += 1;
+        state.waiters.push(Waiter { ticket, lsn, wake: Wake::Call(call) });
+        let lead = lsn >= state.from && self.slot_free(&state, 1);
+        drop(state);
+        if lead {
+            self.thread.unpark();
+        }
+    }
+
+    /// Leads one flush if something unflushed is wanted by a call, or fills half the ring. For the log thread.
+    pub(crate) fn lead_if_wanted(&self) -> Result<bool> {
+        let state = self.flush.lock();
+        self.poison.check()?;
+        let unflushed = self.ring.reserved().since(state.from);
+        let half_full = unflushed > self.ring.capacity() / 2;
+        let wanted = half_full || state.waiters.iter().any(|w| w.lsn >= state.from);
+        if !wanted || !self.slot_free(&state, 0) {
+            return Ok(false);
+        }
+        let mut state = state;
+        let Some(plan) = self.plan(&mut state, SyncReason::Commit) else { return Ok(false) };
+        drop(self.fly(state, plan, SyncReason::Commit)?);
+        Ok(true)
+    }
+
+    fn view(&self, state: &FlushState, own: u32) -> FlushView {
+        FlushView {
+            in_flight: state.flights.len() as u32,
+            depth_max: self.options.flush_depth,
+            waiting: state.waiting_uncovered() as u32 + own,
+            cores: self.options.cores,
+            busy_committers: self.busy.load(Ordering::Relaxed),
+            elapsed_of_running_us: state
+                .flights
+                .back()
+                .map_or(0, |f| self.vfs.clock.now_us().saturating_sub(f.started_us)),
+            usual_us: state.usual_us,
+        }
+    }
+
+    fn slot_free(&self, state: &FlushState, own: u32) -> bool {
+        match state.flights.back() {
+            None => true,
+            Some(last) => !last.open_tail && may_start(&self.view(state, own)),
+        }
+    }
+
+    /// Takes a range for a new flight. `None` if nothing is ready for one.
+    fn plan(&self, state: &mut FlushState, reason: SyncReason) -> Option<Plan> {
+        let durable = self.durable_lsn();
+        let seal = if !state.flights.is_empty() || should_seal(&self.view(state, 1)) {
+            // A seal at `from` itself closes nothing.
+            (self.ring.reserved() > state.from).then(|| self.ring.seal(durable)).flatten()
+        } else {
+            None
+        };
+        if seal.is_none() && !state.flights.is_empty() {
+            return None;
+        }
+        let (to, next_prev_used) = match seal {
+            Some(seal) => {
+                self.metrics.add(M::RedoPadBytes, seal.pad);
+                (seal.end, seal.used)
+            }
+            None => {
+                let to = self.ring.published();
+                let same_block = block_of(to) == block_of(state.from);
+                (to, if same_block { state.from_prev_used } else { PAYLOAD_BYTES as u16 })
+            }
+        };
+        if to <= state.from {
+            return None;
+        }
+        let now = self.vfs.clock.now_us();
+        let plan = Plan {
+            from: state.from,
+            to,
+            prev_used: state.from_prev_used,
+            durable,
+            depth: state.flights.len() as u64 + 1,
+            waiters: state.waiters.iter().filter(|w| w.lsn < to).count() as u64
+                + u64::from(reason == SyncReason::Commit),
+            scratch: state
+                .scratch
+                .pop()
+                .unwrap_or_else(|| AlignedBuf::zeroed(GATHER_BLOCKS as usize * BLOCK_BYTES)),
+            started_us: now,
+        };
+        state.from = to;
+        state.from_prev_used = next_prev_used;
+        let open_tail = offset_in_block(to) != 0;
+        state.flights.push_back(Flight { end: to, done: false, open_tail, started_us: now });
+        Some(plan)
+    }
+
+    /// Writes and syncs a planned range without the lock, then settles it. A failure poisons the database.
+    fn fly<'a>(
+        &'a self,
+        state: MutexGuard<'a, FlushState>,
+        mut plan: Plan,
+        reason: SyncReason,
+    ) -> Result<MutexGuard<'a, FlushState>> {
+        drop(state);
+        let mut turn = 0;
+        while self.ring.published() < plan.to {
+            spin(&mut turn);
+        }
+        let commits = self.unflushed_commits.swap(0, Ordering::Relaxed);
+        let done = self.write_and_sync(&mut plan, reason);
+        let mut state = self.flush.lock();
+        if let Err(error) = done {
+            let poisoned = self.poison.set(error);
+            let waiters = std::mem::take(&mut state.waiters);
+            drop(state);
+            for waiter in waiters {
+                match waiter.wake {
+                    Wake::Thread(unparker) => unparker.unpark(),
+                    Wake::Call(call) => call(Err(poisoned.clone())),
+                }
+            }
+            return Err(poisoned);
+        }
+        let took = self.vfs.clock.now_us().saturating_sub(plan.started_us);
+        state.usual_us = if state.usual_us == 0 { took } else { (state.usual_us * 7 + took) / 8 };
+        state.last = FlushInfo { batch_commits: commits, flush_depth: plan.depth, sync_us: took };
+        state.scratch.push(plan.scratch);
+        self.settle(state, plan.to)
+    }
+
+    /// Marks the flight that ends at `end` as done, moves the durable LSN, and wakes whom that serves.
+    fn settle<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, FlushState>,
+        end: Lsn,
+    ) -> Result<MutexGuard<'a, FlushState>> {
+        // A neighbour's failure poisons this flight too: the durable LSN must not move any more.
+        self.poison.check()?;
+        let flight = state.flights.iter_mut().find(|f| f.end == end).expect("the flight is in the air");
+        flight.done = true;
+        let mut durable = None;
+        while state.flights.front().is_some_and(|f| f.done) {
+            durable = state.flights.pop_front().map(|f| f.end);
+        }
+        if let Some(durable) = durable {
+            self.durable.store(durable.0, Ordering::Release);
+            self.metrics.set(M::DurableLsn, durable.0);
+        }
+        let durable = self.durable_lsn();
+        let info = state.last;
+        let mut wake = Vec::new();
+        let mut at = 0;
+        while at < state.waiters.len() {
+            if state.waiters[at].lsn < durable {
+                wake.push(state.waiters.swap_remove(at).wake);
+            } else {
+                at += 1;
+            }
+        }
+        let mut next = None;
+        let mut log_thread = false;
+        if self.slot_free(&state, 0) {
+            let uncovered = state.waiters.iter().filter(|w| w.lsn >= state.from);
+            for waiter in uncovered {
+                match &waiter.wake {
+                    Wake::Thread(unparker) => {
+                        next = Some(unparker.clone());
+                        break;
+                    }
+                    Wake::Call(_) => log_thread = true,
+                }
+            }
+        }
+        drop(state);
+        if let Some(next) = next {
+            next.unpark();
+        } else if log_thread {
+            self.thread.unpark();
+        }
+        for waiter in wake {
+            match waiter {
+                Wake::Thread(unparker) => unparker.unpark(),
+                Wake::Call(call) => call(Ok(info)),
+            }
+        }
+        Ok(self.flush.lock())
+    }
+
+    fn write_and_sync(&self, plan: &mut Plan, reason: SyncReason) -> Result {
+        let shape = self.segments.shape();
+        let first = block_of(plan.from);
+        let last = block_of(Lsn(plan.to.0 - 1));
+        self.metrics.add(M::LogFlushes, 1);
+        self.metrics.add(M::LogBlocksWritten, last - first + 1);
+        let mut at = first;
+        while at <= last {
+            let segment_last = (shape.segment_of(at) + 1) * shape.blocks - 1;
+            let upto = last.min(segment_last);
+            let segment = self.segments.get(shape.segment_of(at))?;
+            self.write_blocks(plan, first, at, upto, &segment)?;
+            let start = self.vfs.clock.now_us();
+            segment.file.sync().map_err(|e| Error::io("sync", &segment.path, e))?;
+            let took = self.vfs.clock.now_us() - start;
+            self.metrics.fsync(FileKind::Log, reason, took, plan.waiters);
+            at = upto + 1;
+        }
+        Ok(())
+    }
+
+    /// Writes blocks `at..=upto` of the plan, which lie in one segment.
+    fn write_blocks(
+        &self,
+        plan: &mut Plan,
+        first: u64,
+        at: u64,
+        upto: u64,
+        segment: &Arc<super::segment::Segment>,
+    ) -> Result {
+        let header = |block: u64| BlockHeader {
+            db_id: self.segments.shape().db_id,
+            number: block,
+            epoch: self.epoch,
+            prev_used: if block == first { plan.prev_used } else { PAYLOAD_BYTES as u16 },
+            durable: plan.durable,
+        };
+        let io = |e| Error::io("write", &segment.path, e);
+        let offset = |block| file_offset(self.segments.shape(), block);
+        let whole = |block: u64| block_start(block + 1) <= plan.to;
+        if upto - at < GATHER_BLOCKS {
+            for block in at..=upto {
+                let part = &mut plan.scratch[(block - at) as usize * BLOCK_BYTES..][..BLOCK_BYTES];
+                self.gather(block, plan.to, part);
+                header(block).encode(part);
+            }
+            let bytes = &plan.scratch[..(upto - at + 1) as usize * BLOCK_BYTES];
+            return segment.file.write_at(bytes, offset(at)).map_err(io);
+        }
+        let mut block = at;
+        while block <= upto && whole(block) {
+            let whole_count = (upto - block + 1).min(self.ring.contiguous(block));
+            let count = whole_count - u64::from(!whole(block + whole_count - 1));
+            let bytes = self.ring_blocks(block, count, &header);
+            let op = WriteOp { offset: offset(block), bytes };
+            segment.file.write_at(op.bytes, op.offset).map_err(io)?;
+            block += count;
+        }
+        if block <= upto {
+            let part = &mut plan.scratch[..BLOCK_BYTES];
+            self.gather(block, plan.to, part);
+            header(block).encode(part);
+            segment.file.write_at(&plan.scratch[..BLOCK_BYTES], offset(block)).map_err(io)?;
+        }
+        Ok(())
+    }
+
+    /// Copies the published payload of `block` below `to` into `out` and clears the rest.
+    fn gather(&self, block: u64, to: Lsn, out: &mut [u8]) {
+        let end = to.min(block_start(block + 1));
+        self.ring.read_into(block_start(block), end, out);
+        let used = end.since(block_start(block)) as usize;
+        out[HEADER_BYTES + used..BLOCK_BYTES].fill(0);
+    }
+
+    #[allow(unsafe_code)]
+    fn ring_blocks(&self, first: u64, count: u64, header: &dyn Fn(u64) -> BlockHeader) -> &[u8] {
+        // SAFETY: flights never share a block: a flight with an open tail is alone, the others end at a block's start,
+        // and `plan` hands out ranges one after the other. The slice is used for this flight's write only.
+        let bytes = unsafe { self.ring.blocks_mut(first, count) };
+        for (n, block) in bytes.chunks_exact_mut(BLOCK_BYTES).enumerate() {
+            header(first + n as u64).encode(block);
+        }
+        bytes
+    }
+}

@@ -1,0 +1,261 @@
+//! Groups, the atomic unit of the log, and the records inside one.
+//!
+//! ```text
+//!  0       3       4        8
+//!  +-------+-------+--------+---------------------------------------------+
+//!  | len   | flags | crc32c | records …                                   |
+//!  +-------+-------+--------+---------------------------------------------+
+//!  record: [varint length of the rest][kind u8][body]
+//! ```
+//! `len` counts the whole group. The checksum covers everything after itself, then the group's LSN and its epoch, so
+//! that bytes of an earlier life of a segment never pass for a group here. A length of 0 is no group: the log ends. Bytes
+//! of 255 to the end of a block are padding: a flush sealed its range there.
+
+use base::codec::{Put, Reader, Truncated, fixed};
+use base::{Lsn, PageNo, TxnId, crc};
+
+/// Bytes before a group's records.
+pub(crate) const GROUP_HEADER_BYTES: usize = 8;
+/// The longest group: a mini-transaction's 64 KiB of page records (Pa6) and its header, with room for a page image.
+pub(crate) const GROUP_BYTES_MAX: usize = 96 << 10;
+
+const PAGE: u8 = 1;
+const UNDO: u8 = 2;
+const COMMIT: u8 = 3;
+const PREPARE: u8 = 4;
+const ABORT: u8 = 5;
+const REVERTED: u8 = 6;
+const CEILING: u8 = 7;
+const CHECKPOINT: u8 = 8;
+
+/// One record of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Record<'a> {
+    /// A change of one page.
+    Page {
+        /// Which page.
+        page: PageNo,
+        /// The page's LSN before this group, low 40 bits: a mismatch at redo means that a page write was lost.
+        prev: u64,
+        /// The change, in the encoding of `page::op`.
+        op: &'a [u8],
+    },
+    /// An undo entry that belongs to no page change (a chain of overflow pages that no row links yet).
+    Undo {
+        /// Whose stream.
+        txn: TxnId,
+        /// The entry's address in it.
+        at: u64,
+        /// The entry.
+        entry: &'a [u8],
+    },
+    /// The transaction is committed; the group's LSN is its commit LSN.
+    Commit {
+        /// Which one.
+        txn: TxnId,
+    },
+    /// The transaction will commit or roll back only when told by this id.
+    Prepare {
+        /// Which one.
+        txn: TxnId,
+        /// The outside name.
+        xid: &'a [u8],
+    },
+    /// The transaction will never commit; its versions are to be reverted.
+    Abort {
+        /// Which one.
+        txn: TxnId,
+    },
+    /// Nothing of the aborted transaction is left in any page.
+    Reverted {
+        /// Which one.
+        txn: TxnId,
+    },
+    /// No id at or above these has been given out yet.
+    Ceiling {
+        /// Transaction ids.
+        txn: TxnId,
+        /// Tree ids.
+        tree: u32,
+    },
+    /// A part of a checkpoint's list of unfinished transactions, in the encoding of `checkpoint`.
+    Checkpoint {
+        /// The part.
+        body: &'a [u8],
+    },
+}
+
+/// Appends `record` to `out`.
+pub(crate) fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
+    match *record {
+        Record::Page { page, prev, op } => {
+            let len = 1 + 4 + 5 + op.len();
+            out.put_varint(len as u64);
+            out.put_u8(PAGE);
+            out.put_u32(page.0);
+            out.put_u40(prev);
+            out.extend_from_slice(op);
+        }
+        Record::Undo { txn, at, entry } => {
+            out.put_varint((1 + 6 + 5 + entry.len()) as u64);
+            out.put_u8(UNDO);
+            out.put_u48(txn.0);
+            out.put_u40(at);
+            out.extend_from_slice(entry);
+        }
+        Record::Commit { txn } => put_txn(out, COMMIT, txn),
+        Record::Abort { txn } => put_txn(out, ABORT, txn),
+        Record::Reverted { txn } => put_txn(out, REVERTED, txn),
+        Record::Prepare { txn, xid } => {
+            out.put_varint((1 + 6 + xid.len()) as u64);
+            out.put_u8(PREPARE);
+            out.put_u48(txn.0);
+            out.extend_from_slice(xid);
+        }
+        Record::Ceiling { txn, tree } => {
+            out.put_varint(1 + 6 + 4);
+            out.put_u8(CEILING);
+            out.put_u48(txn.0);
+            out.put_u32(tree);
+        }
+        Record::Checkpoint { body } => {
+            out.put_varint((1 + body.len()) as u64);
+            out.put_u8(CHECKPOINT);
+            out.extend_from_slice(body);
+        }
+    }
+}
+
+fn put_txn(out: &mut Vec<u8>, kind: u8, txn: TxnId) {
+    out.put_varint(1 + 6);
+    out.put_u8(kind);
+    out.put_u48(txn.0);
+}
+
+/// The records of a group whose checksum has been verified.
+#[derive(Clone, Debug)]
+pub(crate) struct Records<'a> {
+    reader: Reader<'a>,
+}
+
+impl<'a> Records<'a> {
+    /// Reads the records in `body`: a group without its header.
+    pub(crate) fn new(body: &'a [u8]) -> Self {
+        Records { reader: Reader::new(body) }
+    }
+
+    fn record(&mut self) -> Result<Record<'a>, Truncated> {
+        let mut r = Reader::new(self.reader.prefixed()?);
+        let record = match r.u8()? {
+            PAGE => Record::Page { page: PageNo(r.u32()?), prev: r.u40()?, op: r.rest() },
+            UNDO => Record::Undo { txn: TxnId(r.u48()?), at: r.u40()?, entry: r.rest() },
+            COMMIT => Record::Commit { txn: TxnId(r.u48()?) },
+            PREPARE => Record::Prepare { txn: TxnId(r.u48()?), xid: r.rest() },
+            ABORT => Record::Abort { txn: TxnId(r.u48()?) },
+            REVERTED => Record::Reverted { txn: TxnId(r.u48()?) },
+            CEILING => Record::Ceiling { txn: TxnId(r.u48()?), tree: r.u32()? },
+            CHECKPOINT => Record::Checkpoint { body: r.rest() },
+            _ => return Err(Truncated),
+        };
+        Ok(record)
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Record<'a>, Truncated>;
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.reader.is_empty() {
+            return None;
+        }
+        let record = self.record();
+        if record.is_err() {
+            self.reader = Reader::new(&[]);
+        }
+        Some(record)
+    }
+}
+
+/// Clears `out` and leaves room for the header of a group whose records follow.
+pub(crate) fn begin(out: &mut Vec<u8>) {
+    out.clear();
+    out.resize(GROUP_HEADER_BYTES, 0);
+}
+
+/// Fills in the length and returns the checksum of the records, to be finished with [`seal`] once the LSN is known.
+pub(crate) fn close(group: &mut [u8]) -> u32 {
+    let len = u32::try_from(group.len()).expect("a group is short");
+    assert!(group.len() > GROUP_HEADER_BYTES && group.len() <= GROUP_BYTES_MAX, "group of {len} bytes");
+    group[..4].copy_from_slice(&len.to_le_bytes());
+    crc::crc32c(&group[GROUP_HEADER_BYTES..])
+}
+
+/// Finishes the checksum of a closed group for the place and epoch where it will stand.
+pub(crate) fn seal(group: &mut [u8], records_crc: u32, lsn: Lsn, epoch: u32) {
+    let crc = place(records_crc, group.len(), lsn, epoch);
+    fixed::set_u32(group, 4, crc);
+}
+
+fn place(records_crc: u32, len: usize, lsn: Lsn, epoch: u32) -> u32 {
+    let mut tail = [0u8; 16];
+    tail[..8].copy_from_slice(&lsn.0.to_le_bytes());
+    tail[8..12].copy_from_slice(&epoch.to_le_bytes());
+    tail[12..].copy_from_slice(&(len as u32).to_le_bytes());
+    crc::crc32c_append(records_crc, &tail)
+}
+
+/// The length that the first bytes of a group claim; `None` if there is no group or it cannot be one.
+pub(crate) fn claimed_len(header: &[u8; GROUP_HEADER_BYTES]) -> Option<usize> {
+    let len = fixed::get_u32(header, 0) as usize;
+    (len > GROUP_HEADER_BYTES && len <= GROUP_BYTES_MAX).then_some(len)
+}
+
+/// Whether `group` is whole and stands where it was written.
+pub(crate) fn verify(group: &[u8], lsn: Lsn, epoch: u32) -> bool {
+    group.len() > GROUP_HEADER_BYTES
+        && fixed::get_u32(group, 0) as usize == group.len()
+        && fixed::get_u32(group, 4)
+            == place(crc::crc32c(&group[GROUP_HEADER_BYTES..]), group.len(), lsn, epoch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn all(bytes: &[u8]) -> Vec<Record<'_>> {
+        vec![
+            Record::Page { page: PageNo(9), prev: 0xff_ffff_ffff, op: bytes },
+            Record::Undo { txn: TxnId(5), at: 17, entry: bytes },
+            Record::Commit { txn: TxnId(1 << 47) },
+            Record::Prepare { txn: TxnId(2), xid: bytes },
+            Record::Abort { txn: TxnId(3) },
+            Record::Reverted { txn: TxnId(4) },
+            Record::Ceiling { txn: TxnId(1000), tree: 44 },
+            Record::Checkpoint { body: bytes },
+        ]
+    }
+
+    #[test]
+    fn every_kind_of_record_is_read_back() {
+        let mut out = Vec::new();
+        begin(&mut out);
+        for record in all(b"some bytes") {
+            put_record(&mut out, &record);
+        }
+        let crc = close(&mut out);
+        seal(&mut out, crc, Lsn(100), 2);
+        assert!(verify(&out, Lsn(100), 2));
+        assert!(!verify(&out, Lsn(101), 2), "another place");
+        assert!(!verify(&out, Lsn(100), 3), "another epoch");
+        let read: Vec<_> = Records::new(&out[GROUP_HEADER_BYTES..]).map(Result::unwrap).collect();
+        assert_eq!(read, all(b"some bytes"));
+    }
+
+    proptest! {
+        #[test]
+        fn foreign_bytes_are_refused_without_a_panic(bytes: Vec<u8>) {
+            let _ = Records::new(&bytes).count();
+            prop_assert!(!verify(&bytes, Lsn(1), 1));
+        }
+    }
+}

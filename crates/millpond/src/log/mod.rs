@@ -1,0 +1,205 @@
+//! The redo log: one totally ordered stream of groups. It knows bytes and positions, no pages.
+//!
+//! `ring` reserves, copies and publishes; `commit` flushes and decides who leads; `segment` keeps the files; `block` and
+//! `group` are the formats; `reader` scans forward after a crash and decides where the log ends.
+
+pub(crate) mod block;
+pub(crate) mod commit;
+pub(crate) mod group;
+pub(crate) mod reader;
+pub(crate) mod ring;
+pub(crate) mod segment;
+
+#[cfg(test)]
+mod tests;
+
+use crate::error::{Poison, Result};
+use base::Lsn;
+use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use base::sync::{Mutex, Unparker, spin};
+use commit::FlushState;
+use metrics::{M, Metrics, SyncReason};
+use ring::Ring;
+use segment::Segments;
+use std::sync::Arc;
+use vfs::Vfs;
+
+/// Choices that the log is opened with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogOptions {
+    /// Blocks in the log buffer, a power of two. Its size is the window W: nothing is written further than it beyond
+    /// the durable LSN.
+    pub ring_blocks: usize,
+    /// Flushes that may be in flight at once.
+    pub flush_depth: u32,
+    /// Cores that this process may use.
+    pub cores: u32,
+}
+
+/// Where a log goes on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogStart {
+    /// The first position to be written, a block's start.
+    pub lsn: Lsn,
+    /// Payload bytes in use in the block before it.
+    pub prev_used: u16,
+    /// The epoch of everything written from there on.
+    pub epoch: u32,
+}
+
+/// The log of an open database.
+pub(crate) struct Log {
+    vfs: Vfs,
+    options: LogOptions,
+    epoch: u32,
+    ring: Ring,
+    segments: Segments,
+    durable: AtomicU64,
+    flush: Mutex<FlushState>,
+    /// Commits published and not yet taken by a flush.
+    unflushed_commits: AtomicU64,
+    /// Threads between the start of a commit and its return.
+    busy: AtomicU32,
+    /// Wakes the log thread.
+    thread: Unparker,
+    metrics: Arc<Metrics>,
+    poison: Arc<Poison>,
+}
+
+impl Log {
+    /// A log that goes on at `start`. `thread` wakes the thread that calls [`Log::lead_if_wanted`].
+    pub(crate) fn new(
+        vfs: &Vfs,
+        options: LogOptions,
+        start: LogStart,
+        segments: Segments,
+        thread: Unparker,
+        metrics: &Arc<Metrics>,
+        poison: &Arc<Poison>,
+    ) -> Log {
+        Log {
+            vfs: vfs.clone(),
+            options,
+            epoch: start.epoch,
+            ring: Ring::new(options.ring_blocks, start.lsn),
+            segments,
+            durable: AtomicU64::new(start.lsn.0),
+            flush: Mutex::new(FlushState::new(start.lsn, start.prev_used)),
+            unflushed_commits: AtomicU64::new(0),
+            busy: AtomicU32::new(0),
+            thread,
+            metrics: Arc::clone(metrics),
+            poison: Arc::clone(poison),
+        }
+    }
+
+    /// Where the next group will start. A snapshot's number.
+    pub(crate) fn reserved_lsn(&self) -> Lsn {
+        self.ring.reserved()
+    }
+
+    /// The end of the contiguous prefix of groups that are wholly in the buffer.
+    pub(crate) fn published_lsn(&self) -> Lsn {
+        self.ring.published()
+    }
+
+    /// The segment files.
+    pub(crate) fn segments(&self) -> &Segments {
+        &self.segments
+    }
+
+    /// The epoch of everything this log writes.
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// Positions of log buffer that are not in use.
+    pub(crate) fn buffer_room(&self) -> u64 {
+        self.ring.capacity().saturating_sub(self.ring.reserved().since(self.durable_lsn()))
+    }
+
+    /// Returns when at least half the log buffer is free. Call it before latching anything: then copying a group never
+    /// has to wait for the device.
+    pub(crate) fn make_room(&self) -> Result {
+        let half = self.ring.capacity() / 2;
+        while self.buffer_room() < half {
+            let target = Lsn(self.ring.reserved().0.saturating_sub(half));
+            self.flush_to(
+                target.min(Lsn(self.ring.published().0.saturating_sub(1))),
+                SyncReason::LogFullBuffer,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Appends a group that `group::begin` started. `stamp` learns its LSN between reservation and publication: what
+    /// it does (page LSNs, dirty list, commit slot) is in place before anyone can find the group in the log.
+    pub(crate) fn append(&self, group: &mut [u8], stamp: impl FnOnce(Lsn)) -> Lsn {
+        let records_crc = group::close(group);
+        let Some(range) = self.reserve(group.len()) else {
+            // Poisoned: nothing will be written or acknowledged any more. The caller's pages get a position that never
+            // becomes durable, so they never reach their file.
+            let lsn = self.ring.reserved();
+            stamp(lsn);
+            return lsn;
+        };
+        let lsn = range.start;
+        stamp(lsn);
+        group::seal(group, records_crc, lsn, self.epoch);
+        self.ring.copy(&range, group);
+        base::sync::point();
+        self.ring.publish(range);
+        self.metrics.add(M::RedoBytesWritten, group.len() as u64);
+        self.metrics.add(M::RedoGroups, 1);
+        if self.buffer_room() < self.ring.capacity() / 2 {
+            self.thread.unpark();
+        }
+        lsn
+    }
+
+    /// Hands out positions; `None` when the database is poisoned. Waiting is rare, for callers make room beforehand, and
+    /// the flush that frees the ring needs nothing from this thread, which has reserved nothing yet.
+    fn reserve(&self, n: usize) -> Option<ring::Reserved> {
+        let mut turn = 0;
+        loop {
+            if self.poison.is_set() {
+                return None;
+            }
+            if let Some(range) = self.ring.reserve(n, self.durable_lsn()) {
+                return Some(range);
+            }
+            let published = self.ring.published();
+            // A failure poisons, which the loop sees.
+            let _ = self.flush_to(Lsn(published.0.saturating_sub(1)), SyncReason::LogFullBuffer);
+            spin(&mut turn);
+        }
+    }
+
+    /// Says that a commit has been appended; the flush that takes it counts it.
+    pub(crate) fn count_commit(&self) {
+        self.unflushed_commits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Says that a thread is on its way to a commit; the answer's drop says that it has returned.
+    pub(crate) fn committing(&self) -> Committing<'_> {
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        Committing { log: self }
+    }
+}
+
+/// A thread on its way through a commit.
+pub(crate) struct Committing<'a> {
+    log: &'a Log,
+}
+
+impl Drop for Committing<'_> {
+    fn drop(&mut self) {
+        self.log.busy.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl std::fmt::Debug for Log {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Log(durable {}, reserved {})", self.durable_lsn(), self.reserved_lsn())
+    }
+}

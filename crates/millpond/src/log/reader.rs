@@ -1,0 +1,290 @@
+//! Reading the log after a crash: groups in order from a position on, and the rule that decides where the log ends.
+//!
+//! A block counts only if its header is whole, names this database and its own number, and carries the epoch that the
+//! root gives to its place. Groups are taken while their bytes stand in a row of such blocks and their checksums hold.
+//! The first place where that fails is the end of the log — unless something vouches for more (El3): a valid block
+//! that names a higher durable LSN, or one that lies further beyond than the window W in which unsynced writes can
+//! stand. Then a middle part of the log is missing, and the answer is `Corrupt`, never a guess.
+
+use super::block::{
+    BLOCK_BYTES, BlockHeader, HEADER_BYTES, PAYLOAD_BYTES, block_of, block_start, offset_in_block,
+};
+use super::group::{self, GROUP_HEADER_BYTES};
+use super::ring::PAD;
+use super::segment::{Segment, Segments, file_offset};
+use crate::error::{Error, Result};
+use base::Lsn;
+use base::aligned::AlignedBuf;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Blocks that one read fetches.
+const READ_BLOCKS: u64 = 256;
+
+/// An epoch and the first position that was written in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EpochStart {
+    /// The epoch.
+    pub epoch: u32,
+    /// A block's start.
+    pub first: Lsn,
+}
+
+/// A whole group and where it stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Group<'a> {
+    /// Its LSN.
+    pub lsn: Lsn,
+    /// Its records.
+    pub records: &'a [u8],
+}
+
+/// A block that has been read and found valid.
+struct Held {
+    header: BlockHeader,
+    /// Index of its payload in `Scanner::bytes`.
+    at: usize,
+}
+
+/// Reads groups forward.
+pub(crate) struct Scanner<'a> {
+    segments: &'a Segments,
+    epochs: &'a [EpochStart],
+    /// Where the next group is expected.
+    next: Lsn,
+    /// Valid blocks in a row; the first is that of `next`.
+    held: VecDeque<Held>,
+    first_held: u64,
+    /// No valid block follows the held ones.
+    exhausted: bool,
+    bytes: Vec<u8>,
+    group: Vec<u8>,
+    scratch: AlignedBuf,
+    segment: Option<Arc<Segment>>,
+    durable_named: Lsn,
+}
+
+impl<'a> Scanner<'a> {
+    /// A scanner whose first group is expected at `from`. `epochs` is sorted by position and not empty.
+    pub(crate) fn new(segments: &'a Segments, epochs: &'a [EpochStart], from: Lsn) -> Scanner<'a> {
+        assert!(!epochs.is_empty() && epochs.is_sorted_by_key(|e| e.first));
+        Scanner {
+            segments,
+            epochs,
+            next: from,
+            held: VecDeque::new(),
+            first_held: block_of(from),
+            exhausted: false,
+            bytes: Vec::new(),
+            group: Vec::new(),
+            scratch: AlignedBuf::zeroed(READ_BLOCKS as usize * BLOCK_BYTES),
+            segment: None,
+            durable_named: Lsn::ZERO,
+        }
+    }
+
+    /// Where the next group is expected; after [`Scanner::next`] returned `None`, the end of the log.
+    pub(crate) fn position(&self) -> Lsn {
+        self.next
+    }
+
+    fn epoch_at(&self, block: u64) -> Option<u32> {
+        let n = self.epochs.partition_point(|e| block_of(e.first) <= block);
+        n.checked_sub(1).map(|n| self.epochs[n].epoch)
+    }
+
+    fn valid(&self, bytes: &[u8], block: u64) -> Option<BlockHeader> {
+        let header = BlockHeader::decode(bytes)?;
+        let ours = header.db_id == self.segments.shape().db_id
+            && header.number == block
+            && Some(header.epoch) == self.epoch_at(block);
+        ours.then_some(header)
+    }
+
+    /// Reads `count` blocks from `block` on, which lie in one segment, into the scratch buffer. False if the segment is
+    /// not there.
+    fn read(&mut self, block: u64, count: u64) -> Result<bool> {
+        let shape = self.segments.shape();
+        let number = shape.segment_of(block);
+        if self.segment.as_ref().is_none_or(|s| s.number != number) {
+            self.segment = self.segments.find(number);
+        }
+        let Some(segment) = &self.segment else { return Ok(false) };
+        let bytes = &mut self.scratch[..count as usize * BLOCK_BYTES];
+        segment
+            .file
+            .read_at(bytes, file_offset(shape, block))
+            .map_err(|e| Error::io("read", &segment.path, e))?;
+        Ok(true)
+    }
+
+    /// Reads on until block `block` is held, or nothing valid follows.
+    fn hold(&mut self, block: u64) -> Result<Option<&Held>> {
+        while !self.exhausted && block >= self.first_held + self.held.len() as u64 {
+            let from = self.first_held + self.held.len() as u64;
+            let shape = self.segments.shape();
+            let count = READ_BLOCKS.min(shape.blocks - from % shape.blocks);
+            if !self.read(from, count)? {
+                self.exhausted = true;
+                break;
+            }
+            for n in 0..count {
+                let bytes = &self.scratch[n as usize * BLOCK_BYTES..][..BLOCK_BYTES];
+                let Some(header) = self.valid(bytes, from + n) else {
+                    self.exhausted = true;
+                    break;
+                };
+                self.durable_named = self.durable_named.max(header.durable);
+                self.held.push_back(Held { header, at: self.bytes.len() });
+                self.bytes.extend_from_slice(&bytes[HEADER_BYTES..]);
+            }
+        }
+        let index = block.checked_sub(self.first_held).map(|i| i as usize);
+        Ok(index.and_then(|i| self.held.get(i)))
+    }
+
+    /// Forgets blocks below that of `next`.
+    fn release(&mut self) {
+        let keep = block_of(self.next);
+        while self.first_held < keep && self.held.pop_front().is_some() {
+            self.first_held += 1;
+        }
+        if self.held.is_empty() {
+            self.first_held = keep;
+            self.bytes.clear();
+        } else if self.held[0].at > READ_BLOCKS as usize * BLOCK_BYTES {
+            let gone = self.held[0].at;
+            self.bytes.drain(..gone);
+            self.held.iter_mut().for_each(|h| h.at -= gone);
+        }
+    }
+
+    /// The next group, or `None` where the log ends.
+    pub(crate) fn next(&mut self) -> Result<Option<Group<'_>>> {
+        let Some((lsn, len)) = self.locate()? else { return Ok(None) };
+        self.next = lsn.plus(len as u64);
+        Ok(Some(Group { lsn, records: &self.group[GROUP_HEADER_BYTES..] }))
+    }
+
+    fn locate(&mut self) -> Result<Option<(Lsn, usize)>> {
+        self.release();
+        loop {
+            let at = self.next;
+            let block = block_of(at);
+            let Some(held) = self.hold(block)? else { return Ok(None) };
+            let epoch = held.header.epoch;
+            let offset = offset_in_block(at);
+            let rest = held.at + offset..held.at + PAYLOAD_BYTES;
+            let padded = self.bytes[rest].iter().all(|b| *b == PAD);
+            // The last bytes of a block may also be the first of a group that goes on in the next.
+            let goes_on = |after: &Held| {
+                usize::from(after.header.prev_used) == PAYLOAD_BYTES && after.header.epoch == epoch
+            };
+            if padded && !self.hold(block + 1)?.is_some_and(goes_on) {
+                self.next = block_start(block + 1);
+                continue;
+            }
+            if offset > 0
+                && let Some(after) = self.hold(block + 1)?
+                && usize::from(after.header.prev_used) == offset
+            {
+                self.next = block_start(block + 1);
+                continue;
+            }
+            let mut header = [0u8; GROUP_HEADER_BYTES];
+            self.group.clear();
+            if !self.gather(at, GROUP_HEADER_BYTES, epoch)? {
+                return Ok(None);
+            }
+            header.copy_from_slice(&self.group);
+            let Some(len) = group::claimed_len(&header) else { return Ok(None) };
+            if !self.gather(at.plus(GROUP_HEADER_BYTES as u64), len - GROUP_HEADER_BYTES, epoch)? {
+                return Ok(None);
+            }
+            return Ok(group::verify(&self.group, at, epoch).then_some((at, len)));
+        }
+    }
+
+    /// Appends `n` positions from `at` to `self.group`. False if they do not stand in a row of valid blocks.
+    fn gather(&mut self, at: Lsn, n: usize, epoch: u32) -> Result<bool> {
+        let mut at = at;
+        let mut left = n;
+        while left > 0 {
+            let offset = offset_in_block(at);
+            let block = block_of(at);
+            let Some(held) = self.hold(block)? else { return Ok(false) };
+            let in_a_row = offset > 0 || usize::from(held.header.prev_used) == PAYLOAD_BYTES;
+            if held.header.epoch != epoch || (left < n && !in_a_row) {
+                return Ok(false);
+            }
+            let take = left.min(PAYLOAD_BYTES - offset);
+            let from = held.at + offset;
+            self.group.extend_from_slice(&self.bytes[from..from + take]);
+            left -= take;
+            at = at.plus(take as u64);
+        }
+        Ok(true)
+    }
+
+    /// Makes sure that nothing vouches for a longer log than the one that ended at [`Scanner::position`]. `known` is
+    /// the highest LSN that something outside the log (the root) knows to be durable.
+    pub(crate) fn check_end(&mut self, window: u64, known: Lsn) -> Result {
+        let end = self.next;
+        let shape = self.segments.shape();
+        self.segment = None;
+        let fail = |scanner: &Self, what: String| {
+            let number = shape.segment_of(block_of(end));
+            let file = match scanner.segments.find(number) {
+                Some(segment) => segment.path.clone(),
+                None => scanner.segments.dir().join(format!("{number:016x}.log")),
+            };
+            let offset = file_offset(shape, block_of(end)) + (HEADER_BYTES + offset_in_block(end)) as u64;
+            Err(Error::corrupt(
+                &file,
+                format!("the log breaks off at LSN {end} (offset {offset} of this segment), but {what}"),
+            ))
+        };
+        if known > end {
+            return fail(self, format!("the root knows it to be durable up to LSN {known}"));
+        }
+        if self.durable_named > end {
+            let named = self.durable_named;
+            return fail(self, format!("a block before names LSN {named} as durable"));
+        }
+        // A valid block behind the hole within the window may be an unsynced write; further out it cannot be.
+        let first = block_of(end) + 1;
+        let last = block_of(end.plus(window)) + 1 + shape.blocks;
+        let highest = self.segments.numbers().last().map_or(0, |n| (n + 1) * shape.blocks);
+        let mut block = first;
+        while block <= last.min(highest.saturating_sub(1)) {
+            let count = READ_BLOCKS.min(shape.blocks - block % shape.blocks);
+            if self.read(block, count)? {
+                for n in 0..count {
+                    if let Some(what) = self.vouches(n as usize, block + n, end, window) {
+                        return fail(self, what);
+                    }
+                }
+            }
+            block += count;
+        }
+        for number in self.segments.numbers() {
+            let block = number * shape.blocks;
+            if block > last
+                && self.read(block, 1)?
+                && let Some(what) = self.vouches(0, block, end, window)
+            {
+                return fail(self, what);
+            }
+        }
+        Ok(())
+    }
+
+    fn vouches(&self, index: usize, block: u64, end: Lsn, window: u64) -> Option<String> {
+        let header = self.valid(&self.scratch[index * BLOCK_BYTES..][..BLOCK_BYTES], block)?;
+        if header.durable > end {
+            return Some(format!("block {block} names LSN {} as durable", header.durable));
+        }
+        (block_start(block) > end.plus(window))
+            .then(|| format!("block {block} lies further on than unsynced writes can reach"))
+    }
+}

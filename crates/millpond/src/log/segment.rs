@@ -1,0 +1,316 @@
+//! The files that hold the log's blocks.
+//!
+//! A segment holds a fixed number of blocks: segment `n` those from `n * blocks` on. Segments are zero-written once,
+//! then recycled under a new number, never unlinked while the log runs. A segment's identity is in its header, not in
+//! its name; header rewrite, sync, rename and directory sync happen before it counts as ready.
+//!
+//! ```text
+//!  0            4096                            4096 + blocks * 4096
+//!  +------------+-------------------------------+------------------+
+//!  | header     | blocks                        | digest area      |
+//!  +------------+-------------------------------+------------------+
+//!  header: magic 8 | format u16 | 0 u16 | blocks u32 | db id u64 | number u64 | first lsn u64 | crc32c u32
+//! ```
+//! The digest area takes an eighth of the blocks' size; see `digest`.
+
+use super::block::{BLOCK_BYTES, block_start};
+use crate::error::{Error, Poison, Result};
+use base::aligned::AlignedBuf;
+use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
+use base::sync::Mutex;
+use base::{Lsn, crc};
+use metrics::{FileKind, Metrics, SyncReason};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use vfs::{Create, File, OpenMode, Vfs};
+
+const MAGIC: &[u8; 8] = b"MPONDLOG";
+const FORMAT: u16 = 1;
+/// Segments kept ready beyond the one being written.
+const AHEAD: u64 = 2;
+
+/// What all segments of a database share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentShape {
+    /// The database.
+    pub db_id: u64,
+    /// Blocks in a segment.
+    pub blocks: u64,
+}
+
+impl SegmentShape {
+    /// Bytes of log payload in a segment.
+    pub(crate) fn payload_bytes(&self) -> u64 {
+        block_start(self.blocks).0
+    }
+
+    /// Blocks of the area behind the log blocks that is set aside for the segment's digest.
+    pub(crate) fn digest_blocks(&self) -> u64 {
+        (self.blocks / 8).max(1)
+    }
+
+    fn file_bytes(&self) -> u64 {
+        (1 + self.blocks + self.digest_blocks()) * BLOCK_BYTES as u64
+    }
+
+    /// The segment that holds block `block`.
+    pub(crate) fn segment_of(&self, block: u64) -> u64 {
+        block / self.blocks
+    }
+
+    fn encode(&self, number: u64) -> AlignedBuf {
+        let mut h = AlignedBuf::zeroed(BLOCK_BYTES);
+        h[..8].copy_from_slice(MAGIC);
+        set_u16(&mut h, 8, FORMAT);
+        set_u32(&mut h, 12, self.blocks as u32);
+        set_u64(&mut h, 16, self.db_id);
+        set_u64(&mut h, 24, number);
+        set_u64(&mut h, 32, block_start(number * self.blocks).0);
+        let crc = crc::crc32c(&h[..40]);
+        set_u32(&mut h, 40, crc);
+        h
+    }
+}
+
+/// One segment file.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    /// Which blocks it holds.
+    pub number: u64,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its bytes.
+    pub file: Arc<dyn File>,
+}
+
+/// Where block `block` lies in its segment's file.
+pub(crate) fn file_offset(shape: SegmentShape, block: u64) -> u64 {
+    (1 + block % shape.blocks) * BLOCK_BYTES as u64
+}
+
+/// All segments of a database.
+#[derive(Debug)]
+pub(crate) struct Segments {
+    vfs: Vfs,
+    dir: PathBuf,
+    shape: SegmentShape,
+    ready: Mutex<BTreeMap<u64, Arc<Segment>>>,
+    /// Held while files are made, recycled or removed, so that two threads never make the same one.
+    making: Mutex<()>,
+    metrics: Arc<Metrics>,
+}
+
+/// What the header block of a segment file turned out to be.
+enum Header {
+    /// A segment of this database.
+    Number(u64),
+    /// No header was ever completed here: a file that a crash left half made.
+    Unfinished,
+}
+
+impl Segments {
+    /// Takes stock of the segments in `dir`. Nothing is changed on disk.
+    pub(crate) fn open(
+        vfs: &Vfs,
+        dir: &Path,
+        shape: SegmentShape,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Segments> {
+        let mut ready = BTreeMap::new();
+        let names = vfs.disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
+        for name in names.iter().filter(|n| n.ends_with(".log")) {
+            let path = dir.join(name);
+            let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
+            let file = vfs.disk.open(&path, mode).map_err(|e| Error::io("open", &path, e))?;
+            if let Header::Number(number) = read_header(&*file, &path, shape)? {
+                ready.insert(number, Arc::new(Segment { number, path, file }));
+            }
+        }
+        Ok(Segments {
+            vfs: vfs.clone(),
+            dir: dir.to_owned(),
+            shape,
+            ready: Mutex::new(ready),
+            making: Mutex::new(()),
+            metrics: Arc::clone(metrics),
+        })
+    }
+
+    /// What all segments share.
+    pub(crate) fn shape(&self) -> SegmentShape {
+        self.shape
+    }
+
+    /// The directory that holds the segments.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The segment with this number, if it is ready.
+    pub(crate) fn find(&self, number: u64) -> Option<Arc<Segment>> {
+        self.ready.lock().get(&number).cloned()
+    }
+
+    /// Numbers of all ready segments.
+    pub(crate) fn numbers(&self) -> Vec<u64> {
+        self.ready.lock().keys().copied().collect()
+    }
+
+    /// The segment with this number, made now if the preparation ran late.
+    pub(crate) fn get(&self, number: u64) -> Result<Arc<Segment>> {
+        if let Some(segment) = self.find(number) {
+            return Ok(segment);
+        }
+        let making = self.making.lock();
+        if let Some(segment) = self.find(number) {
+            return Ok(segment);
+        }
+        let made = self.make(number)?;
+        drop(making);
+        Ok(made)
+    }
+
+    fn path(&self, number: u64) -> PathBuf {
+        self.dir.join(format!("{number:016x}.log"))
+    }
+
+    /// Creates a zero-written segment. Requires `making`.
+    fn make(&self, number: u64) -> Result<Arc<Segment>> {
+        let draft = self.dir.join(format!("{number:016x}.new"));
+        let made = self.write_draft(&draft, number);
+        let file = match made {
+            Ok(file) => file,
+            Err(error) => {
+                // The draft was never part of the log; what is left of it is removed as well as can be.
+                let _ = self.vfs.disk.remove(&draft);
+                return Err(Error::io("create", &draft, error));
+            }
+        };
+        self.admit(number, &draft, file)
+    }
+
+    fn write_draft(&self, draft: &Path, number: u64) -> io::Result<Arc<dyn File>> {
+        let mode = OpenMode { create: Create::IfMissing, direct: true, read_only: false };
+        let file = self.vfs.disk.open(draft, mode)?;
+        let zeros = AlignedBuf::zeroed(1 << 20);
+        let total = self.shape.file_bytes();
+        let mut at = 0;
+        while at < total {
+            let n = (total - at).min(zeros.len() as u64);
+            file.write_at(&zeros[..n as usize], at)?;
+            at += n;
+        }
+        file.write_at(&self.shape.encode(number), 0)?;
+        self.sync(&*file)?;
+        Ok(file)
+    }
+
+    fn sync(&self, file: &dyn File) -> io::Result<()> {
+        let start = self.vfs.clock.now_us();
+        file.sync()?;
+        self.metrics.fsync(FileKind::Log, SyncReason::LogRoll, self.vfs.clock.now_us() - start, 0);
+        Ok(())
+    }
+
+    /// Gives a synced file its name and makes the name durable; then it is ready. Requires `making`.
+    fn admit(&self, number: u64, from: &Path, file: Arc<dyn File>) -> Result<Arc<Segment>> {
+        let path = self.path(number);
+        if from != path {
+            self.vfs.disk.rename(from, &path).map_err(|e| Error::io("rename", from, e))?;
+        }
+        let start = self.vfs.clock.now_us();
+        self.vfs.disk.sync_dir(&self.dir).map_err(|e| Error::io("sync", &self.dir, e))?;
+        self.metrics.fsync(FileKind::Dir, SyncReason::LogRoll, self.vfs.clock.now_us() - start, 0);
+        let segment = Arc::new(Segment { number, path, file });
+        self.ready.lock().insert(number, Arc::clone(&segment));
+        Ok(segment)
+    }
+
+    /// Keeps segments ready beyond the one that is being written: recycles what lies wholly below `checkpoint`, makes
+    /// new ones while that is not enough, removes what exceeds `capacity_bytes` of payload. Returns whether it did
+    /// anything. A new file that finds no space is no failure as long as one segment is ready.
+    pub(crate) fn prepare(&self, checkpoint: Lsn, writing: Lsn, capacity_bytes: u64) -> Result<bool> {
+        let _making = self.making.lock();
+        let current = self.shape.segment_of(super::block::block_of(writing));
+        let oldest_needed = self.shape.segment_of(super::block::block_of(checkpoint));
+        let numbers = self.numbers();
+        let last = numbers.last().copied().unwrap_or(0).max(current);
+        let ahead = last - current;
+        let spare = numbers.iter().copied().find(|n| *n < oldest_needed);
+        let wanted = (capacity_bytes / self.shape.payload_bytes()).max(AHEAD + 2);
+        match spare {
+            Some(old) if (numbers.len() as u64) > wanted && ahead >= AHEAD => self.remove(old)?,
+            Some(old) => self.recycle(old, last + 1)?,
+            None if ahead < AHEAD => match self.make(last + 1) {
+                Err(Error::DiskFull { .. }) if ahead > 0 => return Ok(false),
+                made => drop(made?),
+            },
+            None => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn recycle(&self, old: u64, number: u64) -> Result {
+        let Some(segment) = self.ready.lock().remove(&old) else { return Ok(()) };
+        let header = self.shape.encode(number);
+        segment
+            .file
+            .write_at(&header, 0)
+            .and_then(|()| self.sync(&*segment.file))
+            .map_err(|e| Error::io("recycle", &segment.path, e))?;
+        self.admit(number, &segment.path, Arc::clone(&segment.file)).map(drop)
+    }
+
+    fn remove(&self, old: u64) -> Result {
+        let Some(segment) = self.ready.lock().remove(&old) else { return Ok(()) };
+        self.vfs.disk.remove(&segment.path).map_err(|e| Error::io("remove", &segment.path, e))
+    }
+
+    /// Syncs every ready segment from number `first` on, so that what recovery reads cannot vanish afterwards.
+    pub(crate) fn sync_from(&self, first: u64, poison: &Poison) -> Result {
+        let segments: Vec<_> = self.ready.lock().range(first..).map(|(_, s)| Arc::clone(s)).collect();
+        for segment in segments {
+            let start = self.vfs.clock.now_us();
+            segment.file.sync().map_err(|e| poison.set(Error::io("sync", &segment.path, e)))?;
+            self.metrics.fsync(FileKind::Log, SyncReason::Recovery, self.vfs.clock.now_us() - start, 0);
+        }
+        Ok(())
+    }
+}
+
+fn read_header(file: &dyn File, path: &Path, shape: SegmentShape) -> Result<Header> {
+    let len = file.len().map_err(|e| Error::io("measure", path, e))?;
+    if len < BLOCK_BYTES as u64 {
+        return Ok(Header::Unfinished);
+    }
+    let mut h = AlignedBuf::zeroed(BLOCK_BYTES);
+    file.read_at(&mut h, 0).map_err(|e| Error::io("read", path, e))?;
+    if h.iter().all(|b| *b == 0) {
+        return Ok(Header::Unfinished);
+    }
+    if &h[..8] != MAGIC || get_u32(&h, 40) != crc::crc32c(&h[..40]) {
+        return Err(Error::corrupt(path, "its header is not that of a log segment"));
+    }
+    if get_u16(&h, 8) != FORMAT {
+        let what =
+            format!("is a log segment of format {}; this program reads format {FORMAT}", get_u16(&h, 8));
+        return Err(Error::Foreign { file: path.to_owned(), what });
+    }
+    if get_u64(&h, 16) != shape.db_id {
+        return Err(Error::Foreign { file: path.to_owned(), what: "belongs to another database".into() });
+    }
+    let number = get_u64(&h, 24);
+    let fits = u64::from(get_u32(&h, 12)) == shape.blocks
+        && number < u64::MAX / shape.payload_bytes()
+        && get_u64(&h, 32) == block_start(number * shape.blocks).0;
+    if !fits {
+        return Err(Error::corrupt(path, "its header contradicts itself"));
+    }
+    if len < shape.file_bytes() {
+        let what = format!("it is {len} bytes long and should be {}", shape.file_bytes());
+        return Err(Error::corrupt(path, what));
+    }
+    Ok(Header::Number(number))
+}

@@ -1,0 +1,220 @@
+//! The log as a whole: what is acknowledged is read back, and a log that was cut or holed ends or is refused by the rule.
+
+use super::block::{BLOCK_BYTES, PAYLOAD_BYTES, block_of, offset_in_block, round_up};
+use super::group::{self, Record, Records};
+use super::reader::{EpochStart, Scanner};
+use super::segment::{SegmentShape, Segments, file_offset};
+use super::{Log, LogOptions, LogStart};
+use crate::error::{Error, Poison, Result};
+use base::sync::Parker;
+use base::{Lsn, TxnId};
+use metrics::{M, Metrics, SyncReason};
+use std::path::PathBuf;
+use std::sync::Arc;
+use vfs::Vfs;
+
+const SHAPE: SegmentShape = SegmentShape { db_id: 77, blocks: 64 };
+const OPTIONS: LogOptions = LogOptions { ring_blocks: 64, flush_depth: 4, cores: 2 };
+const WINDOW: u64 = 64 * PAYLOAD_BYTES as u64;
+const FIRST: EpochStart = EpochStart { epoch: 1, first: Lsn(0) };
+
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Place {
+        let dir = std::env::temp_dir().join(format!("millpond-log-{name}-{}", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        Place(dir)
+    }
+
+    fn segments(&self) -> Segments {
+        Segments::open(&Vfs::os(), &self.0, SHAPE, &Arc::new(Metrics::new())).unwrap()
+    }
+
+    fn log(&self, start: LogStart) -> Log {
+        let (metrics, poison) = (Arc::new(Metrics::new()), Arc::new(Poison::default()));
+        Log::new(&Vfs::os(), OPTIONS, start, self.segments(), Parker::new().unparker(), &metrics, &poison)
+    }
+
+    /// Reads every commit, checks the end, and returns both.
+    fn read(&self, epochs: &[EpochStart], from: Lsn, known: Lsn) -> Result<(Vec<u64>, Lsn)> {
+        let segments = self.segments();
+        let mut scanner = Scanner::new(&segments, epochs, from);
+        let mut commits = Vec::new();
+        while let Some(group) = scanner.next()? {
+            for record in Records::new(group.records) {
+                if let Ok(Record::Commit { txn }) = record {
+                    commits.push(txn.0);
+                }
+            }
+        }
+        scanner.check_end(WINDOW, known)?;
+        Ok((commits, scanner.position()))
+    }
+
+    /// Overwrites block `block` with zeros, as if it had never been written.
+    fn lose(&self, block: u64) {
+        let segments = self.segments();
+        let segment = segments.find(SHAPE.segment_of(block)).unwrap();
+        let zeros = base::aligned::AlignedBuf::zeroed(BLOCK_BYTES);
+        segment.file.write_at(&zeros, file_offset(SHAPE, block)).unwrap();
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn start() -> LogStart {
+    LogStart { lsn: Lsn(0), prev_used: PAYLOAD_BYTES as u16, epoch: 1 }
+}
+
+/// Appends a commit of transaction `n` with `bulk` bytes before it in the same group.
+fn commit(log: &Log, n: u64, bulk: usize) -> Lsn {
+    let mut group = Vec::new();
+    group::begin(&mut group);
+    if bulk > 0 {
+        group::put_record(&mut group, &Record::Checkpoint { body: &vec![n as u8; bulk] });
+    }
+    group::put_record(&mut group, &Record::Commit { txn: TxnId(n) });
+    log.append(&mut group, |_| ())
+}
+
+#[test]
+fn what_is_flushed_is_read_back_across_segments_and_laps_of_the_ring() {
+    let place = Place::new("round");
+    let log = place.log(start());
+    for n in 0..2000 {
+        let lsn = commit(&log, n, (n as usize * 37) % 3000);
+        if n % 3 == 0 {
+            log.flush_to(lsn, SyncReason::Commit).unwrap();
+            assert!(log.durable_lsn() > lsn);
+        }
+        log.make_room().unwrap();
+    }
+    let last = commit(&log, 2000, 0);
+    log.flush_to(last, SyncReason::Commit).unwrap();
+    let end = log.durable_lsn();
+    assert!(SHAPE.segment_of(block_of(end)) > 5, "several segments");
+    let (commits, read_to) = place.read(&[FIRST], Lsn(0), end).unwrap();
+    assert_eq!(commits, (0..=2000).collect::<Vec<_>>());
+    assert_eq!(read_to, end);
+}
+
+#[test]
+fn many_threads_commit_and_nothing_acknowledged_is_missing() {
+    let place = Place::new("threads");
+    let log = Arc::new(place.log(start()));
+    let threads: Vec<_> = (0..8u64)
+        .map(|id| {
+            let log = Arc::clone(&log);
+            std::thread::spawn(move || {
+                let mut lsns = Vec::new();
+                for n in 0..200 {
+                    let committing = log.committing();
+                    let lsn = commit(&log, id * 1000 + n, 50);
+                    log.flush_to(lsn, SyncReason::Commit).unwrap();
+                    assert!(log.durable_lsn() > lsn);
+                    drop(committing);
+                    lsns.push(lsn);
+                }
+                assert!(lsns.is_sorted());
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|t| t.join().unwrap());
+    let (mut commits, end) = place.read(&[FIRST], Lsn(0), log.durable_lsn()).unwrap();
+    commits.sort_unstable();
+    let expected: Vec<_> = (0..8).flat_map(|id| (0..200).map(move |n| id * 1000 + n)).collect();
+    assert_eq!(commits, expected);
+    // Also where the last flush was sealed and nothing follows its padding.
+    assert_eq!(end, log.durable_lsn());
+}
+
+/// A hole that nothing vouches for is the end; from there a new epoch goes on, and blocks of the old epoch behind it
+/// never come back.
+#[test]
+fn a_torn_tail_ends_the_log_and_its_leftovers_stay_dead() {
+    let place = Place::new("tail");
+    let log = place.log(start());
+    let mut lsns = Vec::new();
+    for n in 0..40 {
+        lsns.push(commit(&log, n, 1000));
+    }
+    log.flush_to(lsns[39], SyncReason::Commit).unwrap();
+    drop(log);
+    place.lose(block_of(lsns[20]));
+    let (commits, end) = place.read(&[FIRST], Lsn(0), Lsn(0)).unwrap();
+    let kept = commits.len() as u64;
+    assert_eq!(commits, (0..kept).collect::<Vec<_>>());
+    assert!(kept <= 20);
+
+    let again = round_up(end);
+    let used = if offset_in_block(end) == 0 { PAYLOAD_BYTES } else { offset_in_block(end) };
+    let log = place.log(LogStart { lsn: again, prev_used: used as u16, epoch: 2 });
+    let lsn = commit(&log, 1000, 3900);
+    log.flush_to(lsn, SyncReason::Commit).unwrap();
+    let epochs = [FIRST, EpochStart { epoch: 2, first: again }];
+    let (commits, _) = place.read(&epochs, Lsn(0), log.durable_lsn()).unwrap();
+    assert_eq!(commits, (0..kept).chain([1000]).collect::<Vec<_>>());
+}
+
+/// The same hole is damage as soon as a later flush named a durable LSN above it, or the root knows better.
+#[test]
+fn a_hole_below_what_was_durable_is_named() {
+    let place = Place::new("hole");
+    let log = place.log(start());
+    let mut last = Lsn(0);
+    for n in 0..10 {
+        last = commit(&log, n, 5000);
+        log.flush_to(last, SyncReason::Commit).unwrap();
+    }
+    let durable = log.durable_lsn();
+    drop(log);
+    place.lose(3);
+    let error = place.read(&[FIRST], Lsn(0), Lsn(0)).unwrap_err();
+    assert!(matches!(&error, Error::Corrupt { what, .. } if what.contains("names LSN")), "{error}");
+    assert!(error.to_string().contains("0000000000000000.log"), "{error}");
+
+    let place = Place::new("known");
+    let log = place.log(start());
+    let lsn = commit(&log, 1, 5000);
+    log.flush_to(lsn, SyncReason::Commit).unwrap();
+    drop(log);
+    place.lose(1);
+    let error = place.read(&[FIRST], Lsn(0), durable.min(last)).unwrap_err();
+    assert!(matches!(&error, Error::Corrupt { what, .. } if what.contains("the root knows")), "{error}");
+}
+
+#[test]
+fn one_committer_rewrites_its_tail_block_and_pads_nothing() {
+    let place = Place::new("alone");
+    let log = place.log(start());
+    for n in 0..50 {
+        let _committing = log.committing();
+        let lsn = commit(&log, n, 0);
+        log.flush_to(lsn, SyncReason::Commit).unwrap();
+    }
+    assert_eq!(log.metrics.get(M::RedoPadBytes), 0);
+    assert_eq!(log.metrics.get(M::LogFlushes), 50);
+    assert_eq!(block_of(log.durable_lsn()), 0);
+}
+
+#[test]
+fn segments_below_the_checkpoint_are_recycled() {
+    let place = Place::new("recycle");
+    let log = place.log(start());
+    let mut durable = Lsn(0);
+    for n in 0..600 {
+        let lsn = commit(&log, n, 3000);
+        log.make_room().unwrap();
+        log.flush_to(lsn, SyncReason::Commit).unwrap();
+        durable = log.durable_lsn();
+        while log.segments().prepare(durable, durable, 4 * SHAPE.payload_bytes()).unwrap() {}
+    }
+    assert!(SHAPE.segment_of(block_of(durable)) > 5);
+    let files = std::fs::read_dir(&place.0).unwrap().count();
+    assert!(files <= 4, "{files} files for a capacity of four segments");
+}

@@ -1,0 +1,141 @@
+//! The mini-transaction: the only way to change a page while the database runs.
+//!
+//! It holds the latches of the pages it changes, gathers one group of redo, and at its end, in this order: reserves the
+//! group's place in the log, stamps the LSN on its pages and enters them in the dirty list, copies and publishes the
+//! group, releases the latches. So whoever sees the published LSN beyond a group finds its pages in the dirty list
+//! (INV: the checkpoint reads the published prefix first), and no latch is free before the redo is in the log buffer.
+//!
+//! Once it has changed a page it must be committed: a mini-transaction has no way back, and half of one in memory could
+//! reach a file. Dropping it then aborts the process, because a crash is recovered from and a wrong page is not.
+
+use crate::buffer::{PageWrite, Pool};
+use crate::log::Log;
+use crate::log::group::{self, Record};
+use crate::page::header;
+use crate::page::op::PageOp;
+use base::{Lsn, PageNo};
+use smallvec::SmallVec;
+use std::cell::RefCell;
+
+/// The most redo that one mini-transaction may gather, bytes (Pa6).
+pub(crate) const MTR_REDO_BYTES_MAX: usize = 64 << 10;
+
+/// A page held by a mini-transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot(usize);
+
+struct HeldPage<'s> {
+    page: PageWrite<'s>,
+    /// Its LSN before this mini-transaction.
+    before: Lsn,
+    changed: bool,
+}
+
+/// A mini-transaction in progress.
+pub(crate) struct Mtr<'s> {
+    log: &'s Log,
+    pool: &'s Pool,
+    pages: SmallVec<[HeldPage<'s>; 4]>,
+    redo: Vec<u8>,
+    op: Vec<u8>,
+    dirty: bool,
+}
+
+thread_local! {
+    /// Buffers that the last mini-transaction of this thread left, so that the common one allocates nothing.
+    static SPARE: RefCell<Option<(Vec<u8>, Vec<u8>)>> = const { RefCell::new(None) };
+}
+
+impl<'s> Mtr<'s> {
+    /// An empty mini-transaction.
+    pub(crate) fn begin(log: &'s Log, pool: &'s Pool) -> Mtr<'s> {
+        let (mut redo, op) = SPARE.with(|s| s.borrow_mut().take()).unwrap_or_default();
+        group::begin(&mut redo);
+        Mtr { log, pool, pages: SmallVec::new(), redo, op, dirty: false }
+    }
+
+    /// Takes a latched page in.
+    pub(crate) fn add(&mut self, page: PageWrite<'s>) -> Slot {
+        debug_assert!(self.find(page.page_no()).is_none(), "a page is latched once");
+        let before = header::lsn(&page);
+        self.pages.push(HeldPage { page, before, changed: false });
+        Slot(self.pages.len() - 1)
+    }
+
+    /// The slot of a page that was taken in before.
+    pub(crate) fn find(&self, page: PageNo) -> Option<Slot> {
+        self.pages.iter().position(|held| held.page.page_no() == page).map(Slot)
+    }
+
+    /// The bytes of a held page.
+    pub(crate) fn page(&self, slot: Slot) -> &[u8] {
+        &self.pages[slot.0].page
+    }
+
+    /// Bytes of redo gathered so far.
+    pub(crate) fn redo_bytes(&self) -> usize {
+        self.redo.len()
+    }
+
+    /// Changes a held page and gathers the redo. The change must fit: the caller looked under the same latch.
+    pub(crate) fn apply(&mut self, slot: Slot, op: &PageOp<'_>) {
+        let held = &mut self.pages[slot.0];
+        self.op.clear();
+        op.encode(&mut self.op);
+        let page = held.page.page_no();
+        let prev = if op.is_init() { 0 } else { held.before.0 & ((1 << 40) - 1) };
+        self.dirty = true;
+        held.changed = true;
+        group::put_record(&mut self.redo, &Record::Page { page, prev, op: &self.op });
+        if let Err(damage) = op.apply(&mut held.page) {
+            panic!("the change does not fit page {page}: {damage:?} ({op:?})");
+        }
+    }
+
+    /// Adds a record that changes no page.
+    pub(crate) fn record(&mut self, record: &Record<'_>) {
+        self.dirty = true;
+        group::put_record(&mut self.redo, record);
+    }
+
+    /// Ends the mini-transaction: logs what it did and releases its latches. Returns the group's LSN.
+    pub(crate) fn commit(mut self) -> Lsn {
+        self.finish()
+    }
+
+    /// As [`Mtr::commit`], but hands the latched pages back, in the order of their slots.
+    pub(crate) fn commit_keeping(mut self) -> (Lsn, SmallVec<[PageWrite<'s>; 4]>) {
+        let lsn = self.finish();
+        let pages = std::mem::take(&mut self.pages);
+        (lsn, pages.into_iter().map(|held| held.page).collect())
+    }
+
+    fn finish(&mut self) -> Lsn {
+        if !self.dirty {
+            return self.log.reserved_lsn();
+        }
+        let (pool, pages) = (self.pool, &mut self.pages);
+        let lsn = self.log.append(&mut self.redo, |lsn| {
+            for held in pages.iter_mut().filter(|held| held.changed) {
+                let page_no = held.page.page_no();
+                header::set_page_no(&mut held.page, page_no);
+                header::set_lsn(&mut held.page, lsn);
+                pool.mark_dirty(&held.page, lsn);
+            }
+        });
+        self.dirty = false;
+        lsn
+    }
+}
+
+impl Drop for Mtr<'_> {
+    fn drop(&mut self) {
+        if self.dirty {
+            // A panic message, if there was one, has been printed by now.
+            eprintln!("millpond: a mini-transaction ended half done; aborting so that recovery can undo it");
+            std::process::abort();
+        }
+        let spare = (std::mem::take(&mut self.redo), std::mem::take(&mut self.op));
+        let _ = SPARE.try_with(|s| *s.borrow_mut() = Some(spare));
+    }
+}

@@ -1,0 +1,80 @@
+//! Transactions that have ended, in the order of their commit LSNs, until nobody needs their undo.
+//!
+//! A committed transaction is due when every snapshot sees it: then no reader follows an address into its undo, its
+//! delete marks may go, and so may the values that it replaced. A reverted one waits in the same queue at the LSN of its
+//! last change, until who may still hold one of its addresses has finished. Who purges takes what is due, does the work
+//! in pages, and calls [`crate::mvcc::Status`] and [`crate::undo::Streams`] to forget the transaction.
+
+use crate::undo::Stream;
+use base::sync::Mutex;
+use base::{Lsn, TxnId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// One transaction that waits for its purge.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended {
+    /// Which.
+    pub(crate) txn: TxnId,
+    /// Its undo.
+    pub(crate) stream: Arc<Stream>,
+    /// Whether it committed; else it is reverted, and only its undo remains to be dropped.
+    pub(crate) committed: bool,
+}
+
+/// The queue, keyed by commit LSN. Two transactions never share one.
+#[derive(Debug, Default)]
+pub(crate) struct PurgeQueue {
+    mu: Mutex<BTreeMap<Lsn, Ended>>,
+}
+
+impl PurgeQueue {
+    /// Enters a transaction that ended at `lsn`.
+    pub(crate) fn push(&self, lsn: Lsn, ended: Ended) {
+        let before = self.mu.lock().insert(lsn, ended);
+        base::check!(before.is_none(), "two transactions ended at {lsn:?}");
+    }
+
+    /// Takes the oldest transaction if it ended below `horizon` ([`crate::mvcc::Snapshots::horizon`]).
+    pub(crate) fn take(&self, horizon: Lsn) -> Option<(Lsn, Ended)> {
+        let mut mu = self.mu.lock();
+        let first = mu.first_entry().filter(|e| *e.key() < horizon)?;
+        Some(first.remove_entry())
+    }
+
+    /// Gives back a transaction whose purge could not be finished.
+    pub(crate) fn put_back(&self, lsn: Lsn, ended: Ended) {
+        self.push(lsn, ended);
+    }
+
+    /// How many transactions wait: the history length.
+    pub(crate) fn len(&self) -> usize {
+        self.mu.lock().len()
+    }
+
+    /// All that wait, oldest first: a checkpoint hardens their purge lists.
+    pub(crate) fn list(&self) -> Vec<(Lsn, Ended)> {
+        self.mu.lock().iter().map(|(&lsn, ended)| (lsn, ended.clone())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::undo::Streams;
+
+    #[test]
+    fn the_oldest_goes_first_and_not_before_all_see_it() {
+        let (queue, streams) = (PurgeQueue::default(), Streams::default());
+        for (txn, lsn) in [(1, 30), (2, 10), (3, 20)] {
+            let stream = streams.begin(TxnId(txn));
+            queue.push(Lsn(lsn), Ended { txn: TxnId(txn), stream, committed: true });
+        }
+        let take = |horizon| queue.take(Lsn(horizon)).map(|(_, e)| e.txn.0);
+        assert_eq!(
+            [take(10), take(21), take(21), take(21), take(31)],
+            [None, Some(2), Some(3), None, Some(1)]
+        );
+        assert_eq!(queue.len(), 0);
+    }
+}

@@ -1,0 +1,389 @@
+//! The status of every transaction that matters: one slot each, read without a lock.
+//!
+//! Ids are dense, so the youngest [`RING`] ids share a ring of slots. An id that leaves the ring *moves* to an ordered
+//! map, unless it is **settled**: committed, visible to all snapshots, and purged. An id in neither place is settled,
+//! and that is nearly every id a page names: lookup then costs a comparison.
+//!
+//! ```text
+//!            begin              commit              commit LSN               purged
+//!  (no slot) ─────▶ Active ───────────▶ Committing ───────────▶ Committed(lsn) ─────▶ (settled)
+//!                    │                     ▲
+//!            prepare │                     │ commit_prepared
+//!                    ├──────────▶ Prepared ┴──────▶ Aborted ─────────────────────────▶ (settled)
+//!                    └──────────────────────────────▲ rollback
+//! ```
+//! **Moving** happens under the mutex of the map's shard: the map is told first, then the slot says `MOVED`. A reader
+//! that finds `MOVED`, or an id below the ring, asks the map. A slot is used again only after the ring's lower end has
+//! passed its id, and a reader looks at that end once more after reading the slot.
+
+use base::sync::atomic::{AtomicU64, Ordering};
+use base::sync::{Mutex, point, spin};
+use base::{Lsn, TxnId};
+use std::collections::BTreeMap;
+
+/// How a transaction stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Neither ended nor prepared.
+    Active,
+    /// Between its decision to commit and the reservation of its commit LSN.
+    Committing,
+    /// Committed; snapshots above the LSN see it.
+    Committed(Lsn),
+    /// It will never commit; some of its versions may still stand in pages.
+    Aborted,
+    /// It ends when its outside coordinator says so.
+    Prepared,
+    /// Committed so long ago that all see it, or aborted with no version left.
+    Settled,
+}
+
+/// Slots of the ring.
+const RING: usize = 1 << 14;
+const SHARDS: usize = 16;
+
+const KIND: u64 = 0xf << 60;
+const ACTIVE: u64 = 1 << 60;
+const COMMITTING: u64 = 2 << 60;
+const COMMITTED: u64 = 3 << 60;
+const ABORTED: u64 = 4 << 60;
+const PREPARED: u64 = 5 << 60;
+const SETTLED: u64 = 6 << 60;
+const MOVED: u64 = 7 << 60;
+
+/// A slot's content. It is the id's own in every state, because the rest of the word holds the id or the commit LSN,
+/// which no two transactions share: a compare-exchange cannot hit a younger id that has got the slot.
+fn word(id: u64, state: State) -> u64 {
+    match state {
+        State::Active => ACTIVE | id,
+        State::Committing => COMMITTING | id,
+        State::Committed(lsn) => {
+            base::check!(lsn.0 & KIND == 0, "{lsn:?} does not fit a status slot");
+            COMMITTED | lsn.0
+        }
+        State::Aborted => ABORTED | id,
+        State::Prepared => PREPARED | id,
+        State::Settled => SETTLED | id,
+    }
+}
+
+fn state(word: u64) -> State {
+    match word & KIND {
+        ACTIVE => State::Active,
+        COMMITTING => State::Committing,
+        COMMITTED => State::Committed(Lsn(word & !KIND)),
+        ABORTED => State::Aborted,
+        PREPARED => State::Prepared,
+        SETTLED => State::Settled,
+        _ => unreachable!("a status slot holds {word:x}"),
+    }
+}
+
+/// Whether the state machine above has this step.
+fn may_follow(from: State, to: State) -> bool {
+    use State::{Aborted, Active, Committed, Committing, Prepared, Settled};
+    matches!(
+        (from, to),
+        (Active, Committing | Prepared | Aborted)
+            | (Prepared, Committing | Aborted)
+            | (Committing, Committed(_))
+            | (Committed(_) | Aborted | Settled, Settled)
+    )
+}
+
+/// One shard of the ids that have left the ring.
+#[derive(Debug)]
+struct Shard {
+    /// The least id in the map; `u64::MAX` if it is empty. Ids below need no look.
+    least: AtomicU64,
+    map: Mutex<BTreeMap<u64, u64>>,
+}
+
+/// The status table.
+#[derive(Debug)]
+pub(crate) struct Status {
+    slots: Box<[AtomicU64]>,
+    /// The least id in the ring.
+    low: AtomicU64,
+    /// The next id to give out.
+    next: AtomicU64,
+    moved: [Shard; SHARDS],
+    /// One thread at a time makes room in the ring.
+    moving: Mutex<()>,
+}
+
+impl Status {
+    /// A table whose first transaction gets the id `next`; `unfinished` are those that recovery found below it.
+    pub(crate) fn new(next: TxnId, unfinished: impl IntoIterator<Item = (TxnId, State)>) -> Status {
+        base::check!(next.0 > 0);
+        let status = Status {
+            slots: (0..RING).map(|_| AtomicU64::new(MOVED)).collect(),
+            low: AtomicU64::new(next.0),
+            next: AtomicU64::new(next.0),
+            moved: std::array::from_fn(|_| Shard { least: AtomicU64::new(u64::MAX), map: Mutex::default() }),
+            moving: Mutex::new(()),
+        };
+        for (txn, state) in unfinished {
+            base::check!(txn < next, "{txn} is not below the next id {next}");
+            status.keep(txn.0, word(txn.0, state));
+        }
+        status
+    }
+
+    /// The next id to be given out. A restart must begin at or above it.
+    pub(crate) fn next(&self) -> TxnId {
+        TxnId(self.next.load(Ordering::Acquire))
+    }
+
+    /// The floor: every id below it is settled.
+    pub(crate) fn floor(&self) -> TxnId {
+        let low = self.low.load(Ordering::Acquire);
+        let least = self.moved.iter().map(|s| s.least.load(Ordering::Acquire)).min().unwrap_or(u64::MAX);
+        TxnId(low.min(least))
+    }
+
+    /// Begins a transaction.
+    pub(crate) fn begin(&self) -> TxnId {
+        let id = self.next.fetch_add(1, Ordering::AcqRel);
+        let mut turn = 0;
+        while id - self.low.load(Ordering::Acquire) >= RING as u64 {
+            if !self.make_room(id) {
+                spin(&mut turn);
+            }
+        }
+        self.slot(id).store(word(id, State::Active), Ordering::Release);
+        TxnId(id)
+    }
+
+    /// How a transaction stands. `TxnId::NONE` is settled.
+    #[inline]
+    pub(crate) fn state(&self, txn: TxnId) -> State {
+        let low = self.low.load(Ordering::Acquire);
+        if txn.0 >= low {
+            let word = self.slot(txn.0).load(Ordering::Acquire);
+            point();
+            // The slot may have gone to a younger id since; then the ring's end has moved on before.
+            if word != MOVED && txn.0 >= self.low.load(Ordering::Acquire) {
+                return state(word);
+            }
+        }
+        self.moved_state(txn)
+    }
+
+    /// How a transaction stands, once it is not `Committing`. REQUIRES: the caller is not that transaction.
+    #[inline]
+    pub(crate) fn outcome(&self, txn: TxnId) -> State {
+        let mut turn = 0;
+        loop {
+            match self.state(txn) {
+                State::Committing => spin(&mut turn),
+                state => return state,
+            }
+        }
+    }
+
+    /// Takes a transaction one step on. One thread at a time does this for one transaction. Settling what is settled
+    /// does nothing.
+    pub(crate) fn set(&self, txn: TxnId, to: State) {
+        let from = self.state(txn);
+        base::check!(may_follow(from, to), "{txn} goes from {from:?} to {to:?}");
+        if txn.0 >= self.low.load(Ordering::Acquire) {
+            let (old, new) = (word(txn.0, from), word(txn.0, to));
+            match self.slot(txn.0).compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return,
+                // The id moves, or has moved.
+                Err(now) => base::check!(now == MOVED || self.low.load(Ordering::Acquire) > txn.0),
+            }
+        }
+        if to == State::Settled { self.drop_moved(txn.0) } else { self.keep(txn.0, word(txn.0, to)) }
+    }
+
+    fn slot(&self, id: u64) -> &AtomicU64 {
+        &self.slots[id as usize % RING]
+    }
+
+    fn shard(&self, id: u64) -> &Shard {
+        &self.moved[id as usize % SHARDS]
+    }
+
+    #[cold]
+    fn moved_state(&self, txn: TxnId) -> State {
+        let shard = self.shard(txn.0);
+        if txn.0 < shard.least.load(Ordering::Acquire) {
+            return State::Settled;
+        }
+        shard.map.lock().get(&txn.0).map_or(State::Settled, |&word| state(word))
+    }
+
+    fn keep(&self, id: u64, word: u64) {
+        let shard = self.shard(id);
+        let mut map = shard.map.lock();
+        map.insert(id, word);
+        shard.least.fetch_min(id, Ordering::AcqRel);
+    }
+
+    fn drop_moved(&self, id: u64) {
+        let shard = self.shard(id);
+        let mut map = shard.map.lock();
+        map.remove(&id);
+        shard.least.store(map.keys().next().copied().unwrap_or(u64::MAX), Ordering::Release);
+    }
+
+    /// Moves up to a quarter of the ring, the oldest ids, out of it, so that `id` finds room. False if nothing could be
+    /// moved, because the oldest id has been given out but not entered yet. That is not waited for here: its thread may
+    /// itself wait for the mutex.
+    #[cold]
+    fn make_room(&self, id: u64) -> bool {
+        let _alone = self.moving.lock();
+        let low = self.low.load(Ordering::Acquire);
+        if id - low < RING as u64 {
+            return true;
+        }
+        let end = low + RING as u64 / 4;
+        let reached = (low..end).find(|&old| !self.move_out(old)).unwrap_or(end);
+        self.low.store(reached, Ordering::Release);
+        reached > low
+    }
+
+    /// Moves one id from its slot to the map; false if it is not in its slot yet.
+    fn move_out(&self, old: u64) -> bool {
+        let (slot, shard) = (self.slot(old), self.shard(old));
+        let mut map = shard.map.lock();
+        loop {
+            let now = slot.load(Ordering::Acquire);
+            if now == MOVED {
+                return false;
+            }
+            // The map is told before the slot; who finds the slot moved waits for the map's mutex.
+            if now & KIND != SETTLED {
+                map.insert(old, now);
+                shard.least.fetch_min(old, Ordering::AcqRel);
+            }
+            if slot.compare_exchange(now, MOVED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                return true;
+            }
+            // Its own thread has just taken it a step on.
+            map.remove(&old);
+            shard.least.store(map.keys().next().copied().unwrap_or(u64::MAX), Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    fn commit(status: &Status, txn: TxnId, lsn: u64) {
+        status.set(txn, State::Committing);
+        status.set(txn, State::Committed(Lsn(lsn)));
+    }
+
+    #[test]
+    fn a_transaction_goes_its_way() {
+        let status = Status::new(TxnId(5), [(TxnId(2), State::Aborted), (TxnId(3), State::Prepared)]);
+        assert_eq!(status.state(TxnId::NONE), State::Settled);
+        assert_eq!(status.state(TxnId(1)), State::Settled);
+        assert_eq!((status.state(TxnId(2)), status.state(TxnId(3))), (State::Aborted, State::Prepared));
+        assert_eq!((status.state(TxnId(4)), status.floor()), (State::Settled, TxnId(2)));
+        let txn = status.begin();
+        assert_eq!((txn, status.state(txn)), (TxnId(5), State::Active));
+        status.set(txn, State::Committing);
+        assert_eq!(status.state(txn), State::Committing);
+        status.set(txn, State::Committed(Lsn(77)));
+        assert_eq!(status.outcome(txn), State::Committed(Lsn(77)));
+        status.set(txn, State::Settled);
+        status.set(TxnId(2), State::Settled);
+        assert_eq!((status.state(TxnId(2)), status.floor()), (State::Settled, TxnId(3)));
+        commit(&status, TxnId(3), 80);
+        assert_eq!(status.state(TxnId(3)), State::Committed(Lsn(80)));
+    }
+
+    #[test]
+    #[should_panic(expected = "goes from Aborted to Committing")]
+    fn an_aborted_transaction_stays_so() {
+        let status = Status::new(TxnId(1), []);
+        let txn = status.begin();
+        status.set(txn, State::Aborted);
+        status.set(txn, State::Committing);
+    }
+
+    #[test]
+    fn what_leaves_the_ring_is_kept_until_it_is_settled() {
+        let status = Status::new(TxnId(1), []);
+        let (a, b, c) = (status.begin(), status.begin(), status.begin());
+        commit(&status, b, 40);
+        status.set(c, State::Aborted);
+        for _ in 0..3 * RING {
+            let txn = status.begin();
+            commit(&status, txn, 50);
+            status.set(txn, State::Settled);
+        }
+        assert_eq!(status.state(a), State::Active);
+        assert_eq!(status.state(b), State::Committed(Lsn(40)));
+        assert_eq!((status.state(c), status.floor()), (State::Aborted, a));
+        commit(&status, a, 60);
+        assert_eq!(status.state(a), State::Committed(Lsn(60)));
+        for txn in [a, b, c] {
+            status.set(txn, State::Settled);
+            assert_eq!(status.state(txn), State::Settled);
+        }
+        assert!(status.floor() > TxnId(RING as u64));
+    }
+
+    /// Writers run the ring round while a reader checks that no state ever goes back.
+    #[test]
+    fn readers_see_states_go_forward_only() {
+        let status = Arc::new(Status::new(TxnId(1), []));
+        let stop = Arc::new(AtomicBool::new(false));
+        // Per writer: its ids up to this one are entered.
+        let entered: Arc<[AtomicU64; 2]> = Arc::default();
+        let writers: Vec<_> = (0..2)
+            .map(|me| {
+                let (status, entered) = (Arc::clone(&status), Arc::clone(&entered));
+                let work = move || {
+                    let mut open = std::collections::VecDeque::new();
+                    for _ in 0..2 * RING {
+                        let txn = status.begin();
+                        entered[me].store(txn.0, Ordering::Release);
+                        open.push_back(txn);
+                        if open.len() > RING {
+                            let txn = open.pop_front().unwrap();
+                            commit(&status, txn, txn.0);
+                            status.set(txn, State::Settled);
+                        }
+                    }
+                    entered[me].store(u64::MAX, Ordering::Release);
+                };
+                base::sync::spawn("writer", work).unwrap()
+            })
+            .collect();
+        let reader = {
+            let (status, stop) = (Arc::clone(&status), Arc::clone(&stop));
+            base::sync::spawn("reader", move || {
+                let rank = |s: State| match s {
+                    State::Active => 0,
+                    State::Committing => 1,
+                    State::Committed(_) => 2,
+                    _ => 3,
+                };
+                let mut prng = base::prng::Prng::new(1);
+                while !stop.load(Ordering::Relaxed) {
+                    let known = entered.iter().map(|e| e.load(Ordering::Acquire)).min().unwrap();
+                    let known = known.min(status.next().0 - 1);
+                    if known == 0 {
+                        continue;
+                    }
+                    let txn = TxnId(1 + prng.below(known));
+                    let (first, second) = (rank(status.state(txn)), rank(status.state(txn)));
+                    assert!(first <= second, "{txn} went from {first} to {second}");
+                }
+            })
+            .unwrap()
+        };
+        writers.into_iter().for_each(|w| w.join().unwrap());
+        stop.store(true, Ordering::Relaxed);
+        reader.join().unwrap();
+    }
+}

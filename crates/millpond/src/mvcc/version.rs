@@ -1,0 +1,280 @@
+//! From the newest version in a page back to the one that a snapshot sees.
+//!
+//! Each undo record on the way belongs to a transaction that the snapshot does not see, so purge keeps it. An aborted
+//! transaction's undo is kept too while the caller holds the leaf's latch: its stream goes only after this row has been
+//! reverted, and below an aborted version stands none (Un6). Undo is in memory, so the walk does not wait.
+
+use super::status::{State, Status};
+use super::visible::{Sight, Stand, sight, stand};
+use crate::page::Damage;
+use crate::page::node::{DELETED, Row, Version};
+use crate::undo::{Entry, Streams};
+use base::sync::spin;
+use base::{Lsn, TxnId};
+
+/// What a reader is: which moment it sees, and as whom.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View<'a> {
+    pub(crate) status: &'a Status,
+    pub(crate) streams: &'a Streams,
+    /// Commits below it are seen; from a registered [`super::Snapshot`], so that the undo on the way stays.
+    pub(crate) snapshot: Lsn,
+    /// The reader's own transaction; `NONE` if it has not changed anything.
+    pub(crate) own: TxnId,
+}
+
+/// Which version a reader sees. The LSN is that of the version's commit, if it may not be durable yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// None: the row is deleted, or not there yet.
+    Absent(Option<Lsn>),
+    /// The one in the page.
+    Newest(Option<Lsn>),
+    /// The one whose value the walk has left in the buffer.
+    Older {
+        /// Its flags, see `page::node`.
+        flags: u8,
+        /// Its commit.
+        commit: Option<Lsn>,
+    },
+}
+
+impl View<'_> {
+    /// Judges one version.
+    #[inline]
+    fn judge(&self, txn: TxnId) -> Result<Option<Lsn>, ()> {
+        let own = txn == self.own && txn != TxnId::NONE;
+        let mut turn = 0;
+        loop {
+            let state = if own { State::Active } else { self.status.state(txn) };
+            match sight(state, own, self.snapshot) {
+                Sight::Visible(commit) => return Ok(commit),
+                Sight::Older => return Err(()),
+                Sight::Undecided => spin(&mut turn),
+            }
+        }
+    }
+
+    /// Finds what the reader sees of a row whose newest version is `row`. An older value is left in `value`. REQUIRES:
+    /// the leaf that holds the row is latched, and the snapshot is registered.
+    ///
+    /// Fails if the undo that the snapshot needs is gone.
+    pub(crate) fn see(&self, row: Row<'_>, value: &mut Vec<u8>) -> Result<Seen, Damage> {
+        if let Ok(commit) = self.judge(row.version.txn) {
+            let gone = row.flags & DELETED != 0;
+            return Ok(if gone { Seen::Absent(commit) } else { Seen::Newest(commit) });
+        }
+        value.clear();
+        value.extend_from_slice(row.value);
+        self.walk(row.version, value)
+    }
+
+    fn walk(&self, newest: Version, value: &mut Vec<u8>) -> Result<Seen, Damage> {
+        let mut version = newest;
+        loop {
+            let stream = self.streams.get(version.txn).ok_or(Damage("the undo of a version is gone"))?;
+            let older = stream.read(version.undo_at, |record| step_back(&record.entry, value))??;
+            let Some((before, flags)) = older else { return Ok(Seen::Absent(None)) };
+            version = before;
+            if let Ok(commit) = self.judge(version.txn) {
+                let gone = flags & DELETED != 0;
+                return Ok(if gone { Seen::Absent(commit) } else { Seen::Older { flags, commit } });
+            }
+        }
+    }
+
+    /// Judges a row's newest version for who wants to lock or change it; `conflicts_after` is the snapshot that
+    /// first-updater-wins measures by, if there is one.
+    pub(crate) fn stand(&self, newest: TxnId, conflicts_after: Option<Lsn>) -> Stand {
+        let own = newest == self.own && newest != TxnId::NONE;
+        let mut turn = 0;
+        loop {
+            let state = if own { State::Active } else { self.status.state(newest) };
+            match stand(state, own, conflicts_after) {
+                Stand::Undecided => spin(&mut turn),
+                decided => return decided,
+            }
+        }
+    }
+}
+
+/// Turns a value into the one before the change that `entry` undoes; tells that one's version and flags. `None`: there
+/// was no row.
+pub(crate) fn step_back(entry: &Entry<'_>, value: &mut Vec<u8>) -> Result<Option<(Version, u8)>, Damage> {
+    match *entry {
+        Entry::Insert { .. } => Ok(None),
+        Entry::Replace { before, old_flags, front, back, old_middle, .. } => {
+            let (front, back) = (usize::from(front), usize::from(back));
+            let end = value.len().checked_sub(back).filter(|&end| end >= front);
+            let end = end.ok_or(Damage("an undo record keeps more than the value has"))?;
+            value.splice(front..end, old_middle.iter().copied());
+            Ok(Some((before, old_flags)))
+        }
+        Entry::Chain { .. } | Entry::Rewind { .. } => Err(Damage("a version names undo of another kind")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::op::{RowChange, RowOp};
+    use base::TreeId;
+    use expect_test::expect;
+    use std::collections::BTreeMap;
+    use std::fmt::Write;
+
+    /// One row of a page, changed as a table would.
+    struct World {
+        status: Status,
+        streams: Streams,
+        row: Option<(Version, u8, Vec<u8>)>,
+        next_lsn: u64,
+    }
+
+    impl World {
+        fn change(&mut self, txn: TxnId, new: Option<&[u8]>) {
+            let stream = self.streams.get(txn).unwrap_or_else(|| self.streams.begin(txn));
+            let version = Version { txn, undo_at: stream.end() };
+            let value = new.unwrap_or_default();
+            let flags = if new.is_none() { DELETED } else { 0 };
+            let change = match &self.row {
+                None => RowChange::Insert { flags, value },
+                Some((before, old_flags, old)) => {
+                    let front = crate::page::node::common_prefix(old, value);
+                    RowChange::Replace {
+                        before: *before,
+                        old_flags: *old_flags,
+                        new_flags: flags,
+                        front: front as u16,
+                        back: 0,
+                        old_middle: &old[front..],
+                        new_middle: &value[front..],
+                    }
+                }
+            };
+            stream.append_row(&RowOp { slot: 0, tree: TreeId(1), key: b"k", version, change });
+            self.row = Some((version, flags, value.to_vec()));
+        }
+
+        fn see(&self, own: TxnId, snapshot: Lsn) -> String {
+            let Some((version, flags, value)) = &self.row else { return "nothing".to_owned() };
+            let view = View { status: &self.status, streams: &self.streams, snapshot, own };
+            let mut old = Vec::new();
+            let text = |v: &[u8]| String::from_utf8_lossy(v).into_owned();
+            match view.see(Row { version: *version, flags: *flags, value }, &mut old).unwrap() {
+                Seen::Absent(_) => "nothing".to_owned(),
+                Seen::Newest(_) => format!("{} (newest)", text(value)),
+                Seen::Older { .. } => text(&old),
+            }
+        }
+    }
+
+    /// Names are transactions. `a put V`, `a delete`, `a commit`, `a abort`, `s snapshot`; `s reads`, `a reads s`.
+    fn check(script: &str, expected: &expect_test::Expect) {
+        let mut w = World {
+            status: Status::new(TxnId(1), []),
+            streams: Streams::default(),
+            row: None,
+            next_lsn: 100,
+        };
+        let (mut txns, mut snapshots, mut out) = (BTreeMap::new(), BTreeMap::new(), String::new());
+        for line in script.lines().map(str::trim).filter(|l| !l.is_empty()) {
+            let words: Vec<&str> = line.split(' ').collect();
+            let name = words[0];
+            w.next_lsn += 1;
+            let lsn = Lsn(w.next_lsn);
+            if words[1] == "snapshot" {
+                snapshots.insert(name, lsn);
+                continue;
+            }
+            if words[1] == "reads" {
+                let own = txns.get(name).copied().unwrap_or(TxnId::NONE);
+                let snapshot = snapshots[words.get(2).unwrap_or(&name)];
+                writeln!(out, "{line}: {}", w.see(own, snapshot)).unwrap();
+                continue;
+            }
+            let txn = *txns.entry(name).or_insert_with(|| w.status.begin());
+            match words[1] {
+                "put" => w.change(txn, Some(words[2].as_bytes())),
+                "delete" => w.change(txn, None),
+                "commit" => {
+                    w.status.set(txn, State::Committing);
+                    w.status.set(txn, State::Committed(lsn));
+                }
+                "abort" => w.status.set(txn, State::Aborted),
+                other => panic!("what is {other:?}"),
+            }
+        }
+        expected.assert_eq(&out);
+    }
+
+    #[test]
+    fn each_snapshot_sees_its_moment() {
+        check(
+            "
+            s0 snapshot
+            a put one
+            a commit
+            s1 snapshot
+            b put onetwo
+            b put three
+            b commit
+            s2 snapshot
+            c delete
+            c commit
+            s3 snapshot
+            d put four
+            s4 snapshot
+            s0 reads
+            s1 reads
+            s2 reads
+            s3 reads
+            s4 reads
+            d reads s4
+            d commit
+            s5 snapshot
+            s4 reads
+            s5 reads
+            ",
+            &expect![[r#"
+                s0 reads: nothing
+                s1 reads: one
+                s2 reads: three
+                s3 reads: nothing
+                s4 reads: nothing
+                d reads s4: four (newest)
+                s4 reads: nothing
+                s5 reads: four (newest)
+            "#]],
+        );
+    }
+
+    #[test]
+    fn an_aborted_version_is_looked_through() {
+        check(
+            "
+            a put one
+            a commit
+            b put two
+            b put three
+            s snapshot
+            b abort
+            s reads
+            t snapshot
+            t reads
+            ",
+            &expect![[r#"
+                s reads: one
+                t reads: one
+            "#]],
+        );
+    }
+
+    #[test]
+    fn undo_that_is_gone_is_an_error_not_a_wrong_answer() {
+        let status = Status::new(TxnId(1), []);
+        let view = View { status: &status, streams: &Streams::default(), snapshot: Lsn(1), own: TxnId::NONE };
+        let row = Row { version: Version { txn: status.begin(), undo_at: 0 }, flags: 0, value: b"v" };
+        assert!(view.see(row, &mut Vec::new()).is_err());
+    }
+}

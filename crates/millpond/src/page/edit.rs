@@ -1,0 +1,363 @@
+//! Changing the bytes of a leaf or inner page. Only [`super::apply`] calls this, after it has checked that the change fits
+//! the page; what is asked here is room, and even that is refused without a trace.
+
+use base::codec::Reader;
+use base::codec::fixed::{get_u16, set_u16, set_u32, set_u40, set_u48};
+use base::{PageNo, TreeId};
+
+use super::header::{self, HEADER_BYTES, Kind};
+use super::node::{
+    CHILD_HEAD, COUNT, DOWN, GARBAGE, HEAP_LOW, HIGH, Key, LAST, LEVEL, LOW, Node, PREFIX, RIGHT, ROW_HEAD,
+    SLOT_BYTES, SLOTS, UP, Version, common_prefix, head_of,
+};
+use super::{Damage, ensure, inline_limit, max_key};
+
+/// Lays the dead bytes of the heap together with the free space. `skip` is an entry to drop: its slot keeps a place but
+/// no bytes.
+fn compact(page: &mut [u8], skip: Option<u16>) {
+    let old = page.to_vec();
+    let node = Node::new(&old);
+    let mut low = page.len();
+    let mut place = |page: &mut [u8], field: usize, bytes: &[u8]| {
+        low -= bytes.len();
+        page[low..low + bytes.len()].copy_from_slice(bytes);
+        set_u16(page, field, low as u16);
+        set_u16(page, field + 2, bytes.len() as u16);
+    };
+    place(page, LOW, node.low_fence());
+    place(page, HIGH, node.high_fence().unwrap_or_default());
+    for i in 0..node.len() {
+        let bytes = if skip == Some(i) { &[] } else { node.entry(i) };
+        place(page, SLOTS + SLOT_BYTES * usize::from(i), bytes);
+    }
+    set_u16(page, HEAP_LOW, low as u16);
+    set_u16(page, GARBAGE, 0);
+}
+
+/// Takes `len` bytes off the free space for an entry of slot `slot` and names its head. There is room.
+fn take(page: &mut [u8], slot: u16, len: usize, head: u32) -> usize {
+    let at = usize::from(get_u16(page, HEAP_LOW)) - len;
+    set_u16(page, HEAP_LOW, at as u16);
+    let field = SLOTS + SLOT_BYTES * usize::from(slot);
+    set_u16(page, field, at as u16);
+    set_u16(page, field + 2, len as u16);
+    set_u32(page, field + 4, head);
+    at
+}
+
+/// Counts `len` bytes at `at` as dead.
+fn drop_bytes(page: &mut [u8], at: usize, len: usize) {
+    let low = usize::from(get_u16(page, HEAP_LOW));
+    if at == low {
+        set_u16(page, HEAP_LOW, (low + len) as u16);
+    } else {
+        let garbage = get_u16(page, GARBAGE) + len as u16;
+        set_u16(page, GARBAGE, garbage);
+    }
+}
+
+/// Opens slot `slot` for an entry of `len` bytes; returns where the entry's bytes go.
+fn open(page: &mut [u8], slot: u16, len: usize, head: u32) -> Result<usize, Damage> {
+    let node = Node::new(page);
+    ensure!(node.free_bytes() >= len + SLOT_BYTES, "the page has no room for the entry");
+    if node.contiguous() < len + SLOT_BYTES {
+        compact(page, None);
+    }
+    let count = get_u16(page, COUNT);
+    let from = SLOTS + SLOT_BYTES * usize::from(slot);
+    let to = SLOTS + SLOT_BYTES * usize::from(count);
+    page.copy_within(from..to, from + SLOT_BYTES);
+    set_u16(page, COUNT, count + 1);
+    Ok(take(page, slot, len, head))
+}
+
+/// Notes where an insert went, for the choice of the next split point.
+fn note_insert(page: &mut [u8], slot: u16) {
+    let last = get_u16(page, LAST);
+    let (up, down) = if get_u16(page, COUNT) == 1 {
+        (1, 1)
+    } else if slot == last.saturating_add(1) {
+        (page[UP].saturating_add(1), 1)
+    } else if slot == last {
+        (1, page[DOWN].saturating_add(1))
+    } else {
+        (1, 1)
+    };
+    (page[UP], page[DOWN]) = (up, down);
+    set_u16(page, LAST, slot);
+}
+
+fn write_row_head(entry: &mut [u8], flags: u8, version: Version) {
+    entry[0] = flags;
+    set_u48(entry, 1, version.txn.0);
+    set_u40(entry, 7, version.undo_at);
+}
+
+/// Puts a row into slot `slot`; `suffix` is its key without the page's prefix.
+pub(super) fn insert_row(
+    page: &mut [u8],
+    slot: u16,
+    suffix: &[u8],
+    version: Version,
+    flags: u8,
+    value: &[u8],
+) -> Result<(), Damage> {
+    let len = ROW_HEAD + suffix.len() + value.len();
+    let at = open(page, slot, len, head_of(suffix))?;
+    let entry = &mut page[at..at + len];
+    write_row_head(entry, flags, version);
+    set_u16(entry, ROW_HEAD - 2, suffix.len() as u16);
+    entry[ROW_HEAD..ROW_HEAD + suffix.len()].copy_from_slice(suffix);
+    entry[ROW_HEAD + suffix.len()..].copy_from_slice(value);
+    note_insert(page, slot);
+    Ok(())
+}
+
+/// Puts a child into slot `slot`.
+pub(super) fn insert_child(page: &mut [u8], slot: u16, suffix: &[u8], child: PageNo) -> Result<(), Damage> {
+    let len = CHILD_HEAD + suffix.len();
+    let at = open(page, slot, len, head_of(suffix))?;
+    set_u32(page, at, child.0);
+    page[at + CHILD_HEAD..at + len].copy_from_slice(suffix);
+    note_insert(page, slot);
+    Ok(())
+}
+
+/// Takes slot `slot` out.
+pub(super) fn remove(page: &mut [u8], slot: u16) {
+    let node = Node::new(page);
+    let (count, (at, len)) = (node.len(), node.slot(slot));
+    drop_bytes(page, at, len);
+    let from = SLOTS + SLOT_BYTES * usize::from(slot);
+    let to = SLOTS + SLOT_BYTES * usize::from(count);
+    page.copy_within(from + SLOT_BYTES..to, from);
+    set_u16(page, COUNT, count - 1);
+}
+
+/// Gives row `slot` a version, flags and the value `old[..front] + middle + old[len - back..]`. The caller has checked
+/// that `front + back` is at most the old value's length.
+pub(super) fn replace_row(
+    page: &mut [u8],
+    slot: u16,
+    version: Version,
+    flags: u8,
+    (front, back): (usize, usize),
+    middle: &[u8],
+) -> Result<(), Damage> {
+    let node = Node::new(page);
+    let (at, len) = node.slot(slot);
+    let keep = ROW_HEAD + node.suffix(slot).len() + front;
+    let new_len = keep + middle.len() + back;
+    if new_len > len && new_len - len > node.free_bytes() {
+        return Err(Damage("the page has no room for the longer row"));
+    }
+    let new_at = if new_len <= len {
+        // In place; the bytes left over at the end are dead.
+        page.copy_within(at + len - back..at + len, at + keep + middle.len());
+        set_u16(page, SLOTS + SLOT_BYTES * usize::from(slot) + 2, new_len as u16);
+        if new_len < len {
+            let garbage = get_u16(page, GARBAGE) + (len - new_len) as u16;
+            set_u16(page, GARBAGE, garbage);
+        }
+        at
+    } else if new_len <= node.contiguous() {
+        let head = head_of(node.suffix(slot));
+        let new_at = take(page, slot, new_len, head);
+        page.copy_within(at..at + keep, new_at);
+        page.copy_within(at + len - back..at + len, new_at + keep + middle.len());
+        let garbage = get_u16(page, GARBAGE) + len as u16;
+        set_u16(page, GARBAGE, garbage);
+        new_at
+    } else {
+        let head = head_of(node.suffix(slot));
+        let old = page[at..at + len].to_vec();
+        compact(page, Some(slot));
+        let new_at = take(page, slot, new_len, head);
+        page[new_at..new_at + keep].copy_from_slice(&old[..keep]);
+        page[new_at + new_len - back..new_at + new_len].copy_from_slice(&old[len - back..]);
+        new_at
+    };
+    page[new_at + keep..new_at + keep + middle.len()].copy_from_slice(middle);
+    write_row_head(&mut page[new_at..], flags, version);
+    Ok(())
+}
+
+/// What a leaf or inner page is made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NodeHead<'a> {
+    /// Owner.
+    pub(crate) tree: TreeId,
+    /// 0 = leaf.
+    pub(crate) level: u8,
+    /// Right sibling; none means that the high fence is +infinity.
+    pub(crate) right: PageNo,
+    /// Low fence.
+    pub(crate) low: &'a [u8],
+    /// High fence; empty if `right` is none.
+    pub(crate) high: &'a [u8],
+}
+
+impl NodeHead<'_> {
+    /// How much of every key such a page does not store.
+    #[must_use]
+    pub(crate) fn prefix(&self) -> usize {
+        if self.right.is_none() { 0 } else { common_prefix(self.low, self.high) }
+    }
+}
+
+/// Makes a page's new content aside, entry after entry, so that a refusal leaves the old one as it was.
+pub(super) struct Builder {
+    page: Vec<u8>,
+    prefix: usize,
+    inner: bool,
+}
+
+impl Builder {
+    /// Begins a page of `page_bytes`.
+    pub(super) fn new(page_bytes: usize, head: &NodeHead<'_>) -> Result<Builder, Damage> {
+        let max = max_key(page_bytes);
+        ensure!(head.low.len() <= max && head.high.len() <= max, "a fence is too long");
+        ensure!(!head.right.is_none() || head.high.is_empty(), "a last page has a high fence");
+        ensure!(head.right.is_none() || head.low < head.high, "the fences are out of order");
+        let mut page = vec![0u8; page_bytes];
+        let inner = head.level > 0;
+        header::begin(&mut page, if inner { Kind::Inner } else { Kind::Leaf }, head.tree);
+        set_u32(&mut page, RIGHT, head.right.0);
+        page[LEVEL] = head.level;
+        let mut low = page_bytes;
+        for (field, fence) in [(LOW, head.low), (HIGH, head.high)] {
+            low -= fence.len();
+            page[low..low + fence.len()].copy_from_slice(fence);
+            set_u16(&mut page, field, low as u16);
+            set_u16(&mut page, field + 2, fence.len() as u16);
+        }
+        set_u16(&mut page, HEAP_LOW, low as u16);
+        let prefix = head.prefix();
+        set_u16(&mut page, PREFIX, prefix as u16);
+        Ok(Builder { page, prefix, inner })
+    }
+
+    /// Appends the stored form of an entry; its suffix lacks this page's prefix.
+    pub(super) fn push_stored(&mut self, entry: &[u8]) -> Result<(), Damage> {
+        let suffix = if self.inner {
+            ensure!(entry.len() >= CHILD_HEAD, "an inner entry is too short");
+            &entry[CHILD_HEAD..]
+        } else {
+            ensure!(entry.len() >= ROW_HEAD, "a row is too short");
+            let len = usize::from(get_u16(entry, ROW_HEAD - 2));
+            ensure!(entry.len() >= ROW_HEAD + len, "a row is too short");
+            ensure!(entry.len() - ROW_HEAD - len <= inline_limit(self.page.len()), "a value is too long");
+            &entry[ROW_HEAD..ROW_HEAD + len]
+        };
+        self.check_order(suffix)?;
+        let slot = get_u16(&self.page, COUNT);
+        let at = open(&mut self.page, slot, entry.len(), head_of(suffix))?;
+        self.page[at..at + entry.len()].copy_from_slice(entry);
+        Ok(())
+    }
+
+    /// That `suffix` may stand behind what is there, and within the fences.
+    fn check_order(&self, suffix: &[u8]) -> Result<(), Damage> {
+        let node = Node::new(&self.page);
+        let n = node.len();
+        ensure!(self.prefix + suffix.len() <= max_key(self.page.len()), "a key is too long");
+        if self.inner && n == 0 {
+            ensure!(suffix.is_empty(), "the first separator is not the low fence");
+            return Ok(());
+        }
+        let key = Key { prefix: node.prefix(), suffix };
+        ensure!(node.high_fence().is_none_or(|high| key.cmp(high).is_lt()), "a key is above the high fence");
+        let ordered = match n {
+            0 => key.cmp(node.low_fence()).is_ge(),
+            1 if self.inner => key.cmp(node.low_fence()).is_gt(),
+            _ => suffix > node.suffix(n - 1),
+        };
+        ensure!(ordered, "the keys are out of order");
+        Ok(())
+    }
+
+    /// Appends every entry of `body`: each a varint length, then the stored form.
+    pub(super) fn push_body(&mut self, body: &[u8]) -> Result<(), Damage> {
+        let mut rest = Reader::new(body);
+        while !rest.is_empty() {
+            let entry = rest.prefixed().map_err(|_| Damage("the entries of a page end early"))?;
+            self.push_stored(entry)?;
+        }
+        Ok(())
+    }
+
+    /// Appends entry `i` of another page.
+    pub(super) fn push_from(&mut self, from: &Node<'_>, i: u16, buf: &mut Vec<u8>) -> Result<(), Damage> {
+        ensure!(self.inner == (from.level() > 0), "a leaf meets an inner page");
+        let first = self.inner && get_u16(&self.page, COUNT) == 0;
+        buf.clear();
+        stored_form(from, i, self.prefix, first, buf);
+        self.push_stored(buf)
+    }
+
+    /// Remembers the inserts in a row of the page that lost its upper part.
+    pub(super) fn keep_run(&mut self, old: &Node<'_>) {
+        self.page[UP..=DOWN].copy_from_slice(&old.bytes()[UP..=DOWN]);
+        self.page[LAST..LAST + 2].copy_from_slice(&old.bytes()[LAST..LAST + 2]);
+    }
+
+    /// Puts the content in place of `page`'s; number and LSN of `page` stay.
+    pub(super) fn finish(self, page: &mut [u8]) -> Result<(), Damage> {
+        let node = Node::new(&self.page);
+        ensure!(!self.inner || node.len() > 0, "an inner page has no child");
+        let kind = if self.inner { Kind::Inner } else { Kind::Leaf };
+        header::begin(page, kind, header::tree(&self.page));
+        page[HEADER_BYTES..].copy_from_slice(&self.page[HEADER_BYTES..]);
+        Ok(())
+    }
+}
+
+/// Appends entry `i` of `from` as a page with a common prefix of `prefix` bytes stores it; `first` for the first entry
+/// of an inner page, whose key is the low fence.
+fn stored_form(from: &Node<'_>, i: u16, prefix: usize, first: bool, out: &mut Vec<u8>) {
+    let key = if first { Key::whole(&[]) } else { from.key(i).skip(prefix) };
+    let entry = from.entry(i);
+    if from.level() > 0 {
+        out.extend_from_slice(&entry[..CHILD_HEAD]);
+        key.append_to(out);
+    } else {
+        out.extend_from_slice(&entry[..ROW_HEAD - 2]);
+        out.extend_from_slice(&(key.len() as u16).to_le_bytes());
+        key.append_to(out);
+        out.extend_from_slice(&entry[ROW_HEAD + from.suffix(i).len()..]);
+    }
+}
+
+/// The entries `slots` of `from` as the body of an `Init` or `Absorb`, for a page with a common prefix of `prefix`
+/// bytes. `first`: the first of them becomes slot 0.
+#[must_use]
+pub(crate) fn body_of(from: &Node<'_>, slots: std::ops::Range<u16>, prefix: usize, first: bool) -> Vec<u8> {
+    let (mut body, mut entry) = (Vec::with_capacity(from.used_bytes()), Vec::new());
+    let start = slots.start;
+    for i in slots {
+        entry.clear();
+        stored_form(from, i, prefix, first && i == start && from.level() > 0, &mut entry);
+        base::codec::Put::put_prefixed(&mut body, &entry);
+    }
+    body
+}
+
+/// Appends a row to a body that a bulk build collects.
+pub(crate) fn push_row(body: &mut Vec<u8>, suffix: &[u8], version: Version, flags: u8, value: &[u8]) {
+    use base::codec::Put;
+    body.put_varint((ROW_HEAD + suffix.len() + value.len()) as u64);
+    body.put_u8(flags);
+    body.put_u48(version.txn.0);
+    body.put_u40(version.undo_at);
+    body.put_u16(suffix.len() as u16);
+    body.extend_from_slice(suffix);
+    body.extend_from_slice(value);
+}
+
+/// Appends a child to a body that a bulk build or a growing root collects.
+pub(crate) fn push_child(body: &mut Vec<u8>, suffix: &[u8], child: PageNo) {
+    use base::codec::Put;
+    body.put_varint((CHILD_HEAD + suffix.len()) as u64);
+    body.put_u32(child.0);
+    body.extend_from_slice(suffix);
+}

@@ -1,0 +1,175 @@
+//! The head that every page of the `pages` file begins with, and its checksum.
+//!
+//! ```text
+//!  0  crc       u32   CRC32C of bytes 4.. of the page, so of the page number too
+//!  4  format    u8    1; 0 only in a page that was never written
+//!  5  kind      u8    see `Kind`
+//!  6  flags     u16   0
+//!  8  page_no   u32   the page's own number: a write that went astray is recognised
+//! 12  tree      u32   owning tree, 0 if none
+//! 16  page_lsn  u64   start LSN of the last group that changed the page
+//! 24  reserved  32 B  0; nonce and tag of an encrypted page
+//! 56  …               by kind
+//! ```
+//! All numbers are little-endian.
+
+use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
+use base::crc::crc32c;
+use base::{Lsn, PageNo, TreeId};
+
+use super::{Damage, ensure};
+
+const CRC: usize = 0;
+const FORMAT: usize = 4;
+const KIND: usize = 5;
+const FLAGS: usize = 6;
+const PAGE_NO: usize = 8;
+const TREE: usize = 12;
+const LSN: usize = 16;
+const RESERVED: usize = 24;
+
+/// Where the part that depends on the kind begins.
+pub(crate) const HEADER_BYTES: usize = 56;
+const _: () = assert!(RESERVED + 32 == HEADER_BYTES && HEADER_BYTES.is_multiple_of(8));
+
+/// The page format that this engine writes.
+const FORMAT_1: u8 = 1;
+
+/// What a page holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// Nothing: freed, or never used.
+    Free = 0,
+    /// A part of the space map.
+    Map = 1,
+    /// Rows.
+    Leaf = 2,
+    /// Separator keys and children.
+    Inner = 3,
+    /// A part of a long value.
+    Overflow = 4,
+    /// The file's own header (page 0).
+    File = 5,
+}
+
+impl Kind {
+    fn from_u8(v: u8) -> Option<Kind> {
+        [Kind::Free, Kind::Map, Kind::Leaf, Kind::Inner, Kind::Overflow, Kind::File]
+            .get(usize::from(v))
+            .copied()
+    }
+}
+
+/// The number that the page says it has.
+#[inline]
+#[must_use]
+pub(crate) fn page_no(page: &[u8]) -> PageNo {
+    PageNo(get_u32(page, PAGE_NO))
+}
+
+/// The owning tree.
+#[inline]
+#[must_use]
+pub(crate) fn tree(page: &[u8]) -> TreeId {
+    TreeId(get_u32(page, TREE))
+}
+
+/// The start LSN of the last group that changed the page.
+#[inline]
+#[must_use]
+pub(crate) fn lsn(page: &[u8]) -> Lsn {
+    Lsn(get_u64(page, LSN))
+}
+
+/// What the page holds; `None` for a kind that this format does not know.
+#[inline]
+#[must_use]
+pub(crate) fn kind(page: &[u8]) -> Option<Kind> {
+    Kind::from_u8(page[KIND])
+}
+
+/// Gives the page its number. Inits keep it, so it is set once, when the page is created in memory.
+#[inline]
+pub(crate) fn set_page_no(page: &mut [u8], no: PageNo) {
+    set_u32(page, PAGE_NO, no.0);
+}
+
+/// Notes the group that changed the page last.
+#[inline]
+pub(crate) fn set_lsn(page: &mut [u8], lsn: Lsn) {
+    set_u64(page, LSN, lsn.0);
+}
+
+/// Writes what a fresh page of `kind` begins with; its number and LSN stay, everything behind the header too.
+pub(super) fn begin(page: &mut [u8], kind: Kind, tree: TreeId) {
+    page[FORMAT] = FORMAT_1;
+    page[KIND] = kind as u8;
+    set_u16(page, FLAGS, 0);
+    set_u32(page, TREE, tree.0);
+    page[RESERVED..HEADER_BYTES].fill(0);
+}
+
+/// Makes the page the file's own header of `kind` [`Kind::File`] with the given content, the rest zero.
+pub(crate) fn begin_file(page: &mut [u8], content: &[u8]) {
+    begin(page, Kind::File, TreeId::NONE);
+    let body = &mut page[HEADER_BYTES..];
+    body.fill(0);
+    body[..content.len()].copy_from_slice(content);
+}
+
+/// Sets the checksum: the last step before a page image goes to a file.
+pub(crate) fn seal(page: &mut [u8]) {
+    let crc = crc32c(&page[FORMAT..]);
+    set_u32(page, CRC, crc);
+}
+
+/// Whether the page was never written: zeros only, as a grown file holds them.
+#[must_use]
+pub(crate) fn is_blank(page: &[u8]) -> bool {
+    page.iter().all(|&b| b == 0)
+}
+
+/// Checks that these bytes were sealed as page `no` of this format. [`super::verify::quick`] looks at the content.
+pub(crate) fn verify(page: &[u8], no: PageNo) -> Result<(), Damage> {
+    ensure!(page.len() > HEADER_BYTES, "a page is shorter than its header");
+    ensure!(get_u32(page, CRC) == crc32c(&page[FORMAT..]), "the page's checksum does not match");
+    ensure!(page_no(page) == no, "another page's image stands here");
+    check_format(page)
+}
+
+/// Checks format, kind and flags.
+pub(super) fn check_format(page: &[u8]) -> Result<(), Damage> {
+    ensure!(page[FORMAT] == FORMAT_1, "the page has an unknown format");
+    ensure!(kind(page).is_some(), "the page has an unknown kind");
+    ensure!(get_u16(page, FLAGS) == 0, "the page has unknown flags");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sealed_page_verifies_and_any_flipped_bit_does_not() {
+        let mut page = vec![0u8; 4096];
+        begin(&mut page, Kind::Free, TreeId(9));
+        set_page_no(&mut page, PageNo(7));
+        set_lsn(&mut page, Lsn(1234));
+        seal(&mut page);
+        assert_eq!(verify(&page, PageNo(7)), Ok(()));
+        assert_eq!((page_no(&page), lsn(&page), tree(&page)), (PageNo(7), Lsn(1234), TreeId(9)));
+        assert!(verify(&page, PageNo(8)).is_err());
+        for bit in (0..4096 * 8).step_by(997) {
+            page[bit / 8] ^= 1 << (bit % 8);
+            assert!(verify(&page, PageNo(7)).is_err(), "bit {bit}");
+            page[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+
+    #[test]
+    fn a_blank_page_is_not_a_sealed_one() {
+        assert!(is_blank(&[0; 4096]));
+        assert!(verify(&[0; 4096], PageNo(0)).is_err());
+    }
+}

@@ -1,0 +1,468 @@
+//! Reading a leaf or inner page: a sorted slot directory over a heap, keys without the prefix that all of them share.
+//!
+//! ```text
+//! 56  right      u32   right sibling; 0 in the last page of a level, whose high fence is +infinity
+//! 60  spare      u32   0
+//! 64  level      u8    0 = leaf
+//! 65  up         u8    inserts in a row that each came right behind the one before (saturating)
+//! 66  down       u8    inserts in a row that each came right before the one before (saturating)
+//! 67  spare      u8    0
+//! 68  count      u16   entries
+//! 70  heap_low   u16   lowest used byte of the heap, which ends with the page
+//! 72  garbage    u16   dead bytes inside the heap
+//! 74  prefix     u16   length of the common prefix of both fences (0 if the high fence is +infinity)
+//! 76  low_at     u16   \ low fence: the least key that belongs here, empty = -infinity
+//! 78  low_len    u16   /
+//! 80  high_at    u16   \ high fence: the least key that no longer belongs here
+//! 82  high_len   u16   /
+//! 84  last       u16   slot of the last insert
+//! 86  spare      u16   0
+//! 88  slots      count x { offset u16, len u16, head u32 }   head: first 4 bytes of the key suffix, big-endian, zero-padded
+//!  …  free space
+//!  …  heap       entries and fences, in any order
+//! ```
+//! Leaf entry: `flags u8, txn u48, undo_at u40, suffix_len u16, key suffix, value`. Inner entry: `child u32, key suffix`.
+//! The key of an inner page's slot 0 is the low fence and its suffix is stored empty; key i is the least key below child i.
+//!
+//! There is no left sibling: a backward scan finds its next page by key, so a split touches no third page of its level.
+
+use std::cmp::Ordering;
+
+use base::codec::fixed::{get_u16, get_u32, get_u40, get_u48};
+use base::{PageNo, TxnId};
+
+use super::header::HEADER_BYTES;
+use super::{PAGE_SIZES, inline_limit, max_key};
+
+pub(super) const RIGHT: usize = 56;
+pub(super) const LEVEL: usize = 64;
+pub(super) const UP: usize = 65;
+pub(super) const DOWN: usize = 66;
+pub(super) const COUNT: usize = 68;
+pub(super) const HEAP_LOW: usize = 70;
+pub(super) const GARBAGE: usize = 72;
+pub(super) const PREFIX: usize = 74;
+pub(super) const LOW: usize = 76;
+pub(super) const HIGH: usize = 80;
+pub(super) const LAST: usize = 84;
+/// Where the slots begin: what every leaf and inner page spends on its header.
+pub(crate) const SLOTS: usize = 88;
+
+/// Bytes of a slot.
+pub(crate) const SLOT_BYTES: usize = 8;
+/// Bytes of a leaf entry before its key suffix.
+pub(super) const ROW_HEAD: usize = 14;
+/// Bytes of an inner entry before its key suffix.
+pub(super) const CHILD_HEAD: usize = 4;
+/// What a row takes in a leaf besides its key and value.
+pub(crate) const ROW_OVERHEAD: usize = SLOT_BYTES + ROW_HEAD;
+/// What a child takes in an inner page besides its key.
+pub(crate) const CHILD_OVERHEAD: usize = SLOT_BYTES + CHILD_HEAD;
+
+/// Row flag: the row is deleted; kept for readers that still see it.
+pub(crate) const DELETED: u8 = 1;
+/// Row flag: the value bytes are a reference to an overflow chain.
+pub(crate) const OVERFLOW: u8 = 2;
+
+const _: () = assert!(RIGHT == HEADER_BYTES && SLOTS <= 96 && SLOTS.is_multiple_of(SLOT_BYTES));
+// What makes every split succeed: an entry of any allowed size fits a page beside any two fences, and an inner page
+// that is full has at least three children.
+const _: () = {
+    let mut i = 0;
+    while i < PAGE_SIZES.len() {
+        let (page, key) = (PAGE_SIZES[i], max_key(PAGE_SIZES[i]));
+        assert!(SLOTS + 2 * key + ROW_OVERHEAD + key + inline_limit(page) <= page);
+        assert!(SLOTS + 2 * key + CHILD_OVERHEAD + 2 * (CHILD_OVERHEAD + key) <= page);
+        assert!(SLOTS + 2 * (page / 64) + 4 * (ROW_OVERHEAD + page / 64 + inline_limit(page)) <= page);
+        i += 1;
+    }
+};
+
+/// Who made a row version, and where its undo record stands in that transaction's undo stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Version {
+    /// The transaction; below 2^48.
+    pub(crate) txn: TxnId,
+    /// Offset of the undo record; below 2^40.
+    pub(crate) undo_at: u64,
+}
+
+/// One row as it lies in a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Row<'a> {
+    /// Who made it.
+    pub(crate) version: Version,
+    /// [`DELETED`], [`OVERFLOW`].
+    pub(crate) flags: u8,
+    /// The value, or a reference to its chain.
+    pub(crate) value: &'a [u8],
+}
+
+/// A key in two parts, as a page holds it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key<'a> {
+    /// What all keys of the page begin with.
+    pub(crate) prefix: &'a [u8],
+    /// The rest.
+    pub(crate) suffix: &'a [u8],
+}
+
+impl<'a> Key<'a> {
+    /// A key in one part.
+    #[must_use]
+    pub(crate) fn whole(key: &'a [u8]) -> Key<'a> {
+        Key { prefix: &[], suffix: key }
+    }
+
+    /// Length in bytes.
+    #[must_use]
+    pub(crate) fn len(&self) -> usize {
+        self.prefix.len() + self.suffix.len()
+    }
+
+    /// A copy in one part.
+    #[must_use]
+    pub(crate) fn to_vec(self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.len());
+        self.append_to(&mut out);
+        out
+    }
+
+    /// Appends the key to `out`.
+    pub(crate) fn append_to(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.prefix);
+        out.extend_from_slice(self.suffix);
+    }
+
+    /// The key without its first `n` bytes, all of it if it is shorter.
+    #[must_use]
+    pub(crate) fn skip(&self, n: usize) -> Key<'a> {
+        let in_prefix = n.min(self.prefix.len());
+        let in_suffix = (n - in_prefix).min(self.suffix.len());
+        Key { prefix: &self.prefix[in_prefix..], suffix: &self.suffix[in_suffix..] }
+    }
+
+    /// Whether the key begins with `head`.
+    #[must_use]
+    pub(crate) fn starts_with(&self, head: &[u8]) -> bool {
+        let n = head.len().min(self.prefix.len());
+        self.prefix[..n] == head[..n] && self.suffix.starts_with(&head[n..])
+    }
+
+    /// Compares with a key in one part.
+    #[inline]
+    #[must_use]
+    pub(crate) fn cmp(&self, other: &[u8]) -> Ordering {
+        let n = self.prefix.len().min(other.len());
+        match self.prefix[..n].cmp(&other[..n]) {
+            Ordering::Equal if n < self.prefix.len() => Ordering::Greater,
+            Ordering::Equal => self.suffix.cmp(&other[n..]),
+            unequal => unequal,
+        }
+    }
+}
+
+/// The first four bytes of a key suffix as a number that orders as they do; zero-padded, so equal heads decide nothing.
+#[inline]
+pub(super) fn head_of(suffix: &[u8]) -> u32 {
+    match suffix.first_chunk::<4>() {
+        Some(head) => u32::from_be_bytes(*head),
+        None => {
+            let mut head = [0; 4];
+            head[..suffix.len()].copy_from_slice(suffix);
+            u32::from_be_bytes(head)
+        }
+    }
+}
+
+/// How many bytes two keys share at the front.
+#[must_use]
+pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(x, y)| x == y).count()
+}
+
+/// The shortest key that is greater than `left` and not greater than `right`; `left < right`.
+#[must_use]
+pub(crate) fn separator<'a>(left: &[u8], right: &'a [u8]) -> &'a [u8] {
+    &right[..(common_prefix(left, right) + 1).min(right.len())]
+}
+
+/// What a leaf and an inner page have in common. Made only of bytes that passed [`super::verify::quick`].
+#[derive(Clone, Copy)]
+pub(crate) struct Node<'a> {
+    page: &'a [u8],
+}
+
+impl<'a> Node<'a> {
+    /// Views a leaf or inner page.
+    #[inline]
+    #[must_use]
+    pub(crate) fn new(page: &'a [u8]) -> Self {
+        Node { page }
+    }
+
+    #[inline]
+    fn at(&self, field: usize) -> usize {
+        usize::from(get_u16(self.page, field))
+    }
+
+    /// The page's bytes.
+    #[must_use]
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        self.page
+    }
+
+    /// Height above the leaves.
+    #[inline]
+    #[must_use]
+    pub(crate) fn level(&self) -> u8 {
+        self.page[LEVEL]
+    }
+
+    /// Number of entries.
+    #[inline]
+    #[must_use]
+    pub(crate) fn len(&self) -> u16 {
+        get_u16(self.page, COUNT)
+    }
+
+    /// The page that holds the keys from the high fence on; none in the last page of a level.
+    #[inline]
+    #[must_use]
+    pub(crate) fn right(&self) -> PageNo {
+        PageNo(get_u32(self.page, RIGHT))
+    }
+
+    /// The least key that belongs here.
+    #[inline]
+    #[must_use]
+    pub(crate) fn low_fence(&self) -> &'a [u8] {
+        &self.page[self.at(LOW)..][..self.at(LOW + 2)]
+    }
+
+    /// The least key that no longer belongs here; `None` is +infinity.
+    #[inline]
+    #[must_use]
+    pub(crate) fn high_fence(&self) -> Option<&'a [u8]> {
+        (!self.right().is_none()).then(|| &self.page[self.at(HIGH)..][..self.at(HIGH + 2)])
+    }
+
+    /// Whether `key` is below the high fence.
+    #[inline]
+    #[must_use]
+    pub(crate) fn below_high(&self, key: &[u8]) -> bool {
+        self.high_fence().is_none_or(|high| key < high)
+    }
+
+    /// Whether `key` belongs here.
+    #[inline]
+    #[must_use]
+    pub(crate) fn covers(&self, key: &[u8]) -> bool {
+        self.low_fence() <= key && self.below_high(key)
+    }
+
+    /// What all keys here begin with.
+    #[inline]
+    #[must_use]
+    pub(crate) fn prefix(&self) -> &'a [u8] {
+        &self.low_fence()[..self.at(PREFIX)]
+    }
+
+    /// Bytes that new entries may take (with their slots), the heap compacted if need be.
+    #[inline]
+    #[must_use]
+    pub(crate) fn free_bytes(&self) -> usize {
+        self.contiguous() + self.at(GARBAGE)
+    }
+
+    /// Bytes of entries, slots and fences.
+    #[must_use]
+    pub(crate) fn used_bytes(&self) -> usize {
+        self.page.len() - SLOTS - self.free_bytes()
+    }
+
+    /// Bytes of entries and slots, without the fences.
+    #[must_use]
+    pub(crate) fn entry_bytes(&self) -> usize {
+        self.used_bytes() - self.at(LOW + 2) - self.at(HIGH + 2)
+    }
+
+    /// Bytes between the slots and the heap.
+    #[inline]
+    pub(super) fn contiguous(&self) -> usize {
+        self.at(HEAP_LOW) - (SLOTS + SLOT_BYTES * usize::from(self.len()))
+    }
+
+    /// Offset and length of an entry.
+    #[inline]
+    pub(super) fn slot(&self, i: u16) -> (usize, usize) {
+        let at = SLOTS + SLOT_BYTES * usize::from(i);
+        (self.at(at), self.at(at + 2))
+    }
+
+    /// An entry's bytes.
+    #[inline]
+    pub(super) fn entry(&self, i: u16) -> &'a [u8] {
+        let (at, len) = self.slot(i);
+        &self.page[at..at + len]
+    }
+
+    /// Bytes that entry `i` takes with its slot.
+    #[must_use]
+    pub(crate) fn entry_size(&self, i: u16) -> usize {
+        self.slot(i).1 + SLOT_BYTES
+    }
+
+    #[inline]
+    fn head(&self, i: u16) -> u32 {
+        get_u32(self.page, SLOTS + SLOT_BYTES * usize::from(i) + 4)
+    }
+
+    /// The stored part of a key.
+    #[inline]
+    pub(super) fn suffix(&self, i: u16) -> &'a [u8] {
+        let entry = self.entry(i);
+        if self.level() == 0 {
+            &entry[ROW_HEAD..ROW_HEAD + usize::from(get_u16(entry, ROW_HEAD - 2))]
+        } else {
+            &entry[CHILD_HEAD..]
+        }
+    }
+
+    /// The key of entry `i`.
+    #[inline]
+    #[must_use]
+    pub(crate) fn key(&self, i: u16) -> Key<'a> {
+        if self.level() > 0 && i == 0 {
+            return Key::whole(self.low_fence());
+        }
+        Key { prefix: self.prefix(), suffix: self.suffix(i) }
+    }
+
+    /// Finds `key` among the entries from `first` on: its slot, or the slot where it would stand.
+    #[inline]
+    fn search_from(&self, first: u16, key: &[u8]) -> Result<u16, u16> {
+        let prefix = self.prefix();
+        let n = prefix.len().min(key.len());
+        match key[..n].cmp(&prefix[..n]) {
+            Ordering::Less => return Err(first),
+            Ordering::Equal if n < prefix.len() => return Err(first),
+            Ordering::Equal => {}
+            Ordering::Greater => return Err(self.len().max(first)),
+        }
+        let suffix = &key[n..];
+        let head = head_of(suffix);
+        let (mut lo, mut hi) = (first, self.len().max(first));
+        while lo < hi {
+            let mid = lo.midpoint(hi);
+            let order = self.head(mid).cmp(&head).then_with(|| self.suffix(mid).cmp(suffix));
+            match order {
+                Ordering::Less => lo = mid + 1,
+                Ordering::Greater => hi = mid,
+                Ordering::Equal => return Ok(mid),
+            }
+        }
+        Err(lo)
+    }
+
+    /// Finds `key`: its slot, or the slot where it would stand. In an inner page slot 0 stands for everything below
+    /// key 1.
+    #[inline]
+    pub(crate) fn search(&self, key: &[u8]) -> Result<u16, u16> {
+        if self.level() == 0 {
+            return self.search_from(0, key);
+        }
+        match self.search_from(1, key) {
+            Err(1) if key == self.low_fence() => Ok(0),
+            found => found,
+        }
+    }
+
+    /// Which side of the entries the last inserts came from, at least `run` of them in a row: `Greater` = ascending
+    /// and the next one belongs at slot `next`, `Less` = descending.
+    #[must_use]
+    pub(crate) fn insert_run(&self, next: u16, run: u8) -> Ordering {
+        let last = get_u16(self.page, LAST);
+        if self.page[UP] >= run && next == last.saturating_add(1) {
+            Ordering::Greater
+        } else if self.page[DOWN] >= run && next == last {
+            Ordering::Less
+        } else {
+            Ordering::Equal
+        }
+    }
+}
+
+/// A leaf.
+#[derive(Clone, Copy)]
+pub(crate) struct Leaf<'a>(Node<'a>);
+
+impl<'a> Leaf<'a> {
+    /// Views a leaf page.
+    #[inline]
+    #[must_use]
+    pub(crate) fn new(page: &'a [u8]) -> Self {
+        Leaf(Node::new(page))
+    }
+
+    /// Row `i`.
+    #[inline]
+    #[must_use]
+    pub(crate) fn row(&self, i: u16) -> Row<'a> {
+        let e = self.0.entry(i);
+        let value = &e[ROW_HEAD + usize::from(get_u16(e, ROW_HEAD - 2))..];
+        Row { version: Version { txn: TxnId(get_u48(e, 1)), undo_at: get_u40(e, 7) }, flags: e[0], value }
+    }
+}
+
+impl<'a> std::ops::Deref for Leaf<'a> {
+    type Target = Node<'a>;
+    fn deref(&self) -> &Node<'a> {
+        &self.0
+    }
+}
+
+/// An inner page.
+#[derive(Clone, Copy)]
+pub(crate) struct Inner<'a>(Node<'a>);
+
+impl<'a> Inner<'a> {
+    /// Views an inner page.
+    #[inline]
+    #[must_use]
+    pub(crate) fn new(page: &'a [u8]) -> Self {
+        Inner(Node::new(page))
+    }
+
+    /// Child `i`.
+    #[inline]
+    #[must_use]
+    pub(crate) fn child(&self, i: u16) -> PageNo {
+        PageNo(get_u32(self.0.entry(i), 0))
+    }
+
+    /// The slot of the child whose keys include `key`.
+    #[inline]
+    #[must_use]
+    pub(crate) fn find(&self, key: &[u8]) -> u16 {
+        match self.0.search_from(1, key) {
+            Ok(i) => i,
+            Err(i) => i - 1,
+        }
+    }
+
+    /// The slot of the child that holds the greatest keys below `key`.
+    #[inline]
+    #[must_use]
+    pub(crate) fn find_before(&self, key: &[u8]) -> u16 {
+        let (Ok(i) | Err(i)) = self.0.search_from(1, key);
+        i - 1
+    }
+}
+
+impl<'a> std::ops::Deref for Inner<'a> {
+    type Target = Node<'a>;
+    fn deref(&self) -> &Node<'a> {
+        &self.0
+    }
+}

@@ -1,0 +1,393 @@
+//! [`PageOp`]: the one definition of every change of a page, and its bytes in a redo record.
+//!
+//! Encoding: a tag byte, then the fields in the order of the variants below; numbers are LEB128 varints, byte strings a
+//! varint length and the bytes, unless noted. The last byte string of an op has no length: it ends with the record.
+//!
+//! ```text
+//! 1 row insert   slot tree txn undo_at flags(1) key | value
+//! 2 row replace  slot tree txn undo_at flags(1: old, new << 4) key before.txn before.undo_at front back old_middle | new_middle
+//! 3 restore      slot txn undo_at flags(1) front back | middle
+//! 4 remove       slot
+//! 5 init         tree level(1) right low high | body
+//! 6 put child    slot child | key
+//! 7 remove child slot
+//! 8 cut          slot right | high
+//! 9 absorb       right high | body
+//! 10 free
+//! 11 init map
+//! 12 map own     extent tree
+//! 13 map set     extent page(1)
+//! 14 map clear   extent page(1)
+//! 15 map release extent
+//! 16 init overflow  tree txn undo_at flags(1: 1 = head) | data
+//! 17 set next    next
+//! 18 init file | content
+//! ```
+
+use base::codec::{Put, Reader, Truncated};
+use base::{PageNo, TreeId, TxnId};
+
+pub(crate) use super::edit::NodeHead;
+use super::node::{Version, common_prefix};
+
+/// A transactional change of one row: page change and undo in one record (Lo4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowOp<'a> {
+    /// Slot in the leaf.
+    pub(crate) slot: u16,
+    /// The tree, so that undo works without the page.
+    pub(crate) tree: TreeId,
+    /// The whole key, for the same reason.
+    pub(crate) key: &'a [u8],
+    /// The new version's transaction, and the address of this very undo record.
+    pub(crate) version: Version,
+    /// What happens.
+    pub(crate) change: RowChange<'a>,
+}
+
+/// What a [`RowOp`] does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowChange<'a> {
+    /// The page does not hold the key yet.
+    Insert {
+        /// Of the new row.
+        flags: u8,
+        /// Its value.
+        value: &'a [u8],
+    },
+    /// The row gets the value `old[..front] + new_middle + old[len - back..]`: an update, a delete mark (flags only), an
+    /// insert over a delete mark.
+    Replace {
+        /// The version that stood there.
+        before: Version,
+        /// Its flags.
+        old_flags: u8,
+        /// The new version's flags.
+        new_flags: u8,
+        /// Bytes that stay at the front of the value.
+        front: u16,
+        /// Bytes that stay at its end.
+        back: u16,
+        /// What stood between.
+        old_middle: &'a [u8],
+        /// What stands there now.
+        new_middle: &'a [u8],
+    },
+}
+
+/// A change of one page. [`PageOp::apply`] makes it, in normal operation and in redo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PageOp<'a> {
+    /// A transactional row change.
+    Row(RowOp<'a>),
+    /// Gives row `slot` an older version back; carries no undo.
+    Restore {
+        /// Slot in the leaf.
+        slot: u16,
+        /// The version to stand there.
+        version: Version,
+        /// Its flags.
+        flags: u8,
+        /// Bytes that stay at the front of the value.
+        front: u16,
+        /// Bytes that stay at its end.
+        back: u16,
+        /// What goes between.
+        middle: &'a [u8],
+    },
+    /// Takes row `slot` out: purge, or the revert of an insert.
+    Remove {
+        /// Slot in the leaf.
+        slot: u16,
+    },
+    /// Makes a leaf or inner page.
+    Init {
+        /// Owner, level, sibling and fences.
+        head: NodeHead<'a>,
+        /// The entries, see `edit::body_of`.
+        body: &'a [u8],
+    },
+    /// Inserts a separator and the child that holds the keys from it on.
+    PutChild {
+        /// Slot in the inner page, at least 1.
+        slot: u16,
+        /// The child.
+        child: PageNo,
+        /// The separator, whole.
+        key: &'a [u8],
+    },
+    /// Takes a child out, whose keys its left neighbour has taken over.
+    RemoveChild {
+        /// Slot in the inner page, at least 1.
+        slot: u16,
+    },
+    /// Takes all entries from `slot` on out: they are in the new right sibling.
+    Cut {
+        /// The first entry to go.
+        slot: u16,
+        /// The new right sibling.
+        right: PageNo,
+        /// The new high fence.
+        high: &'a [u8],
+    },
+    /// Takes over the right sibling's entries, sibling and high fence.
+    Absorb {
+        /// The right sibling's right sibling.
+        right: PageNo,
+        /// The new high fence.
+        high: &'a [u8],
+        /// The entries, stored for the page's new common prefix.
+        body: &'a [u8],
+    },
+    /// The page holds nothing any more.
+    Free,
+    /// Makes an empty part of the space map.
+    InitMap,
+    /// Gives a free extent to a tree.
+    MapOwn {
+        /// Index of the extent within this map page.
+        extent: u16,
+        /// The new owner.
+        tree: TreeId,
+    },
+    /// Marks a page as used.
+    MapSet {
+        /// Index of the extent within this map page.
+        extent: u16,
+        /// Index of the page within the extent.
+        page: u8,
+    },
+    /// Marks a page as unused.
+    MapClear {
+        /// Index of the extent within this map page.
+        extent: u16,
+        /// Index of the page within the extent.
+        page: u8,
+    },
+    /// Takes an extent back from its owner, whatever pages it still holds.
+    MapRelease {
+        /// Index of the extent within this map page.
+        extent: u16,
+    },
+    /// Makes one page of an overflow chain, the last one so far.
+    InitOverflow {
+        /// The tree whose row will own the chain.
+        tree: TreeId,
+        /// The transaction that writes the chain, and where its undo record for it stands.
+        owner: Version,
+        /// Whether this is the first page.
+        head: bool,
+        /// The bytes of the value.
+        data: &'a [u8],
+    },
+    /// Links an overflow page to the next, or to none.
+    SetNext {
+        /// The next page of the chain.
+        next: PageNo,
+    },
+    /// Makes the header of the `pages` file.
+    InitFile {
+        /// Its content.
+        content: &'a [u8],
+    },
+}
+
+impl<'a> PageOp<'a> {
+    /// Whether the op gives the page its whole content, so that redo needs no old image.
+    #[must_use]
+    pub(crate) fn is_init(&self) -> bool {
+        use PageOp::{Free, Init, InitFile, InitMap, InitOverflow};
+        matches!(self, Init { .. } | Free | InitMap | InitOverflow { .. } | InitFile { .. })
+    }
+
+    /// Appends the op's bytes.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        match *self {
+            PageOp::Row(ref row) => row.encode(out),
+            PageOp::Restore { slot, version, flags, front, back, middle } => {
+                out.put_u8(3);
+                out.put_varint(slot.into());
+                put_version(out, version);
+                out.put_u8(flags);
+                out.put_varint(front.into());
+                out.put_varint(back.into());
+                out.extend_from_slice(middle);
+            }
+            PageOp::Remove { slot } => put_tagged(out, 4, &[slot.into()]),
+            PageOp::Init { head, body } => {
+                out.put_u8(5);
+                out.put_varint(head.tree.0.into());
+                out.put_u8(head.level);
+                out.put_varint(head.right.0.into());
+                out.put_prefixed(head.low);
+                out.put_prefixed(head.high);
+                out.extend_from_slice(body);
+            }
+            PageOp::PutChild { slot, child, key } => {
+                put_tagged(out, 6, &[slot.into(), child.0.into()]);
+                out.extend_from_slice(key);
+            }
+            PageOp::RemoveChild { slot } => put_tagged(out, 7, &[slot.into()]),
+            PageOp::Cut { slot, right, high } => {
+                put_tagged(out, 8, &[slot.into(), right.0.into()]);
+                out.extend_from_slice(high);
+            }
+            PageOp::Absorb { right, high, body } => {
+                put_tagged(out, 9, &[right.0.into()]);
+                out.put_prefixed(high);
+                out.extend_from_slice(body);
+            }
+            PageOp::Free => out.put_u8(10),
+            PageOp::InitMap => out.put_u8(11),
+            PageOp::MapOwn { extent, tree } => put_tagged(out, 12, &[extent.into(), tree.0.into()]),
+            PageOp::MapSet { extent, page } => {
+                put_tagged(out, 13, &[extent.into()]);
+                out.put_u8(page);
+            }
+            PageOp::MapClear { extent, page } => {
+                put_tagged(out, 14, &[extent.into()]);
+                out.put_u8(page);
+            }
+            PageOp::MapRelease { extent } => put_tagged(out, 15, &[extent.into()]),
+            PageOp::InitOverflow { tree, owner, head, data } => {
+                put_tagged(out, 16, &[tree.0.into()]);
+                put_version(out, owner);
+                out.put_u8(head.into());
+                out.extend_from_slice(data);
+            }
+            PageOp::SetNext { next } => put_tagged(out, 17, &[next.0.into()]),
+            PageOp::InitFile { content } => {
+                out.put_u8(18);
+                out.extend_from_slice(content);
+            }
+        }
+    }
+
+    /// Reads an op back from all of `bytes`; what is no op is `Truncated` too.
+    pub(crate) fn decode(bytes: &'a [u8]) -> Result<PageOp<'a>, Truncated> {
+        let r = &mut Reader::new(bytes);
+        let op = match r.u8()? {
+            tag @ (1 | 2) => PageOp::Row(RowOp::decode(tag, r)?),
+            3 => PageOp::Restore {
+                slot: number(r)?,
+                version: version(r)?,
+                flags: r.u8()?,
+                front: number(r)?,
+                back: number(r)?,
+                middle: rest(r)?,
+            },
+            4 => PageOp::Remove { slot: number(r)? },
+            5 => {
+                let (tree, level, right) = (TreeId(number(r)?), r.u8()?, PageNo(number(r)?));
+                let head = NodeHead { tree, level, right, low: r.prefixed()?, high: r.prefixed()? };
+                PageOp::Init { head, body: rest(r)? }
+            }
+            6 => PageOp::PutChild { slot: number(r)?, child: PageNo(number(r)?), key: rest(r)? },
+            7 => PageOp::RemoveChild { slot: number(r)? },
+            8 => PageOp::Cut { slot: number(r)?, right: PageNo(number(r)?), high: rest(r)? },
+            9 => PageOp::Absorb { right: PageNo(number(r)?), high: r.prefixed()?, body: rest(r)? },
+            10 => PageOp::Free,
+            11 => PageOp::InitMap,
+            12 => PageOp::MapOwn { extent: number(r)?, tree: TreeId(number(r)?) },
+            13 => PageOp::MapSet { extent: number(r)?, page: r.u8()? },
+            14 => PageOp::MapClear { extent: number(r)?, page: r.u8()? },
+            15 => PageOp::MapRelease { extent: number(r)? },
+            16 => {
+                let (tree, owner) = (TreeId(number(r)?), version(r)?);
+                let head = match r.u8()? {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(Truncated),
+                };
+                PageOp::InitOverflow { tree, owner, head, data: rest(r)? }
+            }
+            17 => PageOp::SetNext { next: PageNo(number(r)?) },
+            18 => PageOp::InitFile { content: rest(r)? },
+            _ => return Err(Truncated),
+        };
+        if r.is_empty() { Ok(op) } else { Err(Truncated) }
+    }
+}
+
+impl<'a> RowOp<'a> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let tag = match self.change {
+            RowChange::Insert { .. } => 1,
+            RowChange::Replace { .. } => 2,
+        };
+        put_tagged(out, tag, &[self.slot.into(), self.tree.0.into()]);
+        put_version(out, self.version);
+        match self.change {
+            RowChange::Insert { flags, value } => {
+                out.put_u8(flags);
+                out.put_prefixed(self.key);
+                out.extend_from_slice(value);
+            }
+            RowChange::Replace { before, old_flags, new_flags, front, back, old_middle, new_middle } => {
+                out.put_u8(old_flags | new_flags << 4);
+                out.put_prefixed(self.key);
+                put_version(out, before);
+                out.put_varint(front.into());
+                out.put_varint(back.into());
+                out.put_prefixed(old_middle);
+                out.extend_from_slice(new_middle);
+            }
+        }
+    }
+
+    fn decode(tag: u8, r: &mut Reader<'a>) -> Result<RowOp<'a>, Truncated> {
+        let (slot, tree, version_) = (number(r)?, TreeId(number(r)?), version(r)?);
+        let flags = r.u8()?;
+        let key = r.prefixed()?;
+        let change = if tag == 1 {
+            RowChange::Insert { flags, value: rest(r)? }
+        } else {
+            RowChange::Replace {
+                before: version(r)?,
+                old_flags: flags & 15,
+                new_flags: flags >> 4,
+                front: number(r)?,
+                back: number(r)?,
+                old_middle: r.prefixed()?,
+                new_middle: rest(r)?,
+            }
+        };
+        Ok(RowOp { slot, tree, key, version: version_, change })
+    }
+}
+
+/// How many bytes `old` and `new` share at the front, and behind those at the end: what a replace need not log.
+#[must_use]
+pub(crate) fn common_ends(old: &[u8], new: &[u8]) -> (u16, u16) {
+    let front = common_prefix(old, new);
+    let back = old[front..].iter().rev().zip(new[front..].iter().rev()).take_while(|(a, b)| a == b).count();
+    (front as u16, back as u16)
+}
+
+fn put_tagged(out: &mut Vec<u8>, tag: u8, numbers: &[u64]) {
+    out.put_u8(tag);
+    for &n in numbers {
+        out.put_varint(n);
+    }
+}
+
+fn put_version(out: &mut Vec<u8>, v: Version) {
+    out.put_varint(v.txn.0);
+    out.put_varint(v.undo_at);
+}
+
+fn version(r: &mut Reader<'_>) -> Result<Version, Truncated> {
+    let (txn, undo_at) = (r.varint()?, r.varint()?);
+    if txn >> 48 != 0 || undo_at >> 40 != 0 {
+        return Err(Truncated);
+    }
+    Ok(Version { txn: TxnId(txn), undo_at })
+}
+
+fn number<T: TryFrom<u64>>(r: &mut Reader<'_>) -> Result<T, Truncated> {
+    T::try_from(r.varint()?).map_err(|_| Truncated)
+}
+
+fn rest<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], Truncated> {
+    r.bytes(r.rest().len())
+}

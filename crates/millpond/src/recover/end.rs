@@ -1,0 +1,59 @@
+//! The first pass over the log: where it ends, and which pages its redo makes anew.
+
+use crate::error::{Error, Result};
+use crate::log::LogStart;
+use crate::log::block::{PAYLOAD_BYTES, block_start, offset_in_block, round_up};
+use crate::log::group::{Record, Records};
+use crate::log::reader::{EpochStart, Scanner};
+use crate::log::segment::Segments;
+use crate::page::op::PageOp;
+use base::{Lsn, PageNo};
+use std::collections::BTreeMap;
+
+/// What the first pass found.
+#[derive(Debug, Default)]
+pub(crate) struct LogTail {
+    /// The log's end.
+    pub(crate) end: Lsn,
+    /// Pages with redo, and whether the first record of each makes it anew, so that no old image is needed.
+    pub(crate) pages: BTreeMap<PageNo, bool>,
+    /// Groups from the checkpoint on.
+    pub(crate) groups: u64,
+}
+
+/// Reads the log from `checkpoint` to its end and changes nothing. `known` is the LSN up to which the root knows the log
+/// to be durable.
+pub(crate) fn find_end(
+    segments: &Segments,
+    epochs: &[EpochStart],
+    checkpoint: Lsn,
+    known: Lsn,
+    window: u64,
+) -> Result<LogTail> {
+    let mut scanner = Scanner::new(segments, epochs, checkpoint);
+    let mut tail = LogTail::default();
+    while let Some(group) = scanner.next()? {
+        tail.groups += 1;
+        for record in Records::new(group.records) {
+            let lsn = group.lsn;
+            let damage = |_| Error::corrupt(segments.dir(), format!("the group at LSN {lsn} is not a group"));
+            if let Record::Page { page, op, .. } = record.map_err(damage)? {
+                let init = PageOp::decode(op).map_err(damage)?.is_init();
+                tail.pages.entry(page).or_insert(init);
+            }
+        }
+    }
+    scanner.check_end(window, known)?;
+    tail.end = scanner.position();
+    Ok(tail)
+}
+
+/// Where a log that ended at `end` goes on, in the epoch after `epochs`.
+pub(crate) fn go_on(end: Lsn, epochs: &[EpochStart]) -> LogStart {
+    let used = if offset_in_block(end) == 0 { PAYLOAD_BYTES } else { offset_in_block(end) };
+    let last = epochs.last().expect("a root names an epoch");
+    // A block of the epoch that ended must never be taken for one of the new epoch, so the new one begins behind it.
+    let lsn = round_up(end).max(last.first);
+    debug_assert!(lsn == block_start(crate::log::block::block_of(lsn)));
+    LogStart { lsn, prev_used: used as u16, epoch: last.epoch + 1 }
+}

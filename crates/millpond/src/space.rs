@@ -1,0 +1,357 @@
+//! Space inside the `pages` file: which pages are whose.
+//!
+//! ```text
+//!  page 0        1          2 …  15   16 …             G          G+1 …
+//!  +-------------+----------+---------+----------------+----------+-----
+//!  | file header | map of   | not     | extents of 16  | map of   |
+//!  |             | group 0  | used    | pages          | group 1  |
+//!  +-------------+----------+---------+----------------+----------+-----
+//! ```
+//! A group is as many extents as one map page describes. The first extent of each group holds the map page and is given
+//! to no tree. Map pages stay pinned for good, so that a mini-transaction can latch one without waiting for I/O.
+//!
+//! Space is *reserved* before anything is latched: that may grow the file and may find the disk full. Taking a reserved
+//! page inside a mini-transaction only sets a bit.
+
+use crate::buffer::Pool;
+use crate::error::{Error, Poison, Result};
+use crate::log::Log;
+use crate::mtr::{Mtr, Slot};
+use crate::page::map::{self, EXTENT_PAGES, extents_per_map};
+use crate::page::op::PageOp;
+use base::aligned::AlignedBuf;
+use base::codec::{Put, Reader};
+use base::sync::Mutex;
+use base::{PageNo, TreeId};
+use metrics::{FileKind, M, Metrics, SyncReason};
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use vfs::{File, Vfs};
+
+const FILE_MAGIC: &[u8; 8] = b"MPPAGES\0";
+/// Bytes of one write when the file grows.
+const GROW_WRITE_BYTES: usize = 1 << 20;
+
+/// What the space of a database is made of.
+#[derive(Debug)]
+pub(crate) struct SpaceOptions {
+    /// Files and time.
+    pub(crate) vfs: Vfs,
+    /// The `pages` file.
+    pub(crate) file: Arc<dyn File>,
+    /// Its name.
+    pub(crate) path: PathBuf,
+    /// The database.
+    pub(crate) db_id: u64,
+    /// Pages by which the file grows.
+    pub(crate) grow_pages: u32,
+}
+
+/// The space map of an open database.
+#[derive(Debug)]
+pub(crate) struct Space {
+    options: SpaceOptions,
+    log: Arc<Log>,
+    pool: Arc<Pool>,
+    metrics: Arc<Metrics>,
+    poison: Arc<Poison>,
+    state: Mutex<State>,
+    growing: Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Groups whose map page exists.
+    groups: u32,
+    /// Pages of the file that are zero-written and durable in length.
+    file_pages: u32,
+    /// Extents without an owner, by number.
+    free: BTreeSet<u32>,
+    /// Extents of each tree that have room: extent → bits that are free and not reserved.
+    room: BTreeMap<(TreeId, u32), u16>,
+}
+
+/// Pages set aside for one tree. What is not taken goes back on drop.
+#[derive(Debug)]
+pub(crate) struct Reservation<'s> {
+    space: &'s Space,
+    tree: TreeId,
+    pages: SmallVec<[PageNo; 4]>,
+}
+
+impl Space {
+    /// The space of a database whose pages are those of its last state. Call [`Space::load`] or [`Space::format`] next.
+    pub(crate) fn new(
+        options: SpaceOptions,
+        log: &Arc<Log>,
+        pool: &Arc<Pool>,
+        metrics: &Arc<Metrics>,
+        poison: &Arc<Poison>,
+    ) -> Space {
+        Space {
+            options,
+            log: Arc::clone(log),
+            pool: Arc::clone(pool),
+            metrics: Arc::clone(metrics),
+            poison: Arc::clone(poison),
+            state: Mutex::new(State::default()),
+            growing: Mutex::new(()),
+        }
+    }
+
+    fn page_bytes(&self) -> usize {
+        self.pool.page_bytes()
+    }
+
+    fn group_pages(&self) -> u32 {
+        extents_per_map(self.page_bytes()) * EXTENT_PAGES
+    }
+
+    fn map_page(&self, group: u32) -> PageNo {
+        PageNo((group * self.group_pages()).max(1))
+    }
+
+    /// The map page that describes `extent`, and the extent's index in it.
+    fn place(&self, extent: u32) -> (PageNo, u16) {
+        let each = extents_per_map(self.page_bytes());
+        (self.map_page(extent / each), (extent % each) as u16)
+    }
+
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.options.path
+    }
+
+    /// Begins an empty file.
+    pub(crate) fn format(&self) -> Result {
+        let _growing = self.growing.lock();
+        self.grow()
+    }
+
+    /// Reads the map of an existing file.
+    pub(crate) fn load(&self) -> Result {
+        let len = self.options.file.len().map_err(|e| Error::io("measure", self.path(), e))?;
+        let file_pages = u32::try_from(len / self.page_bytes() as u64).unwrap_or(u32::MAX);
+        let groups = self.read_header()?;
+        let each = extents_per_map(self.page_bytes());
+        let mut state = State { groups, file_pages, ..State::default() };
+        for group in 0..groups {
+            if self.map_page(group).0 >= file_pages {
+                let what = format!("it has {file_pages} pages, its header promises {groups} groups of more");
+                return Err(Error::corrupt(self.path(), what));
+            }
+            let page = self.pin_for_good(self.map_page(group))?;
+            for index in 1..each as u16 {
+                let number = group * each + u32::from(index);
+                if (number + 1) * EXTENT_PAGES > file_pages {
+                    break;
+                }
+                let extent = map::extent(&page, index);
+                if extent.tree == TreeId::NONE {
+                    state.free.insert(number);
+                } else if extent.used != u16::MAX {
+                    state.room.insert((extent.tree, number), !extent.used);
+                }
+            }
+        }
+        self.metrics.set(M::FilePages, u64::from(file_pages));
+        *self.state.lock() = state;
+        Ok(())
+    }
+
+    fn read_header(&self) -> Result<u32> {
+        let page = self.pool.fetch(PageNo(0))?.read();
+        let mut r = Reader::new(&page[crate::page::header::HEADER_BYTES..]);
+        let damage = |_| Error::corrupt(self.path(), "its header is too short");
+        let foreign = |what: &str| Error::Foreign { file: self.path().to_owned(), what: what.into() };
+        if r.bytes(8).map_err(damage)? != FILE_MAGIC {
+            return Err(foreign("is not a pages file"));
+        }
+        if r.u64().map_err(damage)? != self.options.db_id {
+            return Err(foreign("belongs to another database"));
+        }
+        r.u32().map_err(damage)
+    }
+
+    /// Fetches a map page and never lets go of its pin.
+    fn pin_for_good(&self, page: PageNo) -> Result<crate::buffer::PageRead<'_>> {
+        // The pin count of a map page stays above 0 for the life of the pool, so `try_pin` always finds it.
+        std::mem::forget(self.pool.fetch(page)?);
+        Ok(self.pool.fetch(page)?.read())
+    }
+
+    /// Sets `n` pages aside for `tree`. REQUIRES: no latch held. `DiskFull` comes from here, and then nothing changed.
+    pub(crate) fn reserve(&self, tree: TreeId, n: u32) -> Result<Reservation<'_>> {
+        let mut reservation = Reservation { space: self, tree, pages: SmallVec::new() };
+        loop {
+            let mut state = self.state.lock();
+            while reservation.pages.len() < n as usize {
+                let Some(page) = state.pick(tree) else { break };
+                reservation.pages.push(page);
+            }
+            if reservation.pages.len() == n as usize {
+                return Ok(reservation);
+            }
+            drop(state);
+            let growing = self.growing.lock();
+            if self.state.lock().free.is_empty() {
+                self.grow()?;
+            }
+            drop(growing);
+        }
+    }
+
+    /// Extends the file by one step of zeros and describes what is new. Requires `growing`.
+    fn grow(&self) -> Result {
+        let (groups, from) = {
+            let state = self.state.lock();
+            (state.groups, state.file_pages)
+        };
+        let to = from.saturating_add(self.options.grow_pages.next_multiple_of(EXTENT_PAGES));
+        self.write_zeros(from, to)?;
+        let needed = to.div_ceil(self.group_pages());
+        if needed > groups {
+            self.describe(groups, needed)?;
+        }
+        let each = extents_per_map(self.page_bytes());
+        let mut state = self.state.lock();
+        let new = from / EXTENT_PAGES..to / EXTENT_PAGES;
+        state.free.extend(new.filter(|extent| extent % each != 0));
+        state.file_pages = to;
+        state.groups = needed;
+        self.metrics.set(M::FilePages, u64::from(to));
+        Ok(())
+    }
+
+    fn write_zeros(&self, from: u32, to: u32) -> Result {
+        let page = self.page_bytes() as u64;
+        let zeros = AlignedBuf::zeroed(GROW_WRITE_BYTES);
+        let (mut at, end) = (u64::from(from) * page, u64::from(to) * page);
+        while at < end {
+            let n = (end - at).min(GROW_WRITE_BYTES as u64);
+            // Nothing refers to these bytes yet, so a failure harms nobody: the call that needed them fails.
+            self.options
+                .file
+                .write_at(&zeros[..n as usize], at)
+                .map_err(|e| Error::io("grow", self.path(), e))?;
+            at += n;
+        }
+        let start = self.options.vfs.clock.now_us();
+        self.options.file.sync().map_err(|e| self.poison.set(Error::io("sync", self.path(), e)))?;
+        let took = self.options.vfs.clock.now_us() - start;
+        self.metrics.fsync(FileKind::Pages, SyncReason::Grow, took, 0);
+        Ok(())
+    }
+
+    /// Makes the map pages of groups `from..to` and names them in the file's header.
+    fn describe(&self, from: u32, to: u32) -> Result {
+        for group in from..to {
+            self.log.make_room()?;
+            let frame = self.pool.reserve_frame()?;
+            let header_frame = if group == 0 { Some(self.pool.reserve_frame()?) } else { None };
+            let header_pin = if group == 0 { None } else { Some(self.pool.fetch(PageNo(0))?) };
+            let mut mtr = Mtr::begin(&self.log, &self.pool);
+            let header = match (header_frame, header_pin) {
+                (Some(frame), _) => mtr.add(self.pool.create(PageNo(0), frame)),
+                (None, Some(pin)) => mtr.add(pin.write()),
+                (None, None) => unreachable!("one of the two was asked for"),
+            };
+            let map = mtr.add(self.pool.create(self.map_page(group), frame));
+            let mut content = FILE_MAGIC.to_vec();
+            content.put_u64(self.options.db_id);
+            content.put_u32(group + 1);
+            mtr.apply(header, &PageOp::InitFile { content: &content });
+            mtr.apply(map, &PageOp::InitMap);
+            mtr.commit();
+            drop(self.pin_for_good(self.map_page(group))?);
+        }
+        Ok(())
+    }
+
+    fn latch_map<'s>(&'s self, mtr: &mut Mtr<'s>, page: PageNo) -> Slot {
+        let (map, _) = self.place(page.0 / EXTENT_PAGES);
+        mtr.find(map).unwrap_or_else(|| {
+            let pin = self.pool.try_pin(map).expect("map pages stay pinned");
+            mtr.add(pin.write())
+        })
+    }
+
+    /// Gives a page back, in the mini-transaction that empties it. It may be reused once that is logged.
+    pub(crate) fn free<'s>(&'s self, mtr: &mut Mtr<'s>, page: PageNo) {
+        let extent = page.0 / EXTENT_PAGES;
+        let slot = self.latch_map(mtr, page);
+        let (_, index) = self.place(extent);
+        let bit = (page.0 % EXTENT_PAGES) as u8;
+        let owner = map::extent(mtr.page(slot), index).tree;
+        mtr.apply(slot, &PageOp::MapClear { extent: index, page: bit });
+        // Reusable at once: whoever takes it must latch this map page and then the page itself, which this
+        // mini-transaction holds until its redo is in the log buffer.
+        *self.state.lock().room.entry((owner, extent)).or_default() |= 1 << bit;
+    }
+
+    /// Pages in use by each tree, for the whole-database check.
+    pub(crate) fn used_pages(&self) -> Result<BTreeMap<TreeId, Vec<PageNo>>> {
+        let groups = self.state.lock().groups;
+        let mut used: BTreeMap<TreeId, Vec<PageNo>> = BTreeMap::new();
+        let each = extents_per_map(self.page_bytes());
+        for group in 0..groups {
+            let page = self.pool.fetch(self.map_page(group))?.read();
+            for index in 0..each as u16 {
+                let extent = map::extent(&page, index);
+                let first = (group * each + u32::from(index)) * EXTENT_PAGES;
+                let bits = (0..EXTENT_PAGES).filter(|bit| extent.used & 1 << bit != 0);
+                used.entry(extent.tree).or_default().extend(bits.map(|bit| PageNo(first + bit)));
+            }
+        }
+        used.remove(&TreeId::NONE);
+        Ok(used)
+    }
+}
+
+impl State {
+    /// A free page for `tree`: in an extent that it owns, or in a free one.
+    fn pick(&mut self, tree: TreeId) -> Option<PageNo> {
+        let own = self.room.range((tree, 0)..=(tree, u32::MAX)).next().map(|((_, e), bits)| (*e, *bits));
+        let (extent, bits) = match own {
+            Some(found) => found,
+            None => (self.free.pop_first()?, u16::MAX),
+        };
+        let bit = bits.trailing_zeros();
+        let left = bits & !(1 << bit);
+        if left == 0 {
+            self.room.remove(&(tree, extent));
+        } else {
+            self.room.insert((tree, extent), left);
+        }
+        Some(PageNo(extent * EXTENT_PAGES + bit))
+    }
+
+    fn give_back(&mut self, tree: TreeId, page: PageNo) {
+        *self.room.entry((tree, page.0 / EXTENT_PAGES)).or_default() |= 1 << (page.0 % EXTENT_PAGES);
+    }
+}
+
+impl<'s> Reservation<'s> {
+    /// Hands out one of the pages: it is in use once `mtr` is committed. Latches its map page, the last latch in order.
+    pub(crate) fn take(&mut self, mtr: &mut Mtr<'s>) -> PageNo {
+        let page = self.pages.remove(0);
+        let slot = self.space.latch_map(mtr, page);
+        let (_, index) = self.space.place(page.0 / EXTENT_PAGES);
+        if map::extent(mtr.page(slot), index).tree == TreeId::NONE {
+            mtr.apply(slot, &PageOp::MapOwn { extent: index, tree: self.tree });
+        }
+        mtr.apply(slot, &PageOp::MapSet { extent: index, page: (page.0 % EXTENT_PAGES) as u8 });
+        page
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        let mut state = self.space.state.lock();
+        for page in self.pages.drain(..) {
+            state.give_back(self.tree, page);
+        }
+    }
+}

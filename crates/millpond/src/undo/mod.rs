@@ -1,0 +1,16 @@
+//! Undo: how every row stood before each change of an unfinished, or not yet purged, transaction.
+//!
+//! One append-only stream of records per transaction, in memory (Un3). A version in a page names its record by
+//! (transaction, offset); the record holds the version before it, as a difference. A record is appended, and can be
+//! read, before the page shows its address.
+//!
+//! Records are made from the fields of redo records alone ([`record`]), so replaying the log gives every stream the same
+//! bytes at the same offsets, and the addresses in pages stay true over a crash.
+
+pub(crate) mod record;
+pub(crate) mod stream;
+pub(crate) mod streams;
+
+pub(crate) use record::{Entry, Record};
+pub(crate) use stream::{Mark, Stream};
+pub(crate) use streams::Streams;

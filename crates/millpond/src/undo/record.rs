@@ -1,0 +1,203 @@
+//! One undo record and its bytes.
+//!
+//! ```text
+//! owner u48 · kind u8 · distance varint (to the record that a rollback goes to next; 0: none)
+//! 1 insert   tree varint · key prefixed
+//! 2 replace  tree varint · key prefixed · flags u8 (old, new << 4) · before.txn varint · before.undo_at varint
+//!            · front varint · back varint · old middle prefixed
+//! 3 chain    tree varint · first page varint
+//! 4 rewind   end varint · last + 1 varint (0: none)
+//! ```
+//! The distance is a function of the records before it in the stream, so the bytes are a function of the redo alone.
+
+use crate::page::Damage;
+use crate::page::node::{DELETED, OVERFLOW, Version};
+use crate::page::op::{RowChange, RowOp};
+use base::codec::{Put, Reader, Truncated};
+use base::{PageNo, TreeId, TxnId};
+
+const INSERT: u8 = 1;
+const REPLACE: u8 = 2;
+const CHAIN: u8 = 3;
+const REWIND: u8 = 4;
+
+/// An undo record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record<'a> {
+    /// Whose stream it is in; checked at every read.
+    pub(crate) owner: TxnId,
+    /// Where a rollback goes on after this record: the newest one before it that is not rolled back yet.
+    pub(crate) prev: Option<u64>,
+    /// What it undoes.
+    pub(crate) entry: Entry<'a>,
+}
+
+/// What a record undoes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry<'a> {
+    /// The key was absent.
+    Insert { tree: TreeId, key: &'a [u8] },
+    /// The row had the value `new[..front] + old_middle + new[len - back..]`, where `new` is what this change left.
+    Replace {
+        tree: TreeId,
+        key: &'a [u8],
+        before: Version,
+        old_flags: u8,
+        new_flags: u8,
+        front: u16,
+        back: u16,
+        old_middle: &'a [u8],
+    },
+    /// An overflow chain was begun; until a row links it, it hangs on this record alone (Pa5).
+    Chain { tree: TreeId, head: PageNo },
+    /// Everything from offset `end` up to here has been rolled back; a rollback goes on at `last`. Undoes nothing.
+    Rewind { end: u64, last: Option<u64> },
+}
+
+impl<'a> Entry<'a> {
+    /// The entry for a row change.
+    pub(crate) fn of(op: &RowOp<'a>) -> Entry<'a> {
+        let (tree, key) = (op.tree, op.key);
+        match op.change {
+            RowChange::Insert { .. } => Entry::Insert { tree, key },
+            RowChange::Replace { before, old_flags, new_flags, front, back, old_middle, .. } => {
+                Entry::Replace { tree, key, before, old_flags, new_flags, front, back, old_middle }
+            }
+        }
+    }
+
+    /// Whether purge has something to do once nobody sees the old version: a delete mark or an old chain to remove.
+    ///
+    /// A chain can only be found again because changes to and from chains keep no common bytes: `old_middle` is then
+    /// the whole old value, that is the whole reference.
+    pub(crate) fn needs_purge(&self) -> bool {
+        matches!(*self, Entry::Replace { old_flags, new_flags, .. }
+            if new_flags & DELETED != 0 || old_flags & OVERFLOW != 0)
+    }
+}
+
+impl<'a> Record<'a> {
+    /// Appends the bytes of the record that will stand at offset `at`.
+    pub(crate) fn encode(&self, at: u64, out: &mut Vec<u8>) {
+        out.put_u48(self.owner.0);
+        let kind = match self.entry {
+            Entry::Insert { .. } => INSERT,
+            Entry::Replace { .. } => REPLACE,
+            Entry::Chain { .. } => CHAIN,
+            Entry::Rewind { .. } => REWIND,
+        };
+        out.put_u8(kind);
+        out.put_varint(self.prev.map_or(0, |prev| at - prev));
+        match self.entry {
+            Entry::Insert { tree, key } => {
+                out.put_varint(u64::from(tree.0));
+                out.put_prefixed(key);
+            }
+            Entry::Replace { tree, key, before, old_flags, new_flags, front, back, old_middle } => {
+                out.put_varint(u64::from(tree.0));
+                out.put_prefixed(key);
+                out.put_u8(old_flags | new_flags << 4);
+                out.put_varint(before.txn.0);
+                out.put_varint(before.undo_at);
+                out.put_varint(u64::from(front));
+                out.put_varint(u64::from(back));
+                out.put_prefixed(old_middle);
+            }
+            Entry::Chain { tree, head } => {
+                out.put_varint(u64::from(tree.0));
+                out.put_varint(u64::from(head.0));
+            }
+            Entry::Rewind { end, last } => {
+                out.put_varint(end);
+                out.put_varint(last.map_or(0, |last| last + 1));
+            }
+        }
+    }
+
+    /// The record at the front of `bytes`, which stand at offset `at`, and its length.
+    pub(crate) fn decode(at: u64, bytes: &'a [u8]) -> Result<(Record<'a>, usize), Damage> {
+        Record::read(at, bytes).map_err(|Truncated| Damage("an undo record is cut or malformed"))
+    }
+
+    fn read(at: u64, bytes: &'a [u8]) -> Result<(Record<'a>, usize), Truncated> {
+        let mut r = Reader::new(bytes);
+        let owner = TxnId(r.u48()?);
+        let kind = r.u8()?;
+        let distance = r.varint()?;
+        let prev = if distance == 0 { None } else { Some(at.checked_sub(distance).ok_or(Truncated)?) };
+        let number = |r: &mut Reader<'a>| u32::try_from(r.varint()?).map_err(|_| Truncated);
+        let short = |r: &mut Reader<'a>| u16::try_from(r.varint()?).map_err(|_| Truncated);
+        let entry = match kind {
+            INSERT => Entry::Insert { tree: TreeId(number(&mut r)?), key: r.prefixed()? },
+            REPLACE => {
+                let (tree, key, flags) = (TreeId(number(&mut r)?), r.prefixed()?, r.u8()?);
+                let before = Version { txn: TxnId(r.varint()?), undo_at: r.varint()? };
+                Entry::Replace {
+                    tree,
+                    key,
+                    before,
+                    old_flags: flags & 15,
+                    new_flags: flags >> 4,
+                    front: short(&mut r)?,
+                    back: short(&mut r)?,
+                    old_middle: r.prefixed()?,
+                }
+            }
+            CHAIN => Entry::Chain { tree: TreeId(number(&mut r)?), head: PageNo(number(&mut r)?) },
+            REWIND => Entry::Rewind { end: r.varint()?, last: r.varint()?.checked_sub(1) },
+            _ => return Err(Truncated),
+        };
+        Ok((Record { owner, prev, entry }, r.taken()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[expect(
+        clippy::type_complexity,
+        reason = "the fields of all kinds side by side, named where they are used"
+    )]
+    fn entry() -> impl Strategy<Value = (u8, u32, Vec<u8>, (u64, u64), (u8, u8), (u16, u16), Vec<u8>)> {
+        (
+            1..=4u8,
+            any::<u32>(),
+            any::<Vec<u8>>(),
+            any::<(u64, u64)>(),
+            (0..4u8, 0..4u8),
+            any::<(u16, u16)>(),
+            any::<Vec<u8>>(),
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(e in entry(), at in 1u64..1 << 40, owner in 1u64..1 << 48, back: bool) {
+            let (kind, tree, key, (a, b), (old_flags, new_flags), (front, rear), old_middle) = e;
+            let tree = TreeId(tree);
+            let entry = match kind {
+                INSERT => Entry::Insert { tree, key: &key },
+                REPLACE => Entry::Replace {
+                    tree, key: &key, before: Version { txn: TxnId(a), undo_at: b }, old_flags, new_flags, front,
+                    back: rear, old_middle: &old_middle,
+                },
+                CHAIN => Entry::Chain { tree, head: PageNo(a as u32) },
+                _ => Entry::Rewind { end: a, last: b.checked_sub(1) },
+            };
+            let record = Record { owner: TxnId(owner), prev: back.then_some(at / 2), entry };
+            let mut bytes = Vec::new();
+            record.encode(at, &mut bytes);
+            let len = bytes.len();
+            bytes.extend_from_slice(b"what follows");
+            prop_assert_eq!(Record::decode(at, &bytes), Ok((record, len)));
+            prop_assert!(Record::decode(at, &bytes[..len - 1]).is_err());
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_a_panic(bytes: Vec<u8>, at: u64) {
+            let _ = Record::decode(at, &bytes);
+        }
+    }
+}

@@ -123,6 +123,8 @@ fn create(vfs: &Vfs, dir: &Path, paths: &Paths, options: &Options, metrics: &Arc
     pages.set_len(0).and_then(|()| pages.sync()).map_err(|e| Error::io("create", &paths.pages, e))?;
     sync_dir(vfs, metrics, &paths.redo)?;
     sync_dir(vfs, metrics, &paths.doublewrite_dir)?;
+    // All that the root speaks of must be there before the root is.
+    sync_dir(vfs, metrics, dir)?;
     RootFile::create(vfs, &paths.root, &root, metrics)?;
     sync_dir(vfs, metrics, dir)?;
     // The entry of the directory itself; without it all the rest is lost with the next power cut.

@@ -123,7 +123,7 @@ pub(crate) struct RootFile {
 }
 
 impl RootFile {
-    /// Opens the root and reads the newer valid slot. `None` if the file does not exist or was never completed.
+    /// Opens the root and reads the newer valid slot. `None` if the file does not exist.
     pub(crate) fn open(vfs: &Vfs, path: &Path, metrics: &Arc<Metrics>) -> Result<Option<(RootFile, Root)>> {
         let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
         let file = match vfs.disk.open(path, mode) {
@@ -141,9 +141,6 @@ impl RootFile {
         }
         file.read_at(&mut bytes, 0).map_err(|e| Error::io("read", path, e))?;
         let slots = [&bytes[..SLOT_BYTES], &bytes[SLOT_BYTES..]];
-        if slots.iter().all(|s| s.iter().all(|b| *b == 0)) {
-            return Ok(None);
-        }
         for slot in slots {
             let whole = get_u32(slot, SLOT_BYTES - 4) == crc::crc32c(&slot[..SLOT_BYTES - 4]);
             if &slot[..8] == MAGIC && whole && get_u16(slot, 8) != FORMAT {
@@ -165,15 +162,21 @@ impl RootFile {
         Ok(Some((file, root)))
     }
 
-    /// Creates the file with `root` in it. The caller syncs the directory.
-    pub(crate) fn create(vfs: &Vfs, path: &Path, root: &Root, metrics: &Arc<Metrics>) -> Result<RootFile> {
+    /// Creates the file with `root` in it: under another name first, so that a root is there whole or not at all. The
+    /// caller syncs the directory.
+    pub(crate) fn create(vfs: &Vfs, path: &Path, root: &Root, metrics: &Arc<Metrics>) -> Result {
+        let draft = path.with_extension("new");
+        Self::write_draft(vfs, &draft, root, metrics)?;
+        vfs.disk.rename(&draft, path).map_err(|e| Error::io("rename", &draft, e))
+    }
+
+    fn write_draft(vfs: &Vfs, path: &Path, root: &Root, metrics: &Arc<Metrics>) -> Result {
         let mode = OpenMode { create: Create::IfMissing, direct: true, read_only: false };
         let file = vfs.disk.open(path, mode).map_err(|e| Error::io("create", path, e))?;
         let this = RootFile { vfs: vfs.clone(), path: path.to_owned(), file, metrics: Arc::clone(metrics) };
         let both = AlignedBuf::zeroed(2 * SLOT_BYTES);
         this.file.write_at(&both, 0).map_err(|e| Error::io("write", path, e))?;
-        this.write(root, SyncReason::Recovery)?;
-        Ok(this)
+        this.write(root, SyncReason::Create)
     }
 
     /// Writes `root` over the older slot and syncs. An error is fatal: the caller poisons.

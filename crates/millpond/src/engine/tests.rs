@@ -253,3 +253,22 @@ fn a_lost_page_write_is_named() {
     let error = open(&after).err().expect("the page is gone");
     assert!(matches!(&error, Error::Corrupt { what, .. } if what.contains("page")), "{error}");
 }
+
+/// A root that was linked but not written yet made the directory look foreign, so that a database whose creation was cut
+/// off could not be opened again.
+#[test]
+fn a_creation_that_was_cut_off_anywhere_is_begun_again() {
+    let disk = MemDisk::default();
+    let engine = open(&disk).unwrap();
+    drop(engine);
+    let mut walk = disk.walk();
+    while walk.step() {
+        for seed in 0..8 {
+            let image = walk.image(CrashChoice::Random(seed));
+            open(&image).unwrap_or_else(|e| panic!("before operation {}, seed {seed}: {e}", walk.at()));
+        }
+        for choice in [CrashChoice::None, CrashChoice::All] {
+            open(&walk.image(choice)).unwrap_or_else(|e| panic!("before operation {}: {e}", walk.at()));
+        }
+    }
+}

@@ -1,3 +1,17 @@
-//! Flow control as pure functions: numbers in, numbers out. No clock, no lock, no engine.
+//! The laws of flow control as pure functions. The engine samples, asks, and acts; nothing here reads a clock, takes a
+//! lock, or knows what a page is, so each law is tested by a script of numbers and drawn from it.
+//!
+//! Rates are per second, times are microseconds, sizes are bytes, unless a name says otherwise. Positions in the redo
+//! stream are plain numbers.
 
+pub mod admission;
+pub mod budget;
+pub mod capacity;
 pub mod commit;
+pub mod governor;
+pub mod redo_rate;
+pub mod reserve;
+pub mod thresholds;
+
+#[cfg(test)]
+mod closed_loop;

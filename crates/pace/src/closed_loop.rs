@@ -1,0 +1,430 @@
+//! The laws together, against a simulated engine: writers, a log, dirty pages and a device, in steps of a millisecond.
+//! What a law does to a whole second of throughput is visible only here.
+
+use crate::admission::{DELAY_US_MAX, Turn, View, must_wait, price_ns, turn};
+use crate::governor::{Governor, Sample, Slice};
+use crate::redo_rate::Rate;
+use crate::thresholds::{Thresholds, thresholds};
+use base::prng::Prng;
+use expect_test::{Expect, expect};
+use std::collections::VecDeque;
+use std::fmt::Write;
+
+const MIB: u64 = 1 << 20;
+const STEP_US: u64 = 1000;
+/// Redo of one row change.
+const ROW_BYTES: u64 = 450;
+/// Pages of a neighbourhood: 64 KiB of 8 KiB pages.
+const NEIGHBOURS: usize = 8;
+const SLICES: u64 = 64;
+
+struct World {
+    now_us: u64,
+    limits: Thresholds,
+    end_lsn: u64,
+    checkpoint_lsn: u64,
+    /// First-dirty LSN of each page; 0 while clean.
+    first_dirty: Vec<u64>,
+    /// (first-dirty LSN, page) in order; entries of pages cleaned since are skipped.
+    queue: VecDeque<(u64, usize)>,
+    rng: Prng,
+    governor: Governor,
+    redo_rate: Rate,
+    clean_rate: Rate,
+    pages_per_io: f64,
+    device_ios_per_s: f64,
+    next_governor_us: u64,
+    /// Row changes the writers would make a second if nobody held them.
+    demand_per_s: f64,
+    demand_carry: f64,
+    next_ns: u64,
+    threads: u64,
+    hard_waits: u64,
+}
+
+/// What one second looked like.
+#[derive(Default)]
+struct Second {
+    rows: u64,
+    least_in_100_ms: u64,
+    age_max: u64,
+    delay_us_max: u64,
+    ios: u64,
+    pages: u64,
+}
+
+impl World {
+    fn new(capacity_mib: u64, pages: usize, device_ios_per_s: f64, threads: u64) -> Self {
+        World {
+            now_us: 0,
+            limits: thresholds(capacity_mib * MIB, threads),
+            end_lsn: MIB,
+            checkpoint_lsn: MIB,
+            first_dirty: vec![0; pages],
+            queue: VecDeque::new(),
+            rng: Prng::new(1),
+            governor: Governor::new(),
+            redo_rate: Rate::new(),
+            clean_rate: Rate::new(),
+            pages_per_io: 1.0,
+            device_ios_per_s,
+            next_governor_us: 0,
+            demand_per_s: 0.0,
+            demand_carry: 0.0,
+            next_ns: 0,
+            threads,
+            hard_waits: 0,
+        }
+    }
+
+    fn age(&self) -> u64 {
+        self.end_lsn - self.checkpoint_lsn
+    }
+
+    fn run_second(&mut self) -> Second {
+        let mut second = Second { least_in_100_ms: u64::MAX, ..Second::default() };
+        for _ in 0..10 {
+            let before = second.rows;
+            for _ in 0..100 {
+                self.step(&mut second);
+            }
+            second.least_in_100_ms = second.least_in_100_ms.min(second.rows - before);
+        }
+        second
+    }
+
+    fn step(&mut self, second: &mut Second) {
+        self.now_us += STEP_US;
+        self.write_rows(second);
+        self.redo_rate.update(self.now_us, self.end_lsn);
+        self.clean_rate.update(self.now_us, self.checkpoint_lsn);
+        if self.now_us >= self.next_governor_us {
+            self.clean(second);
+        }
+        second.age_max = second.age_max.max(self.age());
+    }
+
+    /// Lets the writers of this step in, one after the other, while their turn begins within it. An operation that is
+    /// delayed further is one that a real thread would still be sleeping on.
+    fn write_rows(&mut self, second: &mut Second) {
+        self.demand_carry += self.demand_per_s * STEP_US as f64 / 1e6;
+        // Closed loop: each thread has at most one operation outstanding, so what was not admitted is not saved up.
+        self.demand_carry =
+            self.demand_carry.min(self.demand_per_s * STEP_US as f64 / 1e6 + self.threads as f64);
+        while self.demand_carry >= 1.0 {
+            let view = View {
+                age: self.age(),
+                soft: self.limits.soft,
+                hard: self.limits.hard,
+                clean_bytes_per_s: self.clean_rate.typical_per_second(),
+            };
+            if must_wait(&view, ROW_BYTES) {
+                self.hard_waits += 1;
+                return;
+            }
+            let price = price_ns(&view, ROW_BYTES);
+            let (delay_us, next_ns) = match turn(self.next_ns, self.now_us, price) {
+                Turn::Admitted { delay_us, next_ns } => (delay_us, next_ns),
+                Turn::AskAgain { delay_us } => {
+                    second.delay_us_max = second.delay_us_max.max(delay_us);
+                    return;
+                }
+            };
+            // What a thread feels: the others queue behind this one.
+            let felt = (price / 1000 * self.threads).min(DELAY_US_MAX);
+            second.delay_us_max = second.delay_us_max.max(felt);
+            if delay_us >= STEP_US {
+                return;
+            }
+            self.next_ns = next_ns;
+            self.demand_carry -= 1.0;
+            let page = self.rng.below(self.first_dirty.len() as u64) as usize;
+            if self.first_dirty[page] == 0 {
+                self.first_dirty[page] = self.end_lsn;
+                self.queue.push_back((self.end_lsn, page));
+            }
+            self.end_lsn += ROW_BYTES;
+            second.rows += 1;
+        }
+    }
+
+    fn slices(&self) -> Vec<Slice> {
+        let width = (self.age() / SLICES).max(1);
+        let mut slices: Vec<Slice> = (0..=SLICES)
+            .map(|i| Slice { end_lsn: self.checkpoint_lsn + (i + 1) * width, pages: 0 })
+            .collect();
+        for (lsn, page) in &self.queue {
+            if self.first_dirty[*page] == *lsn {
+                slices[((lsn - self.checkpoint_lsn) / width).min(SLICES) as usize].pages += 1;
+            }
+        }
+        slices
+    }
+
+    fn clean(&mut self, second: &mut Second) {
+        let slices = self.slices();
+        let plan = self.governor.step(&Sample {
+            now_us: self.now_us,
+            end_lsn: self.end_lsn,
+            checkpoint_lsn: self.checkpoint_lsn,
+            redo_bytes_per_s: self.redo_rate.per_second(),
+            thresholds: self.limits,
+            first_dirty: &slices,
+            frames: self.first_dirty.len() as u64 * 2,
+            free_frames: 1000,
+            threads: self.threads,
+            waiting_threads: 0,
+            dirty_victims: 0.0,
+            pages_per_io: self.pages_per_io,
+            budget_ios_per_s: self.device_ios_per_s,
+            drain_ios_wanted: 0,
+            purge_ios_wanted: 0,
+        });
+        self.next_governor_us = self.now_us + plan.next_step_us;
+        let (mut ios, mut pages) = (0, 0u64);
+        while ios < u64::from(plan.checkpoint_ios) {
+            let Some((lsn, page)) = self.queue.pop_front() else { break };
+            if self.first_dirty[page] != lsn {
+                continue;
+            }
+            let block = page / NEIGHBOURS * NEIGHBOURS;
+            let end = (block + NEIGHBOURS).min(self.first_dirty.len());
+            for first in &mut self.first_dirty[block..end] {
+                pages += u64::from(*first != 0);
+                *first = 0;
+            }
+            ios += 1;
+        }
+        while self.queue.front().is_some_and(|(lsn, page)| self.first_dirty[*page] != *lsn) {
+            self.queue.pop_front();
+        }
+        self.checkpoint_lsn = self.queue.front().map_or(self.end_lsn, |(lsn, _)| *lsn);
+        if ios > 0 {
+            self.pages_per_io += (pages as f64 / ios as f64 - self.pages_per_io) * 0.1;
+        }
+        second.ios += ios;
+        second.pages += pages;
+    }
+}
+
+/// Runs a script of lines `seconds demand=ROWS_PER_S device=IOS_PER_S`, printing each second. Whatever the script, nobody
+/// meets the limit. Gives the row changes of each second.
+fn check(world: &mut World, script: &str, expected: &Expect) -> Vec<u64> {
+    let mut rows = Vec::new();
+    let mut out = String::from("  s  rows/s  worst 100 ms*10  age max %  delay max µs   I/Os  pages\n");
+    let mut n = 0;
+    for line in script.lines().map(str::trim).filter(|l| !l.is_empty()) {
+        let mut words = line.split_whitespace();
+        let seconds: u64 = words.next().unwrap().parse().unwrap();
+        for word in words {
+            let (key, value) = word.split_once('=').unwrap();
+            match key {
+                "demand" => world.demand_per_s = value.parse().unwrap(),
+                "device" => world.device_ios_per_s = value.parse().unwrap(),
+                _ => panic!("unknown word {word}"),
+            }
+        }
+        let _ = writeln!(out, "{line}");
+        for _ in 0..seconds {
+            let s = world.run_second();
+            n += 1;
+            rows.push(s.rows);
+            let _ = writeln!(
+                out,
+                "{n:>3} {:>7} {:>16} {:>10.1} {:>13} {:>6} {:>6}",
+                s.rows,
+                s.least_in_100_ms * 10,
+                s.age_max as f64 * 100.0 / world.limits.hard as f64,
+                s.delay_us_max,
+                s.ios,
+                s.pages,
+            );
+        }
+    }
+    assert_eq!(world.hard_waits, 0, "{out}");
+    expected.assert_eq(&out);
+    rows
+}
+
+/// 65,536 pages, 96 MiB of redo, 10,000 I/Os a second; a burst of 200 MB/s asks for several times what the device cleans.
+#[test]
+fn a_burst_that_the_device_cannot_follow_is_slowed_smoothly() {
+    let rows = check(
+        &mut World::new(96, 65_536, 10_000.0, 16),
+        "
+        4 demand=20000 device=10000
+        10 demand=444000
+        6 demand=20000
+        ",
+        &expect![[r#"
+              s  rows/s  worst 100 ms*10  age max %  delay max µs   I/Os  pages
+            4 demand=20000 device=10000
+              1   20000            20000        9.1             0    862   1865
+              2   20000            20000       17.9             0   1226   4210
+              3   20000            20000       26.6             0   1161   5281
+              4   20000            20000       35.2             0   1092   5886
+            10 demand=444000
+              5  245207            62530       77.4           320   9793  71354
+              6  216793            97800       83.9           160  10010  74756
+              7  210797           116780       86.3           144   9940  74604
+              8  214581           129370       87.2           128  10010  75467
+              9  219430           141540       88.0           112  10010  75617
+             10  235829           153030       88.2           112  10010  75536
+             11  247532           159950       88.5            96  10010  75554
+             12  235066           164040       88.6            96  10010  75698
+             13  229333           170560       88.6            96  10010  75829
+             14  226452           176440       88.8            96   9940  75182
+            6 demand=20000
+             15   20016            20000       88.0            80   5914  40053
+             16   20000            20000       28.2             0   4517  17184
+             17   20000            20000       13.9             0   4157  14470
+             18   20000            20000       15.8             0   3658  13152
+             19   20000            20000       18.4             0   3138  12369
+             20   20000            20000       21.4             0   2672  11442
+        "#]],
+    );
+    let burst = &rows[4..14];
+    let (least, most) = (burst.iter().min().unwrap(), burst.iter().max().unwrap());
+    assert!(least * 10 >= most * 7, "no second of the burst falls far behind another: {burst:?}");
+}
+
+/// The device falls to a tenth and then stops for three seconds. Writers slow down, and still nobody meets the limit.
+#[test]
+fn a_device_that_slows_and_stops() {
+    check(
+        &mut World::new(96, 65_536, 10_000.0, 16),
+        "
+        8 demand=60000 device=10000
+        5 device=1000
+        3 device=0
+        4 device=10000
+        ",
+        &expect![[r#"
+              s  rows/s  worst 100 ms*10  age max %  delay max µs   I/Os  pages
+            8 demand=60000 device=10000
+              1   60000            60000       26.9             0   2965  10733
+              2   60000            60000       52.0             0   3135  18732
+              3   60000            60000       67.1             0   3425  24131
+              4   60000            60000       66.9             0   3341  23868
+              5   60000            60000       66.9             0   3083  22100
+              6   60000            60000       67.0             0   3621  26010
+              7   60000            60000       66.9             0   3140  22528
+              8   60000            60000       66.7             0   3491  24975
+            5 device=1000
+              9   59154            51580       86.6           352    979   7261
+             10   27040            19470       91.2           864    960   7292
+             11   17936            16860       91.5           992   1024   7804
+             12   18063            17380       91.2           960   1024   7784
+             13   18720            18450       90.3           912    960   7279
+            3 device=0
+             14   10128             5930       94.6          2816      0      0
+             15    3898             2740       96.4          6032      0      0
+             16    1973             1500       97.4         11008      0      0
+            4 device=10000
+             17   56346            24730       97.4         11072   4890  36057
+             18   60000            60000       64.5             0   2733  19400
+             19   60000            60000       67.8             0   4317  30853
+             20   60000            60000       67.4             0   2619  18692
+        "#]],
+    );
+}
+
+/// All pages became dirty within one short stretch of the log and will fall due together: cleaning begins long before.
+#[test]
+fn a_crowd_of_pages_is_spread_over_the_log() {
+    check(
+        &mut World::new(96, 20_000, 3_000.0, 16),
+        "
+        1 demand=100000 device=3000
+        12 demand=20000
+        ",
+        &expect![[r#"
+              s  rows/s  worst 100 ms*10  age max %  delay max µs   I/Os  pages
+            1 demand=100000 device=3000
+              1  100000           100000       45.6             0   2089  14002
+            12 demand=20000
+              2   20000            20000       50.5             0    595   4729
+              3   20000            20000       53.5             0    363   2892
+              4   20000            20000       55.3             0    362   2889
+              5   20000            20000       56.7             0    361   2880
+              6   20000            20000       57.7             0    357   2847
+              7   20000            20000       58.1             0    355   2835
+              8   20000            20000       63.1             0    353   2821
+              9   20000            20000       65.0             0    388   3102
+             10   20000            20000       65.2             0    364   2908
+             11   20000            20000       65.1             0    361   2884
+             12   20000            20000       65.1             0    358   2863
+             13   20000            20000       65.1             0    362   2893
+        "#]],
+    );
+}
+
+/// A log that is large for the tables: pages absorb many changes before they are written, and a steady load never notices
+/// the checkpoint.
+#[test]
+fn a_large_log_absorbs_rewrites() {
+    check(
+        &mut World::new(256, 16_384, 10_000.0, 16),
+        "
+        10 demand=100000
+        ",
+        &expect![[r#"
+              s  rows/s  worst 100 ms*10  age max %  delay max µs   I/Os  pages
+            10 demand=100000
+              1  100000           100000       17.7             0    929   6582
+              2  100000           100000       35.2             0    696   5567
+              3  100000           100000       49.6             0    623   4984
+              4  100000           100000       56.6             0    604   4832
+              5  100000           100000       60.3             0    598   4784
+              6  100000           100000       61.4             0    597   4776
+              7  100000           100000       62.1             0    596   4768
+              8  100000           100000       62.2             0    596   4768
+              9  100000           100000       62.2             0    596   4768
+             10  100000           100000       62.3             0    595   4760
+        "#]],
+    );
+}
+
+/// The checkpoint is overdue all the time and wants more than the device has; readers take frames, most victims are
+/// dirty. The floor of the budget keeps frames coming.
+#[test]
+fn free_frames_do_not_starve_while_the_checkpoint_takes_all() {
+    let mut governor = Governor::new();
+    let (mut free, mut victims_owed, mut waited_steps, mut checkpoint_ios) = (64.0f64, 0.0f64, 0, 0u64);
+    let first_dirty = [Slice { end_lsn: 1000 * MIB, pages: 50_000 }];
+    for ms in 0..10_000u64 {
+        // 2,500 frames a second are taken, in bursts of 5 every 2 ms, by 16 threads.
+        if ms % 2 == 0 {
+            free -= 5.0;
+        }
+        let waiting = (-free).clamp(0.0, 16.0) as u64;
+        waited_steps += u64::from(waiting > 0);
+        if ms % 2 == 1 {
+            let plan = governor.step(&Sample {
+                now_us: ms * 1000,
+                end_lsn: 1090 * MIB,
+                checkpoint_lsn: 1000 * MIB,
+                redo_bytes_per_s: 2e8,
+                thresholds: thresholds(96 * MIB, 16),
+                first_dirty: &first_dirty,
+                frames: 65_536,
+                free_frames: free.max(0.0) as u64,
+                threads: 16,
+                waiting_threads: waiting,
+                dirty_victims: 0.8,
+                pages_per_io: 1.0,
+                budget_ios_per_s: 10_000.0,
+                drain_ios_wanted: 1_000,
+                purge_ios_wanted: 1_000,
+            });
+            checkpoint_ios += u64::from(plan.checkpoint_ios);
+            // One dirty victim an I/O; four dirty ones to each clean one.
+            victims_owed += f64::from(plan.free_frame_ios) / 0.8;
+            let supplied = victims_owed.floor().min(plan.free_frames as f64);
+            victims_owed -= supplied;
+            free += supplied;
+        }
+    }
+    assert_eq!(waited_steps, 0, "free {free}");
+    assert!(checkpoint_ios >= 30_000, "and the checkpoint has its floor: {checkpoint_ios}");
+}

@@ -1,0 +1,112 @@
+//! A smoothed rate from samples of a growing total.
+//!
+//! Two averages run side by side, one quick and one slow, and the larger counts: a burst is believed within a quarter of
+//! a second, and its end only after some seconds. Cleaning too early costs a few writes; cleaning too late costs a wait.
+
+/// Time constant of the quick average.
+const QUICK_US: f64 = 250_000.0;
+/// Time constant of the slow average.
+const SLOW_US: f64 = 4_000_000.0;
+
+/// A smoothed rate.
+#[derive(Clone, Debug, Default)]
+pub struct Rate {
+    last: Option<(u64, u64)>,
+    quick: f64,
+    slow: f64,
+}
+
+impl Rate {
+    /// A rate of 0 until two samples have come.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes a sample: at `now_us` the total was `total`. A total that went back counts as no growth.
+    pub fn update(&mut self, now_us: u64, total: u64) {
+        let Some((then_us, before)) = self.last else {
+            self.last = Some((now_us, total));
+            return;
+        };
+        if now_us <= then_us {
+            return;
+        }
+        let dt_us = (now_us - then_us) as f64;
+        let per_second = total.saturating_sub(before) as f64 * 1e6 / dt_us;
+        // dt / (tau + dt) is 1 - exp(-dt / tau) for small dt, needs no library function, and never exceeds 1.
+        self.quick += (per_second - self.quick) * dt_us / (QUICK_US + dt_us);
+        self.slow += (per_second - self.slow) * dt_us / (SLOW_US + dt_us);
+        self.last = Some((now_us, total));
+    }
+
+    /// The rate to plan for: the larger of the two averages.
+    #[must_use]
+    pub fn per_second(&self) -> f64 {
+        self.quick.max(self.slow)
+    }
+
+    /// The slow average alone: what is typical, rather than what to be prepared for.
+    #[must_use]
+    pub fn typical_per_second(&self) -> f64 {
+        self.slow
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+    use std::fmt::Write;
+
+    /// Feeds (milliseconds, MB/s) phases at 100 samples a second and prints the rate at each phase's end.
+    fn run(phases: &[(u64, u64)]) -> String {
+        let (mut rate, mut now, mut total, mut out) = (Rate::new(), 0, 0, String::new());
+        rate.update(now, total);
+        for &(ms, mb_per_s) in phases {
+            for _ in 0..ms / 10 {
+                now += 10_000;
+                total += mb_per_s * 10_000;
+                rate.update(now, total);
+            }
+            let _ =
+                writeln!(out, "{:>5} ms at {mb_per_s:>3} MB/s: {:.1}", now / 1000, rate.per_second() / 1e6);
+        }
+        out
+    }
+
+    #[test]
+    fn rises_quickly_and_falls_slowly() {
+        expect![[r#"
+             5000 ms at  10 MB/s: 10.0
+             5100 ms at 200 MB/s: 71.6
+             5300 ms at 200 MB/s: 141.4
+             6000 ms at 200 MB/s: 196.2
+             7000 ms at   0 MB/s: 38.8
+            11000 ms at   0 MB/s: 14.3
+            31000 ms at   0 MB/s: 0.1
+        "#]]
+        .assert_eq(&run(&[
+            (5000, 10),
+            (100, 200),
+            (200, 200),
+            (700, 200),
+            (1000, 0),
+            (4000, 0),
+            (20_000, 0),
+        ]));
+    }
+
+    #[test]
+    fn odd_samples_do_no_harm() {
+        let mut rate = Rate::new();
+        rate.update(1000, 500);
+        rate.update(1000, 900);
+        rate.update(500, 900);
+        assert_eq!(rate.per_second(), 0.0);
+        rate.update(1_001_000, 400);
+        assert_eq!(rate.per_second(), 0.0);
+        rate.update(2_001_000, 1_000_400);
+        assert!(rate.per_second() > 0.0 && rate.per_second() <= 1e6);
+    }
+}

@@ -1,0 +1,100 @@
+//! One door each for waits, files, time and the terminal: inside the engine they go through `base::sync` and `vfs`, so
+//! that the simulator owns them, and nothing is printed or read from the environment.
+
+use super::Report;
+use super::reach::Reach;
+use super::source::{Tree, line_of, whole_words, without_tests};
+
+/// Where the doors matter.
+const ENGINE: &[&str] = &[
+    "crates/base/src/",
+    "crates/vfs/src/",
+    "crates/metrics/src/",
+    "crates/pace/src/",
+    "crates/millpond/src/",
+];
+
+/// What is behind a door, where the door itself stands, and what to use instead.
+const DOORS: &[(&str, &[&str], &str)] = &[
+    ("std::thread", &["crates/base/src/sync/"], "base::sync::spawn and its waits"),
+    ("Condvar", &["crates/base/src/sync/", "*base::sync"], "base::sync::Condvar"),
+    ("parking_lot", &["crates/base/src/sync/"], "base::sync"),
+    ("std::sync::Mutex", &["crates/base/src/sync/"], "base::sync::Mutex"),
+    ("std::sync::RwLock", &["crates/base/src/sync/"], "base::sync"),
+    ("std::sync::atomic", &["crates/base/src/sync/"], "base::sync::atomic"),
+    ("std::sync::mpsc", &[], "base::sync"),
+    ("std::fs", &["crates/vfs/src/"], "vfs"),
+    ("Instant", &["crates/vfs/src/"], "vfs::Clock"),
+    ("SystemTime", &["crates/vfs/src/"], "vfs::Clock"),
+    ("std::env", &["crates/vfs/src/"], "an option"),
+    ("println", &[], "an event or a metric"),
+    ("eprintln", &[], "an event or a metric"),
+    ("dbg", &[], "nothing"),
+];
+
+/// Places that pass a door for a reason. The list may only shrink: what is not needed any more has to go.
+const EXCEPTIONS: &[(&str, &str)] = &[
+    // The process is about to abort; there is nobody left to hear an event.
+    ("crates/millpond/src/mtr.rs", "eprintln"),
+    // Counts of the simulated disk; no thread waits on them.
+    ("crates/vfs/src/mem.rs", "std::sync::atomic"),
+    // Yields in a loop that takes pages one by one.
+    ("crates/millpond/src/engine.rs", "std::thread"),
+];
+
+pub(super) fn check(tree: &Tree, reach: &Reach, report: &mut Report<'_>) {
+    let mut used = [false; EXCEPTIONS.len()];
+    for file in tree.rust() {
+        if !ENGINE.iter().any(|dir| file.path.starts_with(dir)) || reach.is_test(&file.path) {
+            continue;
+        }
+        let code = without_tests(&file.code);
+        for (thing, at_door, instead) in DOORS {
+            if at_door.iter().any(|dir| file.path.starts_with(dir)) {
+                continue;
+            }
+            // `use base::sync::{Condvar, …}` names the door's own type.
+            if at_door.contains(&"*base::sync") && code.contains("base::sync") {
+                continue;
+            }
+            for at in whole_words(&code, thing) {
+                // Asking how many cores there are is no wait.
+                if code[at..].starts_with("std::thread::available_parallelism") {
+                    continue;
+                }
+                if let Some(i) = EXCEPTIONS.iter().position(|e| e == &(file.path.as_str(), *thing)) {
+                    used[i] = true;
+                    continue;
+                }
+                report(
+                    &file.path,
+                    line_of(&code, at),
+                    format!("{thing} goes through one door: use {instead}"),
+                );
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, text: &str) -> usize {
+        let tree = Tree::made_of(&[(path, text)]);
+        let mut n = 0;
+        check(&tree, &Reach::of(&tree), &mut |_, _, _| n += 1);
+        n
+    }
+
+    #[test]
+    fn engine_code_uses_the_doors() {
+        let engine = "crates/millpond/src/db.rs";
+        assert_eq!(found(engine, "use std::thread;\nlet t = Instant::now();\nprintln!();"), 3);
+        assert_eq!(found(engine, "use base::sync::{Condvar, Mutex}; // std::thread"), 0);
+        assert_eq!(found(engine, "use std::sync::Condvar;"), 1);
+        assert_eq!(found(engine, "#[cfg(test)]\nmod tests { use std::thread; }"), 0);
+        assert_eq!(found("crates/lab/src/main.rs", "use std::thread;"), 0);
+        assert_eq!(found("crates/base/src/sync/real.rs", "use std::thread;"), 0);
+    }
+}

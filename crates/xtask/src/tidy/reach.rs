@@ -1,0 +1,144 @@
+//! No dead files: every Rust file is reached through `mod` from a crate's root. On the way it is found out which files
+//! belong to tests.
+
+use super::Report;
+use super::source::{Tree, is_ident, whole_words};
+use std::collections::BTreeMap;
+
+/// Which files are reached, and whether only in tests.
+#[derive(Debug, Default)]
+pub(super) struct Reach {
+    /// Path, and whether the file is compiled for tests alone.
+    reached: BTreeMap<String, bool>,
+    dead: Vec<String>,
+    missing: Vec<(String, usize, String)>,
+}
+
+impl Reach {
+    pub(super) fn of(tree: &Tree) -> Self {
+        let mut reach = Reach::default();
+        for file in tree.rust() {
+            if let Some(is_test) = crate_root(&file.path) {
+                reach.visit(tree, &file.path, is_test, true);
+            }
+        }
+        reach.dead = tree.rust().map(|f| f.path.clone()).filter(|p| !reach.reached.contains_key(p)).collect();
+        reach
+    }
+
+    /// Whether a file is compiled for tests alone.
+    pub(super) fn is_test(&self, path: &str) -> bool {
+        self.reached.get(path).copied().unwrap_or(false)
+    }
+
+    pub(super) fn check(&self, report: &mut Report<'_>) {
+        for path in &self.dead {
+            report(path, 1, "no `mod` leads here; delete the file or name it".into());
+        }
+        for (path, line, name) in &self.missing {
+            report(path, *line, format!("`mod {name};` has no file"));
+        }
+    }
+
+    fn visit(&mut self, tree: &Tree, path: &str, is_test: bool, is_root: bool) {
+        let Some(file) = tree.get(path) else { return };
+        let known = self.reached.get(path).copied();
+        if known == Some(false) || known == Some(is_test) {
+            return;
+        }
+        self.reached.insert(path.to_owned(), is_test);
+        let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let below = if is_root || name == "mod.rs" {
+            dir.to_owned()
+        } else {
+            format!("{dir}/{}", name.trim_end_matches(".rs"))
+        };
+        let kept = super::source::without_tests(&file.code);
+        for at in whole_words(&file.code, "mod") {
+            let rest = file.code[at + 3..].trim_start();
+            let module: String = rest.chars().take_while(|c| is_ident(*c)).collect();
+            if module.is_empty() || !rest[module.len()..].trim_start().starts_with(';') {
+                continue;
+            }
+            // Blanked by `without_tests`: this one stands under #[cfg(test)].
+            let child_is_test = is_test || kept.as_bytes()[at] == b' ';
+            let child = match path_attribute(&file.text, &file.code, at) {
+                Some(named) => Some(format!("{dir}/{named}")),
+                None => [format!("{below}/{module}.rs"), format!("{below}/{module}/mod.rs")]
+                    .into_iter()
+                    .find(|p| tree.get(p).is_some()),
+            };
+            match child.filter(|p| tree.get(p).is_some()) {
+                Some(child) => self.visit(tree, &child, child_is_test, false),
+                None => {
+                    let line = super::source::line_of(&file.code, at);
+                    self.missing.push((path.to_owned(), line, module));
+                }
+            }
+        }
+    }
+}
+
+/// The file that `#[path = "…"]` on the line before `mod` names. Blanks may differ in bytes, not in lines.
+fn path_attribute(text: &str, code: &str, at: usize) -> Option<String> {
+    let line = super::source::line_of(code, at);
+    let above = text.lines().nth(line.checked_sub(2)?)?.trim();
+    Some(above.strip_prefix("#[path = \"")?.strip_suffix("\"]")?.to_owned())
+}
+
+/// Whether cargo compiles this file as a crate, and then whether for tests alone.
+fn crate_root(path: &str) -> Option<bool> {
+    let parts: Vec<&str> = path.split('/').collect();
+    // `crates/x/…` and `fuzz/…`.
+    let inside = match parts.as_slice() {
+        ["crates", _, rest @ ..] | ["fuzz", rest @ ..] => rest,
+        _ => return None,
+    };
+    match inside {
+        ["src", "lib.rs" | "main.rs"]
+        | ["build.rs"]
+        | ["fuzz_targets" | "examples", _]
+        | ["src", "bin", _] => Some(false),
+        ["src", "bin", _, "main.rs"] => Some(false),
+        ["tests" | "benches", _] | ["tests" | "benches", _, "main.rs"] => Some(true),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn follows_modules_and_finds_the_dead() {
+        let tree = Tree::made_of(&[
+            (
+                "crates/a/src/lib.rs",
+                "//! x\nmod b;\npub(crate) mod d;\n#[cfg(test)]\nmod t;\nmod inline { }\nmod gone;",
+            ),
+            ("crates/a/src/b.rs", "mod c;\n#[cfg(loom)]\n#[path = \"odd.rs\"]\nmod e;"),
+            ("crates/a/src/b/c.rs", ""),
+            ("crates/a/src/d/mod.rs", "mod f;"),
+            ("crates/a/src/d/f.rs", ""),
+            ("crates/a/src/odd.rs", ""),
+            ("crates/a/src/t.rs", "mod u;"),
+            ("crates/a/src/t/u.rs", ""),
+            ("crates/a/src/left.rs", ""),
+            ("crates/a/tests/promise.rs", "mod common;"),
+            ("crates/a/tests/common/mod.rs", ""),
+        ]);
+        let reach = Reach::of(&tree);
+        assert_eq!(reach.dead, ["crates/a/src/left.rs"]);
+        assert_eq!(reach.missing, [("crates/a/src/lib.rs".to_owned(), 7, "gone".to_owned())]);
+        let tests: Vec<&str> = tree.rust().map(|f| f.path.as_str()).filter(|p| reach.is_test(p)).collect();
+        assert_eq!(
+            tests,
+            [
+                "crates/a/src/t.rs",
+                "crates/a/src/t/u.rs",
+                "crates/a/tests/promise.rs",
+                "crates/a/tests/common/mod.rs"
+            ]
+        );
+    }
+}

@@ -1,0 +1,82 @@
+//! What a file looks like: a first line that says its idea, a length that can be read, and `unsafe` only where proofs
+//! are kept.
+
+use super::Report;
+use super::source::{File, Tree, line_of, whole_words};
+
+/// The longest file, in lines.
+const LINES_MAX: usize = 600;
+
+/// Longer files that were there before the rule, with their length. The list may only shrink, and so may they.
+const LONG_FILES: &[(&str, usize)] = &[];
+
+/// Where `unsafe` may stand: memory by address, system calls, latches over it, and the C boundary.
+const UNSAFE: &[&str] = &[
+    "crates/base/src/aligned.rs",
+    "crates/vfs/src/os.rs",
+    "crates/vfs/src/uring.rs",
+    "crates/millpond/src/buffer/arena.rs",
+    "crates/millpond/src/buffer/frame.rs",
+    "crates/millpond/src/buffer/latch.rs",
+    "crates/millpond/src/log/commit.rs",
+    "crates/millpond/src/log/ring.rs",
+    "crates/ffi/src/",
+];
+
+pub(super) fn check(tree: &Tree, report: &mut Report<'_>) {
+    for file in tree.rust() {
+        check_file(file, report);
+    }
+    for (path, _) in LONG_FILES.iter().filter(|(path, _)| tree.get(path).is_none()) {
+        report(path, 1, "is gone; take it off the list of long files".into());
+    }
+}
+
+fn check_file(file: &File, report: &mut Report<'_>) {
+    if !file.text.starts_with("//! ") {
+        report(&file.path, 1, "the first line is not `//!` saying the file's one idea".into());
+    }
+    let lines = file.text.lines().count();
+    match LONG_FILES.iter().find(|(path, _)| *path == file.path) {
+        None if lines > LINES_MAX => {
+            report(
+                &file.path,
+                lines,
+                format!("{lines} lines, at most {LINES_MAX} serve: which idea wants its own file?"),
+            );
+        }
+        Some((_, listed)) if lines > *listed => {
+            report(&file.path, lines, format!("grew from {listed} to {lines} lines, but may only shrink"));
+        }
+        Some(_) if lines <= LINES_MAX => {
+            report(&file.path, lines, "is short now; take it off the list of long files".into());
+        }
+        _ => {}
+    }
+    if !UNSAFE.iter().any(|allowed| file.path.starts_with(allowed)) {
+        for at in whole_words(&file.code, "unsafe") {
+            report(&file.path, line_of(&file.code, at), "`unsafe` outside the files that may hold it".into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, text: &str) -> usize {
+        let mut n = 0;
+        check_file(&File::new(path, text), &mut |_, _, _| n += 1);
+        n
+    }
+
+    #[test]
+    fn each_rule_can_fail() {
+        assert_eq!(found("crates/base/src/a.rs", "//! One idea.\nfn a() {} // unsafe in a comment\n"), 0);
+        assert_eq!(found("crates/base/src/a.rs", "fn a() {}\n"), 1);
+        assert_eq!(found("crates/base/src/a.rs", "//! One idea.\nunsafe fn a() {}\n"), 1);
+        assert_eq!(found("crates/base/src/aligned.rs", "//! One idea.\nunsafe fn a() {}\n"), 0);
+        assert_eq!(found("crates/base/src/a.rs", &"//! x\n".repeat(LINES_MAX)), 0);
+        assert_eq!(found("crates/base/src/a.rs", &"//! x\n".repeat(LINES_MAX + 1)), 1);
+    }
+}

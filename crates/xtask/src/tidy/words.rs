@@ -1,0 +1,90 @@
+//! One word for one idea: the second table of `docs/glossary.md` lists words that are not used here and what to say
+//! instead. Also found: marks of unfinished work, and paths of somebody's machine.
+
+use super::Report;
+use super::source::{Tree, is_ident};
+
+/// Where the banned words are written down.
+const GLOSSARY: &str = "docs/glossary.md";
+/// This file has to name what it looks for.
+const SELF: &str = "crates/xtask/src/tidy/words.rs";
+
+/// What must not be left behind, and what to do about it. Matched as written, as whole words.
+const LEFTOVERS: &[(&str, &str)] = &[
+    ("TODO", "do it, or leave it out"),
+    ("FIXME", "fix it, or leave it out"),
+    ("XXX", "say it in a sentence"),
+    ("HACK", "say why it has to be so"),
+    ("todo!", "write it"),
+    ("unimplemented!", "write it"),
+    ("for now", "say what holds, and until when"),
+    ("worktree", "not a matter of the code"),
+    ("/work/", "a path of one machine"),
+    ("/home/", "a path of one machine"),
+    ("/root/", "a path of one machine"),
+];
+
+pub(super) fn check(tree: &Tree, report: &mut Report<'_>) {
+    let banned = tree.get(GLOSSARY).map(|g| banned(&g.text)).unwrap_or_default();
+    for file in tree.files.iter().filter(|f| f.path != SELF && f.path != "Cargo.lock") {
+        for (n, line) in file.text.lines().enumerate() {
+            for (word, advice) in LEFTOVERS {
+                if stands_in(line, word) {
+                    report(&file.path, n + 1, format!("`{word}`: {advice}"));
+                }
+            }
+            let lower = line.to_lowercase();
+            for (word, instead) in banned.iter().filter(|_| file.path != GLOSSARY) {
+                if stands_in(&lower, word) {
+                    report(&file.path, n + 1, format!("`{word}`: say {instead}"));
+                }
+            }
+        }
+    }
+}
+
+/// Rows of the table under the heading that ends in "not used here".
+fn banned(glossary: &str) -> Vec<(String, String)> {
+    let section = glossary.lines().skip_while(|l| !(l.starts_with('#') && l.ends_with("not used here")));
+    let rows = section.filter(|l| l.starts_with("| ") && !l.starts_with("| word") && !l.starts_with("| ---"));
+    let cells = rows.filter_map(|l| l.trim_matches(['|', ' ']).split_once(" | "));
+    cells.map(|(word, instead)| (word.to_lowercase(), instead.trim().to_owned())).collect()
+}
+
+/// Whether `word` stands in `line` with no letter on a side where it has one itself.
+fn stands_in(line: &str, word: &str) -> bool {
+    let starts = word.starts_with(is_ident);
+    let ends = word.ends_with(is_ident);
+    line.match_indices(word).any(|(i, _)| {
+        let before = starts && line[..i].chars().next_back().is_some_and(is_ident);
+        let after = ends && line[i + word.len()..].chars().next().is_some_and(is_ident);
+        !before && !after
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Vec<String> {
+        let glossary = "# Glossary\n| word | meaning |\n| page | bytes |\n\n## Words not used here\n\n| word | say |\n| --- | --- |\n| buffer page | page or frame |\n";
+        let tree = Tree::made_of(&[(GLOSSARY, glossary), ("crates/a/src/lib.rs", text)]);
+        let mut out = Vec::new();
+        check(&tree, &mut |_, line, message| out.push(format!("{line}: {message}")));
+        out
+    }
+
+    #[test]
+    fn words_of_the_glossary() {
+        assert_eq!(found("//! x\n// A Buffer page.\n"), ["2: `buffer page`: say page or frame"]);
+        assert!(found("// A page, and buffer pages_of.\n").is_empty());
+    }
+
+    #[test]
+    fn leftovers() {
+        assert_eq!(found("// TODO later").len(), 1);
+        assert_eq!(found("todo!()").len(), 1);
+        assert_eq!(found("see /work/x").len(), 1);
+        assert!(found("let TODOS = network/work;").is_empty());
+    }
+}

@@ -7,7 +7,7 @@ use std::time::Instant;
 /// One check.
 struct Hook {
     name: &'static str,
-    /// Arguments for cargo; `{commit}` stands for the hash of the commit under test.
+    /// Arguments for cargo.
     args: &'static [&'static str],
     when: When,
 }
@@ -15,8 +15,6 @@ struct Hook {
 /// Whether a check applies.
 enum When {
     Always,
-    /// The file exists in the repository.
-    File(&'static str),
     /// The cargo subcommand is installed.
     Installed(&'static str),
 }
@@ -37,22 +35,6 @@ const HOOKS: &[Hook] = &[
     },
     // Documentation examples are part of it.
     Hook { name: "tests", args: &["test", "--workspace"], when: When::Always },
-    Hook {
-        name: "power cuts, seeded by the commit",
-        args: &[
-            "run",
-            "--release",
-            "-p",
-            "sim",
-            "--",
-            "crash-points",
-            "--seconds",
-            "120",
-            "--seed",
-            "{commit}",
-        ],
-        when: When::File("crates/sim/src/main.rs"),
-    },
 ];
 
 /// Runs everything; the first failure ends it.
@@ -76,7 +58,6 @@ pub(crate) fn run() -> Result<(), String> {
 fn applies(when: &When) -> bool {
     match when {
         When::Always => true,
-        When::File(path) => root().join(path).exists(),
         When::Installed(subcommand) => Command::new(cargo_program())
             .args([subcommand, "--version"])
             .output()
@@ -97,11 +78,9 @@ fn cargo_program() -> std::ffi::OsString {
 }
 
 fn cargo(args: &[&str]) -> Result<(), String> {
-    let commit = git(&["rev-parse", "HEAD"]).unwrap_or_else(|_| "0".into());
-    let args: Vec<String> = args.iter().map(|arg| arg.replace("{commit}", commit.trim())).collect();
     println!("cargo {}", args.join(" "));
     let status = Command::new(cargo_program())
-        .args(&args)
+        .args(args)
         .current_dir(root())
         .env("RUSTDOCFLAGS", "-D warnings")
         .status()

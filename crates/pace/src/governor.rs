@@ -164,7 +164,7 @@ impl Governor {
             page_quota,
             force,
             free_frames: frames,
-            free_frame_ios: self.free_frames.take(got.free_frames),
+            free_frame_ios: self.free_frames.take(got.free_frames).max(at_once(s)),
             drain_ios: self.drain.take(got.drain),
             purge_ios: self.purge.take(got.purge),
             wanted_pages_per_s,
@@ -213,6 +213,12 @@ fn age_pages_per_s(s: &Sample<'_>) -> f64 {
         steepest = steepest.max(pages as f64 / bent);
     }
     steepest * s.redo_bytes_per_s
+}
+
+/// I/Os that no budget may refuse: a thread that waits for a frame is not background work, and the budget knows only
+/// what the device gave so far.
+fn at_once(s: &Sample<'_>) -> u32 {
+    s.waiting_threads.saturating_sub(s.free_frames).min(64) as u32
 }
 
 /// The LSN below which the oldest `pages` dirty pages lie.
@@ -433,9 +439,9 @@ mod tests {
                 free=0 waiting=16 victims=1
                     CheckpointAge: 36674465 pages/s, 75 I/Os up to age 80.0 MiB; free 80 with 25 I/Os; drain 0 purge 0; next 2 ms
                 free=0 waiting=60 threads=64 victims=1
-                    CheckpointAge: 57013615 pages/s, 75 I/Os up to age 80.0 MiB; free 316 with 25 I/Os; drain 0 purge 0; next 2 ms
+                    CheckpointAge: 57013615 pages/s, 75 I/Os up to age 80.0 MiB; free 316 with 60 I/Os; drain 0 purge 0; next 2 ms
                 drain=5000 purge=5000
-                    CheckpointAge: 57013615 pages/s, 49 I/Os up to age 80.0 MiB; free 316 with 25 I/Os; drain 15 purge 10; next 2 ms
+                    CheckpointAge: 57013615 pages/s, 49 I/Os up to age 80.0 MiB; free 316 with 60 I/Os; drain 15 purge 10; next 2 ms
             "#]],
         );
     }

@@ -234,6 +234,23 @@ impl Pool {
         swept
     }
 
+    /// For the cleaner: puts the frames of pages that it has just written on the free list, up to `free` in all, unless
+    /// somebody has used them meanwhile. Returns how many.
+    pub(crate) fn free_cleaned(&self, pages: &[PageNo], free: usize) -> usize {
+        let missing = free.saturating_sub(self.free_frames());
+        let mut freed = 0;
+        for page in pages {
+            if freed >= missing {
+                break;
+            }
+            let Some(index) = self.table.get(*page) else { continue };
+            if self.frames().get(index).state() & REFERENCED == 0 && self.evict(index).is_some() {
+                freed += 1;
+            }
+        }
+        freed
+    }
+
     /// Remembers a frame that a scan filled.
     pub(super) fn note_scanned(&self, frame: u32) {
         let mut scans = self.free.scans.lock();

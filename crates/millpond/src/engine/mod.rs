@@ -1,6 +1,8 @@
 //! An open page engine: what opening builds, in its order, and the threads that keep it calm: one leads flushes of the
 //! log for those who do not wait, one cleans.
 
+mod admission;
+mod capacity;
 mod cleaner;
 mod create;
 mod open;
@@ -11,13 +13,17 @@ use crate::checkpoint::fuzzy::Checkpointer;
 use crate::error::{Error, Poison, Result};
 use crate::flush::batch::Flusher;
 use crate::store::Store;
+pub(crate) use admission::{Admission, Admitted};
 use base::Lsn;
 use base::sync::atomic::{AtomicBool, Ordering};
 use base::sync::{JoinHandle, Mutex, Parker, Unparker, spawn};
+use capacity::Capacity;
+use cleaner::Cleaner;
 use metrics::{Force, SyncReason};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use vfs::Clock;
 
 /// How long the cleaner sleeps when nobody wakes it.
 const CLEANER_NAP: Duration = Duration::from_millis(10);
@@ -35,7 +41,11 @@ struct Shared {
     store: Arc<Store>,
     flusher: Mutex<Flusher>,
     checkpointer: Checkpointer,
-    capacity_bytes: u64,
+    admission: Admission,
+    capacity: Capacity,
+    clock: Arc<dyn Clock>,
+    /// The cleaner lets the checkpoint age grow to this before it cleans for the log's sake.
+    hold_cleaning_until: u64,
     stop: AtomicBool,
     poison: Arc<Poison>,
     log_thread: Unparker,
@@ -58,11 +68,14 @@ impl Engine {
         self.threads.push(log.map_err(spawn_error)?);
         let shared = Arc::clone(&self.shared);
         let cleaner = spawn("millpond-cleaner", move || {
+            let mut state = Cleaner::new();
             while !shared.stop.load(Ordering::Acquire) {
-                match shared.clean() {
-                    Ok(0) => drop(cleaner.park_for(CLEANER_NAP)),
-                    Ok(_) => {}
-                    Err(_) => return shared.store.pool.wake_frame_waiters(),
+                match shared.clean(&mut state) {
+                    Ok(nap_us) => drop(cleaner.park_for(Duration::from_micros(nap_us))),
+                    Err(_) => {
+                        shared.admission.wake();
+                        return shared.store.pool.wake_frame_waiters();
+                    }
                 }
             }
         });
@@ -83,7 +96,19 @@ impl Engine {
         drained.and_then(|()| self.shared.checkpointer.advance(SyncReason::Close, true).map(drop))
     }
 
+    /// Where row operations ask to be let in.
+    pub(crate) fn admission(&self) -> &Admission {
+        &self.shared.admission
+    }
+
+    /// Changes the redo capacity, bytes. `DiskFull` if it cannot grow: then the old size stays. A smaller log takes
+    /// effect as the checkpoint moves.
+    pub(crate) fn set_redo_capacity(&self, bytes: u64) -> Result {
+        self.shared.set_redo_capacity(bytes)
+    }
+
     fn stop(&mut self) {
+        self.shared.admission.close();
         self.shared.stop.store(true, Ordering::Release);
         self.shared.log_thread.unpark();
         self.shared.cleaner_thread.unpark();

@@ -1,8 +1,9 @@
 //! Opening: lock, root, log end, new epoch, torn pages, replay, space map. Nothing is changed on disk before the log's
 //! end is known to be sound.
 
+use super::capacity::Capacity;
 use super::create::{Paths, create, make_dir};
-use super::{Engine, Shared};
+use super::{Admission, Engine, Shared};
 use crate::buffer::{Pool, PoolOptions};
 use crate::checkpoint::fuzzy::Checkpointer;
 use crate::checkpoint::root::RootFile;
@@ -121,17 +122,22 @@ impl Engine {
             metrics: Arc::clone(&metrics),
         });
         let files = (Arc::clone(&pages) as Arc<dyn File>, paths.pages.clone());
+        let asked = options.redo_capacity_bytes.unwrap_or(1 << 30);
         let shared = Arc::new(Shared {
             store: Arc::clone(&store),
             flusher: Mutex::new(Flusher::new(vfs, &log, &pool, files, doublewrite, &metrics, &poison)),
             checkpointer: Checkpointer::new(&log, &pool, root_file, root.clone(), &metrics, &poison),
-            capacity_bytes: options.redo_capacity_bytes.unwrap_or(1 << 30),
+            admission: Admission::new(&log, &vfs.clock, &metrics, &poison, cleaner_parker.unparker()),
+            capacity: Capacity::new(asked, (tail.end, tail.end.since(root.checkpoint))),
+            clock: Arc::clone(&vfs.clock),
+            hold_cleaning_until: options.hold_cleaning_until_redo_bytes,
             stop: AtomicBool::new(false),
             poison,
             log_thread: log_parker.unparker(),
             cleaner_thread: cleaner_parker.unparker(),
         });
         let mut engine = Engine { store, shared, threads: Vec::new(), _lock: lock };
+        engine.shared.make_first_files()?;
         engine.start(log_parker, cleaner_parker)?;
         let from = root.checkpoint;
         let checkpointer = &engine.shared.checkpointer;

@@ -104,9 +104,14 @@ impl Pool {
         self.free.list.lock().waiting
     }
 
-    /// How many frames the cleaner means to keep free.
+    /// Says how many frames the cleaner means to keep free.
     pub(crate) fn set_free_reserve(&self, frames: usize) {
         self.free.reserve.store(frames, Ordering::Relaxed);
+    }
+
+    /// How many frames the cleaner means to keep free.
+    pub(crate) fn free_reserve(&self) -> usize {
+        self.free.reserve.load(Ordering::Relaxed)
     }
 
     /// Wakes everybody who waits for a frame, to see that the database is poisoned.

@@ -6,7 +6,7 @@ use crate::error::Result;
 use base::sync::spin;
 use base::{Lsn, PageNo};
 use metrics::{Force, M, SyncReason};
-use pace::budget::Device;
+use pace::budget::{Device, PagesPerIo};
 use pace::checkpoint::worth_writing;
 use pace::governor::{self, Governor, Plan, Sample, Slice};
 use pace::redo_rate::Rate;
@@ -25,8 +25,7 @@ pub(super) struct Cleaner {
     device: Device,
     redo_rate: Rate,
     clean_rate: Rate,
-    /// Pages that an I/O cleans, smoothed.
-    pages_per_io: f64,
+    pages_per_io: PagesPerIo,
     /// Dirty ones among the victims that the last sweeps met.
     dirty_victims: f64,
     slices: Vec<(Lsn, u64)>,
@@ -40,7 +39,7 @@ impl Cleaner {
             device: Device::new(),
             redo_rate: Rate::new(),
             clean_rate: Rate::new(),
-            pages_per_io: 1.0,
+            pages_per_io: PagesPerIo::new(),
             dirty_victims: 0.0,
             slices: Vec::new(),
             root_written_us: 0,
@@ -97,7 +96,7 @@ impl Shared {
             threads,
             waiting_threads: pool.frame_waiters() as u64,
             dirty_victims: c.dirty_victims,
-            pages_per_io: c.pages_per_io,
+            pages_per_io: c.pages_per_io.get(),
             budget_ios_per_s: c.device.budget_ios_per_s(),
             drain_ios_wanted: 0,
             purge_ios_wanted: 0,
@@ -161,7 +160,7 @@ impl Shared {
         let written = flusher.flush(pages, ios, force)?;
         if written.ios > 0 {
             c.device.observe(written.ios, written.took_us);
-            c.pages_per_io += (written.pages as f64 / written.ios as f64 - c.pages_per_io) * 0.1;
+            c.pages_per_io.observe(written.pages, written.ios);
         }
         Ok(written)
     }

@@ -5,7 +5,10 @@ mod admission;
 mod capacity;
 mod cleaner;
 mod create;
+mod figures;
 mod open;
+#[cfg(test)]
+mod speed;
 #[cfg(test)]
 mod tests;
 
@@ -44,6 +47,7 @@ struct Shared {
     admission: Admission,
     capacity: Capacity,
     clock: Arc<dyn Clock>,
+    opened_us: u64,
     /// The cleaner lets the checkpoint age grow to this before it cleans for the log's sake.
     hold_cleaning_until: u64,
     stop: AtomicBool,

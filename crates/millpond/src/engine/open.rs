@@ -32,6 +32,7 @@ impl Engine {
     /// Opens the engine in `dir`, recovering it; creates it if there is none.
     pub(crate) fn open(vfs: &Vfs, dir: &Path, options: &Options) -> Result<Engine> {
         options.validate()?;
+        let opened_us = vfs.clock.now_us();
         let metrics = Arc::new(Metrics::new());
         let poison = Arc::new(Poison::default());
         let paths = Paths::new(dir, options);
@@ -130,6 +131,7 @@ impl Engine {
             admission: Admission::new(&log, &vfs.clock, &metrics, &poison, cleaner_parker.unparker()),
             capacity: Capacity::new(asked, (tail.end, tail.end.since(root.checkpoint))),
             clock: Arc::clone(&vfs.clock),
+            opened_us,
             hold_cleaning_until: options.hold_cleaning_until_redo_bytes,
             stop: AtomicBool::new(false),
             poison,

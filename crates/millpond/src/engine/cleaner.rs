@@ -3,6 +3,7 @@
 
 use super::Shared;
 use crate::error::Result;
+use crate::flush::batch::{Flusher, Limit, Written};
 use base::sync::spin;
 use base::{Lsn, PageNo};
 use metrics::{Force, M, SyncReason};
@@ -118,7 +119,8 @@ impl Shared {
         }
         let mut freed = swept.freed;
         if plan.free_frame_ios > 0 && !swept.dirty.is_empty() {
-            self.write(c, &mut flusher, &swept.dirty, plan.free_frame_ios.into(), Force::FreeFrames)?;
+            let limit = Limit { pages: u64::MAX, ios: plan.free_frame_ios.into() };
+            self.write(c, &mut flusher, &swept.dirty, limit, Force::FreeFrames)?;
             freed += pool.free_cleaned(&swept.dirty, target);
         }
         Ok(freed as u64)
@@ -134,11 +136,12 @@ impl Shared {
             governor::Force::CheckpointAge | governor::Force::FreeFrames => Force::CheckpointAge,
         };
         let (mut ios, mut pages) = (u64::from(plan.checkpoint_ios), 0);
-        while ios > 0 {
+        while ios > 0 && pages < plan.page_quota {
             let mut flusher = self.flusher.lock();
             let oldest = pool.oldest_dirty(Lsn(plan.clean_to_lsn), flusher.batch_pages());
             let oldest: Vec<PageNo> = oldest.into_iter().map(|(page, _)| page).collect();
-            let written = self.write(c, &mut flusher, &oldest, ios, force)?;
+            let limit = Limit { pages: plan.page_quota - pages, ios };
+            let written = self.write(c, &mut flusher, &oldest, limit, force)?;
             drop(flusher);
             pages += written.pages;
             ios = ios.saturating_sub(written.ios);
@@ -152,12 +155,12 @@ impl Shared {
     fn write(
         &self,
         c: &mut Cleaner,
-        flusher: &mut crate::flush::batch::Flusher,
+        flusher: &mut Flusher,
         pages: &[PageNo],
-        ios: u64,
+        limit: Limit,
         force: Force,
-    ) -> Result<crate::flush::batch::Written> {
-        let written = flusher.flush(pages, ios, force)?;
+    ) -> Result<Written> {
+        let written = flusher.flush(pages, limit, force)?;
         if written.ios > 0 {
             c.device.observe(written.ios, written.took_us);
             c.pages_per_io.observe(written.pages, written.ios);
@@ -216,7 +219,7 @@ impl Shared {
                 return Ok(());
             }
             let pages: Vec<_> = oldest.into_iter().map(|(page, _)| page).collect();
-            if flusher.flush(&pages, u64::MAX, force)?.pages == 0 {
+            if flusher.flush(&pages, Limit::NONE, force)?.pages == 0 {
                 // Somebody holds them all for a moment.
                 drop(flusher);
                 spin(&mut turn);

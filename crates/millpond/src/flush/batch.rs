@@ -17,6 +17,20 @@ use vfs::{File, Vfs, WriteOp};
 /// Pages this close together in the file go in one write (Fl4): an I/O costs the same at any size up to here.
 const NEIGHBOURHOOD_BYTES: usize = 64 << 10;
 
+/// Where a batch ends, if it is not full before; it may go beyond by one neighbourhood.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit {
+    /// Pages.
+    pub(crate) pages: u64,
+    /// In-place I/Os.
+    pub(crate) ios: u64,
+}
+
+impl Limit {
+    /// Where the batch is full.
+    pub(crate) const NONE: Limit = Limit { pages: u64::MAX, ios: u64::MAX };
+}
+
 /// What a batch wrote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Written {
@@ -73,18 +87,18 @@ impl Flusher {
     }
 
     /// Writes those of `wanted`, and of their dirty neighbours, that nobody is changing right now, in the order given
-    /// until about `ios` I/Os or a batch are full. A failure poisons the database.
-    pub(crate) fn flush(&mut self, wanted: &[PageNo], ios: u64, force: Force) -> Result<Written> {
+    /// until the limit or the batch is full. A failure poisons the database.
+    pub(crate) fn flush(&mut self, wanted: &[PageNo], limit: Limit, force: Force) -> Result<Written> {
         self.poison.check()?;
-        self.try_flush(wanted, ios, force).map_err(|error| self.poison.set(error))
+        self.try_flush(wanted, limit, force).map_err(|error| self.poison.set(error))
     }
 
-    fn try_flush(&mut self, wanted: &[PageNo], ios: u64, force: Force) -> Result<Written> {
+    fn try_flush(&mut self, wanted: &[PageNo], limit: Limit, force: Force) -> Result<Written> {
         let begun = self.vfs.clock.now_us();
         let page_bytes = self.pool.page_bytes();
         let mut tickets = Vec::new();
         let mut newest = Lsn::ZERO;
-        for page in self.with_neighbours(wanted, ios) {
+        for page in self.with_neighbours(wanted, limit) {
             let copy = &mut self.copies[tickets.len() * page_bytes..][..page_bytes];
             let Some(ticket) = self.pool.copy_for_flush(page, copy) else {
                 self.metrics.add(M::CleanerLatchMisses, 1);
@@ -122,9 +136,8 @@ impl Flusher {
         Ok(Written { pages, ios, took_us: self.vfs.clock.now_us().saturating_sub(begun) })
     }
 
-    /// The wanted pages and the dirty ones of their neighbourhoods, by page number: as many as a batch holds, and no
-    /// more neighbourhoods once they need `ios` I/Os.
-    fn with_neighbours(&self, wanted: &[PageNo], ios: u64) -> BTreeSet<PageNo> {
+    /// The wanted pages and the dirty ones of their neighbourhoods, by page number.
+    fn with_neighbours(&self, wanted: &[PageNo], limit: Limit) -> BTreeSet<PageNo> {
         let each = (NEIGHBOURHOOD_BYTES / self.pool.page_bytes()) as u32;
         let mut all = BTreeSet::new();
         let mut runs = 0;
@@ -132,7 +145,7 @@ impl Flusher {
             if all.contains(page) {
                 continue;
             }
-            if runs >= ios {
+            if runs >= limit.ios || all.len() as u64 >= limit.pages {
                 return all;
             }
             let first = page.0 / each * each;

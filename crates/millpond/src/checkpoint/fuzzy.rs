@@ -50,6 +50,11 @@ impl Checkpointer {
         self.replayed.store(lsn.0, Ordering::Release);
     }
 
+    /// Has the next root name the rate at which recovery replays redo, bytes a second.
+    pub(crate) fn set_replay_rate(&self, bytes_per_s: u64) {
+        self.root.lock().replay_rate = bytes_per_s;
+    }
+
     /// The place that the root names now.
     pub(crate) fn lsn(&self) -> Lsn {
         self.root.lock().checkpoint

@@ -7,7 +7,6 @@ use crate::log::segment::Segments;
 use base::Lsn;
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicU64, Ordering};
-use metrics::M;
 use pace::segments::{self, Step};
 
 /// After a growth that found no space the next one is tried this much later.
@@ -36,8 +35,18 @@ impl Capacity {
         }
     }
 
+    /// Allows another size; files follow need.
+    pub(super) fn set(&self, bytes: u64) {
+        self.asked.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of log blocks that the segments may hold.
+    pub(super) fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
+    }
+
     fn most_files(&self, segments: &Segments, checkpoint: Lsn) -> u64 {
-        let asked = segments::files(self.asked.load(Ordering::Relaxed), segments.block_bytes());
+        let asked = segments::files(self.asked(), segments.block_bytes());
         let (end, redo) = self.recovered;
         asked + if checkpoint < end { redo.div_ceil(segments.shape().payload_bytes()) } else { 0 }
     }
@@ -122,9 +131,8 @@ impl Shared {
             segments.shrink_to(back, || log.reserved_lsn()).map_err(|error| self.poison.set(error))?;
             return Err(error);
         }
-        self.capacity.asked.store(bytes, Ordering::Relaxed);
+        self.capacity.set(bytes);
         self.capacity.full_until_us.store(0, Ordering::Relaxed);
-        self.store.metrics.set(M::RedoCapacityBytes, bytes);
         self.cleaner_thread.unpark();
         Ok(())
     }

@@ -70,6 +70,7 @@ pub(super) fn create(
         record: Lsn::MAX,
         durable: Lsn::ZERO,
         clean: false,
+        replay_rate: 0,
         epochs: vec![EpochStart { epoch: 1, first: Lsn::ZERO }],
     };
     make_dir(vfs, &paths.redo)?;

@@ -14,6 +14,7 @@ impl Engine {
         metrics.set(M::CurrentLsn, reserved.0);
         metrics.set(M::DurableLsn, log.durable_lsn().0);
         metrics.set(M::CheckpointAgeBytes, reserved.0.saturating_sub(metrics.get(M::CheckpointLsn)));
+        metrics.set(M::RedoCapacityBytes, shared.capacity.asked());
         metrics.set(M::DirtyPages, (pool.dirty_pages() + pool.writing_pages()) as u64);
         let (frames, free) = (pool.frame_count() as u64, pool.free_frames() as u64);
         metrics.set(M::BufferFrames, frames);

@@ -23,10 +23,24 @@ use base::Lsn;
 use base::sync::atomic::AtomicBool;
 use base::sync::{Mutex, Parker};
 use metrics::{M, Metrics, SyncReason};
+use pace::capacity::{self, Change, ReplayRate};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use vfs::{Create, File, OpenMode, Vfs};
+
+/// The capacity from which recovery takes no longer than the user allows. Files that there are already are kept where
+/// that makes no great difference.
+fn by_target(target: Duration, replay_rate: u64, have: u64, segment_bytes: u64) -> u64 {
+    let target_us = u64::try_from(target.as_micros()).unwrap_or(u64::MAX);
+    let wanted = capacity::wanted(target_us, replay_rate, segment_bytes);
+    match capacity::change(have, wanted, segment_bytes) {
+        Change::Keep => have,
+        // Files follow need, so the whole growth is allowed at once.
+        Change::Grow(_) | Change::Shrink(_) => wanted,
+    }
+}
 
 impl Engine {
     /// Opens the engine in `dir`, recovering it; creates it if there is none.
@@ -85,14 +99,14 @@ impl Engine {
             ring_blocks: root.ring_blocks,
             flush_depth: options.tuning.flush_depth,
             cores: match options.tuning.cores {
-                0 => std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+                0 => vfs.clock.cores(),
                 n => n,
             },
         };
         let log =
             Arc::new(Log::new(vfs, log_options, start, segments, log_parker.unparker(), &metrics, &poison));
         let (hook, made_anew) = RedoHook::new(&paths.pages, &log, &tail);
-        let pool_bytes = options.buffer_pool_bytes.unwrap_or(128 << 20) as usize;
+        let pool_bytes = options.buffer_pool_bytes.unwrap_or_else(|| vfs.clock.memory_bytes() / 4) as usize;
         let pool = Arc::new(Pool::new(PoolOptions {
             frames: match options.tuning.frames {
                 0 => pool_bytes / root.page_bytes,
@@ -123,7 +137,11 @@ impl Engine {
             metrics: Arc::clone(&metrics),
         });
         let files = (Arc::clone(&pages) as Arc<dyn File>, paths.pages.clone());
-        let asked = options.redo_capacity_bytes.unwrap_or(1 << 30);
+        let segment_bytes = log.segments().block_bytes();
+        let asked = options.redo_capacity_bytes.unwrap_or_else(|| {
+            let have = log.segments().count() * segment_bytes;
+            by_target(options.recovery_target, root.replay_rate, have, segment_bytes)
+        });
         let shared = Arc::new(Shared {
             store: Arc::clone(&store),
             flusher: Mutex::new(Flusher::new(vfs, &log, &pool, files, doublewrite, &metrics, &poison)),
@@ -144,15 +162,28 @@ impl Engine {
         let from = root.checkpoint;
         let checkpointer = &engine.shared.checkpointer;
         let reached = |lsn| checkpointer.replayed_to(lsn);
+        let begun_us = vfs.clock.now_us();
         replay(&pool, log.segments(), &root.epochs, from, &paths.pages, &made_anew, tail.end, reached)?;
         checkpointer.replayed_to(Lsn::MAX);
         metrics.set(M::RecoveryRedoBytes, tail.end.since(from));
+        let mut rate = ReplayRate::new(root.replay_rate);
+        rate.observe(tail.end.since(from), vfs.clock.now_us().saturating_sub(begun_us));
+        metrics.set(M::ReplayRate, rate.bytes_per_s());
+        checkpointer.set_replay_rate(rate.bytes_per_s());
+        if options.redo_capacity_bytes.is_none() {
+            let have = log.segments().count() * segment_bytes;
+            let bytes = by_target(options.recovery_target, rate.bytes_per_s(), have, segment_bytes);
+            engine.shared.capacity.set(bytes);
+        }
         let formatted = tail.groups > 0 || from > Lsn::ZERO;
         if formatted {
             engine.store.space.load()?;
         } else {
             engine.store.space.format()?;
         }
+        let took_ms = vfs.clock.now_us().saturating_sub(opened_us) / 1000;
+        metrics.set(M::RecoveryOpenMs, took_ms);
+        metrics.set(M::RecoveryMs, took_ms);
         Ok(engine)
     }
 }

@@ -30,8 +30,7 @@ impl Txns {
     fn decide(&self, owner: &Owner, stream: &Arc<Stream>) -> Lsn {
         let txn = owner.txn();
         self.status.set(txn, State::Committing);
-        let lsn =
-            self.log_record(&Record::Commit { txn }, |lsn| self.status.set(txn, State::Committed(lsn)));
+        let lsn = self.log_record(&Record::Commit { txn }, |lsn| self.status.set(txn, State::Committed(lsn)));
         self.store.log.count_commit();
         self.purge_queue.push(lsn, Ended { txn, stream: Arc::clone(stream), committed: true });
         self.locks.release_all(owner);
@@ -100,6 +99,12 @@ impl Txns {
     /// A point that the transaction can be rolled back to.
     pub(crate) fn mark(&self, txn: &Txn) -> Mark {
         txn.stream().map_or(Mark { end: 0, last: None }, |stream| stream.mark())
+    }
+
+    /// Whether `mark` is a point of the transaction that has not been rolled back.
+    pub(crate) fn reaches(&self, txn: &Txn, mark: Mark) -> bool {
+        let start = mark == Mark { end: 0, last: None };
+        start || txn.stream().is_some_and(|stream| stream.reaches(mark))
     }
 
     /// Undoes what the transaction did since `mark`. Its locks stay.

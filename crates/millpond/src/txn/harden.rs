@@ -37,8 +37,7 @@ impl Unfinished for Txns {
         let xids: BTreeMap<TxnId, Vec<u8>> =
             self.prepared.lock().iter().map(|(xid, p)| (p.owner.txn(), xid.clone())).collect();
         // First the ids: whoever begins from here on has all its redo above the checkpoint.
-        let mut list =
-            List { next_txn: self.status.next(), next_tree: self.next_tree(), ..List::default() };
+        let mut list = List { next_txn: self.status.next(), next_tree: self.next_tree(), ..List::default() };
         let mut journal = self.journal.lock();
         let mut streams = Vec::new();
         for stream in self.streams.list() {

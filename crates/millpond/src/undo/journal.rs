@@ -371,7 +371,7 @@ mod tests {
         let used = (0..BLOCK).chain(BLOCK..BLOCK + 12).chain(BLOCK + BATCH_HEAD..BLOCK + BATCH_HEAD + 215);
         for at in used.step_by(7) {
             let disk = disk.fork();
-            disk.flip(Path::new("/undo/00000001"), at as u64, 1);
+            disk.flip(Path::new("/undo/00000001"), at as u64, 1).unwrap();
             assert!(open(&disk, &files, &[(1, 200)]).is_err(), "byte {at}");
         }
     }

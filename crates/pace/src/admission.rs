@@ -55,6 +55,17 @@ pub fn price_ns(view: &View, redo_bytes: u64) -> u64 {
     (redo_bytes as f64 * 1e9 * x / (clean * (1.0 - x))).min(PRICE_NS_MAX) as u64
 }
 
+/// For how long the last measured C is believed as it is.
+const BELIEVED_US: u64 = 100_000;
+
+/// C when the cleaner has said nothing for `silent_us`: it may be stuck in one I/O of a device that stopped, and then
+/// nobody would ever tell that the checkpoint does not advance. What is believed falls as the silence grows, so that
+/// no more is admitted in a long silence than in a few short ones.
+#[must_use]
+pub fn believed(clean_bytes_per_s: f64, silent_us: u64) -> f64 {
+    clean_bytes_per_s * BELIEVED_US as f64 / silent_us.max(BELIEVED_US) as f64
+}
+
 /// Whether an operation with so many redo bytes has to wait for the checkpoint: the hard wait, which a sound governor
 /// never lets happen.
 #[must_use]
@@ -183,6 +194,15 @@ mod tests {
             }
         }
         assert!((98..=103).contains(&admitted), "{admitted}");
+    }
+
+    #[test]
+    fn silence_is_believed_less_and_less() {
+        let seen: Vec<u64> = [0, 50_000, 100_000, 200_000, 1_000_000, 10_000_000]
+            .iter()
+            .map(|silent| believed(5e7, *silent) as u64)
+            .collect();
+        assert_eq!(seen, [50_000_000, 50_000_000, 50_000_000, 25_000_000, 5_000_000, 500_000]);
     }
 
     #[test]

@@ -158,7 +158,9 @@ impl Engine {
         });
         let mut engine = Engine { store, shared, threads: Vec::new(), _lock: lock };
         engine.shared.make_first_files()?;
-        engine.start(log_parker, cleaner_parker)?;
+        if !options.tuning.still {
+            engine.start(log_parker, cleaner_parker)?;
+        }
         let from = root.checkpoint;
         let checkpointer = &engine.shared.checkpointer;
         let reached = |lsn| checkpointer.replayed_to(lsn);

@@ -19,6 +19,9 @@ use vfs::Clock;
 /// How long a hard wait sleeps before it looks again whether the database still lives.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
+/// The cleaner is woken by an operation above the soft mark if it has not spoken for so long.
+const SILENCE_US: u64 = 1_000;
+
 /// Lets operations in.
 pub(crate) struct Admission {
     log: Arc<Log>,
@@ -135,6 +138,10 @@ impl Admission {
     fn admit_above(&self, redo_bytes: u64) -> Result<Admitted<'_>> {
         let begun = self.clock.now_us();
         let (mut held, mut at_limit) = (false, false);
+        if self.is_silent(begun) {
+            // A burst after a quiet time: the cleaner had no reason to look so soon.
+            self.cleaner.unpark();
+        }
         loop {
             self.check()?;
             match self.ask(redo_bytes) {
@@ -163,6 +170,11 @@ impl Admission {
                 }
             }
         }
+    }
+
+    /// Whether the cleaner has not spoken for a while.
+    pub(super) fn is_silent(&self, now_us: u64) -> bool {
+        now_us.saturating_sub(self.marked_us.load(Ordering::Relaxed)) > SILENCE_US
     }
 
     /// Asks once, without waiting.

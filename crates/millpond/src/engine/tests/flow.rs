@@ -268,7 +268,9 @@ impl World {
     fn operation(&mut self) -> Option<u64> {
         let mut held = 0;
         loop {
-            if self.now() >= self.next_clean_us {
+            let marks = self.shared().marks(self.now());
+            let woken = self.age() > marks.soft && self.shared().admission.is_silent(self.now());
+            if woken || self.now() >= self.next_clean_us {
                 self.clean();
             }
             let wait = match self.ask() {
@@ -490,11 +492,18 @@ fn a_quiet_log_is_drained() {
     assert!(forces.iter().any(|(name, pages)| *name == Force::Idle.label() && *pages > 0), "{forces:?}");
 }
 
+/// A row of which few fit in a page.
+fn wide_row(n: u64, round: u64) -> ([u8; 8], Vec<u8>) {
+    let mut value = vec![0; 780];
+    Prng::new(n * 1_000_003 + round).fill(&mut value);
+    (n.to_be_bytes(), value)
+}
+
 /// 64 frames, a hundred times as many pages, eight threads that each own an eighth of the rows.
 #[test]
 fn a_tiny_pool_serves_many_threads() {
     const THREADS: u64 = 8;
-    const ROWS: u64 = 6400 * 10;
+    const ROWS: u64 = 6400 * 5;
     let vfs = Vfs { disk: Arc::new(MemDisk::default()), clock: Vfs::os().clock };
     let mut options = options(16 * MIB, 64);
     options.tuning.doublewrite_pages = 16;
@@ -502,7 +511,7 @@ fn a_tiny_pool_serves_many_threads() {
     let tree = Tree::create(&engine.store, TREE).unwrap();
     for n in 0..ROWS {
         let _admitted = engine.admission().admit(OP_BYTES).unwrap();
-        let (key, value) = row(n, 0);
+        let (key, value) = wide_row(n, 0);
         put(&engine, tree, n, &key, &value).unwrap();
     }
     let mut newest: BTreeMap<u64, u64> = BTreeMap::new();
@@ -512,10 +521,10 @@ fn a_tiny_pool_serves_many_threads() {
                 let engine = &engine;
                 scope.spawn(move || {
                     let (mut rng, mut newest) = (Prng::new(id), BTreeMap::new());
-                    for round in 1..=500 {
+                    for round in 1..=200 {
                         let n = rng.below(ROWS / THREADS) * THREADS + id;
                         let _admitted = engine.admission().admit(OP_BYTES).unwrap();
-                        let (key, value) = row(n, round);
+                        let (key, value) = wide_row(n, round);
                         put(engine, tree, ROWS + round, &key, &value).unwrap();
                         newest.insert(n, round);
                     }
@@ -529,7 +538,7 @@ fn a_tiny_pool_serves_many_threads() {
     let found = rows(&engine, tree).unwrap();
     assert_eq!(found.len() as u64, ROWS);
     for n in 0..ROWS {
-        let (key, value) = row(n, newest.get(&n).copied().unwrap_or(0));
+        let (key, value) = wide_row(n, newest.get(&n).copied().unwrap_or(0));
         assert!(found[&key[..]] == value, "row {n}");
     }
     engine.close().unwrap();

@@ -181,7 +181,9 @@ impl Engine {
         let (background, lock) = (Some(background), Mutex::new(Some(lock)));
         let mut engine = Engine { store, txns, shared, background, threads: Mutex::default(), lock };
         engine.shared.make_first_files()?;
-        engine.start(log_parker, cleaner_parker)?;
+        if !options.tuning.still {
+            engine.start(log_parker, cleaner_parker)?;
+        }
         let from = root.checkpoint;
         let checkpointer = &engine.shared.checkpointer;
         let reached = |lsn| checkpointer.replayed_to(lsn);

@@ -1,9 +1,11 @@
 //! The only door to files, time and randomness. The engine sees the traits of this page; the operating system and the
 //! simulated disk implement them.
 
+pub mod fault;
 pub mod mem;
 pub mod os;
 mod rings;
+pub mod sticky;
 mod transfer;
 mod uring;
 

@@ -231,11 +231,13 @@ impl Space {
         let (mut at, end) = (u64::from(from) * page, u64::from(to) * page);
         while at < end {
             let n = (end - at).min(GROW_WRITE_BYTES as u64);
-            // Nothing refers to these bytes yet, so a failure harms nobody: the call that needed them fails.
-            self.options
-                .file
-                .write_at(&zeros[..n as usize], at)
-                .map_err(|e| Error::io("grow", self.path(), e))?;
+            // Nothing refers to these bytes yet, so a full disk harms nobody: the call that needed them fails.
+            self.options.file.write_at(&zeros[..n as usize], at).map_err(|e| {
+                match Error::io("grow", self.path(), e) {
+                    full @ Error::DiskFull { .. } => full,
+                    failed => self.poison.set(failed),
+                }
+            })?;
             at += n;
         }
         let start = self.options.vfs.clock.now_us();

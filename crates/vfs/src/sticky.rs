@@ -3,8 +3,12 @@
 //! (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020).
 //!
 //! A write that found no space is no such failure: it is an answer, and space may come back.
+//!
+//! Behind a page cache one sync can hear of the failure of what another one was to make durable, and the other then
+//! succeeds: the kernel tells each error to one caller. So syncs of a buffered file go one by one, and the next begins
+//! when the answer to the one before is known. With direct I/O each sync answers for itself.
 
-use crate::{BatchIo, Disk, File, OpenMode, ReadOp, WriteOp};
+use crate::{BatchIo, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicBool, Ordering};
 use std::io::{self, ErrorKind};
@@ -24,11 +28,21 @@ pub struct StickyDisk {
     latch: Arc<Latch>,
 }
 
+impl Vfs {
+    /// The same files, of which none is changed any more once a write or sync of one has failed.
+    #[must_use]
+    pub fn sticky(&self) -> Vfs {
+        let disk = StickyDisk::new(Arc::clone(&self.disk));
+        Vfs { disk: Arc::new(disk), clock: Arc::clone(&self.clock) }
+    }
+}
+
 #[derive(Debug)]
 struct StickyFile {
     file: Arc<dyn File>,
     path: PathBuf,
     latch: Arc<Latch>,
+    syncing: Mutex<()>,
 }
 
 impl Latch {
@@ -69,7 +83,12 @@ impl StickyDisk {
 impl Disk for StickyDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         let file = self.disk.open(path, mode)?;
-        Ok(Arc::new(StickyFile { file, path: path.to_owned(), latch: Arc::clone(&self.latch) }))
+        Ok(Arc::new(StickyFile {
+            file,
+            path: path.to_owned(),
+            latch: Arc::clone(&self.latch),
+            syncing: Mutex::default(),
+        }))
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
@@ -123,6 +142,7 @@ impl File for StickyFile {
     }
 
     fn sync(&self) -> io::Result<()> {
+        let _alone = (!self.file.is_direct()).then(|| self.syncing.lock());
         self.latch.guard("sync", &self.path, false, || self.file.sync())
     }
 

@@ -1,6 +1,8 @@
 //! The page engine under power cuts: rows put one by one into a tree, each acknowledged when its redo is durable; the
 //! power cut at operations of the whole run; every image opened and compared with what was acknowledged.
 
+mod faults;
+
 use super::Engine;
 use crate::btree::Tree;
 use crate::error::{Error, Result};

@@ -96,7 +96,8 @@ struct State {
     fired: Vec<Fired>,
     /// What was tried again.
     retried: Vec<Fired>,
-    space: Option<u64>,
+    /// Below this directory so many bytes are left.
+    space: Option<(PathBuf, u64)>,
     nodes: BTreeMap<PathBuf, Arc<Node>>,
 }
 
@@ -132,9 +133,9 @@ impl FaultDisk {
         state.rules.push(rule);
     }
 
-    /// Lets files grow by `bytes` in all from now on; `None`: without end.
-    pub fn limit_space(&self, bytes: Option<u64>) {
-        self.state.lock().space = bytes;
+    /// Lets files below `dir` grow by `bytes` in all from now on.
+    pub fn limit_space(&self, dir: impl Into<PathBuf>, bytes: u64) {
+        self.state.lock().space = Some((dir.into(), bytes));
     }
 
     /// Ends all rules and limits.
@@ -191,9 +192,11 @@ impl FaultDisk {
     /// Takes space for growth; says how much of it there was.
     fn take_space(&self, path: &Path, growth: u64) -> u64 {
         let mut state = self.state.lock();
-        let Some(left) = state.space else { return growth };
-        let taken = growth.min(left);
-        state.space = Some(left - taken);
+        let Some((_, left)) = state.space.as_mut().filter(|(dir, _)| path.starts_with(dir)) else {
+            return growth;
+        };
+        let taken = growth.min(*left);
+        *left -= taken;
         if taken < growth {
             state.fired.push(Fired { kind: Kind::Grow, path: path.to_owned(), offset: 0 });
         }
@@ -436,13 +439,13 @@ mod tests {
     #[test]
     fn a_full_disk_refuses_growth_alone_and_goes_on_when_there_is_space() {
         let (disk, file) = disk();
-        disk.limit_space(Some(1024));
+        disk.limit_space("", 1024);
         file.write_at(&[2; 2048], 0).unwrap();
         let error = file.write_at(&[3; 2048], 2048).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::StorageFull);
         assert_eq!(file.len().unwrap(), 3072, "what fits arrives");
         assert_eq!(file.set_len(4096).unwrap_err().kind(), ErrorKind::StorageFull);
-        disk.limit_space(None);
+        disk.heal();
         file.write_at(&[3; 2048], 2048).unwrap();
         assert_eq!(bytes(&*file), [[2; 2048], [3; 2048]].concat());
     }

@@ -206,9 +206,9 @@ mod tests {
     #[test]
     fn a_full_disk_is_an_answer_unless_a_sync_gives_it() {
         let (fault, a, _) = disks();
-        fault.limit_space(Some(0));
+        fault.limit_space("", 0);
         assert_eq!(a.write_at(&[1; 512], 0).unwrap_err().kind(), ErrorKind::StorageFull);
-        fault.limit_space(None);
+        fault.heal();
         a.write_at(&[1; 512], 0).unwrap();
         fault.fail(Rule {
             kind: Kind::Sync,

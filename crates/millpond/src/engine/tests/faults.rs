@@ -13,9 +13,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once, mpsc};
 use std::time::Duration;
-use vfs::Vfs;
 use vfs::fault::{Fault, FaultDisk, Kind, Rule};
 use vfs::mem::{CrashChoice, ManualClock, MemDisk};
+use vfs::{Disk, Vfs};
 
 const SEED: u64 = 11;
 const PUTS: u64 = 200;
@@ -139,13 +139,14 @@ fn fails_well(rule: Rule) -> bool {
     let mut walk = mem.walk();
     while walk.step() {}
     for image in [mem.fork(), walk.image(CrashChoice::None), walk.image(CrashChoice::Random(rule.nth))] {
-        opens_with(&image, &left, &format!("{rule:?} hit {:?}", fired[0]));
+        opens_with(&image, &options(), &left, &format!("{rule:?} hit {:?}", fired[0]));
     }
     true
 }
 
-fn opens_with(image: &MemDisk, left: &Left, context: &str) {
-    let engine = super::open(image).unwrap_or_else(|e| panic!("{context}: {e}"));
+fn opens_with(image: &MemDisk, options: &Options, left: &Left, context: &str) {
+    let engine = Engine::open(&image.vfs(1), Path::new(DIR), options);
+    let engine = engine.unwrap_or_else(|e| panic!("{context}: {e}"));
     let Some(tree) = left.tree else { return };
     let check = tree.check(&engine.store).unwrap_or_else(|e| panic!("{context}: {e}"));
     assert!(check.problems.is_empty(), "{context}: {:?}", check.problems);
@@ -216,4 +217,53 @@ fn every_failed_operation_on_a_name_or_a_length() {
     for kind in [Kind::Open, Kind::Create, Kind::SyncDir, Kind::SetLen, Kind::Rename, Kind::Ask] {
         every_nth(kind, &[REFUSED], 3);
     }
+}
+
+/// Puts rows until one finds no space or `most` are done. Returns the number of the next.
+fn fill(engine: &Engine, tree: Tree, from: u64, most: u64) -> (u64, Option<Error>) {
+    for n in from..from + most {
+        let (key, value) = row(SEED, n);
+        let done = put(engine, tree, n, &key, &value)
+            .and_then(|lsn| engine.store.log.flush_to(lsn, SyncReason::Commit));
+        if let Err(error) = done {
+            return (n, Some(error));
+        }
+    }
+    (from + most, None)
+}
+
+/// The device of the pages fills up after some number of bytes, while the log, on another one, has what it needs; then
+/// somebody deletes something.
+#[test]
+fn a_full_disk_fails_the_call_that_needs_space_and_nothing_else() {
+    let mut met = 0;
+    for space in (0..40).map(|n| n * 13_000) {
+        let mem = MemDisk::default();
+        let disk = FaultDisk::new(Arc::new(mem.clone()));
+        mem.create_dir(Path::new("/log")).unwrap();
+        mem.sync_dir(Path::new("/")).unwrap();
+        let options = options().redo_dir("/log/redo");
+        let engine = Engine::open(&vfs(&disk), Path::new(DIR), &options).unwrap();
+        let tree = Tree::create(&engine.store, TREE).unwrap();
+        disk.limit_space(DIR, space);
+        let context = format!("full after {space} bytes");
+        let (mut next, mut error) = fill(&engine, tree, 0, 1200);
+        for _ in 0..3 {
+            let Some(full) = error else { break };
+            met += 1;
+            assert!(matches!(&full, Error::DiskFull { .. }), "{context}: {full}");
+            assert!(!engine.shared.poison.is_set(), "{context}");
+            let check = tree.check(&engine.store).unwrap();
+            assert!(check.problems.is_empty(), "{context}: {:?}", check.problems);
+            assert!(rows(&engine, tree).unwrap() == model(SEED, next), "{context}: {next} puts");
+            (next, error) = fill(&engine, tree, next, 20);
+        }
+        disk.heal();
+        let (next, error) = fill(&engine, tree, next, 300);
+        assert!(error.is_none(), "{context}: with space again: {error:?}");
+        engine.close().unwrap_or_else(|e| panic!("{context}: {e}"));
+        let left = Left { tree: Some(tree), acked: next, ..Left::default() };
+        opens_with(&mem.fork(), &options, &left, &context);
+    }
+    assert!(met > 10, "{met} calls met the full disk");
 }

@@ -23,7 +23,8 @@ use vfs::{Create, File, OpenMode, Vfs};
 const MAGIC: &[u8; 8] = b"MILLPOND";
 /// The format that this program writes and the only one it reads.
 pub(crate) const FORMAT: u16 = 1;
-const SLOT_BYTES: usize = 4096;
+/// Bytes of a slot.
+pub(crate) const SLOT_BYTES: usize = 4096;
 const EPOCHS_AT: usize = 72;
 const EPOCH_BYTES: usize = 16;
 /// Epochs that a slot can name. Each is a crash since the checkpoint moved past the one before.
@@ -79,7 +80,8 @@ impl Root {
         s
     }
 
-    fn decode(s: &[u8]) -> Option<Root> {
+    /// Reads a slot; `None` if it is not whole or makes no sense.
+    pub(crate) fn decode(s: &[u8]) -> Option<Root> {
         if &s[..8] != MAGIC || get_u32(s, SLOT_BYTES - 4) != crc::crc32c(&s[..SLOT_BYTES - 4]) {
             return None;
         }

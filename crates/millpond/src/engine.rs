@@ -19,7 +19,7 @@ use crate::recover::end::{find_end, go_on};
 use crate::space::{Space, SpaceOptions};
 use crate::store::Store;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use base::Lsn;
 use base::sync::atomic::{AtomicBool, Ordering};

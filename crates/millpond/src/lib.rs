@@ -37,4 +37,7 @@ mod recover;
 
 mod engine;
 
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
+
 pub use error::{Error, Result};

@@ -143,6 +143,11 @@ impl Space {
                 return Err(Error::corrupt(self.path(), what));
             }
             let page = self.pin_for_good(self.map_page(group))?;
+            // A page that looks free and is not would be given out and then refuse it, which nobody survives.
+            if let Some(damage) = crate::page::verify::problems(&page).first() {
+                let what = format!("{:?}: {damage}", self.map_page(group));
+                return Err(Error::corrupt(self.path(), what));
+            }
             for index in 1..each as u16 {
                 let number = group * each + u32::from(index);
                 if (number + 1) * EXTENT_PAGES > file_pages {

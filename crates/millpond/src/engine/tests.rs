@@ -2,7 +2,7 @@
 //! power cut at operations of the whole run; every image opened and compared with what was acknowledged.
 
 mod corruption;
-mod faults;
+pub(crate) mod faults;
 
 use super::Engine;
 use crate::btree::Tree;

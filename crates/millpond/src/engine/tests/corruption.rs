@@ -13,9 +13,9 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::log::block::{BLOCK_BYTES, BlockHeader, HEADER_BYTES};
 use crate::options::Options;
-use crate::page::header;
+use crate::page::{header, map};
 use base::prng::Prng;
-use base::{Lsn, PageNo};
+use base::{Lsn, PageNo, TreeId};
 use metrics::SyncReason;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -74,8 +74,9 @@ fn small(end: End) -> Small {
     some(&engine, 30);
     drop(engine);
     let engine = open();
-    some(&engine, 20);
+    some(&engine, 1);
     if !matches!(end, End::JustOpened) {
+        some(&engine, 19);
         engine.checkpoint().unwrap();
         some(&engine, 20);
     }
@@ -228,4 +229,38 @@ fn one_flipped_bit_in_a_database_that_was_running() {
 #[test]
 fn one_flipped_bit_in_a_database_that_was_closed() {
     flip_everywhere(End::Closed, 1019);
+}
+
+/// A second life that has not taken a checkpoint yet is known to the newer root slot alone. With that slot damaged the
+/// older one served, its epochs ended where the second life began, and the log seemed to end there too.
+#[test]
+fn a_damaged_root_slot_does_not_hide_the_last_life_of_the_log() {
+    let small = small(End::JustOpened);
+    let root = Path::new(DIR).join("root");
+    let slots = small.files[&root].chunks_exact(SLOT_BYTES);
+    let newest = slots.enumerate().max_by_key(|(_, slot)| Root::decode(slot).unwrap().sequence).unwrap().0;
+    let image = small.disk.fork();
+    image.flip(&root, (newest * SLOT_BYTES + 100) as u64, 1).unwrap();
+    let error = Engine::open(&image.vfs(2), Path::new(DIR), &options()).err().expect("a put is missing");
+    assert!(
+        matches!(&error, Error::Corrupt { what, .. } if what.contains("the root does not know")),
+        "{error}"
+    );
+}
+
+/// A map page with a sound checksum that calls a page used in an extent of nobody: the extent was taken for free, and the
+/// first mini-transaction that took the page from it stopped the process.
+#[test]
+fn a_map_that_contradicts_itself_is_named() {
+    let small = small(End::Closed);
+    let image = small.disk.fork();
+    let path = Path::new(DIR).join("pages");
+    let mut page = small.files[&path][PAGE..2 * PAGE].to_vec();
+    let free = (1..).find(|index| map::extent(&page, *index).tree == TreeId::NONE).unwrap();
+    map::set_used_for_test(&mut page, free, 1);
+    header::seal(&mut page);
+    let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
+    image.open(&path, mode).unwrap().write_at(&page, PAGE as u64).unwrap();
+    let error = Engine::open(&image.vfs(2), Path::new(DIR), &options()).err().expect("it is damaged");
+    assert!(matches!(&error, Error::Corrupt { what, .. } if what.contains("free extent")), "{error}");
 }

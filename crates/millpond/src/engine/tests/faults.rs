@@ -44,7 +44,7 @@ fn vfs(disk: &FaultDisk) -> Vfs {
 }
 
 /// Panics of engine threads since the first call; they would otherwise end a thread in silence.
-pub(super) fn thread_panics() -> u64 {
+pub(crate) fn thread_panics() -> u64 {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

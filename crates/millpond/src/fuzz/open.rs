@@ -15,7 +15,8 @@ use base::codec::fixed::set_u32;
 use base::{TreeId, TxnId, crc};
 use metrics::SyncReason;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
+use vfs::fault::FaultDisk;
 use vfs::mem::MemDisk;
 use vfs::{Create, Disk, OpenMode, Vfs};
 
@@ -128,7 +129,11 @@ pub fn fuzz_open(data: &[u8]) {
     let disk = MemDisk::default();
     if fill(&disk, files).is_ok() {
         // Any answer is an answer.
-        let _ = use_it(&disk.fork().vfs(2), *tree);
+        let vfs = disk.fork().vfs(2);
+        // A small device, so that no input can ask for much of it.
+        let disk = FaultDisk::new(Arc::clone(&vfs.disk));
+        disk.limit_space("/", 4 * LONGEST as u64);
+        let _ = use_it(&Vfs { disk: Arc::new(disk), ..vfs }, *tree);
     }
 }
 

@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::log::block::{BLOCK_BYTES, BlockHeader, HEADER_BYTES};
 use crate::options::Options;
 use crate::page::{header, map};
+use base::codec::fixed::set_u32;
 use base::prng::Prng;
 use base::{Lsn, PageNo, TreeId};
 use metrics::SyncReason;
@@ -263,4 +264,25 @@ fn a_map_that_contradicts_itself_is_named() {
     image.open(&path, mode).unwrap().write_at(&page, PAGE as u64).unwrap();
     let error = Engine::open(&image.vfs(2), Path::new(DIR), &options()).err().expect("it is damaged");
     assert!(matches!(&error, Error::Corrupt { what, .. } if what.contains("free extent")), "{error}");
+}
+
+/// Sizes in a root with a sound checksum that nobody could serve: terabytes of log buffer were asked for, or one too
+/// small for a group.
+#[test]
+fn a_root_of_impossible_sizes_is_refused() {
+    let small = small(End::Closed);
+    let path = Path::new(DIR).join("root");
+    for (field, value) in [(56, 0), (56, u32::MAX), (60, 1), (60, 1 << 31)] {
+        let image = small.disk.fork();
+        let mut root = small.files[&path].clone();
+        for slot in root.chunks_exact_mut(SLOT_BYTES) {
+            set_u32(slot, field, value);
+            let crc = base::crc::crc32c(&slot[..SLOT_BYTES - 4]);
+            set_u32(slot, SLOT_BYTES - 4, crc);
+        }
+        let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
+        image.open(&path, mode).unwrap().write_at(&root, 0).unwrap();
+        let error = Engine::open(&image.vfs(2), Path::new(DIR), &options()).err().expect("it is impossible");
+        assert!(matches!(&error, Error::Corrupt { .. }), "{error}");
+    }
 }

@@ -260,8 +260,7 @@ fn a_map_that_contradicts_itself_is_named() {
     let free = (1..).find(|index| map::extent(&page, *index).tree == TreeId::NONE).unwrap();
     map::set_used_for_test(&mut page, free, 1);
     header::seal(&mut page);
-    let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
-    image.open(&path, mode).unwrap().write_at(&page, PAGE as u64).unwrap();
+    overwrite(&image, &path, PAGE, &page);
     let error = Engine::open(&image.vfs(2), Path::new(DIR), &options()).err().expect("it is damaged");
     assert!(matches!(&error, Error::Corrupt { what, .. } if what.contains("free extent")), "{error}");
 }
@@ -280,9 +279,28 @@ fn a_root_of_impossible_sizes_is_refused() {
             let crc = base::crc::crc32c(&slot[..SLOT_BYTES - 4]);
             set_u32(slot, SLOT_BYTES - 4, crc);
         }
-        let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
-        image.open(&path, mode).unwrap().write_at(&root, 0).unwrap();
+        overwrite(&image, &path, 0, &root);
         let error = Engine::open(&image.vfs(2), Path::new(DIR), &options()).err().expect("it is impossible");
         assert!(matches!(&error, Error::Corrupt { .. }), "{error}");
     }
+}
+
+/// A whole page image in the doublewrite whose number lies far beyond the file: it was restored there, which made a file
+/// of terabytes.
+#[test]
+fn a_copy_of_a_page_that_cannot_be_is_not_restored() {
+    let small = small(End::Running);
+    let areas = Path::new(DIR).join("doublewrite/areas");
+    let mut page = small.files[&areas][PAGE..2 * PAGE].to_vec();
+    header::set_page_no(&mut page, PageNo(1 << 30));
+    header::seal(&mut page);
+    let image = small.disk.fork();
+    overwrite(&image, &areas, PAGE, &page);
+    let error = Engine::open(&image.vfs(2), Path::new(DIR), &options()).err().expect("it is damaged");
+    assert!(error.to_string().contains("/db/pages is damaged: it ends before"), "{error}");
+}
+
+fn overwrite(disk: &MemDisk, path: &Path, at: usize, bytes: &[u8]) {
+    let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
+    disk.open(path, mode).unwrap().write_at(bytes, at as u64).unwrap();
 }

@@ -40,13 +40,16 @@ fn options() -> Options {
     options
 }
 
+/// Paths and what the files hold.
+type Files = Vec<(PathBuf, Vec<u8>)>;
+
 /// The files of a small database that was killed, and its tree.
-fn base() -> &'static (Vec<(PathBuf, Vec<u8>)>, Tree) {
-    static BASE: OnceLock<(Vec<(PathBuf, Vec<u8>)>, Tree)> = OnceLock::new();
+fn base() -> &'static (Files, Tree) {
+    static BASE: OnceLock<(Files, Tree)> = OnceLock::new();
     BASE.get_or_init(|| make().expect("a database on a sound disk"))
 }
 
-fn make() -> Result<(Vec<(PathBuf, Vec<u8>)>, Tree)> {
+fn make() -> Result<(Files, Tree)> {
     let disk = MemDisk::default();
     let engine = Engine::open(&disk.vfs(1), Path::new(DIR), &options())?;
     let tree = Tree::create(&engine.store, TREE)?;
@@ -137,7 +140,7 @@ pub fn fuzz_open(data: &[u8]) {
     }
 }
 
-fn damage(script: &mut Script<'_>, files: &mut Vec<(PathBuf, Vec<u8>)>) {
+fn damage(script: &mut Script<'_>, files: &mut Files) {
     let kind = script.number(1) % 8;
     let which = script.number(1) % files.len();
     let (path, bytes) = &mut files[which];
@@ -210,7 +213,7 @@ fn seal(path: &Path, bytes: &mut [u8], at: usize) {
     }
 }
 
-fn fill(disk: &MemDisk, files: Vec<(PathBuf, Vec<u8>)>) -> std::io::Result<()> {
+fn fill(disk: &MemDisk, files: Files) -> std::io::Result<()> {
     for dir in ["/db", "/db/redo", "/db/doublewrite"] {
         disk.create_dir(Path::new(dir))?;
     }

@@ -15,6 +15,9 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// `f_type` of file systems that live in memory.
 const MEMORY_FILE_SYSTEMS: [u64; 2] = [0x0102_1994, 0x8584_58f6]; // tmpfs, ramfs
 
+/// Where a container finds the limit of its memory, in bytes or as a word: control groups of version 2 and 1.
+const MEMORY_LIMITS: [&str; 2] = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+
 /// Files of the operating system. Clones share their rings and locks.
 #[derive(Clone, Debug, Default)]
 pub struct OsDisk {
@@ -258,6 +261,18 @@ impl Clock for OsClock {
             // Only ids come from here, so the clock's low bits serve where the system has no generator.
             _ => SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64),
         }
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        let info = rustix::system::sysinfo();
+        let machine = info.totalram as u64 * u64::from(info.mem_unit.max(1));
+        let limit =
+            |path| std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u64>().ok());
+        MEMORY_LIMITS.iter().filter_map(limit).fold(machine, u64::min)
+    }
+
+    fn cores(&self) -> u32 {
+        std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
     }
 }
 

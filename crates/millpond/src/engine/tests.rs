@@ -51,7 +51,7 @@ fn row(seed: u64, n: u64) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// Puts a row; durable once the log is flushed to the LSN that comes back.
-fn put(engine: &Engine, tree: Tree, n: u64, key: &[u8], value: &[u8]) -> Result<Lsn> {
+pub(super) fn put(engine: &Engine, tree: Tree, n: u64, key: &[u8], value: &[u8]) -> Result<Lsn> {
     let store = &engine.store;
     store.log.make_room()?;
     let page = tree.leaf_write(store, key, crate::btree::row_bytes(key.len(), value.len()))?;

@@ -41,6 +41,13 @@ fn what_is_written_is_read_and_a_short_file_says_so() {
 }
 
 #[test]
+fn the_machine_has_memory_and_cores() {
+    let vfs = Vfs::os();
+    assert!(vfs.clock.memory_bytes() >= 16 << 20);
+    assert!(vfs.clock.cores() >= 1);
+}
+
+#[test]
 fn names_links_and_locks() {
     let (disk, dir) = (OsDisk::default(), Dir::new("names"));
     let (a, b, link) = (dir.0.join("a"), dir.0.join("b"), dir.0.join("link"));

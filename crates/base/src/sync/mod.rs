@@ -5,8 +5,14 @@
 //! either aborts or poisons the database as a whole.
 
 pub mod atomic;
+#[cfg(loom)]
+mod model;
+#[cfg(not(loom))]
 mod real;
 
+#[cfg(loom)]
+pub use model::{Mutex, MutexGuard, futex_wait, futex_wake, point, spin};
+#[cfg(not(loom))]
 pub use real::{
     Condvar, JoinHandle, Mutex, MutexGuard, Parker, Unparker, futex_wait, futex_wake, point, spawn, spin,
 };

@@ -10,7 +10,7 @@ mod open;
 #[cfg(test)]
 mod speed;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::checkpoint::fuzzy::Checkpointer;
 use crate::error::{Error, Poison, Result};

@@ -49,6 +49,7 @@ impl Engine {
     /// Opens the engine in `dir`, recovering it; creates it if there is none.
     pub(crate) fn open(vfs: &Vfs, dir: &Path, options: &Options) -> Result<Engine> {
         options.validate()?;
+        let vfs = &vfs.sticky();
         let opened_us = vfs.clock.now_us();
         let metrics = Arc::new(Metrics::new());
         let poison = Arc::new(Poison::default());

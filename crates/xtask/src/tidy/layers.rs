@@ -39,6 +39,7 @@ const MODULES: &[&str] = &[
     "txn",
     "recover",
     "engine",
+    "fuzz",
     "catalog",
     "table",
     "db",

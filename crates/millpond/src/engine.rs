@@ -23,7 +23,7 @@ mod tests;
 
 use base::Lsn;
 use base::sync::atomic::{AtomicBool, Ordering};
-use base::sync::{JoinHandle, Mutex, Parker, Unparker, spawn};
+use base::sync::{JoinHandle, Mutex, Parker, Unparker, spawn, spin};
 use metrics::{FileKind, Force, M, Metrics, SyncReason};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -189,7 +189,7 @@ impl Engine {
             ring_blocks: root.ring_blocks,
             flush_depth: options.tuning.flush_depth,
             cores: match options.tuning.cores {
-                0 => std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+                0 => base::sync::cores(),
                 n => n,
             },
         };
@@ -356,6 +356,7 @@ impl Shared {
         let pool = &self.store.pool;
         let mut flusher = self.flusher.lock();
         let up_to = self.store.log.reserved_lsn();
+        let mut turn = 0;
         loop {
             let oldest = pool.oldest_dirty(up_to, flusher.batch_pages());
             if oldest.is_empty() {
@@ -364,8 +365,7 @@ impl Shared {
             let pages: Vec<_> = oldest.into_iter().map(|(page, _)| page).collect();
             if flusher.flush(&pages, force)? == 0 {
                 // Somebody holds them all for a moment.
-                base::sync::point();
-                std::thread::yield_now();
+                spin(&mut turn);
             }
         }
     }

@@ -18,6 +18,8 @@ use crate::recover::apply::{RedoHook, replay};
 use crate::recover::end::{find_end, go_on};
 use crate::space::{Space, SpaceOptions};
 use crate::store::Store;
+#[cfg(all(test, feature = "sim"))]
+mod sim_tests;
 #[cfg(test)]
 mod tests;
 

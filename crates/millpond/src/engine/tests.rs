@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use vfs::mem::{CrashChoice, MemDisk};
 
-const DIR: &str = "/db";
+pub(super) const DIR: &str = "/db";
 const TREE: TreeId = TreeId(7);
 
-type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(super) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn options() -> Options {
     let mut options = Options::new().page_bytes(4096).redo_capacity_bytes(1 << 20);
@@ -33,12 +33,12 @@ fn options() -> Options {
     options
 }
 
-fn open(disk: &MemDisk) -> Result<Engine> {
+pub(super) fn open(disk: &MemDisk) -> Result<Engine> {
     Engine::open(&disk.vfs(1), Path::new(DIR), &options())
 }
 
 /// One put of a run: the row's new value begins with its number.
-fn row(seed: u64, n: u64) -> (Vec<u8>, Vec<u8>) {
+pub(super) fn row(seed: u64, n: u64) -> (Vec<u8>, Vec<u8>) {
     let mut rng = Prng::new(seed ^ n.wrapping_mul(0x9e37_79b9));
     let key = rng.below(600).to_be_bytes().to_vec();
     let mut value = n.to_be_bytes().to_vec();
@@ -48,7 +48,7 @@ fn row(seed: u64, n: u64) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// Puts a row; durable once the log is flushed to the LSN that comes back.
-fn put(engine: &Engine, tree: Tree, n: u64, key: &[u8], value: &[u8]) -> Result<Lsn> {
+pub(super) fn put(engine: &Engine, tree: Tree, n: u64, key: &[u8], value: &[u8]) -> Result<Lsn> {
     let store = &engine.store;
     store.log.make_room()?;
     let page = tree.leaf_write(store, key, crate::btree::row_bytes(key.len(), value.len()))?;
@@ -80,7 +80,7 @@ fn put(engine: &Engine, tree: Tree, n: u64, key: &[u8], value: &[u8]) -> Result<
     Ok(mtr.commit())
 }
 
-fn rows(engine: &Engine, tree: Tree) -> Result<Rows> {
+pub(super) fn rows(engine: &Engine, tree: Tree) -> Result<Rows> {
     let mut all = Rows::new();
     let mut next = Some((tree.leaf_read(&engine.store, &[])?, 0));
     while let Some((page, from)) = next {
@@ -94,7 +94,7 @@ fn rows(engine: &Engine, tree: Tree) -> Result<Rows> {
 }
 
 /// What `count` puts leave.
-fn model(seed: u64, count: u64) -> Rows {
+pub(super) fn model(seed: u64, count: u64) -> Rows {
     (0..count).map(|n| row(seed, n)).collect()
 }
 

@@ -19,13 +19,22 @@ pub struct WorldOptions {
     pub cores: u32,
     /// What [`super::world_flags`] says.
     pub flags: u64,
+    /// Whether a panic tells how the thread came there.
+    pub backtrace: bool,
 }
 
 impl WorldOptions {
     /// The usual world of a seed.
     #[must_use]
     pub fn new(seed: u64) -> WorldOptions {
-        WorldOptions { seed, max_steps: 20_000_000, stuck_after_seconds: 60, cores: 0, flags: 0 }
+        WorldOptions {
+            seed,
+            max_steps: 20_000_000,
+            stuck_after_seconds: 60,
+            cores: 0,
+            flags: 0,
+            backtrace: false,
+        }
     }
 }
 
@@ -99,9 +108,8 @@ fn catch_panics() {
         panic::set_hook(Box::new(move |info| {
             let Some(Here { world, me }) = here() else { return before(info) };
             let mut message = info.to_string();
-            let trace = std::backtrace::Backtrace::capture();
-            if trace.status() == std::backtrace::BacktraceStatus::Captured {
-                message = format!("{message}\n{trace}");
+            if world.backtrace {
+                message = format!("{message}\n{}", std::backtrace::Backtrace::force_capture());
             }
             world.panicked(me, message);
         }));

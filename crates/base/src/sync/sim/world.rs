@@ -104,6 +104,7 @@ pub(super) struct World {
     ended: Condvar,
     pub(super) flags: u64,
     pub(super) cores: u32,
+    pub(super) backtrace: bool,
 }
 
 /// The world that a thread belongs to, and its number there.
@@ -254,7 +255,7 @@ impl World {
         let mut rng = Prng::new(options.seed);
         let policy = Policy::draw(&mut rng);
         let cores = if options.cores == 0 { rng.between(1, 4) as u32 } else { options.cores };
-        let (flags, hash) = (options.flags, options.seed);
+        let (flags, hash, backtrace) = (options.flags, options.seed, options.backtrace);
         World {
             state: Mutex::new(State {
                 options,
@@ -272,6 +273,7 @@ impl World {
             ended: Condvar::new(),
             flags,
             cores,
+            backtrace,
         }
     }
 

@@ -41,7 +41,7 @@ pub(crate) struct Tuning {
 impl Default for Tuning {
     fn default() -> Self {
         Tuning {
-            segment_blocks: 4096,
+            segment_blocks: 1024,
             ring_blocks: 2048,
             flush_depth: 4,
             grow_pages: 0,
@@ -154,7 +154,7 @@ impl Options {
         {
             return misuse(format!("a buffer pool of {bytes} bytes: at least 1 MiB is needed"));
         }
-        let least = 4 * self.tuning.segment_blocks * 4096;
+        let least = pace::segments::FILES_MIN * self.tuning.segment_blocks * 4096;
         if let Some(bytes) = self.redo_capacity_bytes
             && bytes < least
         {

@@ -291,6 +291,13 @@ impl Space {
         *self.state.lock().room.entry((owner, extent)).or_default() |= 1 << bit;
     }
 
+    /// Pages that are in no use: those of free extents, and free ones in the extents of trees.
+    pub(crate) fn free_pages(&self) -> u64 {
+        let state = self.state.lock();
+        let room: u64 = state.room.values().map(|bits| u64::from(bits.count_ones())).sum();
+        state.free.len() as u64 * u64::from(EXTENT_PAGES) + room
+    }
+
     /// Pages in use by each tree, for the whole-database check.
     pub(crate) fn used_pages(&self) -> Result<BTreeMap<TreeId, Vec<PageNo>>> {
         let groups = self.state.lock().groups;

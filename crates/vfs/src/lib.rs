@@ -100,7 +100,7 @@ pub trait File: Send + Sync + Debug {
     fn is_direct(&self) -> bool;
 }
 
-/// Time.
+/// The machine beside its files: time, randomness, and how much there is of it.
 pub trait Clock: Send + Sync + Debug {
     /// Microseconds since some fixed moment; never goes back.
     fn now_us(&self) -> u64;
@@ -108,6 +108,14 @@ pub trait Clock: Send + Sync + Debug {
     fn unix_seconds(&self) -> u64;
     /// Random bits for database ids and epochs.
     fn random_u64(&self) -> u64;
+    /// Memory that the process may use, bytes.
+    fn memory_bytes(&self) -> u64 {
+        1 << 30
+    }
+    /// Cores that the process may use.
+    fn cores(&self) -> u32 {
+        2
+    }
 }
 
 /// Files, time and randomness, handed to the engine when it opens.

@@ -265,6 +265,9 @@ impl ManualClock {
 }
 
 impl Clock for ManualClock {
+    fn cores(&self) -> u32 {
+        if simulated_us().is_some() { base::sync::cores() } else { 2 }
+    }
     fn now_us(&self) -> u64 {
         simulated_us().unwrap_or_else(|| self.now.fetch_add(1, Ordering::Relaxed))
     }

@@ -50,19 +50,29 @@ impl Checkpointer {
         self.replayed.store(lsn.0, Ordering::Release);
     }
 
+    /// Has the next root name the rate at which recovery replays redo, bytes a second.
+    pub(crate) fn set_replay_rate(&self, bytes_per_s: u64) {
+        self.root.lock().replay_rate = bytes_per_s;
+    }
+
     /// The place that the root names now.
     pub(crate) fn lsn(&self) -> Lsn {
         self.root.lock().checkpoint
+    }
+
+    /// How far the checkpoint could move now.
+    pub(crate) fn possible(&self) -> Lsn {
+        // In this order: a change whose redo lies below the published prefix has marked its page by now.
+        let replayed = Lsn(self.replayed.load(Ordering::Acquire));
+        let published = self.log.published_lsn().min(replayed);
+        self.pool.min_first_dirty().map_or(published, |first| first.min(published))
     }
 
     /// Moves the checkpoint as far as the dirty pages allow. Returns where it stands. A failure poisons.
     pub(crate) fn advance(&self, reason: SyncReason, clean: bool) -> Result<Lsn> {
         self.poison.check()?;
         let mut root = self.root.lock();
-        // In this order: a change whose redo lies below the published prefix has marked its page by now.
-        let replayed = Lsn(self.replayed.load(Ordering::Acquire));
-        let published = self.log.published_lsn().min(replayed);
-        let target = self.pool.min_first_dirty().map_or(published, |first| first.min(published));
+        let target = self.possible();
         if target <= root.checkpoint && !clean {
             return Ok(root.checkpoint);
         }

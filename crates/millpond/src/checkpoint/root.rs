@@ -5,7 +5,8 @@
 //!  0   magic "MILLPOND"           8   format u16 | 0 u16        12  page bytes u32
 //!  16  database id u64            24  sequence u64              32  checkpoint LSN u64
 //!  40  checkpoint record LSN u64  48  durable LSN u64           56  segment blocks u32 | ring blocks u32
-//!  64  clean shutdown u8 | 0 ×3 | number of epochs u32          72  epochs: epoch u32, 0 u32, first LSN u64 each
+//!  64  clean shutdown u8 | 0 ×3 | number of epochs u32          72  replay rate, bytes a second u64
+//!  80  epochs: epoch u32, 0 u32, first LSN u64 each
 //!  4092 crc32c of the slot before it
 //! ```
 //! A slot is written where the older one stands and synced, so a torn write loses the new slot only.
@@ -24,7 +25,7 @@ const MAGIC: &[u8; 8] = b"MILLPOND";
 /// The format that this program writes and the only one it reads.
 pub(crate) const FORMAT: u16 = 1;
 const SLOT_BYTES: usize = 4096;
-const EPOCHS_AT: usize = 72;
+const EPOCHS_AT: usize = 80;
 const EPOCH_BYTES: usize = 16;
 /// Epochs that a slot can name. Each is a crash since the checkpoint moved past the one before.
 pub(crate) const EPOCHS_MAX: usize = (SLOT_BYTES - 4 - EPOCHS_AT) / EPOCH_BYTES;
@@ -50,6 +51,8 @@ pub(crate) struct Root {
     pub durable: Lsn,
     /// Nothing follows `durable`: the database was closed.
     pub clean: bool,
+    /// How fast earlier recoveries replayed redo, bytes a second; 0 if none had enough to tell.
+    pub replay_rate: u64,
     /// Epochs whose blocks stand at or above the checkpoint, by position.
     pub epochs: Vec<EpochStart>,
 }
@@ -70,6 +73,7 @@ impl Root {
         set_u32(&mut s, 60, self.ring_blocks as u32);
         s[64] = u8::from(self.clean);
         set_u32(&mut s, 68, self.epochs.len() as u32);
+        set_u64(&mut s, 72, self.replay_rate);
         for (n, epoch) in self.epochs.iter().enumerate() {
             set_u32(&mut s, EPOCHS_AT + n * EPOCH_BYTES, epoch.epoch);
             set_u64(&mut s, EPOCHS_AT + n * EPOCH_BYTES + 8, epoch.first.0);
@@ -101,6 +105,7 @@ impl Root {
             segment_blocks: u64::from(get_u32(s, 56)),
             ring_blocks: get_u32(s, 60) as usize,
             clean: s[64] != 0,
+            replay_rate: get_u64(s, 72),
             epochs,
         };
         let sound = [4096, 8192, 16384].contains(&root.page_bytes)

@@ -78,7 +78,8 @@ pub(super) fn transfers(d: &Driver) {
             if id == 2 {
                 let tx = d.tx();
                 for _ in 0..2 {
-                    let sum: u64 = tx.scan("t").expect(FREE).into_iter().map(|(_, v)| number(Some(v))).sum();
+                    let rows = tx.scan("t").expect(FREE).into_iter();
+                    let sum = rows.fold(0u64, |sum, (_, v)| sum.wrapping_add(number(Some(v))));
                     assert!(sum == 100 * ACCOUNTS, "a snapshot shows half a transfer: {sum}");
                     d.idle(300);
                 }

@@ -1,0 +1,98 @@
+//! The files of a database, and how they come to be.
+
+use crate::checkpoint::root::{Root, RootFile};
+use crate::error::{Error, Result};
+use crate::flush::doublewrite::Doublewrite;
+use crate::log::reader::EpochStart;
+use crate::options::Options;
+use base::Lsn;
+use metrics::{FileKind, Metrics, SyncReason};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use vfs::{Create, OpenMode, Vfs};
+
+/// The files of a database (Fi1).
+pub(super) struct Paths {
+    pub(super) root: PathBuf,
+    pub(super) pages: PathBuf,
+    pub(super) redo: PathBuf,
+    doublewrite_dir: PathBuf,
+    pub(super) doublewrite: PathBuf,
+    pub(super) lock: PathBuf,
+}
+
+impl Paths {
+    pub(super) fn new(dir: &Path, options: &Options) -> Paths {
+        let doublewrite_dir = options.doublewrite_dir.clone().unwrap_or_else(|| dir.join("doublewrite"));
+        Paths {
+            root: dir.join("root"),
+            pages: dir.join("pages"),
+            redo: options.redo_dir.clone().unwrap_or_else(|| dir.join("redo")),
+            doublewrite: doublewrite_dir.join("areas"),
+            doublewrite_dir,
+            lock: dir.join("LOCK"),
+        }
+    }
+}
+
+pub(super) fn make_dir(vfs: &Vfs, path: &Path) -> Result {
+    match vfs.disk.create_dir(path) {
+        Ok(()) => {}
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(e) => return Err(Error::io("create", path, e)),
+    }
+    Ok(())
+}
+
+fn sync_dir(vfs: &Vfs, metrics: &Metrics, path: &Path) -> Result {
+    let start = vfs.clock.now_us();
+    vfs.disk.sync_dir(path).map_err(|e| Error::io("sync", path, e))?;
+    metrics.fsync(FileKind::Dir, SyncReason::Create, vfs.clock.now_us() - start, 0);
+    Ok(())
+}
+
+/// Makes the files of a new database; the root last, so that a crash before it leaves nothing that counts.
+pub(super) fn create(
+    vfs: &Vfs,
+    dir: &Path,
+    paths: &Paths,
+    options: &Options,
+    metrics: &Arc<Metrics>,
+) -> Result {
+    let root = Root {
+        db_id: vfs.clock.random_u64(),
+        page_bytes: options.page_bytes.unwrap_or(8192),
+        segment_blocks: options.tuning.segment_blocks,
+        ring_blocks: options.tuning.ring_blocks,
+        sequence: 1,
+        checkpoint: Lsn::ZERO,
+        record: Lsn::MAX,
+        durable: Lsn::ZERO,
+        clean: false,
+        replay_rate: 0,
+        epochs: vec![EpochStart { epoch: 1, first: Lsn::ZERO }],
+    };
+    make_dir(vfs, &paths.redo)?;
+    make_dir(vfs, &paths.doublewrite_dir)?;
+    for name in vfs.disk.list(&paths.redo).map_err(|e| Error::io("list", &paths.redo, e))? {
+        // Left by a creation that was cut short: without a root they belong to no database.
+        let path = paths.redo.join(name);
+        vfs.disk.remove(&path).map_err(|e| Error::io("remove", &path, e))?;
+    }
+    let slots = options.tuning.doublewrite_pages;
+    Doublewrite::create(vfs, &paths.doublewrite, root.db_id, root.page_bytes, slots, metrics)?;
+    let mode = OpenMode { create: Create::IfMissing, direct: true, read_only: false };
+    let pages = vfs.disk.open(&paths.pages, mode).map_err(|e| Error::io("create", &paths.pages, e))?;
+    pages.set_len(0).and_then(|()| pages.sync()).map_err(|e| Error::io("create", &paths.pages, e))?;
+    sync_dir(vfs, metrics, &paths.redo)?;
+    sync_dir(vfs, metrics, &paths.doublewrite_dir)?;
+    // All that the root speaks of must be there before the root is.
+    sync_dir(vfs, metrics, dir)?;
+    RootFile::create(vfs, &paths.root, &root, metrics)?;
+    sync_dir(vfs, metrics, dir)?;
+    // The entry of the directory itself; without it all the rest is lost with the next power cut.
+    let parent = dir.parent().filter(|p| !p.as_os_str().is_empty());
+    sync_dir(vfs, metrics, parent.unwrap_or(Path::new(".")))?;
+    Ok(())
+}

@@ -5,6 +5,9 @@
 // The parts are joined from the bottom up: what transactions will call is tested but has no caller inside the crate.
 #![allow(dead_code, unused_imports)]
 
+#[doc(hidden)]
+pub mod planted;
+
 mod error;
 #[allow(unreachable_pub, reason = "opening a database makes it public")]
 mod options;

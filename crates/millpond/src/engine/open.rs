@@ -15,6 +15,7 @@ use crate::log::reader::EpochStart;
 use crate::log::segment::{SegmentShape, Segments};
 use crate::log::{Log, LogOptions};
 use crate::options::Options;
+use crate::planted::{Bug, planted};
 use crate::recover::apply::{RedoHook, replay};
 use crate::recover::end::{find_end, go_on};
 use crate::space::{Space, SpaceOptions};
@@ -87,7 +88,9 @@ impl Engine {
                 "more crashes than it can name since the last checkpoint",
             ));
         }
-        root_file.write(&root, SyncReason::Recovery)?;
+        if !planted(Bug::NoEpoch) {
+            root_file.write(&root, SyncReason::Recovery)?;
+        }
 
         let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
         let pages = vfs.disk.open(&paths.pages, mode).map_err(|e| Error::io("open", &paths.pages, e))?;

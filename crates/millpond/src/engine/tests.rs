@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use vfs::mem::{CrashChoice, MemDisk};
 
-pub(super) const DIR: &str = "/db";
+const DIR: &str = "/db";
 const TREE: TreeId = TreeId(7);
 
 pub(super) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;

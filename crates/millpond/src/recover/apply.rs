@@ -9,6 +9,7 @@ use crate::log::reader::{EpochStart, Group, Scanner};
 use crate::log::segment::Segments;
 use crate::page::op::PageOp;
 use crate::page::{Damage, header};
+use crate::planted::{Bug, planted};
 use base::sync::Mutex;
 use base::{Lsn, PageNo};
 use std::collections::BTreeSet;
@@ -89,10 +90,13 @@ pub(crate) fn replay(
     let mut scanner = Scanner::new(segments, epochs, from);
     let mut applied = 0;
     while let Some(group) = scanner.next()? {
+        if planted(Bug::EndEarly) && group.lsn >= end {
+            break;
+        }
         reached(group.lsn);
         applied += replay_group(pool, &group, pages_path)?;
     }
-    if scanner.position() != end {
+    if scanner.position() != end && !planted(Bug::EndEarly) {
         let what =
             format!("replay stopped at LSN {}, the log ended at {end} a moment ago", scanner.position());
         return Err(Error::corrupt(segments.dir(), what));
@@ -120,7 +124,13 @@ fn replay_group(pool: &Pool, group: &Group<'_>, pages_path: &Path) -> Result<u64
     }
     for (_, pin) in pins {
         let page = pin.write();
-        let apply = header::lsn(&page) < group.lsn || header::is_blank(&page);
+        let mut apply = header::lsn(&page) < group.lsn || header::is_blank(&page);
+        if planted(Bug::RedoTwice) {
+            apply = true;
+        }
+        if planted(Bug::RedoSkips) && group.lsn.0 % 7 == 0 {
+            apply = false;
+        }
         held.push((page, apply));
     }
     let before: Vec<Lsn> = held.iter().map(|(page, _)| header::lsn(page)).collect();

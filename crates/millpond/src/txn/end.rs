@@ -1,6 +1,7 @@
 //! How transactions end: commit, rollback, prepare.
 
 use super::system::{Prepared, Txn, Txns};
+use crate::planted::{Bug, planted};
 use crate::error::{Error, Result};
 use crate::lock::Owner;
 use crate::log::group::{self, Record};
@@ -111,7 +112,9 @@ impl Txns {
         let at = stream.append(Entry::Rewind { end: mark.end, last: mark.last });
         let mut entry = Vec::new();
         encode_rewind(mark.end, mark.last, &mut entry);
-        self.log_record(&Record::Undo { txn: owner, at, entry: &entry }, |_| {});
+        if !planted(Bug::RewindNotLogged) {
+            self.log_record(&Record::Undo { txn: owner, at, entry: &entry }, |_| {});
+        }
         Ok(())
     }
 
@@ -134,7 +137,9 @@ impl Txns {
             prepared.insert(xid.to_vec(), entry);
         }
         let lsn = self.log_record(&Record::Prepare { txn: owner.txn(), xid }, |_| {});
-        self.store.log.flush_to(lsn, SyncReason::Prepare)?;
+        if !planted(Bug::PrepareNotAwaited) {
+            self.store.log.flush_to(lsn, SyncReason::Prepare)?;
+        }
         Ok(())
     }
 

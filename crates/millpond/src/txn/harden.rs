@@ -2,6 +2,7 @@
 //! the undo files, then lists in the log who they are (INV: the undo of what is unfinished survives the checkpoint).
 
 use super::system::Txns;
+use crate::planted::{Bug, planted};
 use crate::checkpoint::list::{List, Listed, Stage};
 use crate::checkpoint::{Hardened, Unfinished};
 use crate::error::Result;
@@ -60,7 +61,7 @@ impl Unfinished for Txns {
         for (stream, stage) in streams {
             let txn = stream.owner();
             let mut from = journal.hardened(txn);
-            let end = stream.end();
+            let end = if planted(Bug::NoHardening) { from } else { stream.end() };
             while from < end {
                 let mut bytes = Vec::new();
                 let to = stream.copy(from, BATCH_BYTES, &mut bytes);
@@ -76,6 +77,9 @@ impl Unfinished for Txns {
         }
         journal.append(&chunks)?;
         list.files = journal.files();
+        if planted(Bug::UnlistedLosers) {
+            list.txns.clear();
+        }
         drop(journal);
         let mut hardened = Hardened { first: Lsn::MAX, last: Lsn::ZERO };
         for part in list.encode(sequence) {

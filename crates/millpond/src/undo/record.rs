@@ -91,7 +91,8 @@ pub(crate) fn encode_rewind(end: u64, last: Option<u64>, out: &mut Vec<u8>) {
 /// The entry in the log record of a `Rewind`.
 pub(crate) fn decode_rewind(bytes: &[u8]) -> Result<Entry<'static>, Damage> {
     let mut r = Reader::new(bytes);
-    let rewind = (|| Ok::<_, Truncated>(Entry::Rewind { end: r.varint()?, last: r.varint()?.checked_sub(1) }))();
+    let rewind =
+        (|| Ok::<_, Truncated>(Entry::Rewind { end: r.varint()?, last: r.varint()?.checked_sub(1) }))();
     rewind.ok().filter(|_| r.is_empty()).ok_or(Damage("an undo record in the log is cut or malformed"))
 }
 

@@ -37,7 +37,8 @@ impl Streams {
 
     /// All streams, by id.
     pub(crate) fn list(&self) -> Vec<Arc<Stream>> {
-        let mut all: Vec<_> = self.shards.iter().flat_map(|s| s.lock().values().cloned().collect::<Vec<_>>()).collect();
+        let mut all: Vec<_> =
+            self.shards.iter().flat_map(|s| s.lock().values().cloned().collect::<Vec<_>>()).collect();
         all.sort_by_key(|stream| stream.owner());
         all
     }

@@ -194,12 +194,14 @@ impl Plan {
             return Ok(());
         }
         let mut rng = Prng::new(seed);
-        let mut image = image;
+        // Now and then the process alone is killed first, and the power cut comes after.
+        let mut image = if rng.one_in(3) { walk.killed() } else { image };
         for depth in 1..=NESTED_DEPTH {
+            let before = image.op_count();
             let opened = self.recover(&workload.shape, &image, mix(&[seed, depth]));
             opened.map_err(|what| found(format!("recovery {depth}: {what}")))?;
             let mut inner = image.walk();
-            let stop = rng.below(image.op_count() + 1);
+            let stop = rng.between(before, image.op_count());
             while inner.at() < stop && inner.step() {}
             let choice = match rng.below(4) {
                 0 => CrashChoice::None,

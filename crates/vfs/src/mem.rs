@@ -61,7 +61,11 @@ impl Drop for MemLock {
 
 impl MemDisk {
     fn holding(content: Content) -> MemDisk {
-        let inner = Inner { base: content.clone(), now: content, ..Inner::default() };
+        MemDisk::with_journal(content.clone(), content, Vec::new())
+    }
+
+    fn with_journal(base: Content, now: Content, ops: Vec<Entry>) -> MemDisk {
+        let inner = Inner { base, now, ops, ..Inner::default() };
         MemDisk { inner: Arc::new(Mutex::new(inner)) }
     }
 
@@ -313,6 +317,27 @@ mod tests {
             seen.insert((bytes[0], bytes[512]));
         }
         assert_eq!(seen, BTreeSet::from([(1, 1), (1, 3), (2, 1), (2, 3)]), "the later write alone, too");
+    }
+
+    /// What a killed process wrote is there for the next one, and still goes with the power unless that one syncs it.
+    #[test]
+    fn a_kill_loses_nothing_and_makes_nothing_durable() {
+        let disk = MemDisk::default();
+        let file = disk.open(Path::new("f"), NEW).unwrap();
+        disk.sync_dir(Path::new("")).unwrap();
+        file.write_at(&[1; 512], 0).unwrap();
+        let mut walk = disk.walk();
+        while walk.step() {}
+        for synced in [false, true] {
+            let next = walk.killed();
+            assert_eq!(read(&next, "f", 512), Some(vec![1; 512]));
+            if synced {
+                next.open(Path::new("f"), OLD).unwrap().sync().unwrap();
+            }
+            let mut walk = next.walk();
+            while walk.step() {}
+            assert_eq!(read(&walk.image(CrashChoice::None), "f", 512).is_some(), synced);
+        }
     }
 
     #[test]

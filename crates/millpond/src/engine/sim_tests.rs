@@ -156,10 +156,11 @@ fn acknowledged_rows_of_several_writers_survive_power_cuts_in_any_order_of_threa
 }
 
 /// What the page engine's own tests cannot show: these need transactions, a process that is killed, a log that goes
-/// round, or a moment without any dirty page. The crate `sim` has them.
+/// round, many commits at once, or a moment without any dirty page. The crate `sim` has them.
 #[cfg(feature = "planted")]
 const BEYOND: &[Bug] = &[
     Bug::OneSegmentSynced,
+    Bug::DurableOutOfOrder,
     Bug::CheckpointOrder,
     Bug::RecycledEarly,
     Bug::NoRecoverySync,

@@ -172,6 +172,17 @@ impl CrashWalker {
         MemDisk::holding(content)
     }
 
+    /// The disk as the next process finds it when this one is killed at this moment: nothing is lost, but what was not
+    /// durable is not durable yet, and stands at the beginning of the new journal.
+    #[must_use]
+    pub fn killed(&self) -> MemDisk {
+        let ops: Vec<_> =
+            self.pending.iter().map(|n| Entry { op: self.ops[*n].op.clone(), mark: 0 }).collect();
+        let mut now = self.durable.clone();
+        ops.iter().for_each(|entry| now.apply(&entry.op));
+        MemDisk::with_journal(self.durable.clone(), now, ops)
+    }
+
     /// A number that two images of the same walk share only if they hold the same bytes, or by an accident of hashing.
     #[must_use]
     pub fn image_key(&self, choice: CrashChoice) -> u64 {

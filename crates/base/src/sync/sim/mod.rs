@@ -2,7 +2,7 @@
 //!
 //! [`run`] begins a world with one thread; whatever that spawns through `base::sync` belongs to it too. Every lock,
 //! wait, wake, spawn, join, [`spin`], [`point`], clock reading and file operation is a place where the generator picks
-//! who goes on. Time is simulated: a step costs a microsecond, and when nobody can run it jumps to the next timeout.
+//! who goes on; in some worlds every atomic operation is, too. Time is simulated: a step costs a microsecond, and when nobody can run it jumps to the next timeout.
 //! The same seed gives the same run, which [`Run::hash`] proves: every decision and every file operation feeds it.
 //!
 //! What ends a world early is a [`Failure`]: a panic in any of its threads, nobody able to run and no timeout to wait
@@ -14,6 +14,7 @@
 //! A thread that belongs to no world finds here what `real` would give it. A world and the threads around it must not
 //! wait for each other; what they share, they use one after the other.
 
+pub(super) mod atomic;
 mod failure;
 mod policy;
 mod primitives;

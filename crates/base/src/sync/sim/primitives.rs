@@ -2,10 +2,11 @@
 
 use super::run::start;
 use super::world::{Here, Wait, Woken, World, here};
-use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::atomic::AtomicU32;
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32 as Plain, Ordering};
 use std::time::Duration;
 
 /// One wait in so many ends early, as a real futex may.
@@ -18,7 +19,7 @@ const SLOW_ONE_IN: u64 = 48;
 pub struct Mutex<T> {
     inner: parking_lot::Mutex<T>,
     /// The simulated thread that holds it, plus one; for the listing of a deadlock.
-    owner: AtomicU32,
+    owner: Plain,
 }
 
 /// Access to what a [`Mutex`] guards.
@@ -31,7 +32,7 @@ pub struct MutexGuard<'a, T> {
 impl<T> Mutex<T> {
     /// A mutex around `value`.
     pub const fn new(value: T) -> Self {
-        Mutex { inner: parking_lot::Mutex::new(value), owner: AtomicU32::new(0) }
+        Mutex { inner: parking_lot::Mutex::new(value), owner: Plain::new(0) }
     }
 
     /// Waits until the mutex is free and takes it.
@@ -116,13 +117,13 @@ impl<T> Drop for MutexGuard<'_, T> {
 pub struct Condvar {
     inner: parking_lot::Condvar,
     /// So that no two have the same address.
-    place: AtomicU32,
+    place: Plain,
 }
 
 impl Condvar {
     /// A condition variable nobody waits on.
     pub const fn new() -> Self {
-        Condvar { inner: parking_lot::Condvar::new(), place: AtomicU32::new(0) }
+        Condvar { inner: parking_lot::Condvar::new(), place: Plain::new(0) }
     }
 
     /// Releases the mutex, waits for a notification, takes the mutex again. May wake without one.
@@ -207,20 +208,24 @@ pub fn futex_wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
     if let Some(Here { world, me }) = here() {
         let at = Location::caller();
         world.step(me, at);
-        if word.load(Ordering::Acquire) == expected && !spurious(&world) {
+        if word.0.load(Ordering::Acquire) == expected && !spurious(&world) {
             world.block(me, futex(word), timeout.map(micros), at);
         }
         return;
     }
-    if word.load(Ordering::Acquire) != expected {
+    if word.0.load(Ordering::Acquire) != expected {
         return;
     }
     let timespec = timeout.map(|t| rustix::thread::Timespec {
         tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: i64::from(t.subsec_nanos()),
     });
-    let _ =
-        rustix::thread::futex::wait(word, rustix::thread::futex::Flags::PRIVATE, expected, timespec.as_ref());
+    let _ = rustix::thread::futex::wait(
+        &word.0,
+        rustix::thread::futex::Flags::PRIVATE,
+        expected,
+        timespec.as_ref(),
+    );
 }
 
 fn futex(word: &AtomicU32) -> Wait {
@@ -236,7 +241,7 @@ pub fn futex_wake(word: &AtomicU32, count: u32) {
             world.step(me, Location::caller());
         }
         None => {
-            let _ = rustix::thread::futex::wake(word, rustix::thread::futex::Flags::PRIVATE, count);
+            let _ = rustix::thread::futex::wake(&word.0, rustix::thread::futex::Flags::PRIVATE, count);
         }
     }
 }

@@ -19,6 +19,8 @@ pub struct WorldOptions {
     pub cores: u32,
     /// What [`super::world_flags`] says.
     pub flags: u64,
+    /// In one world of so many, by the seed, atomics are scheduling points.
+    pub atomics_one_in: u64,
     /// Whether a panic tells how the thread came there.
     pub backtrace: bool,
 }
@@ -33,6 +35,7 @@ impl WorldOptions {
             stuck_after_seconds: 60,
             cores: 0,
             flags: 0,
+            atomics_one_in: 4,
             backtrace: false,
         }
     }

@@ -300,3 +300,25 @@ fn a_world_has_flags_and_cores_of_its_own() {
     let seen = run(options, || spawn("other", || (world_flags(), cores())).unwrap().join().unwrap());
     assert_eq!(seen.result.unwrap(), (5, 3));
 }
+
+#[test]
+fn atomics_are_scheduling_points_in_some_worlds() {
+    let race = || {
+        let count = Arc::new(AtomicU64::new(0));
+        let add = |count: &AtomicU64| {
+            let seen = count.load(Ordering::Acquire);
+            count.store(seen + 1, Ordering::Release);
+        };
+        let theirs = Arc::clone(&count);
+        let other = spawn("other", move || (0..5).for_each(|_| add(&theirs))).unwrap();
+        (0..5).for_each(|_| add(&count));
+        other.join().unwrap();
+        count.load(Ordering::Relaxed)
+    };
+    let lost = |atomics_one_in| {
+        let world = |seed| run(WorldOptions { atomics_one_in, ..WorldOptions::new(seed) }, race);
+        (0..60).filter(|seed| world(*seed).result.unwrap() < 10).count()
+    };
+    assert!(lost(1) > 10);
+    assert_eq!(lost(1 << 60), 0);
+}

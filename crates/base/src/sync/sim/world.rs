@@ -105,6 +105,8 @@ pub(super) struct World {
     pub(super) flags: u64,
     pub(super) cores: u32,
     pub(super) backtrace: bool,
+    /// Whether atomics are scheduling points.
+    atomics: bool,
 }
 
 /// The world that a thread belongs to, and its number there.
@@ -122,6 +124,19 @@ thread_local! {
 #[inline]
 pub(super) fn here() -> Option<Here> {
     HERE.try_with(|here| here.borrow().clone()).ok().flatten()
+}
+
+/// A scheduling point at an atomic operation, in worlds that have them.
+#[inline]
+pub(super) fn at_atomic(at: &'static Location<'static>) {
+    let _ = HERE.try_with(|here| {
+        if let Some(Here { world, me }) = &*here.borrow()
+            && world.atomics
+        {
+            // A turn of a spin reads what it waits for: that is no progress.
+            world.glance(*me, at);
+        }
+    });
 }
 
 /// Makes the calling thread one of a world's, or one outside.
@@ -254,6 +269,7 @@ impl World {
     pub(super) fn new(options: WorldOptions) -> World {
         let mut rng = Prng::new(options.seed);
         let policy = Policy::draw(&mut rng);
+        let atomics = rng.one_in(options.atomics_one_in);
         let cores = if options.cores == 0 { rng.between(1, 4) as u32 } else { options.cores };
         let (flags, hash, backtrace) = (options.flags, options.seed, options.backtrace);
         World {
@@ -274,6 +290,7 @@ impl World {
             flags,
             cores,
             backtrace,
+            atomics,
         }
     }
 
@@ -326,6 +343,13 @@ impl World {
         let mut state = self.live();
         state.threads[me].at = at;
         state.idle_turns = 0;
+        self.pass(state, me, true);
+    }
+
+    /// A scheduling point that is no progress.
+    fn glance(&self, me: usize, at: &'static Location<'static>) {
+        let mut state = self.live();
+        state.threads[me].at = at;
         self.pass(state, me, true);
     }
 

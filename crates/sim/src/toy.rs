@@ -3,7 +3,7 @@
 //!
 //! With it the simulator is tested: it must find nothing in the right one and something in each wrong one.
 
-use crate::history::{Effect, Rows, State};
+use crate::history::{Effect, RowWrite, Rows, State};
 use crate::subject::{Database, Durability, Fail, How, Isolation, Result, RowList, Shape, Subject, Tx};
 use base::codec::{Put, Reader};
 use base::sync::{Condvar, Mutex};
@@ -58,7 +58,7 @@ type Lock = (u64, u64, Option<Vec<u8>>);
 struct ToyTx {
     db: Arc<ToyDb>,
     id: u64,
-    writes: Vec<(u64, Vec<u8>, Option<Vec<u8>>)>,
+    writes: Vec<RowWrite>,
     savepoints: Vec<usize>,
     how: How,
     /// What plain reads see, drawn by the first.
@@ -76,7 +76,7 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 
 fn encode(effect: &Effect) -> Vec<u8> {
     let mut out = Vec::new();
-    let rows = |out: &mut Vec<u8>, writes: &[(u64, Vec<u8>, Option<Vec<u8>>)]| {
+    let rows = |out: &mut Vec<u8>, writes: &[RowWrite]| {
         out.put_u32(writes.len() as u32);
         for (table, key, value) in writes {
             out.put_u64(*table);
@@ -130,7 +130,7 @@ fn decode(bytes: &[u8]) -> Option<Effect> {
     fn name(r: &mut Reader<'_>) -> Option<String> {
         String::from_utf8(bytes_of(r)?).ok()
     }
-    fn rows(r: &mut Reader<'_>) -> Option<Vec<(u64, Vec<u8>, Option<Vec<u8>>)>> {
+    fn rows(r: &mut Reader<'_>) -> Option<Vec<RowWrite>> {
         let n = r.u32().ok()?;
         (0..n)
             .map(|_| {

@@ -90,8 +90,7 @@ fn medley() -> Vec<u32> {
     futex_wake(&word, 4);
     parker.park();
     threads.into_iter().for_each(|t| t.join().unwrap());
-    let out = log.lock().clone();
-    out
+    Arc::into_inner(log).expect("the threads have ended").into_inner()
 }
 
 #[test]
@@ -137,8 +136,7 @@ fn simulated_time_jumps_to_the_next_timeout_in_order() {
                 })
                 .into();
             threads.into_iter().for_each(|t| t.join().unwrap());
-            let order = woken.lock().clone();
-            order
+            Arc::into_inner(woken).expect("the threads have ended").into_inner()
         });
         assert_eq!(run.result.unwrap(), [10, 20, 30]);
         assert!((30_000_000..30_100_000).contains(&run.now_us), "{}", run.now_us);

@@ -166,7 +166,16 @@ impl Engine {
         let checkpointer = &engine.shared.checkpointer;
         let reached = |lsn| checkpointer.replayed_to(lsn);
         let begun_us = vfs.clock.now_us();
-        replay(&pool, log.segments(), &root.epochs, from, &paths.pages, &made_anew, tail.end, reached)?;
+        replay(
+            &pool,
+            log.segments(),
+            &root.epochs,
+            from,
+            &paths.pages,
+            &made_anew,
+            tail.groups_end,
+            reached,
+        )?;
         checkpointer.replayed_to(Lsn::MAX);
         metrics.set(M::RecoveryRedoBytes, tail.end.since(from));
         let mut rate = ReplayRate::new(root.replay_rate);

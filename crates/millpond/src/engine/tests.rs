@@ -259,6 +259,31 @@ fn a_lost_page_write_is_named() {
     assert!(matches!(&error, Error::Corrupt { what, .. } if what.contains("page")), "{error}");
 }
 
+/// The last block of the log told how far the one before it is used, and its own first group was torn. The end was taken
+/// to be that block's start; replay, which no longer knew the block, stopped before and called the log damaged.
+#[test]
+fn a_last_block_without_a_whole_group_ends_the_log_where_the_groups_end() {
+    use crate::log::block::{BLOCK_BYTES, BlockHeader, block_of, offset_in_block};
+    use crate::log::segment::file_offset;
+    let disk = MemDisk::default();
+    let engine = open(&disk).unwrap();
+    let tree = Tree::create(&engine.store, TREE).unwrap();
+    let (key, value) = row(1, 0);
+    let lsn = put(&engine, tree, 0, &key, &value).unwrap();
+    engine.store.log.flush_to(lsn, SyncReason::Commit).unwrap();
+    let (end, epoch) = (engine.store.log.published_lsn(), engine.store.log.epoch());
+    let shape = engine.store.log.segments().shape();
+    let segment = engine.store.log.segments().get(shape.segment_of(block_of(end))).unwrap();
+    drop(engine);
+    assert!(offset_in_block(end) > 0 && block_of(end) + 1 < shape.blocks);
+    let mut block = base::aligned::AlignedBuf::zeroed(BLOCK_BYTES);
+    let (number, prev_used) = (block_of(end) + 1, offset_in_block(end) as u16);
+    BlockHeader { db_id: shape.db_id, number, epoch, prev_used, durable: Lsn::ZERO }.encode(&mut block);
+    segment.file.write_at(&block, file_offset(shape, number)).unwrap();
+    let again = open(&disk.fork()).unwrap();
+    assert_eq!(rows(&again, tree).unwrap(), model(1, 1));
+}
+
 /// A root that was linked but not written yet made the directory look foreign, so that a database whose creation was cut
 /// off could not be opened again.
 #[test]

@@ -16,6 +16,9 @@ use std::collections::BTreeMap;
 pub(crate) struct LogTail {
     /// The log's end.
     pub(crate) end: Lsn,
+    /// Where its last group ends: there, or before padding, or before a block whose first group was torn. A block that
+    /// says how far the one before it is used may be the last of its epoch, and then replay does not see it any more.
+    pub(crate) groups_end: Lsn,
     /// Pages with redo, and whether the first record of each makes it anew, so that no old image is needed.
     pub(crate) pages: BTreeMap<PageNo, bool>,
     /// Groups from the checkpoint on.
@@ -32,10 +35,11 @@ pub(crate) fn find_end(
     window: u64,
 ) -> Result<LogTail> {
     let mut scanner = Scanner::new(segments, epochs, checkpoint);
-    let mut tail = LogTail::default();
+    let mut tail = LogTail { groups_end: checkpoint, ..LogTail::default() };
     let mut last = checkpoint;
     while let Some(group) = scanner.next()? {
         tail.groups += 1;
+        tail.groups_end = group.end;
         last = group.lsn;
         for record in Records::new(group.records) {
             let lsn = group.lsn;
@@ -47,6 +51,9 @@ pub(crate) fn find_end(
         }
     }
     scanner.check_end(window, known)?;
+    if planted(Bug::EndEarly) {
+        tail.groups_end = last;
+    }
     tail.end = if planted(Bug::EndEarly) { last } else { scanner.position() };
     Ok(tail)
 }

@@ -36,8 +36,27 @@ mod undo;
 
 mod mvcc;
 
+mod txn;
+
 mod recover;
 
 mod engine;
 
+mod catalog;
+
+mod table;
+
+mod db;
+
+#[cfg(feature = "sim")]
+#[doc(hidden)]
+pub mod sim;
+
+pub use db::{
+    CheckReport, CommitFuture, Db, Durability, Isolation, Range, Receipt, Savepoint, Transaction, TxnOptions,
+    Xid,
+};
 pub use error::{Error, Result};
+pub use metrics::Snapshot;
+pub use options::Options;
+pub use table::Table;

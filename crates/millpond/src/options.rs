@@ -36,6 +36,8 @@ pub(crate) struct Tuning {
     pub frames: usize,
     /// Cores that the process may use; 0: ask the system.
     pub cores: u32,
+    /// Start no threads: a test takes the cleaner's steps itself.
+    pub still: bool,
 }
 
 impl Default for Tuning {
@@ -48,6 +50,7 @@ impl Default for Tuning {
             doublewrite_pages: 256,
             frames: 0,
             cores: 0,
+            still: false,
         }
     }
 }

@@ -35,6 +35,9 @@ const FILE_MAGIC: &[u8; 8] = b"MPPAGES\0";
 /// Bytes of one write when the file grows.
 const GROW_WRITE_BYTES: usize = 1 << 20;
 
+/// The first page that a new file can give to a tree: the extent before it holds the map.
+pub(crate) const EXTENT_FIRST: PageNo = PageNo(EXTENT_PAGES);
+
 /// What the space of a database is made of.
 #[derive(Debug)]
 pub(crate) struct SpaceOptions {
@@ -131,13 +134,14 @@ impl Space {
         self.grow()
     }
 
-    /// Reads the map of an existing file.
-    pub(crate) fn load(&self) -> Result {
+    /// Reads the map of an existing file. Returns the greatest id of a tree that owns an extent.
+    pub(crate) fn load(&self) -> Result<TreeId> {
         let len = self.options.file.len().map_err(|e| Error::io("measure", self.path(), e))?;
         let file_pages = u32::try_from(len / self.page_bytes() as u64).unwrap_or(u32::MAX);
         let groups = self.read_header()?;
         let each = extents_per_map(self.page_bytes());
         let mut state = State { groups, file_pages, ..State::default() };
+        let mut greatest = TreeId::NONE;
         for group in 0..groups {
             if self.map_page(group).0 >= file_pages {
                 let what = format!("it has {file_pages} pages, its header promises {groups} groups of more");
@@ -150,6 +154,7 @@ impl Space {
                     break;
                 }
                 let extent = map::extent(&page, index);
+                greatest = greatest.max(extent.tree);
                 if extent.tree == TreeId::NONE {
                     state.free.insert(number);
                 } else if extent.used != u16::MAX {
@@ -159,7 +164,48 @@ impl Space {
         }
         self.metrics.set(M::FilePages, u64::from(file_pages));
         *self.state.lock() = state;
+        Ok(greatest)
+    }
+
+    /// Takes all extents of a tree back, in steps that are each safe to repeat. REQUIRES: nobody uses the tree any more,
+    /// and none will; no latch held.
+    pub(crate) fn release_tree(&self, tree: TreeId) -> Result {
+        let groups = self.state.lock().groups;
+        let each = extents_per_map(self.page_bytes());
+        for group in 0..groups {
+            self.log.make_room()?;
+            let map = self.map_page(group);
+            let mut mtr = Mtr::begin(&self.log, &self.pool);
+            let slot = mtr.add(self.pool.try_pin(map).expect("map pages stay pinned").write());
+            let owned: Vec<u16> =
+                (0..each as u16).filter(|&i| map::extent(mtr.page(slot), i).tree == tree).collect();
+            for &extent in &owned {
+                mtr.apply(slot, &PageOp::MapRelease { extent });
+            }
+            {
+                let mut state = self.state.lock();
+                for &extent in &owned {
+                    let number = group * each + u32::from(extent);
+                    state.room.remove(&(tree, number));
+                    state.free.insert(number);
+                }
+            }
+            mtr.commit();
+        }
         Ok(())
+    }
+
+    /// The trees that own extents.
+    pub(crate) fn owners(&self) -> Result<BTreeSet<TreeId>> {
+        let groups = self.state.lock().groups;
+        let mut owners = BTreeSet::new();
+        for group in 0..groups {
+            let page = self.pool.fetch(self.map_page(group))?.read();
+            let each = extents_per_map(self.page_bytes()) as u16;
+            owners.extend((0..each).map(|index| map::extent(&page, index).tree));
+        }
+        owners.remove(&TreeId::NONE);
+        Ok(owners)
     }
 
     fn read_header(&self) -> Result<u32> {

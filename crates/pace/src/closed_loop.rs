@@ -1,7 +1,7 @@
 //! The laws together, against a simulated engine: writers, a log, dirty pages and a device, in steps of a millisecond.
 //! What a law does to a whole second of throughput is visible only here.
 
-use crate::admission::{DELAY_US_MAX, Turn, View, must_wait, price_ns, turn};
+use crate::admission::{DELAY_US_MAX, Turn, View, clean_rate, must_wait, price_ns, turn};
 use crate::governor::{Governor, Sample, Slice};
 use crate::redo_rate::Rate;
 use crate::thresholds::{Thresholds, thresholds};
@@ -32,6 +32,7 @@ struct World {
     redo_rate: Rate,
     clean_rate: Rate,
     pages_per_io: f64,
+    clean_bytes_per_s: f64,
     device_ios_per_s: f64,
     next_governor_us: u64,
     /// Row changes the writers would make a second if nobody held them.
@@ -67,6 +68,7 @@ impl World {
             redo_rate: Rate::new(),
             clean_rate: Rate::new(),
             pages_per_io: 1.0,
+            clean_bytes_per_s: 0.0,
             device_ios_per_s,
             next_governor_us: 0,
             demand_per_s: 0.0,
@@ -116,7 +118,7 @@ impl World {
                 age: self.age(),
                 soft: self.limits.soft,
                 hard: self.limits.hard,
-                clean_bytes_per_s: self.clean_rate.typical_per_second(),
+                clean_bytes_per_s: self.clean_bytes_per_s,
             };
             if must_wait(&view, ROW_BYTES) {
                 self.hard_waits += 1;
@@ -163,6 +165,13 @@ impl World {
 
     fn clean(&mut self, second: &mut Second) {
         let slices = self.slices();
+        self.clean_bytes_per_s = clean_rate(
+            self.clean_rate.typical_per_second(),
+            self.device_ios_per_s,
+            self.pages_per_io,
+            self.age(),
+            slices.iter().map(|slice| slice.pages).sum(),
+        );
         let plan = self.governor.step(&Sample {
             now_us: self.now_us,
             end_lsn: self.end_lsn,
@@ -264,23 +273,23 @@ fn a_burst_that_the_device_cannot_follow_is_slowed_smoothly() {
               3   20000            20000       27.1             0   1018   4723
               4   20000            20000       35.9             0   1007   5474
             10 demand=444000
-              5  240151            48950       77.2           384   9646  70297
-              6  218135            88780       83.8           176  10010  74749
-              7  210158           110120       86.4           144  10010  75136
-              8  213796           121730       87.5           128  10010  75405
-              9  218935           138570       88.1           112  10010  75608
-             10  236581           147990       88.4           112  10010  75557
-             11  247269           157260       88.6            96  10010  75586
-             12  235249           160520       88.7            96   9940  75175
-             13  229231           168080       88.8            96  10010  75741
-             14  226533           173230       88.9            96  10010  75802
+              5  255449            94360       91.4           176   9646  71743
+              6  239559           129300       89.5           128  10010  75561
+              7  221675           150290       88.6           112  10010  75551
+              8  220726           160990       88.0            96  10010  75459
+              9  222050           171610       87.6            96  10010  75628
+             10  225676           184480       87.3            80  10010  75666
+             11  235515           188900       87.6            80  10010  75501
+             12  238574           190240       87.8            80   9940  75214
+             13  234307           192890       88.0            80  10010  75651
+             14  230839           196630       88.2            80  10010  75790
             6 demand=20000
-             15   20016            20000       88.5            80   6051  40673
-             16   20000            20000       26.3             0   4876  17457
-             17   20000            20000       13.4             0   4224  14168
-             18   20000            20000       15.7             0   3603  12927
-             19   20000            20000       18.5             0   3103  12199
-             20   20000            20000       21.6             0   2635  11394
+             15   20016            20000       87.5            64   6171  41755
+             16   20000            20000       28.2             0   4825  17541
+             17   20000            20000       13.3             0   4309  14277
+             18   20000            20000       15.6             0   3628  13037
+             19   20000            20000       18.4             0   3108  12104
+             20   20000            20000       21.6             0   2684  11538
         "#]],
     );
     let burst = &rows[4..14];
@@ -311,20 +320,20 @@ fn a_device_that_slows_and_stops() {
               7   60000            60000       66.8             0   3042  21779
               8   60000            60000       66.8             0   3717  26622
             5 device=1000
-              9   59379            53790       86.3           336    979   7240
-             10   28628            21710       90.8           784   1024   7765
-             11   20088            19220       91.0           864    960   7291
-             12   19110            18550       90.9           896   1024   7798
-             13   18641            17220       90.5           976    960   7299
+              9   59377            53770       86.3           336    979   7240
+             10   28621            21710       90.8           768   1024   7765
+             11   20078            19210       91.0           864    960   7291
+             12   19097            18560       90.9           896   1024   7798
+             13   18645            17280       90.5           960    960   7299
             3 device=0
-             14    9286             5540       94.9          3008      0      0
-             15    3658             2580       96.6          6400      0      0
-             16    1860             1410       97.5         11648      0      0
+             14    9377             5570       94.9          2960      0      0
+             15    3667             2580       96.7          6320      0      0
+             16    1859             1410       97.6         11536      0      0
             4 device=10000
-             17   55590            21230       89.7         11648   4946  36535
-             18   60000            60000       62.9             0   2766  19510
-             19   60000            60000       67.8             0   4263  30434
-             20   60000            60000       67.4             0   2713  19367
+             17   59957            59570       89.9         11536   5102  37696
+             18   60000            60000       63.5             0   2764  19536
+             19   60000            60000       67.6             0   4272  30522
+             20   60000            60000       67.2             0   2706  19331
         "#]],
     );
 }

@@ -110,6 +110,8 @@ pub struct Plan {
 const STEP_US_MAX: u64 = 100_000;
 /// And at least this far.
 const STEP_US_MIN: u64 = 2_000;
+/// In the time between two steps the log grows by no more than this part of its target.
+const GROWTHS: f64 = 8.0;
 /// A step should be worth a batch of about this many I/Os.
 const BATCH_IOS: f64 = 64.0;
 /// A drained log: an idle database writes its dirty pages within this time.
@@ -240,12 +242,14 @@ fn lsn_of(s: &Sample<'_>, pages: u64) -> u64 {
     if pages == 0 { s.checkpoint_lsn } else { s.end_lsn }
 }
 
-/// When a batch's worth of I/Os will have come together, or when the free frames should be looked at.
+/// When a batch's worth of I/Os will have come together, or when the free frames should be looked at; in any case before
+/// the log has grown by much.
 fn next_step_us(ios_per_s: f64, s: &Sample<'_>) -> u64 {
     let ios_per_s = ios_per_s.min(s.budget_ios_per_s).max(1.0);
     let batch_us = (BATCH_IOS * 1e6 / ios_per_s) as u64;
     let urgent = s.waiting_threads > 0 || s.free_frames < reserve(s.threads, s.frames).low;
-    if urgent { STEP_US_MIN } else { batch_us.clamp(STEP_US_MIN, STEP_US_MAX) }
+    let growth_us = s.thresholds.target as f64 / GROWTHS * 1e6 / s.redo_bytes_per_s.max(1.0);
+    if urgent { STEP_US_MIN } else { batch_us.min(growth_us as u64).clamp(STEP_US_MIN, STEP_US_MAX) }
 }
 
 #[cfg(test)]

@@ -33,8 +33,8 @@ pub enum Step {
 /// The step from `have` files towards at most `most`, while `age` bytes of redo are needed.
 ///
 /// Growth begins when three eighths are in use, long before admission delays anyone, and by an eighth at a time. A
-/// shrinking log stays twice as large as the redo that is still needed, so that nobody is stopped by it: cleaning lowers
-/// the age, and the files follow.
+/// shrinking log stays half as large again as the redo that is still needed, so that nobody is stopped by it: cleaning
+/// lowers the age, and the files follow. (Cleaning for the new size brings the age below 0.57 of it, so it gets there.)
 #[must_use]
 pub fn step(have: u64, most: u64, age: u64, segment: u64) -> Step {
     if have < most.min(FILES_MIN) {
@@ -44,7 +44,7 @@ pub fn step(have: u64, most: u64, age: u64, segment: u64) -> Step {
         return Step::Make((most - have).min((have / 8).max(1)));
     }
     if have > most {
-        let needed = age.saturating_mul(2).div_ceil(segment) + 2;
+        let needed = (age + age / 2).div_ceil(segment) + 1;
         let to = most.max(needed);
         if to < have {
             return Step::Shrink(to);
@@ -70,7 +70,7 @@ mod tests {
             ("nearly there", step(599, 600, mib(2000), S), Step::Make(1)),
             ("there", step(600, 600, mib(2000), S), Step::Keep),
             ("asked to shrink, all in use", step(600, 24, mib(2000), S), Step::Keep),
-            ("asked to shrink, half free", step(600, 24, mib(1000), S), Step::Shrink(502)),
+            ("asked to shrink, half free", step(600, 24, mib(1000), S), Step::Shrink(376)),
             ("asked to shrink, idle", step(600, 24, mib(1), S), Step::Shrink(24)),
         ];
         for (name, is, wanted) in table {
@@ -80,12 +80,20 @@ mod tests {
         assert_eq!(redo_bytes(24, S), 92 << 20);
     }
 
+    #[test]
+    fn a_log_cleaned_for_its_new_size_gets_there() {
+        for (files, threads) in [(8, 4), (16, 16), (24, 16), (600, 64)] {
+            let marks = crate::thresholds::thresholds(redo_bytes(files, S), threads);
+            assert_eq!(step(900, files, marks.target, S), Step::Shrink(files), "{files} files");
+        }
+    }
+
     /// Whatever the age does, a step never leaves less room than the age needs.
     #[test]
     fn a_shrinking_log_stops_nobody() {
         for age_mib in 0..2400 {
             if let Step::Shrink(to) = step(600, 24, age_mib << 20, S) {
-                assert!(redo_bytes(to, S) >= (age_mib << 20) * 2, "{age_mib} MiB, {to} files");
+                assert!(redo_bytes(to, S) >= (age_mib << 20) / 2 * 3, "{age_mib} MiB, {to} files");
             }
         }
     }

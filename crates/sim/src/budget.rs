@@ -26,6 +26,8 @@ pub struct Budget {
     pub findings: usize,
     /// Whether to stop at the end of the first seed.
     pub one_seed: bool,
+    /// Whether findings are printed as they come.
+    pub quiet: bool,
 }
 
 /// What was done.
@@ -148,7 +150,9 @@ fn work(budget: &Budget, queue: &Mutex<Queue>, start: Instant, task: Task) {
             done.repeated += u64::from(repeat);
         }
         Err(finding) => {
-            println!("{finding}");
+            if !budget.quiet {
+                println!("{finding}");
+            }
             done.findings.push(*finding);
         }
     }

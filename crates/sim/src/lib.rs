@@ -13,6 +13,7 @@
 
 pub mod budget;
 pub mod driver;
+pub mod engine;
 pub mod explore;
 pub mod history;
 pub mod subject;

@@ -1,6 +1,8 @@
 //! The simulator's command line. `--help` lists it.
 
+use millpond::planted::Bug;
 use sim::budget::{Budget, Done, explore};
+use sim::engine::Engine;
 use sim::explore::Plan;
 use sim::subject::Subject;
 use sim::toy::{Flaw, Toy};
@@ -18,6 +20,8 @@ sim: the engine's threads in simulated worlds, the power cut anywhere
   sim --seed S --workload W [--step N [--choice C]]
         replays: the run alone without --step; then the power cut before operation N of the disk,
         where survives nothing (C = 0), everything (1), a random subset (2..); all of these without --choice
+  sim planted [--seconds N] [--bug B]
+        plants each mistake (or only B) in the engine and shows how soon it is found, giving up after N seconds (60) each
   sim list
         names the workloads
   --subject toy
@@ -30,7 +34,7 @@ struct Args {
 
 impl Args {
     fn parse() -> Result<Args, String> {
-        let known = ["seconds", "seed", "workload", "threads", "step", "choice", "subject"];
+        let known = ["seconds", "seed", "workload", "threads", "step", "choice", "subject", "bug"];
         let mut args = Args { values: BTreeMap::new(), command: None };
         let mut rest = std::env::args().skip(1);
         while let Some(arg) = rest.next() {
@@ -65,7 +69,8 @@ impl Args {
 
     fn subject(&self) -> Result<Arc<dyn Subject>, String> {
         match self.values.get("subject").map(String::as_str) {
-            None | Some("toy") => Ok(Arc::new(Toy(Flaw::None))),
+            None => Ok(Arc::new(Engine)),
+            Some("toy") => Ok(Arc::new(Toy(Flaw::None))),
             Some(other) => Err(format!("there is no subject {other}")),
         }
     }
@@ -87,6 +92,7 @@ fn main() -> ExitCode {
             }
             return ExitCode::SUCCESS;
         }
+        Some("planted") => planted(&args),
         Some(other) => return misuse(&format!("there is no command {other}; --help lists them")),
         None if args.values.contains_key("seconds") => budget(&args),
         None if args.values.contains_key("workload") => replay(&args),
@@ -116,6 +122,7 @@ fn budget(args: &Args) -> Result<bool, String> {
         threads: args.number("threads")?.unwrap_or(2) as usize,
         findings: 10,
         one_seed: false,
+        quiet: false,
     };
     let done = explore(&budget);
     report(&done);
@@ -138,6 +145,45 @@ fn report(done: &Done) {
         done.whole_seeds,
         done.findings.len()
     );
+}
+
+/// Plants one mistake after the other and sees how soon each is found. All must be.
+fn planted(args: &Args) -> Result<bool, String> {
+    let only = args.values.get("bug");
+    let bugs: Vec<_> =
+        Bug::ALL.iter().filter(|bug| only.is_none_or(|name| *name == format!("{bug:?}"))).collect();
+    if bugs.is_empty() {
+        let names: Vec<_> = Bug::ALL.iter().map(|bug| format!("{bug:?}")).collect();
+        return Err(format!("--bug is one of {}", names.join(", ")));
+    }
+    let mut missed = 0;
+    for bug in bugs {
+        let budget = Budget {
+            plan: Plan { flags: bug.flag(), ..plan(args)? },
+            only: args.workload()?,
+            time: Duration::from_secs(args.number("seconds")?.unwrap_or(60)),
+            threads: args.number("threads")?.unwrap_or(2) as usize,
+            findings: 1,
+            one_seed: false,
+            quiet: true,
+        };
+        let done = explore(&budget);
+        let (seeds, states, seconds) = (done.whole_seeds + 1, done.total(), done.took.as_secs_f64());
+        let effort = format!("{seeds} seeds, {:5} runs, {states:7} states, {seconds:6.1} s", done.runs);
+        match done.findings.first() {
+            Some(finding) => {
+                let what = finding.what.lines().next().unwrap_or_default();
+                let what: String = what.chars().take(100).collect();
+                println!("{:26} {effort}  {}: {what}", format!("{bug:?}"), finding.workload);
+            }
+            None => {
+                missed += 1;
+                println!("{:26} {effort}  NOT FOUND", format!("{bug:?}"));
+            }
+        }
+    }
+    println!("{} of the mistakes were not found", missed);
+    Ok(missed == 0)
 }
 
 fn replay(args: &Args) -> Result<bool, String> {

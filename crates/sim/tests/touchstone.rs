@@ -16,6 +16,7 @@ fn judge(flaw: Flaw, seed: u64, findings: usize) -> Done {
         threads: 2,
         findings,
         one_seed: true,
+        quiet: false,
     })
 }
 

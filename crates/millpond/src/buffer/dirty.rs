@@ -226,3 +226,33 @@ impl Pool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::prng::Prng;
+
+    #[test]
+    fn slices_count_what_is_in_the_set() {
+        let mut rng = Prng::new(3);
+        let mut slices = Slices { shift: 4, ..Slices::default() };
+        let mut all: Vec<u64> = Vec::new();
+        for turn in 0..5000 {
+            if all.is_empty() || rng.below(100) < 52 {
+                // Mostly ever later, now and then out of order, as replay and slow mini-transactions bring them.
+                let lsn = (turn + rng.below(40)).saturating_sub(rng.below(60));
+                all.push(lsn);
+                slices.add(Lsn(lsn));
+            } else {
+                let lsn = all.swap_remove(rng.below(all.len() as u64) as usize);
+                slices.remove(Lsn(lsn));
+            }
+            for (n, pages) in slices.pages.iter().enumerate() {
+                let slice = slices.first + n as u64;
+                let is = all.iter().filter(|lsn| **lsn >> 4 == slice).count();
+                assert_eq!(*pages as usize, is, "turn {turn}, slice {slice}");
+            }
+            assert_eq!(slices.pages.iter().sum::<u32>() as usize, all.len());
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! Moves the checkpoint: the place below which no redo is needed any more.
 
+use super::Unfinished;
 use super::root::{Root, RootFile};
 use crate::buffer::Pool;
 use crate::error::{Poison, Result};
@@ -21,6 +22,10 @@ pub(crate) struct Checkpointer {
     root: Mutex<Root>,
     /// Redo of the last run has been applied up to here; beyond it the checkpoint must not go. [`Lsn::MAX`] once all is.
     replayed: AtomicU64,
+    /// Below it nothing is worth a checkpoint: it is the last one's own list.
+    settled: AtomicU64,
+    /// Who knows the unfinished transactions.
+    unfinished: Arc<dyn Unfinished>,
     metrics: Arc<Metrics>,
     poison: Arc<Poison>,
 }
@@ -32,6 +37,7 @@ impl Checkpointer {
         pool: &Arc<Pool>,
         file: RootFile,
         root: Root,
+        unfinished: Arc<dyn Unfinished>,
         metrics: &Arc<Metrics>,
         poison: &Arc<Poison>,
     ) -> Checkpointer {
@@ -41,6 +47,8 @@ impl Checkpointer {
             file,
             replayed: AtomicU64::new(root.checkpoint.0),
             root: Mutex::new(root),
+            settled: AtomicU64::new(0),
+            unfinished,
             metrics: Arc::clone(metrics),
             poison: Arc::clone(poison),
         }
@@ -83,15 +91,18 @@ impl Checkpointer {
         self.poison.check()?;
         let mut root = self.root.lock();
         let target = self.possible();
-        if target <= root.checkpoint && !clean {
+        if target.0 <= root.checkpoint.0.max(self.settled.load(Ordering::Acquire)) && !clean {
             return Ok(root.checkpoint);
         }
-        if target > Lsn::ZERO && self.log.durable_lsn() < target {
-            self.log.flush_to(Lsn(target.0 - 1), SyncReason::Checkpoint)?;
-        }
+        let all = target == self.log.published_lsn();
         let mut next = root.clone();
         next.sequence += 1;
         next.checkpoint = target.max(root.checkpoint);
+        // After the target is known: what is below it is in some stream by now, and what ends below it has ended.
+        let list = self.unfinished.harden(next.sequence)?;
+        let end = self.log.reserved_lsn();
+        self.log.flush_to(list.last, SyncReason::Checkpoint)?;
+        next.record = list.first;
         next.durable = self.log.durable_lsn();
         next.clean = clean;
         // The epoch of the checkpoint's own block and all later ones are still read.
@@ -100,6 +111,10 @@ impl Checkpointer {
         next.epochs.drain(..older.saturating_sub(1));
         self.file.write(&next, reason).map_err(|error| self.poison.set(error))?;
         *root = next;
+        if all {
+            self.settled.store(end.0, Ordering::Release);
+        }
+        self.unfinished.root_is_durable()?;
         self.metrics.add(M::Checkpoints, 1);
         self.metrics.set(M::CheckpointLsn, root.checkpoint.0);
         Ok(root.checkpoint)

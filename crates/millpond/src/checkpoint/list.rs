@@ -122,15 +122,16 @@ impl List {
 /// Puts a list together from the parts that a reader of the log meets.
 #[derive(Debug)]
 pub(crate) struct Collector {
-    sequence: u64,
+    /// What the first part said; all others belong to another attempt.
+    sequence: Option<u64>,
     parts: u16,
     body: Vec<u8>,
 }
 
 impl Collector {
-    /// Collects the parts that belong to the root with this sequence number.
-    pub(crate) fn new(sequence: u64) -> Collector {
-        Collector { sequence, parts: 0, body: Vec::new() }
+    /// Collects the list whose first part is the first that it is given.
+    pub(crate) fn new() -> Collector {
+        Collector { sequence: None, parts: 0, body: Vec::new() }
     }
 
     /// Takes a part; the list, once that was the last one. Parts of other checkpoints are passed over.
@@ -139,7 +140,7 @@ impl Collector {
         let mut r = Reader::new(part);
         let mut head = || Ok::<_, Truncated>((r.u64()?, r.u16()?, r.u16()?));
         let (sequence, n, count) = head().map_err(damage)?;
-        if sequence != self.sequence {
+        if sequence != *self.sequence.get_or_insert(sequence) {
             return Ok(None);
         }
         if n != self.parts {
@@ -178,12 +179,14 @@ mod tests {
         for n in [0, 1, 30, 5000] {
             let (mine, other) = (list(n).encode(7), list(3).encode(8));
             assert_eq!(mine.len() > 1, n == 5000);
-            let mut collector = Collector::new(7);
+            let mut collector = Collector::new();
             let mut got = None;
             for part in &mine {
-                assert_eq!(collector.push(&other[0]).unwrap(), None);
                 assert_eq!(got, None);
                 got = collector.push(part).unwrap();
+                if got.is_none() {
+                    assert_eq!(collector.push(&other[0]).unwrap(), None);
+                }
             }
             assert_eq!(got, Some(list(n)));
         }
@@ -192,10 +195,10 @@ mod tests {
     #[test]
     fn a_missing_part_and_a_cut_one_are_noticed() {
         let parts = list(5000).encode(7);
-        assert!(Collector::new(7).push(&parts[1]).is_err());
+        assert!(Collector::new().push(&parts[1]).is_err());
         let one = list(9).encode(7).remove(0);
         for len in 12..one.len() {
-            assert!(Collector::new(7).push(&one[..len]).is_err(), "{len}");
+            assert!(Collector::new().push(&one[..len]).is_err(), "{len}");
         }
     }
 }

@@ -17,7 +17,7 @@ pub(crate) struct Hardened {
 }
 
 /// What a checkpoint asks of the transactions above it.
-pub(crate) trait Unfinished: Send + Sync {
+pub(crate) trait Unfinished: Send + Sync + std::fmt::Debug {
     /// Makes durable, outside the redo that exists now, the undo of all that are unfinished, and logs the list of them for
     /// the root with this sequence number. The list is in the log buffer when it returns.
     fn harden(&self, sequence: u64) -> Result<Hardened>;

@@ -10,7 +10,7 @@ use base::Lsn;
 use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use base::sync::{Condvar, Mutex, Unparker, futex_wait, futex_wake};
 use metrics::{Latency, M, Metrics};
-use pace::admission::{Turn, View, must_wait, price_ns, turn};
+use pace::admission::{Turn, View, believed, must_wait, price_ns, turn};
 use pace::thresholds::Thresholds;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +18,9 @@ use vfs::Clock;
 
 /// How long a hard wait sleeps before it looks again whether the database still lives.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// The cleaner is woken by an operation above the soft mark if it has not spoken for so long.
+const SILENCE_US: u64 = 1_000;
 
 /// Lets operations in.
 pub(crate) struct Admission {
@@ -32,6 +35,8 @@ pub(crate) struct Admission {
     soft: AtomicU64,
     hard: AtomicU64,
     clean_bytes_per_s: AtomicU64,
+    /// When the cleaner last spoke.
+    marked_us: AtomicU64,
     /// Redo of operations that were let in above the soft mark and are still at it.
     credit: AtomicU64,
     /// When the next operation's time begins, in nanoseconds of the clock.
@@ -50,6 +55,17 @@ pub(crate) struct Admitted<'a> {
     credit: u64,
     /// Microseconds for which the operation was held.
     pub(crate) held_us: u64,
+}
+
+/// The answer to an operation that asks to be let in.
+#[derive(Debug)]
+pub(super) enum Ask<'a> {
+    /// It may go on after so many microseconds.
+    In(Admitted<'a>, u64),
+    /// The queue is too long: it asks again after so many microseconds.
+    Later(u64),
+    /// The log is at its limit: it waits for the checkpoint.
+    AtLimit,
 }
 
 impl Drop for Admitted<'_> {
@@ -81,6 +97,7 @@ impl Admission {
             soft: AtomicU64::new(u64::MAX),
             hard: AtomicU64::new(u64::MAX),
             clean_bytes_per_s: AtomicU64::new(0),
+            marked_us: AtomicU64::new(0),
             credit: AtomicU64::new(0),
             next_ns: AtomicU64::new(0),
             closed: AtomicU32::new(0),
@@ -98,13 +115,14 @@ impl Admission {
         self.admit_above(redo_bytes)
     }
 
-    fn view(&self) -> View {
+    fn view(&self, now_us: u64) -> View {
+        let silent_us = now_us.saturating_sub(self.marked_us.load(Ordering::Relaxed));
         let checkpoint = Lsn(self.checkpoint.load(Ordering::Relaxed));
         View {
             age: self.log.reserved_lsn().0.saturating_sub(checkpoint.0) + self.credit.load(Ordering::Relaxed),
             soft: self.soft.load(Ordering::Relaxed),
             hard: self.hard.load(Ordering::Relaxed),
-            clean_bytes_per_s: self.clean_bytes_per_s.load(Ordering::Relaxed) as f64,
+            clean_bytes_per_s: believed(self.clean_bytes_per_s.load(Ordering::Relaxed) as f64, silent_us),
         }
     }
 
@@ -120,29 +138,14 @@ impl Admission {
     fn admit_above(&self, redo_bytes: u64) -> Result<Admitted<'_>> {
         let begun = self.clock.now_us();
         let (mut held, mut at_limit) = (false, false);
+        if self.is_silent(begun) {
+            // A burst after a quiet time: the cleaner had no reason to look so soon.
+            self.cleaner.unpark();
+        }
         loop {
             self.check()?;
-            let view = self.view();
-            if must_wait(&view, redo_bytes) {
-                self.metrics.add(M::HardWaits, u64::from(!at_limit));
-                (held, at_limit) = (true, true);
-                self.wait_for_room(redo_bytes);
-                continue;
-            }
-            let before = self.next_ns.load(Ordering::Relaxed);
-            match turn(before, self.clock.now_us(), price_ns(&view, redo_bytes)) {
-                Turn::AskAgain { delay_us } => {
-                    held = true;
-                    self.sleep(delay_us);
-                }
-                Turn::Admitted { delay_us, next_ns } => {
-                    let (now, then) = (Ordering::Relaxed, Ordering::Relaxed);
-                    if next_ns != before && self.next_ns.compare_exchange(before, next_ns, now, then).is_err()
-                    {
-                        continue;
-                    }
-                    self.credit.fetch_add(redo_bytes, Ordering::Relaxed);
-                    let mut admitted = Admitted { admission: self, credit: redo_bytes, held_us: 0 };
+            match self.ask(redo_bytes) {
+                Ask::In(mut admitted, delay_us) => {
                     if delay_us > 0 {
                         held = true;
                         self.sleep(delay_us);
@@ -156,6 +159,45 @@ impl Admission {
                     }
                     return Ok(admitted);
                 }
+                Ask::Later(delay_us) => {
+                    held = true;
+                    self.sleep(delay_us);
+                }
+                Ask::AtLimit => {
+                    self.metrics.add(M::HardWaits, u64::from(!at_limit));
+                    (held, at_limit) = (true, true);
+                    self.wait_for_room(redo_bytes);
+                }
+            }
+        }
+    }
+
+    /// Whether the cleaner has not spoken for a while.
+    pub(super) fn is_silent(&self, now_us: u64) -> bool {
+        now_us.saturating_sub(self.marked_us.load(Ordering::Relaxed)) > SILENCE_US
+    }
+
+    /// Asks once, without waiting.
+    pub(super) fn ask(&self, redo_bytes: u64) -> Ask<'_> {
+        loop {
+            let now_us = self.clock.now_us();
+            let view = self.view(now_us);
+            if must_wait(&view, redo_bytes) {
+                return Ask::AtLimit;
+            }
+            let before = self.next_ns.load(Ordering::Relaxed);
+            match turn(before, now_us, price_ns(&view, redo_bytes)) {
+                Turn::AskAgain { delay_us } => return Ask::Later(delay_us),
+                Turn::Admitted { delay_us, next_ns } => {
+                    let (done, seen) = (Ordering::Relaxed, Ordering::Relaxed);
+                    if next_ns != before
+                        && self.next_ns.compare_exchange(before, next_ns, done, seen).is_err()
+                    {
+                        continue;
+                    }
+                    self.credit.fetch_add(redo_bytes, Ordering::Relaxed);
+                    return Ask::In(Admitted { admission: self, credit: redo_bytes, held_us: 0 }, delay_us);
+                }
             }
         }
     }
@@ -168,7 +210,7 @@ impl Admission {
     fn wait_for_room(&self, redo_bytes: u64) {
         let mut at_limit = self.at_limit.lock();
         // The marks move under this mutex, so a move is not missed.
-        if must_wait(&self.view(), redo_bytes) && self.check().is_ok() {
+        if must_wait(&self.view(0), redo_bytes) && self.check().is_ok() {
             self.cleaner.unpark();
             self.moved.wait_for(&mut at_limit, LOOK_AGAIN);
         }
@@ -177,6 +219,7 @@ impl Admission {
     /// Says where the checkpoint stands, which marks hold, and how fast cleaning lets the checkpoint advance.
     pub(super) fn set_marks(&self, checkpoint: Lsn, marks: &Thresholds, clean_bytes_per_s: f64) {
         let at_limit = self.at_limit.lock();
+        self.marked_us.store(self.clock.now_us(), Ordering::Relaxed);
         self.clean_bytes_per_s.store(clean_bytes_per_s as u64, Ordering::Relaxed);
         self.checkpoint.store(checkpoint.0, Ordering::Relaxed);
         self.soft.store(marks.soft, Ordering::Relaxed);
@@ -203,6 +246,6 @@ impl Admission {
 
 impl std::fmt::Debug for Admission {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Admission({:?})", self.view())
+        write!(f, "Admission({:?})", self.view(0))
     }
 }

@@ -84,6 +84,8 @@ impl Shared {
 
     /// Makes or removes segment files as the law says.
     pub(super) fn tend_files(&self, now_us: u64) -> Result {
+        // While the capacity is being changed, what was allowed a moment ago says nothing.
+        let Some(_changing) = self.capacity.changing.try_lock() else { return Ok(()) };
         let log = &self.store.log;
         let segments = log.segments();
         let checkpoint = self.checkpointer.lsn();

@@ -8,6 +8,7 @@ use crate::planted::{Bug, planted};
 use base::sync::spin;
 use base::{Lsn, PageNo};
 use metrics::{Force, M, SyncReason};
+use pace::admission::clean_rate;
 use pace::budget::{Device, PagesPerIo};
 use pace::checkpoint::worth_writing;
 use pace::governor::{self, Governor, Plan, Sample, Slice};
@@ -58,10 +59,7 @@ impl Shared {
         let plan = self.plan(c, now_us);
         let freed = self.supply_frames(c, &plan)?;
         let cleaned = self.clean_oldest(c, &plan)?;
-        if freed + cleaned > 0 {
-            self.store.metrics.add(M::CleanerSteps, 1);
-            self.move_checkpoint(c, self.clock.now_us())?;
-        }
+        self.store.metrics.add(M::CleanerSteps, u64::from(freed + cleaned > 0));
         self.tend_files(now_us)?;
         self.set_marks(c, now_us);
         Ok(plan.next_step_us)
@@ -146,6 +144,10 @@ impl Shared {
             drop(flusher);
             pages += written.pages;
             ios = ios.saturating_sub(written.ios);
+            // What a batch has won is of use at once: a step may be many batches long.
+            let now_us = self.clock.now_us();
+            self.move_checkpoint(c, now_us)?;
+            self.set_marks(c, now_us);
             if written.pages == 0 || pool.frame_waiters() > pool.free_frames() {
                 break;
             }
@@ -195,8 +197,16 @@ impl Shared {
         let (log, metrics) = (&self.store.log, &self.store.metrics);
         let checkpoint = self.checkpointer.lsn();
         let marks = self.marks(now_us);
-        self.admission.set_marks(checkpoint, &marks, c.clean_rate.typical_per_second());
-        metrics.set(M::CheckpointAgeBytes, log.reserved_lsn().since(checkpoint));
+        let age = log.reserved_lsn().since(checkpoint);
+        let clean_bytes_per_s = clean_rate(
+            c.clean_rate.typical_per_second(),
+            c.device.budget_ios_per_s(),
+            c.pages_per_io.get(),
+            age,
+            c.slices.iter().map(|(_, pages)| pages).sum(),
+        );
+        self.admission.set_marks(checkpoint, &marks, clean_bytes_per_s);
+        metrics.set(M::CheckpointAgeBytes, age);
         metrics.set(M::CheckpointAgeSoft, marks.soft);
         metrics.set(M::CheckpointAgeLimit, marks.hard);
         metrics.set(M::RedoRate, c.redo_rate.per_second() as u64);

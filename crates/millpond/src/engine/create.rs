@@ -17,6 +17,7 @@ pub(super) struct Paths {
     pub(super) root: PathBuf,
     pub(super) pages: PathBuf,
     pub(super) redo: PathBuf,
+    pub(super) undo: PathBuf,
     doublewrite_dir: PathBuf,
     pub(super) doublewrite: PathBuf,
     pub(super) lock: PathBuf,
@@ -28,6 +29,7 @@ impl Paths {
         Paths {
             root: dir.join("root"),
             pages: dir.join("pages"),
+            undo: dir.join("undo"),
             redo: options.redo_dir.clone().unwrap_or_else(|| dir.join("redo")),
             doublewrite: doublewrite_dir.join("areas"),
             doublewrite_dir,
@@ -74,6 +76,7 @@ pub(super) fn create(
         epochs: vec![EpochStart { epoch: 1, first: Lsn::ZERO }],
     };
     make_dir(vfs, &paths.redo)?;
+    make_dir(vfs, &paths.undo)?;
     make_dir(vfs, &paths.doublewrite_dir)?;
     for name in vfs.disk.list(&paths.redo).map_err(|e| Error::io("list", &paths.redo, e))? {
         // Left by a creation that was cut short: without a root they belong to no database.
@@ -86,6 +89,7 @@ pub(super) fn create(
     let pages = vfs.disk.open(&paths.pages, mode).map_err(|e| Error::io("create", &paths.pages, e))?;
     pages.set_len(0).and_then(|()| pages.sync()).map_err(|e| Error::io("create", &paths.pages, e))?;
     sync_dir(vfs, metrics, &paths.redo)?;
+    sync_dir(vfs, metrics, &paths.undo)?;
     sync_dir(vfs, metrics, &paths.doublewrite_dir)?;
     // All that the root speaks of must be there before the root is.
     sync_dir(vfs, metrics, dir)?;

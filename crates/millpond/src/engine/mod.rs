@@ -18,6 +18,7 @@ use crate::checkpoint::fuzzy::Checkpointer;
 use crate::error::{Error, Poison, Result};
 use crate::flush::batch::Flusher;
 use crate::store::Store;
+use crate::txn::Txns;
 pub(crate) use admission::{Admission, Admitted};
 use base::Lsn;
 use base::sync::atomic::{AtomicBool, Ordering};
@@ -32,13 +33,25 @@ use vfs::Clock;
 
 /// How long the cleaner sleeps when nobody wakes it.
 const CLEANER_NAP: Duration = Duration::from_millis(10);
+/// How long the thread that purges sleeps when nothing is due.
+const BACKGROUND_NAP: Duration = Duration::from_millis(10);
+/// How long it sleeps after a failure that may pass.
+const BACKGROUND_RETRY: Duration = Duration::from_millis(500);
+/// Ended transactions that it purges before it looks whether it is to stop.
+const PURGE_SLICE: usize = 64;
+
 /// An open page engine.
 pub(crate) struct Engine {
     /// What trees work on.
     pub(crate) store: Arc<Store>,
+    /// Who works on it.
+    pub(crate) txns: Arc<Txns>,
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
-    _lock: Box<dyn Send + Sync>,
+    /// Waits to become the thread that reverts and purges.
+    background: Option<Parker>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Held until the engine is closed.
+    lock: Mutex<Option<Box<dyn Send + Sync>>>,
 }
 
 /// What the threads share.
@@ -56,6 +69,7 @@ struct Shared {
     poison: Arc<Poison>,
     log_thread: Unparker,
     cleaner_thread: Unparker,
+    background_thread: Unparker,
 }
 
 impl Engine {
@@ -71,7 +85,7 @@ impl Engine {
                 }
             }
         });
-        self.threads.push(log.map_err(spawn_error)?);
+        self.threads.lock().push(log.map_err(spawn_error)?);
         let shared = Arc::clone(&self.shared);
         let cleaner = spawn("millpond-cleaner", move || {
             let mut state = Cleaner::new();
@@ -85,7 +99,27 @@ impl Engine {
                 }
             }
         });
-        self.threads.push(cleaner.map_err(spawn_error)?);
+        self.threads.lock().push(cleaner.map_err(spawn_error)?);
+        Ok(())
+    }
+
+    /// Begins to revert and purge in the background. REQUIRES: all trees are known to `txns`.
+    pub(crate) fn start_background(&mut self) -> Result {
+        let Some(parker) = self.background.take() else { return Ok(()) };
+        let (shared, txns) = (Arc::clone(&self.shared), Arc::clone(&self.txns));
+        let thread = spawn("millpond-purge", move || {
+            while !shared.stop.load(Ordering::Acquire) {
+                match txns.background_step(PURGE_SLICE) {
+                    Ok(PURGE_SLICE) => base::sync::point(),
+                    // A page that cannot be read may be readable later; a poisoned database is not.
+                    Ok(_) => drop(parker.park_for(BACKGROUND_NAP)),
+                    Err(_) if shared.poison.is_set() => return,
+                    Err(_) => drop(parker.park_for(BACKGROUND_RETRY)),
+                }
+            }
+        });
+        let spawn_error = |e| Error::io("start a thread for", Path::new("the engine"), e);
+        self.threads.lock().push(thread.map_err(spawn_error)?);
         Ok(())
     }
 
@@ -96,10 +130,24 @@ impl Engine {
     }
 
     /// Ends the threads and takes a last checkpoint. What is not closed is recovered at the next open.
-    pub(crate) fn close(mut self) -> Result {
+    pub(crate) fn close(&self) -> Result {
         self.stop();
         let drained = self.shared.drain(Force::Shutdown);
-        drained.and_then(|()| self.shared.checkpointer.advance(SyncReason::Close, true).map(drop))
+        let closed =
+            drained.and_then(|()| self.shared.checkpointer.advance(SyncReason::Close, true).map(drop));
+        *self.lock.lock() = None;
+        closed
+    }
+
+    /// Fails once a write or sync has failed.
+    #[inline]
+    pub(crate) fn check_poison(&self) -> Result {
+        self.shared.poison.check()
+    }
+
+    /// Lets no operation in any more; those that wait for admission hear of it.
+    pub(crate) fn stop_admission(&self) {
+        self.shared.admission.close();
     }
 
     /// Where row operations ask to be let in.
@@ -113,18 +161,26 @@ impl Engine {
         self.shared.set_redo_capacity(bytes)
     }
 
-    fn stop(&mut self) {
+    fn stop(&self) {
         self.shared.admission.close();
         self.shared.stop.store(true, Ordering::Release);
         self.shared.log_thread.unpark();
         self.shared.cleaner_thread.unpark();
-        for thread in self.threads.drain(..) {
+        self.shared.background_thread.unpark();
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
             // A thread's panic has been reported by its own message and shows as an engine that no longer moves.
             if thread.join().is_err() {
                 let first = Error::Misuse("an engine thread panicked".into());
                 self.shared.poison.set(first);
             }
         }
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Engine({:?})", self.store.log)
     }
 }
 

@@ -18,8 +18,11 @@ use crate::options::Options;
 use crate::planted::{Bug, planted};
 use crate::recover::apply::{RedoHook, replay};
 use crate::recover::end::{find_end, go_on};
+use crate::recover::undo::{Rebuild, read_list};
 use crate::space::{Space, SpaceOptions};
 use crate::store::Store;
+use crate::txn::Txns;
+use crate::undo::journal::Journal;
 use base::Lsn;
 use base::sync::atomic::AtomicBool;
 use base::sync::{Mutex, Parker};
@@ -74,9 +77,16 @@ impl Engine {
         let first = shape.segment_of(crate::log::block::block_of(root.checkpoint));
         segments.sync_from(first, &poison)?;
         let window = (root.ring_blocks * PAYLOAD_BYTES) as u64;
-        let tail = find_end(&segments, &root.epochs, root.checkpoint, root.durable, window)?;
+        let list = read_list(&segments, &root)?;
+        let hardened = list.txns.iter().map(|listed| (listed.txn, listed.hardened)).collect();
+        let (journal, streams) =
+            Journal::open(vfs, &paths.undo, root.db_id, &list.files, &hardened, &metrics, &poison)?;
+        let mut rebuild = Rebuild::begin(&paths.redo, root.record, list, &streams, &paths.undo)?;
+        drop(streams);
+        let tail = find_end(&segments, &root.epochs, root.checkpoint, root.durable, window, &mut rebuild)?;
 
         let start = go_on(tail.end, &root.epochs);
+        let was_clean = root.clean;
         root.sequence += 1;
         root.clean = false;
         // A start at the place of the epoch before, where nothing was ever written, takes that one's place.
@@ -97,7 +107,7 @@ impl Engine {
         let doublewrite = Doublewrite::open(vfs, &paths.doublewrite, root.db_id, root.page_bytes, &metrics)?;
         doublewrite.restore(&*pages, &paths.pages)?;
 
-        let (log_parker, cleaner_parker) = (Parker::new(), Parker::new());
+        let (log_parker, cleaner_parker, background) = (Parker::new(), Parker::new(), Parker::new());
         let log_options = LogOptions {
             ring_blocks: root.ring_blocks,
             flush_depth: options.tuning.flush_depth,
@@ -145,10 +155,21 @@ impl Engine {
             let have = log.segments().count() * segment_bytes;
             by_target(options.recovery_target, root.replay_rate, have, segment_bytes)
         });
+        let recovered = rebuild.finish(journal);
+        let txns = Arc::new(Txns::new(&store, vfs, recovered, background.unparker()));
+        let unfinished = Arc::clone(&txns) as Arc<dyn crate::checkpoint::Unfinished>;
         let shared = Arc::new(Shared {
             store: Arc::clone(&store),
             flusher: Mutex::new(Flusher::new(vfs, &log, &pool, files, doublewrite, &metrics, &poison)),
-            checkpointer: Checkpointer::new(&log, &pool, root_file, root.clone(), &metrics, &poison),
+            checkpointer: Checkpointer::new(
+                &log,
+                &pool,
+                root_file,
+                root.clone(),
+                unfinished,
+                &metrics,
+                &poison,
+            ),
             admission: Admission::new(&log, &vfs.clock, &metrics, &poison, cleaner_parker.unparker()),
             capacity: Capacity::new(asked, (tail.end, tail.end.since(root.checkpoint))),
             clock: Arc::clone(&vfs.clock),
@@ -158,10 +179,14 @@ impl Engine {
             poison,
             log_thread: log_parker.unparker(),
             cleaner_thread: cleaner_parker.unparker(),
+            background_thread: background.unparker(),
         });
-        let mut engine = Engine { store, shared, threads: Vec::new(), _lock: lock };
+        let (background, lock) = (Some(background), Mutex::new(Some(lock)));
+        let mut engine = Engine { store, txns, shared, background, threads: Mutex::default(), lock };
         engine.shared.make_first_files()?;
-        engine.start(log_parker, cleaner_parker)?;
+        if !options.tuning.still {
+            engine.start(log_parker, cleaner_parker)?;
+        }
         let from = root.checkpoint;
         let checkpointer = &engine.shared.checkpointer;
         let reached = |lsn| checkpointer.replayed_to(lsn);
@@ -177,7 +202,8 @@ impl Engine {
             reached,
         )?;
         checkpointer.replayed_to(Lsn::MAX);
-        metrics.set(M::RecoveryRedoBytes, tail.end.since(from));
+        // After a clean end only the last checkpoint's own list stands there.
+        metrics.set(M::RecoveryRedoBytes, if was_clean { 0 } else { tail.end.since(from) });
         let mut rate = ReplayRate::new(root.replay_rate);
         rate.observe(tail.end.since(from), vfs.clock.now_us().saturating_sub(begun_us));
         metrics.set(M::ReplayRate, rate.bytes_per_s());
@@ -189,13 +215,14 @@ impl Engine {
         }
         let formatted = tail.groups > 0 || from > Lsn::ZERO;
         if formatted {
-            engine.store.space.load()?;
+            let greatest = engine.store.space.load()?;
+            engine.txns.tree_ids_above(greatest);
         } else {
             engine.store.space.format()?;
         }
         let took_ms = vfs.clock.now_us().saturating_sub(opened_us) / 1000;
         metrics.set(M::RecoveryOpenMs, took_ms);
-        metrics.set(M::RecoveryMs, took_ms);
+        metrics.set(M::RecoveryMs, took_ms.max(1));
         Ok(engine)
     }
 }

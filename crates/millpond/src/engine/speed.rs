@@ -5,7 +5,7 @@
 //! cargo test --release -p millpond --lib engine::speed -- --ignored --nocapture
 //! ```
 //! `MILLPOND_SPEED` holds words `name=number` that override the defaults: seconds, threads, rows, redo_mib, pool_mib,
-//! segment_blocks, sync (0: commits are not waited for), doublewrite_pages.
+//! segment_blocks, sync (0: commits are not waited for), doublewrite_pages, flush_depth.
 
 use super::Engine;
 use super::tests::put;
@@ -28,6 +28,7 @@ struct Setup {
     segment_blocks: u64,
     sync: u64,
     doublewrite_pages: u64,
+    flush_depth: u64,
 }
 
 impl Setup {
@@ -42,6 +43,7 @@ impl Setup {
             segment_blocks: tuning.segment_blocks,
             sync: 1,
             doublewrite_pages: tuning.doublewrite_pages as u64,
+            flush_depth: u64::from(tuning.flush_depth),
         };
         let words = std::env::var("MILLPOND_SPEED").unwrap_or_default();
         for word in words.split_whitespace() {
@@ -56,6 +58,7 @@ impl Setup {
                 "segment_blocks" => setup.segment_blocks = value,
                 "sync" => setup.sync = value,
                 "doublewrite_pages" => setup.doublewrite_pages = value,
+                "flush_depth" => setup.flush_depth = value,
                 _ => panic!("unknown word {word}"),
             }
         }
@@ -110,6 +113,7 @@ fn random_updates_second_by_second() {
         Options::new().redo_capacity_bytes(setup.redo_mib << 20).buffer_pool_bytes(setup.pool_mib << 20);
     options.tuning.segment_blocks = setup.segment_blocks;
     options.tuning.doublewrite_pages = setup.doublewrite_pages as usize;
+    options.tuning.flush_depth = setup.flush_depth as u32;
     let engine = Engine::open(&Vfs::os(), &dir.0, &options).unwrap();
     let tree = Tree::create(&engine.store, TreeId(7)).unwrap();
     engine.store.metrics.set(M::ActiveTransactions, setup.threads);

@@ -1,6 +1,8 @@
 //! The page engine under power cuts: rows put one by one into a tree, each acknowledged when its redo is durable; the
 //! power cut at operations of the whole run; every image opened and compared with what was acknowledged.
 
+mod flow;
+
 use super::Engine;
 use crate::btree::Tree;
 use crate::error::{Error, Result};
@@ -107,6 +109,11 @@ struct Run {
 }
 
 fn run(seed: u64, puts: u64) -> Run {
+    run_with_capacities(seed, puts, &[])
+}
+
+/// At each share of the puts, in percent, the redo capacity changes.
+fn run_with_capacities(seed: u64, puts: u64, capacities: &[(u64, u64)]) -> Run {
     let disk = MemDisk::default();
     let engine = open(&disk).unwrap();
     let tree = Tree::create(&engine.store, TREE).unwrap();
@@ -124,6 +131,9 @@ fn run(seed: u64, puts: u64) -> Run {
         }
         if n == puts / 2 {
             engine.checkpoint().unwrap();
+        }
+        if let Some((_, bytes)) = capacities.iter().find(|(share, _)| n == puts * share / 100) {
+            engine.set_redo_capacity(*bytes).unwrap();
         }
     }
     assert!(engine.store.metrics.get(M::PagesWritten) > 32, "the pool is smaller than the data");
@@ -153,8 +163,11 @@ impl Run {
 
 /// Power cuts at every `stride`-th operation; every one with MILLPOND_CRASH_STRIDE=1.
 fn cut_everywhere(seed: u64, puts: u64, stride: u64) -> u64 {
+    cut(&run(seed, puts), seed, stride)
+}
+
+fn cut(run: &Run, seed: u64, stride: u64) -> u64 {
     let stride = std::env::var("MILLPOND_CRASH_STRIDE").map_or(stride, |s| s.parse().expect("a number"));
-    let run = run(seed, puts);
     let mut walk = run.disk.walk();
     let mut states = 0;
     loop {
@@ -183,6 +196,14 @@ fn acknowledged_rows_survive_a_power_cut_at_any_operation() {
 fn they_survive_where_segments_are_recycled() {
     let states = cut_everywhere(2, 4000, 101);
     assert!(states > 50);
+}
+
+/// Segments are made and removed while the log is written.
+#[test]
+fn they_survive_where_the_capacity_changes() {
+    let capacities = [(20, 3 << 20), (45, 1 << 20), (60, 4 << 20), (80, 1 << 20)];
+    let run = run_with_capacities(4, 3000, &capacities);
+    assert!(cut(&run, 4, 83) > 50);
 }
 
 /// Crashes inside the recovery from a crash, three deep.

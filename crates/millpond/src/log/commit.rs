@@ -23,7 +23,7 @@ use base::Lsn;
 use base::aligned::AlignedBuf;
 use base::sync::atomic::Ordering;
 use base::sync::{MutexGuard, Parker, Unparker, spin};
-use metrics::{FileKind, M, SyncReason};
+use metrics::{FileKind, Latency, M, SyncReason};
 use pace::commit::{FlushView, may_start, should_seal};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -273,6 +273,8 @@ impl Log {
         state.from_prev_used = next_prev_used;
         let open_tail = offset_in_block(to) != 0;
         state.flights.push_back(Flight { end: to, done: false, open_tail, started_us: now });
+        self.metrics.set(M::LogFlushesInFlight, state.flights.len() as u64);
+        self.metrics.max(M::LogFlushDepthMax, state.flights.len() as u64);
         Some(plan)
     }
 
@@ -304,6 +306,7 @@ impl Log {
             return Err(poisoned);
         }
         let took = self.vfs.clock.now_us().saturating_sub(plan.started_us);
+        self.metrics.time(Latency::LogSync, took);
         state.usual_us = if state.usual_us == 0 { took } else { (state.usual_us * 7 + took) / 8 };
         state.last = FlushInfo { batch_commits: commits, flush_depth: plan.depth, sync_us: took };
         state.scratch.push(plan.scratch);
@@ -327,6 +330,7 @@ impl Log {
         if planted(Bug::DurableOutOfOrder) {
             durable = Some(end.max(self.durable_lsn()));
         }
+        self.metrics.set(M::LogFlushesInFlight, state.flights.len() as u64);
         if let Some(durable) = durable {
             self.durable.store(durable.0, Ordering::Release);
             self.metrics.set(M::DurableLsn, durable.0);

@@ -123,6 +123,7 @@ impl Log {
     pub(crate) fn make_room(&self) -> Result {
         let half = self.ring.capacity() / 2;
         while self.buffer_room() < half {
+            self.metrics.add(M::LogBufferWaits, 1);
             let target = Lsn(self.ring.reserved().0.saturating_sub(half));
             self.flush_to(
                 target.min(Lsn(self.ring.published().0.saturating_sub(1))),

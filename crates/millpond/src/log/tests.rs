@@ -1,6 +1,6 @@
 //! The log as a whole: what is acknowledged is read back, and a log that was cut or holed ends or is refused by the rule.
 
-use super::block::{BLOCK_BYTES, PAYLOAD_BYTES, block_of, offset_in_block, round_up};
+use super::block::{BLOCK_BYTES, PAYLOAD_BYTES, block_of, block_start, offset_in_block, round_up};
 use super::group::{self, Record, Records};
 use super::reader::{EpochStart, Scanner};
 use super::segment::{SegmentShape, Segments, file_offset};
@@ -217,4 +217,29 @@ fn segments_below_the_checkpoint_are_recycled() {
     assert!(SHAPE.segment_of(block_of(durable)) > 5);
     let files = std::fs::read_dir(&place.0).unwrap().count();
     assert!(files <= 4, "{files} files for a capacity of four segments");
+}
+
+#[test]
+fn a_shrinking_log_keeps_what_may_be_written() {
+    let place = Place::new("shrink");
+    let log = place.log(start());
+    let segments = log.segments();
+    segments.make_more(10, Lsn(0)).unwrap();
+    let mut n = 0;
+    let mut write_into = |segment: u64| {
+        while SHAPE.segment_of(block_of(log.reserved_lsn())) < segment {
+            let lsn = commit(&log, n, 3000);
+            log.make_room().unwrap();
+            log.flush_to(lsn, SyncReason::Commit).unwrap();
+            n += 1;
+        }
+    };
+    write_into(3);
+    segments.shrink_to(8, || log.reserved_lsn()).unwrap();
+    assert_eq!(segments.numbers(), (0..8).collect::<Vec<_>>());
+    segments.shrink_to(1, || log.reserved_lsn()).unwrap();
+    assert_eq!(segments.numbers(), (0..6).collect::<Vec<_>>(), "the one being written and two ahead");
+    write_into(5);
+    segments.recycle_below(block_start(2 * SHAPE.blocks)).unwrap();
+    assert_eq!(segments.numbers(), (2..8).collect::<Vec<_>>());
 }

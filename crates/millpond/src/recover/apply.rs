@@ -89,7 +89,7 @@ pub(crate) fn replay(
 ) -> Result<u64> {
     let mut scanner = Scanner::new(segments, epochs, from);
     let mut applied = 0;
-    // What stands beyond is of this run: a checkpoint may be logging already.
+    // What stands beyond is of this run: a checkpoint may be logging its list already.
     while scanner.position() < end {
         let Some(group) = scanner.next()? else { break };
         reached(group.lsn);

@@ -1,5 +1,6 @@
 //! The first pass over the log: where it ends, and which pages its redo makes anew.
 
+use super::undo::Rebuild;
 use crate::error::{Error, Result};
 use crate::log::LogStart;
 use crate::log::block::{PAYLOAD_BYTES, block_start, offset_in_block, round_up};
@@ -25,7 +26,8 @@ pub(crate) struct LogTail {
     pub(crate) groups: u64,
 }
 
-/// Reads the log from `checkpoint` to its end and changes nothing. `known` is the LSN up to which the root knows the log
+/// Reads the log from `checkpoint` to its end and changes nothing; `rebuild` hears of every record, and of the change in it
+/// if it is one of a page. `known` is the LSN up to which the root knows the log
 /// to be durable.
 pub(crate) fn find_end(
     segments: &Segments,
@@ -33,6 +35,7 @@ pub(crate) fn find_end(
     checkpoint: Lsn,
     known: Lsn,
     window: u64,
+    rebuild: &mut Rebuild,
 ) -> Result<LogTail> {
     let mut scanner = Scanner::new(segments, epochs, checkpoint);
     let mut tail = LogTail { groups_end: checkpoint, ..LogTail::default() };
@@ -44,9 +47,13 @@ pub(crate) fn find_end(
         for record in Records::new(group.records) {
             let lsn = group.lsn;
             let damage = |_| Error::corrupt(segments.dir(), format!("the group at LSN {lsn} is not a group"));
-            if let Record::Page { page, op, .. } = record.map_err(damage)? {
-                let init = PageOp::decode(op).map_err(damage)?.is_init();
-                tail.pages.entry(page).or_insert(init);
+            let record = record.map_err(damage)?;
+            if let Record::Page { page, op, .. } = record {
+                let op = PageOp::decode(op).map_err(damage)?;
+                tail.pages.entry(page).or_insert(op.is_init());
+                rebuild.record(lsn, &record, Some(&op))?;
+            } else {
+                rebuild.record(lsn, &record, None)?;
             }
         }
     }

@@ -27,7 +27,7 @@ pub(crate) fn read_list(segments: &Segments, root: &Root) -> Result<List> {
     let damaged = |what: &str| {
         Err(Error::corrupt(segments.dir(), format!("the checkpoint's list at LSN {}: {what}", root.record)))
     };
-    let mut collector = Collector::new(root.sequence);
+    let mut collector = Collector::new();
     let mut scanner = Scanner::new(segments, &root.epochs, root.record);
     while let Some(group) = scanner.next()? {
         for record in Records::new(group.records) {

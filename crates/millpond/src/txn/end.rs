@@ -1,12 +1,12 @@
 //! How transactions end: commit, rollback, prepare.
 
 use super::system::{Prepared, Txn, Txns};
-use crate::planted::{Bug, planted};
 use crate::error::{Error, Result};
 use crate::lock::Owner;
 use crate::log::group::{self, Record};
 use crate::mvcc::State;
 use crate::mvcc::purge::Ended;
+use crate::planted::{Bug, planted};
 use crate::undo::{Entry, Mark, Stream, encode_rewind};
 use base::{Lsn, TxnId};
 use metrics::SyncReason;
@@ -31,8 +31,7 @@ impl Txns {
     fn decide(&self, owner: &Owner, stream: &Arc<Stream>) -> Lsn {
         let txn = owner.txn();
         self.status.set(txn, State::Committing);
-        let lsn =
-            self.log_record(&Record::Commit { txn }, |lsn| self.status.set(txn, State::Committed(lsn)));
+        let lsn = self.log_record(&Record::Commit { txn }, |lsn| self.status.set(txn, State::Committed(lsn)));
         self.store.log.count_commit();
         self.purge_queue.push(lsn, Ended { txn, stream: Arc::clone(stream), committed: true });
         self.locks.release_all(owner);
@@ -101,6 +100,12 @@ impl Txns {
     /// A point that the transaction can be rolled back to.
     pub(crate) fn mark(&self, txn: &Txn) -> Mark {
         txn.stream().map_or(Mark { end: 0, last: None }, |stream| stream.mark())
+    }
+
+    /// Whether `mark` is a point of the transaction that has not been rolled back.
+    pub(crate) fn reaches(&self, txn: &Txn, mark: Mark) -> bool {
+        let start = mark == Mark { end: 0, last: None };
+        start || txn.stream().is_some_and(|stream| stream.reaches(mark))
     }
 
     /// Undoes what the transaction did since `mark`. Its locks stay.

@@ -2,12 +2,12 @@
 //! the undo files, then lists in the log who they are (INV: the undo of what is unfinished survives the checkpoint).
 
 use super::system::Txns;
-use crate::planted::{Bug, planted};
 use crate::checkpoint::list::{List, Listed, Stage};
 use crate::checkpoint::{Hardened, Unfinished};
 use crate::error::Result;
 use crate::log::group::Record;
 use crate::mvcc::State;
+use crate::planted::{Bug, planted};
 use crate::undo::journal::Chunk;
 use base::{Lsn, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,8 +38,7 @@ impl Unfinished for Txns {
         let xids: BTreeMap<TxnId, Vec<u8>> =
             self.prepared.lock().iter().map(|(xid, p)| (p.owner.txn(), xid.clone())).collect();
         // First the ids: whoever begins from here on has all its redo above the checkpoint.
-        let mut list =
-            List { next_txn: self.status.next(), next_tree: self.next_tree(), ..List::default() };
+        let mut list = List { next_txn: self.status.next(), next_tree: self.next_tree(), ..List::default() };
         let mut journal = self.journal.lock();
         let mut streams = Vec::new();
         for stream in self.streams.list() {

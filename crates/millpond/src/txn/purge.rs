@@ -1,7 +1,6 @@
 //! Removing what nobody sees any more: delete marks, replaced long values, undo.
 
 use super::system::Txns;
-use crate::planted::{Bug, planted};
 use crate::btree::is_small;
 use crate::error::{Error, Result};
 use crate::log::group::Record as LogRecord;
@@ -11,6 +10,7 @@ use crate::mvcc::purge::Ended;
 use crate::page::node::{DELETED, Leaf, OVERFLOW};
 use crate::page::op::PageOp;
 use crate::page::overflow::ChainRef;
+use crate::planted::{Bug, planted};
 use crate::undo::{Entry, Purge};
 use base::sync::atomic::Ordering;
 use base::{Lsn, TreeId, TxnId};

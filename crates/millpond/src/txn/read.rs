@@ -42,7 +42,8 @@ impl Value {
             return Ok(Value::Inline(bytes.to_vec()));
         }
         let chain = ChainRef::decode(bytes);
-        let chain = chain.map_err(|_| Error::corrupt(store.pages_path(), "a row's long value has no address"))?;
+        let chain =
+            chain.map_err(|_| Error::corrupt(store.pages_path(), "a row's long value has no address"))?;
         Ok(Value::Chain(chain))
     }
 
@@ -66,7 +67,13 @@ impl Txns {
 
     /// The value that `view` shows for `key`. REQUIRES: no latch held; the view's snapshot is registered and stays so
     /// until the value is loaded.
-    pub(crate) fn read_row(&self, txn: &Txn, view: View<'_>, tree: Tree, key: &[u8]) -> Result<Option<Value>> {
+    pub(crate) fn read_row(
+        &self,
+        txn: &Txn,
+        view: View<'_>,
+        tree: Tree,
+        key: &[u8],
+    ) -> Result<Option<Value>> {
         let page = tree.leaf_read(&self.store, key)?;
         let leaf = Leaf::new(&page);
         let Ok(slot) = leaf.search(key) else { return Ok(None) };

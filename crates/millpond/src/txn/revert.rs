@@ -104,8 +104,9 @@ impl Txns {
                 };
                 (step, record.prev)
             });
-            let (step, prev) = read
-                .map_err(|damage| crate::error::Error::corrupt(self.store.pages_path(), damage.to_string()))?;
+            let (step, prev) = read.map_err(|damage| {
+                crate::error::Error::corrupt(self.store.pages_path(), damage.to_string())
+            })?;
             match step {
                 Step::Row(tree, key) => self.revert_row(tree, &key, &goes)?,
                 Step::Chain(tree, head) => {

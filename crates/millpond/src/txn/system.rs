@@ -137,7 +137,8 @@ impl Txns {
             }
         }
         let prepared = found.prepared.into_iter().map(|(txn, xid)| {
-            let prepared = Prepared { owner: locks.begin(txn), stream: found.streams.get(txn), claimed: false };
+            let prepared =
+                Prepared { owner: locks.begin(txn), stream: found.streams.get(txn), claimed: false };
             (xid, prepared)
         });
         let prepared = prepared.collect();

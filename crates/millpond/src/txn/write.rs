@@ -67,10 +67,7 @@ impl Txns {
             return self.write_image(txn, tree, key, new, Some(image), rules);
         }
         if u32::try_from(value.len()).is_err() {
-            return Err(Error::Misuse(format!(
-                "a value of {} bytes: 4 GiB - 1 is the most",
-                value.len()
-            )));
+            return Err(Error::Misuse(format!("a value of {} bytes: 4 GiB - 1 is the most", value.len())));
         }
         // The chain is written before the row that links it, so the row is locked first: a conflict then costs nothing.
         let locked = self.lock_row(txn, tree, key, Mode::Exclusive, rules)?;
@@ -82,8 +79,7 @@ impl Txns {
             let undo_at = stream.append(Entry::Chain { tree: tree.id, head });
             Version { txn: stream.owner(), undo_at }
         };
-        let chain =
-            write_chain(&self.store, tree.id, value, &mut begin, &mut || admit(page_bytes))?.encode();
+        let chain = write_chain(&self.store, tree.id, value, &mut begin, &mut || admit(page_bytes))?.encode();
         let image = Image { flags: OVERFLOW, bytes: &chain };
         self.write_image(txn, tree, key, new, Some(image), rules)
     }
@@ -103,19 +99,21 @@ impl Txns {
             self.store.log.make_room()?;
             let page = tree.leaf_write(&self.store, key, room)?;
             let leaf = Leaf::new(&page);
-            let (slot, row) = match leaf.search(key) {
-                Ok(slot) => (slot, Some(leaf.row(slot))),
-                Err(slot) => (slot, None),
+            let (slot, found) = match leaf.search(key) {
+                Ok(slot) => (slot, true),
+                Err(slot) => (slot, false),
             };
-            if let Some(row) = row
-                && let Some(obstacle) =
-                    self.obstacle(txn, tree, key, row.version.txn, Mode::Exclusive, rules)?
-            {
-                drop(page);
-                self.get_over(txn, tree, key, obstacle)?;
-                continue;
+            let mut present = false;
+            if found {
+                let row = leaf.row(slot);
+                let newest = row.version.txn;
+                present = row.flags & DELETED == 0;
+                if let Some(obstacle) = self.obstacle(txn, tree, key, newest, Mode::Exclusive, rules)? {
+                    drop(page);
+                    self.get_over(txn, tree, key, obstacle)?;
+                    continue;
+                }
             }
-            let present = row.is_some_and(|row| row.flags & DELETED == 0);
             if present == matches!(new, New::Insert(_)) && !matches!(new, New::Put(_)) {
                 return Ok(Wrote::Nothing);
             }
@@ -132,7 +130,7 @@ impl Txns {
             let mut mtr = Mtr::begin(&self.store.log, &self.store.pool);
             let held = mtr.add(page);
             let leaf = Leaf::new(mtr.page(held));
-            let old_row = row.is_some().then(|| leaf.row(slot));
+            let old_row = found.then(|| leaf.row(slot));
             let mut old_middle = smallvec::SmallVec::<[u8; 256]>::new();
             let change = match old_row {
                 None => {

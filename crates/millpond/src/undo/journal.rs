@@ -11,8 +11,8 @@
 //! list in the log; a file goes when no transaction that has bytes in it is unfinished and a root that does not name it is
 //! durable. Each run begins a new file.
 
-use crate::planted::{Bug, planted};
 use crate::error::{Error, Poison, Result};
+use crate::planted::{Bug, planted};
 use base::aligned::AlignedBuf;
 use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
 use base::codec::{Put, Reader, Truncated};
@@ -375,7 +375,7 @@ mod tests {
         let used = (0..BLOCK).chain(BLOCK..BLOCK + 12).chain(BLOCK + BATCH_HEAD..BLOCK + BATCH_HEAD + 215);
         for at in used.step_by(7) {
             let disk = disk.fork();
-            disk.flip(Path::new("/undo/00000001"), at as u64, 1);
+            disk.flip(Path::new("/undo/00000001"), at as u64, 1).unwrap();
             assert!(open(&disk, &files, &[(1, 200)]).is_err(), "byte {at}");
         }
     }

@@ -7,6 +7,7 @@
 //! Records are made from the fields of redo records alone ([`record`]), so replaying the log gives every stream the same
 //! bytes at the same offsets, and the addresses in pages stay true over a crash.
 
+pub(crate) mod journal;
 pub(crate) mod record;
 pub(crate) mod stream;
 pub(crate) mod streams;

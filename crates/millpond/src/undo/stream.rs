@@ -57,6 +57,8 @@ struct Records {
     purge: Vec<Purge>,
     /// Offsets of the records that cover delete marks, rewound ones included.
     marks: Vec<u64>,
+    /// Each rewind: where its record stands, and where what it took back begins.
+    rewinds: Vec<(u64, u64)>,
     scratch: Vec<u8>,
 }
 
@@ -86,6 +88,12 @@ impl Stream {
     pub(crate) fn mark(&self) -> Mark {
         let mu = self.mu.lock();
         Mark { end: mu.end, last: mu.last }
+    }
+
+    /// Whether `mark` is a point that a rollback can still go back to: nothing before it has been rewound since.
+    pub(crate) fn reaches(&self, mark: Mark) -> bool {
+        let mu = self.mu.lock();
+        mark.end <= mu.end && mu.rewinds.iter().all(|&(at, end)| mark.end >= at || mark.end <= end)
     }
 
     /// Whether nothing has been appended.
@@ -214,6 +222,7 @@ impl Records {
         match entry {
             Entry::Rewind { end, last } => {
                 self.last = last;
+                self.rewinds.push((at, end));
                 self.purge.retain(|p| p.at < end);
                 let rewound = self.marks.partition_point(|&at| at < end);
                 let back = self.marks[rewound..].iter().map(|&at| Purge { at, rewound: true });

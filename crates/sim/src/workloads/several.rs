@@ -149,6 +149,9 @@ pub(super) fn durabilities(d: &Driver) {
 
 pub(super) fn serializable(d: &Driver) {
     d.create("t");
+    if !d.offers(with(Isolation::Serializable)) {
+        return;
+    }
     d.threads(3, |d, id| {
         for n in 0..5 {
             d.retry(with(Isolation::Serializable), |tx| {

@@ -43,6 +43,7 @@ const MODULES: &[&str] = &[
     "catalog",
     "table",
     "db",
+    "sim",
     "inspect",
 ];
 

@@ -42,6 +42,9 @@ mod recover;
 
 mod engine;
 
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
+
 mod catalog;
 
 mod table;

@@ -148,6 +148,11 @@ impl Space {
                 return Err(Error::corrupt(self.path(), what));
             }
             let page = self.pin_for_good(self.map_page(group))?;
+            // A page that looks free and is not would be given out and then refuse it, which nobody survives.
+            if let Some(damage) = crate::page::verify::problems(&page).first() {
+                let what = format!("{:?}: {damage}", self.map_page(group));
+                return Err(Error::corrupt(self.path(), what));
+            }
             for index in 1..each as u16 {
                 let number = group * each + u32::from(index);
                 if (number + 1) * EXTENT_PAGES > file_pages {
@@ -278,11 +283,13 @@ impl Space {
         let (mut at, end) = (u64::from(from) * page, u64::from(to) * page);
         while at < end {
             let n = (end - at).min(GROW_WRITE_BYTES as u64);
-            // Nothing refers to these bytes yet, so a failure harms nobody: the call that needed them fails.
-            self.options
-                .file
-                .write_at(&zeros[..n as usize], at)
-                .map_err(|e| Error::io("grow", self.path(), e))?;
+            // Nothing refers to these bytes yet, so a full disk harms nobody: the call that needed them fails.
+            self.options.file.write_at(&zeros[..n as usize], at).map_err(|e| {
+                match Error::io("grow", self.path(), e) {
+                    full @ Error::DiskFull { .. } => full,
+                    failed => self.poison.set(failed),
+                }
+            })?;
             at += n;
         }
         let start = self.options.vfs.clock.now_us();

@@ -1,9 +1,14 @@
 //! The only door to files, time and randomness. The engine sees the traits of this page; the operating system and the
 //! simulated disk implement them.
 
+pub mod fault;
 mod machine;
 pub mod mem;
 pub mod os;
+mod rings;
+pub mod sticky;
+mod transfer;
+mod uring;
 
 use std::fmt::Debug;
 use std::io;
@@ -32,6 +37,15 @@ pub struct OpenMode {
     pub read_only: bool,
 }
 
+/// How a disk does batches ([`File::read_batch`], [`File::write_batch`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BatchIo {
+    /// By io_uring, many in flight.
+    Ring,
+    /// One operation after another, for the reason given.
+    OneByOne(String),
+}
+
 /// A tree of directories and files. Paths are absolute or relative to the process, as the caller has them.
 ///
 /// Nothing that a method here changes is durable by itself: a created, renamed or removed entry needs
@@ -53,6 +67,10 @@ pub trait Disk: Send + Sync + Debug {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
     /// Whether what is synced below `dir` outlives a power cut: false on a memory file system.
     fn is_durable(&self, dir: &Path) -> bool;
+    /// How batches are done.
+    fn batch_io(&self) -> BatchIo {
+        BatchIo::OneByOne("not a disk of the operating system".into())
+    }
 }
 
 /// One write of a batch.
@@ -87,11 +105,12 @@ pub trait File: Send + Sync + Debug {
     fn len(&self) -> io::Result<u64>;
     /// Cuts or extends (with zeros, perhaps a hole) to `len` bytes.
     fn set_len(&self, len: u64) -> io::Result<()>;
-    /// Does all reads, in any order, many in flight.
+    /// Does all reads, in any order, many in flight where the disk can ([`Disk::batch_io`]). After an error some of
+    /// the others are done and some are not.
     fn read_batch(&self, ops: &mut [ReadOp<'_>]) -> io::Result<()> {
         ops.iter_mut().try_for_each(|op| self.read_at(op.bytes, op.offset))
     }
-    /// Does all writes, in any order, many in flight.
+    /// Does all writes, as [`File::read_batch`] does reads. The writes of one batch do not overlap.
     fn write_batch(&self, ops: &[WriteOp<'_>]) -> io::Result<()> {
         ops.iter().try_for_each(|op| self.write_at(op.bytes, op.offset))
     }

@@ -35,6 +35,20 @@ const HOOKS: &[Hook] = &[
     },
     // Documentation examples are part of it.
     Hook { name: "tests", args: &["test", "--workspace"], when: When::Always },
+    // Every order of steps over the latch, the log's ring and the status table: built apart, for all below is.
+    Hook {
+        name: "orders of steps",
+        args: &[
+            "run",
+            "--manifest-path",
+            "loom/Cargo.toml",
+            "--config",
+            "build.rustflags=[\"--cfg\",\"loom\"]",
+            "--target-dir",
+            "target/loom",
+        ],
+        when: When::Always,
+    },
 ];
 
 /// Runs everything; the first failure ends it.

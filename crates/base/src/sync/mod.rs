@@ -8,19 +8,25 @@
 //! ordinary thread and runs the threads of a simulated world one at a time.
 
 pub mod atomic;
+#[cfg(loom)]
+mod model;
+#[cfg(not(loom))]
 mod parker;
-#[cfg(not(feature = "sim"))]
+#[cfg(not(any(loom, feature = "sim")))]
 mod real;
-#[cfg(feature = "sim")]
+#[cfg(all(not(loom), feature = "sim"))]
 pub mod sim;
 
+#[cfg(loom)]
+pub use model::{Mutex, MutexGuard, futex_wait, futex_wake, point, spin};
+#[cfg(not(loom))]
 pub use parker::{Parker, Unparker};
-#[cfg(not(feature = "sim"))]
+#[cfg(not(any(loom, feature = "sim")))]
 pub use real::{
     Condvar, JoinHandle, Mutex, MutexGuard, cores, device, event, futex_wait, futex_wake, point,
     simulated_us, spawn, spin, world_flags,
 };
-#[cfg(feature = "sim")]
+#[cfg(all(not(loom), feature = "sim"))]
 pub use sim::{
     Condvar, JoinHandle, Mutex, MutexGuard, cores, device, event, futex_wait, futex_wake, point,
     simulated_us, spawn, spin, world_flags,

@@ -20,6 +20,8 @@ mod guard;
 mod latch;
 mod page_table;
 mod pool;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use dirty::FlushTicket;
 pub(crate) use free::{FreeFrame, Sweep};

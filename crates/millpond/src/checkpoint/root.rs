@@ -12,6 +12,8 @@
 //! A slot is written where the older one stands and synced, so a torn write loses the new slot only.
 
 use crate::error::{Error, Result};
+use crate::log::block::PAYLOAD_BYTES;
+use crate::log::group::GROUP_BYTES_MAX;
 use crate::log::reader::EpochStart;
 use crate::planted::{Bug, planted};
 use base::aligned::AlignedBuf;
@@ -25,9 +27,16 @@ use vfs::{Create, File, OpenMode, Vfs};
 const MAGIC: &[u8; 8] = b"MILLPOND";
 /// The format that this program writes and the only one it reads.
 pub(crate) const FORMAT: u16 = 1;
-const SLOT_BYTES: usize = 4096;
+/// Bytes of a slot.
+pub(crate) const SLOT_BYTES: usize = 4096;
 const EPOCHS_AT: usize = 80;
 const EPOCH_BYTES: usize = 16;
+/// The longest segment, 256 MiB: its draft is written whole.
+const SEGMENT_BLOCKS_MAX: u64 = 1 << 16;
+/// A log buffer holds two of the longest groups.
+const RING_BLOCKS_MIN: usize = (2 * GROUP_BYTES_MAX).div_ceil(PAYLOAD_BYTES);
+/// The largest log buffer, 256 MiB: it is memory.
+const RING_BLOCKS_MAX: usize = 1 << 16;
 /// Epochs that a slot can name. Each is a crash since the checkpoint moved past the one before.
 pub(crate) const EPOCHS_MAX: usize = (SLOT_BYTES - 4 - EPOCHS_AT) / EPOCH_BYTES;
 
@@ -84,7 +93,8 @@ impl Root {
         s
     }
 
-    fn decode(s: &[u8]) -> Option<Root> {
+    /// Reads a slot; `None` if it is not whole or makes no sense.
+    pub(crate) fn decode(s: &[u8]) -> Option<Root> {
         if &s[..8] != MAGIC || get_u32(s, SLOT_BYTES - 4) != crc::crc32c(&s[..SLOT_BYTES - 4]) {
             return None;
         }
@@ -110,8 +120,9 @@ impl Root {
             epochs,
         };
         let sound = [4096, 8192, 16384].contains(&root.page_bytes)
-            && root.segment_blocks > 0
+            && (1..=SEGMENT_BLOCKS_MAX).contains(&root.segment_blocks)
             && root.ring_blocks.is_power_of_two()
+            && (RING_BLOCKS_MIN..=RING_BLOCKS_MAX).contains(&root.ring_blocks)
             && root.epochs.is_sorted_by_key(|e| e.first)
             && root.epochs[0].first <= root.checkpoint
             && root.checkpoint <= root.durable;

@@ -139,7 +139,7 @@ impl Transaction {
     fn rules(&self) -> Rules {
         let conflicts_after = match self.options.isolation {
             Isolation::ReadCommitted => None,
-            Isolation::RepeatableRead | Isolation::Serializable => self.txn.snapshot.get().map(Snapshot::lsn),
+            Isolation::RepeatableRead | Isolation::Serializable => self.txn.moment(),
         };
         Rules { conflicts_after, wait: self.wait() }
     }
@@ -179,6 +179,7 @@ impl Transaction {
             }
             if matches!(error, Error::Deadlock | Error::WriteConflict) {
                 self.core.engine.txns.rollback(&self.txn);
+                self.txn.drop_moment();
                 metrics.add(M::Rollbacks, 1);
                 self.aborted.set(true);
             }
@@ -193,7 +194,7 @@ impl Transaction {
             let snapshot = txns.draw_snapshot();
             return (snapshot.lsn(), Some(snapshot));
         }
-        (self.txn.snapshot.get_or_init(|| txns.draw_snapshot()).lsn(), None)
+        (txns.moment_of(&self.txn), None)
     }
 
     /// What a read must still wait for before its rows may be shown (Co10).
@@ -398,6 +399,7 @@ impl Transaction {
         let clock = &engine.txns.vfs.clock;
         let start_us = clock.now_us();
         let lsn = engine.txns.commit(&self.txn)?;
+        self.txn.drop_moment();
         self.ended = true;
         let log_us = clock.now_us().saturating_sub(start_us);
         let locks_us = self.txn.lock_us.get();

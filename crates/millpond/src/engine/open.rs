@@ -50,6 +50,7 @@ impl Engine {
     /// Opens the engine in `dir`, recovering it; creates it if there is none.
     pub(crate) fn open(vfs: &Vfs, dir: &Path, options: &Options) -> Result<Engine> {
         options.validate()?;
+        let vfs = &vfs.sticky();
         let opened_us = vfs.clock.now_us();
         let metrics = Arc::new(Metrics::new());
         let poison = Arc::new(Poison::default());
@@ -176,13 +177,22 @@ impl Engine {
             opened_us,
             hold_cleaning_until: options.hold_cleaning_until_redo_bytes,
             stop: AtomicBool::new(false),
+            stop_background: AtomicBool::new(false),
             poison,
             log_thread: log_parker.unparker(),
             cleaner_thread: cleaner_parker.unparker(),
             background_thread: background.unparker(),
         });
         let (background, lock) = (Some(background), Mutex::new(Some(lock)));
-        let mut engine = Engine { store, txns, shared, background, threads: Mutex::default(), lock };
+        let mut engine = Engine {
+            store,
+            txns,
+            shared,
+            background,
+            threads: Mutex::default(),
+            background_handle: Mutex::default(),
+            lock,
+        };
         engine.shared.make_first_files()?;
         if !options.tuning.still {
             engine.start(log_parker, cleaner_parker)?;

@@ -1,6 +1,8 @@
 //! The page engine under power cuts: rows put one by one into a tree, each acknowledged when its redo is durable; the
 //! power cut at operations of the whole run; every image opened and compared with what was acknowledged.
 
+mod corruption;
+pub(crate) mod faults;
 mod flow;
 
 use super::Engine;

@@ -159,8 +159,11 @@ impl Doublewrite {
             match pages.read_at(&mut image, offset) {
                 Ok(()) if header::verify(&image, page).is_ok() => continue,
                 Ok(()) => {}
-                // Beyond the file's end: its growth was lost together with every write into it.
-                Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => {}
+                // Growth is synced before a page there is used, so the file has lost its end.
+                Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => {
+                    let what = format!("it ends before {page:?}, of which the doublewrite has a copy");
+                    return Err(Error::corrupt(pages_path, what));
+                }
                 Err(e) => return Err(Error::io("read", pages_path, e)),
             }
             self.file.read_at(&mut image, at).map_err(|e| Error::io("read", &self.path, e))?;

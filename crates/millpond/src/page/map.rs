@@ -88,6 +88,12 @@ pub(super) fn release(page: &mut [u8], index: u16) -> Result<(), Damage> {
     Ok(())
 }
 
+/// Sets the bits of pages in use without asking whether that can be.
+#[cfg(test)]
+pub(crate) fn set_used_for_test(page: &mut [u8], index: u16, used: u16) {
+    set_u16(page, place(index) + 4, used);
+}
+
 /// Reports what cannot be: a free extent with pages in use.
 pub(super) fn check(page: &[u8], report: &mut dyn FnMut(Damage)) {
     for i in 0..extents_per_map(page.len()) {

@@ -11,7 +11,7 @@ use crate::undo::{Stream, Streams};
 use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use base::sync::{Mutex, Unparker};
 use base::{Lsn, TreeId, TxnId};
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use vfs::Vfs;
@@ -83,7 +83,7 @@ pub(crate) struct Txn {
     owner: OnceCell<Arc<Owner>>,
     stream: OnceCell<Arc<Stream>>,
     /// The moment that its plain reads see, once drawn.
-    pub(crate) snapshot: OnceCell<Snapshot>,
+    snapshot: RefCell<Option<Snapshot>>,
     /// The highest commit whose rows it was shown.
     pub(crate) seen: Cell<Lsn>,
     /// Time spent waiting for locks, microseconds.
@@ -104,6 +104,16 @@ impl Txn {
     /// What it holds, if it has an id.
     pub(crate) fn owner(&self) -> Option<&Arc<Owner>> {
         self.owner.get()
+    }
+
+    /// The moment that its plain reads see, if it is drawn.
+    pub(crate) fn moment(&self) -> Option<Lsn> {
+        self.snapshot.borrow().as_ref().map(Snapshot::lsn)
+    }
+
+    /// Lets go of the versions that its reads needed; it reads no more.
+    pub(crate) fn drop_moment(&self) {
+        self.snapshot.borrow_mut().take();
     }
 
     /// Remembers that it was shown a row committed at `lsn`.
@@ -195,6 +205,11 @@ impl Txns {
     /// Draws a snapshot of this moment.
     pub(crate) fn draw_snapshot(&self) -> Snapshot {
         self.snapshots.draw(|| self.store.log.reserved_lsn())
+    }
+
+    /// The moment that the transaction's plain reads see, drawn by the first of them.
+    pub(crate) fn moment_of(&self, txn: &Txn) -> Lsn {
+        txn.snapshot.borrow_mut().get_or_insert_with(|| self.draw_snapshot()).lsn()
     }
 
     /// What a reader at `snapshot` sees, as `own`.

@@ -40,6 +40,7 @@ const MODULES: &[&str] = &[
     "txn",
     "recover",
     "engine",
+    "fuzz",
     "catalog",
     "table",
     "db",

@@ -5,6 +5,9 @@
 // The parts are joined from the bottom up: what transactions will call is tested but has no caller inside the crate.
 #![allow(dead_code, unused_imports)]
 
+#[doc(hidden)]
+pub mod planted;
+
 mod error;
 #[allow(unreachable_pub, reason = "opening a database makes it public")]
 mod options;
@@ -47,6 +50,10 @@ mod catalog;
 mod table;
 
 mod db;
+
+#[cfg(feature = "sim")]
+#[doc(hidden)]
+pub mod sim;
 
 pub use db::{
     CheckReport, CommitFuture, Db, Durability, Isolation, Range, Receipt, Savepoint, Transaction, TxnOptions,

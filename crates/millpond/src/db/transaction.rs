@@ -6,6 +6,7 @@ use crate::btree::Tree;
 use crate::error::{Error, Result};
 use crate::lock::{Mode, Wait};
 use crate::mvcc::Snapshot;
+use crate::planted::{Bug, planted};
 use crate::table::Table;
 use crate::txn::{Locked, New, Rules, Txn, Wrote};
 use crate::undo::Mark;
@@ -436,6 +437,7 @@ impl Transaction {
         let Some(needed) = self.needed(lsn) else { return Ok(receipt) };
         let start_us = clock.now_us();
         let info = match self.options.durability {
+            Durability::Sync if planted(Bug::CommitNotAwaited) => None,
             Durability::Sync => Some(log.flush_to(needed, SyncReason::Commit)?),
             Durability::Bounded { .. } => Some(log.flush_to(needed, SyncReason::Bounded)?),
             Durability::None => None,

@@ -7,6 +7,8 @@ mod cleaner;
 mod create;
 mod figures;
 mod open;
+#[cfg(all(test, feature = "sim"))]
+mod sim_tests;
 #[cfg(test)]
 mod speed;
 #[cfg(test)]
@@ -48,6 +50,7 @@ pub(crate) struct Engine {
     /// Waits to become the thread that reverts and purges.
     background: Option<Parker>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    background_handle: Mutex<Option<JoinHandle<()>>>,
     /// Held until the engine is closed.
     lock: Mutex<Option<Box<dyn Send + Sync>>>,
 }
@@ -64,6 +67,8 @@ struct Shared {
     /// The cleaner lets the checkpoint age grow to this before it cleans for the log's sake.
     hold_cleaning_until: u64,
     stop: AtomicBool,
+    /// Reverting and purging end first: they may be waiting for a frame, which the cleaner supplies.
+    stop_background: AtomicBool,
     poison: Arc<Poison>,
     log_thread: Unparker,
     cleaner_thread: Unparker,
@@ -106,7 +111,7 @@ impl Engine {
         let Some(parker) = self.background.take() else { return Ok(()) };
         let (shared, txns) = (Arc::clone(&self.shared), Arc::clone(&self.txns));
         let thread = spawn("millpond-purge", move || {
-            while !shared.stop.load(Ordering::Acquire) {
+            while !shared.stop_background.load(Ordering::Acquire) {
                 match txns.background_step(PURGE_SLICE) {
                     Ok(PURGE_SLICE) => base::sync::point(),
                     // A page that cannot be read may be readable later; a poisoned database is not.
@@ -117,7 +122,7 @@ impl Engine {
             }
         });
         let spawn_error = |e| Error::io("start a thread for", Path::new("the engine"), e);
-        self.threads.lock().push(thread.map_err(spawn_error)?);
+        *self.background_handle.lock() = Some(thread.map_err(spawn_error)?);
         Ok(())
     }
 
@@ -161,11 +166,18 @@ impl Engine {
 
     fn stop(&self) {
         self.shared.admission.close();
+        self.shared.stop_background.store(true, Ordering::Release);
+        self.shared.background_thread.unpark();
+        let background = self.background_handle.lock().take();
+        self.join(background);
         self.shared.stop.store(true, Ordering::Release);
         self.shared.log_thread.unpark();
         self.shared.cleaner_thread.unpark();
-        self.shared.background_thread.unpark();
         let threads = std::mem::take(&mut *self.threads.lock());
+        self.join(threads);
+    }
+
+    fn join(&self, threads: impl IntoIterator<Item = JoinHandle<()>>) {
         for thread in threads {
             // A thread's panic has been reported by its own message and shows as an engine that no longer moves.
             if thread.join().is_err() {

@@ -18,6 +18,7 @@ use super::block::{
 };
 use super::segment::file_offset;
 use crate::error::{Error, Result};
+use crate::planted::{Bug, planted};
 use base::Lsn;
 use base::aligned::AlignedBuf;
 use base::sync::atomic::Ordering;
@@ -326,6 +327,9 @@ impl Log {
         while state.flights.front().is_some_and(|f| f.done) {
             durable = state.flights.pop_front().map(|f| f.end);
         }
+        if planted(Bug::DurableOutOfOrder) {
+            durable = Some(end.max(self.durable_lsn()));
+        }
         self.metrics.set(M::LogFlushesInFlight, state.flights.len() as u64);
         if let Some(durable) = durable {
             self.durable.store(durable.0, Ordering::Release);
@@ -384,7 +388,10 @@ impl Log {
             let segment = self.segments.get(shape.segment_of(at))?;
             self.write_blocks(plan, first, at, upto, &segment)?;
             let start = self.vfs.clock.now_us();
-            segment.file.sync().map_err(|e| Error::io("sync", &segment.path, e))?;
+            let unsynced = planted(Bug::NoLogSync) || (planted(Bug::OneSegmentSynced) && upto < last);
+            if !unsynced {
+                segment.file.sync().map_err(|e| Error::io("sync", &segment.path, e))?;
+            }
             let took = self.vfs.clock.now_us() - start;
             self.metrics.fsync(FileKind::Log, reason, took, plan.waiters);
             at = upto + 1;

@@ -8,6 +8,7 @@ use crate::log::group::{Record, Records};
 use crate::log::reader::{EpochStart, Scanner};
 use crate::log::segment::Segments;
 use crate::page::op::PageOp;
+use crate::planted::{Bug, planted};
 use base::{Lsn, PageNo};
 use std::collections::BTreeMap;
 
@@ -16,6 +17,9 @@ use std::collections::BTreeMap;
 pub(crate) struct LogTail {
     /// The log's end.
     pub(crate) end: Lsn,
+    /// Where its last group ends: there, or before padding, or before a block whose first group was torn. A block that
+    /// says how far the one before it is used may be the last of its epoch, and then replay does not see it any more.
+    pub(crate) groups_end: Lsn,
     /// Pages with redo, and whether the first record of each makes it anew, so that no old image is needed.
     pub(crate) pages: BTreeMap<PageNo, bool>,
     /// Groups from the checkpoint on.
@@ -34,9 +38,12 @@ pub(crate) fn find_end(
     rebuild: &mut Rebuild,
 ) -> Result<LogTail> {
     let mut scanner = Scanner::new(segments, epochs, checkpoint);
-    let mut tail = LogTail::default();
+    let mut tail = LogTail { groups_end: checkpoint, ..LogTail::default() };
+    let mut last = checkpoint;
     while let Some(group) = scanner.next()? {
         tail.groups += 1;
+        tail.groups_end = group.end;
+        last = group.lsn;
         for record in Records::new(group.records) {
             let lsn = group.lsn;
             let damage = |_| Error::corrupt(segments.dir(), format!("the group at LSN {lsn} is not a group"));
@@ -51,7 +58,10 @@ pub(crate) fn find_end(
         }
     }
     scanner.check_end(window, known)?;
-    tail.end = scanner.position();
+    if planted(Bug::EndEarly) {
+        tail.groups_end = last;
+    }
+    tail.end = if planted(Bug::EndEarly) { last } else { scanner.position() };
     Ok(tail)
 }
 
@@ -60,7 +70,10 @@ pub(crate) fn go_on(end: Lsn, epochs: &[EpochStart]) -> LogStart {
     let used = if offset_in_block(end) == 0 { PAYLOAD_BYTES } else { offset_in_block(end) };
     let last = epochs.last().expect("a root names an epoch");
     // A block of the epoch that ended must never be taken for one of the new epoch, so the new one begins behind it.
-    let lsn = round_up(end).max(last.first);
+    let mut lsn = round_up(end).max(last.first);
+    if planted(Bug::EndLate) {
+        lsn = lsn.plus(PAYLOAD_BYTES as u64);
+    }
     debug_assert!(lsn == block_start(crate::log::block::block_of(lsn)));
     LogStart { lsn, prev_used: used as u16, epoch: last.epoch + 1 }
 }

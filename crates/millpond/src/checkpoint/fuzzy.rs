@@ -41,6 +41,7 @@ impl Checkpointer {
         metrics: &Arc<Metrics>,
         poison: &Arc<Poison>,
     ) -> Checkpointer {
+        metrics.set(M::CheckpointLsn, root.checkpoint.0);
         Checkpointer {
             log: Arc::clone(log),
             pool: Arc::clone(pool),

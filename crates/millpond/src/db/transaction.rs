@@ -111,6 +111,7 @@ impl Transaction {
         if options.isolation == Isolation::Serializable {
             return Err(Error::Misuse("serializable transactions are not offered by this version".into()));
         }
+        core.engine.store.metrics.add(M::ActiveTransactions, 1);
         Ok(Transaction {
             core: Arc::clone(core),
             options,
@@ -173,7 +174,6 @@ impl Transaction {
             let metrics = &self.core.engine.store.metrics;
             match error {
                 Error::WriteConflict => metrics.add(M::WriteConflicts, 1),
-                Error::Deadlock => metrics.add(M::Deadlocks, 1),
                 Error::LockTimeout => metrics.add(M::LockTimeouts, 1),
                 _ => {}
             }
@@ -499,6 +499,7 @@ impl Transaction {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
+        self.core.engine.store.metrics.sub(M::ActiveTransactions, 1);
         if self.ended || self.aborted.get() {
             return;
         }

@@ -250,6 +250,11 @@ impl Txns {
         self.purge_queue.len() + self.reverts.lock().len()
     }
 
+    /// How many aborted transactions are not wholly reverted.
+    pub(crate) fn aborted(&self) -> usize {
+        (self.losers() as usize).max(self.reverts.lock().len())
+    }
+
     /// Aborted transactions that recovery found and that are not wholly reverted yet.
     pub(crate) fn losers(&self) -> u64 {
         self.losers.load(Ordering::Acquire)

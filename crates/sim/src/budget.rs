@@ -24,8 +24,8 @@ pub struct Budget {
     pub threads: usize,
     /// Findings to stop at.
     pub findings: usize,
-    /// Whether to stop at the end of the first seed.
-    pub one_seed: bool,
+    /// Parts of each workload after which to stop; `u64::MAX` for never, [`PARTS`] for the first seed whole.
+    pub parts: u64,
     /// Whether findings are printed as they come.
     pub quiet: bool,
 }
@@ -114,7 +114,7 @@ fn take(budget: &Budget, queue: &Mutex<Queue>, start: Instant) -> Option<Task> {
     let count = workloads.len() as u64;
     let (workload, turn) = (workloads[(n % count) as usize], n / count);
     let (part, seed) = (turn % PARTS, turn / PARTS);
-    if budget.one_seed && seed > 0 {
+    if turn >= budget.parts {
         return None;
     }
     queue.next += 1;

@@ -121,7 +121,7 @@ fn budget(args: &Args) -> Result<bool, String> {
         time: Duration::from_secs(args.number("seconds")?.unwrap_or(60)),
         threads: args.number("threads")?.unwrap_or(2) as usize,
         findings: 10,
-        one_seed: false,
+        parts: u64::MAX,
         quiet: false,
     };
     let done = explore(&budget);
@@ -164,7 +164,7 @@ fn planted(args: &Args) -> Result<bool, String> {
             time: Duration::from_secs(args.number("seconds")?.unwrap_or(60)),
             threads: args.number("threads")?.unwrap_or(2) as usize,
             findings: 1,
-            one_seed: false,
+            parts: u64::MAX,
             quiet: true,
         };
         let done = explore(&budget);

@@ -1,6 +1,6 @@
 //! The simulator is right about databases of which it is known whether they are.
 
-use sim::budget::{Budget, Done, explore};
+use sim::budget::{Budget, Done, PARTS, explore};
 use sim::explore::Plan;
 use sim::toy::{Flaw, Toy};
 use sim::workloads::ALL;
@@ -15,7 +15,7 @@ fn judge(flaw: Flaw, seed: u64, findings: usize) -> Done {
         time: Duration::MAX,
         threads: 2,
         findings,
-        one_seed: true,
+        parts: PARTS,
         quiet: false,
     })
 }

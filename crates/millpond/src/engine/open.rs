@@ -201,16 +201,7 @@ impl Engine {
         let checkpointer = &engine.shared.checkpointer;
         let reached = |lsn| checkpointer.replayed_to(lsn);
         let begun_us = vfs.clock.now_us();
-        replay(
-            &pool,
-            log.segments(),
-            &root.epochs,
-            from,
-            &paths.pages,
-            &made_anew,
-            tail.groups_end,
-            reached,
-        )?;
+        replay(&pool, log.segments(), &root.epochs, from, &paths.pages, &made_anew, tail.end, reached)?;
         checkpointer.replayed_to(Lsn::MAX);
         // After a clean end only the last checkpoint's own list stands there.
         metrics.set(M::RecoveryRedoBytes, if was_clean { 0 } else { tail.end.since(from) });

@@ -303,8 +303,16 @@ fn a_last_block_without_a_whole_group_ends_the_log_where_the_groups_end() {
     let (number, prev_used) = (block_of(end) + 1, offset_in_block(end) as u16);
     BlockHeader { db_id: shape.db_id, number, epoch, prev_used, durable: Lsn::ZERO }.encode(&mut block);
     segment.file.write_at(&block, file_offset(shape, number)).unwrap();
-    let again = open(&disk.fork()).unwrap();
-    assert_eq!(rows(&again, tree).unwrap(), model(1, 1));
+    let disk = disk.fork();
+    let engine = open(&disk).unwrap();
+    assert_eq!(rows(&engine, tree).unwrap(), model(1, 1));
+    // The next epoch's first block has to say how far the last one goes, or the second recovery ends there.
+    let (key, value) = row(1, 1);
+    let lsn = put(&engine, tree, 1, &key, &value).unwrap();
+    engine.store.log.flush_to(lsn, SyncReason::Commit).unwrap();
+    drop(engine);
+    let engine = open(&disk.fork()).unwrap();
+    assert_eq!(rows(&engine, tree).unwrap(), model(1, 2));
 }
 
 /// A root that was linked but not written yet made the directory look foreign, so that a database whose creation was cut

@@ -15,11 +15,9 @@ use std::collections::BTreeMap;
 /// What the first pass found.
 #[derive(Debug, Default)]
 pub(crate) struct LogTail {
-    /// The log's end.
+    /// The log's end: where its last group ends. What may follow, padding or a block whose first group was torn, belongs to
+    /// an epoch that is over: the next one begins behind it and says in its first block how far this one goes.
     pub(crate) end: Lsn,
-    /// Where its last group ends: there, or before padding, or before a block whose first group was torn. A block that
-    /// says how far the one before it is used may be the last of its epoch, and then replay does not see it any more.
-    pub(crate) groups_end: Lsn,
     /// Pages with redo, and whether the first record of each makes it anew, so that no old image is needed.
     pub(crate) pages: BTreeMap<PageNo, bool>,
     /// Groups from the checkpoint on.
@@ -38,11 +36,11 @@ pub(crate) fn find_end(
     rebuild: &mut Rebuild,
 ) -> Result<LogTail> {
     let mut scanner = Scanner::new(segments, epochs, checkpoint);
-    let mut tail = LogTail { groups_end: checkpoint, ..LogTail::default() };
+    let mut tail = LogTail { end: checkpoint, ..LogTail::default() };
     let mut last = checkpoint;
     while let Some(group) = scanner.next()? {
         tail.groups += 1;
-        tail.groups_end = group.end;
+        tail.end = group.end;
         last = group.lsn;
         for record in Records::new(group.records) {
             let lsn = group.lsn;
@@ -59,9 +57,8 @@ pub(crate) fn find_end(
     }
     scanner.check_end(window, known)?;
     if planted(Bug::EndEarly) {
-        tail.groups_end = last;
+        tail.end = last;
     }
-    tail.end = if planted(Bug::EndEarly) { last } else { scanner.position() };
     Ok(tail)
 }
 

@@ -93,11 +93,12 @@ pub(super) fn recycle(d: &Driver) {
 
 pub(super) fn checkpoints(d: &Driver) {
     d.create("t");
-    d.threads(2, |d, id| {
+    // Two that take checkpoints meet in the middle of each other's batches, and now and then nothing is dirty.
+    d.threads(3, |d, id| {
         let mut rng = d.rng(id);
         for n in 0..8 {
-            if id == 0 {
-                d.idle(3_000);
+            if id > 0 {
+                d.idle(id * 700);
                 d.checkpoint();
                 continue;
             }
@@ -106,7 +107,7 @@ pub(super) fn checkpoints(d: &Driver) {
                 tx.put("t", &key(rng.below(60)), &value(&mut rng, 50, 400)).expect(FREE);
             }
             tx.commit();
-            d.idle(n * 500);
+            d.idle(n * 100);
         }
     });
 }

@@ -11,6 +11,8 @@ pub(crate) mod ring;
 pub(crate) mod segment;
 
 #[cfg(test)]
+mod speed;
+#[cfg(test)]
 mod tests;
 
 use crate::error::{Poison, Result};

@@ -185,14 +185,8 @@ impl Engine {
         doublewrite.restore(&*pages, &paths.pages)?;
 
         let (log_parker, cleaner_parker) = (Parker::new(), Parker::new());
-        let log_options = LogOptions {
-            ring_blocks: root.ring_blocks,
-            flush_depth: options.tuning.flush_depth,
-            cores: match options.tuning.cores {
-                0 => std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
-                n => n,
-            },
-        };
+        let log_options =
+            LogOptions { ring_blocks: root.ring_blocks, flush_depth: options.tuning.flush_depth };
         let log =
             Arc::new(Log::new(vfs, log_options, start, segments, log_parker.unparker(), &metrics, &poison));
         let (hook, made_anew) = RedoHook::new(&paths.pages, &log, &tail);
@@ -258,13 +252,7 @@ impl Engine {
         let spawn_error = |e| Error::io("start a thread for", Path::new("the engine"), e);
         let shared = Arc::clone(&self.shared);
         let log = spawn("millpond-log", move || {
-            while !shared.stop.load(Ordering::Acquire) {
-                match shared.store.log.lead_if_wanted() {
-                    Ok(true) => {}
-                    Ok(false) => log.park(),
-                    Err(_) => return,
-                }
-            }
+            shared.store.log.serve(&log, &shared.stop);
         });
         self.threads.push(log.map_err(spawn_error)?);
         let shared = Arc::clone(&self.shared);

@@ -226,11 +226,7 @@ impl Running {
     fn new(place: &Place, flush_depth: u32) -> Running {
         let (vfs, metrics, poison) = (vfs(), Arc::new(Metrics::new()), Arc::new(Poison::default()));
         let segments = Segments::open(&vfs, &place.0, SHAPE, &metrics).unwrap();
-        let options = LogOptions {
-            ring_blocks: RING_BLOCKS,
-            flush_depth,
-            cores: std::thread::available_parallelism().unwrap().get() as u32,
-        };
+        let options = LogOptions { ring_blocks: RING_BLOCKS, flush_depth };
         let start = LogStart { lsn: Lsn(0), prev_used: PAYLOAD_BYTES as u16, epoch: 1 };
         let parker = Parker::new();
         let thread = parker.unparker();
@@ -240,11 +236,7 @@ impl Running {
         let mut handles = Vec::new();
         let (l, s) = (Arc::clone(&log), Arc::clone(&stop));
         handles.push(std::thread::spawn(move || {
-            while !s.load(Ordering::Acquire) {
-                if !l.lead_if_wanted().unwrap() {
-                    parker.park();
-                }
-            }
+            l.serve(&parker, &s);
         }));
         let (l, s) = (Arc::clone(&log), Arc::clone(&stop));
         handles.push(std::thread::spawn(move || {
@@ -378,7 +370,7 @@ fn durable_commits_against_the_device() {
     println!("log against one overwrite and sync at a time, medians:");
     println!("  threads  commits/s   ratio  commits/flush  depth  us cpu  least/most  pad");
     let depths: &[u32] = match knob("DEPTH", 0) {
-        0 => &[1, 2, 4, 8],
+        0 => &[1, 2, 3, 4],
         depth => &[depth as u32],
     };
     for threads in [1, 2, 4, 8, 16, 64] {

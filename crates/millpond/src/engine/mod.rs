@@ -19,7 +19,7 @@ use crate::error::{Error, Poison, Result};
 use crate::flush::batch::Flusher;
 use crate::store::Store;
 use crate::txn::Txns;
-pub(crate) use admission::{Admission, Admitted};
+pub(crate) use admission::Admission;
 use base::Lsn;
 use base::sync::atomic::{AtomicBool, Ordering};
 use base::sync::{JoinHandle, Mutex, Parker, Unparker, spawn};

@@ -48,6 +48,8 @@ mod table;
 
 mod db;
 
+pub mod inspect;
+
 pub use db::{
     CheckReport, CommitFuture, Db, Durability, Isolation, Range, Receipt, Savepoint, Transaction, TxnOptions,
     Xid,

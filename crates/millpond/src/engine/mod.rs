@@ -18,6 +18,7 @@ use crate::flush::batch::Flusher;
 use crate::store::Store;
 use crate::txn::Txns;
 pub(crate) use admission::{Admission, Admitted};
+pub(crate) use create::Paths;
 use base::Lsn;
 use base::sync::atomic::{AtomicBool, Ordering};
 use base::sync::{JoinHandle, Mutex, Parker, Unparker, spawn};

@@ -280,11 +280,12 @@ fn unfinished(place: &Place, root: &Root, segments: &Segments, list: List) -> Re
         return Err(error);
     }
     let left = rebuild.finish(journal);
+    let needs_purge = |txn| left.streams.get(txn).is_some_and(|stream| stream.needs_purge());
     let mut out = format!(
-        "at the log's end: {} to revert, {} prepared, {} committed and not purged; {} bytes of undo; next {:?}\n",
+        "at the log's end: {} to revert, {} prepared, {} committed with something to purge; {} bytes of undo; next {:?}\n",
         left.aborted.len(),
         left.prepared.len(),
-        left.committed.len(),
+        left.committed.iter().filter(|(_, txn)| needs_purge(*txn)).count(),
         left.streams.bytes(),
         left.next_txn
     );

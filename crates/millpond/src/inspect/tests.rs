@@ -58,27 +58,17 @@ fn cut_off() -> MemDisk {
     let mut other = db.begin().unwrap();
     other.put(&t, b"other", b"in prepare").unwrap();
     other.prepare(b"xid-1").unwrap();
+    db.checkpoint().unwrap();
     let mut tx = db.begin().unwrap();
     tx.put(&t, b"cat-007", b"James").unwrap();
     tx.savepoint();
     let mut last = db.begin().unwrap();
     last.put(&t, b"last", b"committed").unwrap();
     last.commit().unwrap();
-    let disk = disk.walk_to_end(CrashChoice::All);
+    let mut walker = disk.walk();
+    while walker.step() {}
     drop(tx);
-    disk
-}
-
-trait WalkToEnd {
-    fn walk_to_end(&self, choice: CrashChoice) -> MemDisk;
-}
-
-impl WalkToEnd for MemDisk {
-    fn walk_to_end(&self, choice: CrashChoice) -> MemDisk {
-        let mut walker = self.walk();
-        while walker.step() {}
-        walker.image(choice)
-    }
+    walker.image(CrashChoice::All)
 }
 
 type View = fn(&Vfs, &Path) -> Result<String>;
@@ -98,10 +88,76 @@ fn a_closed_database() {
     let vfs = disk.vfs(1);
     let dir = Path::new(DIR);
     let before = disk.op_count();
-    expect![[r#""#]].assert_eq(&root::view(&vfs, dir).unwrap());
-    expect![[r#""#]].assert_eq(&log::view(&vfs, dir).unwrap());
-    expect![[r#""#]].assert_eq(&tree::view(&vfs, dir, "cats").unwrap());
-    expect![[r#""#]].assert_eq(&table::view(&vfs, dir, "cats").unwrap());
+    expect![[r#"
+        /db: not in use
+        slot 0, at 0: whole, the older one
+          database          b3f2af6d0fc710c5
+          page bytes        4096
+          sequence          2
+          checkpoint LSN    0
+          checkpoint record none
+          durable LSN       0
+          closed            not (open, or cut off)
+          segment blocks    64
+          log buffer blocks 64
+          replay rate       not measured yet
+          epoch             2 from LSN 0
+        slot 1, at 4096: whole, the newer one: it counts
+          database          b3f2af6d0fc710c5
+          page bytes        4096
+          sequence          3
+          checkpoint LSN    20596
+          checkpoint record LSN 20596
+          durable LSN       20630
+          closed            cleanly
+          segment blocks    64
+          log buffer blocks 64
+          replay rate       not measured yet
+          epoch             2 from LSN 0
+    "#]].assert_eq(&root::view(&vfs, dir).unwrap());
+    expect![[r#"
+        /db: not in use
+        4 segments of 64 blocks (262144 bytes) in /db/redo
+          file                  number  first block             LSN                 state
+          0000000000000000.log       0            0        0–259584  holds the checkpoint
+          0000000000000001.log       1           64   259584–519168  holds redo, or ready
+          0000000000000002.log       2          128   519168–778752  holds redo, or ready
+          0000000000000003.log       3          192  778752–1038336  holds redo, or ready
+        epoch 2 from LSN 0
+        checkpoint LSN 20596; the log ends at LSN 20630 (segment 0, block 5)
+        nothing vouches for more: the end is sound
+        redo behind the checkpoint: 34 bytes in 1 groups, 0 of them padding (0.0 %)
+          record           number  bytes   share
+          checkpoint list       1     26  76.5 %
+        last groups:
+          LSN 20596, 34 bytes: checkpoint list, 24 bytes
+        checkpoint's list (LSN 20596): 0 unfinished transactions; next txn 3, next tree 3; 0 undo files
+        at the log's end: 0 to revert, 0 prepared, 0 committed and not purged; 0 bytes of undo; next txn 3
+    "#]].assert_eq(&log::view(&vfs, dir).unwrap());
+    expect![[r#"
+        /db: not in use
+        No page changes stand in the log behind the checkpoint: the pages file has everything.
+        tree 2, "cats": root page 32
+          level  pages  entries    full  emptiest  fullest
+          1          1        2   0.8 %     0.8 %    0.8 %
+          0          2       40  87.8 %    77.2 %   98.4 %
+        space: 1 extents, 6 pages in use, 3 of them overflow
+    "#]].assert_eq(&tree::view(&vfs, dir, "cats").unwrap());
+    expect![[r#"
+        /db: not in use
+        No page changes stand in the log behind the checkpoint: the pages file has everything.
+          table           "cats"
+          tree            2, root page 32
+          catalog entry   there, by txn 1
+          rows            40 (as they stand, whatever became of their transactions)
+          delete marks    0
+          newest version  by txn 2
+          key bytes       277
+          value bytes     5850 in leaves
+          long values     1, 9000 bytes in overflow pages
+          pages           2 leaf, 1 inner, 3 overflow
+          file bytes      24576 in pages in use, 1 extents
+    "#]].assert_eq(&table::view(&vfs, dir, "cats").unwrap());
     assert_eq!(table::view(&vfs, dir, "2").unwrap(), table::view(&vfs, dir, "cats").unwrap());
     assert_eq!(disk.op_count(), before, "looking changes nothing");
 }
@@ -112,16 +168,108 @@ fn pages_of_every_kind() {
     let vfs = disk.vfs(1);
     let show = |no| page::view(&vfs, Path::new(DIR), no).unwrap().lines().skip(2).collect::<Vec<_>>().join("\n");
     let head = |no, n| show(no).lines().take(n).collect::<Vec<_>>().join("\n");
-    expect![[r#""#]].assert_eq(&show(0));
-    expect![[r#""#]].assert_eq(&show(1));
-    expect![[r#""#]].assert_eq(&show(2));
-    expect![[r#""#]].assert_eq(&show(16));
-    expect![[r#""#]].assert_eq(&show(32));
-    expect![[r#""#]].assert_eq(&head(33, 20));
+    expect![[r#"
+        page 0, 4096 bytes at 0 of /db/pages
+        sound: checksum, number and structure are right
+          checksum      9f57553e
+          format        1
+          kind          file
+          flags         0
+          page number   0
+          tree          none
+          page LSN      0
+        file header: database b3f2af6d0fc710c5, 1 groups of the space map"#]].assert_eq(&show(0));
+    expect![[r#"
+        page 1, 4096 bytes at 4096 of /db/pages
+        sound: checksum, number and structure are right
+          checksum      44f9b23e
+          format        1
+          kind          map
+          flags         0
+          page number   1
+          tree          none
+          page LSN      19509
+          extents       256 of 16 pages; 253 free; the first holds this page
+          pages 0–15 (1 extents): free, used 0000000000000000
+          pages 16–31 (1 extents): tree 1, used 0000000000000001
+          pages 32–47 (1 extents): tree 2, used 0000000000111111
+          pages 48–4095 (253 extents): free, used 0000000000000000"#]].assert_eq(&show(1));
+    expect![[r#"
+        page 2, 4096 bytes at 8192 of /db/pages
+        never written: zeros only"#]].assert_eq(&show(2));
+    expect![[r#"
+        page 16, 4096 bytes at 65536 of /db/pages
+        sound: checksum, number and structure are right
+          checksum      2725fb89
+          format        1
+          kind          leaf
+          flags         0
+          page number   16
+          tree          1
+          page LSN      158
+          level         0
+          right sibling none
+          low fence     -infinity
+          high fence    +infinity
+          prefix        ""
+          bytes         35 used, 3973 free
+          entries       1
+              0  "cats" = "\x01\x02\x00\x00\x00 \x00\x00\x00" [by txn 1, undo at 0]"#]].assert_eq(&show(16));
+    expect![[r#"
+        page 32, 4096 bytes at 131072 of /db/pages
+        sound: checksum, number and structure are right
+          checksum      f81f7a22
+          format        1
+          kind          inner
+          flags         0
+          page number   32
+          tree          2
+          page LSN      8210
+          level         1
+          right sibling none
+          low fence     -infinity
+          high fence    +infinity
+          prefix        ""
+          bytes         31 used, 3977 free
+          entries       2
+              0  child 33         from ""
+              1  child 34         from "cat-022""#]].assert_eq(&show(32));
+    expect![[r#"
+        page 33, 4096 bytes at 135168 of /db/pages
+        sound: checksum, number and structure are right
+          checksum      5ddbe81b
+          format        1
+          kind          leaf
+          flags         0
+          page number   33
+          tree          2
+          page LSN      8143
+          level         0
+          right sibling 34
+          low fence     -infinity
+          high fence    "cat-022"
+          prefix        ""
+          bytes         3945 used, 63 free
+          entries       22
+              0  "cat-000" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 0]
+              1  "cat-001" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 17]
+              2  "cat-002" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 34]
+              3  "cat-003" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 51]"#]].assert_eq(&head(33, 20));
     let chain = (34..48).map(show).find(|text| text.contains("overflow")).unwrap();
-    expect![[r#""#]].assert_eq(&chain);
+    expect![[r#"
+        page 35, 4096 bytes at 143360 of /db/pages
+        sound: checksum, number and structure are right
+          checksum      e1f0a3cd
+          format        1
+          kind          overflow
+          flags         0
+          page number   35
+          tree          2
+          page LSN      15440
+          first page of a chain by txn 2, undo at 663; next page 36
+          data          "yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy"… (4016 bytes)"#]].assert_eq(&chain);
     let beyond = page::view(&vfs, Path::new(DIR), 1 << 20).unwrap_err().to_string();
-    expect![[r#""#]].assert_eq(&beyond);
+    expect!["/db/pages: there is no page 1048576: the file has 64 pages"].assert_eq(&beyond);
 }
 
 #[test]
@@ -129,9 +277,63 @@ fn a_database_that_was_cut_off() {
     let disk = cut_off();
     let vfs = disk.vfs(1);
     let dir = Path::new(DIR);
-    expect![[r#""#]].assert_eq(&log::view(&vfs, dir).unwrap());
-    expect![[r#""#]].assert_eq(&table::view(&vfs, dir, "cats").unwrap());
-    expect![[r#""#]].assert_eq(&page::view(&vfs, dir, 33).unwrap());
+    expect![[r#"
+        /db: not in use
+        4 segments of 64 blocks (262144 bytes) in /db/redo
+          file                  number  first block             LSN                 state
+          0000000000000000.log       0            0        0–259584  holds the checkpoint
+          0000000000000001.log       1           64   259584–519168  holds redo, or ready
+          0000000000000002.log       2          128   519168–778752  holds redo, or ready
+          0000000000000003.log       3          192  778752–1038336  holds redo, or ready
+        epoch 2 from LSN 0
+        checkpoint LSN 0; the log ends at LSN 20908 (segment 0, block 5)
+        nothing vouches for more: the end is sound
+        redo behind the checkpoint: 20908 bytes in 57 groups, 0 of them padding (0.0 %)
+          record         number  bytes   share
+          commit              3     24   0.1 %
+          cut                 1     21   0.1 %
+          file header         1     32   0.2 %
+          map init            1     12   0.1 %
+          map own             2     28   0.1 %
+          map set             7     98   0.5 %
+          node init           5   3904  18.7 %
+          overflow init       3   9054  43.3 %
+          overflow link       2     26   0.1 %
+          prepare             1     13   0.1 %
+          put child           1     21   0.1 %
+          row insert         43   7032  33.6 %
+          row replace         1    187   0.9 %
+        last groups:
+          LSN 19509, 1021 bytes: map set, page 1; overflow init, page 37; overflow link, page 36
+          LSN 20530, 50 bytes: row insert, page 34, txn 2
+          LSN 20580, 16 bytes: commit txn 2
+          LSN 20596, 41 bytes: row insert, page 34, txn 3
+          LSN 20637, 21 bytes: prepare txn 3
+          LSN 20658, 195 bytes: row replace, page 33, txn 4
+          LSN 20853, 39 bytes: row insert, page 34, txn 5
+          LSN 20892, 16 bytes: commit txn 5
+        checkpoint's list (none yet): 0 unfinished transactions; next txn 1, next tree 1; 0 undo files
+        at the log's end: 1 to revert, 1 prepared, 3 committed and not purged; 3584 bytes of undo; next txn 6
+          to revert: txn 4, 174 bytes of undo
+          prepared: txn 3 as "xid-1"
+    "#]].assert_eq(&log::view(&vfs, dir).unwrap());
+    expect![[r#"
+        /db: not in use
+        The pages file may be older than the log by 20908 bytes of redo, 67 page changes (checkpoint LSN 0 to the log's end at 20908).
+        The pages file knows no table "cats".
+        The catalog could not be read whole: page 16 was never written to the file.
+        The log's last change of the catalog's entry "cats": LSN 158, by txn 1.
+    "#]].assert_eq(&table::view(&vfs, dir, "cats").unwrap());
+    expect![[r#"
+        /db: not in use
+        The pages file may be older than the log by 20908 bytes of redo, 67 page changes (checkpoint LSN 0 to the log's end at 20908).
+        page 33, 4096 bytes at 135168 of /db/pages
+        never written: zeros only
+        redo behind the checkpoint: 3 changes of this page, of which the file lacks 3
+          LSN 4275         node init
+          LSN 8143         cut
+          LSN 20658        row replace
+    "#]].assert_eq(&page::view(&vfs, dir, 33).unwrap());
     // What the views promise is what an open finds.
     let db = open(&disk);
     assert_eq!(db.prepared().unwrap().len(), 1);
@@ -140,16 +342,28 @@ fn a_database_that_was_cut_off() {
     assert_eq!(value, Some(vec![b'x'; 150]));
 }
 
+/// On the operating system's files, where the lock is a file.
 #[test]
 fn a_database_in_use() {
-    let (disk, db) = filled();
-    let vfs = disk.vfs(1);
-    for view in VIEWS {
-        let text = view(&vfs, Path::new(DIR)).unwrap();
-        assert!(text.starts_with("/db: IN USE"), "{text}");
+    let dir = std::env::temp_dir().join(format!("millpond-inspect-{}", std::process::id()));
+    let db = Db::open_on(&Vfs::os(), &dir, &options()).unwrap();
+    let t = db.create_table("cats").unwrap();
+    let mut tx = db.begin().unwrap();
+    tx.put(&t, b"cat", b"Tom").unwrap();
+    tx.commit().unwrap();
+    let views = || {
+        let tree = super::tree(&dir, "cats").unwrap();
+        [super::root(&dir).unwrap(), super::log(&dir).unwrap(), super::page(&dir, 1).unwrap(), tree]
+    };
+    for text in views() {
+        assert!(text.lines().next().unwrap().contains(": IN USE by another process"), "{text}");
     }
     db.close().unwrap();
-    assert!(root::view(&vfs, Path::new(DIR)).unwrap().starts_with("/db: not in use"));
+    for text in views() {
+        assert!(text.lines().next().unwrap().ends_with(": not in use"), "{text}");
+    }
+    assert!(super::table(&dir, "cats").unwrap().contains("rows            1 "));
+    std::fs::remove_dir_all(&dir).unwrap();
 }
 
 #[test]

@@ -101,7 +101,8 @@ fn show_redo(redo: &[Redo], has: Lsn, out: &mut String) {
 }
 
 fn show_header(page: &[u8], out: &mut String) {
-    let kind = header::kind(page).map_or_else(|| format!("unknown ({})", page[5]), |kind| format!("{kind:?}"));
+    let kind =
+        header::kind(page).map_or_else(|| format!("unknown ({})", page[5]), |kind| format!("{kind:?}"));
     let mut line = |name: &str, value: String| writeln!(out, "  {name:<14}{value}").unwrap();
     line("checksum", format!("{:08x}", get_u32(page, 0)));
     line("format", page[4].to_string());

@@ -97,7 +97,9 @@ impl Pages {
 /// The numbers of an extent's pages in use. An extent beyond what a page number can name has none.
 pub(super) fn used_pages(extent: u32, used: u16) -> impl Iterator<Item = PageNo> {
     let first = extent.checked_mul(EXTENT_PAGES);
-    (0..EXTENT_PAGES).filter(move |bit| used & 1 << bit != 0).filter_map(move |bit| Some(PageNo(first? + bit)))
+    (0..EXTENT_PAGES)
+        .filter(move |bit| used & 1 << bit != 0)
+        .filter_map(move |bit| Some(PageNo(first? + bit)))
 }
 
 /// The content of the file's header: database and groups of the space map.

@@ -30,7 +30,8 @@ pub(super) fn view(vfs: &Vfs, dir: &Path, name: &str) -> Result<String> {
         Ok(target) => sizes(&pages, &target, &mut out)?,
     }
     if let Some((lsn, txn)) = in_log {
-        writeln!(out, "The log's last change of the catalog's entry {name:?}: LSN {lsn}, by {txn:?}.").unwrap();
+        writeln!(out, "The log's last change of the catalog's entry {name:?}: LSN {lsn}, by {txn:?}.")
+            .unwrap();
     }
     Ok(out)
 }
@@ -127,4 +128,3 @@ fn newest(txn: TxnId) -> String {
         txn => format!("by {txn:?}"),
     }
 }
-

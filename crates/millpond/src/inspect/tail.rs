@@ -49,7 +49,8 @@ pub(super) fn head(place: &Place, root: &Root, each: &mut dyn FnMut(&Group<'_>))
             end.since(root.checkpoint)
         ),
         Ok(Tail { changes: 0, .. }) => {
-            "No page changes stand in the log behind the checkpoint: the pages file has everything.".to_owned()
+            "No page changes stand in the log behind the checkpoint: the pages file has everything."
+                .to_owned()
         }
         Ok(tail) => format!(
             "The pages file may be older than the log by {} bytes of redo, {} page changes (checkpoint LSN {} to the \

@@ -1,5 +1,7 @@
 //! Views of small databases: closed, cut off, in use, damaged, and of directories that hold none.
 
+mod format;
+
 use super::{log, page, root, table, tree};
 use crate::db::Db;
 use crate::error::{Error, Result};
@@ -114,7 +116,8 @@ fn a_closed_database() {
           log buffer blocks 64
           replay rate       not measured yet
           epoch             2 from LSN 0
-    "#]].assert_eq(&root::view(&vfs, dir).unwrap());
+    "#]]
+    .assert_eq(&root::view(&vfs, dir).unwrap());
     expect![[r#"
         /db: not in use
         4 segments of 64 blocks (262144 bytes) in /db/redo
@@ -132,7 +135,7 @@ fn a_closed_database() {
         last groups:
           LSN 20596, 34 bytes: checkpoint list, 24 bytes
         checkpoint's list (LSN 20596): 0 unfinished transactions; next txn 3, next tree 3; 0 undo files
-        at the log's end: 0 to revert, 0 prepared, 0 committed and not purged; 0 bytes of undo; next txn 3
+        at the log's end: 0 to revert, 0 prepared, 0 committed with something to purge; 0 bytes of undo; next txn 3
     "#]].assert_eq(&log::view(&vfs, dir).unwrap());
     expect![[r#"
         /db: not in use
@@ -142,7 +145,8 @@ fn a_closed_database() {
           1          1        2   0.8 %     0.8 %    0.8 %
           0          2       40  87.8 %    77.2 %   98.4 %
         space: 1 extents, 6 pages in use, 3 of them overflow
-    "#]].assert_eq(&tree::view(&vfs, dir, "cats").unwrap());
+    "#]]
+    .assert_eq(&tree::view(&vfs, dir, "cats").unwrap());
     expect![[r#"
         /db: not in use
         No page changes stand in the log behind the checkpoint: the pages file has everything.
@@ -157,7 +161,8 @@ fn a_closed_database() {
           long values     1, 9000 bytes in overflow pages
           pages           2 leaf, 1 inner, 3 overflow
           file bytes      24576 in pages in use, 1 extents
-    "#]].assert_eq(&table::view(&vfs, dir, "cats").unwrap());
+    "#]]
+    .assert_eq(&table::view(&vfs, dir, "cats").unwrap());
     assert_eq!(table::view(&vfs, dir, "2").unwrap(), table::view(&vfs, dir, "cats").unwrap());
     assert_eq!(disk.op_count(), before, "looking changes nothing");
 }
@@ -166,7 +171,8 @@ fn a_closed_database() {
 fn pages_of_every_kind() {
     let disk = closed();
     let vfs = disk.vfs(1);
-    let show = |no| page::view(&vfs, Path::new(DIR), no).unwrap().lines().skip(2).collect::<Vec<_>>().join("\n");
+    let show =
+        |no| page::view(&vfs, Path::new(DIR), no).unwrap().lines().skip(2).collect::<Vec<_>>().join("\n");
     let head = |no, n| show(no).lines().take(n).collect::<Vec<_>>().join("\n");
     expect![[r#"
         page 0, 4096 bytes at 0 of /db/pages
@@ -178,7 +184,8 @@ fn pages_of_every_kind() {
           page number   0
           tree          none
           page LSN      0
-        file header: database b3f2af6d0fc710c5, 1 groups of the space map"#]].assert_eq(&show(0));
+        file header: database b3f2af6d0fc710c5, 1 groups of the space map"#]]
+    .assert_eq(&show(0));
     expect![[r#"
         page 1, 4096 bytes at 4096 of /db/pages
         sound: checksum, number and structure are right
@@ -193,10 +200,12 @@ fn pages_of_every_kind() {
           pages 0–15 (1 extents): free, used 0000000000000000
           pages 16–31 (1 extents): tree 1, used 0000000000000001
           pages 32–47 (1 extents): tree 2, used 0000000000111111
-          pages 48–4095 (253 extents): free, used 0000000000000000"#]].assert_eq(&show(1));
+          pages 48–4095 (253 extents): free, used 0000000000000000"#]]
+    .assert_eq(&show(1));
     expect![[r#"
         page 2, 4096 bytes at 8192 of /db/pages
-        never written: zeros only"#]].assert_eq(&show(2));
+        never written: zeros only"#]]
+    .assert_eq(&show(2));
     expect![[r#"
         page 16, 4096 bytes at 65536 of /db/pages
         sound: checksum, number and structure are right
@@ -214,7 +223,8 @@ fn pages_of_every_kind() {
           prefix        ""
           bytes         35 used, 3973 free
           entries       1
-              0  "cats" = "\x01\x02\x00\x00\x00 \x00\x00\x00" [by txn 1, undo at 0]"#]].assert_eq(&show(16));
+              0  "cats" = "\x01\x02\x00\x00\x00 \x00\x00\x00" [by txn 1, undo at 0]"#]]
+    .assert_eq(&show(16));
     expect![[r#"
         page 32, 4096 bytes at 131072 of /db/pages
         sound: checksum, number and structure are right
@@ -233,7 +243,8 @@ fn pages_of_every_kind() {
           bytes         31 used, 3977 free
           entries       2
               0  child 33         from ""
-              1  child 34         from "cat-022""#]].assert_eq(&show(32));
+              1  child 34         from "cat-022""#]]
+    .assert_eq(&show(32));
     expect![[r#"
         page 33, 4096 bytes at 135168 of /db/pages
         sound: checksum, number and structure are right
@@ -254,7 +265,8 @@ fn pages_of_every_kind() {
               0  "cat-000" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 0]
               1  "cat-001" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 17]
               2  "cat-002" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 34]
-              3  "cat-003" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 51]"#]].assert_eq(&head(33, 20));
+              3  "cat-003" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 51]"#]]
+    .assert_eq(&head(33, 20));
     let chain = (34..48).map(show).find(|text| text.contains("overflow")).unwrap();
     expect![[r#"
         page 35, 4096 bytes at 143360 of /db/pages
@@ -267,7 +279,8 @@ fn pages_of_every_kind() {
           tree          2
           page LSN      15440
           first page of a chain by txn 2, undo at 663; next page 36
-          data          "yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy"… (4016 bytes)"#]].assert_eq(&chain);
+          data          "yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy"… (4016 bytes)"#]]
+    .assert_eq(&chain);
     let beyond = page::view(&vfs, Path::new(DIR), 1 << 20).unwrap_err().to_string();
     expect!["/db/pages: there is no page 1048576: the file has 64 pages"].assert_eq(&beyond);
 }
@@ -286,53 +299,84 @@ fn a_database_that_was_cut_off() {
           0000000000000002.log       2          128   519168–778752  holds redo, or ready
           0000000000000003.log       3          192  778752–1038336  holds redo, or ready
         epoch 2 from LSN 0
-        checkpoint LSN 0; the log ends at LSN 20908 (segment 0, block 5)
+        checkpoint LSN 20658; the log ends at LSN 20972 (segment 0, block 5)
         nothing vouches for more: the end is sound
-        redo behind the checkpoint: 20908 bytes in 57 groups, 0 of them padding (0.0 %)
-          record         number  bytes   share
-          commit              3     24   0.1 %
-          cut                 1     21   0.1 %
-          file header         1     32   0.2 %
-          map init            1     12   0.1 %
-          map own             2     28   0.1 %
-          map set             7     98   0.5 %
-          node init           5   3904  18.7 %
-          overflow init       3   9054  43.3 %
-          overflow link       2     26   0.1 %
-          prepare             1     13   0.1 %
-          put child           1     21   0.1 %
-          row insert         43   7032  33.6 %
-          row replace         1    187   0.9 %
+        redo behind the checkpoint: 314 bytes in 4 groups, 0 of them padding (0.0 %)
+          record           number  bytes   share
+          checkpoint list       1     56  17.8 %
+          commit                1      8   2.5 %
+          row insert            1     31   9.9 %
+          row replace           1    187  59.6 %
         last groups:
-          LSN 19509, 1021 bytes: map set, page 1; overflow init, page 37; overflow link, page 36
-          LSN 20530, 50 bytes: row insert, page 34, txn 2
-          LSN 20580, 16 bytes: commit txn 2
-          LSN 20596, 41 bytes: row insert, page 34, txn 3
-          LSN 20637, 21 bytes: prepare txn 3
-          LSN 20658, 195 bytes: row replace, page 33, txn 4
-          LSN 20853, 39 bytes: row insert, page 34, txn 5
-          LSN 20892, 16 bytes: commit txn 5
-        checkpoint's list (none yet): 0 unfinished transactions; next txn 1, next tree 1; 0 undo files
-        at the log's end: 1 to revert, 1 prepared, 3 committed and not purged; 3584 bytes of undo; next txn 6
+          LSN 20658, 64 bytes: checkpoint list, 54 bytes
+          LSN 20722, 195 bytes: row replace, page 33, txn 4
+          LSN 20917, 39 bytes: row insert, page 34, txn 5
+          LSN 20956, 16 bytes: commit txn 5
+        checkpoint's list (LSN 20658): 1 unfinished transactions; next txn 4, next tree 3; 1 undo files
+          undo file 00000001, 8192 bytes
+          txn 3: prepared as "xid-1"; undo hardened up to 15
+        at the log's end: 1 to revert, 1 prepared, 0 committed with something to purge; 1536 bytes of undo; next txn 6
           to revert: txn 4, 174 bytes of undo
           prepared: txn 3 as "xid-1"
     "#]].assert_eq(&log::view(&vfs, dir).unwrap());
     expect![[r#"
         /db: not in use
-        The pages file may be older than the log by 20908 bytes of redo, 67 page changes (checkpoint LSN 0 to the log's end at 20908).
-        The pages file knows no table "cats".
-        The catalog could not be read whole: page 16 was never written to the file.
-        The log's last change of the catalog's entry "cats": LSN 158, by txn 1.
+        The pages file may be older than the log by 314 bytes of redo, 2 page changes (checkpoint LSN 20658 to the log's end at 20972).
+          table           "cats"
+          tree            2, root page 32
+          catalog entry   there, by txn 1
+          rows            41 (as they stand, whatever became of their transactions)
+          delete marks    0
+          newest version  by txn 3
+          key bytes       282
+          value bytes     5860 in leaves
+          long values     1, 9000 bytes in overflow pages
+          pages           2 leaf, 1 inner, 3 overflow
+          file bytes      24576 in pages in use, 1 extents
     "#]].assert_eq(&table::view(&vfs, dir, "cats").unwrap());
     expect![[r#"
         /db: not in use
-        The pages file may be older than the log by 20908 bytes of redo, 67 page changes (checkpoint LSN 0 to the log's end at 20908).
+        The pages file may be older than the log by 314 bytes of redo, 2 page changes (checkpoint LSN 20658 to the log's end at 20972).
         page 33, 4096 bytes at 135168 of /db/pages
-        never written: zeros only
-        redo behind the checkpoint: 3 changes of this page, of which the file lacks 3
-          LSN 4275         node init
-          LSN 8143         cut
-          LSN 20658        row replace
+        sound: checksum, number and structure are right
+          checksum      5ddbe81b
+          format        1
+          kind          leaf
+          flags         0
+          page number   33
+          tree          2
+          page LSN      8143
+        redo behind the checkpoint: 1 changes of this page, of which the file lacks 1
+          LSN 20722        row replace
+          level         0
+          right sibling 34
+          low fence     -infinity
+          high fence    "cat-022"
+          prefix        ""
+          bytes         3945 used, 63 free
+          entries       22
+              0  "cat-000" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 0]
+              1  "cat-001" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 17]
+              2  "cat-002" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 34]
+              3  "cat-003" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 51]
+              4  "cat-004" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 68]
+              5  "cat-005" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 85]
+              6  "cat-006" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 102]
+              7  "cat-007" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 119]
+              8  "cat-008" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 136]
+              9  "cat-009" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 153]
+             10  "cat-010" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 170]
+             11  "cat-011" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 187]
+             12  "cat-012" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 204]
+             13  "cat-013" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 221]
+             14  "cat-014" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 238]
+             15  "cat-015" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 255]
+             16  "cat-016" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 272]
+             17  "cat-017" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 289]
+             18  "cat-018" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 306]
+             19  "cat-019" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 323]
+             20  "cat-020" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 340]
+             21  "cat-021" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 357]
     "#]].assert_eq(&page::view(&vfs, dir, 33).unwrap());
     // What the views promise is what an open finds.
     let db = open(&disk);
@@ -400,7 +444,10 @@ fn damage_is_named() {
     assert!(both.contains("neither slot of the root is whole"), "{both}");
     let pages = damaged("pages", &[33 * 4096 + 3000]);
     let leaf = page::view(&pages, dir, 33).unwrap();
-    assert!(leaf.contains("DAMAGED: the page's checksum does not match") && leaf.contains("entries"), "{leaf}");
+    assert!(
+        leaf.contains("DAMAGED: the page's checksum does not match") && leaf.contains("entries"),
+        "{leaf}"
+    );
     let shape = tree::view(&pages, dir, "cats").unwrap();
     assert!(shape.contains("stopped: page 33 is damaged: the page's checksum"), "{shape}");
     let vfs = damaged("redo/0000000000000000.log", &[20]);

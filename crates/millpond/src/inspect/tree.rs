@@ -115,7 +115,11 @@ impl Space {
 
 impl std::fmt::Display for Space {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} extents, {} pages in use, {} of them overflow", self.extents, self.in_use, self.overflow)?;
+        write!(
+            f,
+            "{} extents, {} pages in use, {} of them overflow",
+            self.extents, self.in_use, self.overflow
+        )?;
         let rest = [
             (self.apart, "in no level of this walk"),
             (self.blank, "never written to the file"),

@@ -1,6 +1,7 @@
 //! Millpond: a transactional storage engine with a calm write path.
 //!
-//! What stands today is everything below transactions; no public type opens a database yet. `ARCHITECTURE.md` maps it.
+//! [`Db::open`] opens a database or makes one. `ARCHITECTURE.md` maps the crate, from the bytes of a page up to [`Transaction`];
+//! [`inspect`] shows what stands in the files of a database.
 
 // The parts are joined from the bottom up: what transactions will call is tested but has no caller inside the crate.
 #![allow(dead_code, unused_imports)]

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The catalog's own tree.
-const CATALOG: Tree = Tree { id: TreeId(1), root: EXTENT_FIRST };
+pub(crate) const CATALOG: Tree = Tree { id: TreeId(1), root: EXTENT_FIRST };
 /// The longest name of a table, bytes.
 const NAME_BYTES_MAX: usize = 255;
 const FORMAT: u8 = 1;
@@ -82,7 +82,7 @@ fn encode(tree: Tree) -> Vec<u8> {
     out
 }
 
-fn decode(bytes: &[u8]) -> Result<Tree, Truncated> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<Tree, Truncated> {
     let mut r = Reader::new(bytes);
     match r.u8()? {
         FORMAT => Ok(Tree { id: TreeId(r.u32()?), root: PageNo(r.u32()?) }),

@@ -78,6 +78,8 @@ mod table;
 
 mod db;
 
+pub mod inspect;
+
 #[cfg(feature = "sim")]
 #[doc(hidden)]
 pub mod sim;

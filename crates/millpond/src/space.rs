@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vfs::{File, Vfs};
 
-const FILE_MAGIC: &[u8; 8] = b"MPPAGES\0";
+pub(crate) const FILE_MAGIC: &[u8; 8] = b"MPPAGES\0";
 /// Bytes of one write when the file grows.
 const GROW_WRITE_BYTES: usize = 1 << 20;
 
@@ -114,7 +114,7 @@ impl Space {
     }
 
     fn map_page(&self, group: u32) -> PageNo {
-        PageNo((group * self.group_pages()).max(1))
+        map::page_of_group(self.page_bytes(), group)
     }
 
     /// The map page that describes `extent`, and the extent's index in it.

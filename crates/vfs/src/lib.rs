@@ -5,6 +5,7 @@ pub mod fault;
 mod machine;
 pub mod mem;
 pub mod os;
+pub mod read_only;
 mod rings;
 pub mod sticky;
 mod transfer;

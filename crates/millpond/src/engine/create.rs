@@ -13,18 +13,18 @@ use std::sync::Arc;
 use vfs::{Create, OpenMode, Vfs};
 
 /// The files of a database (Fi1).
-pub(super) struct Paths {
-    pub(super) root: PathBuf,
-    pub(super) pages: PathBuf,
-    pub(super) redo: PathBuf,
-    pub(super) undo: PathBuf,
+pub(crate) struct Paths {
+    pub(crate) root: PathBuf,
+    pub(crate) pages: PathBuf,
+    pub(crate) redo: PathBuf,
+    pub(crate) undo: PathBuf,
     doublewrite_dir: PathBuf,
-    pub(super) doublewrite: PathBuf,
-    pub(super) lock: PathBuf,
+    pub(crate) doublewrite: PathBuf,
+    pub(crate) lock: PathBuf,
 }
 
 impl Paths {
-    pub(super) fn new(dir: &Path, options: &Options) -> Paths {
+    pub(crate) fn new(dir: &Path, options: &Options) -> Paths {
         let doublewrite_dir = options.doublewrite_dir.clone().unwrap_or_else(|| dir.join("doublewrite"));
         Paths {
             root: dir.join("root"),

@@ -25,6 +25,7 @@ use base::sync::atomic::{AtomicBool, Ordering};
 use base::sync::{JoinHandle, Mutex, Parker, Unparker, spawn};
 use capacity::Capacity;
 use cleaner::Cleaner;
+pub(crate) use create::Paths;
 use metrics::{Force, SyncReason};
 use std::path::Path;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ use base::aligned::AlignedBuf;
 use base::sync::atomic::{AtomicU64, Ordering};
 
 /// A model has a few slots, so that they go round.
-const LSN_BITS: u32 = if cfg!(loom) { 61 } else { 52 };
+pub(crate) const LSN_BITS: u32 = if cfg!(loom) { 61 } else { 52 };
 const LSN_MASK: u64 = (1 << LSN_BITS) - 1;
 /// Ranges that may be reserved and not yet published. More threads than this never reserve at once.
 const SLOTS: usize = 1 << (64 - LSN_BITS);

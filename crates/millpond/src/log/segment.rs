@@ -104,7 +104,7 @@ pub(crate) struct Segments {
 }
 
 /// What the header block of a segment file turned out to be.
-enum Header {
+pub(crate) enum Header {
     /// A segment of this database.
     Number(u64),
     /// No header was ever completed here: a file that a crash left half made.
@@ -325,7 +325,7 @@ impl Segments {
     }
 }
 
-fn read_header(file: &dyn File, path: &Path, shape: SegmentShape) -> Result<Header> {
+pub(crate) fn read_header(file: &dyn File, path: &Path, shape: SegmentShape) -> Result<Header> {
     let len = file.len().map_err(|e| Error::io("measure", path, e))?;
     if len < BLOCK_BYTES as u64 {
         return Ok(Header::Unfinished);

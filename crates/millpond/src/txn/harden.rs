@@ -1,5 +1,5 @@
 //! What a checkpoint does for unfinished transactions: copies the undo that redo below the checkpoint could have rebuilt to
-//! the undo files, then lists in the log who they are (INV: the undo of what is unfinished survives the checkpoint).
+//! the undo files, then lists in the log who they are (INV-16).
 
 use super::system::Txns;
 use crate::checkpoint::list::{List, Listed, Stage};

@@ -259,7 +259,9 @@ impl Log {
             from: state.from,
             to,
             prev_used: state.from_prev_used,
-            durable,
+            // Before anything of this epoch is durable, a block can vouch only for the groups of the last one: what lies
+            // between is told by this epoch's first block, which may be lost while a later one survives.
+            durable: if durable == self.start.lsn { self.start.end } else { durable },
             depth: state.flights.len() as u64 + 1,
             waiters: state.waiters.iter().filter(|w| w.lsn < to).count() as u64
                 + u64::from(reason == SyncReason::Commit),

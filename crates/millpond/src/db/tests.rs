@@ -281,7 +281,7 @@ fn ranges_run_from_both_ends() {
     }
     for n in (0..600u32).step_by(3) {
         tx.delete(&t, &n.to_be_bytes()).unwrap();
-        model.remove(&n.to_be_bytes().to_vec());
+        model.remove(n.to_be_bytes().as_slice());
     }
     tx.commit().unwrap();
     let tx = db.begin().unwrap();

@@ -439,7 +439,10 @@ impl Transaction {
         let info = match self.options.durability {
             Durability::Sync if planted(Bug::CommitNotAwaited) => None,
             Durability::Sync => Some(log.flush_to(needed, SyncReason::Commit)?),
-            Durability::Bounded { .. } => Some(log.flush_to(needed, SyncReason::Bounded)?),
+            Durability::Bounded { ms, bytes } => {
+                log.flush_bounded(needed, ms, bytes)?;
+                None
+            }
             Durability::None => None,
         };
         let sync_us = clock.now_us().saturating_sub(start_us);
@@ -466,8 +469,10 @@ impl Transaction {
         let (lsn, receipt) = self.commit_in_log()?;
         core.engine.store.metrics.add(M::CommitsAsync, 1);
         match (self.needed(lsn), self.options.durability) {
-            (Some(needed), Durability::Sync | Durability::Bounded { .. }) => {
-                Ok(CommitFuture::pending(&core, needed, receipt))
+            (Some(needed), Durability::Sync) => Ok(CommitFuture::pending(&core, needed, receipt)),
+            (Some(needed), Durability::Bounded { ms, bytes }) => {
+                core.engine.store.log.flush_bounded(needed, ms, bytes)?;
+                Ok(CommitFuture::ready(&core, receipt))
             }
             (_, Durability::None) | (None, _) => Ok(CommitFuture::ready(&core, receipt)),
         }

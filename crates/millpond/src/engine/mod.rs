@@ -19,7 +19,7 @@ use crate::error::{Error, Poison, Result};
 use crate::flush::batch::Flusher;
 use crate::store::Store;
 use crate::txn::Txns;
-pub(crate) use admission::{Admission, Admitted};
+pub(crate) use admission::Admission;
 use base::Lsn;
 use base::sync::atomic::{AtomicBool, Ordering};
 use base::sync::{JoinHandle, Mutex, Parker, Unparker, spawn};
@@ -80,13 +80,7 @@ impl Engine {
         let spawn_error = |e| Error::io("start a thread for", Path::new("the engine"), e);
         let shared = Arc::clone(&self.shared);
         let log = spawn("millpond-log", move || {
-            while !shared.stop.load(Ordering::Acquire) {
-                match shared.store.log.lead_if_wanted() {
-                    Ok(true) => {}
-                    Ok(false) => log.park(),
-                    Err(_) => return,
-                }
-            }
+            shared.store.log.serve(&log, &shared.stop);
         });
         self.threads.lock().push(log.map_err(spawn_error)?);
         let shared = Arc::clone(&self.shared);

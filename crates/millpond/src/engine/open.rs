@@ -109,14 +109,8 @@ impl Engine {
         doublewrite.restore(&*pages, &paths.pages)?;
 
         let (log_parker, cleaner_parker, background) = (Parker::new(), Parker::new(), Parker::new());
-        let log_options = LogOptions {
-            ring_blocks: root.ring_blocks,
-            flush_depth: options.tuning.flush_depth,
-            cores: match options.tuning.cores {
-                0 => vfs.clock.cores(),
-                n => n,
-            },
-        };
+        let log_options =
+            LogOptions { ring_blocks: root.ring_blocks, flush_depth: options.tuning.flush_depth };
         let log =
             Arc::new(Log::new(vfs, log_options, start, segments, log_parker.unparker(), &metrics, &poison));
         let (hook, made_anew) = RedoHook::new(&paths.pages, &log, &tail);

@@ -278,7 +278,7 @@ fn a_lost_page_write_is_named() {
     for offset in 4096..4096 + 32 * 4096 {
         after.flip(Path::new("/db/doublewrite/areas"), offset, 0xff).unwrap();
     }
-    let error = open(&after).err().expect("the page is gone");
+    let error = open(&after).expect_err("the page is gone");
     assert!(matches!(&error, Error::Corrupt { what, .. } if what.contains("page")), "{error}");
 }
 

@@ -357,9 +357,10 @@ fn tables_are_made_renamed_and_dropped_durably() {
 
 #[test]
 fn a_hundred_tables_cost_a_handful_of_syncs() {
-    // A file that grows by a few pages at a time would pay for each of these.
-    let mut options = options();
-    options.tuning.grow_pages = 8192;
+    // A file that grows by a few pages at a time, or a pool that holds fewer pages than there are tables, would pay for
+    // that each time.
+    let mut options = Options::new().page_bytes(4096);
+    options.tuning.frames = 1024;
     let db = Db::open_on(&MemDisk::default().vfs(1), Path::new(DIR), &options).unwrap();
     let names: Vec<String> = (0..100).map(|n| format!("table {n}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

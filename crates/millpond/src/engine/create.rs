@@ -47,11 +47,47 @@ pub(super) fn make_dir(vfs: &Vfs, path: &Path) -> Result {
     Ok(())
 }
 
-fn sync_dir(vfs: &Vfs, metrics: &Metrics, path: &Path) -> Result {
+fn sync_dir(vfs: &Vfs, metrics: &Metrics, path: &Path, reason: SyncReason) -> Result {
     let start = vfs.clock.now_us();
     vfs.disk.sync_dir(path).map_err(|e| Error::io("sync", path, e))?;
-    metrics.fsync(FileKind::Dir, SyncReason::Create, vfs.clock.now_us() - start, 0);
+    metrics.fsync(FileKind::Dir, reason, vfs.clock.now_us() - start, 0);
     Ok(())
+}
+
+fn parent_of(dir: &Path) -> &Path {
+    dir.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Makes durable what is about to be read (Re1). A killed process leaves names and bytes that its successor sees and that
+/// a power cut takes back: a root slot, a page whose redo a checkpoint then passes, the name of the root itself. The log's
+/// segments are synced where they are opened.
+pub(super) fn sync_what_stands(vfs: &Vfs, dir: &Path, paths: &Paths, metrics: &Metrics) -> Result {
+    let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
+    let files = [
+        (&paths.root, FileKind::Root),
+        (&paths.pages, FileKind::Pages),
+        (&paths.doublewrite, FileKind::Doublewrite),
+    ];
+    for (path, kind) in files {
+        let file = match vfs.disk.open(path, mode) {
+            Ok(file) => file,
+            // Without a root there is nothing to trust; of other files the one that needs them speaks.
+            Err(e) if e.kind() == io::ErrorKind::NotFound && kind == FileKind::Root => return Ok(()),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            Err(e) => return Err(Error::io("open", path, e)),
+        };
+        let start = vfs.clock.now_us();
+        file.sync().map_err(|e| Error::io("sync", path, e))?;
+        metrics.fsync(kind, SyncReason::Recovery, vfs.clock.now_us() - start, 0);
+    }
+    for path in [&paths.redo, &paths.undo, &paths.doublewrite_dir] {
+        match sync_dir(vfs, metrics, path, SyncReason::Recovery) {
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+            other => other?,
+        }
+    }
+    sync_dir(vfs, metrics, dir, SyncReason::Recovery)?;
+    sync_dir(vfs, metrics, parent_of(dir), SyncReason::Recovery)
 }
 
 /// Makes the files of a new database; the root last, so that a crash before it leaves nothing that counts.
@@ -88,15 +124,13 @@ pub(super) fn create(
     let mode = OpenMode { create: Create::IfMissing, direct: true, read_only: false };
     let pages = vfs.disk.open(&paths.pages, mode).map_err(|e| Error::io("create", &paths.pages, e))?;
     pages.set_len(0).and_then(|()| pages.sync()).map_err(|e| Error::io("create", &paths.pages, e))?;
-    sync_dir(vfs, metrics, &paths.redo)?;
-    sync_dir(vfs, metrics, &paths.undo)?;
-    sync_dir(vfs, metrics, &paths.doublewrite_dir)?;
+    sync_dir(vfs, metrics, &paths.redo, SyncReason::Create)?;
+    sync_dir(vfs, metrics, &paths.undo, SyncReason::Create)?;
+    sync_dir(vfs, metrics, &paths.doublewrite_dir, SyncReason::Create)?;
     // All that the root speaks of must be there before the root is.
-    sync_dir(vfs, metrics, dir)?;
+    sync_dir(vfs, metrics, dir, SyncReason::Create)?;
     RootFile::create(vfs, &paths.root, &root, metrics)?;
-    sync_dir(vfs, metrics, dir)?;
+    sync_dir(vfs, metrics, dir, SyncReason::Create)?;
     // The entry of the directory itself; without it all the rest is lost with the next power cut.
-    let parent = dir.parent().filter(|p| !p.as_os_str().is_empty());
-    sync_dir(vfs, metrics, parent.unwrap_or(Path::new(".")))?;
-    Ok(())
+    sync_dir(vfs, metrics, parent_of(dir), SyncReason::Create)
 }

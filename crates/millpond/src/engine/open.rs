@@ -2,7 +2,7 @@
 //! end is known to be sound.
 
 use super::capacity::Capacity;
-use super::create::{Paths, create, make_dir};
+use super::create::{Paths, create, make_dir, sync_what_stands};
 use super::{Admission, Engine, Shared};
 use crate::buffer::{Pool, PoolOptions};
 use crate::checkpoint::fuzzy::Checkpointer;
@@ -60,6 +60,7 @@ impl Engine {
             io::ErrorKind::WouldBlock => Error::InUse { dir: dir.to_owned() },
             _ => Error::io("lock", &paths.lock, e),
         })?;
+        sync_what_stands(vfs, dir, &paths, &metrics)?;
         if RootFile::open(vfs, &paths.root, &metrics)?.is_none() {
             create(vfs, dir, &paths, options, &metrics)?;
         }

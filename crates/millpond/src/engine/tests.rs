@@ -333,3 +333,35 @@ fn a_creation_that_was_cut_off_anywhere_is_begun_again() {
         }
     }
 }
+
+/// A process that is killed leaves bytes and names that nothing made durable. Its successor read the newest root slot from
+/// the page cache and wrote the next one over the older slot: a power cut then left neither. So what is read is synced
+/// first.
+#[test]
+fn what_a_killed_process_left_is_made_durable_before_it_is_trusted() {
+    let disk = MemDisk::default();
+    let engine = open(&disk).unwrap();
+    let tree = Tree::create(&engine.store, TREE).unwrap();
+    let (key, value) = row(1, 0);
+    put(&engine, tree, 0, &key, &value).unwrap();
+    engine.checkpoint().unwrap();
+    drop(engine);
+    let mut walk = disk.walk();
+    while walk.step() {
+        let killed = walk.killed();
+        drop(open(&killed).unwrap_or_else(|e| panic!("killed before operation {}: {e}", walk.at())));
+        let mut again = killed.walk();
+        while again.step() {
+            if !(walk.at() * 31 + again.at()).is_multiple_of(7) {
+                continue;
+            }
+            let choices =
+                [CrashChoice::None, CrashChoice::Random(again.at()), CrashChoice::Random(!again.at())];
+            for choice in choices {
+                let at =
+                    format!("killed before operation {}, cut before {}, {choice:?}", walk.at(), again.at());
+                open(&again.image(choice)).unwrap_or_else(|e| panic!("{at}: {e}"));
+            }
+        }
+    }
+}

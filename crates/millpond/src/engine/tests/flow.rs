@@ -480,9 +480,10 @@ fn a_quiet_log_is_drained() {
     for _ in 0..200 {
         world.operation().unwrap();
     }
-    assert!(world.age() > 0);
+    assert!(world.age() > 512);
     for seconds in 0.. {
-        if world.age() == 0 {
+        // What is left is the last checkpoint's own list.
+        if world.age() < 512 {
             break;
         }
         world.rest(1_000_000);

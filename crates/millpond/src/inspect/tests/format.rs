@@ -63,7 +63,7 @@ fn tags_of_page_changes() {
         n += 1;
         assert_eq!(tag, n.to_string());
         // Zeros are the fields of every change: numbers, empty strings, flags.
-        let mut bytes = vec![0; 64];
+        let mut bytes = [0; 64];
         bytes[0] = n;
         let found =
             (1..bytes.len()).find_map(|len| PageOp::decode(&bytes[..len]).ok().map(|op| op_name(&op)));
@@ -104,7 +104,7 @@ fn kinds_of_log_records() {
 #[test]
 fn kinds_of_pages() {
     let written = [Kind::Free, Kind::Map, Kind::Leaf, Kind::Inner, Kind::Overflow, Kind::File].map(|kind| {
-        let mut page = vec![0; 4096];
+        let mut page = [0; 4096];
         page[5] = kind as u8;
         assert_eq!(header::kind(&page), Some(kind));
         format!("{} {}", kind as u8, format!("{kind:?}").to_lowercase())

@@ -131,6 +131,8 @@ impl<'s> Mtr<'s> {
 impl Drop for Mtr<'_> {
     fn drop(&mut self) {
         if self.dirty {
+            // A simulated world that a panic has ended keeps this thread here.
+            base::sync::point();
             // A panic message, if there was one, has been printed by now.
             eprintln!("millpond: a mini-transaction ended half done; aborting so that recovery can undo it");
             std::process::abort();

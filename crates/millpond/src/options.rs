@@ -34,8 +34,6 @@ pub(crate) struct Tuning {
     pub doublewrite_pages: usize,
     /// Frames of the buffer pool; 0: by its bytes.
     pub frames: usize,
-    /// Cores that the process may use; 0: ask the system.
-    pub cores: u32,
     /// Start no threads: a test takes the cleaner's steps itself.
     pub still: bool,
 }
@@ -49,7 +47,6 @@ impl Default for Tuning {
             grow_pages: 0,
             doublewrite_pages: 256,
             frames: 0,
-            cores: 0,
             still: false,
         }
     }

@@ -19,6 +19,7 @@ use crate::log::Log;
 use crate::mtr::{Mtr, Slot};
 use crate::page::map::{self, EXTENT_PAGES, extents_per_map};
 use crate::page::op::PageOp;
+use crate::planted::{Bug, planted};
 use base::aligned::AlignedBuf;
 use base::codec::{Put, Reader};
 use base::sync::Mutex;
@@ -292,7 +293,9 @@ impl Space {
             at += n;
         }
         let start = self.options.vfs.clock.now_us();
-        self.options.file.sync().map_err(|e| self.poison.set(Error::io("sync", self.path(), e)))?;
+        if !planted(Bug::NoGrowSync) {
+            self.options.file.sync().map_err(|e| self.poison.set(Error::io("sync", self.path(), e)))?;
+        }
         let took = self.options.vfs.clock.now_us() - start;
         self.metrics.fsync(FileKind::Pages, SyncReason::Grow, took, 0);
         Ok(())

@@ -1,8 +1,8 @@
 //! When another flush of the log may start, and when it should seal its range.
 //!
-//! A flush alone takes about a device round trip; several in flight overlap it. But a sync also costs 15–19 µs of CPU,
-//! so with few cores depth pays for a handful of committers and large groups pay for many. The rule has no timer: it
-//! looks at who waits now.
+//! A flush alone takes about a device round trip; several in flight overlap it. But each sync costs 15–19 µs of CPU and
+//! each seal pads a block, so the committers of one moment are better shared between two flights than spread over many.
+//! The rule has no timer: it looks at who waits now.
 
 /// What the log knows when a committer asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,8 +13,6 @@ pub struct FlushView {
     pub depth_max: u32,
     /// Committers that no flight covers, the asking one included.
     pub waiting: u32,
-    /// Cores that the process may use.
-    pub cores: u32,
     /// Threads between the start of a commit and its return, the asking one included.
     pub busy_committers: u32,
     /// Microseconds since the latest flight began.
@@ -23,14 +21,15 @@ pub struct FlushView {
     pub usual_us: u64,
 }
 
-/// Committers for which overlapping flushes pay, for each core: beyond them the cores are better spent on larger groups.
-const OVERLAPPED_PER_CORE: u32 = 4;
+/// Flushes that usually overlap. A second one uses the time that the first spends in the device; a third finds too few
+/// committers left to carry, and costs a sync and a padded block (decision 0020).
+const OVERLAP: u32 = 2;
 
 /// Whether a flush may start now.
 ///
-/// None in flight: always. Otherwise while there is depth left and either few commit (each flight then carries about
-/// one commit, and cores idle while the device works), or a fair share of those who commit waits already, or the
-/// latest flight takes twice its usual time.
+/// None in flight: always. Beside one: when as many wait as its fair share of all who commit, so that they share the
+/// sync, the padding and the wake-up; whoever is still on the way to the log is worth waiting for. More than
+/// [`OVERLAP`] only while the latest flight takes twice its usual time.
 #[must_use]
 pub fn may_start(v: &FlushView) -> bool {
     if v.in_flight == 0 {
@@ -39,10 +38,9 @@ pub fn may_start(v: &FlushView) -> bool {
     if v.in_flight >= v.depth_max {
         return false;
     }
-    let few = v.busy_committers <= OVERLAPPED_PER_CORE * v.cores;
-    let fair_share = v.waiting * v.depth_max >= v.busy_committers;
     let slow = v.usual_us > 0 && v.elapsed_of_running_us > 2 * v.usual_us;
-    few || fair_share || slow
+    let fair_share = v.waiting * OVERLAP >= v.busy_committers;
+    slow || (v.in_flight < OVERLAP && fair_share)
 }
 
 /// Whether a flush that could rewrite the tail block should seal instead: only if another committer is about, who could
@@ -61,7 +59,6 @@ mod tests {
             in_flight,
             depth_max: 4,
             waiting,
-            cores: 2,
             busy_committers: busy,
             elapsed_of_running_us: 50,
             usual_us: 90,
@@ -70,14 +67,19 @@ mod tests {
 
     #[test]
     fn the_rule_as_a_table() {
+        let slow = |in_flight| FlushView { elapsed_of_running_us: 181, ..view(in_flight, 1, 64) };
         let table = [
             ("alone", view(0, 1, 1), true, false),
             ("two, nothing in flight", view(0, 1, 2), true, true),
-            ("four, one in flight", view(1, 1, 4), true, true),
-            ("four, depth used up", view(4, 1, 8), false, true),
+            ("two, the other flies", view(1, 1, 2), true, true),
+            ("four, one waits beside a flight", view(1, 1, 4), false, true),
+            ("four, two wait beside a flight", view(1, 2, 4), true, true),
+            ("four, two fly", view(2, 2, 4), false, true),
             ("sixty-four, first to wait", view(1, 1, 64), false, true),
-            ("sixty-four, a quarter waits", view(1, 16, 64), true, true),
-            ("slow device", FlushView { elapsed_of_running_us: 181, ..view(1, 1, 64) }, true, true),
+            ("sixty-four, half of them wait", view(1, 32, 64), true, true),
+            ("slow device", slow(1), true, true),
+            ("slow device, two fly", slow(2), true, true),
+            ("slow device, depth used up", slow(4), false, true),
         ];
         for (name, v, start, seal) in table {
             assert_eq!((may_start(&v), should_seal(&v)), (start, seal), "{name}");

@@ -13,7 +13,7 @@ pub(crate) fn memory_bytes() -> u64 {
 
 /// Cores that the process may use.
 pub(crate) fn cores() -> u32 {
-    std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
+    base::sync::cores()
 }
 
 #[cfg(test)]

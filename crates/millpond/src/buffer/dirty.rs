@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use crate::planted::{Bug, planted};
 use base::sync::Mutex;
 use base::sync::atomic::Ordering;
 use base::{Lsn, PageNo};
@@ -136,6 +137,9 @@ impl Pool {
     pub(crate) fn min_first_dirty(&self) -> Option<Lsn> {
         let sets = self.dirty.sets.lock();
         let first = |set: &BTreeSet<(Lsn, u32)>| set.first().map(|&(lsn, _)| lsn);
+        if planted(Bug::CheckpointIgnoresWriting) {
+            return first(&sets.dirty);
+        }
         [first(&sets.dirty), first(&sets.writing)].into_iter().flatten().min()
     }
 

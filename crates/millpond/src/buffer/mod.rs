@@ -24,6 +24,7 @@ mod pool;
 mod tests;
 
 pub(crate) use dirty::FlushTicket;
-pub(crate) use free::{FreeFrame, Sweep};
 pub(crate) use guard::{PageRead, PageWrite, Pin};
-pub(crate) use pool::{FetchHint, Pool, PoolOptions, PoolStats, ReadHook, RefuseDamage};
+#[cfg(test)]
+pub(crate) use pool::{FetchHint, RefuseDamage};
+pub(crate) use pool::{Pool, PoolOptions, ReadHook};

@@ -6,6 +6,7 @@ use crate::buffer::Pool;
 use crate::error::{Poison, Result};
 use crate::log::Log;
 use crate::log::block::{block_of, block_start};
+use crate::planted::{Bug, planted};
 use base::Lsn;
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicU64, Ordering};
@@ -40,6 +41,7 @@ impl Checkpointer {
         metrics: &Arc<Metrics>,
         poison: &Arc<Poison>,
     ) -> Checkpointer {
+        metrics.set(M::CheckpointLsn, root.checkpoint.0);
         Checkpointer {
             log: Arc::clone(log),
             pool: Arc::clone(pool),
@@ -72,7 +74,16 @@ impl Checkpointer {
     pub(crate) fn possible(&self) -> Lsn {
         // In this order: a change whose redo lies below the published prefix has marked its page by now.
         let replayed = Lsn(self.replayed.load(Ordering::Acquire));
+        if planted(Bug::CheckpointOrder) {
+            let first = self.pool.min_first_dirty();
+            base::sync::point();
+            let published = self.log.published_lsn().min(replayed);
+            return first.map_or(published, |first| first.min(published));
+        }
         let published = self.log.published_lsn().min(replayed);
+        if planted(Bug::CheckpointIgnoresDirty) {
+            return published;
+        }
         self.pool.min_first_dirty().map_or(published, |first| first.min(published))
     }
 

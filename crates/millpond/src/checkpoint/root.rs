@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::log::block::PAYLOAD_BYTES;
 use crate::log::group::GROUP_BYTES_MAX;
 use crate::log::reader::EpochStart;
+use crate::planted::{Bug, planted};
 use base::aligned::AlignedBuf;
 use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
 use base::{Lsn, crc};
@@ -200,7 +201,9 @@ impl RootFile {
         let at = (root.sequence % 2) * SLOT_BYTES as u64;
         self.file.write_at(&root.encode(), at).map_err(|e| Error::io("write", &self.path, e))?;
         let start = self.vfs.clock.now_us();
-        self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
+        if !planted(Bug::NoRootSync) {
+            self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
+        }
         self.metrics.fsync(FileKind::Root, reason, self.vfs.clock.now_us() - start, 0);
         Ok(())
     }

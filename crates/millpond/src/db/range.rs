@@ -5,7 +5,7 @@ use crate::btree::Tree;
 use crate::error::Result;
 use crate::mvcc::Snapshot;
 use crate::table::Table;
-use crate::txn::read::{Found, Next};
+use crate::txn::read::{Found, Next, Value};
 use base::Lsn;
 use metrics::M;
 use std::collections::VecDeque;
@@ -93,8 +93,11 @@ impl<'t> Range<'t> {
 
     fn load(&self, found: Found) -> Result<(Vec<u8>, Vec<u8>)> {
         let store = &self.transaction.core().engine.store;
-        let _inside = self.transaction.enter_again()?;
         store.metrics.add(M::RowReads, 1);
+        if let Value::Inline(value) = found.value {
+            return Ok((found.key, value));
+        }
+        let _inside = self.transaction.enter_again()?;
         Ok((found.key, found.value.load(store)?))
     }
 

@@ -6,6 +6,7 @@ use crate::btree::Tree;
 use crate::error::{Error, Result};
 use crate::lock::{Mode, Wait};
 use crate::mvcc::Snapshot;
+use crate::planted::{Bug, planted};
 use crate::table::Table;
 use crate::txn::{Locked, New, Rules, Txn, Wrote};
 use crate::undo::Mark;
@@ -110,6 +111,7 @@ impl Transaction {
         if options.isolation == Isolation::Serializable {
             return Err(Error::Misuse("serializable transactions are not offered by this version".into()));
         }
+        core.engine.store.metrics.add(M::ActiveTransactions, 1);
         Ok(Transaction {
             core: Arc::clone(core),
             options,
@@ -172,7 +174,6 @@ impl Transaction {
             let metrics = &self.core.engine.store.metrics;
             match error {
                 Error::WriteConflict => metrics.add(M::WriteConflicts, 1),
-                Error::Deadlock => metrics.add(M::Deadlocks, 1),
                 Error::LockTimeout => metrics.add(M::LockTimeouts, 1),
                 _ => {}
             }
@@ -436,8 +437,12 @@ impl Transaction {
         let Some(needed) = self.needed(lsn) else { return Ok(receipt) };
         let start_us = clock.now_us();
         let info = match self.options.durability {
+            Durability::Sync if planted(Bug::CommitNotAwaited) => None,
             Durability::Sync => Some(log.flush_to(needed, SyncReason::Commit)?),
-            Durability::Bounded { .. } => Some(log.flush_to(needed, SyncReason::Bounded)?),
+            Durability::Bounded { ms, bytes } => {
+                log.flush_bounded(needed, ms, bytes)?;
+                None
+            }
             Durability::None => None,
         };
         let sync_us = clock.now_us().saturating_sub(start_us);
@@ -464,8 +469,10 @@ impl Transaction {
         let (lsn, receipt) = self.commit_in_log()?;
         core.engine.store.metrics.add(M::CommitsAsync, 1);
         match (self.needed(lsn), self.options.durability) {
-            (Some(needed), Durability::Sync | Durability::Bounded { .. }) => {
-                Ok(CommitFuture::pending(&core, needed, receipt))
+            (Some(needed), Durability::Sync) => Ok(CommitFuture::pending(&core, needed, receipt)),
+            (Some(needed), Durability::Bounded { ms, bytes }) => {
+                core.engine.store.log.flush_bounded(needed, ms, bytes)?;
+                Ok(CommitFuture::ready(&core, receipt))
             }
             (_, Durability::None) | (None, _) => Ok(CommitFuture::ready(&core, receipt)),
         }
@@ -497,6 +504,7 @@ impl Transaction {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
+        self.core.engine.store.metrics.sub(M::ActiveTransactions, 1);
         if self.ended || self.aborted.get() {
             return;
         }

@@ -4,6 +4,7 @@
 use super::Shared;
 use crate::error::Result;
 use crate::flush::batch::{Flusher, Limit, Written};
+use crate::planted::{Bug, planted};
 use base::sync::spin;
 use base::{Lsn, PageNo};
 use metrics::{Force, M, SyncReason};
@@ -180,6 +181,9 @@ impl Shared {
             segment: segments.shape().payload_bytes(),
             since_us: now_us.saturating_sub(c.root_written_us),
         };
+        if planted(Bug::RecycledEarly) {
+            segments.recycle_below(self.checkpointer.possible()).map_err(|error| self.poison.set(error))?;
+        }
         if worth_writing(&view) {
             self.checkpointer.advance(SyncReason::Checkpoint, false)?;
             c.root_written_us = now_us;

@@ -28,6 +28,14 @@ impl Engine {
         metrics.set(M::FrameEvictions, count(&stats.evictions));
         metrics.set(M::FreeFrameWaits, count(&stats.free_frame_waits));
         metrics.set(M::FreePages, store.space.free_pages());
+        let txns = &self.txns;
+        metrics.set(M::AbortedTransactions, txns.aborted() as u64);
+        metrics.set(M::PreparedTransactions, txns.prepared_xids().len() as u64);
+        metrics.set(M::HistoryTransactions, txns.purge_queue.len() as u64);
+        metrics.set(M::OpenSnapshots, txns.snapshots.len() as u64);
+        metrics.set(M::UndoBytes, txns.streams.bytes());
+        metrics.set(M::LockWaits, txns.locks.waits());
+        metrics.set(M::Deadlocks, txns.locks.deadlocks());
         metrics.set(M::UptimeSeconds, now_us.saturating_sub(shared.opened_us) / 1_000_000);
         metrics.set(M::Poisoned, u64::from(shared.poison.is_set()));
         metrics.snapshot()

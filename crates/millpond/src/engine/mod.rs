@@ -7,6 +7,8 @@ mod cleaner;
 mod create;
 mod figures;
 mod open;
+#[cfg(all(test, feature = "sim"))]
+mod sim_tests;
 #[cfg(test)]
 mod speed;
 #[cfg(test)]
@@ -17,7 +19,7 @@ use crate::error::{Error, Poison, Result};
 use crate::flush::batch::Flusher;
 use crate::store::Store;
 use crate::txn::Txns;
-pub(crate) use admission::{Admission, Admitted};
+pub(crate) use admission::Admission;
 use base::Lsn;
 use base::sync::atomic::{AtomicBool, Ordering};
 use base::sync::{JoinHandle, Mutex, Parker, Unparker, spawn};
@@ -49,6 +51,7 @@ pub(crate) struct Engine {
     /// Waits to become the thread that reverts and purges.
     background: Option<Parker>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    background_handle: Mutex<Option<JoinHandle<()>>>,
     /// Held until the engine is closed.
     lock: Mutex<Option<Box<dyn Send + Sync>>>,
 }
@@ -65,6 +68,8 @@ struct Shared {
     /// The cleaner lets the checkpoint age grow to this before it cleans for the log's sake.
     hold_cleaning_until: u64,
     stop: AtomicBool,
+    /// Reverting and purging end first: they may be waiting for a frame, which the cleaner supplies.
+    stop_background: AtomicBool,
     poison: Arc<Poison>,
     log_thread: Unparker,
     cleaner_thread: Unparker,
@@ -76,13 +81,7 @@ impl Engine {
         let spawn_error = |e| Error::io("start a thread for", Path::new("the engine"), e);
         let shared = Arc::clone(&self.shared);
         let log = spawn("millpond-log", move || {
-            while !shared.stop.load(Ordering::Acquire) {
-                match shared.store.log.lead_if_wanted() {
-                    Ok(true) => {}
-                    Ok(false) => log.park(),
-                    Err(_) => return,
-                }
-            }
+            shared.store.log.serve(&log, &shared.stop);
         });
         self.threads.lock().push(log.map_err(spawn_error)?);
         let shared = Arc::clone(&self.shared);
@@ -107,7 +106,7 @@ impl Engine {
         let Some(parker) = self.background.take() else { return Ok(()) };
         let (shared, txns) = (Arc::clone(&self.shared), Arc::clone(&self.txns));
         let thread = spawn("millpond-purge", move || {
-            while !shared.stop.load(Ordering::Acquire) {
+            while !shared.stop_background.load(Ordering::Acquire) {
                 match txns.background_step(PURGE_SLICE) {
                     Ok(PURGE_SLICE) => base::sync::point(),
                     // A page that cannot be read may be readable later; a poisoned database is not.
@@ -118,7 +117,7 @@ impl Engine {
             }
         });
         let spawn_error = |e| Error::io("start a thread for", Path::new("the engine"), e);
-        self.threads.lock().push(thread.map_err(spawn_error)?);
+        *self.background_handle.lock() = Some(thread.map_err(spawn_error)?);
         Ok(())
     }
 
@@ -162,11 +161,18 @@ impl Engine {
 
     fn stop(&self) {
         self.shared.admission.close();
+        self.shared.stop_background.store(true, Ordering::Release);
+        self.shared.background_thread.unpark();
+        let background = self.background_handle.lock().take();
+        self.join(background);
         self.shared.stop.store(true, Ordering::Release);
         self.shared.log_thread.unpark();
         self.shared.cleaner_thread.unpark();
-        self.shared.background_thread.unpark();
         let threads = std::mem::take(&mut *self.threads.lock());
+        self.join(threads);
+    }
+
+    fn join(&self, threads: impl IntoIterator<Item = JoinHandle<()>>) {
         for thread in threads {
             // A thread's panic has been reported by its own message and shows as an engine that no longer moves.
             if thread.join().is_err() {

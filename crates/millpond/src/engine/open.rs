@@ -15,6 +15,7 @@ use crate::log::reader::EpochStart;
 use crate::log::segment::{SegmentShape, Segments};
 use crate::log::{Log, LogOptions};
 use crate::options::Options;
+use crate::planted::{Bug, planted};
 use crate::recover::apply::{RedoHook, replay};
 use crate::recover::end::{find_end, go_on};
 use crate::recover::undo::{Rebuild, read_list};
@@ -98,7 +99,9 @@ impl Engine {
                 "more crashes than it can name since the last checkpoint",
             ));
         }
-        root_file.write(&root, SyncReason::Recovery)?;
+        if !planted(Bug::NoEpoch) {
+            root_file.write(&root, SyncReason::Recovery)?;
+        }
 
         let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
         let pages = vfs.disk.open(&paths.pages, mode).map_err(|e| Error::io("open", &paths.pages, e))?;
@@ -106,14 +109,8 @@ impl Engine {
         doublewrite.restore(&*pages, &paths.pages)?;
 
         let (log_parker, cleaner_parker, background) = (Parker::new(), Parker::new(), Parker::new());
-        let log_options = LogOptions {
-            ring_blocks: root.ring_blocks,
-            flush_depth: options.tuning.flush_depth,
-            cores: match options.tuning.cores {
-                0 => vfs.clock.cores(),
-                n => n,
-            },
-        };
+        let log_options =
+            LogOptions { ring_blocks: root.ring_blocks, flush_depth: options.tuning.flush_depth };
         let log =
             Arc::new(Log::new(vfs, log_options, start, segments, log_parker.unparker(), &metrics, &poison));
         let (hook, made_anew) = RedoHook::new(&paths.pages, &log, &tail);
@@ -174,13 +171,22 @@ impl Engine {
             opened_us,
             hold_cleaning_until: options.hold_cleaning_until_redo_bytes,
             stop: AtomicBool::new(false),
+            stop_background: AtomicBool::new(false),
             poison,
             log_thread: log_parker.unparker(),
             cleaner_thread: cleaner_parker.unparker(),
             background_thread: background.unparker(),
         });
         let (background, lock) = (Some(background), Mutex::new(Some(lock)));
-        let mut engine = Engine { store, txns, shared, background, threads: Mutex::default(), lock };
+        let mut engine = Engine {
+            store,
+            txns,
+            shared,
+            background,
+            threads: Mutex::default(),
+            background_handle: Mutex::default(),
+            lock,
+        };
         engine.shared.make_first_files()?;
         if !options.tuning.still {
             engine.start(log_parker, cleaner_parker)?;

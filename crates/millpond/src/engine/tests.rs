@@ -22,7 +22,7 @@ use vfs::mem::{CrashChoice, MemDisk};
 const DIR: &str = "/db";
 const TREE: TreeId = TreeId(7);
 
-type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(super) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn options() -> Options {
     let mut options = Options::new().page_bytes(4096).redo_capacity_bytes(1 << 20);
@@ -37,12 +37,12 @@ fn options() -> Options {
     options
 }
 
-fn open(disk: &MemDisk) -> Result<Engine> {
+pub(super) fn open(disk: &MemDisk) -> Result<Engine> {
     Engine::open(&disk.vfs(1), Path::new(DIR), &options())
 }
 
 /// One put of a run: the row's new value begins with its number.
-fn row(seed: u64, n: u64) -> (Vec<u8>, Vec<u8>) {
+pub(super) fn row(seed: u64, n: u64) -> (Vec<u8>, Vec<u8>) {
     let mut rng = Prng::new(seed ^ n.wrapping_mul(0x9e37_79b9));
     let key = rng.below(600).to_be_bytes().to_vec();
     let mut value = n.to_be_bytes().to_vec();
@@ -84,7 +84,7 @@ pub(super) fn put(engine: &Engine, tree: Tree, n: u64, key: &[u8], value: &[u8])
     Ok(mtr.commit())
 }
 
-fn rows(engine: &Engine, tree: Tree) -> Result<Rows> {
+pub(super) fn rows(engine: &Engine, tree: Tree) -> Result<Rows> {
     let mut all = Rows::new();
     let mut next = Some((tree.leaf_read(&engine.store, &[])?, 0));
     while let Some((page, from)) = next {
@@ -98,7 +98,7 @@ fn rows(engine: &Engine, tree: Tree) -> Result<Rows> {
 }
 
 /// What `count` puts leave.
-fn model(seed: u64, count: u64) -> Rows {
+pub(super) fn model(seed: u64, count: u64) -> Rows {
     (0..count).map(|n| row(seed, n)).collect()
 }
 
@@ -278,8 +278,41 @@ fn a_lost_page_write_is_named() {
     for offset in 4096..4096 + 32 * 4096 {
         after.flip(Path::new("/db/doublewrite/areas"), offset, 0xff).unwrap();
     }
-    let error = open(&after).err().expect("the page is gone");
+    let error = open(&after).expect_err("the page is gone");
     assert!(matches!(&error, Error::Corrupt { what, .. } if what.contains("page")), "{error}");
+}
+
+/// The last block of the log told how far the one before it is used, and its own first group was torn. The end was taken
+/// to be that block's start; replay, which no longer knew the block, stopped before and called the log damaged.
+#[test]
+fn a_last_block_without_a_whole_group_ends_the_log_where_the_groups_end() {
+    use crate::log::block::{BLOCK_BYTES, BlockHeader, block_of, offset_in_block};
+    use crate::log::segment::file_offset;
+    let disk = MemDisk::default();
+    let engine = open(&disk).unwrap();
+    let tree = Tree::create(&engine.store, TREE).unwrap();
+    let (key, value) = row(1, 0);
+    let lsn = put(&engine, tree, 0, &key, &value).unwrap();
+    engine.store.log.flush_to(lsn, SyncReason::Commit).unwrap();
+    let (end, epoch) = (engine.store.log.published_lsn(), engine.store.log.epoch());
+    let shape = engine.store.log.segments().shape();
+    let segment = engine.store.log.segments().get(shape.segment_of(block_of(end))).unwrap();
+    drop(engine);
+    assert!(offset_in_block(end) > 0 && block_of(end) + 1 < shape.blocks);
+    let mut block = base::aligned::AlignedBuf::zeroed(BLOCK_BYTES);
+    let (number, prev_used) = (block_of(end) + 1, offset_in_block(end) as u16);
+    BlockHeader { db_id: shape.db_id, number, epoch, prev_used, durable: Lsn::ZERO }.encode(&mut block);
+    segment.file.write_at(&block, file_offset(shape, number)).unwrap();
+    let disk = disk.fork();
+    let engine = open(&disk).unwrap();
+    assert_eq!(rows(&engine, tree).unwrap(), model(1, 1));
+    // The next epoch's first block has to say how far the last one goes, or the second recovery ends there.
+    let (key, value) = row(1, 1);
+    let lsn = put(&engine, tree, 1, &key, &value).unwrap();
+    engine.store.log.flush_to(lsn, SyncReason::Commit).unwrap();
+    drop(engine);
+    let engine = open(&disk.fork()).unwrap();
+    assert_eq!(rows(&engine, tree).unwrap(), model(1, 2));
 }
 
 /// A root that was linked but not written yet made the directory look foreign, so that a database whose creation was cut

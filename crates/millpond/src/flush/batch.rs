@@ -2,10 +2,11 @@
 //! them in place, sync, and only then call them clean (To1, To2).
 
 use super::doublewrite::Doublewrite;
-use crate::buffer::Pool;
+use crate::buffer::{FlushTicket, Pool};
 use crate::error::{Error, Poison, Result};
 use crate::log::Log;
 use crate::page::header;
+use crate::planted::{Bug, planted};
 use base::aligned::AlignedBuf;
 use base::{Lsn, PageNo};
 use metrics::{FileKind, Force, M, Metrics, SyncReason};
@@ -52,6 +53,8 @@ pub(crate) struct Flusher {
     path: PathBuf,
     doublewrite: Doublewrite,
     copies: AlignedBuf,
+    /// For [`Bug::AreaReusedEarly`] alone.
+    late: Vec<FlushTicket>,
     metrics: Arc<Metrics>,
     poison: Arc<Poison>,
 }
@@ -76,6 +79,7 @@ impl Flusher {
             path,
             doublewrite,
             copies,
+            late: Vec::new(),
             metrics: Arc::clone(metrics),
             poison: Arc::clone(poison),
         }
@@ -111,9 +115,18 @@ impl Flusher {
         if tickets.is_empty() {
             return Ok(Written::default());
         }
-        self.log.flush_to(newest, SyncReason::WriteAhead)?;
+        if !planted(Bug::PageBeforeRedo) {
+            self.log.flush_to(newest, SyncReason::WriteAhead)?;
+        }
         let images = &self.copies[..tickets.len() * page_bytes];
-        self.doublewrite.protect(images)?;
+        if !planted(Bug::NoDoublewrite) {
+            self.doublewrite.protect(images)?;
+        }
+        if planted(Bug::AreaReusedEarly) {
+            // Only now are the pages of the batch before synced and let go of.
+            self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
+            self.pool.flushed(std::mem::take(&mut self.late));
+        }
         let mut writes: Vec<WriteOp<'_>> = Vec::new();
         for (n, ticket) in tickets.iter().enumerate() {
             let offset = u64::from(ticket.page.0) * page_bytes as u64;
@@ -127,12 +140,18 @@ impl Flusher {
         }
         self.file.write_batch(&writes).map_err(|e| Error::io("write", &self.path, e))?;
         let start = self.vfs.clock.now_us();
-        self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
+        if !planted(Bug::NoPagesSync) && !planted(Bug::AreaReusedEarly) {
+            self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
+        }
         self.metrics.fsync(FileKind::Pages, SyncReason::PageBatch, self.vfs.clock.now_us() - start, 0);
         let (pages, ios) = (tickets.len() as u64, writes.len() as u64);
         self.metrics.page_writes(force, pages, ios);
         self.metrics.add(M::PageBatches, 1);
-        self.pool.flushed(tickets);
+        if planted(Bug::AreaReusedEarly) {
+            self.late = tickets;
+        } else {
+            self.pool.flushed(tickets);
+        }
         Ok(Written { pages, ios, took_us: self.vfs.clock.now_us().saturating_sub(begun) })
     }
 

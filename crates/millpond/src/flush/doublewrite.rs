@@ -13,6 +13,7 @@
 
 use crate::error::{Error, Result};
 use crate::page::header;
+use crate::planted::{Bug, planted};
 use base::aligned::AlignedBuf;
 use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
 use base::{Lsn, PageNo, crc};
@@ -122,10 +123,12 @@ impl Doublewrite {
     pub(crate) fn protect(&mut self, images: &[u8]) -> Result {
         assert!(images.len() <= self.slots * self.page_bytes && images.len().is_multiple_of(self.page_bytes));
         let at = HEADER_BYTES + self.next_area * self.slots * self.page_bytes;
-        self.next_area = (self.next_area + 1) % AREAS;
+        self.next_area = if planted(Bug::AreaReusedEarly) { 0 } else { (self.next_area + 1) % AREAS };
         self.file.write_at(images, at as u64).map_err(|e| Error::io("write", &self.path, e))?;
         let start = self.vfs.clock.now_us();
-        self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
+        if !planted(Bug::NoDoublewriteSync) {
+            self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
+        }
         let took = self.vfs.clock.now_us() - start;
         self.metrics.fsync(FileKind::Doublewrite, SyncReason::Doublewrite, took, 0);
         self.metrics.add(M::DoublewritePages, (images.len() / self.page_bytes) as u64);
@@ -148,6 +151,9 @@ impl Doublewrite {
             }
         }
         let mut restored = 0;
+        if planted(Bug::NoRestore) {
+            newest.clear();
+        }
         for (page, (_, at)) in newest {
             let offset = u64::from(page.0) * self.page_bytes as u64;
             match pages.read_at(&mut image, offset) {

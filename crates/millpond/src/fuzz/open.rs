@@ -34,7 +34,6 @@ fn options() -> Options {
         grow_pages: 32,
         doublewrite_pages: 4,
         frames: 32,
-        cores: 2,
         ..Tuning::default()
     };
     options

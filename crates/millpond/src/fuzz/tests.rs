@@ -3,7 +3,7 @@
 use super::{fuzz_log_record, fuzz_open, fuzz_page};
 use crate::engine::tests::faults::thread_panics;
 use crate::log::group::{Record, put_record};
-use crate::page::node::{Leaf, Version};
+use crate::page::node::Version;
 use crate::page::op::{PageOp, RowChange, RowOp};
 use base::prng::Prng;
 use base::{PageNo, TreeId, TxnId};

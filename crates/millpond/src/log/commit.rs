@@ -18,9 +18,10 @@ use super::block::{
 };
 use super::segment::file_offset;
 use crate::error::{Error, Result};
+use crate::planted::{Bug, planted};
 use base::Lsn;
 use base::aligned::AlignedBuf;
-use base::sync::atomic::Ordering;
+use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{MutexGuard, Parker, Unparker, spin};
 use metrics::{FileKind, Latency, M, SyncReason};
 use pace::commit::{FlushView, may_start, should_seal};
@@ -40,6 +41,24 @@ pub(crate) struct FlushInfo {
     pub flush_depth: u64,
     /// Microseconds of its write and sync.
     pub sync_us: u64,
+}
+
+/// A [`FlushInfo`] that threads read without the log's mutex.
+#[derive(Debug, Default)]
+pub(crate) struct AtomicFlushInfo(AtomicU64);
+
+impl AtomicFlushInfo {
+    fn set(&self, info: FlushInfo) {
+        let word = info.sync_us.min(u64::from(u32::MAX)) << 32
+            | info.flush_depth.min(0xff) << 24
+            | info.batch_commits.min(0xff_ffff);
+        self.0.store(word, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> FlushInfo {
+        let word = self.0.load(Ordering::Relaxed);
+        FlushInfo { batch_commits: word & 0xff_ffff, flush_depth: word >> 24 & 0xff, sync_us: word >> 32 }
+    }
 }
 
 /// Called once, without locks held, when a position is durable or the log has failed.
@@ -63,12 +82,14 @@ struct Flight {
     /// It ends inside a block, which no other flush may touch until it is done.
     open_tail: bool,
     started_us: u64,
+    /// When commits that it covers and that did not wait are promised to be durable; microseconds of the clock.
+    promise_us: u64,
 }
 
 /// Everything about flushes that the log's mutex guards.
 pub(crate) struct FlushState {
     /// First position that no flight has taken.
-    from: Lsn,
+    pub(super) from: Lsn,
     /// `prev_used` of the block that holds `from`.
     from_prev_used: u16,
     flights: VecDeque<Flight>,
@@ -76,12 +97,11 @@ pub(crate) struct FlushState {
     next_ticket: u64,
     scratch: Vec<AlignedBuf>,
     /// Smoothed duration of a flush, microseconds.
-    usual_us: u64,
-    last: FlushInfo,
+    pub(super) usual_us: u64,
 }
 
 /// A flush that has been given its range.
-struct Plan {
+pub(super) struct Plan {
     from: Lsn,
     to: Lsn,
     prev_used: u16,
@@ -103,12 +123,16 @@ impl FlushState {
             next_ticket: 0,
             scratch: Vec::new(),
             usual_us: 0,
-            last: FlushInfo::default(),
         }
     }
 
-    fn waiting_uncovered(&self) -> usize {
-        self.waiters.iter().filter(|w| w.lsn >= self.from).count()
+    fn uncovered(&self) -> impl Iterator<Item = &Waiter> {
+        self.waiters.iter().filter(|w| w.lsn >= self.from)
+    }
+
+    /// Whether somebody waits for what no flight has taken.
+    pub(super) fn has_uncovered(&self) -> bool {
+        self.uncovered().next().is_some()
     }
 }
 
@@ -119,7 +143,8 @@ impl Log {
         Lsn(self.durable.load(Ordering::Acquire))
     }
 
-    /// Returns when the group that starts at `lsn` is durable. Leads a flush where nobody else covers it.
+    /// Returns when the group that starts at `lsn`, which has been appended, is durable. Leads a flush where nobody else
+    /// covers it.
     pub(crate) fn flush_to(&self, lsn: Lsn, reason: SyncReason) -> Result<FlushInfo> {
         if self.durable_lsn() > lsn {
             return Ok(FlushInfo::default());
@@ -134,34 +159,27 @@ impl Log {
         let mut state = self.flush.lock();
         loop {
             if self.durable_lsn() > lsn {
-                return Ok(state.last);
+                return Ok(self.last.get());
             }
             self.poison.check()?;
-            if lsn >= state.from && self.slot_free(&state, 1) {
-                match self.plan(&mut state, reason) {
-                    Some(plan) => {
-                        state = self.fly(state, plan, reason)?;
-                        continue;
-                    }
-                    // Nothing below `lsn` is published yet by those who reserved it: let them.
-                    None if state.flights.is_empty() => {
-                        drop(state);
-                        let mut turn = 0;
-                        while self.ring.published() <= lsn && self.durable_lsn() <= lsn {
-                            self.poison.check()?;
-                            spin(&mut turn);
-                        }
-                        state = self.flush.lock();
-                        continue;
-                    }
-                    None => {}
-                }
+            // Nothing would ever make a position durable that nobody has reserved.
+            base::check!(lsn < self.reserved_lsn(), "nothing has been appended at LSN {lsn}");
+            if lsn >= state.from
+                && self.slot_free(&state, 1)
+                && let Some(plan) = self.plan(&mut state, reason)
+            {
+                state = self.fly(state, plan, reason)?;
+                continue;
             }
             let ticket = state.next_ticket;
             state.next_ticket += 1;
             state.waiters.push(Waiter { ticket, lsn, wake: Wake::Thread(parker.unparker()) });
             drop(state);
             parker.park();
+            if self.durable_lsn() > lsn {
+                // Whoever moved the durable LSN has taken this waiter off the list.
+                return Ok(self.last.get());
+            }
             state = self.flush.lock();
             state.waiters.retain(|w| w.ticket != ticket);
         }
@@ -171,14 +189,14 @@ impl Log {
     pub(crate) fn when_durable(&self, lsn: Lsn, call: OnDurable) {
         let mut state = self.flush.lock();
         if self.durable_lsn() > lsn {
-            let info = state.last;
             drop(state);
-            return call(Ok(info));
+            return call(Ok(self.last.get()));
         }
         if let Err(poisoned) = self.poison.check() {
             drop(state);
             return call(Err(poisoned));
         }
+        base::check!(lsn < self.reserved_lsn(), "nothing has been appended at LSN {lsn}");
         let ticket = state.next_ticket;
         state.next_ticket += 1;
         state.waiters.push(Waiter { ticket, lsn, wake: Wake::Call(call) });
@@ -189,28 +207,11 @@ impl Log {
         }
     }
 
-    /// Leads one flush if something unflushed is wanted by a call, or fills half the ring. For the log thread.
-    pub(crate) fn lead_if_wanted(&self) -> Result<bool> {
-        let state = self.flush.lock();
-        self.poison.check()?;
-        let unflushed = self.ring.reserved().since(state.from);
-        let half_full = unflushed > self.ring.capacity() / 2;
-        let wanted = half_full || state.waiters.iter().any(|w| w.lsn >= state.from);
-        if !wanted || !self.slot_free(&state, 0) {
-            return Ok(false);
-        }
-        let mut state = state;
-        let Some(plan) = self.plan(&mut state, SyncReason::Commit) else { return Ok(false) };
-        drop(self.fly(state, plan, SyncReason::Commit)?);
-        Ok(true)
-    }
-
     fn view(&self, state: &FlushState, own: u32) -> FlushView {
         FlushView {
             in_flight: state.flights.len() as u32,
             depth_max: self.options.flush_depth,
-            waiting: state.waiting_uncovered() as u32 + own,
-            cores: self.options.cores,
+            waiting: state.uncovered().count() as u32 + own,
             busy_committers: self.busy.load(Ordering::Relaxed),
             elapsed_of_running_us: state
                 .flights
@@ -220,7 +221,7 @@ impl Log {
         }
     }
 
-    fn slot_free(&self, state: &FlushState, own: u32) -> bool {
+    pub(super) fn slot_free(&self, state: &FlushState, own: u32) -> bool {
         match state.flights.back() {
             None => true,
             Some(last) => !last.open_tail && may_start(&self.view(state, own)),
@@ -228,37 +229,25 @@ impl Log {
     }
 
     /// Takes a range for a new flight. `None` if nothing is ready for one.
-    fn plan(&self, state: &mut FlushState, reason: SyncReason) -> Option<Plan> {
-        let durable = self.durable_lsn();
-        let seal = if !state.flights.is_empty() || should_seal(&self.view(state, 1)) {
-            // A seal at `from` itself closes nothing.
-            (self.ring.reserved() > state.from).then(|| self.ring.seal(durable)).flatten()
-        } else {
-            None
-        };
-        if seal.is_none() && !state.flights.is_empty() {
-            return None;
-        }
-        let (to, next_prev_used) = match seal {
-            Some(seal) => {
-                self.metrics.add(M::RedoPadBytes, seal.pad);
-                (seal.end, seal.used)
+    pub(super) fn plan(&self, state: &mut FlushState, reason: SyncReason) -> Option<Plan> {
+        // Before the end is read: whoever relied on the promise has reserved by then.
+        let promise_us = self.promises.take();
+        let Some((to, next_prev_used)) = self.range_end(state) else {
+            // What is promised and was already taken goes with the flight that took it.
+            match state.flights.back_mut().filter(|_| self.ring.reserved() == state.from) {
+                Some(last) => last.promise_us = last.promise_us.min(promise_us),
+                None if state.from > self.durable_lsn() => self.promises.put_back(promise_us),
+                None => {}
             }
-            None => {
-                let to = self.ring.published();
-                let same_block = block_of(to) == block_of(state.from);
-                (to, if same_block { state.from_prev_used } else { PAYLOAD_BYTES as u16 })
-            }
-        };
-        if to <= state.from {
+            self.promises.in_flight(state.flights.iter().map(|f| f.promise_us));
             return None;
-        }
+        };
         let now = self.vfs.clock.now_us();
         let plan = Plan {
             from: state.from,
             to,
             prev_used: state.from_prev_used,
-            durable,
+            durable: self.durable_lsn(),
             depth: state.flights.len() as u64 + 1,
             waiters: state.waiters.iter().filter(|w| w.lsn < to).count() as u64
                 + u64::from(reason == SyncReason::Commit),
@@ -271,14 +260,35 @@ impl Log {
         state.from = to;
         state.from_prev_used = next_prev_used;
         let open_tail = offset_in_block(to) != 0;
-        state.flights.push_back(Flight { end: to, done: false, open_tail, started_us: now });
+        state.flights.push_back(Flight { end: to, done: false, open_tail, started_us: now, promise_us });
         self.metrics.set(M::LogFlushesInFlight, state.flights.len() as u64);
+        self.promises.in_flight(state.flights.iter().map(|f| f.promise_us));
         self.metrics.max(M::LogFlushDepthMax, state.flights.len() as u64);
         Some(plan)
     }
 
+    /// Where a flight that starts now ends, and the bytes in use in that block if it ends there.
+    fn range_end(&self, state: &FlushState) -> Option<(Lsn, u16)> {
+        if self.ring.reserved() <= state.from {
+            return None;
+        }
+        if !state.flights.is_empty() || should_seal(&self.view(state, 1)) {
+            if let Some(seal) = self.ring.seal(self.durable_lsn()) {
+                self.metrics.add(M::RedoPadBytes, seal.pad);
+                return Some((seal.end, seal.used));
+            }
+            if !state.flights.is_empty() {
+                return None;
+            }
+        }
+        // Not only what is published: those who have reserved are copying, which takes no time.
+        let to = self.ring.reserved();
+        let same_block = block_of(to) == block_of(state.from);
+        Some((to, if same_block { state.from_prev_used } else { PAYLOAD_BYTES as u16 }))
+    }
+
     /// Writes and syncs a planned range without the lock, then settles it. A failure poisons the database.
-    fn fly<'a>(
+    pub(super) fn fly<'a>(
         &'a self,
         state: MutexGuard<'a, FlushState>,
         mut plan: Plan,
@@ -307,7 +317,7 @@ impl Log {
         let took = self.vfs.clock.now_us().saturating_sub(plan.started_us);
         self.metrics.time(Latency::LogSync, took);
         state.usual_us = if state.usual_us == 0 { took } else { (state.usual_us * 7 + took) / 8 };
-        state.last = FlushInfo { batch_commits: commits, flush_depth: plan.depth, sync_us: took };
+        self.last.set(FlushInfo { batch_commits: commits, flush_depth: plan.depth, sync_us: took });
         state.scratch.push(plan.scratch);
         self.settle(state, plan.to)
     }
@@ -326,13 +336,17 @@ impl Log {
         while state.flights.front().is_some_and(|f| f.done) {
             durable = state.flights.pop_front().map(|f| f.end);
         }
+        if planted(Bug::DurableOutOfOrder) {
+            durable = Some(end.max(self.durable_lsn()));
+        }
         self.metrics.set(M::LogFlushesInFlight, state.flights.len() as u64);
         if let Some(durable) = durable {
             self.durable.store(durable.0, Ordering::Release);
             self.metrics.set(M::DurableLsn, durable.0);
+            self.promises.in_flight(state.flights.iter().map(|f| f.promise_us));
         }
         let durable = self.durable_lsn();
-        let info = state.last;
+        let info = self.last.get();
         let mut wake = Vec::new();
         let mut at = 0;
         while at < state.waiters.len() {
@@ -345,8 +359,8 @@ impl Log {
         let mut next = None;
         let mut log_thread = false;
         if self.slot_free(&state, 0) {
-            let uncovered = state.waiters.iter().filter(|w| w.lsn >= state.from);
-            for waiter in uncovered {
+            log_thread = self.wanted_in(&state) == Some(0);
+            for waiter in state.uncovered() {
                 match &waiter.wake {
                     Wake::Thread(unparker) => {
                         next = Some(unparker.clone());
@@ -384,7 +398,10 @@ impl Log {
             let segment = self.segments.get(shape.segment_of(at))?;
             self.write_blocks(plan, first, at, upto, &segment)?;
             let start = self.vfs.clock.now_us();
-            segment.file.sync().map_err(|e| Error::io("sync", &segment.path, e))?;
+            let unsynced = planted(Bug::NoLogSync) || (planted(Bug::OneSegmentSynced) && upto < last);
+            if !unsynced {
+                segment.file.sync().map_err(|e| Error::io("sync", &segment.path, e))?;
+            }
             let took = self.vfs.clock.now_us() - start;
             self.metrics.fsync(FileKind::Log, reason, took, plan.waiters);
             at = upto + 1;

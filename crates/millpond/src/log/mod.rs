@@ -1,9 +1,10 @@
 //! The redo log: one totally ordered stream of groups. It knows bytes and positions, no pages.
 //!
-//! `ring` reserves, copies and publishes; `commit` flushes and decides who leads; `segment` keeps the files; `block` and
-//! `group` are the formats; `reader` scans forward after a crash and decides where the log ends.
+//! `ring` reserves, copies and publishes; `commit` flushes and decides who leads; `bounded` leads for those who do not
+//! wait; `segment` keeps the files; `block` and `group` are the formats; `reader` scans forward after a crash and decides where the log ends.
 
 pub(crate) mod block;
+pub(crate) mod bounded;
 pub(crate) mod commit;
 pub(crate) mod group;
 pub(crate) mod reader;
@@ -11,13 +12,16 @@ pub(crate) mod ring;
 pub(crate) mod segment;
 
 #[cfg(test)]
+mod speed;
+#[cfg(test)]
 mod tests;
 
 use crate::error::{Poison, Result};
 use base::Lsn;
 use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use base::sync::{Mutex, Unparker, spin};
-use commit::FlushState;
+use bounded::Promises;
+use commit::{AtomicFlushInfo, FlushState};
 use metrics::{M, Metrics, SyncReason};
 use ring::Ring;
 use segment::Segments;
@@ -32,8 +36,6 @@ pub(crate) struct LogOptions {
     pub ring_blocks: usize,
     /// Flushes that may be in flight at once.
     pub flush_depth: u32,
-    /// Cores that this process may use.
-    pub cores: u32,
 }
 
 /// Where a log goes on.
@@ -60,6 +62,9 @@ pub(crate) struct Log {
     unflushed_commits: AtomicU64,
     /// Threads between the start of a commit and its return.
     busy: AtomicU32,
+    /// The latest flush, for those that it covered.
+    last: AtomicFlushInfo,
+    promises: Promises,
     /// Wakes the log thread.
     thread: Unparker,
     metrics: Arc<Metrics>,
@@ -67,7 +72,7 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// A log that goes on at `start`. `thread` wakes the thread that calls [`Log::lead_if_wanted`].
+    /// A log that goes on at `start`. `thread` wakes the thread that calls [`Log::serve`].
     pub(crate) fn new(
         vfs: &Vfs,
         options: LogOptions,
@@ -87,6 +92,8 @@ impl Log {
             flush: Mutex::new(FlushState::new(start.lsn, start.prev_used)),
             unflushed_commits: AtomicU64::new(0),
             busy: AtomicU32::new(0),
+            last: AtomicFlushInfo::default(),
+            promises: Promises::default(),
             thread,
             metrics: Arc::clone(metrics),
             poison: Arc::clone(poison),
@@ -122,6 +129,9 @@ impl Log {
     /// has to wait for the device.
     pub(crate) fn make_room(&self) -> Result {
         let half = self.ring.capacity() / 2;
+        if self.buffer_room() < half {
+            self.metrics.add(M::LogBufferWaits, 1);
+        }
         while self.buffer_room() < half {
             self.metrics.add(M::LogBufferWaits, 1);
             let target = Lsn(self.ring.reserved().0.saturating_sub(half));

@@ -35,6 +35,8 @@ pub(crate) struct EpochStart {
 pub(crate) struct Group<'a> {
     /// Its LSN.
     pub lsn: Lsn,
+    /// The position behind it.
+    pub end: Lsn,
     /// Its records.
     pub records: &'a [u8],
 }
@@ -163,7 +165,7 @@ impl<'a> Scanner<'a> {
     pub(crate) fn next(&mut self) -> Result<Option<Group<'_>>> {
         let Some((lsn, len)) = self.locate()? else { return Ok(None) };
         self.next = lsn.plus(len as u64);
-        Ok(Some(Group { lsn, records: &self.group[GROUP_HEADER_BYTES..] }))
+        Ok(Some(Group { lsn, end: self.next, records: &self.group[GROUP_HEADER_BYTES..] }))
     }
 
     fn locate(&mut self) -> Result<Option<(Lsn, usize)>> {

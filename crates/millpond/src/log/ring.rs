@@ -150,7 +150,8 @@ impl Ring {
     /// Moves the reservation point to the next block's start, padding what lies between. `None` where it cannot: no
     /// room above `durable`.
     pub(crate) fn seal(&self, durable: Lsn) -> Option<Seal> {
-        let mut now = Mark(self.reserved.load(Ordering::Acquire));
+        // SeqCst: a flush that has taken a promise must see what was reserved before.
+        let mut now = Mark(self.reserved.load(Ordering::SeqCst));
         loop {
             let end = round_up(now.lsn());
             let pad = end.since(now.lsn());

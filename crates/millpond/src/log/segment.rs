@@ -15,6 +15,7 @@
 
 use super::block::{BLOCK_BYTES, block_start};
 use crate::error::{Error, Poison, Result};
+use crate::planted::{Bug, planted};
 use base::aligned::AlignedBuf;
 use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
 use base::sync::Mutex;
@@ -211,7 +212,9 @@ impl Segments {
 
     fn sync(&self, file: &dyn File) -> io::Result<()> {
         let start = self.vfs.clock.now_us();
-        file.sync()?;
+        if !planted(Bug::NoSegmentSync) {
+            file.sync()?;
+        }
         self.metrics.fsync(FileKind::Log, SyncReason::LogRoll, self.vfs.clock.now_us() - start, 0);
         Ok(())
     }
@@ -223,7 +226,9 @@ impl Segments {
             self.vfs.disk.rename(from, &path).map_err(|e| Error::io("rename", from, e))?;
         }
         let start = self.vfs.clock.now_us();
-        self.vfs.disk.sync_dir(&self.dir).map_err(|e| Error::io("sync", &self.dir, e))?;
+        if !planted(Bug::NoSegmentDirSync) {
+            self.vfs.disk.sync_dir(&self.dir).map_err(|e| Error::io("sync", &self.dir, e))?;
+        }
         self.metrics.fsync(FileKind::Dir, SyncReason::LogRoll, self.vfs.clock.now_us() - start, 0);
         let segment = Arc::new(Segment { number, path, file });
         self.ready.lock().insert(number, Arc::clone(&segment));
@@ -310,6 +315,9 @@ impl Segments {
         let segments: Vec<_> = self.ready.lock().range(first..).map(|(_, s)| Arc::clone(s)).collect();
         for segment in segments {
             let start = self.vfs.clock.now_us();
+            if planted(Bug::NoRecoverySync) {
+                continue;
+            }
             segment.file.sync().map_err(|e| poison.set(Error::io("sync", &segment.path, e)))?;
             self.metrics.fsync(FileKind::Log, SyncReason::Recovery, self.vfs.clock.now_us() - start, 0);
         }

@@ -14,14 +14,14 @@ use std::sync::Arc;
 use vfs::Vfs;
 
 const SHAPE: SegmentShape = SegmentShape { db_id: 77, blocks: 64 };
-const OPTIONS: LogOptions = LogOptions { ring_blocks: 64, flush_depth: 4, cores: 2 };
+const OPTIONS: LogOptions = LogOptions { ring_blocks: 64, flush_depth: 4 };
 const WINDOW: u64 = 64 * PAYLOAD_BYTES as u64;
 const FIRST: EpochStart = EpochStart { epoch: 1, first: Lsn(0) };
 
-struct Place(PathBuf);
+pub(super) struct Place(PathBuf);
 
 impl Place {
-    fn new(name: &str) -> Place {
+    pub(super) fn new(name: &str) -> Place {
         let dir = std::env::temp_dir().join(format!("millpond-log-{name}-{}", std::process::id()));
         std::fs::create_dir(&dir).unwrap();
         Place(dir)
@@ -31,7 +31,7 @@ impl Place {
         Segments::open(&Vfs::os(), &self.0, SHAPE, &Arc::new(Metrics::new())).unwrap()
     }
 
-    fn log(&self, start: LogStart) -> Log {
+    pub(super) fn log(&self, start: LogStart) -> Log {
         let (metrics, poison) = (Arc::new(Metrics::new()), Arc::new(Poison::default()));
         Log::new(&Vfs::os(), OPTIONS, start, self.segments(), Parker::new().unparker(), &metrics, &poison)
     }
@@ -67,12 +67,12 @@ impl Drop for Place {
     }
 }
 
-fn start() -> LogStart {
+pub(super) fn start() -> LogStart {
     LogStart { lsn: Lsn(0), prev_used: PAYLOAD_BYTES as u16, epoch: 1 }
 }
 
 /// Appends a commit of transaction `n` with `bulk` bytes before it in the same group.
-fn commit(log: &Log, n: u64, bulk: usize) -> Lsn {
+pub(super) fn commit(log: &Log, n: u64, bulk: usize) -> Lsn {
     let mut group = Vec::new();
     group::begin(&mut group);
     if bulk > 0 {

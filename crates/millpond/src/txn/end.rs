@@ -6,6 +6,7 @@ use crate::lock::Owner;
 use crate::log::group::{self, Record};
 use crate::mvcc::State;
 use crate::mvcc::purge::Ended;
+use crate::planted::{Bug, planted};
 use crate::undo::{Entry, Mark, Stream, encode_rewind};
 use base::{Lsn, TxnId};
 use metrics::SyncReason;
@@ -116,7 +117,9 @@ impl Txns {
         let at = stream.append(Entry::Rewind { end: mark.end, last: mark.last });
         let mut entry = Vec::new();
         encode_rewind(mark.end, mark.last, &mut entry);
-        self.log_record(&Record::Undo { txn: owner, at, entry: &entry }, |_| {});
+        if !planted(Bug::RewindNotLogged) {
+            self.log_record(&Record::Undo { txn: owner, at, entry: &entry }, |_| {});
+        }
         Ok(())
     }
 
@@ -139,7 +142,9 @@ impl Txns {
             prepared.insert(xid.to_vec(), entry);
         }
         let lsn = self.log_record(&Record::Prepare { txn: owner.txn(), xid }, |_| {});
-        self.store.log.flush_to(lsn, SyncReason::Prepare)?;
+        if !planted(Bug::PrepareNotAwaited) {
+            self.store.log.flush_to(lsn, SyncReason::Prepare)?;
+        }
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use crate::checkpoint::{Hardened, Unfinished};
 use crate::error::Result;
 use crate::log::group::Record;
 use crate::mvcc::State;
+use crate::planted::{Bug, planted};
 use crate::undo::journal::Chunk;
 use base::{Lsn, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,7 +60,7 @@ impl Unfinished for Txns {
         for (stream, stage) in streams {
             let txn = stream.owner();
             let mut from = journal.hardened(txn);
-            let end = stream.end();
+            let end = if planted(Bug::NoHardening) { from } else { stream.end() };
             while from < end {
                 let mut bytes = Vec::new();
                 let to = stream.copy(from, BATCH_BYTES, &mut bytes);
@@ -75,6 +76,9 @@ impl Unfinished for Txns {
         }
         journal.append(&chunks)?;
         list.files = journal.files();
+        if planted(Bug::UnlistedLosers) {
+            list.txns.clear();
+        }
         drop(journal);
         let mut hardened = Hardened { first: Lsn::MAX, last: Lsn::ZERO };
         for part in list.encode(sequence) {

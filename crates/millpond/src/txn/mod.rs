@@ -19,5 +19,4 @@ pub(crate) mod write;
 
 pub(crate) use lock::Locked;
 pub(crate) use system::{Recovered, Rules, Txn, Txns};
-pub(crate) use trees::Trees;
 pub(crate) use write::{New, Wrote};

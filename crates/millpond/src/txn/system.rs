@@ -130,11 +130,18 @@ impl Txns {
     /// The transactions of a database that recovery has looked through. Losers begin to be reverted once
     /// [`Txns::start_reverting`] is called, when the trees are known.
     pub(crate) fn new(store: &Arc<Store>, vfs: &Vfs, found: Recovered, background: Unparker) -> Txns {
+        // A checkpoint must go on listing what is not purged, so its state is known until then.
+        let unpurged = found
+            .committed
+            .iter()
+            .filter(|(_, txn)| found.streams.get(*txn).is_some_and(|stream| stream.needs_purge()))
+            .map(|&(lsn, txn)| (txn, State::Committed(lsn)));
         let states = found
             .aborted
             .iter()
             .map(|&txn| (txn, State::Aborted))
-            .chain(found.prepared.iter().map(|(txn, _)| (*txn, State::Prepared)));
+            .chain(found.prepared.iter().map(|(txn, _)| (*txn, State::Prepared)))
+            .chain(unpurged);
         let status = Status::new(found.next_txn, states);
         let locks = LockTable::new(Arc::clone(&vfs.clock));
         let purge_queue = PurgeQueue::default();
@@ -241,6 +248,11 @@ impl Txns {
     /// How many transactions have ended and wait for their purge, or to be reverted.
     pub(crate) fn history(&self) -> usize {
         self.purge_queue.len() + self.reverts.lock().len()
+    }
+
+    /// How many aborted transactions are not wholly reverted.
+    pub(crate) fn aborted(&self) -> usize {
+        (self.losers() as usize).max(self.reverts.lock().len())
     }
 
     /// Aborted transactions that recovery found and that are not wholly reverted yet.

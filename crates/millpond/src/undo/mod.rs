@@ -12,6 +12,6 @@ pub(crate) mod record;
 pub(crate) mod stream;
 pub(crate) mod streams;
 
-pub(crate) use record::{Entry, Record, decode_rewind, encode_rewind};
+pub(crate) use record::{Entry, decode_rewind, encode_rewind};
 pub(crate) use stream::{Mark, Purge, Stream};
 pub(crate) use streams::Streams;

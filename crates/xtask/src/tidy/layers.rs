@@ -22,6 +22,7 @@ const CRATES: &[(&str, &[&str])] = &[
 
 /// The engine's modules from the bottom up. `lib.rs` stands above them all.
 const MODULES: &[&str] = &[
+    "planted",
     "error",
     "options",
     "page",
@@ -43,6 +44,7 @@ const MODULES: &[&str] = &[
     "catalog",
     "table",
     "db",
+    "sim",
     "inspect",
 ];
 

@@ -242,7 +242,7 @@ fn a_damaged_root_slot_does_not_hide_the_last_life_of_the_log() {
     let newest = slots.enumerate().max_by_key(|(_, slot)| Root::decode(slot).unwrap().sequence).unwrap().0;
     let image = small.disk.fork();
     image.flip(&root, (newest * SLOT_BYTES + 100) as u64, 1).unwrap();
-    let error = Engine::open(&image.vfs(2), Path::new(DIR), &options()).err().expect("a put is missing");
+    let error = Engine::open(&image.vfs(2), Path::new(DIR), &options()).expect_err("a put is missing");
     assert!(
         matches!(&error, Error::Corrupt { what, .. } if what.contains("the root does not know")),
         "{error}"
@@ -261,7 +261,7 @@ fn a_map_that_contradicts_itself_is_named() {
     map::set_used_for_test(&mut page, free, 1);
     header::seal(&mut page);
     overwrite(&image, &path, PAGE, &page);
-    let error = Engine::open(&image.vfs(2), Path::new(DIR), &options()).err().expect("it is damaged");
+    let error = Engine::open(&image.vfs(2), Path::new(DIR), &options()).expect_err("it is damaged");
     assert!(matches!(&error, Error::Corrupt { what, .. } if what.contains("free extent")), "{error}");
 }
 
@@ -280,7 +280,7 @@ fn a_root_of_impossible_sizes_is_refused() {
             set_u32(slot, SLOT_BYTES - 4, crc);
         }
         overwrite(&image, &path, 0, &root);
-        let error = Engine::open(&image.vfs(2), Path::new(DIR), &options()).err().expect("it is impossible");
+        let error = Engine::open(&image.vfs(2), Path::new(DIR), &options()).expect_err("it is impossible");
         assert!(matches!(&error, Error::Corrupt { .. }), "{error}");
     }
 }
@@ -296,7 +296,7 @@ fn a_copy_of_a_page_that_cannot_be_is_not_restored() {
     header::seal(&mut page);
     let image = small.disk.fork();
     overwrite(&image, &areas, PAGE, &page);
-    let error = Engine::open(&image.vfs(2), Path::new(DIR), &options()).err().expect("it is damaged");
+    let error = Engine::open(&image.vfs(2), Path::new(DIR), &options()).expect_err("it is damaged");
     assert!(error.to_string().contains("/db/pages is damaged: it ends before"), "{error}");
 }
 

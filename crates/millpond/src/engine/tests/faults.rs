@@ -7,7 +7,7 @@ use crate::btree::Tree;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::options::Options;
-use metrics::{M, SyncReason};
+use metrics::SyncReason;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,0 +1,328 @@
+//! Commits that do not wait for their own flush, and the log thread that flushes for them.
+//!
+//! A bounded commit (Co11) returns at once as long as no acknowledged commit is older than it was promised to stay
+//! undurable, nor further behind than so many bytes. What it relies on is a **promise**: the moment by which everything
+//! appended so far shall be durable. One word holds the earliest; the next flush, whoever leads it, takes it along with
+//! all that has been reserved, so a stream of commits makes one promise per flush, not one each. The log thread leads
+//! where nobody else does before the moment comes.
+
+use super::Log;
+use super::commit::FlushState;
+use crate::error::Result;
+use base::Lsn;
+use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use base::sync::{Parker, point};
+use metrics::SyncReason;
+use std::time::Duration;
+use vfs::Clock;
+
+/// No moment.
+const NEVER: u64 = u64::MAX;
+
+/// The moments by which commits that did not wait shall be durable, microseconds of the clock.
+#[derive(Debug)]
+pub(crate) struct Promises {
+    /// For what no flight has taken.
+    waiting: AtomicU64,
+    /// The earliest among the flights in the air.
+    flying: AtomicU64,
+    /// Somebody wants a flush now, and does not wait for it.
+    soon: AtomicBool,
+}
+
+impl Default for Promises {
+    fn default() -> Self {
+        Promises {
+            waiting: AtomicU64::new(NEVER),
+            flying: AtomicU64::new(NEVER),
+            soon: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Promises {
+    /// Promises `at`. The answer says whether that is earlier than what was promised and no flush has taken.
+    fn make(&self, at: u64) -> bool {
+        self.waiting.load(Ordering::SeqCst) > at && self.waiting.fetch_min(at, Ordering::SeqCst) > at
+    }
+
+    /// Asks for a flush at once. The answer says whether nobody had.
+    fn hurry(&self) -> bool {
+        !self.soon.load(Ordering::SeqCst) && !self.soon.swap(true, Ordering::SeqCst)
+    }
+
+    /// A flush takes the promise. Whoever relied on it reserved before, so the reservation point that the flush reads
+    /// afterwards covers it.
+    ///
+    /// Until [`Promises::in_flight`] it counts as taken by a flight, so that at no time it is in neither place.
+    pub(super) fn take(&self) -> u64 {
+        self.soon.store(false, Ordering::SeqCst);
+        self.flying.fetch_min(self.waiting.load(Ordering::SeqCst), Ordering::SeqCst);
+        self.waiting.swap(NEVER, Ordering::SeqCst)
+    }
+
+    /// The flush did not come about.
+    pub(super) fn put_back(&self, at: u64) {
+        self.waiting.fetch_min(at, Ordering::SeqCst);
+    }
+
+    /// Says what the flights in the air have taken, after each change. Requires the log's mutex.
+    pub(super) fn in_flight(&self, taken: impl Iterator<Item = u64>) {
+        self.flying.store(taken.min().unwrap_or(NEVER), Ordering::SeqCst);
+    }
+
+    /// Microseconds until a flush must start, if it takes `usual_us`, to keep the promise: 0 if it must now, `None` if
+    /// nothing is promised.
+    pub(super) fn due_in(&self, clock: &dyn Clock, usual_us: u64) -> Option<u64> {
+        if self.soon.load(Ordering::SeqCst) {
+            return Some(0);
+        }
+        let at = self.waiting.load(Ordering::SeqCst);
+        (at != NEVER).then(|| at.saturating_sub(2 * usual_us).saturating_sub(clock.now_us()))
+    }
+
+    /// Whether a promise was broken.
+    fn broken(&self, now_us: u64) -> bool {
+        self.waiting.load(Ordering::SeqCst).min(self.flying.load(Ordering::SeqCst)) < now_us
+    }
+}
+
+/// What the log thread found to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Led {
+    /// A flush.
+    Flushed,
+    /// Nothing for so long, or until it is woken.
+    Nothing(Option<Duration>),
+}
+
+impl Log {
+    /// Returns as soon as the commit at `lsn` may be acknowledged under a bound: no acknowledged commit stays undurable
+    /// longer than `ms` milliseconds, and none lies further than `bytes` behind the durable LSN.
+    pub(crate) fn flush_bounded(&self, lsn: Lsn, ms: u64, bytes: u64) -> Result {
+        if self.durable_lsn() > lsn {
+            return Ok(());
+        }
+        self.poison.check()?;
+        let now = self.vfs.clock.now_us();
+        if self.promises.make(now.saturating_add(ms.saturating_mul(1000)).min(NEVER - 1)) {
+            self.thread.unpark();
+        }
+        point();
+        if self.promises.broken(now) {
+            return self.flush_to(lsn, SyncReason::Commit).map(drop);
+        }
+        let end = self.reserved_lsn();
+        if end.since(self.durable_lsn()) > bytes / 2 {
+            // Early enough that the next commits need not wait.
+            self.flush_soon();
+        }
+        if lsn.since(self.durable_lsn().min(lsn)) >= bytes {
+            self.flush_to(Lsn(lsn.0 - bytes), SyncReason::Commit)?;
+        }
+        Ok(())
+    }
+
+    /// Has the log thread flush what has been appended so far.
+    pub(crate) fn flush_soon(&self) {
+        if self.promises.hurry() {
+            self.thread.unpark();
+        }
+    }
+
+    /// Leads flushes until `stop` is set (then wake it) or the log has failed. What the log thread does.
+    pub(crate) fn serve(&self, parker: &Parker, stop: &AtomicBool) {
+        while !stop.load(Ordering::Acquire) {
+            match self.lead_if_wanted() {
+                Ok(Led::Flushed) => {}
+                Ok(Led::Nothing(None)) => parker.park(),
+                Ok(Led::Nothing(Some(nap))) => drop(parker.park_for(nap)),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Leads one flush if one is wanted by somebody who does not wait: a call, a promise, a half-full ring.
+    pub(crate) fn lead_if_wanted(&self) -> Result<Led> {
+        let mut state = self.flush.lock();
+        self.poison.check()?;
+        let wait_us = if state.has_uncovered() { Some(0) } else { self.wanted_in(&state) };
+        match wait_us {
+            None => return Ok(Led::Nothing(None)),
+            Some(us) if us > 0 => return Ok(Led::Nothing(Some(Duration::from_micros(us)))),
+            // The end of a flight in the air wakes this thread again.
+            Some(_) if !self.slot_free(&state, 0) => return Ok(Led::Nothing(None)),
+            Some(_) => {}
+        }
+        let Some(plan) = self.plan(&mut state, SyncReason::Commit) else { return Ok(Led::Nothing(None)) };
+        drop(self.fly(state, plan, SyncReason::Commit)?);
+        Ok(Led::Flushed)
+    }
+
+    /// Microseconds until a flush must start that nobody waits for; `None` if there is no such.
+    pub(super) fn wanted_in(&self, state: &FlushState) -> Option<u64> {
+        if self.reserved_lsn().since(state.from) > self.ring.capacity() / 2 {
+            return Some(0);
+        }
+        self.promises.due_in(&*self.vfs.clock, state.usual_us)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::tests::{Place, commit, start};
+    use std::sync::Arc;
+    use std::sync::mpsc;
+
+    /// A clock that stands until it is moved.
+    #[derive(Debug, Default)]
+    struct Still(AtomicU64);
+
+    impl Clock for Still {
+        fn now_us(&self) -> u64 {
+            self.0.load(Ordering::SeqCst)
+        }
+        fn unix_seconds(&self) -> u64 {
+            0
+        }
+        fn random_u64(&self) -> u64 {
+            0
+        }
+    }
+
+    fn at(place: &Place, us: u64) -> (Log, Arc<Still>) {
+        let clock = Arc::new(Still(AtomicU64::new(us)));
+        let mut log = place.log(start());
+        log.vfs.clock = Arc::clone(&clock) as Arc<dyn Clock>;
+        (log, clock)
+    }
+
+    #[test]
+    fn a_promise_moves_from_those_who_wait_to_the_flight_and_ends_with_it() {
+        let promises = Promises::default();
+        let clock = Still::default();
+        assert_eq!(promises.due_in(&clock, 90), None);
+        assert!(promises.make(5000));
+        assert!(!promises.make(6000), "an earlier one covers it");
+        assert!(promises.make(4000));
+        assert_eq!(promises.due_in(&clock, 500), Some(3000), "two flushes before it ends");
+        assert!(!promises.broken(4000) && promises.broken(4001));
+        let taken = promises.take();
+        assert_eq!(taken, 4000);
+        assert_eq!(promises.due_in(&clock, 0), None);
+        assert!(promises.broken(4001), "as long as the flight is in the air");
+        promises.in_flight([9000, taken].into_iter());
+        assert!(promises.broken(4001));
+        promises.in_flight([9000].into_iter());
+        assert!(!promises.broken(4001));
+        assert!(promises.hurry() && !promises.hurry());
+        assert_eq!(promises.due_in(&clock, 0), Some(0));
+        promises.take();
+        assert_eq!(promises.due_in(&clock, 0), None);
+    }
+
+    #[test]
+    fn a_bounded_commit_waits_only_for_a_broken_promise() {
+        let place = Place::new("bounded-ms");
+        let (log, clock) = at(&place, 1_000_000);
+        let first = commit(&log, 1, 100);
+        log.flush_bounded(first, 50, u64::MAX).unwrap();
+        clock.0.fetch_add(50_000, Ordering::SeqCst);
+        let second = commit(&log, 2, 100);
+        log.flush_bounded(second, 50, u64::MAX).unwrap();
+        assert_eq!(log.durable_lsn(), Lsn(0), "50 ms have not passed");
+        clock.0.fetch_add(1, Ordering::SeqCst);
+        let third = commit(&log, 3, 100);
+        log.flush_bounded(third, 50, u64::MAX).unwrap();
+        assert!(log.durable_lsn() > third, "the first commit was older than 50 ms");
+        clock.0.fetch_add(49_000, Ordering::SeqCst);
+        let fourth = commit(&log, 4, 100);
+        log.flush_bounded(fourth, 50, u64::MAX).unwrap();
+        assert!(log.durable_lsn() <= fourth, "the flush took the promise with it");
+    }
+
+    #[test]
+    fn a_bounded_commit_never_runs_further_ahead_than_its_bytes() {
+        let place = Place::new("bounded-bytes");
+        let (log, _) = at(&place, 0);
+        let mut free = 0;
+        for n in 0..200 {
+            let lsn = commit(&log, n, 100);
+            let before = log.durable_lsn();
+            log.flush_bounded(lsn, u64::MAX, 5000).unwrap();
+            assert!(lsn.0 < log.durable_lsn().0 + 5000, "commit {n}");
+            free += u64::from(log.durable_lsn() == before);
+        }
+        assert!(free > 150, "only {free} commits of 200 came through without a flush");
+    }
+
+    /// Runs the log thread while `test` runs.
+    fn with_log_thread(log: &mut Log, test: impl FnOnce(&Log)) {
+        let parker = Parker::new();
+        log.thread = parker.unparker();
+        let stop = AtomicBool::new(false);
+        let log = &*log;
+        std::thread::scope(|scope| {
+            scope.spawn(|| log.serve(&parker, &stop));
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(log)));
+            stop.store(true, Ordering::Release);
+            log.thread.unpark();
+            done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        });
+    }
+
+    #[test]
+    fn the_log_thread_keeps_promises_and_serves_calls() {
+        let place = Place::new("bounded-thread");
+        let mut log = place.log(start());
+        with_log_thread(&mut log, |log| {
+            for n in 0..20 {
+                let lsn = commit(log, n, 100);
+                match n % 3 {
+                    0 => log.flush_bounded(lsn, 3, u64::MAX).unwrap(),
+                    1 => log.flush_soon(),
+                    _ => {
+                        let (tell, told) = mpsc::channel();
+                        log.when_durable(lsn, Box::new(move |done| tell.send(done.map(drop)).unwrap()));
+                        told.recv().unwrap().unwrap();
+                        assert!(log.durable_lsn() > lsn);
+                    }
+                }
+                while log.durable_lsn() <= lsn {
+                    std::thread::yield_now();
+                }
+            }
+        });
+    }
+
+    /// The log thread once went back to sleep when the group before the wanted one was still being copied; with no
+    /// other commit to come, the call was never made.
+    #[test]
+    fn a_call_behind_a_slow_copy_is_made() {
+        let place = Place::new("bounded-slow");
+        let mut log = place.log(start());
+        with_log_thread(&mut log, |log| {
+            let slow = log.ring.reserve(16, Lsn(0)).unwrap();
+            let lsn = commit(log, 1, 100);
+            let (tell, told) = mpsc::channel();
+            log.when_durable(lsn, Box::new(move |done| tell.send(done.map(drop)).unwrap()));
+            for _ in 0..1000 {
+                std::thread::yield_now();
+            }
+            log.ring.copy(&slow, &[0; 16]);
+            log.ring.publish(slow);
+            told.recv().unwrap().unwrap();
+            assert!(log.durable_lsn() > lsn);
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "nothing has been appended")]
+    fn waiting_for_what_nobody_has_appended_is_our_own_bug() {
+        let place = Place::new("bounded-beyond");
+        let log = place.log(start());
+        commit(&log, 1, 100);
+        let _ = log.flush_to(log.reserved_lsn(), SyncReason::Commit);
+    }
+}

@@ -4,7 +4,7 @@ mod format;
 
 use super::{log, page, root, table, tree};
 use crate::db::Db;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::options::{Options, Tuning};
 use expect_test::expect;
 use std::path::Path;
@@ -22,7 +22,6 @@ fn options() -> Options {
         grow_pages: 64,
         doublewrite_pages: 16,
         frames: 256,
-        cores: 2,
         flush_depth: 1,
         still: true,
     };

@@ -11,7 +11,8 @@ use crate::page::map::EXTENT_PAGES;
 use crate::page::node::{CHILD_OVERHEAD, ROW_OVERHEAD, SLOT_BYTES, SLOTS};
 use crate::page::op::PageOp;
 use crate::page::overflow::ChainRef;
-use crate::undo::{Entry, Record as Undo};
+use crate::undo::Entry;
+use crate::undo::record::Record as Undo;
 use base::{PageNo, TreeId, TxnId};
 
 const PAGE: &str = include_str!("../../../../../docs/format.md");

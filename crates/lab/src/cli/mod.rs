@@ -2,6 +2,7 @@
 
 mod check;
 pub(crate) mod crash;
+mod inspect;
 mod recover;
 mod run;
 
@@ -35,6 +36,8 @@ enum Command {
     Crash(crash::Crash),
     /// Check every page and every tree of a database
     Check(check::Check),
+    /// Show what a database's files hold
+    Inspect(inspect::Inspect),
     /// Open a database, wait until it is fully recovered, close it
     Recover(recover::Recover),
     /// The process that `crash` kills
@@ -52,6 +55,7 @@ impl Cli {
             Command::Run(command) => command.run(),
             Command::Crash(command) => command.run(),
             Command::Check(command) => command.run(),
+            Command::Inspect(command) => command.run(),
             Command::Recover(command) => command.run(),
             Command::CrashVictim(command) => command.run(),
             Command::CrashReopen(command) => command.run(),

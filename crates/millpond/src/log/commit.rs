@@ -143,6 +143,13 @@ impl Log {
         Lsn(self.durable.load(Ordering::Acquire))
     }
 
+    /// What a block that is written now may vouch for. Before anything of this epoch is durable those are the groups of the
+    /// last one: what lies between is told by this epoch's first block, which may be lost while a later one survives.
+    fn vouched(&self) -> Lsn {
+        let durable = self.durable_lsn();
+        if durable == self.start.lsn { self.start.end } else { durable }
+    }
+
     /// Returns when the group that starts at `lsn`, which has been appended, is durable. Leads a flush where nobody else
     /// covers it.
     pub(crate) fn flush_to(&self, lsn: Lsn, reason: SyncReason) -> Result<FlushInfo> {
@@ -247,7 +254,7 @@ impl Log {
             from: state.from,
             to,
             prev_used: state.from_prev_used,
-            durable: self.durable_lsn(),
+            durable: self.vouched(),
             depth: state.flights.len() as u64 + 1,
             waiters: state.waiters.iter().filter(|w| w.lsn < to).count() as u64
                 + u64::from(reason == SyncReason::Commit),

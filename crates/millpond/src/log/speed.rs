@@ -227,7 +227,7 @@ impl Running {
         let (vfs, metrics, poison) = (vfs(), Arc::new(Metrics::new()), Arc::new(Poison::default()));
         let segments = Segments::open(&vfs, &place.0, SHAPE, &metrics).unwrap();
         let options = LogOptions { ring_blocks: RING_BLOCKS, flush_depth };
-        let start = LogStart { lsn: Lsn(0), prev_used: PAYLOAD_BYTES as u16, epoch: 1 };
+        let start = LogStart { lsn: Lsn(0), end: Lsn(0), prev_used: PAYLOAD_BYTES as u16, epoch: 1 };
         let parker = Parker::new();
         let thread = parker.unparker();
         let log = Arc::new(Log::new(&vfs, options, start, segments, thread.clone(), &metrics, &poison));

@@ -68,7 +68,7 @@ impl Drop for Place {
 }
 
 pub(super) fn start() -> LogStart {
-    LogStart { lsn: Lsn(0), prev_used: PAYLOAD_BYTES as u16, epoch: 1 }
+    LogStart { lsn: Lsn(0), end: Lsn(0), prev_used: PAYLOAD_BYTES as u16, epoch: 1 }
 }
 
 /// Appends a commit of transaction `n` with `bulk` bytes before it in the same group.
@@ -153,12 +153,34 @@ fn a_torn_tail_ends_the_log_and_its_leftovers_stay_dead() {
 
     let again = round_up(end);
     let used = if offset_in_block(end) == 0 { PAYLOAD_BYTES } else { offset_in_block(end) };
-    let log = place.log(LogStart { lsn: again, prev_used: used as u16, epoch: 2 });
+    let log = place.log(LogStart { lsn: again, end, prev_used: used as u16, epoch: 2 });
     let lsn = commit(&log, 1000, 3900);
     log.flush_to(lsn, SyncReason::Commit).unwrap();
     let epochs = [FIRST, EpochStart { epoch: 2, first: again }];
     let (commits, _) = place.read(&epochs, Lsn(0), log.durable_lsn()).unwrap();
     assert_eq!(commits, (0..kept).chain([1000]).collect::<Vec<_>>());
+}
+
+/// The first block of an epoch is lost, a later one of the same flush is not. It vouched for the epoch's start, beyond the
+/// end of the groups before it, and the log was called damaged.
+#[test]
+fn a_lost_first_flush_of_an_epoch_vouches_for_nothing_of_it() {
+    let place = Place::new("epoch");
+    let log = place.log(start());
+    let lsn = commit(&log, 1, 1000);
+    log.flush_to(lsn, SyncReason::Commit).unwrap();
+    let end = log.durable_lsn();
+    drop(log);
+    assert!(offset_in_block(end) > 0);
+    let (again, prev_used) = (round_up(end), offset_in_block(end) as u16);
+    let log = place.log(LogStart { lsn: again, end, prev_used, epoch: 2 });
+    let lsn = commit(&log, 2, 9000);
+    log.flush_to(lsn, SyncReason::Commit).unwrap();
+    drop(log);
+    place.lose(block_of(again));
+    let epochs = [FIRST, EpochStart { epoch: 2, first: again }];
+    let (commits, found) = place.read(&epochs, Lsn(0), end).unwrap();
+    assert_eq!((commits, found), (vec![1], end));
 }
 
 /// The same hole is damage as soon as a later flush named a durable LSN above it, or the root knows better.

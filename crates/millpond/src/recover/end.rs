@@ -72,5 +72,5 @@ pub(crate) fn go_on(end: Lsn, epochs: &[EpochStart]) -> LogStart {
         lsn = lsn.plus(PAYLOAD_BYTES as u64);
     }
     debug_assert!(lsn == block_start(crate::log::block::block_of(lsn)));
-    LogStart { lsn, prev_used: used as u16, epoch: last.epoch + 1 }
+    LogStart { lsn, end, prev_used: used as u16, epoch: last.epoch + 1 }
 }

@@ -28,7 +28,7 @@
 //! # Ok(())
 //! # }
 //! ```
-//! `ARCHITECTURE.md` maps what is inside.
+//! [`inspect`] shows what stands in the files of a database; `ARCHITECTURE.md` maps what is inside.
 
 // Bulk builds and a few views of pages are tested and have no caller outside tests.
 #![allow(dead_code)]

@@ -136,8 +136,8 @@ impl Doublewrite {
         Ok(())
     }
 
-    /// Restores pages of `pages` whose in-place image is not whole from their newest copy here, and syncs them (To6).
-    pub(crate) fn restore(&self, pages: &dyn File, pages_path: &Path) -> Result<usize> {
+    /// The newest valid copy of each page here: its LSN and where it stands.
+    pub(crate) fn copies(&self) -> Result<BTreeMap<PageNo, (Lsn, u64)>> {
         let mut newest: BTreeMap<PageNo, (Lsn, u64)> = BTreeMap::new();
         let mut image = AlignedBuf::zeroed(self.page_bytes);
         for slot in 0..AREAS * self.slots {
@@ -150,6 +150,13 @@ impl Doublewrite {
                 *kept = copy.max(*kept);
             }
         }
+        Ok(newest)
+    }
+
+    /// Restores pages of `pages` whose in-place image is not whole from their newest copy here, and syncs them (To6).
+    pub(crate) fn restore(&self, pages: &dyn File, pages_path: &Path) -> Result<usize> {
+        let mut newest = self.copies()?;
+        let mut image = AlignedBuf::zeroed(self.page_bytes);
         let mut restored = 0;
         if planted(Bug::NoRestore) {
             newest.clear();

@@ -3,7 +3,9 @@
 use super::pages::{Image, Pages, file_header};
 use super::place::{Place, bytes};
 use super::tail::head;
+use crate::checkpoint::root::Root;
 use crate::error::{Error, Result};
+use crate::flush::doublewrite::Doublewrite;
 use crate::log::group::{Record, Records};
 use crate::log::reader::Group;
 use crate::page::header::{self, HEADER_BYTES, Kind};
@@ -14,8 +16,10 @@ use crate::page::overflow::{ChainRef, Overflow};
 use crate::page::verify;
 use base::codec::fixed::{get_u16, get_u32};
 use base::{Lsn, PageNo, TreeId, TxnId};
+use metrics::Metrics;
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::Arc;
 use vfs::Vfs;
 
 /// One change of the page in the log behind the checkpoint.
@@ -58,6 +62,7 @@ pub(super) fn view(vfs: &Vfs, dir: &Path, number: u32) -> Result<String> {
         }
         Image::Damaged { bytes: page, damage, walkable } => {
             writeln!(out, "DAMAGED: {damage}; what follows is what the bytes say").unwrap();
+            writeln!(out, "{}", copy_of(&place, &root, no)).unwrap();
             show_header(&page, &mut out);
             show_redo(&redo, header::lsn(&page), &mut out);
             if walkable {
@@ -66,6 +71,20 @@ pub(super) fn view(vfs: &Vfs, dir: &Path, number: u32) -> Result<String> {
         }
     }
     Ok(out)
+}
+
+/// Whether the doublewrite has a copy that an open would restore the damaged page from.
+fn copy_of(place: &Place, root: &Root, no: PageNo) -> String {
+    let (path, metrics) = (&place.paths.doublewrite, Arc::new(Metrics::new()));
+    let copies = Doublewrite::open(&place.vfs, path, root.db_id, root.page_bytes, &metrics)
+        .and_then(|doublewrite| doublewrite.copies());
+    match copies.map(|mut copies| copies.remove(&no)) {
+        Ok(Some((lsn, at))) => {
+            format!("the doublewrite has a whole copy, LSN {lsn}, at {at}: an open restores the page from it")
+        }
+        Ok(None) => "the doublewrite has no copy of it".to_owned(),
+        Err(error) => format!("the doublewrite cannot be read: {error}"),
+    }
 }
 
 fn changes_of(group: &Group<'_>, no: PageNo, redo: &mut Vec<Redo>) {

@@ -14,9 +14,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use vfs::{Create, File, OpenMode};
 
-/// An extent of a tree: its number, and the bits of its pages in use.
-pub(super) type Owned = (u32, u16);
-
 /// The file.
 pub(super) struct Pages {
     pub(super) path: PathBuf,
@@ -24,6 +21,15 @@ pub(super) struct Pages {
     pub(super) page_bytes: usize,
     /// Whole pages in it.
     pub(super) count: u32,
+}
+
+/// The extents of one tree by the space map.
+#[derive(Debug, Default)]
+pub(super) struct Owned {
+    /// By number, with the bits of their pages in use.
+    pub(super) extents: Vec<(u32, u16)>,
+    /// What is wrong with the map.
+    pub(super) problems: Vec<String>,
 }
 
 /// A page as it stands in the file.
@@ -78,10 +84,9 @@ impl Pages {
         })
     }
 
-    /// Extents that a tree owns by the space map, by number, with the bits of their pages in use; then what is wrong
-    /// with the map.
-    pub(super) fn extents(&self, tree: TreeId) -> Result<(Vec<Owned>, Vec<String>)> {
-        let (mut extents, mut problems) = (Vec::new(), Vec::new());
+    /// What the space map gives a tree.
+    pub(super) fn extents(&self, tree: TreeId) -> Result<Owned> {
+        let Owned { mut extents, mut problems } = Owned::default();
         let each = extents_per_map(self.page_bytes);
         for group in 0..self.count.div_ceil(each * EXTENT_PAGES) {
             match self.want(page_of_group(self.page_bytes, group), &[Kind::Map])? {
@@ -93,7 +98,7 @@ impl Pages {
                 }
             }
         }
-        Ok((extents, problems))
+        Ok(Owned { extents, problems })
     }
 }
 

@@ -15,7 +15,7 @@ use vfs::Vfs;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     Free,
-    Held,
+    Taken,
     Unknown(String),
 }
 
@@ -24,7 +24,7 @@ impl Use {
     pub(super) fn sentence(&self) -> String {
         match self {
             Use::Free => "not in use".to_owned(),
-            Use::Held => "IN USE by another process: what follows may change while it is read".to_owned(),
+            Use::Taken => "IN USE by another process: what follows may change while it is read".to_owned(),
             Use::Unknown(why) => format!("perhaps in use (its lock cannot be tried: {why})"),
         }
     }
@@ -56,7 +56,7 @@ impl Place {
                     drop(held);
                     Use::Free
                 }
-                Err(e) if e.kind() == ErrorKind::WouldBlock => Use::Held,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => Use::Taken,
                 Err(e) => Use::Unknown(e.to_string()),
             }
         } else {

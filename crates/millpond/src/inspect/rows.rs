@@ -137,7 +137,7 @@ pub(super) fn find(pages: &Pages, name: &str) -> Result<Result<Target, String>> 
 /// The page of the highest level among those of a tree, which is its root.
 fn highest(pages: &Pages, id: TreeId) -> Result<Option<PageNo>> {
     let mut best: Option<(u8, PageNo)> = None;
-    for (extent, used) in pages.extents(id)?.0 {
+    for (extent, used) in pages.extents(id)?.extents {
         for no in super::pages::used_pages(extent, used) {
             if let Ok(bytes) = pages.want(no, &[Kind::Leaf, Kind::Inner])? {
                 let level = Node::new(&bytes).level();

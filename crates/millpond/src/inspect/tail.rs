@@ -12,6 +12,7 @@ use base::Lsn;
 /// Where the log ends.
 #[derive(Debug)]
 pub(super) struct Tail {
+    /// Behind the last group.
     pub(super) end: Lsn,
     pub(super) groups: u64,
     /// Records that change a page.
@@ -26,11 +27,11 @@ pub(super) fn scan(segments: &Segments, root: &Root, each: &mut dyn FnMut(&Group
     let mut tail = Tail { end: root.checkpoint, groups: 0, changes: 0, broken: None };
     while let Some(group) = scanner.next()? {
         tail.groups += 1;
+        tail.end = group.end;
         let records = Records::new(group.records).flatten();
         tail.changes += records.filter(|record| matches!(record, Record::Page { .. })).count() as u64;
         each(&group);
     }
-    tail.end = scanner.position();
     let window = (root.ring_blocks * PAYLOAD_BYTES) as u64;
     tail.broken = scanner.check_end(window, root.durable).err();
     Ok(tail)

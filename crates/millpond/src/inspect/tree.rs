@@ -1,6 +1,6 @@
 //! The shape of a tree: pages a level, how full they are, and what of its space is in no level.
 
-use super::pages::{Image, Pages, used_pages};
+use super::pages::{Image, Owned, Pages, used_pages};
 use super::place::{Place, percent, table};
 use super::rows::{Target, find, walk};
 use super::tail::head;
@@ -83,7 +83,7 @@ pub(super) struct Space {
 
 impl Space {
     pub(super) fn of(pages: &Pages, tree: Tree, reached: &BTreeSet<PageNo>) -> Result<Space> {
-        let (extents, problems) = pages.extents(tree.id)?;
+        let Owned { extents, problems } = pages.extents(tree.id)?;
         let mut space = Space { extents: extents.len() as u64, problems, ..Space::default() };
         let used = extents.iter().flat_map(|&(extent, used)| used_pages(extent, used));
         for no in used {

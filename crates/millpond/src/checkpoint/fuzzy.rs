@@ -57,7 +57,7 @@ impl Checkpointer {
 
     /// Says how far the redo of the last run has been applied to pages that are marked dirty.
     pub(crate) fn replayed_to(&self, lsn: Lsn) {
-        self.replayed.store(lsn.0, Ordering::Release);
+        self.replayed.fetch_max(lsn.0, Ordering::AcqRel);
     }
 
     /// Has the next root name the rate at which recovery replays redo, bytes a second.

@@ -90,10 +90,12 @@ impl Engine {
             while !shared.stop.load(Ordering::Acquire) {
                 match shared.clean(&mut state) {
                     Ok(nap_us) => drop(cleaner.park_for(Duration::from_micros(nap_us))),
-                    Err(_) => {
+                    Err(_) if shared.poison.is_set() => {
                         shared.admission.wake();
                         return shared.store.pool.wake_frame_waiters();
                     }
+                    // A full disk may have room again later.
+                    Err(_) => drop(cleaner.park_for(BACKGROUND_RETRY)),
                 }
             }
         });

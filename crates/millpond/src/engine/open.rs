@@ -16,7 +16,7 @@ use crate::log::segment::{SegmentShape, Segments};
 use crate::log::{Log, LogOptions};
 use crate::options::Options;
 use crate::planted::{Bug, planted};
-use crate::recover::apply::{RedoHook, replay};
+use crate::recover::apply::{RedoHook, Replay, replay};
 use crate::recover::end::{find_end, go_on};
 use crate::recover::undo::{Rebuild, read_list};
 use crate::space::{Space, SpaceOptions};
@@ -33,6 +33,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::{Create, File, OpenMode, Vfs};
+
+/// More threads than this do not make replay faster: each of them reads the whole log.
+const REPLAY_WORKERS_MAX: usize = 4;
 
 /// The capacity from which recovery takes no longer than the user allows. Files that there are already are kept where
 /// that makes no great difference.
@@ -194,9 +197,18 @@ impl Engine {
         }
         let from = root.checkpoint;
         let checkpointer = &engine.shared.checkpointer;
-        let reached = |lsn| checkpointer.replayed_to(lsn);
         let begun_us = vfs.clock.now_us();
-        replay(&pool, log.segments(), &root.epochs, from, &paths.pages, &made_anew, tail.end, reached)?;
+        let told = Arc::clone(&engine.shared);
+        let job = Replay {
+            pool: Arc::clone(&pool),
+            log: Arc::clone(&log),
+            epochs: root.epochs.clone(),
+            from,
+            end: tail.end,
+            pages_path: paths.pages.clone(),
+            reached: Box::new(move |lsn| told.checkpointer.replayed_to(lsn)),
+        };
+        replay(job, &made_anew, (vfs.clock.cores() as usize).clamp(1, REPLAY_WORKERS_MAX))?;
         checkpointer.replayed_to(Lsn::MAX);
         // After a clean end only the last checkpoint's own list stands there.
         metrics.set(M::RecoveryRedoBytes, if was_clean { 0 } else { tail.end.since(from) });

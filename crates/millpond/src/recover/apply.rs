@@ -33,8 +33,7 @@ pub(crate) struct RedoHook {
 impl RedoHook {
     /// A hook for the pages of `path`, given what the first pass found.
     pub(crate) fn new(path: &Path, log: &Arc<Log>, tail: &LogTail) -> (RedoHook, MadeAnew) {
-        let pages = tail.pages.iter().filter(|(_, init)| **init).map(|(page, _)| *page).collect();
-        let made_anew = Arc::new(Mutex::new(pages));
+        let made_anew = Arc::new(Mutex::new(tail.made_anew().collect()));
         let hook = RedoHook {
             path: path.to_owned(),
             made_anew: Arc::clone(&made_anew),

@@ -12,16 +12,51 @@ use crate::planted::{Bug, planted};
 use base::{Lsn, PageNo};
 use std::collections::BTreeMap;
 
+const CHUNK_PAGES: usize = 4096;
+
+/// What the first record of a page does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum First {
+    /// There is none.
+    #[default]
+    None,
+    /// It changes the page, whose image before it is needed.
+    Change,
+    /// It makes the page anew.
+    Init,
+}
+
 /// What the first pass found.
 #[derive(Debug, Default)]
 pub(crate) struct LogTail {
     /// The log's end: where its last group ends. What may follow, padding or a block whose first group was torn, belongs to
     /// an epoch that is over: the next one begins behind it and says in its first block how far this one goes.
     pub(crate) end: Lsn,
-    /// Pages with redo, and whether the first record of each makes it anew, so that no old image is needed.
-    pub(crate) pages: BTreeMap<PageNo, bool>,
+    /// By page number, in chunks, what the first record of the page does; page numbers are dense.
+    first: BTreeMap<u32, Box<[First; CHUNK_PAGES]>>,
     /// Groups from the checkpoint on.
     pub(crate) groups: u64,
+}
+
+impl LogTail {
+    fn saw(&mut self, page: PageNo, init: bool) {
+        let (chunk, at) = (page.0 / CHUNK_PAGES as u32, page.0 as usize % CHUNK_PAGES);
+        let first = &mut self.first.entry(chunk).or_insert_with(|| Box::new([First::None; CHUNK_PAGES]))[at];
+        if *first == First::None {
+            *first = if init { First::Init } else { First::Change };
+        }
+    }
+
+    /// Pages of which the first record makes them anew, so that no old image is needed.
+    pub(crate) fn made_anew(&self) -> impl Iterator<Item = PageNo> {
+        let all = self.first.iter().flat_map(|(chunk, pages)| {
+            pages
+                .iter()
+                .enumerate()
+                .map(move |(at, first)| (PageNo(chunk * CHUNK_PAGES as u32 + at as u32), first))
+        });
+        all.filter(|(_, first)| **first == First::Init).map(|(page, _)| page)
+    }
 }
 
 /// Reads the log from `checkpoint` to its end and changes nothing; `rebuild` hears of every record, and of the change in it
@@ -48,7 +83,7 @@ pub(crate) fn find_end(
             let record = record.map_err(damage)?;
             if let Record::Page { page, op, .. } = record {
                 let op = PageOp::decode(op).map_err(damage)?;
-                tail.pages.entry(page).or_insert(op.is_init());
+                tail.saw(page, op.is_init());
                 rebuild.record(lsn, &record, Some(&op))?;
             } else {
                 rebuild.record(lsn, &record, None)?;

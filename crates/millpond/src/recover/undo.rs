@@ -56,7 +56,11 @@ pub(crate) struct Rebuild {
     stages: BTreeMap<TxnId, Stage>,
     /// Transactions that had ended and been purged before the list was made.
     ended: BTreeSet<TxnId>,
+    /// Streams that were just written to, at their transaction's number modulo the length: most records find theirs here.
+    recent: Vec<Option<Arc<Stream>>>,
 }
+
+const RECENT: usize = 256;
 
 impl Rebuild {
     /// Begins with the checkpoint's list and the hardened bytes of those that it names.
@@ -75,6 +79,7 @@ impl Rebuild {
             streams: Streams::default(),
             stages: BTreeMap::new(),
             ended: BTreeSet::new(),
+            recent: vec![None; RECENT],
         };
         for listed in list.txns {
             if let Some(bytes) = hardened.get(&listed.txn) {
@@ -111,6 +116,7 @@ impl Rebuild {
                 self.streams.remove(txn);
                 self.stages.remove(&txn);
                 self.ended.insert(txn);
+                self.recent[txn.0 as usize % RECENT] = None;
             }
             (Record::Page { .. } | Record::Ceiling { .. } | Record::Checkpoint { .. }, _) => {}
         }
@@ -133,6 +139,10 @@ impl Rebuild {
     }
 
     fn undo(&mut self, lsn: Lsn, txn: TxnId, at: u64, entry: Entry<'_>) -> Result {
+        let recent = txn.0 as usize % RECENT;
+        if let Some(stream) = self.recent[recent].as_ref().filter(|stream| stream.owner() == txn) {
+            return stream.replay(at, entry).map_err(|damage| self.damaged(lsn, txn, damage.0));
+        }
         if txn == TxnId::NONE || self.ended.contains(&txn) {
             return Ok(());
         }
@@ -147,7 +157,9 @@ impl Rebuild {
             return Ok(());
         }
         self.stages.entry(txn).or_insert(Stage::Active);
-        stream.replay(at, entry).map_err(|damage| self.damaged(lsn, txn, damage.0))
+        stream.replay(at, entry).map_err(|damage| self.damaged(lsn, txn, damage.0))?;
+        self.recent[recent] = Some(stream);
+        Ok(())
     }
 
     /// What the log's end leaves.

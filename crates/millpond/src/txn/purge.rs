@@ -12,7 +12,6 @@ use crate::page::op::PageOp;
 use crate::page::overflow::ChainRef;
 use crate::planted::{Bug, planted};
 use crate::undo::{Entry, Purge};
-use base::sync::atomic::Ordering;
 use base::{Lsn, TreeId, TxnId};
 use metrics::M;
 
@@ -58,10 +57,6 @@ impl Txns {
         if !ended.committed {
             self.store.log.make_room()?;
             self.log_record(&LogRecord::Reverted { txn }, |_| {});
-            // Losers are those of an earlier run, so their number only falls.
-            let _ = self.losers.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| {
-                (txn < self.first_txn).then(|| n.saturating_sub(1))
-            });
         }
         self.status.set(txn, State::Settled);
         self.streams.remove(txn);

@@ -13,6 +13,7 @@ use crate::mvcc::version::step_back;
 use crate::page::node::{Leaf, Version};
 use crate::page::op::{PageOp, common_ends};
 use crate::undo::{Entry, Mark, Stream};
+use base::sync::atomic::Ordering;
 use base::{PageNo, TreeId};
 use metrics::M;
 use std::sync::Arc;
@@ -128,10 +129,13 @@ impl Txns {
     /// Reverts one aborted transaction of the queue. Whether there was one.
     pub(super) fn revert_next(&self) -> Result<bool> {
         let Some(stream) = self.reverts.lock().pop_front() else { return Ok(false) };
-        let result = self.finish_abort(&stream);
-        if result.is_err() {
+        if let Err(error) = self.finish_abort(&stream) {
             self.reverts.lock().push_front(stream);
+            return Err(error);
         }
-        result.map(|()| true)
+        if stream.owner() < self.first_txn {
+            self.losers.fetch_sub(1, Ordering::AcqRel);
+        }
+        Ok(true)
     }
 }

@@ -15,7 +15,7 @@ use crate::log::segment::{SegmentShape, Segments};
 use crate::log::{Log, LogOptions};
 use crate::options::Options;
 use crate::recover::apply::{RedoHook, replay};
-use crate::recover::end::{find_end, go_on};
+use crate::recover::end::{PagesOfGroups, find_end, go_on};
 use crate::space::{Space, SpaceOptions};
 use crate::store::Store;
 #[cfg(test)]
@@ -333,6 +333,7 @@ impl Shared {
             self.checkpointer.advance(SyncReason::Checkpoint, false)?;
         }
         let checkpoint = self.checkpointer.lsn();
+        log.digest_next(checkpoint, &PagesOfGroups).map_err(|error| self.poison.set(error))?;
         log.segments()
             .prepare(checkpoint, log.reserved_lsn(), self.capacity_bytes)
             .map_err(|error| self.poison.set(error))?;

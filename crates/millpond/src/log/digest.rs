@@ -69,7 +69,7 @@ pub(crate) struct Digest {
     pub segment: u64,
     /// The epoch that wrote all of it.
     pub epoch: u32,
-    /// The first group that starts in it.
+    /// The first group that starts in it and lay above the checkpoint when this was written.
     pub first: Lsn,
     /// The first group that starts in a later one.
     pub next: Lsn,
@@ -229,10 +229,12 @@ impl Segments {
 
 impl Log {
     /// Digests the oldest segment that has been left and has no digest yet. Says whether there was one. For a background
-    /// thread; it reads the segment back.
-    pub(crate) fn digest_next(&self, source: &dyn DigestSource) -> Result<bool> {
+    /// thread; it reads the segment back. What lies below `checkpoint`, where a group starts, needs no digest any more
+    /// and may be gone.
+    pub(crate) fn digest_next(&self, checkpoint: Lsn, source: &dyn DigestSource) -> Result<bool> {
         let mut digester = self.digester.lock();
-        let Some(first) = digester.next else { return Ok(false) };
+        let Some(next) = digester.next else { return Ok(false) };
+        let first = next.max(checkpoint);
         let shape = self.segments.shape();
         let number = shape.segment_of(block_of(first));
         let end = shape.first_lsn(number + 1);
@@ -263,7 +265,11 @@ impl Log {
                 break;
             }
         }
-        let Some(next) = digester.next else { return Ok(false) };
+        let Some(next) = digester.next else {
+            // The checkpoint has passed a segment that is gone; where, the next call is told.
+            digester.next = self.segments.find(number).is_none().then_some(first);
+            return Ok(false);
+        };
         let whole = digester.begin <= shape.first_lsn(number);
         if whole {
             let sections = source.sections(end);
@@ -341,7 +347,7 @@ mod tests {
         let log = place.log(start());
         fill(&log, 1500);
         assert!(log.segments().digest(0).unwrap().is_none(), "nobody has written it");
-        while log.digest_next(&Source).unwrap() {}
+        while log.digest_next(Lsn(0), &Source).unwrap() {}
         let last = SHAPE.segment_of(block_of(log.durable_lsn()));
         assert!(last > 5);
         let mut expected_first = Lsn(0);
@@ -367,10 +373,32 @@ mod tests {
         let begin = block_start(3);
         let log = place.log(LogStart { lsn: begin, prev_used: PAYLOAD_BYTES as u16, epoch: 2 });
         fill(&log, 800);
-        while log.digest_next(&Source).unwrap() {}
+        while log.digest_next(Lsn(0), &Source).unwrap() {}
         assert!(log.segments().digest(0).unwrap().is_none(), "older groups may stand in it");
         let digest = log.segments().digest(1).unwrap().unwrap();
         assert_eq!(digest.pages, scan(log.segments(), &[EpochStart { epoch: 2, first: begin }], 1));
+    }
+
+    #[test]
+    fn segments_that_were_recycled_before_their_turn_are_passed_over() {
+        let place = Place::new("digest-gone");
+        let log = place.log(start());
+        fill(&log, 600);
+        let mut scanner = Scanner::new(log.segments(), &[crate::log::tests::FIRST], Lsn(0));
+        let mut checkpoint = Lsn(0);
+        while checkpoint < SHAPE.first_lsn(2).plus(9999) {
+            checkpoint = scanner.next().unwrap().unwrap().lsn;
+        }
+        while log.segments().prepare(checkpoint, log.durable_lsn(), 0).unwrap() {}
+        assert!(log.segments().find(0).is_none());
+        assert!(!log.digest_next(Lsn(0), &Source).unwrap(), "gone, and nobody has said so yet");
+        fill(&log, 600);
+        while log.digest_next(checkpoint, &Source).unwrap() {}
+        let digest = log.segments().digest(2).unwrap().unwrap();
+        assert_eq!(digest.first, checkpoint);
+        let epoch = EpochStart { epoch: 1, first: checkpoint };
+        assert_eq!(digest.pages, scan(log.segments(), &[epoch], 2));
+        assert!(log.segments().digest(3).unwrap().is_some());
     }
 
     #[test]
@@ -378,7 +406,7 @@ mod tests {
         let place = Place::new("digest-damage");
         let log = place.log(start());
         fill(&log, 300);
-        while log.digest_next(&Source).unwrap() {}
+        while log.digest_next(Lsn(0), &Source).unwrap() {}
         assert!(log.segments().digest(0).unwrap().is_some());
         let segment = log.segments().find(0).unwrap();
         let mut block = AlignedBuf::zeroed(BLOCK_BYTES);

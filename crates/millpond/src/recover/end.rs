@@ -3,10 +3,12 @@
 use crate::error::{Error, Result};
 use crate::log::LogStart;
 use crate::log::block::{PAYLOAD_BYTES, block_start, offset_in_block, round_up};
+use crate::log::digest::{DigestSource, Section};
 use crate::log::group::{Record, Records};
 use crate::log::reader::{EpochStart, Scanner};
 use crate::log::segment::Segments;
 use crate::page::op::PageOp;
+use base::codec::Truncated;
 use base::{Lsn, PageNo};
 use std::collections::BTreeMap;
 
@@ -19,6 +21,25 @@ pub(crate) struct LogTail {
     pub(crate) pages: BTreeMap<PageNo, bool>,
     /// Groups from the checkpoint on.
     pub(crate) groups: u64,
+}
+
+/// Tells the log which pages a group changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PagesOfGroups;
+
+impl DigestSource for PagesOfGroups {
+    fn pages(&self, records: &[u8], touch: &mut dyn FnMut(PageNo, bool)) -> Result<(), Truncated> {
+        for record in Records::new(records) {
+            if let Record::Page { page, op, .. } = record? {
+                touch(page, PageOp::decode(op)?.is_init());
+            }
+        }
+        Ok(())
+    }
+
+    fn sections(&self, _: Lsn) -> Vec<Section> {
+        Vec::new()
+    }
 }
 
 /// Reads the log from `checkpoint` to its end and changes nothing. `known` is the LSN up to which the root knows the log
@@ -34,14 +55,12 @@ pub(crate) fn find_end(
     let mut tail = LogTail::default();
     while let Some(group) = scanner.next()? {
         tail.groups += 1;
-        for record in Records::new(group.records) {
-            let lsn = group.lsn;
-            let damage = |_| Error::corrupt(segments.dir(), format!("the group at LSN {lsn} is not a group"));
-            if let Record::Page { page, op, .. } = record.map_err(damage)? {
-                let init = PageOp::decode(op).map_err(damage)?.is_init();
-                tail.pages.entry(page).or_insert(init);
-            }
-        }
+        let lsn = group.lsn;
+        let damage = |_| Error::corrupt(segments.dir(), format!("the group at LSN {lsn} is not a group"));
+        let mut touch = |page, init| {
+            tail.pages.entry(page).or_insert(init);
+        };
+        PagesOfGroups.pages(group.records, &mut touch).map_err(damage)?;
     }
     scanner.check_end(window, known)?;
     tail.end = scanner.position();

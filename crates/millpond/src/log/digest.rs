@@ -459,7 +459,7 @@ mod tests {
         }
     }
 
-    /// The figures of decision 0022. Groups of an update of uniform or skewed rows, 25,000 pages.
+    /// The figures of decision 0021. Groups of an update of uniform or skewed rows, 25,000 pages.
     #[test]
     #[ignore = "a measurement"]
     fn size_of_last_offsets_and_of_all() {

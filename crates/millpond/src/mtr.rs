@@ -3,7 +3,7 @@
 //! It holds the latches of the pages it changes, gathers one group of redo, and at its end, in this order: reserves the
 //! group's place in the log, stamps the LSN on its pages and enters them in the dirty list, copies and publishes the
 //! group, releases the latches. So whoever sees the published LSN beyond a group finds its pages in the dirty list
-//! (INV: the checkpoint reads the published prefix first), and no latch is free before the redo is in the log buffer.
+//! (INV-5, INV-6), and no latch is free before the redo is in the log buffer.
 //!
 //! Once it has changed a page it must be committed: a mini-transaction has no way back, and half of one in memory could
 //! reach a file. Dropping it then aborts the process, because a crash is recovered from and a wrong page is not.
@@ -131,6 +131,8 @@ impl<'s> Mtr<'s> {
 impl Drop for Mtr<'_> {
     fn drop(&mut self) {
         if self.dirty {
+            // A simulated world that a panic has ended keeps this thread here.
+            base::sync::point();
             // A panic message, if there was one, has been printed by now.
             eprintln!("millpond: a mini-transaction ended half done; aborting so that recovery can undo it");
             std::process::abort();

@@ -34,17 +34,20 @@ pub(crate) struct Tuning {
     pub doublewrite_pages: usize,
     /// Frames of the buffer pool; 0: by its bytes.
     pub frames: usize,
+    /// Start no threads: a test takes the cleaner's steps itself.
+    pub still: bool,
 }
 
 impl Default for Tuning {
     fn default() -> Self {
         Tuning {
-            segment_blocks: 4096,
+            segment_blocks: 1024,
             ring_blocks: 2048,
             flush_depth: 4,
             grow_pages: 0,
             doublewrite_pages: 256,
             frames: 0,
+            still: false,
         }
     }
 }
@@ -151,7 +154,7 @@ impl Options {
         {
             return misuse(format!("a buffer pool of {bytes} bytes: at least 1 MiB is needed"));
         }
-        let least = 4 * self.tuning.segment_blocks * 4096;
+        let least = pace::segments::FILES_MIN * self.tuning.segment_blocks * 4096;
         if let Some(bytes) = self.redo_capacity_bytes
             && bytes < least
         {

@@ -19,6 +19,7 @@ use crate::log::Log;
 use crate::mtr::{Mtr, Slot};
 use crate::page::map::{self, EXTENT_PAGES, extents_per_map};
 use crate::page::op::PageOp;
+use crate::planted::{Bug, planted};
 use base::aligned::AlignedBuf;
 use base::codec::{Put, Reader};
 use base::sync::Mutex;
@@ -30,9 +31,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vfs::{File, Vfs};
 
-const FILE_MAGIC: &[u8; 8] = b"MPPAGES\0";
+pub(crate) const FILE_MAGIC: &[u8; 8] = b"MPPAGES\0";
 /// Bytes of one write when the file grows.
 const GROW_WRITE_BYTES: usize = 1 << 20;
+
+/// The first page that a new file can give to a tree: the extent before it holds the map.
+pub(crate) const EXTENT_FIRST: PageNo = PageNo(EXTENT_PAGES);
 
 /// What the space of a database is made of.
 #[derive(Debug)]
@@ -110,7 +114,7 @@ impl Space {
     }
 
     fn map_page(&self, group: u32) -> PageNo {
-        PageNo((group * self.group_pages()).max(1))
+        map::page_of_group(self.page_bytes(), group)
     }
 
     /// The map page that describes `extent`, and the extent's index in it.
@@ -130,25 +134,32 @@ impl Space {
         self.grow()
     }
 
-    /// Reads the map of an existing file.
-    pub(crate) fn load(&self) -> Result {
+    /// Reads the map of an existing file. Returns the greatest id of a tree that owns an extent.
+    pub(crate) fn load(&self) -> Result<TreeId> {
         let len = self.options.file.len().map_err(|e| Error::io("measure", self.path(), e))?;
         let file_pages = u32::try_from(len / self.page_bytes() as u64).unwrap_or(u32::MAX);
         let groups = self.read_header()?;
         let each = extents_per_map(self.page_bytes());
         let mut state = State { groups, file_pages, ..State::default() };
+        let mut greatest = TreeId::NONE;
         for group in 0..groups {
             if self.map_page(group).0 >= file_pages {
                 let what = format!("it has {file_pages} pages, its header promises {groups} groups of more");
                 return Err(Error::corrupt(self.path(), what));
             }
             let page = self.pin_for_good(self.map_page(group))?;
+            // A page that looks free and is not would be given out and then refuse it, which nobody survives.
+            if let Some(damage) = crate::page::verify::problems(&page).first() {
+                let what = format!("{:?}: {damage}", self.map_page(group));
+                return Err(Error::corrupt(self.path(), what));
+            }
             for index in 1..each as u16 {
                 let number = group * each + u32::from(index);
                 if (number + 1) * EXTENT_PAGES > file_pages {
                     break;
                 }
                 let extent = map::extent(&page, index);
+                greatest = greatest.max(extent.tree);
                 if extent.tree == TreeId::NONE {
                     state.free.insert(number);
                 } else if extent.used != u16::MAX {
@@ -158,7 +169,48 @@ impl Space {
         }
         self.metrics.set(M::FilePages, u64::from(file_pages));
         *self.state.lock() = state;
+        Ok(greatest)
+    }
+
+    /// Takes all extents of a tree back, in steps that are each safe to repeat. REQUIRES: nobody uses the tree any more,
+    /// and none will; no latch held.
+    pub(crate) fn release_tree(&self, tree: TreeId) -> Result {
+        let groups = self.state.lock().groups;
+        let each = extents_per_map(self.page_bytes());
+        for group in 0..groups {
+            self.log.make_room()?;
+            let map = self.map_page(group);
+            let mut mtr = Mtr::begin(&self.log, &self.pool);
+            let slot = mtr.add(self.pool.try_pin(map).expect("map pages stay pinned").write());
+            let owned: Vec<u16> =
+                (0..each as u16).filter(|&i| map::extent(mtr.page(slot), i).tree == tree).collect();
+            for &extent in &owned {
+                mtr.apply(slot, &PageOp::MapRelease { extent });
+            }
+            {
+                let mut state = self.state.lock();
+                for &extent in &owned {
+                    let number = group * each + u32::from(extent);
+                    state.room.remove(&(tree, number));
+                    state.free.insert(number);
+                }
+            }
+            mtr.commit();
+        }
         Ok(())
+    }
+
+    /// The trees that own extents.
+    pub(crate) fn owners(&self) -> Result<BTreeSet<TreeId>> {
+        let groups = self.state.lock().groups;
+        let mut owners = BTreeSet::new();
+        for group in 0..groups {
+            let page = self.pool.fetch(self.map_page(group))?.read();
+            let each = extents_per_map(self.page_bytes()) as u16;
+            owners.extend((0..each).map(|index| map::extent(&page, index).tree));
+        }
+        owners.remove(&TreeId::NONE);
+        Ok(owners)
     }
 
     fn read_header(&self) -> Result<u32> {
@@ -231,15 +283,19 @@ impl Space {
         let (mut at, end) = (u64::from(from) * page, u64::from(to) * page);
         while at < end {
             let n = (end - at).min(GROW_WRITE_BYTES as u64);
-            // Nothing refers to these bytes yet, so a failure harms nobody: the call that needed them fails.
-            self.options
-                .file
-                .write_at(&zeros[..n as usize], at)
-                .map_err(|e| Error::io("grow", self.path(), e))?;
+            // Nothing refers to these bytes yet, so a full disk harms nobody: the call that needed them fails.
+            self.options.file.write_at(&zeros[..n as usize], at).map_err(|e| {
+                match Error::io("grow", self.path(), e) {
+                    full @ Error::DiskFull { .. } => full,
+                    failed => self.poison.set(failed),
+                }
+            })?;
             at += n;
         }
         let start = self.options.vfs.clock.now_us();
-        self.options.file.sync().map_err(|e| self.poison.set(Error::io("sync", self.path(), e)))?;
+        if !planted(Bug::NoGrowSync) {
+            self.options.file.sync().map_err(|e| self.poison.set(Error::io("sync", self.path(), e)))?;
+        }
         let took = self.options.vfs.clock.now_us() - start;
         self.metrics.fsync(FileKind::Pages, SyncReason::Grow, took, 0);
         Ok(())
@@ -289,6 +345,13 @@ impl Space {
         // Reusable at once: whoever takes it must latch this map page and then the page itself, which this
         // mini-transaction holds until its redo is in the log buffer.
         *self.state.lock().room.entry((owner, extent)).or_default() |= 1 << bit;
+    }
+
+    /// Pages that are in no use: those of free extents, and free ones in the extents of trees.
+    pub(crate) fn free_pages(&self) -> u64 {
+        let state = self.state.lock();
+        let room: u64 = state.room.values().map(|bits| u64::from(bits.count_ones())).sum();
+        state.free.len() as u64 * u64::from(EXTENT_PAGES) + room
     }
 
     /// Pages in use by each tree, for the whole-database check.

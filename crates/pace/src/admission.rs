@@ -37,7 +37,7 @@ pub struct View {
     /// At it they wait.
     pub hard: u64,
     /// Redo bytes a second by which cleaning lets the checkpoint advance: the slow average
-    /// ([`crate::redo_rate::Rate::typical_per_second`] of the checkpoint LSN). A quick one would pass each wave of the
+    /// ([`crate::redo_rate::Rate::typical_per_second`] of the checkpoint LSN) through [`clean_rate`]. A quick one would pass each wave of the
     /// redo rate on to the next round of the log, and the waves would never die down.
     pub clean_bytes_per_s: f64,
 }
@@ -53,6 +53,28 @@ pub fn price_ns(view: &View, redo_bytes: u64) -> u64 {
     let x = ((view.age - view.soft) as f64 / room).min(0.9999);
     let clean = view.clean_bytes_per_s.max(CLEAN_BYTES_PER_S_MIN);
     (redo_bytes as f64 * 1e9 * x / (clean * (1.0 - x))).min(PRICE_NS_MAX) as u64
+}
+
+/// C from what was measured (`typical`) and from what could be: the device's I/Os, the pages that each cleans, and the
+/// redo that a dirty page holds back on average (`age` over `dirty_pages`).
+///
+/// After a quiet time little has been cleaned, because there was little to clean; taken for C, that would all but stop
+/// the first burst. Half of what could be is believed, so that an error by two does no harm.
+#[must_use]
+pub fn clean_rate(typical: f64, ios_per_s: f64, pages_per_io: f64, age: u64, dirty_pages: u64) -> f64 {
+    let could_be = ios_per_s * pages_per_io * age as f64 / dirty_pages.max(1) as f64;
+    typical.max(could_be / 2.0)
+}
+
+/// For how long the last measured C is believed as it is.
+const BELIEVED_US: u64 = 100_000;
+
+/// C when the cleaner has said nothing for `silent_us`: it may be stuck in one I/O of a device that stopped, and then
+/// nobody would ever tell that the checkpoint does not advance. What is believed falls as the silence grows, so that
+/// no more is admitted in a long silence than in a few short ones.
+#[must_use]
+pub fn believed(clean_bytes_per_s: f64, silent_us: u64) -> f64 {
+    clean_bytes_per_s * BELIEVED_US as f64 / silent_us.max(BELIEVED_US) as f64
 }
 
 /// Whether an operation with so many redo bytes has to wait for the checkpoint: the hard wait, which a sound governor
@@ -183,6 +205,23 @@ mod tests {
             }
         }
         assert!((98..=103).contains(&admitted), "{admitted}");
+    }
+
+    #[test]
+    fn a_burst_after_silence_is_not_taken_for_a_slow_device() {
+        // 5,000 I/Os/s of 4 pages; 20,000 dirty pages hold back 60 MB: 60 MB/s could be cleaned.
+        assert_eq!(clean_rate(0.0, 5000.0, 4.0, 60_000_000, 20_000), 3e7);
+        assert_eq!(clean_rate(5e7, 5000.0, 4.0, 60_000_000, 20_000), 5e7);
+        assert_eq!(clean_rate(1.0, 5000.0, 4.0, 0, 0), 1.0);
+    }
+
+    #[test]
+    fn silence_is_believed_less_and_less() {
+        let seen: Vec<u64> = [0, 50_000, 100_000, 200_000, 1_000_000, 10_000_000]
+            .iter()
+            .map(|silent| believed(5e7, *silent) as u64)
+            .collect();
+        assert_eq!(seen, [50_000_000, 50_000_000, 50_000_000, 25_000_000, 5_000_000, 500_000]);
     }
 
     #[test]

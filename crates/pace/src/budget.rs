@@ -68,11 +68,12 @@ impl Whole {
 /// How many I/Os a second the device gives, learnt from batches.
 ///
 /// Only batches with enough I/Os in flight say something: a single write measures latency. Good news is believed
-/// at once, bad news slowly, because a batch that was slow for another reason (a burst of reads, a trim) says
+/// quickly, bad news slowly, because a batch that was slow for another reason (a burst of reads, a trim) says
 /// little about the device.
 #[derive(Clone, Debug)]
 pub struct Device {
     ios_per_s: f64,
+    batches: u64,
 }
 
 /// Batches below this many I/Os are ignored.
@@ -88,16 +89,19 @@ impl Device {
     /// A device of which nothing is known.
     #[must_use]
     pub fn new() -> Self {
-        Device { ios_per_s: IOS_PER_S_GUESS }
+        Device { ios_per_s: IOS_PER_S_GUESS, batches: 0 }
     }
 
-    /// A batch of `ios` I/Os took `took_us`, its sync not counted.
+    /// A batch of `ios` I/Os took `took_us`, all that belongs to it counted: what its I/Os cost in the end.
     pub fn observe(&mut self, ios: u64, took_us: u64) {
         if ios < BATCH_IOS_MIN {
             return;
         }
         let seen = ios as f64 * 1e6 / took_us.max(1) as f64;
-        let weight = if seen > self.ios_per_s { 0.25 } else { 0.05 };
+        self.batches += 1;
+        // The first batches are all that is known; a guess must not outlive them.
+        let first = 1.0 / self.batches as f64;
+        let weight = first.max(if seen > self.ios_per_s { 0.25 } else { 0.05 });
         self.ios_per_s = (self.ios_per_s + (seen - self.ios_per_s) * weight).max(IOS_PER_S_MIN);
     }
 
@@ -115,6 +119,45 @@ impl Device {
 }
 
 impl Default for Device {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// How many pages one I/O cleans, thanks to neighbours: smoothed over batches.
+#[derive(Clone, Debug)]
+pub struct PagesPerIo {
+    pages: f64,
+    batches: u64,
+}
+
+impl PagesPerIo {
+    /// One, until a batch says otherwise.
+    #[must_use]
+    pub fn new() -> Self {
+        PagesPerIo { pages: 1.0, batches: 0 }
+    }
+
+    /// A batch wrote `pages` with `ios`.
+    pub fn observe(&mut self, pages: u64, ios: u64) {
+        if ios == 0 {
+            return;
+        }
+        self.batches += 1;
+        // While it is too low, each I/O is expected to clean less than it does and too few pages are asked for; so the
+        // first batches count in full.
+        let weight = (1.0 / self.batches as f64).max(0.1);
+        self.pages += (pages as f64 / ios as f64 - self.pages) * weight;
+    }
+
+    /// Pages that the next I/O will clean.
+    #[must_use]
+    pub fn get(&self) -> f64 {
+        self.pages
+    }
+}
+
+impl Default for PagesPerIo {
     fn default() -> Self {
         Self::new()
     }
@@ -195,10 +238,27 @@ mod tests {
     }
 
     #[test]
+    fn pages_per_io_follow_the_first_batch_at_once_and_later_ones_slowly() {
+        let mut p = PagesPerIo::new();
+        p.observe(0, 0);
+        assert_eq!(p.get(), 1.0);
+        p.observe(64, 8);
+        assert_eq!(p.get(), 8.0);
+        for _ in 0..100 {
+            p.observe(64, 16);
+        }
+        assert!((p.get() - 4.0).abs() < 0.1);
+        p.observe(8, 8);
+        assert!(p.get() > 3.5);
+    }
+
+    #[test]
     fn the_device_is_learnt_from_full_batches() {
         let mut d = Device::new();
         d.observe(1, 100);
         assert_eq!(d.ios_per_s(), IOS_PER_S_GUESS);
+        d.observe(64, 3_200);
+        assert_eq!(d.ios_per_s(), 20_000.0, "the first batch takes the guess's place");
         for _ in 0..40 {
             d.observe(64, 1_600);
         }

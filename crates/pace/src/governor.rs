@@ -85,10 +85,11 @@ pub enum Force {
 pub struct Plan {
     /// Clean pages whose first-dirty LSN lies below it, oldest first …
     pub clean_to_lsn: u64,
-    /// … with at most so many I/Os …
-    pub checkpoint_ios: u32,
-    /// … and at most so many pages.
+    /// … until so many pages are clean, neighbours included …
     pub page_quota: u64,
+    /// … or so many I/Os are spent: what the budget leaves, which is more than the quota needs as long as neighbours are
+    /// as many as they used to be.
+    pub checkpoint_ios: u32,
     /// Why.
     pub force: Force,
     /// Frames to add to the free list: clean victims first, which cost nothing …
@@ -109,6 +110,8 @@ pub struct Plan {
 const STEP_US_MAX: u64 = 100_000;
 /// And at least this far.
 const STEP_US_MIN: u64 = 2_000;
+/// In the time between two steps the log grows by no more than this part of its target.
+const GROWTHS: f64 = 8.0;
 /// A step should be worth a batch of about this many I/Os.
 const BATCH_IOS: f64 = 64.0;
 /// A drained log: an idle database writes its dirty pages within this time.
@@ -126,6 +129,7 @@ const DIRTY_EXCESS_S: f64 = 1.0;
 #[derive(Clone, Debug, Default)]
 pub struct Governor {
     last_us: Option<u64>,
+    pages: Whole,
     checkpoint: Whole,
     free_frames: Whole,
     drain: Whole,
@@ -155,8 +159,9 @@ impl Governor {
             purge: s.purge_ios_wanted as f64,
         };
         let got = split(s.budget_ios_per_s * dt_s, wanted);
-        let checkpoint_ios = self.checkpoint.take(got.checkpoint);
-        let page_quota = (f64::from(checkpoint_ios) * pages_per_io).ceil() as u64;
+        let others = got.total() - got.checkpoint;
+        let checkpoint_ios = self.checkpoint.take((s.budget_ios_per_s * dt_s - others).max(0.0));
+        let page_quota = u64::from(self.pages.take(wanted_pages_per_s * dt_s));
         let force = if got.free_frames > got.checkpoint { Force::FreeFrames } else { force };
         Plan {
             clean_to_lsn: lsn_of(s, page_quota),
@@ -164,7 +169,7 @@ impl Governor {
             page_quota,
             force,
             free_frames: frames,
-            free_frame_ios: self.free_frames.take(got.free_frames),
+            free_frame_ios: self.free_frames.take(got.free_frames).max(at_once(s)),
             drain_ios: self.drain.take(got.drain),
             purge_ios: self.purge.take(got.purge),
             wanted_pages_per_s,
@@ -215,6 +220,12 @@ fn age_pages_per_s(s: &Sample<'_>) -> f64 {
     steepest * s.redo_bytes_per_s
 }
 
+/// I/Os that no budget may refuse: a thread that waits for a frame is not background work, and the budget knows only
+/// what the device gave so far.
+fn at_once(s: &Sample<'_>) -> u32 {
+    s.waiting_threads.saturating_sub(s.free_frames).min(64) as u32
+}
+
 /// The LSN below which the oldest `pages` dirty pages lie.
 fn lsn_of(s: &Sample<'_>, pages: u64) -> u64 {
     let mut left = pages;
@@ -231,12 +242,14 @@ fn lsn_of(s: &Sample<'_>, pages: u64) -> u64 {
     if pages == 0 { s.checkpoint_lsn } else { s.end_lsn }
 }
 
-/// When a batch's worth of I/Os will have come together, or when the free frames should be looked at.
+/// When a batch's worth of I/Os will have come together, or when the free frames should be looked at; in any case before
+/// the log has grown by much.
 fn next_step_us(ios_per_s: f64, s: &Sample<'_>) -> u64 {
     let ios_per_s = ios_per_s.min(s.budget_ios_per_s).max(1.0);
     let batch_us = (BATCH_IOS * 1e6 / ios_per_s) as u64;
     let urgent = s.waiting_threads > 0 || s.free_frames < reserve(s.threads, s.frames).low;
-    if urgent { STEP_US_MIN } else { batch_us.clamp(STEP_US_MIN, STEP_US_MAX) }
+    let growth_us = s.thresholds.target as f64 / GROWTHS * 1e6 / s.redo_bytes_per_s.max(1.0);
+    if urgent { STEP_US_MIN } else { batch_us.min(growth_us as u64).clamp(STEP_US_MIN, STEP_US_MAX) }
 }
 
 #[cfg(test)]
@@ -343,27 +356,27 @@ mod tests {
             ",
             &expect![[r#"
                 dirty= redo=0
-                    CheckpointAge: 0 pages/s, 0 I/Os up to age 0.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    CheckpointAge: 0 pages/s, 100 I/Os up to age 0.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
                 dirty=40/1000,20/1000,0/1000 redo=0
-                    Idle: 50 pages/s, 0 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    Idle: 50 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
                 redo=0.01
-                    Idle: 44 pages/s, 0 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    Idle: 44 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
                 redo=1
-                    CheckpointAge: 83 pages/s, 0 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    CheckpointAge: 83 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
                 redo=10
-                    CheckpointAge: 829 pages/s, 2 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    CheckpointAge: 829 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
                 redo=40
-                    CheckpointAge: 3317 pages/s, 8 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 77 ms
+                    CheckpointAge: 3317 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 77 ms
                 dirty=48/1000,28/1000,8/1000
-                    CheckpointAge: 6209 pages/s, 16 I/Os up to age 48.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 41 ms
+                    CheckpointAge: 6209 pages/s, 100 I/Os up to age 48.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 41 ms
                 dirty=56/1000,36/1000,16/1000
                     CheckpointAge: 41600 pages/s, 100 I/Os up to age 56.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 6 ms
                 dirty=64/1000,44/1000,24/1000
-                    CheckpointAge: 144359 pages/s, 100 I/Os up to age 64.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 6 ms
+                    CheckpointAge: 144359 pages/s, 100 I/Os up to age 55.1 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 6 ms
                 dirty=72/1000,52/1000,32/1000
-                    CheckpointAge: 255043 pages/s, 100 I/Os up to age 72.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 6 ms
+                    CheckpointAge: 255043 pages/s, 100 I/Os up to age 41.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 6 ms
                 dirty=80/1000,60/1000,40/1000
-                    CheckpointAge: 454438 pages/s, 100 I/Os up to age 80.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 6 ms
+                    CheckpointAge: 454438 pages/s, 100 I/Os up to age 0.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 6 ms
             "#]],
         );
     }
@@ -378,11 +391,11 @@ mod tests {
             ",
             &expect![[r#"
                 redo=20 dirty=40/100,30/100,10/100
-                    CheckpointAge: 209 pages/s, 0 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    CheckpointAge: 209 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
                 redo=20 dirty=40/100,30/20000,10/100
-                    CheckpointAge: 20994 pages/s, 53 I/Os up to age 39.9 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 12 ms
+                    CheckpointAge: 20994 pages/s, 100 I/Os up to age 39.9 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 12 ms
                 redo=20 dirty=30/100,20/20000,0/100
-                    CheckpointAge: 13815 pages/s, 34 I/Os up to age 30.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 18 ms
+                    CheckpointAge: 13815 pages/s, 100 I/Os up to age 30.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 18 ms
             "#]],
         );
     }
@@ -398,13 +411,13 @@ mod tests {
             ",
             &expect![[r#"
                 capacity=4000 redo=20 frames=10000 dirty=200/3000,0/3000
-                    CheckpointAge: 56 pages/s, 0 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    CheckpointAge: 56 pages/s, 100 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
                 dirty=200/3500,0/3500
-                    CheckpointAge: 65 pages/s, 0 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    CheckpointAge: 65 pages/s, 100 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
                 dirty=200/4000,0/4000
-                    DirtyShare: 1000 pages/s, 2 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    DirtyShare: 1000 pages/s, 100 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
                 dirty=200/4900,0/4900
-                    DirtyShare: 2800 pages/s, 7 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 91 ms
+                    DirtyShare: 2800 pages/s, 100 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 91 ms
             "#]],
         );
     }
@@ -425,17 +438,17 @@ mod tests {
             ",
             &expect![[r#"
                 redo=200 ios=10000 dirty=80/20000,40/20000,0/20000 free=64
-                    CheckpointAge: 36674465 pages/s, 100 I/Os up to age 80.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 6 ms
+                    CheckpointAge: 36674465 pages/s, 100 I/Os up to age 0.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 6 ms
                 free=40
-                    CheckpointAge: 36674465 pages/s, 88 I/Os up to age 80.0 MiB; free 24 with 12 I/Os; drain 0 purge 0; next 6 ms
+                    CheckpointAge: 36674465 pages/s, 88 I/Os up to age 0.0 MiB; free 24 with 12 I/Os; drain 0 purge 0; next 6 ms
                 free=0 waiting=16
-                    CheckpointAge: 36674465 pages/s, 74 I/Os up to age 80.0 MiB; free 80 with 25 I/Os; drain 0 purge 0; next 2 ms
+                    CheckpointAge: 36674465 pages/s, 74 I/Os up to age 0.0 MiB; free 80 with 25 I/Os; drain 0 purge 0; next 2 ms
                 free=0 waiting=16 victims=1
-                    CheckpointAge: 36674465 pages/s, 75 I/Os up to age 80.0 MiB; free 80 with 25 I/Os; drain 0 purge 0; next 2 ms
+                    CheckpointAge: 36674465 pages/s, 75 I/Os up to age 0.0 MiB; free 80 with 25 I/Os; drain 0 purge 0; next 2 ms
                 free=0 waiting=60 threads=64 victims=1
-                    CheckpointAge: 57013615 pages/s, 75 I/Os up to age 80.0 MiB; free 316 with 25 I/Os; drain 0 purge 0; next 2 ms
+                    CheckpointAge: 57013615 pages/s, 75 I/Os up to age 0.0 MiB; free 316 with 60 I/Os; drain 0 purge 0; next 2 ms
                 drain=5000 purge=5000
-                    CheckpointAge: 57013615 pages/s, 49 I/Os up to age 80.0 MiB; free 316 with 25 I/Os; drain 15 purge 10; next 2 ms
+                    CheckpointAge: 57013615 pages/s, 49 I/Os up to age 0.0 MiB; free 316 with 60 I/Os; drain 15 purge 10; next 2 ms
             "#]],
         );
     }
@@ -454,17 +467,17 @@ mod tests {
             ",
             &expect![[r#"
                 redo=0 dirty=10/60000
-                    DirtyShare: 14125 pages/s, 35 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 18 ms
+                    DirtyShare: 14125 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 18 ms
                 dirty=10/600
-                    Idle: 16 pages/s, 0 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    Idle: 16 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
                 dirty=10/6
-                    Idle: 6 pages/s, 0 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    Idle: 6 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
                 redo=0.01
-                    Idle: 5 pages/s, 0 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    Idle: 5 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
                 redo=0.05
-                    Idle: 3 pages/s, 0 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    Idle: 3 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
                 redo=0.1
-                    CheckpointAge: 0 pages/s, 0 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    CheckpointAge: 0 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
             "#]],
         );
     }

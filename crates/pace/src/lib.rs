@@ -7,10 +7,12 @@
 pub mod admission;
 pub mod budget;
 pub mod capacity;
+pub mod checkpoint;
 pub mod commit;
 pub mod governor;
 pub mod redo_rate;
 pub mod reserve;
+pub mod segments;
 pub mod thresholds;
 
 #[cfg(test)]

@@ -1,8 +1,15 @@
 //! The only door to files, time and randomness. The engine sees the traits of this page; the operating system and the
 //! simulated disk implement them.
 
+pub mod fault;
+mod machine;
 pub mod mem;
 pub mod os;
+pub mod read_only;
+mod rings;
+pub mod sticky;
+mod transfer;
+mod uring;
 
 use std::fmt::Debug;
 use std::io;
@@ -31,6 +38,15 @@ pub struct OpenMode {
     pub read_only: bool,
 }
 
+/// How a disk does batches ([`File::read_batch`], [`File::write_batch`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BatchIo {
+    /// By io_uring, many in flight.
+    Ring,
+    /// One operation after another, for the reason given.
+    OneByOne(String),
+}
+
 /// A tree of directories and files. Paths are absolute or relative to the process, as the caller has them.
 ///
 /// Nothing that a method here changes is durable by itself: a created, renamed or removed entry needs
@@ -52,6 +68,10 @@ pub trait Disk: Send + Sync + Debug {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
     /// Whether what is synced below `dir` outlives a power cut: false on a memory file system.
     fn is_durable(&self, dir: &Path) -> bool;
+    /// How batches are done.
+    fn batch_io(&self) -> BatchIo {
+        BatchIo::OneByOne("not a disk of the operating system".into())
+    }
 }
 
 /// One write of a batch.
@@ -86,11 +106,12 @@ pub trait File: Send + Sync + Debug {
     fn len(&self) -> io::Result<u64>;
     /// Cuts or extends (with zeros, perhaps a hole) to `len` bytes.
     fn set_len(&self, len: u64) -> io::Result<()>;
-    /// Does all reads, in any order, many in flight.
+    /// Does all reads, in any order, many in flight where the disk can ([`Disk::batch_io`]). After an error some of
+    /// the others are done and some are not.
     fn read_batch(&self, ops: &mut [ReadOp<'_>]) -> io::Result<()> {
         ops.iter_mut().try_for_each(|op| self.read_at(op.bytes, op.offset))
     }
-    /// Does all writes, in any order, many in flight.
+    /// Does all writes, as [`File::read_batch`] does reads. The writes of one batch do not overlap.
     fn write_batch(&self, ops: &[WriteOp<'_>]) -> io::Result<()> {
         ops.iter().try_for_each(|op| self.write_at(op.bytes, op.offset))
     }
@@ -100,7 +121,7 @@ pub trait File: Send + Sync + Debug {
     fn is_direct(&self) -> bool;
 }
 
-/// Time.
+/// The machine beside its files: time, randomness, and how much there is of it.
 pub trait Clock: Send + Sync + Debug {
     /// Microseconds since some fixed moment; never goes back.
     fn now_us(&self) -> u64;
@@ -108,6 +129,14 @@ pub trait Clock: Send + Sync + Debug {
     fn unix_seconds(&self) -> u64;
     /// Random bits for database ids and epochs.
     fn random_u64(&self) -> u64;
+    /// Memory that the process may use, bytes.
+    fn memory_bytes(&self) -> u64 {
+        1 << 30
+    }
+    /// Cores that the process may use.
+    fn cores(&self) -> u32 {
+        2
+    }
 }
 
 /// Files, time and randomness, handed to the engine when it opens.

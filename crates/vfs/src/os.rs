@@ -1,10 +1,13 @@
 //! The operating system's files and clock.
 
-use crate::{Clock, Create, Disk, File, OpenMode, Vfs};
+use crate::rings::Rings;
+use crate::transfer::{Direction, Next, Transfer};
+use crate::uring::Job;
+use crate::{BatchIo, Clock, Create, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
 use rustix::fs::{self, AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -12,15 +15,32 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// `f_type` of file systems that live in memory.
 const MEMORY_FILE_SYSTEMS: [u64; 2] = [0x0102_1994, 0x8584_58f6]; // tmpfs, ramfs
 
-/// Files of the operating system.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct OsDisk;
+/// Files of the operating system. Clones share their rings and locks.
+#[derive(Clone, Debug, Default)]
+pub struct OsDisk {
+    rings: Arc<Rings>,
+}
 
 /// An open file of the operating system.
 #[derive(Debug)]
 pub struct OsFile {
     fd: OwnedFd,
     direct: bool,
+    rings: Arc<Rings>,
+}
+
+/// A lock that is held, and the rings that hold it too.
+struct OsLock {
+    fd: Arc<OwnedFd>,
+    rings: Arc<Rings>,
+}
+
+impl Drop for OsLock {
+    fn drop(&mut self) {
+        self.rings.let_go(&self.fd);
+        // Closing would not do: a ring that is just being torn down still has the file.
+        let _ = fs::flock(&*self.fd, FlockOperation::Unlock);
+    }
 }
 
 /// The operating system's clock and random numbers.
@@ -33,7 +53,19 @@ impl Vfs {
     /// The operating system.
     #[must_use]
     pub fn os() -> Vfs {
-        Vfs { disk: Arc::new(OsDisk), clock: Arc::new(OsClock { start: Instant::now() }) }
+        Vfs { disk: Arc::new(OsDisk::default()), clock: Arc::new(OsClock { start: Instant::now() }) }
+    }
+}
+
+impl OsDisk {
+    /// A disk that does batches one operation after another although the system may have io_uring.
+    #[must_use]
+    pub fn one_by_one() -> OsDisk {
+        OsDisk { rings: Arc::new(Rings::none("asked for")) }
+    }
+
+    fn file(&self, fd: OwnedFd, direct: bool) -> Arc<dyn File> {
+        Arc::new(OsFile { fd, direct, rings: Arc::clone(&self.rings) })
     }
 }
 
@@ -61,16 +93,16 @@ impl Disk for OsDisk {
         let flags = flags(mode);
         if mode.direct {
             match open(path, flags | OFlags::DIRECT) {
-                Ok(fd) => return Ok(Arc::new(OsFile { fd, direct: true })),
+                Ok(fd) => return Ok(self.file(fd, true)),
                 // The file system refuses direct I/O. With O_EXCL the file exists by now, made by this very call.
                 Err(Errno::INVAL) => {
                     let fd = open(path, flags - OFlags::EXCL)?;
-                    return Ok(Arc::new(OsFile { fd, direct: false }));
+                    return Ok(self.file(fd, false));
                 }
                 Err(e) => return Err(e.into()),
             }
         }
-        Ok(Arc::new(OsFile { fd: open(path, flags)?, direct: false }))
+        Ok(self.file(open(path, flags)?, false))
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
@@ -102,7 +134,11 @@ impl Disk for OsDisk {
         let mode = OpenMode { create: Create::IfMissing, direct: false, read_only: false };
         let fd = open(path, flags(mode))?;
         match fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Box::new(fd)),
+            Ok(()) => {
+                let fd = Arc::new(fd);
+                self.rings.hold(Arc::clone(&fd));
+                Ok(Box::new(OsLock { fd, rings: Arc::clone(&self.rings) }))
+            }
             Err(Errno::WOULDBLOCK) => Err(io::ErrorKind::WouldBlock.into()),
             Err(e) => Err(e.into()),
         }
@@ -111,29 +147,69 @@ impl Disk for OsDisk {
     fn is_durable(&self, dir: &Path) -> bool {
         fs::statfs(dir).is_ok_and(|s| !MEMORY_FILE_SYSTEMS.contains(&(s.f_type as u64)))
     }
-}
 
-/// Repeats `step` until `total` bytes are done; it is given how many are, and says how many more it did.
-fn all(total: usize, mut step: impl FnMut(usize) -> rustix::io::Result<usize>) -> io::Result<()> {
-    let mut done = 0;
-    while done < total {
-        match step(done) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(n) => done += n,
-            Err(Errno::INTR) => {}
-            Err(e) => return Err(e.into()),
+    fn batch_io(&self) -> BatchIo {
+        match self.rings.support() {
+            Ok(()) => BatchIo::Ring,
+            Err(why) => BatchIo::OneByOne(why.to_owned()),
         }
     }
-    Ok(())
+}
+
+impl OsFile {
+    fn transfer(
+        &self,
+        direction: Direction,
+        offset: u64,
+        len: usize,
+        mut request: impl FnMut(&Transfer) -> rustix::io::Result<usize>,
+    ) -> io::Result<()> {
+        let mut transfer = Transfer::new(direction, offset, len, self.direct);
+        while transfer.left() > 0 {
+            let answer = request(&transfer);
+            match transfer.answered(answer) {
+                Next::Done => break,
+                Next::Again => {}
+                Next::Failed(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
 }
 
 impl File for OsFile {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        all(bytes.len(), |done| rustix::io::pread(&self.fd, &mut bytes[done..], offset + done as u64))
+        self.transfer(Direction::Read, offset, bytes.len(), |t| {
+            rustix::io::pread(&self.fd, &mut bytes[t.done()..], t.at())
+        })
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        all(bytes.len(), |done| rustix::io::pwrite(&self.fd, &bytes[done..], offset + done as u64))
+        self.transfer(Direction::Write, offset, bytes.len(), |t| {
+            rustix::io::pwrite(&self.fd, &bytes[t.done()..], t.at())
+        })
+    }
+
+    fn read_batch(&self, ops: &mut [ReadOp<'_>]) -> io::Result<()> {
+        if ops.len() > 1 {
+            let jobs = ops.iter_mut().filter(|op| !op.bytes.is_empty());
+            let mut jobs: Vec<_> = jobs.map(|op| Job::read(op.bytes, op.offset, self.direct)).collect();
+            if let Some(done) = self.rings.run(self.fd.as_fd(), &mut jobs) {
+                return done;
+            }
+        }
+        ops.iter_mut().try_for_each(|op| self.read_at(op.bytes, op.offset))
+    }
+
+    fn write_batch(&self, ops: &[WriteOp<'_>]) -> io::Result<()> {
+        if ops.len() > 1 {
+            let jobs = ops.iter().filter(|op| !op.bytes.is_empty());
+            let mut jobs: Vec<_> = jobs.map(|op| Job::write(op.bytes, op.offset, self.direct)).collect();
+            if let Some(done) = self.rings.run(self.fd.as_fd(), &mut jobs) {
+                return done;
+            }
+        }
+        ops.iter().try_for_each(|op| self.write_at(op.bytes, op.offset))
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -183,64 +259,15 @@ impl Clock for OsClock {
             _ => SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64),
         }
     }
+
+    fn memory_bytes(&self) -> u64 {
+        crate::machine::memory_bytes()
+    }
+
+    fn cores(&self) -> u32 {
+        crate::machine::cores()
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use base::aligned::AlignedBuf;
-
-    struct Dir(std::path::PathBuf);
-
-    impl Dir {
-        fn new(name: &str) -> Dir {
-            let dir = std::env::temp_dir().join(format!("millpond-vfs-{name}-{}", std::process::id()));
-            OsDisk.create_dir(&dir).unwrap();
-            Dir(dir)
-        }
-    }
-
-    impl Drop for Dir {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
-
-    const NEW: OpenMode = OpenMode { create: Create::New, direct: true, read_only: false };
-
-    #[test]
-    fn what_is_written_is_read_and_a_short_file_says_so() {
-        let dir = Dir::new("rw");
-        let file = OsDisk.open(&dir.0.join("f"), NEW).unwrap();
-        let mut buf = AlignedBuf::zeroed(8192);
-        buf.fill(7);
-        file.write_at(&buf, 4096).unwrap();
-        file.sync().unwrap();
-        assert_eq!(file.len().unwrap(), 12288);
-        let mut back = AlignedBuf::zeroed(8192);
-        file.read_at(&mut back, 4096).unwrap();
-        assert_eq!(&buf[..], &back[..]);
-        assert_eq!(file.read_at(&mut back, 8192).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
-        file.punch(4096, 4096).unwrap();
-        file.read_at(&mut back, 4096).unwrap();
-        assert_eq!(back[4096..], buf[4096..]);
-    }
-
-    #[test]
-    fn names_links_and_locks() {
-        let dir = Dir::new("names");
-        let (a, b, link) = (dir.0.join("a"), dir.0.join("b"), dir.0.join("link"));
-        drop(OsDisk.open(&a, NEW).unwrap());
-        assert_eq!(OsDisk.open(&a, NEW).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
-        OsDisk.rename(&a, &b).unwrap();
-        OsDisk.sync_dir(&dir.0).unwrap();
-        std::os::unix::fs::symlink(&b, &link).unwrap();
-        let mode = OpenMode { create: Create::Never, direct: false, read_only: true };
-        assert!(OsDisk.open(&link, mode).is_err(), "a symbolic link is not followed");
-        assert_eq!(OsDisk.list(&dir.0).unwrap(), ["b", "link"]);
-        let held = OsDisk.lock(&dir.0.join("LOCK")).unwrap();
-        assert_eq!(OsDisk.lock(&dir.0.join("LOCK")).err().unwrap().kind(), io::ErrorKind::WouldBlock);
-        drop(held);
-        OsDisk.lock(&dir.0.join("LOCK")).unwrap();
-    }
-}
+mod tests;

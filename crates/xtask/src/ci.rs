@@ -35,7 +35,24 @@ const HOOKS: &[Hook] = &[
     },
     // Documentation examples are part of it.
     Hook { name: "tests", args: &["test", "--workspace"], when: When::Always },
+    // Every order of steps over the latch, the log's ring and the status table: built apart, for all below is.
+    Hook {
+        name: "orders of steps",
+        args: &[
+            "run",
+            "--manifest-path",
+            "loom/Cargo.toml",
+            "--config",
+            "build.rustflags=[\"--cfg\",\"loom\"]",
+            "--target-dir",
+            "target/loom",
+        ],
+        when: When::Always,
+    },
 ];
+
+/// How long the simulator explores here; by hand it takes any number.
+const SIMULATOR_SECONDS: &str = "420";
 
 /// Runs everything; the first failure ends it.
 pub(crate) fn run() -> Result<(), String> {
@@ -48,11 +65,19 @@ pub(crate) fn run() -> Result<(), String> {
             println!("== {}: skipped", hook.name);
         }
     }
+    step("simulator", simulate)?;
     if changes()? == before {
         Ok(())
     } else {
         Err("a check changed files of the repository; see git status".into())
     }
+}
+
+/// Lets the simulator explore from a seed that each commit has for itself; a finding prints the command that replays it.
+fn simulate() -> Result<(), String> {
+    let seed = git(&["rev-parse", "--short=8", "HEAD"]).ok();
+    let seed = seed.and_then(|hash| u32::from_str_radix(hash.trim(), 16).ok()).unwrap_or(1).to_string();
+    cargo(&["run", "--release", "--package", "sim", "--", "--seconds", SIMULATOR_SECONDS, "--seed", &seed])
 }
 
 fn applies(when: &When) -> bool {

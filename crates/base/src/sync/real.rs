@@ -2,7 +2,6 @@
 
 use super::atomic::{AtomicU32, Ordering};
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Mutual exclusion without poisoning.
@@ -104,55 +103,6 @@ pub fn futex_wake(word: &AtomicU32, count: u32) {
     let _ = rustix::thread::futex::wake(word, rustix::thread::futex::Flags::PRIVATE, count);
 }
 
-/// Lets one thread wait for a token that others hand over; one token is kept.
-#[derive(Debug)]
-pub struct Parker {
-    state: Arc<AtomicU32>,
-}
-
-/// Hands the token to a [`Parker`].
-#[derive(Clone, Debug)]
-pub struct Unparker {
-    state: Arc<AtomicU32>,
-}
-
-impl Parker {
-    /// A parker without a token.
-    pub fn new() -> Self {
-        Parker { state: Arc::new(AtomicU32::new(0)) }
-    }
-
-    /// The other end.
-    pub fn unparker(&self) -> Unparker {
-        Unparker { state: Arc::clone(&self.state) }
-    }
-
-    /// Waits for the token and takes it.
-    pub fn park(&self) {
-        while self.state.swap(0, Ordering::Acquire) == 0 {
-            futex_wait(&self.state, 0, None);
-        }
-    }
-
-    /// Waits for the token for at most `timeout`. True if it came.
-    pub fn park_for(&self, timeout: Duration) -> bool {
-        if self.state.swap(0, Ordering::Acquire) == 1 {
-            return true;
-        }
-        futex_wait(&self.state, 0, Some(timeout));
-        self.state.swap(0, Ordering::Acquire) == 1
-    }
-}
-
-impl Unparker {
-    /// Hands over the token.
-    pub fn unpark(&self) {
-        if self.state.swap(1, Ordering::Release) == 0 {
-            futex_wake(&self.state, 1);
-        }
-    }
-}
-
 /// A running thread.
 #[derive(Debug)]
 pub struct JoinHandle<T> {
@@ -191,6 +141,31 @@ pub fn spin(turn: &mut u32) {
     }
 }
 
+/// Cores that this process may use.
+pub fn cores() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
+}
+
 /// A place where the simulator may run another thread. Costs nothing otherwise.
 #[inline]
 pub fn point() {}
+
+/// Tells the simulator of something that a replay must repeat. Costs nothing otherwise.
+#[inline]
+pub fn event(_: impl FnOnce() -> u64) {}
+
+/// Lets the simulated time pass that a device takes, about so many microseconds. Costs nothing otherwise.
+#[inline]
+pub fn device(_: u64) {}
+
+/// Microseconds of simulated time; `None` outside a simulated world.
+#[inline]
+pub fn simulated_us() -> Option<u64> {
+    None
+}
+
+/// What the simulated world that this thread belongs to was given by those who began it; 0 outside one.
+#[inline]
+pub fn world_flags() -> u64 {
+    0
+}

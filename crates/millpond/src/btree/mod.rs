@@ -22,7 +22,9 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
 pub(crate) use bulk::Bulk;
+#[cfg(test)]
 pub(crate) use check::TreeCheck;
 pub(crate) use merge::is_small;
 pub(crate) use overflow::{free_chain, read_chain, write_chain};

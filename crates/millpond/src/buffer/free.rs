@@ -104,9 +104,14 @@ impl Pool {
         self.free.list.lock().waiting
     }
 
-    /// How many frames the cleaner means to keep free.
+    /// Says how many frames the cleaner means to keep free.
     pub(crate) fn set_free_reserve(&self, frames: usize) {
         self.free.reserve.store(frames, Ordering::Relaxed);
+    }
+
+    /// How many frames the cleaner means to keep free.
+    pub(crate) fn free_reserve(&self) -> usize {
+        self.free.reserve.load(Ordering::Relaxed)
     }
 
     /// Wakes everybody who waits for a frame, to see that the database is poisoned.
@@ -232,6 +237,23 @@ impl Pool {
             }
         }
         swept
+    }
+
+    /// For the cleaner: puts the frames of pages that it has just written on the free list, up to `free` in all, unless
+    /// somebody has used them meanwhile. Returns how many.
+    pub(crate) fn free_cleaned(&self, pages: &[PageNo], free: usize) -> usize {
+        let missing = free.saturating_sub(self.free_frames());
+        let mut freed = 0;
+        for page in pages {
+            if freed >= missing {
+                break;
+            }
+            let Some(index) = self.table.get(*page) else { continue };
+            if self.frames().get(index).state() & REFERENCED == 0 && self.evict(index).is_some() {
+                freed += 1;
+            }
+        }
+        freed
     }
 
     /// Remembers a frame that a scan filled.

@@ -31,7 +31,7 @@ const URGENT: u64 = 1 << 19;
 const VERSION: u64 = 1 << 32;
 
 /// Turns of a spin before sleeping. A latch is held for about a microsecond, a sleep and its wake-up cost twenty.
-const SPIN_TURNS: u32 = 48;
+const SPIN_TURNS: u32 = if cfg!(loom) { 0 } else { 48 };
 /// A writer woken in vain this often sets URGENT.
 const PATIENCE: u32 = 2;
 /// All sleepers, as the futex call counts them.

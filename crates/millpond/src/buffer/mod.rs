@@ -20,8 +20,11 @@ mod guard;
 mod latch;
 mod page_table;
 mod pool;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use dirty::FlushTicket;
-pub(crate) use free::{FreeFrame, Sweep};
 pub(crate) use guard::{PageRead, PageWrite, Pin};
-pub(crate) use pool::{FetchHint, Pool, PoolOptions, PoolStats, ReadHook, RefuseDamage};
+#[cfg(test)]
+pub(crate) use pool::{FetchHint, RefuseDamage};
+pub(crate) use pool::{Pool, PoolOptions, ReadHook};

@@ -81,6 +81,8 @@ pub(crate) enum FetchHint {
 pub(crate) struct PoolStats {
     /// Pages read from the file.
     pub(crate) pages_read: AtomicU64,
+    /// Reads given to the file; each brings a page.
+    pub(crate) page_reads_io: AtomicU64,
     /// Pages whose frame was given to another page.
     pub(crate) evictions: AtomicU64,
     /// Times a thread found no frame and waited for the cleaner.
@@ -247,6 +249,7 @@ impl Pool {
             .iter_mut()
             .map(|l| ReadOp { offset: u64::from(l.page.0) * page_bytes, bytes: l.bytes() })
             .collect();
+        self.stats.page_reads_io.fetch_add(reads.len() as u64, Ordering::Relaxed);
         let together = reads.is_empty() || self.file.read_batch(&mut reads).is_ok();
         let mut first_error = Ok(());
         for mut loading in batch {
@@ -305,6 +308,7 @@ impl Pool {
 
     fn read(&self, loading: &mut Loading<'_>) -> Result {
         let offset = u64::from(loading.page.0) * self.page_bytes() as u64;
+        self.stats.page_reads_io.fetch_add(1, Ordering::Relaxed);
         match self.file.read_at(loading.bytes(), offset) {
             Ok(()) => Ok(()),
             // A page that the file never grew to is one that was never written; the hook sees a blank page.

@@ -1,10 +1,12 @@
 //! Moves the checkpoint: the place below which no redo is needed any more.
 
+use super::Unfinished;
 use super::root::{Root, RootFile};
 use crate::buffer::Pool;
 use crate::error::{Poison, Result};
 use crate::log::Log;
 use crate::log::block::{block_of, block_start};
+use crate::planted::{Bug, planted};
 use base::Lsn;
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicU64, Ordering};
@@ -20,6 +22,10 @@ pub(crate) struct Checkpointer {
     root: Mutex<Root>,
     /// Redo of the last run has been applied up to here; beyond it the checkpoint must not go. [`Lsn::MAX`] once all is.
     replayed: AtomicU64,
+    /// Below it nothing is worth a checkpoint: it is the last one's own list.
+    settled: AtomicU64,
+    /// Who knows the unfinished transactions.
+    unfinished: Arc<dyn Unfinished>,
     metrics: Arc<Metrics>,
     poison: Arc<Poison>,
 }
@@ -31,15 +37,19 @@ impl Checkpointer {
         pool: &Arc<Pool>,
         file: RootFile,
         root: Root,
+        unfinished: Arc<dyn Unfinished>,
         metrics: &Arc<Metrics>,
         poison: &Arc<Poison>,
     ) -> Checkpointer {
+        metrics.set(M::CheckpointLsn, root.checkpoint.0);
         Checkpointer {
             log: Arc::clone(log),
             pool: Arc::clone(pool),
             file,
             replayed: AtomicU64::new(root.checkpoint.0),
             root: Mutex::new(root),
+            settled: AtomicU64::new(0),
+            unfinished,
             metrics: Arc::clone(metrics),
             poison: Arc::clone(poison),
         }
@@ -50,28 +60,50 @@ impl Checkpointer {
         self.replayed.store(lsn.0, Ordering::Release);
     }
 
+    /// Has the next root name the rate at which recovery replays redo, bytes a second.
+    pub(crate) fn set_replay_rate(&self, bytes_per_s: u64) {
+        self.root.lock().replay_rate = bytes_per_s;
+    }
+
     /// The place that the root names now.
     pub(crate) fn lsn(&self) -> Lsn {
         self.root.lock().checkpoint
+    }
+
+    /// How far the checkpoint could move now.
+    pub(crate) fn possible(&self) -> Lsn {
+        // In this order: a change whose redo lies below the published prefix has marked its page by now.
+        let replayed = Lsn(self.replayed.load(Ordering::Acquire));
+        if planted(Bug::CheckpointOrder) {
+            let first = self.pool.min_first_dirty();
+            base::sync::point();
+            let published = self.log.published_lsn().min(replayed);
+            return first.map_or(published, |first| first.min(published));
+        }
+        let published = self.log.published_lsn().min(replayed);
+        if planted(Bug::CheckpointIgnoresDirty) {
+            return published;
+        }
+        self.pool.min_first_dirty().map_or(published, |first| first.min(published))
     }
 
     /// Moves the checkpoint as far as the dirty pages allow. Returns where it stands. A failure poisons.
     pub(crate) fn advance(&self, reason: SyncReason, clean: bool) -> Result<Lsn> {
         self.poison.check()?;
         let mut root = self.root.lock();
-        // In this order: a change whose redo lies below the published prefix has marked its page by now.
-        let replayed = Lsn(self.replayed.load(Ordering::Acquire));
-        let published = self.log.published_lsn().min(replayed);
-        let target = self.pool.min_first_dirty().map_or(published, |first| first.min(published));
-        if target <= root.checkpoint && !clean {
+        let target = self.possible();
+        if target.0 <= root.checkpoint.0.max(self.settled.load(Ordering::Acquire)) && !clean {
             return Ok(root.checkpoint);
         }
-        if target > Lsn::ZERO && self.log.durable_lsn() < target {
-            self.log.flush_to(Lsn(target.0 - 1), SyncReason::Checkpoint)?;
-        }
+        let all = target == self.log.published_lsn();
         let mut next = root.clone();
         next.sequence += 1;
         next.checkpoint = target.max(root.checkpoint);
+        // After the target is known: what is below it is in some stream by now, and what ends below it has ended.
+        let list = self.unfinished.harden(next.sequence)?;
+        let end = self.log.reserved_lsn();
+        self.log.flush_to(list.last, SyncReason::Checkpoint)?;
+        next.record = list.first;
         next.durable = self.log.durable_lsn();
         next.clean = clean;
         // The epoch of the checkpoint's own block and all later ones are still read.
@@ -80,6 +112,10 @@ impl Checkpointer {
         next.epochs.drain(..older.saturating_sub(1));
         self.file.write(&next, reason).map_err(|error| self.poison.set(error))?;
         *root = next;
+        if all {
+            self.settled.store(end.0, Ordering::Release);
+        }
+        self.unfinished.root_is_durable()?;
         self.metrics.add(M::Checkpoints, 1);
         self.metrics.set(M::CheckpointLsn, root.checkpoint.0);
         Ok(root.checkpoint)

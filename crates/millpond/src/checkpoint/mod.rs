@@ -1,4 +1,26 @@
-//! Where recovery starts, and what moves that place.
+//! Checkpoints: the root of the database, and how far redo may be let go.
 
 pub(crate) mod fuzzy;
+pub(crate) mod list;
 pub(crate) mod root;
+
+use crate::error::Result;
+use base::Lsn;
+
+/// Where a checkpoint's list of unfinished transactions stands in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hardened {
+    /// Its first record.
+    pub(crate) first: Lsn,
+    /// Its last record.
+    pub(crate) last: Lsn,
+}
+
+/// What a checkpoint asks of the transactions above it.
+pub(crate) trait Unfinished: Send + Sync + std::fmt::Debug {
+    /// Makes durable, outside the redo that exists now, the undo of all that are unfinished, and logs the list of them for
+    /// the root with this sequence number. The list is in the log buffer when it returns.
+    fn harden(&self, sequence: u64) -> Result<Hardened>;
+    /// Hears that this root is durable.
+    fn root_is_durable(&self) -> Result;
+}

@@ -5,13 +5,17 @@
 //!  0   magic "MILLPOND"           8   format u16 | 0 u16        12  page bytes u32
 //!  16  database id u64            24  sequence u64              32  checkpoint LSN u64
 //!  40  checkpoint record LSN u64  48  durable LSN u64           56  segment blocks u32 | ring blocks u32
-//!  64  clean shutdown u8 | 0 ×3 | number of epochs u32          72  epochs: epoch u32, 0 u32, first LSN u64 each
+//!  64  clean shutdown u8 | 0 ×3 | number of epochs u32          72  replay rate, bytes a second u64
+//!  80  epochs: epoch u32, 0 u32, first LSN u64 each
 //!  4092 crc32c of the slot before it
 //! ```
 //! A slot is written where the older one stands and synced, so a torn write loses the new slot only.
 
 use crate::error::{Error, Result};
+use crate::log::block::PAYLOAD_BYTES;
+use crate::log::group::GROUP_BYTES_MAX;
 use crate::log::reader::EpochStart;
+use crate::planted::{Bug, planted};
 use base::aligned::AlignedBuf;
 use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
 use base::{Lsn, crc};
@@ -23,9 +27,16 @@ use vfs::{Create, File, OpenMode, Vfs};
 const MAGIC: &[u8; 8] = b"MILLPOND";
 /// The format that this program writes and the only one it reads.
 pub(crate) const FORMAT: u16 = 1;
-const SLOT_BYTES: usize = 4096;
-const EPOCHS_AT: usize = 72;
+/// Bytes of a slot.
+pub(crate) const SLOT_BYTES: usize = 4096;
+const EPOCHS_AT: usize = 80;
 const EPOCH_BYTES: usize = 16;
+/// The longest segment, 256 MiB: its draft is written whole.
+const SEGMENT_BLOCKS_MAX: u64 = 1 << 16;
+/// A log buffer holds two of the longest groups.
+const RING_BLOCKS_MIN: usize = (2 * GROUP_BYTES_MAX).div_ceil(PAYLOAD_BYTES);
+/// The largest log buffer, 256 MiB: it is memory.
+const RING_BLOCKS_MAX: usize = 1 << 16;
 /// Epochs that a slot can name. Each is a crash since the checkpoint moved past the one before.
 pub(crate) const EPOCHS_MAX: usize = (SLOT_BYTES - 4 - EPOCHS_AT) / EPOCH_BYTES;
 
@@ -50,6 +61,8 @@ pub(crate) struct Root {
     pub durable: Lsn,
     /// Nothing follows `durable`: the database was closed.
     pub clean: bool,
+    /// How fast earlier recoveries replayed redo, bytes a second; 0 if none had enough to tell.
+    pub replay_rate: u64,
     /// Epochs whose blocks stand at or above the checkpoint, by position.
     pub epochs: Vec<EpochStart>,
 }
@@ -70,6 +83,7 @@ impl Root {
         set_u32(&mut s, 60, self.ring_blocks as u32);
         s[64] = u8::from(self.clean);
         set_u32(&mut s, 68, self.epochs.len() as u32);
+        set_u64(&mut s, 72, self.replay_rate);
         for (n, epoch) in self.epochs.iter().enumerate() {
             set_u32(&mut s, EPOCHS_AT + n * EPOCH_BYTES, epoch.epoch);
             set_u64(&mut s, EPOCHS_AT + n * EPOCH_BYTES + 8, epoch.first.0);
@@ -79,7 +93,8 @@ impl Root {
         s
     }
 
-    fn decode(s: &[u8]) -> Option<Root> {
+    /// Reads a slot; `None` if it is not whole or makes no sense.
+    pub(crate) fn decode(s: &[u8]) -> Option<Root> {
         if &s[..8] != MAGIC || get_u32(s, SLOT_BYTES - 4) != crc::crc32c(&s[..SLOT_BYTES - 4]) {
             return None;
         }
@@ -101,11 +116,13 @@ impl Root {
             segment_blocks: u64::from(get_u32(s, 56)),
             ring_blocks: get_u32(s, 60) as usize,
             clean: s[64] != 0,
+            replay_rate: get_u64(s, 72),
             epochs,
         };
         let sound = [4096, 8192, 16384].contains(&root.page_bytes)
-            && root.segment_blocks > 0
+            && (1..=SEGMENT_BLOCKS_MAX).contains(&root.segment_blocks)
             && root.ring_blocks.is_power_of_two()
+            && (RING_BLOCKS_MIN..=RING_BLOCKS_MAX).contains(&root.ring_blocks)
             && root.epochs.is_sorted_by_key(|e| e.first)
             && root.epochs[0].first <= root.checkpoint
             && root.checkpoint <= root.durable;
@@ -184,7 +201,9 @@ impl RootFile {
         let at = (root.sequence % 2) * SLOT_BYTES as u64;
         self.file.write_at(&root.encode(), at).map_err(|e| Error::io("write", &self.path, e))?;
         let start = self.vfs.clock.now_us();
-        self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
+        if !planted(Bug::NoRootSync) {
+            self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
+        }
         self.metrics.fsync(FileKind::Root, reason, self.vfs.clock.now_us() - start, 0);
         Ok(())
     }

@@ -1,6 +1,10 @@
 //! The page engine under power cuts: rows put one by one into a tree, each acknowledged when its redo is durable; the
 //! power cut at operations of the whole run; every image opened and compared with what was acknowledged.
 
+mod corruption;
+pub(crate) mod faults;
+mod flow;
+
 use super::Engine;
 use crate::btree::Tree;
 use crate::error::{Error, Result};
@@ -18,7 +22,7 @@ use vfs::mem::{CrashChoice, MemDisk};
 const DIR: &str = "/db";
 const TREE: TreeId = TreeId(7);
 
-type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(super) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn options() -> Options {
     let mut options = Options::new().page_bytes(4096).redo_capacity_bytes(1 << 20);
@@ -33,12 +37,12 @@ fn options() -> Options {
     options
 }
 
-fn open(disk: &MemDisk) -> Result<Engine> {
+pub(super) fn open(disk: &MemDisk) -> Result<Engine> {
     Engine::open(&disk.vfs(1), Path::new(DIR), &options())
 }
 
 /// One put of a run: the row's new value begins with its number.
-fn row(seed: u64, n: u64) -> (Vec<u8>, Vec<u8>) {
+pub(super) fn row(seed: u64, n: u64) -> (Vec<u8>, Vec<u8>) {
     let mut rng = Prng::new(seed ^ n.wrapping_mul(0x9e37_79b9));
     let key = rng.below(600).to_be_bytes().to_vec();
     let mut value = n.to_be_bytes().to_vec();
@@ -48,7 +52,7 @@ fn row(seed: u64, n: u64) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// Puts a row; durable once the log is flushed to the LSN that comes back.
-fn put(engine: &Engine, tree: Tree, n: u64, key: &[u8], value: &[u8]) -> Result<Lsn> {
+pub(super) fn put(engine: &Engine, tree: Tree, n: u64, key: &[u8], value: &[u8]) -> Result<Lsn> {
     let store = &engine.store;
     store.log.make_room()?;
     let page = tree.leaf_write(store, key, crate::btree::row_bytes(key.len(), value.len()))?;
@@ -80,7 +84,7 @@ fn put(engine: &Engine, tree: Tree, n: u64, key: &[u8], value: &[u8]) -> Result<
     Ok(mtr.commit())
 }
 
-fn rows(engine: &Engine, tree: Tree) -> Result<Rows> {
+pub(super) fn rows(engine: &Engine, tree: Tree) -> Result<Rows> {
     let mut all = Rows::new();
     let mut next = Some((tree.leaf_read(&engine.store, &[])?, 0));
     while let Some((page, from)) = next {
@@ -94,7 +98,7 @@ fn rows(engine: &Engine, tree: Tree) -> Result<Rows> {
 }
 
 /// What `count` puts leave.
-fn model(seed: u64, count: u64) -> Rows {
+pub(super) fn model(seed: u64, count: u64) -> Rows {
     (0..count).map(|n| row(seed, n)).collect()
 }
 
@@ -107,6 +111,11 @@ struct Run {
 }
 
 fn run(seed: u64, puts: u64) -> Run {
+    run_with_capacities(seed, puts, &[])
+}
+
+/// At each share of the puts, in percent, the redo capacity changes.
+fn run_with_capacities(seed: u64, puts: u64, capacities: &[(u64, u64)]) -> Run {
     let disk = MemDisk::default();
     let engine = open(&disk).unwrap();
     let tree = Tree::create(&engine.store, TREE).unwrap();
@@ -124,6 +133,9 @@ fn run(seed: u64, puts: u64) -> Run {
         }
         if n == puts / 2 {
             engine.checkpoint().unwrap();
+        }
+        if let Some((_, bytes)) = capacities.iter().find(|(share, _)| n == puts * share / 100) {
+            engine.set_redo_capacity(*bytes).unwrap();
         }
     }
     assert!(engine.store.metrics.get(M::PagesWritten) > 32, "the pool is smaller than the data");
@@ -153,8 +165,11 @@ impl Run {
 
 /// Power cuts at every `stride`-th operation; every one with MILLPOND_CRASH_STRIDE=1.
 fn cut_everywhere(seed: u64, puts: u64, stride: u64) -> u64 {
+    cut(&run(seed, puts), seed, stride)
+}
+
+fn cut(run: &Run, seed: u64, stride: u64) -> u64 {
     let stride = std::env::var("MILLPOND_CRASH_STRIDE").map_or(stride, |s| s.parse().expect("a number"));
-    let run = run(seed, puts);
     let mut walk = run.disk.walk();
     let mut states = 0;
     loop {
@@ -183,6 +198,14 @@ fn acknowledged_rows_survive_a_power_cut_at_any_operation() {
 fn they_survive_where_segments_are_recycled() {
     let states = cut_everywhere(2, 4000, 101);
     assert!(states > 50);
+}
+
+/// Segments are made and removed while the log is written.
+#[test]
+fn they_survive_where_the_capacity_changes() {
+    let capacities = [(20, 3 << 20), (45, 1 << 20), (60, 4 << 20), (80, 1 << 20)];
+    let run = run_with_capacities(4, 3000, &capacities);
+    assert!(cut(&run, 4, 83) > 50);
 }
 
 /// Crashes inside the recovery from a crash, three deep.
@@ -255,8 +278,41 @@ fn a_lost_page_write_is_named() {
     for offset in 4096..4096 + 32 * 4096 {
         after.flip(Path::new("/db/doublewrite/areas"), offset, 0xff).unwrap();
     }
-    let error = open(&after).err().expect("the page is gone");
+    let error = open(&after).expect_err("the page is gone");
     assert!(matches!(&error, Error::Corrupt { what, .. } if what.contains("page")), "{error}");
+}
+
+/// The last block of the log told how far the one before it is used, and its own first group was torn. The end was taken
+/// to be that block's start; replay, which no longer knew the block, stopped before and called the log damaged.
+#[test]
+fn a_last_block_without_a_whole_group_ends_the_log_where_the_groups_end() {
+    use crate::log::block::{BLOCK_BYTES, BlockHeader, block_of, offset_in_block};
+    use crate::log::segment::file_offset;
+    let disk = MemDisk::default();
+    let engine = open(&disk).unwrap();
+    let tree = Tree::create(&engine.store, TREE).unwrap();
+    let (key, value) = row(1, 0);
+    let lsn = put(&engine, tree, 0, &key, &value).unwrap();
+    engine.store.log.flush_to(lsn, SyncReason::Commit).unwrap();
+    let (end, epoch) = (engine.store.log.published_lsn(), engine.store.log.epoch());
+    let shape = engine.store.log.segments().shape();
+    let segment = engine.store.log.segments().get(shape.segment_of(block_of(end))).unwrap();
+    drop(engine);
+    assert!(offset_in_block(end) > 0 && block_of(end) + 1 < shape.blocks);
+    let mut block = base::aligned::AlignedBuf::zeroed(BLOCK_BYTES);
+    let (number, prev_used) = (block_of(end) + 1, offset_in_block(end) as u16);
+    BlockHeader { db_id: shape.db_id, number, epoch, prev_used, durable: Lsn::ZERO }.encode(&mut block);
+    segment.file.write_at(&block, file_offset(shape, number)).unwrap();
+    let disk = disk.fork();
+    let engine = open(&disk).unwrap();
+    assert_eq!(rows(&engine, tree).unwrap(), model(1, 1));
+    // The next epoch's first block has to say how far the last one goes, or the second recovery ends there.
+    let (key, value) = row(1, 1);
+    let lsn = put(&engine, tree, 1, &key, &value).unwrap();
+    engine.store.log.flush_to(lsn, SyncReason::Commit).unwrap();
+    drop(engine);
+    let engine = open(&disk.fork()).unwrap();
+    assert_eq!(rows(&engine, tree).unwrap(), model(1, 2));
 }
 
 /// A root that was linked but not written yet made the directory look foreign, so that a database whose creation was cut
@@ -274,6 +330,37 @@ fn a_creation_that_was_cut_off_anywhere_is_begun_again() {
         }
         for choice in [CrashChoice::None, CrashChoice::All] {
             open(&walk.image(choice)).unwrap_or_else(|e| panic!("before operation {}: {e}", walk.at()));
+        }
+    }
+}
+
+/// A process that is killed leaves bytes and names that nothing made durable. Its successor read the newest root slot from
+/// the page cache and wrote the next one over the older slot: a power cut then left neither. So what is read is synced
+/// first.
+#[test]
+fn what_a_killed_process_left_is_made_durable_before_it_is_trusted() {
+    let disk = MemDisk::default();
+    let engine = open(&disk).unwrap();
+    let tree = Tree::create(&engine.store, TREE).unwrap();
+    let (key, value) = row(1, 0);
+    put(&engine, tree, 0, &key, &value).unwrap();
+    let before = disk.op_count();
+    engine.checkpoint().unwrap();
+    let after = disk.op_count();
+    drop(engine);
+    let mut walk = disk.walk();
+    while walk.step() && walk.at() <= after {
+        if walk.at() < before {
+            continue;
+        }
+        let killed = walk.killed();
+        drop(open(&killed).unwrap_or_else(|e| panic!("killed before operation {}: {e}", walk.at())));
+        let mut again = killed.walk();
+        while again.step() {
+            for seed in 0..4 {
+                let at = format!("killed before operation {}, cut before {}, {seed}", walk.at(), again.at());
+                open(&again.image(CrashChoice::Random(seed))).unwrap_or_else(|e| panic!("{at}: {e}"));
+            }
         }
     }
 }

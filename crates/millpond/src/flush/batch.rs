@@ -2,10 +2,11 @@
 //! them in place, sync, and only then call them clean (To1, To2).
 
 use super::doublewrite::Doublewrite;
-use crate::buffer::Pool;
+use crate::buffer::{FlushTicket, Pool};
 use crate::error::{Error, Poison, Result};
 use crate::log::Log;
 use crate::page::header;
+use crate::planted::{Bug, planted};
 use base::aligned::AlignedBuf;
 use base::{Lsn, PageNo};
 use metrics::{FileKind, Force, M, Metrics, SyncReason};
@@ -17,6 +18,31 @@ use vfs::{File, Vfs, WriteOp};
 /// Pages this close together in the file go in one write (Fl4): an I/O costs the same at any size up to here.
 const NEIGHBOURHOOD_BYTES: usize = 64 << 10;
 
+/// Where a batch ends, if it is not full before; it may go beyond by one neighbourhood.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit {
+    /// Pages.
+    pub(crate) pages: u64,
+    /// In-place I/Os.
+    pub(crate) ios: u64,
+}
+
+impl Limit {
+    /// Where the batch is full.
+    pub(crate) const NONE: Limit = Limit { pages: u64::MAX, ios: u64::MAX };
+}
+
+/// What a batch wrote.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// Pages.
+    pub(crate) pages: u64,
+    /// In-place I/Os that carried them.
+    pub(crate) ios: u64,
+    /// Microseconds from the first copy to the last sync.
+    pub(crate) took_us: u64,
+}
+
 /// Writes batches of pages. There is one, so no page is in two batches.
 #[derive(Debug)]
 pub(crate) struct Flusher {
@@ -27,6 +53,8 @@ pub(crate) struct Flusher {
     path: PathBuf,
     doublewrite: Doublewrite,
     copies: AlignedBuf,
+    /// For [`Bug::AreaReusedEarly`] alone.
+    late: Vec<FlushTicket>,
     metrics: Arc<Metrics>,
     poison: Arc<Poison>,
 }
@@ -51,6 +79,7 @@ impl Flusher {
             path,
             doublewrite,
             copies,
+            late: Vec::new(),
             metrics: Arc::clone(metrics),
             poison: Arc::clone(poison),
         }
@@ -61,18 +90,19 @@ impl Flusher {
         self.doublewrite.slots()
     }
 
-    /// Writes those of `wanted`, and of their dirty neighbours, that nobody is changing right now. Returns how many.
-    /// A failure poisons the database.
-    pub(crate) fn flush(&mut self, wanted: &[PageNo], force: Force) -> Result<usize> {
+    /// Writes those of `wanted`, and of their dirty neighbours, that nobody is changing right now, in the order given
+    /// until the limit or the batch is full. A failure poisons the database.
+    pub(crate) fn flush(&mut self, wanted: &[PageNo], limit: Limit, force: Force) -> Result<Written> {
         self.poison.check()?;
-        self.try_flush(wanted, force).map_err(|error| self.poison.set(error))
+        self.try_flush(wanted, limit, force).map_err(|error| self.poison.set(error))
     }
 
-    fn try_flush(&mut self, wanted: &[PageNo], force: Force) -> Result<usize> {
+    fn try_flush(&mut self, wanted: &[PageNo], limit: Limit, force: Force) -> Result<Written> {
+        let begun = self.vfs.clock.now_us();
         let page_bytes = self.pool.page_bytes();
         let mut tickets = Vec::new();
         let mut newest = Lsn::ZERO;
-        for page in self.with_neighbours(wanted) {
+        for page in self.with_neighbours(wanted, limit) {
             let copy = &mut self.copies[tickets.len() * page_bytes..][..page_bytes];
             let Some(ticket) = self.pool.copy_for_flush(page, copy) else {
                 self.metrics.add(M::CleanerLatchMisses, 1);
@@ -83,11 +113,20 @@ impl Flusher {
             tickets.push(ticket);
         }
         if tickets.is_empty() {
-            return Ok(0);
+            return Ok(Written::default());
         }
-        self.log.flush_to(newest, SyncReason::WriteAhead)?;
+        if !planted(Bug::PageBeforeRedo) {
+            self.log.flush_to(newest, SyncReason::WriteAhead)?;
+        }
         let images = &self.copies[..tickets.len() * page_bytes];
-        self.doublewrite.protect(images)?;
+        if !planted(Bug::NoDoublewrite) {
+            self.doublewrite.protect(images)?;
+        }
+        if planted(Bug::AreaReusedEarly) {
+            // Only now are the pages of the batch before synced and let go of.
+            self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
+            self.pool.flushed(std::mem::take(&mut self.late));
+        }
         let mut writes: Vec<WriteOp<'_>> = Vec::new();
         for (n, ticket) in tickets.iter().enumerate() {
             let offset = u64::from(ticket.page.0) * page_bytes as u64;
@@ -101,28 +140,45 @@ impl Flusher {
         }
         self.file.write_batch(&writes).map_err(|e| Error::io("write", &self.path, e))?;
         let start = self.vfs.clock.now_us();
-        self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
+        if !planted(Bug::NoPagesSync) && !planted(Bug::AreaReusedEarly) {
+            self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
+        }
         self.metrics.fsync(FileKind::Pages, SyncReason::PageBatch, self.vfs.clock.now_us() - start, 0);
-        let pages = tickets.len();
-        self.metrics.page_writes(force, pages as u64, writes.len() as u64);
+        let (pages, ios) = (tickets.len() as u64, writes.len() as u64);
+        self.metrics.page_writes(force, pages, ios);
         self.metrics.add(M::PageBatches, 1);
-        self.pool.flushed(tickets);
-        Ok(pages)
+        if planted(Bug::AreaReusedEarly) {
+            self.late = tickets;
+        } else {
+            self.pool.flushed(tickets);
+        }
+        Ok(Written { pages, ios, took_us: self.vfs.clock.now_us().saturating_sub(begun) })
     }
 
-    /// The wanted pages and the dirty ones of their neighbourhoods, by page number, as many as a batch holds.
-    fn with_neighbours(&self, wanted: &[PageNo]) -> BTreeSet<PageNo> {
+    /// The wanted pages and the dirty ones of their neighbourhoods, by page number.
+    fn with_neighbours(&self, wanted: &[PageNo], limit: Limit) -> BTreeSet<PageNo> {
         let each = (NEIGHBOURHOOD_BYTES / self.pool.page_bytes()) as u32;
         let mut all = BTreeSet::new();
+        let mut runs = 0;
         for page in wanted {
+            if all.contains(page) {
+                continue;
+            }
+            if runs >= limit.ios || all.len() as u64 >= limit.pages {
+                return all;
+            }
             let first = page.0 / each * each;
+            let mut apart = true;
             for near in first..first + each {
-                if all.len() == self.batch_pages() {
-                    return all;
-                }
-                if near == page.0 || self.pool.wants_flush(PageNo(near)) {
+                let take = near == page.0 || self.pool.wants_flush(PageNo(near));
+                if take {
+                    if all.len() == self.batch_pages() {
+                        return all;
+                    }
                     all.insert(PageNo(near));
+                    runs += u64::from(apart);
                 }
+                apart = !take;
             }
         }
         all

@@ -13,6 +13,7 @@
 
 use crate::error::{Error, Result};
 use crate::page::header;
+use crate::planted::{Bug, planted};
 use base::aligned::AlignedBuf;
 use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
 use base::{Lsn, PageNo, crc};
@@ -122,10 +123,12 @@ impl Doublewrite {
     pub(crate) fn protect(&mut self, images: &[u8]) -> Result {
         assert!(images.len() <= self.slots * self.page_bytes && images.len().is_multiple_of(self.page_bytes));
         let at = HEADER_BYTES + self.next_area * self.slots * self.page_bytes;
-        self.next_area = (self.next_area + 1) % AREAS;
+        self.next_area = if planted(Bug::AreaReusedEarly) { 0 } else { (self.next_area + 1) % AREAS };
         self.file.write_at(images, at as u64).map_err(|e| Error::io("write", &self.path, e))?;
         let start = self.vfs.clock.now_us();
-        self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
+        if !planted(Bug::NoDoublewriteSync) {
+            self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
+        }
         let took = self.vfs.clock.now_us() - start;
         self.metrics.fsync(FileKind::Doublewrite, SyncReason::Doublewrite, took, 0);
         self.metrics.add(M::DoublewritePages, (images.len() / self.page_bytes) as u64);
@@ -133,8 +136,8 @@ impl Doublewrite {
         Ok(())
     }
 
-    /// Restores pages of `pages` whose in-place image is not whole from their newest copy here, and syncs them (To6).
-    pub(crate) fn restore(&self, pages: &dyn File, pages_path: &Path) -> Result<usize> {
+    /// The newest valid copy of each page here: its LSN and where it stands.
+    pub(crate) fn copies(&self) -> Result<BTreeMap<PageNo, (Lsn, u64)>> {
         let mut newest: BTreeMap<PageNo, (Lsn, u64)> = BTreeMap::new();
         let mut image = AlignedBuf::zeroed(self.page_bytes);
         for slot in 0..AREAS * self.slots {
@@ -147,14 +150,27 @@ impl Doublewrite {
                 *kept = copy.max(*kept);
             }
         }
+        Ok(newest)
+    }
+
+    /// Restores pages of `pages` whose in-place image is not whole from their newest copy here, and syncs them (To6).
+    pub(crate) fn restore(&self, pages: &dyn File, pages_path: &Path) -> Result<usize> {
+        let mut newest = self.copies()?;
+        let mut image = AlignedBuf::zeroed(self.page_bytes);
         let mut restored = 0;
+        if planted(Bug::NoRestore) {
+            newest.clear();
+        }
         for (page, (_, at)) in newest {
             let offset = u64::from(page.0) * self.page_bytes as u64;
             match pages.read_at(&mut image, offset) {
                 Ok(()) if header::verify(&image, page).is_ok() => continue,
                 Ok(()) => {}
-                // Beyond the file's end: its growth was lost together with every write into it.
-                Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => {}
+                // Growth is synced before a page there is used, so the file has lost its end.
+                Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => {
+                    let what = format!("it ends before {page:?}, of which the doublewrite has a copy");
+                    return Err(Error::corrupt(pages_path, what));
+                }
                 Err(e) => return Err(Error::io("read", pages_path, e)),
             }
             self.file.read_at(&mut image, at).map_err(|e| Error::io("read", &self.path, e))?;

@@ -18,11 +18,12 @@ use super::block::{
 };
 use super::segment::file_offset;
 use crate::error::{Error, Result};
+use crate::planted::{Bug, planted};
 use base::Lsn;
 use base::aligned::AlignedBuf;
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{MutexGuard, Parker, Unparker, spin};
-use metrics::{FileKind, M, SyncReason};
+use metrics::{FileKind, Latency, M, SyncReason};
 use pace::commit::{FlushView, may_start, should_seal};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -142,6 +143,13 @@ impl Log {
         Lsn(self.durable.load(Ordering::Acquire))
     }
 
+    /// What a block that is written now may vouch for. Before anything of this epoch is durable those are the groups of the
+    /// last one: what lies between is told by this epoch's first block, which may be lost while a later one survives.
+    fn vouched(&self) -> Lsn {
+        let durable = self.durable_lsn();
+        if durable == self.start.lsn { self.start.end } else { durable }
+    }
+
     /// Returns when the group that starts at `lsn`, which has been appended, is durable. Leads a flush where nobody else
     /// covers it.
     pub(crate) fn flush_to(&self, lsn: Lsn, reason: SyncReason) -> Result<FlushInfo> {
@@ -246,7 +254,7 @@ impl Log {
             from: state.from,
             to,
             prev_used: state.from_prev_used,
-            durable: self.durable_lsn(),
+            durable: self.vouched(),
             depth: state.flights.len() as u64 + 1,
             waiters: state.waiters.iter().filter(|w| w.lsn < to).count() as u64
                 + u64::from(reason == SyncReason::Commit),
@@ -260,6 +268,7 @@ impl Log {
         state.from_prev_used = next_prev_used;
         let open_tail = offset_in_block(to) != 0;
         state.flights.push_back(Flight { end: to, done: false, open_tail, started_us: now, promise_us });
+        self.metrics.set(M::LogFlushesInFlight, state.flights.len() as u64);
         self.promises.in_flight(state.flights.iter().map(|f| f.promise_us));
         self.metrics.max(M::LogFlushDepthMax, state.flights.len() as u64);
         Some(plan)
@@ -313,6 +322,7 @@ impl Log {
             return Err(poisoned);
         }
         let took = self.vfs.clock.now_us().saturating_sub(plan.started_us);
+        self.metrics.time(Latency::LogSync, took);
         state.usual_us = if state.usual_us == 0 { took } else { (state.usual_us * 7 + took) / 8 };
         self.last.set(FlushInfo { batch_commits: commits, flush_depth: plan.depth, sync_us: took });
         state.scratch.push(plan.scratch);
@@ -333,6 +343,10 @@ impl Log {
         while state.flights.front().is_some_and(|f| f.done) {
             durable = state.flights.pop_front().map(|f| f.end);
         }
+        if planted(Bug::DurableOutOfOrder) {
+            durable = Some(end.max(self.durable_lsn()));
+        }
+        self.metrics.set(M::LogFlushesInFlight, state.flights.len() as u64);
         if let Some(durable) = durable {
             self.durable.store(durable.0, Ordering::Release);
             self.metrics.set(M::DurableLsn, durable.0);
@@ -391,7 +405,10 @@ impl Log {
             let segment = self.segments.get(shape.segment_of(at))?;
             self.write_blocks(plan, first, at, upto, &segment)?;
             let start = self.vfs.clock.now_us();
-            segment.file.sync().map_err(|e| Error::io("sync", &segment.path, e))?;
+            let unsynced = planted(Bug::NoLogSync) || (planted(Bug::OneSegmentSynced) && upto < last);
+            if !unsynced {
+                segment.file.sync().map_err(|e| Error::io("sync", &segment.path, e))?;
+            }
             let took = self.vfs.clock.now_us() - start;
             self.metrics.fsync(FileKind::Log, reason, took, plan.waiters);
             at = upto + 1;

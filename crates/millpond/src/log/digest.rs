@@ -18,7 +18,7 @@
 //! does not fit its area and there is none.
 
 use super::Log;
-use super::block::{BLOCK_BYTES, block_of, block_start};
+use super::block::{BLOCK_BYTES, block_of};
 use super::group::GROUP_BYTES_MAX;
 use super::reader::{EpochStart, Scanner};
 use super::segment::{SegmentShape, Segments};
@@ -285,7 +285,7 @@ impl Log {
 mod tests {
     use super::*;
     use crate::log::LogStart;
-    use crate::log::block::PAYLOAD_BYTES;
+    use crate::log::block::{PAYLOAD_BYTES, block_start};
     use crate::log::group::{self, Record, Records};
     use crate::log::tests::{Place, SHAPE, start};
     use expect_test::expect;
@@ -360,8 +360,7 @@ mod tests {
         }
         assert!(log.segments().digest(last).unwrap().is_none(), "it is still being written");
         // A recycled segment has none before it is left again.
-        let durable = log.durable_lsn();
-        while log.segments().prepare(durable, durable, 4 * SHAPE.payload_bytes()).unwrap() {}
+        assert!(log.segments().recycle_below(log.durable_lsn()).unwrap() > 0);
         for number in log.segments().numbers().into_iter().filter(|n| *n > last) {
             assert!(log.segments().digest(number).unwrap().is_none());
         }
@@ -371,7 +370,7 @@ mod tests {
     fn a_segment_that_a_restart_cut_has_no_digest() {
         let place = Place::new("digest-cut");
         let begin = block_start(3);
-        let log = place.log(LogStart { lsn: begin, prev_used: PAYLOAD_BYTES as u16, epoch: 2 });
+        let log = place.log(LogStart { lsn: begin, end: begin, prev_used: PAYLOAD_BYTES as u16, epoch: 2 });
         fill(&log, 800);
         while log.digest_next(Lsn(0), &Source).unwrap() {}
         assert!(log.segments().digest(0).unwrap().is_none(), "older groups may stand in it");
@@ -389,7 +388,7 @@ mod tests {
         while checkpoint < SHAPE.first_lsn(2).plus(9999) {
             checkpoint = scanner.next().unwrap().unwrap().lsn;
         }
-        while log.segments().prepare(checkpoint, log.durable_lsn(), 0).unwrap() {}
+        log.segments().recycle_below(checkpoint).unwrap();
         assert!(log.segments().find(0).is_none());
         assert!(!log.digest_next(Lsn(0), &Source).unwrap(), "gone, and nobody has said so yet");
         fill(&log, 600);

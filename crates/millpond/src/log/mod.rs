@@ -45,6 +45,8 @@ pub(crate) struct LogOptions {
 pub(crate) struct LogStart {
     /// The first position to be written, a block's start.
     pub lsn: Lsn,
+    /// Where the groups before it end, in the block before.
+    pub end: Lsn,
     /// Payload bytes in use in the block before it.
     pub prev_used: u16,
     /// The epoch of everything written from there on.
@@ -56,6 +58,7 @@ pub(crate) struct Log {
     vfs: Vfs,
     options: LogOptions,
     epoch: u32,
+    start: LogStart,
     ring: Ring,
     segments: Segments,
     durable: AtomicU64,
@@ -89,6 +92,7 @@ impl Log {
             vfs: vfs.clone(),
             options,
             epoch: start.epoch,
+            start,
             ring: Ring::new(options.ring_blocks, start.lsn),
             segments,
             durable: AtomicU64::new(start.lsn.0),

@@ -35,6 +35,8 @@ pub(crate) struct EpochStart {
 pub(crate) struct Group<'a> {
     /// Its LSN.
     pub lsn: Lsn,
+    /// The position behind it.
+    pub end: Lsn,
     /// Its records.
     pub records: &'a [u8],
 }
@@ -163,7 +165,7 @@ impl<'a> Scanner<'a> {
     pub(crate) fn next(&mut self) -> Result<Option<Group<'_>>> {
         let Some((lsn, len)) = self.locate()? else { return Ok(None) };
         self.next = lsn.plus(len as u64);
-        Ok(Some(Group { lsn, records: &self.group[GROUP_HEADER_BYTES..] }))
+        Ok(Some(Group { lsn, end: self.next, records: &self.group[GROUP_HEADER_BYTES..] }))
     }
 
     fn locate(&mut self) -> Result<Option<(Lsn, usize)>> {
@@ -251,8 +253,9 @@ impl<'a> Scanner<'a> {
             let named = self.durable_named;
             return fail(self, format!("a block before names LSN {named} as durable"));
         }
-        // A valid block behind the hole within the window may be an unsynced write; further out it cannot be.
-        let first = block_of(end) + 1;
+        // A valid block behind the hole within the window may be an unsynced write; further out it cannot be. An epoch
+        // begins at a block's start, so the end's own block can be of another one only if the end is its start.
+        let first = block_of(end) + u64::from(offset_in_block(end) > 0);
         let last = block_of(end.plus(window)) + 1 + shape.blocks;
         let highest = self.segments.numbers().last().map_or(0, |n| (n + 1) * shape.blocks);
         let mut block = first;
@@ -280,7 +283,16 @@ impl<'a> Scanner<'a> {
     }
 
     fn vouches(&self, index: usize, block: u64, end: Lsn, window: u64) -> Option<String> {
-        let header = self.valid(&self.scratch[index * BLOCK_BYTES..][..BLOCK_BYTES], block)?;
+        let bytes = &self.scratch[index * BLOCK_BYTES..][..BLOCK_BYTES];
+        // An epoch is in the root before its first block is written, so a younger one proves that the newest root is lost.
+        if let Some(header) = BlockHeader::decode(bytes)
+            && header.db_id == self.segments.shape().db_id
+            && header.number == block
+            && self.epochs.last().is_some_and(|known| header.epoch > known.epoch)
+        {
+            return Some(format!("block {block} is of epoch {}, which the root does not know", header.epoch));
+        }
+        let header = self.valid(bytes, block)?;
         if header.durable > end {
             return Some(format!("block {block} names LSN {} as durable", header.durable));
         }

@@ -16,7 +16,8 @@ use base::Lsn;
 use base::aligned::AlignedBuf;
 use base::sync::atomic::{AtomicU64, Ordering};
 
-const LSN_BITS: u32 = 52;
+/// A model has a few slots, so that they go round.
+pub(crate) const LSN_BITS: u32 = if cfg!(loom) { 61 } else { 52 };
 const LSN_MASK: u64 = (1 << LSN_BITS) - 1;
 /// Ranges that may be reserved and not yet published. More threads than this never reserve at once.
 const SLOTS: usize = 1 << (64 - LSN_BITS);
@@ -24,7 +25,7 @@ const SLOTS: usize = 1 << (64 - LSN_BITS);
 /// What padding up to a seal consists of. No group begins with it, so padding and an unwritten rest differ.
 pub(crate) const PAD: u8 = 0xff;
 
-/// A sequence number (12 bits, wrapping) and an LSN (52 bits) in one word.
+/// A sequence number (the upper 12 bits, wrapping) and an LSN (the lower 52) in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark(u64);
 

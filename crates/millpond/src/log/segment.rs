@@ -15,11 +15,12 @@
 
 use super::block::{BLOCK_BYTES, block_start};
 use crate::error::{Error, Poison, Result};
+use crate::planted::{Bug, planted};
 use base::aligned::AlignedBuf;
 use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
 use base::sync::Mutex;
 use base::{Lsn, crc};
-use metrics::{FileKind, Metrics, SyncReason};
+use metrics::{FileKind, M, Metrics, SyncReason};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ use vfs::{Create, File, OpenMode, Vfs};
 
 const MAGIC: &[u8; 8] = b"MPONDLOG";
 const FORMAT: u16 = 1;
-/// Segments kept ready beyond the one being written.
+/// A shrinking log keeps so many segments beyond the one being written.
 const AHEAD: u64 = 2;
 
 /// What all segments of a database share.
@@ -113,7 +114,7 @@ pub(crate) struct Segments {
 }
 
 /// What the header block of a segment file turned out to be.
-enum Header {
+pub(crate) enum Header {
     /// A segment of this database.
     Number(u64),
     /// No header was ever completed here: a file that a crash left half made.
@@ -198,7 +199,9 @@ impl Segments {
                 return Err(Error::io("create", &draft, error));
             }
         };
-        self.admit(number, &draft, file)
+        let made = self.admit(number, &draft, file)?;
+        self.metrics.add(M::LogSegmentsCreated, 1);
+        Ok(made)
     }
 
     fn write_draft(&self, draft: &Path, number: u64) -> io::Result<Arc<dyn File>> {
@@ -219,7 +222,9 @@ impl Segments {
 
     fn sync(&self, file: &dyn File) -> io::Result<()> {
         let start = self.vfs.clock.now_us();
-        file.sync()?;
+        if !planted(Bug::NoSegmentSync) {
+            file.sync()?;
+        }
         self.metrics.fsync(FileKind::Log, SyncReason::LogRoll, self.vfs.clock.now_us() - start, 0);
         Ok(())
     }
@@ -231,35 +236,75 @@ impl Segments {
             self.vfs.disk.rename(from, &path).map_err(|e| Error::io("rename", from, e))?;
         }
         let start = self.vfs.clock.now_us();
-        self.vfs.disk.sync_dir(&self.dir).map_err(|e| Error::io("sync", &self.dir, e))?;
+        if !planted(Bug::NoSegmentDirSync) {
+            self.vfs.disk.sync_dir(&self.dir).map_err(|e| Error::io("sync", &self.dir, e))?;
+        }
         self.metrics.fsync(FileKind::Dir, SyncReason::LogRoll, self.vfs.clock.now_us() - start, 0);
         let segment = Arc::new(Segment { number, path, file });
         self.ready.lock().insert(number, Arc::clone(&segment));
         Ok(segment)
     }
 
-    /// Keeps segments ready beyond the one that is being written: recycles what lies wholly below `checkpoint`, makes
-    /// new ones while that is not enough, removes what exceeds `capacity_bytes` of payload. Returns whether it did
-    /// anything. A new file that finds no space is no failure as long as one segment is ready.
-    pub(crate) fn prepare(&self, checkpoint: Lsn, writing: Lsn, capacity_bytes: u64) -> Result<bool> {
+    /// How many segments are ready.
+    pub(crate) fn count(&self) -> u64 {
+        self.ready.lock().len() as u64
+    }
+
+    /// What one segment takes of the disk for blocks of the log.
+    pub(crate) fn block_bytes(&self) -> u64 {
+        self.shape.blocks * BLOCK_BYTES as u64
+    }
+
+    /// Gives the segments that lie wholly below `checkpoint`, which the root holds durably, new numbers behind the last.
+    /// Returns how many.
+    pub(crate) fn recycle_below(&self, checkpoint: Lsn) -> Result<usize> {
+        let _making = self.making.lock();
+        let needed = self.shape.segment_of(super::block::block_of(checkpoint));
+        let numbers = self.numbers();
+        let Some(last) = numbers.last().copied() else { return Ok(0) };
+        let first = (last + 1).max(needed);
+        let old = numbers.into_iter().take_while(|n| *n < needed);
+        let mut recycled = 0;
+        for (number, old) in (first..).zip(old) {
+            self.recycle(old, number)?;
+            recycled += 1;
+        }
+        Ok(recycled)
+    }
+
+    /// Makes `count` more segments behind the last, none of them below `writing`. A full disk leaves those that it had
+    /// room for; how many that is, is said in the error's place.
+    pub(crate) fn make_more(&self, count: u64, writing: Lsn) -> Result<(), (u64, Error)> {
         let _making = self.making.lock();
         let current = self.shape.segment_of(super::block::block_of(writing));
-        let oldest_needed = self.shape.segment_of(super::block::block_of(checkpoint));
-        let numbers = self.numbers();
-        let last = numbers.last().copied().unwrap_or(0).max(current);
-        let ahead = last - current;
-        let spare = numbers.iter().copied().find(|n| *n < oldest_needed);
-        let wanted = (capacity_bytes / self.shape.payload_bytes()).max(AHEAD + 2);
-        match spare {
-            Some(old) if (numbers.len() as u64) > wanted && ahead >= AHEAD => self.remove(old)?,
-            Some(old) => self.recycle(old, last + 1)?,
-            None if ahead < AHEAD => match self.make(last + 1) {
-                Err(Error::DiskFull { .. }) if ahead > 0 => return Ok(false),
-                made => drop(made?),
-            },
-            None => return Ok(false),
+        let first = self.numbers().last().map_or(current, |last| (last + 1).max(current));
+        for n in 0..count {
+            self.make(first + n).map_err(|error| (n, error))?;
         }
-        Ok(true)
+        Ok(())
+    }
+
+    /// Removes segments that hold no redo, from the last on, while more than `files` are ready. `writing` tells the end
+    /// of what has been reserved in the log.
+    pub(crate) fn shrink_to(&self, files: u64, writing: impl Fn() -> Lsn) -> Result {
+        let _making = self.making.lock();
+        let mut removed = Vec::new();
+        {
+            let mut ready = self.ready.lock();
+            // A flush that holds a segment found it under this mutex, below what was reserved then; so what lies above
+            // what is reserved now is in nobody's hands.
+            let keep = self.shape.segment_of(super::block::block_of(writing())) + AHEAD;
+            while ready.len() as u64 > files
+                && let Some(last) = ready.last_entry()
+                && *last.key() > keep
+            {
+                removed.push(last.remove());
+            }
+        }
+        for segment in removed {
+            self.vfs.disk.remove(&segment.path).map_err(|e| Error::io("remove", &segment.path, e))?;
+        }
+        Ok(())
     }
 
     /// Writes a segment's digest, unless the segment has been put to other use.
@@ -281,12 +326,9 @@ impl Segments {
             .write_at(&header, 0)
             .and_then(|()| self.sync(&*segment.file))
             .map_err(|e| Error::io("recycle", &segment.path, e))?;
-        self.admit(number, &segment.path, Arc::clone(&segment.file)).map(drop)
-    }
-
-    fn remove(&self, old: u64) -> Result {
-        let Some(segment) = self.ready.lock().remove(&old) else { return Ok(()) };
-        self.vfs.disk.remove(&segment.path).map_err(|e| Error::io("remove", &segment.path, e))
+        self.admit(number, &segment.path, Arc::clone(&segment.file)).map(drop)?;
+        self.metrics.add(M::LogSegmentsRecycled, 1);
+        Ok(())
     }
 
     /// Syncs every ready segment from number `first` on, so that what recovery reads cannot vanish afterwards.
@@ -294,6 +336,9 @@ impl Segments {
         let segments: Vec<_> = self.ready.lock().range(first..).map(|(_, s)| Arc::clone(s)).collect();
         for segment in segments {
             let start = self.vfs.clock.now_us();
+            if planted(Bug::NoRecoverySync) {
+                continue;
+            }
             segment.file.sync().map_err(|e| poison.set(Error::io("sync", &segment.path, e)))?;
             self.metrics.fsync(FileKind::Log, SyncReason::Recovery, self.vfs.clock.now_us() - start, 0);
         }
@@ -301,7 +346,7 @@ impl Segments {
     }
 }
 
-fn read_header(file: &dyn File, path: &Path, shape: SegmentShape) -> Result<Header> {
+pub(crate) fn read_header(file: &dyn File, path: &Path, shape: SegmentShape) -> Result<Header> {
     let len = file.len().map_err(|e| Error::io("measure", path, e))?;
     if len < BLOCK_BYTES as u64 {
         return Ok(Header::Unfinished);

@@ -228,11 +228,15 @@ impl Running {
         let (vfs, metrics, poison) = (vfs(), Arc::new(Metrics::new()), Arc::new(Poison::default()));
         let segments = Segments::open(&vfs, &place.0, SHAPE, &metrics).unwrap();
         let options = LogOptions { ring_blocks: RING_BLOCKS, flush_depth };
-        let start = LogStart { lsn: Lsn(0), prev_used: PAYLOAD_BYTES as u16, epoch: 1 };
+        let start = LogStart { lsn: Lsn(0), end: Lsn(0), prev_used: PAYLOAD_BYTES as u16, epoch: 1 };
         let parker = Parker::new();
         let thread = parker.unparker();
         let log = Arc::new(Log::new(&vfs, options, start, segments, thread.clone(), &metrics, &poison));
-        while log.segments().prepare(Lsn(0), Lsn(0), CAPACITY_BYTES).unwrap() {}
+        let files = CAPACITY_BYTES / log.segments().block_bytes();
+        log.segments()
+            .make_more(files.saturating_sub(log.segments().count()), Lsn(0))
+            .map_err(|(_, e)| e)
+            .unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let mut handles = Vec::new();
         let (l, s) = (Arc::clone(&log), Arc::clone(&stop));
@@ -242,8 +246,7 @@ impl Running {
         let (l, s) = (Arc::clone(&log), Arc::clone(&stop));
         handles.push(std::thread::spawn(move || {
             while !s.load(Ordering::Acquire) {
-                let durable = l.durable_lsn();
-                while l.segments().prepare(durable, l.reserved_lsn(), CAPACITY_BYTES).unwrap() {}
+                l.segments().recycle_below(l.durable_lsn()).unwrap();
                 std::thread::sleep(Duration::from_millis(10));
             }
         }));

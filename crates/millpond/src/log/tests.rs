@@ -1,6 +1,6 @@
 //! The log as a whole: what is acknowledged is read back, and a log that was cut or holed ends or is refused by the rule.
 
-use super::block::{BLOCK_BYTES, PAYLOAD_BYTES, block_of, offset_in_block, round_up};
+use super::block::{BLOCK_BYTES, PAYLOAD_BYTES, block_of, block_start, offset_in_block, round_up};
 use super::group::{self, Record, Records};
 use super::reader::{EpochStart, Scanner};
 use super::segment::{SegmentShape, Segments, file_offset};
@@ -68,7 +68,7 @@ impl Drop for Place {
 }
 
 pub(super) fn start() -> LogStart {
-    LogStart { lsn: Lsn(0), prev_used: PAYLOAD_BYTES as u16, epoch: 1 }
+    LogStart { lsn: Lsn(0), end: Lsn(0), prev_used: PAYLOAD_BYTES as u16, epoch: 1 }
 }
 
 /// Appends a commit of transaction `n` with `bulk` bytes before it in the same group.
@@ -153,12 +153,34 @@ fn a_torn_tail_ends_the_log_and_its_leftovers_stay_dead() {
 
     let again = round_up(end);
     let used = if offset_in_block(end) == 0 { PAYLOAD_BYTES } else { offset_in_block(end) };
-    let log = place.log(LogStart { lsn: again, prev_used: used as u16, epoch: 2 });
+    let log = place.log(LogStart { lsn: again, end, prev_used: used as u16, epoch: 2 });
     let lsn = commit(&log, 1000, 3900);
     log.flush_to(lsn, SyncReason::Commit).unwrap();
     let epochs = [FIRST, EpochStart { epoch: 2, first: again }];
     let (commits, _) = place.read(&epochs, Lsn(0), log.durable_lsn()).unwrap();
     assert_eq!(commits, (0..kept).chain([1000]).collect::<Vec<_>>());
+}
+
+/// The first block of an epoch is lost, a later one of the same flush is not. It vouched for the epoch's start, beyond the
+/// end of the groups before it, and the log was called damaged.
+#[test]
+fn a_lost_first_flush_of_an_epoch_vouches_for_nothing_of_it() {
+    let place = Place::new("epoch");
+    let log = place.log(start());
+    let lsn = commit(&log, 1, 1000);
+    log.flush_to(lsn, SyncReason::Commit).unwrap();
+    let end = log.durable_lsn();
+    drop(log);
+    assert!(offset_in_block(end) > 0);
+    let (again, prev_used) = (round_up(end), offset_in_block(end) as u16);
+    let log = place.log(LogStart { lsn: again, end, prev_used, epoch: 2 });
+    let lsn = commit(&log, 2, 9000);
+    log.flush_to(lsn, SyncReason::Commit).unwrap();
+    drop(log);
+    place.lose(block_of(again));
+    let epochs = [FIRST, EpochStart { epoch: 2, first: again }];
+    let (commits, found) = place.read(&epochs, Lsn(0), end).unwrap();
+    assert_eq!((commits, found), (vec![1], end));
 }
 
 /// The same hole is damage as soon as a later flush named a durable LSN above it, or the root knows better.
@@ -212,9 +234,34 @@ fn segments_below_the_checkpoint_are_recycled() {
         log.make_room().unwrap();
         log.flush_to(lsn, SyncReason::Commit).unwrap();
         durable = log.durable_lsn();
-        while log.segments().prepare(durable, durable, 4 * SHAPE.payload_bytes()).unwrap() {}
+        log.segments().recycle_below(durable).unwrap();
     }
     assert!(SHAPE.segment_of(block_of(durable)) > 5);
     let files = std::fs::read_dir(&place.0).unwrap().count();
     assert!(files <= 4, "{files} files for a capacity of four segments");
+}
+
+#[test]
+fn a_shrinking_log_keeps_what_may_be_written() {
+    let place = Place::new("shrink");
+    let log = place.log(start());
+    let segments = log.segments();
+    segments.make_more(10, Lsn(0)).unwrap();
+    let mut n = 0;
+    let mut write_into = |segment: u64| {
+        while SHAPE.segment_of(block_of(log.reserved_lsn())) < segment {
+            let lsn = commit(&log, n, 3000);
+            log.make_room().unwrap();
+            log.flush_to(lsn, SyncReason::Commit).unwrap();
+            n += 1;
+        }
+    };
+    write_into(3);
+    segments.shrink_to(8, || log.reserved_lsn()).unwrap();
+    assert_eq!(segments.numbers(), (0..8).collect::<Vec<_>>());
+    segments.shrink_to(1, || log.reserved_lsn()).unwrap();
+    assert_eq!(segments.numbers(), (0..6).collect::<Vec<_>>(), "the one being written and two ahead");
+    write_into(5);
+    segments.recycle_below(block_start(2 * SHAPE.blocks)).unwrap();
+    assert_eq!(segments.numbers(), (2..8).collect::<Vec<_>>());
 }

@@ -5,8 +5,8 @@
 //! 64  extents  page_bytes/16 x { owner tree u32 (0 = free), used u16 (bit i = page i), spare u16 }
 //! ```
 
-use base::TreeId;
 use base::codec::fixed::{get_u16, get_u32, set_u16, set_u32};
+use base::{PageNo, TreeId};
 
 use super::header::{self, Kind};
 use super::{Damage, ensure};
@@ -21,6 +21,14 @@ pub(crate) const EXTENT_PAGES: u32 = 16;
 #[must_use]
 pub(crate) const fn extents_per_map(page_bytes: usize) -> u32 {
     (page_bytes / 16) as u32
+}
+/// The map page of group `group`. The first one stands behind the file's header.
+#[must_use]
+pub(crate) const fn page_of_group(page_bytes: usize, group: u32) -> PageNo {
+    match group {
+        0 => PageNo(1),
+        _ => PageNo(group * extents_per_map(page_bytes) * EXTENT_PAGES),
+    }
 }
 const _: () =
     assert!(EXTENTS + 4096 / 16 * EXTENT_BYTES <= 4096 && EXTENTS + 16384 / 16 * EXTENT_BYTES <= 16384);
@@ -86,6 +94,12 @@ pub(super) fn release(page: &mut [u8], index: u16) -> Result<(), Damage> {
     set_u32(page, place(index), 0);
     set_u16(page, place(index) + 4, 0);
     Ok(())
+}
+
+/// Sets the bits of pages in use without asking whether that can be.
+#[cfg(test)]
+pub(crate) fn set_used_for_test(page: &mut [u8], index: u16, used: u16) {
+    set_u16(page, place(index) + 4, used);
 }
 
 /// Reports what cannot be: a free extent with pages in use.

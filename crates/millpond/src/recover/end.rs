@@ -1,5 +1,6 @@
 //! The first pass over the log: where it ends, and which pages its redo makes anew.
 
+use super::undo::Rebuild;
 use crate::error::{Error, Result};
 use crate::log::LogStart;
 use crate::log::block::{PAYLOAD_BYTES, block_start, offset_in_block, round_up};
@@ -8,6 +9,7 @@ use crate::log::group::{Record, Records};
 use crate::log::reader::{EpochStart, Scanner};
 use crate::log::segment::Segments;
 use crate::page::op::PageOp;
+use crate::planted::{Bug, planted};
 use base::codec::Truncated;
 use base::{Lsn, PageNo};
 use std::collections::BTreeMap;
@@ -15,7 +17,8 @@ use std::collections::BTreeMap;
 /// What the first pass found.
 #[derive(Debug, Default)]
 pub(crate) struct LogTail {
-    /// The log's end.
+    /// The log's end: where its last group ends. What may follow, padding or a block whose first group was torn, belongs to
+    /// an epoch that is over: the next one begins behind it and says in its first block how far this one goes.
     pub(crate) end: Lsn,
     /// Pages with redo, and whether the first record of each makes it anew, so that no old image is needed.
     pub(crate) pages: BTreeMap<PageNo, bool>,
@@ -42,7 +45,8 @@ impl DigestSource for PagesOfGroups {
     }
 }
 
-/// Reads the log from `checkpoint` to its end and changes nothing. `known` is the LSN up to which the root knows the log
+/// Reads the log from `checkpoint` to its end and changes nothing; `rebuild` hears of every record, and of the change in it
+/// if it is one of a page. `known` is the LSN up to which the root knows the log
 /// to be durable.
 pub(crate) fn find_end(
     segments: &Segments,
@@ -50,20 +54,32 @@ pub(crate) fn find_end(
     checkpoint: Lsn,
     known: Lsn,
     window: u64,
+    rebuild: &mut Rebuild,
 ) -> Result<LogTail> {
     let mut scanner = Scanner::new(segments, epochs, checkpoint);
-    let mut tail = LogTail::default();
+    let mut tail = LogTail { end: checkpoint, ..LogTail::default() };
+    let mut last = checkpoint;
     while let Some(group) = scanner.next()? {
         tail.groups += 1;
-        let lsn = group.lsn;
-        let damage = |_| Error::corrupt(segments.dir(), format!("the group at LSN {lsn} is not a group"));
-        let mut touch = |page, init| {
-            tail.pages.entry(page).or_insert(init);
-        };
-        PagesOfGroups.pages(group.records, &mut touch).map_err(damage)?;
+        tail.end = group.end;
+        last = group.lsn;
+        for record in Records::new(group.records) {
+            let lsn = group.lsn;
+            let damage = |_| Error::corrupt(segments.dir(), format!("the group at LSN {lsn} is not a group"));
+            let record = record.map_err(damage)?;
+            if let Record::Page { page, op, .. } = record {
+                let op = PageOp::decode(op).map_err(damage)?;
+                tail.pages.entry(page).or_insert(op.is_init());
+                rebuild.record(lsn, &record, Some(&op))?;
+            } else {
+                rebuild.record(lsn, &record, None)?;
+            }
+        }
     }
     scanner.check_end(window, known)?;
-    tail.end = scanner.position();
+    if planted(Bug::EndEarly) {
+        tail.end = last;
+    }
     Ok(tail)
 }
 
@@ -72,7 +88,10 @@ pub(crate) fn go_on(end: Lsn, epochs: &[EpochStart]) -> LogStart {
     let used = if offset_in_block(end) == 0 { PAYLOAD_BYTES } else { offset_in_block(end) };
     let last = epochs.last().expect("a root names an epoch");
     // A block of the epoch that ended must never be taken for one of the new epoch, so the new one begins behind it.
-    let lsn = round_up(end).max(last.first);
+    let mut lsn = round_up(end).max(last.first);
+    if planted(Bug::EndLate) {
+        lsn = lsn.plus(PAYLOAD_BYTES as u64);
+    }
     debug_assert!(lsn == block_start(crate::log::block::block_of(lsn)));
-    LogStart { lsn, prev_used: used as u16, epoch: last.epoch + 1 }
+    LogStart { lsn, end, prev_used: used as u16, epoch: last.epoch + 1 }
 }

@@ -7,10 +7,11 @@
 //! Records are made from the fields of redo records alone ([`record`]), so replaying the log gives every stream the same
 //! bytes at the same offsets, and the addresses in pages stay true over a crash.
 
+pub(crate) mod journal;
 pub(crate) mod record;
 pub(crate) mod stream;
 pub(crate) mod streams;
 
-pub(crate) use record::{Entry, Record};
-pub(crate) use stream::{Mark, Stream};
+pub(crate) use record::{Entry, decode_rewind, encode_rewind};
+pub(crate) use stream::{Mark, Purge, Stream};
 pub(crate) use streams::Streams;

@@ -66,6 +66,12 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// Whether the row was a delete mark before: who undoes the change puts the mark back, after its own purge may have
+    /// looked for it in vain.
+    pub(crate) fn covers_mark(&self) -> bool {
+        matches!(*self, Entry::Replace { old_flags, .. } if old_flags & DELETED != 0)
+    }
+
     /// Whether purge has something to do once nobody sees the old version: a delete mark or an old chain to remove.
     ///
     /// A chain can only be found again because changes to and from chains keep no common bytes: `old_middle` is then
@@ -74,6 +80,20 @@ impl<'a> Entry<'a> {
         matches!(*self, Entry::Replace { old_flags, new_flags, .. }
             if new_flags & DELETED != 0 || old_flags & OVERFLOW != 0)
     }
+}
+
+/// The body of the log record of a `Rewind`, which no page change carries: end varint, last + 1 varint (0: none).
+pub(crate) fn encode_rewind(end: u64, last: Option<u64>, out: &mut Vec<u8>) {
+    out.put_varint(end);
+    out.put_varint(last.map_or(0, |last| last + 1));
+}
+
+/// The entry in the log record of a `Rewind`.
+pub(crate) fn decode_rewind(bytes: &[u8]) -> Result<Entry<'static>, Damage> {
+    let mut r = Reader::new(bytes);
+    let rewind =
+        (|| Ok::<_, Truncated>(Entry::Rewind { end: r.varint()?, last: r.varint()?.checked_sub(1) }))();
+    rewind.ok().filter(|_| r.is_empty()).ok_or(Damage("an undo record in the log is cut or malformed"))
 }
 
 impl<'a> Record<'a> {

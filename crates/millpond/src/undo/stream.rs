@@ -30,6 +30,15 @@ pub(crate) struct Mark {
     pub(crate) last: Option<u64>,
 }
 
+/// A record that purge must look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Purge {
+    /// Where it stands.
+    pub(crate) at: u64,
+    /// It was rolled back, and with that a delete mark came back that may be nobody else's to remove.
+    pub(crate) rewound: bool,
+}
+
 /// The undo records of one transaction.
 #[derive(Debug)]
 pub(crate) struct Stream {
@@ -44,8 +53,12 @@ struct Records {
     chunks: Vec<Chunk>,
     end: u64,
     last: Option<u64>,
-    /// Offsets of the records that purge must look at.
-    purge: Vec<u64>,
+    /// What purge must look at if the transaction commits, oldest first.
+    purge: Vec<Purge>,
+    /// Offsets of the records that cover delete marks, rewound ones included.
+    marks: Vec<u64>,
+    /// Each rewind: where its record stands, and where what it took back begins.
+    rewinds: Vec<(u64, u64)>,
     scratch: Vec<u8>,
 }
 
@@ -75,6 +88,12 @@ impl Stream {
     pub(crate) fn mark(&self) -> Mark {
         let mu = self.mu.lock();
         Mark { end: mu.end, last: mu.last }
+    }
+
+    /// Whether `mark` is a point that a rollback can still go back to: nothing before it has been rewound since.
+    pub(crate) fn reaches(&self, mark: Mark) -> bool {
+        let mu = self.mu.lock();
+        mark.end <= mu.end && mu.rewinds.iter().all(|&(at, end)| mark.end >= at || mark.end <= end)
     }
 
     /// Whether nothing has been appended.
@@ -162,9 +181,19 @@ impl Stream {
         Ok(look(&record))
     }
 
-    /// The records that purge must look at, oldest first.
-    pub(crate) fn purge_list(&self) -> Vec<u64> {
+    /// The records that purge must look at when the transaction has committed, oldest first.
+    pub(crate) fn purge_list(&self) -> Vec<Purge> {
         self.mu.lock().purge.clone()
+    }
+
+    /// Whether purge has anything to look at when the transaction has committed.
+    pub(crate) fn needs_purge(&self) -> bool {
+        !self.mu.lock().purge.is_empty()
+    }
+
+    /// The records that purge must look at when the transaction has been reverted as a whole, oldest first.
+    pub(crate) fn mark_list(&self) -> Vec<Purge> {
+        self.mu.lock().marks.iter().map(|&at| Purge { at, rewound: true }).collect()
     }
 }
 
@@ -193,12 +222,19 @@ impl Records {
         match entry {
             Entry::Rewind { end, last } => {
                 self.last = last;
-                self.purge.retain(|&offset| offset < end);
+                self.rewinds.push((at, end));
+                self.purge.retain(|p| p.at < end);
+                let rewound = self.marks.partition_point(|&at| at < end);
+                let back = self.marks[rewound..].iter().map(|&at| Purge { at, rewound: true });
+                self.purge.extend(back);
             }
             _ => self.last = Some(at),
         }
         if entry.needs_purge() {
-            self.purge.push(at);
+            self.purge.push(Purge { at, rewound: false });
+        }
+        if entry.covers_mark() {
+            self.marks.push(at);
         }
         at
     }

@@ -35,6 +35,14 @@ impl Streams {
         self.shard(txn).remove(&txn);
     }
 
+    /// All streams, by id.
+    pub(crate) fn list(&self) -> Vec<Arc<Stream>> {
+        let mut all: Vec<_> =
+            self.shards.iter().flat_map(|s| s.lock().values().cloned().collect::<Vec<_>>()).collect();
+        all.sort_by_key(|stream| stream.owner());
+        all
+    }
+
     /// Memory of all streams, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.memory.load(Ordering::Relaxed)

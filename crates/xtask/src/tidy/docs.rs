@@ -1,15 +1,21 @@
-//! The documents hold together: every relative link leads to a file and a heading that exist, and every invariant that
-//! is cited is written down.
+//! The documents hold together: every relative link leads to a file and a heading that exist, and every invariant and
+//! every design rule that is cited is written down.
 
 use super::Report;
-use super::source::{File, Tree, line_of};
+use super::source::{File, Tree, is_ident, line_of};
 use std::collections::BTreeSet;
 
 const INVARIANTS: &str = "docs/invariants.md";
 /// How invariants are cited. (In two parts, or this line would be a citation.)
 const CITATION: &str = concat!("INV", "-");
 
+const RULES: &str = "docs/rules.md";
+/// What the ids of design rules begin with; a number follows.
+const AREAS: &[&str] =
+    &["Fi", "Pa", "Tr", "Bp", "Lo", "El", "Co", "Un", "Lk", "Fl", "To", "Re", "Io", "Ob", "Ma"];
+
 pub(super) fn check(tree: &Tree, report: &mut Report<'_>) {
+    check_rules(tree, report);
     for file in tree.files.iter().filter(|f| f.path.ends_with(".md")) {
         for (offset, target) in links(&file.text) {
             if let Some(what) = broken(tree, file, target) {
@@ -33,6 +39,34 @@ pub(super) fn check(tree: &Tree, report: &mut Report<'_>) {
             report(&file.path, line_of(&file.text, at), format!("{CITATION}{n} is not in {INVARIANTS}"));
         }
     }
+}
+
+/// Every rule that is cited is defined, in bold, once.
+fn check_rules(tree: &Tree, report: &mut Report<'_>) {
+    let Some(rules) = tree.get(RULES) else { return };
+    let mut defined = BTreeSet::new();
+    for (at, id) in rule_ids(&rules.text).filter(|(at, _)| rules.text[..*at].ends_with("- **")) {
+        if !defined.insert(id) {
+            report(RULES, line_of(&rules.text, at), format!("{id} is defined twice"));
+        }
+    }
+    for file in tree.files.iter().filter(|f| f.is_rust() || f.path.ends_with(".md")) {
+        for (at, id) in rule_ids(&file.text).filter(|(_, id)| !defined.contains(id)) {
+            report(&file.path, line_of(&file.text, at), format!("{id} is not in {RULES}"));
+        }
+    }
+}
+
+/// Ids of design rules, as whole words.
+fn rule_ids(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let at_area = move |area: &'static str| text.match_indices(area).map(|(at, _)| at);
+    AREAS.iter().flat_map(move |area| at_area(area)).filter_map(|at| {
+        let digits = text[at + 2..].chars().take_while(char::is_ascii_digit).count();
+        let end = at + 2 + digits;
+        let apart = !text[..at].chars().next_back().is_some_and(is_ident)
+            && !text[end..].chars().next().is_some_and(is_ident);
+        (digits > 0 && apart).then(|| (at, &text[at..end]))
+    })
 }
 
 /// Citations of invariants with their number.
@@ -140,5 +174,19 @@ mod tests {
             found(&[(INVARIANTS, &gap)]),
             [format!("{INVARIANTS}:1: {c}2 is missing: numbers have no gaps")]
         );
+    }
+
+    #[test]
+    fn cited_rules_are_defined_once() {
+        // In two parts, or these lines would cite rules.
+        let (a, b) = (concat!("Pa", "1"), concat!("Tr", "22"));
+        let page = format!("- **{a}** Text, see {b}.\n- **{b}** Text.\n");
+        let code = format!("//! x\n// {a}, {b}, {a}2 and x{a} and {a}x and Pan\n");
+        assert_eq!(
+            found(&[(RULES, &page), ("crates/a/src/lib.rs", &code)]),
+            [format!("crates/a/src/lib.rs:2: {a}2 is not in {RULES}")]
+        );
+        let twice = format!("- **{a}** Text.\n- **{a}** Text.\n");
+        assert_eq!(found(&[(RULES, &twice)]), [format!("{RULES}:2: {a} is defined twice")]);
     }
 }

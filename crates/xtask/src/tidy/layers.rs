@@ -22,6 +22,7 @@ const CRATES: &[(&str, &[&str])] = &[
 
 /// The engine's modules from the bottom up. `lib.rs` stands above them all.
 const MODULES: &[&str] = &[
+    "planted",
     "error",
     "options",
     "page",
@@ -39,9 +40,11 @@ const MODULES: &[&str] = &[
     "txn",
     "recover",
     "engine",
+    "fuzz",
     "catalog",
     "table",
     "db",
+    "sim",
     "inspect",
 ];
 

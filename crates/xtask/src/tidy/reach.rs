@@ -63,7 +63,7 @@ impl Reach {
             // Blanked by `without_tests`: this one stands under #[cfg(test)].
             let child_is_test = is_test || kept.as_bytes()[at] == b' ';
             let child = match path_attribute(&file.text, &file.code, at) {
-                Some(named) => Some(format!("{dir}/{named}")),
+                Some(named) => Some(joined(dir, &named)),
                 None => [format!("{below}/{module}.rs"), format!("{below}/{module}/mod.rs")]
                     .into_iter()
                     .find(|p| tree.get(p).is_some()),
@@ -86,12 +86,25 @@ fn path_attribute(text: &str, code: &str, at: usize) -> Option<String> {
     Some(above.strip_prefix("#[path = \"")?.strip_suffix("\"]")?.to_owned())
 }
 
+/// `named`, seen from `dir`, without `..`.
+fn joined(dir: &str, named: &str) -> String {
+    let mut parts: Vec<&str> = dir.split('/').filter(|part| !part.is_empty()).collect();
+    for part in named.split('/') {
+        if part == ".." {
+            parts.pop();
+        } else {
+            parts.push(part);
+        }
+    }
+    parts.join("/")
+}
+
 /// Whether cargo compiles this file as a crate, and then whether for tests alone.
 fn crate_root(path: &str) -> Option<bool> {
     let parts: Vec<&str> = path.split('/').collect();
-    // `crates/x/…` and `fuzz/…`.
+    // `crates/x/…`, `fuzz/…` and `loom/…`.
     let inside = match parts.as_slice() {
-        ["crates", _, rest @ ..] | ["fuzz", rest @ ..] => rest,
+        ["crates", _, rest @ ..] | ["fuzz" | "loom", rest @ ..] => rest,
         _ => return None,
     };
     match inside {
@@ -124,6 +137,8 @@ mod tests {
             ("crates/a/src/t.rs", "mod u;"),
             ("crates/a/src/t/u.rs", ""),
             ("crates/a/src/left.rs", ""),
+            ("loom/src/main.rs", "//! x\n#[path = \"../../crates/a/src/shared.rs\"]\nmod shared;"),
+            ("crates/a/src/shared.rs", ""),
             ("crates/a/tests/promise.rs", "mod common;"),
             ("crates/a/tests/common/mod.rs", ""),
         ]);

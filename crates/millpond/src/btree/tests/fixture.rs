@@ -48,7 +48,8 @@ pub(super) fn world(page_bytes: usize, frames: usize) -> World {
     let wake = parker.unparker();
     let segments = Segments::open(&vfs, &dir, SegmentShape { db_id: DB_ID, blocks: 1024 }, &metrics).unwrap();
     let options = LogOptions { ring_blocks: 512, flush_depth: 4 };
-    let start = LogStart { lsn: Lsn(0), prev_used: crate::log::block::PAYLOAD_BYTES as u16, epoch: 1 };
+    let start =
+        LogStart { lsn: Lsn(0), end: Lsn(0), prev_used: crate::log::block::PAYLOAD_BYTES as u16, epoch: 1 };
     let log = Arc::new(Log::new(&vfs, options, start, segments, parker.unparker(), &metrics, &poison));
     let pool = Arc::new(
         Pool::new(PoolOptions {

@@ -1,0 +1,90 @@
+//! The same primitives over loom, for `--cfg loom`: every order of steps of a few threads is tried (see `loom/`). Only
+//! what the modelled parts use is here.
+
+use super::atomic::{AtomicU32, Ordering};
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Mutual exclusion without poisoning.
+#[derive(Debug, Default)]
+pub struct Mutex<T> {
+    inner: loom::sync::Mutex<T>,
+}
+
+/// Access to what a [`Mutex`] guards.
+pub struct MutexGuard<'a, T> {
+    inner: loom::sync::MutexGuard<'a, T>,
+}
+
+impl<T> Mutex<T> {
+    /// A mutex around `value`.
+    pub fn new(value: T) -> Self {
+        Mutex { inner: loom::sync::Mutex::new(value) }
+    }
+
+    /// Waits until the mutex is free and takes it.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        MutexGuard { inner: self.inner.lock().expect("a model that panics has failed") }
+    }
+
+    /// Takes the mutex if it is free.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        Some(MutexGuard { inner: self.inner.try_lock().ok()? })
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.inner
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.inner
+    }
+}
+
+type Queues = Vec<(usize, Arc<loom::sync::Condvar>)>;
+
+loom::lazy_static! {
+    /// Who waits on which word, by its address.
+    static ref FUTEX: loom::sync::Mutex<Queues> = loom::sync::Mutex::new(Vec::new());
+}
+
+fn queue(queues: &mut Queues, word: &AtomicU32) -> Arc<loom::sync::Condvar> {
+    let address = std::ptr::from_ref(word) as usize;
+    if let Some((_, queue)) = queues.iter().find(|(of, _)| *of == address) {
+        return Arc::clone(queue);
+    }
+    let queue = Arc::new(loom::sync::Condvar::new());
+    queues.push((address, Arc::clone(&queue)));
+    queue
+}
+
+/// Waits while `*word == expected`. May return early; callers loop. A model has no time, so none runs out.
+pub fn futex_wait(word: &AtomicU32, expected: u32, _: Option<Duration>) {
+    let mut queues = FUTEX.lock().expect("a model that panics has failed");
+    if word.load(Ordering::SeqCst) == expected {
+        let queue = queue(&mut queues, word);
+        drop(queue.wait(queues).expect("a model that panics has failed"));
+    }
+}
+
+/// Wakes one of those that wait on `word`, or all.
+pub fn futex_wake(word: &AtomicU32, count: u32) {
+    let mut queues = FUTEX.lock().expect("a model that panics has failed");
+    let queue = queue(&mut queues, word);
+    if count == 1 { queue.notify_one() } else { queue.notify_all() }
+}
+
+/// One turn of a spin: lets another thread run.
+pub fn spin(turn: &mut u32) {
+    *turn += 1;
+    loom::thread::yield_now();
+}
+
+/// A place where another thread may run: here every atomic is one.
+pub fn point() {}

@@ -1,0 +1,32 @@
+//! Why a world ended before its threads did.
+
+use std::fmt;
+
+/// Why a world ended early.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// A thread panicked.
+    Panic {
+        /// Its name.
+        thread: String,
+        /// What it said, and where.
+        message: String,
+    },
+    /// Nobody can run and no timeout is pending. What each thread waits for.
+    Deadlock(String),
+    /// More steps than the options allow. Where each thread stands.
+    Endless(String),
+    /// A thread runs without reaching a scheduling point. Where each thread was last seen.
+    Stuck(String),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Panic { thread, message } => write!(f, "thread {thread} panicked: {message}"),
+            Failure::Deadlock(threads) => write!(f, "deadlock, nobody can run:\n{threads}"),
+            Failure::Endless(threads) => write!(f, "more steps than allowed:\n{threads}"),
+            Failure::Stuck(threads) => write!(f, "a thread no longer reaches a scheduling point:\n{threads}"),
+        }
+    }
+}

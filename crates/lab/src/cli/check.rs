@@ -1,0 +1,24 @@
+//! `millpond check DIR`: every page and every tree, read and compared.
+
+use super::{open_existing, print};
+use crate::failure::{Failure, Outcome};
+use std::path::PathBuf;
+
+/// Check every page and every tree of a database
+#[derive(Debug, clap::Args)]
+pub(crate) struct Check {
+    /// The database's directory
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+}
+
+impl Check {
+    pub(crate) fn run(self) -> Outcome {
+        let db = open_existing(&self.dir, millpond::Options::new())?;
+        let report = db.check()?;
+        print(&format!("{}\n", report.to_string().trim_end()));
+        let clean = report.is_clean();
+        db.close()?;
+        if clean { Ok(()) } else { Err(Failure::failed(format!("{} is damaged", self.dir.display()))) }
+    }
+}

@@ -1,0 +1,123 @@
+//! `millpond crash`: run, kill -9, reopen, verify; and the two hidden commands that are its child processes.
+
+use crate::crash::recipe::Plan;
+use crate::crash::{Engine, Experiment, Limits, Message, Outbox, die_at_redo_bytes, reopen};
+use crate::failure::{Failure, Outcome};
+use crate::place::{Place, check_writable};
+use crate::stop;
+use crate::units::{parse_page_size, parse_seconds, parse_size};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Run, kill -9 itself, reopen, verify every acknowledged commit
+#[derive(Debug, clap::Args)]
+pub(crate) struct Crash {
+    /// Database directory, new or empty, kept [default: a new one, removed at the end]
+    #[arg(long, value_name = "DIR")]
+    db: Option<PathBuf>,
+    /// Threads that commit
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    threads: u32,
+    /// Give up if the log is not that long by then
+    #[arg(long, value_name = "S", default_value = "120", value_parser = parse_seconds)]
+    seconds: Duration,
+    /// Kill when there is this much redo since the checkpoint
+    #[arg(long, value_name = "SIZE", default_value = "500MiB", value_parser = parse_size)]
+    redo_bytes: u64,
+    /// Tables
+    #[arg(long, value_name = "T", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    tables: u32,
+    /// Rows of each table
+    #[arg(long, value_name = "R", default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
+    rows: u32,
+    /// Buffer pool
+    #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = parse_size)]
+    pool: u64,
+    /// Page size: 4KiB, 8KiB or 16KiB
+    #[arg(long, value_name = "SIZE", default_value = "8KiB", value_parser = parse_page_size)]
+    page: u32,
+    /// Seed of all random choices
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Write the result as one JSON object
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Keep the directory that the run made
+    #[arg(long)]
+    keep: bool,
+}
+
+impl Crash {
+    pub(crate) fn run(self) -> Outcome {
+        if self.rows < self.threads {
+            return Err(Failure::misuse(format!(
+                "--rows {} leaves some of the {} threads without a row of their own",
+                self.rows, self.threads
+            )));
+        }
+        if self.redo_bytes == 0 {
+            return Err(Failure::misuse("--redo-bytes 0 would kill before the first commit"));
+        }
+        if let Some(file) = &self.json {
+            check_writable(file)?;
+        }
+        stop::install();
+        let place = match &self.db {
+            Some(dir) => Place::named_empty(dir)?,
+            None => Place::fresh(self.keep)?,
+        };
+        // Twice the length, so that nobody is slowed on the way there.
+        let capacity = self.redo_bytes.saturating_mul(2).max(64 << 20);
+        let plan = Plan { seed: self.seed, threads: self.threads, tables: self.tables, rows: self.rows };
+        let engine = Engine { pool: self.pool, capacity, page: self.page };
+        Experiment { plan, engine, redo_bytes: self.redo_bytes, seconds: self.seconds, json: self.json }
+            .run(place)
+    }
+}
+
+/// Runs a child's work; a failure goes to the parent, which alone speaks to the user.
+fn tell_failure(work: impl FnOnce(&Outbox) -> Outcome) -> Outcome {
+    let outbox = Outbox::stdout()?;
+    work(&outbox).or_else(|failure| outbox.send(&Message::Failed(failure.to_string())))
+}
+
+/// The process that `crash` kills
+#[derive(Debug, clap::Args)]
+pub(crate) struct CrashVictim {
+    #[command(flatten)]
+    plan: Plan,
+    #[command(flatten)]
+    engine: Engine,
+    #[arg(long)]
+    redo_bytes: u64,
+    #[arg(long, value_parser = parse_seconds)]
+    seconds: Duration,
+    dir: PathBuf,
+}
+
+impl CrashVictim {
+    pub(crate) fn run(self) -> Outcome {
+        let limits = Limits { redo_bytes: self.redo_bytes, seconds: self.seconds };
+        tell_failure(|outbox| die_at_redo_bytes(outbox, &self.dir, &self.plan, self.engine, limits))
+    }
+}
+
+/// The process that opens the database after the kill
+#[derive(Debug, clap::Args)]
+pub(crate) struct CrashReopen {
+    #[command(flatten)]
+    plan: Plan,
+    #[command(flatten)]
+    engine: Engine,
+    #[arg(long)]
+    table: u32,
+    #[arg(long)]
+    id: u32,
+    dir: PathBuf,
+}
+
+impl CrashReopen {
+    pub(crate) fn run(self) -> Outcome {
+        tell_failure(|outbox| reopen(outbox, &self.dir, &self.plan, self.engine, self.table, self.id))
+    }
+}

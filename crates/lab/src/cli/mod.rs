@@ -1,0 +1,106 @@
+//! The command line: one file a command, and what they share.
+
+mod check;
+pub(crate) mod crash;
+mod inspect;
+mod recover;
+mod run;
+
+use crate::failure::{Failure, Outcome};
+use crate::figures::{being_reverted, recovery_ms};
+use crate::place::existing_database;
+use crate::stop;
+use clap::{ArgAction, Parser, Subcommand};
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+/// A transactional storage engine with a calm write path: run it, crash it, look inside
+#[derive(Debug, Parser)]
+#[command(name = "millpond", version, arg_required_else_help = true)]
+// One line a flag, however wide the terminal: help that is piped through grep finds whole sentences.
+#[command(term_width = 0, disable_help_flag = true, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    /// Print help
+    #[arg(short, long, global = true, action = ArgAction::HelpShort, display_order = 1000)]
+    help: Option<bool>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a workload and show what happened
+    Run(run::Run),
+    /// Run, kill -9 itself, reopen, verify every acknowledged commit
+    Crash(crash::Crash),
+    /// Check every page and every tree of a database
+    Check(check::Check),
+    /// Show what a database's files hold
+    Inspect(inspect::Inspect),
+    /// Open a database, wait until it is fully recovered, close it
+    Recover(recover::Recover),
+    /// The process that `crash` kills
+    #[command(hide = true)]
+    CrashVictim(crash::CrashVictim),
+    /// The process that opens the database after the kill
+    #[command(hide = true)]
+    CrashReopen(crash::CrashReopen),
+}
+
+impl Cli {
+    /// Does what was asked.
+    pub(crate) fn run(self) -> Outcome {
+        match self.command {
+            Command::Run(command) => command.run(),
+            Command::Crash(command) => command.run(),
+            Command::Check(command) => command.run(),
+            Command::Inspect(command) => command.run(),
+            Command::Recover(command) => command.run(),
+            Command::CrashVictim(command) => command.run(),
+            Command::CrashReopen(command) => command.run(),
+        }
+    }
+}
+
+/// What a wrong command line comes to: clap's first sentence, without its usage text.
+pub(crate) fn usage_failure(error: &clap::Error) -> Failure {
+    let text = error.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let sentence = text.split("\n\n").next().unwrap_or_default();
+    Failure::misuse(format!("{} (--help tells more)", sentence.trim_end()))
+}
+
+/// Prints to stdout. Who reads it may be gone (`| head`); that is no reason to fail.
+pub(crate) fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes());
+    let _ = out.flush();
+}
+
+/// Opens a database that must be there, with a pool that fits any machine.
+fn open_existing(dir: &Path, options: millpond::Options) -> Outcome<millpond::Db> {
+    existing_database(dir)?;
+    Ok(options.open(dir)?)
+}
+
+/// Checks the whole database: "ok", or what is wrong.
+pub(crate) fn check_database(db: &millpond::Db) -> Outcome<String> {
+    let report = db.check()?;
+    Ok(if report.is_clean() { "ok".into() } else { report.to_string() })
+}
+
+/// Waits until all redo of the last run is applied and what it left unfinished is reverted; the milliseconds from open
+/// to the applied redo.
+pub(crate) fn wait_recovered(db: &millpond::Db) -> Outcome<u64> {
+    loop {
+        let snapshot = db.metrics();
+        if being_reverted(&snapshot) == 0
+            && let Some(ms) = recovery_ms(&snapshot)
+        {
+            return Ok(ms);
+        }
+        stop::check()?;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

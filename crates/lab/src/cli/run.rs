@@ -1,0 +1,242 @@
+//! `millpond run`: load, checkpoint, warm up, measure, check, show.
+
+use super::{check_database, print};
+use crate::driver::{Pace, drive};
+use crate::failure::{Failure, Outcome};
+use crate::place::{Found, LoadMark, Place, check_writable};
+use crate::progress::Progress;
+use crate::result::{Around, Asked, RunResult, write_json};
+use crate::stop;
+use crate::units::{parse_duration, parse_page_size, parse_rate, parse_seconds, parse_size, show_count};
+use crate::workload::distribution::Distribution;
+use crate::workload::{self, Begin, Kind, Loader, Shape, Workload};
+use clap::ValueEnum;
+use millpond::{Db, Durability, Isolation, Options};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Run a workload and show what happened
+#[derive(Debug, clap::Args)]
+pub(crate) struct Run {
+    /// What to run
+    #[arg(value_enum, default_value = "write-heavy", hide_possible_values = true, help = workload_help())]
+    workload: Kind,
+    /// Database directory; kept, and used again by the same load [default: a new one, removed at the end]
+    #[arg(long, value_name = "DIR")]
+    db: Option<PathBuf>,
+    /// Threads that run the workload
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    threads: u32,
+    /// Length of the measured phase
+    #[arg(long, value_name = "S", default_value = "60", value_parser = parse_seconds)]
+    seconds: Duration,
+    /// Time that the workload runs before it is measured
+    #[arg(long, value_name = "S", default_value = "5", value_parser = parse_seconds)]
+    warmup: Duration,
+    /// Tables
+    #[arg(long, value_name = "T", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    tables: u32,
+    /// Rows of each table
+    #[arg(long, value_name = "R", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=4_000_000_000))]
+    rows: u32,
+    /// Buffer pool
+    #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = parse_size)]
+    pool: u64,
+    /// How long recovery may take; sizes the redo log [default: 10s]
+    #[arg(long, value_name = "DUR", value_parser = parse_duration, conflicts_with = "redo_capacity")]
+    recovery_target: Option<Duration>,
+    /// Pins the size of the redo log instead
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    redo_capacity: Option<u64>,
+    /// When a commit returns: when synced; at most 1 s or 4 MiB ahead of the sync; at once
+    #[arg(long, value_enum, default_value_t = DurabilityFlag::Sync)]
+    durability: DurabilityFlag,
+    /// What transactions see of each other
+    #[arg(long, value_enum, default_value_t = IsolationFlag::RepeatableRead)]
+    isolation: IsolationFlag,
+    /// Page size: 4KiB, 8KiB or 16KiB
+    #[arg(long, value_name = "SIZE", default_value = "8KiB", value_parser = parse_page_size)]
+    page: u32,
+    /// Fixed rate of starts, from which latency counts [default: as many as the threads can]
+    #[arg(long, value_name = "TPS", value_parser = parse_rate)]
+    rate: Option<f64>,
+    /// Which rows are touched
+    #[arg(long, value_enum, default_value_t = Distribution::Uniform)]
+    distribution: Distribution,
+    /// Seed of all random choices
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Write the result as one JSON object
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Keep the directory that the run made
+    #[arg(long)]
+    keep: bool,
+}
+
+fn workload_help() -> String {
+    let names: Vec<_> = Kind::value_variants().iter().map(|kind| kind.name()).collect();
+    format!("What to run: {}", names.join(", "))
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum DurabilityFlag {
+    Sync,
+    Bounded,
+    None,
+}
+
+impl DurabilityFlag {
+    fn durability(self) -> Durability {
+        match self {
+            DurabilityFlag::Sync => Durability::Sync,
+            DurabilityFlag::Bounded => Durability::Bounded { ms: 1000, bytes: 4 << 20 },
+            DurabilityFlag::None => Durability::None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum IsolationFlag {
+    ReadCommitted,
+    RepeatableRead,
+    Serializable,
+}
+
+impl IsolationFlag {
+    fn isolation(self) -> Isolation {
+        match self {
+            IsolationFlag::ReadCommitted => Isolation::ReadCommitted,
+            IsolationFlag::RepeatableRead => Isolation::RepeatableRead,
+            IsolationFlag::Serializable => Isolation::Serializable,
+        }
+    }
+}
+
+fn flag_name(flag: &impl ValueEnum) -> String {
+    flag.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned())
+}
+
+impl Run {
+    pub(crate) fn run(self) -> Outcome {
+        if let Some(file) = &self.json {
+            check_writable(file)?;
+        }
+        let shape = self.shape();
+        let workload = workload::build(self.workload, shape);
+        if self.seconds.is_zero() && !workload.has_an_end() {
+            return Err(Failure::misuse("--seconds 0 would measure nothing"));
+        }
+        stop::install();
+        let mark = LoadMark {
+            workload: self.workload.name(),
+            tables: self.tables,
+            rows: self.rows,
+            page_bytes: self.page,
+        };
+        let (mut place, found) = match &self.db {
+            Some(dir) => Place::named(dir, &mark)?,
+            None => (Place::fresh(self.keep)?, Found::Empty),
+        };
+        let durable_device = place.is_durable();
+        let mut progress = Progress::on_stderr();
+        let db = self.options().open(place.dir())?;
+        let mut load_seconds = 0.0;
+        if found == Found::Empty {
+            let start = Instant::now();
+            self.load(&db, workload.as_ref(), &mut progress)?;
+            place.load_finished(&mark)?;
+            load_seconds = start.elapsed().as_secs_f64();
+        }
+        let measured = drive(&db, workload.as_ref(), self.pace(workload.has_an_end()), &mut progress)?;
+        progress.show("check");
+        let check = check_database(&db)?;
+        progress.finish();
+        db.close()?;
+        let result = RunResult::new(
+            self.asked(),
+            measured,
+            Around { load_seconds, durable_device, check: check.clone() },
+        );
+        print(&result.table());
+        if let Some(file) = &self.json {
+            write_json(file, &result.json())?;
+        }
+        if check == "ok" {
+            Ok(())
+        } else {
+            Err(Failure::failed(format!("the check after the run found damage: {check}")))
+        }
+    }
+
+    /// Load and checkpoint, after which the load is durable.
+    fn load(&self, db: &Db, workload: &dyn Workload, progress: &mut Progress) -> Outcome {
+        let rows_loaded = AtomicU64::new(0);
+        let over = AtomicBool::new(false);
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+        let loader = Loader { db, threads: cores.max(2), rows_loaded: &rows_loaded };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut shown = Instant::now();
+                while !over.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(20));
+                    if shown.elapsed() >= Duration::from_secs(1) {
+                        shown = Instant::now();
+                        let rows = rows_loaded.load(Ordering::Relaxed);
+                        progress.show(&format!("load {} rows", show_count(rows as f64)));
+                    }
+                }
+            });
+            let loaded = workload.load(&loader);
+            over.store(true, Ordering::Relaxed);
+            loaded
+        })?;
+        stop::check()?;
+        db.checkpoint()?;
+        Ok(())
+    }
+
+    fn shape(&self) -> Shape {
+        Shape {
+            tables: self.tables,
+            rows: self.rows,
+            distribution: self.distribution,
+            seed: self.seed,
+            begin: Begin { durability: self.durability.durability(), isolation: self.isolation.isolation() },
+        }
+    }
+
+    fn pace(&self, has_an_end: bool) -> Pace {
+        Pace {
+            threads: self.threads,
+            warmup: if has_an_end { Duration::ZERO } else { self.warmup },
+            seconds: (!has_an_end).then_some(self.seconds),
+            rate: self.rate,
+        }
+    }
+
+    fn options(&self) -> Options {
+        let options = Options::new().buffer_pool_bytes(self.pool).page_bytes(self.page as usize);
+        match (self.recovery_target, self.redo_capacity) {
+            (_, Some(bytes)) => options.redo_capacity_bytes(bytes),
+            (Some(target), None) => options.recovery_target(target),
+            (None, None) => options,
+        }
+    }
+
+    fn asked(&self) -> Asked {
+        Asked {
+            workload: self.workload.name(),
+            threads: self.threads,
+            tables: self.tables,
+            rows: self.rows,
+            distribution: flag_name(&self.distribution),
+            durability: flag_name(&self.durability),
+            isolation: flag_name(&self.isolation),
+            page_bytes: self.page,
+            pool_bytes: self.pool,
+            rate: self.rate,
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The comparison after the crash: every row and every index entry against the book.
+
+use super::recipe::{Book, Plan, Probe, Writer};
+use crate::failure::Outcome;
+use crate::stop;
+use crate::workload::Tables;
+use crate::workload::row::{Row, id_of, index_of};
+use millpond::{Db, TxnOptions};
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+/// How many of the findings are told in words.
+const EXAMPLES: usize = 5;
+
+/// The outcome.
+#[derive(Debug, Default)]
+pub(crate) struct Verdict {
+    /// Acknowledged transactions of which something is not there.
+    pub(crate) lost: u64,
+    /// Values that no acknowledged or in-flight transaction wrote, and transactions in flight of which only a part is
+    /// there.
+    pub(crate) extra: u64,
+    /// Unacknowledged transactions that became durable, whole.
+    pub(crate) in_flight_committed: u64,
+    /// The first findings.
+    pub(crate) examples: Vec<String>,
+}
+
+struct Verifier<'a> {
+    plan: &'a Plan,
+    book: &'a Book,
+    lost: HashSet<Writer>,
+    extra: u64,
+    /// By thread: rows of its transaction in flight that are as before it, and as after it.
+    in_flight: Vec<(u32, u32)>,
+    examples: Vec<String>,
+}
+
+/// Reads everything and compares.
+pub(crate) fn verify(db: &Db, plan: &Plan, book: &Book) -> Outcome<Verdict> {
+    let tables = Tables::open(db, plan.tables)?;
+    let mut verifier = Verifier {
+        plan,
+        book,
+        lost: HashSet::new(),
+        extra: 0,
+        in_flight: vec![(0, 0); plan.threads as usize],
+        examples: Vec::new(),
+    };
+    verifier.probe();
+    for table in 1..=plan.tables {
+        stop::check()?;
+        let tx = db.begin_with(TxnOptions::new().read_only(true))?;
+        let mut found = vec![None; plan.rows as usize];
+        tx.scan(&tables.get(table).rows, .., |key, value| {
+            verifier.collect(table, key, value, &mut found);
+            ControlFlow::Continue(())
+        })?;
+        for (id, row) in (1..).zip(&found) {
+            verifier.row(table, id, row.as_ref());
+        }
+        let mut entries = vec![false; plan.rows as usize];
+        tx.scan(&tables.get(table).index, .., |key, _| {
+            verifier.entry(table, key, &found, &mut entries);
+            ControlFlow::Continue(())
+        })?;
+        verifier.missing_entries(table, &found, &entries);
+    }
+    Ok(verifier.verdict())
+}
+
+impl Verifier<'_> {
+    fn example(&mut self, text: String) {
+        if self.examples.len() < EXAMPLES {
+            self.examples.push(text);
+        }
+    }
+
+    fn lose(&mut self, table: u32, id: u32, what: &str) {
+        let writer = self.book.state(table, id).writer(self.plan.owner(id));
+        self.lost.insert(writer);
+        self.example(format!(
+            "lost: row {id} of sbtest{table}, transaction {} of thread {}: {what}",
+            writer.number, writer.thread
+        ));
+    }
+
+    fn add(&mut self, text: String) {
+        self.extra += 1;
+        self.example(format!("extra: {text}"));
+    }
+
+    /// What the reopener read, before it wrote there.
+    fn probe(&mut self) {
+        if let Some(Probe { table, id, expected, found }) = self.book.probe
+            && expected != found
+        {
+            self.lose(table, id, "the first transaction after the kill read something else");
+        }
+    }
+
+    fn collect(&mut self, table: u32, key: &[u8], value: &[u8], found: &mut [Option<Row>]) {
+        let place = id_of(key).and_then(|id| found.get_mut((id as usize).wrapping_sub(1)));
+        match (place, Row::decode(value)) {
+            (Some(place), Some(row)) => *place = Some(row),
+            (_, None) => self.add(format!("the value of key {key:02x?} of sbtest{table} is no row")),
+            (None, _) => self.add(format!("sbtest{table} has a row with key {key:02x?}")),
+        }
+    }
+
+    fn row(&mut self, table: u32, id: u32, found: Option<&Row>) {
+        let (plan, book) = (self.plan, self.book);
+        let thread = plan.owner(id);
+        let as_before = plan.row(table, id, &book.state(table, id)).as_ref() == found;
+        let in_flight = book.in_flight(table, id);
+        let as_after = in_flight.is_some_and(|state| plan.row(table, id, &state).as_ref() == found);
+        if in_flight.is_some() {
+            let (before, after) = &mut self.in_flight[thread as usize];
+            *before += u32::from(as_before);
+            *after += u32::from(as_after);
+        }
+        if as_before || as_after {
+            return;
+        }
+        let Some(row) = found else { return self.lose(table, id, "the row is missing") };
+        match plan.writer_of(table, id, row) {
+            Some(writer) if book.may_have_written(writer) => {
+                self.lose(table, id, &format!("the row is as transaction {} left it", writer.number));
+            }
+            Some(writer) => {
+                self.add(format!("row {id} of sbtest{table} was written by transaction {writer:?}"));
+            }
+            None => self.add(format!("row {id} of sbtest{table} holds what no transaction wrote")),
+        }
+    }
+
+    fn entry(&mut self, table: u32, key: &[u8], found: &[Option<Row>], entries: &mut [bool]) {
+        let fits = index_of(key).and_then(|(k, id)| {
+            let at = (id as usize).wrapping_sub(1);
+            found.get(at)?.as_ref().filter(|row| row.k == k)?;
+            Some(at)
+        });
+        match fits {
+            Some(at) => entries[at] = true,
+            None => self.add(format!("sbtest{table}_k has an entry {key:02x?} that belongs to no row")),
+        }
+    }
+
+    fn missing_entries(&mut self, table: u32, found: &[Option<Row>], entries: &[bool]) {
+        for (id, (row, entry)) in (1..).zip(found.iter().zip(entries)) {
+            if row.is_some() && !entry {
+                self.lose(table, id, "its index entry is missing");
+            }
+        }
+    }
+
+    fn verdict(mut self) -> Verdict {
+        let mut in_flight_committed = 0;
+        for thread in 0..self.in_flight.len() {
+            match self.in_flight[thread] {
+                (_, 0) => {}
+                (0, _) => in_flight_committed += 1,
+                (before, after) => self.add(format!(
+                    "of the transaction in flight of thread {thread} {after} rows are there and {before} are not"
+                )),
+            }
+        }
+        Verdict {
+            lost: self.lost.len() as u64,
+            extra: self.extra,
+            in_flight_committed,
+            examples: self.examples,
+        }
+    }
+}

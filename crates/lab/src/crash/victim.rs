@@ -1,0 +1,165 @@
+//! The process that dies: it runs its transactions on all threads, tells the parent of each acknowledged one, and kills
+//! itself when its log has the length that was asked for.
+
+use super::Engine;
+use super::recipe::{DOOMED, DOOMED_EVERY, Plan, Target, Writer};
+use super::wire::{Message, Outbox};
+use crate::failure::{Failure, Outcome};
+use crate::figures::checkpoint_age;
+use crate::workload::row::{Row, id_key, index_key};
+use crate::workload::{Tables, Trouble};
+use millpond::{Db, Transaction};
+use rustix::process::{Signal, set_parent_process_death_signal};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// When to die.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// With this much redo since the checkpoint.
+    pub(crate) redo_bytes: u64,
+    /// Or not at all after this time.
+    pub(crate) seconds: Duration,
+}
+
+/// Runs until the process kills itself; returns only if the limit was not reached in time or something went wrong.
+pub(crate) fn die_at_redo_bytes(
+    outbox: &Outbox,
+    dir: &Path,
+    plan: &Plan,
+    engine: Engine,
+    limits: Limits,
+) -> Outcome {
+    // No orphan: if the parent is killed, so is this.
+    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    let db = engine.options().hold_cleaning_until_redo_bytes(limits.redo_bytes).open(dir)?;
+    let tables = Tables::open(&db, plan.tables)?;
+    let over = AtomicBool::new(false);
+    let failure = Mutex::new(None);
+    std::thread::scope(|scope| {
+        for thread in 0..plan.threads {
+            let session = Session { db: &db, tables: &tables, plan, thread, outbox, over: &over };
+            let (failure, over) = (&failure, &over);
+            scope.spawn(move || {
+                if let Err(e) = session.run() {
+                    failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
+                    over.store(true, Ordering::Relaxed);
+                }
+            });
+        }
+        let watched = watch(&db, outbox, limits, &over);
+        over.store(true, Ordering::Relaxed);
+        watched
+    })?;
+    match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(failure) => Err(failure),
+        None => db.close().map_err(Failure::from),
+    }
+}
+
+/// Waits for the log to be long enough, and then there is no after.
+fn watch(db: &Db, outbox: &Outbox, limits: Limits, over: &AtomicBool) -> Outcome {
+    let start = Instant::now();
+    let mut told = start;
+    while !over.load(Ordering::Relaxed) {
+        let bytes = checkpoint_age(&db.metrics());
+        if bytes >= limits.redo_bytes {
+            outbox.send(&Message::Dying(bytes))?;
+            rustix::process::kill_process(rustix::process::getpid(), Signal::KILL)
+                .map_err(|e| Failure::failed(format!("cannot kill this process: {e}")))?;
+        }
+        if start.elapsed() >= limits.seconds {
+            return outbox.send(&Message::NotReached(bytes));
+        }
+        if told.elapsed() >= Duration::from_secs(1) {
+            told = Instant::now();
+            outbox.send(&Message::RedoLength(bytes))?;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+struct Session<'a> {
+    db: &'a Db,
+    tables: &'a Tables,
+    plan: &'a Plan,
+    thread: u32,
+    outbox: &'a Outbox,
+    over: &'a AtomicBool,
+}
+
+impl Session<'_> {
+    fn run(&self) -> Outcome {
+        for number in 1..DOOMED {
+            if number % DOOMED_EVERY == 0 {
+                self.retried(number, true)?;
+            }
+            if !self.retried(number, false)? {
+                return Ok(());
+            }
+            self.outbox.send(&Message::Acknowledged { thread: self.thread, number })?;
+        }
+        Ok(())
+    }
+
+    /// One transaction, until it went through; false if the run is over.
+    fn retried(&self, number: u32, doomed: bool) -> Outcome<bool> {
+        while !self.over.load(Ordering::Relaxed) {
+            match self.transaction(number, doomed) {
+                Ok(()) => return Ok(true),
+                Err(trouble) if trouble.is_retryable() => {}
+                Err(trouble) => return Err(trouble.into()),
+            }
+        }
+        Ok(false)
+    }
+
+    fn transaction(&self, number: u32, doomed: bool) -> Result<(), Trouble> {
+        let mark = if doomed { DOOMED } else { 0 };
+        let writer = Writer { thread: self.thread, number: number | mark };
+        let mut tx = self.db.begin()?;
+        for target in self.plan.targets(self.thread, number) {
+            self.write(&mut tx, writer, &target)?;
+        }
+        if doomed {
+            tx.rollback();
+        } else {
+            tx.commit()?;
+        }
+        Ok(())
+    }
+
+    fn write(&self, tx: &mut Transaction, writer: Writer, target: &Target) -> Result<(), Trouble> {
+        let Target { table, id, .. } = *target;
+        let pair = self.tables.get(table);
+        let old = match tx.get_for_update(&pair.rows, &id_key(id))? {
+            None => None,
+            Some(value) => Some(Row::decode(&value).ok_or_else(|| {
+                Trouble::Wrong(format!("row {id} of sbtest{table} is not what was written"))
+            })?),
+        };
+        let new = self.plan.write(writer, target, old.as_ref());
+        match &new {
+            Some(row) if old.is_none() => tx.insert(&pair.rows, &id_key(id), &row.encode())?,
+            Some(row) => tx.put(&pair.rows, &id_key(id), &row.encode())?,
+            None => drop(tx.delete(&pair.rows, &id_key(id))?),
+        }
+        let (from, to) = (old.map(|row| row.k), new.map(|row| row.k));
+        if from == to {
+            return Ok(());
+        }
+        if let Some(k) = from
+            && !tx.delete(&pair.index, &index_key(k, id))?
+        {
+            return Err(Trouble::Wrong(format!("sbtest{table}_k has no entry for row {id} with k {k}")));
+        }
+        if let Some(k) = to {
+            tx.insert(&pair.index, &index_key(k, id), b"")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,151 @@
+//! What a child process tells the parent: messages so short that a pipe takes each whole or not at all.
+//!
+//! ```text
+//! kind u8 | thread u24 | number u64            all little-endian; kinds 4 and 6: `number` more bytes
+//! ```
+
+use crate::failure::{Failure, Outcome};
+use crate::workload::row::{ROW_BYTES, Row};
+use std::fs::File;
+use std::io::{BufReader, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+
+const HEAD: usize = 12;
+/// With the head this stays below PIPE_BUF, 4096.
+const LONGEST_TEXT: usize = 4000;
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// The victim's commit returned.
+    Acknowledged {
+        /// The thread, from 0.
+        thread: u32,
+        /// Its transaction, from 1.
+        number: u32,
+    },
+    /// The victim's redo length now, for the progress line.
+    RedoLength(u64),
+    /// The last word of the victim: its redo length.
+    Dying(u64),
+    /// The time was over before the log was that long.
+    NotReached(u64),
+    /// The reopener's first transaction is durable; the row that it had read.
+    Committed(Option<Row>),
+    /// All redo is applied and all losers are reverted.
+    Recovered,
+    /// The child gives up, in one sentence.
+    Failed(String),
+}
+
+impl Message {
+    fn encode(&self) -> Vec<u8> {
+        let plain = |kind: u8, number: u64| (kind, 0, number, Vec::new());
+        let (kind, thread, number, tail) = match self {
+            Message::Acknowledged { thread, number } => (0u8, *thread, u64::from(*number), Vec::new()),
+            Message::RedoLength(bytes) => plain(1, *bytes),
+            Message::Dying(bytes) => plain(2, *bytes),
+            Message::NotReached(bytes) => plain(3, *bytes),
+            Message::Committed(None) => plain(4, 0),
+            Message::Committed(Some(row)) => (4, 0, ROW_BYTES as u64, row.encode().to_vec()),
+            Message::Recovered => plain(5, 0),
+            Message::Failed(text) => {
+                let text = &text.as_bytes()[..text.len().min(LONGEST_TEXT)];
+                (6, 0, text.len() as u64, text.to_vec())
+            }
+        };
+        let mut out = vec![kind];
+        out.extend_from_slice(&thread.to_le_bytes()[..3]);
+        out.extend_from_slice(&number.to_le_bytes());
+        out.extend_from_slice(&tail);
+        out
+    }
+}
+
+/// The child's end of the pipe.
+pub(crate) struct Outbox(File);
+
+impl Outbox {
+    /// The pipe that the parent put in place of stdout.
+    pub(crate) fn stdout() -> Outcome<Outbox> {
+        let fd = std::io::stdout().as_fd().try_clone_to_owned();
+        fd.map(|fd| Outbox(File::from(fd))).map_err(|e| Failure::failed(format!("cannot use stdout: {e}")))
+    }
+
+    /// Sends a message with one write.
+    pub(crate) fn send(&self, message: &Message) -> Outcome {
+        (&self.0)
+            .write_all(&message.encode())
+            .map_err(|e| Failure::failed(format!("cannot tell the parent: {e}")))
+    }
+}
+
+/// The parent's end.
+pub(crate) struct Inbox<R>(BufReader<R>);
+
+impl<R: Read> Inbox<R> {
+    /// Reads what the child writes.
+    pub(crate) fn new(pipe: R) -> Inbox<R> {
+        Inbox(BufReader::new(pipe))
+    }
+
+    /// The next message; none when the child is gone.
+    pub(crate) fn next(&mut self) -> Outcome<Option<Message>> {
+        let garbled = || Failure::failed("a child process said something that makes no sense");
+        let mut head = [0; HEAD];
+        match self.0.read_exact(&mut head) {
+            Ok(()) => {}
+            Err(e) if e.kind() == ErrorKind::UnexpectedEof => return Ok(None),
+            Err(e) => return Err(Failure::failed(format!("cannot hear a child process: {e}"))),
+        }
+        let thread = u32::from_le_bytes([head[1], head[2], head[3], 0]);
+        let [_, _, _, _, number @ ..] = head;
+        let number = u64::from_le_bytes(number);
+        Ok(Some(match head[0] {
+            0 => Message::Acknowledged { thread, number: u32::try_from(number).map_err(|_| garbled())? },
+            1 => Message::RedoLength(number),
+            2 => Message::Dying(number),
+            3 => Message::NotReached(number),
+            4 if number == 0 => Message::Committed(None),
+            4 if number == ROW_BYTES as u64 => {
+                let mut row = [0; ROW_BYTES];
+                self.0.read_exact(&mut row).map_err(|_| garbled())?;
+                Message::Committed(Row::decode(&row))
+            }
+            5 => Message::Recovered,
+            6 if number <= LONGEST_TEXT as u64 => {
+                let mut text = vec![0; number as usize];
+                self.0.read_exact(&mut text).map_err(|_| garbled())?;
+                Message::Failed(String::from_utf8_lossy(&text).into_owned())
+            }
+            _ => return Err(garbled()),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::prng::Prng;
+
+    #[test]
+    fn messages_arrive_as_they_were_sent() {
+        let messages = [
+            Message::Acknowledged { thread: 15, number: 70_000 },
+            Message::RedoLength(5),
+            Message::Committed(Some(Row::random(4, &mut Prng::new(1)))),
+            Message::Committed(None),
+            Message::Recovered,
+            Message::NotReached(1 << 40),
+            Message::Dying(u64::MAX),
+            Message::Failed("no space left".into()),
+        ];
+        let bytes: Vec<u8> = messages.iter().flat_map(|m| m.encode()).collect();
+        let mut inbox = Inbox::new(&bytes[..]);
+        for message in messages {
+            assert_eq!(inbox.next().unwrap(), Some(message));
+        }
+        assert_eq!(inbox.next().unwrap(), None);
+        assert!(Inbox::new(&[9u8; 12][..]).next().is_err());
+    }
+}

@@ -1,0 +1,275 @@
+//! Runs a workload's sessions on threads: warm-up, then the measured phase, with retries and an optional fixed rate.
+//!
+//! Closed loop: a thread begins its next transaction when the last one ended. Open loop (`--rate`): transactions have
+//! intended starts that do not depend on how long others take, and latency counts from the intended start, so that a
+//! stall shows in every transaction that it delayed.
+
+use crate::failure::{Failure, Outcome};
+use crate::figures::{Figures, Level, Reading, checkpoint_age, fsyncs};
+use crate::progress::Progress;
+use crate::recorder::{Done, Recorder, Totals, Window};
+use crate::stop;
+use crate::units::{show_micros, show_size};
+use crate::workload::{Session, Workload};
+use millpond::Db;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Barrier, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often levels are sampled and the end is looked for.
+const SAMPLE: Duration = Duration::from_millis(100);
+/// The longest sleep of a thread that waits for its intended start, so that it sees the end in time.
+const NAP: Duration = Duration::from_millis(50);
+
+/// How to run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// How many threads.
+    pub(crate) threads: u32,
+    /// Time before the measured phase; 0 for work that has an end.
+    pub(crate) warmup: Duration,
+    /// Length of the measured phase; none if the work itself ends it.
+    pub(crate) seconds: Option<Duration>,
+    /// Transactions a second, all threads together; none for as fast as possible.
+    pub(crate) rate: Option<f64>,
+}
+
+/// The measured phase.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    /// What the threads saw.
+    pub(crate) totals: Totals,
+    /// What the engine and the system counted.
+    pub(crate) figures: Figures,
+    /// The checkpoint age over the phase.
+    pub(crate) age: Level,
+}
+
+/// What the threads share.
+struct Shared<'a> {
+    recorder: &'a Recorder,
+    rate: Option<f64>,
+    go: Barrier,
+    started: Mutex<Option<Instant>>,
+    tickets: AtomicU64,
+    stop: AtomicBool,
+    running: AtomicU32,
+    failure: Mutex<Option<Failure>>,
+}
+
+impl Shared<'_> {
+    fn fail(&self, failure: Failure) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Waits for this thread's turn at the fixed rate; tells when the transaction should begin, or none at the end.
+    fn turn(&self, start: Instant) -> Option<Instant> {
+        let Some(rate) = self.rate else { return Some(Instant::now()) };
+        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
+        let intended = start + Duration::from_secs_f64(ticket as f64 / rate);
+        loop {
+            let wait = intended.saturating_duration_since(Instant::now());
+            if wait.is_zero() {
+                return Some(intended);
+            }
+            if self.stopped() {
+                return None;
+            }
+            std::thread::sleep(wait.min(NAP));
+        }
+    }
+
+    fn run_session(&self, thread: u32, session: &mut dyn Session) -> Outcome {
+        self.go.wait();
+        let start = self.started.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or_else(Instant::now);
+        while !self.stopped() && session.draw() {
+            let Some(began) = self.turn(start) else { break };
+            let mut retries = 0;
+            let row_changes = loop {
+                match session.attempt() {
+                    Ok(changes) => break changes,
+                    Err(trouble) if trouble.is_retryable() => {
+                        if self.stopped() {
+                            return Ok(());
+                        }
+                        retries += 1;
+                    }
+                    Err(trouble) => return Err(trouble.into()),
+                }
+            };
+            self.recorder.record(thread, Done { began, ended: Instant::now(), retries, row_changes });
+        }
+        Ok(())
+    }
+}
+
+/// Counts a thread out and reports its panic, however it ends.
+struct Leaving<'a, 'b>(&'a Shared<'b>);
+
+impl Drop for Leaving<'_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail(Failure::failed("a thread of the workload panicked"));
+        }
+        self.0.running.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// Runs `workload` on the loaded database `db`.
+pub(crate) fn drive(
+    db: &Db,
+    workload: &dyn Workload,
+    pace: Pace,
+    progress: &mut Progress,
+) -> Outcome<Measured> {
+    let recorder = Recorder::new(pace.threads);
+    let mut sessions = Vec::new();
+    for thread in 0..pace.threads {
+        sessions.push(workload.session(db, thread)?);
+    }
+    let shared = Shared {
+        recorder: &recorder,
+        rate: pace.rate,
+        go: Barrier::new(pace.threads as usize + 1),
+        started: Mutex::new(None),
+        tickets: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
+        running: AtomicU32::new(pace.threads),
+        failure: Mutex::new(None),
+    };
+    let measured = std::thread::scope(|scope| {
+        for (thread, mut session) in (0..).zip(sessions) {
+            let shared = &shared;
+            scope.spawn(move || {
+                let _leaving = Leaving(shared);
+                if let Err(failure) = shared.run_session(thread, session.as_mut()) {
+                    shared.fail(failure);
+                }
+            });
+        }
+        let measured = Monitor { db, shared: &shared, pace, progress }.run();
+        shared.stop.store(true, Ordering::Relaxed);
+        measured
+    });
+    if let Some(failure) = shared.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(failure);
+    }
+    stop::check()?;
+    let (window, before, after, age) = measured;
+    Ok(Measured { totals: recorder.totals(window, None), figures: Figures::between(&before, &after), age })
+}
+
+/// The main thread's part: it opens and closes the measured phase and tells how things go.
+struct Monitor<'a, 'b> {
+    db: &'a Db,
+    shared: &'a Shared<'b>,
+    pace: Pace,
+    progress: &'a mut Progress,
+}
+
+impl Monitor<'_, '_> {
+    fn run(mut self) -> (Window, Reading, Reading, Level) {
+        let mut before = Reading::now(self.db);
+        let start = Instant::now();
+        *self.shared.started.lock().unwrap_or_else(PoisonError::into_inner) = Some(start);
+        let mut window = self.window_from(start);
+        if self.pace.warmup.is_zero() {
+            self.shared.recorder.open_window(window);
+        }
+        self.shared.go.wait();
+        let mut age = Level::default();
+        if !self.pace.warmup.is_zero() {
+            self.watch("warm-up", start, Some(start + self.pace.warmup), &mut Level::default());
+            before = Reading::now(self.db);
+            window = self.window_from(Instant::now());
+            self.shared.recorder.open_window(window);
+        }
+        self.watch("measure", window.start, window.end, &mut age);
+        let after = Reading::now(self.db);
+        age.add(checkpoint_age(&self.db.metrics()));
+        self.progress.finish();
+        (window, before, after, age)
+    }
+
+    fn window_from(&self, start: Instant) -> Window {
+        Window { start, end: self.pace.seconds.map(|length| start + length) }
+    }
+
+    /// Samples and reports until `end`, or until no thread runs any more, or until something stops the run.
+    fn watch(&mut self, phase: &str, start: Instant, end: Option<Instant>, age: &mut Level) {
+        let mut shown = start;
+        let mut syncs = fsyncs(&self.db.metrics());
+        self.shared.recorder.take_recent();
+        loop {
+            let now = Instant::now();
+            let over = end.is_some_and(|end| now >= end) || self.shared.running.load(Ordering::Acquire) == 0;
+            if over || self.shared.stopped() || stop::asked() {
+                return;
+            }
+            let snapshot = self.db.metrics();
+            age.add(checkpoint_age(&snapshot));
+            let since = now.duration_since(shown).as_secs_f64();
+            if since >= 1.0 {
+                let recent = self.shared.recorder.take_recent();
+                let synced = fsyncs(&snapshot);
+                self.progress.show(&format!(
+                    "{phase} {:>4.0} s   {:>8.0} tps   p99 {:>8}   checkpoint age {:>8}   {:>6.0} fsyncs/s",
+                    now.duration_since(start).as_secs_f64(),
+                    recent.len() as f64 / since,
+                    show_micros(recent.value_at_percentile(99.0) as f64 / 1000.0),
+                    show_size(checkpoint_age(&snapshot) as f64),
+                    synced.saturating_sub(syncs) as f64 / since,
+                ));
+                (shown, syncs) = (now, synced);
+            }
+            // Work that has an end may end soon; its last moment is taken from the threads' own clocks.
+            let nap = if end.is_none() { SAMPLE / 20 } else { SAMPLE };
+            let left = end.map_or(nap, |end| end.saturating_duration_since(now));
+            std::thread::sleep(nap.min(left));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shared(recorder: &Recorder, rate: Option<f64>) -> Shared<'_> {
+        Shared {
+            recorder,
+            rate,
+            go: Barrier::new(1),
+            started: Mutex::new(None),
+            tickets: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            running: AtomicU32::new(1),
+            failure: Mutex::new(None),
+        }
+    }
+
+    #[test]
+    fn at_a_fixed_rate_starts_do_not_wait_for_anyone() {
+        let recorder = Recorder::new(1);
+        let shared = shared(&recorder, Some(1000.0));
+        // A start long past: the run is behind, and every turn comes at once with its intended time.
+        let start = Instant::now() - Duration::from_secs(5);
+        assert_eq!(shared.turn(start), Some(start));
+        assert_eq!(shared.turn(start), Some(start + Duration::from_millis(1)));
+        assert_eq!(shared.turn(start), Some(start + Duration::from_millis(2)));
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_its_turn_sees_the_end() {
+        let recorder = Recorder::new(1);
+        let shared = shared(&recorder, Some(0.001));
+        shared.stop.store(true, Ordering::Relaxed);
+        let start = Instant::now();
+        assert_eq!(shared.turn(start), Some(start));
+        assert_eq!(shared.turn(start), None);
+    }
+}

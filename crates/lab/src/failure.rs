@@ -1,0 +1,80 @@
+//! How a command ends when it does not succeed: one sentence and an exit status.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// Why a command stopped. The text is one sentence that names the thing; it is printed as it is.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The caller asked for something that cannot be: status 2, and nothing was changed.
+    Misuse(String),
+    /// The work was started and did not succeed: status 1.
+    Failed(String),
+}
+
+/// The result of a command or a step of it.
+pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+
+impl Failure {
+    /// Status 2 with `text`.
+    pub(crate) fn misuse(text: impl Into<String>) -> Self {
+        Failure::Misuse(text.into())
+    }
+
+    /// Status 1 with `text`.
+    pub(crate) fn failed(text: impl Into<String>) -> Self {
+        Failure::Failed(text.into())
+    }
+
+    /// The exit status that goes with it.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self {
+            Failure::Misuse(_) => ExitCode::from(2),
+            Failure::Failed(_) => ExitCode::from(1),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Failure::Misuse(text) | Failure::Failed(text)) = self;
+        // An error from below may span lines; here it becomes the one sentence that was promised.
+        for (i, word) in text.split_whitespace().enumerate() {
+            if i > 0 {
+                f.write_str(" ")?;
+            }
+            f.write_str(word)?;
+        }
+        Ok(())
+    }
+}
+
+impl From<millpond::Error> for Failure {
+    fn from(error: millpond::Error) -> Self {
+        match error {
+            millpond::Error::Misuse(_) | millpond::Error::Foreign { .. } => {
+                Failure::Misuse(error.to_string())
+            }
+            other => Failure::Failed(other.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_one_line() {
+        let failure = Failure::failed("page 7 is damaged:\n  the checksum does not fit\n");
+        assert_eq!(failure.to_string(), "page 7 is damaged: the checksum does not fit");
+    }
+
+    #[test]
+    fn misuse_and_failure_have_their_own_status() {
+        assert_eq!(Failure::misuse("x").exit_code(), ExitCode::from(2));
+        assert_eq!(Failure::failed("x").exit_code(), ExitCode::from(1));
+        assert!(matches!(Failure::from(millpond::Error::Misuse("x".into())), Failure::Misuse(_)));
+        assert!(matches!(Failure::from(millpond::Error::KeyExists), Failure::Failed(_)));
+    }
+}

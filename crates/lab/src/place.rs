@@ -1,0 +1,339 @@
+//! Where a run keeps its database: which directories it may use, what it may delete, and whether the disk is one.
+//!
+//! A finished load leaves `millpond-load.json` in the directory. That file is what tells a later run that the directory
+//! is its own kind and complete; a directory without it is used only if it is empty.
+
+use crate::failure::{Failure, Outcome};
+use crate::stop;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+const MARK: &str = "millpond-load.json";
+
+/// What a finished load consists of. Two runs that agree on this may share a directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LoadMark {
+    /// The workload's name.
+    pub(crate) workload: String,
+    /// How many tables.
+    pub(crate) tables: u32,
+    /// Rows in each.
+    pub(crate) rows: u32,
+    /// Bytes of a page.
+    pub(crate) page_bytes: u32,
+}
+
+impl LoadMark {
+    fn describe(&self) -> String {
+        format!(
+            "{}, {} tables x {} rows, {} KiB pages",
+            self.workload,
+            self.tables,
+            self.rows,
+            self.page_bytes / 1024
+        )
+    }
+}
+
+/// What stood in the directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Nothing: the run has to load.
+    Empty,
+    /// The finished load that the run wants.
+    Load,
+}
+
+/// What is deleted when the place is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Remove {
+    Nothing,
+    Contents,
+    Directory,
+}
+
+/// The directory of a run. Dropping it deletes what the run made, unless it is to be kept.
+#[derive(Debug)]
+pub(crate) struct Place {
+    dir: PathBuf,
+    remove: Remove,
+    keep_after_load: bool,
+}
+
+impl Place {
+    /// A new directory below the current one, removed at the end unless `keep`.
+    pub(crate) fn fresh(keep: bool) -> Outcome<Place> {
+        let pid = std::process::id();
+        for attempt in 0..1000 {
+            let name = if attempt == 0 {
+                format!("millpond-run-{pid}")
+            } else {
+                format!("millpond-run-{pid}-{attempt}")
+            };
+            match create_private(Path::new(&name)) {
+                Ok(()) => return Ok(Place::made(PathBuf::from(name), Remove::Directory, keep)),
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(e) => {
+                    return Err(Failure::failed(format!(
+                        "cannot create {name} in the current directory: {e}"
+                    )));
+                }
+            }
+        }
+        Err(Failure::failed(format!("the current directory is full of millpond-run-{pid} directories")))
+    }
+
+    /// The directory that the user named: missing, empty, or holding the load of `wanted`. It is kept, unless the load
+    /// that this run begins there does not finish.
+    pub(crate) fn named(dir: &Path, wanted: &LoadMark) -> Outcome<(Place, Found)> {
+        if let Some(place) = Place::new_or_empty(dir)? {
+            return Ok((place, Found::Empty));
+        }
+        let name = dir.display();
+        let text = match fs::read_to_string(dir.join(MARK)) {
+            Ok(text) => text,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                return Err(Failure::misuse(format!(
+                    "{name} is not empty and holds no finished load of this program"
+                )));
+            }
+            Err(e) => return Err(Failure::misuse(format!("cannot read {name}/{MARK}: {e}"))),
+        };
+        let found: LoadMark = serde_json::from_str(&text)
+            .map_err(|e| Failure::misuse(format!("{name}/{MARK} is not a load of this program: {e}")))?;
+        if found != *wanted {
+            return Err(Failure::misuse(format!(
+                "{name} holds another load ({}) than the one asked for ({})",
+                found.describe(),
+                wanted.describe()
+            )));
+        }
+        Ok((Place { dir: dir.to_owned(), remove: Remove::Nothing, keep_after_load: true }, Found::Load))
+    }
+
+    /// The directory that the user named, which must be missing or empty.
+    pub(crate) fn named_empty(dir: &Path) -> Outcome<Place> {
+        Place::new_or_empty(dir)?.ok_or_else(|| Failure::misuse(format!("{} is not empty", dir.display())))
+    }
+
+    /// The directory, if it could be created or is empty; `None` if something is in it.
+    fn new_or_empty(dir: &Path) -> Outcome<Option<Place>> {
+        let name = dir.display();
+        match fs::read_dir(dir) {
+            Ok(mut entries) => match entries.next() {
+                None => Ok(Some(Place::made(dir.to_owned(), Remove::Contents, true))),
+                Some(_) => Ok(None),
+            },
+            Err(e) if e.kind() == io::ErrorKind::NotFound => match create_private(dir) {
+                Ok(()) => Ok(Some(Place::made(dir.to_owned(), Remove::Directory, true))),
+                Err(e) => Err(Failure::misuse(format!("cannot create {name}: {e}"))),
+            },
+            Err(e) => Err(Failure::misuse(format!("cannot use {name} as a database directory: {e}"))),
+        }
+    }
+
+    fn made(dir: PathBuf, remove: Remove, keep_after_load: bool) -> Place {
+        if remove == Remove::Directory {
+            stop::remember(Some(std::path::absolute(&dir).unwrap_or_else(|_| dir.clone())));
+        }
+        Place { dir, remove, keep_after_load }
+    }
+
+    /// The directory.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Notes that the load is complete and durable, so that a later run may use it.
+    pub(crate) fn load_finished(&mut self, mark: &LoadMark) -> Outcome {
+        if !self.keep_after_load {
+            return Ok(());
+        }
+        let path = self.dir.join(MARK);
+        let text = serde_json::to_string_pretty(mark).unwrap_or_default() + "\n";
+        fs::write(&path, text)
+            .map_err(|e| Failure::failed(format!("cannot write {}: {e}", path.display())))?;
+        self.keep();
+        Ok(())
+    }
+
+    /// Keeps the directory if the user asked for that, whatever happens from here.
+    pub(crate) fn keep_if_asked(&mut self) {
+        if self.keep_after_load {
+            self.keep();
+        }
+    }
+
+    fn keep(&mut self) {
+        self.remove = Remove::Nothing;
+        stop::remember(None);
+    }
+
+    /// Whether what is synced here outlives a power cut: not on a memory file system.
+    pub(crate) fn is_durable(&self) -> bool {
+        const TMPFS: i64 = 0x0102_1994;
+        const RAMFS: i64 = 0x8584_58f6;
+        rustix::fs::statfs(&self.dir).map_or(true, |s| ![TMPFS, RAMFS].contains(&s.f_type))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // Best effort: the figures stand whether or not the files go.
+        match self.remove {
+            Remove::Nothing => {}
+            Remove::Directory => drop(fs::remove_dir_all(&self.dir)),
+            Remove::Contents => {
+                for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
+                    let path = entry.path();
+                    let is_dir = entry.file_type().is_ok_and(|t| t.is_dir());
+                    let _ = if is_dir { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+                }
+            }
+        }
+        stop::remember(None);
+    }
+}
+
+fn create_private(dir: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().mode(0o700).create(dir)
+}
+
+/// A directory that must already hold a database, for commands that look at one.
+pub(crate) fn existing_database(dir: &Path) -> Outcome {
+    let name = dir.display();
+    match fs::read_dir(dir) {
+        Ok(_) => {}
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            return Err(Failure::misuse(format!("there is no directory {name}")));
+        }
+        Err(e) => return Err(Failure::misuse(format!("cannot read the directory {name}: {e}"))),
+    }
+    match fs::metadata(dir.join("root")) {
+        Ok(_) => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            Err(Failure::misuse(format!("{name} is not a Millpond database: it has no file `root`")))
+        }
+        Err(e) => Err(Failure::misuse(format!("cannot read {name}/root: {e}"))),
+    }
+}
+
+/// Fails early if a result could not be written to `file` at the end of a long run.
+pub(crate) fn check_writable(file: &Path) -> Outcome {
+    if file.is_dir() {
+        return Err(Failure::misuse(format!("{} is a directory, not a file to write to", file.display())));
+    }
+    let parent = match file.parent() {
+        Some(p) if !p.as_os_str().is_empty() => p,
+        _ => Path::new("."),
+    };
+    if parent.is_dir() {
+        Ok(())
+    } else {
+        Err(Failure::misuse(format!(
+            "cannot write {}: there is no directory {}",
+            file.display(),
+            parent.display()
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Scratch {
+            let dir = std::env::temp_dir().join(format!("millpond-place-{}-{name}", std::process::id()));
+            let _ = fs::remove_dir_all(&dir);
+            fs::create_dir(&dir).unwrap();
+            Scratch(dir)
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn mark() -> LoadMark {
+        LoadMark { workload: "insert".into(), tables: 2, rows: 10, page_bytes: 8192 }
+    }
+
+    #[test]
+    fn a_named_directory_is_kept_once_its_load_is_finished() {
+        let scratch = Scratch::new("kept");
+        let dir = scratch.0.join("db");
+        let (mut place, found) = Place::named(&dir, &mark()).unwrap();
+        assert_eq!(found, Found::Empty);
+        fs::write(dir.join("root"), "x").unwrap();
+        place.load_finished(&mark()).unwrap();
+        drop(place);
+        let (place, found) = Place::named(&dir, &mark()).unwrap();
+        assert_eq!(found, Found::Load);
+        drop(place);
+        assert!(dir.join("root").exists());
+    }
+
+    #[test]
+    fn an_unfinished_load_is_removed_and_nothing_else() {
+        let scratch = Scratch::new("unfinished");
+        let new = scratch.0.join("new");
+        let (place, _) = Place::named(&new, &mark()).unwrap();
+        fs::write(new.join("root"), "x").unwrap();
+        drop(place);
+        assert!(!new.exists());
+
+        let empty = scratch.0.join("empty");
+        fs::create_dir(&empty).unwrap();
+        let (place, found) = Place::named(&empty, &mark()).unwrap();
+        assert_eq!(found, Found::Empty);
+        fs::create_dir(empty.join("redo")).unwrap();
+        fs::write(empty.join("root"), "x").unwrap();
+        drop(place);
+        assert_eq!(fs::read_dir(&empty).unwrap().count(), 0, "the user's own directory stays, emptied");
+    }
+
+    #[test]
+    fn what_is_foreign_or_different_is_refused_and_left_alone() {
+        let scratch = Scratch::new("foreign");
+        let dir = scratch.0.join("db");
+        fs::create_dir(&dir).unwrap();
+        fs::write(dir.join("thesis.txt"), "years of work").unwrap();
+        assert!(matches!(Place::named(&dir, &mark()), Err(Failure::Misuse(_))));
+        assert!(matches!(Place::named_empty(&dir), Err(Failure::Misuse(_))));
+        assert!(dir.join("thesis.txt").exists());
+
+        let file = scratch.0.join("file");
+        fs::write(&file, "x").unwrap();
+        assert!(matches!(Place::named(&file, &mark()), Err(Failure::Misuse(_))));
+        assert!(matches!(Place::named(&scratch.0.join("no/such"), &mark()), Err(Failure::Misuse(_))));
+
+        let other = scratch.0.join("other");
+        let (mut place, _) = Place::named(&other, &mark()).unwrap();
+        place.load_finished(&mark()).unwrap();
+        drop(place);
+        let wanted = LoadMark { rows: 11, ..mark() };
+        let Err(Failure::Misuse(text)) = Place::named(&other, &wanted) else {
+            panic!("accepted another load")
+        };
+        assert!(text.contains("2 tables x 10 rows") && text.contains("2 tables x 11 rows"), "{text}");
+        fs::write(other.join(MARK), "{").unwrap();
+        assert!(matches!(Place::named(&other, &mark()), Err(Failure::Misuse(_))));
+    }
+
+    #[test]
+    fn results_need_a_directory_to_go_to() {
+        let scratch = Scratch::new("json");
+        assert!(check_writable(&scratch.0.join("a.json")).is_ok());
+        assert!(check_writable(Path::new("a.json")).is_ok());
+        assert!(check_writable(&scratch.0).is_err());
+        assert!(check_writable(&scratch.0.join("no/a.json")).is_err());
+    }
+}

@@ -1,0 +1,332 @@
+//! The outcome of a run: the JSON object that other programs read, and the table that people read.
+
+use crate::driver::Measured;
+use crate::failure::{Failure, Outcome};
+use crate::units::{show_count, show_micros, show_size};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+/// Latency from begin to commit's return, retries inside, in microseconds.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Latency {
+    p50: f64,
+    p95: f64,
+    p99: f64,
+    p999: f64,
+    max: f64,
+}
+
+/// Pages written in place.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct PagesWritten {
+    total: u64,
+    foreground: u64,
+    by_force: BTreeMap<String, u64>,
+}
+
+/// Syncs of all files.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Fsyncs {
+    total: u64,
+    by_reason: BTreeMap<String, u64>,
+    by_file: BTreeMap<String, u64>,
+}
+
+/// Redo between the checkpoint and the end of the log.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Age {
+    max: u64,
+    mean: u64,
+    limit: u64,
+}
+
+/// What was asked for; it goes into the result as it is.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Asked {
+    pub(crate) workload: String,
+    pub(crate) threads: u32,
+    pub(crate) tables: u32,
+    pub(crate) rows: u32,
+    pub(crate) distribution: String,
+    pub(crate) durability: String,
+    pub(crate) isolation: String,
+    pub(crate) page_bytes: u32,
+    pub(crate) pool_bytes: u64,
+    pub(crate) rate: Option<f64>,
+}
+
+/// The result of a run. Every figure counts the measured phase alone.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct RunResult {
+    version: &'static str,
+    #[serde(flatten)]
+    asked: Asked,
+    seconds: f64,
+    transactions: u64,
+    tps: f64,
+    tps_per_second: Vec<u64>,
+    latency_us: Latency,
+    retries: u64,
+    row_changes: u64,
+    redo_bytes: u64,
+    redo_pad_bytes: u64,
+    redo_bytes_per_row_change: Option<f64>,
+    pages_written: PagesWritten,
+    page_writes_io: u64,
+    doublewrite_pages: u64,
+    device_write_bytes: Option<u64>,
+    fsyncs: Fsyncs,
+    commits_per_fsync: Option<f64>,
+    checkpoint_age_bytes: Age,
+    throttled_us_total: u64,
+    hard_waits: u64,
+    free_frame_waits: u64,
+    recovery_ms: u64,
+    load_seconds: f64,
+    durable_device: bool,
+    check: String,
+}
+
+/// What a run found out beside the measured phase.
+#[derive(Clone, Debug)]
+pub(crate) struct Around {
+    /// How long the load took; 0 if a finished one was used.
+    pub(crate) load_seconds: f64,
+    /// Whether the directory is on a disk.
+    pub(crate) durable_device: bool,
+    /// "ok", or what is wrong with the database.
+    pub(crate) check: String,
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| rounded(part as f64 / whole as f64, 2))
+}
+
+fn rounded(value: f64, places: i32) -> f64 {
+    let factor = 10f64.powi(places);
+    (value * factor).round() / factor
+}
+
+impl RunResult {
+    /// Puts the parts together.
+    pub(crate) fn new(asked: Asked, measured: Measured, around: Around) -> RunResult {
+        let Measured { totals, figures, age } = measured;
+        let tps = if totals.seconds > 0.0 { totals.transactions as f64 / totals.seconds } else { 0.0 };
+        RunResult {
+            version: env!("CARGO_PKG_VERSION"),
+            asked,
+            seconds: totals.seconds,
+            transactions: totals.transactions,
+            tps: rounded(tps, 2),
+            latency_us: Latency {
+                p50: totals.latency_us(50.0),
+                p95: totals.latency_us(95.0),
+                p99: totals.latency_us(99.0),
+                p999: totals.latency_us(99.9),
+                max: totals.latency_max_us(),
+            },
+            tps_per_second: totals.per_second,
+            retries: totals.retries,
+            row_changes: totals.row_changes,
+            redo_bytes: figures.redo_bytes,
+            redo_pad_bytes: figures.redo_pad_bytes,
+            redo_bytes_per_row_change: ratio(figures.redo_bytes, totals.row_changes),
+            pages_written: PagesWritten {
+                total: figures.pages_written,
+                foreground: figures.pages_written_foreground,
+                by_force: figures.pages_written_by_force,
+            },
+            page_writes_io: figures.page_writes_io,
+            doublewrite_pages: figures.doublewrite_pages,
+            device_write_bytes: figures.device_write_bytes,
+            commits_per_fsync: ratio(totals.transactions, figures.fsyncs),
+            fsyncs: Fsyncs {
+                total: figures.fsyncs,
+                by_reason: figures.fsyncs_by_reason,
+                by_file: figures.fsyncs_by_file,
+            },
+            checkpoint_age_bytes: Age {
+                max: age.max(),
+                mean: age.mean(),
+                limit: figures.checkpoint_age_limit,
+            },
+            throttled_us_total: figures.throttled_us_total,
+            hard_waits: figures.hard_waits,
+            free_frame_waits: figures.free_frame_waits,
+            recovery_ms: figures.recovery_ms,
+            load_seconds: rounded(around.load_seconds, 3),
+            durable_device: around.durable_device,
+            check: around.check,
+        }
+    }
+
+    /// The JSON object.
+    pub(crate) fn json(&self) -> String {
+        to_json(self)
+    }
+
+    /// The final table.
+    pub(crate) fn table(&self) -> String {
+        let mut out = Lines::default();
+        let asked = &self.asked;
+        out.line(
+            "workload",
+            format!(
+                "{}, {} threads, {} tables x {} rows, {} keys, {} commits",
+                asked.workload,
+                asked.threads,
+                asked.tables,
+                show_count(f64::from(asked.rows)),
+                asked.distribution,
+                asked.durability
+            ),
+        );
+        if !self.durable_device {
+            out.line("device", "a memory file system: nothing here survives a power cut".into());
+        }
+        let load = match self.load_seconds {
+            0.0 => String::new(),
+            seconds => format!(" after a load of {seconds:.1} s"),
+        };
+        out.line("measured", format!("{:.2} s{load}", self.seconds));
+        out.line(
+            "transactions",
+            format!(
+                "{}   {} a second   {} retries",
+                show_count(self.transactions as f64),
+                show_count(self.tps),
+                show_count(self.retries as f64)
+            ),
+        );
+        if let Some(steady) = self.steadiness() {
+            out.line("steadiness", steady);
+        }
+        let us = |v: f64| show_micros(v);
+        let l = &self.latency_us;
+        out.line(
+            "latency",
+            format!(
+                "p50 {}   p95 {}   p99 {}   p99.9 {}   max {}",
+                us(l.p50),
+                us(l.p95),
+                us(l.p99),
+                us(l.p999),
+                us(l.max)
+            ),
+        );
+        out.line(
+            "row changes",
+            format!(
+                "{}   {} a second",
+                show_count(self.row_changes as f64),
+                show_count(if self.seconds > 0.0 { self.row_changes as f64 / self.seconds } else { 0.0 })
+            ),
+        );
+        let per_change =
+            self.redo_bytes_per_row_change.map_or(String::new(), |b| format!("   {b:.0} bytes a row change"));
+        out.line(
+            "redo",
+            format!(
+                "{}{per_change}   pads {}",
+                show_size(self.redo_bytes as f64),
+                show_size(self.redo_pad_bytes as f64)
+            ),
+        );
+        let per_sync = self.commits_per_fsync.map_or(String::new(), |n| format!("   {n:.1} commits each"));
+        out.line(
+            "fsyncs",
+            format!("{}{per_sync}   {}", show_count(self.fsyncs.total as f64), parts(&self.fsyncs.by_reason)),
+        );
+        out.line(
+            "pages written",
+            format!(
+                "{} in {} I/Os   {} by callers' threads   doublewrite {}   {}",
+                show_count(self.pages_written.total as f64),
+                show_count(self.page_writes_io as f64),
+                show_count(self.pages_written.foreground as f64),
+                show_count(self.doublewrite_pages as f64),
+                parts(&self.pages_written.by_force)
+            ),
+        );
+        if let Some(bytes) = self.device_write_bytes {
+            out.line("device writes", show_size(bytes as f64));
+        }
+        let age = &self.checkpoint_age_bytes;
+        out.line(
+            "checkpoint age",
+            format!(
+                "max {}   mean {}   limit {}",
+                show_size(age.max as f64),
+                show_size(age.mean as f64),
+                show_size(age.limit as f64)
+            ),
+        );
+        out.line(
+            "delays",
+            format!(
+                "throttled {}   hard waits {}   free-frame waits {}",
+                us(self.throttled_us_total as f64),
+                self.hard_waits,
+                self.free_frame_waits
+            ),
+        );
+        if self.recovery_ms > 0 {
+            out.line("recovery", format!("{} ms when this run opened the database", self.recovery_ms));
+        }
+        out.line("check", self.check.clone());
+        out.0
+    }
+
+    /// The worst second beside the median one.
+    fn steadiness(&self) -> Option<String> {
+        let mut sorted = self.tps_per_second.clone();
+        sorted.sort_unstable();
+        let median = *sorted.get(sorted.len() / 2)?;
+        let worst = *sorted.first()?;
+        if sorted.len() < 2 || median == 0 {
+            return None;
+        }
+        Some(format!(
+            "worst second {} of median {} ({:.0} %)   seconds without commits {}",
+            show_count(worst as f64),
+            show_count(median as f64),
+            100.0 * worst as f64 / median as f64,
+            sorted.iter().filter(|&&n| n == 0).count()
+        ))
+    }
+}
+
+fn parts(members: &BTreeMap<String, u64>) -> String {
+    let shown: Vec<_> =
+        members.iter().map(|(label, n)| format!("{label} {}", show_count(*n as f64))).collect();
+    if shown.is_empty() { String::new() } else { format!("({})", shown.join(", ")) }
+}
+
+/// `label   text` lines.
+#[derive(Default)]
+pub(crate) struct Lines(pub(crate) String);
+
+impl Lines {
+    /// Adds a line.
+    pub(crate) fn line(&mut self, label: &str, text: String) {
+        let text = text.trim_end();
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.0, "{label:<15} {text}");
+    }
+}
+
+/// Any result as the JSON text that goes to a file.
+pub(crate) fn to_json(result: &impl Serialize) -> String {
+    // Maps have string keys and numbers are finite, so there is nothing that JSON could not say.
+    serde_json::to_string_pretty(result).unwrap_or_else(|e| format!("{{\"error\": \"{e}\"}}")) + "\n"
+}
+
+/// Writes a result to the file of `--json`.
+pub(crate) fn write_json(file: &Path, json: &str) -> Outcome {
+    std::fs::write(file, json).map_err(|e| Failure::failed(format!("cannot write {}: {e}", file.display())))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! The JSON object and the table, pinned: other programs read the one, people the other.
+
+use super::*;
+use crate::figures::{Figures, Level};
+use crate::recorder::{Done, Recorder, Window};
+use expect_test::expect;
+use std::time::{Duration, Instant};
+
+fn sample() -> RunResult {
+    let start = Instant::now();
+    let recorder = Recorder::new(1);
+    let window = Window { start, end: Some(start + Duration::from_millis(2500)) };
+    recorder.open_window(window);
+    for n in 0..100u64 {
+        let began = start + Duration::from_millis(20 * n);
+        let ended = began + Duration::from_micros(1000 + n);
+        recorder.record(0, Done { began, ended, retries: u64::from(n == 7), row_changes: 40 });
+    }
+    let map = |pairs: &[(&str, u64)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), *v)).collect();
+    let figures = Figures {
+        redo_bytes: 800_000,
+        redo_pad_bytes: 4096,
+        pages_written: 64,
+        pages_written_foreground: 0,
+        pages_written_by_force: map(&[("checkpoint_age", 60), ("free_frames", 4)]),
+        page_writes_io: 16,
+        doublewrite_pages: 64,
+        device_write_bytes: Some(3_000_000),
+        fsyncs: 50,
+        fsyncs_by_reason: map(&[("commit", 48), ("page_batch", 2)]),
+        fsyncs_by_file: map(&[("log", 48), ("pages", 2)]),
+        checkpoint_age_limit: 90 << 20,
+        throttled_us_total: 1500,
+        hard_waits: 0,
+        free_frame_waits: 2,
+        recovery_ms: 0,
+    };
+    let mut age = Level::default();
+    age.add(1 << 20);
+    age.add(3 << 20);
+    let asked = Asked {
+        workload: "write-heavy".into(),
+        threads: 16,
+        tables: 10,
+        rows: 100_000,
+        distribution: "uniform".into(),
+        durability: "sync".into(),
+        isolation: "repeatable-read".into(),
+        page_bytes: 8192,
+        pool_bytes: 512 << 20,
+        rate: None,
+    };
+    let around = Around { load_seconds: 4.25, durable_device: true, check: "ok".into() };
+    RunResult::new(asked, Measured { totals: recorder.totals(window, None), figures, age }, around)
+}
+
+#[test]
+fn the_json_object() {
+    let mut result = sample();
+    result.version = "0.0.0";
+    expect![[r#"
+        {
+          "version": "0.0.0",
+          "workload": "write-heavy",
+          "threads": 16,
+          "tables": 10,
+          "rows": 100000,
+          "distribution": "uniform",
+          "durability": "sync",
+          "isolation": "repeatable-read",
+          "page_bytes": 8192,
+          "pool_bytes": 536870912,
+          "rate": null,
+          "seconds": 2.5,
+          "transactions": 100,
+          "tps": 40.0,
+          "tps_per_second": [
+            50,
+            50
+          ],
+          "latency_us": {
+            "p50": 1049.6,
+            "p95": 1094.7,
+            "p99": 1098.8,
+            "p999": 1099.8,
+            "max": 1099.8
+          },
+          "retries": 1,
+          "row_changes": 4000,
+          "redo_bytes": 800000,
+          "redo_pad_bytes": 4096,
+          "redo_bytes_per_row_change": 200.0,
+          "pages_written": {
+            "total": 64,
+            "foreground": 0,
+            "by_force": {
+              "checkpoint_age": 60,
+              "free_frames": 4
+            }
+          },
+          "page_writes_io": 16,
+          "doublewrite_pages": 64,
+          "device_write_bytes": 3000000,
+          "fsyncs": {
+            "total": 50,
+            "by_reason": {
+              "commit": 48,
+              "page_batch": 2
+            },
+            "by_file": {
+              "log": 48,
+              "pages": 2
+            }
+          },
+          "commits_per_fsync": 2.0,
+          "checkpoint_age_bytes": {
+            "max": 3145728,
+            "mean": 2097152,
+            "limit": 94371840
+          },
+          "throttled_us_total": 1500,
+          "hard_waits": 0,
+          "free_frame_waits": 2,
+          "recovery_ms": 0,
+          "load_seconds": 4.25,
+          "durable_device": true,
+          "check": "ok"
+        }
+    "#]]
+    .assert_eq(&result.json());
+}
+
+#[test]
+fn the_table() {
+    expect![[r#"
+        workload        write-heavy, 16 threads, 10 tables x 100 000 rows, uniform keys, sync commits
+        measured        2.50 s after a load of 4.2 s
+        transactions    100   40 a second   1 retries
+        steadiness      worst second 50 of median 50 (100 %)   seconds without commits 0
+        latency         p50 1.0 ms   p95 1.1 ms   p99 1.1 ms   p99.9 1.1 ms   max 1.1 ms
+        row changes     4 000   1 600 a second
+        redo            781 KiB   200 bytes a row change   pads 4 KiB
+        fsyncs          50   2.0 commits each   (commit 48, page_batch 2)
+        pages written   64 in 16 I/Os   0 by callers' threads   doublewrite 64   (checkpoint_age 60, free_frames 4)
+        device writes   2.9 MiB
+        checkpoint age  max 3 MiB   mean 2 MiB   limit 90 MiB
+        delays          throttled 1.5 ms   hard waits 0   free-frame waits 2
+        check           ok
+    "#]].assert_eq(&sample().table());
+}
+
+#[test]
+fn a_run_without_changes_or_syncs_has_no_ratio() {
+    assert_eq!(ratio(5, 0), None);
+    assert_eq!(ratio(5, 2), Some(2.5));
+    let mut result = sample();
+    result.redo_bytes_per_row_change = None;
+    result.durable_device = false;
+    assert!(result.json().contains("\"redo_bytes_per_row_change\": null"));
+    assert!(result.json().contains("\"durable_device\": false"));
+    assert!(result.table().contains("a memory file system"));
+}

@@ -1,0 +1,94 @@
+//! Sysbench's oltp_insert: each transaction adds one row at the end of a random table, with its index entry.
+
+use super::distribution::Picker;
+use super::row::{Row, id_key, id_of, index_key};
+use super::{Begin, Loader, Session, Shape, Tables, Trouble, Workload, last_key, thread_seed};
+use crate::failure::{Failure, Outcome};
+use base::prng::Prng;
+use millpond::Db;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The workload.
+pub(crate) struct Insert {
+    shape: Shape,
+    /// The next id of each table, found when the first session opens.
+    next: Mutex<Option<Arc<[AtomicU32]>>>,
+}
+
+impl Insert {
+    pub(crate) fn new(shape: Shape) -> Insert {
+        Insert { shape, next: Mutex::new(None) }
+    }
+
+    /// The counters, as AUTO_INCREMENT has them: one past the greatest id there is.
+    fn counters(&self, db: &Db, tables: &Tables) -> Outcome<Arc<[AtomicU32]>> {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(counters) = &*next {
+            return Ok(counters.clone());
+        }
+        let ids = (1..=tables.count()).map(|number| {
+            let last = match last_key(db, &tables.get(number).rows)? {
+                None => 0,
+                Some(key) => id_of(&key).ok_or_else(|| {
+                    Failure::failed(format!("a key of sbtest{number} is no id: {key:02x?}"))
+                })?,
+            };
+            Ok(AtomicU32::new(last + 1))
+        });
+        let counters: Arc<[AtomicU32]> = ids.collect::<Outcome<Vec<_>>>()?.into();
+        *next = Some(counters.clone());
+        Ok(counters)
+    }
+}
+
+impl Workload for Insert {
+    fn load(&self, loader: &Loader<'_>) -> Outcome {
+        loader.sysbench(&self.shape)
+    }
+
+    fn session(&self, db: &Db, thread: u32) -> Outcome<Box<dyn Session>> {
+        let tables = Tables::open(db, self.shape.tables)?;
+        Ok(Box::new(InsertSession {
+            db: db.clone(),
+            next: self.counters(db, &tables)?,
+            tables,
+            begin: self.shape.begin,
+            picker: self.shape.distribution.over(self.shape.rows),
+            rng: Prng::new(thread_seed(self.shape.seed, thread)),
+            drawn: None,
+        }))
+    }
+}
+
+struct InsertSession {
+    db: Db,
+    next: Arc<[AtomicU32]>,
+    tables: Tables,
+    begin: Begin,
+    picker: Picker,
+    rng: Prng,
+    /// Table number, id and row of the chosen transaction.
+    drawn: Option<(u32, u32, Row)>,
+}
+
+impl Session for InsertSession {
+    fn draw(&mut self) -> bool {
+        let number = self.tables.pick(&mut self.rng);
+        let id = self.next[number as usize - 1].fetch_add(1, Ordering::Relaxed);
+        let row = Row::random(self.picker.id(&mut self.rng), &mut self.rng);
+        self.drawn = Some((number, id, row));
+        // At 2^32 rows the key is used up.
+        id < u32::MAX
+    }
+
+    fn attempt(&mut self) -> Result<u64, Trouble> {
+        let Some((number, id, row)) = &self.drawn else { return Ok(0) };
+        let pair = self.tables.get(*number);
+        let mut tx = self.db.begin_with(self.begin.writing())?;
+        tx.insert(&pair.rows, &id_key(*id), &row.encode())?;
+        tx.insert(&pair.index, &index_key(row.k, *id), b"")?;
+        tx.commit()?;
+        Ok(1)
+    }
+}

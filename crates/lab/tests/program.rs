@@ -1,0 +1,297 @@
+//! The program from outside: exit statuses, what it prints, what it leaves behind.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+/// A directory of this test, which is also where the program runs.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(&dir).unwrap();
+        Scratch(dir)
+    }
+
+    fn command(&self, args: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_millpond"));
+        command.args(args.split_whitespace()).current_dir(&self.0).stdin(Stdio::null());
+        command
+    }
+
+    fn millpond(&self, args: &str) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// Runs it and expects success.
+    fn ok(&self, args: &str) -> String {
+        let out = self.millpond(args);
+        assert_eq!(out.status.code(), Some(0), "millpond {args}: {}", text(&out.stderr));
+        text(&out.stdout)
+    }
+
+    /// Runs it and expects one sentence and `status`.
+    fn refused(&self, status: i32, args: &str) -> String {
+        let out = self.millpond(args);
+        let complaint = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(status), "millpond {args}: {complaint}");
+        assert_eq!(text(&out.stdout), "", "millpond {args} printed to stdout");
+        let lines: Vec<_> = complaint.lines().collect();
+        assert_eq!(lines.len(), 1, "millpond {args}: {complaint}");
+        assert!(lines[0].starts_with("millpond: "), "{complaint}");
+        complaint
+    }
+
+    fn json(&self, file: &str) -> serde_json::Value {
+        serde_json::from_str(&fs::read_to_string(self.0.join(file)).unwrap()).unwrap()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<_> =
+            fs::read_dir(&self.0).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_wrong_command_line_is_one_sentence_and_status_2() {
+    let scratch = Scratch::new("misuse");
+    for (args, word) in [
+        ("walk", "walk"),
+        ("run fly", "fly"),
+        ("run --wings 2", "--wings"),
+        ("run --report x", "--report"),
+        ("run --threads 0", "--threads"),
+        ("run --threads many", "many"),
+        ("run --seconds 0", "--seconds"),
+        ("run --seconds soon", "soon"),
+        ("run --rate 0", "--rate"),
+        ("run --page 5KiB", "16KiB"),
+        ("run --pool 5MB", "5MB"),
+        ("run --durability maybe", "maybe"),
+        ("run --recovery-target 10", "10s"),
+        ("run --recovery-target 10s --redo-capacity 96MiB", "--redo-capacity"),
+        ("run --json no/such/file.json", "no/such"),
+        ("run --db no/such/db", "no/such/db"),
+        ("crash --redo-bytes 0", "--redo-bytes"),
+        ("crash --threads 8 --rows 7", "--rows"),
+        ("check", "DIR"),
+        ("check nowhere", "nowhere"),
+        ("check .", "not a Millpond database"),
+        ("inspect nowhere root", "nowhere"),
+        ("inspect . page seven", "seven"),
+        ("recover --eager nowhere", "nowhere"),
+        ("collect x", "collect"),
+    ] {
+        let complaint = scratch.refused(2, args);
+        assert!(complaint.contains(word), "millpond {args} does not name {word:?}: {complaint}");
+    }
+    assert_eq!(scratch.names(), Vec::<String>::new(), "misuse leaves nothing behind");
+}
+
+#[test]
+fn every_command_and_flag_has_a_line_of_help() {
+    let scratch = Scratch::new("help");
+    assert_eq!(scratch.millpond("").status.code(), Some(2));
+    assert!(scratch.ok("--version").starts_with("millpond "));
+    let all = scratch.ok("--help");
+    for command in ["run", "crash", "check", "inspect", "recover"] {
+        assert!(all.contains(&format!("  {command}")), "{all}");
+        let help = scratch.ok(&format!("{command} --help"));
+        for line in help.lines().filter(|line| line.trim_start().starts_with('-')) {
+            let explained = line.trim_start().split_once("  ").is_some_and(|(_, text)| text.trim().len() > 5);
+            assert!(explained, "millpond {command} --help does not explain: {line}");
+        }
+    }
+    assert!(!all.contains("crash-"), "the child processes are nobody's commands: {all}");
+    let run = scratch.ok("run --help");
+    for flag in [
+        "--db",
+        "--threads",
+        "--seconds",
+        "--warmup",
+        "--tables",
+        "--rows",
+        "--pool",
+        "--recovery-target",
+        "--redo-capacity",
+        "--durability",
+        "--page",
+        "--rate",
+        "--distribution",
+        "--json",
+        "--keep",
+    ] {
+        assert!(run.contains(flag), "{flag} is missing in {run}");
+    }
+}
+
+#[test]
+fn foreign_directories_are_refused_and_left_alone() {
+    let scratch = Scratch::new("foreign");
+    fs::create_dir(scratch.0.join("home")).unwrap();
+    fs::write(scratch.0.join("home/diary.txt"), "dear diary").unwrap();
+    fs::write(scratch.0.join("file"), "x").unwrap();
+    for args in ["run --db home", "crash --db home", "run --db file", "check file", "check home"] {
+        scratch.refused(2, args);
+    }
+    assert_eq!(scratch.names(), ["file", "home"]);
+    assert_eq!(fs::read_to_string(scratch.0.join("home/diary.txt")).unwrap(), "dear diary");
+    assert_eq!(fs::read_dir(scratch.0.join("home")).unwrap().count(), 1);
+}
+
+#[test]
+fn napkin_inserts_what_it_says_and_removes_its_directory() {
+    let scratch = Scratch::new("napkin");
+    let table = scratch.ok("run napkin --threads 4 --pool 32MiB --redo-capacity 64MiB --json out.json");
+    assert!(table.contains("4 000") && table.contains("check"), "{table}");
+    assert_eq!(scratch.names(), ["out.json"]);
+    let json = scratch.json("out.json");
+    for field in [
+        "workload",
+        "threads",
+        "seconds",
+        "tables",
+        "rows",
+        "transactions",
+        "tps",
+        "tps_per_second",
+        "latency_us",
+        "retries",
+        "row_changes",
+        "redo_bytes",
+        "redo_pad_bytes",
+        "redo_bytes_per_row_change",
+        "pages_written",
+        "page_writes_io",
+        "doublewrite_pages",
+        "device_write_bytes",
+        "fsyncs",
+        "commits_per_fsync",
+        "checkpoint_age_bytes",
+        "throttled_us_total",
+        "hard_waits",
+        "free_frame_waits",
+        "recovery_ms",
+        "load_seconds",
+        "durable_device",
+        "check",
+    ] {
+        assert!(json.get(field).is_some(), "the JSON has no {field}");
+    }
+    assert_eq!(json["transactions"], 4000);
+    assert_eq!(json["row_changes"], 4000);
+    assert_eq!(json["check"], "ok");
+    assert!(json["fsyncs"]["total"].as_u64().unwrap() > 0);
+    assert!(json["redo_bytes"].as_u64().unwrap() > 4000 * 20, "each insert holds key and value");
+}
+
+#[test]
+fn every_workload_runs_on_a_small_database() {
+    let scratch = Scratch::new("workloads");
+    for workload in [
+        "write-heavy",
+        "read-write",
+        "write-only",
+        "insert",
+        "update-index",
+        "update-non-index",
+        "point-select",
+        "read-only",
+        "bulk-load",
+        "schema-reload",
+    ] {
+        let args =
+            "--tables 2 --rows 500 --threads 3 --seconds 0.3 --warmup 0 --pool 32MiB --redo-capacity 64MiB";
+        scratch.ok(&format!("run {workload} {args} --json out.json"));
+        let json = scratch.json("out.json");
+        assert_eq!(json["check"], "ok", "{workload}");
+        let (transactions, changes) = (&json["transactions"], json["row_changes"].as_u64().unwrap());
+        let transactions = transactions.as_u64().unwrap();
+        assert!(transactions > 0, "{workload}");
+        match workload {
+            "write-heavy" => assert_eq!(changes, 40 * transactions),
+            "read-write" | "write-only" => assert_eq!(changes, 4 * transactions),
+            "insert" | "update-index" | "update-non-index" => assert_eq!(changes, transactions),
+            "bulk-load" => assert_eq!(changes, 1000),
+            "schema-reload" => assert_eq!((transactions, changes), (200, 0)),
+            _ => assert_eq!(changes, 0, "{workload}"),
+        }
+    }
+    assert_eq!(scratch.names(), ["out.json"]);
+}
+
+#[test]
+fn a_finished_load_is_used_again_and_only_by_the_same_load() {
+    let scratch = Scratch::new("reuse");
+    let args = "--db db --tables 2 --threads 2 --seconds 0.2 --warmup 0 --pool 32MiB --redo-capacity 64MiB --json out.json";
+    scratch.ok(&format!("run insert --rows 300 {args}"));
+    assert!(scratch.json("out.json")["load_seconds"].as_f64().unwrap() > 0.0);
+    scratch.ok(&format!("run insert --rows 300 {args}"));
+    assert_eq!(scratch.json("out.json")["load_seconds"], 0.0);
+    for other in ["run insert --rows 301", "run read-only --rows 300", "run insert --rows 300 --page 4KiB"] {
+        let complaint = scratch.refused(2, &format!("{other} {args}"));
+        assert!(complaint.contains("another load"), "{complaint}");
+    }
+    scratch.ok("check db");
+    scratch.ok("recover --eager db");
+    assert!(!scratch.ok("inspect db root").is_empty());
+    assert!(!scratch.ok("inspect db table sbtest1").is_empty());
+    assert_eq!(scratch.names(), ["db", "out.json"]);
+}
+
+#[test]
+fn ctrl_c_removes_what_the_run_made() {
+    let scratch = Scratch::new("interrupt");
+    let mut command =
+        scratch.command("run --tables 1 --rows 1000 --seconds 600 --pool 32MiB --redo-capacity 64MiB");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while scratch.names().is_empty() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let out = child.wait_with_output().unwrap();
+    assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
+    assert!(text(&out.stderr).contains("interrupted"), "{}", text(&out.stderr));
+    assert_eq!(scratch.names(), Vec::<String>::new());
+}
+
+#[test]
+fn what_was_acknowledged_survives_the_kill() {
+    let scratch = Scratch::new("crash");
+    let sizes = "--threads 4 --tables 2 --rows 400 --redo-bytes 2MiB --pool 32MiB";
+    let table = scratch.ok(&format!("crash {sizes} --json out.json"));
+    assert!(table.contains("lost"), "{table}");
+    let json = scratch.json("out.json");
+    assert!(json["redo_bytes"].as_u64().unwrap() >= 2 << 20);
+    assert!(json["acknowledged"].as_u64().unwrap() > 0);
+    assert_eq!((&json["lost"], &json["extra"]), (&0.into(), &0.into()));
+    assert!(json["first_transaction_ms"].as_f64().unwrap() > 0.0);
+    assert!(json["full_recovery_ms"].as_f64().unwrap() >= json["first_transaction_ms"].as_f64().unwrap());
+    assert_eq!(scratch.names(), ["out.json"]);
+}
+
+#[test]
+fn a_log_that_does_not_get_that_long_is_a_failure() {
+    let scratch = Scratch::new("short");
+    let args = "crash --threads 1 --tables 1 --rows 10 --redo-bytes 64MiB --seconds 0.1 --pool 32MiB";
+    let out = scratch.millpond(args);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(text(&out.stderr).contains("64 MiB"), "{}", text(&out.stderr));
+    assert_eq!(scratch.names(), Vec::<String>::new());
+}

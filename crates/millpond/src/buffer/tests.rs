@@ -1,0 +1,398 @@
+//! The pool as its users see it: who may be evicted, who waits for what, what a failed read leaves, and in which order
+//! pages go to their file.
+
+mod file;
+
+use super::{FetchHint, Pin, Pool, PoolOptions, RefuseDamage};
+use crate::error::{Error, Poison};
+use crate::page::header;
+use base::codec::fixed::{get_u64, set_u64};
+use base::prng::Prng;
+use base::sync::{Parker, spawn, spin};
+use base::{Lsn, PageNo};
+use file::{PAGE, PageFile};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+const PATH: &str = "/db/pages";
+/// Where the tests keep a number in a page.
+const COUNTER: usize = 1000;
+
+struct World {
+    pool: Arc<Pool>,
+    file: Arc<PageFile>,
+    poison: Arc<Poison>,
+    cleaner: Parker,
+}
+
+fn world(frames: usize) -> World {
+    let (file, poison, cleaner) = (Arc::<PageFile>::default(), Arc::new(Poison::default()), Parker::new());
+    let pool = Pool::new(PoolOptions {
+        frames,
+        page_bytes: PAGE,
+        file: Arc::clone(&file) as Arc<dyn vfs::File>,
+        path: PathBuf::from(PATH),
+        hook: Box::new(RefuseDamage { path: PathBuf::from(PATH) }),
+        cleaner: cleaner.unparker(),
+        poison: Arc::clone(&poison),
+    });
+    World { pool: Arc::new(pool.unwrap()), file, poison, cleaner }
+}
+
+impl World {
+    fn fetch(&self, page: u32) -> Pin<'_> {
+        self.pool.fetch(PageNo(page)).unwrap()
+    }
+
+    /// Changes a page by a group that starts at `lsn`.
+    fn dirty(&self, page: u32, lsn: u64) {
+        change(&self.pool, page, lsn);
+    }
+
+    /// Writes a page to the file as the cleaner would.
+    fn clean(&self, page: u32) {
+        clean(&self.pool, &self.file, PageNo(page));
+    }
+
+    fn dirty_order(&self) -> Vec<(u32, u64)> {
+        let oldest = self.pool.oldest_dirty(Lsn(u64::MAX), usize::MAX);
+        oldest.into_iter().map(|(page, lsn)| (page.0, lsn.0)).collect()
+    }
+}
+
+fn change(pool: &Pool, page: u32, lsn: u64) {
+    let mut page = pool.fetch(PageNo(page)).unwrap().write();
+    pool.mark_dirty(&page, Lsn(lsn));
+    header::set_lsn(&mut page, Lsn(lsn));
+    let n = get_u64(&page, COUNTER);
+    set_u64(&mut page, COUNTER, n + 1);
+}
+
+fn clean(pool: &Pool, file: &PageFile, page: PageNo) -> bool {
+    let mut copy = vec![0; PAGE];
+    let Some(ticket) = pool.copy_for_flush(page, &mut copy) else { return false };
+    header::seal(&mut copy);
+    file.put(page, copy);
+    pool.flushed(vec![ticket]);
+    true
+}
+
+#[test]
+fn many_threads_that_want_a_page_read_it_once() {
+    let w = world(16);
+    w.file.hold_reads(true);
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let pool = Arc::clone(&w.pool);
+            let work = move || header::page_no(&pool.fetch(PageNo(5)).unwrap().read());
+            spawn("fetch", work).unwrap()
+        })
+        .collect();
+    let mut turn = 0;
+    while w.file.reads() == 0 {
+        spin(&mut turn);
+    }
+    w.file.hold_reads(false);
+    for thread in threads {
+        assert_eq!(thread.join().unwrap(), PageNo(5));
+    }
+    assert_eq!(w.file.reads(), 1);
+    assert_eq!(w.pool.free_frames(), 15);
+}
+
+#[test]
+fn a_page_that_cannot_be_read_leaves_nothing_behind() {
+    let w = world(4);
+    w.file.fail_reads(true);
+    for _ in 0..10 {
+        let error = w.pool.fetch(PageNo(7)).unwrap_err();
+        assert!(
+            matches!(&error, Error::Io { op: "read", .. }) && error.to_string().contains(PATH),
+            "{error}"
+        );
+        let error = w.pool.fetch_many(&[PageNo(7), PageNo(8)]).unwrap_err();
+        assert!(error.to_string().contains(PATH), "{error}");
+        assert!(w.pool.try_pin(PageNo(7)).is_none() && w.pool.free_frames() == 4);
+    }
+    w.file.fail_reads(false);
+    w.file.damage(PageNo(7));
+    let error = w.pool.fetch(PageNo(7)).unwrap_err();
+    assert!(matches!(&error, Error::Corrupt { what, .. } if what.contains('7')), "{error}");
+    let error = w.pool.fetch_many(&[PageNo(6), PageNo(7), PageNo(8)]).unwrap_err();
+    assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+    assert!(w.pool.try_pin(PageNo(6)).is_some() && w.pool.try_pin(PageNo(8)).is_some());
+    assert!(w.pool.try_pin(PageNo(7)).is_none() && w.pool.free_frames() == 2);
+    w.file.damage(PageNo(7)); // back again
+    assert_eq!(header::page_no(&w.fetch(7).read()), PageNo(7));
+}
+
+/// Threads that wait for another one's read try themselves when it fails, and each gets the error.
+#[test]
+fn who_waits_for_a_read_that_fails_gets_the_error() {
+    let w = world(8);
+    w.file.hold_reads(true);
+    w.file.fail_reads(true);
+    let threads: Vec<_> = (0..3)
+        .map(|_| {
+            let pool = Arc::clone(&w.pool);
+            spawn("fetch", move || pool.fetch(PageNo(5)).is_err()).unwrap()
+        })
+        .collect();
+    w.file.hold_reads(false);
+    assert!(threads.into_iter().all(|t| t.join().unwrap()));
+    assert_eq!(w.pool.free_frames(), 8);
+}
+
+#[test]
+fn shared_latches_go_together_and_exclude_the_exclusive_one() {
+    let w = world(4);
+    let (a, b) = (w.fetch(1).read(), w.fetch(1).read());
+    let pin = w.fetch(1).try_write().expect_err("it is being read");
+    drop(a);
+    let pin = pin.try_write().expect_err("one reader is left");
+    drop(b);
+    let write = pin.try_write().expect("nobody is left");
+    assert!(w.fetch(1).try_read().is_err() && w.fetch(1).try_write().is_err());
+    let pin = write.unlatch();
+    assert!(pin.try_read().is_ok());
+}
+
+#[test]
+fn pinned_latched_dirty_and_leaving_pages_stay() {
+    let w = world(6);
+    let pinned = w.fetch(0);
+    let latched = w.fetch(1).write();
+    w.dirty(2, 10);
+    w.dirty(3, 20);
+    let mut copy = vec![0; PAGE];
+    let ticket = w.pool.copy_for_flush(PageNo(3), &mut copy).unwrap();
+    for page in 10..40 {
+        drop(w.fetch(page));
+    }
+    // Two frames serve all the others.
+    assert_eq!(w.file.reads(), 4 + 30);
+    for page in 0..4 {
+        assert!(w.pool.try_pin(PageNo(page)).is_some(), "page {page} is gone");
+    }
+    let swept = w.pool.sweep(6, 6);
+    assert!(swept.dirty == [PageNo(2)] && swept.freed <= 2, "{swept:?}");
+    drop((pinned, latched));
+    w.pool.flushed(vec![ticket]);
+    w.clean(2);
+    let freed: usize = (0..2).map(|_| w.pool.sweep(6, 6).freed).sum();
+    assert_eq!((swept.freed + freed, w.pool.free_frames()), (6, 6));
+}
+
+#[test]
+fn a_page_that_is_used_again_is_passed_over_once() {
+    let w = world(8);
+    for page in 0..8 {
+        drop(w.fetch(page));
+    }
+    // The first frame costs the hand a round that takes all marks off.
+    drop(w.fetch(100));
+    for page in 1..8 {
+        if page != 4 {
+            assert!(w.pool.resident_state(PageNo(page)).is_some());
+        }
+    }
+    drop(w.fetch(4));
+    for page in 101..107 {
+        drop(w.fetch(page));
+    }
+    assert!(w.pool.resident_state(PageNo(4)).is_some(), "it was used since the hand came by");
+    let others = (1..8).filter(|p| w.pool.resident_state(PageNo(*p)).is_some()).count();
+    assert_eq!(others, 1);
+}
+
+#[test]
+fn a_long_scan_leaves_the_pages_of_others() {
+    let w = world(64);
+    for page in 0..40 {
+        drop(w.fetch(page));
+    }
+    for page in 1000..3000 {
+        drop(w.pool.fetch_with(PageNo(page), FetchHint::Scan).unwrap());
+    }
+    let kept = (0..40).filter(|p| w.pool.resident_state(PageNo(*p)).is_some()).count();
+    assert_eq!(kept, 40);
+}
+
+#[test]
+fn dirty_pages_go_by_their_oldest_change() {
+    let w = world(8);
+    for (page, lsn) in [(1, 30), (2, 10), (3, 20), (2, 50)] {
+        w.dirty(page, lsn);
+    }
+    assert_eq!(w.dirty_order(), [(2, 10), (3, 20), (1, 30)]);
+    assert_eq!(w.pool.min_first_dirty(), Some(Lsn(10)));
+    assert_eq!(w.pool.oldest_dirty(Lsn(30), 9).len(), 2, "below the given LSN only");
+    assert_eq!(w.pool.dirty_below(Lsn(30), 1), 1);
+    for page in [2, 3, 1] {
+        w.clean(page);
+    }
+    assert_eq!((w.pool.min_first_dirty(), w.pool.dirty_pages()), (None, 0));
+    assert!(!clean(&w.pool, &w.file, PageNo(2)), "a clean page gives no copy");
+}
+
+/// The file lacks the old change until the copy is synced, and the new one afterwards: both hold the checkpoint.
+#[test]
+fn a_change_during_the_write_gets_an_lsn_of_its_own() {
+    let w = world(8);
+    w.dirty(1, 10);
+    w.dirty(2, 20);
+    let mut copy = vec![0; PAGE];
+    let ticket = w.pool.copy_for_flush(PageNo(1), &mut copy).unwrap();
+    assert_eq!((ticket.first_dirty, get_u64(&copy, COUNTER)), (Lsn(10), 1));
+    assert_eq!(w.pool.min_first_dirty(), Some(Lsn(10)), "the copy is not synced yet");
+    w.dirty(1, 40);
+    assert_eq!(get_u64(&copy, COUNTER), 1);
+    assert_eq!(w.dirty_order(), [(2, 20)], "no page is in two batches");
+    assert!(w.pool.copy_for_flush(PageNo(1), &mut copy).is_none());
+    w.pool.flushed(vec![ticket]);
+    assert_eq!(w.dirty_order(), [(2, 20), (1, 40)]);
+    assert_eq!(w.pool.min_first_dirty(), Some(Lsn(20)));
+}
+
+#[test]
+fn a_page_that_is_being_changed_gives_no_copy() {
+    let w = world(8);
+    w.dirty(1, 10);
+    let held = w.fetch(1).write();
+    assert!(!clean(&w.pool, &w.file, PageNo(1)));
+    drop(held);
+    let shared = w.fetch(1).read();
+    assert!(clean(&w.pool, &w.file, PageNo(1)), "a reader is in nobody's way");
+    drop(shared);
+}
+
+/// Everybody who found no frame waits holding nothing, the cleaner hears of it, and each frame serves one of them.
+#[test]
+fn threads_that_wait_for_frames_hold_nothing_and_are_all_served() {
+    const WAITERS: u32 = 5;
+    let w = world(8);
+    let mut pins: Vec<_> = (0..8).map(|page| w.fetch(page)).collect();
+    while w.cleaner.park_for(std::time::Duration::ZERO) {}
+    let served = Arc::new(AtomicU64::new(0));
+    let threads: Vec<_> = (0..WAITERS)
+        .map(|n| {
+            let (pool, served) = (Arc::clone(&w.pool), Arc::clone(&served));
+            let work = move || {
+                let page = pool.fetch(PageNo(100 + n)).unwrap().read();
+                served.fetch_add(1, Ordering::SeqCst);
+                header::page_no(&page).0
+            };
+            spawn("waiter", work).unwrap()
+        })
+        .collect();
+    let mut turn = 0;
+    while w.pool.frame_waiters() < WAITERS as usize {
+        spin(&mut turn);
+    }
+    assert!(w.cleaner.park_for(std::time::Duration::ZERO), "the cleaner was not told");
+    for page in 0..8 {
+        assert!(w.fetch(page).try_write().is_ok(), "a waiter holds a latch");
+    }
+    assert_eq!(served.load(Ordering::SeqCst), 0);
+    for n in 1..=WAITERS {
+        pins.pop();
+        // The waiters before may have left theirs by now, and those serve as well.
+        while w.pool.sweep(8, 1).freed == 0 && served.load(Ordering::SeqCst) < u64::from(n) {
+            spin(&mut turn);
+        }
+        while served.load(Ordering::SeqCst) < u64::from(n) {
+            spin(&mut turn);
+        }
+    }
+    for (n, thread) in threads.into_iter().enumerate() {
+        assert_eq!(thread.join().unwrap(), 100 + n as u32);
+    }
+    assert!(w.pool.stats().free_frame_waits.load(Ordering::Relaxed) >= u64::from(WAITERS));
+}
+
+#[test]
+fn who_waits_for_a_frame_hears_that_the_database_has_stopped() {
+    let w = world(2);
+    let pins = [w.fetch(0), w.fetch(1)];
+    let pool = Arc::clone(&w.pool);
+    let waiter = spawn("waiter", move || pool.fetch(PageNo(9)).map(drop)).unwrap();
+    let mut turn = 0;
+    while w.pool.frame_waiters() == 0 {
+        spin(&mut turn);
+    }
+    w.poison.set(Error::Misuse("the first failure".into()));
+    w.pool.wake_frame_waiters();
+    let error = waiter.join().unwrap().unwrap_err();
+    assert!(error.to_string().contains("the first failure"), "{error}");
+    drop(pins);
+}
+
+#[test]
+fn the_cleaner_is_told_when_half_of_the_reserve_is_gone() {
+    let w = world(32);
+    w.pool.set_free_reserve(16);
+    for page in 0..23 {
+        drop(w.fetch(page));
+    }
+    assert!(!w.cleaner.park_for(std::time::Duration::ZERO), "9 are free");
+    drop(w.fetch(23));
+    assert!(w.cleaner.park_for(std::time::Duration::ZERO), "8 are free");
+}
+
+/// Eight threads on twelve times as many pages as there are frames, one cleaner: no change is lost, nobody is
+/// forgotten.
+#[test]
+fn a_pool_much_smaller_than_what_is_used() {
+    const FRAMES: usize = 16;
+    const PAGES: u64 = 200;
+    const CHANGES: u64 = 2_000;
+    let w = world(FRAMES);
+    w.pool.set_free_reserve(4);
+    let (lsn, stop) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicBool::new(false)));
+    let threads: Vec<_> = (0..8)
+        .map(|seed| {
+            let (pool, lsn) = (Arc::clone(&w.pool), Arc::clone(&lsn));
+            let work = move || {
+                let mut rng = Prng::new(seed);
+                for _ in 0..CHANGES {
+                    let page = rng.below(PAGES) as u32;
+                    if rng.one_in(2) {
+                        change(&pool, page, lsn.fetch_add(1, Ordering::Relaxed));
+                    } else {
+                        let page = PageNo(page);
+                        assert_eq!(header::page_no(&pool.fetch(page).unwrap().read()), page);
+                    }
+                }
+            };
+            spawn("user", work).unwrap()
+        })
+        .collect();
+    let cleaner = {
+        let (pool, file, stop) = (Arc::clone(&w.pool), Arc::clone(&w.file), Arc::clone(&stop));
+        let work = move || {
+            while !stop.load(Ordering::Relaxed) {
+                let swept = pool.sweep(4, 8);
+                for page in swept.dirty {
+                    clean(&pool, &file, page);
+                }
+                pool.sweep(4, 1);
+                std::thread::yield_now();
+            }
+        };
+        spawn("cleaner", work).unwrap()
+    };
+    threads.into_iter().for_each(|t| t.join().unwrap());
+    stop.store(true, Ordering::Relaxed);
+    cleaner.join().unwrap();
+    let found: u64 = (0..PAGES as u32)
+        .map(|page| {
+            let n = get_u64(&w.fetch(page).read(), COUNTER);
+            w.clean(page);
+            n
+        })
+        .sum();
+    assert_eq!(found, lsn.load(Ordering::Relaxed) - 1);
+    assert!(w.pool.stats().evictions.load(Ordering::Relaxed) > 100);
+    assert_eq!((w.pool.dirty_pages(), w.pool.writing_pages()), (0, 0));
+}

@@ -1,0 +1,295 @@
+//! Which tables there are: a tree of its own, changed by transactions, and a copy in memory.
+//!
+//! The catalog is tree 1; its root is the first page that a new database gives to a tree. Key: a table's name. Value:
+//!
+//! ```text
+//!  format u8 = 1 · tree u32 · root page u32
+//! ```
+//! Creating and dropping a table is one transaction on this tree, so a hundred of them cost a handful of syncs (Fi3). The
+//! pages of a table are not transactional: a tree that no entry names, because a creation did not commit or a drop did,
+//! is told by its owner's number in the space map, and opening takes its extents back.
+
+use crate::btree::Tree;
+use crate::error::{Error, Result};
+use crate::lock::Wait;
+use crate::space::EXTENT_FIRST;
+use crate::txn::read::{Next, Value};
+use crate::txn::system::denied;
+use crate::txn::{New, Rules, Txn, Txns, Wrote};
+use base::codec::{Put, Reader, Truncated};
+use base::sync::Mutex;
+use base::sync::atomic::{AtomicBool, Ordering};
+use base::{Lsn, PageNo, TreeId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The catalog's own tree.
+pub(crate) const CATALOG: Tree = Tree { id: TreeId(1), root: EXTENT_FIRST };
+/// The longest name of a table, bytes.
+const NAME_BYTES_MAX: usize = 255;
+const FORMAT: u8 = 1;
+
+/// A table that exists, or that existed when somebody opened it.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// Its rows.
+    pub(crate) tree: Tree,
+    name: Mutex<String>,
+    dropped: AtomicBool,
+}
+
+impl Entry {
+    fn new(name: &str, tree: Tree) -> Arc<Entry> {
+        Arc::new(Entry { tree, name: Mutex::new(name.to_owned()), dropped: AtomicBool::new(false) })
+    }
+
+    /// Its present name.
+    pub(crate) fn name(&self) -> String {
+        self.name.lock().clone()
+    }
+
+    /// Fails if the table has been dropped. The answer lasts for as long as the caller shares the table's lock.
+    pub(crate) fn check(&self) -> Result {
+        if self.dropped.load(Ordering::Acquire) {
+            return Err(Error::NoSuchTable { name: self.name() });
+        }
+        Ok(())
+    }
+}
+
+/// The tables of an open database.
+#[derive(Debug)]
+pub(crate) struct Catalog {
+    txns: Arc<Txns>,
+    /// One change at a time; nobody waits for the log or for a lock under it.
+    changing: Mutex<()>,
+    tables: Mutex<BTreeMap<String, Arc<Entry>>>,
+}
+
+fn check_name(name: &str) -> Result {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        let len = name.len();
+        return Err(Error::Misuse(format!("a table name of {len} bytes: 1 to {NAME_BYTES_MAX} are allowed")));
+    }
+    Ok(())
+}
+
+fn encode(tree: Tree) -> Vec<u8> {
+    let mut out = vec![FORMAT];
+    out.put_u32(tree.id.0);
+    out.put_u32(tree.root.0);
+    out
+}
+
+pub(crate) fn decode(bytes: &[u8]) -> Result<Tree, Truncated> {
+    let mut r = Reader::new(bytes);
+    match r.u8()? {
+        FORMAT => Ok(Tree { id: TreeId(r.u32()?), root: PageNo(r.u32()?) }),
+        _ => Err(Truncated),
+    }
+}
+
+impl Catalog {
+    /// Reads the catalog, making it first in a new database, and takes back the extents of trees that it does not name.
+    /// REQUIRES: nobody else works on the database yet.
+    pub(crate) fn open(txns: &Arc<Txns>) -> Result<Catalog> {
+        let store = &txns.store;
+        let catalog =
+            Catalog { txns: Arc::clone(txns), changing: Mutex::new(()), tables: Mutex::new(BTreeMap::new()) };
+        let owners = store.space.owners()?;
+        if owners.contains(&CATALOG.id) {
+            drop(CATALOG.leaf_read(store, &[])?);
+        } else {
+            let made = Tree::create(store, CATALOG.id)?;
+            base::check!(made == CATALOG, "the catalog's root is {:?}", made.root);
+        }
+        txns.tree_ids_above(CATALOG.id);
+        txns.trees.add(CATALOG);
+        catalog.load()?;
+        for owner in owners {
+            if txns.trees.get(owner).is_none() {
+                store.space.release_tree(owner)?;
+            }
+        }
+        Ok(catalog)
+    }
+
+    fn load(&self) -> Result {
+        let txns = &self.txns;
+        let snapshot = txns.draw_snapshot();
+        let view = txns.view(snapshot.lsn(), base::TxnId::NONE);
+        let reader = Txn::default();
+        let (mut from, mut rows) = (Vec::new(), Vec::new());
+        while let Next::At(next) = txns.scan_forward(&reader, view, CATALOG, &from, None, &mut rows)? {
+            from = next;
+        }
+        let mut tables = self.tables.lock();
+        for row in rows {
+            let tree = match &row.value {
+                Value::Inline(bytes) => decode(bytes).ok(),
+                Value::Chain(_) => None,
+            };
+            let (Some(tree), Ok(name)) = (tree, String::from_utf8(row.key)) else {
+                return Err(Error::corrupt(txns.store.pages_path(), "an entry of the catalog is malformed"));
+            };
+            txns.tree_ids_above(tree.id);
+            txns.trees.add(tree);
+            tables.insert(name.clone(), Entry::new(&name, tree));
+        }
+        Ok(())
+    }
+
+    fn no_wait() -> Rules {
+        Rules { conflicts_after: None, wait: Wait::NoWait }
+    }
+
+    /// One change of the catalog's tree. Nobody else changes it meanwhile, so nothing is waited for.
+    fn write(&self, txn: &Txn, name: &str, new: New<'_>) -> Result {
+        let wrote =
+            self.txns.write_row(txn, CATALOG, name.as_bytes(), new, Self::no_wait(), &mut |_| Ok(()))?;
+        base::check!(matches!(wrote, Wrote::Done { .. }), "the catalog in memory is not the one in the tree");
+        Ok(())
+    }
+
+    fn commit(&self, txn: &Txn) -> Result<Lsn> {
+        Ok(self.txns.commit(txn)?.expect("the catalog was changed"))
+    }
+
+    /// The table of that name.
+    pub(crate) fn find(&self, name: &str) -> Result<Arc<Entry>> {
+        let found = self.tables.lock().get(name).cloned();
+        found.ok_or_else(|| Error::NoSuchTable { name: name.to_owned() })
+    }
+
+    /// All names, sorted.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.tables.lock().keys().cloned().collect()
+    }
+
+    /// All tables, by name.
+    pub(crate) fn list(&self) -> Vec<Arc<Entry>> {
+        self.tables.lock().values().cloned().collect()
+    }
+
+    /// The catalog's own tree, for checks.
+    pub(crate) fn tree(&self) -> Tree {
+        CATALOG
+    }
+
+    /// Creates tables, all or none. They can be used at once; the LSN is to be made durable by the caller.
+    pub(crate) fn create(&self, names: &[&str]) -> Result<(Vec<Arc<Entry>>, Lsn)> {
+        names.iter().try_for_each(|name| check_name(name))?;
+        let _changing = self.changing.lock();
+        for (i, &name) in names.iter().enumerate() {
+            if self.tables.lock().contains_key(name) || names[..i].contains(&name) {
+                return Err(Error::TableExists { name: name.to_owned() });
+            }
+        }
+        let txn = Txn::default();
+        let mut made = Vec::new();
+        let result = self.create_in(&txn, names, &mut made).and_then(|()| self.commit(&txn));
+        match result {
+            Ok(lsn) => {
+                for entry in &made {
+                    self.txns.trees.add(entry.tree);
+                    self.tables.lock().insert(entry.name(), Arc::clone(entry));
+                }
+                Ok((made, lsn))
+            }
+            Err(error) => {
+                self.txns.rollback(&txn);
+                for entry in made {
+                    // If this fails too, the next open takes the extents back.
+                    let _ = self.txns.store.space.release_tree(entry.tree.id);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn create_in(&self, txn: &Txn, names: &[&str], made: &mut Vec<Arc<Entry>>) -> Result {
+        for &name in names {
+            let tree = Tree::create(&self.txns.store, self.txns.new_tree_id())?;
+            made.push(Entry::new(name, tree));
+            self.write(txn, name, New::Insert(&encode(tree)))?;
+        }
+        Ok(())
+    }
+
+    /// Waits until no other transaction uses the tables and keeps them for `txn`.
+    fn own(&self, txn: &Txn, entries: &[Arc<Entry>], wait: Duration) -> Result {
+        let owner = self.txns.owner(txn);
+        for entry in entries {
+            self.txns.locks.own_table(owner, entry.tree.id, Wait::Until(wait)).map_err(denied)?;
+            entry.check()?;
+        }
+        Ok(())
+    }
+
+    /// Drops tables, all or none, once no transaction uses them. The LSN is to be made durable by the caller, who then
+    /// calls [`Catalog::reclaim`].
+    pub(crate) fn drop_tables(&self, names: &[&str], wait: Duration) -> Result<(Vec<Arc<Entry>>, Lsn)> {
+        let mut entries = names.iter().map(|name| self.find(name)).collect::<Result<Vec<_>>>()?;
+        // In one order, so that two who drop the same tables do not wait for each other.
+        entries.sort_by_key(|entry| entry.tree.id);
+        if let Some(twice) = entries.windows(2).find(|pair| pair[0].tree.id == pair[1].tree.id) {
+            return Err(Error::NoSuchTable { name: twice[0].name() });
+        }
+        let txn = Txn::default();
+        let dropped = self.own(&txn, &entries, wait).and_then(|()| {
+            let _changing = self.changing.lock();
+            entries.iter().try_for_each(|entry| self.write(&txn, &entry.name(), New::Delete))?;
+            // Before the locks go: who gets one of them next must see it.
+            for entry in &entries {
+                entry.dropped.store(true, Ordering::Release);
+                self.tables.lock().remove(&entry.name());
+            }
+            self.commit(&txn)
+        });
+        match dropped {
+            Ok(lsn) => Ok((entries, lsn)),
+            Err(error) => {
+                self.txns.rollback(&txn);
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives the pages of dropped tables back.
+    pub(crate) fn reclaim(&self, dropped: &[Arc<Entry>]) -> Result {
+        for entry in dropped {
+            self.txns.trees.remove(entry.tree.id);
+            self.txns.store.space.release_tree(entry.tree.id)?;
+        }
+        Ok(())
+    }
+
+    /// Renames a table, once no other transaction uses it. The LSN is to be made durable by the caller.
+    pub(crate) fn rename(&self, from: &str, to: &str, wait: Duration) -> Result<Lsn> {
+        check_name(to)?;
+        let entry = self.find(from)?;
+        let txn = Txn::default();
+        let renamed = self.own(&txn, std::slice::from_ref(&entry), wait).and_then(|()| {
+            let _changing = self.changing.lock();
+            if entry.name() != from {
+                return Err(Error::NoSuchTable { name: from.to_owned() });
+            }
+            if self.tables.lock().contains_key(to) {
+                return Err(Error::TableExists { name: to.to_owned() });
+            }
+            self.write(&txn, from, New::Delete)?;
+            self.write(&txn, to, New::Insert(&encode(entry.tree)))?;
+            let lsn = self.commit(&txn)?;
+            let mut tables = self.tables.lock();
+            tables.remove(from);
+            to.clone_into(&mut entry.name.lock());
+            tables.insert(to.to_owned(), Arc::clone(&entry));
+            Ok(lsn)
+        });
+        if renamed.is_err() {
+            self.txns.rollback(&txn);
+        }
+        renamed
+    }
+}

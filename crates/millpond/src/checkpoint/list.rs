@@ -1,0 +1,204 @@
+//! A checkpoint's list of unfinished transactions, as it stands in the log.
+//!
+//! ```text
+//! part: sequence u64 (of the root that will name it) · part u16 · parts u16 · body
+//! body: next transaction u48 · next tree u32 · files varint { number u32, length u64 } · transactions varint
+//!       { id u48 · state u8 · hardened u40 · LSN u64 (committed only) · xid prefixed (prepared only) }
+//! ```
+//! The bodies of all parts, one after the other, are one list.
+
+use crate::page::Damage;
+use base::codec::{Put, Reader, Truncated};
+use base::{Lsn, TreeId, TxnId};
+
+/// Bytes of a list in one part.
+const PART_BYTES: usize = 32 << 10;
+
+const ACTIVE: u8 = 1;
+const PREPARED: u8 = 2;
+const ABORTED: u8 = 3;
+const COMMITTED: u8 = 4;
+
+/// How a listed transaction stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Neither ended nor prepared.
+    Active,
+    /// Prepared under this outside name.
+    Prepared(Vec<u8>),
+    /// Rolled back, and not wholly reverted.
+    Aborted,
+    /// Committed at this LSN, with something left to purge.
+    Committed(Lsn),
+}
+
+/// One unfinished transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Listed {
+    /// Which.
+    pub(crate) txn: TxnId,
+    /// How it stands.
+    pub(crate) stage: Stage,
+    /// Its undo is in the undo files up to here.
+    pub(crate) hardened: u64,
+}
+
+/// All that a checkpoint says of transactions.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub(crate) struct List {
+    /// Transaction ids at or above have not been given out.
+    pub(crate) next_txn: TxnId,
+    /// Tree ids at or above have not been given out.
+    pub(crate) next_tree: TreeId,
+    /// Undo files that count, and their lengths.
+    pub(crate) files: Vec<(u32, u64)>,
+    /// The unfinished transactions.
+    pub(crate) txns: Vec<Listed>,
+}
+
+impl List {
+    /// The list in parts, each for one record.
+    pub(crate) fn encode(&self, sequence: u64) -> Vec<Vec<u8>> {
+        let mut body = Vec::new();
+        body.put_u48(self.next_txn.0);
+        body.put_u32(self.next_tree.0);
+        body.put_varint(self.files.len() as u64);
+        for &(number, len) in &self.files {
+            body.put_u32(number);
+            body.put_u64(len);
+        }
+        body.put_varint(self.txns.len() as u64);
+        for listed in &self.txns {
+            body.put_u48(listed.txn.0);
+            body.put_u8(match listed.stage {
+                Stage::Active => ACTIVE,
+                Stage::Prepared(_) => PREPARED,
+                Stage::Aborted => ABORTED,
+                Stage::Committed(_) => COMMITTED,
+            });
+            body.put_u40(listed.hardened);
+            match &listed.stage {
+                Stage::Prepared(xid) => body.put_prefixed(xid),
+                Stage::Committed(lsn) => body.put_u64(lsn.0),
+                Stage::Active | Stage::Aborted => {}
+            }
+        }
+        let parts: Vec<&[u8]> = body.chunks(PART_BYTES).collect();
+        let count = u16::try_from(parts.len()).expect("2 GiB of unfinished transactions");
+        let part = |(n, bytes): (usize, &&[u8])| {
+            let mut out = Vec::with_capacity(bytes.len() + 12);
+            out.put_u64(sequence);
+            out.put_u16(n as u16);
+            out.put_u16(count);
+            out.extend_from_slice(bytes);
+            out
+        };
+        parts.iter().enumerate().map(part).collect()
+    }
+
+    fn decode(body: &[u8]) -> Result<List, Truncated> {
+        let mut r = Reader::new(body);
+        let (next_txn, next_tree) = (TxnId(r.u48()?), TreeId(r.u32()?));
+        let mut files = Vec::new();
+        for _ in 0..r.varint()? {
+            files.push((r.u32()?, r.u64()?));
+        }
+        let mut txns = Vec::new();
+        for _ in 0..r.varint()? {
+            let (txn, state, hardened) = (TxnId(r.u48()?), r.u8()?, r.u40()?);
+            let stage = match state {
+                ACTIVE => Stage::Active,
+                PREPARED => Stage::Prepared(r.prefixed()?.to_vec()),
+                ABORTED => Stage::Aborted,
+                COMMITTED => Stage::Committed(Lsn(r.u64()?)),
+                _ => return Err(Truncated),
+            };
+            txns.push(Listed { txn, stage, hardened });
+        }
+        if r.is_empty() { Ok(List { next_txn, next_tree, files, txns }) } else { Err(Truncated) }
+    }
+}
+
+/// Puts a list together from the parts that a reader of the log meets.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    /// What the first part said; all others belong to another attempt.
+    sequence: Option<u64>,
+    parts: u16,
+    body: Vec<u8>,
+}
+
+impl Collector {
+    /// Collects the list whose first part is the first that it is given.
+    pub(crate) fn new() -> Collector {
+        Collector { sequence: None, parts: 0, body: Vec::new() }
+    }
+
+    /// Takes a part; the list, once that was the last one. Parts of other checkpoints are passed over.
+    pub(crate) fn push(&mut self, part: &[u8]) -> Result<Option<List>, Damage> {
+        let damage = |_| Damage("a checkpoint's list of transactions is malformed");
+        let mut r = Reader::new(part);
+        let mut head = || Ok::<_, Truncated>((r.u64()?, r.u16()?, r.u16()?));
+        let (sequence, n, count) = head().map_err(damage)?;
+        if sequence != *self.sequence.get_or_insert(sequence) {
+            return Ok(None);
+        }
+        if n != self.parts {
+            return Err(Damage("a part of a checkpoint's list of transactions is missing"));
+        }
+        self.parts += 1;
+        self.body.extend_from_slice(r.rest());
+        if self.parts < count {
+            return Ok(None);
+        }
+        List::decode(&self.body).map(Some).map_err(damage)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(n: u64) -> List {
+        let stage = |i| match i % 4 {
+            0 => Stage::Active,
+            1 => Stage::Prepared(vec![b'x'; (i % 60) as usize + 1]),
+            2 => Stage::Aborted,
+            _ => Stage::Committed(Lsn(i * 1000)),
+        };
+        List {
+            next_txn: TxnId(n + 5),
+            next_tree: TreeId(12),
+            files: (0..n as u32 / 10).map(|i| (i + 1, u64::from(i) * 4096)).collect(),
+            txns: (0..n).map(|i| Listed { txn: TxnId(i + 1), stage: stage(i), hardened: i * 77 }).collect(),
+        }
+    }
+
+    #[test]
+    fn a_list_of_any_length_is_put_together_again_among_parts_of_others() {
+        for n in [0, 1, 30, 5000] {
+            let (mine, other) = (list(n).encode(7), list(3).encode(8));
+            assert_eq!(mine.len() > 1, n == 5000);
+            let mut collector = Collector::new();
+            let mut got = None;
+            for part in &mine {
+                assert_eq!(got, None);
+                got = collector.push(part).unwrap();
+                if got.is_none() {
+                    assert_eq!(collector.push(&other[0]).unwrap(), None);
+                }
+            }
+            assert_eq!(got, Some(list(n)));
+        }
+    }
+
+    #[test]
+    fn a_missing_part_and_a_cut_one_are_noticed() {
+        let parts = list(5000).encode(7);
+        assert!(Collector::new().push(&parts[1]).is_err());
+        let one = list(9).encode(7).remove(0);
+        for len in 12..one.len() {
+            assert!(Collector::new().push(&one[..len]).is_err(), "{len}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Looks at the whole database.
+
+use super::Core;
+use crate::error::Result;
+use base::PageNo;
+use std::collections::BTreeSet;
+use std::fmt;
+
+/// What a check of the whole database found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CheckReport {
+    /// Tables looked at.
+    pub tables: u64,
+    /// Rows in them, delete marks included.
+    pub rows: u64,
+    /// Pages that the trees lead to.
+    pub pages: u64,
+    /// Splits whose separator is not posted yet: no damage.
+    pub unposted_splits: u64,
+    /// Pages that belong to a tree which does not lead to them. `None` where transactions that had not been purged, or
+    /// changes meanwhile, made that impossible to tell.
+    pub unreachable_pages: Option<u64>,
+    /// What is wrong, one sentence each.
+    pub problems: Vec<String>,
+}
+
+impl CheckReport {
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.problems.is_empty()
+    }
+}
+
+impl fmt::Display for CheckReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_clean() {
+            return write!(f, "ok: {} tables, {} rows, {} pages", self.tables, self.rows, self.pages);
+        }
+        writeln!(f, "{} problems:", self.problems.len())?;
+        self.problems.iter().try_for_each(|problem| writeln!(f, "  {problem}"))
+    }
+}
+
+pub(super) fn check(core: &Core) -> Result<CheckReport> {
+    let (engine, txns) = (&core.engine, &core.engine.txns);
+    let store = &engine.store;
+    let mut report = CheckReport::default();
+    let quiet = txns.streams.len() == 0;
+    let begun = store.log.reserved_lsn();
+    let mut reached: BTreeSet<PageNo> = BTreeSet::new();
+    // A page that was freed and used again while this went on is met twice and hangs from one place all the same.
+    let mut twice = Vec::new();
+    let mut trees: Vec<_> = core.catalog.list().iter().map(|entry| (entry.name(), entry.tree)).collect();
+    report.tables = trees.len() as u64;
+    trees.push(("(catalog)".to_owned(), core.catalog.tree()));
+    for (name, tree) in trees {
+        // Held so that the table is not dropped under the check.
+        let Some(_live) = txns.trees.get(tree.id) else { continue };
+        let found = tree.check(store)?;
+        report.rows += found.rows;
+        report.pages += found.pages.len() as u64;
+        report.unposted_splits += found.unposted;
+        report
+            .problems
+            .extend(found.problems.into_iter().map(|problem| format!("table {name:?}: {problem}")));
+        for page in found.pages {
+            if !reached.insert(page) {
+                twice.push(format!("table {name:?}: {page:?} hangs from two places"));
+            }
+        }
+    }
+    if store.log.reserved_lsn() == begun {
+        report.problems.append(&mut twice);
+    }
+    let used = store.space.used_pages()?;
+    if quiet && txns.streams.len() == 0 && store.log.reserved_lsn() == begun {
+        let mut lost = 0;
+        for (tree, pages) in &used {
+            for page in pages.iter().filter(|page| !reached.contains(page)) {
+                lost += 1;
+                if lost <= 10 {
+                    report.problems.push(format!("{page:?} belongs to {tree:?}, which does not lead to it"));
+                }
+            }
+        }
+        let used: BTreeSet<PageNo> = used.into_values().flatten().collect();
+        let stray = reached.iter().filter(|page| !used.contains(page));
+        report
+            .problems
+            .extend(stray.map(|page| format!("{page:?} is in use and the space map does not know")));
+        report.unreachable_pages = Some(lost);
+    }
+    Ok(report)
+}

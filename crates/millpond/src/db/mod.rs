@@ -1,0 +1,305 @@
+//! [`Db`]: an open database, as programs see it.
+
+mod check;
+mod durability;
+mod gate;
+mod range;
+mod receipt;
+#[cfg(test)]
+mod tests;
+mod transaction;
+
+pub use check::CheckReport;
+pub use durability::Durability;
+pub use range::Range;
+pub use receipt::{CommitFuture, Receipt};
+pub use transaction::{Isolation, Savepoint, Transaction, TxnOptions};
+
+use crate::catalog::Catalog;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::table::Table;
+use base::Lsn;
+use base::sync::atomic::{AtomicU64, Ordering};
+use gate::{Gate, Inside};
+use metrics::{M, SyncReason};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use vfs::Vfs;
+
+/// The outside name of a prepared transaction.
+pub type Xid = Vec<u8>;
+
+/// An open database.
+///
+/// Cheap to clone and usable from any thread; all clones are the same database. The directory is locked while it is open.
+/// When the last clone goes, and every transaction begun from one, it is closed as [`Db::close`] would, silently.
+///
+/// ```
+/// # fn main() -> millpond::Result<()> {
+/// # let dir = std::env::temp_dir().join(format!("millpond-doc-db-{}", std::process::id()));
+/// let db = millpond::Db::open(&dir)?;
+/// let accounts = db.create_table("accounts")?;
+/// let mut tx = db.begin()?;
+/// tx.put(&accounts, b"ada", b"100")?;
+/// tx.commit()?; // on disk when it returns
+/// assert_eq!(db.begin()?.get(&accounts, b"ada")?.as_deref(), Some(&b"100"[..]));
+/// db.close()?;
+/// # std::fs::remove_dir_all(&dir).ok();
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Db {
+    core: Arc<Core>,
+}
+
+/// What all handles on an open database share.
+#[derive(Debug)]
+pub(crate) struct Core {
+    /// Tells databases of one process apart.
+    pub(crate) id: u64,
+    pub(crate) engine: Engine,
+    pub(crate) catalog: Catalog,
+    pub(crate) lock_wait: Duration,
+    gate: Gate,
+}
+
+impl Core {
+    /// Lets a call in, unless the database is closed or poisoned.
+    pub(crate) fn enter(&self) -> Result<Inside<'_>> {
+        let inside = self.gate.enter()?;
+        self.engine.check_poison()?;
+        Ok(inside)
+    }
+
+    fn flush(&self, lsn: Lsn) -> Result {
+        self.engine.store.log.flush_to(lsn, SyncReason::Ddl).map(drop)
+    }
+
+    fn close(&self) -> Result {
+        if !self.gate.close() {
+            return Err(Error::Closed);
+        }
+        let txns = &self.engine.txns;
+        txns.locks.stop();
+        self.engine.stop_admission();
+        self.gate.drain();
+        txns.abort_active();
+        self.engine.close()
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        // Nobody is left who could hear of a failure; the next open recovers from it.
+        let _ = self.close();
+    }
+}
+
+impl Options {
+    /// Opens the database in `dir` with these choices, creating it if there is none, and recovers it if it was not closed.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] while it is open elsewhere; [`Error::Misuse`] for choices that cannot be; [`Error::Foreign`] and
+    /// [`Error::Corrupt`] for files that are not ours or damaged: then nothing has been changed.
+    pub fn open(&self, dir: impl AsRef<Path>) -> Result<Db> {
+        Db::open_on(&Vfs::os(), dir.as_ref(), self)
+    }
+}
+
+impl Db {
+    /// Opens the database in `dir` with the defaults, see [`Options::open`].
+    ///
+    /// # Errors
+    /// See [`Options::open`].
+    pub fn open(dir: impl AsRef<Path>) -> Result<Db> {
+        Options::new().open(dir)
+    }
+
+    pub(crate) fn open_on(vfs: &Vfs, dir: &Path, options: &Options) -> Result<Db> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        let mut engine = Engine::open(vfs, dir, options)?;
+        let catalog = Catalog::open(&engine.txns)?;
+        while options.eager_recovery && engine.txns.losers() > 0 {
+            engine.txns.background_step(64)?;
+        }
+        engine.start_background()?;
+        let core = Core {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            engine,
+            catalog,
+            lock_wait: options.lock_wait,
+            gate: Gate::default(),
+        };
+        Ok(Db { core: Arc::new(core) })
+    }
+
+    fn table(&self, entry: Arc<crate::catalog::Entry>) -> Table {
+        Table { entry, db: self.core.id }
+    }
+
+    /// Creates a table. It is durable when the call returns.
+    ///
+    /// # Errors
+    /// [`Error::TableExists`]; [`Error::Misuse`] for a name that is empty or longer than 255 bytes.
+    pub fn create_table(&self, name: &str) -> Result<Table> {
+        Ok(self.create_tables(&[name])?.remove(0))
+    }
+
+    /// Creates several tables in one transaction: all or none, for the price of one.
+    ///
+    /// # Errors
+    /// As [`Db::create_table`], naming the first table in the way.
+    pub fn create_tables(&self, names: &[&str]) -> Result<Vec<Table>> {
+        let _inside = self.core.enter()?;
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (made, lsn) = self.core.catalog.create(names)?;
+        self.core.flush(lsn)?;
+        Ok(made.into_iter().map(|entry| self.table(entry)).collect())
+    }
+
+    /// Opens a table.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTable`].
+    pub fn open_table(&self, name: &str) -> Result<Table> {
+        let _inside = self.core.enter()?;
+        Ok(self.table(self.core.catalog.find(name)?))
+    }
+
+    /// Drops a table, once no transaction uses it any more. Durable when the call returns.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTable`]; [`Error::LockTimeout`] if transactions use it for too long.
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        self.drop_tables(&[name])
+    }
+
+    /// Drops several tables in one transaction: all or none, for the price of one.
+    ///
+    /// # Errors
+    /// As [`Db::drop_table`].
+    pub fn drop_tables(&self, names: &[&str]) -> Result<()> {
+        let _inside = self.core.enter()?;
+        if names.is_empty() {
+            return Ok(());
+        }
+        let (dropped, lsn) = self.core.catalog.drop_tables(names, self.core.lock_wait)?;
+        self.core.flush(lsn)?;
+        self.core.catalog.reclaim(&dropped)
+    }
+
+    /// Renames a table, once no transaction uses it any more. Durable when the call returns.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTable`] for `from`, [`Error::TableExists`] for `to`; [`Error::LockTimeout`].
+    pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
+        let _inside = self.core.enter()?;
+        let lsn = self.core.catalog.rename(from, to, self.core.lock_wait)?;
+        self.core.flush(lsn)
+    }
+
+    /// The names of all tables, sorted.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Poisoned`].
+    pub fn table_names(&self) -> Result<Vec<String>> {
+        let _inside = self.core.enter()?;
+        Ok(self.core.catalog.names())
+    }
+
+    /// Begins a transaction: repeatable reads, durable commit.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Poisoned`].
+    pub fn begin(&self) -> Result<Transaction> {
+        self.begin_with(TxnOptions::new())
+    }
+
+    /// Begins a transaction as told.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Poisoned`]; [`Error::Misuse`] for [`Isolation::Serializable`], which this version
+    /// does not offer.
+    pub fn begin_with(&self, options: TxnOptions) -> Result<Transaction> {
+        let _inside = self.core.enter()?;
+        Transaction::begin(&self.core, options)
+    }
+
+    /// The outside names of all prepared transactions, sorted.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::Poisoned`].
+    pub fn prepared(&self) -> Result<Vec<Xid>> {
+        let _inside = self.core.enter()?;
+        Ok(self.core.engine.txns.prepared_xids())
+    }
+
+    /// Commits a prepared transaction. Durable when the call returns.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if there is none of that name.
+    pub fn commit_prepared(&self, xid: &[u8]) -> Result<()> {
+        let _inside = self.core.enter()?;
+        let lsn = self.core.engine.txns.commit_prepared(xid)?;
+        self.core.engine.store.log.flush_to(lsn, SyncReason::Commit).map(drop)
+    }
+
+    /// Rolls a prepared transaction back. Durable when the call returns.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] if there is none of that name.
+    pub fn rollback_prepared(&self, xid: &[u8]) -> Result<()> {
+        let _inside = self.core.enter()?;
+        let lsn = self.core.engine.txns.rollback_prepared(xid)?;
+        self.core.engine.store.metrics.add(M::Rollbacks, 1);
+        self.core.engine.store.log.flush_to(lsn, SyncReason::Commit).map(drop)
+    }
+
+    /// Every figure of the database, as of now. Also after closing.
+    #[must_use]
+    pub fn metrics(&self) -> metrics::Snapshot {
+        self.core.engine.metrics()
+    }
+
+    /// Writes every changed page, so that the log is short: a crash right after needs next to no recovery.
+    ///
+    /// # Errors
+    /// [`Error::Io`], and then the database is poisoned; [`Error::Closed`].
+    pub fn checkpoint(&self) -> Result<()> {
+        let _inside = self.core.enter()?;
+        self.core.engine.checkpoint().map(drop)
+    }
+
+    /// Changes how many bytes the redo log may hold. Where it cannot grow the old size stays.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`]; [`Error::Misuse`] for a size that is too small.
+    pub fn set_redo_capacity(&self, bytes: u64) -> Result<()> {
+        let _inside = self.core.enter()?;
+        self.core.engine.set_redo_capacity(bytes)
+    }
+
+    /// Looks at every page and every tree, and names what is wrong. Writers may go on meanwhile.
+    ///
+    /// # Errors
+    /// What kept the check from being made; damage is no error but stands in the report.
+    pub fn check(&self) -> Result<CheckReport> {
+        let _inside = self.core.enter()?;
+        check::check(&self.core)
+    }
+
+    /// Closes the database: open transactions are rolled back, the log is synced, the next open has nothing to recover.
+    /// Later calls on any handle give [`Error::Closed`].
+    ///
+    /// # Errors
+    /// [`Error::Closed`] the second time; a failed write or sync, which the next open recovers from.
+    pub fn close(&self) -> Result<()> {
+        self.core.close()
+    }
+}

@@ -1,0 +1,595 @@
+//! The database as its callers see it: on the simulated disk, so that a power cut is a method call.
+
+use crate::error::Error;
+use crate::options::{Options, Tuning};
+use crate::{Db, Durability, Isolation, Table, Transaction, TxnOptions};
+use base::prng::Prng;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+use vfs::Vfs;
+use vfs::mem::{CrashChoice, MemDisk};
+
+const DIR: &str = "/db";
+
+type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn options() -> Options {
+    let mut options =
+        Options::new().page_bytes(4096).redo_capacity_bytes(4 << 20).lock_wait(Duration::from_millis(200));
+    options.tuning = Tuning {
+        segment_blocks: 64,
+        ring_blocks: 64,
+        grow_pages: 64,
+        doublewrite_pages: 16,
+        frames: 64,
+        ..Tuning::default()
+    };
+    options
+}
+
+fn open(disk: &MemDisk) -> Db {
+    try_open(disk).unwrap()
+}
+
+fn try_open(disk: &MemDisk) -> crate::Result<Db> {
+    // Lock waits must end by themselves, so the clock is the machine's; nothing below depends on how fast it is.
+    let vfs = Vfs { clock: Vfs::os().clock, ..disk.vfs(1) };
+    Db::open_on(&vfs, Path::new(DIR), &options())
+}
+
+fn fresh() -> (MemDisk, Db, Table) {
+    let disk = MemDisk::default();
+    let db = open(&disk);
+    let table = db.create_table("t").unwrap();
+    (disk, db, table)
+}
+
+fn rows(tx: &Transaction, table: &Table) -> Rows {
+    tx.range(table, ..).unwrap().map(Result::unwrap).collect()
+}
+
+fn all(db: &Db, name: &str) -> Rows {
+    let table = db.open_table(name).unwrap();
+    rows(&db.begin().unwrap(), &table)
+}
+
+fn text(value: Option<Vec<u8>>) -> String {
+    value.map_or("-".to_owned(), |v| String::from_utf8(v).unwrap())
+}
+
+fn put(db: &Db, table: &Table, key: &[u8], value: &[u8]) {
+    let mut tx = db.begin().unwrap();
+    tx.put(table, key, value).unwrap();
+    tx.commit().unwrap();
+}
+
+/// Waits until everything that has ended is purged, then demands a database without a trace of it.
+fn settle(db: &Db) {
+    let txns = &db.core.engine.txns;
+    while txns.history() > 0 || txns.streams.len() > 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let report = db.check().unwrap();
+    assert!(report.is_clean(), "{report}");
+}
+
+#[test]
+fn a_row_lives_its_life() {
+    let (_disk, db, t) = fresh();
+    let mut tx = db.begin().unwrap();
+    tx.insert(&t, b"k", b"one").unwrap();
+    assert!(matches!(tx.insert(&t, b"k", b"two"), Err(Error::KeyExists)));
+    assert_eq!(text(tx.get(&t, b"k").unwrap()), "one");
+    tx.put(&t, b"k", b"three").unwrap();
+    let receipt = tx.commit().unwrap();
+    assert!(receipt.durable && receipt.lsn > 0 && receipt.batch_commits > 0);
+    let stages = receipt.locks_us + receipt.admission_us + receipt.log_us + receipt.sync_us;
+    assert_eq!(stages, receipt.total_us);
+    let mut tx = db.begin().unwrap();
+    assert_eq!(text(tx.get(&t, b"k").unwrap()), "three");
+    assert!(tx.delete(&t, b"k").unwrap());
+    assert!(!tx.delete(&t, b"k").unwrap());
+    assert_eq!(text(tx.get(&t, b"k").unwrap()), "-");
+    tx.insert(&t, b"k", b"again").unwrap();
+    tx.rollback();
+    assert_eq!(text(db.begin().unwrap().get(&t, b"k").unwrap()), "three");
+    settle(&db);
+}
+
+#[test]
+fn a_snapshot_is_drawn_by_the_first_plain_read_and_stays() {
+    let (_disk, db, t) = fresh();
+    put(&db, &t, b"k", b"1");
+    let early = db.begin().unwrap();
+    put(&db, &t, b"k", b"2");
+    assert_eq!(text(early.get(&t, b"k").unwrap()), "2", "nothing was read before");
+    put(&db, &t, b"k", b"3");
+    put(&db, &t, b"new", b"x");
+    assert_eq!(text(early.get(&t, b"k").unwrap()), "2");
+    assert_eq!(rows(&early, &t).len(), 1);
+    let committed = db.begin_with(TxnOptions::new().isolation(Isolation::ReadCommitted)).unwrap();
+    assert_eq!(text(committed.get(&t, b"k").unwrap()), "3");
+    put(&db, &t, b"k", b"4");
+    assert_eq!(text(committed.get(&t, b"k").unwrap()), "4");
+    drop((early, committed));
+    settle(&db);
+}
+
+#[test]
+fn the_first_updater_wins() {
+    let (_disk, db, t) = fresh();
+    put(&db, &t, b"k", b"1");
+    let mut late = db.begin().unwrap();
+    assert_eq!(text(late.get(&t, b"k").unwrap()), "1");
+    put(&db, &t, b"k", b"2");
+    put(&db, &t, b"unseen", b"x");
+    let error = late.put(&t, b"k", b"3").unwrap_err();
+    assert!(matches!(error, Error::WriteConflict) && error.is_retryable());
+    assert!(matches!(late.get(&t, b"k"), Err(Error::Aborted)));
+    assert!(matches!(late.commit(), Err(Error::Aborted)));
+    let mut late = db.begin().unwrap();
+    late.get(&t, b"k").unwrap();
+    put(&db, &t, b"unseen too", b"x");
+    assert!(matches!(late.insert(&t, b"unseen too", b"y"), Err(Error::WriteConflict)));
+    // Without a snapshot current data is what counts.
+    let mut fresh = db.begin().unwrap();
+    fresh.put(&t, b"k", b"4").unwrap();
+    fresh.commit().unwrap();
+    settle(&db);
+}
+
+#[test]
+fn a_locked_row_is_waited_for_until_the_time_is_up() {
+    let (_disk, db, t) = fresh();
+    put(&db, &t, b"k", b"1");
+    let mut first = db.begin().unwrap();
+    assert_eq!(text(first.get_for_update(&t, b"k").unwrap()), "1");
+    let mut second = db.begin().unwrap();
+    second.put(&t, b"other", b"mine").unwrap();
+    assert!(matches!(second.put(&t, b"k", b"2"), Err(Error::LockTimeout)));
+    let waiter = std::thread::spawn({
+        let (db, t) = (db.clone(), t.clone());
+        move || {
+            let mut tx = db.begin_with(TxnOptions::new().lock_wait(Duration::from_secs(20))).unwrap();
+            let seen = tx.get_for_update(&t, b"k").unwrap();
+            tx.put(&t, b"k", b"waited").unwrap();
+            tx.commit().unwrap();
+            seen
+        }
+    });
+    first.put(&t, b"k", b"first").unwrap();
+    first.commit().unwrap();
+    assert_eq!(text(waiter.join().unwrap()), "first");
+    second.commit().unwrap();
+    assert_eq!(all(&db, "t").len(), 2);
+    settle(&db);
+}
+
+#[test]
+fn a_circle_of_waits_is_broken_and_the_victim_starts_over() {
+    let (_disk, db, t) = fresh();
+    put(&db, &t, b"a", b"0");
+    put(&db, &t, b"b", b"0");
+    let barrier = std::sync::Arc::new(std::sync::Barrier::new(2));
+    let threads: Vec<_> = [(b"a", b"b"), (b"b", b"a")]
+        .into_iter()
+        .map(|(one, two)| {
+            let (db, t, barrier) = (db.clone(), t.clone(), barrier.clone());
+            std::thread::spawn(move || {
+                let options = TxnOptions::new().lock_wait(Duration::from_secs(60));
+                let mut tx = db.begin_with(options).unwrap();
+                tx.put(&t, one, b"x").unwrap();
+                barrier.wait();
+                let result = tx.put(&t, two, b"x");
+                let won = result.is_ok();
+                match result {
+                    Ok(()) => drop(tx.commit().unwrap()),
+                    Err(e) => assert!(matches!(e, Error::Deadlock), "{e}"),
+                }
+                won
+            })
+        })
+        .collect();
+    let won: Vec<bool> = threads.into_iter().map(|t| t.join().unwrap()).collect();
+    assert_eq!(won.iter().filter(|won| **won).count(), 1);
+    settle(&db);
+}
+
+#[test]
+fn savepoints_nest_and_locks_stay() {
+    let (disk, db, t) = fresh();
+    put(&db, &t, b"old", b"value");
+    put(&db, &t, b"gone", b"value");
+    let mut tx = db.begin().unwrap();
+    tx.delete(&t, b"gone").unwrap();
+    tx.put(&t, b"a", b"1").unwrap();
+    let one = tx.savepoint();
+    tx.put(&t, b"a", b"2").unwrap();
+    tx.insert(&t, b"gone", b"back").unwrap();
+    let two = tx.savepoint();
+    tx.put(&t, b"old", &vec![b'x'; 9000]).unwrap();
+    tx.delete(&t, b"a").unwrap();
+    tx.rollback_to(&two).unwrap();
+    assert_eq!(text(tx.get(&t, b"a").unwrap()), "2");
+    tx.rollback_to(&one).unwrap();
+    assert!(matches!(tx.rollback_to(&two), Err(Error::Misuse(_))));
+    assert_eq!(
+        (text(tx.get(&t, b"a").unwrap()), text(tx.get(&t, b"gone").unwrap())),
+        ("1".into(), "-".into())
+    );
+    tx.put(&t, b"b", b"3").unwrap();
+    tx.rollback_to(&one).unwrap();
+    let mut other = db.begin().unwrap();
+    assert!(matches!(other.rollback_to(&one), Err(Error::Misuse(_))));
+    tx.commit().unwrap();
+    drop(other);
+    let expected: Rows = [(b"a".to_vec(), b"1".to_vec()), (b"old".to_vec(), b"value".to_vec())].into();
+    assert_eq!(all(&db, "t"), expected);
+    settle(&db);
+    drop(db);
+    assert_eq!(all(&open(&disk), "t"), expected);
+}
+
+#[test]
+fn long_values_come_and_go_with_their_pages() {
+    let (_disk, db, t) = fresh();
+    let long = |n: u8, len: usize| vec![n; len];
+    let mut tx = db.begin().unwrap();
+    for n in 0..10u8 {
+        tx.put(&t, &[n], &long(n, 5000 + usize::from(n) * 3000)).unwrap();
+    }
+    assert!(matches!(tx.insert(&t, &[3], &long(9, 50_000)), Err(Error::KeyExists)));
+    tx.commit().unwrap();
+    settle(&db);
+    let reader = db.begin().unwrap();
+    assert_eq!(reader.get(&t, &[9]).unwrap(), Some(long(9, 32_000)));
+    let mut tx = db.begin().unwrap();
+    tx.put(&t, &[1], b"short now").unwrap();
+    tx.delete(&t, &[2]).unwrap();
+    tx.put(&t, &[3], &long(3, 7000)).unwrap();
+    let mark = tx.savepoint();
+    tx.put(&t, &[4], &long(44, 60_000)).unwrap();
+    tx.rollback_to(&mark).unwrap();
+    tx.commit().unwrap();
+    let mut undone = db.begin().unwrap();
+    undone.put(&t, &[5], &long(55, 10_000)).unwrap();
+    undone.delete(&t, &[6]).unwrap();
+    undone.rollback();
+    for n in 0..10u8 {
+        assert_eq!(reader.get(&t, &[n]).unwrap(), Some(long(n, 5000 + usize::from(n) * 3000)));
+    }
+    drop(reader);
+    settle(&db);
+    let now = all(&db, "t");
+    assert_eq!(now.len(), 9);
+    assert_eq!(
+        (&now[&vec![1]][..], now[&vec![3]].len(), now[&vec![5]].len()),
+        (&b"short now"[..], 7000, 20_000)
+    );
+}
+
+#[test]
+fn ranges_run_from_both_ends() {
+    let (_disk, db, t) = fresh();
+    let mut tx = db.begin().unwrap();
+    let mut model = Rows::new();
+    for n in 0..600u32 {
+        let (key, value) = (n.to_be_bytes().to_vec(), vec![n as u8; 40]);
+        tx.put(&t, &key, &value).unwrap();
+        model.insert(key, value);
+    }
+    for n in (0..600u32).step_by(3) {
+        tx.delete(&t, &n.to_be_bytes()).unwrap();
+        model.remove(n.to_be_bytes().as_slice());
+    }
+    tx.commit().unwrap();
+    let tx = db.begin().unwrap();
+    let forward: Vec<_> = tx.range(&t, ..).unwrap().map(Result::unwrap).collect();
+    assert!(forward.iter().map(|(k, v)| (k, v)).eq(model.iter()));
+    let backward: Vec<_> = tx.range(&t, ..).unwrap().rev().map(Result::unwrap).collect();
+    assert!(backward.iter().rev().eq(forward.iter()));
+    let (low, high) = (100u32.to_be_bytes(), 500u32.to_be_bytes());
+    for (range, wanted) in [
+        (tx.range(&t, &low[..]..&high[..]).unwrap(), model.range(low.to_vec()..high.to_vec())),
+        (tx.range(&t, &low[..]..=&high[..]).unwrap(), model.range(low.to_vec()..=high.to_vec())),
+    ] {
+        assert!(range.map(Result::unwrap).eq(wanted.map(|(k, v)| (k.clone(), v.clone()))));
+    }
+    // Meeting in the middle, every row once.
+    let mut rng = Prng::new(5);
+    let (mut range, mut front, mut back) = (tx.range(&t, ..).unwrap(), Vec::new(), Vec::new());
+    loop {
+        let end = rng.one_in(2);
+        let Some(row) = (if end { range.next_back() } else { range.next() }) else { break };
+        if end { back.push(row.unwrap()) } else { front.push(row.unwrap()) }
+    }
+    front.extend(back.into_iter().rev());
+    assert_eq!(front, forward);
+    assert_eq!(tx.range(&t, &high[..]..&low[..]).unwrap().count(), 0);
+    settle_after(tx, &db);
+}
+
+fn settle_after(tx: Transaction, db: &Db) {
+    drop(tx);
+    settle(db);
+}
+
+#[test]
+fn tables_are_made_renamed_and_dropped_durably() {
+    let disk = MemDisk::default();
+    let db = open(&disk);
+    let a = db.create_table("a").unwrap();
+    assert!(matches!(db.create_table("a"), Err(Error::TableExists { .. })));
+    assert!(matches!(db.open_table("b"), Err(Error::NoSuchTable { .. })));
+    assert!(matches!(db.create_table(""), Err(Error::Misuse(_))));
+    put(&db, &a, b"k", b"v");
+    db.rename_table("a", "b").unwrap();
+    assert_eq!(a.name(), "b");
+    put(&db, &a, b"k2", b"v");
+    let c = db.create_table("c").unwrap();
+    let mut user = db.begin().unwrap();
+    user.put(&c, b"k", b"v").unwrap();
+    assert!(matches!(db.drop_table("c"), Err(Error::LockTimeout)), "it is in use");
+    user.rollback();
+    for n in 0..2000u32 {
+        let mut tx = db.begin_with(TxnOptions::new().durability(Durability::None)).unwrap();
+        tx.put(&c, &n.to_be_bytes(), &[1; 100]).unwrap();
+        tx.commit().unwrap();
+    }
+    let before = db.metrics().get("free_pages").unwrap();
+    db.drop_table("c").unwrap();
+    assert!(db.metrics().get("free_pages").unwrap() > before);
+    let mut tx = db.begin().unwrap();
+    assert!(matches!(tx.put(&c, b"k", b"v"), Err(Error::NoSuchTable { .. })));
+    drop(tx);
+    assert_eq!(db.table_names().unwrap(), ["b"]);
+    settle(&db);
+    let image = disk.fork();
+    drop(db);
+    for disk in [disk, image] {
+        let db = open(&disk);
+        assert_eq!(db.table_names().unwrap(), ["b"]);
+        assert_eq!(all(&db, "b").len(), 2);
+        settle(&db);
+    }
+}
+
+#[test]
+fn a_hundred_tables_cost_a_handful_of_syncs() {
+    // A file that grows by a few pages at a time, or a pool that holds fewer pages than there are tables, would pay for
+    // that each time.
+    let mut options = Options::new().page_bytes(4096);
+    options.tuning.frames = 1024;
+    let db = Db::open_on(&MemDisk::default().vfs(1), Path::new(DIR), &options).unwrap();
+    let names: Vec<String> = (0..100).map(|n| format!("table {n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let syncs = || db.metrics().fsyncs_by_reason().into_iter().map(|f| f.1).sum::<u64>();
+    let before = syncs();
+    db.create_tables(&names).unwrap();
+    let made = syncs() - before;
+    let before = syncs();
+    db.drop_tables(&names).unwrap();
+    let dropped = syncs() - before;
+    assert!(made <= 10 && dropped <= 10, "{made} syncs to create them, {dropped} to drop them");
+    assert!(db.table_names().unwrap().is_empty());
+    settle(&db);
+}
+
+#[test]
+fn prepared_transactions_outlive_a_crash() {
+    let (disk, db, t) = fresh();
+    let prepare = |name: &[u8]| {
+        let mut tx = db.begin().unwrap();
+        tx.put(&t, name, b"prepared").unwrap();
+        tx.prepare(name).unwrap();
+    };
+    for name in [b"one", b"two", b"six"] {
+        prepare(name);
+    }
+    assert!(matches!(db.begin().unwrap().prepare(b"one"), Err(Error::Misuse(_))));
+    db.checkpoint().unwrap();
+    db.commit_prepared(b"six").unwrap();
+    let image = disk.fork();
+    let db2 = open(&image);
+    assert_eq!(db2.prepared().unwrap(), [b"one", b"two"]);
+    let t2 = db2.open_table("t").unwrap();
+    let mut tx = db2.begin().unwrap();
+    assert!(matches!(tx.put(&t2, b"one", b"x"), Err(Error::LockTimeout)), "it is still locked");
+    drop(tx);
+    db2.commit_prepared(b"one").unwrap();
+    db2.rollback_prepared(b"two").unwrap();
+    assert!(matches!(db2.commit_prepared(b"two"), Err(Error::Misuse(_))));
+    let left: Vec<_> = all(&db2, "t").into_keys().collect();
+    assert_eq!(left, [b"one", b"six"]);
+    settle(&db2);
+    let third = open(&image.fork());
+    assert!(third.prepared().unwrap().is_empty());
+    assert_eq!(all(&third, "t").len(), 2);
+}
+
+#[test]
+fn closing_rolls_open_transactions_back_and_ends_every_call() {
+    let (disk, db, t) = fresh();
+    put(&db, &t, b"k", b"kept");
+    let mut open_tx = db.begin().unwrap();
+    open_tx.put(&t, b"k", b"lost").unwrap();
+    db.close().unwrap();
+    assert!(matches!(db.close(), Err(Error::Closed)));
+    assert!(matches!(open_tx.put(&t, b"k", b"x"), Err(Error::Closed)));
+    assert!(matches!(open_tx.commit(), Err(Error::Closed)));
+    assert!(matches!(db.begin(), Err(Error::Closed)));
+    assert!(db.metrics().get("commits").unwrap() >= 1.0);
+    let again = open(&disk);
+    assert_eq!(again.metrics().get("recovery_redo_bytes"), Some(0.0));
+    assert_eq!(text(again.begin().unwrap().get(&again.open_table("t").unwrap(), b"k").unwrap()), "kept");
+    settle(&again);
+    // A table of a database that was opened before is not one of this one.
+    assert!(matches!(again.begin().unwrap().get(&t, b"k"), Err(Error::Misuse(_))));
+}
+
+#[test]
+fn a_commit_can_be_awaited_or_detached() {
+    let (disk, db, t) = fresh();
+    let mut futures = Vec::new();
+    for n in 0..20u8 {
+        let mut tx = db.begin().unwrap();
+        tx.put(&t, &[n], b"v").unwrap();
+        futures.push(tx.commit_async().unwrap());
+    }
+    drop(futures.split_off(10));
+    for future in futures {
+        assert!(future.wait().unwrap().durable);
+    }
+    while db.metrics().get("durable_lsn") < db.metrics().get("current_lsn") {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(all(&open(&disk.fork()), "t").len(), 20, "also what nobody awaited");
+}
+
+#[test]
+fn misuse_is_named_and_changes_nothing() {
+    let (_disk, db, t) = fresh();
+    let mut tx = db.begin().unwrap();
+    assert!(matches!(tx.put(&t, &[0; 897], b""), Err(Error::KeyTooLong { len: 897, max: 896 })));
+    tx.put(&t, &[0; 896], b"").unwrap();
+    tx.put(&t, b"", b"the empty key").unwrap();
+    assert_eq!(text(tx.get(&t, b"").unwrap()), "the empty key");
+    let mut reader = db.begin_with(TxnOptions::new().read_only(true)).unwrap();
+    assert!(matches!(reader.put(&t, b"k", b"v"), Err(Error::Misuse(_))));
+    assert!(matches!(
+        db.begin_with(TxnOptions::new().isolation(Isolation::Serializable)),
+        Err(Error::Misuse(_))
+    ));
+    drop(reader);
+    tx.commit().unwrap();
+    assert_eq!(all(&db, "t").len(), 2);
+}
+
+/// One transaction of a random run: what it wrote, applied to a model only if it committed.
+fn random_transaction(rng: &mut Prng, db: &Db, tables: &[Table], models: &mut [Rows]) {
+    let mut tx = db.begin().unwrap();
+    let mut scratch = models.to_vec();
+    let mut marks = Vec::new();
+    for _ in 0..rng.between(1, 12) {
+        let i = rng.below(tables.len() as u64) as usize;
+        let key = format!("key {}", rng.below(300)).into_bytes();
+        match rng.below(10) {
+            0..5 => {
+                let len = if rng.one_in(12) { rng.between(2000, 14_000) } else { rng.between(0, 300) };
+                let mut value = vec![0; len as usize];
+                rng.fill(&mut value);
+                tx.put(&tables[i], &key, &value).unwrap();
+                scratch[i].insert(key, value);
+            }
+            5..8 => {
+                let was = tx.delete(&tables[i], &key).unwrap();
+                assert_eq!(was, scratch[i].remove(&key).is_some());
+            }
+            8 => marks.push((tx.savepoint(), scratch.clone())),
+            _ => {
+                if let Some((mark, state)) = marks.pop() {
+                    tx.rollback_to(&mark).unwrap();
+                    scratch = state;
+                }
+            }
+        }
+    }
+    if rng.one_in(4) {
+        tx.rollback();
+    } else {
+        tx.commit().unwrap();
+        models.clone_from_slice(&scratch);
+    }
+}
+
+/// Every state that a power cut can leave of a random run holds exactly the transactions that had committed, up to the one
+/// in flight; and goes on from there.
+#[test]
+fn every_power_cut_leaves_whole_transactions() {
+    let stride = std::env::var("MILLPOND_CRASH_STRIDE").map_or(23, |s| s.parse().unwrap());
+    for seed in 0..3 {
+        let disk = MemDisk::default();
+        let db = open(&disk);
+        let tables = db.create_tables(&["a", "b"]).unwrap();
+        let mut models = vec![Rows::new(); 2];
+        let mut rng = Prng::new(seed);
+        // What had been acknowledged when the disk had done so many operations.
+        let mut history = vec![(disk.op_count(), models.clone())];
+        let sleeper = {
+            // One that outlives checkpoints and never ends.
+            let mut tx = db.begin().unwrap();
+            for n in 0..40 {
+                tx.put(&tables[0], format!("sleeper {n}").as_bytes(), &[7; 60]).unwrap();
+            }
+            tx
+        };
+        for n in 0..150 {
+            random_transaction(&mut rng, &db, &tables, &mut models);
+            history.push((disk.op_count(), models.clone()));
+            if n % 50 == 25 {
+                db.checkpoint().unwrap();
+            }
+        }
+        let end = disk.op_count();
+        std::mem::forget(sleeper);
+        let (mut walk, mut states) = (disk.walk(), 0);
+        while walk.step() && walk.at() <= end {
+            if walk.at() < history[0].0 || !(walk.at() + seed).is_multiple_of(stride) {
+                continue;
+            }
+            for choice in [CrashChoice::None, CrashChoice::All, CrashChoice::Random(walk.at())] {
+                let at = format!("seed {seed}, power cut before operation {}, {choice:?}", walk.at());
+                let image = walk.image(choice);
+                let db = try_open(&image).unwrap_or_else(|e| panic!("{at}: {e}"));
+                let found = [all(&db, "a"), all(&db, "b")];
+                let acked = history.partition_point(|(op, _)| *op <= walk.at()) - 1;
+                let fits = history[acked..].iter().take(2).any(|(_, state)| state[..] == found[..]);
+                assert!(fits, "{at}: neither the {acked} acknowledged transactions nor one more");
+                settle(&db);
+                let mut tx = db.begin().unwrap();
+                tx.put(&db.open_table("a").unwrap(), b"goes on", b"yes").unwrap();
+                tx.commit().unwrap();
+                states += 1;
+            }
+        }
+        assert!(states > 20, "{states} states");
+    }
+}
+
+/// A commit whose replaced long value recovery had still to free was taken for settled by the next checkpoint, which did
+/// not list it any more; a crash after that lost the value's pages for good.
+#[test]
+fn what_recovery_has_to_purge_outlives_a_checkpoint_and_a_second_crash() {
+    let (disk, db, table) = fresh();
+    let put = |byte: u8| {
+        let mut tx = db.begin().unwrap();
+        tx.put(&table, b"k", &[byte; 20_000]).unwrap();
+        tx.commit().unwrap();
+    };
+    put(1);
+    // A snapshot keeps the old value from being purged in this run.
+    let reader = db.begin().unwrap();
+    assert!(reader.get(&table, b"k").unwrap().is_some());
+    put(2);
+    let mut walk = disk.walk();
+    while walk.step() {}
+    let first = walk.image(CrashChoice::All);
+    drop((reader, table, db));
+    // The pages are brought up to date and the checkpoint moves, before anything has been purged.
+    let engine = crate::engine::Engine::open(&first.vfs(2), Path::new(DIR), &options()).unwrap();
+    engine.checkpoint().unwrap();
+    drop(engine);
+    let mut walk = first.walk();
+    while walk.step() {}
+    let db = open(&walk.image(CrashChoice::All));
+    let mut turn = 0;
+    let report = loop {
+        let report = db.check().unwrap();
+        if report.unreachable_pages.is_some() {
+            break report;
+        }
+        base::sync::spin(&mut turn);
+    };
+    assert!(report.is_clean(), "{report}");
+}

@@ -1,0 +1,522 @@
+//! [`Transaction`]: reads and changes rows, and ends by commit, rollback or drop.
+
+use super::gate::Inside;
+use super::{CommitFuture, Core, Durability, Range, Receipt};
+use crate::btree::Tree;
+use crate::error::{Error, Result};
+use crate::lock::{Mode, Wait};
+use crate::mvcc::Snapshot;
+use crate::planted::{Bug, planted};
+use crate::table::Table;
+use crate::txn::{Locked, New, Rules, Txn, Wrote};
+use crate::undo::Mark;
+use base::{Lsn, TreeId};
+use metrics::{Latency, M, SyncReason};
+use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::ops::{Bound, ControlFlow, RangeBounds};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a transaction sees of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Isolation {
+    /// Each read sees what was committed when it began.
+    ReadCommitted,
+    /// All reads see one moment, that of the first of them (snapshot isolation). A change of a row that another
+    /// transaction changed after that moment is a [`Error::WriteConflict`]: the first updater wins (Berenson et al., "A
+    /// Critique of ANSI SQL Isolation Levels", SIGMOD 1995).
+    #[default]
+    RepeatableRead,
+    /// As if transactions ran one after the other. This version refuses it.
+    Serializable,
+}
+
+/// How a transaction is begun.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TxnOptions {
+    isolation: Isolation,
+    durability: Durability,
+    read_only: bool,
+    lock_wait: Option<Duration>,
+}
+
+impl TxnOptions {
+    /// Repeatable reads, durable commit, read and write.
+    #[must_use]
+    pub fn new() -> TxnOptions {
+        TxnOptions::default()
+    }
+
+    /// What the transaction sees of others. Default: [`Isolation::RepeatableRead`].
+    #[must_use]
+    pub fn isolation(mut self, isolation: Isolation) -> TxnOptions {
+        self.isolation = isolation;
+        self
+    }
+
+    /// What its commit promises. Default: [`Durability::Sync`].
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> TxnOptions {
+        self.durability = durability;
+        self
+    }
+
+    /// A transaction that only reads. Every row that it returns is durable.
+    #[must_use]
+    pub fn read_only(mut self, read_only: bool) -> TxnOptions {
+        self.read_only = read_only;
+        self
+    }
+
+    /// How long it waits for a lock. Default: as the database was opened with, 50 seconds.
+    #[must_use]
+    pub fn lock_wait(mut self, wait: Duration) -> TxnOptions {
+        self.lock_wait = Some(wait);
+        self
+    }
+}
+
+/// A point in a transaction that it can be rolled back to.
+#[derive(Clone, Debug)]
+pub struct Savepoint {
+    mark: Mark,
+    /// Which transaction it is of.
+    txn: u64,
+}
+
+/// A transaction. It rolls back when it is dropped.
+///
+/// Reads take `&self`, changes `&mut self`; it may move between threads but is used by one at a time. After
+/// [`Error::Deadlock`] or [`Error::WriteConflict`] it has been rolled back, and later calls give [`Error::Aborted`]; after
+/// any other error only that call failed.
+#[derive(Debug)]
+pub struct Transaction {
+    core: Arc<Core>,
+    options: TxnOptions,
+    txn: Txn,
+    tables: RefCell<SmallVec<[TreeId; 8]>>,
+    ended: bool,
+    aborted: std::cell::Cell<bool>,
+    admission_us: u64,
+    /// Tells savepoints of other transactions apart.
+    serial: u64,
+}
+
+impl Transaction {
+    pub(super) fn begin(core: &Arc<Core>, options: TxnOptions) -> Result<Transaction> {
+        use base::sync::atomic::{AtomicU64, Ordering};
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        if options.isolation == Isolation::Serializable {
+            return Err(Error::Misuse("serializable transactions are not offered by this version".into()));
+        }
+        core.engine.store.metrics.add(M::ActiveTransactions, 1);
+        Ok(Transaction {
+            core: Arc::clone(core),
+            options,
+            txn: Txn::default(),
+            tables: RefCell::default(),
+            ended: false,
+            aborted: std::cell::Cell::new(false),
+            admission_us: 0,
+            serial: NEXT.fetch_add(1, Ordering::Relaxed),
+        })
+    }
+
+    /// Begins a call: the database is open, the transaction lives.
+    fn enter(&self) -> Result<Inside<'_>> {
+        let inside = self.core.enter()?;
+        if self.aborted.get() {
+            return Err(Error::Aborted);
+        }
+        Ok(inside)
+    }
+
+    fn wait(&self) -> Wait {
+        Wait::Until(self.options.lock_wait.unwrap_or(self.core.lock_wait))
+    }
+
+    fn rules(&self) -> Rules {
+        let conflicts_after = match self.options.isolation {
+            Isolation::ReadCommitted => None,
+            Isolation::RepeatableRead | Isolation::Serializable => self.txn.moment(),
+        };
+        Rules { conflicts_after, wait: self.wait() }
+    }
+
+    /// The table's tree, shared by this transaction until its end.
+    fn tree(&self, table: &Table) -> Result<Tree> {
+        if table.db != self.core.id {
+            return Err(Error::Misuse("the table belongs to another database".into()));
+        }
+        let tree = table.entry.tree;
+        if self.tables.borrow().contains(&tree.id) {
+            return Ok(tree);
+        }
+        let shared = self.core.engine.txns.share_tree(&self.txn, tree.id, self.wait());
+        self.judge(shared)?;
+        table.entry.check()?;
+        self.tables.borrow_mut().push(tree.id);
+        Ok(tree)
+    }
+
+    fn writable(&self) -> Result {
+        if self.options.read_only {
+            return Err(Error::Misuse("the transaction was begun to read only".into()));
+        }
+        Ok(())
+    }
+
+    /// Rolls back after an error that says so.
+    fn judge<R>(&self, result: Result<R>) -> Result<R> {
+        if let Err(error) = &result {
+            let metrics = &self.core.engine.store.metrics;
+            match error {
+                Error::WriteConflict => metrics.add(M::WriteConflicts, 1),
+                Error::LockTimeout => metrics.add(M::LockTimeouts, 1),
+                _ => {}
+            }
+            if matches!(error, Error::Deadlock | Error::WriteConflict) {
+                self.core.engine.txns.rollback(&self.txn);
+                self.txn.drop_moment();
+                metrics.add(M::Rollbacks, 1);
+                self.aborted.set(true);
+            }
+        }
+        result
+    }
+
+    /// The moment that a plain read sees; the snapshot of a statement is handed over to be kept until its end.
+    pub(super) fn moment(&self) -> (Lsn, Option<Snapshot>) {
+        let txns = &self.core.engine.txns;
+        if self.options.isolation == Isolation::ReadCommitted {
+            let snapshot = txns.draw_snapshot();
+            return (snapshot.lsn(), Some(snapshot));
+        }
+        (txns.moment_of(&self.txn), None)
+    }
+
+    /// What a read must still wait for before its rows may be shown (Co10).
+    pub(super) fn shown(&self) -> Result {
+        if self.options.read_only { self.core.engine.txns.wait_seen_durable(&self.txn) } else { Ok(()) }
+    }
+
+    pub(super) fn core(&self) -> &Core {
+        &self.core
+    }
+
+    pub(super) fn txn(&self) -> &Txn {
+        &self.txn
+    }
+
+    /// For a scan: begins a call on the table.
+    pub(super) fn enter_table(&self, table: &Table) -> Result<(Inside<'_>, Tree)> {
+        let inside = self.enter()?;
+        let tree = self.tree(table)?;
+        Ok((inside, tree))
+    }
+
+    /// For a scan that goes on.
+    pub(super) fn enter_again(&self) -> Result<Inside<'_>> {
+        self.enter()
+    }
+
+    /// The value of `key`, if there is a row.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTable`], [`Error::Misuse`] for a table of another database, [`Error::Aborted`], [`Error::Closed`].
+    pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let (_inside, tree) = self.enter_table(table)?;
+        let txns = &self.core.engine.txns;
+        let (moment, _kept) = self.moment();
+        let found = txns.read_row(&self.txn, txns.view(moment, self.txn.id()), tree, key)?;
+        let value = found.map(|value| value.load(&txns.store)).transpose()?;
+        self.shown()?;
+        if value.is_some() {
+            txns.store.metrics.add(M::RowReads, 1);
+        }
+        Ok(value)
+    }
+
+    fn get_locked(&mut self, table: &Table, key: &[u8], mode: Mode) -> Result<Option<Vec<u8>>> {
+        let (_inside, tree) = self.enter_table(table)?;
+        self.writable()?;
+        let txns = &self.core.engine.txns;
+        let locked = self.judge(txns.lock_row(&self.txn, tree, key, mode, self.rules()))?;
+        match locked {
+            Locked::Absent => Ok(None),
+            Locked::Present(value) => {
+                txns.store.metrics.add(M::RowReads, 1);
+                value.load(&txns.store).map(Some)
+            }
+        }
+    }
+
+    /// The newest committed value of `key`, which nobody else can change or lock until this transaction ends; a missing
+    /// row cannot be inserted by others either.
+    ///
+    /// # Errors
+    /// [`Error::LockTimeout`], [`Error::Deadlock`], [`Error::WriteConflict`] and those of [`Transaction::get`].
+    pub fn get_for_update(&mut self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.get_locked(table, key, Mode::Exclusive)
+    }
+
+    /// The newest committed value of `key`, which nobody else can change until this transaction ends.
+    ///
+    /// # Errors
+    /// As [`Transaction::get_for_update`].
+    pub fn get_for_share(&mut self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.get_locked(table, key, Mode::Shared)
+    }
+
+    fn change(&mut self, table: &Table, key: &[u8], new: New<'_>) -> Result<Wrote> {
+        let inside = self.core.enter()?;
+        if self.aborted.get() {
+            return Err(Error::Aborted);
+        }
+        let tree = self.tree(table)?;
+        self.writable()?;
+        let engine = &self.core.engine;
+        let value_bytes = match new {
+            New::Insert(value) | New::Put(value) => value.len(),
+            New::Delete => 0,
+        };
+        // Enough for the record of one leaf; the pages of a long value are let in one by one.
+        let redo = key.len() + value_bytes.min(engine.store.pool.page_bytes()) + 128;
+        let admitted = engine.admission().admit(redo as u64)?;
+        let mut held_us = admitted.held_us;
+        let mut admit = |bytes: usize| {
+            held_us += engine.admission().admit(bytes as u64)?.held_us;
+            Ok(())
+        };
+        let wrote = engine.txns.write_row(&self.txn, tree, key, new, self.rules(), &mut admit);
+        drop(admitted);
+        let wrote = self.judge(wrote);
+        drop(inside);
+        self.admission_us += held_us;
+        wrote
+    }
+
+    fn count(&self, metric: M) {
+        self.core.engine.store.metrics.add(metric, 1);
+    }
+
+    /// Inserts a row.
+    ///
+    /// # Errors
+    /// [`Error::KeyExists`] and then nothing has changed; [`Error::KeyTooLong`]; [`Error::LockTimeout`],
+    /// [`Error::Deadlock`], [`Error::WriteConflict`]; [`Error::DiskFull`]; those of [`Transaction::get`].
+    pub fn insert(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
+        match self.change(table, key, New::Insert(value))? {
+            Wrote::Nothing => Err(Error::KeyExists),
+            Wrote::Done { .. } => {
+                self.count(M::RowInserts);
+                Ok(())
+            }
+        }
+    }
+
+    /// Inserts a row or replaces its value.
+    ///
+    /// # Errors
+    /// As [`Transaction::insert`], without `KeyExists`.
+    pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
+        let wrote = self.change(table, key, New::Put(value))?;
+        self.count(if wrote == (Wrote::Done { replaced: true }) { M::RowUpdates } else { M::RowInserts });
+        Ok(())
+    }
+
+    /// Deletes a row; tells whether there was one.
+    ///
+    /// # Errors
+    /// As [`Transaction::insert`], without `KeyExists`.
+    pub fn delete(&mut self, table: &Table, key: &[u8]) -> Result<bool> {
+        let deleted = self.change(table, key, New::Delete)? != Wrote::Nothing;
+        if deleted {
+            self.count(M::RowDeletes);
+        }
+        Ok(deleted)
+    }
+
+    /// The rows whose keys lie in `range`, in key order, from both ends. The bounds are copied.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`]; each item may fail by itself.
+    pub fn range<'k>(&self, table: &Table, range: impl RangeBounds<&'k [u8]>) -> Result<Range<'_>> {
+        Range::new(self, table, own(range.start_bound()), own(range.end_bound()))
+    }
+
+    /// Shows the rows whose keys lie in `range` to `visit`, in key order, until it breaks.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn scan<'k>(
+        &self,
+        table: &Table,
+        range: impl RangeBounds<&'k [u8]>,
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        for row in self.range(table, range)? {
+            let (key, value) = row?;
+            if visit(&key, &value).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks this point for [`Transaction::rollback_to`].
+    pub fn savepoint(&mut self) -> Savepoint {
+        Savepoint { mark: self.core.engine.txns.mark(&self.txn), txn: self.serial }
+    }
+
+    /// Undoes what was changed since the savepoint, which can be used again; later savepoints cannot. Locks stay.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for a savepoint of another transaction, or one that lies in what was already undone; a page that
+    /// cannot be read or written.
+    pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
+        let _inside = self.enter()?;
+        let txns = &self.core.engine.txns;
+        if savepoint.txn != self.serial {
+            return Err(Error::Misuse("the savepoint belongs to another transaction".into()));
+        }
+        if !txns.reaches(&self.txn, savepoint.mark) {
+            return Err(Error::Misuse("the savepoint lies in what was rolled back".into()));
+        }
+        txns.rollback_to(&self.txn, savepoint.mark)
+    }
+
+    /// The commit up to its place in the log.
+    fn commit_in_log(&mut self) -> Result<(Option<Lsn>, Receipt)> {
+        let core = Arc::clone(&self.core);
+        let _inside = core.enter()?;
+        if self.aborted.get() {
+            return Err(Error::Aborted);
+        }
+        let engine = &core.engine;
+        let clock = &engine.txns.vfs.clock;
+        let start_us = clock.now_us();
+        let lsn = engine.txns.commit(&self.txn)?;
+        self.txn.drop_moment();
+        self.ended = true;
+        let log_us = clock.now_us().saturating_sub(start_us);
+        let locks_us = self.txn.lock_us.get();
+        let metric = if lsn.is_some() { M::Commits } else { M::CommitsReadOnly };
+        engine.store.metrics.add(metric, 1);
+        let receipt = Receipt {
+            lsn: lsn.map_or(0, |lsn| lsn.0),
+            durable: lsn.is_none(),
+            locks_us,
+            admission_us: self.admission_us,
+            log_us,
+            total_us: locks_us + self.admission_us + log_us,
+            ..Receipt::default()
+        };
+        Ok((lsn, receipt))
+    }
+
+    /// Where the log must be durable before the commit may be acknowledged: its own record, or, if it changed nothing, the
+    /// newest commit that it was shown.
+    fn needed(&self, lsn: Option<Lsn>) -> Option<Lsn> {
+        lsn.or_else(|| Some(self.txn.seen.get()).filter(|&seen| seen > Lsn::ZERO))
+    }
+
+    /// Commits; durable as the transaction's [`Durability`] says when it returns.
+    ///
+    /// # Errors
+    /// A failed write or sync of the log: whether the commit survives is known after the next open. [`Error::Aborted`] if
+    /// the transaction was rolled back before.
+    pub fn commit(mut self) -> Result<Receipt> {
+        let core = Arc::clone(&self.core);
+        let log = &core.engine.store.log;
+        let _committing = log.committing();
+        let (lsn, receipt) = self.commit_in_log()?;
+        let clock = &core.engine.txns.vfs.clock;
+        let Some(needed) = self.needed(lsn) else { return Ok(receipt) };
+        let start_us = clock.now_us();
+        let info = match self.options.durability {
+            Durability::Sync if planted(Bug::CommitNotAwaited) => None,
+            Durability::Sync => Some(log.flush_to(needed, SyncReason::Commit)?),
+            Durability::Bounded { ms, bytes } => {
+                log.flush_bounded(needed, ms, bytes)?;
+                None
+            }
+            Durability::None => None,
+        };
+        let sync_us = clock.now_us().saturating_sub(start_us);
+        let receipt = match info {
+            Some(info) => receipt.flushed(info, sync_us),
+            None => Receipt {
+                durable: log.durable_lsn() > needed,
+                sync_us,
+                total_us: receipt.total_us + sync_us,
+                ..receipt
+            },
+        };
+        core.engine.store.metrics.time(Latency::Commit, receipt.log_us + receipt.sync_us);
+        Ok(receipt)
+    }
+
+    /// Commits and returns at once; the future is done when the commit is as durable as the transaction's [`Durability`]
+    /// says.
+    ///
+    /// # Errors
+    /// [`Error::Aborted`], [`Error::Closed`], [`Error::Poisoned`].
+    pub fn commit_async(mut self) -> Result<CommitFuture> {
+        let core = Arc::clone(&self.core);
+        let (lsn, receipt) = self.commit_in_log()?;
+        core.engine.store.metrics.add(M::CommitsAsync, 1);
+        match (self.needed(lsn), self.options.durability) {
+            (Some(needed), Durability::Sync) => Ok(CommitFuture::pending(&core, needed, receipt)),
+            (Some(needed), Durability::Bounded { ms, bytes }) => {
+                core.engine.store.log.flush_bounded(needed, ms, bytes)?;
+                Ok(CommitFuture::ready(&core, receipt))
+            }
+            (_, Durability::None) | (None, _) => Ok(CommitFuture::ready(&core, receipt)),
+        }
+    }
+
+    /// Undoes all that it changed and frees its locks.
+    pub fn rollback(self) {
+        drop(self);
+    }
+
+    /// Leaves the end of the transaction to [`Db::commit_prepared`](crate::Db::commit_prepared) or
+    /// [`Db::rollback_prepared`](crate::Db::rollback_prepared) with `xid`, which works after a crash as well. Durable when
+    /// it returns.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for an xid that is empty, longer than 256 bytes or in use: then the transaction is rolled back.
+    pub fn prepare(mut self, xid: &[u8]) -> Result<()> {
+        let core = Arc::clone(&self.core);
+        let _inside = core.enter()?;
+        if self.aborted.get() {
+            return Err(Error::Aborted);
+        }
+        core.engine.txns.prepare(&self.txn, xid)?;
+        core.engine.store.metrics.add(M::Prepares, 1);
+        self.ended = true;
+        Ok(())
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        self.core.engine.store.metrics.sub(M::ActiveTransactions, 1);
+        if self.ended || self.aborted.get() {
+            return;
+        }
+        // A closed database has rolled it back already.
+        let core = Arc::clone(&self.core);
+        if let Ok(_inside) = core.enter() {
+            core.engine.txns.rollback(&self.txn);
+            core.engine.store.metrics.add(M::Rollbacks, 1);
+        }
+    }
+}
+
+fn own(bound: Bound<&&[u8]>) -> Bound<Vec<u8>> {
+    bound.map(|key| key.to_vec())
+}

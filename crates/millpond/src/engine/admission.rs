@@ -1,0 +1,251 @@
+//! Admission: the only place that delays a writer (Fl6). Every row operation asks here before its mini-transaction, with
+//! no latch held; commits, rollback and purge do not ask: what lies between the hard mark and the capacity is theirs.
+//!
+//! Below the soft mark it costs two relaxed loads. Above it the operation buys its share of time and waits for its turn;
+//! the law is `pace::admission`.
+
+use crate::error::{Error, Poison, Result};
+use crate::log::Log;
+use base::Lsn;
+use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use base::sync::{Condvar, Mutex, Unparker, futex_wait, futex_wake};
+use metrics::{Latency, M, Metrics};
+use pace::admission::{Turn, View, believed, must_wait, price_ns, turn};
+use pace::thresholds::Thresholds;
+use std::sync::Arc;
+use std::time::Duration;
+use vfs::Clock;
+
+/// How long a hard wait sleeps before it looks again whether the database still lives.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// The cleaner is woken by an operation above the soft mark if it has not spoken for so long.
+const SILENCE_US: u64 = 1_000;
+
+/// Lets operations in.
+pub(crate) struct Admission {
+    log: Arc<Log>,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+    poison: Arc<Poison>,
+    cleaner: Unparker,
+    /// Nobody is delayed whose redo ends below it: the checkpoint LSN and the soft mark.
+    free_below: AtomicU64,
+    checkpoint: AtomicU64,
+    soft: AtomicU64,
+    hard: AtomicU64,
+    clean_bytes_per_s: AtomicU64,
+    /// When the cleaner last spoke.
+    marked_us: AtomicU64,
+    /// Redo of operations that were let in above the soft mark and are still at it.
+    credit: AtomicU64,
+    /// When the next operation's time begins, in nanoseconds of the clock.
+    next_ns: AtomicU64,
+    /// 1 once nobody is let in any more. Sleepers wait on this word.
+    closed: AtomicU32,
+    at_limit: Mutex<()>,
+    moved: Condvar,
+}
+
+/// Says that an operation was let in; its drop, that the operation's redo is in the log.
+#[derive(Debug)]
+#[must_use = "hold it until the operation's mini-transactions are done"]
+pub(crate) struct Admitted<'a> {
+    admission: &'a Admission,
+    credit: u64,
+    /// Microseconds for which the operation was held.
+    pub(crate) held_us: u64,
+}
+
+/// The answer to an operation that asks to be let in.
+#[derive(Debug)]
+pub(super) enum Ask<'a> {
+    /// It may go on after so many microseconds.
+    In(Admitted<'a>, u64),
+    /// The queue is too long: it asks again after so many microseconds.
+    Later(u64),
+    /// The log is at its limit: it waits for the checkpoint.
+    AtLimit,
+}
+
+impl Drop for Admitted<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.credit > 0 {
+            self.admission.credit.fetch_sub(self.credit, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Admission {
+    /// Lets everybody in until [`Admission::set_marks`] says otherwise.
+    pub(super) fn new(
+        log: &Arc<Log>,
+        clock: &Arc<dyn Clock>,
+        metrics: &Arc<Metrics>,
+        poison: &Arc<Poison>,
+        cleaner: Unparker,
+    ) -> Admission {
+        Admission {
+            log: Arc::clone(log),
+            clock: Arc::clone(clock),
+            metrics: Arc::clone(metrics),
+            poison: Arc::clone(poison),
+            cleaner,
+            free_below: AtomicU64::new(u64::MAX),
+            checkpoint: AtomicU64::new(0),
+            soft: AtomicU64::new(u64::MAX),
+            hard: AtomicU64::new(u64::MAX),
+            clean_bytes_per_s: AtomicU64::new(0),
+            marked_us: AtomicU64::new(0),
+            credit: AtomicU64::new(0),
+            next_ns: AtomicU64::new(0),
+            closed: AtomicU32::new(0),
+            at_limit: Mutex::new(()),
+            moved: Condvar::new(),
+        }
+    }
+
+    /// Lets an operation in that will write about so many bytes of redo; waits its turn first. REQUIRES: no latch held.
+    #[inline]
+    pub(crate) fn admit(&self, redo_bytes: u64) -> Result<Admitted<'_>> {
+        if self.log.reserved_lsn().0 + redo_bytes <= self.free_below.load(Ordering::Relaxed) {
+            return Ok(Admitted { admission: self, credit: 0, held_us: 0 });
+        }
+        self.admit_above(redo_bytes)
+    }
+
+    fn view(&self, now_us: u64) -> View {
+        let silent_us = now_us.saturating_sub(self.marked_us.load(Ordering::Relaxed));
+        let checkpoint = Lsn(self.checkpoint.load(Ordering::Relaxed));
+        View {
+            age: self.log.reserved_lsn().0.saturating_sub(checkpoint.0) + self.credit.load(Ordering::Relaxed),
+            soft: self.soft.load(Ordering::Relaxed),
+            hard: self.hard.load(Ordering::Relaxed),
+            clean_bytes_per_s: believed(self.clean_bytes_per_s.load(Ordering::Relaxed) as f64, silent_us),
+        }
+    }
+
+    fn check(&self) -> Result {
+        if self.closed.load(Ordering::Acquire) != 0 {
+            self.poison.check()?;
+            return Err(Error::Closed);
+        }
+        self.poison.check()
+    }
+
+    #[cold]
+    fn admit_above(&self, redo_bytes: u64) -> Result<Admitted<'_>> {
+        let begun = self.clock.now_us();
+        let (mut held, mut at_limit) = (false, false);
+        if self.is_silent(begun) {
+            // A burst after a quiet time: the cleaner had no reason to look so soon.
+            self.cleaner.unpark();
+        }
+        loop {
+            self.check()?;
+            match self.ask(redo_bytes) {
+                Ask::In(mut admitted, delay_us) => {
+                    if delay_us > 0 {
+                        held = true;
+                        self.sleep(delay_us);
+                        self.check()?;
+                    }
+                    if held {
+                        admitted.held_us = self.clock.now_us().saturating_sub(begun);
+                        self.metrics.add(M::ThrottledOps, 1);
+                        self.metrics.add(M::ThrottledUsTotal, admitted.held_us);
+                        self.metrics.time(Latency::Admission, admitted.held_us);
+                    }
+                    return Ok(admitted);
+                }
+                Ask::Later(delay_us) => {
+                    held = true;
+                    self.sleep(delay_us);
+                }
+                Ask::AtLimit => {
+                    self.metrics.add(M::HardWaits, u64::from(!at_limit));
+                    (held, at_limit) = (true, true);
+                    self.wait_for_room(redo_bytes);
+                }
+            }
+        }
+    }
+
+    /// Whether the cleaner has not spoken for a while.
+    pub(super) fn is_silent(&self, now_us: u64) -> bool {
+        now_us.saturating_sub(self.marked_us.load(Ordering::Relaxed)) > SILENCE_US
+    }
+
+    /// Asks once, without waiting.
+    pub(super) fn ask(&self, redo_bytes: u64) -> Ask<'_> {
+        loop {
+            let now_us = self.clock.now_us();
+            let view = self.view(now_us);
+            if must_wait(&view, redo_bytes) {
+                return Ask::AtLimit;
+            }
+            let before = self.next_ns.load(Ordering::Relaxed);
+            match turn(before, now_us, price_ns(&view, redo_bytes)) {
+                Turn::AskAgain { delay_us } => return Ask::Later(delay_us),
+                Turn::Admitted { delay_us, next_ns } => {
+                    let (done, seen) = (Ordering::Relaxed, Ordering::Relaxed);
+                    if next_ns != before
+                        && self.next_ns.compare_exchange(before, next_ns, done, seen).is_err()
+                    {
+                        continue;
+                    }
+                    self.credit.fetch_add(redo_bytes, Ordering::Relaxed);
+                    return Ask::In(Admitted { admission: self, credit: redo_bytes, held_us: 0 }, delay_us);
+                }
+            }
+        }
+    }
+
+    /// Sleeps once; may end early, which does no harm: what the operation owes is in the queue already.
+    fn sleep(&self, delay_us: u64) {
+        futex_wait(&self.closed, 0, Some(Duration::from_micros(delay_us)));
+    }
+
+    fn wait_for_room(&self, redo_bytes: u64) {
+        let mut at_limit = self.at_limit.lock();
+        // The marks move under this mutex, so a move is not missed.
+        if must_wait(&self.view(0), redo_bytes) && self.check().is_ok() {
+            self.cleaner.unpark();
+            self.moved.wait_for(&mut at_limit, LOOK_AGAIN);
+        }
+    }
+
+    /// Says where the checkpoint stands, which marks hold, and how fast cleaning lets the checkpoint advance.
+    pub(super) fn set_marks(&self, checkpoint: Lsn, marks: &Thresholds, clean_bytes_per_s: f64) {
+        let at_limit = self.at_limit.lock();
+        self.marked_us.store(self.clock.now_us(), Ordering::Relaxed);
+        self.clean_bytes_per_s.store(clean_bytes_per_s as u64, Ordering::Relaxed);
+        self.checkpoint.store(checkpoint.0, Ordering::Relaxed);
+        self.soft.store(marks.soft, Ordering::Relaxed);
+        self.hard.store(marks.hard, Ordering::Relaxed);
+        self.free_below.store(checkpoint.0 + marks.soft, Ordering::Relaxed);
+        drop(at_limit);
+        self.moved.notify_all();
+    }
+
+    /// Wakes everybody who waits, to see that the database is poisoned.
+    pub(super) fn wake(&self) {
+        drop(self.at_limit.lock());
+        self.moved.notify_all();
+        futex_wake(&self.closed, u32::MAX >> 1);
+    }
+
+    /// Lets nobody in any more; those who wait get [`Error::Closed`].
+    pub(super) fn close(&self) {
+        self.closed.store(1, Ordering::Release);
+        self.free_below.store(0, Ordering::Relaxed);
+        self.wake();
+    }
+}
+
+impl std::fmt::Debug for Admission {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Admission({:?})", self.view(0))
+    }
+}

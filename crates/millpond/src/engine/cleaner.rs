@@ -1,0 +1,246 @@
+//! The cleaner: writes dirty pages before their redo or their frames are needed, moves the checkpoint and recycles the
+//! log. It samples, asks the laws of `pace`, and acts; there is nothing to tune here.
+
+use super::Shared;
+use crate::error::Result;
+use crate::flush::batch::{Flusher, Limit, Written};
+use crate::planted::{Bug, planted};
+use crate::recover::end::PagesOfGroups;
+use base::sync::spin;
+use base::{Lsn, PageNo};
+use metrics::{Force, M, SyncReason};
+use pace::admission::clean_rate;
+use pace::budget::{Device, PagesPerIo};
+use pace::checkpoint::worth_writing;
+use pace::governor::{self, Governor, Plan, Sample, Slice};
+use pace::redo_rate::Rate;
+use pace::reserve::reserve;
+use pace::thresholds::{Thresholds, thresholds};
+
+/// Slices of the checkpoint age that the governor looks at.
+const SLICES: u64 = 64;
+
+/// Fewer threads than this are never assumed: the engine's own count, too.
+const THREADS_MIN: u64 = 4;
+
+/// What the cleaner remembers from step to step.
+pub(super) struct Cleaner {
+    governor: Governor,
+    device: Device,
+    redo_rate: Rate,
+    clean_rate: Rate,
+    pages_per_io: PagesPerIo,
+    /// Dirty ones among the victims that the last sweeps met.
+    dirty_victims: f64,
+    slices: Vec<(Lsn, u64)>,
+    root_written_us: u64,
+}
+
+impl Cleaner {
+    pub(super) fn new() -> Cleaner {
+        Cleaner {
+            governor: Governor::new(),
+            device: Device::new(),
+            redo_rate: Rate::new(),
+            clean_rate: Rate::new(),
+            pages_per_io: PagesPerIo::new(),
+            dirty_victims: 0.0,
+            slices: Vec::new(),
+            root_written_us: 0,
+        }
+    }
+}
+
+impl Shared {
+    /// One step. Returns the microseconds until the next is due unless somebody wakes the cleaner before.
+    pub(super) fn clean(&self, c: &mut Cleaner) -> Result<u64> {
+        self.poison.check()?;
+        let now_us = self.clock.now_us();
+        self.move_checkpoint(c, now_us)?;
+        let plan = self.plan(c, now_us);
+        let freed = self.supply_frames(c, &plan)?;
+        let cleaned = self.clean_oldest(c, &plan)?;
+        self.store.metrics.add(M::CleanerSteps, u64::from(freed + cleaned > 0));
+        self.tend_files(now_us)?;
+        self.set_marks(c, now_us);
+        Ok(plan.next_step_us)
+    }
+
+    /// Threads that may be inside the engine.
+    fn threads(&self) -> u64 {
+        let waiting = self.store.pool.frame_waiters() as u64;
+        self.store.metrics.get(M::ActiveTransactions).max(waiting).max(THREADS_MIN)
+    }
+
+    /// Looks around and decides.
+    fn plan(&self, c: &mut Cleaner, now_us: u64) -> Plan {
+        let (pool, log) = (&self.store.pool, &self.store.log);
+        let (end, checkpoint) = (log.reserved_lsn(), self.checkpointer.lsn());
+        c.redo_rate.update(now_us, end.0);
+        c.clean_rate.update(now_us, checkpoint.0);
+        let (threads, frames) = (self.threads(), pool.frame_count() as u64);
+        let marks = thresholds(self.room(now_us).most, threads);
+        pool.set_free_reserve(reserve(threads, frames).high as usize);
+        pool.dirty_by_slice(marks.capacity / SLICES, &mut c.slices);
+        let held_back = end.since(checkpoint) < self.hold_cleaning_until;
+        let slices: Vec<Slice> =
+            c.slices.iter().map(|(end, pages)| Slice { end_lsn: end.0, pages: *pages }).collect();
+        c.governor.step(&Sample {
+            now_us,
+            end_lsn: end.0,
+            checkpoint_lsn: checkpoint.0,
+            redo_bytes_per_s: c.redo_rate.per_second(),
+            thresholds: marks,
+            first_dirty: if held_back { &[] } else { &slices },
+            frames,
+            free_frames: pool.free_frames() as u64,
+            threads,
+            waiting_threads: pool.frame_waiters() as u64,
+            dirty_victims: c.dirty_victims,
+            pages_per_io: c.pages_per_io.get(),
+            budget_ios_per_s: c.device.budget_ios_per_s(),
+            drain_ios_wanted: 0,
+            purge_ios_wanted: 0,
+        })
+    }
+
+    /// Fills the free list: clean victims first, then those that a write makes clean.
+    fn supply_frames(&self, c: &mut Cleaner, plan: &Plan) -> Result<u64> {
+        if plan.free_frames == 0 {
+            return Ok(0);
+        }
+        let pool = &self.store.pool;
+        let target = pool.free_frames() + plan.free_frames as usize;
+        let mut flusher = self.flusher.lock();
+        let swept = pool.sweep(target, flusher.batch_pages());
+        let met = swept.freed + swept.dirty.len();
+        if met > 0 {
+            c.dirty_victims += (swept.dirty.len() as f64 / met as f64 - c.dirty_victims) * 0.25;
+        }
+        let mut freed = swept.freed;
+        if plan.free_frame_ios > 0 && !swept.dirty.is_empty() {
+            let limit = Limit { pages: u64::MAX, ios: plan.free_frame_ios.into() };
+            self.write(c, &mut flusher, &swept.dirty, limit, Force::FreeFrames)?;
+            freed += pool.free_cleaned(&swept.dirty, target);
+        }
+        Ok(freed as u64)
+    }
+
+    /// Cleans what the plan asks for, oldest first; stops early when somebody waits for a frame.
+    fn clean_oldest(&self, c: &mut Cleaner, plan: &Plan) -> Result<u64> {
+        let pool = &self.store.pool;
+        let force = match plan.force {
+            governor::Force::DirtyShare => Force::DirtyShare,
+            governor::Force::Idle => Force::Idle,
+            // The plan's free frames are written under their own name.
+            governor::Force::CheckpointAge | governor::Force::FreeFrames => Force::CheckpointAge,
+        };
+        let (mut ios, mut pages) = (u64::from(plan.checkpoint_ios), 0);
+        while ios > 0 && pages < plan.page_quota {
+            let mut flusher = self.flusher.lock();
+            let oldest = pool.oldest_dirty(Lsn(plan.clean_to_lsn), flusher.batch_pages());
+            let oldest: Vec<PageNo> = oldest.into_iter().map(|(page, _)| page).collect();
+            let limit = Limit { pages: plan.page_quota - pages, ios };
+            let written = self.write(c, &mut flusher, &oldest, limit, force)?;
+            drop(flusher);
+            pages += written.pages;
+            ios = ios.saturating_sub(written.ios);
+            // What a batch has won is of use at once: a step may be many batches long.
+            let now_us = self.clock.now_us();
+            self.move_checkpoint(c, now_us)?;
+            self.set_marks(c, now_us);
+            if written.pages == 0 || pool.frame_waiters() > pool.free_frames() {
+                break;
+            }
+        }
+        Ok(pages)
+    }
+
+    fn write(
+        &self,
+        c: &mut Cleaner,
+        flusher: &mut Flusher,
+        pages: &[PageNo],
+        limit: Limit,
+        force: Force,
+    ) -> Result<Written> {
+        let written = flusher.flush(pages, limit, force)?;
+        if written.ios > 0 {
+            c.device.observe(written.ios, written.took_us);
+            c.pages_per_io.observe(written.pages, written.ios);
+        }
+        Ok(written)
+    }
+
+    /// Writes the root if that is worth a sync, and recycles what the checkpoint has left behind.
+    fn move_checkpoint(&self, c: &mut Cleaner, now_us: u64) -> Result {
+        let segments = self.store.log.segments();
+        let view = pace::checkpoint::View {
+            named: self.checkpointer.lsn().0,
+            possible: self.checkpointer.possible().0,
+            capacity: self.room(now_us).now,
+            segment: segments.shape().payload_bytes(),
+            since_us: now_us.saturating_sub(c.root_written_us),
+        };
+        if planted(Bug::RecycledEarly) {
+            segments.recycle_below(self.checkpointer.possible()).map_err(|error| self.poison.set(error))?;
+        }
+        if worth_writing(&view) {
+            self.checkpointer.advance(SyncReason::Checkpoint, false)?;
+            c.root_written_us = now_us;
+        }
+        let checkpoint = self.checkpointer.lsn();
+        self.store.log.digest_next(checkpoint, &PagesOfGroups).map_err(|error| self.poison.set(error))?;
+        segments.recycle_below(checkpoint).map_err(|error| self.poison.set(error))?;
+        Ok(())
+    }
+
+    /// Tells admission where things stand.
+    fn set_marks(&self, c: &Cleaner, now_us: u64) {
+        let (log, metrics) = (&self.store.log, &self.store.metrics);
+        let checkpoint = self.checkpointer.lsn();
+        let marks = self.marks(now_us);
+        let age = log.reserved_lsn().since(checkpoint);
+        let clean_bytes_per_s = clean_rate(
+            c.clean_rate.typical_per_second(),
+            c.device.budget_ios_per_s(),
+            c.pages_per_io.get(),
+            age,
+            c.slices.iter().map(|(_, pages)| pages).sum(),
+        );
+        self.admission.set_marks(checkpoint, &marks, clean_bytes_per_s);
+        metrics.set(M::CheckpointAgeBytes, age);
+        metrics.set(M::CheckpointAgeSoft, marks.soft);
+        metrics.set(M::CheckpointAgeLimit, marks.hard);
+        metrics.set(M::RedoRate, c.redo_rate.per_second() as u64);
+        metrics.set(M::IoBudget, c.device.budget_ios_per_s() as u64);
+    }
+
+    /// The marks that admission goes by.
+    pub(super) fn marks(&self, now_us: u64) -> Thresholds {
+        let mut marks = thresholds(self.room(now_us).now, self.threads());
+        // While cleaning is held back, the age is meant to grow.
+        marks.soft = marks.soft.max(self.hold_cleaning_until.min(marks.hard - marks.hard / 32));
+        marks
+    }
+
+    /// Writes every page that is dirty now, a batch at a time, so that whoever waits for frames is served in between.
+    pub(super) fn drain(&self, force: Force) -> Result {
+        let pool = &self.store.pool;
+        let up_to = self.store.log.reserved_lsn();
+        let mut turn = 0;
+        loop {
+            let mut flusher = self.flusher.lock();
+            let oldest = pool.oldest_dirty(up_to, flusher.batch_pages());
+            if oldest.is_empty() {
+                return Ok(());
+            }
+            let pages: Vec<_> = oldest.into_iter().map(|(page, _)| page).collect();
+            if flusher.flush(&pages, Limit::NONE, force)?.pages == 0 {
+                // Somebody holds them all for a moment.
+                drop(flusher);
+                spin(&mut turn);
+            }
+        }
+    }
+}

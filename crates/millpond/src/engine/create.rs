@@ -1,0 +1,136 @@
+//! The files of a database, and how they come to be.
+
+use crate::checkpoint::root::{Root, RootFile};
+use crate::error::{Error, Result};
+use crate::flush::doublewrite::Doublewrite;
+use crate::log::reader::EpochStart;
+use crate::options::Options;
+use base::Lsn;
+use metrics::{FileKind, Metrics, SyncReason};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use vfs::{Create, OpenMode, Vfs};
+
+/// The files of a database (Fi1).
+pub(crate) struct Paths {
+    pub(crate) root: PathBuf,
+    pub(crate) pages: PathBuf,
+    pub(crate) redo: PathBuf,
+    pub(crate) undo: PathBuf,
+    doublewrite_dir: PathBuf,
+    pub(crate) doublewrite: PathBuf,
+    pub(crate) lock: PathBuf,
+}
+
+impl Paths {
+    pub(crate) fn new(dir: &Path, options: &Options) -> Paths {
+        let doublewrite_dir = options.doublewrite_dir.clone().unwrap_or_else(|| dir.join("doublewrite"));
+        Paths {
+            root: dir.join("root"),
+            pages: dir.join("pages"),
+            undo: dir.join("undo"),
+            redo: options.redo_dir.clone().unwrap_or_else(|| dir.join("redo")),
+            doublewrite: doublewrite_dir.join("areas"),
+            doublewrite_dir,
+            lock: dir.join("LOCK"),
+        }
+    }
+}
+
+pub(super) fn make_dir(vfs: &Vfs, path: &Path) -> Result {
+    match vfs.disk.create_dir(path) {
+        Ok(()) => {}
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(e) => return Err(Error::io("create", path, e)),
+    }
+    Ok(())
+}
+
+fn sync_dir(vfs: &Vfs, metrics: &Metrics, path: &Path, reason: SyncReason) -> Result {
+    let start = vfs.clock.now_us();
+    vfs.disk.sync_dir(path).map_err(|e| Error::io("sync", path, e))?;
+    metrics.fsync(FileKind::Dir, reason, vfs.clock.now_us() - start, 0);
+    Ok(())
+}
+
+fn parent_of(dir: &Path) -> &Path {
+    dir.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Makes durable what is about to be read (Re1). A killed process leaves names and bytes that its successor sees and that
+/// a power cut takes back: a root slot, a page whose redo a checkpoint then passes, the name of the root itself. The log's
+/// segments are synced where they are opened.
+pub(super) fn sync_what_stands(vfs: &Vfs, dir: &Path, paths: &Paths, metrics: &Metrics) -> Result {
+    let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
+    let files = [
+        (&paths.root, FileKind::Root),
+        (&paths.pages, FileKind::Pages),
+        (&paths.doublewrite, FileKind::Doublewrite),
+    ];
+    for (path, kind) in files {
+        let file = match vfs.disk.open(path, mode) {
+            Ok(file) => file,
+            // Without a root there is nothing to trust; of other files the one that needs them speaks.
+            Err(e) if e.kind() == io::ErrorKind::NotFound && kind == FileKind::Root => return Ok(()),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            Err(e) => return Err(Error::io("open", path, e)),
+        };
+        let start = vfs.clock.now_us();
+        file.sync().map_err(|e| Error::io("sync", path, e))?;
+        metrics.fsync(kind, SyncReason::Recovery, vfs.clock.now_us() - start, 0);
+    }
+    for path in [&paths.redo, &paths.undo, &paths.doublewrite_dir] {
+        match sync_dir(vfs, metrics, path, SyncReason::Recovery) {
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
+            other => other?,
+        }
+    }
+    sync_dir(vfs, metrics, dir, SyncReason::Recovery)?;
+    sync_dir(vfs, metrics, parent_of(dir), SyncReason::Recovery)
+}
+
+/// Makes the files of a new database; the root last, so that a crash before it leaves nothing that counts.
+pub(super) fn create(
+    vfs: &Vfs,
+    dir: &Path,
+    paths: &Paths,
+    options: &Options,
+    metrics: &Arc<Metrics>,
+) -> Result {
+    let root = Root {
+        db_id: vfs.clock.random_u64(),
+        page_bytes: options.page_bytes.unwrap_or(8192),
+        segment_blocks: options.tuning.segment_blocks,
+        ring_blocks: options.tuning.ring_blocks,
+        sequence: 1,
+        checkpoint: Lsn::ZERO,
+        record: Lsn::MAX,
+        durable: Lsn::ZERO,
+        clean: false,
+        replay_rate: 0,
+        epochs: vec![EpochStart { epoch: 1, first: Lsn::ZERO }],
+    };
+    make_dir(vfs, &paths.redo)?;
+    make_dir(vfs, &paths.undo)?;
+    make_dir(vfs, &paths.doublewrite_dir)?;
+    for name in vfs.disk.list(&paths.redo).map_err(|e| Error::io("list", &paths.redo, e))? {
+        // Left by a creation that was cut short: without a root they belong to no database.
+        let path = paths.redo.join(name);
+        vfs.disk.remove(&path).map_err(|e| Error::io("remove", &path, e))?;
+    }
+    let slots = options.tuning.doublewrite_pages;
+    Doublewrite::create(vfs, &paths.doublewrite, root.db_id, root.page_bytes, slots, metrics)?;
+    let mode = OpenMode { create: Create::IfMissing, direct: true, read_only: false };
+    let pages = vfs.disk.open(&paths.pages, mode).map_err(|e| Error::io("create", &paths.pages, e))?;
+    pages.set_len(0).and_then(|()| pages.sync()).map_err(|e| Error::io("create", &paths.pages, e))?;
+    sync_dir(vfs, metrics, &paths.redo, SyncReason::Create)?;
+    sync_dir(vfs, metrics, &paths.undo, SyncReason::Create)?;
+    sync_dir(vfs, metrics, &paths.doublewrite_dir, SyncReason::Create)?;
+    // All that the root speaks of must be there before the root is.
+    sync_dir(vfs, metrics, dir, SyncReason::Create)?;
+    RootFile::create(vfs, &paths.root, &root, metrics)?;
+    sync_dir(vfs, metrics, dir, SyncReason::Create)?;
+    // The entry of the directory itself; without it all the rest is lost with the next power cut.
+    sync_dir(vfs, metrics, parent_of(dir), SyncReason::Create)
+}

@@ -1,0 +1,43 @@
+//! The engine's part of the catalog: levels are read when somebody asks, and what parts count for themselves is copied.
+
+use super::Engine;
+use base::sync::atomic::{AtomicU64, Ordering};
+use metrics::{M, Snapshot};
+
+impl Engine {
+    /// Every figure, levels as they are now.
+    pub(crate) fn metrics(&self) -> Snapshot {
+        let (shared, store) = (&self.shared, &self.store);
+        let (metrics, log, pool) = (&store.metrics, &store.log, &store.pool);
+        let now_us = shared.clock.now_us();
+        let reserved = log.reserved_lsn();
+        metrics.set(M::CurrentLsn, reserved.0);
+        metrics.set(M::DurableLsn, log.durable_lsn().0);
+        metrics.set(M::CheckpointAgeBytes, reserved.0.saturating_sub(metrics.get(M::CheckpointLsn)));
+        metrics.set(M::RedoCapacityBytes, shared.capacity.asked());
+        metrics.set(M::DirtyPages, (pool.dirty_pages() + pool.writing_pages()) as u64);
+        let (frames, free) = (pool.frame_count() as u64, pool.free_frames() as u64);
+        metrics.set(M::BufferFrames, frames);
+        metrics.set(M::FreeFrames, free);
+        metrics.set(M::LruPages, frames.saturating_sub(free));
+        metrics.set(M::FreeFramesReserve, pool.free_reserve() as u64);
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let stats = pool.stats();
+        metrics.set(M::PagesRead, count(&stats.pages_read));
+        metrics.set(M::PageReadsIo, count(&stats.page_reads_io));
+        metrics.set(M::FrameEvictions, count(&stats.evictions));
+        metrics.set(M::FreeFrameWaits, count(&stats.free_frame_waits));
+        metrics.set(M::FreePages, store.space.free_pages());
+        let txns = &self.txns;
+        metrics.set(M::AbortedTransactions, txns.aborted() as u64);
+        metrics.set(M::PreparedTransactions, txns.prepared_xids().len() as u64);
+        metrics.set(M::HistoryTransactions, txns.purge_queue.len() as u64);
+        metrics.set(M::OpenSnapshots, txns.snapshots.len() as u64);
+        metrics.set(M::UndoBytes, txns.streams.bytes());
+        metrics.set(M::LockWaits, txns.locks.waits());
+        metrics.set(M::Deadlocks, txns.locks.deadlocks());
+        metrics.set(M::UptimeSeconds, now_us.saturating_sub(shared.opened_us) / 1_000_000);
+        metrics.set(M::Poisoned, u64::from(shared.poison.is_set()));
+        metrics.snapshot()
+    }
+}

@@ -1,0 +1,196 @@
+//! An open page engine: what opening builds, in its order, and the threads that keep it calm: one leads flushes of the
+//! log for those who do not wait, one cleans.
+
+mod admission;
+mod capacity;
+mod cleaner;
+mod create;
+mod figures;
+mod open;
+#[cfg(all(test, feature = "sim"))]
+mod sim_tests;
+#[cfg(test)]
+mod speed;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use crate::checkpoint::fuzzy::Checkpointer;
+use crate::error::{Error, Poison, Result};
+use crate::flush::batch::Flusher;
+use crate::store::Store;
+use crate::txn::Txns;
+pub(crate) use admission::Admission;
+use base::Lsn;
+use base::sync::atomic::{AtomicBool, Ordering};
+use base::sync::{JoinHandle, Mutex, Parker, Unparker, spawn};
+use capacity::Capacity;
+use cleaner::Cleaner;
+pub(crate) use create::Paths;
+use metrics::{Force, SyncReason};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use vfs::Clock;
+
+/// How long the cleaner sleeps when nobody wakes it.
+const CLEANER_NAP: Duration = Duration::from_millis(10);
+/// How long the thread that purges sleeps when nothing is due.
+const BACKGROUND_NAP: Duration = Duration::from_millis(10);
+/// How long it sleeps after a failure that may pass.
+const BACKGROUND_RETRY: Duration = Duration::from_millis(500);
+/// Ended transactions that it purges before it looks whether it is to stop.
+const PURGE_SLICE: usize = 64;
+
+/// An open page engine.
+pub(crate) struct Engine {
+    /// What trees work on.
+    pub(crate) store: Arc<Store>,
+    /// Who works on it.
+    pub(crate) txns: Arc<Txns>,
+    shared: Arc<Shared>,
+    /// Waits to become the thread that reverts and purges.
+    background: Option<Parker>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    background_handle: Mutex<Option<JoinHandle<()>>>,
+    /// Held until the engine is closed.
+    lock: Mutex<Option<Box<dyn Send + Sync>>>,
+}
+
+/// What the threads share.
+struct Shared {
+    store: Arc<Store>,
+    flusher: Mutex<Flusher>,
+    checkpointer: Checkpointer,
+    admission: Admission,
+    capacity: Capacity,
+    clock: Arc<dyn Clock>,
+    opened_us: u64,
+    /// The cleaner lets the checkpoint age grow to this before it cleans for the log's sake.
+    hold_cleaning_until: u64,
+    stop: AtomicBool,
+    /// Reverting and purging end first: they may be waiting for a frame, which the cleaner supplies.
+    stop_background: AtomicBool,
+    poison: Arc<Poison>,
+    log_thread: Unparker,
+    cleaner_thread: Unparker,
+    background_thread: Unparker,
+}
+
+impl Engine {
+    fn start(&mut self, log: Parker, cleaner: Parker) -> Result {
+        let spawn_error = |e| Error::io("start a thread for", Path::new("the engine"), e);
+        let shared = Arc::clone(&self.shared);
+        let log = spawn("millpond-log", move || {
+            shared.store.log.serve(&log, &shared.stop);
+        });
+        self.threads.lock().push(log.map_err(spawn_error)?);
+        let shared = Arc::clone(&self.shared);
+        let cleaner = spawn("millpond-cleaner", move || {
+            let mut state = Cleaner::new();
+            while !shared.stop.load(Ordering::Acquire) {
+                match shared.clean(&mut state) {
+                    Ok(nap_us) => drop(cleaner.park_for(Duration::from_micros(nap_us))),
+                    Err(_) => {
+                        shared.admission.wake();
+                        return shared.store.pool.wake_frame_waiters();
+                    }
+                }
+            }
+        });
+        self.threads.lock().push(cleaner.map_err(spawn_error)?);
+        Ok(())
+    }
+
+    /// Begins to revert and purge in the background. REQUIRES: all trees are known to `txns`.
+    pub(crate) fn start_background(&mut self) -> Result {
+        let Some(parker) = self.background.take() else { return Ok(()) };
+        let (shared, txns) = (Arc::clone(&self.shared), Arc::clone(&self.txns));
+        let thread = spawn("millpond-purge", move || {
+            while !shared.stop_background.load(Ordering::Acquire) {
+                match txns.background_step(PURGE_SLICE) {
+                    Ok(PURGE_SLICE) => base::sync::point(),
+                    // A page that cannot be read may be readable later; a poisoned database is not.
+                    Ok(_) => drop(parker.park_for(BACKGROUND_NAP)),
+                    Err(_) if shared.poison.is_set() => return,
+                    Err(_) => drop(parker.park_for(BACKGROUND_RETRY)),
+                }
+            }
+        });
+        let spawn_error = |e| Error::io("start a thread for", Path::new("the engine"), e);
+        *self.background_handle.lock() = Some(thread.map_err(spawn_error)?);
+        Ok(())
+    }
+
+    /// Writes every dirty page and moves the checkpoint to the log's end.
+    pub(crate) fn checkpoint(&self) -> Result<Lsn> {
+        self.shared.drain(Force::Shutdown)?;
+        self.shared.checkpointer.advance(SyncReason::Checkpoint, false)
+    }
+
+    /// Ends the threads and takes a last checkpoint. What is not closed is recovered at the next open.
+    pub(crate) fn close(&self) -> Result {
+        self.stop();
+        let drained = self.shared.drain(Force::Shutdown);
+        let closed =
+            drained.and_then(|()| self.shared.checkpointer.advance(SyncReason::Close, true).map(drop));
+        *self.lock.lock() = None;
+        closed
+    }
+
+    /// Fails once a write or sync has failed.
+    #[inline]
+    pub(crate) fn check_poison(&self) -> Result {
+        self.shared.poison.check()
+    }
+
+    /// Lets no operation in any more; those that wait for admission hear of it.
+    pub(crate) fn stop_admission(&self) {
+        self.shared.admission.close();
+    }
+
+    /// Where row operations ask to be let in.
+    pub(crate) fn admission(&self) -> &Admission {
+        &self.shared.admission
+    }
+
+    /// Changes the redo capacity, bytes. `DiskFull` if it cannot grow: then the old size stays. A smaller log takes
+    /// effect as the checkpoint moves.
+    pub(crate) fn set_redo_capacity(&self, bytes: u64) -> Result {
+        self.shared.set_redo_capacity(bytes)
+    }
+
+    fn stop(&self) {
+        self.shared.admission.close();
+        self.shared.stop_background.store(true, Ordering::Release);
+        self.shared.background_thread.unpark();
+        let background = self.background_handle.lock().take();
+        self.join(background);
+        self.shared.stop.store(true, Ordering::Release);
+        self.shared.log_thread.unpark();
+        self.shared.cleaner_thread.unpark();
+        let threads = std::mem::take(&mut *self.threads.lock());
+        self.join(threads);
+    }
+
+    fn join(&self, threads: impl IntoIterator<Item = JoinHandle<()>>) {
+        for thread in threads {
+            // A thread's panic has been reported by its own message and shows as an engine that no longer moves.
+            if thread.join().is_err() {
+                let first = Error::Misuse("an engine thread panicked".into());
+                self.shared.poison.set(first);
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Engine({:?})", self.store.log)
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

@@ -1,0 +1,224 @@
+//! Opening: lock, root, log end, new epoch, torn pages, replay, space map. Nothing is changed on disk before the log's
+//! end is known to be sound.
+
+use super::capacity::Capacity;
+use super::create::{Paths, create, make_dir, sync_what_stands};
+use super::{Admission, Engine, Shared};
+use crate::buffer::{Pool, PoolOptions};
+use crate::checkpoint::fuzzy::Checkpointer;
+use crate::checkpoint::root::RootFile;
+use crate::error::{Error, Poison, Result};
+use crate::flush::batch::Flusher;
+use crate::flush::doublewrite::Doublewrite;
+use crate::log::block::PAYLOAD_BYTES;
+use crate::log::reader::EpochStart;
+use crate::log::segment::{SegmentShape, Segments};
+use crate::log::{Log, LogOptions};
+use crate::options::Options;
+use crate::planted::{Bug, planted};
+use crate::recover::apply::{RedoHook, replay};
+use crate::recover::end::{find_end, go_on};
+use crate::recover::undo::{Rebuild, read_list};
+use crate::space::{Space, SpaceOptions};
+use crate::store::Store;
+use crate::txn::Txns;
+use crate::undo::journal::Journal;
+use base::Lsn;
+use base::sync::atomic::AtomicBool;
+use base::sync::{Mutex, Parker};
+use metrics::{M, Metrics, SyncReason};
+use pace::capacity::{self, Change, ReplayRate};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use vfs::{Create, File, OpenMode, Vfs};
+
+/// The capacity from which recovery takes no longer than the user allows. Files that there are already are kept where
+/// that makes no great difference.
+fn by_target(target: Duration, replay_rate: u64, have: u64, segment_bytes: u64) -> u64 {
+    let target_us = u64::try_from(target.as_micros()).unwrap_or(u64::MAX);
+    let wanted = capacity::wanted(target_us, replay_rate, segment_bytes);
+    match capacity::change(have, wanted, segment_bytes) {
+        Change::Keep => have,
+        // Files follow need, so the whole growth is allowed at once.
+        Change::Grow(_) | Change::Shrink(_) => wanted,
+    }
+}
+
+impl Engine {
+    /// Opens the engine in `dir`, recovering it; creates it if there is none.
+    pub(crate) fn open(vfs: &Vfs, dir: &Path, options: &Options) -> Result<Engine> {
+        options.validate()?;
+        let vfs = &vfs.sticky();
+        let opened_us = vfs.clock.now_us();
+        let metrics = Arc::new(Metrics::new());
+        let poison = Arc::new(Poison::default());
+        let paths = Paths::new(dir, options);
+        make_dir(vfs, dir)?;
+        let lock = vfs.disk.lock(&paths.lock).map_err(|e| match e.kind() {
+            io::ErrorKind::WouldBlock => Error::InUse { dir: dir.to_owned() },
+            _ => Error::io("lock", &paths.lock, e),
+        })?;
+        sync_what_stands(vfs, dir, &paths, &metrics)?;
+        if RootFile::open(vfs, &paths.root, &metrics)?.is_none() {
+            create(vfs, dir, &paths, options, &metrics)?;
+        }
+        let Some((root_file, mut root)) = RootFile::open(vfs, &paths.root, &metrics)? else {
+            return Err(Error::corrupt(&paths.root, "it was written and cannot be read"));
+        };
+        if let Some(asked) = options.page_bytes
+            && asked != root.page_bytes
+        {
+            let has = root.page_bytes;
+            return Err(Error::Misuse(format!("the database has pages of {has} bytes, not {asked}")));
+        }
+
+        let shape = SegmentShape { db_id: root.db_id, blocks: root.segment_blocks };
+        let segments = Segments::open(vfs, &paths.redo, shape, &metrics)?;
+        let first = shape.segment_of(crate::log::block::block_of(root.checkpoint));
+        segments.sync_from(first, &poison)?;
+        let window = (root.ring_blocks * PAYLOAD_BYTES) as u64;
+        let list = read_list(&segments, &root)?;
+        let hardened = list.txns.iter().map(|listed| (listed.txn, listed.hardened)).collect();
+        let (journal, streams) =
+            Journal::open(vfs, &paths.undo, root.db_id, &list.files, &hardened, &metrics, &poison)?;
+        let mut rebuild = Rebuild::begin(&paths.redo, root.record, list, &streams, &paths.undo)?;
+        drop(streams);
+        let tail = find_end(&segments, &root.epochs, root.checkpoint, root.durable, window, &mut rebuild)?;
+
+        let start = go_on(tail.end, &root.epochs);
+        let was_clean = root.clean;
+        root.sequence += 1;
+        root.clean = false;
+        // A start at the place of the epoch before, where nothing was ever written, takes that one's place.
+        root.epochs.retain(|e| e.first < start.lsn);
+        root.epochs.push(EpochStart { epoch: start.epoch, first: start.lsn });
+        if root.epochs.len() > crate::checkpoint::root::EPOCHS_MAX {
+            return Err(Error::corrupt(
+                &paths.root,
+                "more crashes than it can name since the last checkpoint",
+            ));
+        }
+        if !planted(Bug::NoEpoch) {
+            root_file.write(&root, SyncReason::Recovery)?;
+        }
+
+        let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
+        let pages = vfs.disk.open(&paths.pages, mode).map_err(|e| Error::io("open", &paths.pages, e))?;
+        let doublewrite = Doublewrite::open(vfs, &paths.doublewrite, root.db_id, root.page_bytes, &metrics)?;
+        doublewrite.restore(&*pages, &paths.pages)?;
+
+        let (log_parker, cleaner_parker, background) = (Parker::new(), Parker::new(), Parker::new());
+        let log_options =
+            LogOptions { ring_blocks: root.ring_blocks, flush_depth: options.tuning.flush_depth };
+        let log =
+            Arc::new(Log::new(vfs, log_options, start, segments, log_parker.unparker(), &metrics, &poison));
+        let (hook, made_anew) = RedoHook::new(&paths.pages, &log, &tail);
+        let pool_bytes = options.buffer_pool_bytes.unwrap_or_else(|| vfs.clock.memory_bytes() / 4) as usize;
+        let pool = Arc::new(Pool::new(PoolOptions {
+            frames: match options.tuning.frames {
+                0 => pool_bytes / root.page_bytes,
+                n => n,
+            },
+            page_bytes: root.page_bytes,
+            file: Arc::clone(&pages),
+            path: paths.pages.clone(),
+            hook: Box::new(hook),
+            cleaner: cleaner_parker.unparker(),
+            poison: Arc::clone(&poison),
+        })?);
+        let grow_pages = match options.tuning.grow_pages {
+            0 => ((64 << 20) / root.page_bytes) as u32,
+            n => n,
+        };
+        let space_options = SpaceOptions {
+            vfs: vfs.clone(),
+            file: Arc::clone(&pages),
+            path: paths.pages.clone(),
+            db_id: root.db_id,
+            grow_pages,
+        };
+        let store = Arc::new(Store {
+            space: Space::new(space_options, &log, &pool, &metrics, &poison),
+            log: Arc::clone(&log),
+            pool: Arc::clone(&pool),
+            metrics: Arc::clone(&metrics),
+        });
+        let files = (Arc::clone(&pages) as Arc<dyn File>, paths.pages.clone());
+        let segment_bytes = log.segments().block_bytes();
+        let asked = options.redo_capacity_bytes.unwrap_or_else(|| {
+            let have = log.segments().count() * segment_bytes;
+            by_target(options.recovery_target, root.replay_rate, have, segment_bytes)
+        });
+        let recovered = rebuild.finish(journal);
+        let txns = Arc::new(Txns::new(&store, vfs, recovered, background.unparker()));
+        let unfinished = Arc::clone(&txns) as Arc<dyn crate::checkpoint::Unfinished>;
+        let shared = Arc::new(Shared {
+            store: Arc::clone(&store),
+            flusher: Mutex::new(Flusher::new(vfs, &log, &pool, files, doublewrite, &metrics, &poison)),
+            checkpointer: Checkpointer::new(
+                &log,
+                &pool,
+                root_file,
+                root.clone(),
+                unfinished,
+                &metrics,
+                &poison,
+            ),
+            admission: Admission::new(&log, &vfs.clock, &metrics, &poison, cleaner_parker.unparker()),
+            capacity: Capacity::new(asked, (tail.end, tail.end.since(root.checkpoint))),
+            clock: Arc::clone(&vfs.clock),
+            opened_us,
+            hold_cleaning_until: options.hold_cleaning_until_redo_bytes,
+            stop: AtomicBool::new(false),
+            stop_background: AtomicBool::new(false),
+            poison,
+            log_thread: log_parker.unparker(),
+            cleaner_thread: cleaner_parker.unparker(),
+            background_thread: background.unparker(),
+        });
+        let (background, lock) = (Some(background), Mutex::new(Some(lock)));
+        let mut engine = Engine {
+            store,
+            txns,
+            shared,
+            background,
+            threads: Mutex::default(),
+            background_handle: Mutex::default(),
+            lock,
+        };
+        engine.shared.make_first_files()?;
+        if !options.tuning.still {
+            engine.start(log_parker, cleaner_parker)?;
+        }
+        let from = root.checkpoint;
+        let checkpointer = &engine.shared.checkpointer;
+        let reached = |lsn| checkpointer.replayed_to(lsn);
+        let begun_us = vfs.clock.now_us();
+        replay(&pool, log.segments(), &root.epochs, from, &paths.pages, &made_anew, tail.end, reached)?;
+        checkpointer.replayed_to(Lsn::MAX);
+        // After a clean end only the last checkpoint's own list stands there.
+        metrics.set(M::RecoveryRedoBytes, if was_clean { 0 } else { tail.end.since(from) });
+        let mut rate = ReplayRate::new(root.replay_rate);
+        rate.observe(tail.end.since(from), vfs.clock.now_us().saturating_sub(begun_us));
+        metrics.set(M::ReplayRate, rate.bytes_per_s());
+        checkpointer.set_replay_rate(rate.bytes_per_s());
+        if options.redo_capacity_bytes.is_none() {
+            let have = log.segments().count() * segment_bytes;
+            let bytes = by_target(options.recovery_target, rate.bytes_per_s(), have, segment_bytes);
+            engine.shared.capacity.set(bytes);
+        }
+        let formatted = tail.groups > 0 || from > Lsn::ZERO;
+        if formatted {
+            let greatest = engine.store.space.load()?;
+            engine.txns.tree_ids_above(greatest);
+        } else {
+            engine.store.space.format()?;
+        }
+        let took_ms = vfs.clock.now_us().saturating_sub(opened_us) / 1000;
+        metrics.set(M::RecoveryOpenMs, took_ms);
+        metrics.set(M::RecoveryMs, took_ms.max(1));
+        Ok(engine)
+    }
+}

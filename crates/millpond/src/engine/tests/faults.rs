@@ -1,0 +1,269 @@
+//! The page engine on a disk that fails: every n-th operation of each kind, once and for ever. Each failure is one clear
+//! error that names the file; nothing is retried, nothing panics, nothing hangs; the undamaged disk opens again with all
+//! that was acknowledged. A full disk is told to who needed the space, and the engine goes on when there is some.
+
+use super::{DIR, Rows, TREE, model, put, row, rows};
+use crate::btree::Tree;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::options::Options;
+use metrics::SyncReason;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Once, mpsc};
+use std::time::Duration;
+use vfs::fault::{Fault, FaultDisk, Kind, Rule};
+use vfs::mem::{CrashChoice, ManualClock, MemDisk};
+use vfs::{Disk, Vfs};
+
+const SEED: u64 = 11;
+const PUTS: u64 = 200;
+
+/// What a scenario leaves: the disk, and how many puts were acknowledged.
+#[derive(Debug, Default)]
+struct Left {
+    tree: Option<Tree>,
+    acked: u64,
+    /// The failure must have stopped the engine.
+    must_stop: bool,
+    /// Errors in the order in which calls gave them.
+    errors: Vec<String>,
+}
+
+/// As in the other tests, but the file grows and the pool runs out within a few puts.
+fn options() -> Options {
+    let mut options = super::options();
+    options.tuning.grow_pages = 16;
+    options.tuning.frames = 16;
+    options
+}
+
+fn vfs(disk: &FaultDisk) -> Vfs {
+    Vfs { disk: Arc::new(disk.clone()), clock: Arc::new(ManualClock::new(1)) }
+}
+
+/// Panics of engine threads since the first call; they would otherwise end a thread in silence.
+pub(crate) fn thread_panics() -> u64 {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let name = std::thread::current().name().map(str::to_owned);
+            if name.is_some_and(|n| n.starts_with("millpond-")) {
+                COUNT.fetch_add(1, Ordering::Relaxed);
+            }
+            before(info);
+        }));
+    });
+    COUNT.load(Ordering::Relaxed)
+}
+
+/// Opens, puts rows with commits and checkpoints between, opens again, goes on, closes. Ends with the first error.
+fn scenario(disk: &FaultDisk, left: &mut Left) -> Result {
+    let engine = Engine::open(&vfs(disk), Path::new(DIR), &options())?;
+    let tree = Tree::create(&engine.store, TREE)?;
+    engine.checkpoint()?;
+    left.tree = Some(tree);
+    work(&engine, tree, 0..PUTS / 2, left)?;
+    let poison = Arc::clone(&engine.shared.poison);
+    drop(engine);
+    // The cleaner may have failed after the last call.
+    poison.check()?;
+    let engine = Engine::open(&vfs(disk), Path::new(DIR), &options())?;
+    work(&engine, tree, PUTS / 2..PUTS, left)?;
+    engine.close()
+}
+
+fn work(engine: &Engine, tree: Tree, puts: std::ops::Range<u64>, left: &mut Left) -> Result {
+    let middle = puts.start + (puts.end - puts.start) / 2;
+    for n in puts.clone() {
+        let (key, value) = row(SEED, n);
+        let done = put(engine, tree, n, &key, &value);
+        let done = done.and_then(|lsn| engine.store.log.flush_to(lsn, SyncReason::Commit));
+        if let Err(error) = done {
+            judge_poison(engine, tree, n, &error, left);
+            return Err(error);
+        }
+        left.acked = n + 1;
+        if n == middle
+            && let Err(error) = engine.checkpoint()
+        {
+            judge_poison(engine, tree, n + 1, &error, left);
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// After an error that says that the engine has stopped, it has: nothing is acknowledged any more, and all calls say so.
+fn judge_poison(engine: &Engine, tree: Tree, n: u64, error: &Error, left: &mut Left) {
+    assert!(engine.shared.poison.is_set() || !left.must_stop, "the engine goes on after {error}");
+    if engine.shared.poison.is_set() {
+        let (key, value) = row(SEED, n);
+        let again = put(engine, tree, n, &key, &value)
+            .and_then(|lsn| engine.store.log.flush_to(lsn, SyncReason::Commit));
+        let again = again.expect_err("nothing is acknowledged after a failed write or sync");
+        assert!(matches!(again, Error::Poisoned { .. }), "after {error}: {again}");
+        assert!(matches!(engine.checkpoint(), Err(Error::Poisoned { .. })));
+        left.errors.push(again.to_string());
+    }
+}
+
+/// Runs a scenario with one rule on a disk of its own. False if the rule never hit.
+fn fails_well(rule: Rule) -> bool {
+    let mem = MemDisk::default();
+    let disk = FaultDisk::new(Arc::new(mem.clone()));
+    disk.fail(rule);
+    let must_stop = matches!(rule.kind, Kind::Write | Kind::Sync);
+    let mut left = Left { must_stop, ..Left::default() };
+    let result = scenario(&disk, &mut left);
+    let fired = disk.fired();
+    if fired.is_empty() {
+        result.unwrap_or_else(|e| panic!("{rule:?} never hit, and yet: {e}"));
+        return false;
+    }
+    // Some failures harm nobody: a spare that cannot be made yet, a thread ahead that fails to read.
+    if let Err(error) = result {
+        left.errors.push(error.to_string());
+    }
+    for error in &left.errors {
+        let named = fired.iter().any(|f| error.contains(&f.path.display().to_string()));
+        assert!(named, "{rule:?} hit {:?}, and the error is: {error}", fired[0]);
+    }
+    let must_tell = matches!(rule.kind, Kind::Write | Kind::Sync | Kind::SyncDir);
+    assert!(!must_tell || !left.errors.is_empty(), "{rule:?} hit {:?} and nobody heard of it", fired[0]);
+    assert!(disk.retried().is_empty(), "{rule:?}: {:?} after {:?}", disk.retried(), fired[0]);
+    // What was synced before the failure counts, with and without what was not.
+    let mut walk = mem.walk();
+    while walk.step() {}
+    for image in [mem.fork(), walk.image(CrashChoice::None), walk.image(CrashChoice::Random(rule.nth))] {
+        opens_with(&image, &options(), &left, &format!("{rule:?} hit {:?}", fired[0]));
+    }
+    true
+}
+
+fn opens_with(image: &MemDisk, options: &Options, left: &Left, context: &str) {
+    let engine = Engine::open(&image.vfs(1), Path::new(DIR), options);
+    let engine = engine.unwrap_or_else(|e| panic!("{context}: {e}"));
+    let Some(tree) = left.tree else { return };
+    let check = tree.check(&engine.store).unwrap_or_else(|e| panic!("{context}: {e}"));
+    assert!(check.problems.is_empty(), "{context}: {:?}", check.problems);
+    let found = rows(&engine, tree).unwrap();
+    let newest = newest(&found);
+    assert!(newest >= left.acked, "{context}: {} acknowledged, {newest} found", left.acked);
+    assert!(found == model(SEED, newest), "{context}: not the rows of the first {newest} puts");
+}
+
+fn newest(found: &Rows) -> u64 {
+    let number = |v: &Vec<u8>| u64::from_be_bytes(v[..8].try_into().unwrap()) + 1;
+    found.values().map(number).max().unwrap_or(0)
+}
+
+/// Every n-th operation of a kind until none is hit; each with MILLPOND_FAULT_STRIDE=1.
+fn every_nth(kind: Kind, faults: &[Fault], stride: u64) {
+    let stride = std::env::var("MILLPOND_FAULT_STRIDE").map_or(stride, |s| s.parse().expect("a number"));
+    let panics = thread_panics();
+    let mut hits = 0;
+    for &fault in faults {
+        for for_ever in [false, true] {
+            // The first few, where the database is made, and then every stride-th.
+            let mut nth = 1;
+            loop {
+                let rule = Rule { kind, nth, for_ever, fault };
+                let (done, waiting) = mpsc::channel();
+                let run = std::thread::spawn(move || {
+                    let hit = fails_well(rule);
+                    let _ = done.send(());
+                    hit
+                });
+                // Not a measurement: whoever has not come back after two minutes never will.
+                if waiting.recv_timeout(Duration::from_secs(120)) == Err(mpsc::RecvTimeoutError::Timeout) {
+                    panic!("{rule:?}: it hangs");
+                }
+                if !run.join().unwrap_or_else(|_| panic!("{rule:?}: see above")) {
+                    break;
+                }
+                hits += 1;
+                nth += if nth < 8 { 1 } else { stride };
+            }
+        }
+    }
+    assert!(hits > 0, "no {kind:?} was hit");
+    assert_eq!(thread_panics(), panics, "an engine thread panicked");
+    println!("{kind:?}: {hits} failures");
+}
+
+const REFUSED: Fault = Fault::Refused(ErrorKind::Other);
+
+#[test]
+fn every_failed_write() {
+    every_nth(Kind::Write, &[REFUSED, Fault::Torn], 7);
+}
+
+#[test]
+fn every_failed_sync() {
+    every_nth(Kind::Sync, &[REFUSED, Fault::Dropped], 7);
+}
+
+#[test]
+fn every_failed_read() {
+    every_nth(Kind::Read, &[REFUSED], 7);
+}
+
+#[test]
+fn every_failed_operation_on_a_name_or_a_length() {
+    for kind in [Kind::Open, Kind::Create, Kind::SyncDir, Kind::SetLen, Kind::Rename, Kind::Ask] {
+        every_nth(kind, &[REFUSED], 3);
+    }
+}
+
+/// Puts rows until one finds no space or `most` are done. Returns the number of the next.
+fn fill(engine: &Engine, tree: Tree, from: u64, most: u64) -> (u64, Option<Error>) {
+    for n in from..from + most {
+        let (key, value) = row(SEED, n);
+        let done = put(engine, tree, n, &key, &value)
+            .and_then(|lsn| engine.store.log.flush_to(lsn, SyncReason::Commit));
+        if let Err(error) = done {
+            return (n, Some(error));
+        }
+    }
+    (from + most, None)
+}
+
+/// The device of the pages, or the one that holds the log as well, fills up after some number of bytes; then somebody
+/// deletes something.
+#[test]
+fn a_full_disk_fails_the_call_that_needs_space_and_nothing_else() {
+    let mut met = 0;
+    for (n, space) in (0..40).map(|n| (n, n * 13_000)) {
+        let mem = MemDisk::default();
+        let disk = FaultDisk::new(Arc::new(mem.clone()));
+        mem.create_dir(Path::new("/log")).unwrap();
+        mem.sync_dir(Path::new("/")).unwrap();
+        let options = options().redo_dir("/log/redo");
+        let engine = Engine::open(&vfs(&disk), Path::new(DIR), &options).unwrap();
+        let tree = Tree::create(&engine.store, TREE).unwrap();
+        disk.limit_space(if n % 2 == 0 { DIR } else { "/" }, space);
+        let context = format!("full after {space} bytes");
+        let (mut next, mut error) = fill(&engine, tree, 0, 1200);
+        for _ in 0..3 {
+            let Some(full) = error else { break };
+            met += 1;
+            assert!(matches!(&full, Error::DiskFull { .. }), "{context}: {full}");
+            assert!(!engine.shared.poison.is_set(), "{context}");
+            let check = tree.check(&engine.store).unwrap();
+            assert!(check.problems.is_empty(), "{context}: {:?}", check.problems);
+            assert!(rows(&engine, tree).unwrap() == model(SEED, next), "{context}: {next} puts");
+            (next, error) = fill(&engine, tree, next, 20);
+        }
+        disk.heal();
+        let (next, error) = fill(&engine, tree, next, 300);
+        assert!(error.is_none(), "{context}: with space again: {error:?}");
+        engine.close().unwrap_or_else(|e| panic!("{context}: {e}"));
+        let left = Left { tree: Some(tree), acked: next, ..Left::default() };
+        opens_with(&mem.fork(), &options, &left, &context);
+    }
+    assert!(met > 10, "{met} calls met the full disk");
+}

@@ -1,0 +1,596 @@
+//! Flow control as the engine runs it. Where time matters, a test owns the clock: a device moves it on by what each I/O
+//! costs, one thread is the writers and takes the cleaner's steps, and the run is the same on every machine.
+
+use super::super::admission::Ask;
+use super::super::cleaner::Cleaner;
+use super::super::{Engine, Shared};
+use super::{DIR, TREE, put, rows};
+use crate::btree::Tree;
+use crate::error::Error;
+use crate::options::{Options, Tuning};
+use base::Lsn;
+use base::prng::Prng;
+use metrics::{Force, M};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use vfs::mem::MemDisk;
+use vfs::{Clock, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
+
+const MIB: u64 = 1 << 20;
+
+/// A clock that moves only when somebody moves it.
+#[derive(Debug, Default)]
+struct Time(AtomicU64);
+
+impl Time {
+    fn pass(&self, us: u64) {
+        self.0.fetch_add(us, Ordering::Relaxed);
+    }
+}
+
+impl Clock for Time {
+    fn now_us(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+    fn unix_seconds(&self) -> u64 {
+        0
+    }
+    fn random_u64(&self) -> u64 {
+        1
+    }
+}
+
+/// A disk whose writes and syncs take time, and which can be full.
+#[derive(Debug, Clone)]
+struct Device {
+    disk: MemDisk,
+    time: Arc<Time>,
+    /// Microseconds of a write or sync.
+    io_us: Arc<AtomicU64>,
+    /// No new file finds space.
+    full: Arc<AtomicBool>,
+}
+
+#[derive(Debug)]
+struct DeviceFile {
+    file: Arc<dyn File>,
+    device: Device,
+}
+
+impl Device {
+    fn new(io_us: u64) -> Device {
+        Device {
+            disk: MemDisk::default(),
+            time: Arc::default(),
+            io_us: Arc::new(AtomicU64::new(io_us)),
+            full: Arc::default(),
+        }
+    }
+
+    fn vfs(&self) -> Vfs {
+        Vfs { disk: Arc::new(self.clone()), clock: Arc::clone(&self.time) as Arc<dyn Clock> }
+    }
+
+    fn take(&self) {
+        self.time.pass(self.io_us.load(Ordering::Relaxed));
+    }
+}
+
+impl Disk for Device {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        if self.full.load(Ordering::Relaxed) && path.extension().is_some_and(|e| e == "new") {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(Arc::new(DeviceFile { file: self.disk.open(path, mode)?, device: self.clone() }))
+    }
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.disk.create_dir(path)
+    }
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.disk.list(dir)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove(path)
+    }
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.take();
+        self.disk.sync_dir(dir)
+    }
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        self.disk.lock(path)
+    }
+    fn is_durable(&self, dir: &Path) -> bool {
+        self.disk.is_durable(dir)
+    }
+}
+
+impl File for DeviceFile {
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_at(bytes, offset)
+    }
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.device.take();
+        self.file.write_at(bytes, offset)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.device.take();
+        self.file.sync()
+    }
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+    fn read_batch(&self, ops: &mut [ReadOp<'_>]) -> io::Result<()> {
+        self.file.read_batch(ops)
+    }
+    fn write_batch(&self, ops: &[WriteOp<'_>]) -> io::Result<()> {
+        ops.iter().try_for_each(|op| self.write_at(op.bytes, op.offset))
+    }
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.file.punch(offset, len)
+    }
+    fn is_direct(&self) -> bool {
+        true
+    }
+}
+
+fn options(redo_bytes: u64, frames: usize) -> Options {
+    let mut options = Options::new().page_bytes(4096).redo_capacity_bytes(redo_bytes);
+    options.tuning = Tuning {
+        segment_blocks: 64,
+        ring_blocks: 64,
+        grow_pages: 1024,
+        doublewrite_pages: 64,
+        frames,
+        ..Tuning::default()
+    };
+    options
+}
+
+/// A row of fixed size; `n` is its key.
+fn row(n: u64, round: u64) -> ([u8; 8], Vec<u8>) {
+    let mut value = vec![0; 400];
+    Prng::new(n * 1_000_003 + round).fill(&mut value);
+    (n.to_be_bytes(), value)
+}
+
+/// Writers, cleaner and device in one thread and one simulated time.
+struct World {
+    device: Device,
+    engine: Engine,
+    tree: Tree,
+    cleaner: Cleaner,
+    next_clean_us: u64,
+    rng: Prng,
+    rows: u64,
+    round: u64,
+}
+
+/// What admission said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    In(u64),
+    Later(u64),
+    AtLimit,
+}
+
+/// What an operation's redo comes to, above rather than below.
+const OP_BYTES: u64 = 1000;
+
+impl World {
+    fn new(options: &Options, io_us: u64, rows: u64) -> World {
+        let device = Device::new(io_us);
+        let mut options = options.clone();
+        options.tuning.still = true;
+        let engine = Engine::open(&device.vfs(), Path::new(DIR), &options).unwrap();
+        let tree = Tree::create(&engine.store, TREE).unwrap();
+        let mut world = World {
+            device,
+            engine,
+            tree,
+            cleaner: Cleaner::new(),
+            next_clean_us: 0,
+            rng: Prng::new(5),
+            rows,
+            round: 0,
+        };
+        for n in 0..rows {
+            world.write(n);
+            world.clean();
+        }
+        world.engine.checkpoint().unwrap();
+        world.clean();
+        world
+    }
+
+    fn shared(&self) -> &Shared {
+        &self.engine.shared
+    }
+
+    fn now(&self) -> u64 {
+        self.device.time.now_us()
+    }
+
+    fn age(&self) -> u64 {
+        self.engine.store.log.reserved_lsn().since(self.shared().checkpointer.lsn())
+    }
+
+    fn get(&self, metric: M) -> u64 {
+        self.engine.store.metrics.get(metric)
+    }
+
+    fn write(&mut self, n: u64) {
+        self.round += 1;
+        let (key, value) = row(n, self.round);
+        put(&self.engine, self.tree, self.round, &key, &value).unwrap();
+    }
+
+    /// One step of the cleaner, whether it is due or not.
+    fn clean(&mut self) {
+        let begun = self.now();
+        let nap_us = self.engine.shared.clean(&mut self.cleaner).unwrap();
+        self.next_clean_us = self.now() + nap_us;
+        // The writers go on while the cleaner waits for the device.
+        self.device.time.0.store(begun, Ordering::Relaxed);
+    }
+
+    /// The cleaner alone, for a while.
+    fn rest(&mut self, us: u64) {
+        let end = self.now() + us;
+        while self.next_clean_us < end {
+            let wait = self.next_clean_us.saturating_sub(self.now());
+            self.device.time.pass(wait);
+            self.clean();
+        }
+        self.device.time.pass(end.saturating_sub(self.now()));
+    }
+
+    /// Asks admission; the operation's redo is taken as logged at once.
+    fn ask(&self) -> Answer {
+        match self.engine.shared.admission.ask(OP_BYTES) {
+            Ask::In(_, delay_us) => Answer::In(delay_us),
+            Ask::Later(delay_us) => Answer::Later(delay_us),
+            Ask::AtLimit => Answer::AtLimit,
+        }
+    }
+
+    /// One operation of writers that never pause, and the cleaner whenever it is due. Returns how long the operation
+    /// was held; `None` if it would have been stopped at the limit.
+    fn operation(&mut self) -> Option<u64> {
+        let mut held = 0;
+        loop {
+            let marks = self.shared().marks(self.now());
+            let woken = self.age() > marks.soft && self.shared().admission.is_silent(self.now());
+            if woken || self.now() >= self.next_clean_us {
+                self.clean();
+            }
+            let wait = match self.ask() {
+                Answer::AtLimit => return None,
+                Answer::In(delay_us) => {
+                    self.device.time.pass(delay_us + 5);
+                    held += delay_us;
+                    let n = self.rng.below(self.rows);
+                    self.write(n);
+                    return Some(held);
+                }
+                Answer::Later(delay_us) => delay_us,
+            };
+            // Nobody sleeps past the cleaner's next step.
+            let wait = wait.min(self.next_clean_us.saturating_sub(self.now()).max(1));
+            self.device.time.pass(wait);
+            held += wait;
+        }
+    }
+}
+
+/// Random updates at 5 µs each against a device of 200 µs an I/O, which cleans a fraction of that.
+#[test]
+fn writers_far_faster_than_the_device_are_slowed_and_never_stopped() {
+    let capacity = 8 * MIB;
+    let mut world = World::new(&options(capacity, 8192), 200, 20_000);
+    let files = capacity / world.engine.store.log.segments().block_bytes();
+    let (mut per_100_ms, mut count) = (Vec::new(), 0);
+    let (mut slot, mut held_max) = (world.now(), 0);
+    while per_100_ms.len() < 80 {
+        let held = world.operation().unwrap_or_else(|| panic!("stopped at age {}", world.age()));
+        held_max = held.max(held_max);
+        count += 1;
+        assert!(world.age() <= world.shared().room(world.now()).now, "the log holds more than it may");
+        assert!(world.engine.store.log.segments().count() <= files);
+        while world.now() >= slot + 100_000 {
+            per_100_ms.push(std::mem::take(&mut count));
+            slot += 100_000;
+        }
+    }
+    assert_eq!(world.get(M::HardWaits), 0);
+    let late = &per_100_ms[40..];
+    let least = *late.iter().min().unwrap();
+    let median = {
+        let mut sorted = late.to_vec();
+        sorted.sort_unstable();
+        sorted[sorted.len() / 2]
+    };
+    println!("operations in 100 ms: {per_100_ms:?}, longest hold {held_max} µs");
+    assert!(least * 2 > median, "the worst tenth of a second has {least} operations, the median {median}");
+    assert!(held_max < 100_000, "an operation was held for {held_max} µs");
+}
+
+/// Redo that needs no admission (commits, rollback, purge) still finds room when admission is closed, the cleaner needs
+/// no room that it does not find, and its work opens admission again.
+#[test]
+fn at_the_limit_the_cleaner_and_commits_go_on_and_admission_opens_again() {
+    let mut world = World::new(&options(4 * MIB, 4096), 0, 5000);
+    let created = world.get(M::LogSegmentsCreated);
+    for _ in 0..2 {
+        // Nobody cleans: the writers fill the log up to the limit.
+        let mut n = 0;
+        loop {
+            match world.ask() {
+                Answer::In(delay_us) => {
+                    world.device.time.pass(delay_us);
+                    n = (n + 7) % world.rows;
+                    world.write(n);
+                }
+                Answer::Later(delay_us) => world.device.time.pass(delay_us),
+                Answer::AtLimit => break,
+            }
+        }
+        assert_eq!(world.ask(), Answer::AtLimit);
+        let marks = world.shared().marks(world.now());
+        for _ in 0..(marks.capacity - marks.hard) / 2 / OP_BYTES {
+            world.write(1);
+        }
+        assert!(world.age() > marks.hard);
+        let mut steps = 0;
+        while world.ask() != Answer::In(0) {
+            world.clean();
+            world.device.time.pass(10_000);
+            steps += 1;
+            assert!(steps < 10_000, "the cleaner makes no room: age {}", world.age());
+        }
+    }
+    let limit = 4 * MIB / world.engine.store.log.segments().block_bytes();
+    assert!(created <= limit && world.engine.store.log.segments().count() <= limit);
+}
+
+#[test]
+fn who_waits_at_the_limit_hears_of_the_end() {
+    for poison in [false, true] {
+        let world = World::new(&options(2 * MIB, 4096), 0, 100);
+        let shared = &world.engine.shared;
+        let marks = shared.marks(0);
+        let checkpoint = Lsn(world.engine.store.log.reserved_lsn().0 - marks.hard.min(world.age()));
+        // As if the log were full.
+        let full = pace::thresholds::Thresholds { soft: 0, hard: 1, ..marks };
+        shared.admission.set_marks(checkpoint, &full, 0.0);
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| shared.admission.admit(OP_BYTES).map(drop));
+            while world.get(M::HardWaits) == 0 {
+                std::thread::yield_now();
+            }
+            if poison {
+                shared.poison.set(Error::Misuse("the device failed".into()));
+                shared.admission.wake();
+            } else {
+                shared.admission.close();
+            }
+            let error = waiter.join().unwrap().unwrap_err();
+            let right =
+                if poison { matches!(error, Error::Poisoned { .. }) } else { matches!(error, Error::Closed) };
+            assert!(right, "{error}");
+        });
+    }
+}
+
+#[test]
+fn held_back_cleaning_begins_when_the_redo_is_long_enough() {
+    let hold = 6 * MIB;
+    let options = options(16 * MIB, 4096).hold_cleaning_until_redo_bytes(hold);
+    let mut world = World::new(&options, 20, 5000);
+    let by_age = |world: &World| {
+        let forces = world.engine.metrics().pages_by_force();
+        let get = |f: Force| forces.iter().find(|(name, _)| *name == f.label()).map_or(0, |(_, n)| *n);
+        get(Force::CheckpointAge) + get(Force::Idle) + get(Force::DirtyShare)
+    };
+    let before = by_age(&world);
+    while world.age() < hold - 64 * 1024 {
+        assert_eq!(world.operation(), Some(0), "held although the age is meant to grow");
+        world.device.time.pass(100);
+    }
+    assert_eq!(by_age(&world), before, "cleaned before its time");
+    for _ in 0..20_000 {
+        world.operation();
+        world.device.time.pass(100);
+    }
+    assert!(by_age(&world) > before + 100);
+}
+
+#[test]
+fn a_growth_that_finds_the_disk_full_keeps_the_old_size() {
+    let mut world = World::new(&options(4 * MIB, 4096), 20, 2000);
+    let segments = |world: &World| world.engine.store.log.segments().count();
+    world.engine.set_redo_capacity(8 * MIB).unwrap();
+    assert_eq!(segments(&world), 32);
+    world.device.full.store(true, Ordering::Relaxed);
+    let error = world.engine.set_redo_capacity(16 * MIB).unwrap_err();
+    assert!(matches!(error, Error::DiskFull { .. }), "{error}");
+    assert_eq!(segments(&world), 32);
+    assert_eq!(world.engine.metrics().value(M::RedoCapacityBytes), 8 * MIB);
+    for _ in 0..20_000 {
+        world.operation().unwrap();
+    }
+    world.device.full.store(false, Ordering::Relaxed);
+    world.engine.set_redo_capacity(16 * MIB).unwrap();
+    assert_eq!(segments(&world), 64);
+    assert!(matches!(world.engine.set_redo_capacity(MIB / 2), Err(Error::Misuse(_))));
+}
+
+/// Files follow need; where the disk has no room for them, the log works with those that it has.
+#[test]
+fn a_log_that_cannot_grow_by_itself_stays_as_it_is() {
+    let mut world = World::new(&options(64 * MIB, 4096), 20, 200);
+    let young = world.engine.store.log.segments().count();
+    assert!(young < 16, "{young} files for a log that is hardly used");
+    world.device.full.store(true, Ordering::Relaxed);
+    for _ in 0..20_000 {
+        world.operation().unwrap();
+    }
+    assert_eq!(world.engine.store.log.segments().count(), young);
+    world.device.full.store(false, Ordering::Relaxed);
+    world.device.time.pass(20_000_000);
+    for _ in 0..20_000 {
+        world.operation().unwrap();
+    }
+    assert!(world.engine.store.log.segments().count() > young);
+}
+
+#[test]
+fn a_shrinking_log_gets_there_and_holds_nobody() {
+    let mut world = World::new(&options(16 * MIB, 8192), 20, 5000);
+    let segments = |world: &World| world.engine.store.log.segments().count();
+    while segments(&world) < 40 {
+        world.operation().unwrap();
+    }
+    world.engine.set_redo_capacity(4 * MIB).unwrap();
+    let mut operations = 0;
+    while segments(&world) > 16 {
+        world.operation().unwrap();
+        operations += 1;
+        assert!(operations < 1_000_000, "{} files, age {}", segments(&world), world.age());
+    }
+    for _ in 0..50_000 {
+        world.operation().unwrap();
+        assert!(segments(&world) <= 16);
+    }
+}
+
+/// A quiet database writes its dirty pages and its checkpoint reaches the log's end.
+#[test]
+fn a_quiet_log_is_drained() {
+    let mut world = World::new(&options(256 * MIB, 4096), 20, 2000);
+    for _ in 0..200 {
+        world.operation().unwrap();
+    }
+    assert!(world.age() > 512);
+    for seconds in 0.. {
+        // What is left is the last checkpoint's own list.
+        if world.age() < 512 {
+            break;
+        }
+        world.rest(1_000_000);
+        assert!(seconds < 120, "{} dirty pages", world.engine.store.pool.dirty_pages());
+    }
+    let forces = world.engine.metrics().pages_by_force();
+    assert!(forces.iter().any(|(name, pages)| *name == Force::Idle.label() && *pages > 0), "{forces:?}");
+}
+
+/// A row of which few fit in a page.
+fn wide_row(n: u64, round: u64) -> ([u8; 8], Vec<u8>) {
+    let mut value = vec![0; 780];
+    Prng::new(n * 1_000_003 + round).fill(&mut value);
+    (n.to_be_bytes(), value)
+}
+
+/// 64 frames, a hundred times as many pages, eight threads that each own an eighth of the rows.
+#[test]
+fn a_tiny_pool_serves_many_threads() {
+    const THREADS: u64 = 8;
+    const ROWS: u64 = 6400 * 5;
+    let vfs = Vfs { disk: Arc::new(MemDisk::default()), clock: Vfs::os().clock };
+    let mut options = options(16 * MIB, 64);
+    options.tuning.doublewrite_pages = 16;
+    let engine = Engine::open(&vfs, Path::new(DIR), &options).unwrap();
+    let tree = Tree::create(&engine.store, TREE).unwrap();
+    for n in 0..ROWS {
+        let _admitted = engine.admission().admit(OP_BYTES).unwrap();
+        let (key, value) = wide_row(n, 0);
+        put(&engine, tree, n, &key, &value).unwrap();
+    }
+    let mut newest: BTreeMap<u64, u64> = BTreeMap::new();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|id| {
+                let engine = &engine;
+                scope.spawn(move || {
+                    let (mut rng, mut newest) = (Prng::new(id), BTreeMap::new());
+                    for round in 1..=200 {
+                        let n = rng.below(ROWS / THREADS) * THREADS + id;
+                        let _admitted = engine.admission().admit(OP_BYTES).unwrap();
+                        let (key, value) = wide_row(n, round);
+                        put(engine, tree, ROWS + round, &key, &value).unwrap();
+                        newest.insert(n, round);
+                    }
+                    newest
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|t| newest.extend(t.join().unwrap()));
+    });
+    assert!(engine.store.space.used_pages().unwrap()[&TREE].len() > 6400);
+    let found = rows(&engine, tree).unwrap();
+    assert_eq!(found.len() as u64, ROWS);
+    for n in 0..ROWS {
+        let (key, value) = wide_row(n, newest.get(&n).copied().unwrap_or(0));
+        assert!(found[&key[..]] == value, "row {n}");
+    }
+    engine.close().unwrap();
+}
+
+/// Ends the writers, also when the test fails.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Writers of several threads while the capacity goes up and down under them.
+#[test]
+fn the_capacity_changes_under_writers() {
+    let vfs = Vfs { disk: Arc::new(MemDisk::default()), clock: Vfs::os().clock };
+    let engine = Engine::open(&vfs, Path::new(DIR), &options(4 * MIB, 4096)).unwrap();
+    let tree = Tree::create(&engine.store, TREE).unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for id in 0..4 {
+            let (engine, stop) = (&engine, &stop);
+            scope.spawn(move || {
+                let mut rng = Prng::new(id);
+                for round in 0.. {
+                    if stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let _admitted = engine.admission().admit(OP_BYTES).unwrap();
+                    let (key, value) = row(rng.below(2000), round);
+                    put(engine, tree, round, &key, &value).unwrap();
+                }
+            });
+        }
+        let _stop = Stop(&stop);
+        let segments = engine.store.log.segments();
+        for _ in 0..3 {
+            engine.set_redo_capacity(8 * MIB).unwrap();
+            assert!(segments.count() >= 32);
+            engine.set_redo_capacity(2 * MIB).unwrap();
+            // The bound is for a log that never gets there, not for a slow machine.
+            let begun = Instant::now();
+            while segments.count() > 8 {
+                std::thread::sleep(Duration::from_millis(1));
+                assert!(begun.elapsed() < Duration::from_secs(60), "{} files", segments.count());
+            }
+        }
+    });
+    let check = tree.check(&engine.store).unwrap();
+    assert!(check.problems.is_empty(), "{:?}", check.problems);
+    engine.close().unwrap();
+}

@@ -1,0 +1,47 @@
+//! What the log may hold: blocks, groups, records, the changes and undo entries inside.
+
+use crate::checkpoint::root::{Root, SLOT_BYTES};
+use crate::log::block::BlockHeader;
+use crate::log::group::{self, GROUP_HEADER_BYTES, Record, Records};
+use crate::page::op::PageOp;
+use crate::page::verify;
+use crate::undo::record;
+use base::Lsn;
+
+/// The bytes are tried as a block's header, a group, a root slot, an undo entry, and as the records of a group whose
+/// checksum held: their changes go to a page, one after the other, as replay does it.
+pub fn fuzz_log_record(data: &[u8]) {
+    let _ = BlockHeader::decode(data);
+    if let Some(head) = data.first_chunk::<GROUP_HEADER_BYTES>()
+        && let Some(len) = group::claimed_len(head)
+        && len <= data.len()
+    {
+        let _ = group::verify(&data[..len], Lsn(1), 1);
+    }
+    if data.len() >= SLOT_BYTES {
+        let _ = Root::decode(&data[..SLOT_BYTES]);
+    }
+    let _ = record::Record::decode(0, data);
+    let mut page = vec![0; 4096];
+    for found in Records::new(data) {
+        let Ok(found) = found else { break };
+        match found {
+            Record::Page { op, .. } => {
+                let Ok(op) = PageOp::decode(op) else { break };
+                if op.is_init() || verify::quick(&page).is_ok() {
+                    match op.apply(&mut page) {
+                        Ok(()) => assert_eq!(verify::quick(&page), Ok(())),
+                        Err(_) => break,
+                    }
+                }
+                let mut encoded = Vec::new();
+                op.encode(&mut encoded);
+                assert_eq!(PageOp::decode(&encoded).as_ref(), Ok(&op));
+            }
+            Record::Undo { at, entry, .. } => {
+                let _ = record::Record::decode(at, entry);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! A page that the checksum let through: it is refused, or everything can be read of it and changed in it.
+
+use crate::page::node::{Inner, Leaf};
+use crate::page::op::PageOp;
+use crate::page::overflow::{ChainRef, Overflow};
+use crate::page::{PAGE_SIZES, header, map, verify};
+use base::PageNo;
+
+/// The first byte chooses the page's size, the next so many bytes are the page, zeros where they end; what follows is
+/// a list of changes, each behind its length.
+pub fn fuzz_page(data: &[u8]) {
+    let Some((&size, data)) = data.split_first() else { return };
+    let size = PAGE_SIZES[usize::from(size) % PAGE_SIZES.len()];
+    let (image, mut ops) = data.split_at(data.len().min(size));
+    let mut page = image.to_vec();
+    page.resize(size, 0);
+    let _ = header::verify(&page, PageNo(1));
+    let _ = (header::is_blank(&page), verify::problems(&page));
+    if verify::quick(&page).is_err() {
+        return;
+    }
+    read_all(&page);
+    while let Some((&len, rest)) = ops.split_first() {
+        let (op, rest) = rest.split_at(rest.len().min(usize::from(len)));
+        ops = rest;
+        let Ok(op) = PageOp::decode(op) else { continue };
+        let before = page.clone();
+        match op.apply(&mut page) {
+            Ok(()) => assert_eq!(verify::quick(&page), Ok(()), "a change broke what the accessors rely on"),
+            Err(_) => assert!(before == page, "a change that was refused left something behind"),
+        }
+        read_all(&page);
+    }
+    let mut encoded = page.clone();
+    header::seal(&mut encoded);
+    assert_eq!(header::verify(&encoded, header::page_no(&page)), Ok(()));
+}
+
+fn read_all(page: &[u8]) {
+    match header::kind(page) {
+        Some(header::Kind::Leaf) => {
+            let leaf = Leaf::new(page);
+            for i in 0..leaf.len() {
+                let key = leaf.key(i).to_vec();
+                let _ = (leaf.search(&key), leaf.covers(&key), leaf.entry_size(i));
+                let _ = ChainRef::decode(leaf.row(i).value);
+            }
+            let _ = (leaf.low_fence(), leaf.high_fence(), leaf.prefix(), leaf.free_bytes());
+        }
+        Some(header::Kind::Inner) => {
+            let inner = Inner::new(page);
+            for i in 0..inner.len() {
+                let key = inner.key(i).to_vec();
+                let _ = (inner.child(i), inner.find(&key), inner.find_before(&key));
+            }
+            let _ = (inner.find(b""), inner.find_before(b""), inner.right(), inner.level());
+        }
+        Some(header::Kind::Overflow) => {
+            let _ = Overflow::new(page).map(|o| (o.data().len(), o.next(), o.owner(), o.is_head()));
+        }
+        Some(header::Kind::Map) => {
+            for index in 0..map::extents_per_map(page.len()) as u16 {
+                let _ = map::extent(page, index);
+            }
+        }
+        Some(header::Kind::Free | header::Kind::File) | None => {}
+    }
+}

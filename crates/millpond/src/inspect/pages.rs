@@ -1,0 +1,120 @@
+//! The `pages` file: one page at a time, judged as it is read; and the space map in it.
+
+use super::place::Place;
+use crate::checkpoint::root::Root;
+use crate::error::{Error, Result};
+use crate::page::header::{self, HEADER_BYTES, Kind};
+use crate::page::map::{self, EXTENT_PAGES, extents_per_map, page_of_group};
+use crate::page::{Damage, verify};
+use crate::space::FILE_MAGIC;
+use base::aligned::AlignedBuf;
+use base::codec::{Reader, Truncated};
+use base::{PageNo, TreeId};
+use std::path::PathBuf;
+use std::sync::Arc;
+use vfs::{Create, File, OpenMode};
+
+/// The file.
+pub(super) struct Pages {
+    pub(super) path: PathBuf,
+    file: Arc<dyn File>,
+    pub(super) page_bytes: usize,
+    /// Whole pages in it.
+    pub(super) count: u32,
+}
+
+/// The extents of one tree by the space map.
+#[derive(Debug, Default)]
+pub(super) struct Owned {
+    /// By number, with the bits of their pages in use.
+    pub(super) extents: Vec<(u32, u16)>,
+    /// What is wrong with the map.
+    pub(super) problems: Vec<String>,
+}
+
+/// A page as it stands in the file.
+pub(super) enum Image {
+    /// Zeros only: never written.
+    Blank,
+    /// Its checksum, number and structure are right.
+    Sound(AlignedBuf),
+    /// Something is wrong; whether its entries can be walked all the same is told by `walkable`.
+    Damaged { bytes: AlignedBuf, damage: Damage, walkable: bool },
+}
+
+impl Pages {
+    pub(super) fn open(place: &Place, root: &Root) -> Result<Pages> {
+        let path = place.paths.pages.clone();
+        let mode = OpenMode { create: Create::Never, direct: true, read_only: true };
+        let file = place.vfs.disk.open(&path, mode).map_err(|e| Error::io("open", &path, e))?;
+        let len = file.len().map_err(|e| Error::io("measure", &path, e))?;
+        let count = u32::try_from(len / root.page_bytes as u64).unwrap_or(u32::MAX);
+        Ok(Pages { path, file, page_bytes: root.page_bytes, count })
+    }
+
+    /// Reads page `no`, which lies in the file.
+    pub(super) fn read(&self, no: PageNo) -> Result<Image> {
+        let mut bytes = AlignedBuf::zeroed(self.page_bytes);
+        let offset = u64::from(no.0) * self.page_bytes as u64;
+        self.file.read_at(&mut bytes, offset).map_err(|e| Error::io("read", &self.path, e))?;
+        if header::is_blank(&bytes) {
+            return Ok(Image::Blank);
+        }
+        let structure = verify::quick(&bytes);
+        let verdict = header::verify(&bytes, no).and(structure);
+        Ok(match verdict {
+            Ok(()) => Image::Sound(bytes),
+            Err(damage) => Image::Damaged { bytes, damage, walkable: structure.is_ok() },
+        })
+    }
+
+    /// A sound page of the wanted kind, or a sentence on why there is none.
+    pub(super) fn want(&self, no: PageNo, kinds: &[Kind]) -> Result<Result<AlignedBuf, String>> {
+        if no.0 >= self.count {
+            return Ok(Err(format!("{no:?} lies beyond the file's {} pages", self.count)));
+        }
+        Ok(match self.read(no)? {
+            Image::Blank => Err(format!("{no:?} was never written to the file")),
+            Image::Damaged { damage, .. } => Err(format!("{no:?} is damaged: {damage}")),
+            Image::Sound(bytes) => match header::kind(&bytes) {
+                Some(kind) if kinds.contains(&kind) => Ok(bytes),
+                Some(kind) => Err(format!("{no:?} is a page of kind {kind:?} in the file")),
+                None => Err(format!("{no:?} has an unknown kind")),
+            },
+        })
+    }
+
+    /// What the space map gives a tree.
+    pub(super) fn extents(&self, tree: TreeId) -> Result<Owned> {
+        let Owned { mut extents, mut problems } = Owned::default();
+        let each = extents_per_map(self.page_bytes);
+        for group in 0..self.count.div_ceil(each * EXTENT_PAGES) {
+            match self.want(page_of_group(self.page_bytes, group), &[Kind::Map])? {
+                Err(problem) => problems.push(format!("group {group} of the space map: {problem}")),
+                Ok(page) => {
+                    let owned = (0..each as u16).map(|i| (i, map::extent(&page, i)));
+                    let owned = owned.filter(|(_, extent)| extent.tree == tree);
+                    extents.extend(owned.map(|(i, extent)| (group * each + u32::from(i), extent.used)));
+                }
+            }
+        }
+        Ok(Owned { extents, problems })
+    }
+}
+
+/// The numbers of an extent's pages in use. An extent beyond what a page number can name has none.
+pub(super) fn used_pages(extent: u32, used: u16) -> impl Iterator<Item = PageNo> {
+    let first = extent.checked_mul(EXTENT_PAGES);
+    (0..EXTENT_PAGES)
+        .filter(move |bit| used & 1 << bit != 0)
+        .filter_map(move |bit| Some(PageNo(first? + bit)))
+}
+
+/// The content of the file's header: database and groups of the space map.
+pub(super) fn file_header(page: &[u8]) -> Result<(u64, u32), Truncated> {
+    let mut r = Reader::new(&page[HEADER_BYTES..]);
+    if r.bytes(FILE_MAGIC.len())? != FILE_MAGIC {
+        return Err(Truncated);
+    }
+    Ok((r.u64()?, r.u32()?))
+}

@@ -1,0 +1,122 @@
+//! A database directory that is looked at: its files, through a disk that refuses writes, and who uses it.
+
+use crate::checkpoint::root::{Root, RootFile};
+use crate::engine::Paths;
+use crate::error::{Error, Result};
+use crate::log::segment::{SegmentShape, Segments};
+use crate::options::Options;
+use metrics::Metrics;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use vfs::Vfs;
+
+/// Whether somebody has the database open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    Free,
+    Taken,
+    Unknown(String),
+}
+
+impl Use {
+    /// The sentence that begins every view.
+    pub(super) fn sentence(&self) -> String {
+        match self {
+            Use::Free => "not in use".to_owned(),
+            Use::Taken => "IN USE by another process: what follows may change while it is read".to_owned(),
+            Use::Unknown(why) => format!("perhaps in use (its lock cannot be tried: {why})"),
+        }
+    }
+}
+
+/// A directory that holds a database.
+pub(super) struct Place {
+    pub(super) vfs: Vfs,
+    pub(super) dir: PathBuf,
+    pub(super) paths: Paths,
+    pub(super) in_use: Use,
+}
+
+impl Place {
+    /// Fails if there is no such directory, or no root in it.
+    pub(super) fn open(vfs: &Vfs, dir: &Path) -> Result<Place> {
+        let reading = vfs.read_only();
+        let names = reading.disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
+        let paths = Paths::new(dir, &Options::new());
+        if !names.iter().any(|name| name == "root") {
+            let what = "is not the directory of a database: it has no root".to_owned();
+            return Err(Error::Foreign { file: dir.to_owned(), what });
+        }
+        // Only a lock file that is there is tried, so that none is made; and it is let go at once, so that nobody who
+        // opens the database meanwhile is refused for more than this moment.
+        let in_use = if names.iter().any(|name| name == "LOCK") {
+            match vfs.disk.lock(&paths.lock) {
+                Ok(held) => {
+                    drop(held);
+                    Use::Free
+                }
+                Err(e) if e.kind() == ErrorKind::WouldBlock => Use::Taken,
+                Err(e) => Use::Unknown(e.to_string()),
+            }
+        } else {
+            Use::Free
+        };
+        Ok(Place { vfs: reading, dir: dir.to_owned(), paths, in_use })
+    }
+
+    /// The root that an open would go by.
+    pub(super) fn root(&self) -> Result<Root> {
+        match RootFile::open(&self.vfs, &self.paths.root, &Arc::new(Metrics::new()))? {
+            Some((_, root)) => Ok(root),
+            None => Err(Error::io("open", &self.paths.root, ErrorKind::NotFound.into())),
+        }
+    }
+
+    /// The log's segments.
+    pub(super) fn segments(&self, root: &Root) -> Result<Segments> {
+        let shape = SegmentShape { db_id: root.db_id, blocks: root.segment_blocks };
+        Segments::open(&self.vfs, &self.paths.redo, shape, &Arc::new(Metrics::new()))
+    }
+}
+
+/// Key or value bytes, as far as a line holds them.
+pub(super) fn bytes(bytes: &[u8]) -> String {
+    const SHOWN: usize = 32;
+    if bytes.len() <= SHOWN {
+        return format!("\"{}\"", bytes.escape_ascii());
+    }
+    format!("\"{}\"… ({} bytes)", bytes[..SHOWN].escape_ascii(), bytes.len())
+}
+
+/// A part of a whole in percent.
+pub(super) fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "-".to_owned();
+    }
+    format!("{:.1} %", part as f64 * 100.0 / whole as f64)
+}
+
+/// Rows of cells under a headline: first column to the left, all others to the right.
+pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let width = |n: usize| {
+        let cells = rows.iter().map(|row| row[n].chars().count());
+        cells.chain([head[n].chars().count()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let mut out = String::new();
+    let mut line = |cells: Vec<&str>| {
+        for (n, cell) in cells.iter().enumerate() {
+            let text = match n {
+                0 => format!("  {cell:<width$}", width = widths[n]),
+                _ => format!("  {cell:>width$}", width = widths[n]),
+            };
+            out.push_str(&text);
+        }
+        out.truncate(out.trim_end().len());
+        out.push('\n');
+    };
+    line(head.to_vec());
+    rows.iter().for_each(|row| line(row.iter().map(String::as_str).collect()));
+    out
+}

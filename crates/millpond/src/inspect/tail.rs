@@ -1,0 +1,66 @@
+//! The log from the checkpoint to its end, and how far the `pages` file may lag behind it.
+
+use super::place::Place;
+use crate::checkpoint::root::Root;
+use crate::error::{Error, Result};
+use crate::log::block::PAYLOAD_BYTES;
+use crate::log::group::{Record, Records};
+use crate::log::reader::{Group, Scanner};
+use crate::log::segment::Segments;
+use base::Lsn;
+
+/// Where the log ends.
+#[derive(Debug)]
+pub(super) struct Tail {
+    /// Behind the last group.
+    pub(super) end: Lsn,
+    pub(super) groups: u64,
+    /// Records that change a page.
+    pub(super) changes: u64,
+    /// Why the end is not to be believed.
+    pub(super) broken: Option<Error>,
+}
+
+/// Reads all groups from the checkpoint on; `each` hears of every one.
+pub(super) fn scan(segments: &Segments, root: &Root, each: &mut dyn FnMut(&Group<'_>)) -> Result<Tail> {
+    let mut scanner = Scanner::new(segments, &root.epochs, root.checkpoint);
+    let mut tail = Tail { end: root.checkpoint, groups: 0, changes: 0, broken: None };
+    while let Some(group) = scanner.next()? {
+        tail.groups += 1;
+        tail.end = group.end;
+        let records = Records::new(group.records).flatten();
+        tail.changes += records.filter(|record| matches!(record, Record::Page { .. })).count() as u64;
+        each(&group);
+    }
+    let window = (root.ring_blocks * PAYLOAD_BYTES) as u64;
+    tail.broken = scanner.check_end(window, root.durable).err();
+    Ok(tail)
+}
+
+/// What stands above every view of pages: which database, whether it is in use, and what its `pages` file may lack.
+/// `each` hears of every group that may be missing in it.
+pub(super) fn head(place: &Place, root: &Root, each: &mut dyn FnMut(&Group<'_>)) -> String {
+    let (dir, sentence) = (place.dir.display(), place.in_use.sentence());
+    let lag = match place.segments(root).and_then(|segments| scan(&segments, root, each)) {
+        Err(error) => {
+            format!("The log cannot be read ({error}), so nobody knows how much older the pages file is.")
+        }
+        Ok(Tail { broken: Some(error), end, .. }) => format!(
+            "The pages file may be older than the log by {} bytes of redo or more: {error}.",
+            end.since(root.checkpoint)
+        ),
+        Ok(Tail { changes: 0, .. }) => {
+            "No page changes stand in the log behind the checkpoint: the pages file has everything."
+                .to_owned()
+        }
+        Ok(tail) => format!(
+            "The pages file may be older than the log by {} bytes of redo, {} page changes (checkpoint LSN {} to the \
+             log's end at {}).",
+            tail.end.since(root.checkpoint),
+            tail.changes,
+            root.checkpoint,
+            tail.end
+        ),
+    };
+    format!("{dir}: {sentence}\n{lag}\n")
+}

@@ -1,0 +1,137 @@
+//! Mistakes that can be planted, so that the simulator can show how soon it finds each.
+//!
+//! A mistake is on in a simulated world whose flags name it and nowhere else; worlds with it and without it can run side
+//! by side. Without the feature `planted` the question is a constant `false` and nothing of this is left in the program.
+
+/// A mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Bug {
+    /// A log flush is not synced.
+    NoLogSync,
+    /// Of a log flush that lies in two segments only the second is synced.
+    OneSegmentSynced,
+    /// A page batch is not synced in place.
+    NoPagesSync,
+    /// The doublewrite is not synced before pages are written in place.
+    NoDoublewriteSync,
+    /// The doublewrite is not written.
+    NoDoublewrite,
+    /// An area of the doublewrite is used again before the in-place writes it protects are synced.
+    AreaReusedEarly,
+    /// A root is not synced.
+    NoRootSync,
+    /// A segment's new name is not made durable.
+    NoSegmentDirSync,
+    /// A segment's new header is not made durable.
+    NoSegmentSync,
+    /// Pages are written before their redo is durable.
+    PageBeforeRedo,
+    /// The checkpoint ignores dirty pages.
+    CheckpointIgnoresDirty,
+    /// The checkpoint ignores copies that are on their way to the file.
+    CheckpointIgnoresWriting,
+    /// The checkpoint looks at the dirty pages first and at the published log afterwards.
+    CheckpointOrder,
+    /// Segments are recycled by a checkpoint that the root does not hold yet.
+    RecycledEarly,
+    /// The durable LSN passes flushes that are still in flight.
+    DurableOutOfOrder,
+    /// Recovery takes the last group of the log for a torn one.
+    EndEarly,
+    /// Recovery lets the log go on a block too far.
+    EndLate,
+    /// Recovery does not make the new epoch durable.
+    NoEpoch,
+    /// Recovery does not sync the log it has read.
+    NoRecoverySync,
+    /// Torn pages are not restored.
+    NoRestore,
+    /// Redo is applied to pages that have it already.
+    RedoTwice,
+    /// Redo skips one change in some.
+    RedoSkips,
+    /// The file's growth is not synced.
+    NoGrowSync,
+    /// A commit is acknowledged before it is durable.
+    CommitNotAwaited,
+    /// A checkpoint does not harden the undo of unfinished transactions.
+    NoHardening,
+    /// Hardened undo is not synced.
+    NoUndoSync,
+    /// A checkpoint does not list unfinished transactions.
+    UnlistedLosers,
+    /// Purge does not wait for the oldest snapshot.
+    PurgedEarly,
+    /// A rollback to a savepoint is not logged.
+    RewindNotLogged,
+    /// A prepare is acknowledged before it is durable.
+    PrepareNotAwaited,
+}
+
+impl Bug {
+    /// All of them.
+    pub const ALL: &[Bug] = &[
+        Bug::NoLogSync,
+        Bug::OneSegmentSynced,
+        Bug::NoPagesSync,
+        Bug::NoDoublewriteSync,
+        Bug::NoDoublewrite,
+        Bug::AreaReusedEarly,
+        Bug::NoRootSync,
+        Bug::NoSegmentDirSync,
+        Bug::NoSegmentSync,
+        Bug::PageBeforeRedo,
+        Bug::CheckpointIgnoresDirty,
+        Bug::CheckpointIgnoresWriting,
+        Bug::CheckpointOrder,
+        Bug::RecycledEarly,
+        Bug::DurableOutOfOrder,
+        Bug::EndEarly,
+        Bug::EndLate,
+        Bug::NoEpoch,
+        Bug::NoRecoverySync,
+        Bug::NoRestore,
+        Bug::RedoTwice,
+        Bug::RedoSkips,
+        Bug::NoGrowSync,
+        Bug::CommitNotAwaited,
+        Bug::NoHardening,
+        Bug::NoUndoSync,
+        Bug::UnlistedLosers,
+        Bug::PurgedEarly,
+        Bug::RewindNotLogged,
+        Bug::PrepareNotAwaited,
+    ];
+
+    /// What a world's flags hold for it.
+    #[must_use]
+    pub const fn flag(self) -> u64 {
+        1 << self as u8
+    }
+}
+
+/// Whether the mistake is on in the calling thread's world.
+#[cfg(feature = "planted")]
+#[inline]
+pub(crate) fn planted(bug: Bug) -> bool {
+    base::sync::world_flags() & bug.flag() != 0
+}
+
+/// Whether the mistake is on: never.
+#[cfg(not(feature = "planted"))]
+#[inline]
+pub(crate) const fn planted(_: Bug) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_a_flag_of_its_own() {
+        let all = Bug::ALL.iter().fold(0, |all, bug| all ^ bug.flag());
+        assert_eq!(all.count_ones() as usize, Bug::ALL.len());
+    }
+}

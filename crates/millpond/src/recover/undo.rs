@@ -1,0 +1,175 @@
+//! Transactions after a crash: their undo and how they ended, from the checkpoint's list, the hardened undo and the redo.
+//!
+//! Replay gives every stream the bytes it had, because a record's undo is part of the redo record itself. What the list
+//! does not name and the redo shows from the middle on had ended, and been purged, before the list was made: only its
+//! last steps lie above the checkpoint, and nobody needs its undo.
+
+use crate::checkpoint::list::{Collector, List, Stage};
+use crate::checkpoint::root::Root;
+use crate::error::{Error, Result};
+use crate::log::group::{Record, Records};
+use crate::log::reader::Scanner;
+use crate::log::segment::Segments;
+use crate::page::op::PageOp;
+use crate::txn::Recovered;
+use crate::undo::journal::Journal;
+use crate::undo::{Entry, Stream, Streams, decode_rewind};
+use base::{Lsn, TreeId, TxnId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The list that the root names; an empty one for a database that has had no checkpoint.
+pub(crate) fn read_list(segments: &Segments, root: &Root) -> Result<List> {
+    if root.record == Lsn::MAX {
+        return Ok(List { next_txn: TxnId(1), next_tree: TreeId(1), ..List::default() });
+    }
+    let damaged = |what: &str| {
+        Err(Error::corrupt(segments.dir(), format!("the checkpoint's list at LSN {}: {what}", root.record)))
+    };
+    let mut collector = Collector::new();
+    let mut scanner = Scanner::new(segments, &root.epochs, root.record);
+    while let Some(group) = scanner.next()? {
+        for record in Records::new(group.records) {
+            let Ok(record) = record else { return damaged("the group is not a group") };
+            if let Record::Checkpoint { body } = record {
+                match collector.push(body) {
+                    Ok(Some(list)) => return Ok(list),
+                    Ok(None) => {}
+                    Err(damage) => return damaged(damage.0),
+                }
+            }
+        }
+    }
+    damaged("it is not there")
+}
+
+/// Builds the state of all transactions while the log is read.
+#[derive(Debug)]
+pub(crate) struct Rebuild {
+    redo_dir: PathBuf,
+    /// Where the list stands: what it does not name had ended below.
+    list_at: Lsn,
+    next_txn: TxnId,
+    next_tree: TreeId,
+    streams: Streams,
+    stages: BTreeMap<TxnId, Stage>,
+    /// Transactions that had ended and been purged before the list was made.
+    ended: BTreeSet<TxnId>,
+}
+
+impl Rebuild {
+    /// Begins with the checkpoint's list and the hardened bytes of those that it names.
+    pub(crate) fn begin(
+        redo_dir: &Path,
+        list_at: Lsn,
+        list: List,
+        hardened: &BTreeMap<TxnId, Vec<u8>>,
+        undo_dir: &Path,
+    ) -> Result<Rebuild> {
+        let mut rebuild = Rebuild {
+            redo_dir: redo_dir.to_owned(),
+            list_at: if list_at == Lsn::MAX { Lsn::ZERO } else { list_at },
+            next_txn: list.next_txn.max(TxnId(1)),
+            next_tree: list.next_tree.max(TreeId(1)),
+            streams: Streams::default(),
+            stages: BTreeMap::new(),
+            ended: BTreeSet::new(),
+        };
+        for listed in list.txns {
+            if let Some(bytes) = hardened.get(&listed.txn) {
+                let stream = rebuild.streams.begin(listed.txn);
+                let damaged = |damage| Error::corrupt(undo_dir, format!("{:?}: {damage}", listed.txn));
+                stream.restore(bytes).map_err(damaged)?;
+            }
+            rebuild.stages.insert(listed.txn, listed.stage);
+        }
+        Ok(rebuild)
+    }
+
+    /// Takes in one record of the log; `op` is the change of a page record.
+    pub(crate) fn record(&mut self, lsn: Lsn, record: &Record<'_>, op: Option<&PageOp<'_>>) -> Result {
+        match (*record, op) {
+            (Record::Page { .. }, Some(PageOp::Row(row))) => {
+                self.undo(lsn, row.version.txn, row.version.undo_at, Entry::of(row))?;
+            }
+            (Record::Page { page, .. }, Some(&PageOp::InitOverflow { tree, owner, head: true, .. })) => {
+                self.undo(lsn, owner.txn, owner.undo_at, Entry::Chain { tree, head: page })?;
+            }
+            (Record::Page { .. }, Some(PageOp::MapOwn { tree, .. })) => {
+                self.next_tree = self.next_tree.max(TreeId(tree.0.saturating_add(1)));
+            }
+            (Record::Undo { txn, at, entry }, _) => {
+                let entry = decode_rewind(entry).map_err(|damage| self.damaged(lsn, txn, damage.0))?;
+                self.undo(lsn, txn, at, entry)?;
+            }
+            (Record::Commit { txn }, _) => self.stage(txn, Stage::Committed(lsn)),
+            (Record::Prepare { txn, xid }, _) => self.stage(txn, Stage::Prepared(xid.to_vec())),
+            (Record::Abort { txn }, _) => self.stage(txn, Stage::Aborted),
+            (Record::Reverted { txn }, _) => {
+                self.saw(txn);
+                self.streams.remove(txn);
+                self.stages.remove(&txn);
+                self.ended.insert(txn);
+            }
+            (Record::Page { .. } | Record::Ceiling { .. } | Record::Checkpoint { .. }, _) => {}
+        }
+        Ok(())
+    }
+
+    fn damaged(&self, lsn: Lsn, txn: TxnId, what: &str) -> Error {
+        Error::corrupt(&self.redo_dir, format!("redo at LSN {lsn}, {txn:?}: {what}"))
+    }
+
+    fn saw(&mut self, txn: TxnId) {
+        self.next_txn = self.next_txn.max(TxnId(txn.0 + 1));
+    }
+
+    fn stage(&mut self, txn: TxnId, stage: Stage) {
+        self.saw(txn);
+        if !self.ended.contains(&txn) {
+            self.stages.insert(txn, stage);
+        }
+    }
+
+    fn undo(&mut self, lsn: Lsn, txn: TxnId, at: u64, entry: Entry<'_>) -> Result {
+        if txn == TxnId::NONE || self.ended.contains(&txn) {
+            return Ok(());
+        }
+        self.saw(txn);
+        let stream: Arc<Stream> = match self.streams.get(txn) {
+            Some(stream) => stream,
+            None => self.streams.begin(txn),
+        };
+        if at > stream.end() && lsn < self.list_at && !self.stages.contains_key(&txn) {
+            self.streams.remove(txn);
+            self.ended.insert(txn);
+            return Ok(());
+        }
+        self.stages.entry(txn).or_insert(Stage::Active);
+        stream.replay(at, entry).map_err(|damage| self.damaged(lsn, txn, damage.0))
+    }
+
+    /// What the log's end leaves.
+    pub(crate) fn finish(self, journal: Journal) -> Recovered {
+        let mut recovered = Recovered {
+            next_txn: self.next_txn,
+            next_tree: self.next_tree,
+            streams: self.streams,
+            committed: Vec::new(),
+            aborted: Vec::new(),
+            prepared: Vec::new(),
+            journal,
+        };
+        for (txn, stage) in self.stages {
+            let has_undo = recovered.streams.get(txn).is_some();
+            match stage {
+                Stage::Committed(lsn) if has_undo => recovered.committed.push((lsn, txn)),
+                Stage::Active | Stage::Aborted if has_undo => recovered.aborted.push(txn),
+                Stage::Prepared(xid) => recovered.prepared.push((txn, xid)),
+                Stage::Committed(_) | Stage::Active | Stage::Aborted => {}
+            }
+        }
+        recovered
+    }
+}

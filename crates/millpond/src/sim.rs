@@ -1,0 +1,39 @@
+//! The simulator's way in: a database on any disk, of sizes that users cannot choose.
+
+use crate::db::Db;
+use crate::error::Result;
+use crate::options::{Options, Tuning};
+use std::path::Path;
+use vfs::Vfs;
+
+/// Sizes that users cannot choose.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// Frames of the buffer pool.
+    pub frames: usize,
+    /// Blocks of a log segment.
+    pub segment_blocks: u64,
+    /// Blocks of the log buffer, a power of two.
+    pub ring_blocks: usize,
+    /// Pages of an area of the doublewrite.
+    pub doublewrite_pages: usize,
+    /// Pages by which the file grows.
+    pub grow_pages: u32,
+}
+
+/// `options` with other sizes.
+#[must_use]
+pub fn sized(mut options: Options, sizes: Sizes) -> Options {
+    let Sizes { frames, segment_blocks, ring_blocks, doublewrite_pages, grow_pages } = sizes;
+    options.tuning =
+        Tuning { frames, segment_blocks, ring_blocks, doublewrite_pages, grow_pages, ..options.tuning };
+    options
+}
+
+/// Opens the database in `dir` of a disk.
+///
+/// # Errors
+/// See [`Options::open`].
+pub fn open(vfs: &Vfs, dir: &Path, options: &Options) -> Result<Db> {
+    Db::open_on(vfs, dir, options)
+}

@@ -1,0 +1,204 @@
+//! How transactions end: commit, rollback, prepare.
+
+use super::system::{Prepared, Txn, Txns};
+use crate::error::{Error, Result};
+use crate::lock::Owner;
+use crate::log::group::{self, Record};
+use crate::mvcc::State;
+use crate::mvcc::purge::Ended;
+use crate::planted::{Bug, planted};
+use crate::undo::{Entry, Mark, Stream, encode_rewind};
+use base::{Lsn, TxnId};
+use metrics::SyncReason;
+use std::sync::Arc;
+
+/// A rollback with more undo than this goes to the background, bytes.
+const INLINE_ROLLBACK_BYTES: u64 = 64 << 10;
+/// The longest outside name of a prepared transaction, bytes (XA allows 64 + 64 and a format number).
+pub(crate) const XID_BYTES_MAX: usize = 256;
+
+impl Txns {
+    /// Logs a record that changes no page; `stamp` learns its LSN before anyone can find it.
+    pub(super) fn log_record(&self, record: &Record<'_>, stamp: impl FnOnce(Lsn)) -> Lsn {
+        let mut bytes = Vec::with_capacity(64);
+        group::begin(&mut bytes);
+        group::put_record(&mut bytes, record);
+        self.store.log.append(&mut bytes, stamp)
+    }
+
+    /// Decides a transaction that has changed something: from here on it is committed for everybody here, its locks are
+    /// free, and it survives a crash once the log is durable beyond the LSN that comes back.
+    fn decide(&self, owner: &Owner, stream: &Arc<Stream>) -> Lsn {
+        let txn = owner.txn();
+        self.status.set(txn, State::Committing);
+        let lsn = self.log_record(&Record::Commit { txn }, |lsn| self.status.set(txn, State::Committed(lsn)));
+        self.store.log.count_commit();
+        self.purge_queue.push(lsn, Ended { txn, stream: Arc::clone(stream), committed: true });
+        self.locks.release_all(owner);
+        lsn
+    }
+
+    /// Ends a transaction that has changed nothing.
+    fn end_unchanged(&self, owner: &Owner) {
+        self.status.set(owner.txn(), State::Aborted);
+        self.locks.release_all(owner);
+        self.status.set(owner.txn(), State::Settled);
+    }
+
+    /// Commits. The LSN is that of the commit record, which is not durable yet; `None` if there was nothing to make
+    /// durable. REQUIRES: no latch held.
+    pub(crate) fn commit(&self, txn: &Txn) -> Result<Option<Lsn>> {
+        let Some(owner) = txn.owner() else { return Ok(None) };
+        match txn.stream() {
+            Some(stream) if !stream.is_empty() => {
+                self.store.log.make_room()?;
+                Ok(Some(self.decide(owner, stream)))
+            }
+            stream => {
+                if stream.is_some() {
+                    self.streams.remove(owner.txn());
+                }
+                self.end_unchanged(owner);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Rolls back: its versions are aborted at once, its locks free; a short undo is reverted here, a long one in the
+    /// background. REQUIRES: no latch held.
+    pub(crate) fn rollback(&self, txn: &Txn) {
+        let Some(owner) = txn.owner() else { return };
+        self.status.set(owner.txn(), State::Aborted);
+        self.end_aborted(owner, txn.stream());
+    }
+
+    /// What is left to do when a transaction has become aborted.
+    fn end_aborted(&self, owner: &Owner, stream: Option<&Arc<Stream>>) {
+        self.locks.release_all(owner);
+        let Some(stream) = stream.filter(|stream| !stream.is_empty()) else {
+            self.streams.remove(owner.txn());
+            return self.status.set(owner.txn(), State::Settled);
+        };
+        // What cannot be reverted here, because a page cannot be read or the database is poisoned, the background or the
+        // next open will.
+        if stream.end() > INLINE_ROLLBACK_BYTES || self.finish_abort(stream).is_err() {
+            self.reverts.lock().push_back(Arc::clone(stream));
+            self.background.unpark();
+        }
+    }
+
+    /// Reverts all that an aborted transaction did and hands its undo to purge.
+    pub(super) fn finish_abort(&self, stream: &Arc<Stream>) -> Result {
+        self.revert_stream(stream, Mark { end: 0, last: None }, |_| true)?;
+        let txn = stream.owner();
+        self.store.log.make_room()?;
+        let lsn = self.log_record(&Record::Abort { txn }, |_| {});
+        self.purge_queue.push(lsn, Ended { txn, stream: Arc::clone(stream), committed: false });
+        Ok(())
+    }
+
+    /// A point that the transaction can be rolled back to.
+    pub(crate) fn mark(&self, txn: &Txn) -> Mark {
+        txn.stream().map_or(Mark { end: 0, last: None }, |stream| stream.mark())
+    }
+
+    /// Whether `mark` is a point of the transaction that has not been rolled back.
+    pub(crate) fn reaches(&self, txn: &Txn, mark: Mark) -> bool {
+        let start = mark == Mark { end: 0, last: None };
+        start || txn.stream().is_some_and(|stream| stream.reaches(mark))
+    }
+
+    /// Undoes what the transaction did since `mark`. Its locks stay.
+    pub(crate) fn rollback_to(&self, txn: &Txn, mark: Mark) -> Result {
+        let Some(stream) = txn.stream().filter(|stream| stream.end() > mark.end) else { return Ok(()) };
+        let owner = stream.owner();
+        self.revert_stream(stream, mark, |version| version.txn == owner && version.undo_at >= mark.end)?;
+        self.store.log.make_room()?;
+        let at = stream.append(Entry::Rewind { end: mark.end, last: mark.last });
+        let mut entry = Vec::new();
+        encode_rewind(mark.end, mark.last, &mut entry);
+        if !planted(Bug::RewindNotLogged) {
+            self.log_record(&Record::Undo { txn: owner, at, entry: &entry }, |_| {});
+        }
+        Ok(())
+    }
+
+    /// Leaves the transaction's end to whoever names `xid`, also after a crash. Durable when it returns.
+    pub(crate) fn prepare(&self, txn: &Txn, xid: &[u8]) -> Result {
+        if xid.is_empty() || xid.len() > XID_BYTES_MAX {
+            let len = xid.len();
+            return Err(Error::Misuse(format!("an xid of {len} bytes: 1 to {XID_BYTES_MAX} are allowed")));
+        }
+        self.store.log.make_room()?;
+        let owner = self.owner(txn);
+        {
+            let mut prepared = self.prepared.lock();
+            if prepared.contains_key(xid) {
+                return Err(Error::Misuse("a prepared transaction has that xid already".into()));
+            }
+            self.status.set(owner.txn(), State::Prepared);
+            let stream = txn.stream().cloned();
+            let entry = Prepared { owner: Arc::clone(owner), stream, claimed: false };
+            prepared.insert(xid.to_vec(), entry);
+        }
+        let lsn = self.log_record(&Record::Prepare { txn: owner.txn(), xid }, |_| {});
+        if !planted(Bug::PrepareNotAwaited) {
+            self.store.log.flush_to(lsn, SyncReason::Prepare)?;
+        }
+        Ok(())
+    }
+
+    /// The outside names of all prepared transactions, sorted.
+    pub(crate) fn prepared_xids(&self) -> Vec<Vec<u8>> {
+        self.prepared.lock().keys().cloned().collect()
+    }
+
+    /// Gives the caller, and nobody else, the end of a prepared transaction. It stays in the list, so that a checkpoint
+    /// meanwhile still finds its outside name.
+    fn claim_prepared(&self, xid: &[u8]) -> Result<Prepared> {
+        let mut prepared = self.prepared.lock();
+        match prepared.get_mut(xid).filter(|p| !p.claimed) {
+            Some(found) => {
+                found.claimed = true;
+                Ok(found.clone())
+            }
+            None => Err(Error::Misuse("no prepared transaction has that xid".into())),
+        }
+    }
+
+    /// Commits a prepared transaction; the LSN is to be made durable by the caller.
+    pub(crate) fn commit_prepared(&self, xid: &[u8]) -> Result<Lsn> {
+        self.store.log.make_room()?;
+        let Prepared { owner, stream, .. } = self.claim_prepared(xid)?;
+        let stream = stream.unwrap_or_else(|| self.streams.begin(owner.txn()));
+        let lsn = self.decide(&owner, &stream);
+        self.prepared.lock().remove(xid);
+        Ok(lsn)
+    }
+
+    /// Rolls a prepared transaction back; the LSN is to be made durable by the caller.
+    pub(crate) fn rollback_prepared(&self, xid: &[u8]) -> Result<Lsn> {
+        self.store.log.make_room()?;
+        let Prepared { owner, stream, .. } = self.claim_prepared(xid)?;
+        // A checkpoint above this record must not list the transaction as prepared, for its rows are about to be
+        // reverted: hence its state changes before the record can be found.
+        let txn = owner.txn();
+        let lsn = self.log_record(&Record::Abort { txn }, |_| self.status.set(txn, State::Aborted));
+        self.end_aborted(&owner, stream.as_ref());
+        self.prepared.lock().remove(xid);
+        Ok(lsn)
+    }
+
+    /// Rolls back every transaction that is still active; for closing. REQUIRES: none of them is in a call.
+    pub(crate) fn abort_active(&self) {
+        for stream in self.streams.list() {
+            let txn: TxnId = stream.owner();
+            if self.status.state(txn) == State::Active {
+                self.status.set(txn, State::Aborted);
+                if self.finish_abort(&stream).is_err() {
+                    self.reverts.lock().push_back(stream);
+                }
+            }
+        }
+    }
+}

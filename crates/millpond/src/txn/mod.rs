@@ -1,0 +1,22 @@
+//! Transactions over trees: begin, change rows, read what a moment shows, commit, roll back, and what is left to do when
+//! they have ended.
+//!
+//! [`system::Txns`] joins the status table, undo, snapshots and locks of one database. [`write`] changes a row, [`lock`]
+//! locks one, [`read`] reads, [`end`] commits and rolls back, [`revert`] installs older versions, [`purge`] removes what
+//! nobody sees any more, [`harden`] keeps a checkpoint from losing the undo of the unfinished.
+//!
+//! Every function here is called with no latch held, and none waits while it holds one.
+
+pub(crate) mod end;
+pub(crate) mod harden;
+pub(crate) mod lock;
+pub(crate) mod purge;
+pub(crate) mod read;
+pub(crate) mod revert;
+pub(crate) mod system;
+pub(crate) mod trees;
+pub(crate) mod write;
+
+pub(crate) use lock::Locked;
+pub(crate) use system::{Recovered, Rules, Txn, Txns};
+pub(crate) use write::{New, Wrote};

@@ -1,0 +1,114 @@
+//! Removing what nobody sees any more: delete marks, replaced long values, undo.
+
+use super::system::Txns;
+use crate::btree::is_small;
+use crate::error::{Error, Result};
+use crate::log::group::Record as LogRecord;
+use crate::mtr::Mtr;
+use crate::mvcc::State;
+use crate::mvcc::purge::Ended;
+use crate::page::node::{DELETED, Leaf, OVERFLOW};
+use crate::page::op::PageOp;
+use crate::page::overflow::ChainRef;
+use crate::planted::{Bug, planted};
+use crate::undo::{Entry, Purge};
+use base::sync::atomic::Ordering;
+use base::{Lsn, TreeId, TxnId};
+use metrics::M;
+
+/// One record's share of the work, taken out of the undo so that nothing is held while it is done.
+struct Work {
+    tree: TreeId,
+    key: Vec<u8>,
+    chain: Option<ChainRef>,
+}
+
+impl Txns {
+    /// A slice of background work: reverts one aborted transaction, or purges up to `max` ended ones. How many it got
+    /// done with.
+    pub(crate) fn background_step(&self, max: usize) -> Result<usize> {
+        if self.revert_next()? {
+            return Ok(1);
+        }
+        let horizon = if planted(Bug::PurgedEarly) { Lsn::MAX } else { self.horizon() };
+        for done in 0..max {
+            let Some((lsn, ended)) = self.purge_queue.take(horizon) else { return Ok(done) };
+            if let Err(error) = self.purge(&ended, horizon) {
+                self.purge_queue.put_back(lsn, ended);
+                return Err(error);
+            }
+        }
+        Ok(max)
+    }
+
+    fn purge(&self, ended: &Ended, horizon: Lsn) -> Result {
+        let (txn, stream) = (ended.txn, &ended.stream);
+        let list = if ended.committed { stream.purge_list() } else { stream.mark_list() };
+        for entry in list {
+            let work = stream.read(entry.at, |record| work_of(&record.entry, entry));
+            let work = work
+                .and_then(|work| work)
+                .map_err(|damage| Error::corrupt(self.store.pages_path(), damage.to_string()))?;
+            if let Some(chain) = work.chain {
+                self.free_chain_of(work.tree, chain.head, chain.owner)?;
+            }
+            self.purge_row(work.tree, &work.key, horizon)?;
+            self.store.metrics.add(M::PurgeRows, 1);
+        }
+        if !ended.committed {
+            self.store.log.make_room()?;
+            self.log_record(&LogRecord::Reverted { txn }, |_| {});
+            // Losers are those of an earlier run, so their number only falls.
+            let _ = self.losers.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| {
+                (txn < self.first_txn).then(|| n.saturating_sub(1))
+            });
+        }
+        self.status.set(txn, State::Settled);
+        self.streams.remove(txn);
+        Ok(())
+    }
+
+    /// Whether all see what `txn` did, and see it committed.
+    fn seen_by_all(&self, txn: TxnId, horizon: Lsn) -> bool {
+        match self.status.state(txn) {
+            State::Settled => true,
+            State::Committed(lsn) => lsn < horizon,
+            State::Active | State::Committing | State::Prepared | State::Aborted => false,
+        }
+    }
+
+    /// Removes the row of `key` if it is a delete mark that all see.
+    fn purge_row(&self, tree: TreeId, key: &[u8], horizon: Lsn) -> Result {
+        let Some(tree) = self.trees.get(tree) else { return Ok(()) };
+        self.store.log.make_room()?;
+        let page = tree.leaf_write(&self.store, key, 0)?;
+        let leaf = Leaf::new(&page);
+        let Ok(slot) = leaf.search(key) else { return Ok(()) };
+        let row = leaf.row(slot);
+        if row.flags & DELETED == 0 || !self.seen_by_all(row.version.txn, horizon) {
+            return Ok(());
+        }
+        let mut mtr = Mtr::begin(&self.store.log, &self.store.pool);
+        let held = mtr.add(page);
+        mtr.apply(held, &PageOp::Remove { slot });
+        let small = is_small(mtr.page(held));
+        mtr.commit();
+        if small {
+            tree.try_merge(&self.store, key)?;
+        }
+        Ok(())
+    }
+}
+
+fn work_of(entry: &Entry<'_>, purge: Purge) -> Result<Work, crate::page::Damage> {
+    let Entry::Replace { tree, key, old_flags, old_middle, .. } = *entry else {
+        return Err(crate::page::Damage("purge was sent to an undo record of another kind"));
+    };
+    let chain = if old_flags & OVERFLOW != 0 && !purge.rewound {
+        let damage = |_| crate::page::Damage("an undo record holds a long value without an address");
+        Some(ChainRef::decode(old_middle).map_err(damage)?)
+    } else {
+        None
+    };
+    Ok(Work { tree, key: key.to_vec(), chain })
+}

@@ -1,0 +1,271 @@
+//! What all transactions of a database share, and what one transaction has.
+
+use super::trees::Trees;
+use crate::error::{Error, Result};
+use crate::lock::{Denied, LockTable, Owner, Wait};
+use crate::mvcc::purge::Ended;
+use crate::mvcc::{PurgeQueue, Snapshot, Snapshots, State, Status, View};
+use crate::store::Store;
+use crate::undo::journal::Journal;
+use crate::undo::{Stream, Streams};
+use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use base::sync::{Mutex, Unparker};
+use base::{Lsn, TreeId, TxnId};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use vfs::Vfs;
+
+/// What recovery found of transactions.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    /// No transaction of an earlier run has this id or one above it.
+    pub(crate) next_txn: TxnId,
+    /// The same for trees.
+    pub(crate) next_tree: TreeId,
+    /// The undo of all that are not settled.
+    pub(crate) streams: Streams,
+    /// Committed, with something left to purge; by commit LSN.
+    pub(crate) committed: Vec<(Lsn, TxnId)>,
+    /// Cut off, or rolled back and not wholly reverted.
+    pub(crate) aborted: Vec<TxnId>,
+    /// Prepared, with their outside names.
+    pub(crate) prepared: Vec<(TxnId, Vec<u8>)>,
+    /// Hardened undo.
+    pub(crate) journal: Journal,
+}
+
+/// A prepared transaction, which no thread has.
+#[derive(Clone, Debug)]
+pub(crate) struct Prepared {
+    pub(crate) owner: Arc<Owner>,
+    pub(crate) stream: Option<Arc<Stream>>,
+    /// Somebody is deciding it.
+    pub(crate) claimed: bool,
+}
+
+/// All transactions of an open database.
+#[derive(Debug)]
+pub(crate) struct Txns {
+    pub(crate) store: Arc<Store>,
+    pub(crate) vfs: Vfs,
+    pub(crate) status: Status,
+    pub(crate) streams: Streams,
+    pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) locks: LockTable,
+    pub(crate) purge_queue: PurgeQueue,
+    pub(crate) trees: Trees,
+    pub(super) journal: Mutex<Journal>,
+    /// Aborted transactions whose undo the background thread is to revert.
+    pub(super) reverts: Mutex<VecDeque<Arc<Stream>>>,
+    pub(super) prepared: Mutex<BTreeMap<Vec<u8>, Prepared>>,
+    /// Wakes the thread that reverts and purges.
+    pub(super) background: Unparker,
+    pub(super) next_tree: AtomicU32,
+    /// Aborted transactions that recovery found and that are not wholly reverted yet.
+    pub(super) losers: AtomicU64,
+    /// The least id of this run.
+    pub(super) first_txn: TxnId,
+}
+
+/// How a transaction judges what others do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    /// A version committed at or above it is a write conflict.
+    pub(crate) conflicts_after: Option<Lsn>,
+    /// How long a lock is waited for.
+    pub(crate) wait: Wait,
+}
+
+/// One transaction: its id and locks from its first use of a table, its undo from its first change.
+#[derive(Debug, Default)]
+pub(crate) struct Txn {
+    owner: OnceCell<Arc<Owner>>,
+    stream: OnceCell<Arc<Stream>>,
+    /// The moment that its plain reads see, once drawn.
+    snapshot: RefCell<Option<Snapshot>>,
+    /// The highest commit whose rows it was shown.
+    pub(crate) seen: Cell<Lsn>,
+    /// Time spent waiting for locks, microseconds.
+    pub(crate) lock_us: Cell<u64>,
+}
+
+impl Txn {
+    /// Its id; `NONE` while it has neither locked nor changed anything.
+    pub(crate) fn id(&self) -> TxnId {
+        self.owner.get().map_or(TxnId::NONE, |owner| owner.txn())
+    }
+
+    /// Its undo, if it has changed anything.
+    pub(crate) fn stream(&self) -> Option<&Arc<Stream>> {
+        self.stream.get()
+    }
+
+    /// What it holds, if it has an id.
+    pub(crate) fn owner(&self) -> Option<&Arc<Owner>> {
+        self.owner.get()
+    }
+
+    /// The moment that its plain reads see, if it is drawn.
+    pub(crate) fn moment(&self) -> Option<Lsn> {
+        self.snapshot.borrow().as_ref().map(Snapshot::lsn)
+    }
+
+    /// Lets go of the versions that its reads needed; it reads no more.
+    pub(crate) fn drop_moment(&self) {
+        self.snapshot.borrow_mut().take();
+    }
+
+    /// Remembers that it was shown a row committed at `lsn`.
+    pub(crate) fn note_seen(&self, commit: Option<Lsn>) {
+        if let Some(lsn) = commit
+            && lsn > self.seen.get()
+        {
+            self.seen.set(lsn);
+        }
+    }
+}
+
+impl Txns {
+    /// The transactions of a database that recovery has looked through. Losers begin to be reverted once
+    /// [`Txns::start_reverting`] is called, when the trees are known.
+    pub(crate) fn new(store: &Arc<Store>, vfs: &Vfs, found: Recovered, background: Unparker) -> Txns {
+        // A checkpoint must go on listing what is not purged, so its state is known until then.
+        let unpurged = found
+            .committed
+            .iter()
+            .filter(|(_, txn)| found.streams.get(*txn).is_some_and(|stream| stream.needs_purge()))
+            .map(|&(lsn, txn)| (txn, State::Committed(lsn)));
+        let states = found
+            .aborted
+            .iter()
+            .map(|&txn| (txn, State::Aborted))
+            .chain(found.prepared.iter().map(|(txn, _)| (*txn, State::Prepared)))
+            .chain(unpurged);
+        let status = Status::new(found.next_txn, states);
+        let locks = LockTable::new(Arc::clone(&vfs.clock));
+        let purge_queue = PurgeQueue::default();
+        for (lsn, txn) in found.committed {
+            match found.streams.get(txn) {
+                Some(stream) if stream.needs_purge() => {
+                    purge_queue.push(lsn, Ended { txn, stream, committed: true });
+                }
+                _ => found.streams.remove(txn),
+            }
+        }
+        let prepared = found.prepared.into_iter().map(|(txn, xid)| {
+            let prepared =
+                Prepared { owner: locks.begin(txn), stream: found.streams.get(txn), claimed: false };
+            (xid, prepared)
+        });
+        let prepared = prepared.collect();
+        let reverts = found.aborted.iter().filter_map(|&txn| found.streams.get(txn));
+        let reverts: VecDeque<_> = reverts.collect();
+        Txns {
+            store: Arc::clone(store),
+            vfs: vfs.clone(),
+            status,
+            locks,
+            purge_queue,
+            snapshots: Arc::default(),
+            trees: Trees::default(),
+            journal: Mutex::new(found.journal),
+            losers: AtomicU64::new(reverts.len() as u64),
+            reverts: Mutex::new(reverts),
+            prepared: Mutex::new(prepared),
+            background,
+            next_tree: AtomicU32::new(found.next_tree.0),
+            first_txn: found.next_txn,
+            streams: found.streams,
+        }
+    }
+
+    /// A tree id that was never used.
+    pub(crate) fn new_tree_id(&self) -> TreeId {
+        TreeId(self.next_tree.fetch_add(1, Ordering::AcqRel))
+    }
+
+    /// Raises the ids of new trees above `id`.
+    pub(crate) fn tree_ids_above(&self, id: TreeId) {
+        self.next_tree.fetch_max(id.0 + 1, Ordering::AcqRel);
+    }
+
+    /// The tree id that would be given out next.
+    pub(crate) fn next_tree(&self) -> TreeId {
+        TreeId(self.next_tree.load(Ordering::Acquire))
+    }
+
+    /// The transaction's locks; gives it its id.
+    pub(crate) fn owner<'t>(&self, txn: &'t Txn) -> &'t Arc<Owner> {
+        txn.owner.get_or_init(|| {
+            let id = self.status.begin();
+            self.locks.begin(id)
+        })
+    }
+
+    /// The transaction's undo stream, begun if need be.
+    pub(super) fn stream_of<'t>(&self, txn: &'t Txn) -> &'t Arc<Stream> {
+        let id = self.owner(txn).txn();
+        txn.stream.get_or_init(|| self.streams.begin(id))
+    }
+
+    /// Draws a snapshot of this moment.
+    pub(crate) fn draw_snapshot(&self) -> Snapshot {
+        self.snapshots.draw(|| self.store.log.reserved_lsn())
+    }
+
+    /// The moment that the transaction's plain reads see, drawn by the first of them.
+    pub(crate) fn moment_of(&self, txn: &Txn) -> Lsn {
+        txn.snapshot.borrow_mut().get_or_insert_with(|| self.draw_snapshot()).lsn()
+    }
+
+    /// What a reader at `snapshot` sees, as `own`.
+    pub(crate) fn view(&self, snapshot: Lsn, own: TxnId) -> View<'_> {
+        View { status: &self.status, streams: &self.streams, snapshot, own }
+    }
+
+    /// Commits below it are seen by all, now and later.
+    pub(crate) fn horizon(&self) -> Lsn {
+        self.snapshots.horizon(|| self.store.log.reserved_lsn())
+    }
+
+    /// Keeps the tree as it is until the transaction ends.
+    pub(crate) fn share_tree(&self, txn: &Txn, tree: TreeId, wait: Wait) -> Result {
+        self.timed(txn, || self.locks.share_table(self.owner(txn), tree, wait)).map_err(denied)
+    }
+
+    /// Runs a wait for a lock and adds its time to the transaction's account.
+    pub(super) fn timed<R>(&self, txn: &Txn, wait: impl FnOnce() -> R) -> R {
+        let before = self.locks.waits();
+        let start = self.vfs.clock.now_us();
+        let result = wait();
+        if self.locks.waits() != before {
+            txn.lock_us.set(txn.lock_us.get() + self.vfs.clock.now_us() - start);
+        }
+        result
+    }
+
+    /// How many transactions have ended and wait for their purge, or to be reverted.
+    pub(crate) fn history(&self) -> usize {
+        self.purge_queue.len() + self.reverts.lock().len()
+    }
+
+    /// How many aborted transactions are not wholly reverted.
+    pub(crate) fn aborted(&self) -> usize {
+        (self.losers() as usize).max(self.reverts.lock().len())
+    }
+
+    /// Aborted transactions that recovery found and that are not wholly reverted yet.
+    pub(crate) fn losers(&self) -> u64 {
+        self.losers.load(Ordering::Acquire)
+    }
+}
+
+/// What the caller of a denied lock hears.
+pub(crate) fn denied(why: Denied) -> Error {
+    match why {
+        Denied::Deadlock => Error::Deadlock,
+        Denied::Timeout | Denied::Skipped => Error::LockTimeout,
+        Denied::Stopped => Error::Closed,
+    }
+}

@@ -1,0 +1,180 @@
+//! Changing a row: locks, then undo, then the page with its redo, all under one latch of its leaf.
+
+use super::lock::{Locked, Obstacle};
+use super::system::{Rules, Txn, Txns, denied};
+use crate::btree::{Tree, row_bytes, write_chain};
+use crate::error::{Error, Result};
+use crate::lock::{Enqueued, Mode};
+use crate::mtr::Mtr;
+use crate::page::node::{DELETED, Leaf, OVERFLOW, Version};
+use crate::page::op::{PageOp, RowChange, RowOp, common_ends};
+use crate::page::{inline_limit, max_key};
+use crate::undo::Entry;
+
+/// What a row is to become.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum New<'a> {
+    /// A row with this value, where none is.
+    Insert(&'a [u8]),
+    /// A row with this value, whether or not one is there.
+    Put(&'a [u8]),
+    /// No row.
+    Delete,
+}
+
+/// What became of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wrote {
+    /// It was made; told is whether there was a row before.
+    Done {
+        /// Whether there was a row before.
+        replaced: bool,
+    },
+    /// An insert met a row, or a delete met none: nothing was changed.
+    Nothing,
+}
+
+/// The bytes and flags that the leaf gets.
+#[derive(Clone, Copy, Debug)]
+struct Image<'a> {
+    flags: u8,
+    bytes: &'a [u8],
+}
+
+impl Txns {
+    /// Changes the row of `key`. REQUIRES: no latch held, the tree is shared by the transaction, and admission has been
+    /// asked.
+    pub(crate) fn write_row(
+        &self,
+        txn: &Txn,
+        tree: Tree,
+        key: &[u8],
+        new: New<'_>,
+        rules: Rules,
+        admit: &mut dyn FnMut(usize) -> Result,
+    ) -> Result<Wrote> {
+        let page_bytes = self.store.pool.page_bytes();
+        let max = max_key(page_bytes);
+        if key.len() > max {
+            return Err(Error::KeyTooLong { len: key.len(), max });
+        }
+        let value = match new {
+            New::Insert(value) | New::Put(value) => value,
+            New::Delete => return self.write_image(txn, tree, key, new, None, rules),
+        };
+        if value.len() <= inline_limit(page_bytes) {
+            let image = Image { flags: 0, bytes: value };
+            return self.write_image(txn, tree, key, new, Some(image), rules);
+        }
+        if u32::try_from(value.len()).is_err() {
+            return Err(Error::Misuse(format!("a value of {} bytes: 4 GiB - 1 is the most", value.len())));
+        }
+        // The chain is written before the row that links it, so the row is locked first: a conflict then costs nothing.
+        let locked = self.lock_row(txn, tree, key, Mode::Exclusive, rules)?;
+        if matches!((new, locked), (New::Insert(_), Locked::Present(_))) {
+            return Ok(Wrote::Nothing);
+        }
+        let stream = self.stream_of(txn);
+        let mut begin = |_: &mut Mtr<'_>, head| {
+            let undo_at = stream.append(Entry::Chain { tree: tree.id, head });
+            Version { txn: stream.owner(), undo_at }
+        };
+        let chain = write_chain(&self.store, tree.id, value, &mut begin, &mut || admit(page_bytes))?.encode();
+        let image = Image { flags: OVERFLOW, bytes: &chain };
+        self.write_image(txn, tree, key, new, Some(image), rules)
+    }
+
+    fn write_image(
+        &self,
+        txn: &Txn,
+        tree: Tree,
+        key: &[u8],
+        new: New<'_>,
+        image: Option<Image<'_>>,
+        rules: Rules,
+    ) -> Result<Wrote> {
+        let owner = self.owner(txn);
+        let room = image.map_or(0, |image| row_bytes(key.len(), image.bytes.len()));
+        loop {
+            self.store.log.make_room()?;
+            let page = tree.leaf_write(&self.store, key, room)?;
+            let leaf = Leaf::new(&page);
+            let (slot, found) = match leaf.search(key) {
+                Ok(slot) => (slot, true),
+                Err(slot) => (slot, false),
+            };
+            let mut present = false;
+            if found {
+                let row = leaf.row(slot);
+                let newest = row.version.txn;
+                present = row.flags & DELETED == 0;
+                if let Some(obstacle) = self.obstacle(txn, tree, key, newest, Mode::Exclusive, rules)? {
+                    drop(page);
+                    self.get_over(txn, tree, key, obstacle)?;
+                    continue;
+                }
+            }
+            if present == matches!(new, New::Insert(_)) && !matches!(new, New::Put(_)) {
+                return Ok(Wrote::Nothing);
+            }
+            match self.locks.claim(owner, tree.id, key, rules.wait).map_err(denied)? {
+                Enqueued::Granted => {}
+                Enqueued::Waiting(ticket) => {
+                    drop(page);
+                    self.get_over(txn, tree, key, Obstacle::Wait(ticket))?;
+                    continue;
+                }
+            }
+            let stream = self.stream_of(txn);
+            let version = Version { txn: owner.txn(), undo_at: stream.end() };
+            let mut mtr = Mtr::begin(&self.store.log, &self.store.pool);
+            let held = mtr.add(page);
+            let leaf = Leaf::new(mtr.page(held));
+            let old_row = found.then(|| leaf.row(slot));
+            let mut old_middle = smallvec::SmallVec::<[u8; 256]>::new();
+            let change = match old_row {
+                None => {
+                    let image = image.unwrap_or(Image { flags: 0, bytes: &[] });
+                    RowChange::Insert { flags: image.flags, value: image.bytes }
+                }
+                Some(old) => {
+                    // A delete keeps the bytes, which costs no redo; a chain's address must stand whole in the undo.
+                    let chain = old.flags & OVERFLOW != 0;
+                    let (new_flags, bytes) = match image {
+                        Some(image) => (image.flags, image.bytes),
+                        None if chain => (DELETED, &[][..]),
+                        None => (DELETED, old.value),
+                    };
+                    let (front, back) = if chain || new_flags & OVERFLOW != 0 {
+                        (0, 0)
+                    } else if image.is_none() {
+                        (bytes.len() as u16, 0)
+                    } else {
+                        common_ends(old.value, bytes)
+                    };
+                    let middle = |bytes: &[u8]| usize::from(front)..bytes.len() - usize::from(back);
+                    old_middle.extend_from_slice(&old.value[middle(old.value)]);
+                    let new_middle = match image {
+                        Some(image) => &image.bytes[middle(image.bytes)],
+                        None => &[],
+                    };
+                    RowChange::Replace {
+                        before: old.version,
+                        old_flags: old.flags,
+                        new_flags,
+                        front,
+                        back,
+                        old_middle: &old_middle,
+                        new_middle,
+                    }
+                }
+            };
+            let op = RowOp { slot, tree: tree.id, key, version, change };
+            stream.append_row(&op);
+            mtr.apply(held, &PageOp::Row(op));
+            mtr.commit();
+            owner.add_work(1);
+            return Ok(Wrote::Done { replaced: present });
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! How many segment files there should be: files follow need, up to the capacity that was asked for.
+//!
+//! A log of n segments holds n - 1 of them of redo, whatever the checkpoint's place in its segment. A young database
+//! needs few, so a large capacity costs neither time nor disk before it is used; and admission goes by the files that
+//! there are, so an operation that was let in never finds the disk full.
+
+/// No log works with less: one being left, one being written, two ahead.
+pub const FILES_MIN: u64 = 4;
+
+/// Redo that so many files can hold, whatever the checkpoint's place.
+#[must_use]
+pub fn redo_bytes(files: u64, segment: u64) -> u64 {
+    files.saturating_sub(1) * segment
+}
+
+/// Files for a capacity, rounded down: the capacity is what the log may take.
+#[must_use]
+pub fn files(capacity: u64, segment_file_bytes: u64) -> u64 {
+    (capacity / segment_file_bytes).max(FILES_MIN)
+}
+
+/// What to do about the number of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Leave it.
+    Keep,
+    /// Make so many more.
+    Make(u64),
+    /// There may be as many as this; what is free beyond goes.
+    Shrink(u64),
+}
+
+/// The step from `have` files towards at most `most`, while `age` bytes of redo are needed.
+///
+/// Growth begins when three eighths are in use, long before admission delays anyone, and by an eighth at a time. A
+/// shrinking log stays half as large again as the redo that is still needed, so that nobody is stopped by it: cleaning
+/// lowers the age, and the files follow. (Cleaning for the new size brings the age below 0.57 of it, so it gets there.)
+#[must_use]
+pub fn step(have: u64, most: u64, age: u64, segment: u64) -> Step {
+    if have < most.min(FILES_MIN) {
+        return Step::Make(most.min(FILES_MIN) - have);
+    }
+    if have < most && age > redo_bytes(have, segment) / 8 * 3 {
+        return Step::Make((most - have).min((have / 8).max(1)));
+    }
+    if have > most {
+        let needed = (age + age / 2).div_ceil(segment) + 1;
+        let to = most.max(needed);
+        if to < have {
+            return Step::Shrink(to);
+        }
+    }
+    Step::Keep
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 4 << 20;
+
+    #[test]
+    fn the_rule_as_a_table() {
+        let mib = |n: u64| n << 20;
+        let table = [
+            ("new", step(0, 24, 0, S), Step::Make(4)),
+            ("young", step(4, 24, mib(4), S), Step::Keep),
+            ("filling", step(4, 24, mib(5), S), Step::Make(1)),
+            ("filling, larger", step(16, 600, mib(24), S), Step::Make(2)),
+            ("nearly there", step(599, 600, mib(2000), S), Step::Make(1)),
+            ("there", step(600, 600, mib(2000), S), Step::Keep),
+            ("asked to shrink, all in use", step(600, 24, mib(2000), S), Step::Keep),
+            ("asked to shrink, half free", step(600, 24, mib(1000), S), Step::Shrink(376)),
+            ("asked to shrink, idle", step(600, 24, mib(1), S), Step::Shrink(24)),
+        ];
+        for (name, is, wanted) in table {
+            assert_eq!(is, wanted, "{name}");
+        }
+        assert_eq!((files(96 << 20, S), files(0, S)), (24, 4));
+        assert_eq!(redo_bytes(24, S), 92 << 20);
+    }
+
+    #[test]
+    fn a_log_cleaned_for_its_new_size_gets_there() {
+        for (files, threads) in [(8, 4), (16, 16), (24, 16), (600, 64)] {
+            let marks = crate::thresholds::thresholds(redo_bytes(files, S), threads);
+            assert_eq!(step(900, files, marks.target, S), Step::Shrink(files), "{files} files");
+        }
+    }
+
+    /// Whatever the age does, a step never leaves less room than the age needs.
+    #[test]
+    fn a_shrinking_log_stops_nobody() {
+        for age_mib in 0..2400 {
+            if let Step::Shrink(to) = step(600, 24, age_mib << 20, S) {
+                assert!(redo_bytes(to, S) >= (age_mib << 20) / 2 * 3, "{age_mib} MiB, {to} files");
+            }
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! What a workload's script works with: the database, opened on a simulated disk inside a world, and a history that
+//! every effect is entered in.
+
+use crate::history::{Effect, Event, History, RowWrite, Seen, State, difference, survives};
+use crate::subject::{Database, Fail, How, Result, RowList, Shape, Subject, Tx};
+use base::prng::Prng;
+use base::sync::{Mutex, spawn};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use vfs::mem::MemDisk;
+
+/// Where the database is.
+pub const DIR: &str = "/db";
+/// How often a transaction is tried again.
+const TRIES: u32 = 200;
+
+/// A run in progress.
+#[derive(Clone)]
+pub struct Driver {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    subject: Arc<dyn Subject>,
+    disk: MemDisk,
+    shape: Shape,
+    seed: u64,
+    db: Mutex<Option<Arc<dyn Database>>>,
+    history: Mutex<History>,
+    /// Tables by name, and how many there ever were.
+    tables: Mutex<(BTreeMap<String, u64>, u64)>,
+}
+
+/// A transaction whose effects are entered in the history when it commits.
+pub struct Txn {
+    driver: Driver,
+    inner: Box<dyn Tx>,
+    writes: Vec<RowWrite>,
+    savepoints: Vec<usize>,
+    how: How,
+}
+
+fn must<T>(what: &str, result: Result<T>) -> T {
+    result.unwrap_or_else(|fail| panic!("{what}: {fail}"))
+}
+
+impl Driver {
+    /// Opens a database on an empty disk. Inside a world.
+    #[must_use]
+    pub fn open(subject: Arc<dyn Subject>, disk: MemDisk, shape: Shape, seed: u64) -> Driver {
+        let shared = Shared {
+            subject,
+            disk,
+            shape,
+            seed,
+            db: Mutex::new(None),
+            history: Mutex::default(),
+            tables: Mutex::default(),
+        };
+        let driver = Driver { shared: Arc::new(shared) };
+        driver.open_again();
+        driver
+    }
+
+    fn open_again(&self) {
+        let s = &self.shared;
+        let db = must("open", s.subject.open(&s.disk.vfs(s.seed), Path::new(DIR), &s.shape));
+        *s.db.lock() = Some(db);
+    }
+
+    fn db(&self) -> Arc<dyn Database> {
+        Arc::clone(self.shared.db.lock().as_ref().expect("open"))
+    }
+
+    /// Operations of the disk so far.
+    #[must_use]
+    pub fn at(&self) -> u64 {
+        self.shared.disk.op_count()
+    }
+
+    /// A generator of its own for every `salt`.
+    #[must_use]
+    pub fn rng(&self, salt: u64) -> Prng {
+        Prng::new(self.shared.seed.wrapping_mul(0x9e37_79b9) ^ salt)
+    }
+
+    fn enter(&self, effect: Effect, called_at: u64, durable: bool, lsn: Option<u64>) {
+        let returned_at = self.at();
+        self.shared.history.lock().add(Event { effect, called_at, returned_at, durable, lsn });
+    }
+
+    fn number(&self, table: &str) -> u64 {
+        *self.shared.tables.lock().0.get(table).unwrap_or_else(|| panic!("the script knows no table {table}"))
+    }
+
+    /// Creates a table.
+    pub fn create(&self, name: &str) {
+        let called_at = self.at();
+        must("create a table", self.db().create_table(name));
+        let number = {
+            let mut tables = self.shared.tables.lock();
+            tables.1 += 1;
+            let number = tables.1;
+            tables.0.insert(name.to_owned(), number);
+            number
+        };
+        self.enter(Effect::Create(name.to_owned(), number), called_at, true, None);
+    }
+
+    /// Drops a table.
+    pub fn drop_table(&self, name: &str) {
+        let called_at = self.at();
+        must("drop a table", self.db().drop_table(name));
+        self.shared.tables.lock().0.remove(name);
+        self.enter(Effect::Drop(name.to_owned()), called_at, true, None);
+    }
+
+    /// Renames a table.
+    pub fn rename(&self, from: &str, to: &str) {
+        let called_at = self.at();
+        must("rename a table", self.db().rename_table(from, to));
+        let mut tables = self.shared.tables.lock();
+        let number = tables.0.remove(from).expect("the script knows the table");
+        tables.0.insert(to.to_owned(), number);
+        drop(tables);
+        self.enter(Effect::Rename(from.to_owned(), to.to_owned()), called_at, true, None);
+    }
+
+    /// Begins a transaction.
+    #[must_use]
+    pub fn tx(&self) -> Txn {
+        self.tx_with(How::default())
+    }
+
+    /// Begins a transaction.
+    #[must_use]
+    pub fn tx_with(&self, how: How) -> Txn {
+        let inner = must("begin", self.db().begin(how));
+        Txn { driver: self.clone(), inner, writes: Vec::new(), savepoints: Vec::new(), how }
+    }
+
+    /// Whether such transactions are offered.
+    #[must_use]
+    pub fn offers(&self, how: How) -> bool {
+        !matches!(self.db().begin(how), Err(Fail::NotOffered))
+    }
+
+    /// Runs `work` in a transaction and commits it; again from its start as long as others are in the way.
+    pub fn retry(&self, how: How, mut work: impl FnMut(&mut Txn) -> Result) {
+        for try_number in 0..TRIES {
+            let mut tx = self.tx_with(how);
+            match work(&mut tx).and_then(|()| tx.try_commit()) {
+                Ok(()) => return,
+                Err(Fail::Retry(_)) => base::sync::sim::pause(u64::from(try_number) * 50),
+                Err(fail) => panic!("a transaction failed: {fail}"),
+            }
+        }
+        panic!("a transaction failed {TRIES} times")
+    }
+
+    /// Commits a prepared transaction.
+    pub fn commit_prepared(&self, xid: &[u8]) {
+        let called_at = self.at();
+        must("commit a prepared transaction", self.db().commit_prepared(xid));
+        self.enter(Effect::CommitPrepared(xid.to_vec()), called_at, true, None);
+    }
+
+    /// Rolls a prepared transaction back.
+    pub fn rollback_prepared(&self, xid: &[u8]) {
+        let called_at = self.at();
+        must("roll a prepared transaction back", self.db().rollback_prepared(xid));
+        self.enter(Effect::RollbackPrepared(xid.to_vec()), called_at, true, None);
+    }
+
+    /// Takes a checkpoint.
+    pub fn checkpoint(&self) {
+        must("checkpoint", self.db().checkpoint());
+    }
+
+    /// Closes the database and opens it again. Nobody else may use it meanwhile.
+    pub fn reopen(&self) {
+        let db = self.shared.db.lock().take().expect("open");
+        must("close", db.close());
+        drop(db);
+        self.opened_anew();
+    }
+
+    /// Lets go of the database, which closes it too, and opens it again.
+    pub fn drop_and_reopen(&self) {
+        let db = self.shared.db.lock().take().expect("open");
+        assert!(Arc::strong_count(&db) == 1, "somebody else uses the database");
+        drop(db);
+        self.opened_anew();
+    }
+
+    fn opened_anew(&self) {
+        let at = self.at();
+        self.shared.history.lock().closed(at);
+        self.open_again();
+        self.compare();
+    }
+
+    /// Runs `work` in `count` threads and waits for them.
+    pub fn threads(&self, count: u64, work: impl Fn(&Driver, u64) + Send + Sync + 'static) {
+        let work = Arc::new(work);
+        let threads: Vec<_> = (0..count)
+            .map(|n| {
+                let (driver, work) = (self.clone(), Arc::clone(&work));
+                spawn(&format!("client {n}"), move || work(&driver, n)).expect("a thread")
+            })
+            .collect();
+        for thread in threads {
+            thread.join().expect("a panic ends the world");
+        }
+    }
+
+    /// Lets simulated time pass, so that background work gets on.
+    pub fn idle(&self, us: u64) {
+        base::sync::sim::pause(us);
+    }
+
+    /// Compares what the database shows with all that was committed. Nobody may be changing it.
+    pub fn compare(&self) {
+        let expected = self.shared.history.lock().whole().seen();
+        let found = must("read everything", look(&*self.db()));
+        assert!(found == expected, "the run itself went wrong:\n{}", difference(&found, &expected));
+    }
+
+    /// Ends the run: compares, checks, and lets the database go. The history, and what it amounts to.
+    #[must_use]
+    pub fn finish(self, close: bool) -> (History, State) {
+        self.compare();
+        let db = self.shared.db.lock().take().expect("open");
+        let problems = must("check", db.check());
+        assert!(problems.is_empty(), "the check found: {problems:?}");
+        if close {
+            must("close", db.close());
+        }
+        drop(db);
+        let history = std::mem::take(&mut *self.shared.history.lock());
+        let whole = history.whole();
+        (history, whole)
+    }
+}
+
+/// Reads all that can be seen.
+pub fn look(db: &dyn Database) -> Result<Seen> {
+    let mut seen = Seen { prepared: db.prepared()?, ..Seen::default() };
+    seen.prepared.sort();
+    let tx = db.begin(How::default())?;
+    for name in db.table_names()? {
+        let rows = tx.scan(&name)?;
+        let in_order = rows.is_sorted_by(|a, b| a.0 < b.0);
+        assert!(in_order, "the rows of {name} come out of order");
+        seen.tables.insert(name, rows.into_iter().collect());
+    }
+    tx.rollback();
+    Ok(seen)
+}
+
+impl Txn {
+    fn wrote(&mut self, table: &str, key: &[u8], value: Option<&[u8]>) {
+        self.writes.push((self.driver.number(table), key.to_vec(), value.map(<[u8]>::to_vec)));
+    }
+
+    /// A row's value.
+    pub fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.inner.get(table, key)
+    }
+
+    /// A row's newest value, locked.
+    pub fn get_for_update(&mut self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.inner.get_for_update(table, key)
+    }
+
+    /// A new row; whether it is new.
+    pub fn insert(&mut self, table: &str, key: &[u8], value: &[u8]) -> Result<bool> {
+        match self.inner.insert(table, key, value) {
+            Ok(()) => {
+                self.wrote(table, key, Some(value));
+                Ok(true)
+            }
+            Err(Fail::KeyExists) => Ok(false),
+            Err(fail) => Err(fail),
+        }
+    }
+
+    /// A row, new or not.
+    pub fn put(&mut self, table: &str, key: &[u8], value: &[u8]) -> Result {
+        self.inner.put(table, key, value)?;
+        self.wrote(table, key, Some(value));
+        Ok(())
+    }
+
+    /// Removes a row; whether it was there.
+    pub fn delete(&mut self, table: &str, key: &[u8]) -> Result<bool> {
+        let was_there = self.inner.delete(table, key)?;
+        if was_there {
+            self.wrote(table, key, None);
+        }
+        Ok(was_there)
+    }
+
+    /// All rows.
+    pub fn scan(&self, table: &str) -> Result<RowList> {
+        self.inner.scan(table)
+    }
+
+    /// A place to come back to.
+    pub fn savepoint(&mut self) -> usize {
+        self.savepoints.push(self.writes.len());
+        let number = self.inner.savepoint();
+        assert!(number + 1 == self.savepoints.len());
+        number
+    }
+
+    /// Undoes what came after a savepoint.
+    pub fn rollback_to(&mut self, savepoint: usize) -> Result {
+        self.inner.rollback_to(savepoint)?;
+        self.savepoints.truncate(savepoint + 1);
+        self.writes.truncate(self.savepoints[savepoint]);
+        Ok(())
+    }
+
+    /// Commits, unless others are in the way.
+    pub fn try_commit(self) -> Result {
+        self.end(|inner| inner.commit())
+    }
+
+    /// Commits. Nobody else may be in the way.
+    pub fn commit(self) {
+        must("commit", self.try_commit());
+    }
+
+    /// Commits through a future. Nobody else may be in the way.
+    pub fn commit_async(self) {
+        must("commit", self.end(|inner| inner.commit_async()));
+    }
+
+    fn end(self, commit: impl FnOnce(Box<dyn Tx>) -> Result<u64>) -> Result {
+        let called_at = self.driver.at();
+        let lsn = commit(self.inner)?;
+        if !self.writes.is_empty() {
+            let effect = Effect::Commit(self.writes);
+            self.driver.enter(effect, called_at, survives(self.how.durability), Some(lsn));
+        }
+        Ok(())
+    }
+
+    /// Rolls back.
+    pub fn rollback(self) {
+        self.inner.rollback();
+    }
+
+    /// Makes the outcome a later decision.
+    pub fn prepare(self, xid: &[u8]) {
+        let called_at = self.driver.at();
+        must("prepare", self.inner.prepare(xid));
+        self.driver.enter(Effect::Prepare(xid.to_vec(), self.writes), called_at, true, None);
+    }
+}

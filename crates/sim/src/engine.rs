@@ -1,0 +1,155 @@
+//! The engine as a subject.
+
+use crate::subject::{self, Database, Durability, Fail, How, Isolation, Result, RowList, Shape, Subject, Tx};
+use millpond::sim::{Sizes, open, sized};
+use millpond::{Db, Error, Options, Savepoint, Table, Transaction, TxnOptions};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use vfs::Vfs;
+
+/// Blocks of the log buffer: the least that holds two groups.
+const RING_BLOCKS: usize = 64;
+/// Long enough for any wait that ends, short beside a hang.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
+
+/// The engine.
+#[derive(Clone, Copy, Debug)]
+pub struct Engine;
+
+struct EngineDb(Db);
+
+struct EngineTx {
+    db: Db,
+    tx: Transaction,
+    savepoints: Vec<Savepoint>,
+}
+
+fn fail(error: Error) -> Fail {
+    match error {
+        e if e.is_retryable() => Fail::Retry(e.to_string()),
+        Error::KeyExists => Fail::KeyExists,
+        Error::TableExists { .. } => Fail::TableExists,
+        Error::NoSuchTable { .. } => Fail::NoSuchTable,
+        Error::Misuse(what) if what.contains("not offered") => Fail::NotOffered,
+        e => Fail::Other(e.to_string()),
+    }
+}
+
+impl Subject for Engine {
+    fn open(&self, vfs: &Vfs, dir: &Path, shape: &Shape) -> Result<Arc<dyn Database>> {
+        let options = Options::new()
+            .page_bytes(shape.page_bytes)
+            .lock_wait(LOCK_WAIT)
+            .redo_capacity_bytes(shape.segments * shape.segment_blocks * 4096);
+        let sizes = Sizes {
+            frames: shape.frames,
+            segment_blocks: shape.segment_blocks,
+            ring_blocks: RING_BLOCKS,
+            doublewrite_pages: shape.doublewrite_pages,
+            grow_pages: shape.grow_pages,
+        };
+        Ok(Arc::new(EngineDb(open(vfs, dir, &sized(options, sizes)).map_err(fail)?)))
+    }
+}
+
+impl Database for EngineDb {
+    fn create_table(&self, name: &str) -> Result {
+        self.0.create_table(name).map(drop).map_err(fail)
+    }
+    fn drop_table(&self, name: &str) -> Result {
+        self.0.drop_table(name).map_err(fail)
+    }
+    fn rename_table(&self, from: &str, to: &str) -> Result {
+        self.0.rename_table(from, to).map_err(fail)
+    }
+    fn table_names(&self) -> Result<Vec<String>> {
+        self.0.table_names().map_err(fail)
+    }
+    fn begin(&self, how: How) -> Result<Box<dyn Tx>> {
+        let isolation = match how.isolation {
+            Isolation::ReadCommitted => millpond::Isolation::ReadCommitted,
+            Isolation::RepeatableRead => millpond::Isolation::RepeatableRead,
+            Isolation::Serializable => millpond::Isolation::Serializable,
+        };
+        let durability = match how.durability {
+            Durability::Sync => millpond::Durability::Sync,
+            Durability::Bounded { ms, bytes } => millpond::Durability::Bounded { ms, bytes },
+            Durability::None => millpond::Durability::None,
+        };
+        let options = TxnOptions::new().isolation(isolation).durability(durability);
+        let tx = self.0.begin_with(options).map_err(fail)?;
+        Ok(Box::new(EngineTx { db: self.0.clone(), tx, savepoints: Vec::new() }))
+    }
+    fn prepared(&self) -> Result<Vec<Vec<u8>>> {
+        self.0.prepared().map_err(fail)
+    }
+    fn commit_prepared(&self, xid: &[u8]) -> Result {
+        self.0.commit_prepared(xid).map_err(fail)
+    }
+    fn rollback_prepared(&self, xid: &[u8]) -> Result {
+        self.0.rollback_prepared(xid).map_err(fail)
+    }
+    fn checkpoint(&self) -> Result {
+        self.0.checkpoint().map_err(fail)
+    }
+    fn check(&self) -> Result<Vec<String>> {
+        Ok(self.0.check().map_err(fail)?.problems)
+    }
+    fn close(&self) -> Result {
+        self.0.close().map_err(fail)
+    }
+}
+
+impl EngineTx {
+    fn table(&self, name: &str) -> Result<Table> {
+        self.db.open_table(name).map_err(fail)
+    }
+}
+
+impl Tx for EngineTx {
+    fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.tx.get(&self.table(table)?, key).map_err(fail)
+    }
+    fn get_for_update(&mut self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let table = self.table(table)?;
+        self.tx.get_for_update(&table, key).map_err(fail)
+    }
+    fn insert(&mut self, table: &str, key: &[u8], value: &[u8]) -> Result {
+        let table = self.table(table)?;
+        self.tx.insert(&table, key, value).map_err(fail)
+    }
+    fn put(&mut self, table: &str, key: &[u8], value: &[u8]) -> Result {
+        let table = self.table(table)?;
+        self.tx.put(&table, key, value).map_err(fail)
+    }
+    fn delete(&mut self, table: &str, key: &[u8]) -> Result<bool> {
+        let table = self.table(table)?;
+        self.tx.delete(&table, key).map_err(fail)
+    }
+    fn scan(&self, table: &str) -> Result<RowList> {
+        let rows = self.tx.range(&self.table(table)?, ..).map_err(fail)?;
+        rows.map(|row| row.map_err(fail)).collect()
+    }
+    fn savepoint(&mut self) -> usize {
+        self.savepoints.push(self.tx.savepoint());
+        self.savepoints.len() - 1
+    }
+    fn rollback_to(&mut self, savepoint: usize) -> subject::Result {
+        self.savepoints.truncate(savepoint + 1);
+        self.tx.rollback_to(&self.savepoints[savepoint]).map_err(fail)
+    }
+    fn commit(self: Box<Self>) -> Result<u64> {
+        self.tx.commit().map(|receipt| receipt.lsn).map_err(fail)
+    }
+    fn commit_async(self: Box<Self>) -> Result<u64> {
+        let future = self.tx.commit_async().map_err(fail)?;
+        future.wait().map(|receipt| receipt.lsn).map_err(fail)
+    }
+    fn rollback(self: Box<Self>) {
+        self.tx.rollback();
+    }
+    fn prepare(self: Box<Self>, xid: &[u8]) -> Result {
+        self.tx.prepare(xid).map_err(fail)
+    }
+}

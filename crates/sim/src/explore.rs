@@ -1,0 +1,349 @@
+//! Runs a workload in a world, then cuts the power at its operations and judges what recovery makes of it.
+
+use crate::driver::{DIR, Driver, look};
+use crate::history::{History, difference};
+use crate::subject::{How, Shape, Subject};
+use crate::workloads::Workload;
+use base::prng::Prng;
+use base::sync::sim::{self, Failure, WorldOptions};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use vfs::mem::{CrashChoice, CrashWalker, MemDisk};
+
+/// Random subsets of the undurable that are tried at every operation.
+pub const SUBSETS: u64 = 8;
+/// Crashes inside recovery, one in another.
+const NESTED_DEPTH: u64 = 4;
+/// One state in so many is also crashed in its recovery.
+const NESTED_ONE_IN: u64 = 24;
+/// Scheduling points that a run may take.
+const MAX_STEPS: u64 = 20_000_000;
+
+/// What survives, by number: 0 nothing, 1 everything, 2 on a random subset each.
+pub type ChoiceNumber = u64;
+
+/// What is explored, apart from the workload.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The kind of database.
+    pub subject: Arc<dyn Subject>,
+    /// Decides everything.
+    pub seed: u64,
+    /// What is planted: see `base::sync::world_flags`.
+    pub flags: u64,
+    /// Whether a panic tells how the thread came there.
+    pub backtrace: bool,
+}
+
+/// Something that must not be.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The workload.
+    pub workload: &'static str,
+    /// The seed.
+    pub seed: u64,
+    /// The operation before which the power was cut, and what survived; `None` if the run itself failed.
+    pub cut: Option<(u64, ChoiceNumber)>,
+    /// What was found.
+    pub what: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Finding { workload, seed, cut, what } = self;
+        writeln!(f, "workload {workload}, seed {seed}: {what}")?;
+        write!(f, "  replay: cargo run --release -p sim -- --seed {seed} --workload {workload}")?;
+        if let Some((step, choice)) = cut {
+            write!(f, " --step {step} --choice {choice}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A finished run of a workload.
+#[derive(Debug)]
+pub struct Ran {
+    /// The disk, with its journal.
+    pub disk: MemDisk,
+    /// What was promised.
+    pub history: Arc<History>,
+    /// The world's hash.
+    pub hash: u64,
+    /// Scheduling points.
+    pub steps: u64,
+    /// Simulated microseconds.
+    pub now_us: u64,
+}
+
+fn mix(values: &[u64]) -> u64 {
+    values.iter().fold(0x51_7cc1_b727_220a, |h: u64, v| {
+        let h = (h.rotate_left(23) ^ v).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        h ^ h >> 29
+    })
+}
+
+impl Plan {
+    fn world(&self, seed: u64) -> WorldOptions {
+        WorldOptions {
+            flags: self.flags,
+            backtrace: self.backtrace,
+            max_steps: MAX_STEPS,
+            ..WorldOptions::new(seed)
+        }
+    }
+
+    fn finding(&self, workload: &Workload, cut: Option<(u64, ChoiceNumber)>, what: String) -> Box<Finding> {
+        Box::new(Finding { workload: workload.name, seed: self.seed, cut, what })
+    }
+
+    /// Runs a workload to its end.
+    pub fn run(&self, workload: &Workload) -> Result<Ran, Box<Finding>> {
+        let disk = MemDisk::default();
+        let (subject, inside, script, shape, seed) =
+            (Arc::clone(&self.subject), disk.clone(), workload.script, workload.shape, self.seed);
+        let world = sim::run(self.world(mix(&[seed, workload.number()])), move || {
+            let driver = Driver::open(subject, inside, shape, seed);
+            script(&driver);
+            driver.finish(seed % 2 == 0).0
+        });
+        match world.result {
+            Ok(history) => Ok(Ran {
+                disk,
+                history: Arc::new(history),
+                hash: world.hash,
+                steps: world.steps,
+                now_us: world.now_us,
+            }),
+            Err(failure) => Err(self.finding(workload, None, failure.to_string())),
+        }
+    }
+
+    /// Runs a workload again and sees that the same happens.
+    pub fn repeats(&self, workload: &Workload, ran: &Ran) -> Result<(), Box<Finding>> {
+        let again = self.run(workload)?;
+        let same = again.hash == ran.hash && again.steps == ran.steps && again.now_us == ran.now_us;
+        if same {
+            return Ok(());
+        }
+        let what = format!(
+            "two runs differ: hash {:x} and {:x}, {} and {} steps, {} and {} us",
+            ran.hash, again.hash, ran.steps, again.steps, ran.now_us, again.now_us
+        );
+        Err(self.finding(workload, None, what))
+    }
+
+    /// What a choice by number means at a step.
+    #[must_use]
+    pub fn choice(&self, workload: &Workload, step: u64, number: ChoiceNumber) -> CrashChoice {
+        match number {
+            0 => CrashChoice::None,
+            1 => CrashChoice::All,
+            n => CrashChoice::Random(mix(&[self.seed, workload.number(), step, n])),
+        }
+    }
+
+    /// Cuts the power before every operation that `take` takes. Calls `seen` for each state; it may end the walk.
+    pub fn cut(
+        &self,
+        workload: &Workload,
+        ran: &Ran,
+        take: impl Fn(u64) -> bool,
+        mut seen: impl FnMut() -> bool,
+    ) -> Result<(), Box<Finding>> {
+        let mut walk = ran.disk.walk();
+        let mut keys = BTreeSet::new();
+        loop {
+            let step = walk.at();
+            for number in 0..2 + SUBSETS {
+                let choice = self.choice(workload, step, number);
+                // The same image may have more promises to keep later on.
+                let promised = ran.history.promised_at(step);
+                if take(step) && keys.insert((walk.image_key(choice), promised)) {
+                    if !seen() {
+                        return Ok(());
+                    }
+                    let nested = mix(&[self.seed, step, number]).is_multiple_of(NESTED_ONE_IN);
+                    self.state(workload, ran, &walk, number, nested)?;
+                }
+            }
+            if !walk.step() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// One state: recovers and judges it; if asked to, also with crashes inside the recovery.
+    pub fn state(
+        &self,
+        workload: &Workload,
+        ran: &Ran,
+        walk: &CrashWalker,
+        number: ChoiceNumber,
+        nested: bool,
+    ) -> Result<(), Box<Finding>> {
+        let step = walk.at();
+        let choice = self.choice(workload, step, number);
+        let seed = mix(&[self.seed, workload.number(), step, number]);
+        let found = |what: String| self.finding(workload, Some((step, number)), what);
+        let image = walk.image(choice);
+        let first = image.fork();
+        self.judge(&workload.shape, &first, &ran.history, step, seed).map_err(found)?;
+        if !nested {
+            return Ok(());
+        }
+        let mut rng = Prng::new(seed);
+        // Now and then the process alone is killed first, and the power cut comes after.
+        let mut image = if rng.one_in(3) { walk.killed() } else { image };
+        for depth in 1..=NESTED_DEPTH {
+            let before = image.op_count();
+            let opened = self.recover(&workload.shape, &image, mix(&[seed, depth]));
+            opened.map_err(|what| found(format!("recovery {depth}: {what}")))?;
+            let mut inner = image.walk();
+            let stop = rng.between(before, image.op_count());
+            while inner.at() < stop && inner.step() {}
+            let choice = match rng.below(4) {
+                0 => CrashChoice::None,
+                1 => CrashChoice::All,
+                _ => CrashChoice::Random(rng.next_u64()),
+            };
+            image = inner.image(choice);
+            let result =
+                self.judge(&workload.shape, &image.fork(), &ran.history, step, mix(&[seed, 9, depth]));
+            result.map_err(|what| found(format!("after {depth} crashes in recovery: {what}")))?;
+        }
+        Ok(())
+    }
+
+    /// Opens and lets go, in a world.
+    fn recover(&self, shape: &Shape, image: &MemDisk, seed: u64) -> Result<(), String> {
+        let (subject, disk, shape) = (Arc::clone(&self.subject), image.clone(), *shape);
+        let world = sim::run(self.world(seed), move || {
+            subject.open(&disk.vfs(seed), Path::new(DIR), &shape).map(drop).map_err(|e| e.to_string())
+        });
+        flatten(world.result)
+    }
+
+    /// Opens an image in a world, compares it with what was promised, and works on in it.
+    fn judge(
+        &self,
+        shape: &Shape,
+        image: &MemDisk,
+        history: &Arc<History>,
+        at: u64,
+        seed: u64,
+    ) -> Result<(), String> {
+        let (subject, disk, history, shape) =
+            (Arc::clone(&self.subject), image.clone(), Arc::clone(history), *shape);
+        let world =
+            sim::run(self.world(seed), move || judge_inside(&*subject, &disk, &shape, &history, at, seed));
+        flatten(world.result)
+    }
+}
+
+fn flatten(result: Result<Result<(), String>, Failure>) -> Result<(), String> {
+    result.map_err(|failure| failure.to_string()).and_then(|inner| inner)
+}
+
+fn judge_inside(
+    subject: &dyn Subject,
+    disk: &MemDisk,
+    shape: &Shape,
+    history: &History,
+    at: u64,
+    seed: u64,
+) -> Result<(), String> {
+    let said = |what: &str| {
+        let what = what.to_owned();
+        move |e: crate::subject::Fail| format!("{what}: {e}")
+    };
+    let db = subject.open(&disk.vfs(seed), Path::new(DIR), shape).map_err(said("open"))?;
+    let found = look(&*db).map_err(said("read everything"))?;
+    let possible = history.possible(at);
+    let Some(mut state) = possible.iter().find(|state| state.seen() == found).cloned() else {
+        let expected = possible.first().expect("at least one state is possible").seen();
+        return Err(format!(
+            "recovery shows none of the {} states that are possible; from the least of them differs\n{}",
+            possible.len(),
+            difference(&found, &expected)
+        ));
+    };
+    let check = |when: &str| match db.check() {
+        Ok(problems) if problems.is_empty() => Ok(()),
+        Ok(problems) => Err(format!("the check {when} found: {problems:?}")),
+        Err(e) => Err(format!("the check {when}: {e}")),
+    };
+    check("after recovery")?;
+    let mut rng = Prng::new(seed);
+    for xid in std::mem::take(&mut state.prepared).keys() {
+        // Decided at once; what that should leave is asked below.
+        let commit = rng.one_in(2);
+        let decided = if commit { db.commit_prepared(xid) } else { db.rollback_prepared(xid) };
+        decided.map_err(said("decide a prepared transaction"))?;
+        let prepared = possible.iter().find(|s| s.seen() == found).and_then(|s| s.prepared.get(xid));
+        if let (true, Some(writes)) = (commit, prepared) {
+            state.apply(&crate::history::Effect::Commit(writes.clone()));
+        }
+    }
+    let mut expected = state.seen();
+    if !rng.one_in(3) {
+        work_on(&*db, &mut expected, &mut rng).map_err(said("work after recovery"))?;
+    }
+    let compare = |db: &dyn crate::subject::Database, when: &str| {
+        let found = look(db).map_err(said(when))?;
+        if found == expected {
+            return Ok(());
+        }
+        Err(format!("{when}, the rows are wrong:\n{}", difference(&found, &expected)))
+    };
+    compare(&*db, "after work that followed recovery")?;
+    if rng.one_in(4) {
+        db.close().map_err(said("close"))?;
+        drop(db);
+        let db = subject.open(&disk.vfs(seed ^ 1), Path::new(DIR), shape).map_err(said("open again"))?;
+        compare(&*db, "after closing and opening again")?;
+    } else if rng.one_in(2) {
+        db.checkpoint().map_err(said("checkpoint"))?;
+        check("after a checkpoint")?;
+    }
+    Ok(())
+}
+
+/// A little work of every kind, entered in `expected`.
+fn work_on(
+    db: &dyn crate::subject::Database,
+    expected: &mut crate::history::Seen,
+    rng: &mut Prng,
+) -> crate::subject::Result {
+    let tables: Vec<_> = expected.tables.keys().cloned().collect();
+    let name = if tables.is_empty() || rng.one_in(4) {
+        let name = "after".to_owned();
+        db.create_table(&name)?;
+        expected.tables.insert(name.clone(), Default::default());
+        name
+    } else {
+        rng.pick(&tables).clone()
+    };
+    let rows = expected.tables.get_mut(&name).expect("it is there");
+    let mut tx = db.begin(How::default())?;
+    for n in 0..rng.between(1, 12) {
+        let old: Vec<_> = rows.keys().cloned().collect();
+        if !old.is_empty() && rng.one_in(2) {
+            let key = rng.pick(&old);
+            tx.delete(&name, key)?;
+            rows.remove(key);
+        } else {
+            let key = if old.is_empty() || rng.one_in(2) {
+                format!("zz{n}-{}", rng.below(1000)).into_bytes()
+            } else {
+                rng.pick(&old).clone()
+            };
+            let mut value = vec![0; rng.below(300) as usize];
+            rng.fill(&mut value);
+            tx.put(&name, &key, &value)?;
+            rows.insert(key, value);
+        }
+    }
+    tx.commit().map(drop)
+}

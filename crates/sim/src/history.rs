@@ -1,0 +1,308 @@
+//! What a run promised: its effects in the order in which they became visible, when each was asked for and when it was
+//! acknowledged, counted in operations of the disk. From that follows what a power cut may leave.
+
+use crate::subject::Durability;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Rows of a table.
+pub type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+/// A change of a row of the table with this number; `None` removes it.
+pub type RowWrite = (u64, Vec<u8>, Option<Vec<u8>>);
+
+/// What becomes visible at once.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    /// A commit.
+    Commit(Vec<RowWrite>),
+    /// A new table and its number.
+    Create(String, u64),
+    /// A table gone.
+    Drop(String),
+    /// A table under another name.
+    Rename(String, String),
+    /// A transaction that waits for a decision.
+    Prepare(Vec<u8>, Vec<RowWrite>),
+    /// The decision, for it.
+    CommitPrepared(Vec<u8>),
+    /// The decision, against it.
+    RollbackPrepared(Vec<u8>),
+}
+
+/// An effect and its promise.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// What.
+    pub effect: Effect,
+    /// Operations of the disk when it was asked for: none of it is there before.
+    pub called_at: u64,
+    /// Operations of the disk when the call returned.
+    pub returned_at: u64,
+    /// From its return on it survives.
+    pub durable: bool,
+    /// Its place in the order of commits, if it has one.
+    pub lsn: Option<u64>,
+}
+
+/// All effects of a run.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    events: Vec<Event>,
+    /// For each event, the highest LSN of those that had returned when it was called: it comes after them.
+    after: Vec<u64>,
+}
+
+/// What a database holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// Tables by name.
+    pub tables: BTreeMap<String, u64>,
+    /// Rows by the table's number.
+    pub rows: BTreeMap<u64, Rows>,
+    /// Undecided transactions.
+    pub prepared: BTreeMap<Vec<u8>, Vec<RowWrite>>,
+}
+
+/// What can be seen of a database: rows by the table's name, and undecided transactions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Rows by table.
+    pub tables: BTreeMap<String, Rows>,
+    /// Undecided transactions.
+    pub prepared: Vec<Vec<u8>>,
+}
+
+impl State {
+    fn write(&mut self, writes: &[RowWrite]) {
+        for (table, key, value) in writes {
+            let rows = self.rows.entry(*table).or_default();
+            match value {
+                Some(value) => drop(rows.insert(key.clone(), value.clone())),
+                None => drop(rows.remove(key)),
+            }
+        }
+    }
+
+    /// Makes an effect visible.
+    pub fn apply(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Commit(writes) => self.write(writes),
+            Effect::Create(name, number) => drop(self.tables.insert(name.clone(), *number)),
+            Effect::Drop(name) => {
+                if let Some(number) = self.tables.remove(name) {
+                    self.rows.remove(&number);
+                }
+            }
+            Effect::Rename(from, to) => {
+                if let Some(number) = self.tables.remove(from) {
+                    self.tables.insert(to.clone(), number);
+                }
+            }
+            Effect::Prepare(xid, writes) => drop(self.prepared.insert(xid.clone(), writes.clone())),
+            Effect::CommitPrepared(xid) => {
+                if let Some(writes) = self.prepared.remove(xid) {
+                    self.write(&writes);
+                }
+            }
+            Effect::RollbackPrepared(xid) => drop(self.prepared.remove(xid)),
+        }
+    }
+
+    /// What can be seen of it.
+    #[must_use]
+    pub fn seen(&self) -> Seen {
+        let rows = |number: &u64| self.rows.get(number).cloned().unwrap_or_default();
+        let tables = self.tables.iter().map(|(name, number)| (name.clone(), rows(number))).collect();
+        Seen { tables, prepared: self.prepared.keys().cloned().collect() }
+    }
+}
+
+impl History {
+    /// Adds an event that has just returned.
+    pub fn add(&mut self, event: Event) {
+        let before = self.events.iter().filter(|e| e.returned_at <= event.called_at);
+        self.after.push(before.filter_map(|e| e.lsn).max().unwrap_or(0));
+        self.events.push(event);
+    }
+
+    /// Says that at `at` the database had been closed in order: whatever had returned survives.
+    pub fn closed(&mut self, at: u64) {
+        for event in self.events.iter_mut().filter(|e| !e.durable) {
+            event.durable = true;
+            event.returned_at = at;
+        }
+    }
+
+    /// How many events had been asked for, and how many promised, before operation `at`: while neither changes, the same
+    /// states are possible.
+    #[must_use]
+    pub fn promised_at(&self, at: u64) -> (usize, usize) {
+        let begun = self.events.iter().filter(|e| e.called_at < at).count();
+        (begun, self.events.iter().filter(|e| e.durable && e.returned_at <= at).count())
+    }
+
+    /// How many events there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Whether nothing happened.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Events in the order in which they became visible.
+    fn ordered(&self) -> Vec<(usize, &Event)> {
+        let mut ordered: Vec<_> = self.events.iter().enumerate().collect();
+        // What has no LSN of its own comes after all that had returned when it was called; nothing that overlaps it in
+        // time touches the same rows.
+        ordered.sort_by_key(|(n, e)| (e.lsn.unwrap_or(self.after[*n]), e.lsn.is_none(), *n));
+        ordered
+    }
+
+    /// What all of it leaves.
+    #[must_use]
+    pub fn whole(&self) -> State {
+        let mut state = State::default();
+        self.ordered().iter().for_each(|(_, event)| state.apply(&event.effect));
+        state
+    }
+
+    /// All states that a power cut before operation `at` may leave, the one without anything undecided first.
+    ///
+    /// Commits survive in the order of their LSNs: a prefix, with all acknowledged ones in it. What has no LSN survives
+    /// or not on its own, but brings all that had returned before it was called.
+    #[must_use]
+    pub fn possible(&self, at: u64) -> Vec<State> {
+        let begun: Vec<_> = self.ordered().into_iter().filter(|(_, e)| e.called_at < at).collect();
+        let promised = |e: &Event| e.durable && e.returned_at <= at;
+        let commits: Vec<_> = begun.iter().filter_map(|(_, e)| e.lsn).collect();
+        let must = begun.iter().filter(|(_, e)| promised(e)).filter_map(|(_, e)| e.lsn).max();
+        let least = must.map_or(0, |lsn| commits.partition_point(|l| *l <= lsn));
+        let open: Vec<_> =
+            begun.iter().filter(|(_, e)| e.lsn.is_none() && !promised(e)).map(|(n, _)| *n).collect();
+        assert!(open.len() < 8, "too much undecided at once");
+        let mut states = Vec::new();
+        for count in least..=commits.len() {
+            let last = if count == 0 { None } else { Some(commits[count - 1]) };
+            for chosen in 0..1u32 << open.len() {
+                let is_there = |n: usize, e: &Event| match e.lsn {
+                    Some(lsn) => last.is_some_and(|last| lsn <= last),
+                    None => open.iter().position(|o| *o == n).is_none_or(|i| chosen & 1 << i != 0),
+                };
+                let floats = begun.iter().filter(|(n, e)| e.lsn.is_none() && is_there(*n, e));
+                let needed = floats.map(|(n, _)| self.after[*n]).max().unwrap_or(0);
+                if needed > last.unwrap_or(0) {
+                    continue;
+                }
+                let mut state = State::default();
+                for (n, event) in &begun {
+                    if is_there(*n, event) {
+                        state.apply(&event.effect);
+                    }
+                }
+                states.push(state);
+            }
+        }
+        states
+    }
+}
+
+/// What differs between what was found and what should be there, in a few lines.
+#[must_use]
+pub fn difference(found: &Seen, expected: &Seen) -> String {
+    let mut out = String::new();
+    let mut lines = 0;
+    let mut say = |line: String| {
+        lines += 1;
+        if lines <= 12 {
+            let _ = writeln!(out, "    {line}");
+        }
+    };
+    for name in found.tables.keys().filter(|n| !expected.tables.contains_key(*n)) {
+        say(format!("table {name} should not be there"));
+    }
+    for (name, rows) in &expected.tables {
+        let Some(there) = found.tables.get(name) else {
+            say(format!("table {name} is missing"));
+            continue;
+        };
+        for key in there.keys().filter(|k| !rows.contains_key(*k)) {
+            say(format!("{name}: row {} should not be there", key.escape_ascii()));
+        }
+        for (key, value) in rows {
+            match there.get(key) {
+                None => say(format!("{name}: row {} is missing", key.escape_ascii())),
+                Some(other) if other != value => {
+                    let head = |v: &[u8]| v[..v.len().min(12)].escape_ascii().to_string();
+                    let (a, b) = (head(other), head(value));
+                    say(format!("{name}: row {} is {a}… and should be {b}…", key.escape_ascii()));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    if found.prepared != expected.prepared {
+        say(format!("prepared: {:?} and should be {:?}", found.prepared, expected.prepared));
+    }
+    if lines > 12 {
+        let _ = writeln!(out, "    and {} more", lines - 12);
+    }
+    out
+}
+
+/// Whether a commit of this durability survives from its return on.
+#[must_use]
+pub fn survives(durability: Durability) -> bool {
+    durability == Durability::Sync
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn commit(n: u8, (called_at, returned_at): (u64, u64), lsn: u64, durable: bool) -> Event {
+        let effect = Effect::Commit(vec![(1, vec![n], Some(vec![n]))]);
+        Event { effect, called_at, returned_at, durable, lsn: Some(lsn) }
+    }
+
+    /// Which of the keys 1.. each possible state has.
+    fn keys(history: &History, at: u64) -> Vec<Vec<u8>> {
+        let rows = |s: &State| s.rows.get(&1).map(|r| r.keys().map(|k| k[0]).collect()).unwrap_or_default();
+        history.possible(at).iter().map(rows).collect()
+    }
+
+    #[test]
+    fn commits_survive_as_a_prefix_with_all_that_was_acknowledged() {
+        let mut history = History::default();
+        history.add(commit(1, (2, 10), 100, true));
+        history.add(commit(3, (5, 12), 300, true));
+        history.add(commit(2, (5, 30), 200, true));
+        assert_eq!(keys(&history, 2), [vec![]; 1]);
+        assert_eq!(keys(&history, 5), [vec![], vec![1]]);
+        assert_eq!(keys(&history, 10), [vec![1], vec![1, 2], vec![1, 2, 3]]);
+        assert_eq!(keys(&history, 12), [vec![1, 2, 3]], "the acknowledged one brings those before it");
+    }
+
+    #[test]
+    fn what_was_not_promised_may_be_lost_from_the_end() {
+        let mut history = History::default();
+        history.add(commit(1, (2, 3), 100, false));
+        history.add(commit(2, (4, 5), 200, false));
+        assert_eq!(keys(&history, 50), [vec![], vec![1], vec![1, 2]]);
+    }
+
+    #[test]
+    fn a_table_that_survives_brings_what_returned_before() {
+        let mut history = History::default();
+        history.add(commit(1, (2, 3), 100, false));
+        let effect = Effect::Create("t".into(), 9);
+        history.add(Event { effect, called_at: 4, returned_at: 9, durable: true, lsn: None });
+        let seen =
+            |at| -> Vec<_> { history.possible(at).iter().map(|s| (s.rows.len(), s.tables.len())).collect() };
+        assert_eq!(seen(6), [(0, 0), (1, 0), (1, 1)]);
+        assert_eq!(seen(9), [(1, 1)]);
+    }
+}

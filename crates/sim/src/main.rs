@@ -1,0 +1,230 @@
+//! The simulator's command line. `--help` lists it.
+
+use millpond::planted::Bug;
+use sim::budget::{Budget, Done, explore};
+use sim::engine::Engine;
+use sim::explore::Plan;
+use sim::subject::Subject;
+use sim::toy::{Flaw, Toy};
+use sim::workloads::{self, Workload};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+const HELP: &str = "\
+sim: the engine's threads in simulated worlds, the power cut anywhere
+
+  sim [--seconds N] [--seed S] [--workload W] [--threads T]
+        explores for N seconds (60) from seed S (1) on; only W if given
+  sim --seed S --workload W [--step N [--choice C]]
+        replays: the run alone without --step; then the power cut before operation N of the disk,
+        where survives nothing (C = 0), everything (1), a random subset (2..); all of these without --choice
+  sim planted [--seconds N] [--bug B]
+        plants each mistake (or only B) in the engine and shows how soon it is found, giving up after N seconds (60) each
+  sim list
+        names the workloads
+  --subject toy
+        the touchstone instead of the engine";
+
+struct Args {
+    values: BTreeMap<String, String>,
+    command: Option<String>,
+}
+
+impl Args {
+    fn parse() -> Result<Args, String> {
+        let known = ["seconds", "seed", "workload", "threads", "step", "choice", "subject", "bug"];
+        let mut args = Args { values: BTreeMap::new(), command: None };
+        let mut rest = std::env::args().skip(1);
+        while let Some(arg) = rest.next() {
+            if arg == "--help" || arg == "-h" {
+                args.command = Some("help".into());
+            } else if let Some(name) = arg.strip_prefix("--") {
+                if !known.contains(&name) {
+                    return Err(format!("there is no option --{name}; --help lists them"));
+                }
+                let value = rest.next().ok_or(format!("--{name} needs a value"))?;
+                args.values.insert(name.to_owned(), value);
+            } else if args.command.is_none() {
+                args.command = Some(arg);
+            } else {
+                return Err(format!("one command at a time, not also {arg}"));
+            }
+        }
+        Ok(args)
+    }
+
+    fn number(&self, name: &str) -> Result<Option<u64>, String> {
+        let parse = |v: &String| v.parse().map_err(|_| format!("--{name} {v}: not a number"));
+        self.values.get(name).map(parse).transpose()
+    }
+
+    fn workload(&self) -> Result<Option<&'static Workload>, String> {
+        let find = |name: &String| {
+            workloads::find(name).ok_or(format!("there is no workload {name}; `sim list` names them"))
+        };
+        self.values.get("workload").map(find).transpose()
+    }
+
+    fn subject(&self) -> Result<Arc<dyn Subject>, String> {
+        match self.values.get("subject").map(String::as_str) {
+            None => Ok(Arc::new(Engine)),
+            Some("toy") => Ok(Arc::new(Toy(Flaw::None))),
+            Some(other) => Err(format!("there is no subject {other}")),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let args = match Args::parse() {
+        Ok(args) => args,
+        Err(what) => return misuse(&what),
+    };
+    let result = match args.command.as_deref() {
+        Some("help") => {
+            println!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        Some("list") => {
+            for w in workloads::ALL {
+                println!("{:16} {}", w.name, w.about);
+            }
+            return ExitCode::SUCCESS;
+        }
+        Some("planted") => planted(&args),
+        Some(other) => return misuse(&format!("there is no command {other}; --help lists them")),
+        None if args.values.contains_key("seconds") => budget(&args),
+        None if args.values.contains_key("workload") => replay(&args),
+        None => budget(&args),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(what) => misuse(&what),
+    }
+}
+
+fn misuse(what: &str) -> ExitCode {
+    eprintln!("sim: {what}");
+    ExitCode::from(2)
+}
+
+fn plan(args: &Args) -> Result<Plan, String> {
+    Ok(Plan { subject: args.subject()?, seed: args.number("seed")?.unwrap_or(1), flags: 0, backtrace: false })
+}
+
+fn budget(args: &Args) -> Result<bool, String> {
+    let budget = Budget {
+        plan: plan(args)?,
+        only: args.workload()?,
+        time: Duration::from_secs(args.number("seconds")?.unwrap_or(60)),
+        threads: args.number("threads")?.unwrap_or(2) as usize,
+        findings: 10,
+        parts: u64::MAX,
+        quiet: false,
+    };
+    let done = explore(&budget);
+    report(&done);
+    Ok(done.findings.is_empty())
+}
+
+fn report(done: &Done) {
+    for (workload, states) in &done.states {
+        println!("{workload:16} {states:8} states");
+    }
+    let seconds = done.took.as_secs_f64();
+    println!(
+        "{} states in {seconds:.1} s ({:.0} a second), {} runs with {} scheduling points, {} of them repeated, {} \
+         seeds whole, {} findings",
+        done.total(),
+        done.total() as f64 / seconds,
+        done.runs,
+        done.steps,
+        done.repeated,
+        done.whole_seeds,
+        done.findings.len()
+    );
+}
+
+/// Plants one mistake after the other and sees how soon each is found. All must be.
+fn planted(args: &Args) -> Result<bool, String> {
+    let only = args.values.get("bug");
+    let bugs: Vec<_> =
+        Bug::ALL.iter().filter(|bug| only.is_none_or(|name| *name == format!("{bug:?}"))).collect();
+    if bugs.is_empty() {
+        let names: Vec<_> = Bug::ALL.iter().map(|bug| format!("{bug:?}")).collect();
+        return Err(format!("--bug is one of {}", names.join(", ")));
+    }
+    let mut missed = 0;
+    for bug in bugs {
+        let budget = Budget {
+            plan: Plan { flags: bug.flag(), ..plan(args)? },
+            only: args.workload()?,
+            time: Duration::from_secs(args.number("seconds")?.unwrap_or(60)),
+            threads: args.number("threads")?.unwrap_or(2) as usize,
+            findings: 1,
+            parts: u64::MAX,
+            quiet: true,
+        };
+        let done = explore(&budget);
+        let (seeds, states, seconds) = (done.whole_seeds + 1, done.total(), done.took.as_secs_f64());
+        let effort = format!("{seeds} seeds, {:5} runs, {states:7} states, {seconds:6.1} s", done.runs);
+        match done.findings.first() {
+            Some(finding) => {
+                let what = finding.what.lines().next().unwrap_or_default();
+                let what: String = what.chars().take(100).collect();
+                println!("{:26} {effort}  {}: {what}", format!("{bug:?}"), finding.workload);
+            }
+            None => {
+                missed += 1;
+                println!("{:26} {effort}  NOT FOUND", format!("{bug:?}"));
+            }
+        }
+    }
+    println!("{} of the mistakes were not found", missed);
+    Ok(missed == 0)
+}
+
+fn replay(args: &Args) -> Result<bool, String> {
+    let plan = Plan { backtrace: true, ..plan(args)? };
+    let workload = args.workload()?.ok_or("which --workload?")?;
+    let ran = match plan.run(workload).and_then(|ran| plan.repeats(workload, &ran).map(|()| ran)) {
+        Ok(ran) => ran,
+        Err(finding) => {
+            println!("{finding}");
+            return Ok(false);
+        }
+    };
+    println!(
+        "{}, seed {}: hash {:016x}, {} scheduling points, {} us, {} operations, {} effects",
+        workload.name,
+        plan.seed,
+        ran.hash,
+        ran.steps,
+        ran.now_us,
+        ran.disk.op_count(),
+        ran.history.len()
+    );
+    let Some(step) = args.number("step")? else { return Ok(true) };
+    let mut walk = ran.disk.walk();
+    while walk.at() < step && walk.step() {}
+    if walk.at() != step {
+        return Err(format!("the run has {} operations", walk.at()));
+    }
+    let choices = match args.number("choice")? {
+        Some(choice) => choice..choice + 1,
+        None => 0..2 + sim::explore::SUBSETS,
+    };
+    let mut clean = true;
+    for choice in choices {
+        match plan.state(workload, &ran, &walk, choice, true) {
+            Ok(()) => println!("step {step}, choice {choice}: as promised"),
+            Err(finding) => {
+                clean = false;
+                println!("{finding}");
+            }
+        }
+    }
+    Ok(clean)
+}

@@ -1,0 +1,203 @@
+//! Several threads at once.
+
+use super::{fill, key, value};
+use crate::driver::{Driver, Txn};
+use crate::subject::{Durability, Fail, How, Isolation, Result};
+
+const FREE: &str = "nobody is in the way";
+
+fn with(isolation: Isolation) -> How {
+    How { isolation, ..How::default() }
+}
+
+fn number(bytes: Option<Vec<u8>>) -> u64 {
+    bytes.and_then(|b| Some(u64::from_be_bytes(b.get(..8)?.try_into().ok()?))).unwrap_or(0)
+}
+
+fn add(tx: &mut Txn, k: &[u8], n: i64) -> Result {
+    let old = number(tx.get_for_update("t", k)?);
+    tx.put("t", k, &old.wrapping_add_signed(n).to_be_bytes())
+}
+
+pub(super) fn writers(d: &Driver) {
+    d.create("t");
+    d.threads(3, |d, id| {
+        let mut rng = d.rng(id);
+        for n in 0..12 {
+            let mut tx = d.tx();
+            tx.put("t", &key(id * 1000 + n), &value(&mut rng, 20, 300)).expect(FREE);
+            tx.put("t", &key(id * 1000 + rng.below(12)), &value(&mut rng, 20, 300)).expect(FREE);
+            tx.commit();
+        }
+    });
+}
+
+pub(super) fn same_rows(d: &Driver) {
+    d.create("t");
+    d.threads(3, |d, id| {
+        let mut rng = d.rng(id);
+        for _ in 0..8 {
+            let k = key(rng.below(3));
+            d.retry(with(Isolation::ReadCommitted), |tx| add(tx, &k, 1));
+        }
+    });
+    let tx = d.tx();
+    let sum: u64 = (0..3).map(|n| number(tx.get("t", &key(n)).expect(FREE))).sum();
+    tx.rollback();
+    assert!(sum == 24, "an update was lost: {sum} of 24");
+}
+
+pub(super) fn deadlocks(d: &Driver) {
+    d.create("t");
+    fill(d, "t", 4, 10);
+    d.threads(3, |d, id| {
+        let mut rng = d.rng(id);
+        for _ in 0..6 {
+            let (a, b) = (rng.below(4), rng.below(4));
+            let (va, vb) = (value(&mut rng, 10, 50), value(&mut rng, 10, 50));
+            d.retry(with(Isolation::ReadCommitted), |tx| {
+                tx.put("t", &key(a), &va)?;
+                base::sync::sim::pause(100);
+                tx.put("t", &key(b), &vb)
+            });
+        }
+    });
+}
+
+pub(super) fn transfers(d: &Driver) {
+    const ACCOUNTS: u64 = 6;
+    d.create("t");
+    let mut tx = d.tx();
+    for n in 0..ACCOUNTS {
+        tx.put("t", &key(n), &100u64.to_be_bytes()).expect(FREE);
+    }
+    tx.commit();
+    d.threads(3, |d, id| {
+        let mut rng = d.rng(id);
+        for _ in 0..8 {
+            if id == 2 {
+                let tx = d.tx();
+                for _ in 0..2 {
+                    let rows = tx.scan("t").expect(FREE).into_iter();
+                    let sum = rows.fold(0u64, |sum, (_, v)| sum.wrapping_add(number(Some(v))));
+                    assert!(sum == 100 * ACCOUNTS, "a snapshot shows half a transfer: {sum}");
+                    d.idle(300);
+                }
+                tx.rollback();
+                continue;
+            }
+            let (from, to, n) = (rng.below(ACCOUNTS), rng.below(ACCOUNTS), rng.below(50) as i64);
+            d.retry(with(Isolation::ReadCommitted), |tx| {
+                add(tx, &key(from), -n)?;
+                add(tx, &key(to), n)
+            });
+        }
+    });
+}
+
+pub(super) fn old_snapshot(d: &Driver) {
+    d.create("t");
+    fill(d, "t", 20, 200);
+    d.threads(2, |d, id| {
+        let mut rng = d.rng(id);
+        if id == 0 {
+            let tx = d.tx();
+            let before = tx.scan("t").expect(FREE);
+            for _ in 0..4 {
+                d.idle(4_000);
+                assert!(tx.scan("t").expect(FREE) == before, "the snapshot has changed");
+            }
+            tx.rollback();
+            return;
+        }
+        for n in 0..16 {
+            let mut tx = d.tx();
+            for _ in 0..4 {
+                let k = key(rng.below(25));
+                if rng.one_in(3) {
+                    tx.delete("t", &k).expect(FREE);
+                } else {
+                    tx.put("t", &k, &value(&mut rng, 100, 400)).expect(FREE);
+                }
+            }
+            tx.commit();
+            if n % 5 == 4 {
+                d.checkpoint();
+            }
+        }
+    });
+}
+
+pub(super) fn durabilities(d: &Driver) {
+    d.create("t");
+    d.threads(3, |d, id| {
+        let mut rng = d.rng(id);
+        let durability = match id {
+            0 => Durability::Sync,
+            1 => Durability::Bounded { ms: 2, bytes: 2_000 },
+            _ => Durability::None,
+        };
+        for _ in 0..10 {
+            let how = How { durability, isolation: Isolation::ReadCommitted };
+            d.retry(how, |tx| {
+                tx.put("t", &key(rng.below(12)), &value(&mut rng, 20, 200))?;
+                tx.put("t", &key(100 + id), &value(&mut rng, 20, 200))
+            });
+        }
+    });
+}
+
+pub(super) fn serializable(d: &Driver) {
+    d.create("t");
+    if !d.offers(with(Isolation::Serializable)) {
+        return;
+    }
+    d.threads(3, |d, id| {
+        for n in 0..5 {
+            d.retry(with(Isolation::Serializable), |tx| {
+                // At most one row for each n: whoever finds none adds his own.
+                let rows = tx.scan("t")?;
+                let mine = format!("{n}-{id}").into_bytes();
+                if !rows.iter().any(|(k, _)| k.starts_with(format!("{n}-").as_bytes())) {
+                    tx.put("t", &mine, b"first")?;
+                }
+                Ok(())
+            });
+        }
+    });
+    let tx = d.tx();
+    let rows = tx.scan("t").expect(FREE);
+    tx.rollback();
+    assert!(rows.len() == 5, "two transactions both were the first: {} rows", rows.len());
+}
+
+pub(super) fn crowd(d: &Driver) {
+    d.create("t");
+    fill(d, "t", 80, 600);
+    d.threads(4, |d, id| {
+        let mut rng = d.rng(id);
+        for _ in 0..6 {
+            if id == 3 {
+                d.checkpoint();
+                d.idle(2_000);
+                continue;
+            }
+            let keys: Vec<_> = (0..4).map(|_| rng.below(160)).collect();
+            let mut rng2 = rng.clone();
+            rng.next_u64();
+            d.retry(with(Isolation::ReadCommitted), |tx| {
+                for k in &keys {
+                    match rng2.below(4) {
+                        0 => drop(tx.delete("t", &key(*k))?),
+                        1 => match tx.insert("t", &key(*k), &value(&mut rng2, 20, 600)) {
+                            Err(Fail::KeyExists) | Ok(_) => {}
+                            Err(fail) => return Err(fail),
+                        },
+                        _ => tx.put("t", &key(*k), &value(&mut rng2, 20, 600))?,
+                    }
+                }
+                Ok(())
+            });
+        }
+    });
+}

@@ -1,0 +1,42 @@
+//! A part of the exploration for every change: each workload, one operation of its disk in sixteen, on one seed.
+
+use millpond::planted::Bug;
+use sim::budget::{Budget, Done, explore};
+use sim::engine::Engine;
+use sim::explore::Plan;
+use sim::workloads::{ALL, Workload, find};
+use std::sync::Arc;
+use std::time::Duration;
+
+fn look(flags: u64, only: Option<&'static Workload>, parts: u64) -> Done {
+    explore(&Budget {
+        plan: Plan { subject: Arc::new(Engine), seed: 1, flags, backtrace: false },
+        only,
+        // No test depends on the clock: the parts end it.
+        time: Duration::MAX,
+        threads: 2,
+        findings: 1,
+        parts,
+        quiet: flags != 0,
+    })
+}
+
+#[test]
+fn the_engine_keeps_its_promises() {
+    let done = look(0, None, 1);
+    assert!(done.findings.is_empty());
+    assert_eq!(done.runs, ALL.len() as u64);
+    assert_eq!(done.repeated, done.runs, "each workload ran twice and gave the same");
+    assert!(done.total() > 500, "{} states", done.total());
+}
+
+#[test]
+fn planted_mistakes_are_found() {
+    let planted =
+        [(Bug::NoLogSync, "splits"), (Bug::NoRestore, "overflow"), (Bug::RewindNotLogged, "savepoints")];
+    for (bug, workload) in planted {
+        let done = look(bug.flag(), find(workload), 16);
+        let finding = done.findings.first().unwrap_or_else(|| panic!("{bug:?} was not found"));
+        assert!(finding.cut.is_some(), "{finding}");
+    }
+}

@@ -1,0 +1,452 @@
+//! A disk that fails on purpose: the n-th operation of a kind, once or for ever, a device that is full, a failed sync that
+//! loses what it was to make durable, a write of which only the first part arrives. Everything else goes to the disk
+//! below.
+
+use crate::{Create, Disk, File, OpenMode};
+use base::sync::Mutex;
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Operations that can fail, counted each for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Opening a file that is there.
+    Open,
+    /// Making a file or a directory.
+    Create,
+    /// Reading, each operation of a batch for itself.
+    Read,
+    /// Writing, each operation of a batch for itself.
+    Write,
+    /// Syncing a file.
+    Sync,
+    /// Syncing a directory.
+    SyncDir,
+    /// Changing a file's length.
+    SetLen,
+    /// Making a file longer, while space is limited.
+    Grow,
+    /// Renaming.
+    Rename,
+    /// Removing.
+    Remove,
+    /// Listing a directory, asking for a length.
+    Ask,
+}
+
+/// How an operation fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It does nothing and says so.
+    Refused(ErrorKind),
+    /// A write of which the first half, in whole sectors, arrives.
+    Torn,
+    /// A sync that loses all that was written to the file since the last one, as file systems do that mark pages clean
+    /// when their write-back fails. A later sync succeeds and means nothing.
+    Dropped,
+}
+
+/// A rule: the operation with this number of its kind fails.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// Which operations.
+    pub kind: Kind,
+    /// Counted from 1.
+    pub nth: u64,
+    /// All later ones of the kind fail as well.
+    pub for_ever: bool,
+    /// In which way.
+    pub fault: Fault,
+}
+
+/// An operation that was made to fail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fired {
+    /// What it was.
+    pub kind: Kind,
+    /// On which file or directory.
+    pub path: PathBuf,
+    /// Where in the file; 0 if it was no write.
+    pub offset: u64,
+}
+
+/// What is known of a file, whoever has it open.
+#[derive(Debug, Default)]
+struct Node {
+    /// Its name now.
+    path: Mutex<PathBuf>,
+    unsynced: Mutex<Unsynced>,
+}
+
+/// A file's bytes as they were before the writes that nothing has synced.
+#[derive(Debug, Default)]
+struct Unsynced {
+    /// In the order of the writes.
+    before: Vec<(u64, Vec<u8>)>,
+    /// The length before the first of them.
+    len: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    rules: Vec<Rule>,
+    counts: BTreeMap<Kind, u64>,
+    fired: Vec<Fired>,
+    /// What was tried again.
+    retried: Vec<Fired>,
+    /// Below this directory so many bytes are left.
+    space: Option<(PathBuf, u64)>,
+    nodes: BTreeMap<PathBuf, Arc<Node>>,
+}
+
+/// The failing disk. Clones share it.
+#[derive(Clone, Debug)]
+pub struct FaultDisk {
+    disk: Arc<dyn Disk>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct FaultFile {
+    disk: FaultDisk,
+    file: Arc<dyn File>,
+    node: Arc<Node>,
+}
+
+fn failure(kind: ErrorKind) -> io::Error {
+    io::Error::new(kind, "a fault that was asked for")
+}
+
+impl FaultDisk {
+    /// A disk over `disk` that fails nothing yet.
+    #[must_use]
+    pub fn new(disk: Arc<dyn Disk>) -> FaultDisk {
+        FaultDisk { disk, state: Arc::default() }
+    }
+
+    /// Adds a rule; counting begins anew for its kind.
+    pub fn fail(&self, rule: Rule) {
+        let mut state = self.state.lock();
+        state.counts.insert(rule.kind, 0);
+        state.rules.push(rule);
+    }
+
+    /// Lets files below `dir` grow by `bytes` in all from now on.
+    pub fn limit_space(&self, dir: impl Into<PathBuf>, bytes: u64) {
+        self.state.lock().space = Some((dir.into(), bytes));
+    }
+
+    /// Ends all rules and limits.
+    pub fn heal(&self) {
+        let mut state = self.state.lock();
+        state.rules.clear();
+        state.space = None;
+    }
+
+    /// Operations of a kind since the last rule for it.
+    #[must_use]
+    pub fn count(&self, kind: Kind) -> u64 {
+        self.state.lock().counts.get(&kind).copied().unwrap_or(0)
+    }
+
+    /// The operations that failed, in order.
+    #[must_use]
+    pub fn fired(&self) -> Vec<Fired> {
+        self.state.lock().fired.clone()
+    }
+
+    /// Syncs of a file after a failed sync of it, and writes to where a write had failed: there must be none. Growth
+    /// that found no space may be tried again.
+    #[must_use]
+    pub fn retried(&self) -> Vec<Fired> {
+        self.state.lock().retried.clone()
+    }
+
+    /// Counts an operation; says how it has to fail, if it has to.
+    fn meet(&self, kind: Kind, path: &Path, offset: u64) -> Option<Fault> {
+        let mut state = self.state.lock();
+        let count = state.counts.entry(kind).or_default();
+        *count += 1;
+        let count = *count;
+        let this = Fired { kind, path: path.to_owned(), offset };
+        if matches!(kind, Kind::Write | Kind::Sync) && state.fired.contains(&this) {
+            state.retried.push(this.clone());
+        }
+        let hit = |r: &&Rule| r.kind == kind && (r.nth == count || (r.for_ever && r.nth < count));
+        let fault = state.rules.iter().find(hit)?.fault;
+        state.fired.push(this);
+        Some(fault)
+    }
+
+    /// As [`FaultDisk::meet`], for operations that can only be refused.
+    fn pass(&self, kind: Kind, path: &Path) -> io::Result<()> {
+        match self.meet(kind, path, 0) {
+            None => Ok(()),
+            Some(Fault::Refused(kind)) => Err(failure(kind)),
+            Some(Fault::Torn | Fault::Dropped) => Err(failure(ErrorKind::Other)),
+        }
+    }
+
+    /// Takes space for growth; says how much of it there was.
+    fn take_space(&self, path: &Path, growth: u64) -> u64 {
+        let mut state = self.state.lock();
+        let Some((_, left)) = state.space.as_mut().filter(|(dir, _)| path.starts_with(dir)) else {
+            return growth;
+        };
+        let taken = growth.min(*left);
+        *left -= taken;
+        if taken < growth {
+            state.fired.push(Fired { kind: Kind::Grow, path: path.to_owned(), offset: 0 });
+        }
+        taken
+    }
+}
+
+impl Disk for FaultDisk {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        let there = OpenMode { create: Create::Never, ..mode };
+        let file = match self.disk.open(path, there) {
+            Err(e) if e.kind() == ErrorKind::NotFound && mode.create != Create::Never => {
+                self.pass(Kind::Create, path)?;
+                self.disk.open(path, mode)?
+            }
+            Err(e) => return Err(e),
+            Ok(_) if mode.create == Create::New => return Err(ErrorKind::AlreadyExists.into()),
+            Ok(file) => {
+                self.pass(Kind::Open, path)?;
+                file
+            }
+        };
+        let node = Arc::clone(self.state.lock().nodes.entry(path.to_owned()).or_default());
+        *node.path.lock() = path.to_owned();
+        Ok(Arc::new(FaultFile { disk: self.clone(), file, node }))
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.pass(Kind::Create, path)?;
+        self.disk.create_dir(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.pass(Kind::Ask, dir)?;
+        self.disk.list(dir)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.pass(Kind::Rename, from)?;
+        self.disk.rename(from, to)?;
+        let mut state = self.state.lock();
+        if let Some(node) = state.nodes.remove(from) {
+            *node.path.lock() = to.to_owned();
+            state.nodes.insert(to.to_owned(), node);
+        }
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.pass(Kind::Remove, path)?;
+        self.disk.remove(path)?;
+        self.state.lock().nodes.remove(path);
+        Ok(())
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.pass(Kind::SyncDir, dir)?;
+        self.disk.sync_dir(dir)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        self.disk.lock(path)
+    }
+
+    fn is_durable(&self, dir: &Path) -> bool {
+        self.disk.is_durable(dir)
+    }
+}
+
+impl FaultFile {
+    fn path(&self) -> PathBuf {
+        self.node.path.lock().clone()
+    }
+
+    /// Writes, remembering what stood there.
+    fn put(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let mut unsynced = self.node.unsynced.lock();
+        let len = self.file.len()?;
+        unsynced.len.get_or_insert(len);
+        let there = len.saturating_sub(offset).min(bytes.len() as u64) as usize;
+        let mut before = vec![0; there];
+        if there > 0 {
+            self.file.read_at(&mut before, offset)?;
+        }
+        unsynced.before.push((offset, before));
+        self.file.write_at(bytes, offset)
+    }
+
+    /// Puts everything back to what the last sync made durable.
+    fn lose_unsynced(&self) -> io::Result<()> {
+        let Unsynced { before, len } = std::mem::take(&mut *self.node.unsynced.lock());
+        for (offset, bytes) in before.into_iter().rev() {
+            self.file.write_at(&bytes, offset)?;
+        }
+        if let Some(len) = len {
+            self.file.set_len(len)?;
+        }
+        self.file.sync()
+    }
+}
+
+impl File for FaultFile {
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        self.disk.pass(Kind::Read, &self.path())?;
+        self.file.read_at(bytes, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        match self.disk.meet(Kind::Write, &self.path(), offset) {
+            None => {}
+            Some(Fault::Torn) => {
+                let half = bytes.len() / 2 / crate::mem::SECTOR_BYTES * crate::mem::SECTOR_BYTES;
+                self.put(&bytes[..half], offset)?;
+                return Err(failure(ErrorKind::WriteZero));
+            }
+            Some(Fault::Refused(kind)) => return Err(failure(kind)),
+            Some(Fault::Dropped) => return Err(failure(ErrorKind::Other)),
+        }
+        let growth = (offset + bytes.len() as u64).saturating_sub(self.file.len()?);
+        let missing = growth - self.disk.take_space(&self.path(), growth);
+        if missing > 0 {
+            // What fits arrives.
+            let fits = (bytes.len() as u64).saturating_sub(missing) as usize;
+            let fits = fits / crate::mem::SECTOR_BYTES * crate::mem::SECTOR_BYTES;
+            self.put(&bytes[..fits], offset)?;
+            return Err(failure(ErrorKind::StorageFull));
+        }
+        self.put(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        match self.disk.meet(Kind::Sync, &self.path(), 0) {
+            None => {
+                // Held over the sync: a write that comes meanwhile is not covered.
+                let mut unsynced = self.node.unsynced.lock();
+                self.file.sync()?;
+                *unsynced = Unsynced::default();
+                Ok(())
+            }
+            Some(Fault::Dropped) => {
+                self.lose_unsynced()?;
+                Err(failure(ErrorKind::Other))
+            }
+            Some(Fault::Refused(kind)) => Err(failure(kind)),
+            Some(Fault::Torn) => Err(failure(ErrorKind::Other)),
+        }
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.disk.pass(Kind::Ask, &self.path())?;
+        self.file.len()
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.disk.pass(Kind::SetLen, &self.path())?;
+        let now = self.file.len()?;
+        if len > now && self.disk.take_space(&self.path(), len - now) < len - now {
+            return Err(failure(ErrorKind::StorageFull));
+        }
+        let mut unsynced = self.node.unsynced.lock();
+        unsynced.len.get_or_insert(now);
+        let mut cut = vec![0; now.saturating_sub(len) as usize];
+        if !cut.is_empty() {
+            self.file.read_at(&mut cut, len)?;
+            unsynced.before.push((len, cut));
+        }
+        self.file.set_len(len)
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.file.punch(offset, len)
+    }
+
+    /// No: that a failed sync loses what others wrote is the way of a page cache.
+    fn is_direct(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mem::MemDisk;
+
+    const NEW: OpenMode = OpenMode { create: Create::New, direct: true, read_only: false };
+
+    fn disk() -> (FaultDisk, Arc<dyn File>) {
+        let disk = FaultDisk::new(Arc::new(MemDisk::default()));
+        let file = disk.open(Path::new("f"), NEW).unwrap();
+        file.write_at(&[1; 2048], 0).unwrap();
+        file.sync().unwrap();
+        (disk, file)
+    }
+
+    fn bytes(file: &dyn File) -> Vec<u8> {
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        file.read_at(&mut bytes, 0).unwrap();
+        bytes
+    }
+
+    fn rule(kind: Kind, nth: u64, for_ever: bool, fault: Fault) -> Rule {
+        Rule { kind, nth, for_ever, fault }
+    }
+
+    #[test]
+    fn the_nth_fails_once_or_for_ever() {
+        let (disk, file) = disk();
+        disk.fail(rule(Kind::Write, 2, false, Fault::Refused(ErrorKind::Other)));
+        let answers: Vec<_> = (0..4).map(|_| file.write_at(&[2; 512], 0).is_ok()).collect();
+        assert_eq!(answers, [true, false, true, true]);
+        disk.heal();
+        disk.fail(rule(Kind::Sync, 2, true, Fault::Refused(ErrorKind::Other)));
+        let answers: Vec<_> = (0..4).map(|_| file.sync().is_ok()).collect();
+        assert_eq!(answers, [true, false, false, false]);
+        assert_eq!(disk.fired().len(), 4);
+        assert_eq!(disk.retried().len(), 4, "who tries again is found out");
+    }
+
+    #[test]
+    fn a_dropping_sync_takes_bytes_and_length_back_and_the_next_one_lies() {
+        let (disk, file) = disk();
+        file.write_at(&[2; 1024], 512).unwrap();
+        file.write_at(&[3; 512], 512).unwrap();
+        file.write_at(&[4; 2048], 2048).unwrap();
+        disk.fail(rule(Kind::Sync, 1, false, Fault::Dropped));
+        assert!(file.sync().is_err());
+        assert_eq!(bytes(&*file), [1; 2048]);
+        file.sync().unwrap();
+        assert_eq!(bytes(&*file), [1; 2048]);
+    }
+
+    #[test]
+    fn a_torn_write_leaves_its_first_half() {
+        let (disk, file) = disk();
+        disk.fail(rule(Kind::Write, 1, false, Fault::Torn));
+        assert!(file.write_at(&[2; 2048], 0).is_err());
+        assert_eq!(bytes(&*file), [[2; 1024], [1; 1024]].concat());
+    }
+
+    #[test]
+    fn a_full_disk_refuses_growth_alone_and_goes_on_when_there_is_space() {
+        let (disk, file) = disk();
+        disk.limit_space("", 1024);
+        file.write_at(&[2; 2048], 0).unwrap();
+        let error = file.write_at(&[3; 2048], 2048).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::StorageFull);
+        assert_eq!(file.len().unwrap(), 3072, "what fits arrives");
+        assert_eq!(file.set_len(4096).unwrap_err().kind(), ErrorKind::StorageFull);
+        disk.heal();
+        file.write_at(&[3; 2048], 2048).unwrap();
+        assert_eq!(bytes(&*file), [[2; 2048], [3; 2048]].concat());
+    }
+}

@@ -1,0 +1,183 @@
+//! Directories, names and bytes of a simulated disk, cheap to copy: copies share what neither has changed since.
+
+use super::journal::{Fate, Op};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What a disk writes whole or not at all, bytes.
+pub const SECTOR_BYTES: usize = 512;
+/// Bytes that copies share or do not share together.
+const CHUNK_BYTES: usize = 4096;
+
+/// The bytes of a file.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bytes {
+    len: usize,
+    /// `None` is all zeros.
+    chunks: Vec<Option<Arc<[u8; CHUNK_BYTES]>>>,
+}
+
+impl Bytes {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn set_len(&mut self, len: usize) {
+        if len < self.len && !len.is_multiple_of(CHUNK_BYTES) {
+            let last = len / CHUNK_BYTES;
+            if let Some(chunk) = &mut self.chunks[last] {
+                Arc::make_mut(chunk)[len % CHUNK_BYTES..].fill(0);
+            }
+        }
+        self.chunks.resize(len.div_ceil(CHUNK_BYTES), None);
+        self.len = len;
+    }
+
+    /// Calls `each` with the chunk, the place in it and the range of the bytes for every chunk that a range touches.
+    fn split(at: usize, n: usize, mut each: impl FnMut(usize, usize, std::ops::Range<usize>)) {
+        let mut done = 0;
+        while done < n {
+            let (chunk, offset) = ((at + done) / CHUNK_BYTES, (at + done) % CHUNK_BYTES);
+            let part = (CHUNK_BYTES - offset).min(n - done);
+            each(chunk, offset, done..done + part);
+            done += part;
+        }
+    }
+
+    pub(super) fn write(&mut self, at: usize, bytes: &[u8]) {
+        if self.len < at + bytes.len() {
+            self.set_len(at + bytes.len());
+        }
+        Self::split(at, bytes.len(), |chunk, offset, range| {
+            let part = &bytes[range];
+            let zeros = part.iter().all(|b| *b == 0);
+            match &mut self.chunks[chunk] {
+                None if zeros => {}
+                chunk if zeros && part.len() == CHUNK_BYTES => *chunk = None,
+                chunk => {
+                    let chunk = chunk.get_or_insert_with(|| Arc::new([0; CHUNK_BYTES]));
+                    Arc::make_mut(chunk)[offset..offset + part.len()].copy_from_slice(part);
+                }
+            }
+        });
+    }
+
+    /// False if the file ends before.
+    pub(super) fn read(&self, at: usize, out: &mut [u8]) -> bool {
+        if at + out.len() > self.len {
+            return false;
+        }
+        Self::split(at, out.len(), |chunk, offset, range| {
+            let part = &mut out[range];
+            match &self.chunks[chunk] {
+                None => part.fill(0),
+                Some(chunk) => part.copy_from_slice(&chunk[offset..offset + part.len()]),
+            }
+        });
+        true
+    }
+}
+
+/// Directories, names and bytes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Content {
+    pub(super) dirs: BTreeSet<PathBuf>,
+    pub(super) names: BTreeMap<PathBuf, usize>,
+    pub(super) inodes: Vec<Bytes>,
+}
+
+/// The directories that are always there.
+pub(super) fn is_top(dir: &Path) -> bool {
+    dir.as_os_str().is_empty() || dir == Path::new("/")
+}
+
+impl Content {
+    pub(super) fn parent_exists(&self, path: &Path) -> bool {
+        path.parent().is_none_or(|up| is_top(up) || self.dirs.contains(up))
+    }
+
+    pub(super) fn apply(&mut self, op: &Op) {
+        match op {
+            Op::Write { inode, offset, bytes } => self.inodes[*inode].write(*offset as usize, bytes),
+            Op::SetLen { inode, len } => self.inodes[*inode].set_len(*len as usize),
+            Op::Link { path, inode } => drop(self.names.insert(path.clone(), *inode)),
+            Op::Rename { from, to, inode } => {
+                self.names.remove(from);
+                self.names.insert(to.clone(), *inode);
+            }
+            Op::Unlink { path } => drop(self.names.remove(path)),
+            Op::MakeDir { path } => drop(self.dirs.insert(path.clone())),
+            Op::Sync { .. } | Op::SyncDir { .. } => {}
+        }
+    }
+
+    /// Applies what a crash lets through of `op`.
+    pub(super) fn survive(&mut self, op: &Op, fate: &mut Fate) {
+        match op {
+            Op::Write { inode, offset, bytes } => {
+                let mut at = 0;
+                while at < bytes.len() {
+                    let start = *offset as usize + at;
+                    let n = (SECTOR_BYTES - start % SECTOR_BYTES).min(bytes.len() - at);
+                    if fate.spares() {
+                        self.inodes[*inode].write(start, &bytes[at..at + n]);
+                    }
+                    at += n;
+                }
+            }
+            _ if fate.spares() => self.apply(op),
+            _ => {}
+        }
+    }
+
+    /// Drops files and directories whose directory did not survive.
+    pub(super) fn prune(&mut self) {
+        let whole = |dirs: &BTreeSet<PathBuf>, path: &Path| {
+            path.ancestors().skip(1).all(|up| is_top(up) || dirs.contains(up))
+        };
+        let dirs = self.dirs.clone();
+        self.dirs.retain(|dir| whole(&dirs, dir));
+        let dirs = self.dirs.clone();
+        self.names.retain(|path, _| whole(&dirs, path));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::prng::Prng;
+
+    #[test]
+    fn bytes_are_as_a_plain_vector_and_copies_do_not_meet() {
+        let mut rng = Prng::new(1);
+        let (mut bytes, mut plain) = (Bytes::default(), Vec::new());
+        let mut copies = Vec::new();
+        for _ in 0..2000 {
+            let at = rng.below(40_000) as usize;
+            if rng.one_in(20) {
+                bytes.set_len(at);
+                plain.resize(at, 0);
+            } else {
+                let mut part = vec![0; rng.below(9000) as usize];
+                if !rng.one_in(4) {
+                    rng.fill(&mut part);
+                }
+                if plain.len() < at + part.len() {
+                    plain.resize(at + part.len(), 0);
+                }
+                bytes.write(at, &part);
+                plain[at..at + part.len()].copy_from_slice(&part);
+            }
+            if rng.one_in(100) {
+                copies.push((bytes.clone(), plain.clone()));
+            }
+        }
+        copies.push((bytes, plain));
+        for (bytes, plain) in copies {
+            let mut read = vec![1; plain.len()];
+            assert!(bytes.len() == plain.len() && bytes.read(0, &mut read) && read == plain);
+            assert!(!bytes.read(1, &mut read), "beyond the end");
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Files, names, locks and batches on the file system of the temporary directory.
+
+use super::*;
+use base::aligned::AlignedBuf;
+use base::prng::Prng;
+
+struct Dir(std::path::PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Dir {
+        let dir = std::env::temp_dir().join(format!("millpond-vfs-{name}-{}", std::process::id()));
+        OsDisk::default().create_dir(&dir).unwrap();
+        Dir(dir)
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+const NEW: OpenMode = OpenMode { create: Create::New, direct: true, read_only: false };
+
+#[test]
+fn what_is_written_is_read_and_a_short_file_says_so() {
+    let (disk, dir) = (OsDisk::default(), Dir::new("rw"));
+    let file = disk.open(&dir.0.join("f"), NEW).unwrap();
+    let mut buf = AlignedBuf::zeroed(8192);
+    buf.fill(7);
+    file.write_at(&buf, 4096).unwrap();
+    file.sync().unwrap();
+    assert_eq!(file.len().unwrap(), 12288);
+    let mut back = AlignedBuf::zeroed(8192);
+    file.read_at(&mut back, 4096).unwrap();
+    assert_eq!(&buf[..], &back[..]);
+    assert_eq!(file.read_at(&mut back, 8192).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    file.punch(4096, 4096).unwrap();
+    file.read_at(&mut back, 4096).unwrap();
+    assert_eq!(back[4096..], buf[4096..]);
+}
+
+#[test]
+fn the_machine_has_memory_and_cores() {
+    let vfs = Vfs::os();
+    assert!(vfs.clock.memory_bytes() >= 16 << 20);
+    assert!(vfs.clock.cores() >= 1);
+}
+
+#[test]
+fn names_links_and_locks() {
+    let (disk, dir) = (OsDisk::default(), Dir::new("names"));
+    let (a, b, link) = (dir.0.join("a"), dir.0.join("b"), dir.0.join("link"));
+    drop(disk.open(&a, NEW).unwrap());
+    assert_eq!(disk.open(&a, NEW).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    disk.rename(&a, &b).unwrap();
+    disk.sync_dir(&dir.0).unwrap();
+    std::os::unix::fs::symlink(&b, &link).unwrap();
+    let mode = OpenMode { create: Create::Never, direct: false, read_only: true };
+    assert!(disk.open(&link, mode).is_err(), "a symbolic link is not followed");
+    assert_eq!(disk.list(&dir.0).unwrap(), ["b", "link"]);
+    let held = disk.lock(&dir.0.join("LOCK")).unwrap();
+    assert_eq!(disk.lock(&dir.0.join("LOCK")).err().unwrap().kind(), io::ErrorKind::WouldBlock);
+    drop(held);
+    disk.lock(&dir.0.join("LOCK")).unwrap();
+}
+
+const PAGE: usize = 8192;
+
+/// `count` buffers of random bytes, each with a page of its own out of `pages`, in random order.
+fn pages(rng: &mut Prng, count: usize, pages: u64) -> Vec<(u64, AlignedBuf)> {
+    let mut free: Vec<u64> = (0..pages).collect();
+    let one = |_| {
+        let mut bytes = AlignedBuf::zeroed(PAGE);
+        rng.fill(&mut bytes);
+        let place = rng.below(free.len() as u64) as usize;
+        (free.swap_remove(place) * PAGE as u64, bytes)
+    };
+    (0..count).map(one).collect()
+}
+
+fn write_ops(pages: &[(u64, AlignedBuf)]) -> Vec<WriteOp<'_>> {
+    pages.iter().map(|(offset, bytes)| WriteOp { offset: *offset, bytes }).collect()
+}
+
+/// Batches far larger than a ring is deep, from several threads at once, on a disk with rings (where the system has
+/// them) and on one without.
+#[test]
+fn batches_put_every_byte_in_its_place() {
+    for (name, disk) in [("batch", OsDisk::default()), ("batch1", OsDisk::one_by_one())] {
+        let dir = Dir::new(name);
+        let file = disk.open(&dir.0.join("f"), NEW).unwrap();
+        let threads: Vec<_> = (0..3u64)
+            .map(|me| {
+                let file = if me == 0 {
+                    Arc::clone(&file)
+                } else {
+                    disk.open(&dir.0.join(me.to_string()), NEW).unwrap()
+                };
+                let work = move || {
+                    let mut rng = Prng::new(me);
+                    for count in [0, 1, 2, 63, 64, 65, 300] {
+                        let written = pages(&mut rng, count, 400);
+                        file.write_batch(&write_ops(&written)).unwrap();
+                        let mut back: Vec<_> =
+                            written.iter().map(|(at, _)| (*at, AlignedBuf::zeroed(PAGE))).collect();
+                        let mut ops: Vec<_> =
+                            back.iter_mut().map(|(at, bytes)| ReadOp { offset: *at, bytes }).collect();
+                        file.read_batch(&mut ops).unwrap();
+                        assert!(written.iter().zip(&back).all(|(a, b)| a.1[..] == b.1[..]));
+                    }
+                };
+                base::sync::spawn("batches", work).unwrap()
+            })
+            .collect();
+        threads.into_iter().for_each(|t| t.join().unwrap());
+    }
+}
+
+/// An error in the middle of a batch names the operation, and the ring serves the next batch.
+#[test]
+fn a_batch_that_fails_says_where_and_leaves_the_disk_usable() {
+    for (name, disk) in [("fail", OsDisk::default()), ("fail1", OsDisk::one_by_one())] {
+        let dir = Dir::new(name);
+        let file = disk.open(&dir.0.join("f"), NEW).unwrap();
+        let written = pages(&mut Prng::new(1), 100, 100);
+        file.write_batch(&write_ops(&written)).unwrap();
+        for _ in 0..20 {
+            let mut back: Vec<_> = (0..150u64).map(|n| (n, AlignedBuf::zeroed(PAGE))).collect();
+            let mut ops: Vec<_> =
+                back.iter_mut().map(|(n, bytes)| ReadOp { offset: *n * PAGE as u64, bytes }).collect();
+            let error = file.read_batch(&mut ops).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+            assert!(error.to_string().starts_with("read of 8192 bytes at offset "), "{error}");
+            file.read_batch(&mut ops[..100]).unwrap();
+        }
+        let mode = OpenMode { create: Create::Never, direct: true, read_only: true };
+        let read_only = disk.open(&dir.0.join("f"), mode).unwrap();
+        let error = read_only.write_batch(&write_ops(&written)).unwrap_err();
+        assert!(error.to_string().starts_with("write of 8192 bytes at offset "), "{error}");
+    }
+}
+
+/// A file that ends inside a block: the part that is there is no whole read.
+#[test]
+fn a_read_that_ends_inside_a_block_is_an_early_end() {
+    for (name, disk) in [("tail", OsDisk::default()), ("tail1", OsDisk::one_by_one())] {
+        let dir = Dir::new(name);
+        let file = disk.open(&dir.0.join("f"), NEW).unwrap();
+        file.set_len(2 * PAGE as u64 - 100).unwrap();
+        let (mut a, mut b) = (AlignedBuf::zeroed(PAGE), AlignedBuf::zeroed(PAGE));
+        let mut ops = [ReadOp { offset: 0, bytes: &mut a }, ReadOp { offset: PAGE as u64, bytes: &mut b }];
+        assert_eq!(file.read_batch(&mut ops).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(file.read_at(&mut b, PAGE as u64).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+}
+
+/// A killed process leaves its rings behind until the kernel has finished its writes; only then may another one have
+/// the lock.
+#[test]
+fn a_ring_holds_the_lock_until_it_is_gone() {
+    let dir = Dir::new("ringlock");
+    let path = dir.0.join("LOCK");
+    let disk = OsDisk::default();
+    if disk.batch_io() != BatchIo::Ring {
+        return;
+    }
+    let mode = OpenMode { create: Create::IfMissing, direct: false, read_only: false };
+    let lock = Arc::new(open(&path, flags(mode)).unwrap());
+    fs::flock(&*lock, FlockOperation::NonBlockingLockExclusive).unwrap();
+    let rings = Rings::default();
+    rings.hold(Arc::clone(&lock));
+    let in_use = rings.take().unwrap();
+    // The process dies: its descriptors are closed, nothing is unlocked.
+    drop(rings);
+    drop(lock);
+    assert_eq!(disk.lock(&path).err().unwrap().kind(), io::ErrorKind::WouldBlock, "the ring holds it");
+    drop(in_use);
+    let mut turn = 1000;
+    while disk.lock(&path).is_err() {
+        base::sync::spin(&mut turn); // the kernel takes rings apart in its own time
+    }
+}
+
+/// A database that was closed can be opened at once, although rings that held its lock may still be around.
+#[test]
+fn a_lock_that_was_given_back_is_free_at_once() {
+    let (disk, dir) = (OsDisk::default(), Dir::new("relock"));
+    let file = disk.open(&dir.0.join("f"), NEW).unwrap();
+    let written = pages(&mut Prng::new(1), 8, 8);
+    for _ in 0..50 {
+        let held = disk.lock(&dir.0.join("LOCK")).unwrap();
+        file.write_batch(&write_ops(&written)).unwrap();
+        drop(held);
+    }
+}
+
+/// `cargo test --release -p vfs -- --ignored --nocapture batches_against` on the disk of MILLPOND_BENCH_DIR.
+#[test]
+#[ignore = "measures the device"]
+fn batches_against_one_by_one() {
+    const FILE_PAGES: u64 = 1 << 17;
+    const ROUNDS: usize = 40;
+    let dir = std::env::var("MILLPOND_BENCH_DIR").unwrap_or_else(|_| ".".into());
+    let path = Path::new(&dir).join(format!("batches-{}", std::process::id()));
+    let disks = [("io_uring", OsDisk::default()), ("one by one", OsDisk::one_by_one())];
+    println!("io_uring: {:?}", disks[0].1.batch_io());
+    let made = disks[0].1.open(&path, NEW).unwrap();
+    let mut block = AlignedBuf::zeroed(1 << 20);
+    Prng::new(1).fill(&mut block);
+    for at in 0..(FILE_PAGES * PAGE as u64) >> 20 {
+        made.write_at(&block, at << 20).unwrap();
+    }
+    made.sync().unwrap();
+    let files = disks.map(|(name, disk)| {
+        let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
+        (name, disk.open(&path, mode).unwrap())
+    });
+    let clock = OsClock { start: Instant::now() };
+    let mut rng = Prng::new(2);
+    for n in [8, 64, 256] {
+        let mut took = [[0u64; 2]; 2];
+        for _ in 0..ROUNDS {
+            let mut batch = pages(&mut rng, n, FILE_PAGES);
+            for (k, (_, file)) in files.iter().enumerate() {
+                let start = clock.now_us();
+                file.write_batch(&write_ops(&batch)).unwrap();
+                file.sync().unwrap();
+                took[0][k] += clock.now_us() - start;
+            }
+            for (k, (_, file)) in files.iter().enumerate() {
+                let mut ops: Vec<_> =
+                    batch.iter_mut().map(|(at, bytes)| ReadOp { offset: *at, bytes }).collect();
+                let start = clock.now_us();
+                file.read_batch(&mut ops).unwrap();
+                took[1][k] += clock.now_us() - start;
+            }
+        }
+        for (what, took) in ["write + fdatasync", "read"].iter().zip(took) {
+            for (k, (name, _)) in files.iter().enumerate() {
+                let us = took[k] as f64 / ROUNDS as f64;
+                println!(
+                    "{n:4} x 8 KiB random {what:18} {name:11} {us:8.0} us  {:8.0} pages/s",
+                    n as f64 * 1e6 / us
+                );
+            }
+        }
+    }
+    std::fs::remove_file(&path).unwrap();
+}

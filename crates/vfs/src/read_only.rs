@@ -1,0 +1,143 @@
+//! A disk that is looked at and never changed: every file opens for reading alone, and whatever would change one, make
+//! one or take a lock is refused.
+
+use crate::{BatchIo, Create, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The disk.
+#[derive(Clone, Debug)]
+struct ReadOnlyDisk(Arc<dyn Disk>);
+
+#[derive(Debug)]
+struct ReadOnlyFile(Arc<dyn File>);
+
+impl Vfs {
+    /// The same files, none of which can be changed through it.
+    #[must_use]
+    pub fn read_only(&self) -> Vfs {
+        Vfs { disk: Arc::new(ReadOnlyDisk(Arc::clone(&self.disk))), clock: Arc::clone(&self.clock) }
+    }
+}
+
+fn refused<T>() -> io::Result<T> {
+    Err(io::Error::new(ErrorKind::ReadOnlyFilesystem, "these files are only looked at"))
+}
+
+impl Disk for ReadOnlyDisk {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        let mode = OpenMode { create: Create::Never, read_only: true, ..mode };
+        Ok(Arc::new(ReadOnlyFile(self.0.open(path, mode)?)))
+    }
+
+    fn create_dir(&self, _: &Path) -> io::Result<()> {
+        refused()
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.0.list(dir)
+    }
+
+    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+        refused()
+    }
+
+    fn remove(&self, _: &Path) -> io::Result<()> {
+        refused()
+    }
+
+    fn sync_dir(&self, _: &Path) -> io::Result<()> {
+        refused()
+    }
+
+    fn lock(&self, _: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        refused()
+    }
+
+    fn is_durable(&self, dir: &Path) -> bool {
+        self.0.is_durable(dir)
+    }
+
+    fn batch_io(&self) -> BatchIo {
+        self.0.batch_io()
+    }
+}
+
+impl File for ReadOnlyFile {
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        self.0.read_at(bytes, offset)
+    }
+
+    fn read_batch(&self, ops: &mut [ReadOp<'_>]) -> io::Result<()> {
+        self.0.read_batch(ops)
+    }
+
+    fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+        refused()
+    }
+
+    fn write_batch(&self, _: &[WriteOp<'_>]) -> io::Result<()> {
+        refused()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        refused()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn set_len(&self, _: u64) -> io::Result<()> {
+        refused()
+    }
+
+    fn punch(&self, _: u64, _: u64) -> io::Result<()> {
+        refused()
+    }
+
+    fn is_direct(&self) -> bool {
+        self.0.is_direct()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mem::MemDisk;
+
+    #[test]
+    fn nothing_can_be_changed_and_all_can_be_read() {
+        let disk = MemDisk::default();
+        let vfs = disk.vfs(1);
+        let path = Path::new("a");
+        let mode = OpenMode { create: Create::New, direct: true, read_only: false };
+        vfs.disk.open(path, mode).unwrap().write_at(&[7; 512], 0).unwrap();
+        let before = disk.op_count();
+
+        let looking = vfs.read_only();
+        let file = looking.disk.open(path, OpenMode { create: Create::IfMissing, ..mode }).unwrap();
+        let mut bytes = [0; 512];
+        file.read_at(&mut bytes, 0).unwrap();
+        assert_eq!((bytes, file.len().unwrap()), ([7; 512], 512));
+        let missing = looking.disk.open(Path::new("b"), OpenMode { create: Create::IfMissing, ..mode });
+        assert_eq!(missing.unwrap_err().kind(), ErrorKind::NotFound);
+        let ops = [WriteOp { offset: 0, bytes: &[1; 512] }];
+        for answer in [
+            file.write_at(&[1; 512], 0),
+            file.write_batch(&ops),
+            file.sync(),
+            file.set_len(0),
+            file.punch(0, 512),
+            looking.disk.create_dir(Path::new("d")),
+            looking.disk.rename(path, Path::new("c")),
+            looking.disk.remove(path),
+            looking.disk.sync_dir(Path::new("")),
+            looking.disk.lock(path).map(drop),
+        ] {
+            assert_eq!(answer.unwrap_err().kind(), ErrorKind::ReadOnlyFilesystem);
+        }
+        assert_eq!(disk.op_count(), before);
+    }
+}

@@ -1,0 +1,223 @@
+//! A disk on which the first failed write or sync is the last one tried: whatever would change a file afterwards is
+//! refused. After such a failure nobody knows what the file holds, and a second try that succeeds proves nothing
+//! (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020).
+//!
+//! A write that found no space is no such failure: it is an answer, and space may come back.
+//!
+//! Behind a page cache one sync can hear of the failure of what another one was to make durable, and the other then
+//! succeeds: the kernel tells each error to one caller. So syncs of a buffered file go one by one, and the next begins
+//! when the answer to the one before is known. With direct I/O each sync answers for itself.
+
+use crate::{BatchIo, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
+use base::sync::Mutex;
+use base::sync::atomic::{AtomicBool, Ordering};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+#[derive(Debug, Default)]
+struct Latch {
+    set: AtomicBool,
+    first: Mutex<Option<(ErrorKind, String)>>,
+}
+
+/// The disk. Clones share its latch.
+#[derive(Clone, Debug)]
+pub struct StickyDisk {
+    disk: Arc<dyn Disk>,
+    latch: Arc<Latch>,
+}
+
+impl Vfs {
+    /// The same files, of which none is changed any more once a write or sync of one has failed.
+    #[must_use]
+    pub fn sticky(&self) -> Vfs {
+        let disk = StickyDisk::new(Arc::clone(&self.disk));
+        Vfs { disk: Arc::new(disk), clock: Arc::clone(&self.clock) }
+    }
+}
+
+#[derive(Debug)]
+struct StickyFile {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    latch: Arc<Latch>,
+    syncing: Mutex<()>,
+}
+
+impl Latch {
+    /// Does `change` unless one failed before; remembers if this one does.
+    fn guard<T>(
+        &self,
+        what: &str,
+        path: &Path,
+        may_be_full: bool,
+        change: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        if self.set.load(Ordering::Acquire)
+            && let Some((kind, first)) = &*self.first.lock()
+        {
+            return Err(io::Error::new(*kind, format!("not tried, for earlier: {first}")));
+        }
+        change().inspect_err(|error| {
+            let full = matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
+            if !(full && may_be_full) {
+                // A full disk that shows in a sync only has lost what was written before.
+                let kind = if full { ErrorKind::Other } else { error.kind() };
+                let what = format!("{what} {}: {error}", path.display());
+                self.first.lock().get_or_insert((kind, what));
+                self.set.store(true, Ordering::Release);
+            }
+        })
+    }
+}
+
+impl StickyDisk {
+    /// A disk over `disk` on which nothing has failed yet.
+    #[must_use]
+    pub fn new(disk: Arc<dyn Disk>) -> StickyDisk {
+        StickyDisk { disk, latch: Arc::default() }
+    }
+}
+
+impl Disk for StickyDisk {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        let file = self.disk.open(path, mode)?;
+        Ok(Arc::new(StickyFile {
+            file,
+            path: path.to_owned(),
+            latch: Arc::clone(&self.latch),
+            syncing: Mutex::default(),
+        }))
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.disk.create_dir(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.disk.list(dir)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.latch.guard("rename", from, true, || self.disk.rename(from, to))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.latch.guard("sync", dir, false, || self.disk.sync_dir(dir))
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        self.disk.lock(path)
+    }
+
+    fn is_durable(&self, dir: &Path) -> bool {
+        self.disk.is_durable(dir)
+    }
+
+    fn batch_io(&self) -> BatchIo {
+        self.disk.batch_io()
+    }
+}
+
+impl File for StickyFile {
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_at(bytes, offset)
+    }
+
+    fn read_batch(&self, ops: &mut [ReadOp<'_>]) -> io::Result<()> {
+        self.file.read_batch(ops)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.latch.guard("write", &self.path, true, || self.file.write_at(bytes, offset))
+    }
+
+    fn write_batch(&self, ops: &[WriteOp<'_>]) -> io::Result<()> {
+        self.latch.guard("write", &self.path, true, || self.file.write_batch(ops))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let _alone = (!self.file.is_direct()).then(|| self.syncing.lock());
+        self.latch.guard("sync", &self.path, false, || self.file.sync())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.latch.guard("change the length of", &self.path, true, || self.file.set_len(len))
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.latch.guard("punch", &self.path, true, || self.file.punch(offset, len))
+    }
+
+    fn is_direct(&self) -> bool {
+        self.file.is_direct()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Create;
+    use crate::fault::{Fault, FaultDisk, Kind, Rule};
+    use crate::mem::MemDisk;
+
+    const NEW: OpenMode = OpenMode { create: Create::New, direct: true, read_only: false };
+
+    fn disks() -> (FaultDisk, Arc<dyn File>, Arc<dyn File>) {
+        let fault = FaultDisk::new(Arc::new(MemDisk::default()));
+        let sticky = StickyDisk::new(Arc::new(fault.clone()));
+        let open = |name: &str| sticky.open(Path::new(name), NEW).unwrap();
+        (fault, open("a"), open("b"))
+    }
+
+    #[test]
+    fn after_the_first_failure_no_file_is_written_or_synced_and_all_can_be_read() {
+        for kind in [Kind::Write, Kind::Sync] {
+            let (fault, a, b) = disks();
+            a.write_at(&[1; 512], 0).unwrap();
+            fault.fail(Rule { kind, nth: 1, for_ever: false, fault: Fault::Refused(ErrorKind::Other) });
+            assert!(a.write_at(&[2; 512], 0).and_then(|()| a.sync()).is_err());
+            let before = (fault.count(Kind::Write), fault.count(Kind::Sync));
+            for file in [&a, &b] {
+                for answer in [
+                    file.write_at(&[3; 512], 0),
+                    file.write_batch(&[WriteOp { offset: 0, bytes: &[3; 512] }]),
+                    file.sync(),
+                    file.set_len(0),
+                ] {
+                    let text = answer.unwrap_err().to_string();
+                    assert!(text.contains("not tried") && text.contains(" a: "), "{text}");
+                }
+            }
+            assert_eq!(before, (fault.count(Kind::Write), fault.count(Kind::Sync)), "not even tried");
+            a.read_at(&mut [0; 512], 0).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_an_answer_unless_a_sync_gives_it() {
+        let (fault, a, _) = disks();
+        fault.limit_space("", 0);
+        assert_eq!(a.write_at(&[1; 512], 0).unwrap_err().kind(), ErrorKind::StorageFull);
+        fault.heal();
+        a.write_at(&[1; 512], 0).unwrap();
+        fault.fail(Rule {
+            kind: Kind::Sync,
+            nth: 1,
+            for_ever: false,
+            fault: Fault::Refused(ErrorKind::StorageFull),
+        });
+        assert!(a.sync().is_err());
+        let error = a.write_at(&[1; 512], 0).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Other, "nobody takes it for a full disk: {error}");
+    }
+}

@@ -1,0 +1,194 @@
+//! One io_uring: does a batch of reads or writes of one file with many in flight, and returns when the kernel has let
+//! go of every byte of it.
+#![allow(unsafe_code)]
+
+use crate::transfer::{Direction, Next, Transfer};
+use base::sync::spin;
+use io_uring::{IoUring, Probe, opcode, types};
+use rustix::io::Errno;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// Requests in flight at once. The device gains nothing beyond 32.
+const DEPTH: u32 = 64;
+
+/// One read or write of a batch, and the memory that it borrows.
+pub(crate) struct Job<'a> {
+    transfer: Transfer,
+    memory: *mut u8,
+    _borrowed: PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> Job<'a> {
+    /// Fills `bytes` from `offset`.
+    pub(crate) fn read(bytes: &'a mut [u8], offset: u64, direct: bool) -> Job<'a> {
+        let transfer = Transfer::new(Direction::Read, offset, bytes.len(), direct);
+        Job { transfer, memory: bytes.as_mut_ptr(), _borrowed: PhantomData }
+    }
+
+    /// Writes `bytes` at `offset`. The kernel only reads the memory of a write.
+    pub(crate) fn write(bytes: &'a [u8], offset: u64, direct: bool) -> Job<'a> {
+        let transfer = Transfer::new(Direction::Write, offset, bytes.len(), direct);
+        Job { transfer, memory: bytes.as_ptr().cast_mut(), _borrowed: PhantomData }
+    }
+
+    fn entry(&self, fd: types::Fd, index: usize) -> io_uring::squeue::Entry {
+        // SAFETY: `done` is at most the length of the borrowed memory.
+        let from = unsafe { self.memory.add(self.transfer.done()) };
+        // A request longer than this comes back short and goes on from there.
+        let len = self.transfer.left().min(1 << 30) as u32;
+        let at = self.transfer.at();
+        let entry = match self.transfer.direction() {
+            Direction::Read => opcode::Read::new(fd, from, len).offset(at).build(),
+            Direction::Write => opcode::Write::new(fd, from, len).offset(at).build(),
+        };
+        entry.user_data(index as u64)
+    }
+}
+
+/// A ring. It holds the files it was made with: a lock on one of them outlives this process until the kernel has
+/// finished what was in flight when the process died (Fi6).
+pub(crate) struct Ring {
+    ring: IoUring,
+    /// The kernel refused to go on; what it still has of this ring is not to be mixed with another batch.
+    broken: bool,
+    /// Which set of files it holds.
+    pub(crate) generation: u64,
+}
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Ring(generation {})", self.generation)
+    }
+}
+
+impl Ring {
+    /// A ring that holds `files`.
+    pub(crate) fn new(files: &[Arc<OwnedFd>], generation: u64) -> io::Result<Ring> {
+        let ring = IoUring::new(DEPTH)?;
+        if !files.is_empty() {
+            let raw: Vec<_> = files.iter().map(|file| file.as_raw_fd()).collect();
+            ring.submitter().register_files(&raw)?;
+        }
+        Ok(Ring { ring, broken: false, generation })
+    }
+
+    /// Whether this kernel has all that a batch needs; says what is missing.
+    pub(crate) fn probe() -> Result<(), String> {
+        let ring = IoUring::new(DEPTH).map_err(|e| format!("io_uring: {e}"))?;
+        let mut probe = Probe::new();
+        ring.submitter().register_probe(&mut probe).map_err(|e| format!("io_uring: {e}"))?;
+        let has = |code| probe.is_supported(code);
+        if has(opcode::Read::CODE) && has(opcode::Write::CODE) {
+            Ok(())
+        } else {
+            Err("io_uring: the kernel is too old to read and write by it".into())
+        }
+    }
+
+    /// Whether another batch may use it.
+    pub(crate) fn is_sound(&self) -> bool {
+        !self.broken
+    }
+
+    /// Does all jobs, in any order. After an error some of the others are done and some are not.
+    pub(crate) fn run(&mut self, fd: BorrowedFd<'_>, jobs: &mut [Job<'_>]) -> io::Result<()> {
+        let fd = types::Fd(fd.as_raw_fd());
+        let mut flight = Flight { ring: self, entered: 0 };
+        let mut again: Vec<usize> = Vec::new();
+        let mut next = 0;
+        let mut answers = Vec::with_capacity(DEPTH as usize);
+        let mut turn = 0;
+        loop {
+            while flight.entered < DEPTH as usize {
+                let index = match again.pop() {
+                    Some(index) => index,
+                    None if next < jobs.len() => {
+                        next += 1;
+                        next - 1
+                    }
+                    None => break,
+                };
+                // SAFETY: the entry's memory is borrowed by `jobs`, from which nothing else takes it while this call
+                // runs, and its file by `fd`. Neither a return nor a panic ends this call before `Flight` has been
+                // dropped, which waits until the kernel has answered every entry.
+                unsafe { flight.push(&jobs[index].entry(fd, index)) };
+            }
+            if flight.entered == 0 {
+                return Ok(());
+            }
+            match flight.ring.ring.submit_and_wait(1) {
+                Ok(_) => {}
+                Err(e) => match Errno::from_io_error(&e) {
+                    Some(Errno::INTR) => {}
+                    // Short of memory, or of room for answers: it goes on when some have been taken.
+                    Some(Errno::AGAIN | Errno::BUSY) => spin(&mut turn),
+                    _ => {
+                        flight.ring.broken = true;
+                        return Err(io::Error::new(e.kind(), format!("io_uring: {e}")));
+                    }
+                },
+            }
+            flight.take_answers(&mut answers);
+            for (index, result) in answers.drain(..) {
+                let answer = usize::try_from(result).map_err(|_| Errno::from_raw_os_error(-result));
+                match jobs[index].transfer.answered(answer) {
+                    Next::Done => {}
+                    Next::Again => again.push(index),
+                    Next::Failed(error) => return Err(error),
+                }
+            }
+        }
+    }
+}
+
+/// Entries that have been pushed and not answered. Dropping it waits for them.
+struct Flight<'r> {
+    ring: &'r mut Ring,
+    entered: usize,
+}
+
+impl Flight<'_> {
+    /// Pushes an entry.
+    ///
+    /// # Safety
+    /// The entry's memory and file stay valid until this has been dropped.
+    unsafe fn push(&mut self, entry: &io_uring::squeue::Entry) {
+        // SAFETY: promised by the caller.
+        let pushed = unsafe { self.ring.ring.submission().push(entry) };
+        base::check!(pushed.is_ok(), "the ring has {DEPTH} places, and fewer are in use");
+        self.entered += 1;
+    }
+
+    fn take_answers(&mut self, answers: &mut Vec<(usize, i32)>) {
+        let before = answers.len();
+        answers.extend(self.ring.ring.completion().map(|cqe| (cqe.user_data() as usize, cqe.result())));
+        self.entered -= answers.len() - before;
+    }
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        let mut turn = 0;
+        let mut answers = Vec::new();
+        while self.entered > 0 {
+            let waited = if self.ring.broken { Ok(0) } else { self.ring.ring.submit_and_wait(1) };
+            match waited.map_err(|e| Errno::from_io_error(&e)) {
+                Ok(0) | Err(Some(Errno::AGAIN | Errno::BUSY)) => spin(&mut turn),
+                Ok(_) | Err(Some(Errno::INTR)) => {}
+                Err(_) => self.ring.broken = true,
+            }
+            self.take_answers(&mut answers);
+            answers.clear();
+            if self.ring.broken {
+                // Entries that the kernel has not taken never will be: nobody enters a broken ring again.
+                let not_taken = self.ring.ring.submission().len();
+                if self.entered == not_taken {
+                    break;
+                }
+            }
+        }
+    }
+}

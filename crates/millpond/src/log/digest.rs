@@ -198,18 +198,30 @@ impl fmt::Display for Digest {
     }
 }
 
+/// Log that one call digests: a few milliseconds of work, and what the scanner reads at once. Tests have small segments.
+const SLICE_BYTES: u64 = if cfg!(test) { 50_000 } else { 1 << 20 };
+
 /// How far this run's segments have been digested.
 #[derive(Debug)]
 pub(crate) struct Digester {
-    /// The first group that no digest covers yet. `None` once the log could not be read back: a digest is no place to
+    /// The first group that has not been looked at. `None` once the log could not be read back: a digest is no place to
     /// find out about that, recovery is.
     next: Option<Lsn>,
     begin: Lsn,
+    /// The digest of the segment that holds `next`, as far as it has come.
+    part: Option<Part>,
+}
+
+#[derive(Debug)]
+struct Part {
+    first: Lsn,
+    groups: u32,
+    pages: BTreeMap<PageNo, Vec<Touch>>,
 }
 
 impl Digester {
     pub(crate) fn new(begin: Lsn) -> Digester {
-        Digester { next: Some(begin), begin }
+        Digester { next: Some(begin), begin, part: None }
     }
 }
 
@@ -228,32 +240,62 @@ impl Segments {
 }
 
 impl Log {
-    /// Digests the oldest segment that has been left and has no digest yet. Says whether there was one. For a background
-    /// thread; it reads the segment back. What lies below `checkpoint`, where a group starts, needs no digest any more
-    /// and may be gone.
+    /// Goes on with the digest of the oldest segment that has been left and has none yet. Says whether there was anything
+    /// to do. For a background thread; it reads a slice of the segment back. What lies below `checkpoint`, where a group
+    /// starts, needs no digest any more and may be gone.
     pub(crate) fn digest_next(&self, checkpoint: Lsn, source: &dyn DigestSource) -> Result<bool> {
         let mut digester = self.digester.lock();
-        let Some(next) = digester.next else { return Ok(false) };
-        let first = next.max(checkpoint);
+        let Some(mut from) = digester.next else { return Ok(false) };
         let shape = self.segments.shape();
-        let number = shape.segment_of(block_of(first));
+        let segment = |lsn| shape.segment_of(block_of(lsn));
+        if segment(checkpoint) > segment(from) || (checkpoint > from && digester.part.is_none()) {
+            digester.part = None;
+            from = checkpoint;
+        }
+        let number = segment(from);
         let end = shape.first_lsn(number + 1);
         // Behind the segment a whole group must be readable, which says where the next digest begins.
         if self.durable_lsn() < end.plus(2 * GROUP_BYTES_MAX as u64) {
             return Ok(false);
         }
-        let epochs = [EpochStart { epoch: self.epoch, first: digester.begin }];
-        let mut scanner = Scanner::new(&self.segments, &epochs, first);
-        let mut pages: BTreeMap<PageNo, Vec<Touch>> = BTreeMap::new();
-        let mut groups = 0;
-        digester.next = None;
+        let blank = || Part { first: from, groups: 0, pages: BTreeMap::new() };
+        let mut part = digester.part.take().unwrap_or_else(blank);
+        let Some(next) = self.digest_slice(&mut part, digester.begin, from, end, source)? else {
+            // If the segment is gone, the checkpoint has passed it; where it is, the next call is told.
+            digester.next = self.segments.find(number).is_none().then_some(from);
+            return Ok(false);
+        };
+        digester.next = Some(next);
+        if next < end {
+            digester.part = Some(part);
+        } else if digester.begin <= shape.first_lsn(number) {
+            let (epoch, sections) = (self.epoch, source.sections(end));
+            let Part { first, groups, pages } = part;
+            let digest = Digest { segment: number, epoch, first, next, groups, pages, sections };
+            self.segments.put_digest(number, &digest.encode(shape))?;
+        }
+        Ok(true)
+    }
+
+    /// Adds groups from `from` on to `part`. Returns the first that it did not add; `None` if the log cannot be read.
+    fn digest_slice(
+        &self,
+        part: &mut Part,
+        begin: Lsn,
+        from: Lsn,
+        end: Lsn,
+        source: &dyn DigestSource,
+    ) -> Result<Option<Lsn>> {
+        let epochs = [EpochStart { epoch: self.epoch, first: begin }];
+        let mut scanner = Scanner::new(&self.segments, &epochs, from);
+        let stop = end.min(from.plus(SLICE_BYTES));
         while let Some(group) = scanner.next()? {
-            if group.lsn >= end {
-                digester.next = Some(group.lsn);
-                break;
-            }
-            groups += 1;
             let lsn = group.lsn;
+            if lsn >= stop {
+                return Ok(Some(lsn));
+            }
+            part.groups += 1;
+            let pages = &mut part.pages;
             let read = source.pages(group.records, &mut |page, anew| {
                 let touches = pages.entry(page).or_default();
                 match touches.last_mut() {
@@ -265,19 +307,7 @@ impl Log {
                 break;
             }
         }
-        let Some(next) = digester.next else {
-            // The checkpoint has passed a segment that is gone; where, the next call is told.
-            digester.next = self.segments.find(number).is_none().then_some(first);
-            return Ok(false);
-        };
-        let whole = digester.begin <= shape.first_lsn(number);
-        if whole {
-            let sections = source.sections(end);
-            let epoch = self.epoch;
-            let digest = Digest { segment: number, epoch, first, next, groups, pages, sections };
-            self.segments.put_digest(number, &digest.encode(shape))?;
-        }
-        Ok(true)
+        Ok(None)
     }
 }
 

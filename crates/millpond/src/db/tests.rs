@@ -6,8 +6,10 @@ use crate::{Db, Durability, Isolation, Table, Transaction, TxnOptions};
 use base::prng::Prng;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use vfs::Vfs;
+use vfs::fault::FaultDisk;
 use vfs::mem::{CrashChoice, MemDisk};
 
 const DIR: &str = "/db";
@@ -592,4 +594,38 @@ fn what_recovery_has_to_purge_outlives_a_checkpoint_and_a_second_crash() {
         base::sync::spin(&mut turn);
     };
     assert!(report.is_clean(), "{report}");
+}
+
+/// A full disk under `undo/` ended the thread that cleans, and with it every writer once the log was full; room made later
+/// did not help.
+#[test]
+fn a_full_disk_for_hardened_undo_passes() {
+    let disk = MemDisk::default();
+    let faults = FaultDisk::new(disk.vfs(1).disk);
+    let vfs = Vfs { disk: Arc::new(faults.clone()), clock: Vfs::os().clock };
+    let db = Db::open_on(&vfs, Path::new(DIR), &options()).unwrap();
+    let table = db.create_table("t").unwrap();
+    let mut unfinished = db.begin().unwrap();
+    unfinished.put(&table, b"unfinished", b"row").unwrap();
+    faults.limit_space("/db/undo", 0);
+    let writer = std::thread::spawn({
+        let (db, table) = (db.clone(), table.clone());
+        move || {
+            for n in 0..30_000u32 {
+                let mut tx = db.begin_with(TxnOptions::new().durability(Durability::None)).unwrap();
+                tx.put(&table, &(n % 500).to_be_bytes(), &n.to_be_bytes().repeat(60)).unwrap();
+                tx.commit().unwrap();
+            }
+        }
+    });
+    // More redo than the log holds: the writer is held until the checkpoint can move.
+    while db.metrics().get("hard_waits") < Some(1.0) && !writer.is_finished() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(!writer.is_finished(), "the log has no end");
+    assert!(matches!(db.checkpoint(), Err(Error::DiskFull { .. })));
+    faults.heal();
+    writer.join().unwrap();
+    drop(unfinished);
+    settle(&db);
 }

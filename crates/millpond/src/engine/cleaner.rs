@@ -5,6 +5,7 @@ use super::Shared;
 use crate::error::Result;
 use crate::flush::batch::{Flusher, Limit, Written};
 use crate::planted::{Bug, planted};
+use crate::recover::end::PagesOfGroups;
 use base::sync::spin;
 use base::{Lsn, PageNo};
 use metrics::{Force, M, SyncReason};
@@ -188,7 +189,9 @@ impl Shared {
             self.checkpointer.advance(SyncReason::Checkpoint, false)?;
             c.root_written_us = now_us;
         }
-        segments.recycle_below(self.checkpointer.lsn()).map_err(|error| self.poison.set(error))?;
+        let checkpoint = self.checkpointer.lsn();
+        self.store.log.digest_next(checkpoint, &PagesOfGroups).map_err(|error| self.poison.set(error))?;
+        segments.recycle_below(checkpoint).map_err(|error| self.poison.set(error))?;
         Ok(())
     }
 

@@ -1,11 +1,12 @@
 //! The redo log: one totally ordered stream of groups. It knows bytes and positions, no pages.
 //!
 //! `ring` reserves, copies and publishes; `commit` flushes and decides who leads; `bounded` leads for those who do not
-//! wait; `segment` keeps the files; `block` and `group` are the formats; `reader` scans forward after a crash and decides where the log ends.
+//! wait; `segment` keeps the files; `digest` sums up those that have been left; `block` and `group` are the formats; `reader` scans forward after a crash and decides where the log ends.
 
 pub(crate) mod block;
 pub(crate) mod bounded;
 pub(crate) mod commit;
+pub(crate) mod digest;
 pub(crate) mod group;
 pub(crate) mod reader;
 pub(crate) mod ring;
@@ -22,6 +23,7 @@ use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use base::sync::{Mutex, Unparker, spin};
 use bounded::Promises;
 use commit::{AtomicFlushInfo, FlushState};
+use digest::Digester;
 use metrics::{M, Metrics, SyncReason};
 use ring::Ring;
 use segment::Segments;
@@ -68,6 +70,7 @@ pub(crate) struct Log {
     /// The latest flush, for those that it covered.
     last: AtomicFlushInfo,
     promises: Promises,
+    digester: Mutex<Digester>,
     /// Wakes the log thread.
     thread: Unparker,
     metrics: Arc<Metrics>,
@@ -98,6 +101,7 @@ impl Log {
             busy: AtomicU32::new(0),
             last: AtomicFlushInfo::default(),
             promises: Promises::default(),
+            digester: Mutex::new(Digester::new(start.lsn)),
             thread,
             metrics: Arc::clone(metrics),
             poison: Arc::clone(poison),
@@ -137,7 +141,6 @@ impl Log {
             self.metrics.add(M::LogBufferWaits, 1);
         }
         while self.buffer_room() < half {
-            self.metrics.add(M::LogBufferWaits, 1);
             let target = Lsn(self.ring.reserved().0.saturating_sub(half));
             self.flush_to(
                 target.min(Lsn(self.ring.published().0.saturating_sub(1))),

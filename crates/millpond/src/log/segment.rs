@@ -52,6 +52,16 @@ impl SegmentShape {
         (self.blocks / 8).max(1)
     }
 
+    /// The first position of a segment.
+    pub(crate) fn first_lsn(&self, number: u64) -> Lsn {
+        block_start(number * self.blocks)
+    }
+
+    /// Where in a segment's file its digest begins.
+    pub(crate) fn digest_offset(&self) -> u64 {
+        (1 + self.blocks) * BLOCK_BYTES as u64
+    }
+
     fn file_bytes(&self) -> u64 {
         (1 + self.blocks + self.digest_blocks()) * BLOCK_BYTES as u64
     }
@@ -295,6 +305,17 @@ impl Segments {
             self.vfs.disk.remove(&segment.path).map_err(|e| Error::io("remove", &segment.path, e))?;
         }
         Ok(())
+    }
+
+    /// Writes a segment's digest, unless the segment has been put to other use.
+    pub(crate) fn put_digest(&self, number: u64, bytes: &[u8]) -> Result {
+        let _making = self.making.lock();
+        let Some(segment) = self.find(number) else { return Ok(()) };
+        segment
+            .file
+            .write_at(bytes, self.shape.digest_offset())
+            .and_then(|()| self.sync(&*segment.file))
+            .map_err(|e| Error::io("write the digest of", &segment.path, e))
     }
 
     fn recycle(&self, old: u64, number: u64) -> Result {

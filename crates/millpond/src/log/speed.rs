@@ -4,7 +4,8 @@
 //! cargo test --release -p millpond --lib log::speed -- --ignored --nocapture --test-threads 1
 //! ```
 //! Rounds of the device and rounds of the log alternate, and medians of the pairs' ratios are printed, because the device
-//! is not equally fast at all times. Files lie below the current directory: `/tmp` may be memory.
+//! is not equally fast at all times; rounds that something else disturbed are dropped. `PAIRS`, `THREADS`, `DEPTH` and
+//! `WORK` (microseconds before each commit) in the environment choose; `MODEL=1` takes a modelled device. Files lie below the current directory: `/tmp` may be memory.
 
 use super::block::PAYLOAD_BYTES;
 use super::group::{self, Record};

@@ -13,10 +13,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use vfs::Vfs;
 
-const SHAPE: SegmentShape = SegmentShape { db_id: 77, blocks: 64 };
+pub(super) const SHAPE: SegmentShape = SegmentShape { db_id: 77, blocks: 64 };
 const OPTIONS: LogOptions = LogOptions { ring_blocks: 64, flush_depth: 4 };
 const WINDOW: u64 = 64 * PAYLOAD_BYTES as u64;
-const FIRST: EpochStart = EpochStart { epoch: 1, first: Lsn(0) };
+pub(super) const FIRST: EpochStart = EpochStart { epoch: 1, first: Lsn(0) };
 
 pub(super) struct Place(PathBuf);
 

@@ -4,11 +4,13 @@ use super::undo::Rebuild;
 use crate::error::{Error, Result};
 use crate::log::LogStart;
 use crate::log::block::{PAYLOAD_BYTES, block_start, offset_in_block, round_up};
+use crate::log::digest::{DigestSource, Section};
 use crate::log::group::{Record, Records};
 use crate::log::reader::{EpochStart, Scanner};
 use crate::log::segment::Segments;
 use crate::page::op::PageOp;
 use crate::planted::{Bug, planted};
+use base::codec::Truncated;
 use base::{Lsn, PageNo};
 use std::collections::BTreeMap;
 
@@ -56,6 +58,25 @@ impl LogTail {
                 .map(move |(at, first)| (PageNo(chunk * CHUNK_PAGES as u32 + at as u32), first))
         });
         all.filter(|(_, first)| **first == First::Init).map(|(page, _)| page)
+    }
+}
+
+/// Tells the log which pages a group changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PagesOfGroups;
+
+impl DigestSource for PagesOfGroups {
+    fn pages(&self, records: &[u8], touch: &mut dyn FnMut(PageNo, bool)) -> Result<(), Truncated> {
+        for record in Records::new(records) {
+            if let Record::Page { page, op, .. } = record? {
+                touch(page, PageOp::decode(op)?.is_init());
+            }
+        }
+        Ok(())
+    }
+
+    fn sections(&self, _: Lsn) -> Vec<Section> {
+        Vec::new()
     }
 }
 

@@ -1,0 +1,521 @@
+//! What a sealed segment holds, in short, so that recovery need not scan it (Lo7).
+//!
+//! For every page that groups of the segment change: where those groups start, in order, and whether they make the page
+//! anew. Besides that, sections of bytes that only the layer above can read: the transactions that were open, the extents
+//! that were freed. A digest lies in the area behind the segment's blocks. It is written in the background some time
+//! after the segment was left, never on a commit's way; without it recovery scans, so a torn, stale or missing one is no
+//! damage.
+//!
+//! ```text
+//!  0       8        10      12     16      24        32       36      40      44         48          56         64
+//!  +-------+--------+-------+------+-------+---------+--------+-------+-------+----------+-----------+----------+------+
+//!  | magic | format | flags | crc  | db id | segment | epoch  | pages | groups| body len | first lsn | next lsn | body |
+//!  +-------+--------+-------+------+-------+---------+--------+-------+-------+----------+-----------+----------+------+
+//!  body: per page, ascending: varint page - page before, varint offsets, then per offset
+//!        varint (offset - offset before) * 2 + anew; then the sections: u8 tag, varint length, bytes
+//! ```
+//! Offsets count payload from the segment's first position. The checksum covers all that follows it. Flag 1: the digest
+//! does not fit its area and there is none.
+
+use super::Log;
+use super::block::{BLOCK_BYTES, block_of};
+use super::group::GROUP_BYTES_MAX;
+use super::reader::{EpochStart, Scanner};
+use super::segment::{SegmentShape, Segments};
+use crate::error::{Error, Result};
+use base::aligned::AlignedBuf;
+use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
+use base::codec::{Put, Reader, Truncated};
+use base::{Lsn, PageNo, crc};
+use std::collections::BTreeMap;
+use std::fmt;
+
+const MAGIC: &[u8; 8] = b"MPONDDIG";
+const FORMAT: u16 = 1;
+const ABSENT: u16 = 1;
+const HEADER_BYTES: usize = 64;
+
+/// A place where a page is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Touch {
+    /// Start of the group.
+    pub lsn: Lsn,
+    /// The group makes the page anew: nothing before it matters.
+    pub anew: bool,
+}
+
+/// Bytes of the layer above.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Section {
+    /// What they are.
+    pub tag: u8,
+    /// They.
+    pub bytes: Vec<u8>,
+}
+
+/// What the layer above knows of the records that are only bytes to the log.
+pub(crate) trait DigestSource {
+    /// Calls `touch` with each page that a group changes, and whether it makes it anew.
+    fn pages(&self, records: &[u8], touch: &mut dyn FnMut(PageNo, bool)) -> Result<(), Truncated>;
+    /// The sections of a segment that ends at `end`: the state of transactions at that moment or later, and what else
+    /// recovery wants without a scan.
+    fn sections(&self, end: Lsn) -> Vec<Section>;
+}
+
+/// What a segment holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Digest {
+    /// Which one.
+    pub segment: u64,
+    /// The epoch that wrote all of it.
+    pub epoch: u32,
+    /// The first group that starts in it and lay above the checkpoint when this was written.
+    pub first: Lsn,
+    /// The first group that starts in a later one.
+    pub next: Lsn,
+    /// Groups that start in it.
+    pub groups: u32,
+    /// What they change.
+    pub pages: BTreeMap<PageNo, Vec<Touch>>,
+    /// From the layer above.
+    pub sections: Vec<Section>,
+}
+
+impl Digest {
+    fn body(&self, base: Lsn) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut last_page = 0;
+        for (page, touches) in &self.pages {
+            out.put_varint(u64::from(page.0 - last_page));
+            last_page = page.0;
+            out.put_varint(touches.len() as u64);
+            let mut last = base;
+            for touch in touches {
+                out.put_varint(touch.lsn.since(last) * 2 + u64::from(touch.anew));
+                last = touch.lsn;
+            }
+        }
+        for section in &self.sections {
+            out.put_u8(section.tag);
+            out.put_prefixed(&section.bytes);
+        }
+        out
+    }
+
+    /// The digest as it is written: whole blocks. One that exceeds the area says only that there is none.
+    fn encode(&self, shape: SegmentShape) -> AlignedBuf {
+        let mut body = self.body(shape.first_lsn(self.segment));
+        let fits = HEADER_BYTES + body.len() <= shape.digest_blocks() as usize * BLOCK_BYTES;
+        if !fits {
+            body.clear();
+        }
+        let len = HEADER_BYTES + body.len();
+        let mut out = AlignedBuf::zeroed(len.next_multiple_of(BLOCK_BYTES));
+        out[..8].copy_from_slice(MAGIC);
+        set_u16(&mut out, 8, FORMAT);
+        set_u16(&mut out, 10, if fits { 0 } else { ABSENT });
+        set_u64(&mut out, 16, shape.db_id);
+        set_u64(&mut out, 24, self.segment);
+        set_u32(&mut out, 32, self.epoch);
+        set_u32(&mut out, 36, self.pages.len() as u32);
+        set_u32(&mut out, 40, self.groups);
+        set_u32(&mut out, 44, body.len() as u32);
+        set_u64(&mut out, 48, self.first.0);
+        set_u64(&mut out, 56, self.next.0);
+        out[HEADER_BYTES..len].copy_from_slice(&body);
+        let crc = crc::crc32c_append(crc::crc32c(&out[16..len]), &out[8..12]);
+        set_u32(&mut out, 12, crc);
+        out
+    }
+
+    /// How many bytes follow the header that `block` begins with, if it is that of segment `number`.
+    fn claimed(block: &[u8], shape: SegmentShape, number: u64) -> Option<usize> {
+        let ours = &block[..8] == MAGIC
+            && get_u16(block, 8) == FORMAT
+            && get_u16(block, 10) & ABSENT == 0
+            && get_u64(block, 16) == shape.db_id
+            && get_u64(block, 24) == number;
+        let len = get_u32(block, 44) as usize;
+        (ours && HEADER_BYTES + len <= shape.digest_blocks() as usize * BLOCK_BYTES).then_some(len)
+    }
+
+    /// Reads a digest; `None` if the bytes are not one of segment `number`.
+    fn decode(bytes: &[u8], shape: SegmentShape, number: u64) -> Option<Digest> {
+        let len = HEADER_BYTES + Digest::claimed(bytes, shape, number)?;
+        let bytes = bytes.get(..len)?;
+        let crc = crc::crc32c(&bytes[16..]);
+        if get_u32(bytes, 12) != crc::crc32c_append(crc, &bytes[8..12]) {
+            return None;
+        }
+        let base = shape.first_lsn(number);
+        let mut digest = Digest {
+            segment: number,
+            epoch: get_u32(bytes, 32),
+            groups: get_u32(bytes, 40),
+            first: Lsn(get_u64(bytes, 48)),
+            next: Lsn(get_u64(bytes, 56)),
+            pages: BTreeMap::new(),
+            sections: Vec::new(),
+        };
+        digest.take_body(&bytes[HEADER_BYTES..], get_u32(bytes, 36), base).ok()?;
+        Some(digest)
+    }
+
+    fn take_body(&mut self, body: &[u8], pages: u32, base: Lsn) -> Result<(), Truncated> {
+        let mut r = Reader::new(body);
+        let mut page = 0u32;
+        for _ in 0..pages {
+            let step = u32::try_from(r.varint()?).map_err(|_| Truncated)?;
+            page = page.checked_add(step).ok_or(Truncated)?;
+            let mut touches = Vec::new();
+            let mut at = base;
+            for _ in 0..r.varint()? {
+                let word = r.varint()?;
+                at = Lsn(at.0.checked_add(word / 2).ok_or(Truncated)?);
+                touches.push(Touch { lsn: at, anew: word % 2 == 1 });
+            }
+            self.pages.insert(PageNo(page), touches);
+        }
+        while !r.is_empty() {
+            self.sections.push(Section { tag: r.u8()?, bytes: r.prefixed()?.to_vec() });
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Digest { segment, epoch, groups, first, next, pages, sections } = self;
+        writeln!(f, "segment {segment} epoch {epoch}: {groups} groups from LSN {first}, the next at {next}")?;
+        for (page, touches) in pages {
+            write!(f, "page {}:", page.0)?;
+            for touch in touches {
+                write!(f, " {}{}", touch.lsn, if touch.anew { " anew" } else { "" })?;
+            }
+            writeln!(f)?;
+        }
+        sections.iter().try_for_each(|s| writeln!(f, "section {}: {} bytes", s.tag, s.bytes.len()))
+    }
+}
+
+/// Log that one call digests: a few milliseconds of work, and what the scanner reads at once. Tests have small segments.
+const SLICE_BYTES: u64 = if cfg!(test) { 50_000 } else { 1 << 20 };
+
+/// How far this run's segments have been digested.
+#[derive(Debug)]
+pub(crate) struct Digester {
+    /// The first group that has not been looked at. `None` once the log could not be read back: a digest is no place to
+    /// find out about that, recovery is.
+    next: Option<Lsn>,
+    begin: Lsn,
+    /// The digest of the segment that holds `next`, as far as it has come.
+    part: Option<Part>,
+}
+
+#[derive(Debug)]
+struct Part {
+    first: Lsn,
+    groups: u32,
+    pages: BTreeMap<PageNo, Vec<Touch>>,
+}
+
+impl Digester {
+    pub(crate) fn new(begin: Lsn) -> Digester {
+        Digester { next: Some(begin), begin, part: None }
+    }
+}
+
+impl Segments {
+    /// The digest of a segment, if it has one.
+    pub(crate) fn digest(&self, number: u64) -> Result<Option<Digest>> {
+        let Some(segment) = self.find(number) else { return Ok(None) };
+        let io = |e| Error::io("read", &segment.path, e);
+        let mut first = AlignedBuf::zeroed(BLOCK_BYTES);
+        segment.file.read_at(&mut first, self.shape().digest_offset()).map_err(io)?;
+        let Some(len) = Digest::claimed(&first, self.shape(), number) else { return Ok(None) };
+        let mut whole = AlignedBuf::zeroed((HEADER_BYTES + len).next_multiple_of(BLOCK_BYTES));
+        segment.file.read_at(&mut whole, self.shape().digest_offset()).map_err(io)?;
+        Ok(Digest::decode(&whole, self.shape(), number))
+    }
+}
+
+impl Log {
+    /// Goes on with the digest of the oldest segment that has been left and has none yet. Says whether there was anything
+    /// to do. For a background thread; it reads a slice of the segment back. What lies below `checkpoint`, where a group
+    /// starts, needs no digest any more and may be gone.
+    pub(crate) fn digest_next(&self, checkpoint: Lsn, source: &dyn DigestSource) -> Result<bool> {
+        let mut digester = self.digester.lock();
+        let Some(mut from) = digester.next else { return Ok(false) };
+        let shape = self.segments.shape();
+        let segment = |lsn| shape.segment_of(block_of(lsn));
+        if segment(checkpoint) > segment(from) || (checkpoint > from && digester.part.is_none()) {
+            digester.part = None;
+            from = checkpoint;
+        }
+        let number = segment(from);
+        let end = shape.first_lsn(number + 1);
+        // Behind the segment a whole group must be readable, which says where the next digest begins.
+        if self.durable_lsn() < end.plus(2 * GROUP_BYTES_MAX as u64) {
+            return Ok(false);
+        }
+        let blank = || Part { first: from, groups: 0, pages: BTreeMap::new() };
+        let mut part = digester.part.take().unwrap_or_else(blank);
+        let Some(next) = self.digest_slice(&mut part, digester.begin, from, end, source)? else {
+            // If the segment is gone, the checkpoint has passed it; where it is, the next call is told.
+            digester.next = self.segments.find(number).is_none().then_some(from);
+            return Ok(false);
+        };
+        digester.next = Some(next);
+        if next < end {
+            digester.part = Some(part);
+        } else if digester.begin <= shape.first_lsn(number) {
+            let (epoch, sections) = (self.epoch, source.sections(end));
+            let Part { first, groups, pages } = part;
+            let digest = Digest { segment: number, epoch, first, next, groups, pages, sections };
+            self.segments.put_digest(number, &digest.encode(shape))?;
+        }
+        Ok(true)
+    }
+
+    /// Adds groups from `from` on to `part`. Returns the first that it did not add; `None` if the log cannot be read.
+    fn digest_slice(
+        &self,
+        part: &mut Part,
+        begin: Lsn,
+        from: Lsn,
+        end: Lsn,
+        source: &dyn DigestSource,
+    ) -> Result<Option<Lsn>> {
+        let epochs = [EpochStart { epoch: self.epoch, first: begin }];
+        let mut scanner = Scanner::new(&self.segments, &epochs, from);
+        let stop = end.min(from.plus(SLICE_BYTES));
+        while let Some(group) = scanner.next()? {
+            let lsn = group.lsn;
+            if lsn >= stop {
+                return Ok(Some(lsn));
+            }
+            part.groups += 1;
+            let pages = &mut part.pages;
+            let read = source.pages(group.records, &mut |page, anew| {
+                let touches = pages.entry(page).or_default();
+                match touches.last_mut() {
+                    Some(last) if last.lsn == lsn => last.anew |= anew,
+                    _ => touches.push(Touch { lsn, anew }),
+                }
+            });
+            if read.is_err() {
+                break;
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::LogStart;
+    use crate::log::block::{PAYLOAD_BYTES, block_start};
+    use crate::log::group::{self, Record, Records};
+    use crate::log::tests::{Place, SHAPE, start};
+    use expect_test::expect;
+    use metrics::SyncReason;
+    use proptest::prelude::*;
+
+    /// Page records whose first byte says whether they make the page anew.
+    struct Source;
+
+    impl DigestSource for Source {
+        fn pages(&self, records: &[u8], touch: &mut dyn FnMut(PageNo, bool)) -> Result<(), Truncated> {
+            for record in Records::new(records) {
+                if let Record::Page { page, op, .. } = record? {
+                    touch(page, op[0] == 1);
+                }
+            }
+            Ok(())
+        }
+        fn sections(&self, end: Lsn) -> Vec<Section> {
+            vec![Section { tag: 1, bytes: end.0.to_le_bytes().to_vec() }]
+        }
+    }
+
+    fn fill(log: &Log, groups: u32) {
+        for n in 0..groups {
+            let mut group = Vec::new();
+            group::begin(&mut group);
+            for page in [n % 7, 1000 + n] {
+                let op = vec![u8::from(n % 5 == 0); 100 + n as usize * 31 % 2500];
+                group::put_record(&mut group, &Record::Page { page: PageNo(page), prev: 0, op: &op });
+            }
+            log.make_room().unwrap();
+            let lsn = log.append(&mut group, |_| ());
+            let _two = (log.committing(), log.committing());
+            if n % 9 == 0 {
+                log.flush_to(lsn, SyncReason::Commit).unwrap();
+            }
+        }
+        log.flush_to(Lsn(log.reserved_lsn().0 - 1), SyncReason::Commit).unwrap();
+    }
+
+    /// What a scan of the whole log finds in segment `number`.
+    fn scan(segments: &Segments, epochs: &[EpochStart], number: u64) -> BTreeMap<PageNo, Vec<Touch>> {
+        let mut scanner = Scanner::new(segments, epochs, epochs[0].first);
+        let mut pages: BTreeMap<PageNo, Vec<Touch>> = BTreeMap::new();
+        while let Some(group) = scanner.next().unwrap() {
+            if SHAPE.segment_of(block_of(group.lsn)) != number {
+                continue;
+            }
+            let touch = |page, anew| pages.entry(page).or_default().push(Touch { lsn: group.lsn, anew });
+            Source.pages(group.records, &mut { touch }).unwrap();
+        }
+        pages
+    }
+
+    #[test]
+    fn a_digest_says_what_a_scan_finds() {
+        let place = Place::new("digest");
+        let log = place.log(start());
+        fill(&log, 1500);
+        assert!(log.segments().digest(0).unwrap().is_none(), "nobody has written it");
+        while log.digest_next(Lsn(0), &Source).unwrap() {}
+        let last = SHAPE.segment_of(block_of(log.durable_lsn()));
+        assert!(last > 5);
+        let mut expected_first = Lsn(0);
+        for number in 0..last - 1 {
+            let digest = log.segments().digest(number).unwrap().expect("the segment has been left");
+            assert_eq!(digest.pages, scan(log.segments(), &[crate::log::tests::FIRST], number));
+            assert_eq!(digest.first, expected_first);
+            assert_eq!(digest.sections, Source.sections(SHAPE.first_lsn(number + 1)));
+            expected_first = digest.next;
+        }
+        assert!(log.segments().digest(last).unwrap().is_none(), "it is still being written");
+        // A recycled segment has none before it is left again.
+        assert!(log.segments().recycle_below(log.durable_lsn()).unwrap() > 0);
+        for number in log.segments().numbers().into_iter().filter(|n| *n > last) {
+            assert!(log.segments().digest(number).unwrap().is_none());
+        }
+    }
+
+    #[test]
+    fn a_segment_that_a_restart_cut_has_no_digest() {
+        let place = Place::new("digest-cut");
+        let begin = block_start(3);
+        let log = place.log(LogStart { lsn: begin, end: begin, prev_used: PAYLOAD_BYTES as u16, epoch: 2 });
+        fill(&log, 800);
+        while log.digest_next(Lsn(0), &Source).unwrap() {}
+        assert!(log.segments().digest(0).unwrap().is_none(), "older groups may stand in it");
+        let digest = log.segments().digest(1).unwrap().unwrap();
+        assert_eq!(digest.pages, scan(log.segments(), &[EpochStart { epoch: 2, first: begin }], 1));
+    }
+
+    #[test]
+    fn segments_that_were_recycled_before_their_turn_are_passed_over() {
+        let place = Place::new("digest-gone");
+        let log = place.log(start());
+        fill(&log, 600);
+        let mut scanner = Scanner::new(log.segments(), &[crate::log::tests::FIRST], Lsn(0));
+        let mut checkpoint = Lsn(0);
+        while checkpoint < SHAPE.first_lsn(2).plus(9999) {
+            checkpoint = scanner.next().unwrap().unwrap().lsn;
+        }
+        log.segments().recycle_below(checkpoint).unwrap();
+        assert!(log.segments().find(0).is_none());
+        assert!(!log.digest_next(Lsn(0), &Source).unwrap(), "gone, and nobody has said so yet");
+        fill(&log, 600);
+        while log.digest_next(checkpoint, &Source).unwrap() {}
+        let digest = log.segments().digest(2).unwrap().unwrap();
+        assert_eq!(digest.first, checkpoint);
+        let epoch = EpochStart { epoch: 1, first: checkpoint };
+        assert_eq!(digest.pages, scan(log.segments(), &[epoch], 2));
+        assert!(log.segments().digest(3).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_damaged_digest_is_none() {
+        let place = Place::new("digest-damage");
+        let log = place.log(start());
+        fill(&log, 300);
+        while log.digest_next(Lsn(0), &Source).unwrap() {}
+        assert!(log.segments().digest(0).unwrap().is_some());
+        let segment = log.segments().find(0).unwrap();
+        let mut block = AlignedBuf::zeroed(BLOCK_BYTES);
+        segment.file.read_at(&mut block, SHAPE.digest_offset()).unwrap();
+        for at in [0, 9, 13, 17, 25, 37, 50, 60, 70, 200] {
+            block[at] ^= 4;
+            segment.file.write_at(&block, SHAPE.digest_offset()).unwrap();
+            assert_eq!(log.segments().digest(0).unwrap(), None, "byte {at}");
+            block[at] ^= 4;
+        }
+        segment.file.write_at(&block, SHAPE.digest_offset()).unwrap();
+        assert!(log.segments().digest(0).unwrap().is_some());
+    }
+
+    #[test]
+    fn one_that_does_not_fit_is_absent_and_the_text_is_readable() {
+        let touches = |n: u64| (0..n).map(|i| Touch { lsn: Lsn(i * 77), anew: i == 1 }).collect::<Vec<_>>();
+        let mut digest = Digest {
+            segment: 0,
+            epoch: 3,
+            first: Lsn(0),
+            next: Lsn(300_000),
+            groups: 9,
+            pages: [(PageNo(4), touches(1)), (PageNo(9), touches(3))].into(),
+            sections: vec![Section { tag: 1, bytes: vec![0; 12] }],
+        };
+        expect![[r#"
+            segment 0 epoch 3: 9 groups from LSN 0, the next at 300000
+            page 4: 0
+            page 9: 0 77 anew 154
+            section 1: 12 bytes
+        "#]]
+        .assert_eq(&digest.to_string());
+        assert_eq!(Digest::decode(&digest.encode(SHAPE), SHAPE, 0), Some(digest.clone()));
+        assert_eq!(Digest::decode(&digest.encode(SHAPE), SHAPE, 1), None, "of another segment");
+        digest.sections[0].bytes = vec![0; SHAPE.digest_blocks() as usize * BLOCK_BYTES];
+        let encoded = digest.encode(SHAPE);
+        assert!(encoded.len() <= SHAPE.digest_blocks() as usize * BLOCK_BYTES);
+        assert_eq!(Digest::decode(&encoded, SHAPE, 0), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_body_of_any_bytes_is_read_without_a_panic(body: Vec<u8>, pages: u32) {
+            let mut digest = Digest {
+                segment: 0, epoch: 0, first: Lsn(0), next: Lsn(0), groups: 0,
+                pages: BTreeMap::new(), sections: Vec::new(),
+            };
+            let _ = digest.take_body(&body, pages, Lsn(7));
+        }
+    }
+
+    /// The figures of decision 0021. Groups of an update of uniform or skewed rows, 25,000 pages.
+    #[test]
+    #[ignore = "a measurement"]
+    fn size_of_last_offsets_and_of_all() {
+        let segment_bytes = 4096 * PAYLOAD_BYTES as u64;
+        for (name, skew) in [("uniform", 1), ("skewed", 4)] {
+            let mut rng = base::prng::Prng::new(1);
+            let mut pages: BTreeMap<PageNo, Vec<Touch>> = BTreeMap::new();
+            let (mut at, mut groups) = (0, 0u32);
+            while at < segment_bytes {
+                let unit = (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+                let page = PageNo((unit.powi(skew) * 25_000.0) as u32);
+                pages.entry(page).or_default().push(Touch { lsn: Lsn(at), anew: false });
+                at += 120 + rng.next_u64() % 280;
+                groups += 1;
+            }
+            let size = |pages: BTreeMap<PageNo, Vec<Touch>>| {
+                Digest { segment: 0, epoch: 0, first: Lsn(0), next: Lsn(0), groups, pages, sections: vec![] }
+                    .body(Lsn(0))
+                    .len()
+            };
+            let last = pages.iter().map(|(p, t)| (*p, vec![*t.last().unwrap()])).collect();
+            let count = pages.len();
+            println!(
+                "{name}: {groups} groups on {count} pages: all offsets {} bytes, last offsets {} of {segment_bytes}",
+                size(pages),
+                size(last)
+            );
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What power cuts, and disks that fill up, leave of transactions.
+
+use super::*;
+
+/// One transaction of a random run: what it wrote, applied to a model only if it committed.
+fn random_transaction(rng: &mut Prng, db: &Db, tables: &[Table], models: &mut [Rows]) {
+    let mut tx = db.begin().unwrap();
+    let mut scratch = models.to_vec();
+    let mut marks = Vec::new();
+    for _ in 0..rng.between(1, 12) {
+        let i = rng.below(tables.len() as u64) as usize;
+        let key = format!("key {}", rng.below(300)).into_bytes();
+        match rng.below(10) {
+            0..5 => {
+                let len = if rng.one_in(12) { rng.between(2000, 14_000) } else { rng.between(0, 300) };
+                let mut value = vec![0; len as usize];
+                rng.fill(&mut value);
+                tx.put(&tables[i], &key, &value).unwrap();
+                scratch[i].insert(key, value);
+            }
+            5..8 => {
+                let was = tx.delete(&tables[i], &key).unwrap();
+                assert_eq!(was, scratch[i].remove(&key).is_some());
+            }
+            8 => marks.push((tx.savepoint(), scratch.clone())),
+            _ => {
+                if let Some((mark, state)) = marks.pop() {
+                    tx.rollback_to(&mark).unwrap();
+                    scratch = state;
+                }
+            }
+        }
+    }
+    if rng.one_in(4) {
+        tx.rollback();
+    } else {
+        tx.commit().unwrap();
+        models.clone_from_slice(&scratch);
+    }
+}
+
+/// Every state that a power cut can leave of a random run holds exactly the transactions that had committed, up to the one
+/// in flight; and goes on from there.
+#[test]
+fn every_power_cut_leaves_whole_transactions() {
+    let stride = std::env::var("MILLPOND_CRASH_STRIDE").map_or(23, |s| s.parse().unwrap());
+    for seed in 0..3 {
+        let disk = MemDisk::default();
+        let db = open(&disk);
+        let tables = db.create_tables(&["a", "b"]).unwrap();
+        let mut models = vec![Rows::new(); 2];
+        let mut rng = Prng::new(seed);
+        // What had been acknowledged when the disk had done so many operations.
+        let mut history = vec![(disk.op_count(), models.clone())];
+        let sleeper = {
+            // One that outlives checkpoints and never ends.
+            let mut tx = db.begin().unwrap();
+            for n in 0..40 {
+                tx.put(&tables[0], format!("sleeper {n}").as_bytes(), &[7; 60]).unwrap();
+            }
+            tx
+        };
+        for n in 0..150 {
+            random_transaction(&mut rng, &db, &tables, &mut models);
+            history.push((disk.op_count(), models.clone()));
+            if n % 50 == 25 {
+                db.checkpoint().unwrap();
+            }
+        }
+        let end = disk.op_count();
+        std::mem::forget(sleeper);
+        let (mut walk, mut states) = (disk.walk(), 0);
+        while walk.step() && walk.at() <= end {
+            if walk.at() < history[0].0 || !(walk.at() + seed).is_multiple_of(stride) {
+                continue;
+            }
+            for choice in [CrashChoice::None, CrashChoice::All, CrashChoice::Random(walk.at())] {
+                let at = format!("seed {seed}, power cut before operation {}, {choice:?}", walk.at());
+                let image = walk.image(choice);
+                let db = try_open(&image).unwrap_or_else(|e| panic!("{at}: {e}"));
+                let found = [all(&db, "a"), all(&db, "b")];
+                let acked = history.partition_point(|(op, _)| *op <= walk.at()) - 1;
+                let fits = history[acked..].iter().take(2).any(|(_, state)| state[..] == found[..]);
+                assert!(fits, "{at}: neither the {acked} acknowledged transactions nor one more");
+                settle(&db);
+                let mut tx = db.begin().unwrap();
+                tx.put(&db.open_table("a").unwrap(), b"goes on", b"yes").unwrap();
+                tx.commit().unwrap();
+                states += 1;
+            }
+        }
+        assert!(states > 20, "{states} states");
+    }
+}
+
+/// A commit whose replaced long value recovery had still to free was taken for settled by the next checkpoint, which did
+/// not list it any more; a crash after that lost the value's pages for good.
+#[test]
+fn what_recovery_has_to_purge_outlives_a_checkpoint_and_a_second_crash() {
+    let (disk, db, table) = fresh();
+    let put = |byte: u8| {
+        let mut tx = db.begin().unwrap();
+        tx.put(&table, b"k", &[byte; 20_000]).unwrap();
+        tx.commit().unwrap();
+    };
+    put(1);
+    // A snapshot keeps the old value from being purged in this run.
+    let reader = db.begin().unwrap();
+    assert!(reader.get(&table, b"k").unwrap().is_some());
+    put(2);
+    let mut walk = disk.walk();
+    while walk.step() {}
+    let first = walk.image(CrashChoice::All);
+    drop((reader, table, db));
+    // The pages are brought up to date and the checkpoint moves, before anything has been purged.
+    let engine = crate::engine::Engine::open(&first.vfs(2), Path::new(DIR), &options()).unwrap();
+    engine.checkpoint().unwrap();
+    drop(engine);
+    let mut walk = first.walk();
+    while walk.step() {}
+    let db = open(&walk.image(CrashChoice::All));
+    let mut turn = 0;
+    let report = loop {
+        let report = db.check().unwrap();
+        if report.unreachable_pages.is_some() {
+            break report;
+        }
+        base::sync::spin(&mut turn);
+    };
+    assert!(report.is_clean(), "{report}");
+}
+
+/// A full disk under `undo/` ended the thread that cleans, and with it every writer once the log was full; room made later
+/// did not help.
+#[test]
+fn a_full_disk_for_hardened_undo_passes() {
+    let disk = MemDisk::default();
+    let faults = FaultDisk::new(disk.vfs(1).disk);
+    let vfs = Vfs { disk: Arc::new(faults.clone()), clock: Vfs::os().clock };
+    let db = Db::open_on(&vfs, Path::new(DIR), &options()).unwrap();
+    let table = db.create_table("t").unwrap();
+    let mut unfinished = db.begin().unwrap();
+    unfinished.put(&table, b"unfinished", b"row").unwrap();
+    faults.limit_space("/db/undo", 0);
+    let writer = std::thread::spawn({
+        let (db, table) = (db.clone(), table.clone());
+        move || {
+            for n in 0..30_000u32 {
+                let mut tx = db.begin_with(TxnOptions::new().durability(Durability::None)).unwrap();
+                tx.put(&table, &(n % 500).to_be_bytes(), &n.to_be_bytes().repeat(60)).unwrap();
+                tx.commit().unwrap();
+            }
+        }
+    });
+    // More redo than the log holds: the writer is held until the checkpoint can move.
+    while db.metrics().get("hard_waits") < Some(1.0) && !writer.is_finished() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(!writer.is_finished(), "the log has no end");
+    assert!(matches!(db.checkpoint(), Err(Error::DiskFull { .. })));
+    faults.heal();
+    writer.join().unwrap();
+    drop(unfinished);
+    settle(&db);
+}

@@ -60,6 +60,11 @@ impl Checkpointer {
         self.replayed.fetch_max(lsn.0, Ordering::AcqRel);
     }
 
+    /// Whether redo of the last run is still being applied.
+    pub(crate) fn replaying(&self) -> bool {
+        self.replayed.load(Ordering::Acquire) != Lsn::MAX.0
+    }
+
     /// Has the next root name the rate at which recovery replays redo, bytes a second.
     pub(crate) fn set_replay_rate(&self, bytes_per_s: u64) {
         self.root.lock().replay_rate = bytes_per_s;

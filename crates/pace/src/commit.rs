@@ -29,7 +29,7 @@ const OVERLAP: u32 = 2;
 ///
 /// None in flight: always. Beside one: when as many wait as its fair share of all who commit, so that they share the
 /// sync, the padding and the wake-up; whoever is still on the way to the log is worth waiting for. More than
-/// [`OVERLAP`] only while the latest flight takes twice its usual time.
+/// `OVERLAP` only while the latest flight takes twice its usual time.
 #[must_use]
 pub fn may_start(v: &FlushView) -> bool {
     if v.in_flight == 0 {

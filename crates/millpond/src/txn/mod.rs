@@ -1,7 +1,7 @@
 //! Transactions over trees: begin, change rows, read what a moment shows, commit, roll back, and what is left to do when
 //! they have ended.
 //!
-//! [`system::Txns`] joins the status table, undo, snapshots and locks of one database. [`write`] changes a row, [`lock`]
+//! [`system::Txns`] joins the status table, undo, snapshots and locks of one database. [`mod@write`] changes a row, [`lock`]
 //! locks one, [`read`] reads, [`end`] commits and rolls back, [`revert`] installs older versions, [`purge`] removes what
 //! nobody sees any more, [`harden`] keeps a checkpoint from losing the undo of the unfinished.
 //!

@@ -128,7 +128,7 @@ impl Txn {
 
 impl Txns {
     /// The transactions of a database that recovery has looked through. Losers begin to be reverted once
-    /// [`Txns::start_reverting`] is called, when the trees are known.
+    /// the background thread runs, when the trees are known.
     pub(crate) fn new(store: &Arc<Store>, vfs: &Vfs, found: Recovered, background: Unparker) -> Txns {
         // A checkpoint must go on listing what is not purged, so its state is known until then.
         let unpurged = found

@@ -1,6 +1,6 @@
 //! Simulated worlds: real threads, of which exactly one of a world runs at a time, in an order that a seed decides.
 //!
-//! [`run`] begins a world with one thread; whatever that spawns through `base::sync` belongs to it too. Every lock,
+//! [`run()`] begins a world with one thread; whatever that spawns through `base::sync` belongs to it too. Every lock,
 //! wait, wake, spawn, join, [`spin`], [`point`], clock reading and file operation is a place where the generator picks
 //! who goes on; in some worlds every atomic operation is, too. Time is simulated: a step costs a microsecond, and when nobody can run it jumps to the next timeout.
 //! The same seed gives the same run, which [`Run::hash`] proves: every decision and every file operation feeds it.

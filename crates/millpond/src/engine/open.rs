@@ -34,6 +34,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use vfs::{Create, File, OpenMode, Vfs};
 
+const LOCK_TRIES: u32 = 100;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
 /// More threads than this do not make replay faster: each of them reads the whole log.
 const REPLAY_WORKERS_MAX: usize = 4;
 
@@ -49,6 +52,20 @@ fn by_target(target: Duration, replay_rate: u64, have: u64, segment_bytes: u64) 
     }
 }
 
+/// Locks the directory. The lock of a process that was killed lasts until the kernel has ended the writes that were in
+/// flight, a moment longer than the process: so a lock that is held is tried again for a second.
+fn take_lock(vfs: &Vfs, dir: &Path, path: &Path) -> Result<Box<dyn Send + Sync>> {
+    let pause = Parker::new();
+    for _ in 0..LOCK_TRIES {
+        match vfs.disk.lock(path) {
+            Ok(lock) => return Ok(lock),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => drop(pause.park_for(LOCK_PAUSE)),
+            Err(e) => return Err(Error::io("lock", path, e)),
+        }
+    }
+    Err(Error::InUse { dir: dir.to_owned() })
+}
+
 impl Engine {
     /// Opens the engine in `dir`, recovering it; creates it if there is none.
     pub(crate) fn open(vfs: &Vfs, dir: &Path, options: &Options) -> Result<Engine> {
@@ -59,10 +76,7 @@ impl Engine {
         let poison = Arc::new(Poison::default());
         let paths = Paths::new(dir, options);
         make_dir(vfs, dir)?;
-        let lock = vfs.disk.lock(&paths.lock).map_err(|e| match e.kind() {
-            io::ErrorKind::WouldBlock => Error::InUse { dir: dir.to_owned() },
-            _ => Error::io("lock", &paths.lock, e),
-        })?;
+        let lock = take_lock(vfs, dir, &paths.lock)?;
         sync_what_stands(vfs, dir, &paths, &metrics)?;
         if RootFile::open(vfs, &paths.root, &metrics)?.is_none() {
             create(vfs, dir, &paths, options, &metrics)?;

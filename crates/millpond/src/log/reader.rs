@@ -171,12 +171,26 @@ impl<'a> Scanner<'a> {
 
     /// The next group, or `None` where the log ends.
     pub(crate) fn next(&mut self) -> Result<Option<Group<'_>>> {
-        let Some((lsn, len)) = self.locate()? else { return Ok(None) };
-        self.next = lsn.plus(len as u64);
-        Ok(Some(Group { lsn, end: self.next, records: &self.group[GROUP_HEADER_BYTES..] }))
+        let mut group = std::mem::take(&mut self.group);
+        group.clear();
+        let lsn = self.append_next(&mut group);
+        self.group = group;
+        Ok(lsn?.map(|lsn| Group { lsn, end: self.next, records: &self.group[GROUP_HEADER_BYTES..] }))
     }
 
-    fn locate(&mut self) -> Result<Option<(Lsn, usize)>> {
+    /// Appends the next group, its header included, to `out` and returns its LSN; `None` and nothing where the log ends.
+    pub(crate) fn append_next(&mut self, out: &mut Vec<u8>) -> Result<Option<Lsn>> {
+        let start = out.len();
+        let found = self.locate(out);
+        match found {
+            Ok(Some(lsn)) => self.next = lsn.plus((out.len() - start) as u64),
+            Ok(None) | Err(_) => out.truncate(start),
+        }
+        found
+    }
+
+    fn locate(&mut self, out: &mut Vec<u8>) -> Result<Option<Lsn>> {
+        let start = out.len();
         self.release();
         loop {
             let at = self.next;
@@ -202,21 +216,20 @@ impl<'a> Scanner<'a> {
                 continue;
             }
             let mut header = [0u8; GROUP_HEADER_BYTES];
-            self.group.clear();
-            if !self.gather(at, GROUP_HEADER_BYTES, epoch)? {
+            if !self.gather(at, GROUP_HEADER_BYTES, epoch, out)? {
                 return Ok(None);
             }
-            header.copy_from_slice(&self.group);
+            header.copy_from_slice(&out[start..]);
             let Some(len) = group::claimed_len(&header) else { return Ok(None) };
-            if !self.gather(at.plus(GROUP_HEADER_BYTES as u64), len - GROUP_HEADER_BYTES, epoch)? {
+            if !self.gather(at.plus(GROUP_HEADER_BYTES as u64), len - GROUP_HEADER_BYTES, epoch, out)? {
                 return Ok(None);
             }
-            return Ok(group::verify(&self.group, at, epoch).then_some((at, len)));
+            return Ok(group::verify(&out[start..], at, epoch).then_some(at));
         }
     }
 
-    /// Appends `n` positions from `at` to `self.group`. False if they do not stand in a row of valid blocks.
-    fn gather(&mut self, at: Lsn, n: usize, epoch: u32) -> Result<bool> {
+    /// Appends `n` positions from `at` to `out`. False if they do not stand in a row of valid blocks.
+    fn gather(&mut self, at: Lsn, n: usize, epoch: u32, out: &mut Vec<u8>) -> Result<bool> {
         let mut at = at;
         let mut left = n;
         while left > 0 {
@@ -229,7 +242,7 @@ impl<'a> Scanner<'a> {
             }
             let take = left.min(PAYLOAD_BYTES - offset);
             let from = held.at + offset;
-            self.group.extend_from_slice(&self.bytes[from..from + take]);
+            out.extend_from_slice(&self.bytes[from..from + take]);
             left -= take;
             at = at.plus(take as u64);
         }

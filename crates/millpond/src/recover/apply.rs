@@ -1,6 +1,7 @@
 //! The second pass over the log: every change goes to its page unless the page has it already.
 
 use super::end::LogTail;
+use super::stretch::{Abandoning, Belt, Ending, Stretch};
 use crate::buffer::{Pool, ReadHook};
 use crate::error::{Error, Result};
 use crate::log::Log;
@@ -74,8 +75,10 @@ impl ReadHook for RedoHook {
     }
 }
 
-/// Redo that a worker holds in memory before it turns to the pages, bytes.
+/// Bytes of its own changes that a worker gathers before it turns to the pages: many changes of a page under one latch.
 const WINDOW_BYTES: usize = 4 << 20;
+/// Stretches of the log that it keeps for them at most.
+const WINDOW_STRETCHES: usize = 32;
 /// Pages that are read in one batch.
 const BATCH_PAGES: usize = 64;
 
@@ -93,103 +96,160 @@ pub(crate) struct Replay {
     pub(crate) reached: Box<dyn Fn(Lsn) + Send + Sync>,
 }
 
-/// One change of one page, its bytes in the window's arena.
-#[derive(Clone, Copy)]
+/// One change of one page.
+#[derive(Clone, Copy, Debug)]
 struct Change {
     page: PageNo,
     lsn: Lsn,
     prev: u64,
-    op: (usize, usize),
+    /// Index of its stretch in the window, and where in the stretch's bytes the op begins and ends.
+    op: (u32, u32, u32),
+}
+
+/// What a worker has gathered.
+#[derive(Debug, Default)]
+struct Window {
+    stretches: Vec<Arc<Stretch>>,
+    changes: Vec<Change>,
+    bytes: usize,
+}
+
+impl Window {
+    fn op(&self, change: &Change) -> &[u8] {
+        let (stretch, start, end) = change.op;
+        &self.stretches[stretch as usize].bytes()[start as usize..end as usize]
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes >= WINDOW_BYTES || self.stretches.len() >= WINDOW_STRETCHES
+    }
+
+    fn gather(&mut self, stretch: Arc<Stretch>, is_own: impl Fn(PageNo) -> bool) {
+        let index = self.stretches.len() as u32;
+        for (lsn, records) in stretch.groups() {
+            for record in Records::new(records).flatten() {
+                let Record::Page { page, prev, op } = record else { continue };
+                if is_own(page) {
+                    let start = stretch.offset_of(op);
+                    self.bytes += op.len();
+                    let op = (index, start as u32, (start + op.len()) as u32);
+                    self.changes.push(Change { page, lsn, prev, op });
+                }
+            }
+        }
+        self.stretches.push(stretch);
+    }
+
+    fn clear(&mut self) {
+        self.stretches.clear();
+        self.changes.clear();
+        self.bytes = 0;
+    }
 }
 
 /// Applies all redo. Returns how many page changes were applied.
 ///
-/// Pages are dealt out to `workers` by number, so what happens to one page happens in order, and no worker waits for
-/// another. Each reads the log for itself, keeps the changes of its own pages for a few megabytes, reads those pages in
-/// batches, and applies all that it has for a page under one latch. That a group spans pages does not matter here: all of
-/// it is applied before anybody looks.
+/// This thread reads and checks the log. Pages are dealt out to `workers` by number, so what happens to one page happens in
+/// order, and no worker waits for another. Each gathers the changes of its own pages from a few megabytes of log, reads
+/// those pages in batches, and applies all that it has for a page under one latch. That a group spans pages does not matter
+/// here: all of it is applied before anybody looks.
 pub(crate) fn replay(job: Replay, made_anew: &MadeAnew, workers: usize) -> Result<u64> {
     let job = Arc::new(job);
+    let belt = Belt::new(workers);
     let places: Arc<[AtomicU64]> = (0..workers).map(|_| AtomicU64::new(job.from.0)).collect();
+    let ending = Ending(Arc::clone(&belt));
     let mut others = Vec::new();
-    for worker in 1..workers {
-        let (job, places) = (Arc::clone(&job), Arc::clone(&places));
-        let handle = spawn("millpond-replay", move || job.work(worker, &places));
-        others.push(handle.map_err(|e| Error::io("start a thread for", Path::new("recovery"), e))?);
+    let mut result = Ok(());
+    for worker in 0..workers {
+        let (job, belt, places) = (Arc::clone(&job), Arc::clone(&belt), Arc::clone(&places));
+        match spawn("millpond-replay", move || job.work(worker, &belt, &places)) {
+            Ok(other) => others.push(other),
+            Err(e) => {
+                ending.0.abandon();
+                result = Err(Error::io("start a thread for", Path::new("recovery"), e));
+                break;
+            }
+        }
     }
-    let mut result = job.work(0, &places);
+    if result.is_ok() {
+        result = job.read(&belt);
+    }
+    drop(ending);
+    let mut applied = Ok(0);
     for other in others {
         let theirs = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        result = result.and_then(|own| Ok(own + theirs?));
+        applied = applied.and_then(|sum: u64| Ok(sum + theirs?));
     }
+    result?;
+    let applied = applied?;
     // From now on every page is as redo left it, and damage is damage.
-    if result.is_ok() {
-        made_anew.0.lock().clear();
-    }
-    result
+    made_anew.0.lock().clear();
+    Ok(applied)
 }
 
 impl Replay {
-    fn work(&self, worker: usize, places: &[AtomicU64]) -> Result<u64> {
+    fn read(&self, belt: &Belt) -> Result {
         let segments = self.log.segments();
         let mut scanner = Scanner::new(segments, &self.epochs, self.from);
-        let window_pages = (self.pool.frame_count() / (8 * places.len())).max(1);
-        let (mut arena, mut changes) = (Vec::new(), Vec::<Change>::new());
-        let mut applied = 0;
         // What stands beyond is of this run: a checkpoint may be logging its list already.
         while scanner.position() < self.end {
-            let Some(group) = scanner.next()? else { break };
-            if arena.len() >= WINDOW_BYTES {
-                applied += self.apply(&mut changes, &arena, window_pages)?;
-                arena.clear();
+            let Some(stretch) = Stretch::read(&mut scanner, self.end)? else { break };
+            if !belt.put(stretch) {
+                // A worker failed, and says why.
+                return Ok(());
             }
-            if changes.is_empty() {
-                places[worker].store(group.lsn.0, Ordering::Release);
+        }
+        if scanner.position() == self.end {
+            return Ok(());
+        }
+        let what = format!(
+            "replay stopped at LSN {}, the last group ended at {} a moment ago",
+            scanner.position(),
+            self.end
+        );
+        Err(Error::corrupt(segments.dir(), what))
+    }
+
+    fn work(&self, worker: usize, belt: &Arc<Belt>, places: &[AtomicU64]) -> Result<u64> {
+        let abandoning = Abandoning::new(belt);
+        let window_pages = (self.pool.frame_count() / (8 * places.len())).max(1);
+        let (mut window, mut applied) = (Window::default(), 0);
+        let is_own = |page: PageNo| page.0 as usize % places.len() == worker;
+        while let Some(stretch) = belt.take(worker) {
+            if window.is_full() {
+                applied += self.apply(&mut window, window_pages)?;
+            }
+            if window.changes.is_empty() {
+                places[worker].store(stretch.from.0, Ordering::Release);
                 let all = places.iter().map(|place| place.load(Ordering::Acquire)).min();
                 (self.reached)(Lsn(all.unwrap_or(0)));
             }
-            for record in Records::new(group.records).flatten() {
-                let Record::Page { page, prev, op } = record else { continue };
-                if page.0 as usize % places.len() != worker {
-                    continue;
-                }
-                let start = arena.len();
-                arena.extend_from_slice(op);
-                changes.push(Change { page, lsn: group.lsn, prev, op: (start, arena.len()) });
-            }
+            window.gather(stretch, is_own);
         }
-        if scanner.position() != self.end {
-            let what = format!(
-                "replay stopped at LSN {}, the last group ended at {} a moment ago",
-                scanner.position(),
-                self.end
-            );
-            return Err(Error::corrupt(segments.dir(), what));
-        }
-        applied += self.apply(&mut changes, &arena, window_pages)?;
-        places[worker].store(self.end.0, Ordering::Release);
+        applied += self.apply(&mut window, window_pages)?;
+        abandoning.defuse();
         Ok(applied)
     }
 
     /// Applies a window's changes page by page, and empties it.
-    fn apply(&self, changes: &mut Vec<Change>, arena: &[u8], window_pages: usize) -> Result<u64> {
+    fn apply(&self, window: &mut Window, window_pages: usize) -> Result<u64> {
         // Stable: the changes of a page stay in order.
-        changes.sort_by_key(|change| change.page);
+        window.changes.sort_by_key(|change| change.page);
         let mut applied = 0;
-        let by_page: Vec<&[Change]> = changes.chunk_by(|a, b| a.page == b.page).collect();
+        let by_page: Vec<&[Change]> = window.changes.chunk_by(|a, b| a.page == b.page).collect();
         for batch in by_page.chunks(BATCH_PAGES.min(window_pages)) {
             let pages: Vec<PageNo> = batch.iter().map(|page| page[0].page).collect();
             self.pool.fetch_many(&pages)?;
             for page in batch {
-                applied += self.apply_to_page(page, arena)?;
+                applied += self.apply_to_page(page, window)?;
             }
         }
-        changes.clear();
+        window.clear();
         Ok(applied)
     }
 
     /// Applies changes to the page that all of them are of.
-    fn apply_to_page(&self, changes: &[Change], arena: &[u8]) -> Result<u64> {
+    fn apply_to_page(&self, changes: &[Change], window: &Window) -> Result<u64> {
         let no = changes[0].page;
         let mut page = self.pool.fetch(no)?.write();
         let (mut applied, mut first_applied) = (0, None);
@@ -210,7 +270,7 @@ impl Replay {
                 continue;
             }
             for change in group {
-                let Ok(op) = PageOp::decode(&arena[change.op.0..change.op.1]) else {
+                let Ok(op) = PageOp::decode(window.op(change)) else {
                     return damaged("the record is not one".into());
                 };
                 if !op.is_init() && before.0 & PREV_MASK != change.prev {

@@ -75,10 +75,11 @@ impl ReadHook for RedoHook {
     }
 }
 
-/// Bytes of its own changes that a worker gathers before it turns to the pages: many changes of a page under one latch.
-const WINDOW_BYTES: usize = 4 << 20;
-/// Stretches of the log that it keeps for them at most.
-const WINDOW_STRETCHES: usize = 32;
+/// Log from which a worker gathers the changes of its own pages before it turns to them: the more, the more changes find
+/// their page in the processor's cache, and the more pages are read together.
+const WINDOW_BYTES: usize = 64 << 20;
+/// The window takes no more memory than this part of the pool's, and as much may wait behind it.
+const WINDOW_SHARE: usize = 16;
 /// Pages that are read in one batch.
 const BATCH_PAGES: usize = 64;
 
@@ -110,7 +111,11 @@ struct Change {
 #[derive(Debug, Default)]
 struct Window {
     stretches: Vec<Arc<Stretch>>,
+    /// In the order of the log.
     changes: Vec<Change>,
+    /// Page number and, below it, index in `changes`: sorted, they bring the changes of a page together, in order.
+    order: Vec<u64>,
+    /// Bytes of the stretches.
     bytes: usize,
 }
 
@@ -120,10 +125,6 @@ impl Window {
         &self.stretches[stretch as usize].bytes()[start as usize..end as usize]
     }
 
-    fn is_full(&self) -> bool {
-        self.bytes >= WINDOW_BYTES || self.stretches.len() >= WINDOW_STRETCHES
-    }
-
     fn gather(&mut self, stretch: Arc<Stretch>, is_own: impl Fn(PageNo) -> bool) {
         let index = self.stretches.len() as u32;
         for (lsn, records) in stretch.groups() {
@@ -131,18 +132,20 @@ impl Window {
                 let Record::Page { page, prev, op } = record else { continue };
                 if is_own(page) {
                     let start = stretch.offset_of(op);
-                    self.bytes += op.len();
                     let op = (index, start as u32, (start + op.len()) as u32);
+                    self.order.push(u64::from(page.0) << 32 | self.changes.len() as u64);
                     self.changes.push(Change { page, lsn, prev, op });
                 }
             }
         }
+        self.bytes += stretch.bytes().len();
         self.stretches.push(stretch);
     }
 
-    fn clear(&mut self) {
-        self.stretches.clear();
+    fn clear(&mut self, belt: &Belt) {
+        self.stretches.drain(..).for_each(|stretch| belt.give_back(stretch));
         self.changes.clear();
+        self.order.clear();
         self.bytes = 0;
     }
 }
@@ -155,7 +158,7 @@ impl Window {
 /// here: all of it is applied before anybody looks.
 pub(crate) fn replay(job: Replay, made_anew: &MadeAnew, workers: usize) -> Result<u64> {
     let job = Arc::new(job);
-    let belt = Belt::new(workers);
+    let belt = Belt::new(workers, job.window_bytes());
     let places: Arc<[AtomicU64]> = (0..workers).map(|_| AtomicU64::new(job.from.0)).collect();
     let ending = Ending(Arc::clone(&belt));
     let mut others = Vec::new();
@@ -193,7 +196,7 @@ impl Replay {
         let mut scanner = Scanner::new(segments, &self.epochs, self.from);
         // What stands beyond is of this run: a checkpoint may be logging its list already.
         while scanner.position() < self.end {
-            let Some(stretch) = Stretch::read(&mut scanner, self.end)? else { break };
+            let Some(stretch) = Stretch::read(&mut scanner, self.end, belt)? else { break };
             if !belt.put(stretch) {
                 // A worker failed, and says why.
                 return Ok(());
@@ -215,10 +218,14 @@ impl Replay {
         let window_pages = (self.pool.frame_count() / (8 * places.len())).max(1);
         let (mut window, mut applied) = (Window::default(), 0);
         let is_own = |page: PageNo| page.0 as usize % places.len() == worker;
-        while let Some(stretch) = belt.take(worker) {
-            if window.is_full() {
+        loop {
+            // Rather than wait for the reader, do what there is to do.
+            let more = if window.bytes < self.window_bytes() { belt.try_take(worker) } else { None };
+            if more.is_none() {
                 applied += self.apply(&mut window, window_pages)?;
+                window.clear(belt);
             }
+            let Some(stretch) = more.or_else(|| belt.take(worker)) else { break };
             if window.changes.is_empty() {
                 places[worker].store(stretch.from.0, Ordering::Release);
                 let all = places.iter().map(|place| place.load(Ordering::Acquire)).min();
@@ -226,25 +233,31 @@ impl Replay {
             }
             window.gather(stretch, is_own);
         }
-        applied += self.apply(&mut window, window_pages)?;
         abandoning.defuse();
         Ok(applied)
     }
 
-    /// Applies a window's changes page by page, and empties it.
+    /// Log that a worker looks through at once.
+    fn window_bytes(&self) -> usize {
+        WINDOW_BYTES.min(self.pool.frame_count() * self.pool.page_bytes() / WINDOW_SHARE)
+    }
+
+    /// Applies a window's changes page by page.
     fn apply(&self, window: &mut Window, window_pages: usize) -> Result<u64> {
-        // Stable: the changes of a page stay in order.
-        window.changes.sort_by_key(|change| change.page);
+        window.order.sort_unstable();
         let mut applied = 0;
-        let by_page: Vec<&[Change]> = window.changes.chunk_by(|a, b| a.page == b.page).collect();
+        let page_of = |entry: u64| PageNo((entry >> 32) as u32);
+        let by_page: Vec<&[u64]> = window.order.chunk_by(|a, b| page_of(*a) == page_of(*b)).collect();
+        let mut changes = Vec::new();
         for batch in by_page.chunks(BATCH_PAGES.min(window_pages)) {
-            let pages: Vec<PageNo> = batch.iter().map(|page| page[0].page).collect();
+            let pages: Vec<PageNo> = batch.iter().map(|page| page_of(page[0])).collect();
             self.pool.fetch_many(&pages)?;
             for page in batch {
-                applied += self.apply_to_page(page, window)?;
+                changes.clear();
+                changes.extend(page.iter().map(|entry| window.changes[*entry as u32 as usize]));
+                applied += self.apply_to_page(&changes, window)?;
             }
         }
-        window.clear();
         Ok(applied)
     }
 

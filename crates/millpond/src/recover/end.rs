@@ -20,6 +20,9 @@ use std::sync::Arc;
 
 const CHUNK_PAGES: usize = 4096;
 
+/// Log that has been read and not yet looked into, bytes at most.
+const READ_AHEAD_BYTES: usize = 8 << 20;
+
 /// What the first record of a page does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum First {
@@ -98,6 +101,7 @@ impl Digestion {
             for (lsn, records) in stretch.groups() {
                 self.group(lsn, records)?;
             }
+            belt.give_back(stretch);
         }
         abandoning.defuse();
         Ok((self.tail, self.rebuild))
@@ -133,7 +137,7 @@ pub(crate) fn find_end(
     rebuild: Rebuild,
 ) -> Result<(LogTail, Rebuild)> {
     let mut scanner = Scanner::new(segments, epochs, checkpoint);
-    let belt = Belt::new(1);
+    let belt = Belt::new(1, READ_AHEAD_BYTES);
     let digestion = Digestion { rebuild, tail: LogTail::default(), redo_dir: segments.dir().to_owned() };
     let theirs = Arc::clone(&belt);
     let other = spawn("millpond-redo", move || digestion.run(&theirs));
@@ -142,7 +146,7 @@ pub(crate) fn find_end(
     let ending = Ending(Arc::clone(&belt));
     let mut read = Ok(());
     loop {
-        match Stretch::read(&mut scanner, Lsn::MAX) {
+        match Stretch::read(&mut scanner, Lsn::MAX, &belt) {
             Ok(Some(stretch)) => {
                 (last, end) = stretch.last();
                 if !belt.put(stretch) {

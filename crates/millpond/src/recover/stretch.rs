@@ -2,7 +2,7 @@
 //! is under way while what has been read is worked on.
 
 use crate::error::Result;
-use crate::log::group::GROUP_HEADER_BYTES;
+use crate::log::group::{GROUP_BYTES_MAX, GROUP_HEADER_BYTES};
 use crate::log::reader::Scanner;
 use base::Lsn;
 use base::sync::{Condvar, Mutex};
@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 /// Bytes of a stretch, about.
 const STRETCH_BYTES: usize = 512 << 10;
-/// Stretches that may wait for one taker: enough that nobody waits for the other's next read, little beside the pool.
-const WAITING_MAX: usize = 8;
+/// Fewer stretches than this never wait for a taker before their reader does.
+const WAITING_MIN: usize = 4;
 
 /// Groups in a row, checked.
 #[derive(Debug)]
@@ -25,14 +25,10 @@ pub(crate) struct Stretch {
 }
 
 impl Stretch {
-    /// Reads the next stretch. `None`: the log ends.
-    pub(crate) fn read(scanner: &mut Scanner<'_>, end: Lsn) -> Result<Option<Stretch>> {
-        let mut stretch = Stretch {
-            from: scanner.position(),
-            // The last group may be longer than what was left.
-            bytes: Vec::with_capacity(STRETCH_BYTES + STRETCH_BYTES / 4),
-            groups: Vec::new(),
-        };
+    /// Reads the next stretch up to `end`. `None`: the log ends.
+    pub(crate) fn read(scanner: &mut Scanner<'_>, end: Lsn, belt: &Belt) -> Result<Option<Stretch>> {
+        let mut stretch = belt.spare();
+        stretch.from = scanner.position();
         while stretch.bytes.len() < STRETCH_BYTES && scanner.position() < end {
             let start = stretch.bytes.len();
             let Some(lsn) = scanner.append_next(&mut stretch.bytes)? else { break };
@@ -68,6 +64,8 @@ impl Stretch {
 /// Takes every stretch from one thread to each of the takers, in order.
 #[derive(Debug)]
 pub(crate) struct Belt {
+    /// Stretches that may wait for one taker.
+    waiting_max: usize,
     mu: Mutex<State>,
     /// Something was put on the belt, or it ended.
     filled: Condvar,
@@ -78,22 +76,53 @@ pub(crate) struct Belt {
 #[derive(Debug)]
 struct State {
     waiting: Vec<VecDeque<Arc<Stretch>>>,
+    /// Memory of those that nobody needs any more.
+    spare: Vec<Stretch>,
     ended: bool,
     abandoned: bool,
 }
 
 impl Belt {
-    /// A belt with so many takers.
-    pub(crate) fn new(takers: usize) -> Arc<Belt> {
-        let state = State { waiting: vec![VecDeque::new(); takers], ended: false, abandoned: false };
-        Arc::new(Belt { mu: Mutex::new(state), filled: Condvar::new(), taken: Condvar::new() })
+    /// A belt with so many takers, for each of which about `bytes` of the log may wait.
+    pub(crate) fn new(takers: usize, bytes: usize) -> Arc<Belt> {
+        let state = State {
+            waiting: vec![VecDeque::new(); takers],
+            spare: Vec::new(),
+            ended: false,
+            abandoned: false,
+        };
+        Arc::new(Belt {
+            waiting_max: (bytes / STRETCH_BYTES).max(WAITING_MIN),
+            mu: Mutex::new(state),
+            filled: Condvar::new(),
+            taken: Condvar::new(),
+        })
+    }
+
+    /// An empty stretch, in memory that was used before if there is some.
+    fn spare(&self) -> Stretch {
+        self.mu.lock().spare.pop().unwrap_or_else(|| Stretch {
+            from: Lsn::ZERO,
+            // The last group may be longer than what was left.
+            bytes: Vec::with_capacity(STRETCH_BYTES + GROUP_BYTES_MAX),
+            groups: Vec::new(),
+        })
+    }
+
+    /// Takes back a stretch that one taker is done with.
+    pub(crate) fn give_back(&self, stretch: Arc<Stretch>) {
+        if let Some(mut stretch) = Arc::into_inner(stretch) {
+            stretch.bytes.clear();
+            stretch.groups.clear();
+            self.mu.lock().spare.push(stretch);
+        }
     }
 
     /// Puts a stretch on the belt, once every taker has room for it. False if a taker has given up.
     pub(crate) fn put(&self, stretch: Stretch) -> bool {
         let stretch = Arc::new(stretch);
         let mut state = self.mu.lock();
-        while !state.abandoned && state.waiting.iter().any(|queue| queue.len() >= WAITING_MAX) {
+        while !state.abandoned && state.waiting.iter().any(|queue| queue.len() >= self.waiting_max) {
             self.taken.wait(&mut state);
         }
         if state.abandoned {
@@ -111,6 +140,13 @@ impl Belt {
     pub(crate) fn end(&self) {
         self.mu.lock().ended = true;
         self.filled.notify_all();
+    }
+
+    /// The next stretch for `taker`, if one is waiting.
+    pub(crate) fn try_take(&self, taker: usize) -> Option<Arc<Stretch>> {
+        let stretch = self.mu.lock().waiting[taker].pop_front()?;
+        self.taken.notify_one();
+        Some(stretch)
     }
 
     /// The next stretch for `taker`; `None` at the end.
@@ -184,7 +220,7 @@ mod tests {
 
     #[test]
     fn every_taker_gets_every_stretch_in_order() {
-        let belt = Belt::new(3);
+        let belt = Belt::new(3, 0);
         let takers: Vec<_> = (0..3)
             .map(|taker| {
                 let belt = Arc::clone(&belt);
@@ -204,8 +240,8 @@ mod tests {
 
     #[test]
     fn one_that_gives_up_stops_all() {
-        let belt = Belt::new(2);
-        for n in 0..WAITING_MAX as u64 {
+        let belt = Belt::new(2, 0);
+        for n in 0..WAITING_MIN as u64 {
             assert!(belt.put(stretch(n)));
         }
         let other = {

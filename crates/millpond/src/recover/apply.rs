@@ -103,48 +103,55 @@ struct Change {
     page: PageNo,
     lsn: Lsn,
     prev: u64,
-    /// Index of its stretch in the window, and where in the stretch's bytes the op begins and ends.
-    op: (u32, u32, u32),
+    /// Where in its stretch's bytes the op begins and ends.
+    op: (u32, u32),
+}
+
+/// A stretch of the log, and each worker's changes in it. Who reads it deals it out: it has its bytes at hand, and a worker
+/// touches only those that are its own.
+#[derive(Debug, Default)]
+struct Dealt {
+    stretch: Stretch,
+    changes: Vec<Vec<Change>>,
+}
+
+impl Dealt {
+    fn deal(&mut self, workers: usize) {
+        self.changes.resize_with(workers, Vec::new);
+        self.changes.iter_mut().for_each(Vec::clear);
+        for (lsn, records) in self.stretch.groups() {
+            for record in Records::new(records).flatten() {
+                let Record::Page { page, prev, op } = record else { continue };
+                let start = self.stretch.offset_of(op);
+                let op = (start as u32, (start + op.len()) as u32);
+                self.changes[page.0 as usize % workers].push(Change { page, lsn, prev, op });
+            }
+        }
+    }
 }
 
 /// What a worker has gathered.
 #[derive(Debug, Default)]
 struct Window {
-    stretches: Vec<Arc<Stretch>>,
-    /// In the order of the log.
-    changes: Vec<Change>,
-    /// Page number and, below it, index in `changes`: sorted, they bring the changes of a page together, in order.
-    order: Vec<u64>,
+    stretches: Vec<Arc<Dealt>>,
+    /// Page number, and below it the indices of a stretch and of a change in it: sorted, they bring the changes of a page
+    /// together, in order.
+    order: Vec<(PageNo, u32, u32)>,
     /// Bytes of the stretches.
     bytes: usize,
 }
 
 impl Window {
-    fn op(&self, change: &Change) -> &[u8] {
-        let (stretch, start, end) = change.op;
-        &self.stretches[stretch as usize].bytes()[start as usize..end as usize]
-    }
-
-    fn gather(&mut self, stretch: Arc<Stretch>, is_own: impl Fn(PageNo) -> bool) {
+    fn gather(&mut self, dealt: Arc<Dealt>, worker: usize) {
         let index = self.stretches.len() as u32;
-        for (lsn, records) in stretch.groups() {
-            for record in Records::new(records).flatten() {
-                let Record::Page { page, prev, op } = record else { continue };
-                if is_own(page) {
-                    let start = stretch.offset_of(op);
-                    let op = (index, start as u32, (start + op.len()) as u32);
-                    self.order.push(u64::from(page.0) << 32 | self.changes.len() as u64);
-                    self.changes.push(Change { page, lsn, prev, op });
-                }
-            }
-        }
-        self.bytes += stretch.bytes().len();
-        self.stretches.push(stretch);
+        let changes = dealt.changes[worker].iter().enumerate();
+        self.order.extend(changes.map(|(n, change)| (change.page, index, n as u32)));
+        self.bytes += dealt.stretch.bytes().len();
+        self.stretches.push(dealt);
     }
 
-    fn clear(&mut self, belt: &Belt) {
-        self.stretches.drain(..).for_each(|stretch| belt.give_back(stretch));
-        self.changes.clear();
+    fn clear(&mut self, belt: &Belt<Dealt>) {
+        self.stretches.drain(..).for_each(|dealt| belt.give_back(dealt));
         self.order.clear();
         self.bytes = 0;
     }
@@ -175,7 +182,7 @@ pub(crate) fn replay(job: Replay, made_anew: &MadeAnew, workers: usize) -> Resul
         }
     }
     if result.is_ok() {
-        result = job.read(&belt);
+        result = job.read(&belt, workers);
     }
     drop(ending);
     let mut applied = Ok(0);
@@ -191,13 +198,17 @@ pub(crate) fn replay(job: Replay, made_anew: &MadeAnew, workers: usize) -> Resul
 }
 
 impl Replay {
-    fn read(&self, belt: &Belt) -> Result {
+    fn read(&self, belt: &Belt<Dealt>, workers: usize) -> Result {
         let segments = self.log.segments();
         let mut scanner = Scanner::new(segments, &self.epochs, self.from);
         // What stands beyond is of this run: a checkpoint may be logging its list already.
         while scanner.position() < self.end {
-            let Some(stretch) = Stretch::read(&mut scanner, self.end, belt)? else { break };
-            if !belt.put(stretch) {
+            let mut dealt = belt.spare();
+            if !dealt.stretch.refill(&mut scanner, self.end)? {
+                break;
+            }
+            dealt.deal(workers);
+            if !belt.put(dealt) {
                 // A worker failed, and says why.
                 return Ok(());
             }
@@ -213,25 +224,24 @@ impl Replay {
         Err(Error::corrupt(segments.dir(), what))
     }
 
-    fn work(&self, worker: usize, belt: &Arc<Belt>, places: &[AtomicU64]) -> Result<u64> {
+    fn work(&self, worker: usize, belt: &Arc<Belt<Dealt>>, places: &[AtomicU64]) -> Result<u64> {
         let abandoning = Abandoning::new(belt);
         let window_pages = (self.pool.frame_count() / (8 * places.len())).max(1);
         let (mut window, mut applied) = (Window::default(), 0);
-        let is_own = |page: PageNo| page.0 as usize % places.len() == worker;
         loop {
             // Rather than wait for the reader, do what there is to do.
             let more = if window.bytes < self.window_bytes() { belt.try_take(worker) } else { None };
             if more.is_none() {
-                applied += self.apply(&mut window, window_pages)?;
+                applied += self.apply(&mut window, worker, window_pages)?;
                 window.clear(belt);
             }
-            let Some(stretch) = more.or_else(|| belt.take(worker)) else { break };
-            if window.changes.is_empty() {
-                places[worker].store(stretch.from.0, Ordering::Release);
+            let Some(dealt) = more.or_else(|| belt.take(worker)) else { break };
+            if window.order.is_empty() {
+                places[worker].store(dealt.stretch.from.0, Ordering::Release);
                 let all = places.iter().map(|place| place.load(Ordering::Acquire)).min();
                 (self.reached)(Lsn(all.unwrap_or(0)));
             }
-            window.gather(stretch, is_own);
+            window.gather(dealt, worker);
         }
         abandoning.defuse();
         Ok(applied)
@@ -243,31 +253,34 @@ impl Replay {
     }
 
     /// Applies a window's changes page by page.
-    fn apply(&self, window: &mut Window, window_pages: usize) -> Result<u64> {
+    fn apply(&self, window: &mut Window, worker: usize, window_pages: usize) -> Result<u64> {
         window.order.sort_unstable();
         let mut applied = 0;
-        let page_of = |entry: u64| PageNo((entry >> 32) as u32);
-        let by_page: Vec<&[u64]> = window.order.chunk_by(|a, b| page_of(*a) == page_of(*b)).collect();
+        let by_page: Vec<_> = window.order.chunk_by(|a, b| a.0 == b.0).collect();
         let mut changes = Vec::new();
         for batch in by_page.chunks(BATCH_PAGES.min(window_pages)) {
-            let pages: Vec<PageNo> = batch.iter().map(|page| page_of(page[0])).collect();
+            let pages: Vec<PageNo> = batch.iter().map(|page| page[0].0).collect();
             self.pool.fetch_many(&pages)?;
             for page in batch {
                 changes.clear();
-                changes.extend(page.iter().map(|entry| window.changes[*entry as u32 as usize]));
-                applied += self.apply_to_page(&changes, window)?;
+                changes.extend(page.iter().map(|&(_, stretch, change)| {
+                    let dealt = &window.stretches[stretch as usize];
+                    let change = dealt.changes[worker][change as usize];
+                    (change, &dealt.stretch.bytes()[change.op.0 as usize..change.op.1 as usize])
+                }));
+                applied += self.apply_to_page(&changes)?;
             }
         }
         Ok(applied)
     }
 
     /// Applies changes to the page that all of them are of.
-    fn apply_to_page(&self, changes: &[Change], window: &Window) -> Result<u64> {
-        let no = changes[0].page;
+    fn apply_to_page(&self, changes: &[(Change, &[u8])]) -> Result<u64> {
+        let no = changes[0].0.page;
         let mut page = self.pool.fetch(no)?.write();
         let (mut applied, mut first_applied) = (0, None);
-        for group in changes.chunk_by(|a, b| a.lsn == b.lsn) {
-            let lsn = group[0].lsn;
+        for group in changes.chunk_by(|(a, _), (b, _)| a.lsn == b.lsn) {
+            let lsn = group[0].0.lsn;
             let damaged = |what: String| {
                 Err(Error::corrupt(&self.pages_path, format!("{no:?}, redo at LSN {lsn}: {what}")))
             };
@@ -282,8 +295,8 @@ impl Replay {
             if !apply {
                 continue;
             }
-            for change in group {
-                let Ok(op) = PageOp::decode(window.op(change)) else {
+            for (change, op) in group {
+                let Ok(op) = PageOp::decode(op) else {
                     return damaged("the record is not one".into());
                 };
                 if !op.is_init() && before.0 & PREV_MASK != change.prev {

@@ -95,7 +95,7 @@ struct Digestion {
 }
 
 impl Digestion {
-    fn run(mut self, belt: &Arc<Belt>) -> Result<(LogTail, Rebuild)> {
+    fn run(mut self, belt: &Arc<Belt<Stretch>>) -> Result<(LogTail, Rebuild)> {
         let abandoning = Abandoning::new(belt);
         while let Some(stretch) = belt.take(0) {
             for (lsn, records) in stretch.groups() {
@@ -144,22 +144,19 @@ pub(crate) fn find_end(
     let other = other.map_err(|e| Error::io("start a thread for", segments.dir(), e))?;
     let (mut last, mut end) = (checkpoint, checkpoint);
     let ending = Ending(Arc::clone(&belt));
-    let mut read = Ok(());
-    loop {
-        match Stretch::read(&mut scanner, Lsn::MAX, &belt) {
-            Ok(Some(stretch)) => {
-                (last, end) = stretch.last();
-                if !belt.put(stretch) {
-                    break;
-                }
+    let mut read = || -> Result {
+        loop {
+            let mut stretch = belt.spare();
+            if !stretch.refill(&mut scanner, Lsn::MAX)? {
+                return Ok(());
             }
-            Ok(None) => break,
-            Err(error) => {
-                read = Err(error);
-                break;
+            (last, end) = stretch.last();
+            if !belt.put(stretch) {
+                return Ok(());
             }
         }
-    }
+    };
+    let read = read();
     drop(ending);
     let digested = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     read?;

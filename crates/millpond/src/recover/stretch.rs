@@ -15,7 +15,7 @@ const STRETCH_BYTES: usize = 512 << 10;
 const WAITING_MIN: usize = 4;
 
 /// Groups in a row, checked.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Stretch {
     /// Where the first one stands.
     pub(crate) from: Lsn,
@@ -25,16 +25,19 @@ pub(crate) struct Stretch {
 }
 
 impl Stretch {
-    /// Reads the next stretch up to `end`. `None`: the log ends.
-    pub(crate) fn read(scanner: &mut Scanner<'_>, end: Lsn, belt: &Belt) -> Result<Option<Stretch>> {
-        let mut stretch = belt.spare();
-        stretch.from = scanner.position();
-        while stretch.bytes.len() < STRETCH_BYTES && scanner.position() < end {
-            let start = stretch.bytes.len();
-            let Some(lsn) = scanner.append_next(&mut stretch.bytes)? else { break };
-            stretch.groups.push((lsn, start + GROUP_HEADER_BYTES, stretch.bytes.len()));
+    /// Reads the next stretch up to `end` in place of what it was. False: the log ends.
+    pub(crate) fn refill(&mut self, scanner: &mut Scanner<'_>, end: Lsn) -> Result<bool> {
+        self.bytes.clear();
+        self.groups.clear();
+        self.from = scanner.position();
+        // The last group may be longer than what was left.
+        self.bytes.reserve(STRETCH_BYTES + GROUP_BYTES_MAX);
+        while self.bytes.len() < STRETCH_BYTES && scanner.position() < end {
+            let start = self.bytes.len();
+            let Some(lsn) = scanner.append_next(&mut self.bytes)? else { break };
+            self.groups.push((lsn, start + GROUP_HEADER_BYTES, self.bytes.len()));
         }
-        Ok((!stretch.groups.is_empty()).then_some(stretch))
+        Ok(!self.groups.is_empty())
     }
 
     /// Each group's LSN and where its records lie in [`Stretch::bytes`].
@@ -61,12 +64,12 @@ impl Stretch {
     }
 }
 
-/// Takes every stretch from one thread to each of the takers, in order.
+/// Takes every stretch, or what was made of it, from one thread to each of the takers, in order.
 #[derive(Debug)]
-pub(crate) struct Belt {
+pub(crate) struct Belt<T> {
     /// Stretches that may wait for one taker.
     waiting_max: usize,
-    mu: Mutex<State>,
+    mu: Mutex<State<T>>,
     /// Something was put on the belt, or it ended.
     filled: Condvar,
     /// Something was taken off it.
@@ -74,23 +77,19 @@ pub(crate) struct Belt {
 }
 
 #[derive(Debug)]
-struct State {
-    waiting: Vec<VecDeque<Arc<Stretch>>>,
-    /// Memory of those that nobody needs any more.
-    spare: Vec<Stretch>,
+struct State<T> {
+    waiting: Vec<VecDeque<Arc<T>>>,
+    /// Those that nobody needs any more, for their memory.
+    spare: Vec<T>,
     ended: bool,
     abandoned: bool,
 }
 
-impl Belt {
+impl<T: Default> Belt<T> {
     /// A belt with so many takers, for each of which about `bytes` of the log may wait.
-    pub(crate) fn new(takers: usize, bytes: usize) -> Arc<Belt> {
-        let state = State {
-            waiting: vec![VecDeque::new(); takers],
-            spare: Vec::new(),
-            ended: false,
-            abandoned: false,
-        };
+    pub(crate) fn new(takers: usize, bytes: usize) -> Arc<Belt<T>> {
+        let waiting = (0..takers).map(|_| VecDeque::new()).collect();
+        let state = State { waiting, spare: Vec::new(), ended: false, abandoned: false };
         Arc::new(Belt {
             waiting_max: (bytes / STRETCH_BYTES).max(WAITING_MIN),
             mu: Mutex::new(state),
@@ -99,27 +98,20 @@ impl Belt {
         })
     }
 
-    /// An empty stretch, in memory that was used before if there is some.
-    fn spare(&self) -> Stretch {
-        self.mu.lock().spare.pop().unwrap_or_else(|| Stretch {
-            from: Lsn::ZERO,
-            // The last group may be longer than what was left.
-            bytes: Vec::with_capacity(STRETCH_BYTES + GROUP_BYTES_MAX),
-            groups: Vec::new(),
-        })
+    /// One to be filled, with an old one's memory if there is one.
+    pub(crate) fn spare(&self) -> T {
+        self.mu.lock().spare.pop().unwrap_or_default()
     }
 
-    /// Takes back a stretch that one taker is done with.
-    pub(crate) fn give_back(&self, stretch: Arc<Stretch>) {
-        if let Some(mut stretch) = Arc::into_inner(stretch) {
-            stretch.bytes.clear();
-            stretch.groups.clear();
-            self.mu.lock().spare.push(stretch);
+    /// Takes one back with which a taker is done.
+    pub(crate) fn give_back(&self, stretch: Arc<T>) {
+        if let Some(last) = Arc::into_inner(stretch) {
+            self.mu.lock().spare.push(last);
         }
     }
 
     /// Puts a stretch on the belt, once every taker has room for it. False if a taker has given up.
-    pub(crate) fn put(&self, stretch: Stretch) -> bool {
+    pub(crate) fn put(&self, stretch: T) -> bool {
         let stretch = Arc::new(stretch);
         let mut state = self.mu.lock();
         while !state.abandoned && state.waiting.iter().any(|queue| queue.len() >= self.waiting_max) {
@@ -135,7 +127,9 @@ impl Belt {
         self.filled.notify_all();
         true
     }
+}
 
+impl<T> Belt<T> {
     /// Nothing follows.
     pub(crate) fn end(&self) {
         self.mu.lock().ended = true;
@@ -143,14 +137,14 @@ impl Belt {
     }
 
     /// The next stretch for `taker`, if one is waiting.
-    pub(crate) fn try_take(&self, taker: usize) -> Option<Arc<Stretch>> {
+    pub(crate) fn try_take(&self, taker: usize) -> Option<Arc<T>> {
         let stretch = self.mu.lock().waiting[taker].pop_front()?;
         self.taken.notify_one();
         Some(stretch)
     }
 
     /// The next stretch for `taker`; `None` at the end.
-    pub(crate) fn take(&self, taker: usize) -> Option<Arc<Stretch>> {
+    pub(crate) fn take(&self, taker: usize) -> Option<Arc<T>> {
         let mut state = self.mu.lock();
         loop {
             if let Some(stretch) = state.waiting[taker].pop_front() {
@@ -178,9 +172,9 @@ impl Belt {
 
 /// Ends the belt when it goes, also by a panic: whoever takes from it must not wait for ever.
 #[derive(Debug)]
-pub(crate) struct Ending(pub(crate) Arc<Belt>);
+pub(crate) struct Ending<T>(pub(crate) Arc<Belt<T>>);
 
-impl Drop for Ending {
+impl<T> Drop for Ending<T> {
     fn drop(&mut self) {
         self.0.end();
     }
@@ -188,11 +182,11 @@ impl Drop for Ending {
 
 /// Abandons the belt when it goes, unless defused: a taker that is gone takes nothing more.
 #[derive(Debug)]
-pub(crate) struct Abandoning(Option<Arc<Belt>>);
+pub(crate) struct Abandoning<T>(Option<Arc<Belt<T>>>);
 
-impl Abandoning {
+impl<T> Abandoning<T> {
     /// Watches over a taker of `belt`.
-    pub(crate) fn new(belt: &Arc<Belt>) -> Abandoning {
+    pub(crate) fn new(belt: &Arc<Belt<T>>) -> Abandoning<T> {
         Abandoning(Some(Arc::clone(belt)))
     }
 
@@ -202,7 +196,7 @@ impl Abandoning {
     }
 }
 
-impl Drop for Abandoning {
+impl<T> Drop for Abandoning<T> {
     fn drop(&mut self) {
         if let Some(belt) = self.0.take() {
             belt.abandon();
@@ -214,23 +208,19 @@ impl Drop for Abandoning {
 mod tests {
     use super::*;
 
-    fn stretch(from: u64) -> Stretch {
-        Stretch { from: Lsn(from), bytes: Vec::new(), groups: Vec::new() }
-    }
-
     #[test]
     fn every_taker_gets_every_stretch_in_order() {
-        let belt = Belt::new(3, 0);
+        let belt = Belt::<u64>::new(3, 0);
         let takers: Vec<_> = (0..3)
             .map(|taker| {
                 let belt = Arc::clone(&belt);
-                let take = move || std::iter::from_fn(|| belt.take(taker)).map(|s| s.from.0).collect::<Vec<_>>();
+                let take = move || std::iter::from_fn(|| belt.take(taker)).map(|n| *n).collect::<Vec<_>>();
                 base::sync::spawn("taker", take).unwrap()
             })
             .collect();
         let ending = Ending(Arc::clone(&belt));
         for n in 0..100 {
-            assert!(belt.put(stretch(n)));
+            assert!(belt.put(n));
         }
         drop(ending);
         for taker in takers {
@@ -240,16 +230,16 @@ mod tests {
 
     #[test]
     fn one_that_gives_up_stops_all() {
-        let belt = Belt::new(2, 0);
+        let belt = Belt::<u64>::new(2, 0);
         for n in 0..WAITING_MIN as u64 {
-            assert!(belt.put(stretch(n)));
+            assert!(belt.put(n));
         }
         let other = {
             let belt = Arc::clone(&belt);
             base::sync::spawn("taker", move || drop(Abandoning::new(&belt))).unwrap()
         };
         // Nobody takes anything: only the other's failure ends this wait.
-        assert!(!belt.put(stretch(100)));
+        assert!(!belt.put(100));
         other.join().unwrap();
         assert!(belt.take(0).is_none());
         Abandoning::new(&belt).defuse();

@@ -67,6 +67,8 @@ pub enum Bug {
     RewindNotLogged,
     /// A prepare is acknowledged before it is durable.
     PrepareNotAwaited,
+    /// The log says that transactions are purged before they are.
+    PurgedLoggedEarly,
 }
 
 impl Bug {
@@ -102,6 +104,7 @@ impl Bug {
         Bug::PurgedEarly,
         Bug::RewindNotLogged,
         Bug::PrepareNotAwaited,
+        Bug::PurgedLoggedEarly,
     ];
 
     /// What a world's flags hold for it.

@@ -72,7 +72,13 @@ impl Histogram {
     }
 
     fn draw(&self, shape: Shape) -> (Layout, String) {
-        let mut layout = Layout::new(shape, 0);
+        let label = |(name, us): &(&str, f64)| format!("{name} {}", show_micros(*us));
+        let look = |row: usize| format!("limit l{}", row % 4 + 1);
+        let narrow = shape == Shape::Narrow;
+        // On a phone there is no room for words among the bars.
+        let above = self.marks.iter().enumerate().filter(|_| narrow);
+        let keys = svg::keys(above.map(|(row, mark)| (look(row), label(mark))));
+        let mut layout = Layout::new(shape, keys.len());
         // No names stand beside it.
         layout.right = layout.width - 14.0;
         let (low, high) = match (self.bins.first(), self.bins.last()) {
@@ -80,7 +86,7 @@ impl Histogram {
             _ => (100.0, 10_000.0),
         };
         let mut x = Axis::log_micros(low, high);
-        if shape == Shape::Narrow && x.ticks.len() > 6 {
+        if narrow && x.ticks.len() > 6 {
             let mut n = 0;
             x.ticks.retain(|_| {
                 n += 1;
@@ -112,21 +118,19 @@ impl Histogram {
                 ))
             );
         }
-        for (row, (name, us)) in self.marks.iter().enumerate() {
-            let at = layout.x(&x, *us);
-            let label = format!("{name} {}", show_micros(*us));
-            let height = layout.top + 6.0 + 16.0 * row as f64;
-            let _ = write!(
-                out,
-                "<path class=\"limit l{}\" d=\"M{at:.1},{:.1}V{:.1}\"/>",
-                row % 4 + 1,
-                height - 9.0,
-                layout.bottom
-            );
-            let fits = at + 6.0 + 6.4 * label.chars().count() as f64 <= layout.width;
-            let (class, at) = if fits { ("label", at + 5.0) } else { ("label end", at - 5.0) };
-            text(&mut out, class, at, height, &label);
+        for (row, mark) in self.marks.iter().enumerate() {
+            let at = layout.x(&x, mark.1);
+            let height = layout.top + if narrow { 0.0 } else { 6.0 + 16.0 * row as f64 };
+            let (look, top) = (look(row), height - 9.0);
+            let _ = write!(out, "<path class=\"{look}\" d=\"M{at:.1},{top:.1}V{:.1}\"/>", layout.bottom);
+            if !narrow {
+                let label = label(mark);
+                let fits = at + 6.0 + svg::width(&label) <= layout.width;
+                let (class, at) = if fits { ("label", at + 5.0) } else { ("label end", at - 5.0) };
+                text(&mut out, class, at, height, &label);
+            }
         }
+        svg::draw_keys(&mut out, &keys);
         (layout, out)
     }
 }

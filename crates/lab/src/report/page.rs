@@ -36,11 +36,13 @@ pub(crate) struct Headline {
     pub(crate) small: String,
 }
 
-/// A table: the first column says what a row is about, the others hold figures.
+/// A table: the first columns say what a row is about, the others hold figures.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     /// What it shows.
     pub(crate) caption: String,
+    /// How many columns hold names.
+    pub(crate) names: usize,
     /// The columns.
     pub(crate) columns: Vec<&'static str>,
     /// The rows, as wide as the columns.
@@ -103,6 +105,7 @@ impl Page {
         self.body.push_str("<details><summary>Figures</summary>");
         self.table(&Table {
             caption: String::new(),
+            names: 1,
             columns: vec!["", "least", "median", "mean", "greatest"],
             rows: rows.collect(),
         });
@@ -135,18 +138,19 @@ impl Page {
             let _ = write!(self.body, "<caption>{}</caption>", escape(&table.caption));
         }
         self.body.push_str("<thead><tr>");
-        for column in &table.columns {
-            let _ = write!(self.body, "<th scope=\"col\">{}</th>", escape(column));
+        let class = |i: usize| if i < table.names { " class=\"name\"" } else { "" };
+        for (i, column) in table.columns.iter().enumerate() {
+            let _ = write!(self.body, "<th scope=\"col\"{}>{}</th>", class(i), escape(column));
         }
         self.body.push_str("</tr></thead>\n<tbody>\n");
         for row in &table.rows {
             self.body.push_str("<tr>");
             for (i, cell) in row.iter().enumerate() {
-                let cell = escape(cell);
+                let (cell, class) = (escape(cell), class(i));
                 let _ = if i == 0 {
-                    write!(self.body, "<th scope=\"row\">{cell}</th>")
+                    write!(self.body, "<th scope=\"row\"{class}>{cell}</th>")
                 } else {
-                    write!(self.body, "<td>{cell}</td>")
+                    write!(self.body, "<td{class}>{cell}</td>")
                 };
             }
             self.body.push_str("</tr>\n");
@@ -154,11 +158,11 @@ impl Page {
         self.body.push_str("</tbody></table></div>\n");
     }
 
-    /// Facts, each with its name.
+    /// Facts, each with its name. Where a terminal keeps parts of a value apart by blanks, a page needs a sign.
     pub(crate) fn facts<S: AsRef<str>>(&mut self, facts: &[(S, String)]) {
         self.body.push_str("<table class=\"text\"><tbody>\n");
         for (name, value) in facts {
-            let (name, value) = (escape(name.as_ref()), escape(value));
+            let (name, value) = (escape(name.as_ref()), escape(&value.replace("   ", " · ")));
             let _ = writeln!(self.body, "<tr><th scope=\"row\">{name}</th><td>{value}</td></tr>");
         }
         self.body.push_str("</tbody></table>\n");

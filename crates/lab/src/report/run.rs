@@ -130,7 +130,7 @@ impl RunReport<'_> {
                 n => format!("{n} seconds without commits"),
             };
             let share = if median > 0 { 100.0 * worst as f64 / median as f64 } else { 0.0 };
-            out.push(headline("worst second", format!("{share:.0} % of median"), stalls));
+            out.push(headline("worst second", format!("{share:.0} %"), format!("of the median; {stalls}")));
         }
         let l = &result.latency_us;
         let tail = format!("p50 {}, p99.9 {}", show_micros(l.p50), show_micros(l.p999));
@@ -253,9 +253,8 @@ impl RunReport<'_> {
         Histogram {
             id: "latency-histogram",
             title: "Latency, all transactions".to_owned(),
-            note:
-                "How many transactions took how long. A bar that would be too low to see is drawn as a dot."
-                    .to_owned(),
+            note: "How many transactions took how long. The lowest bars are drawn high enough to be seen."
+                .to_owned(),
             bins: histogram::bins(&self.measured.totals.latency),
             marks,
         }
@@ -272,26 +271,24 @@ impl RunReport<'_> {
         ];
         let greatest = series[0].greatest().unwrap_or(0.0);
         let note = format!(
-            "Redo that a crash now would have to read: at most {}. Above `delays begin` new row operations are slowed.",
+            "Redo that a crash now would have to read: at most {}. Above “delays begin” new row operations are slowed.",
             show_size(greatest)
-        )
-        .replace('`', "");
+        );
         Chart { note, ..self.chart("checkpoint-age", "Checkpoint age", Measure::Bytes, series) }
             .without_far_limits()
     }
 
     fn buffer_pool(&self) -> Chart {
         let level = |name| self.samples().level(name);
-        let (frames, dirty, free) = (level("buffer_frames"), level("dirty_pages"), level("free_frames"));
-        let clean = frames
+        let (frames, dirty) = (level("buffer_frames"), level("dirty_pages"));
+        // The figures are not read at one instant; what is free cannot be more than what is left.
+        let rest: Vec<Point> = frames.iter().zip(&dirty).map(|(all, dirty)| minus(*all, *dirty)).collect();
+        let free: Vec<Point> = rest
             .iter()
-            .zip(dirty.iter().zip(&free))
-            .map(|(all, (dirty, free))| {
-                let rest =
-                    all.1.zip(dirty.1).zip(free.1).map(|((all, dirty), free)| (all - dirty - free).max(0.0));
-                (all.0, rest)
-            })
+            .zip(level("free_frames"))
+            .map(|(rest, free)| (rest.0, rest.1.zip(free.1).map(|(rest, free)| free.min(rest))))
             .collect();
+        let clean = rest.iter().zip(&free).map(|(rest, free)| minus(*rest, *free)).collect();
         let series =
             vec![Series::new("dirty", dirty), Series::new("clean", clean), Series::new("free", free)];
         let waits = self.result.free_frame_waits;
@@ -429,6 +426,7 @@ impl RunReport<'_> {
         Table {
             caption: "Waiters are the threads that waited for a sync to end, summed and for each sync."
                 .to_owned(),
+            names: 2,
             columns: vec!["reason", "file", "count", "a second", "mean", "p99", "longest", "waiters", "each"],
             rows: rows.collect(),
         }
@@ -459,10 +457,16 @@ impl RunReport<'_> {
                 "Written in place; {} page images went through the doublewrite first.",
                 show_count(figures.doublewrite_pages as f64)
             ),
+            names: 1,
             columns: vec!["cause", "pages", "I/Os", "pages per I/O"],
             rows,
         }
     }
+}
+
+/// What is left of a level without another, at least nothing.
+fn minus((t, whole): Point, (_, part): Point) -> Point {
+    (t, whole.zip(part).map(|(whole, part)| (whole - part).max(0.0)))
 }
 
 /// At the beginning there is no second yet that a latency could be about.

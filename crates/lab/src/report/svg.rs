@@ -38,6 +38,9 @@ pub(super) struct Layout {
     pub(super) bottom: f64,
 }
 
+/// Height of a plot in which nothing happened.
+const FLAT: f64 = 30.0;
+
 /// Height of a line of names above a narrow plot.
 const KEY_LINE: f64 = 17.0;
 
@@ -52,7 +55,7 @@ impl Layout {
                 Layout {
                     width: 360.0,
                     height: top + 168.0,
-                    left: 48.0,
+                    left: 54.0,
                     right: 350.0,
                     top,
                     bottom: top + 144.0,
@@ -156,10 +159,18 @@ fn describe(chart: &Chart) -> String {
 }
 
 fn draw(chart: &Chart, shape: Shape) -> (Layout, String) {
-    let keys = if shape == Shape::Narrow { key_rows(chart, 340.0) } else { Vec::new() };
-    let layout = Layout::new(shape, keys.len());
+    let keys = if shape == Shape::Narrow { keys_of(chart) } else { Keys::new() };
+    let mut layout = Layout::new(shape, keys.len());
+    if is_flat(chart) {
+        // A line along zero needs no height to be seen.
+        layout.height -= layout.bottom - layout.top - FLAT;
+        layout.bottom = layout.top + FLAT;
+    }
     let x = Axis::time(chart.end, if shape == Shape::Wide { 8.0 } else { 4.0 });
-    let y = value_axis(chart);
+    let mut y = value_axis(chart);
+    if is_flat(chart) {
+        y.ticks.truncate(1);
+    }
     let mut out = String::new();
     layout.axes(&mut out, &x, &y);
     if chart.drawn == Drawn::Stacked {
@@ -184,6 +195,11 @@ fn draw(chart: &Chart, shape: Shape) -> (Layout, String) {
         Shape::Narrow => draw_keys(&mut out, &keys),
     }
     (layout, out)
+}
+
+/// Whether nothing happened.
+fn is_flat(chart: &Chart) -> bool {
+    chart.drawn != Drawn::LogLines && chart.series.iter().all(|series| series.known().all(|v| v == 0.0))
 }
 
 /// The class names of each series: what it looks like.
@@ -292,7 +308,7 @@ fn draw_mark(out: &mut String, layout: &Layout, (x, y): (f64, f64), label: &str)
 }
 
 /// About how wide a label is.
-fn width(label: &str) -> f64 {
+pub(super) fn width(label: &str) -> f64 {
     6.4 * label.chars().count() as f64
 }
 
@@ -346,27 +362,36 @@ fn spread(places: &mut [f64], apart: f64, low: f64, high: f64) {
     }
 }
 
-/// Names in lines of at most `room`: place in the line, look, name.
-fn key_rows(chart: &Chart, room: f64) -> Vec<Vec<(f64, String, String)>> {
-    let mut rows: Vec<Vec<(f64, String, String)>> = Vec::new();
-    let mut x = room;
+/// Names above a narrow plot: place in its line, look, name.
+pub(super) type Keys = Vec<Vec<(f64, String, String)>>;
+
+/// The names of a plot's series as keys.
+fn keys_of(chart: &Chart) -> Keys {
     let stacked = chart.drawn == Drawn::Stacked;
-    for (look, series) in looks(chart).filter(|(_, series)| series.known().next().is_some()) {
-        let wide = 25.0 + width(&series.label) + 12.0;
-        if x + wide > room {
+    let known = looks(chart).filter(|(_, series)| series.known().next().is_some());
+    keys(known.map(|(look, series)| (if stacked { area(&look) } else { look }, series.label.clone())))
+}
+
+/// Looks and names in as many lines as they need.
+pub(super) fn keys(names: impl Iterator<Item = (String, String)>) -> Keys {
+    const ROOM: f64 = 340.0;
+    let mut rows = Keys::new();
+    let mut x = ROOM;
+    for (look, label) in names {
+        let wide = 25.0 + width(&label) + 12.0;
+        if x + wide > ROOM {
             rows.push(Vec::new());
             x = 2.0;
         }
-        let look = if stacked { area(&look) } else { look };
         if let Some(row) = rows.last_mut() {
-            row.push((x, look, series.label.clone()));
+            row.push((x, look, label));
         }
         x += wide;
     }
     rows
 }
 
-fn draw_keys(out: &mut String, rows: &[Vec<(f64, String, String)>]) {
+pub(super) fn draw_keys(out: &mut String, rows: &[Vec<(f64, String, String)>]) {
     let mut y = 8.0;
     for row in rows {
         for (x, look, label) in row {

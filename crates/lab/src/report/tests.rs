@@ -151,7 +151,7 @@ fn a_page_needs_nothing_but_itself() {
         "@media print",
         "role=\"img\"",
         "<desc",
-        "<th scope=\"row\">",
+        "<th scope=\"row\"",
         "lang=\"en\"",
     ] {
         assert!(page.contains(part), "the page has no {part}");

@@ -46,13 +46,16 @@ impl Timeline {
     fn draw(&self, shape: Shape) -> (Layout, String) {
         let mut layout = Layout::new(shape, 0);
         layout.left = 8.0;
-        layout.right = layout.width - 100.0;
+        layout.right = layout.width - 24.0;
         layout.bottom = layout.top + ROW * self.phases.len() as f64 + 4.0;
         layout.height = layout.bottom + 24.0;
         let end = self.phases.iter().map(|(_, end)| *end).fold(0.0, f64::max);
-        let x = Axis::linear(end, Measure::Micros, if shape == Shape::Wide { 6.0 } else { 3.0 });
+        let mut x = Axis::linear(end, Measure::Micros, if shape == Shape::Wide { 6.0 } else { 3.0 });
         let mut out = String::new();
-        let rows = Axis { low: 0.0, high: 1.0, log: false, ticks: Vec::new(), caption: x.caption.clone() };
+        for (_, label) in x.ticks.iter_mut().skip(1) {
+            *label = format!("{label} {}", x.caption);
+        }
+        let rows = Axis { low: 0.0, high: 1.0, log: false, ticks: Vec::new(), caption: String::new() };
         layout.axes(&mut out, &x, &rows);
         let _ = write!(
             out,
@@ -63,7 +66,11 @@ impl Timeline {
         for (row, (name, ended)) in self.phases.iter().enumerate() {
             let top = layout.top + ROW * row as f64;
             let (from, to) = (layout.x(&x, began), layout.x(&x, *ended));
-            text(&mut out, "label", from, top + 11.0, &format!("{name} {}", show_micros(ended - began)));
+            let label = format!("{name} {}", show_micros(ended - began));
+            // A late phase has its words to the left of its end, so that they stay in the picture.
+            let (class, at) =
+                if from + svg::width(&label) > layout.width { ("label end", to) } else { ("label", from) };
+            text(&mut out, class, at, top + 11.0, &label);
             let _ = write!(
                 out,
                 "<rect class=\"bar\" x=\"{from:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"9\"/>",

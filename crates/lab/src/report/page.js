@@ -62,7 +62,9 @@
         var frame = svg.getBoundingClientRect();
         var x = (event.clientX - frame.left) * svg.viewBox.baseVal.width / frame.width;
         var share = (x - box[0]) / (box[1] - box[0]);
-        at(Math.min(1, Math.max(0, share)) * plot.data.end);
+        var t = Math.min(1, Math.max(0, share)) * plot.data.end;
+        var times = plot.data.series.length ? plot.data.series[0].t : [];
+        at(times.length ? times[nearest(times, t)] : t);
       });
       svg.addEventListener("pointerleave", function () { at(null); });
     });

@@ -264,14 +264,14 @@ impl RunReport<'_> {
         let level = |name| self.samples().level(name);
         let series = vec![
             Series::new("checkpoint age", level("checkpoint_age_bytes")),
-            Series::limit("target of cleaning", level("checkpoint_age_target")),
-            Series::limit("delays begin", level("checkpoint_age_soft")),
+            Series::limit("target", level("checkpoint_age_target")),
+            Series::limit("delays from", level("checkpoint_age_soft")),
             Series::limit("writers wait", level("checkpoint_age_limit")),
             Series::limit("capacity", level("redo_capacity_bytes")),
         ];
         let greatest = series[0].greatest().unwrap_or(0.0);
         let note = format!(
-            "Redo that a crash now would have to read: at most {}. Above “delays begin” new row operations are slowed.",
+            "Redo that a crash now would have to read: at most {}. Cleaning keeps it at the target; above “delays from” new row operations are slowed.",
             show_size(greatest)
         );
         Chart { note, ..self.chart("checkpoint-age", "Checkpoint age", Measure::Bytes, series) }

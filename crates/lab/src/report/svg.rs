@@ -38,6 +38,9 @@ pub(super) struct Layout {
     pub(super) bottom: f64,
 }
 
+/// More points than this are dense.
+const DENSE: usize = 150;
+
 /// Height of a plot in which nothing happened.
 const FLAT: f64 = 30.0;
 
@@ -48,7 +51,7 @@ impl Layout {
     pub(super) fn new(shape: Shape, key_lines: usize) -> Layout {
         match shape {
             Shape::Wide => {
-                Layout { width: 760.0, height: 196.0, left: 56.0, right: 612.0, top: 20.0, bottom: 172.0 }
+                Layout { width: 760.0, height: 196.0, left: 56.0, right: 586.0, top: 20.0, bottom: 172.0 }
             }
             Shape::Narrow => {
                 let top = 22.0 + KEY_LINE * key_lines as f64;
@@ -282,7 +285,10 @@ fn draw_stack(out: &mut String, chart: &Chart, layout: &Layout, x: &Axis, y: &Ax
                     let back: Vec<_> = edge(i.checked_sub(1)).collect();
                     let around = path(edge(Some(i)).chain(back.into_iter().rev()));
                     let _ = write!(out, "<path class=\"{}\" d=\"{around}Z\"/>", area(&look));
-                    let _ = write!(out, "<path class=\"{look} edge\" d=\"{}\"/>", path(edge(Some(i))));
+                    // Where points are dense, lines would cover the thin areas between them.
+                    if run.len() <= DENSE {
+                        let _ = write!(out, "<path class=\"{look} edge\" d=\"{}\"/>", path(edge(Some(i))));
+                    }
                 }
             }
         }
@@ -324,7 +330,7 @@ fn draw_names(out: &mut String, chart: &Chart, layout: &Layout, y: &Axis) {
             None => last,
         };
         let look = if chart.drawn == Drawn::Stacked { area(&look) } else { look };
-        names.push((layout.y(y, value), look, series.label.clone()));
+        names.push((layout.y(y, value), look, name_of(chart, series)));
     }
     names.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut places: Vec<f64> = names.iter().map(|name| name.0).collect();
@@ -333,6 +339,14 @@ fn draw_names(out: &mut String, chart: &Chart, layout: &Layout, y: &Axis) {
         let x = layout.right + 8.0;
         sample(out, &look, x, place);
         text(out, "label", x + 23.0, place + 4.0, &label);
+    }
+}
+
+/// What stands beside a line: of a limit its last value too.
+fn name_of(chart: &Chart, series: &Series) -> String {
+    match series.known().last() {
+        Some(last) if series.limit => format!("{} {}", series.label, chart.measure.short(last)),
+        _ => series.label.clone(),
     }
 }
 
@@ -369,7 +383,7 @@ pub(super) type Keys = Vec<Vec<(f64, String, String)>>;
 fn keys_of(chart: &Chart) -> Keys {
     let stacked = chart.drawn == Drawn::Stacked;
     let known = looks(chart).filter(|(_, series)| series.known().next().is_some());
-    keys(known.map(|(look, series)| (if stacked { area(&look) } else { look }, series.label.clone())))
+    keys(known.map(|(look, s)| (if stacked { area(&look) } else { look }, name_of(chart, s))))
 }
 
 /// Looks and names in as many lines as they need.
@@ -402,11 +416,12 @@ pub(super) fn draw_keys(out: &mut String, rows: &[Vec<(f64, String, String)>]) {
     }
 }
 
-/// The points of a plot for the script of the page: what is under the pointer.
+/// The points of a plot for the script of the page: what is under the pointer. Limits have their value beside them.
 pub(crate) fn points_json(chart: &Chart) -> String {
     let series: Vec<serde_json::Value> = chart
         .series
         .iter()
+        .filter(|series| !series.limit)
         .map(|series| {
             let (t, v): (Vec<f64>, Vec<Option<f64>>) =
                 series.points.iter().map(|(t, v)| (round(*t), v.map(round))).unzip();

@@ -439,3 +439,28 @@ pub(crate) fn points_json(chart: &Chart) -> String {
 fn round(value: f64) -> f64 {
     if value.abs() >= 100.0 { value.round() } else { (value * 1000.0).round() / 1000.0 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_do_not_touch_and_stay_beside_the_plot() {
+        let mut places = vec![20.0, 21.0, 22.0, 100.0, 171.0, 172.0];
+        spread(&mut places, 15.0, 20.0, 172.0);
+        assert!(places.windows(2).all(|w| w[1] - w[0] >= 15.0 - 1e-9), "{places:?}");
+        assert!(places[0] >= 20.0 && places[5] <= 172.0, "{places:?}");
+        assert!((places[3] - 100.0).abs() < 1e-9, "what stands free stays: {places:?}");
+        spread(&mut [], 15.0, 0.0, 1.0);
+    }
+
+    #[test]
+    fn keys_break_into_lines_that_fit_a_phone() {
+        let names = (0..7).map(|i| ("line s1".to_owned(), format!("a reason {i}")));
+        let rows = keys(names);
+        assert!(rows.len() > 1 && rows.iter().map(Vec::len).sum::<usize>() == 7);
+        for (x, _, label) in rows.iter().flatten() {
+            assert!(x + 23.0 + width(label) <= 360.0, "{label} at {x}");
+        }
+    }
+}

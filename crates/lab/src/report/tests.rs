@@ -231,3 +231,46 @@ fn a_command_line_can_be_typed_again() {
     assert_eq!(quoted("it's"), r"'it'\''s'");
     assert_eq!(quoted(""), "''");
 }
+
+#[test]
+fn a_crash_is_shown_from_start_to_recovery() {
+    let mut samples = Samples::new();
+    for second in 0..4u32 {
+        let at = f64::from(second);
+        let mut values = vec![("acknowledged".to_owned(), "count", Moves::Counter, 900.0 * at)];
+        if second > 0 {
+            values.push(("checkpoint_age_bytes".to_owned(), "bytes", Moves::Gauge, 5e6 * at));
+        }
+        samples.push(at, values);
+    }
+    let report = |lost, samples| CrashReport {
+        samples,
+        redo_bytes: 15_000_000,
+        opened_ms: 1370.0,
+        first_transaction_ms: 1371.5,
+        full_recovery_ms: 1371.6,
+        acknowledged: 2700,
+        lost,
+        extra: 0,
+        durable_device: true,
+        check: "ok",
+        lines: vec![("check", "ok".into())],
+        parameters: vec![("seed", "1".into())],
+        command: "millpond crash".into(),
+        machine: Vec::new(),
+    };
+    // The second is of a process that died at once.
+    let none = Samples::new();
+    for samples in [&samples, &none] {
+        let files = report(0, samples).files();
+        for (name, text) in files.iter().filter(|(name, _)| !name.starts_with("samples")) {
+            assert_whole(name, text);
+            assert!(names().contains(name), "{name}");
+        }
+        let page = get(&files, dir::PAGE);
+        assert!(page.contains("to the first durable commit 1.5 ms") && !page.contains("class=\"warn\""));
+        // Words of the last phases would leave the picture on the right.
+        assert_eq!(get(&files, "recovery.svg").matches("class=\"label end\"").count(), 2);
+    }
+    assert!(get(&report(3, &samples).files(), dir::PAGE).contains("3 acknowledged transactions were lost"));
+}

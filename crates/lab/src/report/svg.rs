@@ -115,11 +115,14 @@ pub(super) fn element(id: &str, shape: Shape, layout: &Layout, about: (&str, &st
 
 /// A drawing as a file of its own: with its title and note above and its style inside.
 pub(super) fn file(layout: &Layout, title: &str, note: &str, body: &str) -> String {
-    let head = 48.0;
+    let lines = wrapped(note, (layout.width / 6.6) as usize);
+    let head = 32.0 + 16.0 * lines.len() as f64;
     let (width, height) = (layout.width, layout.height + head);
     let mut top = String::new();
     text(&mut top, "name", 2.0, 18.0, title);
-    text(&mut top, "tick", 2.0, 36.0, note);
+    for (i, line) in lines.iter().enumerate() {
+        text(&mut top, "tick", 2.0, 36.0 + 16.0 * i as f64, line);
+    }
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"plot\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
          height=\"{height}\" role=\"img\" aria-labelledby=\"t d\"><title id=\"t\">{}</title><desc id=\"d\">{}</desc>\n\
@@ -128,6 +131,21 @@ pub(super) fn file(layout: &Layout, title: &str, note: &str, body: &str) -> Stri
         escape(title),
         escape(note)
     )
+}
+
+/// A text in lines of at most `most` characters, as far as its words allow.
+fn wrapped(text: &str, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= most => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 /// A plot over time as a file of its own.
@@ -301,21 +319,20 @@ fn area(look: &str) -> String {
 
 fn draw_mark(out: &mut String, layout: &Layout, (x, y): (f64, f64), label: &str) {
     let _ = write!(out, "<circle class=\"mark\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\"/>");
+    // Below the lowest point nothing is drawn; where there is no room, above it, inside the dip.
     let below = y + 19.0 < layout.bottom;
     let wide = width(label);
-    let (class, at) = match (below, x) {
-        (true, _) if x - wide / 2.0 < layout.left => ("label", layout.left + 4.0),
-        (true, _) if x + wide / 2.0 > layout.right => ("label end", layout.right),
-        (true, _) => ("label mid", x),
-        (false, _) if x + 9.0 + wide > layout.right => ("label end", x - 9.0),
-        (false, _) => ("label", x + 9.0),
+    let (class, at) = match x {
+        x if x - wide / 2.0 < layout.left => ("label", layout.left + 4.0),
+        x if x + wide / 2.0 > layout.right => ("label end", layout.right),
+        x => ("label mid", x),
     };
-    text(out, class, at, if below { y + 18.0 } else { y - 3.0 }, label);
+    text(out, class, at, if below { y + 18.0 } else { y - 10.0 }, label);
 }
 
 /// About how wide a label is.
 pub(super) fn width(label: &str) -> f64 {
-    6.4 * label.chars().count() as f64
+    6.9 * label.chars().count() as f64
 }
 
 /// Names at the right ends of what they name, moved apart where they would touch.
@@ -452,6 +469,13 @@ mod tests {
         assert!(places[0] >= 20.0 && places[5] <= 172.0, "{places:?}");
         assert!((places[3] - 100.0).abs() < 1e-9, "what stands free stays: {places:?}");
         spread(&mut [], 15.0, 0.0, 1.0);
+    }
+
+    #[test]
+    fn a_long_note_breaks_between_words() {
+        assert_eq!(wrapped("one two  three four", 9), ["one two", "three", "four"]);
+        assert_eq!(wrapped("incomprehensibilities", 9), ["incomprehensibilities"]);
+        assert!(wrapped("", 9).is_empty());
     }
 
     #[test]

@@ -77,7 +77,6 @@ impl ReportDir {
 
     /// Writes a report; of an older one nothing stays. `names` are those that reports have.
     pub(crate) fn write(mut self, files: &[(String, String)], names: &[String]) -> Outcome<PathBuf> {
-        self.remove = false;
         for name in names.iter().filter(|name| files.iter().all(|(written, _)| written != *name)) {
             let path = self.dir.join(name);
             match fs::remove_file(&path) {
@@ -87,11 +86,17 @@ impl ReportDir {
                 _ => {}
             }
         }
-        for (name, text) in files {
+        for (i, (name, text)) in files.iter().enumerate() {
             let path = self.dir.join(name);
-            fs::write(&path, text)
-                .map_err(|e| Failure::failed(format!("cannot write {}: {e}", path.display())))?;
+            if let Err(e) = fs::write(&path, text) {
+                // Half a report is of no use, and without its page the next one would take it for something foreign.
+                for (name, _) in &files[..=i] {
+                    let _ = fs::remove_file(self.dir.join(name));
+                }
+                return Err(Failure::failed(format!("cannot write {}: {e}", path.display())));
+            }
         }
+        self.remove = false;
         Ok(self.dir.join(PAGE))
     }
 }
@@ -177,6 +182,21 @@ mod tests {
         claim().unwrap().write(&[file("b.svg", "2"), file(PAGE, &page)], &names()).unwrap();
         assert!(!scratch.0.join("a.svg").exists(), "of the old report nothing stays");
         assert!(scratch.0.join("b.svg").exists() && scratch.0.join("out.json").exists());
+    }
+
+    #[test]
+    fn half_a_report_does_not_stay() {
+        let scratch = Scratch::new("half");
+        let dir = scratch.0.join("r");
+        let claim = || ReportDir::claim(&dir, &names(), None);
+        let report = claim().unwrap();
+        fs::create_dir(dir.join("b.svg")).unwrap();
+        let result = report.write(&[file("a.svg", "1"), file("b.svg", "2"), file(PAGE, "3")], &names());
+        let Err(Failure::Failed(text)) = result else { panic!("wrote over a directory") };
+        assert!(text.contains("b.svg"), "{text}");
+        assert!(!dir.join("a.svg").exists() && !dir.join(PAGE).exists());
+        fs::remove_dir(dir.join("b.svg")).unwrap();
+        assert!(claim().is_ok(), "what is left is in nobody's way");
     }
 
     #[test]

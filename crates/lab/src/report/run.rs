@@ -271,7 +271,7 @@ impl RunReport<'_> {
         ];
         let greatest = series[0].greatest().unwrap_or(0.0);
         let note = format!(
-            "Redo that a crash now would have to read: at most {}. Cleaning keeps it at the target; above “delays from” new row operations are slowed.",
+            "Redo that a crash now would have to read: at most {}. Cleaning aims at the target; above “delays from” new row operations are slowed.",
             show_size(greatest)
         );
         Chart { note, ..self.chart("checkpoint-age", "Checkpoint age", Measure::Bytes, series) }

@@ -108,6 +108,10 @@ pub(crate) struct Figures {
     pub(crate) hard_waits: u64,
     pub(crate) free_frame_waits: u64,
     pub(crate) recovery_ms: u64,
+    /// Whether the database's files bypass the page cache.
+    pub(crate) direct_io: bool,
+    /// Whether batches of pages go through io_uring.
+    pub(crate) io_uring: bool,
     pub(crate) fsync_rows: Vec<FsyncRow>,
     pub(crate) page_writes_io_by_force: BTreeMap<String, u64>,
 }
@@ -138,6 +142,8 @@ impl Figures {
             hard_waits: of("hard_waits"),
             free_frame_waits: of("free_frame_waits"),
             recovery_ms: of("recovery_ms"),
+            direct_io: of("direct_io") > 0,
+            io_uring: of("io_uring") > 0,
             fsync_rows: engine.fsyncs().to_vec(),
             page_writes_io_by_force: family(engine.ios_by_force()),
         }

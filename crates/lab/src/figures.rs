@@ -40,6 +40,11 @@ pub(crate) fn checkpoint_age(snapshot: &Snapshot) -> u64 {
     value(snapshot, "checkpoint_age_bytes")
 }
 
+/// The end of the log.
+pub(crate) fn lsn(snapshot: &Snapshot) -> u64 {
+    value(snapshot, "current_lsn")
+}
+
 /// Syncs of all files since the database was opened.
 pub(crate) fn fsyncs(snapshot: &Snapshot) -> u64 {
     value(snapshot, "fsyncs")

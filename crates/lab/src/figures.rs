@@ -40,6 +40,11 @@ pub(crate) fn checkpoint_age(snapshot: &Snapshot) -> u64 {
     value(snapshot, "checkpoint_age_bytes")
 }
 
+/// The end of the log.
+pub(crate) fn lsn(snapshot: &Snapshot) -> u64 {
+    value(snapshot, "current_lsn")
+}
+
 /// Syncs of all files since the database was opened.
 pub(crate) fn fsyncs(snapshot: &Snapshot) -> u64 {
     value(snapshot, "fsyncs")
@@ -108,6 +113,10 @@ pub(crate) struct Figures {
     pub(crate) hard_waits: u64,
     pub(crate) free_frame_waits: u64,
     pub(crate) recovery_ms: u64,
+    /// Whether the database's files bypass the page cache.
+    pub(crate) direct_io: bool,
+    /// Whether batches of pages go through io_uring.
+    pub(crate) io_uring: bool,
     pub(crate) fsync_rows: Vec<FsyncRow>,
     pub(crate) page_writes_io_by_force: BTreeMap<String, u64>,
 }
@@ -138,6 +147,8 @@ impl Figures {
             hard_waits: of("hard_waits"),
             free_frame_waits: of("free_frame_waits"),
             recovery_ms: of("recovery_ms"),
+            direct_io: of("direct_io") > 0,
+            io_uring: of("io_uring") > 0,
             fsync_rows: engine.fsyncs().to_vec(),
             page_writes_io_by_force: family(engine.ios_by_force()),
         }

@@ -86,6 +86,8 @@ pub(crate) struct RunResult {
     pub(crate) recovery_ms: u64,
     pub(crate) load_seconds: f64,
     pub(crate) durable_device: bool,
+    pub(crate) direct_io: bool,
+    pub(crate) io_uring: bool,
     pub(crate) check: String,
 }
 
@@ -158,6 +160,8 @@ impl RunResult {
             recovery_ms: figures.recovery_ms,
             load_seconds: rounded(around.load_seconds, 3),
             durable_device: around.durable_device,
+            direct_io: figures.direct_io,
+            io_uring: figures.io_uring,
             check: around.check,
         }
     }
@@ -194,6 +198,12 @@ impl RunResult {
         );
         if !self.durable_device {
             out.line("device", "a memory file system: nothing here survives a power cut".into());
+        }
+        if !self.direct_io {
+            out.line("files", "buffered, because this file system refuses direct I/O".into());
+        }
+        if !self.io_uring {
+            out.line("batches", "by threads, because io_uring is not to be had here".into());
         }
         let load = match self.load_seconds {
             0.0 => String::new(),

@@ -298,6 +298,20 @@ fn a_finished_load_is_used_again_and_only_by_the_same_load() {
     assert_eq!(scratch.names(), ["db", "out.json"]);
 }
 
+/// A second run used to make the choices of the first once more: it wrote what stood there already, with half the redo.
+#[test]
+fn a_used_directory_gets_other_changes() {
+    let scratch = Scratch::new("again");
+    let args =
+        "--db db --tables 1 --rows 20000 --threads 1 --seconds 0.3 --warmup 0 --pool 64MiB --json out.json";
+    let redo = || {
+        scratch.ok(&format!("run update-non-index {args}"));
+        scratch.json("out.json")["redo_bytes_per_row_change"].as_f64().unwrap()
+    };
+    let (first, second) = (redo(), redo());
+    assert!(second > 0.75 * first, "{first} bytes a row change, then {second}");
+}
+
 #[test]
 fn ctrl_c_removes_what_the_run_made() {
     let scratch = Scratch::new("interrupt");

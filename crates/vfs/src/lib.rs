@@ -43,8 +43,10 @@ pub struct OpenMode {
 pub enum BatchIo {
     /// By io_uring, many in flight.
     Ring,
-    /// One operation after another, for the reason given.
-    OneByOne(String),
+    /// By a few threads, because io_uring is not to be had: the reason is given.
+    Threads(String),
+    /// One operation after another.
+    OneByOne,
 }
 
 /// A tree of directories and files. Paths are absolute or relative to the process, as the caller has them.
@@ -70,7 +72,7 @@ pub trait Disk: Send + Sync + Debug {
     fn is_durable(&self, dir: &Path) -> bool;
     /// How batches are done.
     fn batch_io(&self) -> BatchIo {
-        BatchIo::OneByOne("not a disk of the operating system".into())
+        BatchIo::OneByOne
     }
 }
 

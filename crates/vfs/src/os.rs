@@ -4,6 +4,7 @@ use crate::rings::Rings;
 use crate::transfer::{Direction, Next, Transfer};
 use crate::uring::Job;
 use crate::{BatchIo, Clock, Create, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
+use base::sync::share_out;
 use rustix::fs::{self, AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::io;
@@ -14,6 +15,11 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// `f_type` of file systems that live in memory.
 const MEMORY_FILE_SYSTEMS: [u64; 2] = [0x0102_1994, 0x8584_58f6]; // tmpfs, ramfs
+
+/// Operations of a batch that are worth a thread.
+const BATCH_SHARE: usize = 4;
+/// Threads that do one batch: a device gains little from more in flight.
+const BATCH_THREADS: usize = 16;
 
 /// Files of the operating system. Clones share their rings and locks.
 #[derive(Clone, Debug, Default)]
@@ -58,15 +64,20 @@ impl Vfs {
 }
 
 impl OsDisk {
-    /// A disk that does batches one operation after another although the system may have io_uring.
+    /// A disk that does batches by threads although the system may have io_uring.
     #[must_use]
-    pub fn one_by_one() -> OsDisk {
+    pub fn without_rings() -> OsDisk {
         OsDisk { rings: Arc::new(Rings::none("asked for")) }
     }
 
     fn file(&self, fd: OwnedFd, direct: bool) -> Arc<dyn File> {
         Arc::new(OsFile { fd, direct, rings: Arc::clone(&self.rings) })
     }
+}
+
+/// How many threads do a batch where there are no rings. One is started in the time of half a write, so each gets a few.
+fn threads_for(ops: usize) -> usize {
+    (ops / BATCH_SHARE).clamp(1, BATCH_THREADS)
 }
 
 fn flags(mode: OpenMode) -> OFlags {
@@ -151,7 +162,7 @@ impl Disk for OsDisk {
     fn batch_io(&self) -> BatchIo {
         match self.rings.support() {
             Ok(()) => BatchIo::Ring,
-            Err(why) => BatchIo::OneByOne(why.to_owned()),
+            Err(why) => BatchIo::Threads(why.to_owned()),
         }
     }
 }
@@ -198,7 +209,7 @@ impl File for OsFile {
                 return done;
             }
         }
-        ops.iter_mut().try_for_each(|op| self.read_at(op.bytes, op.offset))
+        share_out(ops, threads_for(ops.len()), |op| self.read_at(op.bytes, op.offset))
     }
 
     fn write_batch(&self, ops: &[WriteOp<'_>]) -> io::Result<()> {
@@ -209,7 +220,9 @@ impl File for OsFile {
                 return done;
             }
         }
-        ops.iter().try_for_each(|op| self.write_at(op.bytes, op.offset))
+        let mut ops = ops.to_vec();
+        let threads = threads_for(ops.len());
+        share_out(&mut ops, threads, |op| self.write_at(op.bytes, op.offset))
     }
 
     fn sync(&self) -> io::Result<()> {

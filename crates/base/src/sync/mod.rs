@@ -14,6 +14,8 @@ mod model;
 mod parker;
 #[cfg(not(any(loom, feature = "sim")))]
 mod real;
+#[cfg(not(loom))]
+mod share;
 #[cfg(all(not(loom), feature = "sim"))]
 pub mod sim;
 
@@ -26,6 +28,8 @@ pub use real::{
     Condvar, JoinHandle, Mutex, MutexGuard, cores, device, event, futex_wait, futex_wake, point,
     simulated_us, spawn, spin, world_flags,
 };
+#[cfg(not(loom))]
+pub use share::share_out;
 #[cfg(all(not(loom), feature = "sim"))]
 pub use sim::{
     Condvar, JoinHandle, Mutex, MutexGuard, cores, device, event, futex_wait, futex_wake, point,

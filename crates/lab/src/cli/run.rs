@@ -3,6 +3,7 @@
 use super::{check_database, print};
 use crate::driver::{Pace, drive};
 use crate::failure::{Failure, Outcome};
+use crate::figures::lsn;
 use crate::place::{Found, LoadMark, Place, check_writable};
 use crate::progress::Progress;
 use crate::report::{self, RunReport};
@@ -130,7 +131,7 @@ impl Run {
             check_writable(file)?;
         }
         let shape = self.shape();
-        let workload = workload::build(self.workload, shape);
+        let mut workload = workload::build(self.workload, shape);
         if self.seconds.is_zero() && !workload.has_an_end() {
             return Err(Failure::misuse("--seconds 0 would measure nothing"));
         }
@@ -158,6 +159,8 @@ impl Run {
             self.load(&db, workload.as_ref(), &mut progress)?;
             place.load_finished(&mark)?;
             load_seconds = start.elapsed().as_secs_f64();
+        } else {
+            workload = workload::build(self.workload, shape.after(lsn(&db.metrics())));
         }
         let measured = drive(&db, workload.as_ref(), self.pace(workload.has_an_end()), &mut progress)?;
         progress.show("check");

@@ -35,6 +35,8 @@ fn sample() -> RunResult {
         hard_waits: 0,
         free_frame_waits: 2,
         recovery_ms: 0,
+        direct_io: true,
+        io_uring: true,
         fsync_rows: Vec::new(),
         page_writes_io_by_force: BTreeMap::new(),
     };
@@ -128,6 +130,8 @@ fn the_json_object() {
           "recovery_ms": 0,
           "load_seconds": 4.25,
           "durable_device": true,
+          "direct_io": true,
+          "io_uring": true,
           "check": "ok"
         }
     "#]]
@@ -159,8 +163,10 @@ fn a_run_without_changes_or_syncs_has_no_ratio() {
     assert_eq!(ratio(5, 2), Some(2.5));
     let mut result = sample();
     result.redo_bytes_per_row_change = None;
-    result.durable_device = false;
+    (result.durable_device, result.direct_io, result.io_uring) = (false, false, false);
     assert!(result.json().contains("\"redo_bytes_per_row_change\": null"));
     assert!(result.json().contains("\"durable_device\": false"));
-    assert!(result.table().contains("a memory file system"));
+    for sentence in ["a memory file system", "refuses direct I/O", "io_uring is not to be had"] {
+        assert!(result.table().contains(sentence), "{sentence}");
+    }
 }

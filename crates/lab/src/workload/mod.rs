@@ -11,6 +11,7 @@ pub(crate) mod row;
 mod schema_reload;
 
 use crate::failure::{Failure, Outcome};
+use base::prng::Prng;
 use clap::ValueEnum;
 use distribution::Distribution;
 use millpond::{Db, Durability, Isolation, Table, TxnOptions};
@@ -85,6 +86,14 @@ pub(crate) struct Shape {
     pub(crate) seed: u64,
     /// How transactions begin.
     pub(crate) begin: Begin,
+}
+
+impl Shape {
+    /// The same for a directory that runs have used before, whose log has come to `lsn`. The choices must be others: who
+    /// writes what stands there already changes nothing, and the redo of that is half as long.
+    pub(crate) fn after(self, lsn: u64) -> Shape {
+        Shape { seed: Prng::new(self.seed ^ lsn).next_u64(), ..self }
+    }
 }
 
 /// Why a transaction did not go through.

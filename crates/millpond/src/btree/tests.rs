@@ -187,6 +187,38 @@ fn a_tree_is_an_ordered_map() {
     }
 }
 
+/// A guess saves the way down or is no help, whatever the page has become: freed, another leaf, an inner page, another
+/// tree's.
+#[test]
+fn a_guess_never_leads_astray() {
+    let rng = &mut Prng::new(5);
+    let world = world(4096, 4096);
+    let store = &world.store;
+    let (tree, other) = (Tree::create(store, ID).unwrap(), Tree::create(store, TreeId(4)).unwrap());
+    let (mut right, mut seen) = (0, vec![tree.root, other.root]);
+    for round in 0..6000 {
+        let key = some_key(rng, 4096, false);
+        let value = some_value(rng, 4096);
+        match round / 2000 {
+            1 => drop(remove(store, tree, &key)),
+            _ => put(store, if rng.percent(80) { tree } else { other }, &key, &value, 0),
+        }
+        let key = some_key(rng, 4096, false);
+        let leaf = tree.leaf_read(store, &key).unwrap().page_no();
+        let guess = if rng.percent(50) { leaf } else { seen[rng.below(seen.len() as u64) as usize] };
+        right += usize::from(guess == leaf);
+        assert_eq!(tree.leaf_read_near(store, Some(guess), &key).unwrap().page_no(), leaf);
+        let needed = row_bytes(key.len(), value.len());
+        let page = tree.leaf_write_near(store, Some(guess), &key, needed).unwrap();
+        assert!(Leaf::new(&page).covers(&key) && crate::page::header::tree(&page) == ID);
+        assert!(super::tree::leaf_has_room(&page, &key, needed));
+        seen.push(page.page_no());
+        drop(page);
+        seen.push(other.leaf_read(store, &key).unwrap().page_no());
+    }
+    assert!(right > 2000, "{right}");
+}
+
 #[test]
 fn the_longest_keys_and_separators_find_room() {
     grow_and_shrink(4, 4096, true);

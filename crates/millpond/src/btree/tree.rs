@@ -7,7 +7,8 @@ use super::descend::{Latched, Seek};
 use crate::buffer::{PageRead, PageWrite};
 use crate::error::{Error, Result};
 use crate::mtr::Mtr;
-use crate::page::node::{Leaf, ROW_OVERHEAD};
+use crate::page::header::{self, Kind};
+use crate::page::node::{Leaf, Node, ROW_OVERHEAD};
 use crate::page::op::{NodeHead, PageOp};
 use crate::page::{inline_limit, max_key};
 use crate::store::Store;
@@ -39,6 +40,26 @@ impl Tree {
     /// The leaf where `key` stands or would stand, latched shared. REQUIRES: no latch held.
     pub(crate) fn leaf_read<'s>(&self, store: &'s Store, key: &[u8]) -> Result<PageRead<'s>> {
         self.read_at(store, Seek::At(key))
+    }
+
+    /// As [`Tree::leaf_read`], with a guess at the leaf, which saves the way down if it is right.
+    pub(crate) fn leaf_read_near<'s>(
+        &self,
+        store: &'s Store,
+        guess: Option<PageNo>,
+        key: &[u8],
+    ) -> Result<PageRead<'s>> {
+        let guessed = guess.and_then(|page| store.pool.try_pin(page)).map(|pin| pin.read());
+        match guessed.filter(|page| self.is_leaf_of(page, key)) {
+            Some(page) => Ok(page),
+            None => self.leaf_read(store, key),
+        }
+    }
+
+    /// Whether a latched page is this tree's leaf for `key`. A page that has been freed since someone saw it there, or has
+    /// become another, is not: a leaf's kind, tree and fences say all that the way down would.
+    fn is_leaf_of(&self, page: &[u8], key: &[u8]) -> bool {
+        header::kind(page) == Some(Kind::Leaf) && header::tree(page) == self.id && Node::new(page).covers(key)
     }
 
     /// The last leaf, latched shared. REQUIRES: no latch held.
@@ -106,8 +127,25 @@ impl Tree {
         key: &[u8],
         row_bytes: usize,
     ) -> Result<PageWrite<'s>> {
+        self.leaf_write_near(store, None, key, row_bytes)
+    }
+
+    /// As [`Tree::leaf_write`], with a guess at the leaf, which saves the way down if it is right.
+    pub(crate) fn leaf_write_near<'s>(
+        &self,
+        store: &'s Store,
+        guess: Option<PageNo>,
+        key: &[u8],
+        row_bytes: usize,
+    ) -> Result<PageWrite<'s>> {
         let page_bytes = store.pool.page_bytes();
         base::check!(row_bytes <= ROW_OVERHEAD + max_key(page_bytes) + inline_limit(page_bytes));
+        let guessed = guess.and_then(|page| store.pool.try_pin(page)).map(|pin| pin.write());
+        if let Some(page) = guessed.filter(|page| self.is_leaf_of(page, key))
+            && leaf_has_room(&page, key, row_bytes)
+        {
+            return Ok(page);
+        }
         loop {
             let Some(found) = self.descend(store, Seek::At(key), 0, true)? else {
                 unreachable!("every tree has leaves")

@@ -32,7 +32,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use vfs::{Create, File, OpenMode, Vfs};
+use vfs::{BatchIo, Create, File, OpenMode, Vfs};
 
 const LOCK_TRIES: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
@@ -124,6 +124,8 @@ impl Engine {
 
         let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
         let pages = vfs.disk.open(&paths.pages, mode).map_err(|e| Error::io("open", &paths.pages, e))?;
+        metrics.set(M::DirectIo, u64::from(pages.is_direct() && segments.are_direct()));
+        metrics.set(M::IoUring, u64::from(vfs.disk.batch_io() == BatchIo::Ring));
         let doublewrite = Doublewrite::open(vfs, &paths.doublewrite, root.db_id, root.page_bytes, &metrics)?;
         doublewrite.restore(&*pages, &paths.pages)?;
 

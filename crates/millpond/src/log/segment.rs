@@ -169,6 +169,11 @@ impl Segments {
         self.ready.lock().keys().copied().collect()
     }
 
+    /// Whether all of them bypass the page cache.
+    pub(crate) fn are_direct(&self) -> bool {
+        self.ready.lock().values().all(|segment| segment.file.is_direct())
+    }
+
     /// The segment with this number, made now if the preparation ran late.
     pub(crate) fn get(&self, number: u64) -> Result<Arc<Segment>> {
         if let Some(segment) = self.find(number) {

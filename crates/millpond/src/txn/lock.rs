@@ -87,7 +87,8 @@ impl Txns {
     ) -> Result<Locked> {
         let owner = self.owner(txn);
         loop {
-            let page = tree.leaf_read(&self.store, key)?;
+            let page = tree.leaf_read_near(&self.store, txn.near.leaf(tree, key), key)?;
+            txn.near.was(tree, key, page.page_no());
             let leaf = Leaf::new(&page);
             let row = leaf.search(key).ok().map(|slot| leaf.row(slot));
             if let Some(row) = row

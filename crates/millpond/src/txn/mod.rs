@@ -3,13 +3,14 @@
 //!
 //! [`system::Txns`] joins the status table, undo, snapshots and locks of one database. [`mod@write`] changes a row, [`lock`]
 //! locks one, [`read`] reads, [`end`] commits and rolls back, [`revert`] installs older versions, [`purge`] removes what
-//! nobody sees any more, [`harden`] keeps a checkpoint from losing the undo of the unfinished.
+//! nobody sees any more, [`near`] saves ways down, [`harden`] keeps a checkpoint from losing the undo of the unfinished.
 //!
 //! Every function here is called with no latch held, and none waits while it holds one.
 
 pub(crate) mod end;
 pub(crate) mod harden;
 pub(crate) mod lock;
+mod near;
 pub(crate) mod purge;
 pub(crate) mod read;
 pub(crate) mod revert;

@@ -1,5 +1,6 @@
 //! What all transactions of a database share, and what one transaction has.
 
+use super::near::Near;
 use super::trees::Trees;
 use crate::error::{Error, Result};
 use crate::lock::{Denied, LockTable, Owner, Wait};
@@ -88,6 +89,8 @@ pub(crate) struct Txn {
     snapshot: RefCell<Option<Snapshot>>,
     /// The highest commit whose rows it was shown.
     pub(crate) seen: Cell<Lsn>,
+    /// Where its last row stood.
+    pub(super) near: Near,
     /// Time spent waiting for locks, microseconds.
     pub(crate) lock_us: Cell<u64>,
 }

@@ -97,7 +97,8 @@ impl Txns {
         let room = image.map_or(0, |image| row_bytes(key.len(), image.bytes.len()));
         loop {
             self.store.log.make_room()?;
-            let page = tree.leaf_write(&self.store, key, room)?;
+            let page = tree.leaf_write_near(&self.store, txn.near.leaf(tree, key), key, room)?;
+            txn.near.was(tree, key, page.page_no());
             let leaf = Leaf::new(&page);
             let (slot, found) = match leaf.search(key) {
                 Ok(slot) => (slot, true),

@@ -87,7 +87,7 @@ fn write_ops(pages: &[(u64, AlignedBuf)]) -> Vec<WriteOp<'_>> {
 /// them) and on one without.
 #[test]
 fn batches_put_every_byte_in_its_place() {
-    for (name, disk) in [("batch", OsDisk::default()), ("batch1", OsDisk::one_by_one())] {
+    for (name, disk) in [("batch", OsDisk::default()), ("batch1", OsDisk::without_rings())] {
         let dir = Dir::new(name);
         let file = disk.open(&dir.0.join("f"), NEW).unwrap();
         let threads: Vec<_> = (0..3u64)
@@ -120,7 +120,7 @@ fn batches_put_every_byte_in_its_place() {
 /// An error in the middle of a batch names the operation, and the ring serves the next batch.
 #[test]
 fn a_batch_that_fails_says_where_and_leaves_the_disk_usable() {
-    for (name, disk) in [("fail", OsDisk::default()), ("fail1", OsDisk::one_by_one())] {
+    for (name, disk) in [("fail", OsDisk::default()), ("fail1", OsDisk::without_rings())] {
         let dir = Dir::new(name);
         let file = disk.open(&dir.0.join("f"), NEW).unwrap();
         let written = pages(&mut Prng::new(1), 100, 100);
@@ -144,7 +144,7 @@ fn a_batch_that_fails_says_where_and_leaves_the_disk_usable() {
 /// A file that ends inside a block: the part that is there is no whole read.
 #[test]
 fn a_read_that_ends_inside_a_block_is_an_early_end() {
-    for (name, disk) in [("tail", OsDisk::default()), ("tail1", OsDisk::one_by_one())] {
+    for (name, disk) in [("tail", OsDisk::default()), ("tail1", OsDisk::without_rings())] {
         let dir = Dir::new(name);
         let file = disk.open(&dir.0.join("f"), NEW).unwrap();
         file.set_len(2 * PAGE as u64 - 100).unwrap();
@@ -195,15 +195,19 @@ fn a_lock_that_was_given_back_is_free_at_once() {
     }
 }
 
-/// `cargo test --release -p vfs -- --ignored --nocapture batches_against` on the disk of MILLPOND_BENCH_DIR.
+/// `cargo test --release -p vfs -- --ignored --nocapture batches_by` on the disk of MILLPOND_BENCH_DIR.
 #[test]
 #[ignore = "measures the device"]
-fn batches_against_one_by_one() {
+fn batches_by_rings_threads_and_one_by_one() {
     const FILE_PAGES: u64 = 1 << 17;
     const ROUNDS: usize = 40;
     let dir = std::env::var("MILLPOND_BENCH_DIR").unwrap_or_else(|_| ".".into());
     let path = Path::new(&dir).join(format!("batches-{}", std::process::id()));
-    let disks = [("io_uring", OsDisk::default()), ("one by one", OsDisk::one_by_one())];
+    let disks = [
+        ("io_uring", OsDisk::default()),
+        ("threads", OsDisk::without_rings()),
+        ("one by one", OsDisk::default()),
+    ];
     println!("io_uring: {:?}", disks[0].1.batch_io());
     let made = disks[0].1.open(&path, NEW).unwrap();
     let mut block = AlignedBuf::zeroed(1 << 20);
@@ -219,20 +223,28 @@ fn batches_against_one_by_one() {
     let clock = OsClock { start: Instant::now() };
     let mut rng = Prng::new(2);
     for n in [8, 64, 256] {
-        let mut took = [[0u64; 2]; 2];
+        let mut took = [[0u64; 3]; 2];
         for _ in 0..ROUNDS {
             let mut batch = pages(&mut rng, n, FILE_PAGES);
-            for (k, (_, file)) in files.iter().enumerate() {
+            for (k, (name, file)) in files.iter().enumerate() {
                 let start = clock.now_us();
-                file.write_batch(&write_ops(&batch)).unwrap();
+                if *name == "one by one" {
+                    write_ops(&batch).iter().for_each(|op| file.write_at(op.bytes, op.offset).unwrap());
+                } else {
+                    file.write_batch(&write_ops(&batch)).unwrap();
+                }
                 file.sync().unwrap();
                 took[0][k] += clock.now_us() - start;
             }
-            for (k, (_, file)) in files.iter().enumerate() {
+            for (k, (name, file)) in files.iter().enumerate() {
                 let mut ops: Vec<_> =
                     batch.iter_mut().map(|(at, bytes)| ReadOp { offset: *at, bytes }).collect();
                 let start = clock.now_us();
-                file.read_batch(&mut ops).unwrap();
+                if *name == "one by one" {
+                    ops.iter_mut().for_each(|op| file.read_at(op.bytes, op.offset).unwrap());
+                } else {
+                    file.read_batch(&mut ops).unwrap();
+                }
                 took[1][k] += clock.now_us() - start;
             }
         }

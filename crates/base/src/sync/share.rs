@@ -1,0 +1,62 @@
+//! Work that is shared out to threads which end with it.
+
+use super::Mutex;
+use std::thread;
+
+/// Does `each` of `items`, in any order, on up to `threads` threads of which this one is one. An error ends the share of
+/// the thread that met it; the others go on. Returns one of the errors.
+///
+/// For calls into the operating system that would wait one after the other. A simulated world has no such calls, so the
+/// threads are not its own.
+pub fn share_out<T: Send, E: Send>(
+    items: &mut [T],
+    threads: usize,
+    each: impl Fn(&mut T) -> Result<(), E> + Sync,
+) -> Result<(), E> {
+    let others = threads.min(items.len()).saturating_sub(1);
+    let items = Mutex::new(items.iter_mut());
+    let work = || {
+        loop {
+            let item = items.lock().next();
+            match item {
+                Some(item) => each(item)?,
+                None => return Ok(()),
+            }
+        }
+    };
+    thread::scope(|scope| {
+        // Where no thread is to be had, those that there are do it all.
+        let start = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
+        let started: Vec<_> = (0..others).map_while(start).collect();
+        let own = work();
+        started.into_iter().fold(own, |result, other| {
+            result.and(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::share_out;
+
+    #[test]
+    fn everything_is_done_once() {
+        for (count, threads) in [(0, 4), (1, 4), (100, 0), (100, 1), (100, 4), (3, 100)] {
+            let mut items = vec![0; count];
+            share_out(&mut items, threads, |item| {
+                *item += 1;
+                Ok::<(), ()>(())
+            })
+            .unwrap();
+            assert!(items.iter().all(|item| *item == 1), "{count} items, {threads} threads: {items:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_is_told_and_the_others_go_on() {
+        let mut items: Vec<u32> = (0..100).collect();
+        let result = share_out(&mut items, 4, |item| if *item == 50 { Err(*item) } else { Ok(()) });
+        assert_eq!(result, Err(50));
+        assert_eq!(share_out(&mut items, 1, |item| Err::<(), u32>(*item)), Err(0));
+    }
+}

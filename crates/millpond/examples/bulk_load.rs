@@ -39,11 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     result
 }
 
-fn measure(
-    dir: &std::path::Path,
-    rows: u64,
-    value_bytes: usize,
-) -> Result<(), Box<dyn std::error::Error>> {
+fn measure(dir: &std::path::Path, rows: u64, value_bytes: usize) -> Result<(), Box<dyn std::error::Error>> {
     const PAGE_BYTES: usize = 8192;
     let db = millpond::Options::new().page_bytes(PAGE_BYTES).open(dir)?;
     let pool = random(1 << 20);

@@ -9,7 +9,7 @@
 //! pages of a table are not transactional: a tree that no entry names, because a creation did not commit or a drop did,
 //! is told by its owner's number in the space map, and opening takes its extents back.
 
-use crate::btree::{Admit, Bulk, Tree};
+use crate::btree::{Bulk, Outlet, Tree};
 use crate::error::{Error, Result};
 use crate::lock::Wait;
 use crate::space::EXTENT_FIRST;
@@ -253,9 +253,9 @@ impl Catalog {
         loading: &mut Loading,
         key: &[u8],
         value: &[u8],
-        admit: Admit<'_>,
+        outlet: &dyn Outlet,
     ) -> Result {
-        self.txns.load_row(&loading.txn, &mut loading.bulk, key, value, admit)
+        self.txns.load_row(&loading.txn, &mut loading.bulk, key, value, outlet)
     }
 
     /// Ends a load: the table can be used at once; the LSN is to be made durable by the caller. Also told is how many rows it
@@ -263,9 +263,9 @@ impl Catalog {
     pub(crate) fn finish_load(
         &self,
         mut loading: Loading,
-        admit: Admit<'_>,
+        outlet: &dyn Outlet,
     ) -> Result<(Arc<Entry>, u64, Lsn)> {
-        let finished = loading.bulk.finish(&self.txns.store, admit);
+        let finished = loading.bulk.finish(&self.txns.store, outlet);
         let _changing = self.changing.lock();
         match finished.and_then(|()| self.commit(&loading.txn)) {
             Ok(lsn) => {

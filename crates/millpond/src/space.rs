@@ -236,22 +236,41 @@ impl Space {
 
     /// Sets `n` pages aside for `tree`. REQUIRES: no latch held. `DiskFull` comes from here, and then nothing changed.
     pub(crate) fn reserve(&self, tree: TreeId, n: u32) -> Result<Reservation<'_>> {
+        self.reserve_by(tree, |state, pages| {
+            while pages.len() < n as usize {
+                let Some(page) = state.pick(tree) else { return false };
+                pages.push(page);
+            }
+            true
+        })
+    }
+
+    /// Sets all free pages of one extent aside for `tree`, in order. Otherwise as [`Space::reserve`].
+    pub(crate) fn reserve_extent(&self, tree: TreeId) -> Result<Reservation<'_>> {
+        self.reserve_by(tree, |state, pages| {
+            let Some((extent, bits)) = state.pick_extent(tree) else { return false };
+            state.room.remove(&(tree, extent));
+            let free = (0..EXTENT_PAGES).filter(|bit| bits & 1 << bit != 0);
+            pages.extend(free.map(|bit| PageNo(extent * EXTENT_PAGES + bit)));
+            true
+        })
+    }
+
+    /// Lets `pick` set pages aside until it says that they are enough, growing the file when it runs out of them.
+    fn reserve_by(
+        &self,
+        tree: TreeId,
+        mut pick: impl FnMut(&mut State, &mut SmallVec<[PageNo; 4]>) -> bool,
+    ) -> Result<Reservation<'_>> {
         let mut reservation = Reservation { space: self, tree, pages: SmallVec::new() };
         loop {
-            let mut state = self.state.lock();
-            while reservation.pages.len() < n as usize {
-                let Some(page) = state.pick(tree) else { break };
-                reservation.pages.push(page);
-            }
-            if reservation.pages.len() == n as usize {
+            if pick(&mut self.state.lock(), &mut reservation.pages) {
                 return Ok(reservation);
             }
-            drop(state);
-            let growing = self.growing.lock();
+            let _growing = self.growing.lock();
             if self.state.lock().free.is_empty() {
                 self.grow()?;
             }
-            drop(growing);
         }
     }
 
@@ -374,13 +393,16 @@ impl Space {
 }
 
 impl State {
-    /// A free page for `tree`: in an extent that it owns, or in a free one.
-    fn pick(&mut self, tree: TreeId) -> Option<PageNo> {
+    /// An extent with free pages for `tree`, and which those are: one that it owns, or else one that was free and is taken
+    /// out of the free ones.
+    fn pick_extent(&mut self, tree: TreeId) -> Option<(u32, u16)> {
         let own = self.room.range((tree, 0)..=(tree, u32::MAX)).next().map(|((_, e), bits)| (*e, *bits));
-        let (extent, bits) = match own {
-            Some(found) => found,
-            None => (self.free.pop_first()?, u16::MAX),
-        };
+        own.or_else(|| Some((self.free.pop_first()?, u16::MAX)))
+    }
+
+    /// A free page for `tree`.
+    fn pick(&mut self, tree: TreeId) -> Option<PageNo> {
+        let (extent, bits) = self.pick_extent(tree)?;
         let bit = bits.trailing_zeros();
         let left = bits & !(1 << bit);
         if left == 0 {
@@ -397,6 +419,11 @@ impl State {
 }
 
 impl<'s> Reservation<'s> {
+    /// How many of the pages have not been handed out.
+    pub(crate) fn left(&self) -> usize {
+        self.pages.len()
+    }
+
     /// Hands out one of the pages: it is in use once `mtr` is committed. Latches its map page, the last latch in order.
     pub(crate) fn take(&mut self, mtr: &mut Mtr<'s>) -> PageNo {
         let page = self.pages.remove(0);

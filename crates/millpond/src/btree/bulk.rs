@@ -1,10 +1,17 @@
-//! Building a tree from rows in key order: pages are filled as far as is wanted and logged whole, level above level.
+//! Building a tree from rows in key order: pages are filled as far as is wanted and written once, level above level.
 //!
 //! A page's fences, and so the prefix that its keys need not store, are known only when it is closed. So a level holds rows
 //! back until they would overflow a page with the longest prefix that they allow, then closes the fullest page that its
-//! real fences permit and keeps the rest: memory for about a page a level, however many rows there are.
+//! real fences permit and keeps the rest: memory for about a page a level, and for one batch of pages.
+//!
+//! The log has no content of these pages, only that they are taken, an extent at a time (To4). They go to the file in
+//! batches, by the flusher, under an LSN that is above all redo of whatever they held before, and are synced there before
+//! the root, the last page and the only one that is logged, makes them a tree. A page that a frame still holds from an
+//! earlier life could be written over by the cleaner later; such a page is made there, and logged.
 
-use base::{PageNo, TreeId};
+use base::aligned::AlignedBuf;
+use base::{Lsn, PageNo};
+use std::collections::VecDeque;
 
 use super::tree::Tree;
 use crate::error::{Error, Result};
@@ -12,7 +19,7 @@ use crate::mtr::Mtr;
 use crate::page::edit::{push_child, push_row};
 use crate::page::node::{CHILD_OVERHEAD, ROW_OVERHEAD, SLOTS, Version, common_prefix, separator};
 use crate::page::op::{NodeHead, PageOp};
-use crate::page::{inline_limit, max_key};
+use crate::page::{header, inline_limit, max_key};
 use crate::store::Store;
 
 /// This part of a page stays free for the first changes: an update that makes a row a little longer, an insert between two
@@ -20,17 +27,33 @@ use crate::store::Store;
 /// much again; a sixteenth costs a sixteenth.
 const SPARE: usize = 16;
 
-/// Redo of a page besides its content: the record's head, and the change of the space map.
-const REDO_OVERHEAD: usize = 128;
+/// Redo of a page besides its content: the record's head. Also enough to take an extent.
+const REDO_OVERHEAD: usize = 256;
+
+/// What a build asks of the engine. It holds no latch then.
+pub(crate) trait Outlet {
+    /// Asks to be let in with so many bytes of redo.
+    fn admit(&self, redo_bytes: usize) -> Result;
+    /// Pages that can be written at once.
+    fn batch_pages(&self) -> usize;
+    /// Writes pages that no frame holds and makes them durable.
+    fn write(&self, pages: &[PageNo], images: &mut [u8]) -> Result;
+}
 
 /// A build in progress. Until the catalog names the tree, its extents' owner is all that tells of its pages.
-#[derive(Debug)]
 pub(crate) struct Bulk {
     tree: Tree,
     version: Version,
     rows: u64,
     levels: Vec<Level>,
     body: Vec<u8>,
+    /// Pages taken for the tree and not used yet.
+    numbers: VecDeque<PageNo>,
+    /// Where the log says that they are taken.
+    taken_at: Lsn,
+    /// Pages that are made and not written yet.
+    made: Vec<PageNo>,
+    images: Option<AlignedBuf>,
 }
 
 /// A row or a child whose key begins at `at` in its level's bytes; a row's value follows the key.
@@ -131,14 +154,21 @@ impl Level {
     }
 }
 
-/// Asks to be let in with so many bytes of redo; nothing is latched then.
-pub(crate) type Admit<'a> = &'a mut dyn FnMut(usize) -> Result;
-
 impl Bulk {
     /// Begins to fill `tree`, which nobody else knows, with rows of `version`. What its root holds now is replaced at the
     /// end.
     pub(crate) fn begin(tree: Tree, version: Version) -> Bulk {
-        Bulk { tree, version, rows: 0, levels: vec![Level::new(0)], body: Vec::new() }
+        Bulk {
+            tree,
+            version,
+            rows: 0,
+            levels: vec![Level::new(0)],
+            body: Vec::new(),
+            numbers: VecDeque::new(),
+            taken_at: Lsn::ZERO,
+            made: Vec::new(),
+            images: None,
+        }
     }
 
     /// The tree that is being filled.
@@ -159,7 +189,7 @@ impl Bulk {
         key: &[u8],
         flags: u8,
         value: &[u8],
-        admit: Admit<'_>,
+        outlet: &dyn Outlet,
     ) -> Result {
         let page_bytes = store.pool.page_bytes();
         base::check!(key.len() <= max_key(page_bytes) && value.len() <= inline_limit(page_bytes));
@@ -174,7 +204,7 @@ impl Bulk {
                 self.rows
             )));
         }
-        self.add(store, 0, key, value, flags, PageNo::NONE, admit)
+        self.add(store, 0, key, value, flags, PageNo::NONE, outlet)
     }
 
     #[expect(clippy::too_many_arguments, reason = "the fields of an entry")]
@@ -186,82 +216,135 @@ impl Bulk {
         value: &[u8],
         flags: u8,
         child: PageNo,
-        admit: Admit<'_>,
+        outlet: &dyn Outlet,
     ) -> Result {
         if level == self.levels.len() {
             self.levels.push(Level::new(level as u8));
         }
         let at = &mut self.levels[level];
         at.push(key, value, flags, child);
-        if at.may_overflow(limit(store, level)) { self.close_page(store, level, admit) } else { Ok(()) }
+        if at.may_overflow(limit(store, level)) { self.close_page(store, level, outlet) } else { Ok(()) }
     }
 
     /// Writes the fullest page that the entries allow and keeps the rest; there are two entries or more.
-    fn close_page(&mut self, store: &Store, level: usize, admit: Admit<'_>) -> Result {
+    fn close_page(&mut self, store: &Store, level: usize, outlet: &dyn Outlet) -> Result {
         let (n, high) = self.levels[level].full_page(limit(store, level));
-        let page = self.write_page(store, level, n, &high, admit)?;
+        let page = self.write_page(store, level, n, &high, outlet)?;
         let at = &mut self.levels[level];
         at.drop_first(n);
         let low = std::mem::replace(&mut at.low, high);
-        self.add(store, level + 1, &low, &[], 0, page, admit)
+        self.add(store, level + 1, &low, &[], 0, page, outlet)
     }
 
-    /// Logs the first `n` entries as a page, the last of its level if there are no more. Returns its number.
+    /// Makes a page of the first `n` entries, the last of its level if there are no more. Returns its number.
     fn write_page(
         &mut self,
         store: &Store,
         level: usize,
         n: usize,
         high: &[u8],
-        admit: Admit<'_>,
+        outlet: &dyn Outlet,
     ) -> Result<PageNo> {
-        let tree = self.tree.id;
+        let named = self.levels[level].page;
+        let page = if named.is_none() { self.take_number(store, outlet)? } else { named };
+        let is_last = n == self.levels[level].entries.len();
+        let right = if is_last { PageNo::NONE } else { self.take_number(store, outlet)? };
         let at = &mut self.levels[level];
-        let is_last = n == at.entries.len();
-        let page = if at.page.is_none() { take_number(store, tree, admit)? } else { at.page };
-        let prefix = if is_last { 0 } else { common_prefix(&at.low, high) };
-        at.put_body(self.version, n, prefix, &mut self.body);
-        admit(self.body.len() + REDO_OVERHEAD)?;
-        store.log.make_room()?;
-        let mut reserved = if is_last { None } else { Some(store.space.reserve(tree, 1)?) };
-        let frame = store.pool.reserve_frame()?;
-        let mut mtr = Mtr::begin(&store.log, &store.pool);
-        let slot = mtr.add(store.pool.create(page, frame));
-        let right = reserved.as_mut().map_or(PageNo::NONE, |reserved| reserved.take(&mut mtr));
-        let head = NodeHead { tree, level: at.number, right, low: &at.low, high };
-        mtr.apply(slot, &PageOp::Init { head, body: &self.body });
-        mtr.commit();
         at.page = right;
+        let head = NodeHead { tree: self.tree.id, level: at.number, right, low: &at.low, high };
+        at.put_body(self.version, n, head.prefix(), &mut self.body);
+        let op = PageOp::Init { head, body: &self.body };
+        if store.pool.holds(page) {
+            outlet.admit(self.body.len() + REDO_OVERHEAD)?;
+            store.log.make_room()?;
+            let frame = store.pool.reserve_frame()?;
+            let mut mtr = Mtr::begin(&store.log, &store.pool);
+            let slot = mtr.add(store.pool.create(page, frame));
+            mtr.apply(slot, &op);
+            mtr.commit();
+            return Ok(page);
+        }
+        let page_bytes = store.pool.page_bytes();
+        let images = self.images.get_or_insert_with(|| AlignedBuf::zeroed(outlet.batch_pages() * page_bytes));
+        let (image, after) = images[self.made.len() * page_bytes..].split_at_mut(page_bytes);
+        image.fill(0);
+        op.apply(image).expect("what fits a page");
+        header::set_page_no(image, page);
+        header::set_lsn(image, self.taken_at);
+        self.made.push(page);
+        if after.is_empty() {
+            self.write_made(store, outlet)?;
+        }
         Ok(page)
     }
 
+    /// Makes the pages durable that are not yet.
+    fn write_made(&mut self, store: &Store, outlet: &dyn Outlet) -> Result {
+        if let Some(images) = self.images.as_mut().filter(|_| !self.made.is_empty()) {
+            outlet.write(&self.made, &mut images[..self.made.len() * store.pool.page_bytes()])?;
+            self.made.clear();
+        }
+        Ok(())
+    }
+
+    /// A page for the tree, in order if possible, so that neighbours go to the file in one write.
+    fn take_number(&mut self, store: &Store, outlet: &dyn Outlet) -> Result<PageNo> {
+        loop {
+            if let Some(page) = self.numbers.pop_front() {
+                return Ok(page);
+            }
+            outlet.admit(REDO_OVERHEAD)?;
+            store.log.make_room()?;
+            let mut reserved = store.space.reserve_extent(self.tree.id)?;
+            let mut mtr = Mtr::begin(&store.log, &store.pool);
+            while reserved.left() > 0 {
+                self.numbers.push_back(reserved.take(&mut mtr));
+            }
+            self.taken_at = mtr.commit();
+        }
+    }
+
+    /// Gives pages back that turned out not to be needed.
+    fn give_back(&mut self, store: &Store, outlet: &dyn Outlet) -> Result {
+        outlet.admit(REDO_OVERHEAD)?;
+        store.log.make_room()?;
+        let mut mtr = Mtr::begin(&store.log, &store.pool);
+        for page in self.numbers.drain(..) {
+            store.space.free(&mut mtr, page);
+        }
+        mtr.commit();
+        Ok(())
+    }
+
     /// Writes what is left, level by level, the root last.
-    pub(crate) fn finish(&mut self, store: &Store, admit: Admit<'_>) -> Result {
+    pub(crate) fn finish(&mut self, store: &Store, outlet: &dyn Outlet) -> Result {
         let mut level = 0;
         loop {
             // The last page has no high fence and so no common prefix.
             while self.levels[level].entries.len() > 1
                 && SLOTS + self.levels[level].low.len() + self.levels[level].size > limit(store, level)
             {
-                self.close_page(store, level, admit)?;
+                self.close_page(store, level, outlet)?;
             }
             let at = &self.levels[level];
             if at.page.is_none() {
                 // Everything of this level fits one page, and that page is the root.
                 at.put_body(self.version, at.entries.len(), 0, &mut self.body);
-                return self.write_root(store, level as u8, admit);
+                self.write_made(store, outlet)?;
+                self.give_back(store, outlet)?;
+                return self.write_root(store, level as u8, outlet);
             }
             let n = at.entries.len();
-            let page = self.write_page(store, level, n, &[], admit)?;
+            let page = self.write_page(store, level, n, &[], outlet)?;
             let low = std::mem::take(&mut self.levels[level].low);
             self.levels[level].drop_first(n);
             level += 1;
-            self.add(store, level, &low, &[], 0, page, admit)?;
+            self.add(store, level, &low, &[], 0, page, outlet)?;
         }
     }
 
-    fn write_root(&self, store: &Store, level: u8, admit: Admit<'_>) -> Result {
-        admit(self.body.len() + REDO_OVERHEAD)?;
+    fn write_root(&self, store: &Store, level: u8, outlet: &dyn Outlet) -> Result {
+        outlet.admit(self.body.len() + REDO_OVERHEAD)?;
         store.log.make_room()?;
         let root = store.pool.fetch(self.tree.root)?.write();
         let mut mtr = Mtr::begin(&store.log, &store.pool);
@@ -279,13 +362,8 @@ fn limit(store: &Store, level: usize) -> usize {
     if level == 0 { page_bytes - page_bytes / SPARE } else { page_bytes }
 }
 
-/// Takes a page number by itself: two at once could latch two map pages in either order.
-fn take_number(store: &Store, tree: TreeId, admit: Admit<'_>) -> Result<PageNo> {
-    admit(REDO_OVERHEAD)?;
-    store.log.make_room()?;
-    let mut reserved = store.space.reserve(tree, 1)?;
-    let mut mtr = Mtr::begin(&store.log, &store.pool);
-    let page = reserved.take(&mut mtr);
-    mtr.commit();
-    Ok(page)
+impl std::fmt::Debug for Bulk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Bulk({:?}, {} rows)", self.tree, self.rows)
+    }
 }

@@ -169,6 +169,11 @@ impl Pool {
         self.table.get(page).map(|frame| self.frames.get(frame).state())
     }
 
+    /// Whether a frame has the page. REQUIRES, for a no to last: nobody who could fetch it knows the page.
+    pub(crate) fn holds(&self, page: PageNo) -> bool {
+        self.table.get(page).is_some()
+    }
+
     pub(super) fn probe(&self, page: PageNo) -> Probe<'_> {
         let Some(index) = self.table.get(page) else { return Probe::Absent };
         let frame = self.frames.get(index);

@@ -1,4 +1,4 @@
-//! [`BulkLoad`]: fills a new table with rows in key order, at the speed of the log.
+//! [`BulkLoad`]: fills a new table with rows in key order, each page written once.
 
 use super::{Core, Db};
 use crate::catalog::Loading;
@@ -10,12 +10,11 @@ use std::sync::Arc;
 /// A table in the making: rows are pushed in key order, and nobody sees the table until [`BulkLoad::commit`].
 ///
 /// All or nothing: after an error, when it is dropped, or after a crash before the commit, nothing of it remains. Rows stream
-/// through: memory holds a few pages of them, and some twenty bytes for each value that is longer than a fifth of a page.
+/// through: memory holds one batch of pages, some megabytes, and some twenty bytes for each value that is longer than a fifth of a page.
 /// Nobody else can create a table of that name meanwhile: who tries gets [`Error::LockTimeout`].
 ///
-/// Pages are filled but for a sixteenth, which leaves room for the first changes, and written to the log whole. So it costs a
-/// fraction of what inserts cost; still a row that is inserted by a transaction is the better choice for a table that
-/// exists already.
+/// Pages are filled but for a sixteenth, which leaves room for the first changes, and written once, past the buffer pool and
+/// the log: a load costs a fraction of what inserts cost. The first reads of the table then come from the device.
 ///
 /// ```
 /// # fn main() -> millpond::Result<()> {
@@ -81,8 +80,7 @@ impl BulkLoad {
         let core = &self.core;
         let _inside = core.enter()?;
         let Some(loading) = &mut self.loading else { return Err(Error::Aborted) };
-        let mut admit = |bytes: usize| core.engine.admission().admit(bytes as u64).map(drop);
-        let pushed = core.catalog.load_row(loading, key, value, &mut admit);
+        let pushed = core.catalog.load_row(loading, key, value, &core.engine);
         if pushed.is_err()
             && let Some(loading) = self.loading.take()
         {
@@ -100,8 +98,7 @@ impl BulkLoad {
         let core = Arc::clone(&self.core);
         let _inside = core.enter()?;
         let loading = self.loading.take().ok_or(Error::Aborted)?;
-        let mut admit = |bytes: usize| core.engine.admission().admit(bytes as u64).map(drop);
-        let (entry, rows, lsn) = core.catalog.finish_load(loading, &mut admit)?;
+        let (entry, rows, lsn) = core.catalog.finish_load(loading, &core.engine)?;
         core.engine.store.metrics.add(M::RowInserts, rows);
         core.flush(lsn)?;
         Ok(Table { entry, db: core.id })

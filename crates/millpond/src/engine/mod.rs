@@ -7,6 +7,7 @@ mod cleaner;
 mod create;
 mod figures;
 mod open;
+mod outlet;
 #[cfg(all(test, feature = "sim"))]
 mod sim_tests;
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! length has undo for its long values alone. It is never undone row by row: the tree goes as a whole.
 
 use super::system::{Txn, Txns};
-use crate::btree::{Admit, Bulk, Tree, write_chain};
+use crate::btree::{Bulk, Outlet, Tree, write_chain};
 use crate::error::{Error, Result};
 use crate::mtr::Mtr;
 use crate::page::node::{OVERFLOW, Version};
@@ -41,7 +41,7 @@ impl Txns {
         bulk: &mut Bulk,
         key: &[u8],
         value: &[u8],
-        admit: Admit<'_>,
+        outlet: &dyn Outlet,
     ) -> Result {
         let store = &self.store;
         let page_bytes = store.pool.page_bytes();
@@ -50,7 +50,7 @@ impl Txns {
             return Err(Error::KeyTooLong { len: key.len(), max });
         }
         if value.len() <= inline_limit(page_bytes) {
-            return bulk.push(store, key, 0, value, admit);
+            return bulk.push(store, key, 0, value, outlet);
         }
         let tree = bulk.tree().id;
         if u32::try_from(value.len()).is_err() {
@@ -61,7 +61,7 @@ impl Txns {
             let undo_at = stream.append(Entry::Chain { tree, head });
             Version { txn: stream.owner(), undo_at }
         };
-        let chain = write_chain(store, tree, value, &mut begin, &mut || admit(page_bytes))?;
-        bulk.push(store, key, OVERFLOW, &chain.encode(), admit)
+        let chain = write_chain(store, tree, value, &mut begin, &mut || outlet.admit(page_bytes))?;
+        bulk.push(store, key, OVERFLOW, &chain.encode(), outlet)
     }
 }

@@ -162,6 +162,12 @@ fn every_power_cut_leaves_a_load_whole_or_nothing() {
     let (disk, db, table) = fresh();
     let put = |n: u32| put(&db, &table, b"row", &n.to_be_bytes());
     put(0);
+    // Pages that the loads will use again, some still in memory, some only in the file, all with redo above the checkpoint.
+    let old = db.create_table("old").unwrap();
+    for (key, value) in some_rows(7, 900).iter().chain(&some_rows(8, 900)) {
+        super::put(&db, &old, key, value);
+    }
+    db.drop_table("old").unwrap();
     let begun = disk.op_count();
     let (first, second) = (some_rows(5, 700), some_rows(6, 400));
     let mut load = db.begin_bulk_load("a").unwrap();

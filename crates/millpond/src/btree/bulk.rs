@@ -22,9 +22,9 @@ use crate::page::op::{NodeHead, PageOp};
 use crate::page::{header, inline_limit, max_key};
 use crate::store::Store;
 
-/// This part of a page stays free for the first changes: an update that makes a row a little longer, an insert between two
-/// rows. Filled to the brim, a page splits at the first of them, and a table that is updated at random soon takes up half as
-/// much again; a sixteenth costs a sixteenth.
+/// This part of a page stays free for the first changes: updates that make rows a little longer, an insert between two. A
+/// page that is filled to the brim splits at the first of them, into two that are half empty; a sixteenth of space is cheap
+/// beside that, and no more is given away in a table that is only read.
 const SPARE: usize = 16;
 
 /// Redo of a page besides its content: the record's head. Also enough to take an extent.

@@ -65,7 +65,14 @@ pub(super) fn world(page_bytes: usize, frames: usize) -> World {
         })
         .unwrap(),
     );
-    let space = SpaceOptions { vfs, file: Arc::clone(&file), path, db_id: DB_ID, grow_pages: 512 };
+    let space = SpaceOptions {
+        vfs,
+        file: Arc::clone(&file),
+        path,
+        db_id: DB_ID,
+        grow_pages: 512,
+        grower: parker.unparker(),
+    };
     let space = Space::new(space, &log, &pool, &metrics, &poison);
     space.format().unwrap();
     pool.set_free_reserve(frames / 8);

@@ -30,9 +30,6 @@
 //! ```
 //! [`inspect`] shows what stands in the files of a database; `ARCHITECTURE.md` maps what is inside.
 
-// Bulk builds and a few views of pages are tested and have no caller outside tests.
-#![allow(dead_code)]
-
 #[doc(hidden)]
 pub mod planted;
 

@@ -33,12 +33,14 @@ pub(crate) trait ReadHook: Send + Sync + Debug {
 }
 
 /// Takes intact pages as they are and refuses damaged ones.
+#[cfg(test)]
 #[derive(Debug)]
 pub(crate) struct RefuseDamage {
     /// The file to name.
     pub(crate) path: PathBuf,
 }
 
+#[cfg(test)]
 impl ReadHook for RefuseDamage {
     fn after_read(&self, page: PageNo, _: &mut [u8], verified: Result<(), Damage>) -> Result<Option<Lsn>> {
         match verified {

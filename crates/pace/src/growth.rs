@@ -84,7 +84,8 @@ mod tests {
             3000 ms at 300 MiB/s: free 260, least 21, grown 1136, dry for 0 ms
             3000 ms at 0 MiB/s: free 260, least 260, grown 0, dry for 0 ms
             50 ms at 800 MiB/s: free 220, least 220, grown 0, dry for 0 ms
-        "#]].assert_eq(&run(1000, &[(500, 0), (2000, 20), (3000, 300), (3000, 0), (50, 800)]));
+        "#]]
+        .assert_eq(&run(1000, &[(500, 0), (2000, 20), (3000, 300), (3000, 0), (50, 800)]));
     }
 
     #[test]
@@ -94,7 +95,8 @@ mod tests {
             2000 ms at 80 MiB/s: free 48, least 9, grown 192, dry for 0 ms
             2000 ms at 300 MiB/s: free 0, least 0, grown 200, dry for 1188 ms
             1000 ms at 0 MiB/s: free 64, least 0, grown 64, dry for 0 ms
-        "#]].assert_eq(&run(100, &[(500, 0), (2000, 80), (2000, 300), (1000, 0)]));
+        "#]]
+        .assert_eq(&run(100, &[(500, 0), (2000, 80), (2000, 300), (1000, 0)]));
     }
 
     #[test]

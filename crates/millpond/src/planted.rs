@@ -67,6 +67,8 @@ pub enum Bug {
     RewindNotLogged,
     /// A prepare is acknowledged before it is durable.
     PrepareNotAwaited,
+    /// The pages of a bulk load are not synced before it commits.
+    LoadNotSynced,
 }
 
 impl Bug {
@@ -102,6 +104,7 @@ impl Bug {
         Bug::PurgedEarly,
         Bug::RewindNotLogged,
         Bug::PrepareNotAwaited,
+        Bug::LoadNotSynced,
     ];
 
     /// What a world's flags hold for it.

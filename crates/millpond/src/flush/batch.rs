@@ -157,6 +157,7 @@ impl Flusher {
     /// Protects page images, writes them in place and syncs them. Returns the in-place I/Os.
     fn write(&mut self, pages: &[PageNo], images: &[u8], reason: SyncReason) -> Result<u64> {
         let page_bytes = self.pool.page_bytes();
+        let is_load = reason == SyncReason::BulkLoad;
         if !planted(Bug::NoDoublewrite) {
             self.doublewrite.protect(images)?;
         }
@@ -178,7 +179,10 @@ impl Flusher {
         }
         self.file.write_batch(&writes).map_err(|e| Error::io("write", &self.path, e))?;
         let start = self.vfs.clock.now_us();
-        if !planted(Bug::NoPagesSync) && !planted(Bug::AreaReusedEarly) {
+        let unsynced = planted(Bug::NoPagesSync)
+            || planted(Bug::AreaReusedEarly)
+            || (is_load && planted(Bug::LoadNotSynced));
+        if !unsynced {
             self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
         }
         self.metrics.fsync(FileKind::Pages, reason, self.vfs.clock.now_us() - start, 0);

@@ -195,6 +195,9 @@ catalog! {
     ExtentsAllocated "extents_allocated" Count Counter "Extents given to trees.";
     ExtentsFreed "extents_freed" Count Counter "Extents returned by trees.";
     FilePages "file_pages" Pages Gauge "Length of the pages file.";
+    FileGrowthsAhead "file_growths_ahead" Count Counter "Growths of the pages file before anybody needed the space.";
+    FileGrowthsAwaited "file_growths_awaited" Count Counter "Growths of the pages file that a caller made, who found no free extent.";
+    FileReserveBytes "file_reserve_bytes" Bytes Gauge "Free space of the pages file below which it grows.";
     FreePages "free_pages" Pages Gauge "Pages of the pages file that belong to no tree.";
 
     // Undo and purge.

@@ -37,6 +37,7 @@ labels! {
         Idle "idle" "The device had nothing better to do.",
         Shutdown "shutdown" "The database was closing, or a caller asked for a short log.",
         Recovery "recovery" "Redo of the last run was drained.",
+        BulkLoad "bulk_load" "A bulk load wrote pages whose content is not in the redo.",
     }
 }
 
@@ -65,8 +66,10 @@ labels! {
         Checkpoint "checkpoint" "A checkpoint was taken.",
         Doublewrite "doublewrite" "Page images had to be safe before the in-place writes.",
         PageBatch "page_batch" "In-place writes had to be safe before their slots are reused.",
+        BulkLoad "bulk_load" "Pages of a bulk load had to be safe before it commits.",
         Ddl "ddl" "A table was created, dropped or renamed.",
-        Grow "grow" "A file was extended.",
+        Grow "grow" "A file was extended, and somebody waited for it.",
+        GrowAhead "grow_ahead" "The pages file was extended before anybody needed it.",
         Harden "harden" "Undo was hardened for a checkpoint.",
         Recovery "recovery" "Crash recovery.",
         Create "create" "The database was created.",

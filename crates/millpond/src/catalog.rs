@@ -9,7 +9,7 @@
 //! pages of a table are not transactional: a tree that no entry names, because a creation did not commit or a drop did,
 //! is told by its owner's number in the space map, and opening takes its extents back.
 
-use crate::btree::Tree;
+use crate::btree::{Bulk, Outlet, Tree};
 use crate::error::{Error, Result};
 use crate::lock::Wait;
 use crate::space::EXTENT_FIRST;
@@ -56,6 +56,15 @@ impl Entry {
         }
         Ok(())
     }
+}
+
+/// A table that is being filled by a transaction of its own and that nobody knows yet. Its entry in the catalog's tree is
+/// there, not committed, and so keeps the name for it.
+#[derive(Debug)]
+pub(crate) struct Loading {
+    name: String,
+    txn: Txn,
+    bulk: Bulk,
 }
 
 /// The tables of an open database.
@@ -215,6 +224,74 @@ impl Catalog {
             self.write(txn, name, New::Insert(&encode(tree)))?;
         }
         Ok(())
+    }
+
+    /// Begins to load a table.
+    pub(crate) fn begin_load(&self, name: &str) -> Result<Loading> {
+        check_name(name)?;
+        let _changing = self.changing.lock();
+        if self.tables.lock().contains_key(name) {
+            return Err(Error::TableExists { name: name.to_owned() });
+        }
+        let (txn, id) = (Txn::default(), self.txns.new_tree_id());
+        let begun = self.txns.begin_load(&txn, id).and_then(|bulk| {
+            self.write(&txn, name, New::Insert(&encode(bulk.tree())))?;
+            Ok(bulk)
+        });
+        match begun {
+            Ok(bulk) => Ok(Loading { name: name.to_owned(), txn, bulk }),
+            Err(error) => {
+                self.forget(&txn, id);
+                Err(error)
+            }
+        }
+    }
+
+    /// Adds a row to a table that is being loaded; after an error there is nothing left but to abandon it.
+    pub(crate) fn load_row(
+        &self,
+        loading: &mut Loading,
+        key: &[u8],
+        value: &[u8],
+        outlet: &dyn Outlet,
+    ) -> Result {
+        self.txns.load_row(&loading.txn, &mut loading.bulk, key, value, outlet)
+    }
+
+    /// Ends a load: the table can be used at once; the LSN is to be made durable by the caller. Also told is how many rows it
+    /// has.
+    pub(crate) fn finish_load(
+        &self,
+        mut loading: Loading,
+        outlet: &dyn Outlet,
+    ) -> Result<(Arc<Entry>, u64, Lsn)> {
+        let finished = loading.bulk.finish(&self.txns.store, outlet);
+        let _changing = self.changing.lock();
+        match finished.and_then(|()| self.commit(&loading.txn)) {
+            Ok(lsn) => {
+                let entry = Entry::new(&loading.name, loading.bulk.tree());
+                self.txns.trees.add(entry.tree);
+                self.tables.lock().insert(loading.name, Arc::clone(&entry));
+                Ok((entry, loading.bulk.rows(), lsn))
+            }
+            Err(error) => {
+                self.forget(&loading.txn, loading.bulk.tree().id);
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends a load so that nothing of it is left.
+    pub(crate) fn abandon_load(&self, loading: &Loading) {
+        self.forget(&loading.txn, loading.bulk.tree().id);
+    }
+
+    /// Takes back a tree that did not become a table. The pages go first: a check that finds no transaction unfinished takes
+    /// every page for lost that no table leads to.
+    fn forget(&self, txn: &Txn, tree: TreeId) {
+        // If this fails, the next open takes the extents back.
+        let _ = self.txns.store.space.release_tree(tree);
+        self.txns.rollback(txn);
     }
 
     /// Waits until no other transaction uses the tables and keeps them for `txn`.

@@ -30,9 +30,6 @@
 //! ```
 //! [`inspect`] shows what stands in the files of a database; `ARCHITECTURE.md` maps what is inside.
 
-// Bulk builds and a few views of pages are tested and have no caller outside tests.
-#![allow(dead_code)]
-
 #[doc(hidden)]
 pub mod planted;
 
@@ -85,8 +82,8 @@ pub mod inspect;
 pub mod sim;
 
 pub use db::{
-    CheckReport, CommitFuture, Db, Durability, Isolation, Range, Receipt, Savepoint, Transaction, TxnOptions,
-    Xid,
+    BulkLoad, CheckReport, CommitFuture, Db, Durability, Isolation, Range, Receipt, Savepoint, Transaction,
+    TxnOptions, Xid,
 };
 pub use error::{Error, Result};
 pub use metrics::Snapshot;

@@ -72,11 +72,6 @@ impl<'s> Mtr<'s> {
         &self.pages[slot.0].page
     }
 
-    /// Bytes of redo gathered so far.
-    pub(crate) fn redo_bytes(&self) -> usize {
-        self.redo.len()
-    }
-
     /// Changes a held page and gathers the redo. The change must fit: the caller looked under the same latch.
     pub(crate) fn apply(&mut self, slot: Slot, op: &PageOp<'_>) {
         let held = &mut self.pages[slot.0];
@@ -92,28 +87,16 @@ impl<'s> Mtr<'s> {
         }
     }
 
-    /// Adds a record that changes no page.
-    pub(crate) fn record(&mut self, record: &Record<'_>) {
-        self.dirty = true;
-        group::put_record(&mut self.redo, record);
-    }
-
     /// Ends the mini-transaction: logs what it did and releases its latches. Returns the group's LSN.
     pub(crate) fn commit(mut self) -> Lsn {
         self.finish()
-    }
-
-    /// As [`Mtr::commit`], but hands the latched pages back, in the order of their slots.
-    pub(crate) fn commit_keeping(mut self) -> (Lsn, SmallVec<[PageWrite<'s>; 4]>) {
-        let lsn = self.finish();
-        let pages = std::mem::take(&mut self.pages);
-        (lsn, pages.into_iter().map(|held| held.page).collect())
     }
 
     fn finish(&mut self) -> Lsn {
         if !self.dirty {
             return self.log.reserved_lsn();
         }
+        debug_assert!(self.redo.len() <= MTR_REDO_BYTES_MAX, "{} bytes of redo at once", self.redo.len());
         let (pool, pages) = (self.pool, &mut self.pages);
         let lsn = self.log.append(&mut self.redo, |lsn| {
             for held in pages.iter_mut().filter(|held| held.changed) {

@@ -69,6 +69,8 @@ pub enum Bug {
     PrepareNotAwaited,
     /// The log says that transactions are purged before they are.
     PurgedLoggedEarly,
+    /// The pages of a bulk load are not synced before it commits.
+    LoadNotSynced,
 }
 
 impl Bug {
@@ -105,6 +107,7 @@ impl Bug {
         Bug::RewindNotLogged,
         Bug::PrepareNotAwaited,
         Bug::PurgedLoggedEarly,
+        Bug::LoadNotSynced,
     ];
 
     /// What a world's flags hold for it.

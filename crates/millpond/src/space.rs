@@ -10,7 +10,8 @@
 //! A group is as many extents as one map page describes. The first extent of each group holds the map page and is given
 //! to no tree. Map pages stay pinned for good, so that a mini-transaction can latch one without waiting for I/O.
 //!
-//! Space is *reserved* before anything is latched: that may grow the file and may find the disk full. Taking a reserved
+//! Space is *reserved* before anything is latched: that may grow the file, if the thread that does so ahead of need (Fi4)
+//! has not kept up, and may find the disk full. Taking a reserved
 //! page inside a mini-transaction only sets a bit.
 
 use crate::buffer::Pool;
@@ -22,9 +23,10 @@ use crate::page::op::PageOp;
 use crate::planted::{Bug, planted};
 use base::aligned::AlignedBuf;
 use base::codec::{Put, Reader};
-use base::sync::Mutex;
+use base::sync::{Mutex, Unparker};
 use base::{PageNo, TreeId};
 use metrics::{FileKind, M, Metrics, SyncReason};
+use pace::growth::slice;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -34,6 +36,8 @@ use vfs::{File, Vfs};
 pub(crate) const FILE_MAGIC: &[u8; 8] = b"MPPAGES\0";
 /// Bytes of one write when the file grows.
 const GROW_WRITE_BYTES: usize = 1 << 20;
+/// What one growth writes at least, if a step is as much, bytes.
+const SLICE_BYTES_MIN: u64 = 2 << 20;
 
 /// The first page that a new file can give to a tree: the extent before it holds the map.
 pub(crate) const EXTENT_FIRST: PageNo = PageNo(EXTENT_PAGES);
@@ -49,8 +53,10 @@ pub(crate) struct SpaceOptions {
     pub(crate) path: PathBuf,
     /// The database.
     pub(crate) db_id: u64,
-    /// Pages by which the file grows.
+    /// Pages that are a step of growth.
     pub(crate) grow_pages: u32,
+    /// Wakes the thread that grows the file ahead of need.
+    pub(crate) grower: Unparker,
 }
 
 /// The space map of an open database.
@@ -73,6 +79,10 @@ struct State {
     file_pages: u32,
     /// Extents without an owner, by number.
     free: BTreeSet<u32>,
+    /// Free extents that trees have taken since the start.
+    taken: u64,
+    /// With fewer free ones the file is to grow.
+    wake_below: usize,
     /// Extents of each tree that have room: extent → bits that are free and not reserved.
     room: BTreeMap<(TreeId, u32), u16>,
 }
@@ -131,7 +141,7 @@ impl Space {
     /// Begins an empty file.
     pub(crate) fn format(&self) -> Result {
         let _growing = self.growing.lock();
-        self.grow()
+        self.grow(SyncReason::Create)
     }
 
     /// Reads the map of an existing file. Returns the greatest id of a tree that owns an extent.
@@ -236,33 +246,95 @@ impl Space {
 
     /// Sets `n` pages aside for `tree`. REQUIRES: no latch held. `DiskFull` comes from here, and then nothing changed.
     pub(crate) fn reserve(&self, tree: TreeId, n: u32) -> Result<Reservation<'_>> {
+        self.reserve_by(tree, |state, pages| {
+            while pages.len() < n as usize {
+                let Some(page) = state.pick(tree) else { return false };
+                pages.push(page);
+            }
+            true
+        })
+    }
+
+    /// Sets all free pages of one extent aside for `tree`, in order. Otherwise as [`Space::reserve`].
+    pub(crate) fn reserve_extent(&self, tree: TreeId) -> Result<Reservation<'_>> {
+        self.reserve_by(tree, |state, pages| {
+            let Some((extent, bits)) = state.pick_extent(tree) else { return false };
+            state.room.remove(&(tree, extent));
+            let free = (0..EXTENT_PAGES).filter(|bit| bits & 1 << bit != 0);
+            pages.extend(free.map(|bit| PageNo(extent * EXTENT_PAGES + bit)));
+            true
+        })
+    }
+
+    /// Lets `pick` set pages aside until it says that they are enough, growing the file when it runs out of them.
+    fn reserve_by(
+        &self,
+        tree: TreeId,
+        mut pick: impl FnMut(&mut State, &mut SmallVec<[PageNo; 4]>) -> bool,
+    ) -> Result<Reservation<'_>> {
         let mut reservation = Reservation { space: self, tree, pages: SmallVec::new() };
         loop {
             let mut state = self.state.lock();
-            while reservation.pages.len() < n as usize {
-                let Some(page) = state.pick(tree) else { break };
-                reservation.pages.push(page);
-            }
-            if reservation.pages.len() == n as usize {
-                return Ok(reservation);
+            let enough = pick(&mut state, &mut reservation.pages);
+            let wake = state.free.len() < state.wake_below;
+            if wake {
+                state.wake_below = 0;
             }
             drop(state);
-            let growing = self.growing.lock();
-            if self.state.lock().free.is_empty() {
-                self.grow()?;
+            if wake {
+                self.options.grower.unpark();
             }
-            drop(growing);
+            if enough {
+                return Ok(reservation);
+            }
+            let _growing = self.growing.lock();
+            if self.state.lock().free.is_empty() {
+                self.grow(SyncReason::Grow)?;
+                self.metrics.add(M::FileGrowthsAwaited, 1);
+            }
         }
     }
 
-    /// Extends the file by one step of zeros and describes what is new. Requires `growing`.
-    fn grow(&self) -> Result {
+    /// Bytes of free extents, and of those that trees have taken since the start.
+    pub(crate) fn free_and_taken(&self) -> (u64, u64) {
+        let state = self.state.lock();
+        (self.extent_bytes() * state.free.len() as u64, self.extent_bytes() * state.taken)
+    }
+
+    fn extent_bytes(&self) -> u64 {
+        u64::from(EXTENT_PAGES) * self.page_bytes() as u64
+    }
+
+    /// Bytes of a step of growth.
+    pub(crate) fn step_bytes(&self) -> u64 {
+        u64::from(self.options.grow_pages) * self.page_bytes() as u64
+    }
+
+    /// Wakes the thread that grows the file, once, when fewer bytes are free. False if that is so already.
+    pub(crate) fn wake_grower_below(&self, bytes: u64) -> bool {
+        let mut state = self.state.lock();
+        let extents = (bytes / self.extent_bytes()) as usize;
+        state.wake_below = extents;
+        state.free.len() >= extents
+    }
+
+    /// Grows the file before anybody needs it. A full disk harms nobody yet.
+    pub(crate) fn grow_ahead(&self) -> Result {
+        let _growing = self.growing.lock();
+        self.grow(SyncReason::GrowAhead)?;
+        self.metrics.add(M::FileGrowthsAhead, 1);
+        Ok(())
+    }
+
+    /// Extends the file by a slice of zeros and describes what is new. Requires `growing`.
+    fn grow(&self, reason: SyncReason) -> Result {
         let (groups, from) = {
             let state = self.state.lock();
             (state.groups, state.file_pages)
         };
-        let to = from.saturating_add(self.options.grow_pages.next_multiple_of(EXTENT_PAGES));
-        self.write_zeros(from, to)?;
+        let slice = slice(self.step_bytes(), SLICE_BYTES_MIN) / self.page_bytes() as u64;
+        let to = from.saturating_add((slice as u32).next_multiple_of(EXTENT_PAGES));
+        self.write_zeros(from, to, reason)?;
         let needed = to.div_ceil(self.group_pages());
         if needed > groups {
             self.describe(groups, needed)?;
@@ -277,7 +349,7 @@ impl Space {
         Ok(())
     }
 
-    fn write_zeros(&self, from: u32, to: u32) -> Result {
+    fn write_zeros(&self, from: u32, to: u32, reason: SyncReason) -> Result {
         let page = self.page_bytes() as u64;
         let zeros = AlignedBuf::zeroed(GROW_WRITE_BYTES);
         let (mut at, end) = (u64::from(from) * page, u64::from(to) * page);
@@ -297,7 +369,7 @@ impl Space {
             self.options.file.sync().map_err(|e| self.poison.set(Error::io("sync", self.path(), e)))?;
         }
         let took = self.options.vfs.clock.now_us() - start;
-        self.metrics.fsync(FileKind::Pages, SyncReason::Grow, took, 0);
+        self.metrics.fsync(FileKind::Pages, reason, took, 0);
         Ok(())
     }
 
@@ -374,13 +446,20 @@ impl Space {
 }
 
 impl State {
-    /// A free page for `tree`: in an extent that it owns, or in a free one.
-    fn pick(&mut self, tree: TreeId) -> Option<PageNo> {
+    /// An extent with free pages for `tree`, and which those are: one that it owns, or else one that was free and is taken
+    /// out of the free ones.
+    fn pick_extent(&mut self, tree: TreeId) -> Option<(u32, u16)> {
         let own = self.room.range((tree, 0)..=(tree, u32::MAX)).next().map(|((_, e), bits)| (*e, *bits));
-        let (extent, bits) = match own {
-            Some(found) => found,
-            None => (self.free.pop_first()?, u16::MAX),
-        };
+        own.or_else(|| {
+            let extent = self.free.pop_first()?;
+            self.taken += 1;
+            Some((extent, u16::MAX))
+        })
+    }
+
+    /// A free page for `tree`.
+    fn pick(&mut self, tree: TreeId) -> Option<PageNo> {
+        let (extent, bits) = self.pick_extent(tree)?;
         let bit = bits.trailing_zeros();
         let left = bits & !(1 << bit);
         if left == 0 {
@@ -397,6 +476,11 @@ impl State {
 }
 
 impl<'s> Reservation<'s> {
+    /// How many of the pages have not been handed out.
+    pub(crate) fn left(&self) -> usize {
+        self.pages.len()
+    }
+
     /// Hands out one of the pages: it is in use once `mtr` is committed. Latches its map page, the last latch in order.
     pub(crate) fn take(&mut self, mtr: &mut Mtr<'s>) -> PageNo {
         let page = self.pages.remove(0);

@@ -10,6 +10,7 @@ pub mod capacity;
 pub mod checkpoint;
 pub mod commit;
 pub mod governor;
+pub mod growth;
 pub mod redo_rate;
 pub mod reserve;
 pub mod segments;

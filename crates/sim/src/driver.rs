@@ -98,14 +98,29 @@ impl Driver {
     pub fn create(&self, name: &str) {
         let called_at = self.at();
         must("create a table", self.db().create_table(name));
-        let number = {
-            let mut tables = self.shared.tables.lock();
-            tables.1 += 1;
-            let number = tables.1;
-            tables.0.insert(name.to_owned(), number);
-            number
-        };
+        let number = self.new_number(name);
         self.enter(Effect::Create(name.to_owned(), number), called_at, true, None);
+    }
+
+    fn new_number(&self, name: &str) -> u64 {
+        let mut tables = self.shared.tables.lock();
+        tables.1 += 1;
+        let number = tables.1;
+        tables.0.insert(name.to_owned(), number);
+        number
+    }
+
+    /// Creates a table with these rows, in key order.
+    pub fn load(&self, name: &str, rows: RowList) {
+        let called_at = self.at();
+        must("load a table", self.db().load_table(name, &rows, true));
+        let number = self.new_number(name);
+        self.enter(Effect::Load(name.to_owned(), number, rows), called_at, true, None);
+    }
+
+    /// Loads these rows and gives up before the end.
+    pub fn give_up_load(&self, name: &str, rows: &RowList) {
+        must("give a load up", self.db().load_table(name, rows, false));
     }
 
     /// Drops a table.

@@ -57,6 +57,11 @@ impl Database for EngineDb {
     fn create_table(&self, name: &str) -> Result {
         self.0.create_table(name).map(drop).map_err(fail)
     }
+    fn load_table(&self, name: &str, rows: &RowList, commit: bool) -> Result {
+        let mut load = self.0.begin_bulk_load(name).map_err(fail)?;
+        rows.iter().try_for_each(|(key, value)| load.push(key, value)).map_err(fail)?;
+        if commit { load.commit().map(drop).map_err(fail) } else { Ok(()) }
+    }
     fn drop_table(&self, name: &str) -> Result {
         self.0.drop_table(name).map_err(fail)
     }

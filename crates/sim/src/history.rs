@@ -17,6 +17,8 @@ pub enum Effect {
     Commit(Vec<RowWrite>),
     /// A new table and its number.
     Create(String, u64),
+    /// A new table, its number and its rows.
+    Load(String, u64, Vec<(Vec<u8>, Vec<u8>)>),
     /// A table gone.
     Drop(String),
     /// A table under another name.
@@ -88,6 +90,10 @@ impl State {
         match effect {
             Effect::Commit(writes) => self.write(writes),
             Effect::Create(name, number) => drop(self.tables.insert(name.clone(), *number)),
+            Effect::Load(name, number, rows) => {
+                self.tables.insert(name.clone(), *number);
+                self.rows.insert(*number, rows.iter().cloned().collect());
+            }
             Effect::Drop(name) => {
                 if let Some(number) = self.tables.remove(name) {
                     self.rows.remove(&number);

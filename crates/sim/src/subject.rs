@@ -119,6 +119,8 @@ pub trait Subject: Send + Sync + fmt::Debug {
 pub trait Database: Send + Sync {
     /// Creates a table.
     fn create_table(&self, name: &str) -> Result;
+    /// Creates a table with these rows, in key order; or does all but the last step and gives up.
+    fn load_table(&self, name: &str, rows: &RowList, commit: bool) -> Result;
     /// Drops a table.
     fn drop_table(&self, name: &str) -> Result;
     /// Renames a table.

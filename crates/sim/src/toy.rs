@@ -117,6 +117,13 @@ fn encode(effect: &Effect) -> Vec<u8> {
             out.put_u8(7);
             put_bytes(&mut out, xid);
         }
+        Effect::Load(name, number, list) => {
+            out.put_u8(8);
+            put_bytes(&mut out, name.as_bytes());
+            out.put_u64(*number);
+            let row = |(key, value): &(Vec<u8>, Vec<u8>)| (*number, key.clone(), Some(value.clone()));
+            rows(&mut out, &list.iter().map(row).collect::<Vec<_>>());
+        }
     }
     out
 }
@@ -150,6 +157,11 @@ fn decode(bytes: &[u8]) -> Option<Effect> {
         5 => Effect::Prepare(bytes_of(r)?, rows(r)?),
         6 => Effect::CommitPrepared(bytes_of(r)?),
         7 => Effect::RollbackPrepared(bytes_of(r)?),
+        8 => {
+            let (name, number) = (name(r)?, r.u64().ok()?);
+            let rows = rows(r)?.into_iter().filter_map(|(_, key, value)| Some((key, value?)));
+            Effect::Load(name, number, rows.collect())
+        }
         _ => return None,
     })
 }
@@ -188,7 +200,7 @@ impl Subject for Toy {
         }
         for effect in &effects {
             inner.state.apply(effect);
-            if let Effect::Create(_, number) = effect {
+            if let Effect::Create(_, number) | Effect::Load(_, number, _) = effect {
                 inner.tables = inner.tables.max(*number);
             }
         }
@@ -234,6 +246,15 @@ impl ToyDb {
         Ok(inner.end)
     }
 
+    fn new_number(&self, name: &str) -> Result<u64> {
+        let mut inner = self.inner.lock();
+        if inner.state.tables.contains_key(name) {
+            return Err(Fail::TableExists);
+        }
+        inner.tables += 1;
+        Ok(inner.tables)
+    }
+
     fn number(&self, table: &str) -> Result<u64> {
         self.inner.lock().state.tables.get(table).copied().ok_or(Fail::NoSuchTable)
     }
@@ -244,15 +265,15 @@ struct ToyDatabase(Arc<ToyDb>);
 
 impl Database for ToyDatabase {
     fn create_table(&self, name: &str) -> Result {
-        let number = {
-            let mut inner = self.0.inner.lock();
-            if inner.state.tables.contains_key(name) {
-                return Err(Fail::TableExists);
-            }
-            inner.tables += 1;
-            inner.tables
-        };
+        let number = self.0.new_number(name)?;
         self.0.log(Effect::Create(name.to_owned(), number), true).map(drop)
+    }
+    fn load_table(&self, name: &str, rows: &RowList, commit: bool) -> Result {
+        let number = self.0.new_number(name)?;
+        if commit {
+            self.0.log(Effect::Load(name.to_owned(), number, rows.clone()), true)?;
+        }
+        Ok(())
     }
     fn drop_table(&self, name: &str) -> Result {
         self.0.number(name)?;

@@ -32,8 +32,12 @@ fn the_engine_keeps_its_promises() {
 
 #[test]
 fn planted_mistakes_are_found() {
-    let planted =
-        [(Bug::NoLogSync, "splits"), (Bug::NoRestore, "overflow"), (Bug::RewindNotLogged, "savepoints")];
+    let planted = [
+        (Bug::NoLogSync, "splits"),
+        (Bug::NoRestore, "overflow"),
+        (Bug::RewindNotLogged, "savepoints"),
+        (Bug::LoadNotSynced, "loads"),
+    ];
     for (bug, workload) in planted {
         let done = look(bug.flag(), find(workload), 16);
         let finding = done.findings.first().unwrap_or_else(|| panic!("{bug:?} was not found"));

@@ -1,15 +1,20 @@
-//! The load of sysbench's tables: rows in key order, then the index entries in theirs, one thread a table.
+//! The load of sysbench's tables: each a bulk load in key order, then one of its index entries in theirs, one thread a table.
 
 use super::row::{Row, id_key, index_key};
 use super::{Shape, thread_seed};
 use crate::failure::{Failure, Outcome};
 use crate::stop;
 use base::prng::Prng;
-use millpond::{Db, Durability, Table, TxnOptions};
+use millpond::{Db, Table, TxnOptions};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// Rows a transaction of the load: large enough that commits do not count, small enough that undo stays little.
-const BATCH: usize = 500;
+/// Rows after which a load tells how far it is and hears whether it is to stop.
+const STEP: u32 = 1000;
+
+/// Rows of which one is read to bring its page into memory. A page of 4 KiB holds more.
+const ROWS_A_PAGE: u32 = 14;
+/// The same for index entries.
+const ENTRIES_A_PAGE: u32 = 80;
 
 /// One table and its index.
 #[derive(Clone)]
@@ -25,16 +30,6 @@ pub(crate) struct Pair {
 pub(crate) struct Tables(Vec<Pair>);
 
 impl Tables {
-    /// Creates them, empty.
-    pub(crate) fn create(db: &Db, count: u32) -> Outcome<Tables> {
-        let pairs = (1..=count).map(|n| {
-            stop::check()?;
-            let (rows, index) = table_names(n);
-            Ok(Pair { rows: db.create_table(&rows)?, index: db.create_table(&index)? })
-        });
-        Ok(Tables(pairs.collect::<Outcome<_>>()?))
-    }
-
     /// Opens those that exist already.
     pub(crate) fn open(db: &Db, count: u32) -> Outcome<Tables> {
         let pairs = (1..=count).map(|n| {
@@ -76,93 +71,116 @@ pub(crate) struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    /// Fills the tables of `shape` with random rows.
+    /// Fills the tables of `shape` with random rows, and reads them into memory as far as they fit there.
     pub(crate) fn sysbench(&self, shape: &Shape) -> Outcome {
-        let picker = shape.distribution.over(shape.rows);
-        self.fill(shape, |table| {
-            let mut rng = Prng::new(thread_seed(shape.seed ^ 0x10ad, table));
-            let picker = picker.clone();
-            move |_id| Row::random(picker.id(&mut rng), &mut rng)
-        })
+        self.fill(shape, |table| shape.rows_of(table))?;
+        let figure = |name| self.db.metrics().get(name).unwrap_or(0.0);
+        if figure("file_pages") - figure("free_pages") > figure("free_frames") {
+            return Ok(());
+        }
+        let tables = Tables::open(self.db, shape.tables)?;
+        self.each_table(shape.tables, |number, go_on| self.warm(tables.get(number), shape.rows, go_on))
     }
 
     /// Fills the tables of `shape`. `rows_of(table)` gives a function that makes the rows of that table, called for the
-    /// ids 1 ..= rows in order. What is loaded is durable after the next checkpoint, not before.
+    /// ids 1 ..= rows in order. What is loaded is durable.
     pub(crate) fn fill<F>(&self, shape: &Shape, rows_of: impl Fn(u32) -> F + Sync) -> Outcome
     where
         F: FnMut(u32) -> Row,
     {
-        let tables = Tables::create(self.db, shape.tables)?;
+        self.each_table(shape.tables, |number, go_on| {
+            load_table(self.db, number, shape.rows, rows_of(number), |rows| {
+                self.rows_loaded.fetch_add(rows.into(), Ordering::Relaxed);
+                go_on()
+            })?;
+            Ok(())
+        })
+    }
+
+    /// Does `work` for each table, a table to a thread at a time, until one fails or the user asks to stop, which the
+    /// function given to `work` tells.
+    fn each_table(&self, count: u32, work: impl Fn(u32, &dyn Fn() -> bool) -> Outcome + Sync) -> Outcome {
         let next = AtomicU32::new(1);
         let failed = AtomicBool::new(false);
         let worker = || {
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                if number > tables.count() {
+                if number > count {
                     return Ok(());
                 }
-                let filled = self.fill_table(tables.get(number), shape.rows, rows_of(number), &failed);
-                if filled.is_err() {
+                let done = stop::check()
+                    .and_then(|()| work(number, &|| !failed.load(Ordering::Relaxed) && !stop::asked()));
+                if done.is_err() {
                     failed.store(true, Ordering::Relaxed);
-                    return filled;
+                    return done;
                 }
             }
         };
         std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..self.threads.min(shape.tables)).map(|_| scope.spawn(worker)).collect();
+            let threads: Vec<_> = (0..self.threads.min(count)).map(|_| scope.spawn(worker)).collect();
             let ends = threads.into_iter().map(|thread| {
                 thread.join().unwrap_or_else(|_| Err(Failure::failed("a thread of the load panicked")))
             });
             // Every thread is joined before the first failure counts.
-            ends.collect::<Vec<_>>().into_iter().collect()
-        })
+            ends.collect::<Vec<_>>().into_iter().collect::<Outcome>()
+        })?;
+        stop::check()
     }
 
-    fn fill_table(
-        &self,
-        pair: &Pair,
-        rows: u32,
-        mut row_of: impl FnMut(u32) -> Row,
-        failed: &AtomicBool,
-    ) -> Outcome {
-        let mut entries = Vec::with_capacity(rows as usize);
-        let mut next = 1u32;
-        while next <= rows {
-            let end = rows.min(next + BATCH as u32 - 1);
-            self.batch(failed, |tx| {
-                for id in next..=end {
-                    let row = row_of(id);
-                    tx.insert(&pair.rows, &id_key(id), &row.encode())?;
-                    entries.push((row.k, id));
-                }
-                Ok(())
-            })?;
-            self.rows_loaded.fetch_add(u64::from(end - next + 1), Ordering::Relaxed);
-            next = end + 1;
+    fn warm(&self, pair: &Pair, rows: u32, go_on: &dyn Fn() -> bool) -> Outcome {
+        let tx = self.db.begin_with(TxnOptions::new().read_only(true))?;
+        for id in (1..=rows).step_by(ROWS_A_PAGE as usize) {
+            if !go_on() {
+                return Ok(());
+            }
+            tx.get(&pair.rows, &id_key(id))?;
         }
-        entries.sort_unstable();
-        for some in entries.chunks(BATCH) {
-            self.batch(failed, |tx| {
-                some.iter().try_for_each(|&(k, id)| tx.insert(&pair.index, &index_key(k, id), b""))
-            })?;
+        // Which ids an indexed value has is not known; a key that is absent lies in a page all the same.
+        for k in (1..=rows).step_by(ENTRIES_A_PAGE as usize) {
+            tx.get(&pair.index, &index_key(k, 0))?;
         }
         Ok(())
     }
+}
 
-    /// One transaction of the load. It meets no other transaction, so there is nothing to retry.
-    fn batch(
-        &self,
-        failed: &AtomicBool,
-        work: impl FnOnce(&mut millpond::Transaction) -> millpond::Result<()>,
-    ) -> Outcome {
-        stop::check()?;
-        if failed.load(Ordering::Relaxed) {
-            // Another thread's failure is the one to report; joining in order may meet this one first.
-            return Ok(());
-        }
-        let mut tx = self.db.begin_with(TxnOptions::new().durability(Durability::None))?;
-        work(&mut tx)?;
-        tx.commit()?;
-        Ok(())
+impl Shape {
+    /// The random rows of a table, one after the other.
+    pub(crate) fn rows_of(&self, table: u32) -> impl FnMut(u32) -> Row + use<> {
+        let mut rng = Prng::new(thread_seed(self.seed ^ 0x10ad, table));
+        let picker = self.distribution.over(self.rows);
+        move |_id| Row::random(picker.id(&mut rng), &mut rng)
     }
+}
+
+/// Loads table `number` and its index. `go_on` is told every so many rows how many more are in; if it says no, nothing of
+/// what has not been committed remains, and the answer is false.
+pub(crate) fn load_table(
+    db: &Db,
+    number: u32,
+    rows: u32,
+    mut row_of: impl FnMut(u32) -> Row,
+    mut go_on: impl FnMut(u32) -> bool,
+) -> millpond::Result<bool> {
+    let (name, index) = table_names(number);
+    let mut entries = Vec::with_capacity(rows as usize);
+    let mut load = db.begin_bulk_load(&name)?;
+    for id in 1..=rows {
+        let row = row_of(id);
+        load.push(&id_key(id), &row.encode())?;
+        entries.push((row.k, id));
+        if id % STEP == 0 && !go_on(STEP) {
+            return Ok(false);
+        }
+    }
+    load.commit()?;
+    entries.sort_unstable();
+    let mut load = db.begin_bulk_load(&index)?;
+    for some in entries.chunks(STEP as usize) {
+        some.iter().try_for_each(|&(k, id)| load.push(&index_key(k, id), b""))?;
+        if !go_on(0) {
+            return Ok(false);
+        }
+    }
+    load.commit()?;
+    Ok(go_on(rows % STEP))
 }

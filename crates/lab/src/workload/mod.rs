@@ -39,7 +39,7 @@ pub(crate) enum Kind {
     ReadOnly,
     /// 1,000 single-row inserts by each thread, then the end
     Napkin,
-    /// Every table filled from nothing, then the end
+    /// Every table made by a bulk load, durable whatever --durability says, then the end
     BulkLoad,
     /// 100 tables dropped and created again, then the end
     SchemaReload,

@@ -1,10 +1,17 @@
-//! Building a tree from rows in key order: pages are filled to the last row that fits and logged whole, level above level.
+//! Building a tree from rows in key order: pages are filled as far as is wanted and written once, level above level.
 //!
 //! A page's fences, and so the prefix that its keys need not store, are known only when it is closed. So a level holds rows
 //! back until they would overflow a page with the longest prefix that they allow, then closes the fullest page that its
-//! real fences permit and keeps the rest.
+//! real fences permit and keeps the rest: memory for about a page a level, and for one batch of pages.
+//!
+//! The log has no content of these pages, only that they are taken, an extent at a time (To4). They go to the file in
+//! batches, by the flusher, under an LSN that is above all redo of whatever they held before, and are synced there before
+//! the root, the last page and the only one that is logged, makes them a tree. A page that a frame still holds from an
+//! earlier life could be written over by the cleaner later; such a page is made there, and logged.
 
-use base::{PageNo, TreeId};
+use base::aligned::AlignedBuf;
+use base::{Lsn, PageNo};
+use std::collections::VecDeque;
 
 use super::tree::Tree;
 use crate::error::{Error, Result};
@@ -12,198 +19,351 @@ use crate::mtr::Mtr;
 use crate::page::edit::{push_child, push_row};
 use crate::page::node::{CHILD_OVERHEAD, ROW_OVERHEAD, SLOTS, Version, common_prefix, separator};
 use crate::page::op::{NodeHead, PageOp};
-use crate::page::{inline_limit, max_key};
+use crate::page::{header, inline_limit, max_key};
 use crate::store::Store;
 
-/// A build in progress. A crash leaves a tree without content and pages that only their extents' owner tells of; the catalog
-/// names a tree when it is done.
-pub(crate) struct Bulk<'s> {
-    store: &'s Store,
+/// This part of a page stays free for the first changes: updates that make rows a little longer, an insert between two. A
+/// page that is filled to the brim splits at the first of them, into two that are half empty; a sixteenth of space is cheap
+/// beside that, and no more is given away in a table that is only read.
+const SPARE: usize = 16;
+
+/// Redo of a page besides its content: the record's head. Also enough to take an extent.
+const REDO_OVERHEAD: usize = 256;
+
+/// What a build asks of the engine. It holds no latch then.
+pub(crate) trait Outlet {
+    /// Asks to be let in with so many bytes of redo.
+    fn admit(&self, redo_bytes: usize) -> Result;
+    /// Pages that can be written at once.
+    fn batch_pages(&self) -> usize;
+    /// Writes pages that no frame holds and makes them durable.
+    fn write(&self, pages: &[PageNo], images: &mut [u8]) -> Result;
+}
+
+/// A build in progress. Until the catalog names the tree, its extents' owner is all that tells of its pages.
+pub(crate) struct Bulk {
     tree: Tree,
+    version: Version,
+    rows: u64,
     levels: Vec<Level>,
+    body: Vec<u8>,
+    /// Pages taken for the tree and not used yet.
+    numbers: VecDeque<PageNo>,
+    /// Where the log says that they are taken.
+    taken_at: Lsn,
+    /// Pages that are made and not written yet.
+    made: Vec<PageNo>,
+    images: Option<AlignedBuf>,
 }
 
-enum Payload {
-    Row { version: Version, flags: u8, value: Vec<u8> },
-    Child(PageNo),
-}
-
+/// A row or a child whose key begins at `at` in its level's bytes; a row's value follows the key.
+#[derive(Clone, Copy, Debug)]
 struct Entry {
-    key: Vec<u8>,
-    payload: Payload,
+    at: usize,
+    key_len: usize,
+    value_len: usize,
+    flags: u8,
+    child: PageNo,
 }
 
-impl Entry {
-    fn bytes(&self) -> usize {
-        self.key.len()
-            + match &self.payload {
-                Payload::Row { value, .. } => ROW_OVERHEAD + value.len(),
-                Payload::Child(_) => CHILD_OVERHEAD,
-            }
-    }
-
-    fn put(&self, body: &mut Vec<u8>, prefix: usize, first: bool) {
-        match &self.payload {
-            Payload::Row { version, flags, value } => {
-                push_row(body, &self.key[prefix..], *version, *flags, value);
-            }
-            Payload::Child(child) if first => push_child(body, &[], *child),
-            Payload::Child(child) => push_child(body, &self.key[prefix..], *child),
-        }
-    }
-}
-
-#[derive(Default)]
+/// Entries of one level that are in no page yet.
+#[derive(Debug)]
 struct Level {
+    /// 0 for rows.
+    number: u8,
     /// Low fence of the page that is being filled.
     low: Vec<u8>,
     /// Its number, if the page before it had to name it.
     page: PageNo,
     entries: Vec<Entry>,
-    /// Bytes of `entries` with whole keys.
-    bytes: usize,
+    bytes: Vec<u8>,
+    /// What the entries take in a page that stores whole keys, slots included.
+    size: usize,
 }
 
 impl Level {
-    /// How many entries the page takes when the next one begins the page after it, and that page's low fence.
-    fn full_page(&self, page_bytes: usize) -> (usize, Vec<u8>) {
-        let mut bytes = self.bytes;
+    fn new(number: u8) -> Level {
+        let (low, entries, bytes) = (Vec::new(), Vec::new(), Vec::new());
+        Level { number, low, page: PageNo::NONE, entries, bytes, size: 0 }
+    }
+
+    fn size_of(&self, entry: &Entry) -> usize {
+        entry.key_len + entry.value_len + if self.number == 0 { ROW_OVERHEAD } else { CHILD_OVERHEAD }
+    }
+
+    fn push(&mut self, key: &[u8], value: &[u8], flags: u8, child: PageNo) {
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+        let entry = Entry { at, key_len: key.len(), value_len: value.len(), flags, child };
+        self.size += self.size_of(&entry);
+        self.entries.push(entry);
+    }
+
+    fn key(&self, n: usize) -> &[u8] {
+        let entry = &self.entries[n];
+        &self.bytes[entry.at..entry.at + entry.key_len]
+    }
+
+    /// Whether the entries may overflow a page of which `limit` bytes may be used, whatever its fences turn out to be.
+    fn may_overflow(&self, limit: usize) -> bool {
+        let n = self.entries.len();
+        n > 1 && {
+            let prefix = common_prefix(&self.low, self.key(n - 1));
+            SLOTS + self.low.len() + self.size - n * prefix > limit
+        }
+    }
+
+    /// How many entries the page takes when the next one begins the page after it, and that page's low fence. An entry that
+    /// is longer than `limit` gets a page to itself.
+    fn full_page(&self, limit: usize) -> (usize, Vec<u8>) {
+        let mut size = self.size;
         for n in (1..self.entries.len()).rev() {
-            bytes -= self.entries[n].bytes();
-            let next = &self.entries[n];
-            let high = match next.payload {
-                Payload::Row { .. } => separator(&self.entries[n - 1].key, &next.key),
-                Payload::Child(_) => &next.key,
-            };
+            size -= self.size_of(&self.entries[n]);
+            let next = self.key(n);
+            let high = if self.number == 0 { separator(self.key(n - 1), next) } else { next };
             let prefix = common_prefix(&self.low, high);
-            if n == 1 || SLOTS + self.low.len() + high.len() + bytes - n * prefix <= page_bytes {
+            if n == 1 || SLOTS + self.low.len() + high.len() + size - n * prefix <= limit {
                 return (n, high.to_vec());
             }
         }
         unreachable!("called with two entries or more")
     }
+
+    /// The first `n` entries as a page with a common prefix of `prefix` bytes holds them.
+    fn put_body(&self, version: Version, n: usize, prefix: usize, body: &mut Vec<u8>) {
+        body.clear();
+        for (i, entry) in self.entries[..n].iter().enumerate() {
+            let (key, value) =
+                self.bytes[entry.at..][..entry.key_len + entry.value_len].split_at(entry.key_len);
+            match self.number {
+                0 => push_row(body, &key[prefix..], version, entry.flags, value),
+                // The first separator is the low fence.
+                _ if i == 0 => push_child(body, &[], entry.child),
+                _ => push_child(body, &key[prefix..], entry.child),
+            }
+        }
+    }
+
+    fn drop_first(&mut self, n: usize) {
+        let cut = self.entries.get(n).map_or(self.bytes.len(), |entry| entry.at);
+        self.bytes.drain(..cut);
+        self.entries.drain(..n);
+        self.entries.iter_mut().for_each(|entry| entry.at -= cut);
+        self.size = self.entries.iter().map(|entry| self.size_of(entry)).sum();
+    }
 }
 
-impl<'s> Bulk<'s> {
-    /// Begins to fill `tree`, which must be empty and known to nobody else.
-    pub(crate) fn begin(store: &'s Store, tree: Tree) -> Result<Bulk<'s>> {
-        let root = tree.leaf_read(store, &[])?;
-        if root.page_no() != tree.root || crate::page::node::Node::new(&root).len() > 0 {
-            return Err(Error::Misuse("only an empty tree can be built in bulk".into()));
+impl Bulk {
+    /// Begins to fill `tree`, which nobody else knows, with rows of `version`. What its root holds now is replaced at the
+    /// end.
+    pub(crate) fn begin(tree: Tree, version: Version) -> Bulk {
+        Bulk {
+            tree,
+            version,
+            rows: 0,
+            levels: vec![Level::new(0)],
+            body: Vec::new(),
+            numbers: VecDeque::new(),
+            taken_at: Lsn::ZERO,
+            made: Vec::new(),
+            images: None,
         }
-        drop(root);
-        Ok(Bulk { store, tree, levels: vec![Level::default()] })
     }
 
-    /// Adds a row; its key must be above the one before. REQUIRES: no latch held.
-    pub(crate) fn push(&mut self, key: &[u8], version: Version, flags: u8, value: &[u8]) -> Result {
-        let page_bytes = self.store.pool.page_bytes();
+    /// The tree that is being filled.
+    pub(crate) fn tree(&self) -> Tree {
+        self.tree
+    }
+
+    /// How many rows it has taken.
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Adds a row; its key must be above the one before. After an error the build is of no use. REQUIRES: no latch held; key
+    /// and value are short enough for a leaf.
+    pub(crate) fn push(
+        &mut self,
+        store: &Store,
+        key: &[u8],
+        flags: u8,
+        value: &[u8],
+        outlet: &dyn Outlet,
+    ) -> Result {
+        let page_bytes = store.pool.page_bytes();
         base::check!(key.len() <= max_key(page_bytes) && value.len() <= inline_limit(page_bytes));
-        if self.levels[0].entries.last().is_some_and(|last| last.key[..] >= *key) {
-            return Err(Error::Misuse("rows for a bulk build must come in key order, each key once".into()));
+        self.rows += 1;
+        let leaf = &self.levels[0];
+        if let Some(last) = leaf.entries.len().checked_sub(1)
+            && leaf.key(last) >= key
+        {
+            let how = if leaf.key(last) == key { "has the key of" } else { "belongs before" };
+            return Err(Error::Misuse(format!(
+                "row {} {how} the row before it: a bulk load takes rows in key order, each key once",
+                self.rows
+            )));
         }
-        self.add(
-            0,
-            Entry { key: key.to_vec(), payload: Payload::Row { version, flags, value: value.to_vec() } },
-        )
+        self.add(store, 0, key, value, flags, PageNo::NONE, outlet)
     }
 
-    fn add(&mut self, level: usize, entry: Entry) -> Result {
+    #[expect(clippy::too_many_arguments, reason = "the fields of an entry")]
+    fn add(
+        &mut self,
+        store: &Store,
+        level: usize,
+        key: &[u8],
+        value: &[u8],
+        flags: u8,
+        child: PageNo,
+        outlet: &dyn Outlet,
+    ) -> Result {
         if level == self.levels.len() {
-            self.levels.push(Level::default());
+            self.levels.push(Level::new(level as u8));
         }
-        let page_bytes = self.store.pool.page_bytes();
         let at = &mut self.levels[level];
-        at.bytes += entry.bytes();
-        let prefix = common_prefix(&at.low, &entry.key);
-        at.entries.push(entry);
-        if at.entries.len() > 1 && SLOTS + at.low.len() + at.bytes - at.entries.len() * prefix > page_bytes {
-            self.close_page(level)?;
+        at.push(key, value, flags, child);
+        if at.may_overflow(limit(store, level)) { self.close_page(store, level, outlet) } else { Ok(()) }
+    }
+
+    /// Writes the fullest page that the entries allow and keeps the rest; there are two entries or more.
+    fn close_page(&mut self, store: &Store, level: usize, outlet: &dyn Outlet) -> Result {
+        let (n, high) = self.levels[level].full_page(limit(store, level));
+        let page = self.write_page(store, level, n, &high, outlet)?;
+        let at = &mut self.levels[level];
+        at.drop_first(n);
+        let low = std::mem::replace(&mut at.low, high);
+        self.add(store, level + 1, &low, &[], 0, page, outlet)
+    }
+
+    /// Makes a page of the first `n` entries, the last of its level if there are no more. Returns its number.
+    fn write_page(
+        &mut self,
+        store: &Store,
+        level: usize,
+        n: usize,
+        high: &[u8],
+        outlet: &dyn Outlet,
+    ) -> Result<PageNo> {
+        let named = self.levels[level].page;
+        let page = if named.is_none() { self.take_number(store, outlet)? } else { named };
+        let is_last = n == self.levels[level].entries.len();
+        let right = if is_last { PageNo::NONE } else { self.take_number(store, outlet)? };
+        let at = &mut self.levels[level];
+        at.page = right;
+        let head = NodeHead { tree: self.tree.id, level: at.number, right, low: &at.low, high };
+        at.put_body(self.version, n, head.prefix(), &mut self.body);
+        let op = PageOp::Init { head, body: &self.body };
+        if store.pool.holds(page) {
+            outlet.admit(self.body.len() + REDO_OVERHEAD)?;
+            store.log.make_room()?;
+            let frame = store.pool.reserve_frame()?;
+            let mut mtr = Mtr::begin(&store.log, &store.pool);
+            let slot = mtr.add(store.pool.create(page, frame));
+            mtr.apply(slot, &op);
+            mtr.commit();
+            return Ok(page);
+        }
+        let page_bytes = store.pool.page_bytes();
+        let images = self.images.get_or_insert_with(|| AlignedBuf::zeroed(outlet.batch_pages() * page_bytes));
+        let (image, after) = images[self.made.len() * page_bytes..].split_at_mut(page_bytes);
+        image.fill(0);
+        op.apply(image).expect("what fits a page");
+        header::set_page_no(image, page);
+        header::set_lsn(image, self.taken_at);
+        self.made.push(page);
+        if after.is_empty() {
+            self.write_made(store, outlet)?;
+        }
+        Ok(page)
+    }
+
+    /// Makes the pages durable that are not yet.
+    fn write_made(&mut self, store: &Store, outlet: &dyn Outlet) -> Result {
+        if let Some(images) = self.images.as_mut().filter(|_| !self.made.is_empty()) {
+            outlet.write(&self.made, &mut images[..self.made.len() * store.pool.page_bytes()])?;
+            self.made.clear();
         }
         Ok(())
     }
 
-    /// Writes the fullest page that the entries allow and keeps the rest; there are two entries or more.
-    fn close_page(&mut self, level: usize) -> Result {
-        let (n, high) = self.levels[level].full_page(self.store.pool.page_bytes());
-        let page = self.write_page(level, n, &high)?;
-        let at = &mut self.levels[level];
-        at.entries.drain(..n);
-        at.bytes = at.entries.iter().map(Entry::bytes).sum();
-        let low = std::mem::replace(&mut at.low, high);
-        self.add(level + 1, Entry { key: low, payload: Payload::Child(page) })
-    }
-
-    /// Logs the first `n` entries as a page, the last of its level if there are no more. Returns its number.
-    fn write_page(&mut self, level: usize, n: usize, high: &[u8]) -> Result<PageNo> {
-        let (store, tree) = (self.store, self.tree.id);
-        let at = &mut self.levels[level];
-        let is_last = n == at.entries.len();
-        let page = if at.page.is_none() { take_number(store, tree)? } else { at.page };
-        let right = if is_last { PageNo::NONE } else { take_number(store, tree)? };
-        store.log.make_room()?;
-        let frame = store.pool.reserve_frame()?;
-        let mut mtr = Mtr::begin(&store.log, &store.pool);
-        at.page = right;
-        let slot = mtr.add(store.pool.create(page, frame));
-        let head = NodeHead { tree, level: level as u8, right, low: &at.low, high };
-        let body = body(&at.entries[..n], head.prefix());
-        mtr.apply(slot, &PageOp::Init { head, body: &body });
-        mtr.commit();
-        Ok(page)
-    }
-
-    /// Writes what is left, level by level, the root last.
-    pub(crate) fn finish(mut self) -> Result {
-        let page_bytes = self.store.pool.page_bytes();
-        let mut level = 0;
+    /// A page for the tree, in order if possible, so that neighbours go to the file in one write.
+    fn take_number(&mut self, store: &Store, outlet: &dyn Outlet) -> Result<PageNo> {
         loop {
-            // The last page has no high fence and so no common prefix.
-            while SLOTS + self.levels[level].low.len() + self.levels[level].bytes > page_bytes {
-                self.close_page(level)?;
+            if let Some(page) = self.numbers.pop_front() {
+                return Ok(page);
             }
-            let at = &mut self.levels[level];
-            if at.page.is_none() {
-                // Everything of this level fits one page, and that page is the root.
-                let body = body(&at.entries, 0);
-                return self.write_root(level as u8, &body);
+            outlet.admit(REDO_OVERHEAD)?;
+            store.log.make_room()?;
+            let mut reserved = store.space.reserve_extent(self.tree.id)?;
+            let mut mtr = Mtr::begin(&store.log, &store.pool);
+            while reserved.left() > 0 {
+                self.numbers.push_back(reserved.take(&mut mtr));
             }
-            let n = at.entries.len();
-            let page = self.write_page(level, n, &[])?;
-            let low = std::mem::take(&mut self.levels[level].low);
-            self.levels[level].entries.clear();
-            self.add(level + 1, Entry { key: low, payload: Payload::Child(page) })?;
-            level += 1;
+            self.taken_at = mtr.commit();
         }
     }
 
-    fn write_root(&self, level: u8, body: &[u8]) -> Result {
-        let store = self.store;
+    /// Gives pages back that turned out not to be needed.
+    fn give_back(&mut self, store: &Store, outlet: &dyn Outlet) -> Result {
+        outlet.admit(REDO_OVERHEAD)?;
+        store.log.make_room()?;
+        let mut mtr = Mtr::begin(&store.log, &store.pool);
+        for page in self.numbers.drain(..) {
+            store.space.free(&mut mtr, page);
+        }
+        mtr.commit();
+        Ok(())
+    }
+
+    /// Writes what is left, level by level, the root last.
+    pub(crate) fn finish(&mut self, store: &Store, outlet: &dyn Outlet) -> Result {
+        let mut level = 0;
+        loop {
+            // The last page has no high fence and so no common prefix.
+            while self.levels[level].entries.len() > 1
+                && SLOTS + self.levels[level].low.len() + self.levels[level].size > limit(store, level)
+            {
+                self.close_page(store, level, outlet)?;
+            }
+            let at = &self.levels[level];
+            if at.page.is_none() {
+                // Everything of this level fits one page, and that page is the root.
+                at.put_body(self.version, at.entries.len(), 0, &mut self.body);
+                self.write_made(store, outlet)?;
+                self.give_back(store, outlet)?;
+                return self.write_root(store, level as u8, outlet);
+            }
+            let n = at.entries.len();
+            let page = self.write_page(store, level, n, &[], outlet)?;
+            let low = std::mem::take(&mut self.levels[level].low);
+            self.levels[level].drop_first(n);
+            level += 1;
+            self.add(store, level, &low, &[], 0, page, outlet)?;
+        }
+    }
+
+    fn write_root(&self, store: &Store, level: u8, outlet: &dyn Outlet) -> Result {
+        outlet.admit(self.body.len() + REDO_OVERHEAD)?;
         store.log.make_room()?;
         let root = store.pool.fetch(self.tree.root)?.write();
         let mut mtr = Mtr::begin(&store.log, &store.pool);
         let slot = mtr.add(root);
         let head = NodeHead { tree: self.tree.id, level, right: PageNo::NONE, low: &[], high: &[] };
-        mtr.apply(slot, &PageOp::Init { head, body });
+        mtr.apply(slot, &PageOp::Init { head, body: &self.body });
         mtr.commit();
         Ok(())
     }
 }
 
-/// Takes a page number by itself: two at once could latch two map pages in either order.
-fn take_number(store: &Store, tree: TreeId) -> Result<PageNo> {
-    store.log.make_room()?;
-    let mut reserved = store.space.reserve(tree, 1)?;
-    let mut mtr = Mtr::begin(&store.log, &store.pool);
-    let page = reserved.take(&mut mtr);
-    mtr.commit();
-    Ok(page)
+/// How much of a page is filled: inner pages to the brim, so that even the longest keys leave room for several children.
+fn limit(store: &Store, level: usize) -> usize {
+    let page_bytes = store.pool.page_bytes();
+    if level == 0 { page_bytes - page_bytes / SPARE } else { page_bytes }
 }
 
-fn body(entries: &[Entry], prefix: usize) -> Vec<u8> {
-    let mut body = Vec::new();
-    for (i, entry) in entries.iter().enumerate() {
-        entry.put(&mut body, prefix, i == 0);
+impl std::fmt::Debug for Bulk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Bulk({:?}, {} rows)", self.tree, self.rows)
     }
-    body
 }

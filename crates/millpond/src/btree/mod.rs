@@ -22,8 +22,7 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
-#[cfg(test)]
-pub(crate) use bulk::Bulk;
+pub(crate) use bulk::{Bulk, Outlet};
 #[cfg(test)]
 pub(crate) use check::TreeCheck;
 pub(crate) use merge::is_small;

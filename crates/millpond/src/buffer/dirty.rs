@@ -15,7 +15,7 @@ use base::sync::Mutex;
 use base::sync::atomic::Ordering;
 use base::{Lsn, PageNo};
 
-use super::frame::{DIRTY, INIT, NO_LSN, WRITING};
+use super::frame::{DIRTY, NO_LSN, WRITING};
 use super::guard::PageWrite;
 use super::pool::{Pool, Probe};
 
@@ -101,8 +101,6 @@ pub(crate) struct FlushTicket {
     pub(crate) page: PageNo,
     /// The start of the oldest change that the copy has and the file lacks.
     pub(crate) first_dirty: Lsn,
-    /// This is the page's first write since its `init`, and redo holds its whole content (To4).
-    pub(crate) init: bool,
 }
 
 impl Pool {
@@ -111,11 +109,6 @@ impl Pool {
     #[inline]
     pub(crate) fn mark_dirty(&self, page: &PageWrite<'_>, first_dirty: Lsn) {
         self.dirty_latched(page.pin().frame(), first_dirty);
-    }
-
-    /// Says that the page's content has been set by an `init` whose redo, with what follows, holds all of it.
-    pub(crate) fn mark_init(&self, page: &PageWrite<'_>) {
-        self.frames().get(page.pin().frame()).set(INIT);
     }
 
     /// As [`Pool::mark_dirty`], for who holds the frame's exclusive latch in another way.
@@ -169,11 +162,6 @@ impl Pool {
         out.extend(pages.iter().enumerate().map(|(n, pages)| (end(n), u64::from(*pages))));
     }
 
-    /// How many dirty pages have a first-dirty LSN below `up_to`, counted no further than `max`.
-    pub(crate) fn dirty_below(&self, up_to: Lsn, max: usize) -> usize {
-        self.dirty.sets.lock().dirty.range(..(up_to, 0)).take(max).count()
-    }
-
     /// Up to `max` dirty pages without a copy under way, oldest first, with first-dirty LSNs below `up_to`.
     pub(crate) fn oldest_dirty(&self, up_to: Lsn, max: usize) -> Vec<(PageNo, Lsn)> {
         let sets = self.dirty.sets.lock();
@@ -199,7 +187,6 @@ impl Pool {
         let latched = self.frames().try_share(index)?;
         let frame = self.frames().get(index);
         let first_dirty;
-        let before;
         {
             let mut sets = self.dirty.sets.lock();
             if frame.state() & (DIRTY | WRITING) != DIRTY {
@@ -209,10 +196,10 @@ impl Pool {
             frame.writing.store(first_dirty.0, Ordering::Relaxed);
             sets.remove_dirty(first_dirty, index);
             sets.writing.insert((first_dirty, index));
-            before = frame.change(DIRTY | INIT, WRITING);
+            frame.change(DIRTY, WRITING);
         }
         copy.copy_from_slice(&latched);
-        Some(FlushTicket { frame: index, page, first_dirty, init: before & INIT != 0 })
+        Some(FlushTicket { frame: index, page, first_dirty })
     }
 
     /// Says that the copies are in their place in the file and synced.

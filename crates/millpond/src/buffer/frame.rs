@@ -24,8 +24,6 @@ use super::latch::Latch;
 pub(super) const PINS: u32 = (1 << 24) - 1;
 /// Used since the replacement hand came by.
 pub(super) const REFERENCED: u32 = 1 << 26;
-/// The page is fresh: its next write is its first since an `init` whose redo holds its whole content (To4).
-pub(super) const INIT: u32 = 1 << 27;
 /// A copy is on its way to the file; the page keeps its old first-dirty LSN until that is synced (To2).
 pub(super) const WRITING: u32 = 1 << 28;
 /// Changed since the last copy was taken.
@@ -205,6 +203,7 @@ impl Frames {
 
     /// Takes the exclusive latch if it is free to take.
     #[inline]
+    #[cfg(test)]
     pub(super) fn try_exclude(&self, index: u32) -> Option<Exclusive<'_>> {
         self.get(index).latch.try_write().then(|| Exclusive { frames: self, index })
     }

@@ -45,12 +45,6 @@ impl<'p> Pin<'p> {
         self.frame
     }
 
-    /// Which page.
-    #[inline]
-    pub(crate) fn page_no(&self) -> PageNo {
-        self.page
-    }
-
     /// Latches the page for reading, waiting for writers.
     #[inline]
     pub(crate) fn read(self) -> PageRead<'p> {
@@ -64,7 +58,7 @@ impl<'p> Pin<'p> {
     }
 
     /// Latches the page for reading if that needs no waiting.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn try_read(self) -> Result<PageRead<'p>, Pin<'p>> {
         match self.pool.frames().try_share(self.frame) {
             Some(latched) => Ok(PageRead { latched, pin: self }),
@@ -73,7 +67,7 @@ impl<'p> Pin<'p> {
     }
 
     /// Latches the page for writing if that needs no waiting.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn try_write(self) -> Result<PageWrite<'p>, Pin<'p>> {
         match self.pool.frames().try_exclude(self.frame) {
             Some(latched) => Ok(PageWrite { latched, pin: self }),
@@ -121,7 +115,7 @@ impl<'p> PageWrite<'p> {
     }
 
     /// Releases the latch and keeps the pin.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn unlatch(self) -> Pin<'p> {
         self.pin
     }

@@ -33,12 +33,14 @@ pub(crate) trait ReadHook: Send + Sync + Debug {
 }
 
 /// Takes intact pages as they are and refuses damaged ones.
+#[cfg(test)]
 #[derive(Debug)]
 pub(crate) struct RefuseDamage {
     /// The file to name.
     pub(crate) path: PathBuf,
 }
 
+#[cfg(test)]
 impl ReadHook for RefuseDamage {
     fn after_read(&self, page: PageNo, _: &mut [u8], verified: Result<(), Damage>) -> Result<Option<Lsn>> {
         match verified {
@@ -167,6 +169,11 @@ impl Pool {
     /// The state word of the frame that the table has for the page: a hint.
     pub(super) fn resident_state(&self, page: PageNo) -> Option<u32> {
         self.table.get(page).map(|frame| self.frames.get(frame).state())
+    }
+
+    /// Whether a frame has the page. REQUIRES, for a no to last: nobody who could fetch it knows the page.
+    pub(crate) fn holds(&self, page: PageNo) -> bool {
+        self.table.get(page).is_some()
     }
 
     pub(super) fn probe(&self, page: PageNo) -> Probe<'_> {

@@ -1,5 +1,6 @@
 //! [`Db`]: an open database, as programs see it.
 
+mod bulk_load;
 mod check;
 mod durability;
 mod gate;
@@ -9,6 +10,7 @@ mod receipt;
 mod tests;
 mod transaction;
 
+pub use bulk_load::BulkLoad;
 pub use check::CheckReport;
 pub use durability::Durability;
 pub use range::Range;

@@ -1,5 +1,7 @@
 //! The database as its callers see it: on the simulated disk, so that a power cut is a method call.
 
+mod bulk_load;
+mod growth;
 mod power_cuts;
 
 use crate::error::Error;

@@ -6,7 +6,9 @@ mod capacity;
 mod cleaner;
 mod create;
 mod figures;
+mod growth;
 mod open;
+mod outlet;
 #[cfg(all(test, feature = "sim"))]
 mod sim_tests;
 #[cfg(test)]
@@ -26,14 +28,13 @@ use base::sync::{JoinHandle, Mutex, Parker, Unparker, spawn};
 use capacity::Capacity;
 use cleaner::Cleaner;
 pub(crate) use create::Paths;
+use growth::Growth;
 use metrics::{Force, SyncReason};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::Clock;
 
-/// How long the cleaner sleeps when nobody wakes it.
-const CLEANER_NAP: Duration = Duration::from_millis(10);
 /// How long the thread that purges sleeps when nothing is due.
 const BACKGROUND_NAP: Duration = Duration::from_millis(10);
 /// How long it sleeps after a failure that may pass.
@@ -48,10 +49,10 @@ pub(crate) struct Engine {
     /// Who works on it.
     pub(crate) txns: Arc<Txns>,
     shared: Arc<Shared>,
-    /// Waits to become the thread that reverts and purges.
-    background: Option<Parker>,
+    /// Wait to become the threads that revert and purge, and that grow the pages file.
+    background: Option<(Parker, Parker)>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    background_handle: Mutex<Option<JoinHandle<()>>>,
+    background_threads: Mutex<Vec<JoinHandle<()>>>,
     /// Held until the engine is closed.
     lock: Mutex<Option<Box<dyn Send + Sync>>>,
 }
@@ -68,12 +69,13 @@ struct Shared {
     /// The cleaner lets the checkpoint age grow to this before it cleans for the log's sake.
     hold_cleaning_until: u64,
     stop: AtomicBool,
-    /// Reverting and purging end first: they may be waiting for a frame, which the cleaner supplies.
+    /// Reverting, purging and growth end first: they may be waiting for a frame, which the cleaner supplies.
     stop_background: AtomicBool,
     poison: Arc<Poison>,
     log_thread: Unparker,
     cleaner_thread: Unparker,
     background_thread: Unparker,
+    growth_thread: Unparker,
 }
 
 impl Engine {
@@ -103,9 +105,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Begins to revert and purge in the background. REQUIRES: all trees are known to `txns`.
+    /// Begins to revert, purge and grow in the background. REQUIRES: all trees are known to `txns`.
     pub(crate) fn start_background(&mut self) -> Result {
-        let Some(parker) = self.background.take() else { return Ok(()) };
+        let Some((parker, growth_parker)) = self.background.take() else { return Ok(()) };
         let (shared, txns) = (Arc::clone(&self.shared), Arc::clone(&self.txns));
         let thread = spawn("millpond-purge", move || {
             while !shared.stop_background.load(Ordering::Acquire) {
@@ -119,7 +121,20 @@ impl Engine {
             }
         });
         let spawn_error = |e| Error::io("start a thread for", Path::new("the engine"), e);
-        *self.background_handle.lock() = Some(thread.map_err(spawn_error)?);
+        self.background_threads.lock().push(thread.map_err(spawn_error)?);
+        let shared = Arc::clone(&self.shared);
+        let thread = spawn("millpond-growth", move || {
+            let mut growth = Growth::default();
+            while !shared.stop_background.load(Ordering::Acquire) {
+                match shared.grow_ahead(&mut growth) {
+                    Ok(0) => base::sync::point(),
+                    Ok(nap_us) => drop(growth_parker.park_for(Duration::from_micros(nap_us))),
+                    Err(_) if shared.poison.is_set() => return,
+                    Err(_) => drop(growth_parker.park_for(BACKGROUND_RETRY)),
+                }
+            }
+        });
+        self.background_threads.lock().push(thread.map_err(spawn_error)?);
         Ok(())
     }
 
@@ -165,7 +180,8 @@ impl Engine {
         self.shared.admission.close();
         self.shared.stop_background.store(true, Ordering::Release);
         self.shared.background_thread.unpark();
-        let background = self.background_handle.lock().take();
+        self.shared.growth_thread.unpark();
+        let background = std::mem::take(&mut *self.background_threads.lock());
         self.join(background);
         self.shared.stop.store(true, Ordering::Release);
         self.shared.log_thread.unpark();

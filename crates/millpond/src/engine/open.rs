@@ -130,6 +130,7 @@ impl Engine {
         doublewrite.restore(&*pages, &paths.pages)?;
 
         let (log_parker, cleaner_parker, background) = (Parker::new(), Parker::new(), Parker::new());
+        let growth_parker = Parker::new();
         let log_options =
             LogOptions { ring_blocks: root.ring_blocks, flush_depth: options.tuning.flush_depth };
         let log =
@@ -158,6 +159,7 @@ impl Engine {
             path: paths.pages.clone(),
             db_id: root.db_id,
             grow_pages,
+            grower: growth_parker.unparker(),
         };
         let store = Arc::new(Store {
             space: Space::new(space_options, &log, &pool, &metrics, &poison),
@@ -197,15 +199,16 @@ impl Engine {
             log_thread: log_parker.unparker(),
             cleaner_thread: cleaner_parker.unparker(),
             background_thread: background.unparker(),
+            growth_thread: growth_parker.unparker(),
         });
-        let (background, lock) = (Some(background), Mutex::new(Some(lock)));
+        let (background, lock) = (Some((background, growth_parker)), Mutex::new(Some(lock)));
         let mut engine = Engine {
             store,
             txns,
             shared,
             background,
             threads: Mutex::default(),
-            background_handle: Mutex::default(),
+            background_threads: Mutex::default(),
             lock,
         };
         engine.shared.make_first_files()?;

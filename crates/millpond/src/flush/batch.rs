@@ -118,7 +118,46 @@ impl Flusher {
         if !planted(Bug::PageBeforeRedo) {
             self.log.flush_to(newest, SyncReason::WriteAhead)?;
         }
-        let images = &self.copies[..tickets.len() * page_bytes];
+        let pages: Vec<PageNo> = tickets.iter().map(|ticket| ticket.page).collect();
+        let copies = std::mem::replace(&mut self.copies, AlignedBuf::zeroed(1));
+        let ios = self.write(&pages, &copies[..pages.len() * page_bytes], SyncReason::PageBatch);
+        self.copies = copies;
+        let (pages, ios) = (pages.len() as u64, ios?);
+        self.metrics.page_writes(force, pages, ios);
+        self.metrics.add(M::PageBatches, 1);
+        if planted(Bug::AreaReusedEarly) {
+            self.late = tickets;
+        } else {
+            self.pool.flushed(tickets);
+        }
+        Ok(Written { pages, ios, took_us: self.vfs.clock.now_us().saturating_sub(begun) })
+    }
+
+    /// Writes pages of which redo has no content: no frame holds them and nothing refers to them yet. They are protected
+    /// and synced like all others (To4): redo of an earlier life of such a page may lie above the checkpoint, and replay
+    /// wants a whole page to see that it need not be applied. A failure poisons the database. REQUIRES: at most
+    /// [`Flusher::batch_pages`], each with its number and an LSN above all redo that there is of it.
+    pub(crate) fn write_new(&mut self, pages: &[PageNo], images: &mut [u8]) -> Result {
+        self.poison.check()?;
+        let page_bytes = self.pool.page_bytes();
+        let mut newest = Lsn::ZERO;
+        for image in images.chunks_exact_mut(page_bytes) {
+            newest = newest.max(header::lsn(image));
+            header::seal(image);
+        }
+        let written = self
+            .log
+            .flush_to(newest, SyncReason::WriteAhead)
+            .and_then(|_| self.write(pages, images, SyncReason::BulkLoad));
+        let ios = written.map_err(|error| self.poison.set(error))?;
+        self.metrics.page_writes(Force::BulkLoad, pages.len() as u64, ios);
+        Ok(())
+    }
+
+    /// Protects page images, writes them in place and syncs them. Returns the in-place I/Os.
+    fn write(&mut self, pages: &[PageNo], images: &[u8], reason: SyncReason) -> Result<u64> {
+        let page_bytes = self.pool.page_bytes();
+        let is_load = reason == SyncReason::BulkLoad;
         if !planted(Bug::NoDoublewrite) {
             self.doublewrite.protect(images)?;
         }
@@ -128,8 +167,8 @@ impl Flusher {
             self.pool.flushed(std::mem::take(&mut self.late));
         }
         let mut writes: Vec<WriteOp<'_>> = Vec::new();
-        for (n, ticket) in tickets.iter().enumerate() {
-            let offset = u64::from(ticket.page.0) * page_bytes as u64;
+        for (n, page) in pages.iter().enumerate() {
+            let offset = u64::from(page.0) * page_bytes as u64;
             match writes.last_mut() {
                 Some(last) if last.offset + last.bytes.len() as u64 == offset => {
                     let from = n * page_bytes - last.bytes.len();
@@ -140,19 +179,14 @@ impl Flusher {
         }
         self.file.write_batch(&writes).map_err(|e| Error::io("write", &self.path, e))?;
         let start = self.vfs.clock.now_us();
-        if !planted(Bug::NoPagesSync) && !planted(Bug::AreaReusedEarly) {
+        let unsynced = planted(Bug::NoPagesSync)
+            || planted(Bug::AreaReusedEarly)
+            || (is_load && planted(Bug::LoadNotSynced));
+        if !unsynced {
             self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
         }
-        self.metrics.fsync(FileKind::Pages, SyncReason::PageBatch, self.vfs.clock.now_us() - start, 0);
-        let (pages, ios) = (tickets.len() as u64, writes.len() as u64);
-        self.metrics.page_writes(force, pages, ios);
-        self.metrics.add(M::PageBatches, 1);
-        if planted(Bug::AreaReusedEarly) {
-            self.late = tickets;
-        } else {
-            self.pool.flushed(tickets);
-        }
-        Ok(Written { pages, ios, took_us: self.vfs.clock.now_us().saturating_sub(begun) })
+        self.metrics.fsync(FileKind::Pages, reason, self.vfs.clock.now_us() - start, 0);
+        Ok(writes.len() as u64)
     }
 
     /// The wanted pages and the dirty ones of their neighbourhoods, by page number.

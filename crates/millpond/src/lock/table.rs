@@ -151,6 +151,7 @@ impl LockTable {
     }
 
     /// [`LockTable::enqueue`] and the wait in one, for callers that hold no latch.
+    #[cfg(test)]
     pub(crate) fn acquire(
         &self,
         owner: &Arc<Owner>,
@@ -192,6 +193,7 @@ impl LockTable {
     }
 
     /// Memory that queues take, in bytes, without their heap overhead.
+    #[cfg(test)]
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }

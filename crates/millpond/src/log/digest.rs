@@ -17,15 +17,18 @@
 //! Offsets count payload from the segment's first position. The checksum covers all that follows it. Flag 1: the digest
 //! does not fit its area and there is none.
 
+#[cfg(test)]
+mod read;
+
 use super::Log;
 use super::block::{BLOCK_BYTES, block_of};
 use super::group::GROUP_BYTES_MAX;
 use super::reader::{EpochStart, Scanner};
-use super::segment::{SegmentShape, Segments};
-use crate::error::{Error, Result};
+use super::segment::SegmentShape;
+use crate::error::Result;
 use base::aligned::AlignedBuf;
-use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
-use base::codec::{Put, Reader, Truncated};
+use base::codec::fixed::{set_u16, set_u32, set_u64};
+use base::codec::{Put, Truncated};
 use base::{Lsn, PageNo, crc};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -127,60 +130,6 @@ impl Digest {
         set_u32(&mut out, 12, crc);
         out
     }
-
-    /// How many bytes follow the header that `block` begins with, if it is that of segment `number`.
-    fn claimed(block: &[u8], shape: SegmentShape, number: u64) -> Option<usize> {
-        let ours = &block[..8] == MAGIC
-            && get_u16(block, 8) == FORMAT
-            && get_u16(block, 10) & ABSENT == 0
-            && get_u64(block, 16) == shape.db_id
-            && get_u64(block, 24) == number;
-        let len = get_u32(block, 44) as usize;
-        (ours && HEADER_BYTES + len <= shape.digest_blocks() as usize * BLOCK_BYTES).then_some(len)
-    }
-
-    /// Reads a digest; `None` if the bytes are not one of segment `number`.
-    fn decode(bytes: &[u8], shape: SegmentShape, number: u64) -> Option<Digest> {
-        let len = HEADER_BYTES + Digest::claimed(bytes, shape, number)?;
-        let bytes = bytes.get(..len)?;
-        let crc = crc::crc32c(&bytes[16..]);
-        if get_u32(bytes, 12) != crc::crc32c_append(crc, &bytes[8..12]) {
-            return None;
-        }
-        let base = shape.first_lsn(number);
-        let mut digest = Digest {
-            segment: number,
-            epoch: get_u32(bytes, 32),
-            groups: get_u32(bytes, 40),
-            first: Lsn(get_u64(bytes, 48)),
-            next: Lsn(get_u64(bytes, 56)),
-            pages: BTreeMap::new(),
-            sections: Vec::new(),
-        };
-        digest.take_body(&bytes[HEADER_BYTES..], get_u32(bytes, 36), base).ok()?;
-        Some(digest)
-    }
-
-    fn take_body(&mut self, body: &[u8], pages: u32, base: Lsn) -> Result<(), Truncated> {
-        let mut r = Reader::new(body);
-        let mut page = 0u32;
-        for _ in 0..pages {
-            let step = u32::try_from(r.varint()?).map_err(|_| Truncated)?;
-            page = page.checked_add(step).ok_or(Truncated)?;
-            let mut touches = Vec::new();
-            let mut at = base;
-            for _ in 0..r.varint()? {
-                let word = r.varint()?;
-                at = Lsn(at.0.checked_add(word / 2).ok_or(Truncated)?);
-                touches.push(Touch { lsn: at, anew: word % 2 == 1 });
-            }
-            self.pages.insert(PageNo(page), touches);
-        }
-        while !r.is_empty() {
-            self.sections.push(Section { tag: r.u8()?, bytes: r.prefixed()?.to_vec() });
-        }
-        Ok(())
-    }
 }
 
 impl fmt::Display for Digest {
@@ -222,20 +171,6 @@ struct Part {
 impl Digester {
     pub(crate) fn new(begin: Lsn) -> Digester {
         Digester { next: Some(begin), begin, part: None }
-    }
-}
-
-impl Segments {
-    /// The digest of a segment, if it has one.
-    pub(crate) fn digest(&self, number: u64) -> Result<Option<Digest>> {
-        let Some(segment) = self.find(number) else { return Ok(None) };
-        let io = |e| Error::io("read", &segment.path, e);
-        let mut first = AlignedBuf::zeroed(BLOCK_BYTES);
-        segment.file.read_at(&mut first, self.shape().digest_offset()).map_err(io)?;
-        let Some(len) = Digest::claimed(&first, self.shape(), number) else { return Ok(None) };
-        let mut whole = AlignedBuf::zeroed((HEADER_BYTES + len).next_multiple_of(BLOCK_BYTES));
-        segment.file.read_at(&mut whole, self.shape().digest_offset()).map_err(io)?;
-        Ok(Digest::decode(&whole, self.shape(), number))
     }
 }
 
@@ -358,7 +293,11 @@ mod tests {
     }
 
     /// What a scan of the whole log finds in segment `number`.
-    fn scan(segments: &Segments, epochs: &[EpochStart], number: u64) -> BTreeMap<PageNo, Vec<Touch>> {
+    fn scan(
+        segments: &crate::log::segment::Segments,
+        epochs: &[EpochStart],
+        number: u64,
+    ) -> BTreeMap<PageNo, Vec<Touch>> {
         let mut scanner = Scanner::new(segments, epochs, epochs[0].first);
         let mut pages: BTreeMap<PageNo, Vec<Touch>> = BTreeMap::new();
         while let Some(group) = scanner.next().unwrap() {

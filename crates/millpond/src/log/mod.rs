@@ -124,6 +124,7 @@ impl Log {
     }
 
     /// The epoch of everything this log writes.
+    #[cfg(test)]
     pub(crate) fn epoch(&self) -> u32 {
         self.epoch
     }

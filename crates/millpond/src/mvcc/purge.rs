@@ -51,11 +51,6 @@ impl PurgeQueue {
     pub(crate) fn len(&self) -> usize {
         self.mu.lock().len()
     }
-
-    /// All that wait, oldest first: a checkpoint hardens their purge lists.
-    pub(crate) fn list(&self) -> Vec<(Lsn, Ended)> {
-        self.mu.lock().iter().map(|(&lsn, ended)| (lsn, ended.clone())).collect()
-    }
 }
 
 #[cfg(test)]

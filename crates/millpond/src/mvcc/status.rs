@@ -136,6 +136,7 @@ impl Status {
     }
 
     /// The floor: every id below it is settled.
+    #[cfg(test)]
     pub(crate) fn floor(&self) -> TxnId {
         let low = self.low.load(Ordering::Acquire);
         let least = self.moved.iter().map(|s| s.least.load(Ordering::Acquire)).min().unwrap_or(u64::MAX);
@@ -172,6 +173,7 @@ impl Status {
 
     /// How a transaction stands, once it is not `Committing`. REQUIRES: the caller is not that transaction.
     #[inline]
+    #[cfg(test)]
     pub(crate) fn outcome(&self, txn: TxnId) -> State {
         let mut turn = 0;
         loop {

@@ -142,13 +142,6 @@ impl<'a> Key<'a> {
         Key { prefix: &self.prefix[in_prefix..], suffix: &self.suffix[in_suffix..] }
     }
 
-    /// Whether the key begins with `head`.
-    #[must_use]
-    pub(crate) fn starts_with(&self, head: &[u8]) -> bool {
-        let n = head.len().min(self.prefix.len());
-        self.prefix[..n] == head[..n] && self.suffix.starts_with(&head[n..])
-    }
-
     /// Compares with a key in one part.
     #[inline]
     #[must_use]

@@ -2,13 +2,15 @@
 //! they have ended.
 //!
 //! [`system::Txns`] joins the status table, undo, snapshots and locks of one database. [`mod@write`] changes a row, [`lock`]
-//! locks one, [`read`] reads, [`end`] commits and rolls back, [`revert`] installs older versions, [`purge`] removes what
-//! nobody sees any more, [`near`] saves ways down, [`harden`] keeps a checkpoint from losing the undo of the unfinished.
+//! locks one, [`load`] fills a new tree, [`read`] reads, [`end`] commits and rolls back, [`revert`] installs older versions,
+//! [`purge`] removes what nobody sees any more, [`near`] saves ways down, [`harden`] keeps a checkpoint from losing the undo of
+//! the unfinished.
 //!
 //! Every function here is called with no latch held, and none waits while it holds one.
 
 pub(crate) mod end;
 pub(crate) mod harden;
+pub(crate) mod load;
 pub(crate) mod lock;
 mod near;
 pub(crate) mod purge;

@@ -252,6 +252,7 @@ impl Txns {
     }
 
     /// How many transactions have ended and wait for their purge, or to be reverted.
+    #[cfg(test)]
     pub(crate) fn history(&self) -> usize {
         self.purge_queue.len() + self.reverts.lock().len()
     }

@@ -31,9 +31,4 @@ impl Trees {
             spin(&mut turn);
         }
     }
-
-    /// All live trees.
-    pub(crate) fn list(&self) -> Vec<Arc<Tree>> {
-        self.mu.lock().values().cloned().collect()
-    }
 }

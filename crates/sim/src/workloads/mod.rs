@@ -1,6 +1,7 @@
 //! The scripts. Each is short, and each forces a mechanism that a crash may meet half done.
 
 mod growth;
+mod load;
 mod schema;
 mod several;
 mod transactions;
@@ -55,6 +56,13 @@ pub const ALL: &[Workload] = &[
     w("schema", "tables created, renamed, dropped, created again", SMALL, schema::schema),
     w("schema-beside", "tables come and go while another thread writes", SMALL, schema::beside),
     w("drop-full", "a table of many pages dropped, its space used again", TINY_POOL, schema::drop_full),
+    w(
+        "loads",
+        "tables loaded over the pages of dropped ones and of loads given up",
+        TINY_POOL,
+        load::over_old_pages,
+    ),
+    w("loads-beside", "tables loaded while others write and take checkpoints", SMALL, load::beside),
     w("savepoints", "savepoints, nested, rolled back to and written past", SMALL, transactions::savepoints),
     w(
         "long-commit",

@@ -11,8 +11,9 @@ use base::{Lsn, PageNo};
 use metrics::{Metrics, SyncReason};
 use vfs::{Create, File, OpenMode, Vfs};
 
+use crate::btree::Outlet;
 use crate::buffer::{Pool, PoolOptions, RefuseDamage};
-use crate::error::Poison;
+use crate::error::{Poison, Result};
 use crate::log::group::{Record, Records};
 use crate::log::reader::{EpochStart, Scanner};
 use crate::log::segment::{SegmentShape, Segments};
@@ -27,6 +28,7 @@ const DB_ID: u64 = 5;
 /// The store and what goes with it.
 pub(super) struct World {
     pub(super) store: Arc<Store>,
+    file: Arc<dyn File>,
     dir: PathBuf,
     stop: Arc<AtomicBool>,
     cleaner: Option<JoinHandle<()>>,
@@ -63,14 +65,21 @@ pub(super) fn world(page_bytes: usize, frames: usize) -> World {
         })
         .unwrap(),
     );
-    let space = SpaceOptions { vfs, file: Arc::clone(&file), path, db_id: DB_ID, grow_pages: 512 };
+    let space = SpaceOptions {
+        vfs,
+        file: Arc::clone(&file),
+        path,
+        db_id: DB_ID,
+        grow_pages: 512,
+        grower: parker.unparker(),
+    };
     let space = Space::new(space, &log, &pool, &metrics, &poison);
     space.format().unwrap();
     pool.set_free_reserve(frames / 8);
     let store = Arc::new(Store { log, pool, space, metrics });
     let stop = Arc::new(AtomicBool::new(false));
     let cleaner = {
-        let (store, stop) = (Arc::clone(&store), Arc::clone(&stop));
+        let (store, stop, file) = (Arc::clone(&store), Arc::clone(&stop), Arc::clone(&file));
         std::thread::spawn(move || {
             while !stop.load(Ordering::Relaxed) {
                 // Woken when frames or log buffer run short.
@@ -79,7 +88,7 @@ pub(super) fn world(page_bytes: usize, frames: usize) -> World {
             }
         })
     };
-    World { store, dir, stop, cleaner: Some(cleaner), wake }
+    World { store, file, dir, stop, cleaner: Some(cleaner), wake }
 }
 
 /// Writes pages until an eighth of the frames is free, each when its redo is durable.
@@ -98,6 +107,26 @@ fn clean(store: &Store, file: &dyn File) {
         if swept.freed == 0 && swept.dirty.is_empty() {
             std::thread::yield_now();
         }
+    }
+}
+
+impl Outlet for World {
+    fn admit(&self, _: usize) -> Result {
+        Ok(())
+    }
+
+    fn batch_pages(&self) -> usize {
+        16
+    }
+
+    fn write(&self, pages: &[PageNo], images: &mut [u8]) -> Result {
+        let page_bytes = self.store.pool.page_bytes();
+        for (page, image) in pages.iter().zip(images.chunks_exact_mut(page_bytes)) {
+            assert!(!self.store.pool.holds(*page) && header::lsn(image) > Lsn::ZERO);
+            header::seal(image);
+            self.file.write_at(image, u64::from(page.0) * page_bytes as u64).unwrap();
+        }
+        Ok(())
     }
 }
 

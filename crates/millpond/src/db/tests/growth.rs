@@ -1,0 +1,60 @@
+//! The pages file grows before anybody needs it, and a full disk is nobody's error before somebody does.
+
+use super::*;
+
+fn figure(db: &Db, name: &str) -> f64 {
+    db.metrics().get(name).unwrap()
+}
+
+#[test]
+fn the_file_grows_ahead_of_those_who_leave_it_time() {
+    // Large enough that the reserve is many extents, for what is free includes pages in the extents of trees.
+    let mut options = options();
+    options.tuning.grow_pages = 1024;
+    let disk = MemDisk::default();
+    let vfs = Vfs { clock: Vfs::os().clock, ..disk.vfs(1) };
+    let db = Db::open_on(&vfs, Path::new(DIR), &options).unwrap();
+    let table = db.create_table("t").unwrap();
+    let mut n = 0u32;
+    while figure(&db, "file_growths_ahead") < 3.0 {
+        if figure(&db, "free_pages") * 4096.0 > figure(&db, "file_reserve_bytes") / 2.0 {
+            put(&db, &table, &n.to_be_bytes(), &[7; 700]);
+            n += 1;
+        } else {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    assert_eq!(figure(&db, "file_growths_awaited"), 0.0);
+    settle(&db);
+}
+
+#[test]
+fn a_disk_too_full_to_grow_ahead_is_an_error_only_to_those_who_need_more() {
+    let disk = MemDisk::default();
+    let faults = FaultDisk::new(disk.vfs(1).disk);
+    let vfs = Vfs { disk: Arc::new(faults.clone()), clock: Vfs::os().clock };
+    let db = Db::open_on(&vfs, Path::new(DIR), &options()).unwrap();
+    let table = db.create_table("t").unwrap();
+    faults.limit_space("/db/pages", 0);
+    let put = |n: u32| {
+        let mut tx = db.begin().unwrap();
+        tx.put(&table, &n.to_be_bytes(), &[7; 700])?;
+        tx.commit().map(drop)
+    };
+    let (mut rows, mut free) = (0, f64::MAX);
+    let error = loop {
+        match put(rows) {
+            Ok(()) => (rows, free) = (rows + 1, figure(&db, "free_pages")),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, Error::DiskFull { .. }), "{error}");
+    assert!(free < 16.0, "{free} pages were free, and no extent of 16");
+    assert!(matches!(put(rows), Err(Error::DiskFull { .. })));
+    // Rows that need no page still change.
+    put(0).unwrap();
+    faults.heal();
+    put(rows).unwrap();
+    assert_eq!(all(&db, "t").len() as u32, rows + 1);
+    settle(&db);
+}

@@ -1,0 +1,67 @@
+//! What a bulk load is to transactions: rows that nobody can reach before the load commits, all with one version.
+//!
+//! That version's undo record is the insert of an empty key, which the root of the new tree shows until the build replaces
+//! it. Whoever does not see the load reads there that the row was absent before, which is true of every row. So a load of any
+//! length has undo for its long values alone. It is never undone row by row: the tree goes as a whole.
+
+use super::system::{Txn, Txns};
+use crate::btree::{Bulk, Outlet, Tree, write_chain};
+use crate::error::{Error, Result};
+use crate::mtr::Mtr;
+use crate::page::node::{OVERFLOW, Version};
+use crate::page::op::{PageOp, RowChange, RowOp};
+use crate::page::{inline_limit, max_key};
+use crate::undo::Entry;
+use base::TreeId;
+
+impl Txns {
+    /// Makes a tree and begins to fill it. If this fails, or the load does later, the extents of `id` are to be released.
+    /// REQUIRES: no latch held; the transaction has changed nothing yet.
+    pub(crate) fn begin_load(&self, txn: &Txn, id: TreeId) -> Result<Bulk> {
+        let store = &self.store;
+        let tree = Tree::create(store, id)?;
+        let stream = self.stream_of(txn);
+        let version = Version { txn: stream.owner(), undo_at: stream.end() };
+        store.log.make_room()?;
+        let root = store.pool.fetch(tree.root)?.write();
+        let change = RowChange::Insert { flags: 0, value: &[] };
+        let op = RowOp { slot: 0, tree: id, key: &[], version, change };
+        stream.append_row(&op);
+        let mut mtr = Mtr::begin(&store.log, &store.pool);
+        let root = mtr.add(root);
+        mtr.apply(root, &PageOp::Row(op));
+        mtr.commit();
+        Ok(Bulk::begin(tree, version))
+    }
+
+    /// Adds a row to a load. After an error the load is of no use. REQUIRES: no latch held.
+    pub(crate) fn load_row(
+        &self,
+        txn: &Txn,
+        bulk: &mut Bulk,
+        key: &[u8],
+        value: &[u8],
+        outlet: &dyn Outlet,
+    ) -> Result {
+        let store = &self.store;
+        let page_bytes = store.pool.page_bytes();
+        let max = max_key(page_bytes);
+        if key.len() > max {
+            return Err(Error::KeyTooLong { len: key.len(), max });
+        }
+        if value.len() <= inline_limit(page_bytes) {
+            return bulk.push(store, key, 0, value, outlet);
+        }
+        let tree = bulk.tree().id;
+        if u32::try_from(value.len()).is_err() {
+            return Err(Error::Misuse(format!("a value of {} bytes: 4 GiB - 1 is the most", value.len())));
+        }
+        let stream = self.stream_of(txn);
+        let mut begin = |_: &mut Mtr<'_>, head| {
+            let undo_at = stream.append(Entry::Chain { tree, head });
+            Version { txn: stream.owner(), undo_at }
+        };
+        let chain = write_chain(store, tree, value, &mut begin, &mut || outlet.admit(page_bytes))?;
+        bulk.push(store, key, OVERFLOW, &chain.encode(), outlet)
+    }
+}

@@ -1,0 +1,110 @@
+//! When the pages file grows ahead of need, so that a caller who needs an extent finds a free one and does not write zeros
+//! first.
+
+/// So much of what is consumed a second is kept free, in seconds: a slice of growth takes a fraction of one on any device.
+const AHEAD_S: f64 = 1.0;
+
+/// At least this part of a step is kept free whatever the rate: the first consumer after a pause is faster than any average.
+const LEAST: u64 = 4;
+
+/// At most so many steps are kept free: a burst says nothing about the minutes after it, and what is zero-written stays
+/// taken from the disk.
+const MOST: u64 = 4;
+
+/// After a growth that found no space the next one is tried this much later, microseconds.
+pub const TRY_AGAIN_US: u64 = 10_000_000;
+
+/// Free space to keep, bytes, when `consumed_per_s` bytes a second are taken and the file grows by `step` bytes.
+#[must_use]
+pub fn reserve(consumed_per_s: f64, step: u64) -> u64 {
+    ((consumed_per_s * AHEAD_S) as u64).clamp(step / LEAST, step * MOST)
+}
+
+/// What one growth writes, bytes: an eighth of a step, so that whoever waits for it waits for that much, but not less than
+/// `least`, since each ends with a sync.
+#[must_use]
+pub fn slice(step: u64, least: u64) -> u64 {
+    (step / 8).max(least.min(step))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+    use std::fmt::Write;
+
+    const MIB: u64 = 1 << 20;
+
+    /// Consumption in MiB/s by phases of so many milliseconds, against a device that writes `zeros` MiB/s of zeros: free
+    /// space at each phase's end, the least there was in it, what was written, and how long consumers found nothing.
+    fn run(zeros: u64, phases: &[(u64, u64)]) -> String {
+        let (step, mut rate) = (64 * MIB, crate::redo_rate::Rate::new());
+        let slice = slice(step, 2 * MIB);
+        let (mut free, mut total, mut now_us, mut out) = (8 * MIB, 0, 0, String::new());
+        // Bytes still to be written of the slice under way.
+        let mut under_way = 0u64;
+        for &(ms, consumed) in phases {
+            let (mut least, mut grown, mut dry_ms) = (u64::MAX, 0, 0);
+            for _ in 0..ms {
+                now_us += 1000;
+                let wanted = consumed * MIB / 1000;
+                let taken = wanted.min(free);
+                dry_ms += u64::from(taken < wanted);
+                (free, total) = (free - taken, total + taken);
+                rate.update(now_us, total);
+                if under_way == 0 && free < reserve(rate.per_second(), step) {
+                    under_way = slice;
+                }
+                if under_way > 0 {
+                    under_way = under_way.saturating_sub(zeros * MIB / 1000);
+                    if under_way == 0 {
+                        (free, grown) = (free + slice, grown + slice);
+                    }
+                }
+                least = least.min(free);
+            }
+            let mib = |bytes: u64| bytes / MIB;
+            writeln!(
+                out,
+                "{ms} ms at {consumed} MiB/s: free {}, least {}, grown {}, dry for {dry_ms} ms",
+                mib(free),
+                mib(least),
+                mib(grown)
+            )
+            .unwrap();
+        }
+        out
+    }
+
+    #[test]
+    fn consumers_find_free_space_on_a_device_that_can_follow() {
+        expect![[r#"
+            500 ms at 0 MiB/s: free 16, least 8, grown 8, dry for 0 ms
+            2000 ms at 20 MiB/s: free 24, least 15, grown 48, dry for 0 ms
+            3000 ms at 300 MiB/s: free 260, least 21, grown 1136, dry for 0 ms
+            3000 ms at 0 MiB/s: free 260, least 260, grown 0, dry for 0 ms
+            50 ms at 800 MiB/s: free 220, least 220, grown 0, dry for 0 ms
+        "#]]
+        .assert_eq(&run(1000, &[(500, 0), (2000, 20), (3000, 300), (3000, 0), (50, 800)]));
+    }
+
+    #[test]
+    fn a_slow_device_writes_all_the_time_and_consumers_wait_for_a_slice_at_most() {
+        expect![[r#"
+            500 ms at 0 MiB/s: free 16, least 8, grown 8, dry for 0 ms
+            2000 ms at 80 MiB/s: free 48, least 9, grown 192, dry for 0 ms
+            2000 ms at 300 MiB/s: free 0, least 0, grown 200, dry for 1188 ms
+            1000 ms at 0 MiB/s: free 64, least 0, grown 64, dry for 0 ms
+        "#]]
+        .assert_eq(&run(100, &[(500, 0), (2000, 80), (2000, 300), (1000, 0)]));
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!((reserve(0.0, 64 * MIB), reserve(1e12, 64 * MIB)), (16 * MIB, 256 * MIB));
+        assert_eq!(
+            (slice(64 * MIB, 2 * MIB), slice(4 * MIB, 2 * MIB), slice(MIB, 2 * MIB)),
+            (8 * MIB, 2 * MIB, MIB)
+        );
+    }
+}

@@ -2,7 +2,7 @@
 //! log. It samples, asks the laws of `pace`, and acts; there is nothing to tune here.
 
 use super::Shared;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::flush::batch::{Flusher, Limit, Written};
 use crate::planted::{Bug, planted};
 use crate::recover::end::PagesOfGroups;
@@ -54,18 +54,29 @@ impl Cleaner {
     }
 }
 
+/// Sets an error aside that may pass: a full disk. Any other is given back at once.
+fn passing<T>(result: Result<T>) -> Result<Result<T>> {
+    match result {
+        Err(error) if !matches!(error, Error::DiskFull { .. }) => Err(error),
+        kept => Ok(kept),
+    }
+}
+
 impl Shared {
     /// One step. Returns the microseconds until the next is due unless somebody wakes the cleaner before.
     pub(super) fn clean(&self, c: &mut Cleaner) -> Result<u64> {
         self.poison.check()?;
         let now_us = self.clock.now_us();
-        self.move_checkpoint(c, now_us)?;
+        // Where there is no space to harden undo the checkpoint stands still; frames are needed all the same.
+        let moved = passing(self.move_checkpoint(c, now_us))?;
         let plan = self.plan(c, now_us);
         let freed = self.supply_frames(c, &plan)?;
-        let cleaned = self.clean_oldest(c, &plan)?;
-        self.store.metrics.add(M::CleanerSteps, u64::from(freed + cleaned > 0));
+        let cleaned = passing(self.clean_oldest(c, &plan))?;
+        let worked = freed > 0 || cleaned.as_ref().is_ok_and(|pages| *pages > 0);
+        self.store.metrics.add(M::CleanerSteps, u64::from(worked));
         self.tend_files(now_us)?;
         self.set_marks(c, now_us);
+        moved.and(cleaned)?;
         Ok(plan.next_step_us)
     }
 

@@ -163,3 +163,47 @@ fn a_full_disk_for_hardened_undo_passes() {
     drop(unfinished);
     settle(&db);
 }
+
+/// While undo could not be hardened the cleaner did nothing else either, and whoever needed a frame, readers too, waited for
+/// the disk.
+#[test]
+fn a_full_disk_for_hardened_undo_keeps_no_frames_back() {
+    let disk = MemDisk::default();
+    let faults = FaultDisk::new(disk.vfs(1).disk);
+    let vfs = Vfs { disk: Arc::new(faults.clone()), clock: Vfs::os().clock };
+    let db = Db::open_on(&vfs, Path::new(DIR), &options()).unwrap();
+    let table = db.create_table("t").unwrap();
+    let mut unfinished = db.begin().unwrap();
+    unfinished.put(&table, b"unfinished", b"row").unwrap();
+    faults.limit_space("/db/undo", 0);
+    let writer = std::thread::spawn({
+        let (db, table) = (db.clone(), table.clone());
+        move || {
+            for n in 0..30_000u32 {
+                let mut tx = db.begin_with(TxnOptions::new().durability(Durability::None)).unwrap();
+                tx.put(&table, &n.to_be_bytes(), &[b'x'; 240]).unwrap();
+                tx.commit().unwrap();
+            }
+        }
+    });
+    while db.metrics().get("hard_waits") < Some(1.0) {
+        assert!(!writer.is_finished(), "the log has no end");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // Several times what the pool holds.
+    let reader = std::thread::spawn({
+        let (db, table) = (db.clone(), table.clone());
+        move || (0..3).map(|_| db.begin().unwrap().range(&table, ..).unwrap().count()).min().unwrap()
+    });
+    let mut waited_ms = 0;
+    while !reader.is_finished() {
+        assert!(waited_ms < 120_000, "nobody serves who waits for a frame");
+        std::thread::sleep(Duration::from_millis(1));
+        waited_ms += 1;
+    }
+    assert!(reader.join().unwrap() > 3_000);
+    faults.heal();
+    writer.join().unwrap();
+    drop(unfinished);
+    settle(&db);
+}

@@ -279,10 +279,10 @@ impl Space {
 
     fn write_zeros(&self, from: u32, to: u32) -> Result {
         let page = self.page_bytes() as u64;
-        let zeros = AlignedBuf::zeroed(GROW_WRITE_BYTES);
         let (mut at, end) = (u64::from(from) * page, u64::from(to) * page);
+        let zeros = AlignedBuf::zeroed((end - at).clamp(1, GROW_WRITE_BYTES as u64) as usize);
         while at < end {
-            let n = (end - at).min(GROW_WRITE_BYTES as u64);
+            let n = (end - at).min(zeros.len() as u64);
             // Nothing refers to these bytes yet, so a full disk harms nobody: the call that needed them fails.
             self.options.file.write_at(&zeros[..n as usize], at).map_err(|e| {
                 match Error::io("grow", self.path(), e) {

@@ -16,6 +16,7 @@ pub mod driver;
 pub mod engine;
 pub mod explore;
 pub mod history;
+pub mod jobs;
 pub mod subject;
 pub mod toy;
 pub mod workloads;

@@ -15,9 +15,12 @@ fn look(flags: u64, only: Option<&'static Workload>, parts: u64) -> Done {
         // No test depends on the clock: the parts end it.
         time: Duration::MAX,
         threads: 2,
+        share: (0, 1),
+        core: 0,
         findings: 1,
         parts,
         quiet: flags != 0,
+        began: None,
     })
 }
 

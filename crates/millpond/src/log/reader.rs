@@ -73,6 +73,8 @@ impl<'a> Scanner<'a> {
     /// A scanner whose first group is expected at `from`. `epochs` is sorted by position and not empty.
     pub(crate) fn new(segments: &'a Segments, epochs: &'a [EpochStart], from: Lsn) -> Scanner<'a> {
         assert!(!epochs.is_empty() && epochs.is_sorted_by_key(|e| e.first));
+        // A read never goes beyond its segment.
+        let read_blocks = READ_BLOCKS.min(segments.shape().blocks) as usize;
         Scanner {
             segments,
             epochs,
@@ -82,7 +84,7 @@ impl<'a> Scanner<'a> {
             exhausted: false,
             bytes: Vec::new(),
             group: Vec::new(),
-            scratch: AlignedBuf::zeroed(READ_BLOCKS as usize * BLOCK_BYTES),
+            scratch: AlignedBuf::zeroed(read_blocks * BLOCK_BYTES),
             segment: None,
             durable_named: Lsn::ZERO,
         }

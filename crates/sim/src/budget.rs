@@ -1,5 +1,6 @@
-//! Explores for so many seconds: every workload in turn, first a part of its operations, then the next part, and when
-//! all are done the next seed. Threads of this process take turns at that, and processes can share it out.
+//! Explores for so many seconds: every workload in turn. The first seed is done whole, a part of its operations in each
+//! turn. From then on every turn has a seed of its own, of which it does one part: another order of steps shows more than
+//! the next operation of the same one. Threads of this process take turns at that, and processes can share it out.
 
 use crate::explore::{Finding, Plan};
 use crate::workloads::{ALL, Workload};
@@ -47,8 +48,8 @@ pub struct Done {
     pub repeated: u64,
     /// Scheduling points of the runs.
     pub steps: u64,
-    /// Seeds whose every operation was cut at.
-    pub whole_seeds: u64,
+    /// Seeds that were begun.
+    pub seeds: u64,
     /// What must not be.
     pub findings: Vec<Finding>,
     /// How long it took.
@@ -108,6 +109,8 @@ struct Task {
     plan: Plan,
     workload: &'static Workload,
     part: u64,
+    /// Whether it is run twice, to see that it repeats.
+    repeat: bool,
 }
 
 fn take(budget: &Budget, queue: &Mutex<Queue>, start: Instant) -> Option<Task> {
@@ -120,12 +123,13 @@ fn take(budget: &Budget, queue: &Mutex<Queue>, start: Instant) -> Option<Task> {
     loop {
         let n = queue.next;
         let (turn, which) = (n / count, n % count);
-        let (part, seed) = (turn % PARTS, turn / PARTS);
+        let part = (turn + turn / PARTS * which) % PARTS;
+        let seed = (turn + 1).saturating_sub(PARTS);
         if turn >= budget.parts {
             return None;
         }
         queue.next += 1;
-        queue.done.whole_seeds = seed;
+        queue.done.seeds = seed + 1;
         // Every process meets every workload, in turns.
         if (turn + which) % budget.share.1 != budget.share.0 {
             continue;
@@ -136,16 +140,15 @@ fn take(budget: &Budget, queue: &Mutex<Queue>, start: Instant) -> Option<Task> {
         if let Some(began) = budget.began {
             began(workload, plan.seed, part);
         }
-        return Some(Task { plan, workload, part });
+        return Some(Task { plan, workload, part, repeat: turn % PARTS == 0 });
     }
 }
 
 fn work(budget: &Budget, queue: &Mutex<Queue>, start: Instant, task: Task) {
-    let Task { plan, workload, part } = task;
+    let Task { plan, workload, part, repeat } = task;
     let mut states = 0;
     let out_of_time = || start.elapsed() >= budget.time;
     let result = plan.run(workload).and_then(|ran| {
-        let repeat = part == 0;
         if repeat {
             plan.repeats(workload, &ran)?;
         }

@@ -43,7 +43,7 @@ pub fn work(budget: &Budget) -> Done {
             what.lines().next().unwrap_or_default()
         );
     }
-    println!("{MARK}done {} {} {} {}", done.runs, done.repeated, done.steps, done.whole_seeds);
+    println!("{MARK}done {} {} {} {}", done.runs, done.repeated, done.steps, done.seeds);
     done
 }
 
@@ -58,7 +58,7 @@ pub fn share_out(jobs: u64, mut command: impl FnMut(u64) -> Command) -> Result<D
         let child = command(share).spawn().map_err(|e| format!("cannot start a process: {e}"))?;
         threads.push(std::thread::spawn(move || follow(child)));
     }
-    let mut sum = Done { whole_seeds: u64::MAX, ..Done::default() };
+    let mut sum = Done::default();
     for thread in threads {
         let done = thread.join().expect("it only reads lines");
         for (workload, states) in done.states {
@@ -67,7 +67,7 @@ pub fn share_out(jobs: u64, mut command: impl FnMut(u64) -> Command) -> Result<D
         sum.runs += done.runs;
         sum.repeated += done.repeated;
         sum.steps += done.steps;
-        sum.whole_seeds = sum.whole_seeds.min(done.whole_seeds);
+        sum.seeds = sum.seeds.max(done.seeds);
         sum.findings.extend(done.findings);
     }
     sum.took = start.elapsed();
@@ -100,7 +100,7 @@ pub fn follow(mut child: Child) -> Done {
             }
             "done" => {
                 (done.runs, done.repeated) = (number(0), number(1));
-                (done.steps, done.whole_seeds) = (number(2), number(3));
+                (done.steps, done.seeds) = (number(2), number(3));
                 ended = true;
             }
             _ => {}

@@ -157,13 +157,13 @@ fn report(done: &Done) {
     let seconds = done.took.as_secs_f64();
     println!(
         "{} states in {seconds:.1} s ({:.0} a second), {} runs with {} scheduling points, {} of them repeated, {} \
-         seeds whole, {} findings",
+         seeds, {} findings",
         done.total(),
         done.total() as f64 / seconds,
         done.runs,
         done.steps,
         done.repeated,
-        done.whole_seeds,
+        done.seeds,
         done.findings.len()
     );
 }
@@ -208,7 +208,7 @@ fn planted(args: &Args) -> Result<bool, String> {
 
 /// Says how soon a mistake was found; false if it was not.
 fn tell(bug: &str, done: &Done) -> bool {
-    let (seeds, states, seconds) = (done.whole_seeds + 1, done.total(), done.took.as_secs_f64());
+    let (seeds, states, seconds) = (done.seeds, done.total(), done.took.as_secs_f64());
     let effort = format!("{seeds} seeds, {:5} runs, {states:7} states, {seconds:6.1} s", done.runs);
     match done.findings.first() {
         Some(finding) => {

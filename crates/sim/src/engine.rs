@@ -10,6 +10,8 @@ use vfs::Vfs;
 
 /// Blocks of the log buffer: the least that holds two groups.
 const RING_BLOCKS: usize = 64;
+/// Several windows in the log of a tiny database.
+const REPLAY_WINDOW_BYTES: usize = 6_000;
 /// Long enough for any wait that ends, short beside a hang.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 
@@ -42,12 +44,16 @@ impl Subject for Engine {
             .page_bytes(shape.page_bytes)
             .lock_wait(LOCK_WAIT)
             .redo_capacity_bytes(shape.segments * shape.segment_blocks * 4096);
+        // In one opening of two the checkpoint moves in the midst of replay.
+        let seldom = vfs.clock.random_u64().is_multiple_of(2);
         let sizes = Sizes {
             frames: shape.frames,
             segment_blocks: shape.segment_blocks,
             ring_blocks: RING_BLOCKS,
             doublewrite_pages: shape.doublewrite_pages,
             grow_pages: shape.grow_pages,
+            replay_window_bytes: REPLAY_WINDOW_BYTES,
+            replay_checkpoint_us: if seldom { 3_000_000 } else { 0 },
         };
         Ok(Arc::new(EngineDb(open(vfs, dir, &sized(options, sizes)).map_err(fail)?)))
     }

@@ -74,8 +74,6 @@ impl ReadHook for RedoHook {
     }
 }
 
-/// Redo that a worker holds in memory before it turns to the pages, bytes.
-const WINDOW_BYTES: usize = 4 << 20;
 /// Pages that are read in one batch.
 const BATCH_PAGES: usize = 64;
 
@@ -88,6 +86,8 @@ pub(crate) struct Replay {
     pub(crate) from: Lsn,
     /// Where the last group ends.
     pub(crate) end: Lsn,
+    /// Redo that a worker holds in memory before it turns to the pages.
+    pub(crate) window_bytes: usize,
     pub(crate) pages_path: PathBuf,
     /// Hears how far all pages have come: the checkpoint must not pass it yet, nor a segment above be recycled.
     pub(crate) reached: Box<dyn Fn(Lsn) + Send + Sync>,
@@ -139,11 +139,11 @@ impl Replay {
         // What stands beyond is of this run: a checkpoint may be logging its list already.
         while scanner.position() < self.end {
             let Some(group) = scanner.next()? else { break };
-            if arena.len() >= WINDOW_BYTES {
+            if arena.len() >= self.window_bytes {
                 applied += self.apply(&mut changes, &arena, window_pages)?;
                 arena.clear();
             }
-            if changes.is_empty() {
+            if changes.is_empty() || planted(Bug::ReplayedEarly) {
                 places[worker].store(group.lsn.0, Ordering::Release);
                 let all = places.iter().map(|place| place.load(Ordering::Acquire)).min();
                 (self.reached)(Lsn(all.unwrap_or(0)));

@@ -94,7 +94,7 @@ pub fn explore(budget: &Budget) -> Done {
 }
 
 /// The threads of a world take turns, and a turn changes hands faster on one core.
-fn stay_on_core(n: usize) {
+pub fn stay_on_core(n: usize) {
     let Ok(allowed) = rustix::thread::sched_getaffinity(None) else { return };
     let cores: Vec<_> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|c| allowed.is_set(*c)).collect();
     let mut own = rustix::thread::CpuSet::new();

@@ -5,6 +5,7 @@
 
 use crate::budget::{Budget, Done, explore};
 use crate::explore::Finding;
+use crate::flips::{End, Outcome, Range, Small};
 use crate::workloads::{self, Workload};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -45,6 +46,74 @@ pub fn work(budget: &Budget) -> Done {
     }
     println!("{MARK}done {} {} {} {}", done.runs, done.repeated, done.steps, done.seeds);
     done
+}
+
+/// Does a child's share of the flips and tells the parent.
+#[must_use]
+pub fn flip(end: End, stride: u64, share: (u64, u64)) -> bool {
+    let mut good = true;
+    let came = |r: Range| println!("{MARK}range {} {} {} {} {:?}", r.file, r.from, r.to, r.flips, r.outcome);
+    Small::new(end).sweep(stride, share, came, |path, at, what| {
+        good = false;
+        println!("{end:?}: {} at {at}: {what}", path.display());
+        println!("{MARK}wrong");
+    });
+    println!("{MARK}done");
+    good
+}
+
+/// Starts a child for each share of the flips and collects what they tell; how many findings.
+///
+/// # Errors
+/// A child that cannot be started.
+pub fn flips(jobs: u64, mut command: impl FnMut(u64) -> Command) -> Result<(Vec<Range>, u64), String> {
+    let (mut ranges, mut wrong) = (Vec::new(), 0);
+    let children: Result<Vec<_>, _> = (0..jobs).map(|share| command(share).spawn()).collect();
+    let threads =
+        children.map_err(|e| format!("cannot start a process: {e}"))?.into_iter().map(|mut child| {
+            std::thread::spawn(move || {
+                let (mut ranges, mut wrong, mut ended) = (Vec::new(), 0, false);
+                let out = child.stdout.take().expect("piped");
+                for line in BufReader::new(out).lines().map_while(Result::ok) {
+                    match line.strip_prefix(MARK) {
+                        None => println!("{line}"),
+                        Some("done") => ended = true,
+                        Some("wrong") => wrong += 1,
+                        Some(told) => ranges.extend(range(told)),
+                    }
+                }
+                let status = child.wait();
+                if !ended {
+                    println!("a process died: {status:?}");
+                    wrong += 1;
+                }
+                (ranges, wrong)
+            })
+        });
+    for thread in threads.collect::<Vec<_>>() {
+        let (theirs, found) = thread.join().expect("it only reads lines");
+        ranges.extend(theirs);
+        wrong += found;
+    }
+    ranges.sort();
+    Ok((ranges, wrong))
+}
+
+fn range(told: &str) -> Option<Range> {
+    let words: Vec<_> = told.split(' ').collect();
+    let number = |n: usize| words.get(n)?.parse().ok();
+    let outcome = match *words.get(5)? {
+        "Named" => Outcome::Named,
+        "Harmless" => Outcome::Harmless,
+        _ => Outcome::TailLost,
+    };
+    Some(Range {
+        file: words.get(1)?.to_string(),
+        from: number(2)?,
+        to: number(3)?,
+        flips: number(4)?,
+        outcome,
+    })
 }
 
 /// Starts a child for each share with `command`, prints what they find and adds up what they did.

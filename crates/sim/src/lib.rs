@@ -15,6 +15,7 @@ pub mod budget;
 pub mod driver;
 pub mod engine;
 pub mod explore;
+pub mod flips;
 pub mod history;
 pub mod jobs;
 pub mod subject;

@@ -6,14 +6,16 @@ use millpond::planted::Bug;
 use sim::budget::{Budget, Done};
 use sim::engine::Engine;
 use sim::explore::Plan;
+use sim::flips::{End, Outcome, Range, Small};
 use sim::jobs;
 use sim::subject::Subject;
 use sim::toy::{Flaw, Toy};
 use sim::workloads::{self, Workload};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const HELP: &str = "\
 sim: the engine's threads in simulated worlds, the power cut anywhere
@@ -26,6 +28,11 @@ sim: the engine's threads in simulated worlds, the power cut anywhere
   sim planted [--seconds N] [--seed S] [--workload W] [--jobs J] [--bug B]
         plants each mistake (or only B) in the engine, J at a time (2), and shows how soon it is found, giving up after N
         seconds (60) each
+  sim flips [--stride N] [--end E] [--jobs J]
+        flips a bit of every N-th byte (1) of a small database that was just-opened, running or closed (all three) and sees
+        that it is named or changes nothing; lists the bytes of which the damage did not show
+  sim flips --end E --file F --at N
+        replays one
   sim list
         names the workloads
   --subject toy
@@ -38,7 +45,10 @@ struct Args {
 
 impl Args {
     fn parse() -> Result<Args, String> {
-        let known = ["seconds", "seed", "workload", "jobs", "share", "step", "choice", "subject", "bug"];
+        let known = [
+            "seconds", "seed", "workload", "jobs", "share", "step", "choice", "subject", "bug", "stride",
+            "end", "file", "at",
+        ];
         let mut args = Args { values: BTreeMap::new(), command: None };
         let mut rest = std::env::args().skip(1);
         while let Some(arg) = rest.next() {
@@ -97,6 +107,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Some("planted") => planted(&args),
+        Some("flips") => flips(&args),
         Some(other) => return misuse(&format!("there is no command {other}; --help lists them")),
         None if args.values.contains_key("seconds") => run(&args),
         None if args.values.contains_key("workload") => replay(&args),
@@ -204,6 +215,70 @@ fn planted(args: &Args) -> Result<bool, String> {
     let missed = *missed.lock();
     println!("{missed} of the mistakes were not found");
     Ok(missed == 0)
+}
+
+/// Flips every byte of small databases.
+fn flips(args: &Args) -> Result<bool, String> {
+    let only = args.values.get("end");
+    let ends: Vec<_> = End::ALL.iter().filter(|(name, _)| only.is_none_or(|only| only == name)).collect();
+    if ends.is_empty() {
+        return Err("--end is one of just-opened, running, closed".into());
+    }
+    let jobs = args.number("jobs")?.unwrap_or(2).max(1);
+    let stride = args.number("stride")?.unwrap_or(1).max(1);
+    if let Some(at) = args.number("at")? {
+        let file = args.values.get("file").ok_or("which --file?")?;
+        let outcome = Small::new(ends[0].1).flip(Path::new(file), at);
+        println!("{outcome:?}");
+        return Ok(outcome.is_ok());
+    }
+    if let Some(share) = args.number("share")? {
+        sim::budget::stay_on_core(share as usize);
+        return Ok(jobs::flip(ends[0].1, stride, (share, jobs)));
+    }
+    let mut good = true;
+    for (name, _) in ends {
+        let start = Instant::now();
+        let (ranges, wrong) = jobs::flips(jobs, |share| {
+            let mut child = jobs::child();
+            child.args(std::env::args().skip(1)).args(["--end", name, "--share", &share.to_string()]);
+            child
+        })?;
+        good &= wrong == 0;
+        let mut flips: BTreeMap<(&str, Outcome), u64> = BTreeMap::new();
+        for range in &ranges {
+            *flips.entry((&range.file, range.outcome)).or_default() += range.flips;
+        }
+        for ((file, outcome), flips) in &flips {
+            println!("{name:12} {file:40} {outcome:?} {flips}");
+        }
+        // Side by side with what the other processes flipped.
+        let mut unseen: Vec<Range> = Vec::new();
+        for range in ranges.iter().filter(|r| r.outcome != Outcome::Named) {
+            match unseen.last_mut() {
+                Some(last)
+                    if last.file == range.file
+                        && last.outcome == range.outcome
+                        && last.to + stride > range.from =>
+                {
+                    last.to = range.to;
+                }
+                _ => unseen.push(range.clone()),
+            }
+        }
+        for Range { file, from, to, outcome, .. } in unseen {
+            println!("{name:12} {file:40} {outcome:?} at {from}..{to}");
+        }
+        let of = |outcome| flips.iter().filter(|((_, o), _)| *o == outcome).map(|(_, n)| n).sum::<u64>();
+        println!(
+            "{name}: {} named, {} harmless, {} of the last commit alone, {wrong} wrong, {:.1} s",
+            of(Outcome::Named),
+            of(Outcome::Harmless),
+            of(Outcome::TailLost),
+            start.elapsed().as_secs_f64()
+        );
+    }
+    Ok(good)
 }
 
 /// Says how soon a mistake was found; false if it was not.

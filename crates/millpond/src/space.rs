@@ -347,6 +347,13 @@ impl Space {
         *self.state.lock().room.entry((owner, extent)).or_default() |= 1 << bit;
     }
 
+    /// Whether the page belongs to a tree. REQUIRES: no latch held.
+    pub(crate) fn uses(&self, page: PageNo) -> Result<bool> {
+        let (map_page, index) = self.place(page.0 / EXTENT_PAGES);
+        let map = self.pool.fetch(map_page)?.read();
+        Ok(map::extent(&map, index).used & 1 << (page.0 % EXTENT_PAGES) != 0)
+    }
+
     /// Pages that are in no use: those of free extents, and free ones in the extents of trees.
     pub(crate) fn free_pages(&self) -> u64 {
         let state = self.state.lock();

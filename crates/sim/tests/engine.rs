@@ -35,10 +35,16 @@ fn the_engine_keeps_its_promises() {
 
 #[test]
 fn planted_mistakes_are_found() {
-    let planted =
-        [(Bug::NoLogSync, "splits"), (Bug::NoRestore, "overflow"), (Bug::RewindNotLogged, "savepoints")];
+    let planted = [
+        (Bug::NoLogSync, "splits"),
+        (Bug::NoRestore, "overflow"),
+        (Bug::RewindNotLogged, "savepoints"),
+        (Bug::CheckpointOrder, "checkpoint-always"),
+        (Bug::DurableOutOfOrder, "flights"),
+        (Bug::CheckpointIgnoresReplay, "overflow"),
+    ];
     for (bug, workload) in planted {
-        let done = look(bug.flag(), find(workload), 16);
+        let done = look(bug.flag(), find(workload), 200);
         let finding = done.findings.first().unwrap_or_else(|| panic!("{bug:?} was not found"));
         assert!(finding.cut.is_some(), "{finding}");
     }

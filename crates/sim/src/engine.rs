@@ -107,6 +107,9 @@ impl Database for EngineDb {
     fn check(&self) -> Result<Vec<String>> {
         Ok(self.0.check().map_err(fail)?.problems)
     }
+    fn unreachable(&self) -> Result<Option<u64>> {
+        Ok(self.0.check().map_err(fail)?.unreachable_pages)
+    }
     fn close(&self) -> Result {
         self.0.close().map_err(fail)
     }

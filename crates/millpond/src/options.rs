@@ -34,6 +34,10 @@ pub(crate) struct Tuning {
     pub doublewrite_pages: usize,
     /// Frames of the buffer pool; 0: by its bytes.
     pub frames: usize,
+    /// Redo that a worker of recovery holds in memory before it turns to the pages, bytes.
+    pub replay_window_bytes: usize,
+    /// So much replay a crash in its midst repeats at most, microseconds.
+    pub replay_checkpoint_us: u64,
     /// Start no threads: a test takes the cleaner's steps itself.
     pub still: bool,
 }
@@ -47,6 +51,8 @@ impl Default for Tuning {
             grow_pages: 0,
             doublewrite_pages: 256,
             frames: 0,
+            replay_window_bytes: 64 << 20,
+            replay_checkpoint_us: 3_000_000,
             still: false,
         }
     }

@@ -65,6 +65,10 @@ pub enum Bug {
     PurgedEarly,
     /// A rollback to a savepoint is not logged.
     RewindNotLogged,
+    /// While redo is replayed, the checkpoint goes by the dirty pages alone.
+    CheckpointIgnoresReplay,
+    /// Replay says how far it has read, not how far it has changed pages.
+    ReplayedEarly,
     /// A prepare is acknowledged before it is durable.
     PrepareNotAwaited,
     /// The log says that transactions are purged before they are.
@@ -105,6 +109,8 @@ impl Bug {
         Bug::UnlistedLosers,
         Bug::PurgedEarly,
         Bug::RewindNotLogged,
+        Bug::CheckpointIgnoresReplay,
+        Bug::ReplayedEarly,
         Bug::PrepareNotAwaited,
         Bug::PurgedLoggedEarly,
         Bug::LoadNotSynced,

@@ -19,14 +19,27 @@ pub struct Sizes {
     pub doublewrite_pages: usize,
     /// Pages by which the file grows.
     pub grow_pages: u32,
+    /// Redo that a worker of recovery holds in memory before it turns to the pages, bytes.
+    pub replay_window_bytes: usize,
+    /// So much replay a crash in its midst repeats at most, microseconds.
+    pub replay_checkpoint_us: u64,
 }
 
 /// `options` with other sizes.
 #[must_use]
 pub fn sized(mut options: Options, sizes: Sizes) -> Options {
-    let Sizes { frames, segment_blocks, ring_blocks, doublewrite_pages, grow_pages } = sizes;
-    options.tuning =
-        Tuning { frames, segment_blocks, ring_blocks, doublewrite_pages, grow_pages, ..options.tuning };
+    let Sizes { frames, segment_blocks, ring_blocks, doublewrite_pages, grow_pages, .. } = sizes;
+    let Sizes { replay_window_bytes, replay_checkpoint_us, .. } = sizes;
+    options.tuning = Tuning {
+        frames,
+        segment_blocks,
+        ring_blocks,
+        doublewrite_pages,
+        grow_pages,
+        replay_window_bytes,
+        replay_checkpoint_us,
+        ..options.tuning
+    };
     options
 }
 

@@ -351,10 +351,10 @@ impl Space {
 
     fn write_zeros(&self, from: u32, to: u32, reason: SyncReason) -> Result {
         let page = self.page_bytes() as u64;
-        let zeros = AlignedBuf::zeroed(GROW_WRITE_BYTES);
         let (mut at, end) = (u64::from(from) * page, u64::from(to) * page);
+        let zeros = AlignedBuf::zeroed((end - at).clamp(1, GROW_WRITE_BYTES as u64) as usize);
         while at < end {
-            let n = (end - at).min(GROW_WRITE_BYTES as u64);
+            let n = (end - at).min(zeros.len() as u64);
             // Nothing refers to these bytes yet, so a full disk harms nobody: the call that needed them fails.
             self.options.file.write_at(&zeros[..n as usize], at).map_err(|e| {
                 match Error::io("grow", self.path(), e) {
@@ -417,6 +417,13 @@ impl Space {
         // Reusable at once: whoever takes it must latch this map page and then the page itself, which this
         // mini-transaction holds until its redo is in the log buffer.
         *self.state.lock().room.entry((owner, extent)).or_default() |= 1 << bit;
+    }
+
+    /// Whether the page belongs to a tree. REQUIRES: no latch held.
+    pub(crate) fn uses(&self, page: PageNo) -> Result<bool> {
+        let (map_page, index) = self.place(page.0 / EXTENT_PAGES);
+        let map = self.pool.fetch(map_page)?.read();
+        Ok(map::extent(&map, index).used & 1 << (page.0 % EXTENT_PAGES) != 0)
     }
 
     /// Pages that are in no use: those of free extents, and free ones in the extents of trees.

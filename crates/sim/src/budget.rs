@@ -1,5 +1,6 @@
-//! Explores for so many seconds: two worlds at a time, every workload in turn, first a part of its operations, then
-//! the next part, and when all are done the next seed.
+//! Explores for so many seconds: every workload in turn. The first seed is done whole, a part of its operations in each
+//! turn. From then on every turn has a seed of its own, of which it does one part: another order of steps shows more than
+//! the next operation of the same one. Threads of this process take turns at that, and processes can share it out.
 
 use crate::explore::{Finding, Plan};
 use crate::workloads::{ALL, Workload};
@@ -20,14 +21,20 @@ pub struct Budget {
     pub only: Option<&'static Workload>,
     /// How long.
     pub time: Duration,
-    /// Worlds at once.
+    /// Worlds at once in this process.
     pub threads: usize,
+    /// This process does every n-th task, and which: `(k, n)`; `(0, 1)` is all of them.
+    pub share: (u64, u64),
+    /// The core of its first thread.
+    pub core: usize,
     /// Findings to stop at.
     pub findings: usize,
     /// Parts of each workload after which to stop; `u64::MAX` for never, [`PARTS`] for the first seed whole.
     pub parts: u64,
     /// Whether findings are printed as they come.
     pub quiet: bool,
+    /// Called as each task begins, with its workload, seed and part.
+    pub began: Option<fn(&Workload, u64, u64)>,
 }
 
 /// What was done.
@@ -41,8 +48,8 @@ pub struct Done {
     pub repeated: u64,
     /// Scheduling points of the runs.
     pub steps: u64,
-    /// Seeds whose every operation was cut at.
-    pub whole_seeds: u64,
+    /// Seeds that were begun.
+    pub seeds: u64,
     /// What must not be.
     pub findings: Vec<Finding>,
     /// How long it took.
@@ -71,7 +78,7 @@ pub fn explore(budget: &Budget) -> Done {
         .map(|n| {
             let (budget, queue) = (budget.clone(), Arc::clone(&queue));
             std::thread::spawn(move || {
-                stay_on_core(n);
+                stay_on_core(budget.core + n);
                 while let Some(task) = take(&budget, &queue, start) {
                     work(&budget, &queue, start, task);
                 }
@@ -87,7 +94,7 @@ pub fn explore(budget: &Budget) -> Done {
 }
 
 /// The threads of a world take turns, and a turn changes hands faster on one core.
-fn stay_on_core(n: usize) {
+pub fn stay_on_core(n: usize) {
     let Ok(allowed) = rustix::thread::sched_getaffinity(None) else { return };
     let cores: Vec<_> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|c| allowed.is_set(*c)).collect();
     let mut own = rustix::thread::CpuSet::new();
@@ -102,6 +109,8 @@ struct Task {
     plan: Plan,
     workload: &'static Workload,
     part: u64,
+    /// Whether it is run twice, to see that it repeats.
+    repeat: bool,
 }
 
 fn take(budget: &Budget, queue: &Mutex<Queue>, start: Instant) -> Option<Task> {
@@ -110,26 +119,36 @@ fn take(budget: &Budget, queue: &Mutex<Queue>, start: Instant) -> Option<Task> {
     if start.elapsed() >= budget.time || queue.done.findings.len() >= budget.findings {
         return None;
     }
-    let n = queue.next;
     let count = workloads.len() as u64;
-    let (workload, turn) = (workloads[(n % count) as usize], n / count);
-    let (part, seed) = (turn % PARTS, turn / PARTS);
-    if turn >= budget.parts {
-        return None;
+    loop {
+        let n = queue.next;
+        let (turn, which) = (n / count, n % count);
+        let part = (turn + turn / PARTS * which) % PARTS;
+        let seed = (turn + 1).saturating_sub(PARTS);
+        if turn >= budget.parts {
+            return None;
+        }
+        queue.next += 1;
+        queue.done.seeds = seed + 1;
+        // Every process meets every workload, in turns.
+        if (turn + which) % budget.share.1 != budget.share.0 {
+            continue;
+        }
+        let mut plan = budget.plan.clone();
+        plan.seed += seed;
+        let workload = workloads[which as usize];
+        if let Some(began) = budget.began {
+            began(workload, plan.seed, part);
+        }
+        return Some(Task { plan, workload, part, repeat: turn % PARTS == 0 });
     }
-    queue.next += 1;
-    queue.done.whole_seeds = seed;
-    let mut plan = budget.plan.clone();
-    plan.seed += seed;
-    Some(Task { plan, workload, part })
 }
 
 fn work(budget: &Budget, queue: &Mutex<Queue>, start: Instant, task: Task) {
-    let Task { plan, workload, part } = task;
+    let Task { plan, workload, part, repeat } = task;
     let mut states = 0;
     let out_of_time = || start.elapsed() >= budget.time;
     let result = plan.run(workload).and_then(|ran| {
-        let repeat = part == 0;
         if repeat {
             plan.repeats(workload, &ran)?;
         }

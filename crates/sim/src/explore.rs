@@ -18,6 +18,9 @@ pub const SUBSETS: u64 = 8;
 const NESTED_DEPTH: u64 = 4;
 /// One state in so many is also crashed in its recovery.
 const NESTED_ONE_IN: u64 = 24;
+/// Background work that takes longer than so many pauses is stuck.
+const DRAIN_TURNS: u32 = 50;
+const DRAIN_PAUSE_US: u64 = 100_000;
 /// Scheduling points that a run may take.
 const MAX_STEPS: u64 = 20_000_000;
 
@@ -299,6 +302,10 @@ fn judge_inside(
     };
     compare(&*db, "after work that followed recovery")?;
     if rng.one_in(4) {
+        drained(&*db)?;
+        check("after all background work")?;
+    }
+    if rng.one_in(4) {
         db.close().map_err(said("close"))?;
         drop(db);
         let db = subject.open(&disk.vfs(seed ^ 1), Path::new(DIR), shape).map_err(said("open again"))?;
@@ -308,6 +315,19 @@ fn judge_inside(
         check("after a checkpoint")?;
     }
     Ok(())
+}
+
+/// Waits until everything is reverted and purged: then every page in use is reachable.
+fn drained(db: &dyn crate::subject::Database) -> Result<(), String> {
+    for _ in 0..DRAIN_TURNS {
+        match db.unreachable() {
+            Ok(Some(0)) => return Ok(()),
+            Ok(Some(n)) => return Err(format!("{n} pages are unreachable after all background work")),
+            Ok(None) => sim::pause(DRAIN_PAUSE_US),
+            Err(e) => return Err(format!("the check while background work goes on: {e}")),
+        }
+    }
+    Err("background work does not come to an end".to_owned())
 }
 
 /// A little work of every kind, entered in `expected`.

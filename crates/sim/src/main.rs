@@ -1,27 +1,38 @@
 //! The simulator's command line. `--help` lists it.
 
+use base::sync::Mutex;
+use base::sync::atomic::Ordering;
 use millpond::planted::Bug;
-use sim::budget::{Budget, Done, explore};
+use sim::budget::{Budget, Done};
 use sim::engine::Engine;
 use sim::explore::Plan;
+use sim::flips::{End, Outcome, Range, Small};
+use sim::jobs;
 use sim::subject::Subject;
 use sim::toy::{Flaw, Toy};
 use sim::workloads::{self, Workload};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const HELP: &str = "\
 sim: the engine's threads in simulated worlds, the power cut anywhere
 
-  sim [--seconds N] [--seed S] [--workload W] [--threads T]
-        explores for N seconds (60) from seed S (1) on; only W if given
+  sim [--seconds N] [--seed S] [--workload W] [--jobs J]
+        explores for N seconds (60) from seed S (1) on, in J processes (2); only W if given
   sim --seed S --workload W [--step N [--choice C]]
         replays: the run alone without --step; then the power cut before operation N of the disk,
         where survives nothing (C = 0), everything (1), a random subset (2..); all of these without --choice
-  sim planted [--seconds N] [--bug B]
-        plants each mistake (or only B) in the engine and shows how soon it is found, giving up after N seconds (60) each
+  sim planted [--seconds N] [--seed S] [--workload W] [--jobs J] [--bug B]
+        plants each mistake (or only B) in the engine, J at a time (2), and shows how soon it is found, giving up after N
+        seconds (60) each
+  sim flips [--stride N] [--end E] [--jobs J]
+        flips a bit of every N-th byte (1) of a small database that was just-opened, running or closed (all three) and sees
+        that it is named or changes nothing; lists the bytes of which the damage did not show
+  sim flips --end E --file F --at N
+        replays one
   sim list
         names the workloads
   --subject toy
@@ -34,7 +45,10 @@ struct Args {
 
 impl Args {
     fn parse() -> Result<Args, String> {
-        let known = ["seconds", "seed", "workload", "threads", "step", "choice", "subject", "bug"];
+        let known = [
+            "seconds", "seed", "workload", "jobs", "share", "step", "choice", "subject", "bug", "stride",
+            "end", "file", "at",
+        ];
         let mut args = Args { values: BTreeMap::new(), command: None };
         let mut rest = std::env::args().skip(1);
         while let Some(arg) = rest.next() {
@@ -93,10 +107,11 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Some("planted") => planted(&args),
+        Some("flips") => flips(&args),
         Some(other) => return misuse(&format!("there is no command {other}; --help lists them")),
-        None if args.values.contains_key("seconds") => budget(&args),
+        None if args.values.contains_key("seconds") => run(&args),
         None if args.values.contains_key("workload") => replay(&args),
-        None => budget(&args),
+        None => run(&args),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,
@@ -114,17 +129,34 @@ fn plan(args: &Args) -> Result<Plan, String> {
     Ok(Plan { subject: args.subject()?, seed: args.number("seed")?.unwrap_or(1), flags: 0, backtrace: false })
 }
 
-fn budget(args: &Args) -> Result<bool, String> {
-    let budget = Budget {
-        plan: plan(args)?,
+/// How this process explores, of `jobs`; alone, unless the parent says which share is its own.
+fn budget(args: &Args, flags: u64, findings: usize) -> Result<Budget, String> {
+    let share = args.number("share")?.unwrap_or(0);
+    Ok(Budget {
+        plan: Plan { flags, ..plan(args)? },
         only: args.workload()?,
         time: Duration::from_secs(args.number("seconds")?.unwrap_or(60)),
-        threads: args.number("threads")?.unwrap_or(2) as usize,
-        findings: 10,
+        threads: 1,
+        share: (share, args.number("jobs")?.unwrap_or(2).max(1)),
+        core: share as usize,
+        findings,
         parts: u64::MAX,
-        quiet: false,
-    };
-    let done = explore(&budget);
+        quiet: flags != 0,
+        began: None,
+    })
+}
+
+/// Explores in processes; one of them has `--share`.
+fn run(args: &Args) -> Result<bool, String> {
+    let budget = budget(args, 0, 10)?;
+    if args.values.contains_key("share") {
+        return Ok(jobs::work(&budget).findings.is_empty());
+    }
+    let done = jobs::share_out(budget.share.1, |share| {
+        let mut child = jobs::child();
+        child.args(std::env::args().skip(1)).args(["--share", &share.to_string()]);
+        child
+    })?;
     report(&done);
     Ok(done.findings.is_empty())
 }
@@ -136,18 +168,18 @@ fn report(done: &Done) {
     let seconds = done.took.as_secs_f64();
     println!(
         "{} states in {seconds:.1} s ({:.0} a second), {} runs with {} scheduling points, {} of them repeated, {} \
-         seeds whole, {} findings",
+         seeds, {} findings",
         done.total(),
         done.total() as f64 / seconds,
         done.runs,
         done.steps,
         done.repeated,
-        done.whole_seeds,
+        done.seeds,
         done.findings.len()
     );
 }
 
-/// Plants one mistake after the other and sees how soon each is found. All must be.
+/// Plants each mistake and sees how soon it is found. All must be.
 fn planted(args: &Args) -> Result<bool, String> {
     let only = args.values.get("bug");
     let bugs: Vec<_> =
@@ -156,34 +188,114 @@ fn planted(args: &Args) -> Result<bool, String> {
         let names: Vec<_> = Bug::ALL.iter().map(|bug| format!("{bug:?}")).collect();
         return Err(format!("--bug is one of {}", names.join(", ")));
     }
-    let mut missed = 0;
-    for bug in bugs {
-        let budget = Budget {
-            plan: Plan { flags: bug.flag(), ..plan(args)? },
-            only: args.workload()?,
-            time: Duration::from_secs(args.number("seconds")?.unwrap_or(60)),
-            threads: args.number("threads")?.unwrap_or(2) as usize,
-            findings: 1,
-            parts: u64::MAX,
-            quiet: true,
-        };
-        let done = explore(&budget);
-        let (seeds, states, seconds) = (done.whole_seeds + 1, done.total(), done.took.as_secs_f64());
-        let effort = format!("{seeds} seeds, {:5} runs, {states:7} states, {seconds:6.1} s", done.runs);
-        match done.findings.first() {
-            Some(finding) => {
-                let what = finding.what.lines().next().unwrap_or_default();
-                let what: String = what.chars().take(100).collect();
-                println!("{:26} {effort}  {}: {what}", format!("{bug:?}"), finding.workload);
-            }
-            None => {
-                missed += 1;
-                println!("{:26} {effort}  NOT FOUND", format!("{bug:?}"));
+    let jobs = args.number("jobs")?.unwrap_or(2).max(1);
+    if args.values.contains_key("share") {
+        // All of the seeds are this process's, whichever core it has.
+        let alone = Budget { share: (0, 1), ..budget(args, bugs[0].flag(), 1)? };
+        return Ok(jobs::work(&alone).findings.is_empty());
+    }
+    let next = base::sync::atomic::AtomicUsize::new(0);
+    let (next, missed) = (&next, &Mutex::new(0));
+    std::thread::scope(|scope| {
+        for job in 0..jobs {
+            let bugs = &bugs;
+            scope.spawn(move || {
+                while let Some(bug) = bugs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let bug = format!("{bug:?}");
+                    let mut child = jobs::child();
+                    child.args(std::env::args().skip(1)).args(["--bug", &bug, "--share", &job.to_string()]);
+                    match child.spawn() {
+                        Ok(child) => *missed.lock() += u64::from(!tell(&bug, &jobs::follow(child))),
+                        Err(e) => eprintln!("sim: cannot start a process: {e}"),
+                    }
+                }
+            });
+        }
+    });
+    let missed = *missed.lock();
+    println!("{missed} of the mistakes were not found");
+    Ok(missed == 0)
+}
+
+/// Flips every byte of small databases.
+fn flips(args: &Args) -> Result<bool, String> {
+    let only = args.values.get("end");
+    let ends: Vec<_> = End::ALL.iter().filter(|(name, _)| only.is_none_or(|only| only == name)).collect();
+    if ends.is_empty() {
+        return Err("--end is one of just-opened, running, closed".into());
+    }
+    let jobs = args.number("jobs")?.unwrap_or(2).max(1);
+    let stride = args.number("stride")?.unwrap_or(1).max(1);
+    if let Some(at) = args.number("at")? {
+        let file = args.values.get("file").ok_or("which --file?")?;
+        let outcome = Small::new(ends[0].1).flip(Path::new(file), at);
+        println!("{outcome:?}");
+        return Ok(outcome.is_ok());
+    }
+    if let Some(share) = args.number("share")? {
+        sim::budget::stay_on_core(share as usize);
+        return Ok(jobs::flip(ends[0].1, stride, (share, jobs)));
+    }
+    let mut good = true;
+    for (name, _) in ends {
+        let start = Instant::now();
+        let (ranges, wrong) = jobs::flips(jobs, |share| {
+            let mut child = jobs::child();
+            child.args(std::env::args().skip(1)).args(["--end", name, "--share", &share.to_string()]);
+            child
+        })?;
+        good &= wrong == 0;
+        let mut flips: BTreeMap<(&str, Outcome), u64> = BTreeMap::new();
+        for range in &ranges {
+            *flips.entry((&range.file, range.outcome)).or_default() += range.flips;
+        }
+        for ((file, outcome), flips) in &flips {
+            println!("{name:12} {file:40} {outcome:?} {flips}");
+        }
+        // Side by side with what the other processes flipped.
+        let mut unseen: Vec<Range> = Vec::new();
+        for range in ranges.iter().filter(|r| r.outcome != Outcome::Named) {
+            match unseen.last_mut() {
+                Some(last)
+                    if last.file == range.file
+                        && last.outcome == range.outcome
+                        && last.to + stride > range.from =>
+                {
+                    last.to = range.to;
+                }
+                _ => unseen.push(range.clone()),
             }
         }
+        for Range { file, from, to, outcome, .. } in unseen {
+            println!("{name:12} {file:40} {outcome:?} at {from}..{to}");
+        }
+        let of = |outcome| flips.iter().filter(|((_, o), _)| *o == outcome).map(|(_, n)| n).sum::<u64>();
+        println!(
+            "{name}: {} named, {} harmless, {} of the last commit alone, {wrong} wrong, {:.1} s",
+            of(Outcome::Named),
+            of(Outcome::Harmless),
+            of(Outcome::TailLost),
+            start.elapsed().as_secs_f64()
+        );
     }
-    println!("{} of the mistakes were not found", missed);
-    Ok(missed == 0)
+    Ok(good)
+}
+
+/// Says how soon a mistake was found; false if it was not.
+fn tell(bug: &str, done: &Done) -> bool {
+    let (seeds, states, seconds) = (done.seeds, done.total(), done.took.as_secs_f64());
+    let effort = format!("{seeds} seeds, {:5} runs, {states:7} states, {seconds:6.1} s", done.runs);
+    match done.findings.first() {
+        Some(finding) => {
+            let what: String = finding.what.chars().take(100).collect();
+            println!("{bug:26} {effort}  {}: {what}", finding.workload);
+            true
+        }
+        None => {
+            println!("{bug:26} {effort}  NOT FOUND");
+            false
+        }
+    }
 }
 
 fn replay(args: &Args) -> Result<bool, String> {

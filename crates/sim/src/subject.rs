@@ -139,6 +139,9 @@ pub trait Database: Send + Sync {
     fn checkpoint(&self) -> Result;
     /// What is wrong with the pages and trees, a line each.
     fn check(&self) -> Result<Vec<String>>;
+    /// Pages that belong to a tree which does not lead to them; `None` while background work makes that impossible to
+    /// tell.
+    fn unreachable(&self) -> Result<Option<u64>>;
     /// Closes it in order.
     fn close(&self) -> Result;
 }

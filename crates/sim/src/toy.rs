@@ -310,6 +310,9 @@ impl Database for ToyDatabase {
     fn check(&self) -> Result<Vec<String>> {
         Ok(Vec::new())
     }
+    fn unreachable(&self) -> Result<Option<u64>> {
+        Ok(Some(0))
+    }
     fn close(&self) -> Result {
         self.checkpoint()
     }

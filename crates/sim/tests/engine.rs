@@ -15,9 +15,12 @@ fn look(flags: u64, only: Option<&'static Workload>, parts: u64) -> Done {
         // No test depends on the clock: the parts end it.
         time: Duration::MAX,
         threads: 2,
+        share: (0, 1),
+        core: 0,
         findings: 1,
         parts,
         quiet: flags != 0,
+        began: None,
     })
 }
 
@@ -37,9 +40,12 @@ fn planted_mistakes_are_found() {
         (Bug::NoRestore, "overflow"),
         (Bug::RewindNotLogged, "savepoints"),
         (Bug::LoadNotSynced, "loads"),
+        (Bug::CheckpointOrder, "checkpoint-always"),
+        (Bug::DurableOutOfOrder, "flights"),
+        (Bug::CheckpointIgnoresReplay, "overflow"),
     ];
     for (bug, workload) in planted {
-        let done = look(bug.flag(), find(workload), 16);
+        let done = look(bug.flag(), find(workload), 200);
         let finding = done.findings.first().unwrap_or_else(|| panic!("{bug:?} was not found"));
         assert!(finding.cut.is_some(), "{finding}");
     }

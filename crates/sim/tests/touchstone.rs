@@ -14,9 +14,12 @@ fn judge(flaw: Flaw, seed: u64, findings: usize) -> Done {
         // No test depends on the clock: the end of the seed ends it.
         time: Duration::MAX,
         threads: 2,
+        share: (0, 1),
+        core: 0,
         findings,
         parts: PARTS,
         quiet: false,
+        began: None,
     })
 }
 

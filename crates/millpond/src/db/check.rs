@@ -1,7 +1,7 @@
 //! Looks at the whole database.
 
 use super::Core;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use base::PageNo;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -75,6 +75,21 @@ pub(super) fn check(core: &Core) -> Result<CheckReport> {
         report.problems.append(&mut twice);
     }
     let used = store.space.used_pages()?;
+    // Values that only undo still leads to: no tree tells of damage there, and purge would meet it over and over.
+    let mut damaged = Vec::new();
+    for page in used.values().flatten().filter(|page| !reached.contains(page)) {
+        match store.pool.fetch(*page) {
+            Ok(_) => {}
+            Err(error @ Error::Corrupt { .. }) => damaged.push((*page, error)),
+            Err(error) => return Err(error),
+        }
+    }
+    if !damaged.is_empty() {
+        // What was freed meanwhile may hold anything.
+        let still: BTreeSet<PageNo> = store.space.used_pages()?.into_values().flatten().collect();
+        let there = damaged.into_iter().filter(|(page, _)| still.contains(page));
+        report.problems.extend(there.map(|(_, error)| error.to_string()));
+    }
     if quiet && txns.streams.len() == 0 && store.log.reserved_lsn() == begun {
         let mut lost = 0;
         for (tree, pages) in &used {

@@ -20,9 +20,6 @@ use pace::thresholds::{Thresholds, thresholds};
 /// Slices of the checkpoint age that the governor looks at.
 const SLICES: u64 = 64;
 
-/// So much replay a crash in its midst repeats at most, microseconds.
-const REPLAY_CHECKPOINT_US: u64 = 3_000_000;
-
 /// Fewer threads than this are never assumed: the engine's own count, too.
 const THREADS_MIN: u64 = 4;
 
@@ -191,7 +188,7 @@ impl Shared {
     fn move_checkpoint(&self, c: &mut Cleaner, now_us: u64) -> Result {
         // A checkpoint hardens what replay has found unfinished or not purged, most of which is gone a moment later.
         let since_us = now_us.saturating_sub(c.root_written_us.max(self.opened_us));
-        if self.checkpointer.replaying() && since_us < REPLAY_CHECKPOINT_US {
+        if self.checkpointer.replaying() && since_us < self.replay_checkpoint_us {
             return Ok(());
         }
         let segments = self.store.log.segments();

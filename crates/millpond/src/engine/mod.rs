@@ -68,6 +68,8 @@ struct Shared {
     opened_us: u64,
     /// The cleaner lets the checkpoint age grow to this before it cleans for the log's sake.
     hold_cleaning_until: u64,
+    /// So much replay a crash in its midst repeats at most.
+    replay_checkpoint_us: u64,
     stop: AtomicBool,
     /// Reverting, purging and growth end first: they may be waiting for a frame, which the cleaner supplies.
     stop_background: AtomicBool,

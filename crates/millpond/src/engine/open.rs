@@ -193,6 +193,7 @@ impl Engine {
             clock: Arc::clone(&vfs.clock),
             opened_us,
             hold_cleaning_until: options.hold_cleaning_until_redo_bytes,
+            replay_checkpoint_us: options.tuning.replay_checkpoint_us,
             stop: AtomicBool::new(false),
             stop_background: AtomicBool::new(false),
             poison,
@@ -225,6 +226,7 @@ impl Engine {
             epochs: root.epochs.clone(),
             from,
             end: tail.end,
+            window_bytes: options.tuning.replay_window_bytes,
             pages_path: paths.pages.clone(),
             reached: Box::new(move |lsn| told.checkpointer.replayed_to(lsn)),
         };

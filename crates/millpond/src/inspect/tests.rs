@@ -24,6 +24,7 @@ fn options() -> Options {
         frames: 256,
         flush_depth: 1,
         still: true,
+        ..Tuning::default()
     };
     options
 }

@@ -70,6 +70,8 @@ impl<'a> Scanner<'a> {
     /// A scanner whose first group is expected at `from`. `epochs` is sorted by position and not empty.
     pub(crate) fn new(segments: &'a Segments, epochs: &'a [EpochStart], from: Lsn) -> Scanner<'a> {
         assert!(!epochs.is_empty() && epochs.is_sorted_by_key(|e| e.first));
+        // A read never goes beyond its segment.
+        let read_blocks = READ_BLOCKS.min(segments.shape().blocks) as usize;
         Scanner {
             segments,
             epochs,
@@ -78,7 +80,7 @@ impl<'a> Scanner<'a> {
             first_held: block_of(from),
             held_at: 0,
             exhausted: false,
-            blocks: AlignedBuf::zeroed((READ_BLOCKS as usize + HELD_BLOCKS_MAX) * BLOCK_BYTES),
+            blocks: AlignedBuf::zeroed((read_blocks + HELD_BLOCKS_MAX) * BLOCK_BYTES),
             group: Vec::new(),
             segment: None,
             durable_named: Lsn::ZERO,

@@ -212,8 +212,8 @@ impl Segments {
     fn write_draft(&self, draft: &Path, number: u64) -> io::Result<Arc<dyn File>> {
         let mode = OpenMode { create: Create::IfMissing, direct: true, read_only: false };
         let file = self.vfs.disk.open(draft, mode)?;
-        let zeros = AlignedBuf::zeroed(1 << 20);
         let total = self.shape.file_bytes();
+        let zeros = AlignedBuf::zeroed(total.min(1 << 20) as usize);
         let mut at = 0;
         while at < total {
             let n = (total - at).min(zeros.len() as u64);

@@ -75,10 +75,7 @@ impl ReadHook for RedoHook {
     }
 }
 
-/// Log from which a worker gathers the changes of its own pages before it turns to them: the more, the more changes find
-/// their page in the processor's cache, and the more pages are read together.
-const WINDOW_BYTES: usize = 64 << 20;
-/// The window takes no more memory than this part of the pool's, and as much may wait behind it.
+/// A worker's window takes no more memory than this part of the pool's, and as much may wait behind it.
 const WINDOW_SHARE: usize = 16;
 /// Pages that are read in one batch.
 const BATCH_PAGES: usize = 64;
@@ -92,6 +89,8 @@ pub(crate) struct Replay {
     pub(crate) from: Lsn,
     /// Where the last group ends.
     pub(crate) end: Lsn,
+    /// Redo that a worker holds in memory before it turns to the pages.
+    pub(crate) window_bytes: usize,
     pub(crate) pages_path: PathBuf,
     /// Hears how far all pages have come: the checkpoint must not pass it yet, nor a segment above be recycled.
     pub(crate) reached: Box<dyn Fn(Lsn) + Send + Sync>,
@@ -204,7 +203,7 @@ impl Replay {
         // What stands beyond is of this run: a checkpoint may be logging its list already.
         while scanner.position() < self.end {
             let mut dealt = belt.spare();
-            if !dealt.stretch.refill(&mut scanner, self.end)? {
+            if !dealt.stretch.refill(&mut scanner, self.end, self.window_bytes())? {
                 break;
             }
             dealt.deal(workers);
@@ -236,7 +235,7 @@ impl Replay {
                 window.clear(belt);
             }
             let Some(dealt) = more.or_else(|| belt.take(worker)) else { break };
-            if window.order.is_empty() {
+            if window.order.is_empty() || planted(Bug::ReplayedEarly) {
                 places[worker].store(dealt.stretch.from.0, Ordering::Release);
                 let all = places.iter().map(|place| place.load(Ordering::Acquire)).min();
                 (self.reached)(Lsn(all.unwrap_or(0)));
@@ -249,7 +248,7 @@ impl Replay {
 
     /// Log that a worker looks through at once.
     fn window_bytes(&self) -> usize {
-        WINDOW_BYTES.min(self.pool.frame_count() * self.pool.page_bytes() / WINDOW_SHARE)
+        self.window_bytes.min(self.pool.frame_count() * self.pool.page_bytes() / WINDOW_SHARE)
     }
 
     /// Applies a window's changes page by page.

@@ -147,7 +147,7 @@ pub(crate) fn find_end(
     let mut read = || -> Result {
         loop {
             let mut stretch = belt.spare();
-            if !stretch.refill(&mut scanner, Lsn::MAX)? {
+            if !stretch.refill(&mut scanner, Lsn::MAX, usize::MAX)? {
                 return Ok(());
             }
             (last, end) = stretch.last();

@@ -25,14 +25,16 @@ pub(crate) struct Stretch {
 }
 
 impl Stretch {
-    /// Reads the next stretch up to `end` in place of what it was. False: the log ends.
-    pub(crate) fn refill(&mut self, scanner: &mut Scanner<'_>, end: Lsn) -> Result<bool> {
+    /// Reads the next stretch, up to `end` and not much longer than `most` bytes, in place of what it was. False: the log
+    /// ends.
+    pub(crate) fn refill(&mut self, scanner: &mut Scanner<'_>, end: Lsn, most: usize) -> Result<bool> {
+        let most = most.min(STRETCH_BYTES);
         self.bytes.clear();
         self.groups.clear();
         self.from = scanner.position();
         // The last group may be longer than what was left.
-        self.bytes.reserve(STRETCH_BYTES + GROUP_BYTES_MAX);
-        while self.bytes.len() < STRETCH_BYTES && scanner.position() < end {
+        self.bytes.reserve(most + GROUP_BYTES_MAX);
+        while self.bytes.len() < most && scanner.position() < end {
             let start = self.bytes.len();
             let Some(lsn) = scanner.append_next(&mut self.bytes)? else { break };
             self.groups.push((lsn, start + GROUP_HEADER_BYTES, self.bytes.len()));

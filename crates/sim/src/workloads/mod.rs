@@ -116,6 +116,19 @@ pub const ALL: &[Workload] = &[
     ),
     w("durabilities", "threads with different durability", SMALL, several::durabilities),
     w("serializable", "serializable threads check and insert", SMALL, several::serializable),
+    w(
+        "checkpoint-race",
+        "checkpoints while pages are changed and written",
+        TINY_LOG,
+        several::checkpoint_race,
+    ),
+    w(
+        "checkpoint-always",
+        "a checkpoint as soon as anything has changed",
+        TINY_LOG,
+        several::checkpoint_always,
+    ),
+    w("flights", "many small commits: flushes of the log beside each other", SMALL, several::flights),
     w("crowd", "four threads, a tiny pool, checkpoints", TINY_POOL, several::crowd),
 ];
 

@@ -201,3 +201,63 @@ pub(super) fn crowd(d: &Driver) {
         }
     });
 }
+
+/// Two that take checkpoints and two that write, each with pauses: now nothing is dirty, now a copy is under way, when
+/// the checkpoint looks how far it may move.
+pub(super) fn checkpoint_race(d: &Driver) {
+    d.create("t");
+    d.threads(4, |d, id| {
+        let mut rng = d.rng(id);
+        for n in 0..14 {
+            d.idle(rng.below(600));
+            if id < 2 {
+                d.checkpoint();
+                continue;
+            }
+            let durability = if id == 2 { Durability::None } else { Durability::Sync };
+            let mut tx = d.tx_with(How { durability, ..How::default() });
+            for _ in 0..rng.between(1, 3) {
+                let k = key(id * 100 + rng.below(4 + n));
+                tx.put("t", &k, &value(&mut rng, 200, 900)).expect(FREE);
+            }
+            tx.commit();
+        }
+    });
+}
+
+/// One asks for checkpoints all the time, so that mostly nothing is dirty and every change meets one that is just looking
+/// how far it may move.
+pub(super) fn checkpoint_always(d: &Driver) {
+    d.create("t");
+    d.threads(3, |d, id| {
+        let mut rng = d.rng(id);
+        if id == 0 {
+            for _ in 0..200 {
+                d.checkpoint();
+                d.idle(rng.below(40));
+            }
+            return;
+        }
+        for _ in 0..10 {
+            d.idle(rng.below(1_500));
+            let durability = if id == 1 { Durability::None } else { Durability::Sync };
+            let mut tx = d.tx_with(How { durability, ..How::default() });
+            tx.put("t", &key(id * 100 + rng.below(30)), &value(&mut rng, 200, 900)).expect(FREE);
+            tx.commit();
+        }
+    });
+}
+
+/// Six that commit little and often: several flushes of the log are under way at once and end in any order.
+pub(super) fn flights(d: &Driver) {
+    d.create("t");
+    d.threads(6, |d, id| {
+        let mut rng = d.rng(id);
+        for n in 0..8 {
+            d.idle(rng.below(120));
+            let mut tx = d.tx();
+            tx.put("t", &key(id * 100 + n), &value(&mut rng, 10, 60)).expect(FREE);
+            tx.commit();
+        }
+    });
+}

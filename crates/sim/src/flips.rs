@@ -1,0 +1,324 @@
+//! Decay: one byte of a small database flipped, opened in a world, and asked for everything.
+//!
+//! The damage must be named, by an error or by the check, or change nothing: the same rows, the same prepared
+//! transaction, a clean check after all background work, and an orderly close. In the log it may also look like a tail
+//! that was being written when the power went (`docs/media.md`); what is asked of the last commits says how much of it.
+//! A panic, a deadlock, an endless loop: the world ends with it, and it is a finding.
+
+use crate::driver::DIR;
+use crate::engine::options;
+use crate::history::{Seen, difference};
+use crate::subject::{SMALL, Shape};
+use base::prng::Prng;
+use base::sync::sim::{self, WorldOptions, pause};
+use millpond::{Db, Error, Transaction};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use vfs::mem::MemDisk;
+use vfs::{Create, Disk, OpenMode};
+
+/// The smallest files that the engine makes.
+const TINY: Shape =
+    Shape { frames: 32, segment_blocks: 8, segments: 8, doublewrite_pages: 4, grow_pages: 16, ..SMALL };
+
+/// How the database was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Killed soon after it was opened again after a kill.
+    JustOpened,
+    /// Killed with a transaction open and one prepared across a checkpoint, and commits behind it.
+    Running,
+    /// As that, but closed.
+    Closed,
+}
+
+impl End {
+    /// All of them, by the names of the command line.
+    pub const ALL: [(&str, End); 3] =
+        [("just-opened", End::JustOpened), ("running", End::Running), ("closed", End::Closed)];
+}
+
+/// What came of a flip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// An error or the check named the damage.
+    Named,
+    /// All was there and stayed so.
+    Harmless,
+    /// As harmless, but the last commit was gone, for which nothing else vouches.
+    TailLost,
+}
+
+/// Bytes in a row that came to the same.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Range {
+    /// Where.
+    pub file: String,
+    /// The first of them.
+    pub from: u64,
+    /// Behind the last of them.
+    pub to: u64,
+    /// How many were flipped.
+    pub flips: u64,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// Bytes that one process flips before the next one's turn.
+const SHARE_BYTES: u64 = 4096;
+
+/// A database to damage.
+#[derive(Clone, Debug)]
+pub struct Small {
+    end: End,
+    disk: MemDisk,
+    /// What was there after each commit of the last life; the last is all.
+    states: Arc<Vec<Seen>>,
+    /// What the prepared transaction would add to the table.
+    prepared: Arc<BTreeMap<Vec<u8>, Vec<u8>>>,
+    /// Every file and its length.
+    pub files: BTreeMap<PathBuf, u64>,
+}
+
+const OPEN: &str = "nothing is damaged yet";
+
+fn open(disk: &MemDisk, seed: u64) -> millpond::Result<Db> {
+    let vfs = disk.vfs(seed);
+    millpond::sim::open(&vfs, Path::new(DIR), &options(&vfs, &TINY))
+}
+
+fn put(tx: &mut Transaction, db: &Db, key: &str, bytes: usize, rng: &mut Prng) -> (Vec<u8>, Vec<u8>) {
+    let mut value = vec![0; bytes];
+    rng.fill(&mut value);
+    tx.put(&db.open_table("t").expect(OPEN), key.as_bytes(), &value).expect(OPEN);
+    (key.as_bytes().to_vec(), value)
+}
+
+impl Small {
+    /// Makes one, in a world.
+    #[must_use]
+    pub fn new(end: End) -> Small {
+        let world =
+            sim::run(WorldOptions { atomics_one_in: u64::MAX, ..WorldOptions::new(1) }, move || make(end));
+        let (disk, states, prepared) = world.result.unwrap_or_else(|failure| panic!("{failure}"));
+        let files = files(&disk);
+        Small { end, disk, states: Arc::new(states), prepared: Arc::new(prepared), files }
+    }
+
+    /// Flips a bit of the byte at `at` of a file, which one says `at`, and judges what follows.
+    ///
+    /// # Errors
+    /// What must not be, in words.
+    pub fn flip(&self, path: &Path, at: u64) -> Result<Outcome, String> {
+        let image = self.disk.fork();
+        let bit = Prng::new(at ^ u64::from(base::crc::crc32c(path.as_os_str().as_encoded_bytes()))).below(8);
+        image.flip(path, at, 1 << bit).map_err(|e| format!("cannot flip it: {e}"))?;
+        let (small, path) = (self.clone(), path.to_owned());
+        let options =
+            WorldOptions { atomics_one_in: u64::MAX, max_steps: 1_000_000, ..WorldOptions::new(at) };
+        let world = sim::run(options, move || small.judge(&image, &path));
+        world.result.map_err(|failure| failure.to_string()).and_then(|outcome| outcome)
+    }
+
+    /// Flips every `stride`-th byte of every file, those of share `k` of `n`. Hears of ranges and of what must not be.
+    pub fn sweep(
+        &self,
+        stride: u64,
+        (k, n): (u64, u64),
+        mut came: impl FnMut(Range),
+        mut wrong: impl FnMut(&Path, u64, String),
+    ) {
+        let mut turn = 0;
+        for (path, len) in &self.files {
+            let mut range: Option<Range> = None;
+            for share in 0..len.div_ceil(SHARE_BYTES) {
+                turn += 1;
+                if turn % n != k {
+                    range.take().into_iter().for_each(&mut came);
+                    continue;
+                }
+                let from = (share * SHARE_BYTES).next_multiple_of(stride);
+                for at in (from..(share * SHARE_BYTES + SHARE_BYTES).min(*len)).step_by(stride as usize) {
+                    match self.flip(path, at) {
+                        Ok(outcome) => match &mut range {
+                            Some(range) if range.outcome == outcome => {
+                                range.to = at + 1;
+                                range.flips += 1;
+                            }
+                            _ => {
+                                let file = path.display().to_string();
+                                let next = Range { file, from: at, to: at + 1, flips: 1, outcome };
+                                range.replace(next).into_iter().for_each(&mut came);
+                            }
+                        },
+                        Err(what) => wrong(path, at, what),
+                    }
+                }
+            }
+            range.into_iter().for_each(&mut came);
+        }
+    }
+
+    fn judge(&self, image: &MemDisk, path: &Path) -> Result<Outcome, String> {
+        let db = match open(image, 2) {
+            Ok(db) => db,
+            Err(error) => return named(path, "open", &error),
+        };
+        let all = self.states.last().expect("there is one");
+        let mut outcome = Outcome::Harmless;
+        let mut expected = all.clone();
+        for turn in 0..3 {
+            let when = ["at once", "after a while", "with the prepared transaction committed"][turn];
+            let found = match whole(&db) {
+                Ok(found) => found,
+                Err(error) => return named(path, when, &error),
+            };
+            if turn == 0 && found != expected {
+                // Whatever else is lost, something vouches for it.
+                expected = self.states[self.states.len().saturating_sub(2)].clone();
+                outcome = Outcome::TailLost;
+                if !is_log(path) || self.end == End::Closed {
+                    return Err(format!("{when}, the rows are wrong:\n{}", difference(&found, all)));
+                }
+            }
+            if found != expected {
+                return Err(format!("{when}, the rows are wrong:\n{}", difference(&found, &expected)));
+            }
+            match db.check() {
+                Ok(report) if report.is_clean() && (turn == 0 || report.unreachable_pages == Some(0)) => {}
+                Ok(report) if report.is_clean() => {
+                    // What is prepared may keep its versions until it is decided.
+                    if turn == 2 {
+                        return Err(format!("{when}, {:?} pages are unreachable", report.unreachable_pages));
+                    }
+                }
+                Ok(_) => return Ok(Outcome::Named),
+                Err(error) => return named(path, when, &error),
+            }
+            if turn == 1 {
+                for xid in std::mem::take(&mut expected.prepared) {
+                    let rows = expected.tables.get_mut("t").expect("it is there");
+                    rows.extend(self.prepared.iter().map(|(k, v)| (k.clone(), v.clone())));
+                    if let Err(error) = db.commit_prepared(&xid) {
+                        return named(path, "commit what was prepared", &error);
+                    }
+                }
+            }
+            // What a crash cut off is reverted, what nobody sees any more is purged.
+            pause(400_000);
+        }
+        match db.close() {
+            Ok(()) => Ok(outcome),
+            Err(error) => named(path, "close", &error),
+        }
+    }
+}
+
+fn is_log(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == "log")
+}
+
+/// What can be seen of a database.
+fn whole(db: &Db) -> millpond::Result<Seen> {
+    // As the simulator looks, but with the engine's own errors.
+    let mut seen = Seen { prepared: db.prepared()?, ..Seen::default() };
+    seen.prepared.sort();
+    let tx = db.begin()?;
+    for name in db.table_names()? {
+        let rows = tx.range(&db.open_table(&name)?, ..)?.collect::<millpond::Result<_>>()?;
+        seen.tables.insert(name, rows);
+    }
+    tx.rollback();
+    Ok(seen)
+}
+
+/// An error that came of damage says so, and where.
+fn named(path: &Path, when: &str, error: &Error) -> Result<Outcome, String> {
+    let (Error::Corrupt { file, .. } | Error::Foreign { file, .. }) = error else {
+        return Err(format!("{when}: damage is no reason for: {error}"));
+    };
+    // A root slot that is gone shows in the log, and the log's lost end in pages that are ahead of it.
+    let there = file == path || path.starts_with(file) || file.parent() == path.parent();
+    if there || path.ends_with("root") || (is_log(path) && file.ends_with("pages")) {
+        return Ok(Outcome::Named);
+    }
+    Err(format!("{when}: the damage is elsewhere than in: {error}"))
+}
+
+type Made = (MemDisk, Vec<Seen>, BTreeMap<Vec<u8>, Vec<u8>>);
+
+fn make(end: End) -> Made {
+    let mut rng = Prng::new(5);
+    let first = MemDisk::default();
+    let db = open(&first, 1).expect(OPEN);
+    db.create_table("t").expect(OPEN);
+    let mut tx = db.begin().expect(OPEN);
+    for n in 0..8 {
+        put(&mut tx, &db, &format!("row {n}"), 120, &mut rng);
+    }
+    put(&mut tx, &db, "long", 6_000, &mut rng);
+    tx.commit().expect(OPEN);
+    db.checkpoint().expect(OPEN);
+    let some = |db: &Db, rng: &mut Prng, from: u64| {
+        // Each commit ends in a log block of its own, so that the next vouches for it.
+        let mut states = vec![whole(db).expect(OPEN)];
+        for n in from..from + 3 {
+            let mut tx = db.begin().expect(OPEN);
+            put(&mut tx, db, &format!("commit {n}"), 800, rng);
+            put(&mut tx, db, "long", 4_200, rng);
+            tx.commit().expect(OPEN);
+            states.push(whole(db).expect(OPEN));
+        }
+        states
+    };
+    let states = some(&db, &mut rng, 0);
+    pause(100_000);
+    // Killed: what it wrote is there, and the locks are gone.
+    let disk = first.fork();
+    drop(db);
+    let db = open(&disk, 2).expect(OPEN);
+    let mut prepared = BTreeMap::new();
+    let (states, open_tx) = if end == End::JustOpened {
+        (states, None)
+    } else {
+        let mut tx = db.begin().expect(OPEN);
+        prepared
+            .extend([put(&mut tx, &db, "row 1", 90, &mut rng), put(&mut tx, &db, "prepared", 90, &mut rng)]);
+        tx.prepare(b"xid").expect(OPEN);
+        let mut open_tx = db.begin().expect(OPEN);
+        put(&mut open_tx, &db, "row 2", 300, &mut rng);
+        put(&mut open_tx, &db, "open", 5_000, &mut rng);
+        open_tx.delete(&db.open_table("t").expect(OPEN), b"row 3").expect(OPEN);
+        db.checkpoint().expect(OPEN);
+        (some(&db, &mut rng, 3), Some(open_tx))
+    };
+    if end == End::Closed {
+        drop(open_tx);
+        db.close().expect(OPEN);
+        return (disk.fork(), states, prepared);
+    }
+    let image = disk.fork();
+    drop(open_tx);
+    drop(db);
+    (image, states, prepared)
+}
+
+/// Every file below the database's directory and its length.
+fn files(disk: &MemDisk) -> BTreeMap<PathBuf, u64> {
+    let mode = OpenMode { create: Create::Never, direct: true, read_only: true };
+    let mut found = BTreeMap::new();
+    let mut dirs = vec![PathBuf::from(DIR)];
+    while let Some(dir) = dirs.pop() {
+        for name in disk.list(&dir).expect("it is there") {
+            let path = dir.join(name);
+            if disk.list(&path).is_ok() {
+                dirs.push(path);
+            } else {
+                let len = disk.open(&path, mode).and_then(|file| file.len()).expect("it is there");
+                found.insert(path, len);
+            }
+        }
+    }
+    found
+}

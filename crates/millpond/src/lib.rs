@@ -85,8 +85,8 @@ pub mod inspect;
 pub mod sim;
 
 pub use db::{
-    CheckReport, CommitFuture, Db, Durability, Isolation, Range, Receipt, Savepoint, Transaction, TxnOptions,
-    Xid,
+    CheckReport, CommitFuture, Db, Durability, Isolation, LockWait, Range, Receipt, Savepoint, Transaction,
+    TxnOptions, Xid,
 };
 pub use error::{Error, Result};
 pub use metrics::Snapshot;

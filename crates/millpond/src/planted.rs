@@ -67,6 +67,10 @@ pub enum Bug {
     RewindNotLogged,
     /// A prepare is acknowledged before it is durable.
     PrepareNotAwaited,
+    /// Writers do not ask whether somebody keeps the range that they change.
+    RangesIgnored,
+    /// A serializable reader keeps the rows that it found and not what lies between them.
+    GapsFree,
 }
 
 impl Bug {
@@ -102,6 +106,8 @@ impl Bug {
         Bug::PurgedEarly,
         Bug::RewindNotLogged,
         Bug::PrepareNotAwaited,
+        Bug::RangesIgnored,
+        Bug::GapsFree,
     ];
 
     /// What a world's flags hold for it.

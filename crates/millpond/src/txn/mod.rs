@@ -2,7 +2,7 @@
 //! they have ended.
 //!
 //! [`system::Txns`] joins the status table, undo, snapshots and locks of one database. [`mod@write`] changes a row, [`lock`]
-//! locks one, [`read`] reads, [`end`] commits and rolls back, [`revert`] installs older versions, [`purge`] removes what
+//! locks one, [`lock_range`] those of a range, [`read`] reads, [`end`] commits and rolls back, [`revert`] installs older versions, [`purge`] removes what
 //! nobody sees any more, [`harden`] keeps a checkpoint from losing the undo of the unfinished.
 //!
 //! Every function here is called with no latch held, and none waits while it holds one.
@@ -10,6 +10,7 @@
 pub(crate) mod end;
 pub(crate) mod harden;
 pub(crate) mod lock;
+pub(crate) mod lock_range;
 pub(crate) mod purge;
 pub(crate) mod read;
 pub(crate) mod revert;
@@ -18,5 +19,6 @@ pub(crate) mod trees;
 pub(crate) mod write;
 
 pub(crate) use lock::Locked;
+pub(crate) use lock_range::Hold;
 pub(crate) use system::{Recovered, Rules, Txn, Txns};
 pub(crate) use write::{New, Wrote};

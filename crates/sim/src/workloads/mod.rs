@@ -2,6 +2,7 @@
 
 mod growth;
 mod schema;
+mod serial;
 mod several;
 mod transactions;
 
@@ -107,7 +108,14 @@ pub const ALL: &[Workload] = &[
         several::old_snapshot,
     ),
     w("durabilities", "threads with different durability", SMALL, several::durabilities),
-    w("serializable", "serializable threads check and insert", SMALL, several::serializable),
+    w("serializable", "serializable threads check and insert", SMALL, serial::first),
+    w(
+        "overdrafts",
+        "serializable threads read pairs of rows and write one of them",
+        SMALL,
+        serial::overdrafts,
+    ),
+    w("serializable-prepared", "serializable transactions that are prepared first", SMALL, serial::prepared),
     w("crowd", "four threads, a tiny pool, checkpoints", TINY_POOL, several::crowd),
 ];
 

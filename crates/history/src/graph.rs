@@ -133,7 +133,7 @@ impl Graph {
                     Some((_, kind)) if kind & kinds == 0 => {}
                     Some((to, _)) if index[to as usize] == NONE => path.push((to, 0)),
                     Some((to, _)) if component[to as usize] == NONE => {
-                        low[v] = low[v].min(index[to as usize])
+                        low[v] = low[v].min(index[to as usize]);
                     }
                     Some(_) => {}
                     None => {

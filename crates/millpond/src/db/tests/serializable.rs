@@ -324,3 +324,66 @@ fn a_range_can_be_locked_for_update() {
     serial(&db).put(&t, &key(26), b"").unwrap();
     tx.put(&t, &key(11), b"mine").unwrap();
 }
+
+/// A row that was purged behind its commit is shown to a reader only when the commit is durable, as any other (Co10).
+#[test]
+fn a_reader_is_shown_durable_rows_also_behind_purge() {
+    let (_disk, db, t) = filled(3);
+    let mut tx = db.begin_with(TxnOptions::new().durability(Durability::None)).unwrap();
+    tx.put(&t, &key(0), b"new").unwrap();
+    tx.delete(&t, &key(10)).unwrap();
+    let receipt = tx.commit().unwrap();
+    db.core.engine.txns.background_step(64).unwrap();
+    for level in LEVELS {
+        let reader = db.begin_with(TxnOptions::new().isolation(level).read_only(true)).unwrap();
+        assert_eq!(reader.get(&t, &key(10)).unwrap(), None);
+        assert_eq!(text(reader.get(&t, &key(0)).unwrap()), "new");
+        assert!(db.core.engine.store.log.durable_lsn().0 > receipt.lsn, "{level:?}");
+    }
+    settle(&db);
+}
+
+/// The figures of `docs/decisions/0050-ranges-instead-of-gaps.md`.
+#[test]
+#[ignore = "prints figures"]
+fn cost_of_a_kept_scan() {
+    const ROWS: u32 = 100_000;
+    let disk = MemDisk::default();
+    let vfs = Vfs { clock: Vfs::os().clock, ..disk.vfs(1) };
+    let mut options = options().redo_capacity_bytes(64 << 20);
+    options.tuning.frames = 8192;
+    let db = Db::open_on(&vfs, Path::new(DIR), &options).unwrap();
+    let t = db.create_table("t").unwrap();
+    for from in (0..ROWS).step_by(1000) {
+        let mut tx = db.begin_with(TxnOptions::new().durability(Durability::None)).unwrap();
+        for n in from..from + 1000 {
+            tx.insert(&t, &key(n), &[b'v'; 100]).unwrap();
+        }
+        tx.commit().unwrap();
+    }
+    let clock = &vfs.clock;
+    let time = |name: &str, scan: &mut dyn FnMut() -> (usize, u64)| {
+        let (mut best_us, mut bytes) = (u64::MAX, 0);
+        for _ in 0..5 {
+            let start_us = clock.now_us();
+            let (count, held) = scan();
+            best_us = best_us.min(clock.now_us() - start_us);
+            assert_eq!(count, ROWS as usize);
+            bytes = held;
+        }
+        println!("{name}: {best_us} us, {bytes} bytes of locks");
+    };
+    let held = || db.core.engine.txns.locks.bytes();
+    time("a snapshot", &mut || {
+        let tx = db.begin().unwrap();
+        (tx.range(&t, ..).unwrap().count(), held())
+    });
+    time("its range kept", &mut || {
+        let tx = serial(&db);
+        (tx.range(&t, ..).unwrap().count(), held())
+    });
+    time("a lock a row", &mut || {
+        let mut tx = db.begin().unwrap();
+        (tx.range_for_share(&t, .., LockWait::Wait).unwrap().count(), held())
+    });
+}

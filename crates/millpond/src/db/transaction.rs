@@ -410,7 +410,8 @@ impl Transaction {
 
     /// Leaves the end of the transaction to [`Db::commit_prepared`](crate::Db::commit_prepared) or
     /// [`Db::rollback_prepared`](crate::Db::rollback_prepared) with `xid`, which works after a crash as well. Durable when
-    /// it returns.
+    /// it returns. Until it is decided it keeps its locks; after a crash those of the rows that it changed, but what a
+    /// [serializable](Isolation::Serializable) one has read may be changed by others then.
     ///
     /// # Errors
     /// [`Error::Misuse`] for an xid that is empty, longer than 256 bytes or in use: then the transaction is rolled back.

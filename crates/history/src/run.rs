@@ -165,14 +165,15 @@ impl Run<'_> {
     fn transaction(&self, db: &Db, table: &Table, disk: &MemDisk, client: u64, n: Option<u64>) -> Noted {
         let plan = self.plan;
         let mut rng = Prng::new(plan.seed ^ n.map_or(u64::MAX, |n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        let gives_up = n.is_some() && rng.one_in(20);
+        let read_only = n.is_some() && rng.one_in(4);
         let durability = if plan.cuts { Durability::Sync } else { Durability::None };
         let options = TxnOptions::new().isolation(plan.isolation).durability(durability);
-        let options = options.lock_wait(Duration::from_secs(3600));
-        let gives_up = n.is_some() && rng.one_in(20);
+        let options = options.read_only(read_only).lock_wait(Duration::from_secs(3600));
         let begun = self.tick();
         let tx = db.begin_with(options).expect("begin");
-        let mut client_of =
-            Client { tx, table, versions: &self.versions, rng, ops: Vec::new(), broken: Vec::new() };
+        let (ops, broken) = (Vec::new(), Vec::new());
+        let mut client_of = Client { tx, table, versions: &self.versions, read_only, rng, ops, broken };
         let worked = match n {
             Some(n) => client_of.run(plan.workload, n),
             None => client_of.prepare(plan.workload),

@@ -59,6 +59,8 @@ pub struct Client<'c> {
     pub table: &'c Table,
     /// Gives each write its number.
     pub versions: &'c AtomicU64,
+    /// Whether it may only read.
+    pub read_only: bool,
     /// Decides what it does.
     pub rng: Prng,
     /// What it did.
@@ -178,6 +180,9 @@ impl Client<'_> {
     /// Those of the database; retryable ones end the transaction and nothing else.
     pub fn run(&mut self, workload: Workload, n: u64) -> Result<()> {
         let first = n / GROUP * STRIDE;
+        if self.read_only {
+            return self.look(workload, first);
+        }
         match workload {
             Workload::Append | Workload::Register => {
                 for _ in 0..self.rng.between(1, 4) {
@@ -197,11 +202,44 @@ impl Client<'_> {
                     let key = first + self.rng.below(3);
                     return self.write(key, 0);
                 }
-                let start = self.rng.below(3);
-                (0..3).try_for_each(|n| self.read(first + (start + n) % 3).map(drop))
+                self.look(workload, first)
             }
             Workload::Range => self.range(first),
         }
+    }
+
+    /// Reads all that there is to read, beginning anywhere.
+    fn look(&mut self, workload: Workload, first: u64) -> Result<()> {
+        let keys = match workload {
+            Workload::Append | Workload::Register => 5,
+            Workload::Fork => 3,
+            Workload::Bank => return self.audit(),
+            Workload::Range => return self.count(first).map(drop),
+        };
+        let start = self.rng.below(keys);
+        (0..keys).map(|n| first + (start + n) % keys).try_for_each(|key| match workload {
+            Workload::Append => self.read_list(key).map(drop),
+            _ => self.read(key).map(drop),
+        })
+    }
+
+    fn audit(&mut self) -> Result<()> {
+        let start = self.rng.below(ACCOUNTS);
+        let mut sum = 0;
+        for n in 0..ACCOUNTS {
+            sum += self.read((start + n) % ACCOUNTS)?;
+        }
+        let all = START * ACCOUNTS as i64;
+        self.rule(sum == all, || format!("the accounts sum up to {sum} instead of {all}"));
+        Ok(())
+    }
+
+    /// The rows of a group, from either end.
+    fn count(&mut self, first: u64) -> Result<Vec<u64>> {
+        let backward = self.rng.one_in(2);
+        let keys = self.scan(first, first + STRIDE, backward)?;
+        self.rule(keys.len() <= FEW, || format!("{} rows where {FEW} are the most: {keys:?}", keys.len()));
+        Ok(keys)
     }
 
     fn bank(&mut self) -> Result<()> {
@@ -224,23 +262,12 @@ impl Client<'_> {
                 let change = if sum >= amount { -amount } else { 100 };
                 self.write(pair + side, balance[side as usize] + change)
             }
-            _ => {
-                let start = self.rng.below(ACCOUNTS);
-                let mut sum = 0;
-                for n in 0..ACCOUNTS {
-                    sum += self.read((start + n) % ACCOUNTS)?;
-                }
-                let all = START * ACCOUNTS as i64;
-                self.rule(sum == all, || format!("the accounts sum up to {sum} instead of {all}"));
-                Ok(())
-            }
+            _ => self.audit(),
         }
     }
 
     fn range(&mut self, first: u64) -> Result<()> {
-        let backward = self.rng.one_in(2);
-        let keys = self.scan(first, first + STRIDE, backward)?;
-        self.rule(keys.len() <= FEW, || format!("{} rows where {FEW} are the most: {keys:?}", keys.len()));
+        let keys = self.count(first)?;
         let any = |rng: &mut Prng| keys.get(rng.below(keys.len().max(1) as u64) as usize).copied();
         match (self.rng.below(6), any(&mut self.rng)) {
             (0, Some(key)) => self.write(key, 1),

@@ -11,7 +11,7 @@
 //! load. Ranges name keys and not pages: neither splits nor merges nor purge concern them.
 //!
 //! **Deadlocks.** A waiting writer waits for every transaction whose range covers its key. A range that comes later adds to
-//! these, but who adds one is not waiting, so it closes no circle by that.
+//! these, but who adds one is not waiting, or stands in a queue and has yet to look for circles.
 
 use super::key::LockKey;
 use super::range::RangeSet;

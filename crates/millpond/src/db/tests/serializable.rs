@@ -343,7 +343,7 @@ fn a_reader_is_shown_durable_rows_also_behind_purge() {
     settle(&db);
 }
 
-/// The figures of `docs/decisions/0050-ranges-instead-of-gaps.md`.
+/// The figures of `docs/decisions/0060-ranges-instead-of-gaps.md`.
 #[test]
 #[ignore = "prints figures"]
 fn cost_of_a_kept_scan() {

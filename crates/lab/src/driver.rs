@@ -5,19 +5,21 @@
 //! stall shows in every transaction that it delayed.
 
 use crate::failure::{Failure, Outcome};
-use crate::figures::{Figures, Level, Reading, checkpoint_age, fsyncs};
+use crate::figures::{Figures, Level, Reading, checkpoint_age, device_write_bytes, fsyncs};
 use crate::progress::Progress;
 use crate::recorder::{Done, Recorder, Totals, Window};
+use crate::samples::{self, Moves, Samples};
 use crate::stop;
 use crate::units::{show_micros, show_size};
 use crate::workload::{Session, Workload};
-use millpond::Db;
+use hdrhistogram::Histogram;
+use millpond::{Db, Snapshot};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often levels are sampled and the end is looked for.
-const SAMPLE: Duration = Duration::from_millis(100);
+/// How often the checkpoint age is looked at, and whether the end has come.
+const LOOK: Duration = Duration::from_millis(100);
 /// The longest sleep of a thread that waits for its intended start, so that it sees the end in time.
 const NAP: Duration = Duration::from_millis(50);
 
@@ -32,6 +34,8 @@ pub(crate) struct Pace {
     pub(crate) seconds: Option<Duration>,
     /// Transactions a second, all threads together; none for as fast as possible.
     pub(crate) rate: Option<f64>,
+    /// Whether to keep what every figure was at each second of the measured phase.
+    pub(crate) sampled: bool,
 }
 
 /// The measured phase.
@@ -43,6 +47,8 @@ pub(crate) struct Measured {
     pub(crate) figures: Figures,
     /// The checkpoint age over the phase.
     pub(crate) age: Level,
+    /// Every figure at each second; empty unless asked for.
+    pub(crate) samples: Samples,
 }
 
 /// What the threads share.
@@ -152,7 +158,7 @@ pub(crate) fn drive(
                 }
             });
         }
-        let measured = Monitor { db, shared: &shared, pace, progress }.run();
+        let measured = Monitor { db, shared: &shared, pace, progress, samples: Samples::new() }.run();
         shared.stop.store(true, Ordering::Relaxed);
         measured
     });
@@ -160,8 +166,34 @@ pub(crate) fn drive(
         return Err(failure);
     }
     stop::check()?;
-    let (window, before, after, age) = measured;
-    Ok(Measured { totals: recorder.totals(window, None), figures: Figures::between(&before, &after), age })
+    let Watched { window, before, after, age, samples } = measured;
+    let figures = Figures::between(&before, &after);
+    Ok(Measured { totals: recorder.totals(window, None), figures, age, samples })
+}
+
+/// What the main thread saw of the measured phase.
+struct Watched {
+    window: Window,
+    before: Reading,
+    after: Reading,
+    age: Level,
+    samples: Samples,
+}
+
+/// What the main thread is watching.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    WarmUp,
+    Measure,
+}
+
+impl Phase {
+    fn name(self) -> &'static str {
+        match self {
+            Phase::WarmUp => "warm-up",
+            Phase::Measure => "measure",
+        }
+    }
 }
 
 /// The main thread's part: it opens and closes the measured phase and tells how things go.
@@ -170,10 +202,11 @@ struct Monitor<'a, 'b> {
     shared: &'a Shared<'b>,
     pace: Pace,
     progress: &'a mut Progress,
+    samples: Samples,
 }
 
 impl Monitor<'_, '_> {
-    fn run(mut self) -> (Window, Reading, Reading, Level) {
+    fn run(mut self) -> Watched {
         let mut before = Reading::now(self.db);
         let start = Instant::now();
         *self.shared.started.lock().unwrap_or_else(PoisonError::into_inner) = Some(start);
@@ -184,54 +217,88 @@ impl Monitor<'_, '_> {
         self.shared.go.wait();
         let mut age = Level::default();
         if !self.pace.warmup.is_zero() {
-            self.watch("warm-up", start, Some(start + self.pace.warmup), &mut Level::default());
+            self.watch(Phase::WarmUp, start, Some(start + self.pace.warmup), &mut Level::default());
             before = Reading::now(self.db);
             window = self.window_from(Instant::now());
             self.shared.recorder.open_window(window);
         }
-        self.watch("measure", window.start, window.end, &mut age);
+        self.sample(0.0, &self.db.metrics(), None);
+        self.watch(Phase::Measure, window.start, window.end, &mut age);
         let after = Reading::now(self.db);
         age.add(checkpoint_age(&self.db.metrics()));
         self.progress.finish();
-        (window, before, after, age)
+        Watched { window, before, after, age, samples: self.samples }
     }
 
     fn window_from(&self, start: Instant) -> Window {
         Window { start, end: self.pace.seconds.map(|length| start + length) }
     }
 
-    /// Samples and reports until `end`, or until no thread runs any more, or until something stops the run.
-    fn watch(&mut self, phase: &str, start: Instant, end: Option<Instant>, age: &mut Level) {
-        let mut shown = start;
+    /// Looks and reports until `end`, or until no thread runs any more, or until something stops the run. A line is
+    /// due, and a sample, at each whole second since `start`; one that was missed is left out.
+    fn watch(&mut self, phase: Phase, start: Instant, end: Option<Instant>, age: &mut Level) {
+        let mut shown = Duration::ZERO;
         let mut syncs = fsyncs(&self.db.metrics());
         self.shared.recorder.take_recent();
         loop {
             let now = Instant::now();
-            let over = end.is_some_and(|end| now >= end) || self.shared.running.load(Ordering::Acquire) == 0;
-            if over || self.shared.stopped() || stop::asked() {
+            let over = end.is_some_and(|end| now >= end)
+                || self.shared.running.load(Ordering::Acquire) == 0
+                || self.shared.stopped()
+                || stop::asked();
+            let snapshot = self.db.metrics();
+            let passed = now.duration_since(start);
+            let since = (passed - shown).as_secs_f64();
+            let due = passed.as_secs() > shown.as_secs();
+            // The last part of a second is worth a sample of its own only if it is long, or all there is.
+            let last = over && (since >= 0.5 || shown.is_zero());
+            if due || last {
+                let recent = self.shared.recorder.take_recent();
+                if phase == Phase::Measure {
+                    self.sample(passed.as_secs_f64(), &snapshot, Some(&recent));
+                }
+                if due {
+                    self.progress.show(&format!(
+                        "{} {:>4.0} s   {:>8.0} tps   p99 {:>8}   checkpoint age {:>8}   {:>6.0} fsyncs/s",
+                        phase.name(),
+                        passed.as_secs_f64(),
+                        recent.len() as f64 / since,
+                        show_micros(recent.value_at_percentile(99.0) as f64 / 1000.0),
+                        show_size(checkpoint_age(&snapshot) as f64),
+                        fsyncs(&snapshot).saturating_sub(syncs) as f64 / since,
+                    ));
+                }
+                (shown, syncs) = (passed, fsyncs(&snapshot));
+            }
+            if over {
                 return;
             }
-            let snapshot = self.db.metrics();
             age.add(checkpoint_age(&snapshot));
-            let since = now.duration_since(shown).as_secs_f64();
-            if since >= 1.0 {
-                let recent = self.shared.recorder.take_recent();
-                let synced = fsyncs(&snapshot);
-                self.progress.show(&format!(
-                    "{phase} {:>4.0} s   {:>8.0} tps   p99 {:>8}   checkpoint age {:>8}   {:>6.0} fsyncs/s",
-                    now.duration_since(start).as_secs_f64(),
-                    recent.len() as f64 / since,
-                    show_micros(recent.value_at_percentile(99.0) as f64 / 1000.0),
-                    show_size(checkpoint_age(&snapshot) as f64),
-                    synced.saturating_sub(syncs) as f64 / since,
-                ));
-                (shown, syncs) = (now, synced);
-            }
             // Work that has an end may end soon; its last moment is taken from the threads' own clocks.
-            let nap = if end.is_none() { SAMPLE / 20 } else { SAMPLE };
-            let left = end.map_or(nap, |end| end.saturating_duration_since(now));
+            let nap = if end.is_none() { LOOK / 20 } else { LOOK };
+            let next = start + Duration::from_secs(shown.as_secs() + 1);
+            let left = end.map_or(next, |end| end.min(next)).saturating_duration_since(now);
             std::thread::sleep(nap.min(left));
         }
+    }
+
+    /// Keeps what every figure is, if that was asked for; `recent` are the latencies since the last time.
+    fn sample(&mut self, seconds: f64, snapshot: &Snapshot, recent: Option<&Histogram<u64>>) {
+        if !self.pace.sampled {
+            return;
+        }
+        let mut values = samples::of_engine(snapshot);
+        let counter = |name: &str, unit, value: u64| (name.to_owned(), unit, Moves::Counter, value as f64);
+        let so_far = self.samples.last("run_transactions").unwrap_or(0.0) as u64;
+        values.push(counter("run_transactions", "count", so_far + recent.map_or(0, Histogram::len)));
+        values.extend(device_write_bytes().map(|bytes| counter("device_write_bytes", "bytes", bytes)));
+        for (name, percentile) in samples::LATENCIES {
+            if let Some(recent) = recent.filter(|recent| !recent.is_empty()) {
+                let us = recent.value_at_percentile(*percentile) as f64 / 1000.0;
+                values.push(((*name).to_owned(), "µs", Moves::Gauge, us));
+            }
+        }
+        self.samples.push(seconds, values);
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the engine and the system counted during the measured phase: the one place that knows the names of metrics.
 
+use metrics::FsyncRow;
 use millpond::{Db, Snapshot};
 use std::collections::BTreeMap;
 
@@ -13,12 +14,17 @@ pub(crate) struct Reading {
 impl Reading {
     /// The counters now.
     pub(crate) fn now(db: &Db) -> Reading {
-        Reading { engine: db.metrics(), device_write_bytes: device_write_bytes() }
+        Reading { device_write_bytes: device_write_bytes(), ..Reading::of(db.metrics()) }
+    }
+
+    /// Figures of an engine, and nothing of the system.
+    pub(crate) fn of(engine: Snapshot) -> Reading {
+        Reading { engine, device_write_bytes: None }
     }
 }
 
 /// Bytes that this process caused to be sent to the storage layer, as the kernel counts them.
-fn device_write_bytes() -> Option<u64> {
+pub(crate) fn device_write_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/io").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("write_bytes:"))?;
     line.trim().parse().ok()
@@ -102,6 +108,8 @@ pub(crate) struct Figures {
     pub(crate) hard_waits: u64,
     pub(crate) free_frame_waits: u64,
     pub(crate) recovery_ms: u64,
+    pub(crate) fsync_rows: Vec<FsyncRow>,
+    pub(crate) page_writes_io_by_force: BTreeMap<String, u64>,
 }
 
 impl Figures {
@@ -130,6 +138,8 @@ impl Figures {
             hard_waits: of("hard_waits"),
             free_frame_waits: of("free_frame_waits"),
             recovery_ms: of("recovery_ms"),
+            fsync_rows: engine.fsyncs().to_vec(),
+            page_writes_io_by_force: family(engine.ios_by_force()),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The program `millpond`: runs workloads on the engine, crashes it, checks it, shows what is inside.
 //!
-//! `cli` holds the commands, `workload` what a run does, `driver` runs it on threads, `recorder` and `figures` measure,
-//! `result` shows; `crash` is the experiment that kills a process and verifies what it promised.
+//! `cli` holds the commands, `workload` what a run does, `driver` runs it on threads, `recorder`, `figures` and
+//! `samples` measure, `result` and `report` show; `crash` is the experiment that kills a process and verifies what it promised.
 
 mod cli;
 mod crash;
@@ -11,7 +11,9 @@ mod figures;
 mod place;
 mod progress;
 mod recorder;
+mod report;
 mod result;
+mod samples;
 mod stop;
 mod units;
 mod workload;

@@ -11,35 +11,35 @@ use std::path::Path;
 /// Latency from begin to commit's return, retries inside, in microseconds.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Latency {
-    p50: f64,
-    p95: f64,
-    p99: f64,
-    p999: f64,
-    max: f64,
+    pub(crate) p50: f64,
+    pub(crate) p95: f64,
+    pub(crate) p99: f64,
+    pub(crate) p999: f64,
+    pub(crate) max: f64,
 }
 
 /// Pages written in place.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct PagesWritten {
-    total: u64,
-    foreground: u64,
-    by_force: BTreeMap<String, u64>,
+    pub(crate) total: u64,
+    pub(crate) foreground: u64,
+    pub(crate) by_force: BTreeMap<String, u64>,
 }
 
 /// Syncs of all files.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Fsyncs {
-    total: u64,
-    by_reason: BTreeMap<String, u64>,
-    by_file: BTreeMap<String, u64>,
+    pub(crate) total: u64,
+    pub(crate) by_reason: BTreeMap<String, u64>,
+    pub(crate) by_file: BTreeMap<String, u64>,
 }
 
 /// Redo between the checkpoint and the end of the log.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Age {
-    max: u64,
-    mean: u64,
-    limit: u64,
+    pub(crate) max: u64,
+    pub(crate) mean: u64,
+    pub(crate) limit: u64,
 }
 
 /// What was asked for; it goes into the result as it is.
@@ -60,33 +60,33 @@ pub(crate) struct Asked {
 /// The result of a run. Every figure counts the measured phase alone.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct RunResult {
-    version: &'static str,
+    pub(crate) version: &'static str,
     #[serde(flatten)]
-    asked: Asked,
-    seconds: f64,
-    transactions: u64,
-    tps: f64,
-    tps_per_second: Vec<u64>,
-    latency_us: Latency,
-    retries: u64,
-    row_changes: u64,
-    redo_bytes: u64,
-    redo_pad_bytes: u64,
-    redo_bytes_per_row_change: Option<f64>,
-    pages_written: PagesWritten,
-    page_writes_io: u64,
-    doublewrite_pages: u64,
-    device_write_bytes: Option<u64>,
-    fsyncs: Fsyncs,
-    commits_per_fsync: Option<f64>,
-    checkpoint_age_bytes: Age,
-    throttled_us_total: u64,
-    hard_waits: u64,
-    free_frame_waits: u64,
-    recovery_ms: u64,
-    load_seconds: f64,
-    durable_device: bool,
-    check: String,
+    pub(crate) asked: Asked,
+    pub(crate) seconds: f64,
+    pub(crate) transactions: u64,
+    pub(crate) tps: f64,
+    pub(crate) tps_per_second: Vec<u64>,
+    pub(crate) latency_us: Latency,
+    pub(crate) retries: u64,
+    pub(crate) row_changes: u64,
+    pub(crate) redo_bytes: u64,
+    pub(crate) redo_pad_bytes: u64,
+    pub(crate) redo_bytes_per_row_change: Option<f64>,
+    pub(crate) pages_written: PagesWritten,
+    pub(crate) page_writes_io: u64,
+    pub(crate) doublewrite_pages: u64,
+    pub(crate) device_write_bytes: Option<u64>,
+    pub(crate) fsyncs: Fsyncs,
+    pub(crate) commits_per_fsync: Option<f64>,
+    pub(crate) checkpoint_age_bytes: Age,
+    pub(crate) throttled_us_total: u64,
+    pub(crate) hard_waits: u64,
+    pub(crate) free_frame_waits: u64,
+    pub(crate) recovery_ms: u64,
+    pub(crate) load_seconds: f64,
+    pub(crate) durable_device: bool,
+    pub(crate) check: String,
 }
 
 /// What a run found out beside the measured phase.
@@ -111,8 +111,8 @@ fn rounded(value: f64, places: i32) -> f64 {
 
 impl RunResult {
     /// Puts the parts together.
-    pub(crate) fn new(asked: Asked, measured: Measured, around: Around) -> RunResult {
-        let Measured { totals, figures, age } = measured;
+    pub(crate) fn new(asked: Asked, measured: &Measured, around: Around) -> RunResult {
+        let Measured { totals, figures, age, .. } = measured;
         let tps = if totals.seconds > 0.0 { totals.transactions as f64 / totals.seconds } else { 0.0 };
         RunResult {
             version: env!("CARGO_PKG_VERSION"),
@@ -127,7 +127,7 @@ impl RunResult {
                 p999: totals.latency_us(99.9),
                 max: totals.latency_max_us(),
             },
-            tps_per_second: totals.per_second,
+            tps_per_second: totals.per_second.clone(),
             retries: totals.retries,
             row_changes: totals.row_changes,
             redo_bytes: figures.redo_bytes,
@@ -136,7 +136,7 @@ impl RunResult {
             pages_written: PagesWritten {
                 total: figures.pages_written,
                 foreground: figures.pages_written_foreground,
-                by_force: figures.pages_written_by_force,
+                by_force: figures.pages_written_by_force.clone(),
             },
             page_writes_io: figures.page_writes_io,
             doublewrite_pages: figures.doublewrite_pages,
@@ -144,8 +144,8 @@ impl RunResult {
             commits_per_fsync: ratio(totals.transactions, figures.fsyncs),
             fsyncs: Fsyncs {
                 total: figures.fsyncs,
-                by_reason: figures.fsyncs_by_reason,
-                by_file: figures.fsyncs_by_file,
+                by_reason: figures.fsyncs_by_reason.clone(),
+                by_file: figures.fsyncs_by_file.clone(),
             },
             checkpoint_age_bytes: Age {
                 max: age.max(),
@@ -169,6 +169,15 @@ impl RunResult {
 
     /// The final table.
     pub(crate) fn table(&self) -> String {
+        self.lines_of_table().text()
+    }
+
+    /// The lines of the final table, each with its name.
+    pub(crate) fn lines(&self) -> Vec<(&'static str, String)> {
+        self.lines_of_table().0
+    }
+
+    fn lines_of_table(&self) -> Lines {
         let mut out = Lines::default();
         let asked = &self.asked;
         out.line(
@@ -276,7 +285,7 @@ impl RunResult {
             out.line("recovery", format!("{} ms when this run opened the database", self.recovery_ms));
         }
         out.line("check", self.check.clone());
-        out.0
+        out
     }
 
     /// The worst second beside the median one.
@@ -304,16 +313,24 @@ fn parts(members: &BTreeMap<String, u64>) -> String {
     if shown.is_empty() { String::new() } else { format!("({})", shown.join(", ")) }
 }
 
-/// `label   text` lines.
+/// Lines with a name each.
 #[derive(Default)]
-pub(crate) struct Lines(pub(crate) String);
+pub(crate) struct Lines(pub(crate) Vec<(&'static str, String)>);
 
 impl Lines {
     /// Adds a line.
-    pub(crate) fn line(&mut self, label: &str, text: String) {
-        let text = text.trim_end();
-        // Writing to a string cannot fail.
-        let _ = writeln!(self.0, "{label:<15} {text}");
+    pub(crate) fn line(&mut self, label: &'static str, text: String) {
+        self.0.push((label, text.trim_end().to_owned()));
+    }
+
+    /// As text, `label   text`.
+    pub(crate) fn text(&self) -> String {
+        let mut out = String::new();
+        for (label, text) in &self.0 {
+            // Writing to a string cannot fail.
+            let _ = writeln!(out, "{label:<15} {text}");
+        }
+        out
     }
 }
 

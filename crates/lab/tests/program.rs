@@ -74,7 +74,9 @@ fn a_wrong_command_line_is_one_sentence_and_status_2() {
         ("walk", "walk"),
         ("run fly", "fly"),
         ("run --wings 2", "--wings"),
-        ("run --report x", "--report"),
+        ("run --report no/such/report", "no/such"),
+        ("run --db here --report here", "--report"),
+        ("crash --report no/such/report", "no/such"),
         ("run --threads 0", "--threads"),
         ("run --threads many", "many"),
         ("run --seconds 0", "--seconds"),
@@ -134,6 +136,7 @@ fn every_command_and_flag_has_a_line_of_help() {
         "--rate",
         "--distribution",
         "--json",
+        "--report",
         "--keep",
     ] {
         assert!(run.contains(flag), "{flag} is missing in {run}");
@@ -146,10 +149,22 @@ fn foreign_directories_are_refused_and_left_alone() {
     fs::create_dir(scratch.0.join("home")).unwrap();
     fs::write(scratch.0.join("home/diary.txt"), "dear diary").unwrap();
     fs::write(scratch.0.join("file"), "x").unwrap();
-    for args in ["run --db home", "crash --db home", "run --db file", "check file", "check home"] {
+    fs::create_dir(scratch.0.join("site")).unwrap();
+    fs::write(scratch.0.join("site/index.html"), "<html>my site</html>").unwrap();
+    for args in [
+        "run --db home",
+        "crash --db home",
+        "run --db file",
+        "run --report file",
+        "run --report site",
+        "crash --report site",
+        "check file",
+        "check home",
+    ] {
         scratch.refused(2, args);
     }
-    assert_eq!(scratch.names(), ["file", "home"]);
+    assert_eq!(scratch.names(), ["file", "home", "site"]);
+    assert_eq!(fs::read_to_string(scratch.0.join("site/index.html")).unwrap(), "<html>my site</html>");
     assert_eq!(fs::read_to_string(scratch.0.join("home/diary.txt")).unwrap(), "dear diary");
     assert_eq!(fs::read_dir(scratch.0.join("home")).unwrap().count(), 1);
 }
@@ -198,6 +213,35 @@ fn napkin_inserts_what_it_says_and_removes_its_directory() {
     assert_eq!(json["check"], "ok");
     assert!(json["fsyncs"]["total"].as_u64().unwrap() > 0);
     assert!(json["redo_bytes"].as_u64().unwrap() > 4000 * 20, "each insert holds key and value");
+}
+
+#[test]
+fn a_report_shows_the_run_and_takes_the_place_of_an_older_one() {
+    let scratch = Scratch::new("report");
+    let args = "--tables 1 --rows 300 --threads 2 --pool 32MiB --redo-capacity 64MiB --report out";
+    let table = scratch.ok(&format!("run write-only --seconds 2.2 --warmup 0 {args}"));
+    assert!(table.contains("out/index.html"), "{table}");
+    let samples = scratch.json("out/samples.json");
+    let seconds: Vec<f64> =
+        samples["seconds"].as_array().unwrap().iter().map(|t| t.as_f64().unwrap()).collect();
+    assert!(
+        seconds.len() >= 2 && seconds[0] == 0.0 && seconds.windows(2).all(|w| w[0] < w[1]),
+        "{seconds:?}"
+    );
+    let commits = &samples["columns"]["run_transactions"]["values"];
+    assert!(commits[seconds.len() - 1].as_f64().unwrap() > 0.0, "{commits}");
+    let page = fs::read_to_string(scratch.0.join("out/index.html")).unwrap();
+    for part in ["write-only", "Checkpoint age", "page batch", "--seconds 2.2", "file system"] {
+        assert!(page.contains(part), "the page has no {part}");
+    }
+    for plot in ["throughput", "latency", "latency-histogram", "checkpoint-age", "page-writes", "fsyncs"] {
+        assert!(scratch.0.join(format!("out/{plot}.svg")).exists(), "{plot}");
+    }
+    // Work that ends by itself, in less than a second.
+    scratch.ok(&format!("run napkin {args}"));
+    let page = fs::read_to_string(scratch.0.join("out/index.html")).unwrap();
+    assert!(page.contains("napkin") && !page.contains("write-only"));
+    assert_eq!(scratch.names(), ["out"]);
 }
 
 #[test]
@@ -275,7 +319,7 @@ fn ctrl_c_removes_what_the_run_made() {
 fn what_was_acknowledged_survives_the_kill() {
     let scratch = Scratch::new("crash");
     let sizes = "--threads 4 --tables 2 --rows 400 --redo-bytes 2MiB --pool 32MiB";
-    let table = scratch.ok(&format!("crash {sizes} --json out.json"));
+    let table = scratch.ok(&format!("crash {sizes} --json out.json --report out"));
     assert!(table.contains("lost"), "{table}");
     let json = scratch.json("out.json");
     assert!(json["redo_bytes"].as_u64().unwrap() >= 2 << 20);
@@ -283,7 +327,9 @@ fn what_was_acknowledged_survives_the_kill() {
     assert_eq!((&json["lost"], &json["extra"]), (&0.into(), &0.into()));
     assert!(json["first_transaction_ms"].as_f64().unwrap() > 0.0);
     assert!(json["full_recovery_ms"].as_f64().unwrap() >= json["first_transaction_ms"].as_f64().unwrap());
-    assert_eq!(scratch.names(), ["out.json"]);
+    assert!(fs::read_to_string(scratch.0.join("out/index.html")).unwrap().contains("first durable commit"));
+    assert!(scratch.0.join("out/recovery.svg").exists() && scratch.0.join("out/samples.json").exists());
+    assert_eq!(scratch.names(), ["out", "out.json"]);
 }
 
 #[test]

@@ -145,6 +145,7 @@ catalog! {
     CheckpointLsn "checkpoint_lsn" Lsn Gauge "No redo below it is needed for recovery.";
     CheckpointAgeBytes "checkpoint_age_bytes" Bytes Gauge "Redo between the checkpoint LSN and the end of the log.";
     CheckpointAgeLimit "checkpoint_age_limit" Bytes Gauge "Checkpoint age at which new operations would wait.";
+    CheckpointAgeTarget "checkpoint_age_target" Bytes Gauge "Checkpoint age that cleaning aims at.";
     CheckpointAgeSoft "checkpoint_age_soft" Bytes Gauge "Checkpoint age above which new operations are delayed.";
     RedoCapacityBytes "redo_capacity_bytes" Bytes Gauge "Redo that the log's segments may hold.";
     RedoRate "redo_rate" BytesPerSecond Gauge "Smoothed rate at which redo is written.";

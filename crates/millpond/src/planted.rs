@@ -71,6 +71,8 @@ pub enum Bug {
     RangesIgnored,
     /// A serializable reader keeps the rows that it found and not what lies between them.
     GapsFree,
+    /// The log says that transactions are purged before they are.
+    PurgedLoggedEarly,
 }
 
 impl Bug {
@@ -108,6 +110,7 @@ impl Bug {
         Bug::PrepareNotAwaited,
         Bug::RangesIgnored,
         Bug::GapsFree,
+        Bug::PurgedLoggedEarly,
     ];
 
     /// What a world's flags hold for it.

@@ -4,8 +4,9 @@ use crate::crash::recipe::Plan;
 use crate::crash::{Engine, Experiment, Limits, Message, Outbox, die_at_redo_bytes, reopen};
 use crate::failure::{Failure, Outcome};
 use crate::place::{Place, check_writable};
+use crate::report;
 use crate::stop;
-use crate::units::{parse_page_size, parse_seconds, parse_size};
+use crate::units::{parse_page_size, parse_seconds, parse_size, show_count, show_size};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -42,6 +43,9 @@ pub(crate) struct Crash {
     /// Write the result as one JSON object
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write plots of the way to the kill and back and a page that shows them, DIR/index.html
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
     /// Keep the directory that the run made
     #[arg(long)]
     keep: bool,
@@ -61,6 +65,10 @@ impl Crash {
         if let Some(file) = &self.json {
             check_writable(file)?;
         }
+        let report_dir = match &self.report {
+            Some(dir) => Some(report::claim(dir, self.db.as_deref())?),
+            None => None,
+        };
         stop::install();
         let place = match &self.db {
             Some(dir) => Place::named_empty(dir)?,
@@ -70,8 +78,17 @@ impl Crash {
         let capacity = self.redo_bytes.saturating_mul(2).max(64 << 20);
         let plan = Plan { seed: self.seed, threads: self.threads, tables: self.tables, rows: self.rows };
         let engine = Engine { pool: self.pool, capacity, page: self.page };
-        Experiment { plan, engine, redo_bytes: self.redo_bytes, seconds: self.seconds, json: self.json }
-            .run(place)
+        let parameters = vec![
+            ("kill", format!("at {} of redo since the checkpoint", show_size(self.redo_bytes as f64))),
+            ("threads", self.threads.to_string()),
+            ("tables", format!("{} of {} rows", self.tables, show_count(f64::from(self.rows)))),
+            ("buffer pool", show_size(self.pool as f64)),
+            ("page", show_size(f64::from(self.page))),
+            ("redo log", format!("capacity {}", show_size(capacity as f64))),
+            ("seed", self.seed.to_string()),
+        ];
+        let (redo_bytes, seconds, json) = (self.redo_bytes, self.seconds, self.json);
+        Experiment { plan, engine, redo_bytes, seconds, json, parameters }.run(place, report_dir)
     }
 }
 

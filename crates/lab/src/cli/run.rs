@@ -5,9 +5,12 @@ use crate::driver::{Pace, drive};
 use crate::failure::{Failure, Outcome};
 use crate::place::{Found, LoadMark, Place, check_writable};
 use crate::progress::Progress;
+use crate::report::{self, RunReport};
 use crate::result::{Around, Asked, RunResult, write_json};
 use crate::stop;
-use crate::units::{parse_duration, parse_page_size, parse_rate, parse_seconds, parse_size, show_count};
+use crate::units::{
+    parse_duration, parse_page_size, parse_rate, parse_seconds, parse_size, show_count, show_size,
+};
 use crate::workload::distribution::Distribution;
 use crate::workload::{self, Begin, Kind, Loader, Shape, Workload};
 use clap::ValueEnum;
@@ -70,6 +73,9 @@ pub(crate) struct Run {
     /// Write the result as one JSON object
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write plots of every second and a page that shows them, DIR/index.html
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
     /// Keep the directory that the run made
     #[arg(long)]
     keep: bool,
@@ -128,6 +134,10 @@ impl Run {
         if self.seconds.is_zero() && !workload.has_an_end() {
             return Err(Failure::misuse("--seconds 0 would measure nothing"));
         }
+        let report_dir = match &self.report {
+            Some(dir) => Some(report::claim(dir, self.db.as_deref())?),
+            None => None,
+        };
         stop::install();
         let mark = LoadMark {
             workload: self.workload.name(),
@@ -154,14 +164,17 @@ impl Run {
         let check = check_database(&db)?;
         progress.finish();
         db.close()?;
-        let result = RunResult::new(
-            self.asked(),
-            measured,
-            Around { load_seconds, durable_device, check: check.clone() },
-        );
+        let around = Around { load_seconds, durable_device, check: check.clone() };
+        let result = RunResult::new(self.asked(), &measured, around);
         print(&result.table());
         if let Some(file) = &self.json {
             write_json(file, &result.json())?;
+        }
+        if let Some(dir) = report_dir {
+            let machine = report::machine_facts(place.dir(), durable_device);
+            let (parameters, command) = (self.parameters(), report::command());
+            let report = RunReport { measured: &measured, result: &result, parameters, command, machine };
+            print(&format!("{:<15} {}\n", "report", report::write(dir, &report.files())?));
         }
         if check == "ok" {
             Ok(())
@@ -213,7 +226,47 @@ impl Run {
             warmup: if has_an_end { Duration::ZERO } else { self.warmup },
             seconds: (!has_an_end).then_some(self.seconds),
             rate: self.rate,
+            sampled: self.report.is_some(),
         }
+    }
+
+    /// What was asked for, defaults included, for people.
+    fn parameters(&self) -> Vec<(&'static str, String)> {
+        let redo = match (self.recovery_target, self.redo_capacity) {
+            (_, Some(bytes)) => format!("capacity {}", show_size(bytes as f64)),
+            (Some(target), None) => format!("recovery target {} s", target.as_secs_f64()),
+            (None, None) => "recovery target 10 s".to_owned(),
+        };
+        let ends = workload::build(self.workload, self.shape()).has_an_end();
+        vec![
+            ("workload", self.workload.name()),
+            ("tables", format!("{} of {} rows", self.tables, show_count(f64::from(self.rows)))),
+            ("keys", flag_name(&self.distribution)),
+            ("threads", self.threads.to_string()),
+            (
+                "rate",
+                self.rate
+                    .map_or("as fast as the threads can".to_owned(), |tps| format!("{tps} starts a second")),
+            ),
+            (
+                "length",
+                if ends {
+                    "until the work was done".to_owned()
+                } else {
+                    format!(
+                        "{} s after a warm-up of {} s",
+                        self.seconds.as_secs_f64(),
+                        self.warmup.as_secs_f64()
+                    )
+                },
+            ),
+            ("buffer pool", show_size(self.pool as f64)),
+            ("page", show_size(f64::from(self.page))),
+            ("redo log", redo),
+            ("durability", flag_name(&self.durability)),
+            ("isolation", flag_name(&self.isolation)),
+            ("seed", self.seed.to_string()),
+        ]
     }
 
     fn options(&self) -> Options {

@@ -20,7 +20,9 @@ use crate::cli::{check_database, print, wait_recovered};
 use crate::failure::{Failure, Outcome};
 use crate::place::Place;
 use crate::progress::Progress;
+use crate::report::{self, CrashReport, ReportDir};
 use crate::result::{Lines, to_json, write_json};
+use crate::samples::{Moves, Samples};
 use crate::stop;
 use crate::units::{show_count, show_size};
 use crate::workload::{Begin, Loader, Shape};
@@ -51,6 +53,8 @@ pub(crate) struct Experiment {
     pub(crate) seconds: Duration,
     /// Where to write the result.
     pub(crate) json: Option<PathBuf>,
+    /// What was asked for, for people.
+    pub(crate) parameters: Vec<(&'static str, String)>,
 }
 
 /// How every process of the experiment opens the database.
@@ -129,17 +133,20 @@ struct Death {
     redo_bytes: u64,
     acknowledged: Vec<u32>,
     seconds: f64,
+    /// What was heard each second.
+    samples: Samples,
 }
 
 /// What the reopener told.
 struct Recovery {
+    opened_ms: f64,
     first_transaction_ms: f64,
     full_recovery_ms: f64,
 }
 
 impl Experiment {
-    /// Runs it in `place`.
-    pub(crate) fn run(&self, mut place: Place) -> Outcome {
+    /// Runs it in `place`, with a report in `report_dir` if there is one.
+    pub(crate) fn run(&self, mut place: Place, report_dir: Option<ReportDir>) -> Outcome {
         let durable_device = place.is_durable();
         let mut progress = Progress::on_stderr();
         progress.show("load");
@@ -168,7 +175,31 @@ impl Experiment {
             durable_device,
             check,
         };
-        self.report(&result, &verdict)
+        let lines = result.lines(&verdict);
+        print(&lines.text());
+        if let Some(file) = &self.json {
+            write_json(file, &to_json(&result))?;
+        }
+        if let Some(dir) = report_dir {
+            let report = CrashReport {
+                samples: &death.samples,
+                redo_bytes: result.redo_bytes,
+                opened_ms: recovery.opened_ms,
+                first_transaction_ms: result.first_transaction_ms,
+                full_recovery_ms: result.full_recovery_ms,
+                acknowledged: result.acknowledged,
+                lost: result.lost,
+                extra: result.extra,
+                durable_device,
+                check: &result.check,
+                lines: lines.0,
+                parameters: self.parameters.clone(),
+                command: report::command(),
+                machine: report::machine_facts(place.dir(), durable_device),
+            };
+            print(&format!("{:<15} {}\n", "report", report::write(dir, &report.files())?));
+        }
+        result.judge()
     }
 
     fn load(&self, dir: &Path) -> Outcome {
@@ -196,6 +227,15 @@ impl Experiment {
         let start = Instant::now();
         let mut acknowledged = vec![0u32; self.plan.threads as usize];
         let mut reached = None;
+        let mut samples = Samples::new();
+        let sample = |samples: &mut Samples, acknowledged: &[u32], redo: Option<u64>| {
+            let total: u64 = acknowledged.iter().map(|&n| u64::from(n)).sum();
+            let mut values = vec![("acknowledged".to_owned(), "count", Moves::Counter, total as f64)];
+            values.extend(redo.map(|n| ("checkpoint_age_bytes".to_owned(), "bytes", Moves::Gauge, n as f64)));
+            samples.push((start.elapsed().as_secs_f64() * 1000.0).round() / 1000.0, values);
+            total
+        };
+        sample(&mut samples, &acknowledged, None);
         while let Some(message) = inbox.next()? {
             match message {
                 Message::Acknowledged { thread, number } => {
@@ -211,7 +251,7 @@ impl Experiment {
                 }
                 Message::RedoLength(bytes) => {
                     stop::check()?;
-                    let total: u64 = acknowledged.iter().map(|&n| u64::from(n)).sum();
+                    let total = sample(&mut samples, &acknowledged, Some(bytes));
                     progress.show(&format!(
                         "run {:>4.0} s   {} transactions acknowledged   redo {} of {}",
                         start.elapsed().as_secs_f64(),
@@ -220,7 +260,10 @@ impl Experiment {
                         show_size(self.redo_bytes as f64)
                     ));
                 }
-                Message::Dying(bytes) => reached = Some(bytes),
+                Message::Dying(bytes) => {
+                    reached = Some(bytes);
+                    sample(&mut samples, &acknowledged, Some(bytes));
+                }
                 Message::NotReached(bytes) => {
                     return Err(Failure::failed(format!(
                         "the redo log reached {} of {} in {} s",
@@ -230,7 +273,7 @@ impl Experiment {
                     )));
                 }
                 Message::Failed(text) => return Err(Failure::failed(text)),
-                Message::Committed(_) | Message::Recovered => {
+                Message::Opened | Message::Committed(_) | Message::Recovered => {
                     return Err(Failure::failed("the victim spoke out of turn"));
                 }
             }
@@ -240,7 +283,7 @@ impl Experiment {
         stop::check()?;
         match reached {
             Some(redo_bytes) if status.signal() == Some(SIGKILL) => {
-                Ok(Death { redo_bytes, acknowledged, seconds })
+                Ok(Death { redo_bytes, acknowledged, seconds, samples })
             }
             _ => Err(Failure::failed(format!("the victim ended before its time: {status}"))),
         }
@@ -254,9 +297,10 @@ impl Experiment {
         let start = Instant::now();
         let (reopener, mut inbox) = Running::start("crash-reopen", dir, &args)?;
         let ms = || (start.elapsed().as_secs_f64() * 1e5).round() / 100.0;
-        let (mut first, mut full) = (None, None);
+        let (mut opened, mut first, mut full) = (None, None, None);
         while let Some(message) = inbox.next()? {
             match message {
+                Message::Opened => opened = Some(ms()),
                 Message::Committed(before) => {
                     first = Some(ms());
                     book.probe(&self.plan, probed, before);
@@ -272,9 +316,9 @@ impl Experiment {
         }
         let status = reopener.end()?;
         stop::check()?;
-        match (first, full) {
-            (Some(first_transaction_ms), Some(full_recovery_ms)) if status.success() => {
-                Ok(Recovery { first_transaction_ms, full_recovery_ms })
+        match (opened, first, full) {
+            (Some(opened_ms), Some(first_transaction_ms), Some(full_recovery_ms)) if status.success() => {
+                Ok(Recovery { opened_ms, first_transaction_ms, full_recovery_ms })
             }
             _ => Err(Failure::failed(format!("the database did not reopen after the kill: {status}"))),
         }
@@ -301,40 +345,44 @@ impl Experiment {
             format!("--page={}", engine.page),
         ]
     }
+}
 
-    fn report(&self, result: &CrashResult, verdict: &Verdict) -> Outcome {
+impl CrashResult {
+    /// The final table.
+    fn lines(&self, verdict: &Verdict) -> Lines {
         let mut out = Lines::default();
         out.line(
             "killed",
-            format!("after {:.1} s with {} of redo", result.seconds, show_size(result.redo_bytes as f64)),
+            format!("after {:.1} s with {} of redo", self.seconds, show_size(self.redo_bytes as f64)),
         );
-        if !result.durable_device {
+        if !self.durable_device {
             out.line("device", "a memory file system: nothing here survives a power cut".into());
         }
         out.line(
             "first commit",
-            format!("{:.0} ms after the new process started", result.first_transaction_ms),
+            format!("{:.0} ms after the new process started", self.first_transaction_ms),
         );
-        out.line("recovered", format!("{:.0} ms after the new process started", result.full_recovery_ms));
-        out.line("acknowledged", format!("{} transactions", show_count(result.acknowledged as f64)));
-        out.line("lost", format!("{}", result.lost));
-        out.line("extra", format!("{}", result.extra));
-        out.line("check", result.check.clone());
+        out.line("recovered", format!("{:.0} ms after the new process started", self.full_recovery_ms));
+        out.line("acknowledged", format!("{} transactions", show_count(self.acknowledged as f64)));
+        out.line("lost", format!("{}", self.lost));
+        out.line("extra", format!("{}", self.extra));
+        out.line("check", self.check.clone());
         for example in &verdict.examples {
             out.line("", example.clone());
         }
-        print(&out.0);
-        if let Some(file) = &self.json {
-            write_json(file, &to_json(result))?;
-        }
-        if result.lost > 0 || result.extra > 0 {
+        out
+    }
+
+    /// Fails if the promise was broken.
+    fn judge(&self) -> Outcome {
+        if self.lost > 0 || self.extra > 0 {
             return Err(Failure::failed(format!(
                 "after the kill {} acknowledged transactions were lost and {} values were extra",
-                result.lost, result.extra
+                self.lost, self.extra
             )));
         }
-        if result.check != "ok" {
-            return Err(Failure::failed(format!("the check after the kill found damage: {}", result.check)));
+        if self.check != "ok" {
+            return Err(Failure::failed(format!("the check after the kill found damage: {}", self.check)));
         }
         Ok(())
     }

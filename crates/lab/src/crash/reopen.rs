@@ -21,6 +21,7 @@ pub(crate) fn reopen(
 ) -> Outcome {
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let db = engine.options().open(dir)?;
+    outbox.send(&Message::Opened)?;
     let rows = &db.open_table(&format!("sbtest{table}"))?;
     let mut tx = db.begin()?;
     let before = tx.get_for_update(rows, &id_key(id))?.as_deref().and_then(Row::decode);

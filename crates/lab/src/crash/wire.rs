@@ -30,6 +30,8 @@ pub(crate) enum Message {
     Dying(u64),
     /// The time was over before the log was that long.
     NotReached(u64),
+    /// The database is open after the kill.
+    Opened,
     /// The reopener's first transaction is durable; the row that it had read.
     Committed(Option<Row>),
     /// All redo is applied and all losers are reverted.
@@ -49,6 +51,7 @@ impl Message {
             Message::Committed(None) => plain(4, 0),
             Message::Committed(Some(row)) => (4, 0, ROW_BYTES as u64, row.encode().to_vec()),
             Message::Recovered => plain(5, 0),
+            Message::Opened => plain(7, 0),
             Message::Failed(text) => {
                 let text = &text.as_bytes()[..text.len().min(LONGEST_TEXT)];
                 (6, 0, text.len() as u64, text.to_vec())
@@ -113,6 +116,7 @@ impl<R: Read> Inbox<R> {
                 Message::Committed(Row::decode(&row))
             }
             5 => Message::Recovered,
+            7 => Message::Opened,
             6 if number <= LONGEST_TEXT as u64 => {
                 let mut text = vec![0; number as usize];
                 self.0.read_exact(&mut text).map_err(|_| garbled())?;
@@ -136,6 +140,7 @@ mod tests {
             Message::Committed(Some(Row::random(4, &mut Prng::new(1)))),
             Message::Committed(None),
             Message::Recovered,
+            Message::Opened,
             Message::NotReached(1 << 40),
             Message::Dying(u64::MAX),
             Message::Failed("no space left".into()),

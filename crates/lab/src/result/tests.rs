@@ -3,6 +3,7 @@
 use super::*;
 use crate::figures::{Figures, Level};
 use crate::recorder::{Done, Recorder, Window};
+use crate::samples::Samples;
 use expect_test::expect;
 use std::time::{Duration, Instant};
 
@@ -34,6 +35,8 @@ fn sample() -> RunResult {
         hard_waits: 0,
         free_frame_waits: 2,
         recovery_ms: 0,
+        fsync_rows: Vec::new(),
+        page_writes_io_by_force: BTreeMap::new(),
     };
     let mut age = Level::default();
     age.add(1 << 20);
@@ -51,7 +54,8 @@ fn sample() -> RunResult {
         rate: None,
     };
     let around = Around { load_seconds: 4.25, durable_device: true, check: "ok".into() };
-    RunResult::new(asked, Measured { totals: recorder.totals(window, None), figures, age }, around)
+    let samples = Samples::new();
+    RunResult::new(asked, &Measured { totals: recorder.totals(window, None), figures, age, samples }, around)
 }
 
 #[test]

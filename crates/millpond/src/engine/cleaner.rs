@@ -83,6 +83,7 @@ impl Shared {
         c.clean_rate.update(now_us, checkpoint.0);
         let (threads, frames) = (self.threads(), pool.frame_count() as u64);
         let marks = thresholds(self.room(now_us).most, threads);
+        self.store.metrics.set(M::CheckpointAgeTarget, marks.target);
         pool.set_free_reserve(reserve(threads, frames).high as usize);
         pool.dirty_by_slice(marks.capacity / SLICES, &mut c.slices);
         let held_back = end.since(checkpoint) < self.hold_cleaning_until;

@@ -100,9 +100,10 @@ impl Engine {
         let hardened = list.txns.iter().map(|listed| (listed.txn, listed.hardened)).collect();
         let (journal, streams) =
             Journal::open(vfs, &paths.undo, root.db_id, &list.files, &hardened, &metrics, &poison)?;
-        let mut rebuild = Rebuild::begin(&paths.redo, root.record, list, &streams, &paths.undo)?;
+        let rebuild = Rebuild::begin(&paths.redo, root.record, list, &streams, &paths.undo)?;
         drop(streams);
-        let tail = find_end(&segments, &root.epochs, root.checkpoint, root.durable, window, &mut rebuild)?;
+        let (tail, rebuild) =
+            find_end(&segments, &root.epochs, root.checkpoint, root.durable, window, rebuild)?;
 
         let start = go_on(tail.end, &root.epochs);
         let was_clean = root.clean;

@@ -171,6 +171,7 @@ const BEYOND: &[Bug] = &[
     Bug::PurgedEarly,
     Bug::RewindNotLogged,
     Bug::PrepareNotAwaited,
+    Bug::PurgedLoggedEarly,
 ];
 
 #[cfg(feature = "planted")]

@@ -6,7 +6,7 @@ use crate::checkpoint::list::{List, Stage};
 use crate::checkpoint::root::Root;
 use crate::error::{Error, Poison, Result};
 use crate::log::block::{BLOCK_BYTES, block_of, block_start};
-use crate::log::group::{GROUP_HEADER_BYTES, Record, Records};
+use crate::log::group::{self, GROUP_HEADER_BYTES, Record, Records};
 use crate::log::segment::{Header, SegmentShape, Segments, read_header};
 use crate::page::op::{PageOp, RowChange};
 use crate::recover::undo::{Rebuild, read_list};
@@ -207,6 +207,7 @@ fn name(record: &Record<'_>) -> &'static str {
         Record::Reverted { .. } => "reverted",
         Record::Ceiling { .. } => "ceiling",
         Record::Checkpoint { .. } => "checkpoint list",
+        Record::Purged { .. } => "purged",
     }
 }
 
@@ -225,6 +226,7 @@ fn sentence<E>(record: &Result<Record<'_>, E>) -> String {
         | Record::Reverted { txn } => format!("{kind} {txn:?}"),
         Record::Ceiling { txn, tree } => format!("{kind} {txn:?}, tree {tree}"),
         Record::Checkpoint { body } => format!("{kind}, {} bytes", body.len()),
+        Record::Purged { txns } => format!("{kind}, {} transactions", group::ids(txns).count()),
     }
 }
 

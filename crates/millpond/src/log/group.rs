@@ -27,6 +27,7 @@ const ABORT: u8 = 5;
 const REVERTED: u8 = 6;
 const CEILING: u8 = 7;
 const CHECKPOINT: u8 = 8;
+const PURGED: u8 = 9;
 
 /// One record of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +84,37 @@ pub(crate) enum Record<'a> {
         /// The part.
         body: &'a [u8],
     },
+    /// Nothing is left to be purged of these committed transactions.
+    Purged {
+        /// Their ids, see [`put_ids`].
+        txns: &'a [u8],
+    },
+}
+
+/// Appends ids for [`Record::Purged`]: each as the varint of its distance from the one before, ascending. Sorts `txns`.
+pub(crate) fn put_ids(out: &mut Vec<u8>, txns: &mut [TxnId]) {
+    txns.sort_unstable();
+    let mut before = 0;
+    for txn in txns {
+        out.put_varint(txn.0 - before);
+        before = txn.0;
+    }
+}
+
+/// Reads the ids of [`Record::Purged`].
+pub(crate) fn ids(bytes: &[u8]) -> impl Iterator<Item = Result<TxnId, Truncated>> {
+    let (mut reader, mut before) = (Reader::new(bytes), 0u64);
+    std::iter::from_fn(move || {
+        if reader.is_empty() {
+            return None;
+        }
+        let id = reader.varint().and_then(|step| before.checked_add(step).ok_or(Truncated));
+        match id {
+            Ok(id) => before = id,
+            Err(_) => reader = Reader::new(&[]),
+        }
+        Some(id.map(TxnId))
+    })
 }
 
 /// Appends `record` to `out`.
@@ -123,6 +155,11 @@ pub(crate) fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
             out.put_u8(CHECKPOINT);
             out.extend_from_slice(body);
         }
+        Record::Purged { txns } => {
+            out.put_varint((1 + txns.len()) as u64);
+            out.put_u8(PURGED);
+            out.extend_from_slice(txns);
+        }
     }
 }
 
@@ -155,6 +192,7 @@ impl<'a> Records<'a> {
             REVERTED => Record::Reverted { txn: TxnId(r.u48()?) },
             CEILING => Record::Ceiling { txn: TxnId(r.u48()?), tree: r.u32()? },
             CHECKPOINT => Record::Checkpoint { body: r.rest() },
+            PURGED => Record::Purged { txns: r.rest() },
             _ => return Err(Truncated),
         };
         Ok(record)
@@ -232,6 +270,7 @@ mod tests {
             Record::Reverted { txn: TxnId(4) },
             Record::Ceiling { txn: TxnId(1000), tree: 44 },
             Record::Checkpoint { body: bytes },
+            Record::Purged { txns: bytes },
         ]
     }
 
@@ -253,8 +292,18 @@ mod tests {
 
     proptest! {
         #[test]
+        fn ids_are_read_back_in_order(mut txns in proptest::collection::vec(0u64..1 << 48, 0..50)) {
+            let mut bytes = Vec::new();
+            let mut all: Vec<TxnId> = txns.iter().copied().map(TxnId).collect();
+            put_ids(&mut bytes, &mut all);
+            txns.sort_unstable();
+            let read: Vec<u64> = ids(&bytes).map(|id| id.unwrap().0).collect();
+            prop_assert_eq!(read, txns);
+        }
+
+        #[test]
         fn foreign_bytes_are_refused_without_a_panic(bytes: Vec<u8>) {
-            let _ = Records::new(&bytes).count();
+            let _ = (Records::new(&bytes).count(), ids(&bytes).count());
             prop_assert!(!verify(&bytes, Lsn(1), 1));
         }
     }

@@ -9,7 +9,7 @@
 use super::block::{
     BLOCK_BYTES, BlockHeader, HEADER_BYTES, PAYLOAD_BYTES, block_of, block_start, offset_in_block,
 };
-use super::group::{self, GROUP_HEADER_BYTES};
+use super::group::{self, GROUP_BYTES_MAX, GROUP_HEADER_BYTES};
 use super::ring::PAD;
 use super::segment::{Segment, Segments, file_offset};
 use crate::error::{Error, Result};
@@ -23,6 +23,8 @@ use vfs::ReadOp;
 const READ_BLOCKS: u64 = 512;
 /// Bytes of one of the reads that fetch them.
 const PIECE_BYTES: usize = 64 << 10;
+/// Blocks that may be held when more are read: those of the longest group, and the ones that it begins and ends in.
+const HELD_BLOCKS_MAX: usize = GROUP_BYTES_MAX / PAYLOAD_BYTES + 3;
 
 /// An epoch and the first position that was written in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,13 +46,6 @@ pub(crate) struct Group<'a> {
     pub records: &'a [u8],
 }
 
-/// A block that has been read and found valid.
-struct Held {
-    header: BlockHeader,
-    /// Index of its payload in `Scanner::bytes`.
-    at: usize,
-}
-
 /// Reads groups forward.
 pub(crate) struct Scanner<'a> {
     segments: &'a Segments,
@@ -58,13 +53,15 @@ pub(crate) struct Scanner<'a> {
     /// Where the next group is expected.
     next: Lsn,
     /// Valid blocks in a row; the first is that of `next`.
-    held: VecDeque<Held>,
+    held: VecDeque<BlockHeader>,
     first_held: u64,
+    /// Index in `blocks` of the first held one; the others follow.
+    held_at: usize,
     /// No valid block follows the held ones.
     exhausted: bool,
-    bytes: Vec<u8>,
+    /// As they were read.
+    blocks: AlignedBuf,
     group: Vec<u8>,
-    scratch: AlignedBuf,
     segment: Option<Arc<Segment>>,
     durable_named: Lsn,
 }
@@ -79,10 +76,10 @@ impl<'a> Scanner<'a> {
             next: from,
             held: VecDeque::new(),
             first_held: block_of(from),
+            held_at: 0,
             exhausted: false,
-            bytes: Vec::new(),
+            blocks: AlignedBuf::zeroed((READ_BLOCKS as usize + HELD_BLOCKS_MAX) * BLOCK_BYTES),
             group: Vec::new(),
-            scratch: AlignedBuf::zeroed(READ_BLOCKS as usize * BLOCK_BYTES),
             segment: None,
             durable_named: Lsn::ZERO,
         }
@@ -106,16 +103,16 @@ impl<'a> Scanner<'a> {
         ours.then_some(header)
     }
 
-    /// Reads `count` blocks from `block` on, which lie in one segment, into the scratch buffer. False if the segment is
-    /// not there.
-    fn read(&mut self, block: u64, count: u64) -> Result<bool> {
+    /// Reads `count` blocks from `block` on, which lie in one segment, into `blocks` from index `at` on. False if the
+    /// segment is not there.
+    fn read(&mut self, block: u64, count: u64, at: usize) -> Result<bool> {
         let shape = self.segments.shape();
         let number = shape.segment_of(block);
         if self.segment.as_ref().is_none_or(|s| s.number != number) {
             self.segment = self.segments.find(number);
         }
         let Some(segment) = &self.segment else { return Ok(false) };
-        let bytes = &mut self.scratch[..count as usize * BLOCK_BYTES];
+        let bytes = &mut self.blocks[at * BLOCK_BYTES..][..count as usize * BLOCK_BYTES];
         // In pieces, many in flight: a device answers one long read slower than its parts side by side.
         let mut offset = file_offset(shape, block);
         let pieces = bytes.chunks_mut(PIECE_BYTES).map(|bytes| {
@@ -129,28 +126,37 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads on until block `block` is held, or nothing valid follows.
-    fn hold(&mut self, block: u64) -> Result<Option<&Held>> {
+    fn hold(&mut self, block: u64) -> Result<Option<&BlockHeader>> {
         while !self.exhausted && block >= self.first_held + self.held.len() as u64 {
             let from = self.first_held + self.held.len() as u64;
             let shape = self.segments.shape();
             let count = READ_BLOCKS.min(shape.blocks - from % shape.blocks);
-            if !self.read(from, count)? {
+            let held = self.held_at * BLOCK_BYTES..(self.held_at + self.held.len()) * BLOCK_BYTES;
+            self.blocks.copy_within(held, 0);
+            self.held_at = 0;
+            let at = self.held.len();
+            if !self.read(from, count, at)? {
                 self.exhausted = true;
                 break;
             }
-            for n in 0..count {
-                let bytes = &self.scratch[n as usize * BLOCK_BYTES..][..BLOCK_BYTES];
-                let Some(header) = self.valid(bytes, from + n) else {
+            for n in 0..count as usize {
+                let bytes = &self.blocks[(at + n) * BLOCK_BYTES..][..BLOCK_BYTES];
+                let Some(header) = self.valid(bytes, from + n as u64) else {
                     self.exhausted = true;
                     break;
                 };
                 self.durable_named = self.durable_named.max(header.durable);
-                self.held.push_back(Held { header, at: self.bytes.len() });
-                self.bytes.extend_from_slice(&bytes[HEADER_BYTES..]);
+                self.held.push_back(header);
             }
         }
         let index = block.checked_sub(self.first_held).map(|i| i as usize);
         Ok(index.and_then(|i| self.held.get(i)))
+    }
+
+    /// The payload of a held block.
+    fn payload(&self, block: u64) -> &[u8] {
+        let at = self.held_at + (block - self.first_held) as usize;
+        &self.blocks[at * BLOCK_BYTES + HEADER_BYTES..(at + 1) * BLOCK_BYTES]
     }
 
     /// Forgets blocks below that of `next`.
@@ -158,78 +164,85 @@ impl<'a> Scanner<'a> {
         let keep = block_of(self.next);
         while self.first_held < keep && self.held.pop_front().is_some() {
             self.first_held += 1;
+            self.held_at += 1;
         }
         if self.held.is_empty() {
             self.first_held = keep;
-            self.bytes.clear();
-        } else if self.held[0].at > READ_BLOCKS as usize * BLOCK_BYTES {
-            let gone = self.held[0].at;
-            self.bytes.drain(..gone);
-            self.held.iter_mut().for_each(|h| h.at -= gone);
+            self.held_at = 0;
         }
     }
 
     /// The next group, or `None` where the log ends.
     pub(crate) fn next(&mut self) -> Result<Option<Group<'_>>> {
-        let Some((lsn, len)) = self.locate()? else { return Ok(None) };
-        self.next = lsn.plus(len as u64);
-        Ok(Some(Group { lsn, end: self.next, records: &self.group[GROUP_HEADER_BYTES..] }))
+        let mut group = std::mem::take(&mut self.group);
+        group.clear();
+        let lsn = self.append_next(&mut group);
+        self.group = group;
+        Ok(lsn?.map(|lsn| Group { lsn, end: self.next, records: &self.group[GROUP_HEADER_BYTES..] }))
     }
 
-    fn locate(&mut self) -> Result<Option<(Lsn, usize)>> {
-        self.release();
+    /// Appends the next group, its header included, to `out` and returns its LSN; `None` and nothing where the log ends.
+    pub(crate) fn append_next(&mut self, out: &mut Vec<u8>) -> Result<Option<Lsn>> {
+        let start = out.len();
+        let found = self.locate(out);
+        match found {
+            Ok(Some(lsn)) => self.next = lsn.plus((out.len() - start) as u64),
+            Ok(None) | Err(_) => out.truncate(start),
+        }
+        found
+    }
+
+    fn locate(&mut self, out: &mut Vec<u8>) -> Result<Option<Lsn>> {
+        let start = out.len();
         loop {
+            self.release();
             let at = self.next;
             let block = block_of(at);
             let Some(held) = self.hold(block)? else { return Ok(None) };
-            let epoch = held.header.epoch;
+            let epoch = held.epoch;
             let offset = offset_in_block(at);
-            let rest = held.at + offset..held.at + PAYLOAD_BYTES;
-            let padded = self.bytes[rest].iter().all(|b| *b == PAD);
+            let padded = self.payload(block)[offset..].iter().all(|b| *b == PAD);
             // The last bytes of a block may also be the first of a group that goes on in the next.
-            let goes_on = |after: &Held| {
-                usize::from(after.header.prev_used) == PAYLOAD_BYTES && after.header.epoch == epoch
-            };
+            let goes_on =
+                |after: &BlockHeader| usize::from(after.prev_used) == PAYLOAD_BYTES && after.epoch == epoch;
             if padded && !self.hold(block + 1)?.is_some_and(goes_on) {
                 self.next = block_start(block + 1);
                 continue;
             }
             if offset > 0
                 && let Some(after) = self.hold(block + 1)?
-                && usize::from(after.header.prev_used) == offset
+                && usize::from(after.prev_used) == offset
             {
                 self.next = block_start(block + 1);
                 continue;
             }
             let mut header = [0u8; GROUP_HEADER_BYTES];
-            self.group.clear();
-            if !self.gather(at, GROUP_HEADER_BYTES, epoch)? {
+            if !self.gather(at, GROUP_HEADER_BYTES, epoch, out)? {
                 return Ok(None);
             }
-            header.copy_from_slice(&self.group);
+            header.copy_from_slice(&out[start..]);
             let Some(len) = group::claimed_len(&header) else { return Ok(None) };
-            if !self.gather(at.plus(GROUP_HEADER_BYTES as u64), len - GROUP_HEADER_BYTES, epoch)? {
+            if !self.gather(at.plus(GROUP_HEADER_BYTES as u64), len - GROUP_HEADER_BYTES, epoch, out)? {
                 return Ok(None);
             }
-            return Ok(group::verify(&self.group, at, epoch).then_some((at, len)));
+            return Ok(group::verify(&out[start..], at, epoch).then_some(at));
         }
     }
 
-    /// Appends `n` positions from `at` to `self.group`. False if they do not stand in a row of valid blocks.
-    fn gather(&mut self, at: Lsn, n: usize, epoch: u32) -> Result<bool> {
+    /// Appends `n` positions from `at` to `out`. False if they do not stand in a row of valid blocks.
+    fn gather(&mut self, at: Lsn, n: usize, epoch: u32, out: &mut Vec<u8>) -> Result<bool> {
         let mut at = at;
         let mut left = n;
         while left > 0 {
             let offset = offset_in_block(at);
             let block = block_of(at);
             let Some(held) = self.hold(block)? else { return Ok(false) };
-            let in_a_row = offset > 0 || usize::from(held.header.prev_used) == PAYLOAD_BYTES;
-            if held.header.epoch != epoch || (left < n && !in_a_row) {
+            let in_a_row = offset > 0 || usize::from(held.prev_used) == PAYLOAD_BYTES;
+            if held.epoch != epoch || (left < n && !in_a_row) {
                 return Ok(false);
             }
             let take = left.min(PAYLOAD_BYTES - offset);
-            let from = held.at + offset;
-            self.group.extend_from_slice(&self.bytes[from..from + take]);
+            out.extend_from_slice(&self.payload(block)[offset..offset + take]);
             left -= take;
             at = at.plus(take as u64);
         }
@@ -269,7 +282,7 @@ impl<'a> Scanner<'a> {
         let mut block = first;
         while block <= last.min(highest.saturating_sub(1)) {
             let count = READ_BLOCKS.min(shape.blocks - block % shape.blocks);
-            if self.read(block, count)? {
+            if self.read(block, count, 0)? {
                 for n in 0..count {
                     if let Some(what) = self.vouches(n as usize, block + n, end, window) {
                         return fail(self, what);
@@ -281,7 +294,7 @@ impl<'a> Scanner<'a> {
         for number in self.segments.numbers() {
             let block = number * shape.blocks;
             if block > last
-                && self.read(block, 1)?
+                && self.read(block, 1, 0)?
                 && let Some(what) = self.vouches(0, block, end, window)
             {
                 return fail(self, what);
@@ -291,7 +304,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn vouches(&self, index: usize, block: u64, end: Lsn, window: u64) -> Option<String> {
-        let bytes = &self.scratch[index * BLOCK_BYTES..][..BLOCK_BYTES];
+        let bytes = &self.blocks[index * BLOCK_BYTES..][..BLOCK_BYTES];
         // An epoch is in the root before its first block is written, so a younger one proves that the newest root is lost.
         if let Some(header) = BlockHeader::decode(bytes)
             && header.db_id == self.segments.shape().db_id

@@ -90,8 +90,11 @@ fn fits_between<'k>(node: &Node<'_>, slot: u16, key: &'k [u8]) -> Result<&'k [u8
     let suffix = &key[prefix.len()..];
     // Slot 0 of an inner page stands for the low fence, which `covers` has looked at.
     let first = u16::from(node.level() > 0);
-    ensure!(slot <= first || node.suffix(slot - 1) < suffix, "the key is not above its left neighbour");
-    ensure!(slot == node.len() || suffix < node.suffix(slot), "the key is not below its right neighbour");
+    ensure!(slot <= first || node.order(slot - 1, suffix).is_lt(), "the key is not above its left neighbour");
+    ensure!(
+        slot == node.len() || node.order(slot, suffix).is_gt(),
+        "the key is not below its right neighbour"
+    );
     Ok(suffix)
 }
 

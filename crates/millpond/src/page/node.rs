@@ -329,6 +329,12 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// How the stored part of key `i` stands to `suffix`. The head, which lies in the slot, decides most of the time.
+    #[inline]
+    pub(super) fn order(&self, i: u16, suffix: &[u8]) -> Ordering {
+        self.head(i).cmp(&head_of(suffix)).then_with(|| self.suffix(i).cmp(suffix))
+    }
+
     /// The key of entry `i`.
     #[inline]
     #[must_use]

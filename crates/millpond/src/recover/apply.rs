@@ -1,6 +1,7 @@
 //! The second pass over the log: every change goes to its page unless the page has it already.
 
 use super::end::LogTail;
+use super::stretch::{Abandoning, Belt, Ending, Stretch};
 use crate::buffer::{Pool, ReadHook};
 use crate::error::{Error, Result};
 use crate::log::Log;
@@ -74,8 +75,11 @@ impl ReadHook for RedoHook {
     }
 }
 
-/// Redo that a worker holds in memory before it turns to the pages, bytes.
-const WINDOW_BYTES: usize = 4 << 20;
+/// Log from which a worker gathers the changes of its own pages before it turns to them: the more, the more changes find
+/// their page in the processor's cache, and the more pages are read together.
+const WINDOW_BYTES: usize = 64 << 20;
+/// The window takes no more memory than this part of the pool's, and as much may wait behind it.
+const WINDOW_SHARE: usize = 16;
 /// Pages that are read in one batch.
 const BATCH_PAGES: usize = 64;
 
@@ -93,108 +97,190 @@ pub(crate) struct Replay {
     pub(crate) reached: Box<dyn Fn(Lsn) + Send + Sync>,
 }
 
-/// One change of one page, its bytes in the window's arena.
-#[derive(Clone, Copy)]
+/// One change of one page.
+#[derive(Clone, Copy, Debug)]
 struct Change {
     page: PageNo,
     lsn: Lsn,
     prev: u64,
-    op: (usize, usize),
+    /// Where in its stretch's bytes the op begins and ends.
+    op: (u32, u32),
+}
+
+/// A stretch of the log, and each worker's changes in it. Who reads it deals it out: it has its bytes at hand, and a worker
+/// touches only those that are its own.
+#[derive(Debug, Default)]
+struct Dealt {
+    stretch: Stretch,
+    changes: Vec<Vec<Change>>,
+}
+
+impl Dealt {
+    fn deal(&mut self, workers: usize) {
+        self.changes.resize_with(workers, Vec::new);
+        self.changes.iter_mut().for_each(Vec::clear);
+        for (lsn, records) in self.stretch.groups() {
+            for record in Records::new(records).flatten() {
+                let Record::Page { page, prev, op } = record else { continue };
+                let start = self.stretch.offset_of(op);
+                let op = (start as u32, (start + op.len()) as u32);
+                self.changes[page.0 as usize % workers].push(Change { page, lsn, prev, op });
+            }
+        }
+    }
+}
+
+/// What a worker has gathered.
+#[derive(Debug, Default)]
+struct Window {
+    stretches: Vec<Arc<Dealt>>,
+    /// Page number, and below it the indices of a stretch and of a change in it: sorted, they bring the changes of a page
+    /// together, in order.
+    order: Vec<(PageNo, u32, u32)>,
+    /// Bytes of the stretches.
+    bytes: usize,
+}
+
+impl Window {
+    fn gather(&mut self, dealt: Arc<Dealt>, worker: usize) {
+        let index = self.stretches.len() as u32;
+        let changes = dealt.changes[worker].iter().enumerate();
+        self.order.extend(changes.map(|(n, change)| (change.page, index, n as u32)));
+        self.bytes += dealt.stretch.bytes().len();
+        self.stretches.push(dealt);
+    }
+
+    fn clear(&mut self, belt: &Belt<Dealt>) {
+        self.stretches.drain(..).for_each(|dealt| belt.give_back(dealt));
+        self.order.clear();
+        self.bytes = 0;
+    }
 }
 
 /// Applies all redo. Returns how many page changes were applied.
 ///
-/// Pages are dealt out to `workers` by number, so what happens to one page happens in order, and no worker waits for
-/// another. Each reads the log for itself, keeps the changes of its own pages for a few megabytes, reads those pages in
-/// batches, and applies all that it has for a page under one latch. That a group spans pages does not matter here: all of
-/// it is applied before anybody looks.
+/// This thread reads and checks the log. Pages are dealt out to `workers` by number, so what happens to one page happens in
+/// order, and no worker waits for another. Each gathers the changes of its own pages from a few megabytes of log, reads
+/// those pages in batches, and applies all that it has for a page under one latch. That a group spans pages does not matter
+/// here: all of it is applied before anybody looks.
 pub(crate) fn replay(job: Replay, made_anew: &MadeAnew, workers: usize) -> Result<u64> {
     let job = Arc::new(job);
+    let belt = Belt::new(workers, job.window_bytes());
     let places: Arc<[AtomicU64]> = (0..workers).map(|_| AtomicU64::new(job.from.0)).collect();
+    let ending = Ending(Arc::clone(&belt));
     let mut others = Vec::new();
-    for worker in 1..workers {
-        let (job, places) = (Arc::clone(&job), Arc::clone(&places));
-        let handle = spawn("millpond-replay", move || job.work(worker, &places));
-        others.push(handle.map_err(|e| Error::io("start a thread for", Path::new("recovery"), e))?);
+    let mut result = Ok(());
+    for worker in 0..workers {
+        let (job, belt, places) = (Arc::clone(&job), Arc::clone(&belt), Arc::clone(&places));
+        match spawn("millpond-replay", move || job.work(worker, &belt, &places)) {
+            Ok(other) => others.push(other),
+            Err(e) => {
+                ending.0.abandon();
+                result = Err(Error::io("start a thread for", Path::new("recovery"), e));
+                break;
+            }
+        }
     }
-    let mut result = job.work(0, &places);
+    if result.is_ok() {
+        result = job.read(&belt, workers);
+    }
+    drop(ending);
+    let mut applied = Ok(0);
     for other in others {
         let theirs = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        result = result.and_then(|own| Ok(own + theirs?));
+        applied = applied.and_then(|sum: u64| Ok(sum + theirs?));
     }
+    result?;
+    let applied = applied?;
     // From now on every page is as redo left it, and damage is damage.
-    if result.is_ok() {
-        made_anew.0.lock().clear();
-    }
-    result
+    made_anew.0.lock().clear();
+    Ok(applied)
 }
 
 impl Replay {
-    fn work(&self, worker: usize, places: &[AtomicU64]) -> Result<u64> {
+    fn read(&self, belt: &Belt<Dealt>, workers: usize) -> Result {
         let segments = self.log.segments();
         let mut scanner = Scanner::new(segments, &self.epochs, self.from);
-        let window_pages = (self.pool.frame_count() / (8 * places.len())).max(1);
-        let (mut arena, mut changes) = (Vec::new(), Vec::<Change>::new());
-        let mut applied = 0;
         // What stands beyond is of this run: a checkpoint may be logging its list already.
         while scanner.position() < self.end {
-            let Some(group) = scanner.next()? else { break };
-            if arena.len() >= WINDOW_BYTES {
-                applied += self.apply(&mut changes, &arena, window_pages)?;
-                arena.clear();
+            let mut dealt = belt.spare();
+            if !dealt.stretch.refill(&mut scanner, self.end)? {
+                break;
             }
-            if changes.is_empty() {
-                places[worker].store(group.lsn.0, Ordering::Release);
+            dealt.deal(workers);
+            if !belt.put(dealt) {
+                // A worker failed, and says why.
+                return Ok(());
+            }
+        }
+        if scanner.position() == self.end {
+            return Ok(());
+        }
+        let what = format!(
+            "replay stopped at LSN {}, the last group ended at {} a moment ago",
+            scanner.position(),
+            self.end
+        );
+        Err(Error::corrupt(segments.dir(), what))
+    }
+
+    fn work(&self, worker: usize, belt: &Arc<Belt<Dealt>>, places: &[AtomicU64]) -> Result<u64> {
+        let abandoning = Abandoning::new(belt);
+        let window_pages = (self.pool.frame_count() / (8 * places.len())).max(1);
+        let (mut window, mut applied) = (Window::default(), 0);
+        loop {
+            // Rather than wait for the reader, do what there is to do.
+            let more = if window.bytes < self.window_bytes() { belt.try_take(worker) } else { None };
+            if more.is_none() {
+                applied += self.apply(&mut window, worker, window_pages)?;
+                window.clear(belt);
+            }
+            let Some(dealt) = more.or_else(|| belt.take(worker)) else { break };
+            if window.order.is_empty() {
+                places[worker].store(dealt.stretch.from.0, Ordering::Release);
                 let all = places.iter().map(|place| place.load(Ordering::Acquire)).min();
                 (self.reached)(Lsn(all.unwrap_or(0)));
             }
-            for record in Records::new(group.records).flatten() {
-                let Record::Page { page, prev, op } = record else { continue };
-                if page.0 as usize % places.len() != worker {
-                    continue;
-                }
-                let start = arena.len();
-                arena.extend_from_slice(op);
-                changes.push(Change { page, lsn: group.lsn, prev, op: (start, arena.len()) });
-            }
+            window.gather(dealt, worker);
         }
-        if scanner.position() != self.end {
-            let what = format!(
-                "replay stopped at LSN {}, the last group ended at {} a moment ago",
-                scanner.position(),
-                self.end
-            );
-            return Err(Error::corrupt(segments.dir(), what));
-        }
-        applied += self.apply(&mut changes, &arena, window_pages)?;
-        places[worker].store(self.end.0, Ordering::Release);
+        abandoning.defuse();
         Ok(applied)
     }
 
-    /// Applies a window's changes page by page, and empties it.
-    fn apply(&self, changes: &mut Vec<Change>, arena: &[u8], window_pages: usize) -> Result<u64> {
-        // Stable: the changes of a page stay in order.
-        changes.sort_by_key(|change| change.page);
+    /// Log that a worker looks through at once.
+    fn window_bytes(&self) -> usize {
+        WINDOW_BYTES.min(self.pool.frame_count() * self.pool.page_bytes() / WINDOW_SHARE)
+    }
+
+    /// Applies a window's changes page by page.
+    fn apply(&self, window: &mut Window, worker: usize, window_pages: usize) -> Result<u64> {
+        window.order.sort_unstable();
         let mut applied = 0;
-        let by_page: Vec<&[Change]> = changes.chunk_by(|a, b| a.page == b.page).collect();
+        let by_page: Vec<_> = window.order.chunk_by(|a, b| a.0 == b.0).collect();
+        let mut changes = Vec::new();
         for batch in by_page.chunks(BATCH_PAGES.min(window_pages)) {
-            let pages: Vec<PageNo> = batch.iter().map(|page| page[0].page).collect();
+            let pages: Vec<PageNo> = batch.iter().map(|page| page[0].0).collect();
             self.pool.fetch_many(&pages)?;
             for page in batch {
-                applied += self.apply_to_page(page, arena)?;
+                changes.clear();
+                changes.extend(page.iter().map(|&(_, stretch, change)| {
+                    let dealt = &window.stretches[stretch as usize];
+                    let change = dealt.changes[worker][change as usize];
+                    (change, &dealt.stretch.bytes()[change.op.0 as usize..change.op.1 as usize])
+                }));
+                applied += self.apply_to_page(&changes)?;
             }
         }
-        changes.clear();
         Ok(applied)
     }
 
     /// Applies changes to the page that all of them are of.
-    fn apply_to_page(&self, changes: &[Change], arena: &[u8]) -> Result<u64> {
-        let no = changes[0].page;
+    fn apply_to_page(&self, changes: &[(Change, &[u8])]) -> Result<u64> {
+        let no = changes[0].0.page;
         let mut page = self.pool.fetch(no)?.write();
         let (mut applied, mut first_applied) = (0, None);
-        for group in changes.chunk_by(|a, b| a.lsn == b.lsn) {
-            let lsn = group[0].lsn;
+        for group in changes.chunk_by(|(a, _), (b, _)| a.lsn == b.lsn) {
+            let lsn = group[0].0.lsn;
             let damaged = |what: String| {
                 Err(Error::corrupt(&self.pages_path, format!("{no:?}, redo at LSN {lsn}: {what}")))
             };
@@ -209,8 +295,8 @@ impl Replay {
             if !apply {
                 continue;
             }
-            for change in group {
-                let Ok(op) = PageOp::decode(&arena[change.op.0..change.op.1]) else {
+            for (change, op) in group {
+                let Ok(op) = PageOp::decode(op) else {
                     return damaged("the record is not one".into());
                 };
                 if !op.is_init() && before.0 & PREV_MASK != change.prev {

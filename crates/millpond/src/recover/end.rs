@@ -1,5 +1,6 @@
 //! The first pass over the log: where it ends, and which pages its redo makes anew.
 
+use super::stretch::{Abandoning, Belt, Ending, Stretch};
 use super::undo::Rebuild;
 use crate::error::{Error, Result};
 use crate::log::LogStart;
@@ -11,10 +12,16 @@ use crate::log::segment::Segments;
 use crate::page::op::PageOp;
 use crate::planted::{Bug, planted};
 use base::codec::Truncated;
+use base::sync::spawn;
 use base::{Lsn, PageNo};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 const CHUNK_PAGES: usize = 4096;
+
+/// Log that has been read and not yet looked into, bytes at most.
+const READ_AHEAD_BYTES: usize = 8 << 20;
 
 /// What the first record of a page does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,6 +87,44 @@ impl DigestSource for PagesOfGroups {
     }
 }
 
+/// What is worked out from the groups while the log is read on.
+struct Digestion {
+    rebuild: Rebuild,
+    tail: LogTail,
+    redo_dir: PathBuf,
+}
+
+impl Digestion {
+    fn run(mut self, belt: &Arc<Belt<Stretch>>) -> Result<(LogTail, Rebuild)> {
+        let abandoning = Abandoning::new(belt);
+        while let Some(stretch) = belt.take(0) {
+            for (lsn, records) in stretch.groups() {
+                self.group(lsn, records)?;
+            }
+            belt.give_back(stretch);
+        }
+        abandoning.defuse();
+        Ok((self.tail, self.rebuild))
+    }
+
+    fn group(&mut self, lsn: Lsn, records: &[u8]) -> Result {
+        self.tail.groups += 1;
+        let redo_dir = &self.redo_dir;
+        let damage = |_| Error::corrupt(redo_dir, format!("the group at LSN {lsn} is not a group"));
+        for record in Records::new(records) {
+            let record = record.map_err(damage)?;
+            if let Record::Page { page, op, .. } = record {
+                let op = PageOp::decode(op).map_err(damage)?;
+                self.tail.saw(page, op.is_init());
+                self.rebuild.record(lsn, &record, Some(&op))?;
+            } else {
+                self.rebuild.record(lsn, &record, None)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Reads the log from `checkpoint` to its end and changes nothing; `rebuild` hears of every record, and of the change in it
 /// if it is one of a page. `known` is the LSN up to which the root knows the log
 /// to be durable.
@@ -89,33 +134,36 @@ pub(crate) fn find_end(
     checkpoint: Lsn,
     known: Lsn,
     window: u64,
-    rebuild: &mut Rebuild,
-) -> Result<LogTail> {
+    rebuild: Rebuild,
+) -> Result<(LogTail, Rebuild)> {
     let mut scanner = Scanner::new(segments, epochs, checkpoint);
-    let mut tail = LogTail { end: checkpoint, ..LogTail::default() };
-    let mut last = checkpoint;
-    while let Some(group) = scanner.next()? {
-        tail.groups += 1;
-        tail.end = group.end;
-        last = group.lsn;
-        for record in Records::new(group.records) {
-            let lsn = group.lsn;
-            let damage = |_| Error::corrupt(segments.dir(), format!("the group at LSN {lsn} is not a group"));
-            let record = record.map_err(damage)?;
-            if let Record::Page { page, op, .. } = record {
-                let op = PageOp::decode(op).map_err(damage)?;
-                tail.saw(page, op.is_init());
-                rebuild.record(lsn, &record, Some(&op))?;
-            } else {
-                rebuild.record(lsn, &record, None)?;
+    let belt = Belt::new(1, READ_AHEAD_BYTES);
+    let digestion = Digestion { rebuild, tail: LogTail::default(), redo_dir: segments.dir().to_owned() };
+    let theirs = Arc::clone(&belt);
+    let other = spawn("millpond-redo", move || digestion.run(&theirs));
+    let other = other.map_err(|e| Error::io("start a thread for", segments.dir(), e))?;
+    let (mut last, mut end) = (checkpoint, checkpoint);
+    let ending = Ending(Arc::clone(&belt));
+    let mut read = || -> Result {
+        loop {
+            let mut stretch = belt.spare();
+            if !stretch.refill(&mut scanner, Lsn::MAX)? {
+                return Ok(());
+            }
+            (last, end) = stretch.last();
+            if !belt.put(stretch) {
+                return Ok(());
             }
         }
-    }
+    };
+    let read = read();
+    drop(ending);
+    let digested = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    read?;
+    let (mut tail, rebuild) = digested?;
     scanner.check_end(window, known)?;
-    if planted(Bug::EndEarly) {
-        tail.end = last;
-    }
-    Ok(tail)
+    tail.end = if planted(Bug::EndEarly) { last } else { end };
+    Ok((tail, rebuild))
 }
 
 /// Where a log that ended at `end` goes on, in the epoch after `epochs`.

@@ -2,4 +2,5 @@
 
 pub(crate) mod apply;
 pub(crate) mod end;
+mod stretch;
 pub(crate) mod undo;

@@ -7,7 +7,7 @@
 use crate::checkpoint::list::{Collector, List, Stage};
 use crate::checkpoint::root::Root;
 use crate::error::{Error, Result};
-use crate::log::group::{Record, Records};
+use crate::log::group::{Record, Records, ids};
 use crate::log::reader::Scanner;
 use crate::log::segment::Segments;
 use crate::page::op::PageOp;
@@ -108,15 +108,22 @@ impl Rebuild {
                 let entry = decode_rewind(entry).map_err(|damage| self.damaged(lsn, txn, damage.0))?;
                 self.undo(lsn, txn, at, entry)?;
             }
-            (Record::Commit { txn }, _) => self.stage(txn, Stage::Committed(lsn)),
+            (Record::Commit { txn }, _) => self.committed(txn, lsn),
             (Record::Prepare { txn, xid }, _) => self.stage(txn, Stage::Prepared(xid.to_vec())),
             (Record::Abort { txn }, _) => self.stage(txn, Stage::Aborted),
             (Record::Reverted { txn }, _) => {
                 self.saw(txn);
-                self.streams.remove(txn);
-                self.stages.remove(&txn);
+                self.forget(txn);
                 self.ended.insert(txn);
-                self.recent[txn.0 as usize % RECENT] = None;
+            }
+            (Record::Purged { txns }, _) => {
+                for txn in ids(txns) {
+                    let txn = txn.map_err(|_| {
+                        self.damaged(lsn, TxnId::NONE, "a list of purged transactions is cut short")
+                    })?;
+                    self.saw(txn);
+                    self.forget(txn);
+                }
             }
             (Record::Page { .. } | Record::Ceiling { .. } | Record::Checkpoint { .. }, _) => {}
         }
@@ -135,6 +142,23 @@ impl Rebuild {
         self.saw(txn);
         if !self.ended.contains(&txn) {
             self.stages.insert(txn, stage);
+        }
+    }
+
+    /// Drops what is known of a transaction, of which no record follows that has undo.
+    fn forget(&mut self, txn: TxnId) {
+        self.streams.remove(txn);
+        self.stages.remove(&txn);
+        self.recent[txn.0 as usize % RECENT].take_if(|stream| stream.owner() == txn);
+    }
+
+    /// A committed transaction is kept only for its purge: no snapshot outlives a crash.
+    fn committed(&mut self, txn: TxnId, lsn: Lsn) {
+        if self.streams.get(txn).is_some_and(|stream| stream.needs_purge()) {
+            self.stage(txn, Stage::Committed(lsn));
+        } else {
+            self.saw(txn);
+            self.forget(txn);
         }
     }
 

@@ -3,7 +3,7 @@
 use super::system::Txns;
 use crate::btree::is_small;
 use crate::error::{Error, Result};
-use crate::log::group::Record as LogRecord;
+use crate::log::group::{self, Record as LogRecord};
 use crate::mtr::Mtr;
 use crate::mvcc::State;
 use crate::mvcc::purge::Ended;
@@ -14,6 +14,9 @@ use crate::planted::{Bug, planted};
 use crate::undo::{Entry, Purge};
 use base::{Lsn, TreeId, TxnId};
 use metrics::{M, SyncReason};
+
+/// Transactions that one record calls purged. Fewer that are left when the engine stops are purged once more, in vain.
+const PURGED_TOGETHER: usize = 64;
 
 /// One record's share of the work, taken out of the undo so that nothing is held while it is done.
 struct Work {
@@ -51,6 +54,9 @@ impl Txns {
 
     fn purge(&self, ended: &Ended, horizon: Lsn) -> Result {
         let (txn, stream) = (ended.txn, &ended.stream);
+        if planted(Bug::PurgedLoggedEarly) && ended.committed {
+            self.log_purged(txn)?;
+        }
         let list = if ended.committed { stream.purge_list() } else { stream.mark_list() };
         for entry in list {
             let work = stream.read(entry.at, |record| work_of(&record.entry, entry));
@@ -66,9 +72,29 @@ impl Txns {
         if !ended.committed {
             self.store.log.make_room()?;
             self.log_record(&LogRecord::Reverted { txn }, |_| {});
+        } else if stream.needs_purge() {
+            self.log_purged(txn)?;
         }
         self.status.set(txn, State::Settled);
         self.streams.remove(txn);
+        Ok(())
+    }
+
+    /// Has the log say, some time soon, that nothing is left of `txn` to purge: so recovery neither keeps its undo nor
+    /// looks for what is gone. REQUIRES: the changes that its purge made are in the log.
+    fn log_purged(&self, txn: TxnId) -> Result {
+        let mut purged = self.purged.lock();
+        purged.push(txn);
+        let together = if planted(Bug::PurgedLoggedEarly) { 1 } else { PURGED_TOGETHER };
+        if purged.len() < together {
+            return Ok(());
+        }
+        let mut txns = std::mem::take(&mut *purged);
+        drop(purged);
+        self.store.log.make_room()?;
+        let mut ids = Vec::new();
+        group::put_ids(&mut ids, &mut txns);
+        self.log_record(&LogRecord::Purged { txns: &ids }, |_| {});
         Ok(())
     }
 

@@ -59,6 +59,8 @@ pub(crate) struct Txns {
     /// Aborted transactions whose undo the background thread is to revert.
     pub(super) reverts: Mutex<VecDeque<Arc<Stream>>>,
     pub(super) prepared: Mutex<BTreeMap<Vec<u8>, Prepared>>,
+    /// Purged, and not yet called so in the log.
+    pub(super) purged: Mutex<Vec<TxnId>>,
     /// Wakes the thread that reverts and purges.
     pub(super) background: Unparker,
     pub(super) next_tree: AtomicU32,
@@ -176,6 +178,7 @@ impl Txns {
             losers: AtomicU64::new(reverts.len() as u64),
             reverts: Mutex::new(reverts),
             prepared: Mutex::new(prepared),
+            purged: Mutex::default(),
             background,
             next_tree: AtomicU32::new(found.next_tree.0),
             first_txn: found.next_txn,

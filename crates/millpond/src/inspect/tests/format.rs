@@ -93,6 +93,7 @@ fn kinds_of_log_records() {
         ("reverted", Record::Reverted { txn }),
         ("ceiling", Record::Ceiling { txn, tree: 1 }),
         ("checkpoint list", Record::Checkpoint { body: &[] }),
+        ("purged", Record::Purged { txns: &[] }),
     ];
     let written = all.map(|(name, record)| {
         let mut bytes = Vec::new();

@@ -1,0 +1,174 @@
+//! The report of `millpond crash`: the way to the kill, and the way back.
+
+use super::axis::Measure;
+use super::chart::{Chart, Drawn, Series};
+use super::page::{Headline, Page};
+use super::timeline::Timeline;
+use super::{dir, plot_file, svg};
+use crate::samples::Samples;
+use crate::units::{show_count, show_micros, show_size};
+
+/// The names of the plots.
+pub(super) const PLOTS: &[&str] = &["crash-throughput", "crash-redo", "recovery"];
+
+/// What a report is made from.
+#[derive(Debug)]
+pub(crate) struct CrashReport<'a> {
+    /// What the parent heard each second: `acknowledged`, `checkpoint_age_bytes`.
+    pub(crate) samples: &'a Samples,
+    /// Redo at the kill.
+    pub(crate) redo_bytes: u64,
+    /// Milliseconds from the start of the new process until the database was open.
+    pub(crate) opened_ms: f64,
+    /// Until its first commit was durable.
+    pub(crate) first_transaction_ms: f64,
+    /// Until nothing of the dead process was left to do.
+    pub(crate) full_recovery_ms: f64,
+    /// Transactions that were acknowledged.
+    pub(crate) acknowledged: u64,
+    /// Of these, not found.
+    pub(crate) lost: u64,
+    /// Values that nobody wrote.
+    pub(crate) extra: u64,
+    /// Whether the directory was on a disk.
+    pub(crate) durable_device: bool,
+    /// "ok", or what is wrong.
+    pub(crate) check: &'a str,
+    /// The final table.
+    pub(crate) lines: Vec<(&'static str, String)>,
+    /// What was asked for.
+    pub(crate) parameters: Vec<(&'static str, String)>,
+    /// The command that repeats it.
+    pub(crate) command: String,
+    /// The machine.
+    pub(crate) machine: Vec<(&'static str, String)>,
+}
+
+impl CrashReport<'_> {
+    /// The files of the report by name, the page last.
+    pub(crate) fn files(&self) -> Vec<(String, String)> {
+        let charts = [self.throughput(), self.redo()].map(|chart| chart.thinned(svg::POINTS));
+        let recovery = self.recovery();
+        let mut files: Vec<(String, String)> =
+            charts.iter().map(|chart| (plot_file(chart.id), svg::chart_file(chart))).collect();
+        files.push((plot_file(recovery.id), recovery.file()));
+        files.push(("samples.json".to_owned(), self.samples.json()));
+        files.push(("samples.csv".to_owned(), self.samples.csv()));
+        let names: Vec<String> = files.iter().map(|(name, _)| name.clone()).collect();
+        files.push((dir::PAGE.to_owned(), self.page(&charts, &recovery, &names)));
+        files
+    }
+
+    fn page(&self, charts: &[Chart], recovery: &Timeline, files: &[String]) -> String {
+        let lead = format!(
+            "A process was killed with {} of redo since its checkpoint; another opened what it left, and every row was \
+             compared with what had been acknowledged.",
+            show_size(self.redo_bytes as f64)
+        );
+        let mut page = Page::new("Millpond, crash and recovery", &lead);
+        if self.lost > 0 || self.extra > 0 {
+            page.warning(&format!(
+                "{} acknowledged transactions were lost; {} values were extra.",
+                self.lost, self.extra
+            ));
+        }
+        if self.check != "ok" {
+            page.warning(&format!("The check after the recovery found damage: {}", self.check));
+        }
+        if !self.durable_device {
+            page.warning("The database lay on a memory file system: nothing there survives a power cut.");
+        }
+        page.headlines(&self.headlines());
+        page.section("The way back");
+        page.still(
+            (recovery.id, &recovery.title, &recovery.note),
+            &recovery.element(svg::Shape::Wide),
+            &recovery.element(svg::Shape::Narrow),
+        );
+        page.section("The way to the kill");
+        for chart in charts {
+            page.chart(chart);
+        }
+        page.section("Summary");
+        page.facts(&self.lines);
+        page.section("How it was run");
+        page.command(&self.command);
+        page.facts(&self.parameters);
+        page.section("Machine");
+        page.facts(&self.machine);
+        page.section("Files");
+        page.files("Beside this page:", files);
+        page.finish(concat!("Millpond ", env!("CARGO_PKG_VERSION"), "."))
+    }
+
+    fn headlines(&self) -> Vec<Headline> {
+        let headline =
+            |label: &str, value: String, small: String| Headline { label: label.into(), value, small };
+        let rate = self.redo_bytes as f64 / (self.full_recovery_ms / 1000.0).max(1e-6);
+        vec![
+            headline("redo at the kill", show_size(self.redo_bytes as f64), "since the checkpoint".into()),
+            headline(
+                "first commit after",
+                show_micros(self.first_transaction_ms * 1000.0),
+                format!("open after {}", show_micros(self.opened_ms * 1000.0)),
+            ),
+            headline(
+                "recovered after",
+                show_micros(self.full_recovery_ms * 1000.0),
+                format!("{}/s of redo", show_size(rate)),
+            ),
+            headline(
+                "acknowledged",
+                show_count(self.acknowledged as f64),
+                "transactions before the kill".into(),
+            ),
+            headline("lost", show_count(self.lost as f64), "acknowledged and not found".into()),
+            headline("extra", show_count(self.extra as f64), "values that nobody wrote".into()),
+        ]
+    }
+
+    fn chart(
+        &self,
+        id: &'static str,
+        title: &str,
+        measure: Measure,
+        series: Vec<Series>,
+        note: String,
+    ) -> Chart {
+        Chart {
+            id,
+            title: title.to_owned(),
+            note,
+            measure,
+            drawn: Drawn::Lines,
+            series,
+            marks: Vec::new(),
+            end: self.samples.end(),
+        }
+    }
+
+    fn throughput(&self) -> Chart {
+        let series = vec![Series::new("acknowledged", self.samples.rate("acknowledged"))];
+        let note = format!("{} commits acknowledged until the kill.", show_count(self.acknowledged as f64));
+        self.chart("crash-throughput", "Commits a second", Measure::Count("commits/s"), series, note)
+    }
+
+    fn redo(&self) -> Chart {
+        let series = vec![Series::new("redo", self.samples.level("checkpoint_age_bytes"))];
+        let note = format!("Cleaning was held back until the kill at {}.", show_size(self.redo_bytes as f64));
+        self.chart("crash-redo", "Redo since the checkpoint", Measure::Bytes, series, note)
+    }
+
+    fn recovery(&self) -> Timeline {
+        Timeline {
+            id: "recovery",
+            title: "Recovery".to_owned(),
+            note: "From the start of the new process.".to_owned(),
+            phases: vec![
+                ("until the database was open", self.opened_ms * 1000.0),
+                ("to the first durable commit", self.first_transaction_ms * 1000.0),
+                ("to the end of redo and reverts", self.full_recovery_ms * 1000.0),
+            ],
+        }
+    }
+}

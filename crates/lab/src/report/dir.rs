@@ -1,0 +1,226 @@
+//! The directory of `--report`: checked and made before the run, filled after it.
+//!
+//! A report may stand beside other files, and a new one takes the place of an old one. It never takes the place of a file
+//! that is not part of a report: who ran `--report .` in the directory of a web site keeps the site.
+
+use crate::failure::{Failure, Outcome};
+use rustix::fs::{Access, access};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The page.
+pub(crate) const PAGE: &str = "index.html";
+/// How the page says that this program made it, and so that the other names beside it are a report's too.
+const MADE_HERE: &str = "<meta name=\"generator\" content=\"millpond ";
+
+/// A directory that can take a report.
+#[derive(Debug)]
+pub(crate) struct ReportDir {
+    dir: PathBuf,
+    /// Made by this run and still empty.
+    remove: bool,
+}
+
+impl ReportDir {
+    /// Makes sure that a report whose files are among `names` can be written to `dir`, making it if it is missing. If
+    /// nothing comes of it, dropping this removes what it made. `db` must be another directory: whatever is in there is
+    /// the database's.
+    pub(crate) fn claim(dir: &Path, names: &[String], db: Option<&Path>) -> Outcome<ReportDir> {
+        let name = dir.display();
+        let remove = match fs::metadata(dir) {
+            Ok(meta) if !meta.is_dir() => {
+                return Err(Failure::misuse(format!(
+                    "cannot write a report to {name}: it is not a directory"
+                )));
+            }
+            Ok(_) => false,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                fs::create_dir(dir).map_err(|e| {
+                    Failure::misuse(format!("cannot create the report directory {name}: {e}"))
+                })?;
+                true
+            }
+            Err(e) => return Err(Failure::misuse(format!("cannot write a report to {name}: {e}"))),
+        };
+        let report = ReportDir { dir: dir.to_owned(), remove };
+        access(dir, Access::WRITE_OK | Access::EXEC_OK).map_err(|e| {
+            Failure::misuse(format!("cannot write a report to {name}: {}", io::Error::from(e)))
+        })?;
+        if let Some(db) = db
+            && let (Ok(inside), Ok(db)) = (dir.canonicalize(), resolved(db))
+            && inside.starts_with(&db)
+        {
+            return Err(Failure::misuse(format!(
+                "--report {name} lies in the database's own directory {}",
+                db.display()
+            )));
+        }
+        report.check_foreign(names)?;
+        Ok(report)
+    }
+
+    /// Fails if one of the names is taken by something that no report wrote.
+    fn check_foreign(&self, names: &[String]) -> Outcome {
+        let page = self.dir.join(PAGE);
+        if fs::read(&page).is_ok_and(|text| contains(&text, MADE_HERE.as_bytes())) {
+            return Ok(());
+        }
+        match names.iter().map(|name| self.dir.join(name)).find(|path| path.symlink_metadata().is_ok()) {
+            None => Ok(()),
+            Some(path) => Err(Failure::misuse(format!(
+                "{} is not part of a report, and a report would overwrite it",
+                path.display()
+            ))),
+        }
+    }
+
+    /// Writes a report; of an older one nothing stays. `names` are those that reports have.
+    pub(crate) fn write(mut self, files: &[(String, String)], names: &[String]) -> Outcome<PathBuf> {
+        for name in names.iter().filter(|name| files.iter().all(|(written, _)| written != *name)) {
+            let path = self.dir.join(name);
+            match fs::remove_file(&path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(Failure::failed(format!("cannot remove {}: {e}", path.display())));
+                }
+                _ => {}
+            }
+        }
+        for (i, (name, text)) in files.iter().enumerate() {
+            let path = self.dir.join(name);
+            if let Err(e) = fs::write(&path, text) {
+                // Half a report is of no use, and without its page the next one would take it for something foreign.
+                for (name, _) in &files[..=i] {
+                    let _ = fs::remove_file(self.dir.join(name));
+                }
+                return Err(Failure::failed(format!("cannot write {}: {e}", path.display())));
+            }
+        }
+        self.remove = false;
+        Ok(self.dir.join(PAGE))
+    }
+}
+
+impl Drop for ReportDir {
+    fn drop(&mut self) {
+        if self.remove {
+            // Only if it is still empty.
+            let _ = fs::remove_dir(&self.dir);
+        }
+    }
+}
+
+/// An absolute path without links, also of what does not exist yet.
+fn resolved(path: &Path) -> io::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    match (path.canonicalize(), path.parent(), path.file_name()) {
+        (Ok(path), ..) => Ok(path),
+        (Err(_), Some(parent), Some(name)) => Ok(parent.canonicalize()?.join(name)),
+        (Err(e), ..) => Err(e),
+    }
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Scratch {
+            let dir = std::env::temp_dir().join(format!("millpond-report-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&dir);
+            fs::create_dir_all(&dir).unwrap();
+            Scratch(dir)
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn names() -> Vec<String> {
+        [PAGE, "a.svg", "b.svg"].map(str::to_owned).to_vec()
+    }
+
+    fn file(name: &str, text: &str) -> (String, String) {
+        (name.to_owned(), text.to_owned())
+    }
+
+    fn refused(dir: &Path, db: Option<&Path>) -> String {
+        match ReportDir::claim(dir, &names(), db) {
+            Err(Failure::Misuse(text)) => text,
+            other => panic!("{}: {other:?}", dir.display()),
+        }
+    }
+
+    #[test]
+    fn a_directory_that_was_made_for_nothing_goes_away() {
+        let scratch = Scratch::new("nothing");
+        let dir = scratch.0.join("r");
+        let report = ReportDir::claim(&dir, &names(), None).unwrap();
+        assert!(dir.is_dir());
+        drop(report);
+        assert!(!dir.exists());
+        drop(ReportDir::claim(&scratch.0, &names(), None).unwrap());
+        assert!(scratch.0.is_dir(), "what was there stays");
+    }
+
+    #[test]
+    fn a_new_report_takes_the_place_of_an_old_one_and_of_nothing_else() {
+        let scratch = Scratch::new("again");
+        fs::write(scratch.0.join("out.json"), "{}").unwrap();
+        let page = format!("<html>{MADE_HERE}0.1.0\">");
+        let claim = || ReportDir::claim(&scratch.0, &names(), None);
+        claim().unwrap().write(&[file("a.svg", "1"), file(PAGE, &page)], &names()).unwrap();
+        claim().unwrap().write(&[file("b.svg", "2"), file(PAGE, &page)], &names()).unwrap();
+        assert!(!scratch.0.join("a.svg").exists(), "of the old report nothing stays");
+        assert!(scratch.0.join("b.svg").exists() && scratch.0.join("out.json").exists());
+    }
+
+    #[test]
+    fn half_a_report_does_not_stay() {
+        let scratch = Scratch::new("half");
+        let dir = scratch.0.join("r");
+        let claim = || ReportDir::claim(&dir, &names(), None);
+        let report = claim().unwrap();
+        fs::create_dir(dir.join("b.svg")).unwrap();
+        let result = report.write(&[file("a.svg", "1"), file("b.svg", "2"), file(PAGE, "3")], &names());
+        let Err(Failure::Failed(text)) = result else { panic!("wrote over a directory") };
+        assert!(text.contains("b.svg"), "{text}");
+        assert!(!dir.join("a.svg").exists() && !dir.join(PAGE).exists());
+        fs::remove_dir(dir.join("b.svg")).unwrap();
+        assert!(claim().is_ok(), "what is left is in nobody's way");
+    }
+
+    #[test]
+    fn what_is_in_the_way_is_named_and_left_alone() {
+        let scratch = Scratch::new("foreign");
+        let dir = &scratch.0;
+        fs::write(dir.join(PAGE), "<html>my site</html>").unwrap();
+        assert!(refused(dir, None).contains("index.html"));
+        fs::remove_file(dir.join(PAGE)).unwrap();
+        fs::write(dir.join("a.svg"), "my drawing").unwrap();
+        assert!(refused(dir, None).contains("a.svg"));
+        assert!(refused(&dir.join("a.svg"), None).contains("not a directory"));
+        assert!(refused(&dir.join("no/such"), None).contains("no/such"));
+        assert_eq!(fs::read_to_string(dir.join("a.svg")).unwrap(), "my drawing");
+    }
+
+    #[test]
+    fn a_report_does_not_go_into_the_database() {
+        let scratch = Scratch::new("db");
+        let db = scratch.0.join("db");
+        assert!(refused(&db, Some(&db)).contains("--report"));
+        assert!(!db.exists(), "and makes nothing there");
+        fs::create_dir(&db).unwrap();
+        assert!(refused(&db.join("r"), Some(&db)).contains("--report"));
+        assert!(ReportDir::claim(&scratch.0, &names(), Some(&db)).is_ok(), "the other way round is fine");
+    }
+}

@@ -1,0 +1,205 @@
+//! The page: HTML from text, tables and plots. Everything that was not written here is escaped; nothing is fetched.
+
+use super::chart::Chart;
+use super::svg::{self, Shape};
+use std::fmt::Write;
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// Text for HTML, SVG and their attributes.
+pub(crate) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            // Characters that XML cannot hold, as a marked hole.
+            c if c.is_control() && !matches!(c, '\n' | '\t') => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A figure that stands at the top.
+#[derive(Clone, Debug)]
+pub(crate) struct Headline {
+    /// What it is.
+    pub(crate) label: String,
+    /// The figure.
+    pub(crate) value: String,
+    /// What it is made of, or compared with.
+    pub(crate) small: String,
+}
+
+/// A table: the first columns say what a row is about, the others hold figures.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    /// What it shows.
+    pub(crate) caption: String,
+    /// How many columns hold names.
+    pub(crate) names: usize,
+    /// The columns.
+    pub(crate) columns: Vec<&'static str>,
+    /// The rows, as wide as the columns.
+    pub(crate) rows: Vec<Vec<String>>,
+}
+
+/// A page that grows from top to bottom.
+#[derive(Debug)]
+pub(crate) struct Page {
+    title: String,
+    body: String,
+}
+
+impl Page {
+    /// A page with its first words.
+    pub(crate) fn new(title: &str, lead: &str) -> Page {
+        let body = format!("<h1>{}</h1>\n<p class=\"lead\">{}</p>\n", escape(title), escape(lead));
+        Page { title: title.to_owned(), body }
+    }
+
+    /// Something that a reader must not miss.
+    pub(crate) fn warning(&mut self, text: &str) {
+        let _ = writeln!(self.body, "<p class=\"warn\">{}</p>", escape(text));
+    }
+
+    /// The figures at the top.
+    pub(crate) fn headlines(&mut self, headlines: &[Headline]) {
+        self.body.push_str("<dl class=\"head\">\n");
+        for Headline { label, value, small } in headlines {
+            let _ = writeln!(
+                self.body,
+                "<div><dt>{}</dt><dd>{}<small>{}</small></dd></div>",
+                escape(label),
+                escape(value),
+                escape(small)
+            );
+        }
+        self.body.push_str("</dl>\n");
+    }
+
+    /// A new part.
+    pub(crate) fn section(&mut self, title: &str) {
+        let _ = writeln!(self.body, "<h2>{}</h2>", escape(title));
+    }
+
+    /// Plain words.
+    pub(crate) fn paragraph(&mut self, text: &str) {
+        let _ = writeln!(self.body, "<p class=\"note\">{}</p>", escape(text));
+    }
+
+    /// A plot over time, with its figures as a table below.
+    pub(crate) fn chart(&mut self, chart: &Chart) {
+        self.begin_figure("time", chart.id, &chart.title, &chart.note);
+        self.body.push_str(&svg::chart_element(chart, Shape::Wide));
+        self.body.push_str(&svg::chart_element(chart, Shape::Narrow));
+        let rows = chart.series.iter().filter_map(|series| {
+            let figures = series.summary()?.map(|v| chart.measure.short(v));
+            Some([series.label.clone()].into_iter().chain(figures).collect())
+        });
+        self.body.push_str("<details><summary>Figures</summary>");
+        self.table(&Table {
+            caption: String::new(),
+            names: 1,
+            columns: vec!["", "least", "median", "mean", "greatest"],
+            rows: rows.collect(),
+        });
+        let _ = writeln!(
+            self.body,
+            "</details>\n<script type=\"application/json\">{}</script>\n</figure>",
+            svg::points_json(chart)
+        );
+    }
+
+    /// A plot of another kind: name, title and note, and the drawing in both shapes.
+    pub(crate) fn still(&mut self, (id, title, note): (&str, &str, &str), wide: &str, narrow: &str) {
+        self.begin_figure("still", id, title, note);
+        let _ = writeln!(self.body, "{wide}{narrow}</figure>");
+    }
+
+    fn begin_figure(&mut self, class: &str, id: &str, title: &str, note: &str) {
+        let _ = writeln!(
+            self.body,
+            "<figure class=\"{class}\" id=\"{id}\"><figcaption><strong>{}</strong> <span class=\"note\">{}</span></figcaption>",
+            escape(title),
+            escape(note)
+        );
+    }
+
+    /// Figures in columns.
+    pub(crate) fn table(&mut self, table: &Table) {
+        self.body.push_str("<div class=\"scroll\"><table>");
+        if !table.caption.is_empty() {
+            let _ = write!(self.body, "<caption>{}</caption>", escape(&table.caption));
+        }
+        self.body.push_str("<thead><tr>");
+        let class = |i: usize| if i < table.names { " class=\"name\"" } else { "" };
+        for (i, column) in table.columns.iter().enumerate() {
+            let _ = write!(self.body, "<th scope=\"col\"{}>{}</th>", class(i), escape(column));
+        }
+        self.body.push_str("</tr></thead>\n<tbody>\n");
+        for row in &table.rows {
+            self.body.push_str("<tr>");
+            for (i, cell) in row.iter().enumerate() {
+                let (cell, class) = (escape(cell), class(i));
+                let _ = if i == 0 {
+                    write!(self.body, "<th scope=\"row\"{class}>{cell}</th>")
+                } else {
+                    write!(self.body, "<td{class}>{cell}</td>")
+                };
+            }
+            self.body.push_str("</tr>\n");
+        }
+        self.body.push_str("</tbody></table></div>\n");
+    }
+
+    /// Facts, each with its name. Where a terminal keeps parts of a value apart by blanks, a page needs a sign.
+    pub(crate) fn facts<S: AsRef<str>>(&mut self, facts: &[(S, String)]) {
+        self.body.push_str("<table class=\"text\"><tbody>\n");
+        for (name, value) in facts {
+            let (name, value) = (escape(name.as_ref()), escape(&value.replace("   ", " · ")));
+            let _ = writeln!(self.body, "<tr><th scope=\"row\">{name}</th><td>{value}</td></tr>");
+        }
+        self.body.push_str("</tbody></table>\n");
+    }
+
+    /// A command, as it is typed.
+    pub(crate) fn command(&mut self, command: &str) {
+        let _ = writeln!(self.body, "<pre>{}</pre>", escape(command));
+    }
+
+    /// Other files of the report.
+    pub(crate) fn files(&mut self, text: &str, names: &[String]) {
+        let links: Vec<String> = names
+            .iter()
+            .map(|name| {
+                let name = escape(name);
+                format!("<a href=\"{name}\">{name}</a>")
+            })
+            .collect();
+        let _ = writeln!(self.body, "<p class=\"note\">{} {}</p>", escape(text), links.join(", "));
+    }
+
+    /// The whole page.
+    pub(crate) fn finish(self, foot: &str) -> String {
+        let title = escape(&self.title);
+        format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"generator\" content=\"millpond {}\">\n\
+             <meta name=\"color-scheme\" content=\"light dark\">\n\
+             <link rel=\"icon\" href=\"data:,\">\n<title>{title}</title>\n\
+             <style>\n{STYLE}{}</style>\n</head>\n<body>\n<main>\n{}<footer>{}</footer>\n</main>\n\
+             <script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+            env!("CARGO_PKG_VERSION"),
+            svg::STYLE,
+            self.body,
+            escape(foot)
+        )
+    }
+}

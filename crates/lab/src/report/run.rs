@@ -1,0 +1,490 @@
+//! The report of `millpond run`: which figures it shows, and what it says about them.
+
+use super::axis::Measure;
+use super::chart::{Chart, Drawn, Mark, Series};
+use super::histogram::{self, Histogram};
+use super::page::{Headline, Page, Table};
+use super::{dir, plot_file, svg};
+use crate::driver::Measured;
+use crate::result::RunResult;
+use crate::samples::{Point, Samples};
+use crate::units::{show_count, show_micros, show_size};
+
+/// The names of the plots.
+pub(super) const PLOTS: &[&str] = &[
+    "throughput",
+    "latency",
+    "latency-histogram",
+    "checkpoint-age",
+    "buffer-pool",
+    "redo",
+    "page-writes",
+    "fsyncs",
+    "commits-per-fsync",
+    "throttling",
+    "device-writes",
+];
+
+/// How many reasons a plot tells apart; the rest is one more.
+const MEMBERS: usize = svg::LOOKS - 1;
+
+/// What a report is made from.
+#[derive(Debug)]
+pub(crate) struct RunReport<'a> {
+    /// What was measured.
+    pub(crate) measured: &'a Measured,
+    /// The result that `--json` holds.
+    pub(crate) result: &'a RunResult,
+    /// What was asked for, each with its name, defaults included.
+    pub(crate) parameters: Vec<(&'static str, String)>,
+    /// The command that repeats the run.
+    pub(crate) command: String,
+    /// The machine.
+    pub(crate) machine: Vec<(&'static str, String)>,
+}
+
+impl RunReport<'_> {
+    /// The files of the report by name; the page comes last, so that it names nothing that is not there.
+    pub(crate) fn files(&self) -> Vec<(String, String)> {
+        let charts = self.charts();
+        let histogram = self.histogram();
+        let mut files: Vec<(String, String)> =
+            charts.iter().map(|chart| (plot_file(chart.id), svg::chart_file(chart))).collect();
+        files.push((plot_file(histogram.id), histogram.file()));
+        files.push(("samples.json".to_owned(), self.measured.samples.json()));
+        files.push(("samples.csv".to_owned(), self.measured.samples.csv()));
+        let page =
+            self.page(&charts, &histogram, &files.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>());
+        files.push((dir::PAGE.to_owned(), page));
+        files
+    }
+
+    fn page(&self, charts: &[Chart], histogram: &Histogram, files: &[String]) -> String {
+        let (asked, result) = (&self.result.asked, self.result);
+        let lead = format!(
+            "{} threads for {:.0} s on {} tables of {} rows, {} keys, {} commits.",
+            asked.threads,
+            result.seconds,
+            asked.tables,
+            show_count(f64::from(asked.rows)),
+            asked.distribution,
+            asked.durability
+        );
+        let mut page = Page::new(&format!("Millpond, {}", asked.workload), &lead);
+        if result.check != "ok" {
+            page.warning(&format!("The check after the run found damage: {}", result.check));
+        }
+        if !result.durable_device {
+            page.warning(
+                "The database lay on a memory file system: a sync costs nothing there, and nothing survives a power cut.",
+            );
+        }
+        page.headlines(&self.headlines());
+        page.section("Over time");
+        page.paragraph(
+            "One sample a second. All plots share the time axis; each figure stands at the end of the second that it is about.",
+        );
+        for chart in charts {
+            page.chart(chart);
+            if chart.id == "latency" {
+                page.still(
+                    (histogram.id, &histogram.title, &histogram.note),
+                    &histogram.element(svg::Shape::Wide),
+                    &histogram.element(svg::Shape::Narrow),
+                );
+            }
+        }
+        page.section("Syncs by reason and file");
+        page.table(&self.fsync_table());
+        page.section("Page writes by cause");
+        page.table(&self.page_write_table());
+        page.section("Summary");
+        page.facts(&result.lines());
+        page.section("How it was run");
+        page.command(&self.command);
+        page.facts(&self.parameters);
+        page.section("Machine");
+        page.facts(&self.machine);
+        page.section("Files");
+        page.files("Beside this page:", files);
+        page.finish(&format!(
+            "Millpond {}. Every figure counts the measured phase alone.",
+            env!("CARGO_PKG_VERSION")
+        ))
+    }
+
+    fn headlines(&self) -> Vec<Headline> {
+        let result = self.result;
+        let headline =
+            |label: &str, value: String, small: String| Headline { label: label.to_owned(), value, small };
+        let mut out = vec![headline(
+            "commits a second",
+            show_count(result.tps),
+            format!("{} in all", show_count(result.transactions as f64)),
+        )];
+        if let Some((median, worst, _)) = steadiness(&result.tps_per_second) {
+            let zero = result.tps_per_second.iter().filter(|n| **n == 0).count();
+            let stalls = match zero {
+                0 => "no second without commits".to_owned(),
+                1 => "1 second without commits".to_owned(),
+                n => format!("{n} seconds without commits"),
+            };
+            let share = if median > 0 { 100.0 * worst as f64 / median as f64 } else { 0.0 };
+            out.push(headline("worst second", format!("{share:.0} %"), format!("of the median; {stalls}")));
+        }
+        let l = &result.latency_us;
+        let tail = format!("p50 {}, p99.9 {}", show_micros(l.p50), show_micros(l.p999));
+        out.push(headline("p99 latency", show_micros(l.p99), tail));
+        if let Some(commits) = result.commits_per_fsync {
+            let rate = rate(result.fsyncs.total as f64, result.seconds);
+            out.push(headline(
+                "commits per fsync",
+                format!("{commits:.1}"),
+                format!("{} fsyncs/s", show_count(rate)),
+            ));
+        }
+        if let Some(bytes) = result.redo_bytes_per_row_change {
+            let rate = rate(result.redo_bytes as f64, result.seconds);
+            out.push(headline(
+                "redo per row change",
+                format!("{bytes:.0} bytes"),
+                format!("{}/s", show_size(rate)),
+            ));
+        }
+        let share =
+            rate(result.throttled_us_total as f64, result.seconds * 1e4 * f64::from(result.asked.threads));
+        out.push(headline(
+            "writers delayed",
+            if share > 0.0 && share < 0.1 { "under 0.1 %".to_owned() } else { format!("{share:.1} %") },
+            format!("of their time; {} hard waits", result.hard_waits),
+        ));
+        out
+    }
+
+    fn charts(&self) -> Vec<Chart> {
+        let charts = [
+            self.throughput(),
+            self.latency(),
+            self.checkpoint_age(),
+            self.buffer_pool(),
+            self.redo(),
+            self.stack(
+                "page-writes",
+                "Page writes",
+                "pages/s",
+                "pages_written_by_force",
+                self.page_write_note(),
+            ),
+            self.stack("fsyncs", "Syncs", "fsyncs/s", "fsyncs_by_reason", self.fsync_note()),
+            self.commits_per_fsync(),
+            self.throttling(),
+            self.device_writes(),
+        ];
+        charts.into_iter().map(|chart| chart.thinned(svg::POINTS)).collect()
+    }
+
+    fn samples(&self) -> &Samples {
+        &self.measured.samples
+    }
+
+    fn chart(&self, id: &'static str, title: &str, measure: Measure, series: Vec<Series>) -> Chart {
+        Chart {
+            id,
+            title: title.to_owned(),
+            note: String::new(),
+            measure,
+            drawn: Drawn::Lines,
+            series,
+            marks: Vec::new(),
+            end: self.samples().end().max(self.result.tps_per_second.len() as f64),
+        }
+    }
+
+    fn throughput(&self) -> Chart {
+        let per_second = &self.result.tps_per_second;
+        let points: Vec<Point> =
+            per_second.iter().enumerate().map(|(i, n)| (i as f64 + 1.0, Some(*n as f64))).collect();
+        let (first, last) = (points.first().map(|p| p.0), points.last().map(|p| p.0));
+        let mut chart = self.chart(
+            "throughput",
+            "Commits a second",
+            Measure::Count("commits/s"),
+            vec![Series::new("commits", points)],
+        );
+        if let Some((median, worst, at)) = steadiness(per_second) {
+            let level = [first, last].into_iter().flatten().map(|t| (t, Some(median as f64))).collect();
+            chart.series.push(Series::limit("median", level));
+            let label = format!("worst second {}", show_count(worst as f64));
+            chart.marks.push(Mark { at: at as f64 + 1.0, value: worst as f64, label });
+            chart.note = format!(
+                "Median {}, worst second {}, best {}.",
+                show_count(median as f64),
+                show_count(worst as f64),
+                show_count(per_second.iter().copied().max().unwrap_or(0) as f64)
+            );
+        }
+        chart
+    }
+
+    fn latency(&self) -> Chart {
+        let of = |label, name| Series::new(label, self.samples().level(name));
+        let series = vec![
+            of("p50", "run_latency_p50_us"),
+            of("p99", "run_latency_p99_us"),
+            of("p99.9", "run_latency_p999_us"),
+        ];
+        let note = "From begin to the commit's return, retries inside; of the transactions that ended in each second.";
+        Chart {
+            drawn: Drawn::LogLines,
+            note: note.to_owned(),
+            ..self.chart(
+                "latency",
+                "Latency",
+                Measure::Micros,
+                series.into_iter().map(without_start).collect(),
+            )
+        }
+    }
+
+    fn histogram(&self) -> Histogram {
+        let l = &self.result.latency_us;
+        let mut marks = vec![("p50", l.p50), ("p99", l.p99), ("p99.9", l.p999), ("longest", l.max)];
+        marks.retain(|(_, us)| *us > 0.0);
+        Histogram {
+            id: "latency-histogram",
+            title: "Latency, all transactions".to_owned(),
+            note: "How many transactions took how long. The lowest bars are drawn high enough to be seen."
+                .to_owned(),
+            bins: histogram::bins(&self.measured.totals.latency),
+            marks,
+        }
+    }
+
+    fn checkpoint_age(&self) -> Chart {
+        let level = |name| self.samples().level(name);
+        let series = vec![
+            Series::new("checkpoint age", level("checkpoint_age_bytes")),
+            Series::limit("target", level("checkpoint_age_target")),
+            Series::limit("delays from", level("checkpoint_age_soft")),
+            Series::limit("writers wait", level("checkpoint_age_limit")),
+            Series::limit("capacity", level("redo_capacity_bytes")),
+        ];
+        let greatest = series[0].greatest().unwrap_or(0.0);
+        let note = format!(
+            "Redo that a crash now would have to read: at most {}. Cleaning aims at the target; above “delays from” new row operations are slowed.",
+            show_size(greatest)
+        );
+        Chart { note, ..self.chart("checkpoint-age", "Checkpoint age", Measure::Bytes, series) }
+            .without_far_limits()
+    }
+
+    fn buffer_pool(&self) -> Chart {
+        let level = |name| self.samples().level(name);
+        let (frames, dirty) = (level("buffer_frames"), level("dirty_pages"));
+        // The figures are not read at one instant; what is free cannot be more than what is left.
+        let rest: Vec<Point> = frames.iter().zip(&dirty).map(|(all, dirty)| minus(*all, *dirty)).collect();
+        let free: Vec<Point> = rest
+            .iter()
+            .zip(level("free_frames"))
+            .map(|(rest, free)| (rest.0, rest.1.zip(free.1).map(|(rest, free)| free.min(rest))))
+            .collect();
+        let clean = rest.iter().zip(&free).map(|(rest, free)| minus(*rest, *free)).collect();
+        let series =
+            vec![Series::new("dirty", dirty), Series::new("clean", clean), Series::new("free", free)];
+        let waits = self.result.free_frame_waits;
+        let note = match waits {
+            0 => "Frames of the pool by what they hold; nobody waited for a free one.".to_owned(),
+            n => format!(
+                "Frames of the pool by what they hold; {} waits for a free one.",
+                show_count(n as f64)
+            ),
+        };
+        Chart {
+            drawn: Drawn::Stacked,
+            note,
+            ..self.chart("buffer-pool", "Buffer pool", Measure::Count("pages"), series)
+        }
+    }
+
+    fn redo(&self) -> Chart {
+        let rate = |label, name| Series::new(label, self.samples().rate(name));
+        let series = vec![rate("records", "redo_bytes_written"), rate("pads", "redo_pad_bytes")];
+        let note = match self.result.redo_bytes_per_row_change {
+            Some(bytes) => format!(
+                "{bytes:.0} bytes of records for each row change; pads keep two flushes out of one block."
+            ),
+            None => "Pads keep two flushes out of one block.".to_owned(),
+        };
+        Chart { note, ..self.chart("redo", "Redo written", Measure::BytesPerSecond, series) }
+    }
+
+    /// The members of a family that did something, those that did most at the bottom.
+    fn stack(&self, id: &'static str, title: &str, unit: &'static str, family: &str, note: String) -> Chart {
+        let mut series: Vec<Series> = Vec::new();
+        for (label, _) in self.samples().moved(family) {
+            let points = self.samples().rate(&format!("{family}.{label}"));
+            match series.get_mut(MEMBERS) {
+                None => series.push(Series::new(label.replace('_', " "), points)),
+                Some(rest) => {
+                    "others".clone_into(&mut rest.label);
+                    for (sum, part) in rest.points.iter_mut().zip(points) {
+                        sum.1 = sum.1.zip(part.1).map(|(sum, part)| sum + part);
+                    }
+                }
+            }
+        }
+        if series.is_empty() {
+            let first = self.samples().rate(if id == "fsyncs" { "fsyncs" } else { "pages_written" });
+            series.push(Series::new("none", first));
+        }
+        Chart { drawn: Drawn::Stacked, note, ..self.chart(id, title, Measure::Count(unit), series) }
+    }
+
+    fn page_write_note(&self) -> String {
+        let result = self.result;
+        match result.pages_written.total {
+            0 => "No page was written.".to_owned(),
+            total => format!(
+                "By what forced them: {} pages in {} I/Os, {} of them by threads that serve a caller.",
+                show_count(total as f64),
+                show_count(result.page_writes_io as f64),
+                show_count(result.pages_written.foreground as f64)
+            ),
+        }
+    }
+
+    fn fsync_note(&self) -> String {
+        match self.result.fsyncs.total {
+            0 => "Nothing was synced.".to_owned(),
+            total => format!("By what they were for: {} in all.", show_count(total as f64)),
+        }
+    }
+
+    fn commits_per_fsync(&self) -> Chart {
+        let points = self.samples().ratio("run_transactions", Some("fsyncs"));
+        let note = match self.result.commits_per_fsync {
+            Some(mean) => format!(
+                "How many transactions shared a sync: {mean:.1} over the whole run, all syncs counted."
+            ),
+            None => "Nothing was synced.".to_owned(),
+        };
+        let series = vec![Series::new("commits", points)];
+        Chart {
+            note,
+            ..self.chart("commits-per-fsync", "Commits per fsync", Measure::Count("commits/fsync"), series)
+        }
+    }
+
+    fn throttling(&self) -> Chart {
+        let series = vec![Series::new("delay", self.samples().rate("throttled_us_total"))];
+        let total = self.result.throttled_us_total;
+        let note = match total {
+            0 => "No writer was delayed.".to_owned(),
+            _ => format!(
+                "Time for which writers were delayed, all {} threads together: {} over the whole run; {} hard waits.",
+                self.result.asked.threads,
+                show_micros(total as f64),
+                self.result.hard_waits
+            ),
+        };
+        Chart { note, ..self.chart("throttling", "Delay of writers", Measure::MicrosPerSecond, series) }
+    }
+
+    fn device_writes(&self) -> Chart {
+        let series = vec![
+            Series::new("device", self.samples().rate("device_write_bytes")),
+            Series::new("redo records", self.samples().rate("redo_bytes_written")),
+        ];
+        let total = self.result.device_write_bytes;
+        let note = match total {
+            Some(bytes) => format!(
+                "Everything that this process sent to the device, as the kernel counts it: {}.",
+                show_size(bytes as f64)
+            ),
+            None => "The kernel does not tell what this process sent to the device.".to_owned(),
+        };
+        Chart { note, ..self.chart("device-writes", "Device writes", Measure::BytesPerSecond, series) }
+    }
+
+    fn fsync_table(&self) -> Table {
+        let mut rows: Vec<_> = self.measured.figures.fsync_rows.iter().collect();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.took.count()));
+        let rows = rows.into_iter().map(|row| {
+            let count = row.took.count();
+            vec![
+                row.reason.label().replace('_', " "),
+                row.file.label().to_owned(),
+                show_count(count as f64),
+                format!("{:.1}", rate(count as f64, self.result.seconds)),
+                show_micros(row.took.sum_us() as f64 / count.max(1) as f64),
+                show_micros(row.took.quantile(0.99) as f64),
+                show_micros(row.took.max_us() as f64),
+                show_count(row.waiters as f64),
+                format!("{:.1}", row.waiters as f64 / count.max(1) as f64),
+            ]
+        });
+        Table {
+            caption: "Waiters are the threads that waited for a sync to end, summed and for each sync."
+                .to_owned(),
+            names: 2,
+            columns: vec!["reason", "file", "count", "a second", "mean", "p99", "longest", "waiters", "each"],
+            rows: rows.collect(),
+        }
+    }
+
+    fn page_write_table(&self) -> Table {
+        let figures = &self.measured.figures;
+        let mut causes: Vec<_> = figures.pages_written_by_force.iter().collect();
+        causes.sort_by_key(|(_, pages)| std::cmp::Reverse(**pages));
+        let row = |name: String, pages: u64, ios: u64| {
+            vec![
+                name,
+                show_count(pages as f64),
+                show_count(ios as f64),
+                format!("{:.1}", pages as f64 / ios.max(1) as f64),
+            ]
+        };
+        let mut rows: Vec<_> = causes
+            .into_iter()
+            .map(|(force, pages)| {
+                let ios = figures.page_writes_io_by_force.get(force).copied().unwrap_or(0);
+                row(force.replace('_', " "), *pages, ios)
+            })
+            .collect();
+        rows.push(row("all".to_owned(), figures.pages_written, figures.page_writes_io));
+        Table {
+            caption: format!(
+                "Written in place; {} page images went through the doublewrite first.",
+                show_count(figures.doublewrite_pages as f64)
+            ),
+            names: 1,
+            columns: vec!["cause", "pages", "I/Os", "pages per I/O"],
+            rows,
+        }
+    }
+}
+
+/// What is left of a level without another, at least nothing.
+fn minus((t, whole): Point, (_, part): Point) -> Point {
+    (t, whole.zip(part).map(|(whole, part)| (whole - part).max(0.0)))
+}
+
+/// At the beginning there is no second yet that a latency could be about.
+fn without_start(mut series: Series) -> Series {
+    if series.points.first().is_some_and(|(t, value)| *t == 0.0 && value.is_none()) {
+        series.points.remove(0);
+    }
+    series
+}
+
+/// Median and worst second, and which one that was.
+fn steadiness(per_second: &[u64]) -> Option<(u64, u64, usize)> {
+    let mut sorted = per_second.to_vec();
+    sorted.sort_unstable();
+    let (at, worst) = per_second.iter().copied().enumerate().min_by_key(|(_, n)| *n)?;
+    (per_second.len() > 1).then(|| (sorted[sorted.len() / 2], worst, at))
+}
+
+fn rate(amount: f64, over: f64) -> f64 {
+    if over > 0.0 { amount / over } else { 0.0 }
+}

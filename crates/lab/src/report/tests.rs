@@ -1,0 +1,276 @@
+//! The page and its plots from made-up runs: what they say, that they are whole, and that nothing breaks them.
+
+use super::*;
+use crate::driver::Measured;
+use crate::figures::{Figures, Level, Reading};
+use crate::recorder::{Done, Recorder, Window};
+use crate::result::{Around, Asked, RunResult};
+use crate::samples::{self, Moves, Samples};
+use metrics::{FileKind, Force, M, Metrics, SyncReason};
+use std::time::{Duration, Instant};
+
+/// A run that was made up: `seconds` whole seconds at about `tps`, with one bad second and a growing checkpoint age.
+fn measured(seconds: u64, tps: u64) -> Measured {
+    let engine = Metrics::new();
+    let recorder = Recorder::new(1);
+    let start = Instant::now();
+    let window = Window { start, end: Some(start + Duration::from_secs(seconds)) };
+    recorder.open_window(window);
+    let mut samples = Samples::new();
+    let mut age = Level::default();
+    let before = Reading::of(engine.snapshot());
+    for second in 0..=seconds {
+        let commits = if second == seconds / 3 { tps / 4 } else { tps + second * 7 % 13 };
+        if second > 0 {
+            for n in 0..commits {
+                let ended = start + Duration::from_micros((second - 1) * 1_000_000 + n * 1_000_000 / commits);
+                let began = ended.checked_sub(Duration::from_micros(800 + (n * n) % 5000)).unwrap_or(ended);
+                recorder.record(0, Done { began, ended, retries: 0, row_changes: 40 });
+            }
+            engine.add(M::RedoBytesWritten, commits * 9000);
+            engine.add(M::RedoPadBytes, commits * 400);
+            engine.page_writes(Force::CheckpointAge, 300 + second % 50, 90);
+            engine.page_writes(Force::Idle, second % 20, 4);
+            (0..commits / 4).for_each(|_| engine.fsync(FileKind::Log, SyncReason::Commit, 130, 4));
+            (0..5).for_each(|_| engine.fsync(FileKind::Pages, SyncReason::PageBatch, 900, 0));
+            engine.add(M::ThrottledUsTotal, if second > seconds / 2 { 40_000 } else { 0 });
+        }
+        engine.set(M::CheckpointAgeBytes, (20 + second % 40) << 20);
+        engine.set(M::CheckpointAgeTarget, 54 << 20);
+        engine.set(M::CheckpointAgeSoft, 67 << 20);
+        engine.set(M::CheckpointAgeLimit, 90 << 20);
+        engine.set(M::RedoCapacityBytes, 96 << 20);
+        engine.set(M::BufferFrames, 16_384);
+        engine.set(M::DirtyPages, 3_000 + second * 10);
+        engine.set(M::FreeFrames, 2_000);
+        age.add((20 + second % 40) << 20);
+        let mut values = samples::of_engine(&engine.snapshot());
+        let so_far = recorder.totals(window, None).transactions;
+        values.push(("run_transactions".into(), "count", Moves::Counter, so_far as f64));
+        values.push(("device_write_bytes".into(), "bytes", Moves::Counter, (second * 30_000_000) as f64));
+        if second > 0 {
+            for (name, percentile) in samples::LATENCIES {
+                values.push(((*name).to_owned(), "µs", Moves::Gauge, 1000.0 + percentile * percentile));
+            }
+        }
+        samples.push(second as f64, values);
+    }
+    let figures = Figures::between(&before, &Reading::of(engine.snapshot()));
+    Measured { totals: recorder.totals(window, None), figures, age, samples }
+}
+
+fn files_of(measured: &Measured, workload: &str, durable_device: bool) -> Vec<(String, String)> {
+    let asked = Asked {
+        workload: workload.into(),
+        threads: 16,
+        tables: 4,
+        rows: 20_000,
+        distribution: "uniform".into(),
+        durability: "sync".into(),
+        isolation: "repeatable-read".into(),
+        page_bytes: 8192,
+        pool_bytes: 128 << 20,
+        rate: None,
+    };
+    let around = Around { load_seconds: 1.0, durable_device, check: "ok".into() };
+    let result = RunResult::new(asked, measured, around);
+    RunReport {
+        measured,
+        result: &result,
+        parameters: vec![("seed", "1".into())],
+        command: "millpond run --report out".into(),
+        machine: vec![("cores", "4".into())],
+    }
+    .files()
+}
+
+fn get<'a>(files: &'a [(String, String)], name: &str) -> &'a str {
+    &files.iter().find(|(n, _)| n == name).unwrap_or_else(|| panic!("no {name}")).1
+}
+
+/// Every element that is opened is closed, in order; no attribute or text holds a number that is none.
+fn assert_whole(name: &str, text: &str) {
+    assert!(
+        !text.contains("NaN") && !text.contains("inf\"") && !text.contains("inf,"),
+        "{name}: a number is none"
+    );
+    let mut open: Vec<&str> = Vec::new();
+    // What stands in scripts and styles is no markup.
+    let mut rest = text;
+    while let Some(at) = rest.find('<') {
+        rest = &rest[at + 1..];
+        let end = rest.find('>').unwrap_or_else(|| panic!("{name}: an element without an end"));
+        let (tag, after) = (&rest[..end], &rest[end + 1..]);
+        let word = tag.trim_start_matches('/').split([' ', '/', '\n']).next().unwrap_or_default();
+        rest = after;
+        if tag.starts_with('/') {
+            assert_eq!(open.pop(), Some(word), "{name}: </{word}> closes something else");
+        } else if !tag.ends_with('/') && !tag.starts_with('!') && !["meta", "link"].contains(&word) {
+            open.push(word);
+            if ["script", "style"].contains(&word) {
+                rest = &rest[rest.find("</").unwrap_or_default()..];
+            }
+        }
+    }
+    assert!(open.is_empty(), "{name}: {open:?} stays open");
+}
+
+#[test]
+fn a_report_is_whole_for_every_length_of_run() {
+    for (seconds, tps) in [(0, 0), (1, 50), (2, 3), (30, 100), (2_000, 2)] {
+        let measured = measured(seconds, tps);
+        let files = files_of(&measured, "write-heavy", true);
+        for (name, text) in files.iter().filter(|(name, _)| !name.starts_with("samples")) {
+            assert_whole(&format!("{name} of {seconds} s"), text);
+        }
+        let mut written: Vec<&String> = files.iter().map(|(name, _)| name).collect();
+        written.sort();
+        let names = names();
+        assert!(written.iter().all(|name| names.contains(name)), "{written:?}");
+        let back: Samples = serde_json::from_str(get(&files, "samples.json")).unwrap();
+        assert_eq!(back, measured.samples);
+        assert_eq!(get(&files, "samples.csv").lines().count() as u64, seconds + 2);
+        let page = get(&files, dir::PAGE);
+        assert!(page.len() < 1_500_000, "{seconds} s make a page of {} bytes", page.len());
+    }
+}
+
+#[test]
+fn a_page_needs_nothing_but_itself() {
+    let files = files_of(&measured(20, 40), "write-heavy", true);
+    for (name, text) in files.iter().filter(|(name, _)| !name.starts_with("samples")) {
+        let own = text.replace("http://www.w3.org/2000/svg", "");
+        for fetched in ["http:", "https:", "src=", "@import", "url("] {
+            assert!(!own.contains(fetched), "{name} fetches something: {fetched}");
+        }
+    }
+    let page = get(&files, dir::PAGE);
+    for part in [
+        "<title>",
+        "prefers-color-scheme",
+        "@media print",
+        "role=\"img\"",
+        "<desc",
+        "<th scope=\"row\"",
+        "lang=\"en\"",
+    ] {
+        assert!(page.contains(part), "the page has no {part}");
+    }
+    let mut ids: Vec<&str> = page.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let all = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), all, "an id is there twice");
+}
+
+#[test]
+fn what_the_figures_say_stands_on_the_page() {
+    let files = files_of(&measured(30, 40), "write-heavy", true);
+    let page = get(&files, dir::PAGE);
+    for text in [
+        "worst second 10",
+        "at most 50 MiB",
+        "page batch",
+        "checkpoint age",
+        "millpond run --report out",
+        "p99.9",
+    ] {
+        assert!(page.contains(text), "the page does not say {text:?}");
+    }
+    assert!(!page.contains("memory file system"));
+    assert!(get(&files_of(&measured(3, 4), "x", false), dir::PAGE).contains("memory file system"));
+}
+
+#[test]
+fn text_from_outside_is_only_text() {
+    let evil = "</script><script>alert('1')</script>\u{0}\"&";
+    let page = files_of(&measured(2, 3), evil, true);
+    let page = get(&page, dir::PAGE);
+    assert!(!page.contains("<script>alert") && !page.contains('\u{0}'));
+    assert!(page.contains("&lt;script&gt;alert(&#39;1&#39;)"));
+    let mut chart =
+        chart::tests::chart(chart::Drawn::Lines, vec![chart::Series::new(evil, vec![(1.0, Some(2.0))])]);
+    chart.title = evil.into();
+    chart.marks.push(chart::Mark { at: 1.0, value: 2.0, label: evil.into() });
+    assert_whole("evil.svg", &svg::chart_file(&chart));
+    assert!(!svg::points_json(&chart).contains('<'));
+}
+
+#[test]
+fn no_values_break_a_plot() {
+    use chart::{Drawn, Series};
+    let lines = [
+        vec![],
+        vec![(1.0, None)],
+        vec![(1.0, Some(0.0)), (2.0, Some(0.0))],
+        vec![(1.0, Some(f64::MAX)), (2.0, Some(f64::MIN_POSITIVE)), (3.0, Some(-5.0)), (4.0, Some(f64::NAN))],
+        vec![(1.0, Some(5.0)), (2.0, None), (3.0, Some(1e18)), (5.0, Some(2.0)), (6.0, Some(2.0))],
+    ];
+    for drawn in [Drawn::Lines, Drawn::LogLines, Drawn::Stacked] {
+        for points in &lines {
+            let both = vec![Series::new("a", points.clone()), Series::new("b", points.clone())];
+            let chart = chart::tests::chart(drawn, both);
+            assert_whole(&format!("{drawn:?} {points:?}"), &svg::chart_file(&chart));
+            assert_whole("narrow", &svg::chart_element(&chart, svg::Shape::Narrow));
+        }
+        assert_whole("nothing", &svg::chart_file(&chart::tests::chart(drawn, Vec::new())));
+    }
+    let gap = chart::tests::chart(Drawn::Lines, vec![Series::new("a", lines[4].clone())]);
+    let text = svg::chart_element(&gap, svg::Shape::Wide);
+    assert_eq!(
+        (text.matches("<circle class=\"line").count(), text.matches("class=\"line s1\" d=\"M").count()),
+        (1, 2)
+    );
+    assert!(svg::chart_file(&chart::tests::chart(Drawn::Lines, Vec::new())).contains("no samples"));
+}
+
+#[test]
+fn a_command_line_can_be_typed_again() {
+    assert_eq!(quoted("--pool=128MiB"), "--pool=128MiB");
+    assert_eq!(quoted("my dir"), "'my dir'");
+    assert_eq!(quoted("it's"), r"'it'\''s'");
+    assert_eq!(quoted(""), "''");
+}
+
+#[test]
+fn a_crash_is_shown_from_start_to_recovery() {
+    let mut samples = Samples::new();
+    for second in 0..4u32 {
+        let at = f64::from(second);
+        let mut values = vec![("acknowledged".to_owned(), "count", Moves::Counter, 900.0 * at)];
+        if second > 0 {
+            values.push(("checkpoint_age_bytes".to_owned(), "bytes", Moves::Gauge, 5e6 * at));
+        }
+        samples.push(at, values);
+    }
+    let report = |lost, samples| CrashReport {
+        samples,
+        redo_bytes: 15_000_000,
+        opened_ms: 1370.0,
+        first_transaction_ms: 1371.5,
+        full_recovery_ms: 1371.6,
+        acknowledged: 2700,
+        lost,
+        extra: 0,
+        durable_device: true,
+        check: "ok",
+        lines: vec![("check", "ok".into())],
+        parameters: vec![("seed", "1".into())],
+        command: "millpond crash".into(),
+        machine: Vec::new(),
+    };
+    // The second is of a process that died at once.
+    let none = Samples::new();
+    for samples in [&samples, &none] {
+        let files = report(0, samples).files();
+        for (name, text) in files.iter().filter(|(name, _)| !name.starts_with("samples")) {
+            assert_whole(name, text);
+            assert!(names().contains(name), "{name}");
+        }
+        let page = get(&files, dir::PAGE);
+        assert!(page.contains("to the first durable commit 1.5 ms") && !page.contains("class=\"warn\""));
+        // Words of the last phases would leave the picture on the right.
+        assert_eq!(get(&files, "recovery.svg").matches("class=\"label end\"").count(), 2);
+    }
+    assert!(get(&report(3, &samples).files(), dir::PAGE).contains("3 acknowledged transactions were lost"));
+}

@@ -60,6 +60,7 @@ labels! {
         Commit "commit" "A commit waited for its durability.",
         Prepare "prepare" "A prepared transaction had to be durable.",
         Bounded "bounded" "The deadline or byte bound of Durability::Bounded.",
+        Purge "purge" "Commits that nobody made durable had to be before their undo could go.",
         LogFullBuffer "log_full_buffer" "The log buffer was half full.",
         LogRoll "log_roll" "A segment was closed, created or recycled.",
         WriteAhead "write_ahead" "Pages to be written need their redo durable first.",

@@ -150,7 +150,7 @@ impl Catalog {
     }
 
     fn no_wait() -> Rules {
-        Rules { conflicts_after: None, wait: Wait::NoWait }
+        Rules { conflicts_after: None, wait: Wait::NoWait, keeps: false }
     }
 
     /// One change of the catalog's tree. Nobody else changes it meanwhile, so nothing is waited for.

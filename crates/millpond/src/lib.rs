@@ -82,8 +82,8 @@ pub mod inspect;
 pub mod sim;
 
 pub use db::{
-    BulkLoad, CheckReport, CommitFuture, Db, Durability, Isolation, Range, Receipt, Savepoint, Transaction,
-    TxnOptions, Xid,
+    BulkLoad, CheckReport, CommitFuture, Db, Durability, Isolation, LockWait, Range, Receipt, Savepoint,
+    Transaction, TxnOptions, Xid,
 };
 pub use error::{Error, Result};
 pub use metrics::Snapshot;

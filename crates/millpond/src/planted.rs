@@ -71,6 +71,10 @@ pub enum Bug {
     ReplayedEarly,
     /// A prepare is acknowledged before it is durable.
     PrepareNotAwaited,
+    /// Writers do not ask whether somebody keeps the range that they change.
+    RangesIgnored,
+    /// A serializable reader keeps the rows that it found and not what lies between them.
+    GapsFree,
     /// The log says that transactions are purged before they are.
     PurgedLoggedEarly,
     /// The pages of a bulk load are not synced before it commits.
@@ -112,6 +116,8 @@ impl Bug {
         Bug::CheckpointIgnoresReplay,
         Bug::ReplayedEarly,
         Bug::PrepareNotAwaited,
+        Bug::RangesIgnored,
+        Bug::GapsFree,
         Bug::PurgedLoggedEarly,
         Bug::LoadNotSynced,
     ];

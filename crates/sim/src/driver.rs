@@ -155,12 +155,6 @@ impl Driver {
         Txn { driver: self.clone(), inner, writes: Vec::new(), savepoints: Vec::new(), how }
     }
 
-    /// Whether such transactions are offered.
-    #[must_use]
-    pub fn offers(&self, how: How) -> bool {
-        !matches!(self.db().begin(how), Err(Fail::NotOffered))
-    }
-
     /// Runs `work` in a transaction and commits it; again from its start as long as others are in the way.
     pub fn retry(&self, how: How, mut work: impl FnMut(&mut Txn) -> Result) {
         for try_number in 0..TRIES {

@@ -33,7 +33,6 @@ fn fail(error: Error) -> Fail {
         Error::KeyExists => Fail::KeyExists,
         Error::TableExists { .. } => Fail::TableExists,
         Error::NoSuchTable { .. } => Fail::NoSuchTable,
-        Error::Misuse(what) if what.contains("not offered") => Fail::NotOffered,
         e => Fail::Other(e.to_string()),
     }
 }

@@ -16,8 +16,6 @@ pub enum Fail {
     TableExists,
     /// There is no such table.
     NoSuchTable,
-    /// The database does not have that.
-    NotOffered,
     /// Anything else: nothing a workload expects.
     Other(String),
 }
@@ -29,7 +27,6 @@ impl fmt::Display for Fail {
             Fail::KeyExists => f.write_str("the key exists"),
             Fail::TableExists => f.write_str("the table exists"),
             Fail::NoSuchTable => f.write_str("no such table"),
-            Fail::NotOffered => f.write_str("not offered"),
         }
     }
 }

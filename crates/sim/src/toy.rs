@@ -8,6 +8,7 @@ use crate::subject::{Database, Durability, Fail, How, Isolation, Result, RowList
 use base::codec::{Put, Reader};
 use base::sync::{Condvar, Mutex};
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +50,8 @@ struct ToyDb {
     inner: Mutex<Inner>,
     /// Rows, and whole tables, that transactions have locked; and how many transactions there were.
     locks: Mutex<(Vec<Lock>, u64)>,
+    /// The transactions whose locks prepared ones have.
+    prepared: Mutex<BTreeMap<Vec<u8>, u64>>,
     unlocked: Condvar,
 }
 
@@ -61,6 +64,8 @@ struct ToyTx {
     writes: Vec<RowWrite>,
     savepoints: Vec<usize>,
     how: How,
+    /// Its locks are kept for who decides it.
+    prepared: bool,
     /// What plain reads see, drawn by the first.
     snapshot: OnceCell<State>,
 }
@@ -213,6 +218,7 @@ impl Subject for Toy {
             _lock: lock,
             inner: Mutex::new(inner),
             locks: Mutex::default(),
+            prepared: Mutex::default(),
             unlocked: Condvar::new(),
         };
         Ok(Arc::new(ToyDatabase(Arc::new(db))))
@@ -255,6 +261,18 @@ impl ToyDb {
         Ok(inner.tables)
     }
 
+    fn unlock(&self, txn: u64) {
+        self.locks.lock().0.retain(|(id, _, _)| *id != txn);
+        self.unlocked.notify_all();
+    }
+
+    fn unlock_prepared(&self, xid: &[u8]) {
+        let txn = self.prepared.lock().remove(xid);
+        if let Some(txn) = txn {
+            self.unlock(txn);
+        }
+    }
+
     fn number(&self, table: &str) -> Result<u64> {
         self.inner.lock().state.tables.get(table).copied().ok_or(Fail::NoSuchTable)
     }
@@ -293,16 +311,28 @@ impl Database for ToyDatabase {
             locks.1 += 1;
             locks.1
         };
-        Ok(Box::new(ToyTx { db: Arc::clone(&self.0), id, writes, savepoints, how, snapshot }))
+        Ok(Box::new(ToyTx {
+            db: Arc::clone(&self.0),
+            id,
+            writes,
+            savepoints,
+            how,
+            prepared: false,
+            snapshot,
+        }))
     }
     fn prepared(&self) -> Result<Vec<Vec<u8>>> {
         Ok(self.0.inner.lock().state.prepared.keys().cloned().collect())
     }
     fn commit_prepared(&self, xid: &[u8]) -> Result {
-        self.0.log(Effect::CommitPrepared(xid.to_vec()), true).map(drop)
+        self.0.log(Effect::CommitPrepared(xid.to_vec()), true)?;
+        self.0.unlock_prepared(xid);
+        Ok(())
     }
     fn rollback_prepared(&self, xid: &[u8]) -> Result {
-        self.0.log(Effect::RollbackPrepared(xid.to_vec()), true).map(drop)
+        self.0.log(Effect::RollbackPrepared(xid.to_vec()), true)?;
+        self.0.unlock_prepared(xid);
+        Ok(())
     }
     fn checkpoint(&self) -> Result {
         self.0.file.sync().map_err(io)
@@ -370,8 +400,9 @@ impl ToyTx {
 
 impl Drop for ToyTx {
     fn drop(&mut self) {
-        self.db.locks.lock().0.retain(|(id, _, _)| *id != self.id);
-        self.db.unlocked.notify_all();
+        if !self.prepared {
+            self.db.unlock(self.id);
+        }
     }
 }
 
@@ -425,6 +456,9 @@ impl Tx for ToyTx {
     fn rollback(self: Box<Self>) {}
     fn prepare(mut self: Box<Self>, xid: &[u8]) -> Result {
         let writes = std::mem::take(&mut self.writes);
-        self.db.log(Effect::Prepare(xid.to_vec(), writes), true).map(drop)
+        self.db.log(Effect::Prepare(xid.to_vec(), writes), true)?;
+        self.prepared = true;
+        self.db.prepared.lock().insert(xid.to_vec(), self.id);
+        Ok(())
     }
 }

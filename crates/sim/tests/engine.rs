@@ -50,3 +50,13 @@ fn planted_mistakes_are_found() {
         assert!(finding.cut.is_some(), "{finding}");
     }
 }
+
+/// What lets others into what was read shows in the running database, before any power cut.
+#[test]
+fn a_lock_left_out_is_found() {
+    let planted = [(Bug::RangesIgnored, "serializable"), (Bug::GapsFree, "serializable")];
+    for (bug, workload) in planted {
+        let done = look(bug.flag(), find(workload), 16);
+        assert!(!done.findings.is_empty(), "{bug:?} was not found");
+    }
+}

@@ -90,6 +90,12 @@ impl Tree {
         }
     }
 
+    /// The leaf that covers the keys just below `to`, or the last one, latched shared; it may hold none of them. REQUIRES: no
+    /// latch held.
+    pub(crate) fn leaf_read_below<'s>(&self, store: &'s Store, to: Option<&[u8]>) -> Result<PageRead<'s>> {
+        self.read_at(store, to.map_or(Seek::Last, Seek::Before))
+    }
+
     /// The leaf that goes on where `page` ends, latched shared, and its first entry from there on; none after the last
     /// leaf. For forward scans. (The leaf may begin before that place, for two may have become one meanwhile.)
     #[cfg(any(test, fuzzing))]

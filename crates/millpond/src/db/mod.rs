@@ -4,6 +4,8 @@ mod bulk_load;
 mod check;
 mod durability;
 mod gate;
+mod isolation;
+mod locking;
 mod range;
 mod receipt;
 #[cfg(test)]
@@ -13,9 +15,10 @@ mod transaction;
 pub use bulk_load::BulkLoad;
 pub use check::CheckReport;
 pub use durability::Durability;
+pub use isolation::{Isolation, LockWait, TxnOptions};
 pub use range::Range;
 pub use receipt::{CommitFuture, Receipt};
-pub use transaction::{Isolation, Savepoint, Transaction, TxnOptions};
+pub use transaction::{Savepoint, Transaction};
 
 use crate::catalog::Catalog;
 use crate::engine::Engine;
@@ -226,8 +229,7 @@ impl Db {
     /// Begins a transaction as told.
     ///
     /// # Errors
-    /// [`Error::Closed`], [`Error::Poisoned`]; [`Error::Misuse`] for [`Isolation::Serializable`], which this version
-    /// does not offer.
+    /// [`Error::Closed`], [`Error::Poisoned`].
     pub fn begin_with(&self, options: TxnOptions) -> Result<Transaction> {
         let _inside = self.core.enter()?;
         Transaction::begin(&self.core, options)

@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::mvcc::Snapshot;
 use crate::table::Table;
 use crate::txn::read::{Found, Next, Value};
+use crate::txn::{Hold, Rules};
 use base::Lsn;
 use metrics::M;
 use std::collections::VecDeque;
@@ -17,15 +18,43 @@ use std::ops::Bound;
 pub struct Range<'t> {
     transaction: &'t Transaction,
     tree: Tree,
-    moment: Lsn,
-    /// The moment of a statement, kept for as long as the range is.
-    _snapshot: Option<Snapshot>,
+    reads: Reads,
+    /// How many rows the next fetch is to lock.
+    ahead: usize,
     /// What is not fetched yet: `from` inclusive, `to` exclusive (none: the tree's end).
     rest: Option<(Vec<u8>, Option<Vec<u8>>)>,
     front: VecDeque<Found>,
     /// In falling order.
     back: VecDeque<Found>,
     batch: Vec<Found>,
+}
+
+/// How a range reads its rows.
+#[derive(Debug)]
+pub(super) enum Reads {
+    /// As a moment shows them. A statement's snapshot is kept for as long as the range is.
+    At(Lsn, #[expect(dead_code, reason = "held, not read")] Option<Snapshot>),
+    /// As they are, locked.
+    Locked(Hold, Rules),
+}
+
+/// The most rows that are locked before they are asked for, and only where they are locked by their range.
+const AHEAD: usize = 64;
+
+impl Reads {
+    pub(super) fn at((moment, statement): (Lsn, Option<Snapshot>)) -> Reads {
+        Reads::At(moment, statement)
+    }
+
+    /// As they are; the range keeps them so.
+    pub(super) fn kept(rules: Rules) -> Reads {
+        Reads::Locked(Hold { rows: None, range: true }, rules)
+    }
+}
+
+/// A bound that borrows nothing.
+pub(super) fn own(bound: Bound<&&[u8]>) -> Bound<Vec<u8>> {
+    bound.map(|key| key.to_vec())
 }
 
 /// The least key that is greater than `key`.
@@ -38,11 +67,11 @@ impl<'t> Range<'t> {
     pub(super) fn new(
         transaction: &'t Transaction,
         table: &Table,
-        from: Bound<Vec<u8>>,
-        to: Bound<Vec<u8>>,
+        (from, to): (Bound<Vec<u8>>, Bound<Vec<u8>>),
+        reads: impl FnOnce() -> Reads,
     ) -> Result<Range<'t>> {
         let (_inside, tree) = transaction.enter_table(table)?;
-        let (moment, snapshot) = transaction.moment();
+        let reads = reads();
         let from = match from {
             Bound::Included(key) => key,
             Bound::Excluded(key) => successor(key),
@@ -57,8 +86,8 @@ impl<'t> Range<'t> {
         Ok(Range {
             transaction,
             tree,
-            moment,
-            _snapshot: snapshot,
+            reads,
+            ahead: 1,
             rest: (!empty).then_some((from, to)),
             front: VecDeque::new(),
             back: VecDeque::new(),
@@ -71,23 +100,38 @@ impl<'t> Range<'t> {
         let Some((from, to)) = self.rest.take() else { return Ok(()) };
         let _inside = self.transaction.enter_again()?;
         let (txns, txn) = (&self.transaction.core().engine.txns, self.transaction.txn());
-        let view = txns.view(self.moment, txn.id());
-        self.batch.clear();
-        if backward {
-            let next = txns.scan_backward(txn, view, self.tree, &from, to.as_deref(), &mut self.batch)?;
-            self.back.extend(self.batch.drain(..));
-            self.rest = match next {
-                Next::At(low) => Some((from, Some(low))),
-                Next::End => None,
-            };
-        } else {
-            let next = txns.scan_forward(txn, view, self.tree, &from, to.as_deref(), &mut self.batch)?;
-            self.front.extend(self.batch.drain(..));
-            self.rest = match next {
-                Next::At(high) => Some((high, to)),
-                Next::End => None,
-            };
-        }
+        let (tree, end, out) = (self.tree, to.as_deref(), &mut self.batch);
+        out.clear();
+        let next = match self.reads {
+            Reads::At(moment, _) => {
+                let view = txns.view(moment, txn.id());
+                match backward {
+                    true => txns.scan_backward(txn, view, tree, &from, end, out)?,
+                    false => txns.scan_forward(txn, view, tree, &from, end, out)?,
+                }
+            }
+            Reads::Locked(hold, rules) => {
+                let max = self.ahead;
+                let next = self.transaction.judge(match backward {
+                    true => txns.lock_backward(txn, tree, &from, end, max, hold, rules, out),
+                    false => txns.lock_forward(txn, tree, &from, end, max, hold, rules, out),
+                })?;
+                if hold.rows.is_none() && out.len() >= max {
+                    self.ahead = (max * 2).min(AHEAD);
+                }
+                next
+            }
+        };
+        let Next::At(key) = next else {
+            self.rest = None;
+            return self.take(backward);
+        };
+        self.rest = Some(if backward { (from, Some(key)) } else { (key, to) });
+        self.take(backward)
+    }
+
+    fn take(&mut self, backward: bool) -> Result {
+        if backward { &mut self.back } else { &mut self.front }.extend(self.batch.drain(..));
         self.transaction.shown()
     }
 

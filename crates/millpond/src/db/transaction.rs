@@ -1,6 +1,8 @@
 //! [`Transaction`]: reads and changes rows, and ends by commit, rollback or drop.
 
 use super::gate::Inside;
+use super::isolation::{Isolation, LockWait, TxnOptions};
+use super::range::{Reads, own};
 use super::{CommitFuture, Core, Durability, Range, Receipt};
 use crate::btree::Tree;
 use crate::error::{Error, Result};
@@ -8,75 +10,14 @@ use crate::lock::{Mode, Wait};
 use crate::mvcc::Snapshot;
 use crate::planted::{Bug, planted};
 use crate::table::Table;
-use crate::txn::{Locked, New, Rules, Txn, Wrote};
+use crate::txn::{New, Rules, Txn, Wrote};
 use crate::undo::Mark;
 use base::{Lsn, TreeId};
 use metrics::{Latency, M, SyncReason};
 use smallvec::SmallVec;
 use std::cell::RefCell;
-use std::ops::{Bound, ControlFlow, RangeBounds};
+use std::ops::{ControlFlow, RangeBounds};
 use std::sync::Arc;
-use std::time::Duration;
-
-/// What a transaction sees of others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Isolation {
-    /// Each read sees what was committed when it began.
-    ReadCommitted,
-    /// All reads see one moment, that of the first of them (snapshot isolation). A change of a row that another
-    /// transaction changed after that moment is a [`Error::WriteConflict`]: the first updater wins (Berenson et al., "A
-    /// Critique of ANSI SQL Isolation Levels", SIGMOD 1995).
-    #[default]
-    RepeatableRead,
-    /// As if transactions ran one after the other. This version refuses it.
-    Serializable,
-}
-
-/// How a transaction is begun.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct TxnOptions {
-    isolation: Isolation,
-    durability: Durability,
-    read_only: bool,
-    lock_wait: Option<Duration>,
-}
-
-impl TxnOptions {
-    /// Repeatable reads, durable commit, read and write.
-    #[must_use]
-    pub fn new() -> TxnOptions {
-        TxnOptions::default()
-    }
-
-    /// What the transaction sees of others. Default: [`Isolation::RepeatableRead`].
-    #[must_use]
-    pub fn isolation(mut self, isolation: Isolation) -> TxnOptions {
-        self.isolation = isolation;
-        self
-    }
-
-    /// What its commit promises. Default: [`Durability::Sync`].
-    #[must_use]
-    pub fn durability(mut self, durability: Durability) -> TxnOptions {
-        self.durability = durability;
-        self
-    }
-
-    /// A transaction that only reads. Every row that it returns is durable.
-    #[must_use]
-    pub fn read_only(mut self, read_only: bool) -> TxnOptions {
-        self.read_only = read_only;
-        self
-    }
-
-    /// How long it waits for a lock. Default: as the database was opened with, 50 seconds.
-    #[must_use]
-    pub fn lock_wait(mut self, wait: Duration) -> TxnOptions {
-        self.lock_wait = Some(wait);
-        self
-    }
-}
 
 /// A point in a transaction that it can be rolled back to.
 #[derive(Clone, Debug)]
@@ -108,9 +49,6 @@ impl Transaction {
     pub(super) fn begin(core: &Arc<Core>, options: TxnOptions) -> Result<Transaction> {
         use base::sync::atomic::{AtomicU64, Ordering};
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        if options.isolation == Isolation::Serializable {
-            return Err(Error::Misuse("serializable transactions are not offered by this version".into()));
-        }
         core.engine.store.metrics.add(M::ActiveTransactions, 1);
         Ok(Transaction {
             core: Arc::clone(core),
@@ -133,16 +71,24 @@ impl Transaction {
         Ok(inside)
     }
 
-    fn wait(&self) -> Wait {
-        Wait::Until(self.options.lock_wait.unwrap_or(self.core.lock_wait))
-    }
-
+    /// How it judges what others do in a call that waits as the transaction does.
     fn rules(&self) -> Rules {
         let conflicts_after = match self.options.isolation {
-            Isolation::ReadCommitted => None,
-            Isolation::RepeatableRead | Isolation::Serializable => self.txn.moment(),
+            Isolation::ReadCommitted | Isolation::Serializable => None,
+            Isolation::RepeatableRead => self.txn.moment(),
         };
-        Rules { conflicts_after, wait: self.wait() }
+        let keeps = self.options.isolation == Isolation::Serializable;
+        Rules { conflicts_after, wait: self.options.wait(self.core.lock_wait), keeps }
+    }
+
+    /// The same in a call that says how it waits.
+    pub(super) fn rules_with(&self, wait: LockWait) -> Rules {
+        let rules = self.rules();
+        match wait {
+            LockWait::Wait => rules,
+            LockWait::NoWait => Rules { wait: Wait::NoWait, ..rules },
+            LockWait::SkipLocked => Rules { wait: Wait::Skip, ..rules },
+        }
     }
 
     /// The table's tree, shared by this transaction until its end.
@@ -154,14 +100,14 @@ impl Transaction {
         if self.tables.borrow().contains(&tree.id) {
             return Ok(tree);
         }
-        let shared = self.core.engine.txns.share_tree(&self.txn, tree.id, self.wait());
+        let shared = self.core.engine.txns.share_tree(&self.txn, tree.id, self.rules().wait);
         self.judge(shared)?;
         table.entry.check()?;
         self.tables.borrow_mut().push(tree.id);
         Ok(tree)
     }
 
-    fn writable(&self) -> Result {
+    pub(super) fn writable(&self) -> Result {
         if self.options.read_only {
             return Err(Error::Misuse("the transaction was begun to read only".into()));
         }
@@ -169,7 +115,7 @@ impl Transaction {
     }
 
     /// Rolls back after an error that says so.
-    fn judge<R>(&self, result: Result<R>) -> Result<R> {
+    pub(super) fn judge<R>(&self, result: Result<R>) -> Result<R> {
         if let Err(error) = &result {
             let metrics = &self.core.engine.store.metrics;
             match error {
@@ -225,8 +171,12 @@ impl Transaction {
     /// The value of `key`, if there is a row.
     ///
     /// # Errors
-    /// [`Error::NoSuchTable`], [`Error::Misuse`] for a table of another database, [`Error::Aborted`], [`Error::Closed`].
+    /// [`Error::NoSuchTable`], [`Error::Misuse`] for a table of another database, [`Error::Aborted`], [`Error::Closed`];
+    /// [`Error::LockTimeout`] and [`Error::Deadlock`] if the transaction is serializable.
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        if self.options.locks_reads() {
+            return self.get_locked(table, key, Mode::Shared, self.rules());
+        }
         let (_inside, tree) = self.enter_table(table)?;
         let txns = &self.core.engine.txns;
         let (moment, _kept) = self.moment();
@@ -237,37 +187,6 @@ impl Transaction {
             txns.store.metrics.add(M::RowReads, 1);
         }
         Ok(value)
-    }
-
-    fn get_locked(&mut self, table: &Table, key: &[u8], mode: Mode) -> Result<Option<Vec<u8>>> {
-        let (_inside, tree) = self.enter_table(table)?;
-        self.writable()?;
-        let txns = &self.core.engine.txns;
-        let locked = self.judge(txns.lock_row(&self.txn, tree, key, mode, self.rules()))?;
-        match locked {
-            Locked::Absent => Ok(None),
-            Locked::Present(value) => {
-                txns.store.metrics.add(M::RowReads, 1);
-                value.load(&txns.store).map(Some)
-            }
-        }
-    }
-
-    /// The newest committed value of `key`, which nobody else can change or lock until this transaction ends; a missing
-    /// row cannot be inserted by others either.
-    ///
-    /// # Errors
-    /// [`Error::LockTimeout`], [`Error::Deadlock`], [`Error::WriteConflict`] and those of [`Transaction::get`].
-    pub fn get_for_update(&mut self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.get_locked(table, key, Mode::Exclusive)
-    }
-
-    /// The newest committed value of `key`, which nobody else can change until this transaction ends.
-    ///
-    /// # Errors
-    /// As [`Transaction::get_for_update`].
-    pub fn get_for_share(&mut self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        self.get_locked(table, key, Mode::Shared)
     }
 
     fn change(&mut self, table: &Table, key: &[u8], new: New<'_>) -> Result<Wrote> {
@@ -344,7 +263,11 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::get`]; each item may fail by itself.
     pub fn range<'k>(&self, table: &Table, range: impl RangeBounds<&'k [u8]>) -> Result<Range<'_>> {
-        Range::new(self, table, own(range.start_bound()), own(range.end_bound()))
+        let reads = || match self.options.locks_reads() {
+            true => Reads::kept(self.rules()),
+            false => Reads::at(self.moment()),
+        };
+        Range::new(self, table, (own(range.start_bound()), own(range.end_bound())), reads)
     }
 
     /// Shows the rows whose keys lie in `range` to `visit`, in key order, until it breaks.
@@ -371,7 +294,9 @@ impl Transaction {
         Savepoint { mark: self.core.engine.txns.mark(&self.txn), txn: self.serial }
     }
 
-    /// Undoes what was changed since the savepoint, which can be used again; later savepoints cannot. Locks stay.
+    /// Undoes what was changed since the savepoint, which can be used again; later savepoints cannot. Locks that reads asked
+    /// for stay. The rows that are as before again are free for others to change, unless the transaction is
+    /// [serializable](crate::Isolation::Serializable).
     ///
     /// # Errors
     /// [`Error::Misuse`] for a savepoint of another transaction, or one that lies in what was already undone; a page that
@@ -385,7 +310,7 @@ impl Transaction {
         if !txns.reaches(&self.txn, savepoint.mark) {
             return Err(Error::Misuse("the savepoint lies in what was rolled back".into()));
         }
-        txns.rollback_to(&self.txn, savepoint.mark)
+        txns.rollback_to(&self.txn, savepoint.mark, self.rules())
     }
 
     /// The commit up to its place in the log.
@@ -485,7 +410,8 @@ impl Transaction {
 
     /// Leaves the end of the transaction to [`Db::commit_prepared`](crate::Db::commit_prepared) or
     /// [`Db::rollback_prepared`](crate::Db::rollback_prepared) with `xid`, which works after a crash as well. Durable when
-    /// it returns.
+    /// it returns. Until it is decided it keeps its locks; after a crash those of the rows that it changed, but what a
+    /// [serializable](Isolation::Serializable) one has read may be changed by others then.
     ///
     /// # Errors
     /// [`Error::Misuse`] for an xid that is empty, longer than 256 bytes or in use: then the transaction is rolled back.
@@ -515,8 +441,4 @@ impl Drop for Transaction {
             core.engine.store.metrics.add(M::Rollbacks, 1);
         }
     }
-}
-
-fn own(bound: Bound<&&[u8]>) -> Bound<Vec<u8>> {
-    bound.map(|key| key.to_vec())
 }

@@ -37,6 +37,8 @@ use vfs::Clock;
 
 /// How long the thread that purges sleeps when nothing is due.
 const BACKGROUND_NAP: Duration = Duration::from_millis(10);
+/// How often it finds nothing due before it makes durable what commits have left to others.
+const NAPS_BEFORE_FLUSH: u32 = 100;
 /// How long it sleeps after a failure that may pass.
 const BACKGROUND_RETRY: Duration = Duration::from_millis(500);
 /// Ended transactions that it purges before it looks whether it is to stop.
@@ -112,8 +114,15 @@ impl Engine {
         let Some((parker, growth_parker)) = self.background.take() else { return Ok(()) };
         let (shared, txns) = (Arc::clone(&self.shared), Arc::clone(&self.txns));
         let thread = spawn("millpond-purge", move || {
+            let mut idle = 0;
             while !shared.stop_background.load(Ordering::Acquire) {
-                match txns.background_step(PURGE_SLICE) {
+                let mut step = txns.background_step(PURGE_SLICE);
+                idle = if matches!(step, Ok(0)) { idle + 1 } else { 0 };
+                if idle == NAPS_BEFORE_FLUSH {
+                    idle = 0;
+                    step = txns.flush_for_purge().map(|()| 0);
+                }
+                match step {
                     Ok(PURGE_SLICE) => base::sync::point(),
                     // A page that cannot be read may be readable later; a poisoned database is not.
                     Ok(_) => drop(parker.park_for(BACKGROUND_NAP)),

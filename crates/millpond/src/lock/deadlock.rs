@@ -1,7 +1,7 @@
 //! Circles of waits: found when a wait begins, broken at once.
 //!
-//! An edge leads from a waiting transaction to each one before it in its queue that excludes it. Edges are read from the
-//! queues themselves, so they are never stale by more than the walk. A circle is closed by the request that completes
+//! An edge leads from a waiting transaction to each one before it in its queue that excludes it, or to each one whose range
+//! covers the key that it wants to change. Edges are read from the queues and ranges themselves, so they are never stale by more than the walk. A circle is closed by the request that completes
 //! it, and that request looks for circles through itself after it stands in its queue; looking is serialised, so of two
 //! that close a circle together the second sees both. Who is in a circle waits, and so releases nothing: a circle seen
 //! is real, unless one of its waits runs out of time meanwhile, and then a victim more does no harm.
@@ -29,6 +29,9 @@ impl LockTable {
     /// For whom `owner` waits now.
     fn blockers(&self, owner: &Owner) -> Vec<Arc<Owner>> {
         let Some(key) = owner.waits_for() else { return Vec::new() };
+        if key.is_range() {
+            return self.ranges.blockers(owner, &key);
+        }
         self.lock_shard(&key).get(&key).map_or_else(Vec::new, |queue| queue.blockers(owner.txn))
     }
 

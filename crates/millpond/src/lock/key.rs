@@ -3,12 +3,13 @@
 use base::TreeId;
 use smallvec::SmallVec;
 
-/// Names a row or a whole table. Short keys need no allocation.
+/// Names a row, a whole table, the ranges of a table, or a key that somebody's range may cover. Short keys need no allocation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LockKey(SmallVec<[u8; 36]>);
 
 const ROW: u8 = 1;
 const TABLE: u8 = 2;
+const RANGE: u8 = 3;
 
 impl LockKey {
     pub(super) fn row(tree: TreeId, key: &[u8]) -> LockKey {
@@ -17,6 +18,16 @@ impl LockKey {
 
     pub(super) fn table(tree: TreeId) -> LockKey {
         LockKey::new(tree, TABLE, &[])
+    }
+
+    /// What a transaction notes of a tree in which it has ranges.
+    pub(super) fn ranges(tree: TreeId) -> LockKey {
+        LockKey::new(tree, RANGE, &[])
+    }
+
+    /// What a transaction waits for that wants to change a key in others' ranges.
+    pub(super) fn in_range(tree: TreeId, key: &[u8]) -> LockKey {
+        LockKey::new(tree, RANGE, key)
     }
 
     fn new(tree: TreeId, kind: u8, key: &[u8]) -> LockKey {
@@ -29,6 +40,20 @@ impl LockKey {
 
     pub(super) fn is_table(&self) -> bool {
         self.0[4] == TABLE
+    }
+
+    /// Whether it is about ranges; those stand in no queue.
+    pub(super) fn is_range(&self) -> bool {
+        self.0[4] == RANGE
+    }
+
+    pub(super) fn tree(&self) -> TreeId {
+        TreeId(u32::from_be_bytes(self.0[..4].try_into().expect("four bytes")))
+    }
+
+    /// The row's key.
+    pub(super) fn bytes_of_row(&self) -> &[u8] {
+        &self.0[5..]
     }
 
     /// Memory that the key takes, in bytes.

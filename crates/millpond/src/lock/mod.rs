@@ -4,13 +4,15 @@
 //! Everything else is an explicit request in a queue here: locks of readers, waits, and an implicit lock that somebody
 //! waits for (it is *materialised*, that is entered in its writer's name, so that the queue shows who waits for whom).
 //!
+//! What serializable transactions have scanned they keep as ranges of keys, in [`ranges`].
+//!
 //! **The latch rule that makes it exact.** Every call that may add a request for a row (`enqueue`, `claim`,
 //! `wait_for_writer`) is made under the latch of the leaf whose fences cover the key: exclusive to write, at least
 //! shared to lock. So nobody's request can slip in between a writer's look at the queue and the version that it writes,
 //! and `claim` may answer from one atomic load while a shard is empty. Waiting happens afterwards, on the [`Ticket`],
 //! with no latch held; the place in the queue was taken under the latch, so waiting is first come, first served.
 //!
-//! **Order of mutexes:** a shard, then an owner. Deadlock detection takes its own mutex before both. Nobody waits for
+//! **Order of mutexes:** a shard of queues or of ranges, then an owner. Deadlock detection takes its own mutex before both. Nobody waits for
 //! anything else under them.
 //!
 //! Everything is deterministic for a given order of calls: queues are vectors, maps are ordered, the hash is fixed.
@@ -20,6 +22,8 @@ mod key;
 mod mode;
 mod owner;
 mod queue;
+mod range;
+mod ranges;
 mod table;
 mod table_lock;
 #[cfg(test)]

@@ -55,6 +55,11 @@ impl Queue {
         self.requests.iter().all(|r| r.owner.txn == txn)
     }
 
+    /// Whether nobody but `txn` has or wants anything exclusively.
+    pub(super) fn readable(&self, txn: TxnId) -> bool {
+        self.requests.iter().all(|r| r.owner.txn == txn || r.mode == Mode::Shared)
+    }
+
     /// Where an upgrade goes: behind the granted requests and earlier upgrades, before everybody else.
     fn upgrade_place(&self) -> usize {
         let waits_normally = |r: &Request| !r.granted && self.granted_to(r.owner.txn).is_none();

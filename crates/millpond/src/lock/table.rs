@@ -2,6 +2,7 @@
 
 use super::key::{LockKey, hash_row};
 use super::queue::{Placed, Queue};
+use super::ranges::Ranges;
 use super::ticket::{self, Ticket};
 use super::{Denied, Mode, Owner, Wait};
 use base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -35,8 +36,9 @@ pub(crate) struct LockTable {
     /// One detection at a time; see `deadlock.rs`.
     pub(super) detecting: Mutex<()>,
     pub(super) clock: Arc<dyn Clock>,
+    pub(super) ranges: Ranges,
     stopped: AtomicBool,
-    bytes: AtomicU64,
+    pub(super) bytes: AtomicU64,
     waits: AtomicU64,
     pub(super) deadlocks: AtomicU64,
 }
@@ -47,7 +49,8 @@ pub(crate) struct LockTable {
 pub(crate) enum Enqueued<'t> {
     /// The lock is held until the transaction ends.
     Granted,
-    /// The request stands in its queue. Release every latch, then wait.
+    /// The request stands in its queue, or waits for others' ranges. Release every latch, wait, and look at the row again:
+    /// it may have changed, and who waited for ranges does not have the lock yet.
     Waiting(Ticket<'t>),
 }
 
@@ -68,6 +71,7 @@ impl LockTable {
             owners: (0..OWNER_SHARDS).map(|_| Mutex::default()).collect(),
             detecting: Mutex::new(()),
             clock,
+            ranges: Ranges::default(),
             stopped: AtomicBool::new(false),
             bytes: AtomicU64::new(0),
             waits: AtomicU64::new(0),
@@ -93,6 +97,11 @@ impl LockTable {
         mode: Mode,
         wait: Wait,
     ) -> Result<Enqueued<'_>, Denied> {
+        if mode == Mode::Exclusive
+            && let waiting @ Enqueued::Waiting(_) = self.out_of_ranges(owner, tree, key, wait)?
+        {
+            return Ok(waiting);
+        }
         self.request(owner, LockKey::row(tree, key), mode, wait)
     }
 
@@ -107,6 +116,9 @@ impl LockTable {
         key: &[u8],
         wait: Wait,
     ) -> Result<Enqueued<'_>, Denied> {
+        if let waiting @ Enqueued::Waiting(_) = self.out_of_ranges(owner, tree, key, wait)? {
+            return Ok(waiting);
+        }
         let at = hash_row(tree, key) as usize % ROW_SHARDS;
         if self.shards[at].occupied.load(Ordering::Acquire) == 0 {
             return Ok(Enqueued::Granted);
@@ -116,6 +128,29 @@ impl LockTable {
             return Ok(Enqueued::Granted);
         }
         self.request(owner, key, Mode::Exclusive, wait)
+    }
+
+    /// Whether a row may be read by who is about to cover it with a range: nobody else has locked it exclusively or waits for
+    /// that. REQUIRES: the leaf that covers the key is latched.
+    #[inline]
+    pub(crate) fn readable(&self, owner: &Owner, tree: TreeId, key: &[u8]) -> bool {
+        let shard = &self.shards[hash_row(tree, key) as usize % ROW_SHARDS];
+        if shard.occupied.load(Ordering::Acquire) == 0 {
+            return true;
+        }
+        shard.mu.lock().get(&LockKey::row(tree, key)).is_none_or(|queue| queue.readable(owner.txn))
+    }
+
+    /// Enters the lock that an uncommitted version of `owner` is, because that version is about to be undone. REQUIRES: the
+    /// row's leaf is latched exclusively.
+    pub(crate) fn keep_written(&self, owner: &Arc<Owner>, tree: TreeId, key: &[u8]) {
+        let key = LockKey::row(tree, key);
+        let mut queues = self.lock_shard(&key);
+        let held = queues.get(&key).is_some_and(|queue| queue.holds(owner.txn));
+        base::check!(held || owner.note(&key), "{} undoes changes after its end", owner.txn);
+        let queue = self.queue_of(&mut queues, &key);
+        queue.materialise(owner);
+        queue.verify();
     }
 
     /// Queues behind the transaction `writer`, whose uncommitted version the caller sees, and enters the lock that this
@@ -150,25 +185,16 @@ impl LockTable {
         }
     }
 
-    /// [`LockTable::enqueue`] and the wait in one, for callers that hold no latch.
-    #[cfg(test)]
-    pub(crate) fn acquire(
-        &self,
-        owner: &Arc<Owner>,
-        tree: TreeId,
-        key: &[u8],
-        mode: Mode,
-        wait: Wait,
-    ) -> Result<(), Denied> {
-        self.enqueue(owner, tree, key, mode, wait)?.finish()
-    }
-
     /// Ends a transaction: its locks go to those who wait. REQUIRES: its status is final, so that who comes now finds it
     /// ended without asking here.
     pub(crate) fn release_all(&self, owner: &Owner) {
         let keys = owner.close();
         self.owner_shard(owner.txn).remove(&owner.txn);
         for key in keys {
+            if key.is_range() {
+                self.bytes.fetch_sub(self.ranges.release(owner, key.tree()) as u64, Ordering::Relaxed);
+                continue;
+            }
             let mut queues = self.lock_shard(&key);
             if let Some(queue) = queues.get_mut(&key) {
                 queue.release(owner.txn);
@@ -180,6 +206,7 @@ impl LockTable {
     /// Fails every wait, now and later: the database closes or is poisoned.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
+        self.ranges.stop();
         for shard in &self.shards {
             let mut queues = shard.mu.lock();
             let keys: Vec<LockKey> = queues.keys().cloned().collect();
@@ -192,7 +219,15 @@ impl LockTable {
         }
     }
 
-    /// Memory that queues take, in bytes, without their heap overhead.
+    pub(super) fn stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    pub(super) fn count_wait(&self) {
+        self.waits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Memory that queues and ranges take, in bytes, without their heap overhead.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
@@ -249,7 +284,7 @@ impl LockTable {
         mode: Mode,
         wait: Wait,
     ) -> Result<Enqueued<'_>, Denied> {
-        let stopped = self.stopped.load(Ordering::Acquire);
+        let stopped = self.stopped();
         let limit = if let Wait::Until(limit) = wait { Some(limit) } else { None };
         let queue = self.queue_of(queues, &key);
         let placed = queue.place(owner, mode, limit.is_some() && !stopped);
@@ -262,7 +297,7 @@ impl LockTable {
             (Placed::Held | Placed::Upgraded, _) => Ok(Enqueued::Granted),
             (Placed::Waiting, limit) => {
                 owner.begin_wait(&key, ticket::WAITING);
-                self.waits.fetch_add(1, Ordering::Relaxed);
+                self.count_wait();
                 let limit = limit.expect("only a request with a limit waits");
                 Ok(Enqueued::Waiting(Ticket::new(self, Arc::clone(owner), key, limit)))
             }
@@ -273,6 +308,9 @@ impl LockTable {
 
     /// Takes a waiting request out of its queue and tells its owner why. False if it waits no longer.
     pub(super) fn withdraw(&self, owner: &Arc<Owner>, key: &LockKey, why: u32) -> bool {
+        if key.is_range() {
+            return self.ranges.withdraw(owner, key, why);
+        }
         self.withdraw_in(&mut self.lock_shard(key), owner, key, why)
     }
 

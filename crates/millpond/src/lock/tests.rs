@@ -1,5 +1,7 @@
 //! Queues and deadlocks as text scripts, one line a call; then threads against a counter.
 
+mod ranges;
+
 use super::*;
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::{TreeId, TxnId};
@@ -33,6 +35,7 @@ fn table() -> LockTable {
 /// Runs a script and prints, after each line, what it came to and whose wait ended by it.
 ///
 /// `1 X a` locks a row (`nowait`, `skip` may follow) · `1 writes a` claims it · `2 behind 1 X a` waits for a writer ·
+/// `1 keeps a..c` covers a range (`a..` to the end) · `1 undoes a` keeps the lock of an undone version · `1 may-read a` ·
 /// `2 behind-ended 1 X a` the same when the writer's status is final · `1 works 5` · `1 looks` searches for deadlocks ·
 /// `1 quits` withdraws · `1 end` releases all · `show a` · `stop`
 fn check(script: &str, expected: &Expect) {
@@ -79,6 +82,17 @@ fn check(script: &str, expected: &Expect) {
                     Err(denied) => format!("{denied:?}"),
                 }
             }
+            (_, "keeps") => {
+                let (from, to) = words[2].split_once("..").unwrap();
+                let to = Some(to.as_bytes()).filter(|to| !to.is_empty());
+                table.cover(&owners[&id], TREE, from.as_bytes(), to);
+                String::new()
+            }
+            (_, "may-read") => table.readable(&owners[&id], TREE, words[2].as_bytes()).to_string(),
+            (_, "undoes") => {
+                table.keep_written(&owners[&id], TREE, words[2].as_bytes());
+                String::new()
+            }
             (_, "works") => {
                 owners[&id].add_work(words[2].parse().unwrap());
                 String::new()
@@ -124,6 +138,11 @@ fn check(script: &str, expected: &Expect) {
     }
     assert_eq!(table.bytes(), 0, "every queue is gone once every transaction has ended");
     expected.assert_eq(&out);
+}
+
+/// A request and its wait, for those who hold no latch.
+fn acquire(table: &LockTable, owner: &Arc<Owner>, key: &[u8], mode: Mode, wait: Wait) -> Result<(), Denied> {
+    table.enqueue(owner, TREE, key, mode, wait)?.finish()
 }
 
 fn keep<'t>(r: Result<Enqueued<'t>, Denied>, ticket: &mut Option<Ticket<'t>>) -> String {
@@ -472,10 +491,10 @@ fn a_wait_runs_out_by_the_clock() {
     let table = table();
     let (one, two) = (table.begin(TxnId(1)), table.begin(TxnId(2)));
     let soon = Wait::Until(Duration::from_millis(5));
-    assert_eq!(table.acquire(&one, TREE, b"a", Mode::Exclusive, soon), Ok(()));
-    assert_eq!(table.acquire(&two, TREE, b"a", Mode::Shared, soon), Err(Denied::Timeout));
+    assert_eq!(acquire(&table, &one, b"a", Mode::Exclusive, soon), Ok(()));
+    assert_eq!(acquire(&table, &two, b"a", Mode::Shared, soon), Err(Denied::Timeout));
     table.release_all(&one);
-    assert_eq!(table.acquire(&two, TREE, b"a", Mode::Shared, soon), Ok(()));
+    assert_eq!(acquire(&table, &two, b"a", Mode::Shared, soon), Ok(()));
     table.release_all(&two);
     assert_eq!((table.bytes(), table.waits()), (0, 1));
 }
@@ -486,7 +505,7 @@ fn a_circle_over_a_table_and_a_row_is_found() {
     let owners: Vec<_> = (1..=3).map(|id| table.begin(TxnId(id))).collect();
     let long = Wait::Until(Duration::from_secs(3600));
     table.share_table(&owners[0], TREE, long).unwrap();
-    table.acquire(&owners[1], TREE, b"row", Mode::Exclusive, long).unwrap();
+    acquire(&table, &owners[1], b"row", Mode::Exclusive, long).unwrap();
     owners[0].add_work(10);
     owners[1].add_work(10);
     // 3 drops the table and waits for 1; 2 comes behind 3; 1 waits for 2's row. 3 has nothing to lose.
@@ -523,7 +542,7 @@ fn threads_lose_no_update() {
                 for _ in 0..2 {
                     let row = prng.below(ROWS as u64) as usize;
                     let long = Wait::Until(Duration::from_secs(1 << 30));
-                    match table.acquire(&owner, TREE, &[row as u8], Mode::Exclusive, long) {
+                    match acquire(&table, &owner, &[row as u8], Mode::Exclusive, long) {
                         Ok(()) => {
                             let v = rows[row].load(Ordering::Relaxed);
                             base::sync::spin(&mut 64);

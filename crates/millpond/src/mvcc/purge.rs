@@ -1,7 +1,7 @@
 //! Transactions that have ended, in the order of their commit LSNs, until nobody needs their undo.
 //!
-//! A committed transaction is due when every snapshot sees it: then no reader follows an address into its undo, its
-//! delete marks may go, and so may the values that it replaced. A reverted one waits in the same queue at the LSN of its
+//! A committed transaction is due when every snapshot sees it and it is durable: then no reader follows an address into its undo, its
+//! delete marks may go, and so may the values that it replaced, and nobody who is shown its rows need wait (Co10). A reverted one waits in the same queue at the LSN of its
 //! last change, until who may still hold one of its addresses has finished. Who purges takes what is due, does the work
 //! in pages, and calls [`crate::mvcc::Status`] and [`crate::undo::Streams`] to forget the transaction.
 
@@ -35,11 +35,18 @@ impl PurgeQueue {
         base::check!(before.is_none(), "two transactions ended at {lsn:?}");
     }
 
-    /// Takes the oldest transaction if it ended below `horizon` ([`crate::mvcc::Snapshots::horizon`]).
-    pub(crate) fn take(&self, horizon: Lsn) -> Option<(Lsn, Ended)> {
+    /// Takes the oldest transaction if it ended below `horizon` ([`crate::mvcc::Snapshots::horizon`]) and, if it committed,
+    /// below `durable`.
+    pub(crate) fn take(&self, horizon: Lsn, durable: Lsn) -> Option<(Lsn, Ended)> {
         let mut mu = self.mu.lock();
-        let first = mu.first_entry().filter(|e| *e.key() < horizon)?;
+        let due = |lsn: Lsn, ended: &Ended| lsn < horizon && (lsn < durable || !ended.committed);
+        let first = mu.first_entry().filter(|e| due(*e.key(), e.get()))?;
         Some(first.remove_entry())
+    }
+
+    /// When the oldest transaction ended.
+    pub(crate) fn oldest(&self) -> Option<Lsn> {
+        self.mu.lock().keys().next().copied()
     }
 
     /// Gives back a transaction whose purge could not be finished.
@@ -65,11 +72,13 @@ mod tests {
             let stream = streams.begin(TxnId(txn));
             queue.push(Lsn(lsn), Ended { txn: TxnId(txn), stream, committed: true });
         }
-        let take = |horizon| queue.take(Lsn(horizon)).map(|(_, e)| e.txn.0);
-        assert_eq!(
-            [take(10), take(21), take(21), take(21), take(31)],
-            [None, Some(2), Some(3), None, Some(1)]
-        );
+        let take = |horizon, durable| queue.take(Lsn(horizon), Lsn(durable)).map(|(_, e)| e.txn.0);
+        assert_eq!(queue.oldest(), Some(Lsn(10)));
+        assert_eq!([take(10, 99), take(99, 10), take(21, 99), take(99, 21)], [None, None, Some(2), Some(3)]);
+        assert_eq!([take(21, 99), take(31, 31)], [None, Some(1)]);
+        let stream = streams.begin(TxnId(4));
+        queue.push(Lsn(40), Ended { txn: TxnId(4), stream, committed: false });
+        assert_eq!(take(41, 0), Some(4), "that an abort is durable matters to nobody");
         assert_eq!(queue.len(), 0);
     }
 }

@@ -1,6 +1,6 @@
 //! How transactions end: commit, rollback, prepare.
 
-use super::system::{Prepared, Txn, Txns};
+use super::system::{Prepared, Rules, Txn, Txns};
 use crate::error::{Error, Result};
 use crate::lock::Owner;
 use crate::log::group::{self, Record};
@@ -89,7 +89,7 @@ impl Txns {
 
     /// Reverts all that an aborted transaction did and hands its undo to purge.
     pub(super) fn finish_abort(&self, stream: &Arc<Stream>) -> Result {
-        self.revert_stream(stream, Mark { end: 0, last: None }, |_| true)?;
+        self.revert_stream(stream, Mark { end: 0, last: None }, |_| true, None)?;
         let txn = stream.owner();
         self.store.log.make_room()?;
         let lsn = self.log_record(&Record::Abort { txn }, |_| {});
@@ -108,11 +108,14 @@ impl Txns {
         start || txn.stream().is_some_and(|stream| stream.reaches(mark))
     }
 
-    /// Undoes what the transaction did since `mark`. Its locks stay.
-    pub(crate) fn rollback_to(&self, txn: &Txn, mark: Mark) -> Result {
+    /// Undoes what the transaction did since `mark`. Locks that it asked for stay; those that its versions were stay if it
+    /// keeps what it has learnt.
+    pub(crate) fn rollback_to(&self, txn: &Txn, mark: Mark, rules: Rules) -> Result {
         let Some(stream) = txn.stream().filter(|stream| stream.end() > mark.end) else { return Ok(()) };
         let owner = stream.owner();
-        self.revert_stream(stream, mark, |version| version.txn == owner && version.undo_at >= mark.end)?;
+        let keeper = rules.keeps.then(|| self.owner(txn));
+        let goes = |version: crate::page::node::Version| version.txn == owner && version.undo_at >= mark.end;
+        self.revert_stream(stream, mark, goes, keeper)?;
         self.store.log.make_room()?;
         let at = stream.append(Entry::Rewind { end: mark.end, last: mark.last });
         let mut entry = Vec::new();

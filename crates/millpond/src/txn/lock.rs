@@ -4,7 +4,7 @@ use super::read::Value;
 use super::system::{Rules, Txn, Txns, denied};
 use crate::btree::Tree;
 use crate::error::{Error, Result};
-use crate::lock::{Enqueued, Mode, Ticket, Writer};
+use crate::lock::{Denied, Enqueued, Mode, Ticket, Writer};
 use crate::mvcc::State;
 use crate::mvcc::visible::Stand;
 use crate::page::node::{DELETED, Leaf};
@@ -17,6 +17,8 @@ pub(crate) enum Locked {
     Absent,
     /// A row with this value, or the way to it.
     Present(Value),
+    /// Somebody else has it, and the caller skips such rows.
+    Skipped,
 }
 
 /// Why a row cannot be had yet, found under its leaf's latch.
@@ -27,6 +29,18 @@ pub(super) enum Obstacle<'t> {
     Again,
     /// An aborted version stands there: revert it, then look again.
     Revert,
+    /// Another transaction holds it, and the caller skips such rows.
+    Skip,
+}
+
+/// A lock that was asked for, if it was not had at once.
+pub(super) fn asked(outcome: Result<Enqueued<'_>, Denied>) -> Result<Option<Obstacle<'_>>> {
+    match outcome {
+        Ok(Enqueued::Granted) => Ok(None),
+        Ok(Enqueued::Waiting(ticket)) => Ok(Some(Obstacle::Wait(ticket))),
+        Err(Denied::Skipped) => Ok(Some(Obstacle::Skip)),
+        Err(why) => Err(denied(why)),
+    }
 }
 
 impl Txns {
@@ -55,15 +69,16 @@ impl Txns {
                 let active = || matches!(self.status.state(newest), State::Active | State::Prepared);
                 let writer =
                     self.locks.wait_for_writer(owner, newest, tree.id, key, mode, rules.wait, active);
-                Ok(Some(match writer.map_err(denied)? {
-                    Writer::Gone => Obstacle::Again,
-                    Writer::Waiting(ticket) => Obstacle::Wait(ticket),
-                }))
+                match writer {
+                    Ok(Writer::Gone) => Ok(Some(Obstacle::Again)),
+                    Ok(Writer::Waiting(ticket)) => Ok(Some(Obstacle::Wait(ticket))),
+                    Err(why) => asked(Err(why)),
+                }
             }
         }
     }
 
-    /// Gets over an obstacle. REQUIRES: no latch held.
+    /// Gets over an obstacle. REQUIRES: no latch held; it is not [`Obstacle::Skip`].
     pub(super) fn get_over(&self, txn: &Txn, tree: Tree, key: &[u8], obstacle: Obstacle<'_>) -> Result {
         match obstacle {
             Obstacle::Again => {
@@ -72,6 +87,7 @@ impl Txns {
             }
             Obstacle::Wait(ticket) => self.timed(txn, || ticket.wait()).map_err(denied),
             Obstacle::Revert => self.revert_aborted_row(tree.id, key),
+            Obstacle::Skip => unreachable!("nothing gets over what is to be skipped"),
         }
     }
 
@@ -91,22 +107,21 @@ impl Txns {
             txn.near.was(tree, key, page.page_no());
             let leaf = Leaf::new(&page);
             let row = leaf.search(key).ok().map(|slot| leaf.row(slot));
-            if let Some(row) = row
-                && let Some(obstacle) = self.obstacle(txn, tree, key, row.version.txn, mode, rules)?
-            {
-                drop(page);
-                self.get_over(txn, tree, key, obstacle)?;
-                continue;
-            }
+            let mut obstacle = match row {
+                Some(row) => self.obstacle(txn, tree, key, row.version.txn, mode, rules)?,
+                None => None,
+            };
             let own = row.is_some_and(|row| row.version.txn == owner.txn());
-            if !own {
-                match self.locks.enqueue(owner, tree.id, key, mode, rules.wait).map_err(denied)? {
-                    Enqueued::Granted => {}
-                    Enqueued::Waiting(ticket) => {
-                        drop(page);
-                        self.get_over(txn, tree, key, Obstacle::Wait(ticket))?;
-                        continue;
-                    }
+            if obstacle.is_none() && !own {
+                obstacle = asked(self.locks.enqueue(owner, tree.id, key, mode, rules.wait))?;
+            }
+            match obstacle {
+                None => {}
+                Some(Obstacle::Skip) => return Ok(Locked::Skipped),
+                Some(obstacle) => {
+                    drop(page);
+                    self.get_over(txn, tree, key, obstacle)?;
+                    continue;
                 }
             }
             return match row {

@@ -2,9 +2,9 @@
 //! they have ended.
 //!
 //! [`system::Txns`] joins the status table, undo, snapshots and locks of one database. [`mod@write`] changes a row, [`lock`]
-//! locks one, [`load`] fills a new tree, [`read`] reads, [`end`] commits and rolls back, [`revert`] installs older versions,
-//! [`purge`] removes what nobody sees any more, [`near`] saves ways down, [`harden`] keeps a checkpoint from losing the undo of
-//! the unfinished.
+//! locks one, [`lock_range`] those of a range, [`load`] fills a new tree, [`read`] reads, [`end`] commits and rolls back,
+//! [`revert`] installs older versions, [`purge`] removes what nobody sees any more, [`near`] saves ways down, [`harden`] keeps
+//! a checkpoint from losing the undo of the unfinished.
 //!
 //! Every function here is called with no latch held, and none waits while it holds one.
 
@@ -12,6 +12,7 @@ pub(crate) mod end;
 pub(crate) mod harden;
 pub(crate) mod load;
 pub(crate) mod lock;
+pub(crate) mod lock_range;
 mod near;
 pub(crate) mod purge;
 pub(crate) mod read;
@@ -21,5 +22,6 @@ pub(crate) mod trees;
 pub(crate) mod write;
 
 pub(crate) use lock::Locked;
+pub(crate) use lock_range::Hold;
 pub(crate) use system::{Recovered, Rules, Txn, Txns};
 pub(crate) use write::{New, Wrote};

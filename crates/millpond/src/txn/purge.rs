@@ -13,7 +13,7 @@ use crate::page::overflow::ChainRef;
 use crate::planted::{Bug, planted};
 use crate::undo::{Entry, Purge};
 use base::{Lsn, TreeId, TxnId};
-use metrics::M;
+use metrics::{M, SyncReason};
 
 /// Transactions that one record calls purged. Fewer that are left when the engine stops are purged once more, in vain.
 const PURGED_TOGETHER: usize = 64;
@@ -32,15 +32,24 @@ impl Txns {
         if self.revert_next()? {
             return Ok(1);
         }
-        let horizon = if planted(Bug::PurgedEarly) { Lsn::MAX } else { self.horizon() };
+        let seen = if planted(Bug::PurgedEarly) { Lsn::MAX } else { self.horizon() };
+        // Of a settled transaction nobody asks any more whether it is durable.
+        let durable = if planted(Bug::PurgedEarly) { Lsn::MAX } else { self.store.log.durable_lsn() };
+        let horizon = seen.min(durable);
         for done in 0..max {
-            let Some((lsn, ended)) = self.purge_queue.take(horizon) else { return Ok(done) };
+            let Some((lsn, ended)) = self.purge_queue.take(seen, durable) else { return Ok(done) };
             if let Err(error) = self.purge(&ended, horizon) {
                 self.purge_queue.put_back(lsn, ended);
                 return Err(error);
             }
         }
         Ok(max)
+    }
+
+    /// Makes durable what waits for nothing else to be purged.
+    pub(crate) fn flush_for_purge(&self) -> Result {
+        let oldest = self.purge_queue.oldest().filter(|&lsn| lsn < self.horizon());
+        oldest.map_or(Ok(()), |lsn| self.store.log.flush_to(lsn, SyncReason::Purge).map(drop))
     }
 
     fn purge(&self, ended: &Ended, horizon: Lsn) -> Result {

@@ -7,6 +7,7 @@
 use super::system::Txns;
 use crate::btree::{free_chain, row_bytes};
 use crate::error::Result;
+use crate::lock::Owner;
 use crate::mtr::Mtr;
 use crate::mvcc::State;
 use crate::mvcc::version::step_back;
@@ -33,11 +34,18 @@ impl Txns {
 
     /// Takes the aborted versions off a row. REQUIRES: no latch held.
     pub(super) fn revert_aborted_row(&self, tree: TreeId, key: &[u8]) -> Result {
-        self.revert_row(tree, key, &|version| self.is_aborted(version))
+        self.revert_row(tree, key, &|version| self.is_aborted(version), None)
     }
 
-    /// Takes versions off a row for as long as `goes` says so of the newest one.
-    fn revert_row(&self, tree: TreeId, key: &[u8], goes: &dyn Fn(Version) -> bool) -> Result {
+    /// Takes versions off a row for as long as `goes` says so of the newest one. `keeper` keeps the lock that its versions
+    /// are.
+    fn revert_row(
+        &self,
+        tree: TreeId,
+        key: &[u8],
+        goes: &dyn Fn(Version) -> bool,
+        keeper: Option<&Arc<Owner>>,
+    ) -> Result {
         let Some(tree) = self.trees.get(tree) else { return Ok(()) };
         let mut room = 0;
         loop {
@@ -75,6 +83,9 @@ impl Txns {
                     PageOp::Restore { slot, version, flags, front, back, middle }
                 }
             };
+            if let Some(keeper) = keeper {
+                self.locks.keep_written(keeper, tree.id, key);
+            }
             let mut mtr = Mtr::begin(&self.store.log, &self.store.pool);
             let held = mtr.add(page);
             mtr.apply(held, &op);
@@ -84,12 +95,13 @@ impl Txns {
     }
 
     /// Undoes the records of a stream from its end back to `mark`, newest first: every version for which `goes` holds.
-    /// REQUIRES: no latch held; one caller at a time for a stream.
+    /// `keeper`, if the stream's owner goes on and keeps the locks. REQUIRES: no latch held; one caller at a time for a stream.
     pub(super) fn revert_stream(
         &self,
         stream: &Arc<Stream>,
         mark: Mark,
         goes: impl Fn(Version) -> bool,
+        keeper: Option<&Arc<Owner>>,
     ) -> Result {
         let owner = stream.owner();
         let goes = |version: Version| version.txn == owner && goes(version);
@@ -109,7 +121,7 @@ impl Txns {
                 crate::error::Error::corrupt(self.store.pages_path(), damage.to_string())
             })?;
             match step {
-                Step::Row(tree, key) => self.revert_row(tree, &key, &goes)?,
+                Step::Row(tree, key) => self.revert_row(tree, &key, &goes, keeper)?,
                 Step::Chain(tree, head) => {
                     self.free_chain_of(tree, head, Version { txn: owner, undo_at: at })?;
                 }

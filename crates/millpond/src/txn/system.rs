@@ -78,6 +78,9 @@ pub(crate) struct Rules {
     pub(crate) conflicts_after: Option<Lsn>,
     /// How long a lock is waited for.
     pub(crate) wait: Wait,
+    /// What it learns from a change is kept so: a row that was in the way of an insert, none that could be deleted, and what
+    /// there was before a change that is undone by a savepoint.
+    pub(crate) keeps: bool,
 }
 
 /// One transaction: its id and locks from its first use of a table, its undo from its first change.

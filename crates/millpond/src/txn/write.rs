@@ -1,10 +1,10 @@
 //! Changing a row: locks, then undo, then the page with its redo, all under one latch of its leaf.
 
-use super::lock::{Locked, Obstacle};
-use super::system::{Rules, Txn, Txns, denied};
+use super::lock::{Locked, asked};
+use super::system::{Rules, Txn, Txns};
 use crate::btree::{Tree, row_bytes, write_chain};
 use crate::error::{Error, Result};
-use crate::lock::{Enqueued, Mode};
+use crate::lock::Mode;
 use crate::mtr::Mtr;
 use crate::page::node::{DELETED, Leaf, OVERFLOW, Version};
 use crate::page::op::{PageOp, RowChange, RowOp, common_ends};
@@ -104,27 +104,31 @@ impl Txns {
                 Ok(slot) => (slot, true),
                 Err(slot) => (slot, false),
             };
-            let mut present = false;
+            let (mut present, mut own, mut obstacle) = (false, false, None);
             if found {
                 let row = leaf.row(slot);
                 let newest = row.version.txn;
                 present = row.flags & DELETED == 0;
-                if let Some(obstacle) = self.obstacle(txn, tree, key, newest, Mode::Exclusive, rules)? {
-                    drop(page);
-                    self.get_over(txn, tree, key, obstacle)?;
-                    continue;
-                }
+                own = newest == owner.txn();
+                obstacle = self.obstacle(txn, tree, key, newest, Mode::Exclusive, rules)?;
             }
-            if present == matches!(new, New::Insert(_)) && !matches!(new, New::Put(_)) {
+            let nothing = present == matches!(new, New::Insert(_)) && !matches!(new, New::Put(_));
+            if obstacle.is_none() {
+                obstacle = match nothing {
+                    false => asked(self.locks.claim(owner, tree.id, key, rules.wait))?,
+                    true if rules.keeps && !own => {
+                        asked(self.locks.enqueue(owner, tree.id, key, Mode::Shared, rules.wait))?
+                    }
+                    true => None,
+                };
+            }
+            if let Some(obstacle) = obstacle {
+                drop(page);
+                self.get_over(txn, tree, key, obstacle)?;
+                continue;
+            }
+            if nothing {
                 return Ok(Wrote::Nothing);
-            }
-            match self.locks.claim(owner, tree.id, key, rules.wait).map_err(denied)? {
-                Enqueued::Granted => {}
-                Enqueued::Waiting(ticket) => {
-                    drop(page);
-                    self.get_over(txn, tree, key, Obstacle::Wait(ticket))?;
-                    continue;
-                }
             }
             let stream = self.stream_of(txn);
             let version = Version { txn: owner.txn(), undo_at: stream.end() };

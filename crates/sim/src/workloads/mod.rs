@@ -3,6 +3,7 @@
 mod growth;
 mod load;
 mod schema;
+mod serial;
 mod several;
 mod transactions;
 
@@ -115,7 +116,6 @@ pub const ALL: &[Workload] = &[
         several::old_snapshot,
     ),
     w("durabilities", "threads with different durability", SMALL, several::durabilities),
-    w("serializable", "serializable threads check and insert", SMALL, several::serializable),
     w(
         "checkpoint-race",
         "checkpoints while pages are changed and written",
@@ -129,6 +129,14 @@ pub const ALL: &[Workload] = &[
         several::checkpoint_always,
     ),
     w("flights", "many small commits: flushes of the log beside each other", SMALL, several::flights),
+    w("serializable", "serializable threads check and insert", SMALL, serial::first),
+    w(
+        "overdrafts",
+        "serializable threads read pairs of rows and write one of them",
+        SMALL,
+        serial::overdrafts,
+    ),
+    w("serializable-prepared", "serializable transactions that are prepared first", SMALL, serial::prepared),
     w("crowd", "four threads, a tiny pool, checkpoints", TINY_POOL, several::crowd),
 ];
 

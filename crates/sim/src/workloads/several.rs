@@ -147,30 +147,6 @@ pub(super) fn durabilities(d: &Driver) {
     });
 }
 
-pub(super) fn serializable(d: &Driver) {
-    d.create("t");
-    if !d.offers(with(Isolation::Serializable)) {
-        return;
-    }
-    d.threads(3, |d, id| {
-        for n in 0..5 {
-            d.retry(with(Isolation::Serializable), |tx| {
-                // At most one row for each n: whoever finds none adds his own.
-                let rows = tx.scan("t")?;
-                let mine = format!("{n}-{id}").into_bytes();
-                if !rows.iter().any(|(k, _)| k.starts_with(format!("{n}-").as_bytes())) {
-                    tx.put("t", &mine, b"first")?;
-                }
-                Ok(())
-            });
-        }
-    });
-    let tx = d.tx();
-    let rows = tx.scan("t").expect(FREE);
-    tx.rollback();
-    assert!(rows.len() == 5, "two transactions both were the first: {} rows", rows.len());
-}
-
 pub(super) fn crowd(d: &Driver) {
     d.create("t");
     fill(d, "t", 80, 600);

@@ -14,6 +14,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("vfs", &["base"]),
     ("millpond", &["base", "vfs", "metrics", "pace"]),
     ("sim", &["base", "vfs", "metrics", "pace", "millpond"]),
+    ("history", &["base", "vfs", "millpond"]),
     ("ffi", &["base", "vfs", "metrics", "millpond"]),
     ("lab", &["base", "vfs", "metrics", "pace", "millpond"]),
     ("compare", &["base", "metrics", "millpond", "lab"]),

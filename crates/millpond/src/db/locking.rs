@@ -1,0 +1,175 @@
+//! Reads that lock what they return: one row, or the rows of a range.
+
+use super::isolation::LockWait;
+use super::range::{Reads, own};
+use super::{Range, Transaction};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
+use crate::lock::Mode;
+use crate::table::Table;
+use crate::txn::{Hold, Locked, Rules};
+use metrics::M;
+use std::ops::RangeBounds;
+
+impl Transaction {
+    pub(super) fn get_locked(
+        &self,
+        table: &Table,
+        key: &[u8],
+        mode: Mode,
+        rules: Rules,
+    ) -> Result<Option<Vec<u8>>> {
+        let (_inside, tree) = self.enter_table(table)?;
+        self.writable()?;
+        let txns = &self.core().engine.txns;
+        let locked = self.judge(txns.lock_row(self.txn(), tree, key, mode, rules))?;
+        match locked {
+            Locked::Absent | Locked::Skipped => Ok(None),
+            Locked::Present(value) => {
+                txns.store.metrics.add(M::RowReads, 1);
+                value.load(&txns.store).map(Some)
+            }
+        }
+    }
+
+    /// The newest committed value of `key`, which nobody else can change or lock until this transaction ends; a missing
+    /// row cannot be inserted by others either.
+    ///
+    /// # Errors
+    /// [`Error::LockTimeout`], [`Error::Deadlock`], [`Error::WriteConflict`] and those of [`Transaction::get`].
+    pub fn get_for_update(&mut self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.get_for_update_with(table, key, LockWait::Wait)
+    }
+
+    /// The newest committed value of `key`, which nobody else can change until this transaction ends.
+    ///
+    /// # Errors
+    /// As [`Transaction::get_for_update`].
+    pub fn get_for_share(&mut self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.get_for_share_with(table, key, LockWait::Wait)
+    }
+
+    /// [`Transaction::get_for_update`] that waits as told. With [`LockWait::SkipLocked`], `None` is a row that somebody else
+    /// has, or none.
+    ///
+    /// ```
+    /// # fn main() -> millpond::Result<()> {
+    /// # let dir = std::env::temp_dir().join(format!("millpond-doc-nowait-{}", std::process::id()));
+    /// # let db = millpond::Db::open(&dir)?;
+    /// use millpond::{Error, LockWait};
+    /// let seats = db.create_table("seats")?;
+    /// let mut ada = db.begin()?;
+    /// ada.put(&seats, b"12A", b"ada")?;
+    ///
+    /// let mut bob = db.begin()?;
+    /// let busy = bob.get_for_update_with(&seats, b"12A", LockWait::NoWait);
+    /// assert!(matches!(busy, Err(Error::LockTimeout))); // at once; the transaction goes on
+    /// assert_eq!(bob.get_for_update_with(&seats, b"12A", LockWait::SkipLocked)?, None);
+    /// bob.put(&seats, b"12B", b"bob")?;
+    /// bob.commit()?;
+    /// # drop(ada);
+    /// # db.close()?;
+    /// # std::fs::remove_dir_all(&dir).ok();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::get_for_update`].
+    pub fn get_for_update_with(
+        &mut self,
+        table: &Table,
+        key: &[u8],
+        wait: LockWait,
+    ) -> Result<Option<Vec<u8>>> {
+        self.get_locked(table, key, Mode::Exclusive, self.rules_with(wait))
+    }
+
+    /// [`Transaction::get_for_share`] that waits as told, see [`Transaction::get_for_update_with`].
+    ///
+    /// # Errors
+    /// As [`Transaction::get_for_update`].
+    pub fn get_for_share_with(
+        &mut self,
+        table: &Table,
+        key: &[u8],
+        wait: LockWait,
+    ) -> Result<Option<Vec<u8>>> {
+        self.get_locked(table, key, Mode::Shared, self.rules_with(wait))
+    }
+
+    /// The newest committed rows whose keys lie in `range`, each locked as by [`Transaction::get_for_update`] when it is
+    /// returned, from both ends. Rows that nobody asks for stay free. Keys without a row are locked in a
+    /// [serializable](crate::Isolation::Serializable) transaction only, and not when rows are skipped.
+    ///
+    /// With [`LockWait::SkipLocked`] a table is a queue that any number of workers take from without waiting for each other:
+    ///
+    /// ```
+    /// # fn main() -> millpond::Result<()> {
+    /// # let dir = std::env::temp_dir().join(format!("millpond-doc-queue-{}", std::process::id()));
+    /// # let db = millpond::Db::open(&dir)?;
+    /// use millpond::LockWait;
+    /// let jobs = db.create_table("jobs")?;
+    /// let mut tx = db.begin()?;
+    /// for job in [b"1", b"2", b"3"] {
+    ///     tx.insert(&jobs, job, b"to do")?;
+    /// }
+    /// tx.commit()?;
+    ///
+    /// let take = |tx: &mut millpond::Transaction| {
+    ///     tx.range_for_update(&jobs, .., LockWait::SkipLocked)?.next().transpose()
+    /// };
+    /// let (mut one, mut two) = (db.begin()?, db.begin()?);
+    /// let (first, _) = take(&mut one)?.expect("a job");
+    /// let (second, _) = take(&mut two)?.expect("another job");
+    /// assert_eq!((&first[..], &second[..]), (&b"1"[..], &b"2"[..]));
+    /// one.delete(&jobs, &first)?; // the work is done
+    /// one.commit()?;
+    /// two.rollback(); // somebody else will do this one
+    /// # db.close()?;
+    /// # std::fs::remove_dir_all(&dir).ok();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::get_for_update`]; each item may fail by itself.
+    pub fn range_for_update<'k>(
+        &mut self,
+        table: &Table,
+        range: impl RangeBounds<&'k [u8]>,
+        wait: LockWait,
+    ) -> Result<Range<'_>> {
+        self.range_locked(table, range, Mode::Exclusive, wait)
+    }
+
+    /// The same rows as [`Transaction::range_for_update`], each locked as by [`Transaction::get_for_share`].
+    ///
+    /// # Errors
+    /// As [`Transaction::get_for_update`]; each item may fail by itself.
+    pub fn range_for_share<'k>(
+        &mut self,
+        table: &Table,
+        range: impl RangeBounds<&'k [u8]>,
+        wait: LockWait,
+    ) -> Result<Range<'_>> {
+        self.range_locked(table, range, Mode::Shared, wait)
+    }
+
+    fn range_locked<'k>(
+        &mut self,
+        table: &Table,
+        range: impl RangeBounds<&'k [u8]>,
+        mode: Mode,
+        wait: LockWait,
+    ) -> Result<Range<'_>> {
+        self.writable()?;
+        let rules = self.rules_with(wait);
+        // What skips rows does not say what is in the range, so it has nothing to keep but the rows.
+        let range_too = rules.keeps && wait != LockWait::SkipLocked;
+        let hold = Hold { rows: Some(mode), range: range_too };
+        let bounds = (own(range.start_bound()), own(range.end_bound()));
+        Range::new(self, table, bounds, || Reads::Locked(hold, rules))
+    }
+}

@@ -1,0 +1,137 @@
+//! Locking reads that do not wait, and those that skip.
+
+use super::*;
+use crate::LockWait::{NoWait, SkipLocked, Wait};
+
+fn jobs(count: u8) -> (MemDisk, Db, Table) {
+    let (disk, db, t) = fresh();
+    let mut tx = db.begin().unwrap();
+    for n in 0..count {
+        tx.insert(&t, &[n], b"job").unwrap();
+    }
+    tx.commit().unwrap();
+    (disk, db, t)
+}
+
+fn keys(range: crate::Result<crate::Range<'_>>) -> Vec<u8> {
+    range.unwrap().map(|row| row.unwrap().0[0]).collect()
+}
+
+const LEVELS: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable];
+
+#[test]
+fn a_read_that_does_not_wait_fails_alone() {
+    let (_disk, db, t) = jobs(3);
+    let mut holder = db.begin().unwrap();
+    holder.put(&t, &[0], b"changed").unwrap(); // locked by its version
+    holder.get_for_share(&t, &[1]).unwrap(); // locked by a request
+    for level in LEVELS {
+        let mut tx = db.begin_with(TxnOptions::new().isolation(level)).unwrap();
+        assert!(matches!(tx.get_for_update_with(&t, &[0], NoWait), Err(Error::LockTimeout)));
+        assert!(matches!(tx.get_for_share_with(&t, &[0], NoWait), Err(Error::LockTimeout)));
+        assert!(matches!(tx.get_for_update_with(&t, &[1], NoWait), Err(Error::LockTimeout)));
+        assert!(tx.get_for_share_with(&t, &[1], NoWait).unwrap().is_some());
+        let mut rows = tx.range_for_update(&t, .., NoWait).unwrap();
+        assert!(matches!(rows.next(), Some(Err(Error::LockTimeout))) && rows.next().is_none());
+        drop(rows);
+        assert!(tx.get_for_update_with(&t, &[2], NoWait).unwrap().is_some());
+        tx.put(&t, &[2], b"goes on").unwrap();
+        tx.rollback();
+    }
+}
+
+#[test]
+fn what_is_locked_is_skipped() {
+    let (_disk, db, t) = jobs(6);
+    let mut holder = db.begin().unwrap();
+    holder.put(&t, &[0], b"changed").unwrap();
+    holder.get_for_update(&t, &[2]).unwrap();
+    holder.delete(&t, &[3]).unwrap();
+    holder.insert(&t, &[9], b"not yet").unwrap();
+    for level in LEVELS {
+        let mut tx = db.begin_with(TxnOptions::new().isolation(level)).unwrap();
+        assert_eq!(tx.get_for_update_with(&t, &[0], SkipLocked).unwrap(), None);
+        assert_eq!(keys(tx.range_for_update(&t, .., SkipLocked)), [1, 4, 5], "{level:?}");
+        let backward = tx.range_for_share(&t, .., SkipLocked).unwrap().rev().map(|row| row.unwrap().0[0]);
+        assert_eq!(backward.collect::<Vec<_>>(), [5, 4, 1]);
+        // What was skipped is not locked, and nothing between the rows is.
+        holder.put(&t, &[0], b"again").unwrap();
+        let mut third = db.begin().unwrap();
+        third.insert(&t, &[8, 1], b"").unwrap();
+        assert_eq!(keys(third.range_for_update(&t, ..&[8][..], SkipLocked)), []);
+        third.rollback();
+        tx.rollback();
+    }
+}
+
+#[test]
+fn only_rows_that_were_asked_for_are_locked() {
+    let (_disk, db, t) = jobs(6);
+    let mut tx = db.begin().unwrap();
+    let (front, back) = {
+        let mut rows = tx.range_for_update(&t, .., Wait).unwrap();
+        (rows.next().unwrap().unwrap().0[0], rows.next_back().unwrap().unwrap().0[0])
+    };
+    assert_eq!((front, back), (0, 5));
+    let mut other = db.begin().unwrap();
+    assert_eq!(keys(other.range_for_update(&t, .., SkipLocked)), [1, 2, 3, 4]);
+}
+
+/// Workers take jobs off a table at once: each job is done once, and nobody waits.
+#[test]
+fn a_table_is_a_queue_for_many_workers() {
+    const JOBS: u8 = 120;
+    for level in LEVELS {
+        let (_disk, db, t) = jobs(JOBS);
+        let done: Vec<u8> = std::thread::scope(|scope| {
+            let work = || {
+                let options = TxnOptions::new().isolation(level).durability(Durability::None);
+                let mut done = Vec::new();
+                loop {
+                    let mut tx = db.begin_with(options).unwrap();
+                    let job = tx.range_for_update(&t, .., SkipLocked).unwrap().next();
+                    let Some(job) = job else { return done };
+                    let (key, _) = job.unwrap();
+                    assert!(tx.delete(&t, &key).unwrap());
+                    tx.commit().unwrap();
+                    done.push(key[0]);
+                }
+            };
+            let workers: Vec<_> = (0..4).map(|_| scope.spawn(work)).collect();
+            workers.into_iter().flat_map(|w| w.join().unwrap()).collect()
+        });
+        let mut sorted = done.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..JOBS).collect::<Vec<_>>(), "{level:?}");
+        assert_eq!(db.metrics().get("deadlocks"), Some(0.0));
+        assert_eq!(db.metrics().get("lock_waits"), Some(0.0), "{level:?}");
+    }
+}
+
+#[test]
+fn a_limit_of_zero_is_not_waiting() {
+    let (_disk, db, t) = jobs(2);
+    let mut holder = db.begin().unwrap();
+    holder.put(&t, &[0], b"").unwrap();
+    let mut tx = db.begin_with(TxnOptions::new().lock_wait(Duration::ZERO)).unwrap();
+    assert!(matches!(tx.put(&t, &[0], b""), Err(Error::LockTimeout)));
+    assert!(matches!(tx.get_for_update(&t, &[0]), Err(Error::LockTimeout)));
+    tx.put(&t, &[1], b"").unwrap();
+    tx.commit().unwrap();
+    assert_eq!(db.metrics().get("lock_waits"), Some(0.0));
+}
+
+#[test]
+fn a_locking_range_meets_a_newer_version() {
+    let (_disk, db, t) = jobs(3);
+    let mut tx = db.begin().unwrap();
+    tx.get(&t, &[9]).unwrap();
+    put(&db, &t, &[1], b"newer");
+    let mut rows = tx.range_for_share(&t, .., Wait).unwrap();
+    assert!(rows.next().unwrap().is_ok());
+    assert!(matches!(rows.next(), Some(Err(Error::WriteConflict))) && rows.next().is_none());
+    drop(rows);
+    assert!(matches!(tx.get(&t, &[0]), Err(Error::Aborted)));
+    let mut tx = db.begin_with(TxnOptions::new().read_only(true)).unwrap();
+    assert!(matches!(tx.range_for_update(&t, .., Wait), Err(Error::Misuse(_))));
+}

@@ -85,6 +85,7 @@ impl Core {
         }
         let txns = &self.engine.txns;
         txns.locks.stop();
+        self.catalog.stop();
         self.engine.stop_admission();
         self.gate.drain();
         txns.abort_active();

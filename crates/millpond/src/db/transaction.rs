@@ -4,7 +4,7 @@ use super::gate::Inside;
 use super::{CommitFuture, Core, Durability, Range, Receipt};
 use crate::btree::Tree;
 use crate::error::{Error, Result};
-use crate::lock::{Mode, Wait};
+use crate::lock::{Mode, Using, Wait};
 use crate::mvcc::Snapshot;
 use crate::planted::{Bug, planted};
 use crate::table::Table;
@@ -96,18 +96,17 @@ pub struct Transaction {
     core: Arc<Core>,
     options: TxnOptions,
     txn: Txn,
-    tables: RefCell<SmallVec<[TreeId; 8]>>,
+    /// The tables that it uses: counted among their users, or else with a shared lock that its owner has.
+    tables: RefCell<SmallVec<[(TreeId, Option<Using>); 4]>>,
     ended: bool,
     aborted: std::cell::Cell<bool>,
     admission_us: u64,
-    /// Tells savepoints of other transactions apart.
+    /// Tells savepoints of other transactions apart; 0 until the first one is made.
     serial: u64,
 }
 
 impl Transaction {
     pub(super) fn begin(core: &Arc<Core>, options: TxnOptions) -> Result<Transaction> {
-        use base::sync::atomic::{AtomicU64, Ordering};
-        static NEXT: AtomicU64 = AtomicU64::new(1);
         if options.isolation == Isolation::Serializable {
             return Err(Error::Misuse("serializable transactions are not offered by this version".into()));
         }
@@ -120,7 +119,7 @@ impl Transaction {
             ended: false,
             aborted: std::cell::Cell::new(false),
             admission_us: 0,
-            serial: NEXT.fetch_add(1, Ordering::Relaxed),
+            serial: 0,
         })
     }
 
@@ -151,14 +150,22 @@ impl Transaction {
             return Err(Error::Misuse("the table belongs to another database".into()));
         }
         let tree = table.entry.tree;
-        if self.tables.borrow().contains(&tree.id) {
+        if self.tables.borrow().iter().any(|(used, _)| *used == tree.id) {
             return Ok(tree);
         }
-        let shared = self.core.engine.txns.share_tree(&self.txn, tree.id, self.wait());
-        self.judge(shared)?;
+        let using = table.entry.users.enter();
+        if using.is_none() {
+            let shared = self.core.engine.txns.share_tree(&self.txn, tree.id, self.wait());
+            self.judge(shared)?;
+        }
         table.entry.check()?;
-        self.tables.borrow_mut().push(tree.id);
+        self.tables.borrow_mut().push((tree.id, using));
         Ok(tree)
+    }
+
+    /// Uses no table any more. REQUIRES: the transaction has ended, so that its locks are free.
+    fn leave_tables(&self) {
+        self.tables.borrow_mut().clear();
     }
 
     fn writable(&self) -> Result {
@@ -180,6 +187,7 @@ impl Transaction {
             if matches!(error, Error::Deadlock | Error::WriteConflict) {
                 self.core.engine.txns.rollback(&self.txn);
                 self.txn.drop_moment();
+                self.leave_tables();
                 metrics.add(M::Rollbacks, 1);
                 self.aborted.set(true);
             }
@@ -368,6 +376,11 @@ impl Transaction {
 
     /// Marks this point for [`Transaction::rollback_to`].
     pub fn savepoint(&mut self) -> Savepoint {
+        use base::sync::atomic::{AtomicU64, Ordering};
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        if self.serial == 0 {
+            self.serial = NEXT.fetch_add(1, Ordering::Relaxed);
+        }
         Savepoint { mark: self.core.engine.txns.mark(&self.txn), txn: self.serial }
     }
 
@@ -400,6 +413,7 @@ impl Transaction {
         let start_us = clock.now_us();
         let lsn = engine.txns.commit(&self.txn)?;
         self.txn.drop_moment();
+        self.leave_tables();
         self.ended = true;
         let log_us = clock.now_us().saturating_sub(start_us);
         let locks_us = self.txn.lock_us.get();
@@ -494,6 +508,12 @@ impl Transaction {
         let _inside = core.enter()?;
         if self.aborted.get() {
             return Err(Error::Aborted);
+        }
+        // Whoever decides it is another transaction handle or none: its tables must be locked by its owner.
+        let used: SmallVec<[TreeId; 4]> = self.tables.borrow().iter().map(|(tree, _)| *tree).collect();
+        for tree in used {
+            let shared = core.engine.txns.share_tree(&self.txn, tree, self.wait());
+            self.judge(shared)?;
         }
         core.engine.txns.prepare(&self.txn, xid)?;
         core.engine.store.metrics.add(M::Prepares, 1);

@@ -191,6 +191,11 @@ impl LockTable {
         }
     }
 
+    /// Whether every wait fails.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
     /// Memory that queues take, in bytes, without their heap overhead.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)

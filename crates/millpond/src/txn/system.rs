@@ -77,7 +77,7 @@ pub(crate) struct Rules {
     pub(crate) wait: Wait,
 }
 
-/// One transaction: its id and locks from its first use of a table, its undo from its first change.
+/// One transaction: its id from its first lock or change, its undo from its first change.
 #[derive(Debug, Default)]
 pub(crate) struct Txn {
     owner: OnceCell<Arc<Owner>>,

@@ -5,6 +5,7 @@ mod durability;
 mod gate;
 mod range;
 mod receipt;
+mod scan;
 #[cfg(test)]
 mod tests;
 mod transaction;

@@ -29,7 +29,7 @@ pub struct Range<'t> {
 }
 
 /// The least key that is greater than `key`.
-fn successor(mut key: Vec<u8>) -> Vec<u8> {
+pub(super) fn successor(mut key: Vec<u8>) -> Vec<u8> {
     key.push(0);
     key
 }

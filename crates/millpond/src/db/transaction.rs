@@ -14,7 +14,7 @@ use base::{Lsn, TreeId};
 use metrics::{Latency, M, SyncReason};
 use smallvec::SmallVec;
 use std::cell::RefCell;
-use std::ops::{Bound, ControlFlow, RangeBounds};
+use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -353,25 +353,6 @@ impl Transaction {
     /// As [`Transaction::get`]; each item may fail by itself.
     pub fn range<'k>(&self, table: &Table, range: impl RangeBounds<&'k [u8]>) -> Result<Range<'_>> {
         Range::new(self, table, own(range.start_bound()), own(range.end_bound()))
-    }
-
-    /// Shows the rows whose keys lie in `range` to `visit`, in key order, until it breaks.
-    ///
-    /// # Errors
-    /// As [`Transaction::get`].
-    pub fn scan<'k>(
-        &self,
-        table: &Table,
-        range: impl RangeBounds<&'k [u8]>,
-        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<()> {
-        for row in self.range(table, range)? {
-            let (key, value) = row?;
-            if visit(&key, &value).is_break() {
-                break;
-            }
-        }
-        Ok(())
     }
 
     /// Marks this point for [`Transaction::rollback_to`].

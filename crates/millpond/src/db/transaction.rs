@@ -86,6 +86,9 @@ pub struct Savepoint {
     txn: u64,
 }
 
+/// The tables that a transaction uses: counted among their users, or else with a shared lock that its owner has.
+type Tables = SmallVec<[(TreeId, Option<Using>); 4]>;
+
 /// A transaction. It rolls back when it is dropped.
 ///
 /// Reads take `&self`, changes `&mut self`; it may move between threads but is used by one at a time. After
@@ -96,8 +99,7 @@ pub struct Transaction {
     core: Arc<Core>,
     options: TxnOptions,
     txn: Txn,
-    /// The tables that it uses: counted among their users, or else with a shared lock that its owner has.
-    tables: RefCell<SmallVec<[(TreeId, Option<Using>); 4]>>,
+    tables: RefCell<Tables>,
     ended: bool,
     aborted: std::cell::Cell<bool>,
     admission_us: u64,

@@ -82,3 +82,51 @@ impl Transaction {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Db;
+    use crate::options::Options;
+    use std::ops::{Bound, ControlFlow};
+    use std::path::Path;
+    use vfs::mem::MemDisk;
+
+    /// Rows of many leaves, some deleted, some with long values, some changed after the snapshot.
+    #[test]
+    fn a_scan_shows_what_a_range_yields() {
+        let disk = MemDisk::default();
+        let options = Options::new().page_bytes(4096).redo_capacity_bytes(16 << 20);
+        let db = Db::open_on(&disk.vfs(1), Path::new("/db"), &options).unwrap();
+        let table = db.create_table("t").unwrap();
+        let key = |n: u32| n.to_be_bytes();
+        let mut tx = db.begin().unwrap();
+        for n in 0..500u32 {
+            let len = if n % 50 == 0 { 9000 } else { 60 };
+            tx.put(&table, &key(n), &vec![n as u8; len]).unwrap();
+        }
+        tx.commit().unwrap();
+        let mut tx = db.begin().unwrap();
+        (0..500).step_by(3).for_each(|n| assert!(tx.delete(&table, &key(n)).unwrap()));
+        tx.commit().unwrap();
+        let reader = db.begin().unwrap();
+        assert_eq!(reader.get(&table, &key(0)).unwrap(), None);
+        let mut tx = db.begin().unwrap();
+        (0..500).step_by(7).for_each(|n| tx.put(&table, &key(n), b"later").unwrap());
+        tx.commit().unwrap();
+        for (from, to) in [(0u32, 500u32), (13, 14), (14, 13), (100, 401), (499, 1000)] {
+            let (from, to) = (key(from), key(to));
+            for limit in [1, 20, usize::MAX] {
+                let bounds = (Bound::Excluded(&from[..]), Bound::Included(&to[..]));
+                let rows = reader.range(&table, bounds).unwrap().map(Result::unwrap);
+                let expected: Vec<_> = rows.take(limit).collect();
+                let mut shown = Vec::new();
+                let visit = |key: &[u8], value: &[u8]| {
+                    shown.push((key.to_vec(), value.to_vec()));
+                    if shown.len() == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                };
+                reader.scan(&table, bounds, visit).unwrap();
+                assert!(shown == expected, "{from:?} {to:?} {limit}");
+            }
+        }
+    }
+}

@@ -90,8 +90,10 @@ fn list(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>)>>, predicate: &str)
     Ok(if out.is_empty() { "none".to_owned() } else { out.join(" ") })
 }
 
+type Row = (Vec<u8>, Vec<u8>);
+
 /// What a scan shows, as a range would yield it.
-fn scanned(tx: &Transaction, table: &Table) -> Result<Vec<Result<(Vec<u8>, Vec<u8>)>>> {
+fn scanned(tx: &Transaction, table: &Table) -> Result<Vec<Result<Row>>> {
     let mut rows = Vec::new();
     tx.scan(table, .., |key, value| {
         rows.push(Ok((key.to_vec(), value.to_vec())));

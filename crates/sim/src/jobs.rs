@@ -1,7 +1,7 @@
 //! Processes side by side. Worlds in one process would meet in its memory map, which every new thread and large buffer
 //! changes; and a process that a mistake aborts takes no other with it.
 //!
-//! A child says what it did in lines that begin with [`MARK`]; the rest of what it prints is for the user.
+//! A child says what it did in lines that begin with a mark of ours; the rest of what it prints is for the user.
 
 use crate::budget::{Budget, Done, explore};
 use crate::explore::Finding;

@@ -12,6 +12,7 @@ use base::sync::{Condvar, Mutex, Unparker, futex_wait, futex_wake};
 use metrics::{Latency, M, Metrics};
 use pace::admission::{Turn, View, believed, must_wait, price_ns, turn};
 use pace::thresholds::Thresholds;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::Clock;
@@ -43,7 +44,8 @@ pub(crate) struct Admission {
     next_ns: AtomicU64,
     /// 1 once nobody is let in any more. Sleepers wait on this word.
     closed: AtomicU32,
-    at_limit: Mutex<()>,
+    /// The file that has no space for what the checkpoint must write before it can move.
+    at_limit: Mutex<Option<PathBuf>>,
     moved: Condvar,
 }
 
@@ -101,7 +103,7 @@ impl Admission {
             credit: AtomicU64::new(0),
             next_ns: AtomicU64::new(0),
             closed: AtomicU32::new(0),
-            at_limit: Mutex::new(()),
+            at_limit: Mutex::new(None),
             moved: Condvar::new(),
         }
     }
@@ -166,7 +168,7 @@ impl Admission {
                 Ask::AtLimit => {
                     self.metrics.add(M::HardWaits, u64::from(!at_limit));
                     (held, at_limit) = (true, true);
-                    self.wait_for_room(redo_bytes);
+                    self.wait_for_room(redo_bytes)?;
                 }
             }
         }
@@ -207,12 +209,27 @@ impl Admission {
         futex_wait(&self.closed, 0, Some(Duration::from_micros(delay_us)));
     }
 
-    fn wait_for_room(&self, redo_bytes: u64) {
-        let mut at_limit = self.at_limit.lock();
+    /// Waits for the checkpoint; not if it cannot move, because nobody knows how long a disk stays full.
+    fn wait_for_room(&self, redo_bytes: u64) -> Result {
+        let mut full = self.at_limit.lock();
         // The marks move under this mutex, so a move is not missed.
         if must_wait(&self.view(0), redo_bytes) && self.check().is_ok() {
             self.cleaner.unpark();
-            self.moved.wait_for(&mut at_limit, LOOK_AGAIN);
+            if let Some(file) = &*full {
+                return Err(Error::DiskFull { file: file.clone() });
+            }
+            self.moved.wait_for(&mut full, LOOK_AGAIN);
+        }
+        Ok(())
+    }
+
+    /// Says whether the checkpoint can move, or for which file there is no space.
+    pub(super) fn set_full(&self, full: Option<&Path>) {
+        let mut known = self.at_limit.lock();
+        if known.as_deref() != full {
+            *known = full.map(Path::to_owned);
+            drop(known);
+            self.moved.notify_all();
         }
     }
 

@@ -73,7 +73,12 @@ impl Shared {
         self.store.metrics.add(M::CleanerSteps, u64::from(worked));
         self.tend_files(now_us)?;
         self.set_marks(c, now_us);
-        moved.and(cleaned)?;
+        let passed = moved.and(cleaned);
+        self.admission.set_full(match &passed {
+            Err(Error::DiskFull { file }) => Some(file),
+            _ => None,
+        });
+        passed?;
         Ok(plan.next_step_us)
     }
 

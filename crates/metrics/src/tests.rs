@@ -157,10 +157,10 @@ fn json() {
         "close":0},
         "pages_written_by_force":{"checkpoint_age":30,
         "idle":2,
-        "recovery":0},
+        "bulk_load":0},
         "page_writes_io_by_force":{"checkpoint_age":4,
         "idle":2,
-        "recovery":0},
+        "bulk_load":0},
         "fsync_rows":[{"file":"log",
         "reason":"commit",
         "waiters":2,
@@ -211,6 +211,7 @@ fn prometheus() {
         millpond_pages_written_by_force_total{force="idle"} 2
         millpond_pages_written_by_force_total{force="shutdown"} 0
         millpond_pages_written_by_force_total{force="recovery"} 0
+        millpond_pages_written_by_force_total{force="bulk_load"} 0
         # HELP millpond_fsync_waiters_total Threads that waited for a sync, by file and reason.
         # TYPE millpond_fsync_waiters_total counter
         millpond_fsync_waiters_total{file="log",reason="commit"} 2

@@ -11,7 +11,7 @@
 
 use crate::btree::{Bulk, Outlet, Tree};
 use crate::error::{Error, Result};
-use crate::lock::Wait;
+use crate::lock::{Closed, Users, Wait};
 use crate::space::EXTENT_FIRST;
 use crate::txn::read::{Next, Value};
 use crate::txn::system::denied;
@@ -35,13 +35,20 @@ const FORMAT: u8 = 1;
 pub(crate) struct Entry {
     /// Its rows.
     pub(crate) tree: Tree,
+    /// The transactions that share it without a lock in a queue.
+    pub(crate) users: Users,
     name: Mutex<String>,
     dropped: AtomicBool,
 }
 
 impl Entry {
     fn new(name: &str, tree: Tree) -> Arc<Entry> {
-        Arc::new(Entry { tree, name: Mutex::new(name.to_owned()), dropped: AtomicBool::new(false) })
+        Arc::new(Entry {
+            tree,
+            users: Users::default(),
+            name: Mutex::new(name.to_owned()),
+            dropped: AtomicBool::new(false),
+        })
     }
 
     /// Its present name.
@@ -294,14 +301,32 @@ impl Catalog {
         self.txns.rollback(txn);
     }
 
-    /// Waits until no other transaction uses the tables and keeps them for `txn`.
-    fn own(&self, txn: &Txn, entries: &[Arc<Entry>], wait: Duration) -> Result {
+    /// Waits until no other transaction uses the tables and keeps them for `txn`. `closed` is to be kept until `txn` has
+    /// ended. REQUIRES: `txn` has no lock.
+    fn own<'e>(
+        &self,
+        txn: &Txn,
+        entries: &'e [Arc<Entry>],
+        wait: Duration,
+        closed: &mut Vec<Closed<'e>>,
+    ) -> Result {
+        // All of them are closed and waited for before the first lock, see `lock::users`.
+        closed.extend(entries.iter().map(|entry| entry.users.close()));
+        let (clock, locks) = (&*self.txns.vfs.clock, &self.txns.locks);
+        for table in &*closed {
+            table.wait(clock, wait, || locks.stopped()).map_err(denied)?;
+        }
         let owner = self.txns.owner(txn);
         for entry in entries {
             self.txns.locks.own_table(owner, entry.tree.id, Wait::Until(wait)).map_err(denied)?;
             entry.check()?;
         }
         Ok(())
+    }
+
+    /// Ends all waits for users of tables. REQUIRES: the lock table has been told to stop.
+    pub(crate) fn stop(&self) {
+        self.list().iter().for_each(|entry| entry.users.wake());
     }
 
     /// Drops tables, all or none, once no transaction uses them. The LSN is to be made durable by the caller, who then
@@ -314,7 +339,8 @@ impl Catalog {
             return Err(Error::NoSuchTable { name: twice[0].name() });
         }
         let txn = Txn::default();
-        let dropped = self.own(&txn, &entries, wait).and_then(|()| {
+        let mut closed = Vec::new();
+        let dropped = self.own(&txn, &entries, wait, &mut closed).and_then(|()| {
             let _changing = self.changing.lock();
             entries.iter().try_for_each(|entry| self.write(&txn, &entry.name(), New::Delete))?;
             // Before the locks go: who gets one of them next must see it.
@@ -324,13 +350,11 @@ impl Catalog {
             }
             self.commit(&txn)
         });
-        match dropped {
-            Ok(lsn) => Ok((entries, lsn)),
-            Err(error) => {
-                self.txns.rollback(&txn);
-                Err(error)
-            }
+        if dropped.is_err() {
+            self.txns.rollback(&txn);
         }
+        drop(closed);
+        dropped.map(|lsn| (entries, lsn))
     }
 
     /// Gives the pages of dropped tables back.
@@ -347,7 +371,8 @@ impl Catalog {
         check_name(to)?;
         let entry = self.find(from)?;
         let txn = Txn::default();
-        let renamed = self.own(&txn, std::slice::from_ref(&entry), wait).and_then(|()| {
+        let mut closed = Vec::new();
+        let renamed = self.own(&txn, std::slice::from_ref(&entry), wait, &mut closed).and_then(|()| {
             let _changing = self.changing.lock();
             if entry.name() != from {
                 return Err(Error::NoSuchTable { name: from.to_owned() });
@@ -367,6 +392,7 @@ impl Catalog {
         if renamed.is_err() {
             self.txns.rollback(&txn);
         }
+        drop(closed);
         renamed
     }
 }

@@ -19,6 +19,7 @@ use expect_test::{Expect, expect};
 use millpond::{Db, Durability, Error, Isolation, LockWait, Options, Result, Table, Transaction, TxnOptions};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -89,8 +90,20 @@ fn list(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>)>>, predicate: &str)
     Ok(if out.is_empty() { "none".to_owned() } else { out.join(" ") })
 }
 
+type Row = (Vec<u8>, Vec<u8>);
+
+/// What a scan shows, as a range would yield it.
+fn scanned(tx: &Transaction, table: &Table) -> Result<Vec<Result<Row>>> {
+    let mut rows = Vec::new();
+    tx.scan(table, .., |key, value| {
+        rows.push(Ok((key.to_vec(), value.to_vec())));
+        ControlFlow::Continue(())
+    })?;
+    Ok(rows)
+}
+
 /// One step of a transaction: `get K`, `put K V`, `where P`, `delete-where P`, `add-where P N`.
-fn step(tx: &mut Transaction, table: &Table, words: &[&str]) -> Result<String> {
+fn step(tx: &mut Transaction, table: &Table, scans: bool, words: &[&str]) -> Result<String> {
     let key = words[1].as_bytes();
     match words[0] {
         "get" => {
@@ -98,6 +111,7 @@ fn step(tx: &mut Transaction, table: &Table, words: &[&str]) -> Result<String> {
             return Ok(value.map_or("none".to_owned(), |v| text(&v).to_owned()));
         }
         "put" => tx.put(table, key, words[2].as_bytes())?,
+        "where" if scans => return list(scanned(tx, table)?.into_iter(), words[1]),
         "where" => return list(tx.range(table, ..)?, words[1]),
         "delete-where" | "add-where" => {
             let rows: Result<Vec<_>> = tx.range_for_update(table, .., LockWait::Wait)?.collect();
@@ -115,8 +129,8 @@ fn step(tx: &mut Transaction, table: &Table, words: &[&str]) -> Result<String> {
     Ok("done".to_owned())
 }
 
-/// Tells a story; what each step came to, and the rows that are there at the end.
-fn tell(place: &Place, table: &Table, isolation: Isolation, script: &[&str]) -> Vec<String> {
+/// Tells a story, its conditions read by ranges or by scans; what each step came to, and the rows that are there at the end.
+fn tell(place: &Place, table: &Table, isolation: Isolation, scans: bool, script: &[&str]) -> Vec<String> {
     let mut txns: BTreeMap<&str, Transaction> = BTreeMap::new();
     let mut out = Vec::new();
     for line in script {
@@ -130,7 +144,7 @@ fn tell(place: &Place, table: &Table, isolation: Isolation, script: &[&str]) -> 
                 Ok("done".to_owned())
             }
             _ => {
-                let outcome = step(&mut tx, table, &words[1..]);
+                let outcome = step(&mut tx, table, scans, &words[1..]);
                 txns.insert(name, tx);
                 outcome
             }
@@ -153,7 +167,11 @@ fn tell(place: &Place, table: &Table, isolation: Isolation, script: &[&str]) -> 
 fn check(name: &str, script: &str, expected: &Expect) {
     let place = Place::new(name);
     let script: Vec<&str> = script.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let told = LEVELS.map(|level| tell(&place, &place.table(&format!("{level:?}")), level, &script));
+    let told = |scans: bool| {
+        LEVELS.map(|level| tell(&place, &place.table(&format!("{level:?} {scans}")), level, scans, &script))
+    };
+    let (told, by_scans) = (told(false), told(true));
+    assert_eq!(by_scans, told, "a scan tells another story than a range");
     let mut out = String::new();
     for (at, line) in script.iter().chain(&["in the end"]).enumerate() {
         let [rc, rr, serializable] = [0, 1, 2].map(|level| &told[level][at]);
@@ -557,7 +575,7 @@ fn serializable_circles_are_broken_for_one_of_two() {
                 let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
                 let go = |tx: &mut Transaction, line: &str| {
                     let words = words(line);
-                    step(tx, &table, &words.iter().map(String::as_str).collect::<Vec<_>>())
+                    step(tx, &table, false, &words.iter().map(String::as_str).collect::<Vec<_>>())
                 };
                 for line in reads {
                     go(&mut tx, line).unwrap();

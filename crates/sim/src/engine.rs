@@ -3,6 +3,7 @@
 use crate::subject::{self, Database, Durability, Fail, How, Isolation, Result, RowList, Shape, Subject, Tx};
 use millpond::sim::{Sizes, open, sized};
 use millpond::{Db, Error, Options, Savepoint, Table, Transaction, TxnOptions};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,8 @@ struct EngineDb(Db);
 struct EngineTx {
     db: Db,
     tx: Transaction,
+    /// Two reads in a row show the same.
+    steady: bool,
     savepoints: Vec<Savepoint>,
 }
 
@@ -94,7 +97,8 @@ impl Database for EngineDb {
         };
         let options = TxnOptions::new().isolation(isolation).durability(durability);
         let tx = self.0.begin_with(options).map_err(fail)?;
-        Ok(Box::new(EngineTx { db: self.0.clone(), tx, savepoints: Vec::new() }))
+        let steady = isolation != millpond::Isolation::ReadCommitted;
+        Ok(Box::new(EngineTx { db: self.0.clone(), tx, steady, savepoints: Vec::new() }))
     }
     fn prepared(&self) -> Result<Vec<Vec<u8>>> {
         self.0.prepared().map_err(fail)
@@ -146,8 +150,24 @@ impl Tx for EngineTx {
         self.tx.delete(&table, key).map_err(fail)
     }
     fn scan(&self, table: &str) -> Result<RowList> {
-        let rows = self.tx.range(&self.table(table)?, ..).map_err(fail)?;
-        rows.map(|row| row.map_err(fail)).collect()
+        let table = self.table(table)?;
+        let mut shown = RowList::new();
+        let visit = |key: &[u8], value: &[u8]| {
+            shown.push((key.to_vec(), value.to_vec()));
+            ControlFlow::Continue(())
+        };
+        self.tx.scan(&table, .., visit).map_err(fail)?;
+        if self.steady {
+            // The same rows by the other way to read many.
+            let rows: RowList = self
+                .tx
+                .range(&table, ..)
+                .map_err(fail)?
+                .map(|row| row.map_err(fail))
+                .collect::<Result<_>>()?;
+            assert!(rows == shown, "a scan and a range show different rows");
+        }
+        Ok(shown)
     }
     fn savepoint(&mut self) -> usize {
         self.savepoints.push(self.tx.savepoint());

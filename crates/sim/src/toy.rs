@@ -50,6 +50,10 @@ struct ToyDb {
     inner: Mutex<Inner>,
     /// Rows, and whole tables, that transactions have locked; and how many transactions there were.
     locks: Mutex<(Vec<Lock>, u64)>,
+    /// Which transaction uses which table.
+    users: Mutex<Vec<(u64, u64)>>,
+    /// Somebody uses a table no more.
+    left: Condvar,
     /// The transactions whose locks prepared ones have.
     prepared: Mutex<BTreeMap<Vec<u8>, u64>>,
     unlocked: Condvar,
@@ -218,6 +222,8 @@ impl Subject for Toy {
             _lock: lock,
             inner: Mutex::new(inner),
             locks: Mutex::default(),
+            users: Mutex::default(),
+            left: Condvar::default(),
             prepared: Mutex::default(),
             unlocked: Condvar::new(),
         };
@@ -263,7 +269,9 @@ impl ToyDb {
 
     fn unlock(&self, txn: u64) {
         self.locks.lock().0.retain(|(id, _, _)| *id != txn);
+        self.users.lock().retain(|(id, _)| *id != txn);
         self.unlocked.notify_all();
+        self.left.notify_all();
     }
 
     fn unlock_prepared(&self, xid: &[u8]) {
@@ -271,6 +279,18 @@ impl ToyDb {
         if let Some(txn) = txn {
             self.unlock(txn);
         }
+    }
+
+    /// Changes which tables there are, once nobody uses this one.
+    fn change_table(&self, name: &str, effect: Effect) -> Result {
+        let mut users = self.users.lock();
+        let number = self.number(name)?;
+        while users.iter().any(|(_, table)| *table == number) {
+            if self.left.wait_for(&mut users, Duration::from_secs(5)) {
+                return Err(Fail::Retry("waited too long".into()));
+            }
+        }
+        self.log(effect, true).map(drop)
     }
 
     fn number(&self, table: &str) -> Result<u64> {
@@ -294,12 +314,10 @@ impl Database for ToyDatabase {
         Ok(())
     }
     fn drop_table(&self, name: &str) -> Result {
-        self.0.number(name)?;
-        self.0.log(Effect::Drop(name.to_owned()), true).map(drop)
+        self.0.change_table(name, Effect::Drop(name.to_owned()))
     }
     fn rename_table(&self, from: &str, to: &str) -> Result {
-        self.0.number(from)?;
-        self.0.log(Effect::Rename(from.to_owned(), to.to_owned()), true).map(drop)
+        self.0.change_table(from, Effect::Rename(from.to_owned(), to.to_owned()))
     }
     fn table_names(&self) -> Result<Vec<String>> {
         Ok(self.0.inner.lock().state.tables.keys().cloned().collect())
@@ -358,10 +376,10 @@ impl Drop for ToyDatabase {
 impl ToyTx {
     /// Rows as this transaction sees them, or the newest.
     fn rows(&self, table: &str, newest: bool) -> Result<Rows> {
+        let number = self.table(table)?;
         if self.how.isolation == Isolation::Serializable {
             self.lock(table, None)?;
         }
-        let number = self.db.number(table)?;
         let rows = |state: &State| state.rows.get(&number).cloned().unwrap_or_default();
         let mut rows = if newest || self.how.isolation != Isolation::RepeatableRead {
             rows(&self.db.inner.lock().state)
@@ -377,9 +395,19 @@ impl ToyTx {
         Ok(rows)
     }
 
+    /// The table, which stays until this transaction ends.
+    fn table(&self, name: &str) -> Result<u64> {
+        let mut users = self.db.users.lock();
+        let number = self.db.number(name)?;
+        if !users.contains(&(self.id, number)) {
+            users.push((self.id, number));
+        }
+        Ok(number)
+    }
+
     /// Locks a row or a whole table, waiting for others for a second at most.
     fn lock(&self, table: &str, key: Option<&[u8]>) -> Result {
-        let number = self.db.number(table)?;
+        let number = self.table(table)?;
         let meet = |a: &Option<Vec<u8>>| a.is_none() || key.is_none() || a.as_deref() == key;
         let mut locks = self.db.locks.lock();
         while locks.0.iter().any(|(id, t, k)| *id != self.id && *t == number && meet(k)) {

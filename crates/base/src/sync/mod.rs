@@ -8,6 +8,8 @@
 //! ordinary thread and runs the threads of a simulated world one at a time.
 
 pub mod atomic;
+#[cfg(not(loom))]
+mod lane;
 #[cfg(loom)]
 mod model;
 #[cfg(not(loom))]
@@ -19,6 +21,8 @@ mod share;
 #[cfg(all(not(loom), feature = "sim"))]
 pub mod sim;
 
+#[cfg(not(loom))]
+pub use lane::lane;
 #[cfg(loom)]
 pub use model::{Mutex, MutexGuard, futex_wait, futex_wake, point, spin};
 #[cfg(not(loom))]

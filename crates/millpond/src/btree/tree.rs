@@ -98,7 +98,6 @@ impl Tree {
 
     /// The leaf that goes on where `page` ends, latched shared, and its first entry from there on; none after the last
     /// leaf. For forward scans. (The leaf may begin before that place, for two may have become one meanwhile.)
-    #[cfg(any(test, fuzzing))]
     pub(crate) fn leaf_next<'s>(
         &self,
         store: &'s Store,

@@ -1,9 +1,8 @@
 //! The gate through which every call goes, so that closing can wait for those inside and keep others out.
 
 use crate::error::{Error, Result};
-use base::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use base::sync::spin;
-use std::cell::Cell;
+use base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use base::sync::{lane, spin};
 
 /// Counters, so that threads do not share a cache line for this alone.
 const STRIPES: usize = 16;
@@ -23,24 +22,11 @@ pub(crate) struct Gate {
 #[derive(Debug)]
 pub(crate) struct Inside<'g>(&'g AtomicU32);
 
-fn own_stripe() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static OWN: Cell<usize> = const { Cell::new(usize::MAX) };
-    }
-    OWN.with(|own| {
-        if own.get() == usize::MAX {
-            own.set(NEXT.fetch_add(1, Ordering::Relaxed) % STRIPES);
-        }
-        own.get()
-    })
-}
-
 impl Gate {
     /// Goes in; `Closed` if the gate is.
     #[inline]
     pub(crate) fn enter(&self) -> Result<Inside<'_>> {
-        let stripe = &self.stripes[own_stripe()].0;
+        let stripe = &self.stripes[lane() % STRIPES].0;
         stripe.fetch_add(1, Ordering::SeqCst);
         let inside = Inside(stripe);
         if self.closed.load(Ordering::SeqCst) { Err(Error::Closed) } else { Ok(inside) }

@@ -8,6 +8,7 @@ mod isolation;
 mod locking;
 mod range;
 mod receipt;
+mod scan;
 #[cfg(test)]
 mod tests;
 mod transaction;
@@ -90,6 +91,7 @@ impl Core {
         }
         let txns = &self.engine.txns;
         txns.locks.stop();
+        self.catalog.stop();
         self.engine.stop_admission();
         self.gate.drain();
         txns.abort_active();

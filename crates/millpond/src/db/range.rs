@@ -58,7 +58,7 @@ pub(super) fn own(bound: Bound<&&[u8]>) -> Bound<Vec<u8>> {
 }
 
 /// The least key that is greater than `key`.
-fn successor(mut key: Vec<u8>) -> Vec<u8> {
+pub(super) fn successor(mut key: Vec<u8>) -> Vec<u8> {
     key.push(0);
     key
 }

@@ -363,6 +363,40 @@ fn tables_are_made_renamed_and_dropped_durably() {
     }
 }
 
+/// Whoever reads a table keeps it, at every level and in every way, to its end; a prepared one to its decision.
+#[test]
+fn a_table_stays_as_long_as_somebody_reads_it() {
+    let (_disk, db, t) = fresh();
+    put(&db, &t, b"k", b"v");
+    let stays = |why: &str| {
+        let dropped = db.drop_table("t");
+        assert!(matches!(dropped, Err(Error::LockTimeout)), "{why}: {dropped:?}");
+        let renamed = db.rename_table("t", "u");
+        assert!(matches!(renamed, Err(Error::LockTimeout)), "{why}: {renamed:?}");
+    };
+    let reads: [&dyn Fn(&Transaction); 3] = [
+        &|tx| assert!(tx.get(&t, b"k").unwrap().is_some()),
+        &|tx| assert_eq!(tx.range(&t, ..).unwrap().count(), 1),
+        &|tx| tx.scan(&t, .., |_, _| std::ops::ControlFlow::Break(())).unwrap(),
+    ];
+    for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable] {
+        for (n, read) in reads.iter().enumerate() {
+            let tx = db.begin_with(TxnOptions::new().isolation(isolation).read_only(n == 0)).unwrap();
+            read(&tx);
+            stays(&format!("{isolation:?}, read {n}"));
+            tx.commit().unwrap();
+        }
+        let mut tx = db.begin_with(TxnOptions::new().isolation(isolation)).unwrap();
+        assert!(tx.get_for_share(&t, b"k").unwrap().is_some());
+        tx.prepare(b"x").unwrap();
+        stays(&format!("{isolation:?}, prepared"));
+        db.rollback_prepared(b"x").unwrap();
+    }
+    db.rename_table("t", "u").unwrap();
+    db.drop_table("u").unwrap();
+    assert!(matches!(db.begin().unwrap().get(&t, b"k"), Err(Error::NoSuchTable { .. })));
+}
+
 #[test]
 fn a_hundred_tables_cost_a_handful_of_syncs() {
     // A file that grows by a few pages at a time, or a pool that holds fewer pages than there are tables, would pay for

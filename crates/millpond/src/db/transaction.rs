@@ -6,7 +6,7 @@ use super::range::{Reads, own};
 use super::{CommitFuture, Core, Durability, Range, Receipt};
 use crate::btree::Tree;
 use crate::error::{Error, Result};
-use crate::lock::{Mode, Wait};
+use crate::lock::{Mode, Using, Wait};
 use crate::mvcc::Snapshot;
 use crate::planted::{Bug, planted};
 use crate::table::Table;
@@ -16,7 +16,7 @@ use base::{Lsn, TreeId};
 use metrics::{Latency, M, SyncReason};
 use smallvec::SmallVec;
 use std::cell::RefCell;
-use std::ops::{ControlFlow, RangeBounds};
+use std::ops::RangeBounds;
 use std::sync::Arc;
 
 /// A point in a transaction that it can be rolled back to.
@@ -26,6 +26,9 @@ pub struct Savepoint {
     /// Which transaction it is of.
     txn: u64,
 }
+
+/// The tables that a transaction uses: counted among their users, or else with a shared lock that its owner has.
+type Tables = SmallVec<[(TreeId, Option<Using>); 4]>;
 
 /// A transaction. It rolls back when it is dropped.
 ///
@@ -37,18 +40,16 @@ pub struct Transaction {
     core: Arc<Core>,
     options: TxnOptions,
     txn: Txn,
-    tables: RefCell<SmallVec<[TreeId; 8]>>,
+    tables: RefCell<Tables>,
     ended: bool,
     aborted: std::cell::Cell<bool>,
     admission_us: u64,
-    /// Tells savepoints of other transactions apart.
+    /// Tells savepoints of other transactions apart; 0 until the first one is made.
     serial: u64,
 }
 
 impl Transaction {
     pub(super) fn begin(core: &Arc<Core>, options: TxnOptions) -> Result<Transaction> {
-        use base::sync::atomic::{AtomicU64, Ordering};
-        static NEXT: AtomicU64 = AtomicU64::new(1);
         core.engine.store.metrics.add(M::ActiveTransactions, 1);
         Ok(Transaction {
             core: Arc::clone(core),
@@ -58,7 +59,7 @@ impl Transaction {
             ended: false,
             aborted: std::cell::Cell::new(false),
             admission_us: 0,
-            serial: NEXT.fetch_add(1, Ordering::Relaxed),
+            serial: 0,
         })
     }
 
@@ -97,14 +98,22 @@ impl Transaction {
             return Err(Error::Misuse("the table belongs to another database".into()));
         }
         let tree = table.entry.tree;
-        if self.tables.borrow().contains(&tree.id) {
+        if self.tables.borrow().iter().any(|(used, _)| *used == tree.id) {
             return Ok(tree);
         }
-        let shared = self.core.engine.txns.share_tree(&self.txn, tree.id, self.rules().wait);
-        self.judge(shared)?;
+        let using = table.entry.users.enter();
+        if using.is_none() {
+            let shared = self.core.engine.txns.share_tree(&self.txn, tree.id, self.rules().wait);
+            self.judge(shared)?;
+        }
         table.entry.check()?;
-        self.tables.borrow_mut().push(tree.id);
+        self.tables.borrow_mut().push((tree.id, using));
         Ok(tree)
+    }
+
+    /// Uses no table any more. REQUIRES: the transaction has ended, so that its locks are free.
+    fn leave_tables(&self) {
+        self.tables.borrow_mut().clear();
     }
 
     pub(super) fn writable(&self) -> Result {
@@ -126,6 +135,7 @@ impl Transaction {
             if matches!(error, Error::Deadlock | Error::WriteConflict) {
                 self.core.engine.txns.rollback(&self.txn);
                 self.txn.drop_moment();
+                self.leave_tables();
                 metrics.add(M::Rollbacks, 1);
                 self.aborted.set(true);
             }
@@ -146,6 +156,11 @@ impl Transaction {
     /// What a read must still wait for before its rows may be shown (Co10).
     pub(super) fn shown(&self) -> Result {
         if self.options.read_only { self.core.engine.txns.wait_seen_durable(&self.txn) } else { Ok(()) }
+    }
+
+    /// Whether its plain reads take locks.
+    pub(super) fn locks_reads(&self) -> bool {
+        self.options.locks_reads()
     }
 
     pub(super) fn core(&self) -> &Core {
@@ -174,7 +189,7 @@ impl Transaction {
     /// [`Error::NoSuchTable`], [`Error::Misuse`] for a table of another database, [`Error::Aborted`], [`Error::Closed`];
     /// [`Error::LockTimeout`] and [`Error::Deadlock`] if the transaction is serializable.
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        if self.options.locks_reads() {
+        if self.locks_reads() {
             return self.get_locked(table, key, Mode::Shared, self.rules());
         }
         let (_inside, tree) = self.enter_table(table)?;
@@ -263,34 +278,20 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::get`]; each item may fail by itself.
     pub fn range<'k>(&self, table: &Table, range: impl RangeBounds<&'k [u8]>) -> Result<Range<'_>> {
-        let reads = || match self.options.locks_reads() {
+        let reads = || match self.locks_reads() {
             true => Reads::kept(self.rules()),
             false => Reads::at(self.moment()),
         };
         Range::new(self, table, (own(range.start_bound()), own(range.end_bound())), reads)
     }
 
-    /// Shows the rows whose keys lie in `range` to `visit`, in key order, until it breaks.
-    ///
-    /// # Errors
-    /// As [`Transaction::get`].
-    pub fn scan<'k>(
-        &self,
-        table: &Table,
-        range: impl RangeBounds<&'k [u8]>,
-        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<()> {
-        for row in self.range(table, range)? {
-            let (key, value) = row?;
-            if visit(&key, &value).is_break() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
     /// Marks this point for [`Transaction::rollback_to`].
     pub fn savepoint(&mut self) -> Savepoint {
+        use base::sync::atomic::{AtomicU64, Ordering};
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        if self.serial == 0 {
+            self.serial = NEXT.fetch_add(1, Ordering::Relaxed);
+        }
         Savepoint { mark: self.core.engine.txns.mark(&self.txn), txn: self.serial }
     }
 
@@ -325,6 +326,7 @@ impl Transaction {
         let start_us = clock.now_us();
         let lsn = engine.txns.commit(&self.txn)?;
         self.txn.drop_moment();
+        self.leave_tables();
         self.ended = true;
         let log_us = clock.now_us().saturating_sub(start_us);
         let locks_us = self.txn.lock_us.get();
@@ -420,6 +422,12 @@ impl Transaction {
         let _inside = core.enter()?;
         if self.aborted.get() {
             return Err(Error::Aborted);
+        }
+        // Whoever decides it is another transaction handle or none: its tables must be locked by its owner.
+        let used: SmallVec<[TreeId; 4]> = self.tables.borrow().iter().map(|(tree, _)| *tree).collect();
+        for tree in used {
+            let shared = core.engine.txns.share_tree(&self.txn, tree, self.rules().wait);
+            self.judge(shared)?;
         }
         core.engine.txns.prepare(&self.txn, xid)?;
         core.engine.store.metrics.add(M::Prepares, 1);

@@ -173,6 +173,10 @@ const BEYOND: &[Bug] = &[
     Bug::PrepareNotAwaited,
     Bug::PurgedLoggedEarly,
     Bug::LoadNotSynced,
+    Bug::CheckpointIgnoresReplay,
+    Bug::ReplayedEarly,
+    Bug::RangesIgnored,
+    Bug::GapsFree,
 ];
 
 #[cfg(feature = "planted")]

@@ -29,11 +29,13 @@ mod table_lock;
 #[cfg(test)]
 mod tests;
 mod ticket;
+mod users;
 
 pub(crate) use mode::Mode;
 pub(crate) use owner::Owner;
 pub(crate) use table::{Enqueued, LockTable, Writer};
 pub(crate) use ticket::Ticket;
+pub(crate) use users::{Closed, Users, Using};
 
 use std::time::Duration;
 

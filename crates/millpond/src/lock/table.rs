@@ -219,7 +219,8 @@ impl LockTable {
         }
     }
 
-    pub(super) fn stopped(&self) -> bool {
+    /// Whether every wait fails.
+    pub(crate) fn stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }
 

@@ -1,7 +1,8 @@
 //! Locks on whole tables (Lk4). Every transaction has a shared one from the first use of a table to its own end; drop,
 //! rename and truncate take the exclusive one, which waits for all of them and holds up who comes later.
 //!
-//! They stand in queues of the same kind as row locks, so a circle that runs over both is found.
+//! As long as nobody wants the exclusive one, a shared one is only a count, see [`super::users`]. The others stand in
+//! queues of the same kind as row locks, so a circle that runs over both is found.
 
 use super::key::LockKey;
 use super::{Denied, LockTable, Mode, Owner, Wait};
@@ -14,7 +15,8 @@ impl LockTable {
         self.request(owner, LockKey::table(tree), Mode::Shared, wait)?.finish()
     }
 
-    /// Waits until nobody else uses the table, and keeps it so until `owner` ends. REQUIRES: no latch is held.
+    /// Waits until nobody else uses the table, and keeps it so until `owner` ends. REQUIRES: no latch is held; the
+    /// table's users are closed, and stay so until `owner` ends.
     pub(crate) fn own_table(&self, owner: &Arc<Owner>, tree: TreeId, wait: Wait) -> Result<(), Denied> {
         self.request(owner, LockKey::table(tree), Mode::Exclusive, wait)?.finish()
     }

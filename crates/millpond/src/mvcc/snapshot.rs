@@ -1,52 +1,91 @@
 //! Snapshots, and the oldest one that somebody holds.
 //!
-//! A snapshot is the log's reservation point, read and registered under the mutex of one shard. The horizon reads the
-//! reservation point first and looks through the shards after: a snapshot drawn meanwhile is either seen in its shard or
-//! lies at or above that first reading. So nobody sees less than the horizon shows, now or later.
+//! A snapshot is the log's reservation point. Who draws one takes a *place* that the horizon looks at, and reads the
+//! reservation point *again* with the place taken; the horizon reads the reservation point first and looks at the places
+//! after. So if the horizon missed the place, the snapshot's reading comes after the horizon's and lies at or above it; if
+//! it did not, what stands in the place lies at or below the snapshot. Nobody sees less than the horizon shows, now or
+//! later. All of these steps are sequentially consistent.
+//!
+//! Each thread has places of its own, a cache line of them; a thread that holds more snapshots than that, and threads that
+//! share a line, share a map behind a mutex.
 
 use base::Lsn;
-use base::sync::Mutex;
-use base::sync::atomic::{AtomicUsize, Ordering};
+use base::sync::atomic::{AtomicU64, Ordering};
+use base::sync::{Mutex, lane};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const SHARDS: usize = 8;
+const LANES: usize = 16;
+/// What stands in a place that nobody has.
+const FREE: u64 = u64::MAX;
+
+/// Places of one thread, or of a few.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Lane([AtomicU64; 8]);
+
+/// How many snapshots there are at each LSN.
+type Crowd = Mutex<BTreeMap<Lsn, usize>>;
 
 /// The live snapshots.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Snapshots {
-    /// How many snapshots there are at each LSN.
-    shards: [Mutex<BTreeMap<Lsn, usize>>; SHARDS],
-    next_shard: AtomicUsize,
+    lanes: [Arc<Lane>; LANES],
+    crowd: Arc<Crowd>,
+}
+
+/// Where a snapshot is registered.
+#[derive(Debug)]
+enum Place {
+    Lane(Arc<Lane>, usize),
+    Crowd(Arc<Crowd>),
 }
 
 /// A moment in commit order; sees every commit below its LSN. Versions that it needs are kept until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     lsn: Lsn,
-    shard: usize,
-    all: Arc<Snapshots>,
+    place: Place,
+}
+
+impl Default for Snapshots {
+    fn default() -> Self {
+        let lane = |_| Arc::new(Lane(std::array::from_fn(|_| AtomicU64::new(FREE))));
+        Snapshots { lanes: std::array::from_fn(lane), crowd: Arc::default() }
+    }
 }
 
 impl Snapshots {
     /// Draws a snapshot; `reserved` reads the log's reservation point and must not wait.
-    pub(crate) fn draw(self: &Arc<Self>, reserved: impl FnOnce() -> Lsn) -> Snapshot {
-        let shard = self.next_shard.fetch_add(1, Ordering::Relaxed) % SHARDS;
-        let mut live = self.shards[shard].lock();
+    pub(crate) fn draw(&self, reserved: impl Fn() -> Lsn) -> Snapshot {
+        let lane = &self.lanes[lane() % LANES];
+        let free = lane.0.iter().position(|place| place.load(Ordering::Relaxed) == FREE);
+        if let Some(at) = free
+            && lane.0[at].compare_exchange(FREE, reserved().0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+        {
+            return Snapshot { lsn: reserved(), place: Place::Lane(Arc::clone(lane), at) };
+        }
+        let mut crowd = self.crowd.lock();
         let lsn = reserved();
-        *live.entry(lsn).or_insert(0) += 1;
-        Snapshot { lsn, shard, all: Arc::clone(self) }
+        *crowd.entry(lsn).or_insert(0) += 1;
+        Snapshot { lsn, place: Place::Crowd(Arc::clone(&self.crowd)) }
+    }
+
+    fn places(&self) -> impl Iterator<Item = Lsn> {
+        let places = self.lanes.iter().flat_map(|lane| &lane.0);
+        places.map(|place| place.load(Ordering::SeqCst)).filter(|&lsn| lsn != FREE).map(Lsn)
     }
 
     /// Commits below this LSN are seen by every snapshot, those held now and those drawn later.
     pub(crate) fn horizon(&self, reserved: impl FnOnce() -> Lsn) -> Lsn {
         let now = reserved();
-        self.shards.iter().filter_map(|s| s.lock().keys().next().copied()).fold(now, Lsn::min)
+        let oldest = self.places().fold(now, Lsn::min);
+        self.crowd.lock().keys().next().map_or(oldest, |&lsn| oldest.min(lsn))
     }
 
     /// How many snapshots are held.
     pub(crate) fn len(&self) -> usize {
-        self.shards.iter().map(|s| s.lock().values().sum::<usize>()).sum()
+        self.places().count() + self.crowd.lock().values().sum::<usize>()
     }
 }
 
@@ -59,11 +98,16 @@ impl Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        let mut live = self.all.shards[self.shard].lock();
-        let count = live.get_mut(&self.lsn).expect("registered when it was drawn");
-        *count -= 1;
-        if *count == 0 {
-            live.remove(&self.lsn);
+        match &self.place {
+            Place::Lane(lane, at) => lane.0[*at].store(FREE, Ordering::Release),
+            Place::Crowd(crowd) => {
+                let mut crowd = crowd.lock();
+                let count = crowd.get_mut(&self.lsn).expect("registered when it was drawn");
+                *count -= 1;
+                if *count == 0 {
+                    crowd.remove(&self.lsn);
+                }
+            }
         }
     }
 }
@@ -71,10 +115,11 @@ impl Drop for Snapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::sync::spawn;
 
     #[test]
     fn the_oldest_snapshot_holds_the_horizon() {
-        let all = Arc::new(Snapshots::default());
+        let all = Snapshots::default();
         assert_eq!(all.horizon(|| Lsn(5)), Lsn(5));
         let a = all.draw(|| Lsn(10));
         let b = all.draw(|| Lsn(10));
@@ -86,5 +131,64 @@ mod tests {
         assert_eq!(all.horizon(|| Lsn(30)), Lsn(20));
         drop(c);
         assert_eq!((all.horizon(|| Lsn(30)), all.len()), (Lsn(30), 0));
+    }
+
+    #[test]
+    fn one_thread_may_hold_more_than_it_has_places() {
+        let all = Snapshots::default();
+        let mut held: Vec<_> = (0..100).map(|lsn| all.draw(|| Lsn(10 + lsn / 2))).collect();
+        assert_eq!((all.horizon(|| Lsn(500)), all.len()), (Lsn(10), 100));
+        for gone in 1..100 {
+            held.remove(0);
+            assert_eq!((all.horizon(|| Lsn(500)), all.len()), (Lsn(10 + gone / 2), 100 - gone as usize));
+        }
+    }
+
+    /// The place is taken after a first reading that may be old by then: were that the snapshot, a horizon in between
+    /// would have passed it.
+    #[test]
+    fn a_reading_from_before_the_place_was_taken_is_no_snapshot() {
+        let all = Snapshots::default();
+        let reserved = AtomicU64::new(10);
+        let drawn = all.draw(|| {
+            // Between this reading and the taking of the place others reserve, and the horizon moves.
+            let reading = reserved.swap(20, Ordering::SeqCst);
+            if reading == 10 {
+                assert_eq!(all.horizon(|| Lsn(20)), Lsn(20));
+            }
+            Lsn(reading)
+        });
+        assert_eq!(drawn.lsn(), Lsn(20));
+        assert!(all.horizon(|| Lsn(30)) <= Lsn(20));
+    }
+
+    #[test]
+    fn no_horizon_passes_a_live_snapshot() {
+        const ROUNDS: u64 = 20_000;
+        let all = Arc::new((Snapshots::default(), AtomicU64::new(1), AtomicU64::new(0)));
+        let threads: Vec<_> = (0..3)
+            .map(|n| {
+                let all = Arc::clone(&all);
+                spawn("snapshots", move || {
+                    let (snapshots, reserved, top) = &*all;
+                    for round in 0..ROUNDS {
+                        if n == 0 {
+                            reserved.fetch_add(1, Ordering::SeqCst);
+                            let horizon = snapshots.horizon(|| Lsn(reserved.load(Ordering::SeqCst)));
+                            top.fetch_max(horizon.0, Ordering::SeqCst);
+                            continue;
+                        }
+                        let snapshot = snapshots.draw(|| Lsn(reserved.load(Ordering::SeqCst)));
+                        for _ in 0..round % 8 {
+                            let top = top.load(Ordering::SeqCst);
+                            assert!(top <= snapshot.lsn().0, "{:?} below the horizon {top}", snapshot.lsn());
+                        }
+                    }
+                })
+                .unwrap()
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(all.0.len(), 0);
     }
 }

@@ -17,6 +17,7 @@ mod near;
 pub(crate) mod purge;
 pub(crate) mod read;
 pub(crate) mod revert;
+pub(crate) mod scan;
 pub(crate) mod system;
 pub(crate) mod trees;
 pub(crate) mod write;

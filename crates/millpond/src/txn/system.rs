@@ -52,7 +52,7 @@ pub(crate) struct Txns {
     pub(crate) vfs: Vfs,
     pub(crate) status: Status,
     pub(crate) streams: Streams,
-    pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) snapshots: Snapshots,
     pub(crate) locks: LockTable,
     pub(crate) purge_queue: PurgeQueue,
     pub(crate) trees: Trees,
@@ -83,7 +83,7 @@ pub(crate) struct Rules {
     pub(crate) keeps: bool,
 }
 
-/// One transaction: its id and locks from its first use of a table, its undo from its first change.
+/// One transaction: its id from its first lock or change, its undo from its first change.
 #[derive(Debug, Default)]
 pub(crate) struct Txn {
     owner: OnceCell<Arc<Owner>>,
@@ -175,7 +175,7 @@ impl Txns {
             status,
             locks,
             purge_queue,
-            snapshots: Arc::default(),
+            snapshots: Snapshots::default(),
             trees: Trees::default(),
             journal: Mutex::new(found.journal),
             losers: AtomicU64::new(reverts.len() as u64),

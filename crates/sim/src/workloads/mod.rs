@@ -56,6 +56,7 @@ pub const ALL: &[Workload] = &[
     w("drop-reopen", "let go of without closing, and opened again", TINY_LOG, growth::drop_reopen),
     w("schema", "tables created, renamed, dropped, created again", SMALL, schema::schema),
     w("schema-beside", "tables come and go while another thread writes", SMALL, schema::beside),
+    w("schema-in-use", "tables dropped and renamed while others read them", SMALL, schema::in_use),
     w("drop-full", "a table of many pages dropped, its space used again", TINY_POOL, schema::drop_full),
     w(
         "loads",

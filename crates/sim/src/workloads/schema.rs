@@ -2,6 +2,7 @@
 
 use super::{fill, key, value};
 use crate::driver::Driver;
+use crate::subject::{Fail, How, Isolation};
 
 const FREE: &str = "nobody is in the way";
 
@@ -48,6 +49,51 @@ pub(super) fn beside(d: &Driver) {
                 tx.put("steady", &key(rng.below(20)), &value(&mut rng, 50, 300)).expect(FREE);
                 tx.commit();
             }
+        }
+    });
+}
+
+pub(super) fn in_use(d: &Driver) {
+    const TABLES: u64 = 4;
+    const LEVELS: [Isolation; 3] =
+        [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable];
+    for n in 0..TABLES {
+        d.create(&format!("t{n}"));
+        fill(d, &format!("t{n}"), 12, 300);
+    }
+    d.threads(3, |d, id| {
+        let mut rng = d.rng(id);
+        if id == 0 {
+            for n in 0..TABLES {
+                d.idle(rng.below(600));
+                if n % 2 == 0 {
+                    d.drop_table(&format!("t{n}"));
+                } else {
+                    d.rename(&format!("t{n}"), &format!("r{n}"));
+                }
+            }
+            return;
+        }
+        for _ in 0..10 {
+            let n = rng.below(TABLES);
+            let isolation = LEVELS[rng.below(3) as usize];
+            let tx = d.tx_with(How { isolation, ..How::default() });
+            let name = format!("t{n}");
+            match tx.scan(&name) {
+                Ok(rows) => {
+                    assert!(rows.len() == 12, "{name} has {} rows", rows.len());
+                    d.idle(100);
+                    match tx.scan(&name) {
+                        Ok(again) => assert!(again == rows, "{name} has changed"),
+                        // It may have got its other name between its opening and its first use; its rows stay.
+                        Err(Fail::NoSuchTable) if n % 2 == 1 => {}
+                        Err(fail) => panic!("{name} has gone while it was in use: {fail}"),
+                    }
+                }
+                Err(Fail::NoSuchTable) => {}
+                Err(fail) => panic!("{name} cannot be read: {fail}"),
+            }
+            tx.rollback();
         }
     });
 }

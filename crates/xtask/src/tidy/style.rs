@@ -21,6 +21,7 @@ const UNSAFE: &[&str] = &[
     "crates/millpond/src/log/commit.rs",
     "crates/millpond/src/log/ring.rs",
     "crates/ffi/src/",
+    "crates/compare/src/peers/lmdb.rs",
     "loom/src/buffer.rs",
 ];
 

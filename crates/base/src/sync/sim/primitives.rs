@@ -367,3 +367,8 @@ pub fn simulated_us() -> Option<u64> {
 pub fn world_flags() -> u64 {
     here().map_or(0, |here| here.world.flags)
 }
+
+/// Which thread of its world the calling one is; `None` outside one.
+pub(in crate::sync) fn thread_number() -> Option<usize> {
+    here().map(|here| here.me)
+}

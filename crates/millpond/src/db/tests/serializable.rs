@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::LockWait;
+use std::ops::ControlFlow;
 
 const FOREVER: Duration = Duration::from_secs(3600);
 
@@ -119,6 +120,54 @@ fn a_range_keeps_what_it_has_read_from_either_end() {
         let locked = front + back + front.clamp(1, 64) + back.clamp(1, 64);
         assert!(all || free + locked as u32 * 10 >= 2000, "{front} {back}: {free} free");
     }
+}
+
+/// A scan takes another way than a range, but not in a transaction that keeps what it reads.
+#[test]
+fn a_scan_keeps_what_it_has_shown_as_a_range_does() {
+    let (_disk, db, t) = filled(200);
+    let (from, to) = (key(55), key(1500));
+    let shown = |tx: &Transaction, limit: usize| {
+        let mut rows = 0;
+        let result = tx.scan(&t, &from[..]..&to[..], |_, _| {
+            rows += 1;
+            if rows == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        result.map(|()| rows)
+    };
+    let reader = serial(&db);
+    assert_eq!(shown(&reader, usize::MAX).unwrap(), 144);
+    for level in LEVELS {
+        let mut writer = at(&db, level);
+        for inside in [55, 60, 61, 777, 1490, 1495, 1499] {
+            assert!(waits(writer.put(&t, &key(inside), b"")), "{inside} at {level:?}");
+        }
+        assert!(waits(writer.delete(&t, &key(700))), "a row goes at {level:?}");
+        for outside in [0, 54, 1500, 1501, 5000] {
+            writer.put(&t, &key(outside), b"").unwrap();
+        }
+    }
+    reader.rollback();
+    // One that is broken off keeps what it has shown, and ahead no more than as much again.
+    let reader = serial(&db);
+    assert_eq!(shown(&reader, 10).unwrap(), 10);
+    let mut writer = serial(&db);
+    assert!(waits(writer.put(&t, &key(55), b"")) && waits(writer.put(&t, &key(145), b"")));
+    writer.put(&t, &key(500), b"").unwrap();
+    // It waits for who has a row; a reader of a moment waits for nobody and keeps nothing.
+    assert!(waits(shown(&serial(&db), usize::MAX)));
+    drop((reader, writer));
+    let moments = [
+        at(&db, Isolation::ReadCommitted),
+        at(&db, Isolation::RepeatableRead),
+        db.begin_with(TxnOptions::new().isolation(Isolation::Serializable).read_only(true)).unwrap(),
+    ];
+    let mut writer = serial(&db);
+    writer.put(&t, &key(505), b"").unwrap();
+    for reader in &moments {
+        assert_eq!(shown(reader, usize::MAX).unwrap(), 144);
+    }
+    writer.put(&t, &key(777), b"").unwrap();
 }
 
 #[test]

@@ -1,0 +1,142 @@
+//! [`Transaction::scan`]: the rows of a key range shown to a closure, borrowed.
+//!
+//! Rows are copied out of their leaves before they are shown, because the closure may do anything, also what takes latches.
+
+use super::Transaction;
+use super::range::successor;
+use crate::btree::read_chain;
+use crate::error::Result;
+use crate::table::Table;
+use crate::txn::read::Next;
+use crate::txn::scan::{Rows, Shown};
+use metrics::M;
+use std::ops::{Bound, ControlFlow, RangeBounds};
+
+/// The most rows that are fetched at once, so that a scan that is broken off has not read much in vain.
+const AT_ONCE_MAX: usize = 1000;
+
+impl Transaction {
+    /// Shows the rows whose keys lie in `range` to `visit`, in key order, until it breaks.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn scan<'k>(
+        &self,
+        table: &Table,
+        range: impl RangeBounds<&'k [u8]>,
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        if self.locks_reads() {
+            // What it shows must be kept, rows and gaps, and no more of it than a range keeps.
+            for row in self.range(table, range)? {
+                let (key, value) = row?;
+                if visit(&key, &value).is_break() {
+                    break;
+                }
+            }
+            return Ok(());
+        }
+        let (inside, tree) = self.enter_table(table)?;
+        let (moment, _kept) = self.moment();
+        drop(inside);
+        let mut from = match range.start_bound() {
+            Bound::Included(key) => key.to_vec(),
+            Bound::Excluded(key) => successor(key.to_vec()),
+            Bound::Unbounded => Vec::new(),
+        };
+        let to = match range.end_bound() {
+            Bound::Included(key) => Some(successor(key.to_vec())),
+            Bound::Excluded(key) => Some(key.to_vec()),
+            Bound::Unbounded => None,
+        };
+        if to.as_ref().is_some_and(|to| *to <= from) {
+            return Ok(());
+        }
+        let txns = &self.core().engine.txns;
+        let (mut rows, mut long, mut shown) = (Rows::default(), Vec::new(), 0usize);
+        loop {
+            let next = {
+                let _inside = self.enter_again()?;
+                let view = txns.view(moment, self.txn().id());
+                // As many again as were wanted so far: then few are fetched in vain, and few descents are made.
+                let enough = shown.clamp(1, AT_ONCE_MAX);
+                let next = txns.scan_rows(self.txn(), view, tree, &from, to.as_deref(), enough, &mut rows)?;
+                self.shown()?;
+                next
+            };
+            let mut broken = false;
+            for row in rows.iter(txns) {
+                let (key, value) = row?;
+                shown += 1;
+                let go_on = match value {
+                    Shown::Inline(value) => visit(key, value),
+                    Shown::Chain(chain) => {
+                        let _inside = self.enter_again()?;
+                        long.clear();
+                        read_chain(&txns.store, &chain, &mut long)?;
+                        visit(key, &long)
+                    }
+                };
+                broken = go_on.is_break();
+                if broken {
+                    break;
+                }
+            }
+            match next {
+                Next::At(key) if !broken => from = key,
+                _ => {
+                    txns.store.metrics.add(M::RowReads, shown as u64);
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Db;
+    use crate::options::Options;
+    use std::ops::{Bound, ControlFlow};
+    use std::path::Path;
+    use vfs::mem::MemDisk;
+
+    /// Rows of many leaves, some deleted, some with long values, some changed after the snapshot.
+    #[test]
+    fn a_scan_shows_what_a_range_yields() {
+        let disk = MemDisk::default();
+        let options = Options::new().page_bytes(4096).redo_capacity_bytes(16 << 20);
+        let db = Db::open_on(&disk.vfs(1), Path::new("/db"), &options).unwrap();
+        let table = db.create_table("t").unwrap();
+        let key = |n: u32| n.to_be_bytes();
+        let mut tx = db.begin().unwrap();
+        for n in 0..500u32 {
+            let len = if n % 50 == 0 { 9000 } else { 60 };
+            tx.put(&table, &key(n), &vec![n as u8; len]).unwrap();
+        }
+        tx.commit().unwrap();
+        let mut tx = db.begin().unwrap();
+        (0..500).step_by(3).for_each(|n| assert!(tx.delete(&table, &key(n)).unwrap()));
+        tx.commit().unwrap();
+        let reader = db.begin().unwrap();
+        assert_eq!(reader.get(&table, &key(0)).unwrap(), None);
+        let mut tx = db.begin().unwrap();
+        (0..500).step_by(7).for_each(|n| tx.put(&table, &key(n), b"later").unwrap());
+        tx.commit().unwrap();
+        for (from, to) in [(0u32, 500u32), (13, 14), (14, 13), (100, 401), (499, 1000)] {
+            let (from, to) = (key(from), key(to));
+            for limit in [1, 20, usize::MAX] {
+                let bounds = (Bound::Excluded(&from[..]), Bound::Included(&to[..]));
+                let rows = reader.range(&table, bounds).unwrap().map(Result::unwrap);
+                let expected: Vec<_> = rows.take(limit).collect();
+                let mut shown = Vec::new();
+                let visit = |key: &[u8], value: &[u8]| {
+                    shown.push((key.to_vec(), value.to_vec()));
+                    if shown.len() == limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                };
+                reader.scan(&table, bounds, visit).unwrap();
+                assert!(shown == expected, "{from:?} {to:?} {limit}");
+            }
+        }
+    }
+}

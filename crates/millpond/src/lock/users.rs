@@ -1,0 +1,191 @@
+//! Who uses a table, counted and not named, so that using one costs nobody a mutex that all share.
+//!
+//! A transaction that uses a table is counted in a lane of its thread until it ends ([`Using`]). Whoever wants the table
+//! for itself *closes* the count: who comes later asks for the shared lock in the table's queue instead, and those counted
+//! are waited for. Only then does the closer ask for the exclusive lock. It must close and wait for **all** tables that it
+//! wants before it asks for its first lock: while it waits for users that no queue names it holds nothing, so nobody
+//! waits for it, and no circle can run through this wait.
+//!
+//! A user counts itself, then looks whether the count is closed; a closer closes, then looks at the counts: at least one
+//! of them sees the other. These steps are sequentially consistent.
+
+use super::Denied;
+use base::sync::atomic::{AtomicU32, Ordering};
+use base::sync::{futex_wait, futex_wake, lane};
+use std::sync::Arc;
+use std::time::Duration;
+use vfs::Clock;
+
+const LANES: usize = 8;
+
+/// What closers and users tell each other.
+#[derive(Debug, Default)]
+struct Door {
+    /// How many want the table for themselves.
+    closers: AtomicU32,
+    /// Moves when a user leaves while somebody wants that, or when waiting shall end.
+    left: AtomicU32,
+}
+
+#[derive(Debug)]
+#[repr(align(64))]
+struct Lane {
+    users: AtomicU32,
+    door: Arc<Door>,
+}
+
+/// The transactions that use one table.
+#[derive(Debug)]
+pub(crate) struct Users {
+    lanes: [Arc<Lane>; LANES],
+    door: Arc<Door>,
+}
+
+/// One transaction uses the table. Dropped when the transaction has ended.
+#[derive(Debug)]
+pub(crate) struct Using(Arc<Lane>);
+
+/// Nobody new is counted as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Closed<'u>(&'u Users);
+
+impl Default for Users {
+    fn default() -> Self {
+        let door: Arc<Door> = Arc::default();
+        let lane = |_| Arc::new(Lane { users: AtomicU32::new(0), door: Arc::clone(&door) });
+        Users { lanes: std::array::from_fn(lane), door: Arc::clone(&door) }
+    }
+}
+
+impl Users {
+    /// Counts a user; none if somebody wants the table for itself: then ask for the shared lock.
+    #[inline]
+    pub(crate) fn enter(&self) -> Option<Using> {
+        let lane = &self.lanes[lane() % LANES];
+        lane.users.fetch_add(1, Ordering::SeqCst);
+        let using = Using(Arc::clone(lane));
+        (self.door.closers.load(Ordering::SeqCst) == 0).then_some(using)
+    }
+
+    /// From now on nobody new is counted.
+    pub(crate) fn close(&self) -> Closed<'_> {
+        self.door.closers.fetch_add(1, Ordering::SeqCst);
+        Closed(self)
+    }
+
+    /// Lets those who wait for users look whether they still should.
+    pub(crate) fn wake(&self) {
+        self.door.wake();
+    }
+}
+
+impl Door {
+    fn wake(&self) {
+        self.left.fetch_add(1, Ordering::SeqCst);
+        futex_wake(&self.left, i32::MAX as u32);
+    }
+}
+
+impl Closed<'_> {
+    /// Waits until nobody is counted. REQUIRES: the caller holds no lock and no latch. `stopped` ends the wait; whoever
+    /// makes it true calls [`Users::wake`] after.
+    pub(crate) fn wait(
+        &self,
+        clock: &dyn Clock,
+        limit: Duration,
+        stopped: impl Fn() -> bool,
+    ) -> Result<(), Denied> {
+        let limit_us = u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
+        let deadline = clock.now_us().saturating_add(limit_us);
+        let Users { lanes, door } = self.0;
+        loop {
+            let left = door.left.load(Ordering::SeqCst);
+            // A lane that was seen empty stays so, but for those who count themselves, see the closer, and go.
+            if lanes.iter().all(|lane| lane.users.load(Ordering::SeqCst) == 0) {
+                return Ok(());
+            }
+            if stopped() {
+                return Err(Denied::Stopped);
+            }
+            let left_us = deadline.saturating_sub(clock.now_us());
+            if left_us == 0 {
+                return Err(Denied::Timeout);
+            }
+            futex_wait(&door.left, left, Some(Duration::from_micros(left_us)));
+        }
+    }
+}
+
+impl Drop for Using {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.users.fetch_sub(1, Ordering::SeqCst);
+        if self.0.door.closers.load(Ordering::SeqCst) != 0 {
+            self.0.door.wake();
+        }
+    }
+}
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.0.door.closers.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::sync::atomic::AtomicBool;
+    use base::sync::spawn;
+    use vfs::Vfs;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_closer_waits_for_those_counted_and_keeps_others_out() {
+        let users = Arc::new(Users::default());
+        let clock = Vfs::os().clock;
+        let (one, two) = (users.enter().unwrap(), users.enter().unwrap());
+        let closed = users.close();
+        assert!(users.enter().is_none());
+        assert_eq!(closed.wait(&*clock, Duration::ZERO, || false), Err(Denied::Timeout));
+        assert_eq!(closed.wait(&*clock, LONG, || true), Err(Denied::Stopped));
+        drop(one);
+        let leaver = spawn("leaver", move || drop(two)).unwrap();
+        assert_eq!(closed.wait(&*clock, LONG, || false), Ok(()));
+        leaver.join().unwrap();
+        let other = users.close();
+        drop(closed);
+        assert!(users.enter().is_none(), "the other closer counts too");
+        drop(other);
+        assert!(users.enter().is_some());
+    }
+
+    #[test]
+    fn nobody_uses_what_somebody_has_for_itself() {
+        const ROUNDS: u32 = 2_000;
+        let shared = Arc::new((Users::default(), AtomicBool::new(false)));
+        let threads: Vec<_> = (0..4)
+            .map(|n| {
+                let shared = Arc::clone(&shared);
+                spawn("users", move || {
+                    let (users, owned) = &*shared;
+                    let clock = Vfs::os().clock;
+                    for _ in 0..ROUNDS {
+                        if n == 0 {
+                            let closed = users.close();
+                            closed.wait(&*clock, LONG, || false).unwrap();
+                            owned.store(true, Ordering::SeqCst);
+                            std::thread::yield_now();
+                            owned.store(false, Ordering::SeqCst);
+                        } else if let Some(_using) = users.enter() {
+                            assert!(!owned.load(Ordering::SeqCst));
+                        }
+                    }
+                })
+                .unwrap()
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+}

@@ -270,15 +270,20 @@ mod tests {
     use proptest::prelude::*;
 
     /// Page records whose first byte says whether they make the page anew.
-    struct Source;
+    #[derive(Default)]
+    struct Source {
+        seen: Vec<Lsn>,
+        skipped: Vec<Lsn>,
+    }
 
     impl DigestSource for Source {
         fn group(
             &mut self,
-            _: Lsn,
+            lsn: Lsn,
             records: &[u8],
             touch: &mut dyn FnMut(PageNo, bool),
         ) -> Result<(), Truncated> {
+            self.seen.push(lsn);
             for record in Records::new(records) {
                 if let Record::Page { page, op, .. } = record? {
                     touch(page, op[0] == 1);
@@ -286,7 +291,9 @@ mod tests {
             }
             Ok(())
         }
-        fn skip_to(&mut self, _: Lsn) {}
+        fn skip_to(&mut self, checkpoint: Lsn) {
+            self.skipped.push(checkpoint);
+        }
         fn sections(&mut self, next: Lsn) -> Vec<Section> {
             vec![Section { tag: 1, bytes: next.0.to_le_bytes().to_vec() }]
         }
@@ -323,7 +330,7 @@ mod tests {
                 continue;
             }
             let touch = |page, anew| pages.entry(page).or_default().push(Touch { lsn: group.lsn, anew });
-            Source.group(group.lsn, group.records, &mut { touch }).unwrap();
+            Source::default().group(group.lsn, group.records, &mut { touch }).unwrap();
         }
         pages
     }
@@ -334,7 +341,7 @@ mod tests {
         let log = place.log(start());
         fill(&log, 1500);
         assert!(log.segments().digest(0).unwrap().is_none(), "nobody has written it");
-        while log.digest_next(Lsn(0), &mut Source).unwrap() {}
+        while log.digest_next(Lsn(0), &mut Source::default()).unwrap() {}
         let last = SHAPE.segment_of(block_of(log.durable_lsn()));
         assert!(last > 5);
         let mut expected_first = Lsn(0);
@@ -342,7 +349,7 @@ mod tests {
             let digest = log.segments().digest(number).unwrap().expect("the segment has been left");
             assert_eq!(digest.pages, scan(log.segments(), &[crate::log::tests::FIRST], number));
             assert_eq!(digest.first, expected_first);
-            assert_eq!(digest.sections, Source.sections(digest.next));
+            assert_eq!(digest.sections, Source::default().sections(digest.next));
             expected_first = digest.next;
         }
         assert!(log.segments().digest(last).unwrap().is_none(), "it is still being written");
@@ -359,7 +366,7 @@ mod tests {
         let begin = block_start(3);
         let log = place.log(LogStart { lsn: begin, end: begin, prev_used: PAYLOAD_BYTES as u16, epoch: 2 });
         fill(&log, 800);
-        while log.digest_next(Lsn(0), &mut Source).unwrap() {}
+        while log.digest_next(Lsn(0), &mut Source::default()).unwrap() {}
         assert!(log.segments().digest(0).unwrap().is_none(), "older groups may stand in it");
         let digest = log.segments().digest(1).unwrap().unwrap();
         assert_eq!(digest.pages, scan(log.segments(), &[EpochStart { epoch: 2, first: begin }], 1));
@@ -377,9 +384,20 @@ mod tests {
         }
         log.segments().recycle_below(checkpoint).unwrap();
         assert!(log.segments().find(0).is_none());
-        assert!(!log.digest_next(Lsn(0), &mut Source).unwrap(), "gone, and nobody has said so yet");
+        assert!(
+            !log.digest_next(Lsn(0), &mut Source::default()).unwrap(),
+            "gone, and nobody has said so yet"
+        );
         fill(&log, 600);
-        while log.digest_next(checkpoint, &mut Source).unwrap() {}
+        let mut source = Source::default();
+        while log.digest_next(checkpoint, &mut source).unwrap() {}
+        assert_eq!(source.skipped, [checkpoint]);
+        assert_eq!(source.seen[0], checkpoint);
+        let epoch = [EpochStart { epoch: 1, first: checkpoint }];
+        let mut scanner = Scanner::new(log.segments(), &epoch, checkpoint);
+        for lsn in source.seen {
+            assert_eq!(scanner.next().unwrap().unwrap().lsn, lsn, "each group once, in order");
+        }
         let digest = log.segments().digest(2).unwrap().unwrap();
         assert_eq!(digest.first, checkpoint);
         let epoch = EpochStart { epoch: 1, first: checkpoint };
@@ -392,7 +410,7 @@ mod tests {
         let place = Place::new("digest-damage");
         let log = place.log(start());
         fill(&log, 300);
-        while log.digest_next(Lsn(0), &mut Source).unwrap() {}
+        while log.digest_next(Lsn(0), &mut Source::default()).unwrap() {}
         assert!(log.segments().digest(0).unwrap().is_some());
         let segment = log.segments().find(0).unwrap();
         let mut block = AlignedBuf::zeroed(BLOCK_BYTES);

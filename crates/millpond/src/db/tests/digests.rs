@@ -12,8 +12,8 @@ use crate::log::segment::Segments;
 use crate::page::map::{extents_per_map, page_of_group};
 use crate::page::op::PageOp;
 use crate::recover::standing::{Digested, Sections, Standings};
-use crate::recover::undo::Rebuild;
-use base::{Lsn, PageNo, TxnId};
+use crate::recover::undo::{Rebuild, read_list};
+use base::{Lsn, TxnId};
 use metrics::Metrics;
 use std::collections::BTreeSet;
 
@@ -116,6 +116,9 @@ fn await_digests(db: &Db) {
     }
 }
 
+/// How each transaction stands, its last LSN, whether it has undo.
+type State = BTreeMap<TxnId, (Stage, Lsn, bool)>;
+
 /// The whole log of several runs.
 struct Whole {
     groups: Vec<(Lsn, Vec<u8>)>,
@@ -132,13 +135,12 @@ impl Whole {
         Whole { groups, epochs }
     }
 
-    /// What recovery knows that has read the whole log below `next`, and the last LSNs; `look` after every group. A crash
-    /// aborts what was active.
-    fn scan(&self, look: &mut dyn FnMut(Lsn, &BTreeMap<TxnId, (Stage, Lsn, bool)>)) {
+    /// What recovery knows that has read the whole log below each of `places`. A crash aborts what was active.
+    fn scan(&self, places: &BTreeSet<Lsn>) -> BTreeMap<Lsn, State> {
         let path = Path::new("the log");
         let mut rebuild = Rebuild::begin(path, Lsn::MAX, List::default(), &BTreeMap::new(), path).unwrap();
         let (mut last, mut cut) = (BTreeMap::new(), BTreeSet::new());
-        let mut state = BTreeMap::new();
+        let mut states = BTreeMap::new();
         let mut epochs = self.epochs.iter().skip(1).peekable();
         for (n, (lsn, records)) in self.groups.iter().enumerate() {
             if epochs.next_if(|epoch| epoch.first <= *lsn).is_some() {
@@ -159,11 +161,15 @@ impl Whole {
                 Stage::Active if cut.contains(&txn) => Stage::Aborted,
                 stage => stage,
             };
-            state.clear();
-            let standings = rebuild.standings();
-            state.extend(standings.map(|(txn, stage, undo)| (txn, (aborted(txn, stage), last[&txn], undo))));
-            look(self.groups.get(n + 1).map_or(Lsn::MAX, |(next, _)| *next), &state);
+            let next = self.groups.get(n + 1).map_or(Lsn::MAX, |(next, _)| *next);
+            if places.contains(&next) {
+                let standings = rebuild.standings();
+                let state =
+                    standings.map(|(txn, stage, undo)| (txn, (aborted(txn, stage), last[&txn], undo)));
+                states.insert(next, state.collect());
+            }
         }
+        states
     }
 
     /// Extents freed by groups in the range, by the layout of `pages`.
@@ -227,32 +233,125 @@ fn runs(seed: u64) -> (Db, Whole) {
     unreachable!()
 }
 
-#[test]
-fn sections_say_what_a_scan_of_the_whole_log_finds() {
-    for seed in 0..2 {
-        let (db, whole) = runs(seed);
-        let segments = db.core.engine.store.log.segments();
-        assert_eq!(whole.epochs.len(), 3, "the whole log is still there");
-        let mut digests = BTreeMap::new();
-        for number in segments.numbers() {
-            if let Some(digest) = segments.digest(number).unwrap() {
-                digests.insert(digest.next, digest);
+/// Begins with a list at the group at `from`, reads on, and compares at each of `states` that lies at or above `listed_at`.
+fn read_on(whole: &Whole, listed: &[Listed], from: Lsn, listed_at: Lsn, states: &BTreeMap<Lsn, State>) {
+    let mut standings = Standings::default();
+    let mut source = Digested { standings: &mut standings, listed };
+    source.skip_to(from);
+    for (lsn, records) in whole.groups.iter().filter(|(lsn, _)| *lsn >= from) {
+        if *lsn >= listed_at
+            && let Some(state) = states.get(lsn)
+        {
+            let found = Sections::decode(&source.sections(*lsn), *lsn).unwrap().txns;
+            for (txn, (stage, last, undo)) in state {
+                let found = found.get(txn).unwrap_or_else(|| panic!("{txn:?} at {lsn} is missing"));
+                let last = if found.1 == Lsn::ZERO && *last < from { Lsn::ZERO } else { *last };
+                assert_eq!(*found, (stage.clone(), last, *undo), "{txn:?} at {lsn}");
+            }
+            for (txn, (stage, ..)) in found.iter().filter(|(txn, _)| !state.contains_key(txn)) {
+                let named = listed.iter().any(|listed| listed.txn == *txn);
+                assert!(named && matches!(stage, Stage::Committed(_)), "{txn:?} at {lsn}: {stage:?}");
             }
         }
-        assert!(digests.len() > 12, "{} digests", digests.len());
-        let (mut compared, mut tags) = (0, BTreeSet::new());
-        whole.scan(&mut |next, state| {
-            let Some(digest) = digests.get(&next) else { return };
-            let sections = Sections::decode(&digest.sections, next).unwrap();
-            let expected: BTreeMap<_, _> =
-                state.iter().map(|(txn, (stage, last, _))| (*txn, (stage.clone(), *last))).collect();
-            assert_eq!(sections.txns, expected, "seed {seed}, segment {}", digest.segment);
-            assert_eq!(sections.freed, whole.freed(digest.first..next), "segment {}", digest.segment);
-            tags.extend(expected.values().map(|(stage, _)| stage.tag()));
-            tags.extend((!sections.freed.is_empty()).then_some(0));
-            compared += 1;
-        });
-        assert_eq!(compared, digests.len());
-        assert_eq!(tags.len(), 5, "every stage and freed extents were met: {tags:?}");
+        source.group(*lsn, records, &mut |_, _| {}).unwrap();
     }
+}
+
+/// What a checkpoint would list: `hardened` says whether there is undo.
+fn list(state: &State) -> Vec<Listed> {
+    let listed = |(txn, (stage, _, undo)): (&TxnId, &(Stage, Lsn, bool))| Listed {
+        txn: *txn,
+        stage: stage.clone(),
+        hardened: u64::from(*undo),
+    };
+    state.iter().map(listed).collect()
+}
+
+#[test]
+fn sections_say_what_a_scan_of_the_whole_log_finds() {
+    let (db, whole) = runs(1);
+    let segments = db.core.engine.store.log.segments();
+    assert_eq!(whole.epochs.len(), 3, "the whole log is still there");
+    let mut digests = Vec::new();
+    for number in segments.numbers() {
+        digests.extend(segments.digest(number).unwrap());
+    }
+    assert!(digests.len() > 12, "{} digests", digests.len());
+    let mut tags = BTreeSet::new();
+    let states = whole.scan(&digests.iter().map(|digest| digest.next).collect());
+    for digest in &digests {
+        let sections = Sections::decode(&digest.sections, digest.next).unwrap();
+        let state = &states[&digest.next];
+        assert_eq!(sections.txns, *state, "segment {}", digest.segment);
+        let freed = whole.freed(digest.first..digest.next);
+        assert_eq!(sections.freed, freed, "segment {}", digest.segment);
+        tags.extend(state.values().map(|(stage, ..)| stage.tag()));
+        tags.extend((!freed.is_empty()).then_some(0));
+    }
+    assert_eq!(tags.len(), 5, "every stage and freed extents were met: {tags:?}");
+
+    // From a list in the middle, as a checkpoint makes it that overtakes the digests: the list stands behind the checkpoint,
+    // and the groups between are read as well.
+    let last_epoch = whole.epochs.last().unwrap().first;
+    let first = whole.groups.partition_point(|(lsn, _)| *lsn < last_epoch);
+    let mut rng = Prng::new(7);
+    let mut place = |from: usize| from + rng.below((whole.groups.len() - from) as u64 / 2) as usize;
+    let pairs: Vec<_> = (0..8).map(|_| place(first)).collect();
+    let pairs: Vec<_> = pairs.into_iter().map(|from| (from, place(from))).collect();
+    let mut places: BTreeSet<_> = (0..20).map(|_| whole.groups[place(first)].0).collect();
+    places.extend(pairs.iter().map(|(_, listed_at)| whole.groups[*listed_at].0));
+    places.insert(whole.groups.last().unwrap().0);
+    let states = whole.scan(&places);
+    for (from, listed_at) in pairs {
+        let (from, listed_at) = (whole.groups[from].0, whole.groups[listed_at].0);
+        read_on(&whole, &list(&states[&listed_at]), from, listed_at, &states);
+    }
+}
+
+/// Checkpoints overtake the digests. What a digest says and the records behind it lead to what recovery finds.
+#[test]
+fn digests_that_a_checkpoint_overtook_lead_to_what_recovery_finds() {
+    let disk = MemDisk::default();
+    let db = open(&disk);
+    db.create_table("t").unwrap();
+    let mut prepared = BTreeMap::new();
+    let mut compared = 0;
+    for round in 0..3 {
+        let open = work(&db, 50 + round, &mut prepared);
+        await_digests(&db);
+        let disk = crashed(&disk);
+        let (vfs, paths) = (disk.vfs(1), Paths::new(Path::new(DIR), &options()));
+        let metrics = Arc::new(Metrics::new());
+        let (_, root) = RootFile::open(&vfs, &paths.root, &metrics).unwrap().unwrap();
+        let shape = db.core.engine.store.log.segments().shape();
+        let segments = Segments::open(&vfs, &paths.redo, shape, &metrics).unwrap();
+        let end = |listed: &[Listed], from: Lsn| {
+            let mut standings = Standings::begin(listed, from);
+            let mut scanner = Scanner::new(&segments, &root.epochs, from);
+            while let Some(group) = scanner.next().unwrap() {
+                standings.group(group.lsn, group.records, &mut |_, _| {}).unwrap();
+            }
+            let next = scanner.position();
+            let sections = Digested { standings: &mut standings, listed: &[] }.sections(next);
+            let mut txns = Sections::decode(&sections, next).unwrap().txns;
+            // Of those that were listed while they were open it is not known whether anything is to purge.
+            txns.retain(|_, (stage, ..)| !matches!(stage, Stage::Committed(_)));
+            txns.into_iter().map(|(txn, (stage, ..))| (txn, stage)).collect::<BTreeMap<_, _>>()
+        };
+        let expected = end(&read_list(&segments, &root).unwrap().txns, root.checkpoint);
+        assert!(expected.values().any(|stage| *stage == Stage::Active));
+        for number in segments.numbers() {
+            let Some(digest) = segments.digest(number).unwrap() else { continue };
+            if digest.next < root.checkpoint {
+                continue;
+            }
+            let sections = Sections::decode(&digest.sections, digest.next).unwrap();
+            let found = end(&list(&sections.txns), digest.next);
+            assert_eq!(found, expected, "round {round}, segment {number}");
+            compared += 1;
+        }
+        drop(open);
+        db.checkpoint().unwrap();
+    }
+    assert!(compared > 0);
 }

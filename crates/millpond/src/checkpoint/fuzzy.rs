@@ -1,6 +1,7 @@
 //! Moves the checkpoint: the place below which no redo is needed any more.
 
 use super::Unfinished;
+use super::list::Listed;
 use super::root::{Root, RootFile};
 use crate::buffer::Pool;
 use crate::error::{Poison, Result};
@@ -13,13 +14,21 @@ use base::sync::atomic::{AtomicU64, Ordering};
 use metrics::{M, Metrics, SyncReason};
 use std::sync::Arc;
 
+/// The checkpoint that counts.
+#[derive(Debug)]
+struct Named {
+    root: Root,
+    /// The unfinished transactions that its list names; none before this run's first checkpoint.
+    listed: Arc<[Listed]>,
+}
+
 /// Takes checkpoints.
 #[derive(Debug)]
 pub(crate) struct Checkpointer {
     log: Arc<Log>,
     pool: Arc<Pool>,
     file: RootFile,
-    root: Mutex<Root>,
+    named: Mutex<Named>,
     /// Redo of the last run has been applied up to here; beyond it the checkpoint must not go. [`Lsn::MAX`] once all is.
     replayed: AtomicU64,
     /// Below it nothing is worth a checkpoint: it is the last one's own list.
@@ -47,7 +56,7 @@ impl Checkpointer {
             pool: Arc::clone(pool),
             file,
             replayed: AtomicU64::new(root.checkpoint.0),
-            root: Mutex::new(root),
+            named: Mutex::new(Named { root, listed: Arc::default() }),
             settled: AtomicU64::new(0),
             unfinished,
             metrics: Arc::clone(metrics),
@@ -67,12 +76,18 @@ impl Checkpointer {
 
     /// Has the next root name the rate at which recovery replays redo, bytes a second.
     pub(crate) fn set_replay_rate(&self, bytes_per_s: u64) {
-        self.root.lock().replay_rate = bytes_per_s;
+        self.named.lock().root.replay_rate = bytes_per_s;
     }
 
     /// The place that the root names now.
     pub(crate) fn lsn(&self) -> Lsn {
-        self.root.lock().checkpoint
+        self.named.lock().root.checkpoint
+    }
+
+    /// That place, and the unfinished transactions that a checkpoint of this run lists with it.
+    pub(crate) fn named(&self) -> (Lsn, Arc<[Listed]>) {
+        let named = self.named.lock();
+        (named.root.checkpoint, Arc::clone(&named.listed))
     }
 
     /// How far the checkpoint could move now.
@@ -98,7 +113,8 @@ impl Checkpointer {
     /// Moves the checkpoint as far as the dirty pages allow. Returns where it stands. A failure poisons.
     pub(crate) fn advance(&self, reason: SyncReason, clean: bool) -> Result<Lsn> {
         self.poison.check()?;
-        let mut root = self.root.lock();
+        let mut named = self.named.lock();
+        let Named { root, listed } = &mut *named;
         let target = self.possible();
         if target.0 <= root.checkpoint.0.max(self.settled.load(Ordering::Acquire)) && !clean {
             return Ok(root.checkpoint);
@@ -123,6 +139,7 @@ impl Checkpointer {
         if all {
             self.settled.store(end.0, Ordering::Release);
         }
+        *listed = list.listed.into();
         self.unfinished.root_is_durable()?;
         self.metrics.add(M::Checkpoints, 1);
         self.metrics.set(M::CheckpointLsn, root.checkpoint.0);

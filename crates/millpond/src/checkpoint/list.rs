@@ -14,10 +14,10 @@ use base::{Lsn, TreeId, TxnId};
 /// Bytes of a list in one part.
 const PART_BYTES: usize = 32 << 10;
 
-const ACTIVE: u8 = 1;
-const PREPARED: u8 = 2;
-const ABORTED: u8 = 3;
-const COMMITTED: u8 = 4;
+pub(crate) const ACTIVE: u8 = 1;
+pub(crate) const PREPARED: u8 = 2;
+pub(crate) const ABORTED: u8 = 3;
+pub(crate) const COMMITTED: u8 = 4;
 
 /// How a listed transaction stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +30,18 @@ pub(crate) enum Stage {
     Aborted,
     /// Committed at this LSN, with something left to purge.
     Committed(Lsn),
+}
+
+impl Stage {
+    /// The byte that stands for it, here and in digests.
+    pub(crate) fn tag(&self) -> u8 {
+        match self {
+            Stage::Active => ACTIVE,
+            Stage::Prepared(_) => PREPARED,
+            Stage::Aborted => ABORTED,
+            Stage::Committed(_) => COMMITTED,
+        }
+    }
 }
 
 /// One unfinished transaction.
@@ -70,12 +82,7 @@ impl List {
         body.put_varint(self.txns.len() as u64);
         for listed in &self.txns {
             body.put_u48(listed.txn.0);
-            body.put_u8(match listed.stage {
-                Stage::Active => ACTIVE,
-                Stage::Prepared(_) => PREPARED,
-                Stage::Aborted => ABORTED,
-                Stage::Committed(_) => COMMITTED,
-            });
+            body.put_u8(listed.stage.tag());
             body.put_u40(listed.hardened);
             match &listed.stage {
                 Stage::Prepared(xid) => body.put_prefixed(xid),

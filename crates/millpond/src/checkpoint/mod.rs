@@ -7,13 +7,15 @@ pub(crate) mod root;
 use crate::error::Result;
 use base::Lsn;
 
-/// Where a checkpoint's list of unfinished transactions stands in the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A checkpoint's list of unfinished transactions, and where it stands in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hardened {
     /// Its first record.
     pub(crate) first: Lsn,
     /// Its last record.
     pub(crate) last: Lsn,
+    /// Whom it names.
+    pub(crate) listed: Vec<list::Listed>,
 }
 
 /// What a checkpoint asks of the transactions above it.

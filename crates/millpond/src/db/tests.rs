@@ -1,6 +1,7 @@
 //! The database as its callers see it: on the simulated disk, so that a power cut is a method call.
 
 mod bulk_load;
+mod digests;
 mod growth;
 mod locking;
 mod power_cuts;

@@ -5,7 +5,7 @@ use super::Shared;
 use crate::error::{Error, Result};
 use crate::flush::batch::{Flusher, Limit, Written};
 use crate::planted::{Bug, planted};
-use crate::recover::end::PagesOfGroups;
+use crate::recover::standing::Digested;
 use base::sync::spin;
 use base::{Lsn, PageNo};
 use metrics::{Force, M, SyncReason};
@@ -211,8 +211,11 @@ impl Shared {
             self.checkpointer.advance(SyncReason::Checkpoint, false)?;
             c.root_written_us = now_us;
         }
-        let checkpoint = self.checkpointer.lsn();
-        self.store.log.digest_next(checkpoint, &PagesOfGroups).map_err(|error| self.poison.set(error))?;
+        let (checkpoint, listed) = self.checkpointer.named();
+        {
+            let mut source = Digested { standings: &mut self.standings.lock(), listed: &listed };
+            self.store.log.digest_next(checkpoint, &mut source).map_err(|error| self.poison.set(error))?;
+        }
         segments.recycle_below(checkpoint).map_err(|error| self.poison.set(error))?;
         Ok(())
     }

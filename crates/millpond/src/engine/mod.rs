@@ -19,6 +19,7 @@ pub(crate) mod tests;
 use crate::checkpoint::fuzzy::Checkpointer;
 use crate::error::{Error, Poison, Result};
 use crate::flush::batch::Flusher;
+use crate::recover::standing::Standings;
 use crate::store::Store;
 use crate::txn::Txns;
 pub(crate) use admission::Admission;
@@ -64,6 +65,8 @@ struct Shared {
     store: Arc<Store>,
     flusher: Mutex<Flusher>,
     checkpointer: Checkpointer,
+    /// How transactions stand where the digests of segments have come to; only the cleaner asks.
+    standings: Mutex<Standings>,
     admission: Admission,
     capacity: Capacity,
     clock: Arc<dyn Clock>,

@@ -18,6 +18,7 @@ use crate::options::Options;
 use crate::planted::{Bug, planted};
 use crate::recover::apply::{RedoHook, Replay, replay};
 use crate::recover::end::{find_end, go_on};
+use crate::recover::standing::Standings;
 use crate::recover::undo::{Rebuild, read_list};
 use crate::space::{Space, SpaceOptions};
 use crate::store::Store;
@@ -100,10 +101,11 @@ impl Engine {
         let hardened = list.txns.iter().map(|listed| (listed.txn, listed.hardened)).collect();
         let (journal, streams) =
             Journal::open(vfs, &paths.undo, root.db_id, &list.files, &hardened, &metrics, &poison)?;
+        let standings = Standings::begin(&list.txns, root.checkpoint);
         let rebuild = Rebuild::begin(&paths.redo, root.record, list, &streams, &paths.undo)?;
         drop(streams);
-        let (tail, rebuild) =
-            find_end(&segments, &root.epochs, root.checkpoint, root.durable, window, rebuild)?;
+        let (tail, rebuild, standings) =
+            find_end(&segments, &root.epochs, root.checkpoint, root.durable, window, rebuild, standings)?;
 
         let start = go_on(tail.end, &root.epochs);
         let was_clean = root.clean;
@@ -188,6 +190,7 @@ impl Engine {
                 &metrics,
                 &poison,
             ),
+            standings: Mutex::new(standings),
             admission: Admission::new(&log, &vfs.clock, &metrics, &poison, cleaner_parker.unparker()),
             capacity: Capacity::new(asked, (tail.end, tail.end.since(root.checkpoint))),
             clock: Arc::clone(&vfs.clock),

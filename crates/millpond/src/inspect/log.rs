@@ -2,13 +2,14 @@
 
 use super::place::{Place, percent, table};
 use super::tail::{Tail, scan};
-use crate::checkpoint::list::{List, Stage};
+use crate::checkpoint::list::{ABORTED, ACTIVE, COMMITTED, List, PREPARED, Stage};
 use crate::checkpoint::root::Root;
 use crate::error::{Error, Poison, Result};
 use crate::log::block::{BLOCK_BYTES, block_of, block_start};
 use crate::log::group::{self, GROUP_HEADER_BYTES, Record, Records};
 use crate::log::segment::{Header, SegmentShape, Segments, read_header};
 use crate::page::op::{PageOp, RowChange};
+use crate::recover::standing::Sections;
 use crate::recover::undo::{Rebuild, read_list};
 use crate::undo::journal::Journal;
 use base::Lsn;
@@ -44,6 +45,7 @@ pub(super) fn view(vfs: &Vfs, dir: &Path) -> Result<String> {
     let tail = scan(&segments, &root, &mut |group| content.add(group.lsn, group.records))?;
     end(&root, &segments, &tail, &content, &mut out);
     content.show(&mut out);
+    digests(&segments, &mut out)?;
     match read_list(&segments, &root) {
         Ok(list) => {
             listed(&list, &root, &mut out);
@@ -117,6 +119,31 @@ fn end(root: &Root, segments: &Segments, tail: &Tail, content: &Content, out: &m
         percent(pad, redo)
     )
     .unwrap();
+}
+
+/// What the digests of segments that have been left count.
+fn digests(segments: &Segments, out: &mut String) -> Result {
+    let mut rows = Vec::new();
+    for number in segments.numbers() {
+        let Some(digest) = segments.digest(number)? else { continue };
+        let mut row = vec![number.to_string(), digest.groups.to_string(), digest.pages.len().to_string()];
+        match Sections::decode(&digest.sections, digest.next) {
+            Ok(sections) => {
+                let count = |tag| sections.txns.values().filter(|(stage, ..)| stage.tag() == tag).count();
+                row.extend([ACTIVE, PREPARED, ABORTED, COMMITTED].map(|tag| count(tag).to_string()));
+                row.push(sections.freed.len().to_string());
+            }
+            Err(_) => row.push("DAMAGED: its sections cannot be read".to_owned()),
+        }
+        rows.push(row);
+    }
+    if !rows.is_empty() {
+        writeln!(out, "digests of segments; transactions as they stand at the segment's end:").unwrap();
+        let head =
+            ["segment", "groups", "pages", "active", "prepared", "aborted", "committed", "extents freed"];
+        out.push_str(&table(&head, &rows));
+    }
+    Ok(())
 }
 
 /// Counts what the groups hold.

@@ -17,7 +17,6 @@
 //! Offsets count payload from the segment's first position. The checksum covers all that follows it. Flag 1: the digest
 //! does not fit its area and there is none.
 
-#[cfg(test)]
 mod read;
 
 use super::Log;
@@ -58,11 +57,18 @@ pub(crate) struct Section {
 
 /// What the layer above knows of the records that are only bytes to the log.
 pub(crate) trait DigestSource {
-    /// Calls `touch` with each page that a group changes, and whether it makes it anew.
-    fn pages(&self, records: &[u8], touch: &mut dyn FnMut(PageNo, bool)) -> Result<(), Truncated>;
-    /// The sections of a segment that ends at `end`: the state of transactions at that moment or later, and what else
-    /// recovery wants without a scan.
-    fn sections(&self, end: Lsn) -> Vec<Section>;
+    /// Takes in a group and calls `touch` with each page that it changes, and whether it makes it anew. Groups come in the
+    /// order of the log, from its start in this run on.
+    fn group(
+        &mut self,
+        lsn: Lsn,
+        records: &[u8],
+        touch: &mut dyn FnMut(PageNo, bool),
+    ) -> Result<(), Truncated>;
+    /// Groups up to the checkpoint are left out: the next one starts there.
+    fn skip_to(&mut self, checkpoint: Lsn);
+    /// The sections of a segment whose groups have all come; the next segment's first group starts at `next`.
+    fn sections(&mut self, next: Lsn) -> Vec<Section>;
 }
 
 /// What a segment holds.
@@ -178,12 +184,13 @@ impl Log {
     /// Goes on with the digest of the oldest segment that has been left and has none yet. Says whether there was anything
     /// to do. For a background thread; it reads a slice of the segment back. What lies below `checkpoint`, where a group
     /// starts, needs no digest any more and may be gone.
-    pub(crate) fn digest_next(&self, checkpoint: Lsn, source: &dyn DigestSource) -> Result<bool> {
+    pub(crate) fn digest_next(&self, checkpoint: Lsn, source: &mut dyn DigestSource) -> Result<bool> {
         let mut digester = self.digester.lock();
         let Some(mut from) = digester.next else { return Ok(false) };
         let shape = self.segments.shape();
         let segment = |lsn| shape.segment_of(block_of(lsn));
-        if segment(checkpoint) > segment(from) || (checkpoint > from && digester.part.is_none()) {
+        let passed = segment(checkpoint) > segment(from) || (checkpoint > from && digester.part.is_none());
+        if passed {
             digester.part = None;
             from = checkpoint;
         }
@@ -192,6 +199,9 @@ impl Log {
         // Behind the segment a whole group must be readable, which says where the next digest begins.
         if self.durable_lsn() < end.plus(2 * GROUP_BYTES_MAX as u64) {
             return Ok(false);
+        }
+        if passed {
+            source.skip_to(from);
         }
         let blank = || Part { first: from, groups: 0, pages: BTreeMap::new() };
         let mut part = digester.part.take().unwrap_or_else(blank);
@@ -203,11 +213,13 @@ impl Log {
         digester.next = Some(next);
         if next < end {
             digester.part = Some(part);
-        } else if digester.begin <= shape.first_lsn(number) {
-            let (epoch, sections) = (self.epoch, source.sections(end));
-            let Part { first, groups, pages } = part;
-            let digest = Digest { segment: number, epoch, first, next, groups, pages, sections };
-            self.segments.put_digest(number, &digest.encode(shape))?;
+        } else {
+            let (epoch, sections) = (self.epoch, source.sections(next));
+            if digester.begin <= shape.first_lsn(number) {
+                let Part { first, groups, pages } = part;
+                let digest = Digest { segment: number, epoch, first, next, groups, pages, sections };
+                self.segments.put_digest(number, &digest.encode(shape))?;
+            }
         }
         Ok(true)
     }
@@ -219,7 +231,7 @@ impl Log {
         begin: Lsn,
         from: Lsn,
         end: Lsn,
-        source: &dyn DigestSource,
+        source: &mut dyn DigestSource,
     ) -> Result<Option<Lsn>> {
         let epochs = [EpochStart { epoch: self.epoch, first: begin }];
         let mut scanner = Scanner::new(&self.segments, &epochs, from);
@@ -231,7 +243,7 @@ impl Log {
             }
             part.groups += 1;
             let pages = &mut part.pages;
-            let read = source.pages(group.records, &mut |page, anew| {
+            let read = source.group(lsn, group.records, &mut |page, anew| {
                 let touches = pages.entry(page).or_default();
                 match touches.last_mut() {
                     Some(last) if last.lsn == lsn => last.anew |= anew,
@@ -258,10 +270,20 @@ mod tests {
     use proptest::prelude::*;
 
     /// Page records whose first byte says whether they make the page anew.
-    struct Source;
+    #[derive(Default)]
+    struct Source {
+        seen: Vec<Lsn>,
+        skipped: Vec<Lsn>,
+    }
 
     impl DigestSource for Source {
-        fn pages(&self, records: &[u8], touch: &mut dyn FnMut(PageNo, bool)) -> Result<(), Truncated> {
+        fn group(
+            &mut self,
+            lsn: Lsn,
+            records: &[u8],
+            touch: &mut dyn FnMut(PageNo, bool),
+        ) -> Result<(), Truncated> {
+            self.seen.push(lsn);
             for record in Records::new(records) {
                 if let Record::Page { page, op, .. } = record? {
                     touch(page, op[0] == 1);
@@ -269,8 +291,11 @@ mod tests {
             }
             Ok(())
         }
-        fn sections(&self, end: Lsn) -> Vec<Section> {
-            vec![Section { tag: 1, bytes: end.0.to_le_bytes().to_vec() }]
+        fn skip_to(&mut self, checkpoint: Lsn) {
+            self.skipped.push(checkpoint);
+        }
+        fn sections(&mut self, next: Lsn) -> Vec<Section> {
+            vec![Section { tag: 1, bytes: next.0.to_le_bytes().to_vec() }]
         }
     }
 
@@ -305,7 +330,7 @@ mod tests {
                 continue;
             }
             let touch = |page, anew| pages.entry(page).or_default().push(Touch { lsn: group.lsn, anew });
-            Source.pages(group.records, &mut { touch }).unwrap();
+            Source::default().group(group.lsn, group.records, &mut { touch }).unwrap();
         }
         pages
     }
@@ -316,7 +341,7 @@ mod tests {
         let log = place.log(start());
         fill(&log, 1500);
         assert!(log.segments().digest(0).unwrap().is_none(), "nobody has written it");
-        while log.digest_next(Lsn(0), &Source).unwrap() {}
+        while log.digest_next(Lsn(0), &mut Source::default()).unwrap() {}
         let last = SHAPE.segment_of(block_of(log.durable_lsn()));
         assert!(last > 5);
         let mut expected_first = Lsn(0);
@@ -324,7 +349,7 @@ mod tests {
             let digest = log.segments().digest(number).unwrap().expect("the segment has been left");
             assert_eq!(digest.pages, scan(log.segments(), &[crate::log::tests::FIRST], number));
             assert_eq!(digest.first, expected_first);
-            assert_eq!(digest.sections, Source.sections(SHAPE.first_lsn(number + 1)));
+            assert_eq!(digest.sections, Source::default().sections(digest.next));
             expected_first = digest.next;
         }
         assert!(log.segments().digest(last).unwrap().is_none(), "it is still being written");
@@ -341,7 +366,7 @@ mod tests {
         let begin = block_start(3);
         let log = place.log(LogStart { lsn: begin, end: begin, prev_used: PAYLOAD_BYTES as u16, epoch: 2 });
         fill(&log, 800);
-        while log.digest_next(Lsn(0), &Source).unwrap() {}
+        while log.digest_next(Lsn(0), &mut Source::default()).unwrap() {}
         assert!(log.segments().digest(0).unwrap().is_none(), "older groups may stand in it");
         let digest = log.segments().digest(1).unwrap().unwrap();
         assert_eq!(digest.pages, scan(log.segments(), &[EpochStart { epoch: 2, first: begin }], 1));
@@ -359,9 +384,20 @@ mod tests {
         }
         log.segments().recycle_below(checkpoint).unwrap();
         assert!(log.segments().find(0).is_none());
-        assert!(!log.digest_next(Lsn(0), &Source).unwrap(), "gone, and nobody has said so yet");
+        assert!(
+            !log.digest_next(Lsn(0), &mut Source::default()).unwrap(),
+            "gone, and nobody has said so yet"
+        );
         fill(&log, 600);
-        while log.digest_next(checkpoint, &Source).unwrap() {}
+        let mut source = Source::default();
+        while log.digest_next(checkpoint, &mut source).unwrap() {}
+        assert_eq!(source.skipped, [checkpoint]);
+        assert_eq!(source.seen[0], checkpoint);
+        let epoch = [EpochStart { epoch: 1, first: checkpoint }];
+        let mut scanner = Scanner::new(log.segments(), &epoch, checkpoint);
+        for lsn in source.seen {
+            assert_eq!(scanner.next().unwrap().unwrap().lsn, lsn, "each group once, in order");
+        }
         let digest = log.segments().digest(2).unwrap().unwrap();
         assert_eq!(digest.first, checkpoint);
         let epoch = EpochStart { epoch: 1, first: checkpoint };
@@ -374,7 +410,7 @@ mod tests {
         let place = Place::new("digest-damage");
         let log = place.log(start());
         fill(&log, 300);
-        while log.digest_next(Lsn(0), &Source).unwrap() {}
+        while log.digest_next(Lsn(0), &mut Source::default()).unwrap() {}
         assert!(log.segments().digest(0).unwrap().is_some());
         let segment = log.segments().find(0).unwrap();
         let mut block = AlignedBuf::zeroed(BLOCK_BYTES);

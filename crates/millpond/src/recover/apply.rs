@@ -77,6 +77,8 @@ impl ReadHook for RedoHook {
 
 /// A worker's window takes no more memory than this part of the pool's, and as much may wait behind it.
 const WINDOW_SHARE: usize = 16;
+/// A window is of several stretches, however small it is.
+const STRETCHES_MIN: usize = 4;
 /// Pages that are read in one batch.
 const BATCH_PAGES: usize = 64;
 
@@ -203,7 +205,7 @@ impl Replay {
         // What stands beyond is of this run: a checkpoint may be logging its list already.
         while scanner.position() < self.end {
             let mut dealt = belt.spare();
-            if !dealt.stretch.refill(&mut scanner, self.end, self.window_bytes())? {
+            if !dealt.stretch.refill(&mut scanner, self.end, self.window_bytes() / STRETCHES_MIN)? {
                 break;
             }
             dealt.deal(workers);

@@ -1,17 +1,16 @@
 //! The first pass over the log: where it ends, and which pages its redo makes anew.
 
+use super::standing::Standings;
 use super::stretch::{Abandoning, Belt, Ending, Stretch};
 use super::undo::Rebuild;
 use crate::error::{Error, Result};
 use crate::log::LogStart;
 use crate::log::block::{PAYLOAD_BYTES, block_start, offset_in_block, round_up};
-use crate::log::digest::{DigestSource, Section};
 use crate::log::group::{Record, Records};
 use crate::log::reader::{EpochStart, Scanner};
 use crate::log::segment::Segments;
 use crate::page::op::PageOp;
 use crate::planted::{Bug, planted};
-use base::codec::Truncated;
 use base::sync::spawn;
 use base::{Lsn, PageNo};
 use std::collections::BTreeMap;
@@ -68,34 +67,16 @@ impl LogTail {
     }
 }
 
-/// Tells the log which pages a group changes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PagesOfGroups;
-
-impl DigestSource for PagesOfGroups {
-    fn pages(&self, records: &[u8], touch: &mut dyn FnMut(PageNo, bool)) -> Result<(), Truncated> {
-        for record in Records::new(records) {
-            if let Record::Page { page, op, .. } = record? {
-                touch(page, PageOp::decode(op)?.is_init());
-            }
-        }
-        Ok(())
-    }
-
-    fn sections(&self, _: Lsn) -> Vec<Section> {
-        Vec::new()
-    }
-}
-
 /// What is worked out from the groups while the log is read on.
 struct Digestion {
     rebuild: Rebuild,
+    standings: Standings,
     tail: LogTail,
     redo_dir: PathBuf,
 }
 
 impl Digestion {
-    fn run(mut self, belt: &Arc<Belt<Stretch>>) -> Result<(LogTail, Rebuild)> {
+    fn run(mut self, belt: &Arc<Belt<Stretch>>) -> Result<(LogTail, Rebuild, Standings)> {
         let abandoning = Abandoning::new(belt);
         while let Some(stretch) = belt.take(0) {
             for (lsn, records) in stretch.groups() {
@@ -104,7 +85,7 @@ impl Digestion {
             belt.give_back(stretch);
         }
         abandoning.defuse();
-        Ok((self.tail, self.rebuild))
+        Ok((self.tail, self.rebuild, self.standings))
     }
 
     fn group(&mut self, lsn: Lsn, records: &[u8]) -> Result {
@@ -117,16 +98,18 @@ impl Digestion {
                 let op = PageOp::decode(op).map_err(damage)?;
                 self.tail.saw(page, op.is_init());
                 self.rebuild.record(lsn, &record, Some(&op))?;
+                self.standings.record(lsn, &record, Some(&op)).map_err(damage)?;
             } else {
                 self.rebuild.record(lsn, &record, None)?;
+                self.standings.record(lsn, &record, None).map_err(damage)?;
             }
         }
         Ok(())
     }
 }
 
-/// Reads the log from `checkpoint` to its end and changes nothing; `rebuild` hears of every record, and of the change in it
-/// if it is one of a page. `known` is the LSN up to which the root knows the log
+/// Reads the log from `checkpoint` to its end and changes nothing; `rebuild` and `standings` hear of every record, and of the
+/// change in it if it is one of a page. `known` is the LSN up to which the root knows the log
 /// to be durable.
 pub(crate) fn find_end(
     segments: &Segments,
@@ -135,10 +118,12 @@ pub(crate) fn find_end(
     known: Lsn,
     window: u64,
     rebuild: Rebuild,
-) -> Result<(LogTail, Rebuild)> {
+    standings: Standings,
+) -> Result<(LogTail, Rebuild, Standings)> {
     let mut scanner = Scanner::new(segments, epochs, checkpoint);
     let belt = Belt::new(1, READ_AHEAD_BYTES);
-    let digestion = Digestion { rebuild, tail: LogTail::default(), redo_dir: segments.dir().to_owned() };
+    let digestion =
+        Digestion { rebuild, standings, tail: LogTail::default(), redo_dir: segments.dir().to_owned() };
     let theirs = Arc::clone(&belt);
     let other = spawn("millpond-redo", move || digestion.run(&theirs));
     let other = other.map_err(|e| Error::io("start a thread for", segments.dir(), e))?;
@@ -160,10 +145,11 @@ pub(crate) fn find_end(
     drop(ending);
     let digested = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     read?;
-    let (mut tail, rebuild) = digested?;
+    let (mut tail, rebuild, mut standings) = digested?;
     scanner.check_end(window, known)?;
     tail.end = if planted(Bug::EndEarly) { last } else { end };
-    Ok((tail, rebuild))
+    standings.cut_off();
+    Ok((tail, rebuild, standings))
 }
 
 /// Where a log that ended at `end` goes on, in the epoch after `epochs`.

@@ -2,5 +2,6 @@
 
 pub(crate) mod apply;
 pub(crate) mod end;
+pub(crate) mod standing;
 mod stretch;
 pub(crate) mod undo;

@@ -28,7 +28,7 @@ impl Stretch {
     /// Reads the next stretch, up to `end` and not much longer than `most` bytes, in place of what it was. False: the log
     /// ends.
     pub(crate) fn refill(&mut self, scanner: &mut Scanner<'_>, end: Lsn, most: usize) -> Result<bool> {
-        let most = most.min(STRETCH_BYTES);
+        let most = most.clamp(1, STRETCH_BYTES);
         self.bytes.clear();
         self.groups.clear();
         self.from = scanner.position();

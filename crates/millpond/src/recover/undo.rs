@@ -186,6 +186,15 @@ impl Rebuild {
         Ok(())
     }
 
+    /// How the transactions stand that are not over, and whether they have undo.
+    #[cfg(test)]
+    pub(crate) fn standings(&self) -> impl Iterator<Item = (TxnId, Stage, bool)> {
+        let known = self.stages.iter().map(|(&txn, stage)| (txn, stage, self.streams.get(txn).is_some()));
+        known
+            .filter(|(_, stage, has_undo)| *has_undo || matches!(stage, Stage::Prepared(_)))
+            .map(|(txn, stage, has_undo)| (txn, stage.clone(), has_undo))
+    }
+
     /// What the log's end leaves.
     pub(crate) fn finish(self, journal: Journal) -> Recovered {
         let mut recovered = Recovered {

@@ -80,11 +80,13 @@ impl Unfinished for Txns {
             list.txns.clear();
         }
         drop(journal);
-        let mut hardened = Hardened { first: Lsn::MAX, last: Lsn::ZERO };
-        for part in list.encode(sequence) {
+        let parts = list.encode(sequence);
+        let mut hardened = Hardened { first: Lsn::MAX, last: Lsn::ZERO, listed: list.txns };
+        for part in parts {
             self.store.log.make_room()?;
             let lsn = self.log_record(&Record::Checkpoint { body: &part }, |_| {});
-            hardened = Hardened { first: hardened.first.min(lsn), last: lsn };
+            hardened.first = hardened.first.min(lsn);
+            hardened.last = lsn;
         }
         Ok(hardened)
     }

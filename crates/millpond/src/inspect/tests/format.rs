@@ -11,6 +11,7 @@ use crate::page::map::EXTENT_PAGES;
 use crate::page::node::{CHILD_OVERHEAD, ROW_OVERHEAD, SLOT_BYTES, SLOTS};
 use crate::page::op::PageOp;
 use crate::page::overflow::ChainRef;
+use crate::recover::standing;
 use crate::undo::Entry;
 use crate::undo::record::Record as Undo;
 use base::{PageNo, TreeId, TxnId};
@@ -55,6 +56,13 @@ fn constants() {
     ];
     let is: Vec<_> = is.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())).collect();
     assert_eq!(cells("constant"), is);
+}
+
+#[test]
+fn sections_of_a_digest() {
+    let is = [(standing::TRANSACTIONS, "transactions"), (standing::FREED, "freed extents")];
+    let is = is.map(|(tag, name)| (tag.to_string(), name.to_owned()));
+    assert_eq!(cells("section"), is);
 }
 
 #[test]

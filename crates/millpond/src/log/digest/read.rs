@@ -1,4 +1,4 @@
-//! Reading a digest back. Recovery scans all of the log, so only tests do.
+//! Reading a digest back. Recovery scans all of the log; who looks at the log from outside reads them.
 
 use super::{ABSENT, Digest, FORMAT, HEADER_BYTES, MAGIC, Section, Touch};
 use crate::error::{Error, Result};

@@ -1,19 +1,29 @@
 //! The live numbers of one open database.
 
 use crate::catalog::M;
-use crate::histogram::Histogram;
+use crate::histogram::{Counts, Histogram};
 use crate::labels::{FileKind, Force, Latency, SyncReason};
 use crate::snapshot::{FsyncRow, LatencyRow, Snapshot};
 use base::sync::atomic::{AtomicU64, Ordering};
+use base::sync::lane;
 
-/// A number with a cache line for itself: threads that count different things do not slow each other.
+/// Stripes: threads that run side by side mostly count in different ones.
+const STRIPES: usize = 16;
+
+/// A thread's share of what is counted in the shortest calls: nobody else's cache lines, mostly.
 #[derive(Debug)]
-#[repr(align(64))]
-struct Cell(AtomicU64);
+#[repr(align(128))]
+struct Stripe {
+    plain: [AtomicU64; M::COUNT],
+    latencies: [Histogram; Latency::COUNT],
+}
 
-impl Cell {
+impl Stripe {
     fn new() -> Self {
-        Cell(AtomicU64::new(0))
+        Stripe {
+            plain: std::array::from_fn(|_| AtomicU64::new(0)),
+            latencies: std::array::from_fn(|_| Histogram::new()),
+        }
     }
 }
 
@@ -27,61 +37,75 @@ struct SyncCell {
 /// The live numbers of one open database. Recording never waits.
 #[derive(Debug)]
 pub struct Metrics {
-    plain: Box<[Cell]>,
-    pages_by_force: Box<[Cell]>,
-    ios_by_force: Box<[Cell]>,
+    /// A number is the sum over all stripes. What is added in one may be taken in another, so a stripe's share may be
+    /// negative, in two's complement. Numbers that are set stand in the first one.
+    stripes: Box<[Stripe]>,
+    pages_by_force: Box<[AtomicU64]>,
+    ios_by_force: Box<[AtomicU64]>,
     syncs: Box<[SyncCell]>,
-    latencies: Box<[Histogram]>,
 }
 
 impl Metrics {
     /// All zeros.
     #[must_use]
     pub fn new() -> Self {
-        let cells = |n: usize| (0..n).map(|_| Cell::new()).collect::<Box<[Cell]>>();
+        let cells = |n: usize| (0..n).map(|_| AtomicU64::new(0)).collect::<Box<[AtomicU64]>>();
         Metrics {
-            plain: cells(M::COUNT),
+            stripes: (0..STRIPES).map(|_| Stripe::new()).collect(),
             pages_by_force: cells(Force::COUNT),
             ios_by_force: cells(Force::COUNT),
             syncs: (0..FileKind::COUNT * SyncReason::COUNT)
                 .map(|_| SyncCell { waiters: AtomicU64::new(0), took: Histogram::new() })
                 .collect(),
-            latencies: (0..Latency::COUNT).map(|_| Histogram::new()).collect(),
         }
+    }
+
+    #[inline]
+    fn stripe(&self) -> &Stripe {
+        &self.stripes[lane() % STRIPES]
     }
 
     /// Adds to a metric.
     #[inline]
     pub fn add(&self, metric: M, n: u64) {
-        self.plain[metric as usize].0.fetch_add(n, Ordering::Relaxed);
+        self.stripe().plain[metric as usize].fetch_add(n, Ordering::Relaxed);
     }
 
     /// Takes from a gauge. The caller added at least as much before.
     #[inline]
     pub fn sub(&self, gauge: M, n: u64) {
-        self.plain[gauge as usize].0.fetch_sub(n, Ordering::Relaxed);
+        self.stripe().plain[gauge as usize].fetch_sub(n, Ordering::Relaxed);
     }
 
-    /// Sets a gauge.
+    /// Sets a gauge to which nobody adds.
     #[inline]
     pub fn set(&self, gauge: M, value: u64) {
-        self.plain[gauge as usize].0.store(value, Ordering::Relaxed);
+        self.stripes[0].plain[gauge as usize].store(value, Ordering::Relaxed);
     }
 
-    /// Raises a gauge to `value` if it is lower.
+    /// Raises a gauge to which nobody adds to `value` if it is lower.
     #[inline]
     pub fn max(&self, gauge: M, value: u64) {
-        let cell = &self.plain[gauge as usize].0;
+        let cell = &self.stripes[0].plain[gauge as usize];
         if value > cell.load(Ordering::Relaxed) {
             cell.fetch_max(value, Ordering::Relaxed);
         }
     }
 
     /// A metric's value now.
-    #[inline]
     #[must_use]
     pub fn get(&self, metric: M) -> u64 {
-        self.plain[metric as usize].0.load(Ordering::Relaxed)
+        let shares = self.stripes.iter().map(|stripe| stripe.plain[metric as usize].load(Ordering::Relaxed));
+        // Read between an addition and a taking in two stripes, a gauge may seem to be below 0 for a moment.
+        shares.fold(0, u64::wrapping_add).cast_signed().max(0).cast_unsigned()
+    }
+
+    fn took(&self, what: Latency) -> Counts {
+        let mut all = Counts::default();
+        for stripe in &self.stripes {
+            all.merge(&stripe.latencies[what as usize].counts());
+        }
+        all
     }
 
     /// Counts pages written in place and the I/Os that carried them, under what forced them. The totals
@@ -89,8 +113,8 @@ impl Metrics {
     pub fn page_writes(&self, force: Force, pages: u64, ios: u64) {
         self.add(M::PagesWritten, pages);
         self.add(M::PageWritesIo, ios);
-        self.pages_by_force[force as usize].0.fetch_add(pages, Ordering::Relaxed);
-        self.ios_by_force[force as usize].0.fetch_add(ios, Ordering::Relaxed);
+        self.pages_by_force[force as usize].fetch_add(pages, Ordering::Relaxed);
+        self.ios_by_force[force as usize].fetch_add(ios, Ordering::Relaxed);
     }
 
     /// Counts one sync: which file, for what, how long it took, and how many threads waited for its end.
@@ -103,13 +127,13 @@ impl Metrics {
     /// Counts one duration.
     #[inline]
     pub fn time(&self, what: Latency, took_us: u64) {
-        self.latencies[what as usize].record(took_us);
+        self.stripe().latencies[what as usize].record(took_us);
     }
 
     /// A copy of everything. Not one instant: numbers move while they are read.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        let read = |cells: &[Cell]| cells.iter().map(|c| c.0.load(Ordering::Relaxed)).collect::<Vec<u64>>();
+        let read = |cells: &[AtomicU64]| cells.iter().map(|c| c.load(Ordering::Relaxed)).collect();
         let mut fsyncs = Vec::new();
         for &file in FileKind::ALL {
             for &reason in SyncReason::ALL {
@@ -126,13 +150,13 @@ impl Metrics {
             }
         }
         Snapshot {
-            plain: read(&self.plain),
+            plain: M::ALL.iter().map(|&metric| self.get(metric)).collect(),
             pages_by_force: read(&self.pages_by_force),
             ios_by_force: read(&self.ios_by_force),
             fsyncs,
             latencies: Latency::ALL
                 .iter()
-                .map(|&what| LatencyRow { what, took: self.latencies[what as usize].counts() })
+                .map(|&what| LatencyRow { what, took: self.took(what) })
                 .collect(),
         }
     }

@@ -1,11 +1,10 @@
 //! [`BulkLoad`]: fills a new table with rows in key order, each page written once.
 
-use super::{Core, Db};
+use super::{Db, Share};
 use crate::catalog::Loading;
 use crate::error::{Error, Result};
 use crate::table::Table;
 use metrics::M;
-use std::sync::Arc;
 
 /// A table in the making: rows are pushed in key order, and nobody sees the table until [`BulkLoad::commit`].
 ///
@@ -33,7 +32,7 @@ use std::sync::Arc;
 /// ```
 #[derive(Debug)]
 pub struct BulkLoad {
-    core: Arc<Core>,
+    core: Share,
     /// None once it has ended.
     loading: Option<Loading>,
 }
@@ -48,7 +47,7 @@ impl Db {
         let _inside = self.core.enter()?;
         let loading = self.core.catalog.begin_load(name)?;
         self.core.engine.store.metrics.add(M::ActiveTransactions, 1);
-        Ok(BulkLoad { core: Arc::clone(&self.core), loading: Some(loading) })
+        Ok(BulkLoad { core: self.core.share(), loading: Some(loading) })
     }
 
     /// Makes a table of `rows`, which come in key order, each key once. Durable when the call returns; if it fails, there is
@@ -95,7 +94,7 @@ impl BulkLoad {
     /// As [`BulkLoad::push`]: then there is no such table. A failed write or sync of the log poisons the database: whether the
     /// table survives is known after the next open.
     pub fn commit(mut self) -> Result<Table> {
-        let core = Arc::clone(&self.core);
+        let core = self.core.clone();
         let _inside = core.enter()?;
         let loading = self.loading.take().ok_or(Error::Aborted)?;
         let (entry, rows, lsn) = core.catalog.finish_load(loading, &core.engine)?;

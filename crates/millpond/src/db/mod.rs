@@ -9,6 +9,7 @@ mod locking;
 mod range;
 mod receipt;
 mod scan;
+mod share;
 #[cfg(test)]
 mod tests;
 mod transaction;
@@ -29,6 +30,7 @@ use crate::table::Table;
 use base::Lsn;
 use base::sync::atomic::{AtomicU64, Ordering};
 use gate::{Gate, Inside};
+use share::{Share, Shares};
 use metrics::{M, SyncReason};
 use std::path::Path;
 use std::sync::Arc;
@@ -59,7 +61,7 @@ pub type Xid = Vec<u8>;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Db {
-    core: Arc<Core>,
+    core: Arc<Shares>,
 }
 
 /// What all handles on an open database share.
@@ -134,13 +136,13 @@ impl Db {
             engine.txns.background_step(64)?;
         }
         engine.start_background()?;
-        let core = Core {
+        let core = Shares::of(Core {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             engine,
             catalog,
             lock_wait: options.lock_wait,
             gate: Gate::default(),
-        };
+        });
         Ok(Db { core: Arc::new(core) })
     }
 
@@ -234,7 +236,7 @@ impl Db {
     /// [`Error::Closed`], [`Error::Poisoned`].
     pub fn begin_with(&self, options: TxnOptions) -> Result<Transaction> {
         let _inside = self.core.enter()?;
-        Transaction::begin(&self.core, options)
+        Ok(Transaction::begin(self.core.share(), options))
     }
 
     /// The outside names of all prepared transactions, sorted.

@@ -1,6 +1,6 @@
 //! What a commit tells: where it stands in the log, with whom it became durable, and where its time went.
 
-use super::Core;
+use super::share::Share;
 use crate::error::{Error, Result};
 use crate::log::commit::FlushInfo;
 use base::Lsn;
@@ -65,19 +65,19 @@ struct State {
 pub struct CommitFuture {
     shared: Arc<Shared>,
     /// Keeps the engine alive.
-    _core: Arc<Core>,
+    _core: Share,
 }
 
 impl CommitFuture {
     /// A commit that needs nothing more.
-    pub(super) fn ready(core: &Arc<Core>, receipt: Receipt) -> CommitFuture {
+    pub(super) fn ready(core: &Share, receipt: Receipt) -> CommitFuture {
         let shared = Arc::new(Shared::default());
         shared.state.lock().result = Some(Ok(receipt));
-        CommitFuture { shared, _core: Arc::clone(core) }
+        CommitFuture { shared, _core: core.clone() }
     }
 
     /// A commit that is done when the log is durable beyond `lsn`.
-    pub(super) fn pending(core: &Arc<Core>, lsn: Lsn, receipt: Receipt) -> CommitFuture {
+    pub(super) fn pending(core: &Share, lsn: Lsn, receipt: Receipt) -> CommitFuture {
         let shared = Arc::new(Shared::default());
         let (clock, start_us) = {
             let clock = Arc::clone(&core.engine.txns.vfs.clock);
@@ -97,7 +97,7 @@ impl CommitFuture {
             }
         });
         core.engine.store.log.when_durable(lsn, call);
-        CommitFuture { shared, _core: Arc::clone(core) }
+        CommitFuture { shared, _core: core.clone() }
     }
 
     /// Waits for the commit's durability.

@@ -3,6 +3,7 @@
 use super::gate::Inside;
 use super::isolation::{Isolation, LockWait, TxnOptions};
 use super::range::{Reads, own};
+use super::share::Share;
 use super::{CommitFuture, Core, Durability, Range, Receipt};
 use crate::btree::Tree;
 use crate::error::{Error, Result};
@@ -15,9 +16,8 @@ use crate::undo::Mark;
 use base::{Lsn, TreeId};
 use metrics::{Latency, M, SyncReason};
 use smallvec::SmallVec;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ops::RangeBounds;
-use std::sync::Arc;
 
 /// A point in a transaction that it can be rolled back to.
 #[derive(Clone, Debug)]
@@ -37,30 +37,30 @@ type Tables = SmallVec<[(TreeId, Option<Using>); 4]>;
 /// any other error only that call failed.
 #[derive(Debug)]
 pub struct Transaction {
-    core: Arc<Core>,
+    core: Share,
     options: TxnOptions,
     txn: Txn,
     tables: RefCell<Tables>,
-    ended: bool,
-    aborted: std::cell::Cell<bool>,
+    ended: Cell<bool>,
+    aborted: Cell<bool>,
     admission_us: u64,
     /// Tells savepoints of other transactions apart; 0 until the first one is made.
     serial: u64,
 }
 
 impl Transaction {
-    pub(super) fn begin(core: &Arc<Core>, options: TxnOptions) -> Result<Transaction> {
+    pub(super) fn begin(core: Share, options: TxnOptions) -> Transaction {
         core.engine.store.metrics.add(M::ActiveTransactions, 1);
-        Ok(Transaction {
-            core: Arc::clone(core),
+        Transaction {
+            core,
             options,
             txn: Txn::default(),
             tables: RefCell::default(),
-            ended: false,
-            aborted: std::cell::Cell::new(false),
+            ended: Cell::new(false),
+            aborted: Cell::new(false),
             admission_us: 0,
             serial: 0,
-        })
+        }
     }
 
     /// Begins a call: the database is open, the transaction lives.
@@ -315,8 +315,8 @@ impl Transaction {
     }
 
     /// The commit up to its place in the log.
-    fn commit_in_log(&mut self) -> Result<(Option<Lsn>, Receipt)> {
-        let core = Arc::clone(&self.core);
+    fn commit_in_log(&self) -> Result<(Option<Lsn>, Receipt)> {
+        let core = &self.core;
         let _inside = core.enter()?;
         if self.aborted.get() {
             return Err(Error::Aborted);
@@ -327,7 +327,7 @@ impl Transaction {
         let lsn = engine.txns.commit(&self.txn)?;
         self.txn.drop_moment();
         self.leave_tables();
-        self.ended = true;
+        self.ended.set(true);
         let log_us = clock.now_us().saturating_sub(start_us);
         let locks_us = self.txn.lock_us.get();
         let metric = if lsn.is_some() { M::Commits } else { M::CommitsReadOnly };
@@ -355,8 +355,8 @@ impl Transaction {
     /// # Errors
     /// A failed write or sync of the log: whether the commit survives is known after the next open. [`Error::Aborted`] if
     /// the transaction was rolled back before.
-    pub fn commit(mut self) -> Result<Receipt> {
-        let core = Arc::clone(&self.core);
+    pub fn commit(self) -> Result<Receipt> {
+        let core = &self.core;
         let log = &core.engine.store.log;
         let _committing = log.committing();
         let (lsn, receipt) = self.commit_in_log()?;
@@ -391,17 +391,17 @@ impl Transaction {
     ///
     /// # Errors
     /// [`Error::Aborted`], [`Error::Closed`], [`Error::Poisoned`].
-    pub fn commit_async(mut self) -> Result<CommitFuture> {
-        let core = Arc::clone(&self.core);
+    pub fn commit_async(self) -> Result<CommitFuture> {
+        let core = &self.core;
         let (lsn, receipt) = self.commit_in_log()?;
         core.engine.store.metrics.add(M::CommitsAsync, 1);
         match (self.needed(lsn), self.options.durability) {
-            (Some(needed), Durability::Sync) => Ok(CommitFuture::pending(&core, needed, receipt)),
+            (Some(needed), Durability::Sync) => Ok(CommitFuture::pending(core, needed, receipt)),
             (Some(needed), Durability::Bounded { ms, bytes }) => {
                 core.engine.store.log.flush_bounded(needed, ms, bytes)?;
-                Ok(CommitFuture::ready(&core, receipt))
+                Ok(CommitFuture::ready(core, receipt))
             }
-            (_, Durability::None) | (None, _) => Ok(CommitFuture::ready(&core, receipt)),
+            (_, Durability::None) | (None, _) => Ok(CommitFuture::ready(core, receipt)),
         }
     }
 
@@ -417,8 +417,8 @@ impl Transaction {
     ///
     /// # Errors
     /// [`Error::Misuse`] for an xid that is empty, longer than 256 bytes or in use: then the transaction is rolled back.
-    pub fn prepare(mut self, xid: &[u8]) -> Result<()> {
-        let core = Arc::clone(&self.core);
+    pub fn prepare(self, xid: &[u8]) -> Result<()> {
+        let core = &self.core;
         let _inside = core.enter()?;
         if self.aborted.get() {
             return Err(Error::Aborted);
@@ -431,7 +431,7 @@ impl Transaction {
         }
         core.engine.txns.prepare(&self.txn, xid)?;
         core.engine.store.metrics.add(M::Prepares, 1);
-        self.ended = true;
+        self.ended.set(true);
         Ok(())
     }
 }
@@ -439,14 +439,17 @@ impl Transaction {
 impl Drop for Transaction {
     fn drop(&mut self) {
         self.core.engine.store.metrics.sub(M::ActiveTransactions, 1);
-        if self.ended || self.aborted.get() {
+        if self.ended.get() || self.aborted.get() {
             return;
         }
+        if self.txn.owner().is_none() {
+            // It has neither changed nor locked anything: nothing is left of it to end.
+            return self.count(M::CommitsReadOnly);
+        }
         // A closed database has rolled it back already.
-        let core = Arc::clone(&self.core);
-        if let Ok(_inside) = core.enter() {
-            core.engine.txns.rollback(&self.txn);
-            core.engine.store.metrics.add(M::Rollbacks, 1);
+        if let Ok(_inside) = self.core.enter() {
+            self.core.engine.txns.rollback(&self.txn);
+            self.count(M::Rollbacks);
         }
     }
 }

@@ -175,6 +175,12 @@ impl Frames {
         self.arena.page_bytes()
     }
 
+    /// Fetches what a search in the frame's page looks at first, while the caller goes on.
+    #[inline]
+    pub(super) fn prefetch(&self, index: u32) {
+        self.arena.prefetch(index);
+    }
+
     /// The control block of a frame.
     #[inline]
     pub(super) fn get(&self, index: u32) -> &Frame {

@@ -178,6 +178,7 @@ impl Pool {
 
     pub(super) fn probe(&self, page: PageNo) -> Probe<'_> {
         let Some(index) = self.table.get(page) else { return Probe::Absent };
+        self.frames.prefetch(index);
         let frame = self.frames.get(index);
         let before = frame.pin();
         let pin = Pin::adopt(self, index, page);

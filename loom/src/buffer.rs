@@ -87,4 +87,26 @@ pub(crate) fn models() {
         }
         other.join().unwrap();
     });
+    model("latch: past an unchanged root nobody meets a page that was freed", 3, || {
+        let (root, child) = (guarded(), guarded());
+        let stamp = root.latch.version();
+        let merger = {
+            let (root, child) = (Arc::clone(&root), Arc::clone(&child));
+            spawn(move || {
+                // Takes the child out of the root, under both latches; who changes the freed page next latches it alone.
+                root.latch.write();
+                write(&child);
+                root.latch.release_write();
+            })
+        };
+        // By a copy of the root: the child first, then whether the root is as it was copied.
+        child.latch.read();
+        // SAFETY: under the shared latch.
+        let freed = child.value.with(|v| unsafe { *v }) > 0;
+        if root.latch.version() == stamp {
+            assert!(!freed, "the child is gone and the root seems unchanged");
+        }
+        child.latch.release_read();
+        merger.join().unwrap();
+    });
 }

@@ -154,10 +154,7 @@ impl Metrics {
             pages_by_force: read(&self.pages_by_force),
             ios_by_force: read(&self.ios_by_force),
             fsyncs,
-            latencies: Latency::ALL
-                .iter()
-                .map(|&what| LatencyRow { what, took: self.took(what) })
-                .collect(),
+            latencies: Latency::ALL.iter().map(|&what| LatencyRow { what, took: self.took(what) }).collect(),
         }
     }
 }

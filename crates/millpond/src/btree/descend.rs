@@ -2,6 +2,7 @@
 
 use base::PageNo;
 
+use super::root_copy;
 use super::tree::Tree;
 use crate::buffer::{PageRead, PageWrite, Pin};
 use crate::error::Result;
@@ -31,7 +32,7 @@ impl Seek<'_> {
         }
     }
 
-    fn child(self, inner: &Inner<'_>) -> PageNo {
+    pub(super) fn child(self, inner: &Inner<'_>) -> PageNo {
         inner.child(match self {
             Seek::At(key) => inner.find(key),
             Seek::Before(key) => inner.find_before(key),
@@ -91,20 +92,13 @@ impl Tree {
         let mut missing = None;
         'again: loop {
             let _kept = missing.take().map(|page| store.pool.fetch(page)).transpose()?;
-            let mut page = Latched::Read(store.pool.fetch(self.root)?.read());
-            self.expect_root(store, &page)?;
-            let root_level = Node::new(&page).level();
-            if root_level < level {
-                return Ok(None);
-            }
-            if write && root_level == level {
-                let Latched::Read(read) = page else { unreachable!("it was just latched so") };
-                page = Latched::Write(read.unlatch().write());
-                self.expect_root(store, &page)?;
-                if Node::new(&page).level() != level {
-                    continue; // The root has grown or shrunk meanwhile.
-                }
-            }
+            let mut page = match self.past_root(store, seek, level, write) {
+                Some(page) => page,
+                None => match self.latch_root(store, level, write)? {
+                    Some(page) => page,
+                    None => return Ok(None),
+                },
+            };
             let mut unposted = None;
             loop {
                 let node = Node::new(&page);
@@ -136,6 +130,44 @@ impl Tree {
                 page = next_page;
             }
         }
+    }
+
+    /// The root, latched exclusively if it stands at `level` and `write`. None if it stands below.
+    fn latch_root<'s>(&self, store: &'s Store, level: u8, write: bool) -> Result<Option<Latched<'s>>> {
+        loop {
+            let page = store.pool.fetch(self.root)?.read();
+            self.expect_root(store, &page)?;
+            let root_level = Node::new(&page).level();
+            if root_level < level {
+                return Ok(None);
+            }
+            if root_level > 0 {
+                root_copy::note(&page);
+            }
+            if !write || root_level > level {
+                return Ok(Some(Latched::Read(page)));
+            }
+            let page = page.unlatch().write();
+            self.expect_root(store, &page)?;
+            if Node::new(&page).level() == level {
+                return Ok(Some(Latched::Write(page)));
+            }
+            // The root has grown or shrunk meanwhile.
+        }
+    }
+
+    /// The child of the root where the way goes on, latched, by this thread's copy of the root. None if that does not tell,
+    /// the root has changed, or the child is not in memory.
+    #[inline]
+    fn past_root<'s>(&self, store: &'s Store, seek: Seek<'_>, level: u8, write: bool) -> Option<Latched<'s>> {
+        let way = root_copy::way(self.root, store.pool.stamp(self.root)?, seek, level)?;
+        let child = Latched::latch(store.pool.try_pin(way.child)?, write && way.child_level == level);
+        // Only now is it certain that the child is what the copy says: until here it might have been freed.
+        if store.pool.stamp(self.root) != Some(way.stamp) {
+            return None;
+        }
+        self.expect(store, &child, way.child_level, way.child).ok()?;
+        Some(child)
     }
 
     pub(super) fn expect_root(&self, store: &Store, page: &[u8]) -> Result {

@@ -18,6 +18,7 @@ use crate::store::Store;
 use fixture::{World, world};
 
 mod fixture;
+mod root_copy;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 

@@ -187,6 +187,12 @@ impl Frames {
         &self.control[index as usize]
     }
 
+    /// How often the frame's page may have changed, see [`Latch::version`].
+    #[inline]
+    pub(super) fn version(&self, index: u32) -> Option<u32> {
+        self.get(index).latch.version()
+    }
+
     /// Takes the shared latch, waiting for it.
     #[inline]
     pub(super) fn share(&self, index: u32) -> Shared<'_> {

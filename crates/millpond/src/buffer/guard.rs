@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use base::PageNo;
 
 use super::frame::{Exclusive, Shared};
-use super::pool::Pool;
+use super::pool::{Pool, Stamp};
 
 /// Keeps a resident page in its frame.
 #[derive(Debug)]
@@ -88,6 +88,12 @@ impl<'p> PageRead<'p> {
     #[inline]
     pub(crate) fn page_no(&self) -> PageNo {
         self.pin.page
+    }
+
+    /// What the page's stamp is for as long as it does not change.
+    #[inline]
+    pub(crate) fn stamp(&self) -> Stamp {
+        self.pin.pool.stamp_of(self.pin.frame).expect("nobody changes a page that is being read")
     }
 
     /// Releases the latch and keeps the pin.

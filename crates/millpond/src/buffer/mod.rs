@@ -29,4 +29,4 @@ pub(crate) use guard::{PageRead, PageWrite, Pin};
 pub(crate) use pool::FetchHint;
 #[cfg(test)]
 pub(crate) use pool::RefuseDamage;
-pub(crate) use pool::{Pool, PoolOptions, ReadHook};
+pub(crate) use pool::{Pool, PoolOptions, ReadHook, Stamp};

@@ -91,9 +91,20 @@ pub(crate) struct PoolStats {
     pub(crate) free_frame_waits: AtomicU64,
 }
 
+/// Names a page's bytes without holding them: a page that is in memory with the stamp that it had before has the same bytes
+/// as before. (A frame's count of changes runs round after 2^32 of them.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pool: u64,
+    frame: u32,
+    version: u32,
+}
+
 /// The buffer pool.
 #[derive(Debug)]
 pub(crate) struct Pool {
+    /// Tells the pools of one process apart.
+    id: u64,
     frames: Frames,
     pub(super) table: PageTable,
     pub(super) dirty: DirtySet,
@@ -129,10 +140,12 @@ struct Loading<'p> {
 impl Pool {
     /// An empty pool.
     pub(crate) fn new(options: PoolOptions) -> Result<Pool> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let PoolOptions { frames, page_bytes, file, path, hook, cleaner, poison } = options;
         let memory = Frames::new(frames, page_bytes)
             .map_err(|e| Error::io("map memory for the pages of", &path, e))?;
         Ok(Pool {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             frames: memory,
             table: PageTable::new(),
             dirty: DirtySet::default(),
@@ -195,6 +208,22 @@ impl Pool {
         if frame.state() & REFERENCED == 0 {
             frame.set(REFERENCED);
         }
+    }
+
+    /// The stamp of a page that is in memory and that nobody is changing. It counts as used.
+    #[inline]
+    pub(crate) fn stamp(&self, page: PageNo) -> Option<Stamp> {
+        let index = self.table.get(page)?;
+        let frame = self.frames.get(index);
+        if frame.state() & REFERENCED == 0 {
+            frame.set(REFERENCED);
+        }
+        self.stamp_of(index)
+    }
+
+    #[inline]
+    pub(super) fn stamp_of(&self, frame: u32) -> Option<Stamp> {
+        Some(Stamp { pool: self.id, frame, version: self.frames.version(frame)? })
     }
 
     /// Pins a page that is in memory. Never waits: `None` also for a page that is on its way in or out.

@@ -1,0 +1,76 @@
+//! Copies of roots against the roots themselves.
+
+use base::prng::Prng;
+
+use super::fixture::world;
+use super::{ID, get, put, remove};
+use crate::btree::Tree;
+use crate::btree::descend::Seek;
+use crate::btree::root_copy::{Copied, way};
+use crate::page::node::{Inner, Node};
+
+/// Sets of keys that share nothing, something, much, or end where others go on.
+fn key_of_kind(kind: u64, n: u64) -> Vec<u8> {
+    match kind {
+        0 => n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec(),
+        1 => [&b"the same sixteen"[..], &n.to_be_bytes()].concat(),
+        2 => [&7u32.to_be_bytes()[..], &[0; 9], &n.to_be_bytes()].concat(),
+        _ => vec![b'a'; (n % 300) as usize],
+    }
+}
+
+#[test]
+fn a_copy_of_a_root_says_what_the_root_says() {
+    let mut prng = Prng::new(5);
+    for kind in 0..4 {
+        let world = world(4096, 600);
+        let tree = Tree::create(&world.store, ID).unwrap();
+        for n in 0..3000 {
+            put(&world.store, tree, &key_of_kind(kind, n), &[7; 100], 0);
+        }
+        let root = world.store.pool.fetch(tree.root).unwrap().read();
+        let inner = Inner::new(&root);
+        assert!(inner.level() > 0 && inner.len() > 1);
+        let copied = Copied::of(&inner);
+        let near = |key: &[u8]| [key.to_vec(), [key, &[0][..]].concat(), key[..key.len() / 2].to_vec()];
+        let asked = (0..500).flat_map(|_| near(&key_of_kind(kind, prng.below(3100))));
+        let fences = (1..inner.len()).flat_map(|i| near(&inner.key(i).to_vec()));
+        for key in asked.chain(fences).chain([vec![], vec![0xff; 20]]) {
+            for seek in [Seek::At(&key), Seek::Before(&key), Seek::Last] {
+                assert_eq!(copied.child(seek), seek.child(&inner), "{seek:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_copy_is_made_of_a_root_that_stays_and_not_believed_when_it_has_changed() {
+    let world = world(4096, 600);
+    let tree = Tree::create(&world.store, ID).unwrap();
+    let store = &world.store;
+    let key = |n: u64| key_of_kind(0, n);
+    let copied = || {
+        let now = store.pool.stamp(tree.root).unwrap();
+        way(tree.root, now, Seek::At(&key(1)), 0).is_some()
+    };
+    let mut rows = 0..;
+    // Each time a split is posted in the root, its copy is worth nothing.
+    for _ in 0..20 {
+        let stamp = store.pool.stamp(tree.root);
+        // Another thread, for whoever changes a root takes note of it.
+        let grow = || {
+            let level = || Node::new(&store.pool.fetch(tree.root).unwrap().read()).level();
+            while store.pool.stamp(tree.root) == stamp || level() == 0 {
+                put(store, tree, &key(rows.next().unwrap()), &[7; 100], 0);
+            }
+        };
+        std::thread::scope(|scope| scope.spawn(grow).join().unwrap());
+        assert!(!copied());
+        let ways = (0..8).map(|n| get(store, tree, &key(n)).map(|_| copied())).collect::<Vec<_>>();
+        assert_eq!(ways[3..], [Some(true); 5], "{ways:?}");
+    }
+    let rows = rows.start;
+    (0..rows).for_each(|n| assert!(get(store, tree, &key(n)).is_some()));
+    (0..rows).for_each(|n| assert!(remove(store, tree, &key(n))));
+    (0..rows).for_each(|n| assert!(get(store, tree, &key(n)).is_none()));
+}

@@ -2,6 +2,7 @@
 //! the one module through which every wait and wake goes. Nothing here opens a file or reads a clock.
 
 pub mod aligned;
+pub mod by_txn;
 pub mod check;
 pub mod codec;
 pub mod crc;
@@ -9,4 +10,5 @@ pub mod ids;
 pub mod prng;
 pub mod sync;
 
+pub use by_txn::ByTxn;
 pub use ids::{Lsn, PageNo, TreeId, TxnId};

@@ -7,7 +7,7 @@ use super::ticket::{self, Ticket};
 use super::{Denied, Mode, Owner, Wait};
 use base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use base::sync::{Mutex, MutexGuard};
-use base::{TreeId, TxnId};
+use base::{ByTxn, TreeId, TxnId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use vfs::Clock;
@@ -16,10 +16,8 @@ use vfs::Clock;
 /// path of the rows.
 const ROW_SHARDS: usize = 64;
 const TABLE_SHARDS: usize = 16;
-const OWNER_SHARDS: usize = 16;
 
 type Queues = BTreeMap<LockKey, Queue>;
-type Owners = BTreeMap<TxnId, Arc<Owner>>;
 
 #[derive(Debug, Default)]
 pub(super) struct Shard {
@@ -32,7 +30,7 @@ pub(super) struct Shard {
 #[derive(Debug)]
 pub(crate) struct LockTable {
     shards: Box<[Shard]>,
-    owners: Box<[Mutex<Owners>]>,
+    owners: ByTxn<Arc<Owner>>,
     /// One detection at a time; see `deadlock.rs`.
     pub(super) detecting: Mutex<()>,
     pub(super) clock: Arc<dyn Clock>,
@@ -68,7 +66,7 @@ impl LockTable {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> LockTable {
         LockTable {
             shards: (0..ROW_SHARDS + TABLE_SHARDS).map(|_| Shard::default()).collect(),
-            owners: (0..OWNER_SHARDS).map(|_| Mutex::default()).collect(),
+            owners: ByTxn::default(),
             detecting: Mutex::new(()),
             clock,
             ranges: Ranges::default(),
@@ -83,7 +81,7 @@ impl LockTable {
     /// recovery found prepared.
     pub(crate) fn begin(&self, txn: TxnId) -> Arc<Owner> {
         let owner = Arc::new(Owner::new(txn));
-        let before = self.owner_shard(txn).insert(txn, Arc::clone(&owner));
+        let before = self.owners.insert(txn, Arc::clone(&owner));
         base::check!(before.is_none(), "{txn} begins twice");
         owner
     }
@@ -168,7 +166,7 @@ impl LockTable {
         still_active: impl FnOnce() -> bool,
     ) -> Result<Writer<'_>, Denied> {
         base::check!(waiter.txn != writer, "{writer} waits for itself");
-        let Some(holder) = self.owner_shard(writer).get(&writer).cloned() else { return Ok(Writer::Gone) };
+        let Some(holder) = self.owners.get(writer) else { return Ok(Writer::Gone) };
         let key = LockKey::row(tree, key);
         let mut queues = self.lock_shard(&key);
         if !still_active() {
@@ -189,7 +187,7 @@ impl LockTable {
     /// ended without asking here.
     pub(crate) fn release_all(&self, owner: &Owner) {
         let keys = owner.close();
-        self.owner_shard(owner.txn).remove(&owner.txn);
+        self.owners.remove(owner.txn);
         for key in keys {
             if key.is_range() {
                 self.bytes.fetch_sub(self.ranges.release(owner, key.tree()) as u64, Ordering::Relaxed);
@@ -242,10 +240,6 @@ impl LockTable {
     /// Deadlocks broken, since the start.
     pub(crate) fn deadlocks(&self) -> u64 {
         self.deadlocks.load(Ordering::Relaxed)
-    }
-
-    fn owner_shard(&self, txn: TxnId) -> MutexGuard<'_, Owners> {
-        self.owners[txn.0 as usize % OWNER_SHARDS].lock()
     }
 
     fn shard(&self, key: &LockKey) -> &Shard {

@@ -161,7 +161,7 @@ impl Log {
 
     /// Microseconds until a flush must start that nobody waits for; `None` if there is no such.
     pub(super) fn wanted_in(&self, state: &FlushState) -> Option<u64> {
-        if self.reserved_lsn().since(state.from) > self.ring.capacity() / 2 {
+        if self.reserved_lsn().since(state.from) > self.flush_unasked() {
             return Some(0);
         }
         self.promises.due_in(&*self.vfs.clock, state.usual_us)

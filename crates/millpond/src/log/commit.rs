@@ -265,6 +265,7 @@ impl Log {
             started_us: now,
         };
         state.from = to;
+        self.planned.store(to.0, Ordering::Relaxed);
         state.from_prev_used = next_prev_used;
         let open_tail = offset_in_block(to) != 0;
         state.flights.push_back(Flight { end: to, done: false, open_tail, started_us: now, promise_us });

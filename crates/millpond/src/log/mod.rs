@@ -62,6 +62,8 @@ pub(crate) struct Log {
     ring: Ring,
     segments: Segments,
     durable: AtomicU64,
+    /// Where the next flush begins; for who asks without the mutex.
+    planned: AtomicU64,
     flush: Mutex<FlushState>,
     /// Commits published and not yet taken by a flush.
     unflushed_commits: AtomicU64,
@@ -96,6 +98,7 @@ impl Log {
             ring: Ring::new(options.ring_blocks, start.lsn),
             segments,
             durable: AtomicU64::new(start.lsn.0),
+            planned: AtomicU64::new(start.lsn.0),
             flush: Mutex::new(FlushState::new(start.lsn, start.prev_used)),
             unflushed_commits: AtomicU64::new(0),
             busy: AtomicU32::new(0),
@@ -151,6 +154,12 @@ impl Log {
         Ok(())
     }
 
+    /// What no flush has taken may be so much, LSN units, before the log thread flushes it unasked. Long before half the
+    /// buffer is full: then nobody who does not wait for durability ever waits for room, as long as the device keeps up.
+    pub(crate) fn flush_unasked(&self) -> u64 {
+        self.ring.capacity() / 8
+    }
+
     /// Appends a group that `group::begin` started. `stamp` learns its LSN between reservation and publication: what
     /// it does (page LSNs, dirty list, commit slot) is in place before anyone can find the group in the log.
     pub(crate) fn append(&self, group: &mut [u8], stamp: impl FnOnce(Lsn)) -> Lsn {
@@ -170,8 +179,8 @@ impl Log {
         self.ring.publish(range);
         self.metrics.add(M::RedoBytesWritten, group.len() as u64);
         self.metrics.add(M::RedoGroups, 1);
-        if self.buffer_room() < self.ring.capacity() / 2 {
-            self.thread.unpark();
+        if self.reserved_lsn().0.saturating_sub(self.planned.load(Ordering::Relaxed)) > self.flush_unasked() {
+            self.flush_soon();
         }
         lsn
     }

@@ -6,9 +6,10 @@
 //! in pages, and calls [`crate::mvcc::Status`] and [`crate::undo::Streams`] to forget the transaction.
 
 use crate::undo::Stream;
-use base::sync::Mutex;
+use base::sync::{Mutex, lane};
 use base::{Lsn, TxnId};
-use std::collections::BTreeMap;
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// One transaction that waits for its purge.
@@ -22,48 +23,120 @@ pub(crate) struct Ended {
     pub(crate) committed: bool,
 }
 
+impl Ended {
+    /// Whether nothing of it is left but its undo and its status.
+    fn is_mere_memory(&self) -> bool {
+        self.committed && !self.stream.needs_purge()
+    }
+}
+
+/// Up to where transactions are due for purge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Due {
+    /// All snapshots see what committed below it, those held now and those drawn later.
+    pub(crate) seen: Lsn,
+    /// The log is durable below it.
+    pub(crate) durable: Lsn,
+}
+
+impl Due {
+    fn covers(self, lsn: Lsn, ended: &Ended) -> bool {
+        // That an abort is durable matters to nobody.
+        lsn < self.seen && (lsn < self.durable || !ended.committed)
+    }
+}
+
+const LANES: usize = 16;
+/// Ended transactions that a commit takes out of its lane: more than it puts in, so that a lane grows shorter.
+const TAKEN_AT_COMMIT: usize = 2;
+/// A transaction that has been due for so much log is overdue: purge has fallen behind. Bytes.
+const OVERDUE_BYTES: u64 = 1 << 20;
+
+/// Transactions that ended in one thread, or in a few, by the LSN of their end.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Lane(Mutex<VecDeque<(Lsn, Ended)>>);
+
 /// The queue, keyed by commit LSN. Two transactions never share one.
+///
+/// It lies in lanes, which the thread that purges sorts. Where many threads commit that one gets too little of the processor to
+/// follow them. So when it has fallen behind, whoever commits takes out of its own lane what leaves nothing to do in pages, a
+/// little more than it puts in.
 #[derive(Debug, Default)]
 pub(crate) struct PurgeQueue {
-    mu: Mutex<BTreeMap<Lsn, Ended>>,
+    lanes: [Lane; LANES],
+    /// Taken out of the lanes.
+    sorted: Mutex<BTreeMap<Lsn, Ended>>,
 }
 
 impl PurgeQueue {
     /// Enters a transaction that ended at `lsn`.
     pub(crate) fn push(&self, lsn: Lsn, ended: Ended) {
-        let before = self.mu.lock().insert(lsn, ended);
-        base::check!(before.is_none(), "two transactions ended at {lsn:?}");
+        enter(&mut self.lanes[lane() % LANES].0.lock(), lsn, ended);
     }
 
-    /// Takes the oldest transaction if it ended below `horizon` ([`crate::mvcc::Snapshots::horizon`]) and, if it committed,
-    /// below `durable`.
-    pub(crate) fn take(&self, horizon: Lsn, durable: Lsn) -> Option<(Lsn, Ended)> {
-        let mut mu = self.mu.lock();
-        let due = |lsn: Lsn, ended: &Ended| lsn < horizon && (lsn < durable || !ended.committed);
-        let first = mu.first_entry().filter(|e| due(*e.key(), e.get()))?;
+    /// Enters a transaction that committed at `lsn`. If purge has fallen behind, takes out a few that lay in the same lane,
+    /// committed far below `due`, where all transactions are due, and leave nothing to do in pages.
+    pub(crate) fn exchange(&self, lsn: Lsn, ended: Ended, due: Lsn) -> SmallVec<[Ended; TAKEN_AT_COMMIT]> {
+        let mut lane = self.lanes[lane() % LANES].0.lock();
+        let mut taken = SmallVec::new();
+        while taken.len() < TAKEN_AT_COMMIT
+            && lane
+                .front()
+                .is_some_and(|(lsn, ended)| due.since(*lsn) > OVERDUE_BYTES && ended.is_mere_memory())
+        {
+            taken.extend(lane.pop_front().map(|(_, ended)| ended));
+        }
+        enter(&mut lane, lsn, ended);
+        taken
+    }
+
+    /// Takes the oldest transaction that is `due`.
+    pub(crate) fn take(&self, due: Due) -> Option<(Lsn, Ended)> {
+        let mut sorted = self.sorted.lock();
+        if !sorted.first_key_value().is_some_and(|(lsn, ended)| due.covers(*lsn, ended)) {
+            for lane in &self.lanes {
+                let mut lane = lane.0.lock();
+                while lane.front().is_some_and(|(lsn, ended)| due.covers(*lsn, ended)) {
+                    sorted.extend(lane.pop_front());
+                }
+            }
+        }
+        let first = sorted.first_entry().filter(|first| due.covers(*first.key(), first.get()))?;
         Some(first.remove_entry())
     }
 
     /// When the oldest transaction ended.
     pub(crate) fn oldest(&self) -> Option<Lsn> {
-        self.mu.lock().keys().next().copied()
+        let in_lanes = self.lanes.iter().filter_map(|lane| lane.0.lock().front().map(|(lsn, _)| *lsn)).min();
+        let sorted = self.sorted.lock().keys().next().copied();
+        in_lanes.into_iter().chain(sorted).min()
     }
 
     /// Gives back a transaction whose purge could not be finished.
     pub(crate) fn put_back(&self, lsn: Lsn, ended: Ended) {
-        self.push(lsn, ended);
+        self.sorted.lock().insert(lsn, ended);
     }
 
     /// How many transactions wait: the history length.
     pub(crate) fn len(&self) -> usize {
-        self.mu.lock().len()
+        self.lanes.iter().map(|lane| lane.0.lock().len()).sum::<usize>() + self.sorted.lock().len()
     }
+}
+
+/// Puts a transaction in its place, which is at the end or near it.
+fn enter(lane: &mut VecDeque<(Lsn, Ended)>, lsn: Lsn, ended: Ended) {
+    let later = lane.iter().rev().take_while(|(other, _)| *other > lsn).count();
+    lane.insert(lane.len() - later, (lsn, ended));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::page::node::{DELETED, Version};
+    use crate::page::op::{RowChange, RowOp};
     use crate::undo::Streams;
+    use base::TreeId;
 
     #[test]
     fn the_oldest_goes_first_and_not_before_all_see_it() {
@@ -72,7 +145,8 @@ mod tests {
             let stream = streams.begin(TxnId(txn));
             queue.push(Lsn(lsn), Ended { txn: TxnId(txn), stream, committed: true });
         }
-        let take = |horizon, durable| queue.take(Lsn(horizon), Lsn(durable)).map(|(_, e)| e.txn.0);
+        let take =
+            |seen, durable| queue.take(Due { seen: Lsn(seen), durable: Lsn(durable) }).map(|(_, e)| e.txn.0);
         assert_eq!(queue.oldest(), Some(Lsn(10)));
         assert_eq!([take(10, 99), take(99, 10), take(21, 99), take(99, 21)], [None, None, Some(2), Some(3)]);
         assert_eq!([take(21, 99), take(31, 31)], [None, Some(1)]);
@@ -80,5 +154,44 @@ mod tests {
         queue.push(Lsn(40), Ended { txn: TxnId(4), stream, committed: false });
         assert_eq!(take(41, 0), Some(4), "that an abort is durable matters to nobody");
         assert_eq!(queue.len(), 0);
+    }
+
+    /// Undo that purge must look at when its transaction has committed.
+    fn leaves_work(stream: &Stream) {
+        let version = Version { txn: stream.owner(), undo_at: 0 };
+        let change = RowChange::Replace {
+            before: Version::default(),
+            old_flags: 0,
+            new_flags: DELETED,
+            front: 0,
+            back: 0,
+            old_middle: b"v",
+            new_middle: b"",
+        };
+        stream.append_row(&RowOp { slot: 0, tree: TreeId(1), key: b"k", version, change });
+    }
+
+    #[test]
+    fn who_commits_takes_what_purge_should_have_taken_long_ago_and_what_needs_no_page() {
+        let (queue, streams) = (PurgeQueue::default(), Streams::default());
+        let step = OVERDUE_BYTES;
+        let exchange = |n: u64, due: u64, work: bool| {
+            let stream = streams.begin(TxnId(n));
+            if work {
+                leaves_work(&stream);
+            }
+            let ended = Ended { txn: TxnId(n), stream, committed: true };
+            let taken = queue.exchange(Lsn(n * step), ended, Lsn(due));
+            taken.iter().map(|ended| ended.txn.0).collect::<Vec<_>>()
+        };
+        assert_eq!(exchange(1, u64::MAX, false), [0; 0], "never its own");
+        assert_eq!(exchange(2, 2 * step, false), [0; 0], "due, and not for long");
+        assert_eq!(exchange(3, 2 * step + 1, false), [1]);
+        assert_eq!(exchange(4, 2 * step + 1, true), [0; 0]);
+        assert_eq!(exchange(5, 9 * step, false), [2, 3]);
+        assert_eq!(exchange(6, 9 * step, false), [0; 0], "4 stands before 5 and needs its page");
+        let due = Due { seen: Lsn::MAX, durable: Lsn::MAX };
+        let rest: Vec<u64> = std::iter::from_fn(|| queue.take(due)).map(|(_, ended)| ended.txn.0).collect();
+        assert_eq!(rest, [4, 5, 6]);
     }
 }

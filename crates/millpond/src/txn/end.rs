@@ -8,6 +8,7 @@ use crate::mvcc::State;
 use crate::mvcc::purge::Ended;
 use crate::planted::{Bug, planted};
 use crate::undo::{Entry, Mark, Stream, encode_rewind};
+use base::sync::atomic::Ordering;
 use base::{Lsn, TxnId};
 use metrics::SyncReason;
 use std::sync::Arc;
@@ -33,8 +34,11 @@ impl Txns {
         self.status.set(txn, State::Committing);
         let lsn = self.log_record(&Record::Commit { txn }, |lsn| self.status.set(txn, State::Committed(lsn)));
         self.store.log.count_commit();
-        self.purge_queue.push(lsn, Ended { txn, stream: Arc::clone(stream), committed: true });
+        let due = Lsn(self.known_due.load(Ordering::Acquire));
+        let ended = Ended { txn, stream: Arc::clone(stream), committed: true };
+        let forgotten = self.purge_queue.exchange(lsn, ended, due);
         self.locks.release_all(owner);
+        self.forget(forgotten);
         lsn
     }
 

@@ -6,12 +6,13 @@ use crate::error::{Error, Result};
 use crate::log::group::{self, Record as LogRecord};
 use crate::mtr::Mtr;
 use crate::mvcc::State;
-use crate::mvcc::purge::Ended;
+use crate::mvcc::purge::{Due, Ended};
 use crate::page::node::{DELETED, Leaf, OVERFLOW};
 use crate::page::op::PageOp;
 use crate::page::overflow::ChainRef;
 use crate::planted::{Bug, planted};
 use crate::undo::{Entry, Purge};
+use base::sync::atomic::Ordering;
 use base::{Lsn, TreeId, TxnId};
 use metrics::{M, SyncReason};
 
@@ -26,22 +27,41 @@ struct Work {
 }
 
 impl Txns {
+    /// Up to where ended transactions are due for purge now.
+    fn due(&self) -> Due {
+        if planted(Bug::PurgedEarly) {
+            return Due { seen: Lsn::MAX, durable: Lsn::MAX };
+        }
+        // Of a settled transaction nobody asks any more whether it is durable.
+        let due = Due { seen: self.horizon(), durable: self.store.log.durable_lsn() };
+        self.known_due.fetch_max(due.seen.min(due.durable).0, Ordering::AcqRel);
+        due
+    }
+
+    /// Forgets transactions of which nothing is left but memory.
+    pub(super) fn forget(&self, ended: impl IntoIterator<Item = Ended>) {
+        for ended in ended {
+            self.status.set(ended.txn, State::Settled);
+            self.streams.remove(ended.txn);
+            self.streams.give_back_here(ended.stream);
+        }
+    }
+
     /// A slice of background work: reverts one aborted transaction, or purges up to `max` ended ones. How many it got
     /// done with.
     pub(crate) fn background_step(&self, max: usize) -> Result<usize> {
         if self.revert_next()? {
             return Ok(1);
         }
-        let seen = if planted(Bug::PurgedEarly) { Lsn::MAX } else { self.horizon() };
-        // Of a settled transaction nobody asks any more whether it is durable.
-        let durable = if planted(Bug::PurgedEarly) { Lsn::MAX } else { self.store.log.durable_lsn() };
-        let horizon = seen.min(durable);
+        let due = self.due();
+        let horizon = due.seen.min(due.durable);
         for done in 0..max {
-            let Some((lsn, ended)) = self.purge_queue.take(seen, durable) else { return Ok(done) };
+            let Some((lsn, ended)) = self.purge_queue.take(due) else { return Ok(done) };
             if let Err(error) = self.purge(&ended, horizon) {
                 self.purge_queue.put_back(lsn, ended);
                 return Err(error);
             }
+            self.streams.give_back(ended.stream);
         }
         Ok(max)
     }

@@ -55,6 +55,8 @@ pub(crate) struct Txns {
     pub(crate) snapshots: Snapshots,
     pub(crate) locks: LockTable,
     pub(crate) purge_queue: PurgeQueue,
+    /// Transactions that committed below it are due for purge. Old knowledge is safe: it only grows.
+    pub(super) known_due: AtomicU64,
     pub(crate) trees: Trees,
     pub(super) journal: Mutex<Journal>,
     /// Aborted transactions whose undo the background thread is to revert.
@@ -175,6 +177,7 @@ impl Txns {
             status,
             locks,
             purge_queue,
+            known_due: AtomicU64::new(0),
             snapshots: Snapshots::default(),
             trees: Trees::default(),
             journal: Mutex::new(found.journal),

@@ -9,7 +9,8 @@
 
 pub(crate) mod journal;
 pub(crate) mod record;
-pub(crate) mod stream;
+pub(crate) mod spares;
+mod stream;
 pub(crate) mod streams;
 
 pub(crate) use record::{Entry, decode_rewind, encode_rewind};

@@ -74,6 +74,21 @@ impl Stream {
         Stream { owner, memory, mu: Mutex::default() }
     }
 
+    /// Forgets everything but the memory of a short transaction, which counts for nobody until it is used again.
+    pub(super) fn clear(&mut self) {
+        let mut records = self.mu.lock();
+        self.memory.fetch_sub(records.bytes(), Ordering::Relaxed);
+        records.clear();
+        drop(records);
+        self.owner = TxnId::NONE;
+    }
+
+    /// Makes it another transaction's. REQUIRES: it is cleared.
+    pub(super) fn begin(&mut self, owner: TxnId) {
+        self.owner = owner;
+        self.memory.fetch_add(self.mu.lock().bytes(), Ordering::Relaxed);
+    }
+
     /// Whose records these are.
     pub(crate) fn owner(&self) -> TxnId {
         self.owner
@@ -199,12 +214,30 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        let bytes: usize = self.mu.lock().chunks.iter().map(|c| c.bytes.capacity()).sum();
-        self.memory.fetch_sub(bytes as u64, Ordering::Relaxed);
+        if self.owner != TxnId::NONE {
+            self.memory.fetch_sub(self.mu.lock().bytes(), Ordering::Relaxed);
+        }
     }
 }
 
 impl Records {
+    /// What the chunks take.
+    fn bytes(&self) -> u64 {
+        self.chunks.iter().map(|chunk| chunk.bytes.capacity() as u64).sum()
+    }
+
+    fn clear(&mut self) {
+        let Records { mut chunks, mut scratch, .. } = std::mem::take(self);
+        chunks.truncate(1);
+        chunks.retain_mut(|chunk| {
+            chunk.bytes.clear();
+            chunk.bytes.capacity() == CHUNK_BYTES_MIN
+        });
+        scratch.clear();
+        scratch.shrink_to(CHUNK_BYTES_MIN);
+        *self = Records { chunks, scratch, ..Records::default() };
+    }
+
     /// Index of the chunk that holds offset `at`; of the last one for the stream's end.
     fn chunk_of(&self, at: u64) -> usize {
         self.chunks.partition_point(|c| c.base <= at).saturating_sub(1)

@@ -1,44 +1,55 @@
 //! Finds a transaction's stream by its id, for readers that follow an address from a page.
 
+use super::spares::Spares;
 use super::stream::Stream;
-use base::TxnId;
 use base::sync::atomic::{AtomicU64, Ordering};
-use base::sync::{Mutex, MutexGuard};
-use std::collections::BTreeMap;
+use base::{ByTxn, TxnId};
 use std::sync::Arc;
-
-const SHARDS: usize = 16;
 
 /// The streams of all transactions that are unfinished or not purged yet.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
-    shards: [Mutex<BTreeMap<TxnId, Arc<Stream>>>; SHARDS],
+    all: ByTxn<Arc<Stream>>,
     memory: Arc<AtomicU64>,
+    spares: Spares,
 }
 
 impl Streams {
     /// Gives a transaction its stream, before its first change.
     pub(crate) fn begin(&self, txn: TxnId) -> Arc<Stream> {
-        let stream = Arc::new(Stream::new(txn, Arc::clone(&self.memory)));
-        let before = self.shard(txn).insert(txn, Arc::clone(&stream));
+        let stream = self.spares.take().map(|mut spare| {
+            Arc::get_mut(&mut spare).expect("a spare is nobody's").begin(txn);
+            spare
+        });
+        let stream = stream.unwrap_or_else(|| Arc::new(Stream::new(txn, Arc::clone(&self.memory))));
+        let before = self.all.insert(txn, Arc::clone(&stream));
         base::check!(before.is_none(), "{txn} has two undo streams");
         stream
     }
 
     /// A transaction's stream. `None`: it changed nothing, or nobody can need its undo any more.
     pub(crate) fn get(&self, txn: TxnId) -> Option<Arc<Stream>> {
-        self.shard(txn).get(&txn).cloned()
+        self.all.get(txn)
     }
 
     /// Forgets a stream: its transaction is purged, or fully reverted. Who still reads it keeps it for so long.
     pub(crate) fn remove(&self, txn: TxnId) {
-        self.shard(txn).remove(&txn);
+        self.all.remove(txn);
+    }
+
+    /// Takes back a stream that was removed, for whoever needs one.
+    pub(crate) fn give_back(&self, stream: Arc<Stream>) {
+        self.spares.give(stream);
+    }
+
+    /// Takes back a stream that was removed, for the caller's own next transaction.
+    pub(crate) fn give_back_here(&self, stream: Arc<Stream>) {
+        self.spares.give_here(stream);
     }
 
     /// All streams, by id.
     pub(crate) fn list(&self) -> Vec<Arc<Stream>> {
-        let mut all: Vec<_> =
-            self.shards.iter().flat_map(|s| s.lock().values().cloned().collect::<Vec<_>>()).collect();
+        let mut all = self.all.list();
         all.sort_by_key(|stream| stream.owner());
         all
     }
@@ -50,10 +61,6 @@ impl Streams {
 
     /// How many streams there are.
     pub(crate) fn len(&self) -> usize {
-        self.shards.iter().map(|s| s.lock().len()).sum()
-    }
-
-    fn shard(&self, txn: TxnId) -> MutexGuard<'_, BTreeMap<TxnId, Arc<Stream>>> {
-        self.shards[txn.0 as usize % SHARDS].lock()
+        self.all.len()
     }
 }

@@ -28,7 +28,7 @@ const DOORS: &[(&str, &[&str], &str)] = &[
     ("SystemTime", &["crates/vfs/src/"], "vfs::Clock"),
     ("std::env", &["crates/vfs/src/"], "an option"),
     // Their order differs from run to run, and a simulated run must repeat.
-    ("HashMap", &[], "BTreeMap, or a Vec"),
+    ("HashMap", &["crates/base/src/by_txn.rs"], "BTreeMap, a Vec, or base::ByTxn"),
     ("HashSet", &[], "BTreeSet"),
     ("RandomState", &[], "base::prng"),
     ("println", &[], "an event or a metric"),

@@ -1,0 +1,113 @@
+//! What is known of each transaction that matters just now, found by its id.
+
+use crate::TxnId;
+use crate::sync::Mutex;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// Ids are dense, so transactions that run side by side are in different shards.
+const SHARDS: usize = 64;
+
+/// Spreads ids, which nobody chooses: no seed is needed against those who would choose badly, and what is done in
+/// simulated worlds repeats.
+#[derive(Debug, Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(self.0.rotate_left(8) ^ u64::from(byte)));
+    }
+
+    fn write_u64(&mut self, id: u64) {
+        self.0 = id.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+type Map<V> = HashMap<TxnId, V, BuildHasherDefault<Spread>>;
+
+/// A cache line of its own, so that neighbours do not wait for each other.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Shard<V>(Mutex<Map<V>>);
+
+/// A map from transaction ids, in shards behind mutexes that are held for a look or a change. Memory that entries took
+/// stays for the next ones.
+#[derive(Debug)]
+pub struct ByTxn<V> {
+    shards: Box<[Shard<V>]>,
+}
+
+impl<V> Default for ByTxn<V> {
+    fn default() -> Self {
+        ByTxn { shards: (0..SHARDS).map(|_| Shard(Mutex::new(Map::default()))).collect() }
+    }
+}
+
+impl<V> ByTxn<V> {
+    #[inline]
+    fn shard(&self, txn: TxnId) -> &Mutex<Map<V>> {
+        &self.shards[txn.0 as usize % SHARDS].0
+    }
+
+    /// Enters a transaction; what was known of it before comes back.
+    pub fn insert(&self, txn: TxnId, value: V) -> Option<V> {
+        self.shard(txn).lock().insert(txn, value)
+    }
+
+    /// Forgets a transaction; what was known of it comes back.
+    pub fn remove(&self, txn: TxnId) -> Option<V> {
+        self.shard(txn).lock().remove(&txn)
+    }
+
+    /// How many transactions are known.
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.0.lock().len()).sum()
+    }
+
+    /// Whether none is known.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<V: Clone> ByTxn<V> {
+    /// What is known of a transaction.
+    pub fn get(&self, txn: TxnId) -> Option<V> {
+        self.shard(txn).lock().get(&txn).cloned()
+    }
+
+    /// Everything that is known, in no order that means anything. Not one moment: transactions come and go meanwhile.
+    pub fn list(&self) -> Vec<V> {
+        let mut all = Vec::new();
+        for shard in &self.shards {
+            all.extend(shard.0.lock().values().cloned());
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transactions_are_found_until_they_are_removed() {
+        let map = ByTxn::default();
+        assert!(map.is_empty());
+        for id in 0..1000 {
+            assert_eq!(map.insert(TxnId(id), id * 2), None);
+        }
+        assert_eq!((map.get(TxnId(7)), map.get(TxnId(1000)), map.len()), (Some(14), None, 1000));
+        assert_eq!(
+            (map.insert(TxnId(7), 1), map.remove(TxnId(7)), map.remove(TxnId(7))),
+            (Some(14), Some(1), None)
+        );
+        let mut rest = map.list();
+        rest.sort_unstable();
+        assert!(rest.into_iter().eq((0..1000).filter(|id| *id != 7).map(|id| id * 2)));
+    }
+}

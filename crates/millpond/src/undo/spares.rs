@@ -1,0 +1,102 @@
+//! Streams that are done with and wait to be used again, their memory with them.
+//!
+//! A stream is made by the thread that writes and given up by the one that purges. Were its memory freed there, the two would
+//! meet in the allocator a million times a second, for memory goes back to the arena of the thread that asked for it. So
+//! streams go round instead: the thread that purges gathers them by the batch, and a writer whose lane has run out takes a
+//! batch, so that they meet once in [`BATCH`] transactions.
+
+use super::stream::Stream;
+use base::sync::{Mutex, lane};
+use std::sync::Arc;
+
+const LANES: usize = 16;
+/// Streams that change hands together.
+const BATCH: usize = 64;
+/// Batches that wait; more are freed. With a lane's rest and a chunk of 512 bytes each, some 3 MiB at most.
+const BATCHES_MAX: usize = 64;
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Lane(Mutex<Vec<Arc<Stream>>>);
+
+/// The streams that wait.
+#[derive(Debug, Default)]
+pub(super) struct Spares {
+    lanes: [Lane; LANES],
+    batches: Mutex<Vec<Vec<Arc<Stream>>>>,
+    gathered: Mutex<Vec<Arc<Stream>>>,
+}
+
+impl Spares {
+    /// A stream that nobody else has, if one waits.
+    pub(super) fn take(&self) -> Option<Arc<Stream>> {
+        let mut lane = self.lanes[lane() % LANES].0.lock();
+        if lane.is_empty() {
+            *lane = self.batches.lock().pop()?;
+        }
+        lane.pop()
+    }
+
+    /// Keeps a stream for the next one in the caller's lane who needs one, unless somebody still has it.
+    pub(super) fn give_here(&self, mut stream: Arc<Stream>) {
+        let Some(own) = Arc::get_mut(&mut stream) else { return };
+        own.clear();
+        let mut lane = self.lanes[lane() % LANES].0.lock();
+        if lane.len() < 2 * BATCH {
+            lane.push(stream);
+        }
+    }
+
+    /// Keeps a stream for the next one anywhere who needs one, unless somebody still has it.
+    pub(super) fn give(&self, mut stream: Arc<Stream>) {
+        let Some(own) = Arc::get_mut(&mut stream) else { return };
+        own.clear();
+        let mut gathered = self.gathered.lock();
+        gathered.push(stream);
+        if gathered.len() < BATCH {
+            return;
+        }
+        let batch = std::mem::replace(&mut *gathered, Vec::with_capacity(BATCH));
+        drop(gathered);
+        let mut batches = self.batches.lock();
+        if batches.len() < BATCHES_MAX {
+            batches.push(batch);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::TxnId;
+    use base::sync::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn a_stream_is_used_again_by_one_at_a_time_and_counts_only_while_it_is_used() {
+        let memory = Arc::new(AtomicU64::new(0));
+        let spares = Spares::default();
+        assert!(spares.take().is_none());
+        let fill = |stream: &Stream| {
+            stream.append(crate::undo::Entry::Insert { tree: base::TreeId(1), key: b"key" })
+        };
+        for id in 1..=2 * BATCH as u64 {
+            let stream = Arc::new(Stream::new(TxnId(id), Arc::clone(&memory)));
+            fill(&stream);
+            if id % 2 == 0 { spares.give(stream) } else { spares.give_here(stream) }
+        }
+        assert_eq!(memory.load(Ordering::Relaxed), 0, "spares are nobody's undo");
+        let mut used: Vec<Arc<Stream>> = std::iter::from_fn(|| spares.take()).collect();
+        assert_eq!(used.len(), 2 * BATCH);
+        for (n, stream) in used.iter_mut().enumerate() {
+            Arc::get_mut(stream).expect("nobody else has it").begin(TxnId(1000 + n as u64));
+            assert!(stream.is_empty() && !stream.needs_purge() && stream.mark().last.is_none());
+            fill(stream);
+        }
+        assert_eq!(memory.load(Ordering::Relaxed), 512 * 2 * BATCH as u64, "and all of that is in use again");
+        let kept = used.pop().unwrap();
+        spares.give(Arc::clone(&kept));
+        assert!(spares.take().is_none(), "a reader still has it");
+        drop((used, kept));
+        assert_eq!(memory.load(Ordering::Relaxed), 0);
+    }
+}

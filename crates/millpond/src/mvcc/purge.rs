@@ -44,6 +44,31 @@ impl PurgeQueue {
         Some(first.remove_entry())
     }
 
+    /// Takes the transactions that ended at or above `from` and below `below`, oldest first, for which `wanted` says so, until it
+    /// says `None`.
+    pub(crate) fn take_run(
+        &self,
+        from: Lsn,
+        below: Lsn,
+        mut wanted: impl FnMut(&Ended) -> Option<bool>,
+    ) -> Vec<(Lsn, Ended)> {
+        let mut mu = self.mu.lock();
+        let mut run = Vec::new();
+        if from < below {
+            for (lsn, ended) in mu.range(from..below) {
+                match wanted(ended) {
+                    Some(true) => run.push((*lsn, ended.clone())),
+                    Some(false) => {}
+                    None => break,
+                }
+            }
+        }
+        for (lsn, _) in &run {
+            mu.remove(lsn);
+        }
+        run
+    }
+
     /// When the oldest transaction ended.
     pub(crate) fn oldest(&self) -> Option<Lsn> {
         self.mu.lock().keys().next().copied()

@@ -124,7 +124,7 @@ catalog! {
     PreparedTransactions "prepared_transactions" Count Gauge "Prepared transactions that wait for a decision.";
     AbortedTransactions "aborted_transactions" Count Gauge "Aborted transactions that are not yet fully reverted.";
     OpenSnapshots "open_snapshots" Count Gauge "Snapshots that hold back purge.";
-    SnapshotsTooOld "snapshots_too_old" Count Counter "Snapshots given up because version memory ran out.";
+    SnapshotsTooOld "snapshots_too_old" Count Counter "Snapshots given up because there was no room for the versions that they need.";
 
     // Redo log.
     RedoBytesWritten "redo_bytes_written" Bytes Counter "Redo record bytes, commit records included, pads not.";
@@ -201,9 +201,14 @@ catalog! {
     FreePages "free_pages" Pages Gauge "Pages of the pages file that belong to no tree.";
 
     // Undo and purge.
-    UndoBytes "undo_bytes" Bytes Gauge "Undo held in memory.";
+    UndoBytes "undo_bytes" Bytes Gauge "Memory of undo, with what is kept for each transaction that has some.";
+    UndoFileBytes "undo_file_bytes" Bytes Gauge "Length of the undo files.";
+    UndoFetches "undo_fetches" Count Counter "Reads of undo files for undo that was not in memory.";
+    StatusBytes "status_bytes" Bytes Gauge "Memory of how transactions ended that some snapshot does not see, or that are not purged.";
+    LockBytes "lock_bytes" Bytes Gauge "Memory of locks and of those that wait for them.";
+    HistoryBudgetBytes "history_budget_bytes" Bytes Gauge "Memory that undo, status and locks may take together.";
     UndoSpilledBytes "undo_spilled_bytes" Bytes Counter "Undo moved from memory to the undo files.";
-    UndoHardenedBytes "undo_hardened_bytes" Bytes Counter "Undo written to the undo files on behalf of a checkpoint.";
+    UndoHardenedBytes "undo_hardened_bytes" Bytes Counter "Undo of single transactions written to the undo files, for a checkpoint or to free memory.";
     HistoryTransactions "history_transactions" Count Gauge "Committed transactions that are not yet purged.";
     PurgeRows "purge_rows" Count Counter "Delete-marked rows removed and old versions forgotten by purge.";
 

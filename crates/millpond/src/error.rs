@@ -62,7 +62,10 @@ pub enum Error {
         /// The database's directory.
         dir: PathBuf,
     },
-    /// The snapshot needs versions that memory could no longer hold.
+    /// The snapshot was held for so long that what it needs found no room in [`crate::Options::history_disk_bytes`], and it was the
+    /// oldest. Only this call failed, but so will all others that go by the snapshot; what the transaction has changed can be
+    /// committed. Not retryable: the same work would most likely take as long again, so it needs more room or shorter
+    /// transactions.
     #[error("the snapshot is too old: the versions that it needs are gone")]
     SnapshotTooOld,
 

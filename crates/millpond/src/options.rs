@@ -4,6 +4,9 @@ use crate::error::{Error, Result};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Less memory for history than a few transactions take is of no use to anybody, bytes.
+const HISTORY_MEMORY_MIN: u64 = 4 << 10;
+
 /// How a database is opened. Every choice has a default that serves.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -14,6 +17,8 @@ pub struct Options {
     pub(crate) redo_dir: Option<PathBuf>,
     pub(crate) doublewrite_dir: Option<PathBuf>,
     pub(crate) lock_wait: Duration,
+    pub(crate) history_memory_bytes: Option<u64>,
+    pub(crate) history_disk_bytes: u64,
     pub(crate) eager_recovery: bool,
     pub(crate) hold_cleaning_until_redo_bytes: u64,
     pub(crate) tuning: Tuning,
@@ -76,6 +81,8 @@ impl Options {
             redo_dir: None,
             doublewrite_dir: None,
             lock_wait: Duration::from_secs(50),
+            history_memory_bytes: None,
+            history_disk_bytes: 16 << 30,
             eager_recovery: false,
             hold_cleaning_until_redo_bytes: 0,
             tuning: Tuning::default(),
@@ -132,6 +139,24 @@ impl Options {
         self
     }
 
+    /// Memory for the past, bytes: undo of transactions, what is known of how they ended, and their locks. Undo that finds no room
+    /// goes to files in `undo/` below the database's directory, whether its transaction is active, prepared, rolled back or
+    /// committed. Default: a quarter of the buffer pool, at least 64 MiB.
+    #[must_use]
+    pub fn history_memory_bytes(mut self, bytes: u64) -> Options {
+        self.history_memory_bytes = Some(bytes);
+        self
+    }
+
+    /// What those files may take, bytes. When they take more, and what is in them is kept for the sake of a snapshot, the oldest
+    /// snapshot is given up: reads by it fail with [`Error::SnapshotTooOld`] from then on. The undo of a transaction that has not
+    /// ended is never given up, so one that changes very much can go beyond this. Default: 16 GiB.
+    #[must_use]
+    pub fn history_disk_bytes(mut self, bytes: u64) -> Options {
+        self.history_disk_bytes = bytes;
+        self
+    }
+
     /// Finish all recovery, undo included, before `open` returns.
     #[must_use]
     pub fn eager_recovery(mut self, eager: bool) -> Options {
@@ -159,6 +184,13 @@ impl Options {
             && bytes < 1 << 20
         {
             return misuse(format!("a buffer pool of {bytes} bytes: at least 1 MiB is needed"));
+        }
+        if let Some(bytes) = self.history_memory_bytes
+            && bytes < HISTORY_MEMORY_MIN
+        {
+            return misuse(format!(
+                "{bytes} bytes of memory for history: at least {HISTORY_MEMORY_MIN} are needed"
+            ));
         }
         let least = pace::segments::FILES_MIN * self.tuning.segment_blocks * 4096;
         if let Some(bytes) = self.redo_capacity_bytes

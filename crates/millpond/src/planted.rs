@@ -79,6 +79,14 @@ pub enum Bug {
     PurgedLoggedEarly,
     /// The pages of a bulk load are not synced before it commits.
     LoadNotSynced,
+    /// A segment of committed history reaches over a snapshot.
+    SealedAcross,
+    /// Undo that is not in the files yet is let go of when memory is short.
+    ForgottenEarly,
+    /// A segment that a checkpoint lists is not synced.
+    SegmentNotSynced,
+    /// A reader does not look whether its snapshot has been given up meanwhile.
+    GivenUpUnseen,
 }
 
 impl Bug {
@@ -120,6 +128,10 @@ impl Bug {
         Bug::GapsFree,
         Bug::PurgedLoggedEarly,
         Bug::LoadNotSynced,
+        Bug::SealedAcross,
+        Bug::ForgottenEarly,
+        Bug::SegmentNotSynced,
+        Bug::GivenUpUnseen,
     ];
 
     /// What a world's flags hold for it.

@@ -11,6 +11,7 @@ pub mod checkpoint;
 pub mod commit;
 pub mod governor;
 pub mod growth;
+pub mod history;
 pub mod redo_rate;
 pub mod reserve;
 pub mod segments;

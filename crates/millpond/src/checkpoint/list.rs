@@ -4,6 +4,7 @@
 //! part: sequence u64 (of the root that will name it) · part u16 · parts u16 · body
 //! body: next transaction u48 · next tree u32 · files varint { number u32, length u64 } · transactions varint
 //!       { id u48 · state u8 · hardened u40 · LSN u64 (committed only) · xid prefixed (prepared only) }
+//!       · segments varint { file u32 · from u64 · to u64 · transactions varint }; left out if there is none
 //! ```
 //! The bodies of all parts, one after the other, are one list.
 
@@ -66,6 +67,21 @@ pub(crate) struct List {
     pub(crate) files: Vec<(u32, u64)>,
     /// The unfinished transactions.
     pub(crate) txns: Vec<Listed>,
+    /// Segments of committed history that have something to purge, one behind the other.
+    pub(crate) segments: Vec<Segments>,
+}
+
+/// Segments of committed history that stand one behind the other in an undo file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segments {
+    /// The file's number.
+    pub(crate) file: u32,
+    /// Where the first one begins.
+    pub(crate) from: u64,
+    /// Where the last one ends.
+    pub(crate) to: u64,
+    /// How many transactions are in them.
+    pub(crate) txns: u64,
 }
 
 impl List {
@@ -89,6 +105,15 @@ impl List {
                 Stage::Committed(lsn) => body.put_u64(lsn.0),
                 Stage::Active | Stage::Aborted => {}
             }
+        }
+        if !self.segments.is_empty() {
+            body.put_varint(self.segments.len() as u64);
+        }
+        for segments in &self.segments {
+            body.put_u32(segments.file);
+            body.put_u64(segments.from);
+            body.put_u64(segments.to);
+            body.put_varint(segments.txns);
         }
         let parts: Vec<&[u8]> = body.chunks(PART_BYTES).collect();
         let count = u16::try_from(parts.len()).expect("2 GiB of unfinished transactions");
@@ -122,7 +147,12 @@ impl List {
             };
             txns.push(Listed { txn, stage, hardened });
         }
-        if r.is_empty() { Ok(List { next_txn, next_tree, files, txns }) } else { Err(Truncated) }
+        let mut segments = Vec::new();
+        let count = if r.is_empty() { 0 } else { r.varint()? };
+        for _ in 0..count {
+            segments.push(Segments { file: r.u32()?, from: r.u64()?, to: r.u64()?, txns: r.varint()? });
+        }
+        if r.is_empty() { Ok(List { next_txn, next_tree, files, txns, segments }) } else { Err(Truncated) }
     }
 }
 
@@ -178,6 +208,9 @@ mod tests {
             next_tree: TreeId(12),
             files: (0..n as u32 / 10).map(|i| (i + 1, u64::from(i) * 4096)).collect(),
             txns: (0..n).map(|i| Listed { txn: TxnId(i + 1), stage: stage(i), hardened: i * 77 }).collect(),
+            segments: (0..n % 7)
+                .map(|i| Segments { file: 3, from: i * 4096, to: i * 4096 + 4096, txns: i * 1000 })
+                .collect(),
         }
     }
 
@@ -204,7 +237,9 @@ mod tests {
         let parts = list(5000).encode(7);
         assert!(Collector::new().push(&parts[1]).is_err());
         let one = list(9).encode(7).remove(0);
-        for len in 12..one.len() {
+        // Without its segments it is a whole list, too.
+        let whole = List { segments: Vec::new(), ..list(9) }.encode(7).remove(0).len();
+        for len in (12..one.len()).filter(|len| *len != whole) {
             assert!(Collector::new().push(&one[..len]).is_err(), "{len}");
         }
     }

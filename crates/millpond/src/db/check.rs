@@ -47,7 +47,8 @@ pub(super) fn check(core: &Core) -> Result<CheckReport> {
     let (engine, txns) = (&core.engine, &core.engine.txns);
     let store = &engine.store;
     let mut report = CheckReport::default();
-    let quiet = txns.streams.len() == 0;
+    let nothing_left = || txns.streams.len() == 0 && txns.history.is_empty();
+    let quiet = nothing_left();
     let begun = store.log.reserved_lsn();
     let mut reached: BTreeSet<PageNo> = BTreeSet::new();
     // A page that was freed and used again while this went on is met twice and hangs from one place all the same.
@@ -90,7 +91,7 @@ pub(super) fn check(core: &Core) -> Result<CheckReport> {
         let there = damaged.into_iter().filter(|(page, _)| still.contains(page));
         report.problems.extend(there.map(|(_, error)| error.to_string()));
     }
-    if quiet && txns.streams.len() == 0 && store.log.reserved_lsn() == begun {
+    if quiet && nothing_left() && store.log.reserved_lsn() == begun {
         let mut lost = 0;
         for (tree, pages) in &used {
             for page in pages.iter().filter(|page| !reached.contains(page)) {

@@ -105,17 +105,19 @@ impl<'t> Range<'t> {
         let next = match self.reads {
             Reads::At(moment, _) => {
                 let view = txns.view(moment, txn.id());
-                match backward {
-                    true => txns.scan_backward(txn, view, tree, &from, end, out)?,
-                    false => txns.scan_forward(txn, view, tree, &from, end, out)?,
-                }
+                let read = match backward {
+                    true => txns.scan_backward(txn, view, tree, &from, end, out),
+                    false => txns.scan_forward(txn, view, tree, &from, end, out),
+                };
+                txns.by_moment(moment, read)?
             }
             Reads::Locked(hold, rules) => {
                 let max = self.ahead;
-                let next = self.transaction.judge(match backward {
+                let read = match backward {
                     true => txns.lock_backward(txn, tree, &from, end, max, hold, rules, out),
                     false => txns.lock_forward(txn, tree, &from, end, max, hold, rules, out),
-                })?;
+                };
+                let next = self.transaction.judge(txns.by_rules(rules, read))?;
                 if hold.rows.is_none() && out.len() >= max {
                     self.ahead = (max * 2).min(AHEAD);
                 }
@@ -136,13 +138,19 @@ impl<'t> Range<'t> {
     }
 
     fn load(&self, found: Found) -> Result<(Vec<u8>, Vec<u8>)> {
-        let store = &self.transaction.core().engine.store;
+        let txns = &self.transaction.core().engine.txns;
+        let store = &txns.store;
         store.metrics.add(M::RowReads, 1);
         if let Value::Inline(value) = found.value {
             return Ok((found.key, value));
         }
         let _inside = self.transaction.enter_again()?;
-        Ok((found.key, found.value.load(store)?))
+        let value = found.value.load(store);
+        let value = match self.reads {
+            Reads::At(moment, _) => txns.by_moment(moment, value)?,
+            Reads::Locked(..) => value?,
+        };
+        Ok((found.key, value))
     }
 
     fn fail<R>(&mut self, error: crate::Error) -> Option<Result<R>> {

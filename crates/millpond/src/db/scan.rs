@@ -60,7 +60,8 @@ impl Transaction {
                 let view = txns.view(moment, self.txn().id());
                 // As many again as were wanted so far: then few are fetched in vain, and few descents are made.
                 let enough = shown.clamp(1, AT_ONCE_MAX);
-                let next = txns.scan_rows(self.txn(), view, tree, &from, to.as_deref(), enough, &mut rows)?;
+                let next = txns.scan_rows(self.txn(), view, tree, &from, to.as_deref(), enough, &mut rows);
+                let next = txns.by_moment(moment, next)?;
                 self.shown()?;
                 next
             };
@@ -73,7 +74,7 @@ impl Transaction {
                     Shown::Chain(chain) => {
                         let _inside = self.enter_again()?;
                         long.clear();
-                        read_chain(&txns.store, &chain, &mut long)?;
+                        txns.by_moment(moment, read_chain(&txns.store, &chain, &mut long))?;
                         visit(key, &long)
                     }
                 };

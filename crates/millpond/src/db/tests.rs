@@ -3,6 +3,7 @@
 mod bulk_load;
 mod digests;
 mod growth;
+mod history;
 mod locking;
 mod power_cuts;
 mod serializable;
@@ -34,7 +35,10 @@ fn options() -> Options {
         frames: 64,
         ..Tuning::default()
     };
-    options
+    match history::SMALL.get() {
+        0 => options,
+        bytes => options.history_memory_bytes(bytes),
+    }
 }
 
 fn open(disk: &MemDisk) -> Db {

@@ -187,7 +187,7 @@ impl Transaction {
     ///
     /// # Errors
     /// [`Error::NoSuchTable`], [`Error::Misuse`] for a table of another database, [`Error::Aborted`], [`Error::Closed`];
-    /// [`Error::LockTimeout`] and [`Error::Deadlock`] if the transaction is serializable.
+    /// [`Error::SnapshotTooOld`]; [`Error::LockTimeout`] and [`Error::Deadlock`] if the transaction is serializable.
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         if self.locks_reads() {
             return self.get_locked(table, key, Mode::Shared, self.rules());
@@ -195,8 +195,9 @@ impl Transaction {
         let (_inside, tree) = self.enter_table(table)?;
         let txns = &self.core.engine.txns;
         let (moment, _kept) = self.moment();
-        let found = txns.read_row(&self.txn, txns.view(moment, self.txn.id()), tree, key)?;
-        let value = found.map(|value| value.load(&txns.store)).transpose()?;
+        let found = txns.read_row(&self.txn, txns.view(moment, self.txn.id()), tree, key);
+        let value = found.and_then(|found| found.map(|value| value.load(&txns.store)).transpose());
+        let value = txns.by_moment(moment, value)?;
         self.shown()?;
         if value.is_some() {
             txns.store.metrics.add(M::RowReads, 1);
@@ -240,7 +241,7 @@ impl Transaction {
     ///
     /// # Errors
     /// [`Error::KeyExists`] and then nothing has changed; [`Error::KeyTooLong`]; [`Error::LockTimeout`],
-    /// [`Error::Deadlock`], [`Error::WriteConflict`]; [`Error::DiskFull`]; those of [`Transaction::get`].
+    /// [`Error::Deadlock`], [`Error::WriteConflict`]; [`Error::DiskFull`], of the undo files too; those of [`Transaction::get`].
     pub fn insert(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
         match self.change(table, key, New::Insert(value))? {
             Wrote::Nothing => Err(Error::KeyExists),

@@ -31,9 +31,14 @@ impl Engine {
         let txns = &self.txns;
         metrics.set(M::AbortedTransactions, txns.aborted() as u64);
         metrics.set(M::PreparedTransactions, txns.prepared_xids().len() as u64);
-        metrics.set(M::HistoryTransactions, txns.purge_queue.len() as u64);
+        metrics.set(M::HistoryTransactions, txns.purge_queue.len() as u64 + txns.history.len());
         metrics.set(M::OpenSnapshots, txns.snapshots.len() as u64);
-        metrics.set(M::UndoBytes, txns.streams.bytes());
+        let past = txns.past();
+        metrics.set(M::UndoBytes, past.undo);
+        metrics.set(M::UndoFetches, txns.fetched.reads());
+        metrics.set(M::StatusBytes, past.status);
+        metrics.set(M::LockBytes, past.locks);
+        metrics.set(M::HistoryBudgetBytes, past.budget);
         metrics.set(M::LockWaits, txns.locks.waits());
         metrics.set(M::Deadlocks, txns.locks.deadlocks());
         metrics.set(M::UptimeSeconds, now_us.saturating_sub(shared.opened_us) / 1_000_000);

@@ -40,6 +40,8 @@ use vfs::Clock;
 const BACKGROUND_NAP: Duration = Duration::from_millis(10);
 /// How often it finds nothing due before it makes durable what commits have left to others.
 const NAPS_BEFORE_FLUSH: u32 = 100;
+/// How long the thread that keeps the past within its limits sleeps unless somebody wakes it.
+const HISTORY_NAP: Duration = Duration::from_millis(50);
 /// How long it sleeps after a failure that may pass.
 const BACKGROUND_RETRY: Duration = Duration::from_millis(500);
 /// Ended transactions that it purges before it looks whether it is to stop.
@@ -52,12 +54,21 @@ pub(crate) struct Engine {
     /// Who works on it.
     pub(crate) txns: Arc<Txns>,
     shared: Arc<Shared>,
-    /// Wait to become the threads that revert and purge, and that grow the pages file.
-    background: Option<(Parker, Parker)>,
+    background: Option<Background>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     background_threads: Mutex<Vec<JoinHandle<()>>>,
     /// Held until the engine is closed.
     lock: Mutex<Option<Box<dyn Send + Sync>>>,
+}
+
+/// Wait to become threads.
+struct Background {
+    /// Reverts and purges.
+    purge: Parker,
+    /// Grows the pages file.
+    growth: Parker,
+    /// Keeps the past within its limits.
+    history: Parker,
 }
 
 /// What the threads share.
@@ -83,6 +94,7 @@ struct Shared {
     cleaner_thread: Unparker,
     background_thread: Unparker,
     growth_thread: Unparker,
+    history_thread: Unparker,
 }
 
 impl Engine {
@@ -114,7 +126,10 @@ impl Engine {
 
     /// Begins to revert, purge and grow in the background. REQUIRES: all trees are known to `txns`.
     pub(crate) fn start_background(&mut self) -> Result {
-        let Some((parker, growth_parker)) = self.background.take() else { return Ok(()) };
+        let Some(Background { purge: parker, growth: growth_parker, history }) = self.background.take()
+        else {
+            return Ok(());
+        };
         let (shared, txns) = (Arc::clone(&self.shared), Arc::clone(&self.txns));
         let thread = spawn("millpond-purge", move || {
             let mut idle = 0;
@@ -145,6 +160,18 @@ impl Engine {
                     Ok(nap_us) => drop(growth_parker.park_for(Duration::from_micros(nap_us))),
                     Err(_) if shared.poison.is_set() => return,
                     Err(_) => drop(growth_parker.park_for(BACKGROUND_RETRY)),
+                }
+            }
+        });
+        self.background_threads.lock().push(thread.map_err(spawn_error)?);
+        let (shared, txns) = (Arc::clone(&self.shared), Arc::clone(&self.txns));
+        let thread = spawn("millpond-history", move || {
+            while !shared.stop_background.load(Ordering::Acquire) {
+                match txns.history_step() {
+                    Ok(true) => base::sync::point(),
+                    Ok(false) => drop(history.park_for(HISTORY_NAP)),
+                    Err(_) if shared.poison.is_set() => return,
+                    Err(_) => drop(history.park_for(BACKGROUND_RETRY)),
                 }
             }
         });
@@ -195,6 +222,7 @@ impl Engine {
         self.shared.stop_background.store(true, Ordering::Release);
         self.shared.background_thread.unpark();
         self.shared.growth_thread.unpark();
+        self.shared.history_thread.unpark();
         let background = std::mem::take(&mut *self.background_threads.lock());
         self.join(background);
         self.shared.stop.store(true, Ordering::Release);

@@ -3,7 +3,7 @@
 
 use super::capacity::Capacity;
 use super::create::{Paths, create, make_dir, sync_what_stands};
-use super::{Admission, Engine, Shared};
+use super::{Admission, Background, Engine, Shared};
 use crate::buffer::{Pool, PoolOptions};
 use crate::checkpoint::fuzzy::Checkpointer;
 use crate::checkpoint::root::RootFile;
@@ -22,7 +22,8 @@ use crate::recover::standing::Standings;
 use crate::recover::undo::{Rebuild, read_list};
 use crate::space::{Space, SpaceOptions};
 use crate::store::Store;
-use crate::txn::Txns;
+use crate::txn::{Limits, Txns};
+use crate::undo::Streams;
 use crate::undo::journal::Journal;
 use base::Lsn;
 use base::sync::atomic::AtomicBool;
@@ -99,11 +100,12 @@ impl Engine {
         let window = (root.ring_blocks * PAYLOAD_BYTES) as u64;
         let list = read_list(&segments, &root)?;
         let hardened = list.txns.iter().map(|listed| (listed.txn, listed.hardened)).collect();
-        let (journal, streams) =
-            Journal::open(vfs, &paths.undo, root.db_id, &list.files, &hardened, &metrics, &poison)?;
+        let streams = Streams::default();
+        let mut journal =
+            Journal::open(vfs, &paths.undo, root.db_id, &list.files, &hardened, &streams, &metrics, &poison)?;
+        let segments_left = journal.open_segments(&list.segments)?;
         let standings = Standings::begin(&list.txns, root.checkpoint);
-        let rebuild = Rebuild::begin(&paths.redo, root.record, list, &streams, &paths.undo)?;
-        drop(streams);
+        let rebuild = Rebuild::begin(&paths.redo, root.record, list, streams);
         let (tail, rebuild, standings) =
             find_end(&segments, &root.epochs, root.checkpoint, root.durable, window, rebuild, standings)?;
 
@@ -132,7 +134,7 @@ impl Engine {
         doublewrite.restore(&*pages, &paths.pages)?;
 
         let (log_parker, cleaner_parker, background) = (Parker::new(), Parker::new(), Parker::new());
-        let growth_parker = Parker::new();
+        let (growth_parker, history_parker) = (Parker::new(), Parker::new());
         let log_options =
             LogOptions { ring_blocks: root.ring_blocks, flush_depth: options.tuning.flush_depth };
         let log =
@@ -175,8 +177,10 @@ impl Engine {
             let have = log.segments().count() * segment_bytes;
             by_target(options.recovery_target, root.replay_rate, have, segment_bytes)
         });
-        let recovered = rebuild.finish(journal);
-        let txns = Arc::new(Txns::new(&store, vfs, recovered, background.unparker()));
+        let recovered = rebuild.finish(journal, segments_left);
+        let memory = options.history_memory_bytes.unwrap_or_else(|| (pool_bytes as u64 / 4).max(64 << 20));
+        let limits = Limits::new(memory, options.history_disk_bytes, history_parker.unparker());
+        let txns = Arc::new(Txns::new(&store, vfs, recovered, limits, background.unparker()));
         let unfinished = Arc::clone(&txns) as Arc<dyn crate::checkpoint::Unfinished>;
         let shared = Arc::new(Shared {
             store: Arc::clone(&store),
@@ -204,8 +208,11 @@ impl Engine {
             cleaner_thread: cleaner_parker.unparker(),
             background_thread: background.unparker(),
             growth_thread: growth_parker.unparker(),
+            history_thread: history_parker.unparker(),
         });
-        let (background, lock) = (Some((background, growth_parker)), Mutex::new(Some(lock)));
+        let background =
+            Some(Background { purge: background, growth: growth_parker, history: history_parker });
+        let lock = Mutex::new(Some(lock));
         let mut engine = Engine {
             store,
             txns,

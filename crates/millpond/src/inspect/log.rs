@@ -2,7 +2,9 @@
 
 use super::place::{Place, percent, table};
 use super::tail::{Tail, scan};
-use crate::checkpoint::list::{ABORTED, ACTIVE, COMMITTED, List, PREPARED, Stage};
+use crate::checkpoint::list::{
+    ABORTED, ACTIVE, COMMITTED, List, PREPARED, Segments as ListedSegments, Stage,
+};
 use crate::checkpoint::root::Root;
 use crate::error::{Error, Poison, Result};
 use crate::log::block::{BLOCK_BYTES, block_of, block_start};
@@ -11,6 +13,7 @@ use crate::log::segment::{Header, SegmentShape, Segments, read_header};
 use crate::page::op::{PageOp, RowChange};
 use crate::recover::standing::Sections;
 use crate::recover::undo::{Rebuild, read_list};
+use crate::undo::Streams;
 use crate::undo::journal::Journal;
 use base::Lsn;
 use base::codec::Reader;
@@ -271,6 +274,14 @@ fn listed(list: &List, root: &Root, out: &mut String) {
     for (number, len) in &list.files {
         writeln!(out, "  undo file {number:08}, {len} bytes").unwrap();
     }
+    for segments in &list.segments {
+        let ListedSegments { file, from, to, txns } = segments;
+        writeln!(
+            out,
+            "  committed history in undo file {file:08} from {from} to {to}: {txns} transactions to purge"
+        )
+        .unwrap();
+    }
     for txn in list.txns.iter().take(TRANSACTIONS_SHOWN) {
         let stage = match &txn.stage {
             Stage::Active => "active".to_owned(),
@@ -290,9 +301,10 @@ fn unfinished(place: &Place, root: &Root, segments: &Segments, list: List) -> Re
     let hardened = list.txns.iter().map(|listed| (listed.txn, listed.hardened)).collect();
     let (metrics, poison) = (Arc::new(Metrics::new()), Arc::new(Poison::default()));
     let undo = &place.paths.undo;
-    let (journal, streams) =
-        Journal::open(&place.vfs, undo, root.db_id, &list.files, &hardened, &metrics, &poison)?;
-    let mut rebuild = Rebuild::begin(&place.paths.redo, root.record, list, &streams, undo)?;
+    let streams = Streams::default();
+    let journal =
+        Journal::open(&place.vfs, undo, root.db_id, &list.files, &hardened, &streams, &metrics, &poison)?;
+    let mut rebuild = Rebuild::begin(&place.paths.redo, root.record, list, streams);
     let mut first_error = None;
     scan(segments, root, &mut |group| {
         for record in Records::new(group.records).flatten() {
@@ -308,7 +320,7 @@ fn unfinished(place: &Place, root: &Root, segments: &Segments, list: List) -> Re
     if let Some(error) = first_error {
         return Err(error);
     }
-    let left = rebuild.finish(journal);
+    let left = rebuild.finish(journal, Vec::new());
     let needs_purge = |txn| left.streams.get(txn).is_some_and(|stream| stream.needs_purge());
     let mut out = format!(
         "at the log's end: {} to revert, {} prepared, {} committed with something to purge; {} bytes of undo; next {:?}\n",

@@ -227,7 +227,6 @@ impl LockTable {
     }
 
     /// Memory that queues and ranges take, in bytes, without their heap overhead.
-    #[cfg(test)]
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }

@@ -19,4 +19,4 @@ pub(crate) mod visible;
 pub(crate) use purge::PurgeQueue;
 pub(crate) use snapshot::{Snapshot, Snapshots};
 pub(crate) use status::{State, Status};
-pub(crate) use version::{Seen, View};
+pub(crate) use version::{Rest, Seen, Step, View};

@@ -106,6 +106,37 @@ impl PurgeQueue {
         Some(first.remove_entry())
     }
 
+    /// Takes the transactions that ended at or above `from` and below `below`, oldest first, for which `wanted` says so, until it
+    /// says `None`.
+    pub(crate) fn take_run(
+        &self,
+        from: Lsn,
+        below: Lsn,
+        mut wanted: impl FnMut(&Ended) -> Option<bool>,
+    ) -> Vec<(Lsn, Ended)> {
+        let mut sorted = self.sorted.lock();
+        for lane in &self.lanes {
+            let mut lane = lane.0.lock();
+            let (first, end) =
+                (lane.partition_point(|(lsn, _)| *lsn < from), lane.partition_point(|(lsn, _)| *lsn < below));
+            sorted.extend(lane.drain(first..end.max(first)));
+        }
+        let mut run = Vec::new();
+        if from < below {
+            for (lsn, ended) in sorted.range(from..below) {
+                match wanted(ended) {
+                    Some(true) => run.push((*lsn, ended.clone())),
+                    Some(false) => {}
+                    None => break,
+                }
+            }
+        }
+        for (lsn, _) in &run {
+            sorted.remove(lsn);
+        }
+        run
+    }
+
     /// When the oldest transaction ended.
     pub(crate) fn oldest(&self) -> Option<Lsn> {
         let in_lanes = self.lanes.iter().filter_map(|lane| lane.0.lock().front().map(|(lsn, _)| *lsn)).min();

@@ -4,7 +4,11 @@
 //! reservation point *again* with the place taken; the horizon reads the reservation point first and looks at the places
 //! after. So if the horizon missed the place, the snapshot's reading comes after the horizon's and lies at or above it; if
 //! it did not, what stands in the place lies at or below the snapshot. Nobody sees less than the horizon shows, now or
-//! later. All of these steps are sequentially consistent.
+//! later. All of these steps are sequentially consistent. Then the second reading takes the first one's place, so that who
+//! asks for the snapshots themselves ([`Snapshots::cuts`]) is told where they are.
+//!
+//! A snapshot below the *given-up* bound is too old: the horizon does not wait for it, and purge goes on. Whoever reads by a snapshot
+//! looks at the bound *after* it has read: the bound was moved before anything went that the snapshot needs.
 //!
 //! Each thread has places of its own, a cache line of them; a thread that holds more snapshots than that, and threads that
 //! share a line, share a map behind a mutex.
@@ -18,6 +22,8 @@ use std::sync::Arc;
 const LANES: usize = 16;
 /// What stands in a place that nobody has.
 const FREE: u64 = u64::MAX;
+/// With the reading that a place was taken with: the snapshot lies at or above it, and is not known yet.
+const DRAWING: u64 = 1 << 63;
 
 /// Places of one thread, or of a few.
 #[derive(Debug)]
@@ -32,6 +38,8 @@ type Crowd = Mutex<BTreeMap<Lsn, usize>>;
 pub(crate) struct Snapshots {
     lanes: [Arc<Lane>; LANES],
     crowd: Arc<Crowd>,
+    /// Snapshots below it are given up.
+    given_up: AtomicU64,
 }
 
 /// Where a snapshot is registered.
@@ -51,7 +59,7 @@ pub(crate) struct Snapshot {
 impl Default for Snapshots {
     fn default() -> Self {
         let lane = |_| Arc::new(Lane(std::array::from_fn(|_| AtomicU64::new(FREE))));
-        Snapshots { lanes: std::array::from_fn(lane), crowd: Arc::default() }
+        Snapshots { lanes: std::array::from_fn(lane), crowd: Arc::default(), given_up: AtomicU64::new(0) }
     }
 }
 
@@ -61,9 +69,12 @@ impl Snapshots {
         let lane = &self.lanes[lane() % LANES];
         let free = lane.0.iter().position(|place| place.load(Ordering::Relaxed) == FREE);
         if let Some(at) = free
-            && lane.0[at].compare_exchange(FREE, reserved().0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+            && let taken = DRAWING | reserved().0
+            && lane.0[at].compare_exchange(FREE, taken, Ordering::SeqCst, Ordering::Relaxed).is_ok()
         {
-            return Snapshot { lsn: reserved(), place: Place::Lane(Arc::clone(lane), at) };
+            let lsn = reserved();
+            lane.0[at].store(lsn.0, Ordering::Release);
+            return Snapshot { lsn, place: Place::Lane(Arc::clone(lane), at) };
         }
         let mut crowd = self.crowd.lock();
         let lsn = reserved();
@@ -71,16 +82,54 @@ impl Snapshots {
         Snapshot { lsn, place: Place::Crowd(Arc::clone(&self.crowd)) }
     }
 
-    fn places(&self) -> impl Iterator<Item = Lsn> {
+    /// What stands in the places that are taken.
+    fn places(&self) -> impl Iterator<Item = u64> {
         let places = self.lanes.iter().flat_map(|lane| &lane.0);
-        places.map(|place| place.load(Ordering::SeqCst)).filter(|&lsn| lsn != FREE).map(Lsn)
+        places.map(|place| place.load(Ordering::SeqCst)).filter(|&lsn| lsn != FREE)
     }
 
-    /// Commits below this LSN are seen by every snapshot, those held now and those drawn later.
+    /// Commits below this LSN are seen by every snapshot that is not given up, those held now and those drawn later.
     pub(crate) fn horizon(&self, reserved: impl FnOnce() -> Lsn) -> Lsn {
         let now = reserved();
-        let oldest = self.places().fold(now, Lsn::min);
-        self.crowd.lock().keys().next().map_or(oldest, |&lsn| oldest.min(lsn))
+        let given_up = self.given_up.load(Ordering::SeqCst);
+        // Of one that is being drawn it is not known whether it is below the bound.
+        let counts = self.places().filter(|&place| place >= given_up);
+        let oldest = counts.fold(now, |oldest, place| oldest.min(Lsn(place & !DRAWING)));
+        self.crowd.lock().range(Lsn(given_up)..).next().map_or(oldest, |(&lsn, _)| oldest.min(lsn))
+    }
+
+    /// The snapshots that are held, ascending, and where one may be that is being drawn: at or above that LSN. All that are drawn
+    /// later lie at or above what `reserved` reads.
+    pub(crate) fn cuts(&self, reserved: impl FnOnce() -> Lsn) -> (Vec<Lsn>, Lsn) {
+        let mut below = reserved();
+        let mut cuts: Vec<Lsn> = self.crowd.lock().keys().copied().collect();
+        for place in self.places() {
+            match place & DRAWING {
+                0 => cuts.push(Lsn(place)),
+                _ => below = below.min(Lsn(place & !DRAWING)),
+            }
+        }
+        cuts.sort_unstable();
+        (cuts, below)
+    }
+
+    /// Gives up the oldest snapshot that is not given up yet. Whether there was one.
+    pub(crate) fn give_up_oldest(&self) -> bool {
+        let given_up = self.given_up.load(Ordering::SeqCst);
+        let (cuts, below) = self.cuts(|| Lsn::MAX);
+        match cuts.into_iter().find(|lsn| lsn.0 >= given_up).filter(|lsn| *lsn < below) {
+            Some(oldest) => {
+                self.given_up.fetch_max(oldest.0 + 1, Ordering::SeqCst);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Whether a snapshot at `lsn` has been given up. To be asked after what it was to show has been read.
+    #[inline]
+    pub(crate) fn is_given_up(&self, lsn: Lsn) -> bool {
+        lsn.0 < self.given_up.load(Ordering::SeqCst)
     }
 
     /// How many snapshots are held.
@@ -142,6 +191,36 @@ mod tests {
             held.remove(0);
             assert_eq!((all.horizon(|| Lsn(500)), all.len()), (Lsn(10 + gone / 2), 100 - gone as usize));
         }
+    }
+
+    #[test]
+    fn a_snapshot_that_is_given_up_holds_nothing() {
+        let all = Snapshots::default();
+        assert!(!all.give_up_oldest());
+        let (old, new) = (all.draw(|| Lsn(10)), all.draw(|| Lsn(20)));
+        assert!(all.give_up_oldest());
+        assert!(all.is_given_up(old.lsn()) && !all.is_given_up(new.lsn()));
+        assert_eq!((all.horizon(|| Lsn(30)), all.len()), (Lsn(20), 2));
+        let many: Vec<_> = (0..20).map(|_| all.draw(|| Lsn(30))).collect();
+        assert!(all.give_up_oldest() && all.is_given_up(new.lsn()));
+        assert_eq!(all.horizon(|| Lsn(40)), Lsn(30));
+        assert!(all.give_up_oldest() && all.is_given_up(many[19].lsn()));
+        assert_eq!((all.horizon(|| Lsn(40)), all.give_up_oldest()), (Lsn(40), false));
+    }
+
+    /// While a snapshot is drawn its place holds an LSN that is not its own.
+    #[test]
+    fn who_asks_for_cuts_is_told_of_one_that_is_being_drawn() {
+        let all = Snapshots::default();
+        let readings = AtomicU64::new(0);
+        let drawn = all.draw(|| {
+            if readings.fetch_add(1, Ordering::SeqCst) == 1 {
+                assert_eq!(all.cuts(|| Lsn(50)), (vec![], Lsn(10)));
+                return Lsn(20);
+            }
+            Lsn(10)
+        });
+        assert_eq!((drawn.lsn(), all.cuts(|| Lsn(50))), (Lsn(20), (vec![Lsn(20)], Lsn(50))));
     }
 
     /// The place is taken after a first reading that may be old by then: were that the snapshot, a horizon in between

@@ -34,13 +34,17 @@ pub(crate) enum State {
     Aborted,
     /// It ends when its outside coordinator says so.
     Prepared,
-    /// Committed so long ago that all see it, or aborted with no version left.
+    /// Committed so long ago that all see it, or aborted with no version left; or else the table has left it to a segment of history, which
+    /// is asked next.
     Settled,
 }
 
 /// Slots of the ring.
 const RING: usize = if cfg!(loom) { 4 } else { 1 << 14 };
 const SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
+
+/// Memory of an id that has left the ring, about, bytes.
+const MOVED_BYTES: u64 = 24;
 
 const KIND: u64 = 0xf << 60;
 const ACTIVE: u64 = 1 << 60;
@@ -133,6 +137,11 @@ impl Status {
     /// The next id to be given out. A restart must begin at or above it.
     pub(crate) fn next(&self) -> TxnId {
         TxnId(self.next.load(Ordering::Acquire))
+    }
+
+    /// Memory of the ids that have left the ring, about, bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.moved.iter().map(|shard| shard.map.lock().len() as u64 * MOVED_BYTES).sum()
     }
 
     /// The floor: every id below it is settled.

@@ -2,21 +2,26 @@
 //!
 //! Each undo record on the way belongs to a transaction that the snapshot does not see, so purge keeps it. An aborted
 //! transaction's undo is kept too while the caller holds the leaf's latch: its stream goes only after this row has been
-//! reverted, and below an aborted version stands none (Un6). Undo is in memory, so the walk does not wait.
+//! reverted, and below an aborted version stands none (Un6).
+//!
+//! Undo that stands in a file is not waited for under the latch (INV-9). The walk stops there and gives the caller a [`Rest`],
+//! which goes on without the latch: what it has of the row so far was true of one moment, the older versions never change,
+//! and it holds the stream of the transaction that it stands at, so that an abort meanwhile takes nothing away.
 
 use super::status::{State, Status};
 use super::visible::{Sight, Stand, sight, stand};
 use crate::page::Damage;
 use crate::page::node::{DELETED, Row, Version};
-use crate::undo::{Entry, Streams};
+use crate::undo::{Access, Entry, Held, Piece, Record, Stream, Undo};
 use base::sync::spin;
 use base::{Lsn, TxnId};
+use std::sync::Arc;
 
 /// What a reader is: which moment it sees, and as whom.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
     pub(crate) status: &'a Status,
-    pub(crate) streams: &'a Streams,
+    pub(crate) undo: Undo<'a>,
     /// Commits below it are seen; from a registered [`super::Snapshot`], so that the undo on the way stays.
     pub(crate) snapshot: Lsn,
     /// The reader's own transaction; `NONE` if it has not changed anything.
@@ -24,7 +29,7 @@ pub(crate) struct View<'a> {
 }
 
 /// Which version a reader sees. The LSN is that of the version's commit, if it may not be durable yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Seen {
     /// None: the row is deleted, or not there yet.
     Absent(Option<Lsn>),
@@ -37,16 +42,79 @@ pub(crate) enum Seen {
         /// Its commit.
         commit: Option<Lsn>,
     },
+    /// Not known before more undo has been fetched; the buffer holds the value that the walk has come to.
+    Away(Rest),
+}
+
+/// What is left of a walk.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    pub(crate) at: Step,
+    /// What must be fetched first.
+    pub(crate) piece: Piece,
+}
+
+/// A version on the way back, and the stream that its undo stands in, if that is one of its own.
+#[derive(Debug)]
+pub(crate) struct Step {
+    version: Version,
+    stream: Option<Arc<Stream>>,
+}
+
+impl Step {
+    /// A walk that begins at `version`. REQUIRES: the leaf that shows it is latched.
+    pub(crate) fn begin(undo: Undo<'_>, version: Version) -> Step {
+        Step { version, stream: undo.streams.get(version.txn) }
+    }
+
+    /// The version that it has come to.
+    pub(crate) fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Takes `value` one version back, from memory or what is `held`. That one's flags, or `None`: there was no row before.
+    pub(crate) fn back(
+        &mut self,
+        undo: Undo<'_>,
+        held: &Held,
+        value: &mut Vec<u8>,
+    ) -> Result<Access<Option<u8>>, Damage> {
+        let look = |record: &Record<'_>| step_back(&record.entry, value);
+        let Version { txn, undo_at } = self.version;
+        let older = match &self.stream {
+            Some(stream) => stream.read(undo_at, held, look)?,
+            None => undo.read(txn, undo_at, held, look)?,
+        };
+        match older {
+            Access::Away(piece) => Ok(Access::Away(piece)),
+            Access::Here(older) => Ok(Access::Here(older?.map(|(before, flags)| {
+                if before.txn != txn {
+                    self.stream = undo.streams.get(before.txn);
+                }
+                self.version = before;
+                flags
+            }))),
+        }
+    }
 }
 
 impl View<'_> {
+    /// How a transaction stands. One that the status table has left to a segment of history counts as committed there.
+    #[inline]
+    fn state(&self, txn: TxnId) -> State {
+        match self.status.state(txn) {
+            State::Settled => self.undo.history.commit_of(txn).map_or(State::Settled, State::Committed),
+            state => state,
+        }
+    }
+
     /// Judges one version.
     #[inline]
     fn judge(&self, txn: TxnId) -> Result<Option<Lsn>, ()> {
         let own = txn == self.own && txn != TxnId::NONE;
         let mut turn = 0;
         loop {
-            let state = if own { State::Active } else { self.status.state(txn) };
+            let state = if own { State::Active } else { self.state(txn) };
             match sight(state, own, self.snapshot) {
                 Sight::Visible(commit) => return Ok(commit),
                 Sight::Older => return Err(()),
@@ -66,20 +134,30 @@ impl View<'_> {
         }
         value.clear();
         value.extend_from_slice(row.value);
-        self.walk(row.version, value)
+        self.walk(Step::begin(self.undo, row.version), value, Held::NONE)
     }
 
-    fn walk(&self, newest: Version, value: &mut Vec<u8>) -> Result<Seen, Damage> {
-        let mut version = newest;
+    /// Goes on from `at`, a version that the reader does not see, with what is `held`. REQUIRES: the snapshot is registered.
+    pub(crate) fn walk(&self, mut at: Step, value: &mut Vec<u8>, held: &Held) -> Result<Seen, Damage> {
         loop {
-            let stream = self.streams.get(version.txn).ok_or(Damage("the undo of a version is gone"))?;
-            let older = stream.read(version.undo_at, |record| step_back(&record.entry, value))??;
-            let Some((before, flags)) = older else { return Ok(Seen::Absent(None)) };
-            version = before;
-            if let Ok(commit) = self.judge(version.txn) {
+            let flags = match at.back(self.undo, held, value)? {
+                Access::Away(piece) => return Ok(Seen::Away(Rest { at, piece })),
+                Access::Here(None) => return Ok(Seen::Absent(None)),
+                Access::Here(Some(flags)) => flags,
+            };
+            if let Ok(commit) = self.judge(at.version.txn) {
                 let gone = flags & DELETED != 0;
                 return Ok(if gone { Seen::Absent(commit) } else { Seen::Older { flags, commit } });
             }
+        }
+    }
+
+    /// Whether all see what `txn` did, and see it committed, where commits below `horizon` are seen by all.
+    pub(crate) fn seen_by_all(&self, txn: TxnId, horizon: Lsn) -> bool {
+        match self.state(txn) {
+            State::Settled => true,
+            State::Committed(lsn) => lsn < horizon,
+            State::Active | State::Committing | State::Prepared | State::Aborted => false,
         }
     }
 
@@ -89,7 +167,7 @@ impl View<'_> {
         let own = newest == self.own && newest != TxnId::NONE;
         let mut turn = 0;
         loop {
-            let state = if own { State::Active } else { self.status.state(newest) };
+            let state = if own { State::Active } else { self.state(newest) };
             match stand(state, own, conflicts_after) {
                 Stand::Undecided => spin(&mut turn),
                 decided => return decided,
@@ -100,7 +178,7 @@ impl View<'_> {
 
 /// Turns a value into the one before the change that `entry` undoes; tells that one's version and flags. `None`: there
 /// was no row.
-pub(crate) fn step_back(entry: &Entry<'_>, value: &mut Vec<u8>) -> Result<Option<(Version, u8)>, Damage> {
+fn step_back(entry: &Entry<'_>, value: &mut Vec<u8>) -> Result<Option<(Version, u8)>, Damage> {
     match *entry {
         Entry::Insert { .. } => Ok(None),
         Entry::Replace { before, old_flags, front, back, old_middle, .. } => {
@@ -118,6 +196,7 @@ pub(crate) fn step_back(entry: &Entry<'_>, value: &mut Vec<u8>) -> Result<Option
 mod tests {
     use super::*;
     use crate::page::op::{RowChange, RowOp};
+    use crate::undo::{History, Streams};
     use base::TreeId;
     use expect_test::expect;
     use std::collections::BTreeMap;
@@ -158,13 +237,15 @@ mod tests {
 
         fn see(&self, own: TxnId, snapshot: Lsn) -> String {
             let Some((version, flags, value)) = &self.row else { return "nothing".to_owned() };
-            let view = View { status: &self.status, streams: &self.streams, snapshot, own };
+            let undo = Undo { streams: &self.streams, history: &History::default() };
+            let view = View { status: &self.status, undo, snapshot, own };
             let mut old = Vec::new();
             let text = |v: &[u8]| String::from_utf8_lossy(v).into_owned();
             match view.see(Row { version: *version, flags: *flags, value }, &mut old).unwrap() {
                 Seen::Absent(_) => "nothing".to_owned(),
                 Seen::Newest(_) => format!("{} (newest)", text(value)),
                 Seen::Older { .. } => text(&old),
+                Seen::Away(rest) => panic!("{rest:?}: nothing here goes to files"),
             }
         }
     }
@@ -273,7 +354,8 @@ mod tests {
     #[test]
     fn undo_that_is_gone_is_an_error_not_a_wrong_answer() {
         let status = Status::new(TxnId(1), []);
-        let view = View { status: &status, streams: &Streams::default(), snapshot: Lsn(1), own: TxnId::NONE };
+        let undo = Undo { streams: &Streams::default(), history: &History::default() };
+        let view = View { status: &status, undo, snapshot: Lsn(1), own: TxnId::NONE };
         let row = Row { version: Version { txn: status.begin(), undo_at: 0 }, flags: 0, value: b"v" };
         assert!(view.see(row, &mut Vec::new()).is_err());
     }

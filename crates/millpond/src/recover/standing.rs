@@ -21,7 +21,7 @@ use crate::log::digest::{DigestSource, Section};
 use crate::log::group::{Record, Records, ids};
 use crate::page::map::EXTENT_PAGES;
 use crate::page::op::PageOp;
-use crate::undo::{Entry, decode_rewind};
+use crate::undo::{Entry, Left, decode_rewind};
 use base::codec::{Put, Reader, Truncated};
 use base::{Lsn, PageNo, TxnId};
 use std::collections::BTreeMap;
@@ -34,37 +34,6 @@ const PREPARED_IDLE: u8 = 5;
 /// The section of freed extents.
 pub(crate) const FREED: u8 = 2;
 
-/// What a commit would leave to purge: as much of the stream's own rules as that needs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Purge {
-    /// The oldest record to look at that a rewind may still take back.
-    first: Option<u64>,
-    /// The newest record that covers a delete mark.
-    last_mark: Option<u64>,
-    /// There is something, whatever is taken back.
-    stays: bool,
-}
-
-impl Purge {
-    fn any(&self) -> bool {
-        self.stays || self.first.is_some()
-    }
-
-    fn saw(&mut self, at: u64, entry: &Entry<'_>) {
-        if let Entry::Rewind { end, .. } = *entry {
-            self.first = self.first.filter(|&first| first < end);
-            // A mark that came back stays on the list: a later rewind either keeps it or brings it back once more.
-            self.stays |= self.last_mark.is_some_and(|mark| mark >= end);
-        }
-        if entry.needs_purge() {
-            self.first.get_or_insert(at);
-        }
-        if entry.covers_mark() {
-            self.last_mark = Some(at);
-        }
-    }
-}
-
 /// How one transaction stands.
 #[derive(Debug)]
 struct Standing {
@@ -72,7 +41,7 @@ struct Standing {
     /// The last group that names it; zero if that lies below the beginning.
     last: Lsn,
     has_undo: bool,
-    purge: Purge,
+    purge: Left,
 }
 
 /// How all transactions stand at a place in the log.
@@ -99,7 +68,7 @@ impl Standings {
                 _ => Lsn::ZERO,
             },
             has_undo: listed.hardened > 0,
-            purge: Purge { stays: listed.hardened > 0, ..Purge::default() },
+            purge: if listed.hardened > 0 { Left::unknown() } else { Left::default() },
         };
         let txns = listed.iter().map(|listed| (listed.txn, standing(listed))).collect();
         Standings { txns, freed: BTreeMap::new(), next: checkpoint }
@@ -170,7 +139,7 @@ impl Standings {
             },
             (Record::Prepare { txn, xid }, _) => {
                 let blank =
-                    Standing { stage: Stage::Active, last: lsn, has_undo: false, purge: Purge::default() };
+                    Standing { stage: Stage::Active, last: lsn, has_undo: false, purge: Left::default() };
                 let standing = self.txns.entry(txn).or_insert(blank);
                 standing.stage = Stage::Prepared(xid.to_vec());
                 standing.last = lsn;
@@ -200,7 +169,7 @@ impl Standings {
             // From the middle on: it began below the checkpoint, whose list does not name it, so it had ended before.
             Slot::Vacant(_) if txn == TxnId::NONE || at > 0 => return,
             Slot::Vacant(new) => {
-                let purge = Purge::default();
+                let purge = Left::default();
                 new.insert(Standing { stage: Stage::Active, last: lsn, has_undo: true, purge })
             }
         };
@@ -339,7 +308,7 @@ mod tests {
         for (n, entries) in cases.iter().enumerate() {
             let streams = crate::undo::Streams::default();
             let stream = streams.begin(TxnId(9));
-            let mut purge = Purge::default();
+            let mut purge = Left::default();
             for entry in *entries {
                 purge.saw(stream.append(*entry), entry);
             }

@@ -13,7 +13,7 @@ use crate::log::segment::Segments;
 use crate::page::op::PageOp;
 use crate::txn::Recovered;
 use crate::undo::journal::Journal;
-use crate::undo::{Entry, Stream, Streams, decode_rewind};
+use crate::undo::{Entry, Extent, Stream, Streams, decode_rewind};
 use base::{Lsn, TreeId, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -63,33 +63,20 @@ pub(crate) struct Rebuild {
 const RECENT: usize = 256;
 
 impl Rebuild {
-    /// Begins with the checkpoint's list and the hardened bytes of those that it names.
-    pub(crate) fn begin(
-        redo_dir: &Path,
-        list_at: Lsn,
-        list: List,
-        hardened: &BTreeMap<TxnId, Vec<u8>>,
-        undo_dir: &Path,
-    ) -> Result<Rebuild> {
+    /// Begins with the checkpoint's list and the hardened undo of those that it names.
+    pub(crate) fn begin(redo_dir: &Path, list_at: Lsn, list: List, streams: Streams) -> Rebuild {
         let mut rebuild = Rebuild {
             redo_dir: redo_dir.to_owned(),
             list_at: if list_at == Lsn::MAX { Lsn::ZERO } else { list_at },
             next_txn: list.next_txn.max(TxnId(1)),
             next_tree: list.next_tree.max(TreeId(1)),
-            streams: Streams::default(),
+            streams,
             stages: BTreeMap::new(),
             ended: BTreeSet::new(),
             recent: vec![None; RECENT],
         };
-        for listed in list.txns {
-            if let Some(bytes) = hardened.get(&listed.txn) {
-                let stream = rebuild.streams.begin(listed.txn);
-                let damaged = |damage| Error::corrupt(undo_dir, format!("{:?}: {damage}", listed.txn));
-                stream.restore(bytes).map_err(damaged)?;
-            }
-            rebuild.stages.insert(listed.txn, listed.stage);
-        }
-        Ok(rebuild)
+        rebuild.stages.extend(list.txns.into_iter().map(|listed| (listed.txn, listed.stage)));
+        rebuild
     }
 
     /// Takes in one record of the log; `op` is the change of a page record.
@@ -196,12 +183,13 @@ impl Rebuild {
     }
 
     /// What the log's end leaves.
-    pub(crate) fn finish(self, journal: Journal) -> Recovered {
+    pub(crate) fn finish(self, journal: Journal, segments: Vec<Extent>) -> Recovered {
         let mut recovered = Recovered {
             next_txn: self.next_txn,
             next_tree: self.next_tree,
             streams: self.streams,
             committed: Vec::new(),
+            segments,
             aborted: Vec::new(),
             prepared: Vec::new(),
             journal,

@@ -96,6 +96,13 @@ impl Txns {
         self.revert_stream(stream, Mark { end: 0, last: None }, |_| true, None)?;
         let txn = stream.owner();
         self.store.log.make_room()?;
+        if !stream.covers_marks() {
+            // No row shows a version of it, and no delete mark has come back: nobody asks for it any more.
+            self.log_record(&Record::Reverted { txn }, |_| {});
+            self.status.set(txn, State::Settled);
+            self.streams.remove(txn);
+            return Ok(());
+        }
         let lsn = self.log_record(&Record::Abort { txn }, |_| {});
         self.purge_queue.push(lsn, Ended { txn, stream: Arc::clone(stream), committed: false });
         Ok(())

@@ -8,9 +8,12 @@ use crate::error::Result;
 use crate::log::group::Record;
 use crate::mvcc::State;
 use crate::planted::{Bug, planted};
-use crate::undo::journal::Chunk;
+use crate::undo::journal::Journal;
+use crate::undo::{Chunk, Stream};
 use base::{Lsn, TxnId};
-use std::collections::{BTreeMap, BTreeSet};
+use metrics::M;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Undo bytes that one batch takes at most, about.
 const BATCH_BYTES: usize = 4 << 20;
@@ -33,6 +36,45 @@ impl Txns {
     }
 }
 
+impl Txns {
+    /// Has all that is in the streams stand in the files, too.
+    fn to_files<'s>(&self, journal: &mut Journal, streams: impl Iterator<Item = &'s Arc<Stream>>) -> Result {
+        let (mut chunks, mut gathered) = (Vec::new(), 0);
+        for stream in streams.filter(|_| !planted(Bug::NoHardening)) {
+            loop {
+                let more = stream.unplaced(true, BATCH_BYTES);
+                let bytes: usize = more.iter().map(|chunk| chunk.bytes.len()).sum();
+                let whole = bytes < BATCH_BYTES;
+                gathered += bytes;
+                chunks.push((stream, more));
+                if gathered >= BATCH_BYTES {
+                    self.append(journal, std::mem::take(&mut chunks))?;
+                    gathered = 0;
+                }
+                if whole {
+                    break;
+                }
+            }
+        }
+        self.append(journal, chunks)
+    }
+
+    /// Writes chunks in one batch.
+    pub(super) fn append(&self, journal: &mut Journal, chunks: Vec<(&Arc<Stream>, Vec<Chunk>)>) -> Result {
+        let (mut owners, mut flat) = (Vec::new(), Vec::new());
+        for (stream, chunks) in chunks {
+            owners.resize(owners.len() + chunks.len(), stream);
+            flat.extend(chunks);
+        }
+        let places = journal.append(&flat)?;
+        for ((stream, chunk), place) in owners.into_iter().zip(&flat).zip(places) {
+            stream.placed(chunk.from, place);
+            self.store.metrics.add(M::UndoHardenedBytes, chunk.bytes.len() as u64);
+        }
+        Ok(())
+    }
+}
+
 impl Unfinished for Txns {
     fn harden(&self, sequence: u64) -> Result<Hardened> {
         let xids: BTreeMap<TxnId, Vec<u8>> =
@@ -48,34 +90,24 @@ impl Unfinished for Txns {
                 streams.push((stream, stage));
             }
         }
-        for (txn, xid) in &xids {
-            if self.status.state(*txn) == State::Prepared && !streams.iter().any(|(s, _)| s.owner() == *txn) {
-                let stage = Stage::Prepared(xid.clone());
-                list.txns.push(Listed { txn: *txn, stage, hardened: 0 });
-            }
+        let idle = xids.iter().filter(|(txn, _)| {
+            self.status.state(**txn) == State::Prepared
+                && self.streams.get(**txn).is_none_or(|s| s.is_empty())
+        });
+        for (txn, xid) in idle {
+            let stage = Stage::Prepared(xid.clone());
+            list.txns.push(Listed { txn: *txn, stage, hardened: 0 });
         }
-        let owners: BTreeSet<TxnId> = streams.iter().map(|(stream, _)| stream.owner()).collect();
-        journal.retain(&owners);
-        let (mut chunks, mut gathered) = (Vec::new(), 0);
+        let mut files = Vec::new();
+        self.to_files(&mut journal, streams.iter().map(|(stream, _)| stream))?;
         for (stream, stage) in streams {
-            let txn = stream.owner();
-            let mut from = journal.hardened(txn);
-            let end = if planted(Bug::NoHardening) { from } else { stream.end() };
-            while from < end {
-                let mut bytes = Vec::new();
-                let to = stream.copy(from, BATCH_BYTES, &mut bytes);
-                gathered += bytes.len();
-                chunks.push(Chunk { txn, from, bytes });
-                from = to;
-                if gathered >= BATCH_BYTES {
-                    journal.append(&std::mem::take(&mut chunks))?;
-                    gathered = 0;
-                }
-            }
-            list.txns.push(Listed { txn, stage, hardened: from });
+            stream.files(&mut files);
+            list.txns.push(Listed { txn: stream.owner(), stage, hardened: stream.in_files() });
         }
-        journal.append(&chunks)?;
-        list.files = journal.files();
+        list.files = journal.sync(&files.into_iter().collect())?;
+        list.segments = self.history.list();
+        journal.sync(&list.segments.iter().map(|segments| segments.file).collect())?;
+        journal.sweep()?;
         if planted(Bug::UnlistedLosers) {
             list.txns.clear();
         }

@@ -124,12 +124,13 @@ impl Txns {
                     continue;
                 }
             }
-            return match row {
+            let locked = match row {
                 Some(row) if row.flags & DELETED == 0 => {
-                    Ok(Locked::Present(Value::of(&self.store, row.flags, row.value)?))
+                    Locked::Present(Value::of(&self.store, row.flags, row.value)?)
                 }
-                _ => Ok(Locked::Absent),
+                _ => Locked::Absent,
             };
+            return self.by_rules(rules, Ok(locked));
         }
     }
 }

@@ -2,7 +2,7 @@
 //! no row comes or goes in it.
 
 use super::lock::{Obstacle, asked};
-use super::read::{Found, Next, Value};
+use super::read::{Found, Next, Value, after};
 use super::system::{Rules, Txn, Txns};
 use crate::btree::Tree;
 use crate::error::Result;
@@ -34,11 +34,6 @@ enum Turn<'t> {
     /// Deleted, or somebody else's and to be skipped.
     None,
     Blocked(Obstacle<'t>),
-}
-
-/// The least key that is greater than `key`.
-fn after(key: &[u8]) -> Vec<u8> {
-    [key, &[0]].concat()
 }
 
 impl Txns {

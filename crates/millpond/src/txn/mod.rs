@@ -4,12 +4,13 @@
 //! [`system::Txns`] joins the status table, undo, snapshots and locks of one database. [`mod@write`] changes a row, [`lock`]
 //! locks one, [`lock_range`] those of a range, [`load`] fills a new tree, [`read`] reads, [`end`] commits and rolls back,
 //! [`revert`] installs older versions, [`purge`] removes what nobody sees any more, [`near`] saves ways down, [`harden`] keeps
-//! a checkpoint from losing the undo of the unfinished.
+//! a checkpoint from losing the undo of the unfinished, [`history`] keeps the past within its limits.
 //!
 //! Every function here is called with no latch held, and none waits while it holds one.
 
 pub(crate) mod end;
 pub(crate) mod harden;
+pub(crate) mod history;
 pub(crate) mod load;
 pub(crate) mod lock;
 pub(crate) mod lock_range;
@@ -22,6 +23,7 @@ pub(crate) mod system;
 pub(crate) mod trees;
 pub(crate) mod write;
 
+pub(crate) use history::Limits;
 pub(crate) use lock::Locked;
 pub(crate) use lock_range::Hold;
 pub(crate) use system::{Recovered, Rules, Txn, Txns};

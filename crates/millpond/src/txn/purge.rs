@@ -2,7 +2,7 @@
 
 use super::system::Txns;
 use crate::btree::is_small;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::log::group::{self, Record as LogRecord};
 use crate::mtr::Mtr;
 use crate::mvcc::State;
@@ -11,7 +11,7 @@ use crate::page::node::{DELETED, Leaf, OVERFLOW};
 use crate::page::op::PageOp;
 use crate::page::overflow::ChainRef;
 use crate::planted::{Bug, planted};
-use crate::undo::{Entry, Purge};
+use crate::undo::{Access, Entry, Held, Purge, Stream};
 use base::sync::atomic::Ordering;
 use base::{Lsn, TreeId, TxnId};
 use metrics::{M, SyncReason};
@@ -55,6 +55,9 @@ impl Txns {
         }
         let due = self.due();
         let horizon = due.seen.min(due.durable);
+        if self.purge_left(horizon)? || self.purge_segment(due.seen, horizon)? {
+            return Ok(max);
+        }
         for done in 0..max {
             let Some((lsn, ended)) = self.purge_queue.take(due) else { return Ok(done) };
             if let Err(error) = self.purge(&ended, horizon) {
@@ -77,18 +80,7 @@ impl Txns {
         if planted(Bug::PurgedLoggedEarly) && ended.committed {
             self.log_purged(txn)?;
         }
-        let list = if ended.committed { stream.purge_list() } else { stream.mark_list() };
-        for entry in list {
-            let work = stream.read(entry.at, |record| work_of(&record.entry, entry));
-            let work = work
-                .and_then(|work| work)
-                .map_err(|damage| Error::corrupt(self.store.pages_path(), damage.to_string()))?;
-            if let Some(chain) = work.chain {
-                self.free_chain_of(work.tree, chain.head, chain.owner)?;
-            }
-            self.purge_row(work.tree, &work.key, horizon)?;
-            self.store.metrics.add(M::PurgeRows, 1);
-        }
+        self.purge_records(stream, ended.committed, horizon)?;
         if !ended.committed {
             self.store.log.make_room()?;
             self.log_record(&LogRecord::Reverted { txn }, |_| {});
@@ -97,6 +89,59 @@ impl Txns {
         }
         self.status.set(txn, State::Settled);
         self.streams.remove(txn);
+        Ok(())
+    }
+
+    /// Does all that purge has to do for the records of a stream.
+    fn purge_records(&self, stream: &Stream, committed: bool, horizon: Lsn) -> Result {
+        let (mut walk, mut held) = (stream.walk(committed), Held::default());
+        loop {
+            let found = stream.walk_on(&mut walk, &held, |record, purge| work_of(&record.entry, purge));
+            let work = match found.map_err(|damage| self.undo_damage(damage))? {
+                Access::Away(piece) => {
+                    self.fetched.fetch(&piece, &mut held)?;
+                    continue;
+                }
+                Access::Here(None) => break,
+                Access::Here(Some(work)) => work.map_err(|damage| self.undo_damage(damage))?,
+            };
+            if let Some(chain) = work.chain {
+                self.free_chain_of(work.tree, chain.head, chain.owner)?;
+            }
+            self.purge_row(work.tree, &work.key, horizon)?;
+            self.store.metrics.add(M::PurgeRows, 1);
+        }
+        Ok(())
+    }
+
+    /// Purges the oldest segment of history, if all see all of it. Whether there was one.
+    fn purge_segment(&self, seen: Lsn, horizon: Lsn) -> Result<bool> {
+        let Some(segment) = self.history.due(seen) else { return Ok(false) };
+        if segment.purge {
+            let (piece, mut held) = (segment.piece(), Held::default());
+            self.fetched.fetch(&piece, &mut held)?;
+            let members = held.to_purge(&piece).map_err(|damage| self.undo_damage(damage))?;
+            self.purge_members(members, horizon)?;
+        }
+        self.history.remove(&segment);
+        Ok(true)
+    }
+
+    /// Purges a segment that a crash has left. Whether there was one.
+    fn purge_left(&self, horizon: Lsn) -> Result<bool> {
+        let Some(left) = self.history.left() else { return Ok(false) };
+        let (members, rest) = left.next()?;
+        self.purge_members(members, horizon)?;
+        self.history.left_done(rest);
+        Ok(true)
+    }
+
+    fn purge_members(&self, members: Vec<(TxnId, Vec<u8>)>, horizon: Lsn) -> Result {
+        for (txn, bytes) in members {
+            let stream = Stream::of(txn, bytes).map_err(|damage| self.undo_damage(damage))?;
+            self.purge_records(&stream, true, horizon)?;
+            self.log_purged(txn)?;
+        }
         Ok(())
     }
 
@@ -118,15 +163,6 @@ impl Txns {
         Ok(())
     }
 
-    /// Whether all see what `txn` did, and see it committed.
-    fn seen_by_all(&self, txn: TxnId, horizon: Lsn) -> bool {
-        match self.status.state(txn) {
-            State::Settled => true,
-            State::Committed(lsn) => lsn < horizon,
-            State::Active | State::Committing | State::Prepared | State::Aborted => false,
-        }
-    }
-
     /// Removes the row of `key` if it is a delete mark that all see.
     fn purge_row(&self, tree: TreeId, key: &[u8], horizon: Lsn) -> Result {
         let Some(tree) = self.trees.get(tree) else { return Ok(()) };
@@ -135,7 +171,8 @@ impl Txns {
         let leaf = Leaf::new(&page);
         let Ok(slot) = leaf.search(key) else { return Ok(()) };
         let row = leaf.row(slot);
-        if row.flags & DELETED == 0 || !self.seen_by_all(row.version.txn, horizon) {
+        let view = self.view(Lsn::MAX, TxnId::NONE);
+        if row.flags & DELETED == 0 || !view.seen_by_all(row.version.txn, horizon) {
             return Ok(());
         }
         let mut mtr = Mtr::begin(&self.store.log, &self.store.pool);

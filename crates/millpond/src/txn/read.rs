@@ -3,11 +3,12 @@
 use super::system::{Txn, Txns};
 use crate::btree::{Tree, read_chain};
 use crate::error::{Error, Result};
-use crate::mvcc::{Seen, View};
+use crate::mvcc::{Rest, Seen, View};
 use crate::page::Damage;
 use crate::page::node::{Leaf, OVERFLOW, Row};
 use crate::page::overflow::ChainRef;
 use crate::store::Store;
+use crate::undo::Held;
 use base::Lsn;
 
 /// A row's value as its leaf has it: the bytes, or where they stand.
@@ -26,6 +27,14 @@ pub(crate) struct Found {
     pub(crate) value: Value,
 }
 
+/// What a reader is shown of a row.
+enum Show {
+    /// The value, if there is a row.
+    Row(Option<Value>),
+    /// Not known before more undo has been fetched, without the latch.
+    Away(Rest),
+}
+
 /// Where a scan goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
@@ -33,6 +42,11 @@ pub(crate) enum Next {
     At(Vec<u8>),
     /// Nowhere: the tree has no more.
     End,
+}
+
+/// The least key that is greater than `key`.
+pub(super) fn after(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
 }
 
 impl Value {
@@ -65,6 +79,10 @@ impl Txns {
         Error::corrupt(self.store.pages_path(), format!("{:?}: {damage}", tree.id))
     }
 
+    pub(super) fn undo_damage(&self, damage: Damage) -> Error {
+        Error::corrupt(self.store.pages_path(), damage.to_string())
+    }
+
     /// The value that `view` shows for `key`. REQUIRES: no latch held; the view's snapshot is registered and stays so
     /// until the value is loaded.
     pub(crate) fn read_row(
@@ -77,32 +95,75 @@ impl Txns {
         let page = tree.leaf_read(&self.store, key)?;
         let leaf = Leaf::new(&page);
         let Ok(slot) = leaf.search(key) else { return Ok(None) };
-        self.show(txn, view, tree, leaf.row(slot), &mut Vec::new())
+        let mut older = Vec::new();
+        match self.show(txn, view, tree, leaf.row(slot), &mut older)? {
+            Show::Row(value) => Ok(value),
+            Show::Away(rest) => {
+                drop(page);
+                self.show_rest(txn, view, tree, rest, &mut older)
+            }
+        }
     }
 
     /// What `view` shows of a row. REQUIRES: the row's leaf is latched.
-    fn show(
+    fn show(&self, txn: &Txn, view: View<'_>, tree: Tree, row: Row<'_>, older: &mut Vec<u8>) -> Result<Show> {
+        let value = match view.see(row, older).map_err(|damage| self.damage(tree, damage))? {
+            Seen::Absent(commit) => {
+                txn.note_seen(commit);
+                None
+            }
+            Seen::Newest(commit) => {
+                txn.note_seen(commit);
+                Some(Value::of(&self.store, row.flags, row.value)?)
+            }
+            Seen::Older { flags, commit } => {
+                txn.note_seen(commit);
+                Some(Value::of(&self.store, flags, older)?)
+            }
+            Seen::Away(rest) => return Ok(Show::Away(rest)),
+        };
+        Ok(Show::Row(value))
+    }
+
+    /// Goes on where [`View::see`] had to stop. The flags of the version that is seen, whose value is left in `older`; `None` if there
+    /// is none. REQUIRES: no latch held.
+    pub(super) fn see_rest(
         &self,
         txn: &Txn,
         view: View<'_>,
         tree: Tree,
-        row: Row<'_>,
+        rest: Rest,
         older: &mut Vec<u8>,
-    ) -> Result<Option<Value>> {
-        match view.see(row, older).map_err(|damage| self.damage(tree, damage))? {
-            Seen::Absent(commit) => {
-                txn.note_seen(commit);
-                Ok(None)
-            }
-            Seen::Newest(commit) => {
-                txn.note_seen(commit);
-                Value::of(&self.store, row.flags, row.value).map(Some)
-            }
-            Seen::Older { flags, commit } => {
-                txn.note_seen(commit);
-                Value::of(&self.store, flags, older).map(Some)
+    ) -> Result<Option<u8>> {
+        let mut rest = rest;
+        let mut held = Held::default();
+        loop {
+            self.fetched.fetch(&rest.piece, &mut held)?;
+            match view.walk(rest.at, older, &held).map_err(|damage| self.damage(tree, damage))? {
+                Seen::Away(more) => rest = more,
+                Seen::Newest(_) => unreachable!("the walk has left the newest version"),
+                Seen::Absent(commit) => {
+                    txn.note_seen(commit);
+                    return Ok(None);
+                }
+                Seen::Older { flags, commit } => {
+                    txn.note_seen(commit);
+                    return Ok(Some(flags));
+                }
             }
         }
+    }
+
+    fn show_rest(
+        &self,
+        txn: &Txn,
+        view: View<'_>,
+        tree: Tree,
+        rest: Rest,
+        older: &mut Vec<u8>,
+    ) -> Result<Option<Value>> {
+        let flags = self.see_rest(txn, view, tree, rest, older)?;
+        flags.map(|flags| Value::of(&self.store, flags, older)).transpose()
     }
 
     /// Adds to `out` the rows that `view` shows from `from` on, in key order, up to the end of a leaf and below `to`.
@@ -125,8 +186,17 @@ impl Txns {
             if to.is_some_and(|to| key.cmp(to).is_ge()) {
                 return Ok(Next::End);
             }
-            if let Some(value) = self.show(txn, view, tree, leaf.row(slot), &mut older)? {
-                out.push(Found { key: key.to_vec(), value });
+            match self.show(txn, view, tree, leaf.row(slot), &mut older)? {
+                Show::Row(None) => {}
+                Show::Row(Some(value)) => out.push(Found { key: key.to_vec(), value }),
+                Show::Away(rest) => {
+                    let key = key.to_vec();
+                    let next = after(&key);
+                    drop(page);
+                    let value = self.show_rest(txn, view, tree, rest, &mut older)?;
+                    out.extend(value.map(|value| Found { key, value }));
+                    return Ok(Next::At(next));
+                }
             }
         }
         Ok(match leaf.high_fence() {
@@ -164,8 +234,16 @@ impl Txns {
             if key.cmp(from).is_lt() {
                 return Ok(Next::End);
             }
-            if let Some(value) = self.show(txn, view, tree, leaf.row(slot), &mut older)? {
-                out.push(Found { key: key.to_vec(), value });
+            match self.show(txn, view, tree, leaf.row(slot), &mut older)? {
+                Show::Row(None) => {}
+                Show::Row(Some(value)) => out.push(Found { key: key.to_vec(), value }),
+                Show::Away(rest) => {
+                    let key = key.to_vec();
+                    drop(page);
+                    let value = self.show_rest(txn, view, tree, rest, &mut older)?;
+                    out.extend(value.map(|value| Found { key: key.clone(), value }));
+                    return Ok(Next::At(key));
+                }
             }
         }
         let low = leaf.low_fence();

@@ -5,25 +5,42 @@
 //! and nobody ever puts a version on top of an aborted one (Un6).
 
 use super::system::Txns;
-use crate::btree::{free_chain, row_bytes};
+use crate::btree::{Tree, free_chain, row_bytes};
 use crate::error::Result;
 use crate::lock::Owner;
 use crate::mtr::Mtr;
-use crate::mvcc::State;
-use crate::mvcc::version::step_back;
-use crate::page::node::{Leaf, Version};
+use crate::mvcc::{State, Step};
+use crate::page::node::{Leaf, Row, Version};
 use crate::page::op::{PageOp, common_ends};
-use crate::undo::{Entry, Mark, Stream};
+use crate::undo::{Access, Entry, Held, Mark, Piece, Stream};
 use base::sync::atomic::Ordering;
 use base::{PageNo, TreeId};
 use metrics::M;
 use std::sync::Arc;
 
 /// What a record asks a rollback to do.
-enum Step {
+enum Task {
     Row(TreeId, Vec<u8>),
     Chain(TreeId, PageNo),
     Nothing,
+}
+
+/// What a row is to become.
+struct Older {
+    /// The version that it must still have.
+    instead_of: Version,
+    /// The version that stays, and its flags; `None` if there was no row.
+    stays: Option<(Version, u8)>,
+    value: Vec<u8>,
+    /// Versions that are taken off.
+    steps: u64,
+}
+
+/// A search for what a row is to become that has come to undo which is not in memory.
+struct Search {
+    older: Older,
+    at: Step,
+    piece: Piece,
 }
 
 impl Txns {
@@ -34,7 +51,43 @@ impl Txns {
 
     /// Takes the aborted versions off a row. REQUIRES: no latch held.
     pub(super) fn revert_aborted_row(&self, tree: TreeId, key: &[u8]) -> Result {
-        self.revert_row(tree, key, &|version| self.is_aborted(version), None)
+        self.revert_row(tree, key, &|version| self.is_aborted(version), None, &mut Held::default())
+    }
+
+    /// Looks for the version of a row that stays, as [`Txns::search_on`]. REQUIRES: the row's leaf is latched.
+    fn search(
+        &self,
+        tree: Tree,
+        row: Row<'_>,
+        goes: &dyn Fn(Version) -> bool,
+        held: &Held,
+    ) -> Result<Result<Older, Search>> {
+        let older = Older { instead_of: row.version, stays: None, value: row.value.to_vec(), steps: 0 };
+        self.search_on(tree, older, Step::begin(self.undo(), row.version), goes, held)
+    }
+
+    /// Goes back from `at`, a version that goes, to the first that stays, as far as undo is in memory or `held`.
+    fn search_on(
+        &self,
+        tree: Tree,
+        mut older: Older,
+        mut at: Step,
+        goes: &dyn Fn(Version) -> bool,
+        held: &Held,
+    ) -> Result<Result<Older, Search>> {
+        loop {
+            let back = at.back(self.undo(), held, &mut older.value);
+            match back.map_err(|damage| self.damage(tree, damage))? {
+                Access::Away(piece) => return Ok(Err(Search { older, at, piece })),
+                Access::Here(flags) => {
+                    older.steps += 1;
+                    if flags.is_none() || !goes(at.version()) {
+                        older.stays = flags.map(|flags| (at.version(), flags));
+                        return Ok(Ok(older));
+                    }
+                }
+            }
+        }
     }
 
     /// Takes versions off a row for as long as `goes` says so of the newest one. `keeper` keeps the lock that its versions
@@ -45,9 +98,10 @@ impl Txns {
         key: &[u8],
         goes: &dyn Fn(Version) -> bool,
         keeper: Option<&Arc<Owner>>,
+        held: &mut Held,
     ) -> Result {
         let Some(tree) = self.trees.get(tree) else { return Ok(()) };
-        let mut room = 0;
+        let (mut room, mut known) = (0, None::<Older>);
         loop {
             self.store.log.make_room()?;
             let page = tree.leaf_write(&self.store, key, room)?;
@@ -57,29 +111,36 @@ impl Txns {
             if !goes(row.version) {
                 return Ok(());
             }
-            let mut value = row.value.to_vec();
-            let mut stands = Some((row.version, row.flags));
-            while let Some((version, _)) = stands.filter(|(version, _)| goes(*version)) {
-                let stream = self.streams.get(version.txn);
-                let gone = crate::page::Damage("the undo of an aborted version is gone");
-                stands = stream
-                    .ok_or(gone)
-                    .and_then(|s| s.read(version.undo_at, |r| step_back(&r.entry, &mut value)))
-                    .and_then(|older| older)
-                    .map_err(|damage| self.damage(*tree, damage))?;
-                self.store.metrics.add(M::RowReverts, 1);
-            }
-            let op = match stands {
-                None => PageOp::Remove { slot },
-                Some((version, flags)) => {
-                    let needed = row_bytes(key.len(), value.len());
-                    if room < needed && value.len() > row.value.len() {
-                        // The older value is longer: come again with room for it.
-                        room = needed;
+            let older = match known.take().filter(|older| older.instead_of == row.version) {
+                Some(older) => older,
+                None => match self.search(*tree, row, goes, held)? {
+                    Ok(older) => older,
+                    Err(mut search) => {
+                        // Nothing is waited for under the latch. A row with the same newest version is the same row.
+                        drop(page);
+                        known = loop {
+                            self.fetched.fetch(&search.piece, held)?;
+                            match self.search_on(*tree, search.older, search.at, goes, held)? {
+                                Ok(older) => break Some(older),
+                                Err(more) => search = more,
+                            }
+                        };
                         continue;
                     }
-                    let (front, back) = common_ends(row.value, &value);
-                    let middle = &value[usize::from(front)..value.len() - usize::from(back)];
+                },
+            };
+            let op = match older.stays {
+                None => PageOp::Remove { slot },
+                Some((version, flags)) => {
+                    let needed = row_bytes(key.len(), older.value.len());
+                    if room < needed && older.value.len() > row.value.len() {
+                        // The older value is longer: come again with room for it.
+                        room = needed;
+                        known = Some(older);
+                        continue;
+                    }
+                    let (front, back) = common_ends(row.value, &older.value);
+                    let middle = &older.value[usize::from(front)..older.value.len() - usize::from(back)];
                     PageOp::Restore { slot, version, flags, front, back, middle }
                 }
             };
@@ -90,6 +151,7 @@ impl Txns {
             let held = mtr.add(page);
             mtr.apply(held, &op);
             mtr.commit();
+            self.store.metrics.add(M::RowReverts, older.steps);
             return Ok(());
         }
     }
@@ -105,27 +167,31 @@ impl Txns {
     ) -> Result {
         let owner = stream.owner();
         let goes = |version: Version| version.txn == owner && goes(version);
-        let mut next = stream.mark().last;
+        let (mut next, mut held) = (stream.mark().last, Held::default());
         while let Some(at) = next.filter(|&at| at >= mark.end) {
-            let read = stream.read(at, |record| {
-                let step = match record.entry {
+            let read = stream.read(at, &held, |record| {
+                let task = match record.entry {
                     Entry::Insert { tree, key } | Entry::Replace { tree, key, .. } => {
-                        Step::Row(tree, key.to_vec())
+                        Task::Row(tree, key.to_vec())
                     }
-                    Entry::Chain { tree, head } => Step::Chain(tree, head),
-                    Entry::Rewind { .. } => Step::Nothing,
+                    Entry::Chain { tree, head } => Task::Chain(tree, head),
+                    Entry::Rewind { .. } => Task::Nothing,
                 };
-                (step, record.prev)
+                (task, record.prev)
             });
-            let (step, prev) = read.map_err(|damage| {
-                crate::error::Error::corrupt(self.store.pages_path(), damage.to_string())
-            })?;
-            match step {
-                Step::Row(tree, key) => self.revert_row(tree, &key, &goes, keeper)?,
-                Step::Chain(tree, head) => {
+            let (task, prev) = match read.map_err(|damage| self.undo_damage(damage))? {
+                Access::Here(read) => read,
+                Access::Away(piece) => {
+                    self.fetched.fetch(&piece, &mut held)?;
+                    continue;
+                }
+            };
+            match task {
+                Task::Row(tree, key) => self.revert_row(tree, &key, &goes, keeper, &mut held)?,
+                Task::Chain(tree, head) => {
                     self.free_chain_of(tree, head, Version { txn: owner, undo_at: at })?;
                 }
-                Step::Nothing => {}
+                Task::Nothing => {}
             }
             next = prev;
         }

@@ -1,6 +1,6 @@
 //! Scanning forward into memory that is used again: the rows' bytes one after the other, nothing allocated for a row.
 
-use super::read::Next;
+use super::read::{Next, after};
 use super::system::{Txn, Txns};
 use crate::btree::Tree;
 use crate::error::{Error, Result};
@@ -47,6 +47,16 @@ impl Rows {
     #[inline]
     fn push(&mut self, key: Key<'_>, flags: u8, bytes: &[u8]) {
         key.append_to(&mut self.bytes);
+        self.push_value(flags, bytes);
+    }
+
+    fn push_key(&mut self, key: &[u8], flags: u8, bytes: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        self.push_value(flags, bytes);
+    }
+
+    #[inline]
+    fn push_value(&mut self, flags: u8, bytes: &[u8]) {
         let value = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
         self.places.push(Place { value, end: self.bytes.len(), chain: flags & OVERFLOW != 0 });
@@ -90,7 +100,7 @@ impl Txns {
         let mut older = Vec::new();
         let mut page = tree.leaf_read(&self.store, from)?;
         let (Ok(mut first) | Err(mut first)) = Leaf::new(&page).search(from);
-        loop {
+        'leaf: loop {
             let leaf = Leaf::new(&page);
             let high = leaf.high_fence();
             // Where the whole leaf lies below the end no key needs to be compared.
@@ -111,6 +121,20 @@ impl Txns {
                     Seen::Older { flags, commit } => {
                         txn.note_seen(commit);
                         out.push(key, flags, &older);
+                    }
+                    Seen::Away(rest) => {
+                        let key = key.to_vec();
+                        drop(page);
+                        if let Some(flags) = self.see_rest(txn, view, tree, rest, &mut older)? {
+                            out.push_key(&key, flags, &older);
+                        }
+                        let next = after(&key);
+                        if out.len() >= enough {
+                            return Ok(Next::At(next));
+                        }
+                        page = tree.leaf_read(&self.store, &next)?;
+                        first = Leaf::new(&page).search(&next).unwrap_or_else(|slot| slot);
+                        continue 'leaf;
                     }
                 }
             }

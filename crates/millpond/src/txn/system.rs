@@ -1,14 +1,16 @@
 //! What all transactions of a database share, and what one transaction has.
 
+use super::history::Limits;
 use super::near::Near;
 use super::trees::Trees;
 use crate::error::{Error, Result};
 use crate::lock::{Denied, LockTable, Owner, Wait};
 use crate::mvcc::purge::Ended;
 use crate::mvcc::{PurgeQueue, Snapshot, Snapshots, State, Status, View};
+use crate::planted::{Bug, planted};
 use crate::store::Store;
 use crate::undo::journal::Journal;
-use crate::undo::{Stream, Streams};
+use crate::undo::{Cache, Extent, History, Stream, Streams, Undo};
 use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use base::sync::{Mutex, Unparker};
 use base::{Lsn, TreeId, TxnId};
@@ -28,6 +30,8 @@ pub(crate) struct Recovered {
     pub(crate) streams: Streams,
     /// Committed, with something left to purge; by commit LSN.
     pub(crate) committed: Vec<(Lsn, TxnId)>,
+    /// Committed before the checkpoint, in segments that are not purged.
+    pub(crate) segments: Vec<Extent>,
     /// Cut off, or rolled back and not wholly reverted.
     pub(crate) aborted: Vec<TxnId>,
     /// Prepared, with their outside names.
@@ -52,6 +56,11 @@ pub(crate) struct Txns {
     pub(crate) vfs: Vfs,
     pub(crate) status: Status,
     pub(crate) streams: Streams,
+    /// Committed transactions of which the rest here knows nothing any more.
+    pub(crate) history: History,
+    pub(super) limits: Limits,
+    /// Undo that was fetched from files.
+    pub(crate) fetched: Cache,
     pub(crate) snapshots: Snapshots,
     pub(crate) locks: LockTable,
     pub(crate) purge_queue: PurgeQueue,
@@ -139,7 +148,15 @@ impl Txn {
 impl Txns {
     /// The transactions of a database that recovery has looked through. Losers begin to be reverted once
     /// the background thread runs, when the trees are known.
-    pub(crate) fn new(store: &Arc<Store>, vfs: &Vfs, found: Recovered, background: Unparker) -> Txns {
+    pub(crate) fn new(
+        store: &Arc<Store>,
+        vfs: &Vfs,
+        found: Recovered,
+        limits: Limits,
+        background: Unparker,
+    ) -> Txns {
+        let history = History::default();
+        history.leave(found.segments);
         // A checkpoint must go on listing what is not purged, so its state is known until then.
         let unpurged = found
             .committed
@@ -178,6 +195,9 @@ impl Txns {
             locks,
             purge_queue,
             known_due: AtomicU64::new(0),
+            history,
+            limits,
+            fetched: Cache::default(),
             snapshots: Snapshots::default(),
             trees: Trees::default(),
             journal: Mutex::new(found.journal),
@@ -233,7 +253,31 @@ impl Txns {
 
     /// What a reader at `snapshot` sees, as `own`.
     pub(crate) fn view(&self, snapshot: Lsn, own: TxnId) -> View<'_> {
-        View { status: &self.status, streams: &self.streams, snapshot, own }
+        View { status: &self.status, undo: self.undo(), snapshot, own }
+    }
+
+    /// Where undo is found.
+    pub(super) fn undo(&self) -> Undo<'_> {
+        Undo { streams: &self.streams, history: &self.history }
+    }
+
+    /// What was read or decided by the snapshot at `moment`, unless that has been given up meanwhile: then it may be wrong, and so may be
+    /// the complaint that undo is gone.
+    #[inline]
+    pub(crate) fn by_moment<R>(&self, moment: Lsn, read: Result<R>) -> Result<R> {
+        if self.snapshots.is_given_up(moment) && !planted(Bug::GivenUpUnseen) {
+            return Err(Error::SnapshotTooOld);
+        }
+        read
+    }
+
+    /// The same where first-updater-wins goes by a snapshot, if it does.
+    #[inline]
+    pub(crate) fn by_rules<R>(&self, rules: Rules, read: Result<R>) -> Result<R> {
+        match rules.conflicts_after {
+            Some(moment) => self.by_moment(moment, read),
+            None => read,
+        }
     }
 
     /// Commits below it are seen by all, now and later.
@@ -260,7 +304,7 @@ impl Txns {
     /// How many transactions have ended and wait for their purge, or to be reverted.
     #[cfg(test)]
     pub(crate) fn history(&self) -> usize {
-        self.purge_queue.len() + self.reverts.lock().len()
+        self.purge_queue.len() + self.history.len() as usize + self.reverts.lock().len()
     }
 
     /// How many aborted transactions are not wholly reverted.

@@ -95,6 +95,7 @@ impl Txns {
     ) -> Result<Wrote> {
         let owner = self.owner(txn);
         let room = image.map_or(0, |image| row_bytes(key.len(), image.bytes.len()));
+        self.room_for_undo()?;
         loop {
             self.store.log.make_room()?;
             let page = tree.leaf_write_near(&self.store, txn.near.leaf(tree, key), key, room)?;
@@ -127,6 +128,8 @@ impl Txns {
                 self.get_over(txn, tree, key, obstacle)?;
                 continue;
             }
+            // Under the latch, after everything that the snapshot decides has been looked at.
+            self.by_rules(rules, Ok(()))?;
             if nothing {
                 return Ok(Wrote::Nothing);
             }

@@ -1,5 +1,5 @@
-//! Hardened undo: the files below `undo/`, to which a checkpoint copies the undo of unfinished transactions before it lets
-//! go of the redo that could rebuild it (Un4).
+//! The files below `undo/`. A checkpoint copies to them the undo of unfinished transactions before it lets go of the redo that
+//! could rebuild it (Un4); and undo that finds no room in memory goes there, whatever its transaction's state (Un9).
 //!
 //! ```text
 //!  file  [ header, 4,096 bytes ][ batch ][ batch ] …          header: magic "MPUNDO\0\0" · format u16 · 0 u16 · number u32
@@ -7,49 +7,60 @@
 //!   0  magic "UBAT"   4  payload bytes u32   8  crc32c u32 of payload, file number u32 and offset u64   12  0 u32
 //!  16  payload: { transaction u48 · offset in its stream u40 · length u32 · bytes } …
 //! ```
-//! One batch is written and synced for a checkpoint. Which files count, and how long they are, stands in the checkpoint's
-//! list in the log; a file goes when no transaction that has bytes in it is unfinished and a root that does not name it is
-//! durable. Each run begins a new file.
+//! A file holds such batches, of chunks of single streams, or the [segments](super::segment) of committed history, never both.
+//! What a checkpoint lists is synced before; the rest need not be. Which files count, and how long they are, stands in the
+//! checkpoint's list in the log; a file goes when nobody in memory has anything in it and a root that does not name it is
+//! durable. Each run begins new files.
 
+use super::fetch::{Place, UndoFile};
+use super::segment::Extent;
+use super::stream::Chunk;
+use super::streams::Streams;
+use crate::checkpoint::list::Segments;
 use crate::error::{Error, Poison, Result};
 use crate::planted::{Bug, planted};
 use base::aligned::AlignedBuf;
 use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
 use base::codec::{Put, Reader, Truncated};
 use base::{TxnId, crc};
-use metrics::{FileKind, M, Metrics, SyncReason};
+use metrics::{FileKind, Metrics, SyncReason};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use vfs::{Create, File, OpenMode, Vfs};
+use vfs::{Create, OpenMode, Vfs};
 
 const MAGIC: &[u8; 8] = b"MPUNDO\0\0";
 const BATCH_MAGIC: u32 = u32::from_le_bytes(*b"UBAT");
 const FORMAT: u16 = 1;
-const BLOCK: usize = 4096;
-const BATCH_HEAD: usize = 16;
+pub(super) const BLOCK: usize = 4096;
+pub(super) const BATCH_HEAD: usize = 16;
+/// Transaction, offset and length before the bytes of a chunk.
+const CHUNK_HEAD: usize = 15;
 /// A file that has grown beyond it is followed by a new one, bytes.
 const FILE_BYTES: u64 = 16 << 20;
 
-/// Some bytes of one stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Chunk {
-    /// Whose.
-    pub(crate) txn: TxnId,
-    /// Where they stand in the stream.
-    pub(crate) from: u64,
-    /// Whole records.
-    pub(crate) bytes: Vec<u8>,
-}
+/// A file that grows and that nobody has anything in is replaced once it is so long, bytes.
+const KEPT_BYTES: u64 = 256 << 10;
 
-#[derive(Debug, Default)]
-struct Listed {
+/// A file that somebody has something in.
+#[derive(Debug)]
+struct Kept {
+    file: Arc<UndoFile>,
     len: u64,
-    /// Who has bytes in it.
-    txns: BTreeSet<TxnId>,
+    synced: u64,
+    /// A checkpoint's list names it, or has named it and a root without it is not durable yet.
+    named: bool,
+    segments: bool,
 }
 
-/// The hardened undo of an open database.
+/// What a file holds, see the head of this file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holds {
+    Chunks,
+    Segments,
+}
+
+/// The undo files of an open database.
 #[derive(Debug)]
 pub(crate) struct Journal {
     vfs: Vfs,
@@ -57,11 +68,11 @@ pub(crate) struct Journal {
     db_id: u64,
     metrics: Arc<Metrics>,
     poison: Arc<Poison>,
-    files: BTreeMap<u32, Listed>,
-    current: Option<(u32, Arc<dyn File>)>,
+    /// By number.
+    files: BTreeMap<u32, Kept>,
+    /// The files that grow: chunks, segments.
+    current: [Option<u32>; 2],
     next: u32,
-    /// How far each unfinished transaction's stream is hardened.
-    hardened: BTreeMap<TxnId, u64>,
     /// Files that no list names any more once the next root is durable.
     retired: Vec<u32>,
 }
@@ -71,17 +82,18 @@ fn file_name(number: u32) -> String {
 }
 
 impl Journal {
-    /// Opens the journal in `dir`: reads the bytes of `wanted` (hardened lengths by transaction) from the `listed` files
-    /// (number, length). What else stands there is left over and goes with the next checkpoint.
+    /// Opens the journal in `dir`: brings the hardened undo of `wanted` (lengths by transaction) from the `listed` files
+    /// (number, length) into `streams`. What else stands there is left over and goes with the next checkpoint.
     pub(crate) fn open(
         vfs: &Vfs,
         dir: &Path,
         db_id: u64,
         listed: &[(u32, u64)],
         wanted: &BTreeMap<TxnId, u64>,
+        streams: &Streams,
         metrics: &Arc<Metrics>,
         poison: &Arc<Poison>,
-    ) -> Result<(Journal, BTreeMap<TxnId, Vec<u8>>)> {
+    ) -> Result<Journal> {
         let names = vfs.disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
         let present: BTreeSet<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
         let mut journal = Journal {
@@ -91,109 +103,154 @@ impl Journal {
             metrics: Arc::clone(metrics),
             poison: Arc::clone(poison),
             files: BTreeMap::new(),
-            current: None,
+            current: [None; 2],
             next: present.iter().chain(listed.iter().map(|(n, _)| n)).max().map_or(1, |n| n + 1),
-            hardened: wanted.clone(),
             retired: present.iter().copied().filter(|n| !listed.iter().any(|(l, _)| l == n)).collect(),
         };
-        let mut chunks: BTreeMap<TxnId, BTreeMap<u64, Vec<u8>>> = BTreeMap::new();
         for &(number, len) in listed {
-            let mut entry = Listed { len, txns: BTreeSet::new() };
-            for chunk in journal.read_file(number, len)? {
-                if wanted.contains_key(&chunk.txn) {
-                    entry.txns.insert(chunk.txn);
-                    chunks.entry(chunk.txn).or_default().insert(chunk.from, chunk.bytes);
-                }
-            }
-            journal.files.insert(number, entry);
+            let file = journal.open_file(number, len)?;
+            restore(&file, len, wanted, streams)?;
+            journal.files.insert(number, Kept { file, len, synced: len, named: true, segments: false });
         }
-        let mut streams = BTreeMap::new();
         for (&txn, &hardened) in wanted.iter().filter(|(_, hardened)| **hardened > 0) {
-            let mut bytes = Vec::new();
-            for (from, chunk) in chunks.remove(&txn).unwrap_or_default() {
-                if from == bytes.len() as u64 {
-                    bytes.extend_from_slice(&chunk);
-                }
-            }
-            if (bytes.len() as u64) < hardened {
-                let has = bytes.len();
+            let has = streams.get(txn).map_or(0, |stream| stream.end());
+            if has < hardened {
                 let what = format!("{txn:?} has {has} bytes here, the checkpoint promises {hardened}");
                 return Err(Error::corrupt(dir, what));
             }
-            bytes.truncate(hardened as usize);
-            streams.insert(txn, bytes);
         }
-        Ok((journal, streams))
+        Ok(journal)
     }
 
-    /// How far the transaction's stream is hardened.
-    pub(crate) fn hardened(&self, txn: TxnId) -> u64 {
-        self.hardened.get(&txn).copied().unwrap_or(0)
-    }
-
-    /// The files that count and their lengths.
-    pub(crate) fn files(&self) -> Vec<(u32, u64)> {
-        self.files.iter().map(|(&number, file)| (number, file.len)).collect()
-    }
-
-    /// Forgets the transactions that are not `unfinished`, and files in which no other has anything.
-    pub(crate) fn retain(&mut self, unfinished: &BTreeSet<TxnId>) {
-        self.hardened.retain(|txn, _| unfinished.contains(txn));
-        let current = self.current.as_ref().map(|(number, _)| *number);
-        for file in self.files.values_mut() {
-            file.txns.retain(|txn| unfinished.contains(txn));
+    /// Opens the segments that a list names, for their purge.
+    pub(crate) fn open_segments(&mut self, listed: &[Segments]) -> Result<Vec<Extent>> {
+        let mut extents = Vec::new();
+        for segments in listed {
+            let (number, len) = (segments.file, segments.to);
+            self.retired.retain(|retired| *retired != number);
+            let known = self.files.get(&number).map(|kept| Arc::clone(&kept.file));
+            let file = match known {
+                Some(file) => file,
+                None => self.open_file(number, len)?,
+            };
+            extents.push(Extent::of(Arc::clone(&file), segments));
+            let kept = self.files.entry(number).or_insert(Kept {
+                file,
+                len,
+                synced: 0,
+                named: true,
+                segments: true,
+            });
+            kept.len = kept.len.max(len);
+            kept.synced = kept.len;
+            self.next = self.next.max(number + 1);
         }
-        let retired = &mut self.retired;
-        self.files.retain(|&number, file| {
-            let keep = !file.txns.is_empty() || Some(number) == current;
-            if !keep {
-                retired.push(number);
-            }
-            keep
-        });
+        Ok(extents)
     }
 
-    /// Makes the chunks durable. A full disk leaves everything as it was; any other failure poisons.
-    pub(crate) fn append(&mut self, chunks: &[Chunk]) -> Result {
+    /// Bytes of all files that are kept.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.files.values().map(|kept| kept.len).sum()
+    }
+
+    /// Writes the chunks. Where each stands: it can be read, and is durable after a [`Journal::sync`]. A full disk leaves
+    /// everything as it was; any other failure poisons.
+    pub(crate) fn append(&mut self, chunks: &[Chunk]) -> Result<Vec<Place>> {
         if chunks.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
-        let full = self.current.as_ref().is_some_and(|(number, _)| self.files[number].len >= FILE_BYTES);
-        if self.current.is_none() || full {
-            self.begin_file()?;
+        let (file, at) = self.room(Holds::Chunks)?;
+        let batch = encode_batch(chunks, file.number, at);
+        self.write(&file, &batch, at)?;
+        let mut from = at + BATCH_HEAD as u64;
+        let place = |chunk: &Chunk| {
+            let at = from + CHUNK_HEAD as u64;
+            from = at + chunk.bytes.len() as u64;
+            Place { file: Arc::clone(&file), at, crc: crc::crc32c(&chunk.bytes) }
+        };
+        Ok(chunks.iter().map(place).collect())
+    }
+
+    /// The file that holds such batches and where its next one is to stand.
+    pub(super) fn room(&mut self, holds: Holds) -> Result<(Arc<UndoFile>, u64)> {
+        let current = self.current[holds as usize].and_then(|number| self.files.get(&number));
+        let number = match current.filter(|kept| kept.len < FILE_BYTES) {
+            Some(kept) => kept.file.number,
+            None => self.begin_file(holds)?,
+        };
+        let kept = &self.files[&number];
+        Ok((Arc::clone(&kept.file), kept.len))
+    }
+
+    /// Writes what [`Journal::room`] has made room for.
+    pub(super) fn write(&mut self, file: &UndoFile, batch: &AlignedBuf, at: u64) -> Result {
+        if let Err(error) = file.file.write_at(batch, at) {
+            return Err(self.failed("write", &file.path, error));
         }
-        let (number, file) = self.current.clone().expect("just begun");
-        let at = self.files[&number].len;
-        let batch = encode_batch(chunks, number, at);
-        let path = self.dir.join(file_name(number));
-        if let Err(error) = file.write_at(&batch, at) {
-            return Err(self.failed("write", &path, error));
+        self.files.get_mut(&file.number).expect("it grows").len = at + batch.len() as u64;
+        Ok(())
+    }
+
+    /// Makes durable what stands in the files of these numbers, which a checkpoint's list is to name, and says how long they are.
+    pub(crate) fn sync(&mut self, numbers: &BTreeSet<u32>) -> Result<Vec<(u32, u64)>> {
+        for number in numbers {
+            let kept = self.files.get_mut(number).expect("who has something in a file keeps it");
+            kept.named = true;
+            if kept.synced == kept.len
+                || planted(Bug::NoUndoSync)
+                || (kept.segments && planted(Bug::SegmentNotSynced))
+            {
+                continue;
+            }
+            let start = self.vfs.clock.now_us();
+            let synced = kept.file.file.sync();
+            synced.map_err(|e| self.poison.set(Error::io("sync", &kept.file.path, e)))?;
+            self.metrics.fsync(FileKind::Undo, SyncReason::Harden, self.vfs.clock.now_us() - start, 0);
+            kept.synced = kept.len;
         }
-        self.sync(&*file, &path)?;
-        let entry = self.files.get_mut(&number).expect("the current file is listed");
-        entry.len += batch.len() as u64;
-        for chunk in chunks {
-            entry.txns.insert(chunk.txn);
-            self.hardened.insert(chunk.txn, chunk.from + chunk.bytes.len() as u64);
-            self.metrics.add(M::UndoHardenedBytes, chunk.bytes.len() as u64);
+        Ok(numbers.iter().map(|number| (*number, self.files[number].len)).collect())
+    }
+
+    /// Lets go of files that nobody has anything in any more: at once, or, if a root may name them, with the next one.
+    pub(crate) fn sweep(&mut self) -> Result {
+        let unused = |kept: &Kept| Arc::strong_count(&kept.file) == 1;
+        for current in &mut self.current {
+            // A file that grows stays for a while: a new one costs a sync of the directory.
+            current.take_if(|number| self.files[number].len >= KEPT_BYTES && unused(&self.files[number]));
+        }
+        let current = self.current;
+        let goes = |number: &u32, kept: &Kept| unused(kept) && !current.contains(&Some(*number));
+        let idle: Vec<u32> = self
+            .files
+            .iter()
+            .filter(|(number, kept)| goes(number, kept))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in idle {
+            if self.files.remove(&number).is_some_and(|kept| kept.named) {
+                self.retired.push(number);
+            } else {
+                self.remove(number)?;
+            }
         }
         Ok(())
     }
 
     /// Removes the files that the root named before and names no more. REQUIRES: the root that does not is durable.
     pub(crate) fn remove_retired(&mut self) -> Result {
-        for number in std::mem::take(&mut self.retired) {
-            let path = self.dir.join(file_name(number));
-            match self.vfs.disk.remove(&path) {
-                Ok(()) => {}
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-                Err(e) => return Err(Error::io("remove", &path, e)),
-            }
-        }
-        Ok(())
+        std::mem::take(&mut self.retired).into_iter().try_for_each(|number| self.remove(number))
     }
 
-    fn begin_file(&mut self) -> Result {
+    fn remove(&self, number: u32) -> Result {
+        let path = self.dir.join(file_name(number));
+        match self.vfs.disk.remove(&path) {
+            Ok(()) => Ok(()),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(e) => Err(Error::io("remove", &path, e)),
+        }
+    }
+
+    fn begin_file(&mut self, holds: Holds) -> Result<u32> {
         let number = self.next;
         let path = self.dir.join(file_name(number));
         let mode = OpenMode { create: Create::IfMissing, direct: true, read_only: false };
@@ -212,19 +269,13 @@ impl Journal {
         self.vfs.disk.sync_dir(&self.dir).map_err(|e| self.poison.set(Error::io("sync", &self.dir, e)))?;
         self.metrics.fsync(FileKind::Dir, SyncReason::Harden, self.vfs.clock.now_us() - start, 0);
         self.next += 1;
-        self.files.insert(number, Listed { len: BLOCK as u64, txns: BTreeSet::new() });
-        self.current = Some((number, file));
-        Ok(())
-    }
-
-    fn sync(&self, file: &dyn File, path: &Path) -> Result {
-        let start = self.vfs.clock.now_us();
-        if planted(Bug::NoUndoSync) {
-            return Ok(());
-        }
-        file.sync().map_err(|e| self.poison.set(Error::io("sync", path, e)))?;
-        self.metrics.fsync(FileKind::Undo, SyncReason::Harden, self.vfs.clock.now_us() - start, 0);
-        Ok(())
+        let file = Arc::new(UndoFile { number, path, file });
+        self.files.insert(
+            number,
+            Kept { file, len: BLOCK as u64, synced: 0, named: false, segments: holds == Holds::Segments },
+        );
+        self.current[holds as usize] = Some(number);
+        Ok(number)
     }
 
     fn failed(&self, op: &'static str, path: &Path, error: std::io::Error) -> Error {
@@ -234,7 +285,8 @@ impl Journal {
         }
     }
 
-    fn read_file(&self, number: u32, len: u64) -> Result<Vec<Chunk>> {
+    /// Opens a file of an earlier run, of which `len` bytes count.
+    fn open_file(&self, number: u32, len: u64) -> Result<Arc<UndoFile>> {
         let path = self.dir.join(file_name(number));
         let damaged = |what: &str| Error::corrupt(&path, what);
         let mode = OpenMode { create: Create::Never, direct: true, read_only: true };
@@ -243,39 +295,73 @@ impl Journal {
         if has < len || len < BLOCK as u64 || !len.is_multiple_of(BLOCK as u64) {
             return Err(damaged("it is shorter than the checkpoint says"));
         }
-        let mut bytes = AlignedBuf::zeroed(len as usize);
-        file.read_at(&mut bytes, 0).map_err(|e| Error::io("read", &path, e))?;
-        let header = &bytes[..BLOCK];
-        if &header[..8] != MAGIC || get_u32(header, BLOCK - 4) != crc::crc32c(&header[..BLOCK - 4]) {
+        let mut header = AlignedBuf::zeroed(BLOCK);
+        file.read_at(&mut header, 0).map_err(|e| Error::io("read", &path, e))?;
+        if &header[..8] != MAGIC || get_u32(&header, BLOCK - 4) != crc::crc32c(&header[..BLOCK - 4]) {
             return Err(damaged("its header is not one of an undo file"));
         }
-        if get_u16(header, 8) != FORMAT {
-            let what = format!("has format {}, this program knows {FORMAT}", get_u16(header, 8));
+        if get_u16(&header, 8) != FORMAT {
+            let what = format!("has format {}, this program knows {FORMAT}", get_u16(&header, 8));
             return Err(Error::Foreign { file: path.clone(), what });
         }
-        if get_u64(header, 16) != self.db_id || get_u32(header, 12) != number {
+        if get_u64(&header, 16) != self.db_id || get_u32(&header, 12) != number {
             return Err(Error::Foreign { file: path.clone(), what: "belongs to another database".into() });
         }
-        let (mut chunks, mut at) = (Vec::new(), BLOCK);
-        while at < bytes.len() {
-            let batch = &bytes[at..];
-            let payload_len = get_u32(batch, 4) as usize;
-            if get_u32(batch, 0) != BATCH_MAGIC || payload_len > batch.len() - BATCH_HEAD {
-                return Err(damaged(&format!("no batch stands at offset {at}")));
-            }
-            let payload = &batch[BATCH_HEAD..BATCH_HEAD + payload_len];
-            if get_u32(batch, 8) != batch_crc(payload, number, at as u64) {
-                return Err(damaged(&format!("the batch at offset {at} fails its checksum")));
-            }
-            decode_payload(payload, &mut chunks)
-                .map_err(|_| damaged(&format!("the batch at offset {at} is malformed")))?;
-            at += (BATCH_HEAD + payload_len).next_multiple_of(BLOCK);
-        }
-        Ok(chunks)
+        Ok(Arc::new(UndoFile { number, path, file }))
     }
 }
 
-fn batch_crc(payload: &[u8], number: u32, at: u64) -> u32 {
+/// Reads the batch of this kind at `at` of a file of which `len` bytes count; its head and its payload, proven, and where
+/// the next one stands.
+pub(super) fn read_batch(file: &UndoFile, magic: u32, at: u64, len: u64) -> Result<(AlignedBuf, usize, u64)> {
+    let damaged = |what: &str| Error::corrupt(&file.path, format!("the batch at offset {at} {what}"));
+    let read =
+        |bytes: &mut AlignedBuf| file.file.read_at(bytes, at).map_err(|e| Error::io("read", &file.path, e));
+    let mut head = AlignedBuf::zeroed(BLOCK);
+    read(&mut head)?;
+    let payload = get_u32(&head, 4) as usize;
+    let whole = (BATCH_HEAD + payload).next_multiple_of(BLOCK);
+    if get_u32(&head, 0) != magic || whole as u64 > len - at {
+        return Err(damaged("is none"));
+    }
+    let mut batch = head;
+    if whole > BLOCK {
+        batch = AlignedBuf::zeroed(whole);
+        read(&mut batch)?;
+    }
+    if get_u32(&batch, 8) != batch_crc(&batch[BATCH_HEAD..BATCH_HEAD + payload], file.number, at) {
+        return Err(damaged("fails its checksum"));
+    }
+    Ok((batch, BATCH_HEAD + payload, at + whole as u64))
+}
+
+/// Brings what a file holds of `wanted` into the streams.
+fn restore(file: &Arc<UndoFile>, len: u64, wanted: &BTreeMap<TxnId, u64>, streams: &Streams) -> Result {
+    let mut at = BLOCK as u64;
+    while at < len {
+        let (batch, end, next) = read_batch(file, BATCH_MAGIC, at, len)?;
+        let damaged = |what: &str| Error::corrupt(&file.path, format!("the batch at offset {at}: {what}"));
+        let mut r = Reader::new(&batch[BATCH_HEAD..end]);
+        while !r.is_empty() {
+            let mut head = || Ok::<_, Truncated>((TxnId(r.u48()?), r.u40()?, r.u32()?));
+            let (txn, from, count) = head().map_err(|_| damaged("it is malformed"))?;
+            let place = at + (BATCH_HEAD + r.taken()) as u64;
+            let bytes = r.bytes(count as usize).map_err(|_| damaged("it is malformed"))?;
+            let Some(&hardened) = wanted.get(&txn) else { continue };
+            let stream = streams.get(txn).unwrap_or_else(|| streams.begin(txn));
+            if from != stream.end() || from >= hardened {
+                continue;
+            }
+            let bytes = &bytes[..bytes.len().min((hardened - from) as usize)];
+            let place = Place { file: Arc::clone(file), at: place, crc: crc::crc32c(bytes) };
+            stream.restore(bytes, place).map_err(|damage| damaged(&format!("{txn:?}: {damage}")))?;
+        }
+        at = next;
+    }
+    Ok(())
+}
+
+pub(super) fn batch_crc(payload: &[u8], number: u32, at: u64) -> u32 {
     let mut place = Vec::with_capacity(12);
     place.put_u32(number);
     place.put_u64(at);
@@ -283,84 +369,159 @@ fn batch_crc(payload: &[u8], number: u32, at: u64) -> u32 {
 }
 
 fn encode_batch(chunks: &[Chunk], number: u32, at: u64) -> AlignedBuf {
-    let mut payload = Vec::new();
+    let payload: usize = chunks.iter().map(|chunk| CHUNK_HEAD + chunk.bytes.len()).sum();
+    let mut batch = AlignedBuf::zeroed((BATCH_HEAD + payload).next_multiple_of(BLOCK));
+    let (mut head, mut to) = (Vec::with_capacity(CHUNK_HEAD), BATCH_HEAD);
     for chunk in chunks {
-        payload.put_u48(chunk.txn.0);
-        payload.put_u40(chunk.from);
-        payload.put_u32(chunk.bytes.len() as u32);
-        payload.extend_from_slice(&chunk.bytes);
+        head.clear();
+        head.put_u48(chunk.txn.0);
+        head.put_u40(chunk.from);
+        head.put_u32(chunk.bytes.len() as u32);
+        for bytes in [&head, &chunk.bytes] {
+            batch[to..to + bytes.len()].copy_from_slice(bytes);
+            to += bytes.len();
+        }
     }
-    let mut batch = AlignedBuf::zeroed((BATCH_HEAD + payload.len()).next_multiple_of(BLOCK));
-    set_u32(&mut batch, 0, BATCH_MAGIC);
-    set_u32(&mut batch, 4, payload.len() as u32);
-    set_u32(&mut batch, 8, batch_crc(&payload, number, at));
-    batch[BATCH_HEAD..BATCH_HEAD + payload.len()].copy_from_slice(&payload);
+    seal(&mut batch, BATCH_MAGIC, payload, number, at);
     batch
 }
 
-fn decode_payload(payload: &[u8], out: &mut Vec<Chunk>) -> Result<(), Truncated> {
-    let mut r = Reader::new(payload);
-    while !r.is_empty() {
-        let (txn, from, len) = (TxnId(r.u48()?), r.u40()?, r.u32()?);
-        out.push(Chunk { txn, from, bytes: r.bytes(len as usize)?.to_vec() });
-    }
-    Ok(())
+/// Fills in the head of a batch whose payload is there.
+pub(super) fn seal(batch: &mut AlignedBuf, magic: u32, payload: usize, number: u32, at: u64) {
+    set_u32(batch, 0, magic);
+    set_u32(batch, 4, payload as u32);
+    let crc = batch_crc(&batch[BATCH_HEAD..BATCH_HEAD + payload], number, at);
+    set_u32(batch, 8, crc);
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::fetch::{Access, Cache, Held};
+    use super::super::record::Entry;
+    use super::super::stream::Stream;
     use super::*;
+    use base::TreeId;
     use vfs::mem::MemDisk;
 
     const DIR: &str = "/undo";
 
-    fn open(
-        disk: &MemDisk,
-        files: &[(u32, u64)],
-        wanted: &[(u64, u64)],
-    ) -> Result<(Journal, BTreeMap<TxnId, Vec<u8>>)> {
+    fn open(disk: &MemDisk, files: &[(u32, u64)], wanted: &[(u64, u64)]) -> Result<(Journal, Streams)> {
         let wanted = wanted.iter().map(|&(txn, len)| (TxnId(txn), len)).collect();
         let vfs = disk.vfs(1);
         let _ = vfs.disk.create_dir(Path::new(DIR));
-        Journal::open(&vfs, Path::new(DIR), 9, files, &wanted, &Arc::default(), &Arc::default())
+        let streams = Streams::default();
+        let dir = Path::new(DIR);
+        let journal =
+            Journal::open(&vfs, dir, 9, files, &wanted, &streams, &Arc::default(), &Arc::default())?;
+        Ok((journal, streams))
     }
 
-    fn chunk(txn: u64, from: u64, len: usize) -> Chunk {
-        Chunk { txn: TxnId(txn), from, bytes: (0..len).map(|i| (i as u64 + from + txn) as u8).collect() }
+    fn write(stream: &Stream, records: u64) {
+        for n in 0..records {
+            let key = vec![n as u8; (n % 50) as usize];
+            stream.append(Entry::Insert { tree: TreeId(3), key: &key });
+        }
+    }
+
+    /// Hardens all that the streams have; the files of a list that names them.
+    fn harden(journal: &mut Journal, streams: &[&Stream]) -> Vec<(u32, u64)> {
+        let mut numbers = Vec::new();
+        for stream in streams {
+            let chunks = stream.unplaced(true, usize::MAX);
+            let places = journal.append(&chunks).unwrap();
+            for (chunk, place) in chunks.iter().zip(places) {
+                stream.placed(chunk.from, place);
+            }
+            stream.files(&mut numbers);
+        }
+        journal.sync(&numbers.into_iter().collect()).unwrap()
+    }
+
+    fn bytes(stream: &Stream) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        assert!(stream.copy(&mut bytes));
+        bytes
     }
 
     #[test]
     fn what_was_hardened_comes_back_and_no_more_than_the_list_promises() {
         let disk = MemDisk::default();
-        let (mut journal, none) = open(&disk, &[], &[]).unwrap();
-        assert!(none.is_empty());
-        journal.append(&[chunk(1, 0, 100), chunk(2, 0, 5000)]).unwrap();
-        journal.append(&[chunk(1, 100, 30)]).unwrap();
-        assert_eq!(journal.hardened(TxnId(1)), 130);
-        let files = journal.files();
-        let (_, streams) = open(&disk, &files, &[(1, 120), (2, 5000), (3, 0)]).unwrap();
-        assert_eq!(streams.len(), 2);
-        let both: Vec<u8> = [chunk(1, 0, 100).bytes, chunk(1, 100, 30).bytes].concat();
-        assert!(streams[&TxnId(1)] == both[..120] && streams[&TxnId(2)] == chunk(2, 0, 5000).bytes);
-        let missing = open(&disk, &files, &[(1, 131)]).unwrap_err();
+        let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
+        let (a, b) = (streams.begin(TxnId(1)), streams.begin(TxnId(2)));
+        write(&a, 10);
+        write(&b, 300);
+        harden(&mut journal, &[&a, &b]);
+        let first = a.end();
+        write(&a, 5);
+        let files = harden(&mut journal, &[&a, &b]);
+        assert_eq!((a.in_files(), b.in_files()), (a.end(), b.end()));
+        let (_, back) = open(&disk, &files, &[(1, first), (2, b.end()), (3, 0)]).unwrap();
+        assert_eq!(back.len(), 2);
+        let back = |txn| bytes(&back.get(TxnId(txn)).unwrap());
+        assert!(back(1) == bytes(&a)[..first as usize] && back(2) == bytes(&b));
+        let missing = open(&disk, &files, &[(1, a.end() + 1)]).unwrap_err();
         assert!(matches!(missing, Error::Corrupt { .. }), "{missing}");
+    }
+
+    #[test]
+    fn what_memory_has_let_go_is_fetched() {
+        let disk = MemDisk::default();
+        let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
+        let stream = streams.begin(TxnId(1));
+        write(&stream, 20_000);
+        let all = bytes(&stream);
+        let before = streams.bytes();
+        harden(&mut journal, &[&stream]);
+        assert!(stream.forget(100_000) >= 100_000 && streams.bytes() < before);
+        write(&stream, 300);
+        stream.forget(u64::MAX);
+        let (cache, mut held, mut at, mut seen) = (Cache::default(), Held::default(), 0, 0);
+        while at < all.len() as u64 {
+            let look = |held: &Held| {
+                stream.read(at, held, |record| {
+                    let mut out = Vec::new();
+                    record.encode(at, &mut out);
+                    out
+                })
+            };
+            match look(&held).unwrap() {
+                Access::Away(piece) => cache.fetch(&piece, &mut held).unwrap(),
+                Access::Here(record) => {
+                    assert_eq!(record, all[at as usize..at as usize + record.len()]);
+                    at += record.len() as u64;
+                    seen += 1;
+                }
+            }
+        }
+        assert_eq!(seen, 20_000);
+        assert!(cache.reads() > 3 && cache.reads() < 40, "{} reads", cache.reads());
+        let (disk, files) = (disk.fork(), stream.in_files());
+        disk.flip(Path::new("/undo/00000001"), 5000, 1).unwrap();
+        assert!(files > 5000);
+        let (journal, again) = open(&disk, &[], &[]).unwrap();
+        drop((journal, again));
     }
 
     #[test]
     fn a_file_goes_when_nobody_has_anything_in_it() {
         let disk = MemDisk::default();
-        let (mut journal, _) = open(&disk, &[], &[]).unwrap();
-        journal.append(&[chunk(1, 0, 10)]).unwrap();
-        let files = journal.files();
+        let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
+        let stream = streams.begin(TxnId(1));
+        write(&stream, 1);
+        let files = harden(&mut journal, &[&stream]);
         // Another run: its own file, beside that of the transaction which is still unfinished.
-        let (mut journal, _) = open(&disk, &files, &[(1, 10)]).unwrap();
-        journal.append(&[chunk(2, 0, 10)]).unwrap();
-        journal.retain(&BTreeSet::from([TxnId(1), TxnId(2)]));
+        let (mut journal, streams) = open(&disk, &files, &[(1, stream.end())]).unwrap();
+        let (old, new) = (streams.get(TxnId(1)).unwrap(), streams.begin(TxnId(2)));
+        write(&new, 1);
+        assert_eq!(harden(&mut journal, &[&old, &new]).len(), 2);
+        journal.sweep().unwrap();
         journal.remove_retired().unwrap();
-        assert_eq!(journal.files().len(), 2);
-        journal.retain(&BTreeSet::from([TxnId(2)]));
-        assert_eq!(journal.files().len(), 1);
         let names = |disk: &MemDisk| disk.vfs(1).disk.list(Path::new(DIR)).unwrap();
+        assert_eq!(names(&disk), ["00000001", "00000002"]);
+        streams.remove(TxnId(1));
+        drop(old);
+        assert_eq!(harden(&mut journal, &[&new]).len(), 1);
+        journal.sweep().unwrap();
         assert_eq!(names(&disk), ["00000001", "00000002"], "the durable root may still name it");
         journal.remove_retired().unwrap();
         assert_eq!(names(&disk), ["00000002"]);
@@ -369,14 +530,17 @@ mod tests {
     #[test]
     fn every_flipped_byte_that_matters_is_seen() {
         let disk = MemDisk::default();
-        let (mut journal, _) = open(&disk, &[], &[]).unwrap();
-        journal.append(&[chunk(1, 0, 200)]).unwrap();
-        let files = journal.files();
-        let used = (0..BLOCK).chain(BLOCK..BLOCK + 12).chain(BLOCK + BATCH_HEAD..BLOCK + BATCH_HEAD + 215);
+        let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
+        let stream = streams.begin(TxnId(1));
+        write(&stream, 10);
+        let (files, end) = (harden(&mut journal, &[&stream]), stream.end());
+        let used = (0..BLOCK)
+            .chain(BLOCK..BLOCK + 12)
+            .chain(BLOCK + BATCH_HEAD..BLOCK + BATCH_HEAD + CHUNK_HEAD + end as usize);
         for at in used.step_by(7) {
             let disk = disk.fork();
             disk.flip(Path::new("/undo/00000001"), at as u64, 1).unwrap();
-            assert!(open(&disk, &files, &[(1, 200)]).is_err(), "byte {at}");
+            assert!(open(&disk, &files, &[(1, end)]).is_err(), "byte {at}");
         }
     }
 }

@@ -1,18 +1,26 @@
 //! Undo: how every row stood before each change of an unfinished, or not yet purged, transaction.
 //!
-//! One append-only stream of records per transaction, in memory (Un3). A version in a page names its record by
+//! One append-only stream of records per transaction (Un3), in memory as far as that has room, else in files ([`fetch`]). A version in a page names its record by
 //! (transaction, offset); the record holds the version before it, as a difference. A record is appended, and can be
 //! read, before the page shows its address.
 //!
 //! Records are made from the fields of redo records alone ([`record`]), so replaying the log gives every stream the same
 //! bytes at the same offsets, and the addresses in pages stay true over a crash.
 
+pub(crate) mod fetch;
+pub(crate) mod history;
 pub(crate) mod journal;
 pub(crate) mod record;
+pub(crate) mod segment;
 pub(crate) mod spares;
-mod stream;
+pub(crate) mod stream;
 pub(crate) mod streams;
+pub(crate) mod walk;
 
-pub(crate) use record::{Entry, decode_rewind, encode_rewind};
-pub(crate) use stream::{Mark, Purge, Stream};
-pub(crate) use streams::Streams;
+pub(crate) use fetch::{Access, Cache, Held, Piece};
+pub(crate) use history::History;
+pub(crate) use record::{Entry, Record, decode_rewind, encode_rewind};
+pub(crate) use segment::{Extent, Member};
+pub(crate) use stream::{Chunk, Mark, Stream};
+pub(crate) use streams::{Streams, Undo};
+pub(crate) use walk::{Left, Purge};

@@ -96,6 +96,13 @@ mod tests {
         let kept = used.pop().unwrap();
         spares.give(Arc::clone(&kept));
         assert!(spares.take().is_none(), "a reader still has it");
+        // Its first record does not fit the chunk that it has: no empty chunk stays in the way.
+        let long = &mut used[0];
+        Arc::get_mut(long).unwrap().clear();
+        Arc::get_mut(long).unwrap().begin(TxnId(1));
+        long.append(crate::undo::Entry::Insert { tree: base::TreeId(1), key: &[7; 600] });
+        let chunks = long.unplaced(true, usize::MAX);
+        assert_eq!((chunks.len(), chunks[0].bytes.len() as u64), (1, long.end()));
         drop((used, kept));
         assert_eq!(memory.load(Ordering::Relaxed), 0);
     }

@@ -1,12 +1,18 @@
-//! One transaction's undo records: appended by its thread, read by anyone at the offsets that pages show.
+//! The undo of one transaction: an append-only stream of records.
 //!
-//! Offsets count record bytes and nothing else, so they do not depend on how the memory is cut into chunks. A short
-//! transaction takes one small chunk; chunks double up to [`CHUNK_BYTES_MAX`].
+//! An address is an offset in the stream's bytes as they are encoded, so it does not depend on how the memory is cut into chunks,
+//! nor on whether a chunk is in memory at all. A short transaction takes one small chunk; chunks double up to [`CHUNK_BYTES_MAX`].
+//!
+//! A chunk that takes no more records is *closed* and never changes. Closed chunks go to the undo files from the first on, for a
+//! checkpoint or to make room, and then their memory may be let go ([`Stream::forget`]); who needs such a record is told to
+//! fetch it.
 //!
 //! `rollback_to` appends too: a `Rewind` record, after which the chain of `prev` leaves out what was rolled back. It is
 //! logged like every other record, so a replayed stream agrees.
 
+use super::fetch::{Access, Held, Piece, Place};
 use super::record::{Entry, Record};
+use super::walk::{Left, Rewinds, Walk};
 use crate::page::Damage;
 use crate::page::op::RowOp;
 use base::TxnId;
@@ -30,13 +36,15 @@ pub(crate) struct Mark {
     pub(crate) last: Option<u64>,
 }
 
-/// A record that purge must look at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Purge {
-    /// Where it stands.
-    pub(crate) at: u64,
-    /// It was rolled back, and with that a delete mark came back that may be nobody else's to remove.
-    pub(crate) rewound: bool,
+/// Some bytes of one stream on their way to a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Chunk {
+    /// Whose.
+    pub(crate) txn: TxnId,
+    /// Where they stand in the stream.
+    pub(crate) from: u64,
+    /// Whole records.
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// The undo records of one transaction.
@@ -50,23 +58,29 @@ pub(crate) struct Stream {
 
 #[derive(Debug, Default)]
 struct Records {
-    chunks: Vec<Chunk>,
+    chunks: Vec<Stretch>,
+    /// The last chunk takes no more records.
+    closed: bool,
+    /// So many chunks, from the first on, stand in files.
+    placed: usize,
+    /// So many chunks, from the first on, are not in memory.
+    forgotten: usize,
     end: u64,
     last: Option<u64>,
-    /// What purge must look at if the transaction commits, oldest first.
-    purge: Vec<Purge>,
-    /// Offsets of the records that cover delete marks, rewound ones included.
-    marks: Vec<u64>,
-    /// Each rewind: where its record stands, and where what it took back begins.
-    rewinds: Vec<(u64, u64)>,
+    left: Left,
+    rewinds: Rewinds,
     scratch: Vec<u8>,
 }
 
+/// Whole records, one after the other.
 #[derive(Debug)]
-struct Chunk {
+struct Stretch {
     /// Offset of its first byte.
     base: u64,
+    /// Empty once its memory has been let go.
     bytes: Vec<u8>,
+    len: u32,
+    place: Option<Place>,
 }
 
 impl Stream {
@@ -89,6 +103,16 @@ impl Stream {
         self.memory.fetch_add(self.mu.lock().bytes(), Ordering::Relaxed);
     }
 
+    /// A stream of all these bytes, for who reads them once.
+    pub(crate) fn of(owner: TxnId, bytes: Vec<u8>) -> Result<Stream, Damage> {
+        let stream = Stream::new(owner, Arc::default());
+        let mut mu = stream.mu.lock();
+        mu.take_in(owner, &bytes)?;
+        mu.keep(bytes, None, &stream.memory)?;
+        drop(mu);
+        Ok(stream)
+    }
+
     /// Whose records these are.
     pub(crate) fn owner(&self) -> TxnId {
         self.owner
@@ -108,7 +132,7 @@ impl Stream {
     /// Whether `mark` is a point that a rollback can still go back to: nothing before it has been rewound since.
     pub(crate) fn reaches(&self, mark: Mark) -> bool {
         let mu = self.mu.lock();
-        mark.end <= mu.end && mu.rewinds.iter().all(|&(at, end)| mark.end >= at || mark.end <= end)
+        mark.end <= mu.end && mu.rewinds.reach(mark.end)
     }
 
     /// Whether nothing has been appended.
@@ -150,65 +174,174 @@ impl Stream {
         Ok(())
     }
 
-    /// Fills an empty stream with hardened bytes from offset 0.
-    pub(crate) fn restore(&self, bytes: &[u8]) -> Result<(), Damage> {
+    /// Appends hardened bytes, which stand at `place`, in a chunk of their own.
+    pub(crate) fn restore(&self, bytes: &[u8], place: Place) -> Result<(), Damage> {
         let mut mu = self.mu.lock();
-        base::check!(mu.end == 0, "hardened undo comes first");
-        let mut at = 0;
-        while at < bytes.len() {
-            let (record, len) = Record::decode(at as u64, &bytes[at..])?;
-            if record.owner != self.owner {
-                return Err(Damage("hardened undo of another transaction"));
-            }
-            mu.append(self.owner, record.entry, &self.memory);
-            at += len;
-        }
-        if mu.end == at as u64 { Ok(()) } else { Err(Damage("hardened undo does not encode to itself")) }
+        base::check!(mu.placed == mu.chunks.len(), "hardened undo comes first");
+        mu.take_in(self.owner, bytes)?;
+        mu.keep(bytes.to_vec(), Some(place), &self.memory)?;
+        mu.placed += 1;
+        Ok(())
     }
 
-    /// Appends the bytes from offset `from` on to `out`, at most about `max` but whole records' chunks; returns where
-    /// they end. For hardening: what is appended never changes.
-    pub(crate) fn copy(&self, from: u64, max: usize, out: &mut Vec<u8>) -> u64 {
-        let mu = self.mu.lock();
-        let mut at = from;
-        let start = out.len();
-        for chunk in &mu.chunks[mu.chunk_of(from)..] {
-            if out.len() - start >= max {
+    /// Copies of the chunks that stand in no file yet, from the first on, until they are `max` bytes or more. With `tail`
+    /// the last one too, which is closed by that. None follows of which the memory is needed for records to come.
+    pub(crate) fn unplaced(&self, tail: bool, max: usize) -> Vec<Chunk> {
+        let mut mu = self.mu.lock();
+        if tail && !mu.closed {
+            mu.close(&self.memory);
+        }
+        let closed = mu.chunks.len() - usize::from(!mu.closed && !mu.chunks.is_empty());
+        let (mut out, mut bytes) = (Vec::new(), 0);
+        for stretch in &mu.chunks[mu.placed.min(closed)..closed] {
+            if bytes >= max {
                 break;
             }
-            out.extend_from_slice(&chunk.bytes[(at - chunk.base) as usize..]);
-            at = chunk.base + chunk.bytes.len() as u64;
+            bytes += stretch.bytes.len();
+            out.push(Chunk { txn: self.owner, from: stretch.base, bytes: stretch.bytes.clone() });
         }
-        at
+        out
     }
 
-    /// Shows the record at `at` to `look`, which must neither wait nor come back here.
-    pub(crate) fn read<R>(&self, at: u64, look: impl FnOnce(&Record<'_>) -> R) -> Result<R, Damage> {
+    /// Hears that the chunk from offset `from` on, the first that stood in no file, now stands at `place`.
+    pub(crate) fn placed(&self, from: u64, place: Place) {
+        let mut mu = self.mu.lock();
+        let next = mu.placed;
+        base::check!(mu.chunks[next].base == from, "undo of {} goes to files out of its order", self.owner);
+        mu.chunks[next].place = Some(place);
+        mu.placed += 1;
+    }
+
+    /// Lets go of the memory of chunks that stand in files, from the first on, until it was `max` bytes or more. How many it
+    /// was.
+    pub(crate) fn forget(&self, max: u64) -> u64 {
+        let mut mu = self.mu.lock();
+        let mut freed = 0;
+        while mu.forgotten < mu.placed && freed < max {
+            let next = mu.forgotten;
+            freed += std::mem::take(&mut mu.chunks[next].bytes).capacity() as u64;
+            mu.forgotten += 1;
+        }
+        self.memory.fetch_sub(freed, Ordering::Relaxed);
+        freed
+    }
+
+    /// So many bytes, from the first on, stand in files.
+    pub(crate) fn in_files(&self) -> u64 {
+        let mu = self.mu.lock();
+        mu.chunks.get(mu.placed).map_or(mu.end, |stretch| stretch.base)
+    }
+
+    /// Whether all of it is in memory.
+    pub(crate) fn in_memory(&self) -> bool {
+        self.mu.lock().forgotten == 0
+    }
+
+    /// Bytes of memory that could be let go; with `tail` those of the last chunk, too.
+    pub(crate) fn idle_bytes(&self, tail: bool) -> u64 {
+        let mu = self.mu.lock();
+        let chunks = &mu.chunks[mu.forgotten..];
+        let open = usize::from(!tail && !mu.closed && !chunks.is_empty());
+        chunks[..chunks.len() - open].iter().map(|stretch| stretch.bytes.capacity() as u64).sum()
+    }
+
+    /// The numbers of the files that it has bytes in, each once or a few times.
+    pub(crate) fn files(&self, out: &mut Vec<u32>) {
+        let mu = self.mu.lock();
+        for stretch in &mu.chunks[..mu.placed] {
+            let number = stretch.place.as_ref().expect("a placed chunk has a place").file();
+            if out.last() != Some(&number) {
+                out.push(number);
+            }
+        }
+    }
+
+    /// Appends all bytes to `out`. Whether they are all in memory.
+    pub(crate) fn copy(&self, out: &mut Vec<u8>) -> bool {
+        let mu = self.mu.lock();
+        if mu.forgotten > 0 {
+            return false;
+        }
+        mu.chunks.iter().for_each(|stretch| out.extend_from_slice(&stretch.bytes));
+        true
+    }
+
+    /// Shows the record at `at`, from memory or from what is `held`, to `look`, which must neither wait nor come back here.
+    pub(crate) fn read<R>(
+        &self,
+        at: u64,
+        held: &Held,
+        look: impl FnOnce(&Record<'_>) -> R,
+    ) -> Result<Access<R>, Damage> {
+        self.read_next(at, held, |record, _| look(record))
+    }
+
+    fn read_next<R>(
+        &self,
+        at: u64,
+        held: &Held,
+        look: impl FnOnce(&Record<'_>, u64) -> R,
+    ) -> Result<Access<R>, Damage> {
         let mu = self.mu.lock();
         if at >= mu.end {
             return Err(Damage("an undo address lies behind the end of its stream"));
         }
-        let chunk = &mu.chunks[mu.chunk_of(at)];
-        let (record, _) = Record::decode(at, &chunk.bytes[(at - chunk.base) as usize..])?;
+        let index = mu.chunk_of(at);
+        let chunk = &mu.chunks[index];
+        if index < mu.forgotten {
+            let place = chunk.place.clone().expect("what is not in memory has a place");
+            let piece = Piece { owner: self.owner, base: chunk.base, len: chunk.len, place };
+            drop(mu);
+            return held.record(piece, at, look);
+        }
+        let (record, len) = Record::decode(at, &chunk.bytes[(at - chunk.base) as usize..])?;
         if record.owner != self.owner {
             return Err(Damage("an undo record names another owner"));
         }
-        Ok(look(&record))
-    }
-
-    /// The records that purge must look at when the transaction has committed, oldest first.
-    pub(crate) fn purge_list(&self) -> Vec<Purge> {
-        self.mu.lock().purge.clone()
+        Ok(Access::Here(look(&record, at + len as u64)))
     }
 
     /// Whether purge has anything to look at when the transaction has committed.
     pub(crate) fn needs_purge(&self) -> bool {
-        !self.mu.lock().purge.is_empty()
+        self.mu.lock().left.any()
     }
 
-    /// The records that purge must look at when the transaction has been reverted as a whole, oldest first.
-    pub(crate) fn mark_list(&self) -> Vec<Purge> {
-        self.mu.lock().marks.iter().map(|&at| Purge { at, rewound: true }).collect()
+    /// Whether purge has anything to look at when the transaction has been reverted as a whole.
+    pub(crate) fn covers_marks(&self) -> bool {
+        self.mu.lock().left.any_marks()
+    }
+
+    /// A walk over the records that purge must look at, if the transaction has committed, or else has been reverted.
+    pub(crate) fn walk(&self, committed: bool) -> Walk {
+        let mu = self.mu.lock();
+        Walk::new(&mu.left, &mu.rewinds, mu.end, committed)
+    }
+
+    /// Goes on with a walk up to the next record that purge must look at, and shows it. `None`: there is none left. After
+    /// [`Access::Away`] the walk stands where it stood.
+    pub(crate) fn walk_on<R>(
+        &self,
+        walk: &mut Walk,
+        held: &Held,
+        look: impl FnOnce(&Record<'_>, super::walk::Purge) -> R,
+    ) -> Result<Access<Option<R>>, Damage> {
+        let mut look = Some(look);
+        while walk.at < walk.end {
+            let step = self.read_next(walk.at, held, |record, next| {
+                let judged = walk.judge(record);
+                (judged.and_then(|purge| look.take().map(|look| look(record, purge))), next)
+            })?;
+            match step {
+                Access::Away(piece) => return Ok(Access::Away(piece)),
+                Access::Here((found, next)) => {
+                    walk.at = next;
+                    if found.is_some() {
+                        return Ok(Access::Here(found));
+                    }
+                }
+            }
+        }
+        Ok(Access::Here(None))
     }
 }
 
@@ -230,6 +363,7 @@ impl Records {
         let Records { mut chunks, mut scratch, .. } = std::mem::take(self);
         chunks.truncate(1);
         chunks.retain_mut(|chunk| {
+            (chunk.len, chunk.place) = (0, None);
             chunk.bytes.clear();
             chunk.bytes.capacity() == CHUNK_BYTES_MIN
         });
@@ -243,45 +377,83 @@ impl Records {
         self.chunks.partition_point(|c| c.base <= at).saturating_sub(1)
     }
 
+    /// Takes in what the record at `at` means for those after it.
+    fn note(&mut self, at: u64, entry: &Entry<'_>) {
+        match *entry {
+            Entry::Rewind { end, last } => {
+                self.last = last;
+                self.rewinds.push(at, end);
+            }
+            _ => self.last = Some(at),
+        }
+        self.left.saw(at, entry);
+    }
+
+    /// Notes the records of bytes that come next.
+    fn take_in(&mut self, owner: TxnId, bytes: &[u8]) -> Result<(), Damage> {
+        let base = self.end;
+        let mut at = 0;
+        while at < bytes.len() {
+            let (record, len) = Record::decode(base + at as u64, &bytes[at..])?;
+            if record.owner != owner || record.prev != self.last {
+                return Err(Damage("undo of another transaction, or of another place in its stream"));
+            }
+            self.note(base + at as u64, &record.entry);
+            at += len;
+        }
+        Ok(())
+    }
+
+    /// Keeps bytes that come next as a chunk of their own.
+    fn keep(&mut self, bytes: Vec<u8>, place: Option<Place>, memory: &AtomicU64) -> Result<(), Damage> {
+        let len = u32::try_from(bytes.len()).map_err(|_| Damage("a piece of undo is too long"))?;
+        memory.fetch_add(bytes.capacity() as u64, Ordering::Relaxed);
+        self.chunks.push(Stretch { base: self.end, bytes, len, place });
+        self.end += u64::from(len);
+        self.closed = true;
+        Ok(())
+    }
+
     fn append(&mut self, owner: TxnId, entry: Entry<'_>, memory: &AtomicU64) -> u64 {
         let at = self.end;
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
         Record { owner, prev: self.last, entry }.encode(at, &mut bytes);
-        self.room(bytes.len(), memory).extend_from_slice(&bytes);
+        let chunk = self.room(bytes.len(), memory);
+        chunk.bytes.extend_from_slice(&bytes);
+        chunk.len += bytes.len() as u32;
         self.end += bytes.len() as u64;
         base::check!(self.end < STREAM_BYTES_MAX, "{owner} has a terabyte of undo");
         self.scratch = bytes;
-        match entry {
-            Entry::Rewind { end, last } => {
-                self.last = last;
-                self.rewinds.push((at, end));
-                self.purge.retain(|p| p.at < end);
-                let rewound = self.marks.partition_point(|&at| at < end);
-                let back = self.marks[rewound..].iter().map(|&at| Purge { at, rewound: true });
-                self.purge.extend(back);
-            }
-            _ => self.last = Some(at),
-        }
-        if entry.needs_purge() {
-            self.purge.push(Purge { at, rewound: false });
-        }
-        if entry.covers_mark() {
-            self.marks.push(at);
-        }
+        self.note(at, &entry);
         at
     }
 
     /// A chunk with room for a whole record, so that a record is one slice.
-    fn room(&mut self, len: usize, memory: &AtomicU64) -> &mut Vec<u8> {
-        let fits = |c: &Chunk| c.bytes.capacity() - c.bytes.len() >= len;
-        if !self.chunks.last().is_some_and(fits) {
+    fn room(&mut self, len: usize, memory: &AtomicU64) -> &mut Stretch {
+        let fits = |c: &Stretch| c.bytes.capacity() - c.bytes.len() >= len;
+        if self.closed || !self.chunks.last().is_some_and(fits) {
+            if let Some(empty) = self.chunks.pop_if(|chunk| chunk.len == 0) {
+                // Left by the transaction before, and too short for this one's first record.
+                memory.fetch_sub(empty.bytes.capacity() as u64, Ordering::Relaxed);
+            }
             let usual = (CHUNK_BYTES_MIN << self.chunks.len().min(16)).min(CHUNK_BYTES_MAX);
             let bytes = Vec::with_capacity(usual.max(len));
             memory.fetch_add(bytes.capacity() as u64, Ordering::Relaxed);
-            self.chunks.push(Chunk { base: self.end, bytes });
+            self.chunks.push(Stretch { base: self.end, bytes, len: 0, place: None });
+            self.closed = false;
         }
-        &mut self.chunks.last_mut().expect("just made").bytes
+        self.chunks.last_mut().expect("just made")
+    }
+
+    /// Has the last chunk take no more, and gives back what it has kept for more.
+    fn close(&mut self, memory: &AtomicU64) {
+        self.closed = true;
+        if let Some(last) = self.chunks.last_mut() {
+            let before = last.bytes.capacity();
+            last.bytes.shrink_to_fit();
+            memory.fetch_sub((before - last.bytes.capacity()) as u64, Ordering::Relaxed);
+        }
     }
 }
 
@@ -304,13 +476,13 @@ mod tests {
     fn backward(s: &Stream, mark: Mark) -> Vec<String> {
         let (mut keys, mut next) = (Vec::new(), s.mark().last);
         while let Some(at) = next.filter(|&at| at >= mark.end) {
-            next = s
-                .read(at, |r| {
-                    let Entry::Insert { key, .. } = r.entry else { panic!("{r:?}") };
-                    keys.push(String::from_utf8_lossy(key).into_owned());
-                    r.prev
-                })
-                .unwrap();
+            let read = s.read(at, Held::NONE, |r| {
+                let Entry::Insert { key, .. } = r.entry else { panic!("{r:?}") };
+                keys.push(String::from_utf8_lossy(key).into_owned());
+                r.prev
+            });
+            let Ok(Access::Here(prev)) = read else { panic!("{read:?}") };
+            next = prev;
         }
         keys
     }
@@ -340,35 +512,35 @@ mod tests {
             starts.push(insert(&s, &long[..i * 15]));
         }
         let mut whole = Vec::new();
-        assert_eq!(s.copy(0, usize::MAX, &mut whole), s.end());
+        assert!(s.copy(&mut whole));
+        assert_eq!(whole.len() as u64, s.end());
         for hardened in [0, starts[1], starts[77], s.end()] {
             let again = stream();
-            again.restore(&whole[..hardened as usize]).unwrap();
+            again.restore(&whole[..hardened as usize], Place::nowhere()).unwrap();
             for (i, &at) in starts.iter().enumerate() {
                 again.replay(at, Entry::Insert { tree: TREE, key: &long[..i * 15] }).unwrap();
             }
             let mut bytes = Vec::new();
-            again.copy(0, usize::MAX, &mut bytes);
+            again.copy(&mut bytes);
             assert!(bytes == whole, "hardened up to {hardened}");
         }
         assert!(stream().replay(5, Entry::Insert { tree: TREE, key: b"" }).is_err());
-        assert!(stream().restore(&whole[1..]).is_err());
+        assert!(stream().restore(&whole[1..], Place::nowhere()).is_err());
     }
 
     #[test]
-    fn a_copy_goes_on_where_the_last_one_stopped() {
+    fn a_chunk_that_was_closed_for_a_file_takes_no_more() {
         let s = stream();
-        for _ in 0..300 {
-            insert(&s, b"some key");
-        }
-        let (mut whole, mut parts) = (Vec::new(), Vec::new());
-        s.copy(0, usize::MAX, &mut whole);
-        let mut at = 0;
-        while at < s.end() {
-            at = s.copy(at, 100, &mut parts);
-        }
-        assert!(whole == parts);
-        assert_eq!(s.copy(at, 100, &mut parts), at);
+        insert(&s, b"a");
+        assert!(s.unplaced(false, usize::MAX).is_empty() && s.idle_bytes(false) == 0);
+        let chunks = s.unplaced(true, usize::MAX);
+        assert_eq!((chunks.len(), chunks[0].bytes.len() as u64), (1, s.end()));
+        s.placed(0, Place::nowhere());
+        let at = insert(&s, b"b");
+        assert_eq!((s.in_files(), s.idle_bytes(true) > s.idle_bytes(false)), (at, true));
+        s.forget(u64::MAX);
+        assert!(matches!(s.read(0, Held::NONE, |_| ()), Ok(Access::Away(_))));
+        assert!(matches!(s.read(at, Held::NONE, |_| ()), Ok(Access::Here(()))));
     }
 
     #[test]
@@ -386,8 +558,8 @@ mod tests {
     fn an_address_that_is_none_is_refused() {
         let s = stream();
         let at = insert(&s, b"key");
-        assert!(s.read(at, |_| ()).is_ok());
-        assert!(s.read(at + 1, |_| ()).is_err());
-        assert!(s.read(s.end(), |_| ()).is_err());
+        assert!(s.read(at, Held::NONE, |_| ()).is_ok());
+        assert!(s.read(at + 1, Held::NONE, |_| ()).is_err());
+        assert!(s.read(s.end(), Held::NONE, |_| ()).is_err());
     }
 }

@@ -1,7 +1,11 @@
 //! Finds a transaction's stream by its id, for readers that follow an address from a page.
 
+use super::fetch::{Access, Held};
+use super::history::History;
+use super::record::Record;
 use super::spares::Spares;
 use super::stream::Stream;
+use crate::page::Damage;
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::{ByTxn, TxnId};
 use std::sync::Arc;
@@ -12,6 +16,33 @@ pub(crate) struct Streams {
     all: ByTxn<Arc<Stream>>,
     memory: Arc<AtomicU64>,
     spares: Spares,
+}
+
+/// Where the undo of every transaction is found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Undo<'a> {
+    pub(crate) streams: &'a Streams,
+    pub(crate) history: &'a History,
+}
+
+impl Undo<'_> {
+    /// Shows the record at `at` of `txn` to `look`, from memory or what is `held`.
+    pub(crate) fn read<R>(
+        &self,
+        txn: TxnId,
+        at: u64,
+        held: &Held,
+        look: impl FnOnce(&Record<'_>) -> R,
+    ) -> Result<Access<R>, Damage> {
+        if let Some(stream) = self.streams.get(txn) {
+            return stream.read(at, held, look);
+        }
+        // A segment is known before its transactions' streams go.
+        match self.history.piece_of(txn) {
+            Some(piece) => held.record_of(piece, txn, at, look),
+            None => Err(Damage("the undo of a version is gone")),
+        }
+    }
 }
 
 impl Streams {
@@ -47,11 +78,9 @@ impl Streams {
         self.spares.give_here(stream);
     }
 
-    /// All streams, by id.
+    /// All streams, in no order that means anything.
     pub(crate) fn list(&self) -> Vec<Arc<Stream>> {
-        let mut all = self.all.list();
-        all.sort_by_key(|stream| stream.owner());
-        all
+        self.all.list()
     }
 
     /// Memory of all streams, in bytes.

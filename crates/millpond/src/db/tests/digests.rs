@@ -13,6 +13,7 @@ use crate::page::map::{extents_per_map, page_of_group};
 use crate::page::op::PageOp;
 use crate::recover::standing::{Digested, Sections, Standings};
 use crate::recover::undo::{Rebuild, read_list};
+use crate::undo::Streams;
 use base::{Lsn, TxnId};
 use metrics::Metrics;
 use std::collections::BTreeSet;
@@ -139,7 +140,7 @@ impl Whole {
     /// What recovery knows that has read the whole log below each of `places`. A crash aborts what was active.
     fn scan(&self, places: &BTreeSet<Lsn>) -> BTreeMap<Lsn, State> {
         let path = Path::new("the log");
-        let mut rebuild = Rebuild::begin(path, Lsn::MAX, List::default(), &BTreeMap::new(), path).unwrap();
+        let mut rebuild = Rebuild::begin(path, Lsn::MAX, List::default(), Streams::default());
         let (mut last, mut cut) = (BTreeMap::new(), BTreeSet::new());
         let mut states = BTreeMap::new();
         let mut epochs = self.epochs.iter().skip(1).peekable();

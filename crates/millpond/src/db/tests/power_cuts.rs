@@ -42,7 +42,7 @@ fn random_transaction(rng: &mut Prng, db: &Db, tables: &[Table], models: &mut [R
 /// Every state that a power cut can leave of a random run holds exactly the transactions that had committed, up to the one
 /// in flight; and goes on from there.
 #[test]
-fn every_power_cut_leaves_whole_transactions() {
+pub(super) fn every_power_cut_leaves_whole_transactions() {
     let stride = std::env::var("MILLPOND_CRASH_STRIDE").map_or(23, |s| s.parse().unwrap());
     for seed in 0..3 {
         let disk = MemDisk::default();

@@ -1,0 +1,275 @@
+//! Memory for the past is short: undo goes to files, and comes back where it is needed.
+
+use super::*;
+use std::cell::Cell;
+
+thread_local! {
+    /// Bytes that the past may take in databases that the test opens; 0: as usual.
+    pub(super) static SMALL: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Runs `test` with databases whose past may take so little memory that nearly all undo goes to files.
+fn small(test: impl Fn()) {
+    for bytes in [4 << 10, 16 << 10] {
+        SMALL.set(bytes);
+        test();
+    }
+    SMALL.set(0);
+}
+
+/// Everything as it is with memory enough.
+#[test]
+fn rows_and_their_lives() {
+    small(a_row_lives_its_life);
+    small(a_snapshot_is_drawn_by_the_first_plain_read_and_stays);
+    small(the_first_updater_wins);
+    small(savepoints_nest_and_locks_stay);
+    small(long_values_come_and_go_with_their_pages);
+    small(ranges_run_from_both_ends);
+}
+
+#[test]
+fn ends_of_transactions() {
+    small(a_circle_of_waits_is_broken_and_the_victim_starts_over);
+    small(prepared_transactions_outlive_a_crash);
+    small(closing_rolls_open_transactions_back_and_ends_every_call);
+    small(a_commit_can_be_awaited_or_detached);
+}
+
+#[test]
+fn power_cuts() {
+    small(power_cuts::every_power_cut_leaves_whole_transactions);
+}
+
+fn step(db: &Db) {
+    db.core.engine.txns.history_step().unwrap();
+}
+
+fn metric(db: &Db, name: &str) -> u64 {
+    db.metrics().get(name).unwrap() as u64
+}
+
+/// The disk as a power cut leaves it now.
+fn cut(disk: &MemDisk, choice: CrashChoice) -> MemDisk {
+    let (mut walk, end) = (disk.walk(), disk.op_count());
+    while walk.at() < end && walk.step() {}
+    walk.image(choice)
+}
+
+fn key(n: u64) -> Vec<u8> {
+    format!("key {n:06}").into_bytes()
+}
+
+/// A transaction with far more undo than memory has room for: read by others meanwhile, partly undone, then ended.
+fn large(end: impl FnOnce(&Db, Transaction)) -> (MemDisk, Db, Table) {
+    SMALL.set(64 << 10);
+    let (disk, db, t) = fresh();
+    let mut tx = db.begin().unwrap();
+    (0..1000).for_each(|n| tx.put(&t, &key(n), &[1; 100]).unwrap());
+    tx.commit().unwrap();
+    let before = all(&db, "t");
+    let mut tx = db.begin().unwrap();
+    for n in 0..3000 {
+        tx.put(&t, &key(n % 1500), &vec![n as u8; 60 + n as usize % 90]).unwrap();
+    }
+    let mark = tx.savepoint();
+    let there = rows(&tx, &t);
+    for n in 0..2000 {
+        match n % 3 {
+            0 => drop(tx.delete(&t, &key(n)).unwrap()),
+            _ => tx.put(&t, &key(n), b"short").unwrap(),
+        }
+    }
+    step(&db);
+    assert!(metric(&db, "undo_bytes") < 64 << 10, "{}", metric(&db, "undo_bytes"));
+    assert!(metric(&db, "undo_file_bytes") > 200 << 10);
+    assert_eq!(all(&db, "t"), before);
+    assert!(metric(&db, "undo_fetches") > 0);
+    assert_eq!(rows(&db.begin().unwrap(), &t).into_iter().rev().collect::<Vec<_>>(), backward(&db, &t));
+    tx.rollback_to(&mark).unwrap();
+    assert_eq!(rows(&tx, &t), there);
+    end(&db, tx);
+    SMALL.set(0);
+    (disk, db, t)
+}
+
+fn backward(db: &Db, t: &Table) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let tx = db.begin().unwrap();
+    tx.range(t, ..).unwrap().rev().map(Result::unwrap).collect()
+}
+
+#[test]
+fn a_large_transaction_commits() {
+    let (_disk, db, t) = large(|_, tx| assert!(tx.commit().unwrap().durable));
+    assert_eq!(rows(&db.begin().unwrap(), &t).len(), 1500);
+    settle(&db);
+    step(&db);
+    db.checkpoint().unwrap();
+    put(&db, &t, b"more", b"");
+    db.checkpoint().unwrap();
+    assert!(metric(&db, "undo_file_bytes") < 64 << 10, "{}", metric(&db, "undo_file_bytes"));
+}
+
+#[test]
+fn a_large_transaction_rolls_back() {
+    let (_disk, db, t) = large(|_, tx| tx.rollback());
+    settle(&db);
+    let found = rows(&db.begin().unwrap(), &t);
+    assert!(found.len() == 1000 && found.values().all(|value| *value == [1; 100]));
+}
+
+#[test]
+fn a_large_transaction_is_prepared_and_outlives_a_crash() {
+    for commits in [true, false] {
+        let (disk, db, _) = large(|db, tx| {
+            tx.prepare(b"x").unwrap();
+            db.checkpoint().unwrap();
+        });
+        let image = cut(&disk, CrashChoice::None);
+        drop(db);
+        SMALL.set(64 << 10);
+        let db = open(&image);
+        SMALL.set(0);
+        assert_eq!(all(&db, "t").len(), 1000);
+        match commits {
+            true => db.commit_prepared(&b"x".to_vec()).unwrap(),
+            false => db.rollback_prepared(&b"x".to_vec()).unwrap(),
+        }
+        settle(&db);
+        assert_eq!(all(&db, "t").len(), if commits { 1500 } else { 1000 });
+    }
+}
+
+#[test]
+fn a_large_transaction_is_cut_off() {
+    let (disk, db, _) = large(|db, tx| {
+        db.checkpoint().unwrap();
+        std::mem::forget(tx);
+    });
+    let image = cut(&disk, CrashChoice::None);
+    drop(db);
+    SMALL.set(64 << 10);
+    let db = open(&image);
+    SMALL.set(0);
+    settle(&db);
+    assert!(all(&db, "t").values().all(|value| *value == [1; 100]));
+}
+
+/// Snapshots at every few commits, all held while what they need goes to segments.
+#[test]
+fn every_snapshot_sees_its_moment_in_segments() {
+    SMALL.set(64 << 10);
+    let (_disk, db, t) = fresh();
+    let (mut model, mut held, mut rng) = (Rows::new(), Vec::new(), Prng::new(1));
+    for n in 0..2000 {
+        let mut tx = db.begin().unwrap();
+        for _ in 0..rng.between(1, 3) {
+            let key = key(rng.below(50));
+            if rng.one_in(4) {
+                tx.delete(&t, &key).unwrap();
+                model.remove(&key);
+            } else {
+                let value = vec![n as u8; rng.below(40) as usize];
+                tx.put(&t, &key, &value).unwrap();
+                model.insert(key, value);
+            }
+        }
+        tx.commit().unwrap();
+        if n % 100 == 7 || (500..505).contains(&n) {
+            let reader = db.begin().unwrap();
+            assert_eq!(rows(&reader, &t), model);
+            held.push((reader, model.clone()));
+        }
+        if rng.one_in(20) {
+            step(&db);
+        }
+    }
+    let history = metric(&db, "history_transactions");
+    assert!(history > 1500 && metric(&db, "undo_bytes") < 64 << 10, "{history} in history");
+    assert!(db.core.engine.txns.streams.len() < 160);
+    while !held.is_empty() {
+        for (reader, model) in &held {
+            assert_eq!(rows(reader, &t), *model);
+            let key = key(rng.below(50));
+            assert_eq!(reader.get(&t, &key).unwrap(), model.get(&key).cloned());
+        }
+        held.remove(rng.below(held.len() as u64) as usize);
+    }
+    settle(&db);
+    assert_eq!(metric(&db, "history_transactions"), 0);
+    SMALL.set(0);
+}
+
+/// What a crash leaves of segments is purged after it, and does not come back.
+#[test]
+fn segments_are_purged_after_a_crash() {
+    SMALL.set(4 << 10);
+    let (disk, db, t) = fresh();
+    (0..300).for_each(|n| put(&db, &t, &key(n), &[1; 5000]));
+    let reader = db.begin().unwrap();
+    assert_eq!(rows(&reader, &t).len(), 300);
+    for n in 0..300 {
+        let mut tx = db.begin().unwrap();
+        match n % 2 {
+            0 => drop(tx.delete(&t, &key(n)).unwrap()),
+            _ => tx.put(&t, &key(n), b"short").unwrap(),
+        }
+        tx.commit().unwrap();
+    }
+    step(&db);
+    assert!(!db.core.engine.txns.history.list().is_empty());
+    db.checkpoint().unwrap();
+    let images = [cut(&disk, CrashChoice::None), cut(&disk, CrashChoice::All)];
+    drop((reader, db));
+    for image in images {
+        let db = open(&image);
+        settle(&db);
+        let report = db.check().unwrap();
+        assert_eq!((report.rows, report.unreachable_pages), (151, Some(0)), "{report}");
+        db.checkpoint().unwrap();
+        drop(db);
+        let db = open(&image);
+        assert!(db.core.engine.txns.history.is_empty());
+        settle(&db);
+    }
+    SMALL.set(0);
+}
+
+#[test]
+fn a_snapshot_that_finds_no_room_is_given_up_and_says_so() {
+    let disk = MemDisk::default();
+    let vfs = Vfs { clock: Vfs::os().clock, ..disk.vfs(1) };
+    let options = options().history_memory_bytes(8 << 10).history_disk_bytes(300 << 10);
+    let db = Db::open_on(&vfs, Path::new(DIR), &options).unwrap();
+    let t = db.create_table("t").unwrap();
+    (0..50).for_each(|n| put(&db, &t, &key(n), &[1; 3000]));
+    let mut old = db.begin().unwrap();
+    assert_eq!(rows(&old, &t).len(), 50);
+    put(&db, &t, b"between", b"x");
+    let young = db.begin().unwrap();
+    assert_eq!(rows(&young, &t).len(), 51);
+    let scanned = old.range(&t, ..).unwrap();
+    drop(scanned);
+    let mut rounds = 0;
+    while metric(&db, "snapshots_too_old") == 0 {
+        rounds += 1;
+        assert!(rounds < 100_000);
+        put(&db, &t, &key(rounds % 40), &vec![rounds as u8; 300]);
+    }
+    let error = old.get(&t, &key(1)).unwrap_err();
+    assert!(matches!(error, Error::SnapshotTooOld) && !error.is_retryable(), "{error}");
+    assert!(matches!(old.range(&t, ..).unwrap().next(), Some(Err(Error::SnapshotTooOld))));
+    assert!(matches!(old.put(&t, &key(45), b"x"), Err(Error::SnapshotTooOld)));
+    assert!(matches!(old.get_for_update(&t, &key(45)), Err(Error::SnapshotTooOld)));
+    let scan = old.scan(&t, .., |_, _| std::ops::ControlFlow::Continue(()));
+    assert!(matches!(scan, Err(Error::SnapshotTooOld)));
+    drop((old, young));
+    settle(&db);
+    for _ in 0..3 {
+        step(&db);
+        put(&db, &t, b"between", b"y");
+        db.checkpoint().unwrap();
+    }
+    // Two files that grow stay as they are until they are worth replacing.
+    assert!(metric(&db, "undo_file_bytes") < 600 << 10, "{}", metric(&db, "undo_file_bytes"));
+}

@@ -1,0 +1,241 @@
+//! Keeping the past within its limits: committed history goes to segments and the undo of large transactions to files when memory has
+//! no room for them, and the oldest snapshot is given up when there is no room in files (Un9). What is to be done says
+//! [`pace::history`]; here it is done.
+
+use super::system::Txns;
+use crate::error::{Error, Result};
+use crate::mvcc::State;
+use crate::mvcc::purge::Ended;
+use crate::planted::{Bug, planted};
+use crate::undo::journal::Journal;
+use crate::undo::{Chunk, Member, Stream};
+use base::Lsn;
+use base::sync::Unparker;
+use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use metrics::M;
+use pace::history::{Plan, Sample, mark, plan};
+use std::sync::Arc;
+
+/// Memory that a transaction with undo takes beside the bytes of its undo, about: its stream, its status, its place in the queue.
+const STREAM_BYTES: u64 = 400;
+/// A stream longer than this does not go into a segment: its chunks go to files one by one.
+const MEMBER_BYTES_MAX: u64 = 64 << 10;
+/// A segment is full with so many transactions, or so many bytes.
+const SEGMENT_TXNS: usize = 1024;
+const SEGMENT_BYTES: usize = 128 << 10;
+/// Bytes that are written at once, about.
+const WRITE_BYTES: usize = 4 << 20;
+
+/// What the past may take, and how near to that it is.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    /// Memory, bytes.
+    pub(crate) memory: u64,
+    /// Files, bytes.
+    pub(crate) files: u64,
+    /// Undo bytes from which somebody should look.
+    mark: AtomicU64,
+    /// The last step found nothing to move, or no space.
+    stuck: AtomicBool,
+    /// Wakes the thread that looks.
+    thread: Unparker,
+}
+
+impl Limits {
+    pub(crate) fn new(memory: u64, files: u64, thread: Unparker) -> Limits {
+        Limits { memory, files, mark: AtomicU64::new(mark(memory, 0)), stuck: AtomicBool::new(false), thread }
+    }
+}
+
+impl Txns {
+    /// Before a transaction adds to its undo: has room made for it if it must be. REQUIRES: no latch held.
+    #[inline]
+    pub(super) fn room_for_undo(&self) -> Result {
+        let (bytes, mark) = (self.streams.bytes(), self.limits.mark.load(Ordering::Relaxed));
+        if bytes <= mark { Ok(()) } else { self.crowded(bytes - mark) }
+    }
+
+    #[cold]
+    fn crowded(&self, above: u64) -> Result {
+        self.limits.thread.unpark();
+        // The thread has a quarter of the budget to get ahead in; who finds that used up does its work.
+        if above <= self.limits.memory / 4 {
+            return Ok(());
+        }
+        match self.history_step() {
+            // Memory bends a little before it refuses: a snapshot given up may free enough.
+            Err(Error::DiskFull { .. }) if above <= self.limits.memory => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Memory of everything that the budget is for, in parts.
+    pub(crate) fn past(&self) -> Sample {
+        let streams = self.streams.len() as u64;
+        Sample {
+            budget: self.limits.memory,
+            undo: self.streams.bytes() + streams * STREAM_BYTES,
+            status: self.status.bytes() + self.history.memory(),
+            locks: self.locks.bytes(),
+            files: 0,
+            files_most: self.limits.files,
+            waiting: self.purge_queue.len() as u64,
+            held: false,
+            stuck: self.limits.stuck.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Looks at the limits, and does what keeps them. Whether something was moved or given up. REQUIRES: no latch held.
+    pub(crate) fn history_step(&self) -> Result<bool> {
+        let mut journal = self.journal.lock();
+        journal.sweep()?;
+        let horizon = self.horizon();
+        // What a snapshot holds lies at or above it; below the horizon purge is at work.
+        let oldest = [self.purge_queue.oldest(), self.history.oldest()].into_iter().flatten().min();
+        let held = oldest.is_some_and(|oldest| oldest >= horizon) && self.history.left().is_none();
+        let sample = Sample { files: journal.bytes(), held, ..self.past() };
+        self.store.metrics.set(M::UndoFileBytes, sample.files);
+        self.limits.mark.store(
+            mark(
+                sample.budget,
+                sample.status + sample.locks + sample.undo.saturating_sub(self.streams.bytes()),
+            ),
+            Ordering::Relaxed,
+        );
+        let Plan { transactions, bytes, give_up } = plan(&sample);
+        if give_up && self.snapshots.give_up_oldest() {
+            self.store.metrics.add(M::SnapshotsTooOld, 1);
+        }
+        if transactions == 0 && bytes == 0 {
+            self.limits.stuck.store(false, Ordering::Relaxed);
+            return Ok(give_up);
+        }
+        let before = self.past().undo;
+        let moved = self.move_to_files(&mut journal, transactions, bytes);
+        let after = self.past().undo;
+        let full = matches!(moved, Err(Error::DiskFull { .. }));
+        self.limits.stuck.store(full || (bytes > 0 && after >= before), Ordering::Relaxed);
+        moved?;
+        Ok(after < before)
+    }
+
+    fn move_to_files(&self, journal: &mut Journal, transactions: u64, bytes: u64) -> Result {
+        let start = self.past().undo;
+        let sealed = self.seal(journal, transactions, bytes)?;
+        let freed = |txns: &Txns| start.saturating_sub(txns.past().undo);
+        if sealed >= transactions && freed(self) >= bytes {
+            return Ok(());
+        }
+        for tail in [false, true] {
+            let still = bytes.saturating_sub(freed(self));
+            if still > 0 {
+                self.spill(journal, still, tail)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has committed transactions that wait for purge go to segments, until they were `transactions` and `bytes` in memory, or
+    /// none is left. How many they were.
+    fn seal(&self, journal: &mut Journal, transactions: u64, bytes: u64) -> Result<u64> {
+        let (mut count, mut freed) = (0, 0);
+        // Those that a snapshot holds first; purge will soon come to the others.
+        for all in [false, true] {
+            while count < transactions || freed < bytes {
+                let run = self.next_run(all);
+                let (sealed, memory) = self.seal_run(journal, run)?;
+                if sealed == 0 {
+                    break;
+                }
+                (count, freed) = (count + sealed, freed + memory);
+            }
+        }
+        Ok(count)
+    }
+
+    /// Takes from the queue what can go to segments: the oldest that purge may not touch yet, or `all` that are durable.
+    fn next_run(&self, all: bool) -> Vec<(Lsn, Ended)> {
+        let from = if all { Lsn::ZERO } else { self.horizon() };
+        let durable = self.store.log.durable_lsn();
+        let mut bytes = 0;
+        self.purge_queue.take_run(from, durable, |ended| {
+            let len = ended.stream.end();
+            let fits = ended.committed && len <= MEMBER_BYTES_MAX && ended.stream.in_memory();
+            bytes += if fits { len as usize + STREAM_BYTES as usize } else { 0 };
+            if bytes > WRITE_BYTES { None } else { Some(fits) }
+        })
+    }
+
+    /// Writes a run to segments. How many transactions they hold, and how much memory that frees.
+    fn seal_run(&self, journal: &mut Journal, run: Vec<(Lsn, Ended)>) -> Result<(u64, u64)> {
+        // Durable before the reservation point is read: of the snapshots that this look misses none lies below them.
+        let (mut cuts, below) = self.snapshots.cuts(|| self.store.log.reserved_lsn());
+        if planted(Bug::SealedAcross) {
+            cuts.clear();
+        }
+        let (run, later): (Vec<_>, Vec<_>) = run.into_iter().partition(|(lsn, _)| *lsn < below);
+        later.into_iter().for_each(|(lsn, ended)| self.purge_queue.put_back(lsn, ended));
+        let (mut groups, mut group, mut bytes) = (Vec::new(), Vec::<Member>::new(), 0);
+        let mut sealed = Vec::new();
+        for (lsn, ended) in run {
+            let mut undo = Vec::with_capacity(ended.stream.end() as usize);
+            if !ended.stream.copy(&mut undo) {
+                self.purge_queue.put_back(lsn, ended);
+                continue;
+            }
+            let before = group.last().map_or(lsn, |member: &Member| member.lsn);
+            // A snapshot sees what lies below it.
+            let cut = cuts.partition_point(|cut| *cut <= before) != cuts.partition_point(|cut| *cut <= lsn);
+            let full = group.len() >= SEGMENT_TXNS || bytes + undo.len() > SEGMENT_BYTES;
+            if cut || (full && !group.is_empty()) {
+                groups.push(std::mem::take(&mut group));
+                bytes = 0;
+            }
+            bytes += undo.len();
+            group.push(Member { txn: ended.txn, lsn, purge: ended.stream.needs_purge(), bytes: undo });
+            sealed.push((lsn, ended));
+        }
+        groups.push(group);
+        groups.retain(|group| !group.is_empty());
+        let bytes: usize = groups.iter().flatten().map(|member| member.bytes.len()).sum();
+        match journal.append_segments(groups) {
+            Ok(segments) => self.history.insert(segments),
+            Err(error) => {
+                sealed.into_iter().for_each(|(lsn, ended)| self.purge_queue.put_back(lsn, ended));
+                return Err(error);
+            }
+        }
+        let freed = (sealed.len() as u64, bytes as u64 + sealed.len() as u64 * STREAM_BYTES);
+        // Whoever looked for one of them in the other places in vain finds it in the segments.
+        for (_, ended) in sealed {
+            self.status.set(ended.txn, State::Settled);
+            self.streams.remove(ended.txn);
+        }
+        self.store.metrics.add(M::UndoSpilledBytes, bytes as u64);
+        Ok(freed)
+    }
+
+    /// Has the undo of the largest streams go to files, their oldest chunks first, until `bytes` of memory are free or nothing
+    /// is left; with `tail` also the chunk that would take the next record.
+    fn spill(&self, journal: &mut Journal, bytes: u64, tail: bool) -> Result {
+        let idle = |stream: Arc<Stream>| (stream.idle_bytes(tail), stream);
+        let mut streams: Vec<_> =
+            self.streams.list().into_iter().map(idle).filter(|(idle, _)| *idle > 0).collect();
+        streams.sort_by_key(|(idle, stream)| (std::cmp::Reverse(*idle), stream.owner()));
+        let mut freed = 0;
+        for (_, stream) in streams {
+            while freed < bytes {
+                let chunks = stream.unplaced(tail, WRITE_BYTES.min((bytes - freed) as usize));
+                let written: usize = chunks.iter().map(|chunk: &Chunk| chunk.bytes.len()).sum();
+                self.append(journal, vec![(&stream, chunks)])?;
+                self.store.metrics.add(M::UndoSpilledBytes, written as u64);
+                let now = stream.forget(bytes - freed);
+                freed += now;
+                if now == 0 && written == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}

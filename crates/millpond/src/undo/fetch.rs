@@ -1,0 +1,195 @@
+//! Undo that stands in a file and not in memory: where, and how it comes back.
+//!
+//! Who reads undo under a page latch may not wait for a file (INV-9). It is told what it lacks, a [`Piece`], lets go of the
+//! latch, fetches the piece and looks again. What it has fetched it *holds* until it is done, so it gets on whatever the
+//! small cache that all share has let go of meanwhile.
+
+use super::record::Record;
+use super::segment;
+use crate::error::{Error, Result};
+use crate::page::Damage;
+use base::aligned::{AlignedBuf, IO_ALIGN};
+use base::sync::Mutex;
+use base::sync::atomic::{AtomicU64, Ordering};
+use base::{TxnId, crc};
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+use vfs::File;
+
+/// Pieces that the cache keeps.
+const CACHED: usize = 32;
+
+/// An undo file. It is removed when nobody but the journal knows it any more.
+#[derive(Debug)]
+pub(crate) struct UndoFile {
+    pub(super) number: u32,
+    pub(super) path: PathBuf,
+    pub(super) file: Arc<dyn File>,
+}
+
+/// Where a stretch of undo stands in the files.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(super) file: Arc<UndoFile>,
+    /// Offset in the file, bytes.
+    pub(super) at: u64,
+    /// CRC32C of the bytes.
+    pub(super) crc: u32,
+}
+
+impl Place {
+    /// The file's number.
+    pub(crate) fn file(&self) -> u32 {
+        self.file.number
+    }
+
+    /// A place for those who never read there.
+    #[cfg(test)]
+    pub(crate) fn nowhere() -> Place {
+        let vfs = vfs::mem::MemDisk::default().vfs(1);
+        let mode = vfs::OpenMode { create: vfs::Create::IfMissing, direct: true, read_only: false };
+        let path = PathBuf::from("/nowhere");
+        let file = vfs.disk.open(&path, mode).expect("an empty disk");
+        Place { file: Arc::new(UndoFile { number: 1, path, file }), at: 0, crc: 0 }
+    }
+}
+
+/// A stretch of undo that is not in memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Piece {
+    /// Whose; of nobody if it is a segment.
+    pub(super) owner: TxnId,
+    /// Where it begins in its stream.
+    pub(super) base: u64,
+    /// How long it is, bytes.
+    pub(super) len: u32,
+    pub(super) place: Place,
+}
+
+/// A record, or what must be fetched to see it.
+#[derive(Debug)]
+pub(crate) enum Access<R> {
+    /// What was asked of the record.
+    Here(R),
+    /// It is in a file.
+    Away(Piece),
+}
+
+/// A piece in memory.
+#[derive(Debug)]
+struct Fetched {
+    /// The file's number. Who knows the piece keeps the file.
+    file: u32,
+    at: u64,
+    len: usize,
+    /// Whole blocks of the file; the piece begins at `from`.
+    blocks: AlignedBuf,
+    from: usize,
+}
+
+impl Fetched {
+    fn read(piece: &Piece) -> Result<Fetched> {
+        let Place { file, at, crc } = &piece.place;
+        let start = at - at % IO_ALIGN as u64;
+        let from = (at - start) as usize;
+        let mut blocks = AlignedBuf::zeroed((from + piece.len as usize).next_multiple_of(IO_ALIGN));
+        file.file.read_at(&mut blocks, start).map_err(|e| Error::io("read", &file.path, e))?;
+        let fetched = Fetched { file: file.number, at: *at, len: piece.len as usize, blocks, from };
+        if crc::crc32c(fetched.bytes()) != *crc {
+            let what = format!("the undo of {:?} at offset {at} fails its checksum", piece.owner);
+            return Err(Error::corrupt(&file.path, what));
+        }
+        Ok(fetched)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.blocks[self.from..self.from + self.len]
+    }
+
+    fn is(&self, piece: &Piece) -> bool {
+        self.file == piece.place.file.number && self.at == piece.place.at
+    }
+}
+
+/// The piece that a reader has fetched last.
+#[derive(Debug, Default)]
+pub(crate) struct Held(Option<Arc<Fetched>>);
+
+impl Held {
+    /// Nothing.
+    pub(crate) const NONE: &'static Held = &Held(None);
+
+    /// The bytes of `piece`, if it is the one.
+    pub(super) fn bytes(&self, piece: &Piece) -> Option<&[u8]> {
+        self.0.as_ref().filter(|fetched| fetched.is(piece)).map(|fetched| fetched.bytes())
+    }
+
+    /// Shows the record at `at` of `txn`, which is in the segment `piece`.
+    pub(super) fn record_of<R>(
+        &self,
+        piece: Piece,
+        txn: TxnId,
+        at: u64,
+        look: impl FnOnce(&Record<'_>) -> R,
+    ) -> Result<Access<R>, Damage> {
+        let Some(payload) = self.bytes(&piece) else { return Ok(Access::Away(piece)) };
+        let bytes = segment::find(payload, txn)?.get(at as usize..);
+        let (record, _) =
+            Record::decode(at, bytes.ok_or(Damage("an undo address lies behind the end of its stream"))?)?;
+        if record.owner != txn {
+            return Err(Damage("an undo record names another owner"));
+        }
+        Ok(Access::Here(look(&record)))
+    }
+
+    /// Shows the record at `at` of the stream that `piece` is a part of, and where the next one begins.
+    pub(super) fn record<R>(
+        &self,
+        piece: Piece,
+        at: u64,
+        look: impl FnOnce(&Record<'_>, u64) -> R,
+    ) -> Result<Access<R>, Damage> {
+        let Some(bytes) = self.bytes(&piece) else { return Ok(Access::Away(piece)) };
+        let (record, len) = Record::decode(at, &bytes[(at - piece.base) as usize..])?;
+        if record.owner != piece.owner {
+            return Err(Damage("an undo record names another owner"));
+        }
+        Ok(Access::Here(look(&record, at + len as u64)))
+    }
+}
+
+/// The pieces that were fetched last, whoever did.
+#[derive(Debug, Default)]
+pub(crate) struct Cache {
+    mu: Mutex<VecDeque<Arc<Fetched>>>,
+    reads: AtomicU64,
+}
+
+impl Cache {
+    /// Has `held` hold `piece`, from the cache or from the file. REQUIRES: no latch held.
+    pub(crate) fn fetch(&self, piece: &Piece, held: &mut Held) -> Result {
+        if held.bytes(piece).is_some() {
+            return Ok(());
+        }
+        let cached = self.mu.lock().iter().find(|fetched| fetched.is(piece)).cloned();
+        if let Some(cached) = cached {
+            held.0 = Some(cached);
+            return Ok(());
+        }
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        let fetched = Arc::new(Fetched::read(piece)?);
+        let mut cache = self.mu.lock();
+        if cache.len() >= CACHED {
+            cache.pop_front();
+        }
+        cache.push_back(Arc::clone(&fetched));
+        held.0 = Some(fetched);
+        Ok(())
+    }
+
+    /// How often a file was read.
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,273 @@
+//! Segments of committed history: the undo of many transactions that have ended, in one batch of an undo file.
+//!
+//! ```text
+//! batch, as in the journal but for its magic "USEG"
+//! payload: count u32 · directory, ascending { transaction u48 · flags u8 (1: something to purge) · end u32 } · bytes
+//! ```
+//! `end` is where a transaction's bytes end in those of all. In memory remain the place of the batch, which ids it has, two bits or
+//! so for each, and the least and the greatest commit LSN. **No snapshot lies between those two**, so whoever asks for the commit
+//! of one of them may be given the least: against every snapshot it compares as the true one does.
+
+use super::fetch::{Piece, Place, UndoFile};
+use super::journal::{BATCH_HEAD, BLOCK, Holds, Journal, read_batch, seal};
+use crate::checkpoint::list::Segments;
+use crate::error::{Error, Result};
+use crate::page::Damage;
+use base::aligned::AlignedBuf;
+use base::codec::{Put, Reader, Truncated};
+use base::{Lsn, TxnId, crc};
+use std::sync::Arc;
+
+const MAGIC: u32 = u32::from_le_bytes(*b"USEG");
+/// Bytes of one entry of the directory.
+const ENTRY: usize = 11;
+const PURGE: u8 = 1;
+/// Ids of which one word of bits tells.
+const WORD: u64 = 64;
+
+/// A transaction that is to go into a segment.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) txn: TxnId,
+    /// Its commit.
+    pub(crate) lsn: Lsn,
+    /// Purge has something to look at.
+    pub(crate) purge: bool,
+    /// Its whole stream.
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// What memory keeps of a segment.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    file: Arc<UndoFile>,
+    /// Offset of its batch.
+    at: u64,
+    /// Where the next batch may stand.
+    end: u64,
+    /// Bytes of its payload, and their CRC32C.
+    len: u32,
+    crc: u32,
+    /// The least and the greatest commit LSN.
+    pub(crate) first: Lsn,
+    pub(crate) last: Lsn,
+    /// Its ids: by `id / 64`, a bit each. Ascending.
+    ids: Box<[(u64, u64)]>,
+    pub(crate) count: u32,
+    /// Purge has something to look at.
+    pub(crate) purge: bool,
+}
+
+/// Segments of an earlier run that stand one behind the other in a file, to be purged.
+#[derive(Clone, Debug)]
+pub(crate) struct Extent {
+    file: Arc<UndoFile>,
+    at: u64,
+    end: u64,
+    txns: u64,
+}
+
+impl Segment {
+    /// Whether it has the undo of `txn`.
+    pub(crate) fn has(&self, txn: TxnId) -> bool {
+        let word = self.ids.binary_search_by_key(&(txn.0 / WORD), |(at, _)| *at);
+        word.is_ok_and(|at| self.ids[at].1 >> (txn.0 % WORD) & 1 == 1)
+    }
+
+    /// Its ids divided by `by`, a multiple of 64, each once.
+    pub(super) fn blocks(&self, by: u64) -> impl Iterator<Item = u64> {
+        let mut last = None;
+        let blocks = self.ids.iter().map(move |(at, _)| at / (by / WORD));
+        blocks.filter(move |block| last.replace(*block) != Some(*block))
+    }
+
+    /// The least of its ids, rounded down.
+    pub(super) fn least(&self) -> u64 {
+        self.ids.first().map_or(u64::MAX, |(at, _)| at * WORD)
+    }
+
+    /// Memory that it takes, bytes.
+    pub(super) fn memory(&self) -> u64 {
+        (size_of::<Segment>() + self.ids.len() * size_of::<(u64, u64)>()) as u64
+    }
+
+    /// What must be fetched to read any of it.
+    pub(crate) fn piece(&self) -> Piece {
+        let place = Place { file: Arc::clone(&self.file), at: self.at + BATCH_HEAD as u64, crc: self.crc };
+        Piece { owner: TxnId::NONE, base: 0, len: self.len, place }
+    }
+
+    /// Adds it to those that a checkpoint names.
+    pub(crate) fn list(&self, listed: &mut Vec<Segments>) {
+        add(listed, self.file.number, self.at, self.end, self.count.into());
+    }
+}
+
+fn add(listed: &mut Vec<Segments>, file: u32, from: u64, to: u64, txns: u64) {
+    match listed.last_mut().filter(|last| last.file == file && last.to == from) {
+        Some(last) => {
+            last.to = to;
+            last.txns += txns;
+        }
+        None => listed.push(Segments { file, from, to, txns }),
+    }
+}
+
+impl Extent {
+    /// Adds what is left of it to what a checkpoint names.
+    pub(crate) fn list(&self, listed: &mut Vec<Segments>) {
+        add(listed, self.file.number, self.at, self.end, self.txns);
+    }
+
+    pub(super) fn of(file: Arc<UndoFile>, listed: &Segments) -> Extent {
+        Extent { file, at: listed.from, end: listed.to, txns: listed.txns }
+    }
+
+    /// How many transactions are left.
+    pub(crate) fn txns(&self) -> u64 {
+        self.txns
+    }
+
+    /// The transactions of the next segment that purge must look at, and what is left after it; the segment counts as done by
+    /// that.
+    pub(crate) fn next(mut self) -> Result<(Vec<(TxnId, Vec<u8>)>, Option<Extent>)> {
+        let (batch, end, next) = read_batch(&self.file, MAGIC, self.at, self.end)?;
+        let payload = &batch[BATCH_HEAD..end];
+        let damage =
+            |_| Error::corrupt(&self.file.path, format!("the segment at offset {} is malformed", self.at));
+        let directory = Directory::of(payload).map_err(damage)?;
+        let mut out = Vec::new();
+        for at in 0..directory.count {
+            let (txn, purge, bytes) = directory.get(at).map_err(damage)?;
+            if purge {
+                out.push((txn, bytes.to_vec()));
+            }
+        }
+        self.txns = self.txns.saturating_sub(directory.count as u64);
+        self.at = next;
+        let more = self.at < self.end;
+        Ok((out, more.then_some(self)))
+    }
+}
+
+/// The payload of a segment.
+#[derive(Clone, Copy, Debug)]
+struct Directory<'a> {
+    count: usize,
+    entries: &'a [u8],
+    bytes: &'a [u8],
+}
+
+impl<'a> Directory<'a> {
+    fn of(payload: &'a [u8]) -> Result<Directory<'a>, Truncated> {
+        let mut r = Reader::new(payload);
+        let count = r.u32()? as usize;
+        let entries = r.bytes(count.checked_mul(ENTRY).ok_or(Truncated)?)?;
+        Ok(Directory { count, entries, bytes: r.rest() })
+    }
+
+    fn entry(&self, at: usize) -> Result<(TxnId, u8, usize), Truncated> {
+        let mut r = Reader::new(&self.entries[at * ENTRY..(at + 1) * ENTRY]);
+        Ok((TxnId(r.u48()?), r.u8()?, r.u32()? as usize))
+    }
+
+    fn get(&self, at: usize) -> Result<(TxnId, bool, &'a [u8]), Truncated> {
+        let (txn, flags, end) = self.entry(at)?;
+        let from = if at == 0 { 0 } else { self.entry(at - 1)?.2 };
+        Ok((txn, flags & PURGE != 0, self.bytes.get(from..end).ok_or(Truncated)?))
+    }
+
+    fn find(&self, txn: TxnId) -> Result<Option<&'a [u8]>, Truncated> {
+        let (mut low, mut high) = (0, self.count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let (found, _, bytes) = self.get(middle)?;
+            match found.cmp(&txn) {
+                std::cmp::Ordering::Equal => return Ok(Some(bytes)),
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The stream of `txn` in the payload of a segment.
+pub(super) fn find(payload: &[u8], txn: TxnId) -> Result<&[u8], Damage> {
+    let found = Directory::of(payload).and_then(|directory| directory.find(txn));
+    found.ok().flatten().ok_or(Damage("a segment of history lacks one of its transactions"))
+}
+
+/// All of a segment that purge must look at: transactions and their streams.
+pub(crate) fn to_purge(payload: &[u8]) -> Result<Vec<(TxnId, Vec<u8>)>, Damage> {
+    let malformed = |_| Damage("a segment of history is malformed");
+    let directory = Directory::of(payload).map_err(malformed)?;
+    let all = (0..directory.count).map(|at| directory.get(at).map_err(malformed));
+    let wanted = all.filter_map(|member| match member {
+        Ok((txn, true, bytes)) => Some(Ok((txn, bytes.to_vec()))),
+        Ok((_, false, _)) => None,
+        Err(damage) => Some(Err(damage)),
+    });
+    wanted.collect()
+}
+
+/// One segment before it is written.
+fn encode(members: &mut [Member]) -> Vec<u8> {
+    members.sort_by_key(|member| member.txn);
+    let mut out = Vec::new();
+    out.put_u32(members.len() as u32);
+    let mut end = 0;
+    for member in &*members {
+        end += member.bytes.len() as u32;
+        out.put_u48(member.txn.0);
+        out.put_u8(if member.purge { PURGE } else { 0 });
+        out.put_u32(end);
+    }
+    members.iter().for_each(|member| out.extend_from_slice(&member.bytes));
+    out
+}
+
+impl Journal {
+    /// Writes segments, one for each of `groups`, none of them empty. They can be read, and are not durable. A full disk leaves
+    /// everything as it was.
+    pub(crate) fn append_segments(&mut self, groups: Vec<Vec<Member>>) -> Result<Vec<Segment>> {
+        if groups.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (file, start) = self.room(Holds::Segments)?;
+        let (mut segments, mut bytes) = (Vec::new(), Vec::new());
+        for mut members in groups {
+            let payload = encode(&mut members);
+            let at = start + bytes.len() as u64;
+            let whole = (BATCH_HEAD + payload.len()).next_multiple_of(BLOCK);
+            let mut batch = AlignedBuf::zeroed(whole);
+            batch[BATCH_HEAD..BATCH_HEAD + payload.len()].copy_from_slice(&payload);
+            seal(&mut batch, MAGIC, payload.len(), file.number, at);
+            bytes.extend_from_slice(&batch);
+            let mut ids: Vec<(u64, u64)> = Vec::new();
+            for member in &members {
+                let (word, bit) = (member.txn.0 / WORD, 1 << (member.txn.0 % WORD));
+                match ids.last_mut().filter(|(at, _)| *at == word) {
+                    Some((_, bits)) => *bits |= bit,
+                    None => ids.push((word, bit)),
+                }
+            }
+            segments.push(Segment {
+                file: Arc::clone(&file),
+                at,
+                end: at + whole as u64,
+                len: payload.len() as u32,
+                crc: crc::crc32c(&payload),
+                first: members.iter().map(|member| member.lsn).min().expect("a segment of somebody"),
+                last: members.iter().map(|member| member.lsn).max().expect("a segment of somebody"),
+                ids: ids.into(),
+                count: members.len() as u32,
+                purge: members.iter().any(|member| member.purge),
+            });
+        }
+        let mut whole = AlignedBuf::zeroed(bytes.len());
+        whole.copy_from_slice(&bytes);
+        self.write(&file, &whole, start)?;
+        Ok(segments)
+    }
+}

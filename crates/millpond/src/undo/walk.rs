@@ -1,0 +1,207 @@
+//! What a stream leaves to purge, without a list of it: a few words that grow with nothing, and a walk over the records when
+//! the time has come.
+
+use super::record::{Entry, Record};
+
+/// A record that purge must look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Purge {
+    /// Where it stands.
+    pub(crate) at: u64,
+    /// It was rolled back, and with that a delete mark came back that may be nobody else's to remove.
+    pub(crate) rewound: bool,
+}
+
+/// What would be left to purge of the records seen so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Left {
+    /// The oldest record to look at that no rewind has taken back.
+    first: Option<u64>,
+    /// The oldest and the newest record that cover a delete mark, rewound ones included.
+    marks: Option<(u64, u64)>,
+    /// A rewind has brought delete marks back, so there is something, whatever else is taken back.
+    stays: bool,
+}
+
+impl Left {
+    /// What an unknown beginning leaves: perhaps something.
+    pub(crate) fn unknown() -> Left {
+        Left { stays: true, ..Left::default() }
+    }
+
+    /// Whether purge has anything to look at if the transaction commits.
+    pub(crate) fn any(&self) -> bool {
+        self.stays || self.first.is_some()
+    }
+
+    /// Whether purge has anything to look at if the transaction is reverted as a whole.
+    pub(crate) fn any_marks(&self) -> bool {
+        self.marks.is_some()
+    }
+
+    /// Takes in the record at `at`.
+    pub(crate) fn saw(&mut self, at: u64, entry: &Entry<'_>) {
+        if let Entry::Rewind { end, .. } = *entry {
+            self.first = self.first.filter(|&first| first < end);
+            // A mark that came back stays on the list: a later rewind either keeps it or brings it back once more.
+            self.stays |= self.marks.is_some_and(|(_, newest)| newest >= end);
+        }
+        if entry.needs_purge() {
+            self.first.get_or_insert(at);
+        }
+        if entry.covers_mark() {
+            self.marks = Some((self.marks.map_or(at, |(oldest, _)| oldest), at));
+        }
+    }
+}
+
+/// The stretches of a stream that rollbacks to savepoints have taken back. None overlaps another.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rewinds(Vec<Rewound>);
+
+#[derive(Clone, Copy, Debug)]
+struct Rewound {
+    /// Where what was taken back begins.
+    from: u64,
+    /// Where the record of it stands.
+    at: u64,
+}
+
+impl Rewinds {
+    /// Notes that the record at `at` has taken back everything from `from` on.
+    pub(crate) fn push(&mut self, at: u64, from: u64) {
+        while self.0.pop_if(|rewound| rewound.from >= from).is_some() {}
+        self.0.push(Rewound { from, at });
+    }
+
+    /// Whether the record at `at` was taken back.
+    pub(crate) fn covers(&self, at: u64) -> bool {
+        let next = self.0.partition_point(|rewound| rewound.at <= at);
+        self.0.get(next).is_some_and(|rewound| rewound.from <= at)
+    }
+
+    /// Whether a rollback can go back to `end`: it does not lie inside of what was taken back.
+    pub(crate) fn reach(&self, end: u64) -> bool {
+        let next = self.0.partition_point(|rewound| rewound.at <= end);
+        self.0.get(next).is_none_or(|rewound| rewound.from >= end)
+    }
+}
+
+/// Goes over the records of a stream, oldest first, and tells which of them purge must look at.
+#[derive(Clone, Debug)]
+pub(crate) struct Walk {
+    /// The record to be looked at next.
+    pub(crate) at: u64,
+    /// Records from here on are none of its concern.
+    pub(crate) end: u64,
+    rewinds: Rewinds,
+    committed: bool,
+}
+
+impl Walk {
+    /// A walk for a transaction that has committed, or else has been reverted as a whole.
+    pub(crate) fn new(left: &Left, rewinds: &Rewinds, end: u64, committed: bool) -> Walk {
+        let (from, end) = match (committed, left.marks) {
+            (false, None) => (end, end),
+            (false, Some((oldest, newest))) => (oldest, newest + 1),
+            (true, marks) => {
+                let mark = marks.filter(|_| left.stays).map(|(oldest, _)| oldest);
+                let first = [left.first, mark].into_iter().flatten().min();
+                (first.unwrap_or(end), end)
+            }
+        };
+        Walk { at: from, end, rewinds: rewinds.clone(), committed }
+    }
+
+    /// What purge has to do with the record, which stands at `self.at`.
+    pub(crate) fn judge(&self, record: &Record<'_>) -> Option<Purge> {
+        let rewound = !self.committed || self.rewinds.covers(self.at);
+        let wanted = if rewound { record.entry.covers_mark() } else { record.entry.needs_purge() };
+        wanted.then_some(Purge { at: self.at, rewound })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::node::{DELETED, OVERFLOW, Version};
+    use base::prng::Prng;
+    use base::{TreeId, TxnId};
+
+    /// The lists that the walk stands for, kept as a stream would have to keep them.
+    #[derive(Default)]
+    struct Lists {
+        purge: Vec<Purge>,
+        marks: Vec<u64>,
+        rewinds: Vec<(u64, u64)>,
+    }
+
+    impl Lists {
+        fn saw(&mut self, at: u64, entry: &Entry<'_>) {
+            if let Entry::Rewind { end, .. } = *entry {
+                self.rewinds.push((at, end));
+                self.purge.retain(|p| p.at < end);
+                let back = self.marks.iter().filter(|&&at| at >= end);
+                self.purge.extend(back.map(|&at| Purge { at, rewound: true }));
+            }
+            if entry.needs_purge() {
+                self.purge.push(Purge { at, rewound: false });
+            }
+            if entry.covers_mark() {
+                self.marks.push(at);
+            }
+        }
+    }
+
+    #[test]
+    fn the_walk_finds_what_lists_would_hold() {
+        let mut rng = Prng::new(1);
+        for round in 0..2000 {
+            let (mut lists, mut left, mut rewinds) = (Lists::default(), Left::default(), Rewinds::default());
+            let mut entries = Vec::new();
+            let end = rng.between(1, 30) * 10;
+            for at in (0..end).step_by(10) {
+                let entry = if rng.below(4) == 0 {
+                    Entry::Rewind { end: rng.below(at / 10 + 1) * 10, last: None }
+                } else {
+                    let flags = |rng: &mut Prng| [0, 0, 0, DELETED, OVERFLOW][rng.below(5) as usize];
+                    Entry::Replace {
+                        tree: TreeId(1),
+                        key: b"k",
+                        before: Version { txn: TxnId(1), undo_at: 0 },
+                        old_flags: flags(&mut rng),
+                        new_flags: flags(&mut rng),
+                        front: 0,
+                        back: 0,
+                        old_middle: b"",
+                    }
+                };
+                lists.saw(at, &entry);
+                left.saw(at, &entry);
+                if let Entry::Rewind { end, .. } = entry {
+                    rewinds.push(at, end);
+                }
+                entries.push((at, entry));
+            }
+            for (committed, mut wanted) in [
+                (true, lists.purge),
+                (false, lists.marks.iter().map(|&at| Purge { at, rewound: true }).collect()),
+            ] {
+                wanted.sort_by_key(|purge| purge.at);
+                let mut walk = Walk::new(&left, &rewinds, end, committed);
+                let mut found = Vec::new();
+                for (at, entry) in entries.iter().filter(|(at, _)| walk.at <= *at && *at < walk.end) {
+                    let judge = Walk { at: *at, ..walk.clone() };
+                    found.extend(judge.judge(&Record { owner: TxnId(2), prev: None, entry: *entry }));
+                }
+                walk.at = end;
+                assert_eq!(found, wanted, "round {round}");
+                assert_eq!(!wanted.is_empty(), if committed { left.any() } else { left.any_marks() });
+            }
+            for end in (0..end).step_by(5) {
+                let reached = lists.rewinds.iter().all(|&(at, from)| end >= at || end <= from);
+                assert_eq!(rewinds.reach(end), reached, "round {round}, {end}");
+            }
+        }
+    }
+}

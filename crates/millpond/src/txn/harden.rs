@@ -104,10 +104,11 @@ impl Unfinished for Txns {
             stream.files(&mut files);
             list.txns.push(Listed { txn: stream.owner(), stage, hardened: stream.in_files() });
         }
+        // What nobody has anything in by now is not in this list, so its root sets it free.
+        journal.sweep()?;
         list.files = journal.sync(&files.into_iter().collect())?;
         list.segments = self.history.list();
         journal.sync(&list.segments.iter().map(|segments| segments.file).collect())?;
-        journal.sweep()?;
         if planted(Bug::UnlistedLosers) {
             list.txns.clear();
         }

@@ -73,8 +73,10 @@ pub(crate) struct Journal {
     /// The files that grow: chunks, segments.
     current: [Option<u32>; 2],
     next: u32,
-    /// Files that no list names any more once the next root is durable.
+    /// Files that nobody has anything in any more, and that a list names which may be in a root.
     retired: Vec<u32>,
+    /// Of these, those that had been retired when the newest list was made: it names them no more.
+    unlisted: Vec<u32>,
 }
 
 fn file_name(number: u32) -> String {
@@ -106,6 +108,7 @@ impl Journal {
             current: [None; 2],
             next: present.iter().chain(listed.iter().map(|(n, _)| n)).max().map_or(1, |n| n + 1),
             retired: present.iter().copied().filter(|n| !listed.iter().any(|(l, _)| l == n)).collect(),
+            unlisted: Vec::new(),
         };
         for &(number, len) in listed {
             let file = journal.open_file(number, len)?;
@@ -193,6 +196,8 @@ impl Journal {
 
     /// Makes durable what stands in the files of these numbers, which a checkpoint's list is to name, and says how long they are.
     pub(crate) fn sync(&mut self, numbers: &BTreeSet<u32>) -> Result<Vec<(u32, u64)>> {
+        // What is retired from here on is in this list, so the root of this list does not set it free.
+        self.unlisted.append(&mut self.retired);
         for number in numbers {
             let kept = self.files.get_mut(number).expect("who has something in a file keeps it");
             kept.named = true;
@@ -236,9 +241,9 @@ impl Journal {
         Ok(())
     }
 
-    /// Removes the files that the root named before and names no more. REQUIRES: the root that does not is durable.
+    /// Removes the files that the root named before and names no more. REQUIRES: a root with the newest list is durable.
     pub(crate) fn remove_retired(&mut self) -> Result {
-        std::mem::take(&mut self.retired).into_iter().try_for_each(|number| self.remove(number))
+        std::mem::take(&mut self.unlisted).into_iter().try_for_each(|number| self.remove(number))
     }
 
     fn remove(&self, number: u32) -> Result {
@@ -520,9 +525,12 @@ mod tests {
         assert_eq!(names(&disk), ["00000001", "00000002"]);
         streams.remove(TxnId(1));
         drop(old);
-        assert_eq!(harden(&mut journal, &[&new]).len(), 1);
         journal.sweep().unwrap();
-        assert_eq!(names(&disk), ["00000001", "00000002"], "the durable root may still name it");
+        // The root of the list that names it may be written only now: it does not set free what was retired after its list.
+        journal.remove_retired().unwrap();
+        assert_eq!(names(&disk), ["00000001", "00000002"], "the durable root names it");
+        assert_eq!(harden(&mut journal, &[&new]).len(), 1);
+        assert_eq!(names(&disk), ["00000001", "00000002"], "the durable root still names it");
         journal.remove_retired().unwrap();
         assert_eq!(names(&disk), ["00000002"]);
     }

@@ -4,6 +4,11 @@ use crate::error::{Error, Result};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The buffer pool of a database in memory, unless another was asked for.
+const IN_MEMORY_POOL_BYTES: u64 = 64 << 20;
+/// The redo that it keeps at most: as little as lets pages be cleaned in large batches.
+const IN_MEMORY_REDO_BYTES: u64 = 64 << 20;
+
 /// How a database is opened. Every choice has a default that serves.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -82,7 +87,8 @@ impl Options {
         }
     }
 
-    /// Memory for cached pages, bytes. Default: a quarter of the machine's memory.
+    /// Memory for cached pages, bytes. Default: a quarter of the machine's memory; 64 MiB for a database that is
+    /// [in memory](Options::open_in_memory) itself.
     #[must_use]
     pub fn buffer_pool_bytes(mut self, bytes: u64) -> Options {
         self.buffer_pool_bytes = Some(bytes);
@@ -145,6 +151,21 @@ impl Options {
     pub fn hold_cleaning_until_redo_bytes(mut self, bytes: u64) -> Options {
         self.hold_cleaning_until_redo_bytes = bytes;
         self
+    }
+
+    /// The choices for a database in memory. A miss in the pool costs a copy there, and redo nothing but memory, so both
+    /// are small unless somebody asked for more.
+    pub(crate) fn in_memory(&self) -> Result<Options> {
+        for (dir, name) in [(&self.redo_dir, "redo_dir"), (&self.doublewrite_dir, "doublewrite_dir")] {
+            if let Some(dir) = dir {
+                let dir = dir.display();
+                return Err(Error::Misuse(format!("{name} {dir}: a database in memory has no directories")));
+            }
+        }
+        let mut options = self.clone();
+        options.buffer_pool_bytes.get_or_insert(IN_MEMORY_POOL_BYTES);
+        options.redo_capacity_bytes.get_or_insert(IN_MEMORY_REDO_BYTES);
+        Ok(options)
     }
 
     /// Checks what can be checked without a directory.

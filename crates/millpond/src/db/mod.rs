@@ -35,6 +35,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use vfs::Vfs;
 
+/// What stands for the directory of a database in memory, in messages too.
+const MEMORY: &str = "memory:";
+
 /// The outside name of a prepared transaction.
 pub type Xid = Vec<u8>;
 
@@ -115,6 +118,37 @@ impl Options {
     pub fn open(&self, dir: impl AsRef<Path>) -> Result<Db> {
         Db::open_on(&Vfs::os(), dir.as_ref(), self)
     }
+
+    /// Opens a new, empty database in memory with these choices, for tests and caches. It is the same engine, with the same
+    /// transactions, locks and errors, over files that are in this process's memory and go with it.
+    ///
+    /// Nothing of it is ever durable: not after [`Db::close`], which makes all of it unreachable, and not after a commit with
+    /// [`Durability::Sync`], which is accepted so that programs need not change. So [`Db::is_durable`] is false,
+    /// [`Receipt::durable`] is false for every commit, and the figure `durable` of [`Db::metrics`] is 0. Prepared transactions
+    /// can be decided until it is closed.
+    ///
+    /// It takes as much memory as its pages, and besides at most its buffer pool (64 MiB unless
+    /// [asked for](Options::buffer_pool_bytes)) and its redo log ([64 MiB](Options::redo_capacity_bytes)); neither is touched
+    /// before it is needed. Where memory runs out calls give [`Error::DiskFull`]. Nothing is recovered, so
+    /// [`Options::recovery_target`] means nothing.
+    ///
+    /// ```
+    /// # fn main() -> millpond::Result<()> {
+    /// let db = millpond::Options::new().page_bytes(4096).open_in_memory()?;
+    /// let cache = db.create_table("cache")?;
+    /// let mut tx = db.begin()?;
+    /// tx.put(&cache, b"answer", b"42")?;
+    /// assert!(!tx.commit()?.durable);
+    /// assert!(!db.is_durable());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for choices that cannot be, among them [`Options::redo_dir`] and [`Options::doublewrite_dir`].
+    pub fn open_in_memory(&self) -> Result<Db> {
+        Db::open_on(&Vfs::in_memory(), Path::new(MEMORY), &self.in_memory()?)
+    }
 }
 
 impl Db {
@@ -124,6 +158,14 @@ impl Db {
     /// See [`Options::open`].
     pub fn open(dir: impl AsRef<Path>) -> Result<Db> {
         Options::new().open(dir)
+    }
+
+    /// Opens a new, empty database in memory with the defaults: nothing of it is durable, see [`Options::open_in_memory`].
+    ///
+    /// # Errors
+    /// [`Error::Io`] if its threads cannot be started; [`Error::DiskFull`] if there is no memory.
+    pub fn open_in_memory() -> Result<Db> {
+        Options::new().open_in_memory()
     }
 
     pub(crate) fn open_on(vfs: &Vfs, dir: &Path, options: &Options) -> Result<Db> {
@@ -142,6 +184,13 @@ impl Db {
             gate: Gate::default(),
         };
         Ok(Db { core: Arc::new(core) })
+    }
+
+    /// Whether what is synced here outlives a power cut: not in a database [in memory](Db::open_in_memory), and not on a
+    /// memory file system such as tmpfs, wherever one of the database's directories is on one.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        self.core.engine.durable
     }
 
     fn table(&self, entry: Arc<crate::catalog::Entry>) -> Table {

@@ -334,7 +334,7 @@ impl Transaction {
         engine.store.metrics.add(metric, 1);
         let receipt = Receipt {
             lsn: lsn.map_or(0, |lsn| lsn.0),
-            durable: lsn.is_none(),
+            durable: lsn.is_none() && !engine.ephemeral,
             locks_us,
             admission_us: self.admission_us,
             log_us,
@@ -374,9 +374,9 @@ impl Transaction {
         };
         let sync_us = clock.now_us().saturating_sub(start_us);
         let receipt = match info {
-            Some(info) => receipt.flushed(info, sync_us),
+            Some(info) => receipt.flushed(info, sync_us, core.engine.ephemeral),
             None => Receipt {
-                durable: log.durable_lsn() > needed,
+                durable: log.durable_lsn() > needed && !core.engine.ephemeral,
                 sync_us,
                 total_us: receipt.total_us + sync_us,
                 ..receipt

@@ -87,6 +87,9 @@ fn a_wrong_command_line_is_one_sentence_and_status_2() {
         ("run --durability maybe", "maybe"),
         ("run --recovery-target 10", "10s"),
         ("run --recovery-target 10s --redo-capacity 96MiB", "--redo-capacity"),
+        ("run --ephemeral --db here", "--ephemeral"),
+        ("run --ephemeral --keep", "--keep"),
+        ("run --ephemeral --recovery-target 10s", "--recovery-target"),
         ("run --json no/such/file.json", "no/such"),
         ("run --db no/such/db", "no/such/db"),
         ("crash --redo-bytes 0", "--redo-bytes"),
@@ -123,6 +126,7 @@ fn every_command_and_flag_has_a_line_of_help() {
     let run = scratch.ok("run --help");
     for flag in [
         "--db",
+        "--ephemeral",
         "--threads",
         "--seconds",
         "--warmup",
@@ -276,6 +280,19 @@ fn every_workload_runs_on_a_small_database() {
             _ => assert_eq!(changes, 0, "{workload}"),
         }
     }
+    assert_eq!(scratch.names(), ["out.json"]);
+}
+
+#[test]
+fn an_ephemeral_run_makes_no_files_and_says_that_nothing_is_durable() {
+    let scratch = Scratch::new("ephemeral");
+    let args = "--tables 2 --rows 500 --threads 3 --seconds 0.3 --warmup 0 --pool 32MiB";
+    let table = scratch.ok(&format!("run write-heavy --ephemeral {args} --json out.json"));
+    assert!(table.contains("nothing is durable"), "{table}");
+    let json = scratch.json("out.json");
+    assert_eq!((&json["durable_device"], &json["ephemeral"]), (&false.into(), &true.into()));
+    assert_eq!(json["check"], "ok");
+    assert!(json["transactions"].as_u64().unwrap() > 0);
     assert_eq!(scratch.names(), ["out.json"]);
 }
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// Bytes that are in memory or all zero together: the largest page, so that a page seldom takes more than it is long.
 const CHUNK_BYTES: usize = 16 << 10;
 /// Neighbouring chunks lie in different stripes.
-const STRIPES: usize = 16;
+const STRIPES: usize = 64;
 
 /// The disk. Clones share it; its memory is free when the last clone and the last open file are gone.
 #[derive(Clone, Debug, Default)]
@@ -36,11 +36,11 @@ struct Names {
 /// `None` is all zeros.
 type Chunk = Option<Box<[u8]>>;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct EphemeralFile {
     len: AtomicU64,
     /// Chunk `n` is number `n / STRIPES` of stripe `n % STRIPES`; what lies beyond a stripe's end is zeros.
-    stripes: [Mutex<Vec<Chunk>>; STRIPES],
+    stripes: Box<[Mutex<Vec<Chunk>>]>,
 }
 
 struct EphemeralLock {
@@ -143,6 +143,12 @@ impl Disk for EphemeralDisk {
 fn is_zero(bytes: &[u8]) -> bool {
     static ZEROS: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
     bytes.chunks(CHUNK_BYTES).all(|part| *part == ZEROS[..part.len()])
+}
+
+impl Default for EphemeralFile {
+    fn default() -> EphemeralFile {
+        EphemeralFile { len: AtomicU64::new(0), stripes: (0..STRIPES).map(|_| Mutex::default()).collect() }
+    }
 }
 
 /// A chunk of zeros. Where there is no memory for it the disk is full.

@@ -199,6 +199,14 @@ impl Db {
 
     /// Creates a table. It is durable when the call returns.
     ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// let accounts = db.create_table("accounts")?;
+    /// assert_eq!(accounts.name(), "accounts");
+    /// assert!(matches!(db.create_table("accounts"), Err(millpond::Error::TableExists { .. })));
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::TableExists`]; [`Error::Misuse`] for a name that is empty or longer than 255 bytes.
     pub fn create_table(&self, name: &str) -> Result<Table> {
@@ -206,6 +214,13 @@ impl Db {
     }
 
     /// Creates several tables in one transaction: all or none, for the price of one.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// let tables = db.create_tables(&["orders", "lines"])?;
+    /// assert_eq!(tables[1].name(), "lines");
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Db::create_table`], naming the first table in the way.
@@ -221,6 +236,16 @@ impl Db {
 
     /// Opens a table.
     ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let table = match db.open_table("accounts") {
+    ///     Err(millpond::Error::NoSuchTable { .. }) => db.create_table("accounts")?,
+    ///     other => other?,
+    /// };
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::NoSuchTable`].
     pub fn open_table(&self, name: &str) -> Result<Table> {
@@ -230,6 +255,15 @@ impl Db {
 
     /// Drops a table, once no transaction uses it any more. Durable when the call returns.
     ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// let table = db.create_table("old")?;
+    /// db.drop_table("old")?;
+    /// let gone = db.begin()?.get(&table, b"key");
+    /// assert!(matches!(gone, Err(millpond::Error::NoSuchTable { .. })));
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::NoSuchTable`]; [`Error::LockTimeout`] if transactions use it for too long.
     pub fn drop_table(&self, name: &str) -> Result<()> {
@@ -237,6 +271,14 @@ impl Db {
     }
 
     /// Drops several tables in one transaction: all or none, for the price of one.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// db.create_tables(&["orders", "lines"])?;
+    /// assert!(db.drop_tables(&["orders", "lines", "bills"]).is_err()); // and so none is dropped
+    /// db.drop_tables(&["orders", "lines"])?;
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Db::drop_table`].
@@ -252,6 +294,14 @@ impl Db {
 
     /// Renames a table, once no transaction uses it any more. Durable when the call returns.
     ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// let table = db.create_table("new")?;
+    /// db.rename_table("new", "accounts")?;
+    /// assert_eq!(table.name(), "accounts"); // handles follow
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::NoSuchTable`] for `from`, [`Error::TableExists`] for `to`; [`Error::LockTimeout`].
     pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
@@ -262,6 +312,13 @@ impl Db {
 
     /// The names of all tables, sorted.
     ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// db.create_tables(&["b", "a"])?;
+    /// assert_eq!(db.table_names()?, ["a", "b"]);
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Closed`], [`Error::Poisoned`].
     pub fn table_names(&self) -> Result<Vec<String>> {
@@ -271,6 +328,15 @@ impl Db {
 
     /// Begins a transaction: repeatable reads, durable commit.
     ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let mut tx = db.begin()?;
+    /// tx.put(&table, b"key", b"value")?;
+    /// tx.commit()?;
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Closed`], [`Error::Poisoned`].
     pub fn begin(&self) -> Result<Transaction> {
@@ -278,6 +344,20 @@ impl Db {
     }
 
     /// Begins a transaction as told.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// use millpond::{Durability, Isolation, TxnOptions};
+    /// use std::time::Duration;
+    ///
+    /// let options = TxnOptions::new()
+    ///     .isolation(Isolation::ReadCommitted)
+    ///     .durability(Durability::Bounded { ms: 200, bytes: 4 << 20 })
+    ///     .lock_wait(Duration::from_secs(1));
+    /// let tx = db.begin_with(options)?;
+    /// # drop(tx);
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Closed`], [`Error::Poisoned`].
@@ -288,6 +368,8 @@ impl Db {
 
     /// The outside names of all prepared transactions, sorted.
     ///
+    /// See [`Transaction::prepare`].
+    ///
     /// # Errors
     /// [`Error::Closed`], [`Error::Poisoned`].
     pub fn prepared(&self) -> Result<Vec<Xid>> {
@@ -296,6 +378,8 @@ impl Db {
     }
 
     /// Commits a prepared transaction. Durable when the call returns.
+    ///
+    /// See [`Transaction::prepare`] for an example.
     ///
     /// # Errors
     /// [`Error::Misuse`] if there is none of that name.
@@ -307,6 +391,17 @@ impl Db {
 
     /// Rolls a prepared transaction back. Durable when the call returns.
     ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let mut tx = db.begin()?;
+    /// tx.put(&table, b"key", b"value")?;
+    /// tx.prepare(b"transfer 7")?;
+    /// db.rollback_prepared(b"transfer 7")?;
+    /// assert_eq!(db.begin()?.get(&table, b"key")?, None);
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Misuse`] if there is none of that name.
     pub fn rollback_prepared(&self, xid: &[u8]) -> Result<()> {
@@ -317,12 +412,33 @@ impl Db {
     }
 
     /// Every figure of the database, as of now. Also after closing.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let before = db.metrics();
+    /// let mut tx = db.begin()?;
+    /// tx.put(&table, b"key", b"value")?;
+    /// tx.commit()?;
+    /// let since = db.metrics().minus(&before);
+    /// assert_eq!(since.get("commits"), Some(1.0));
+    /// assert!(since.get("redo_bytes_written") > Some(0.0));
+    /// println!("{}", since.to_json());
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
     #[must_use]
     pub fn metrics(&self) -> metrics::Snapshot {
         self.core.engine.metrics()
     }
 
     /// Writes every changed page, so that the log is short: a crash right after needs next to no recovery.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// db.checkpoint()?;
+    /// assert!(db.metrics().get("checkpoint_age_bytes") < Some(65536.0));
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Io`], and then the database is poisoned; [`Error::Closed`].
@@ -333,6 +449,12 @@ impl Db {
 
     /// Changes how many bytes the redo log may hold. Where it cannot grow the old size stays.
     ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// db.set_redo_capacity(96 << 20)?;
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::DiskFull`]; [`Error::Misuse`] for a size that is too small.
     pub fn set_redo_capacity(&self, bytes: u64) -> Result<()> {
@@ -341,6 +463,15 @@ impl Db {
     }
 
     /// Looks at every page and every tree, and names what is wrong. Writers may go on meanwhile.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let report = db.check()?;
+    /// assert!(report.is_clean(), "{report}");
+    /// assert_eq!(report.tables, 1);
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
     ///
     /// # Errors
     /// What kept the check from being made; damage is no error but stands in the report.
@@ -351,6 +482,14 @@ impl Db {
 
     /// Closes the database: open transactions are rolled back, the log is synced, the next open has nothing to recover.
     /// Later calls on any handle give [`Error::Closed`].
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// let other = db.clone();
+    /// db.close()?;
+    /// assert!(matches!(other.begin(), Err(millpond::Error::Closed)));
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Closed`] the second time; a failed write or sync, which the next open recovers from.

@@ -10,7 +10,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// What a commit came to. The times are microseconds; `locks_us + admission_us + log_us + sync_us = total_us`.
+/// What a commit came to, and where its time went. The times are microseconds; `locks_us + admission_us + log_us + sync_us =
+/// total_us`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Receipt {

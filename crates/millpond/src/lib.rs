@@ -191,6 +191,10 @@ pub mod inspect;
 #[doc(hidden)]
 pub mod sim;
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub use db::{
     BulkLoad, CheckReport, CommitFuture, Db, Durability, Isolation, LockWait, Range, Receipt, Savepoint,
     Transaction, TxnOptions, Xid,

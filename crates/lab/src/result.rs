@@ -51,10 +51,19 @@ pub(crate) struct Asked {
     pub(crate) rows: u32,
     pub(crate) distribution: String,
     pub(crate) durability: String,
+    /// In memory: no commit is durable, whatever `durability` says.
+    pub(crate) ephemeral: bool,
     pub(crate) isolation: String,
     pub(crate) page_bytes: u32,
     pub(crate) pool_bytes: u64,
     pub(crate) rate: Option<f64>,
+}
+
+impl Asked {
+    /// How commits ended, for people.
+    pub(crate) fn commits(&self) -> String {
+        format!("{} commits{}", self.durability, if self.ephemeral { " in memory" } else { "" })
+    }
 }
 
 /// The result of a run. Every figure counts the measured phase alone.
@@ -187,22 +196,27 @@ impl RunResult {
         out.line(
             "workload",
             format!(
-                "{}, {} threads, {} tables x {} rows, {} keys, {} commits",
+                "{}, {} threads, {} tables x {} rows, {} keys, {}",
                 asked.workload,
                 asked.threads,
                 asked.tables,
                 show_count(f64::from(asked.rows)),
                 asked.distribution,
-                asked.durability
+                asked.commits()
             ),
         );
-        if !self.durable_device {
+        if asked.ephemeral {
+            out.line(
+                "device",
+                "the process's own memory: nothing is durable, and all of it is gone by now".into(),
+            );
+        } else if !self.durable_device {
             out.line("device", "a memory file system: nothing here survives a power cut".into());
         }
         if !self.direct_io {
             out.line("files", "buffered, because this file system refuses direct I/O".into());
         }
-        if !self.io_uring {
+        if !self.io_uring && !asked.ephemeral {
             out.line("batches", "by threads, because io_uring is not to be had here".into());
         }
         let load = match self.load_seconds {

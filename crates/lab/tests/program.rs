@@ -87,6 +87,9 @@ fn a_wrong_command_line_is_one_sentence_and_status_2() {
         ("run --durability maybe", "maybe"),
         ("run --recovery-target 10", "10s"),
         ("run --recovery-target 10s --redo-capacity 96MiB", "--redo-capacity"),
+        ("run --ephemeral --db here", "--ephemeral"),
+        ("run --ephemeral --keep", "--keep"),
+        ("run --ephemeral --recovery-target 10s", "--recovery-target"),
         ("run --json no/such/file.json", "no/such"),
         ("run --db no/such/db", "no/such/db"),
         ("crash --redo-bytes 0", "--redo-bytes"),
@@ -97,6 +100,8 @@ fn a_wrong_command_line_is_one_sentence_and_status_2() {
         ("inspect nowhere root", "nowhere"),
         ("inspect . page seven", "seven"),
         ("recover --eager nowhere", "nowhere"),
+        ("compare --peers oracle", "oracle"),
+        ("compare --rows 5 --peers", "--peers"),
         ("collect x", "collect"),
     ] {
         let complaint = scratch.refused(2, args);
@@ -111,7 +116,7 @@ fn every_command_and_flag_has_a_line_of_help() {
     assert_eq!(scratch.millpond("").status.code(), Some(2));
     assert!(scratch.ok("--version").starts_with("millpond "));
     let all = scratch.ok("--help");
-    for command in ["run", "crash", "check", "inspect", "recover"] {
+    for command in ["run", "crash", "check", "inspect", "recover", "compare"] {
         assert!(all.contains(&format!("  {command}")), "{all}");
         let help = scratch.ok(&format!("{command} --help"));
         for line in help.lines().filter(|line| line.trim_start().starts_with('-')) {
@@ -123,6 +128,7 @@ fn every_command_and_flag_has_a_line_of_help() {
     let run = scratch.ok("run --help");
     for flag in [
         "--db",
+        "--ephemeral",
         "--threads",
         "--seconds",
         "--warmup",
@@ -280,6 +286,19 @@ fn every_workload_runs_on_a_small_database() {
 }
 
 #[test]
+fn an_ephemeral_run_makes_no_files_and_says_that_nothing_is_durable() {
+    let scratch = Scratch::new("ephemeral");
+    let args = "--tables 2 --rows 500 --threads 3 --seconds 0.3 --warmup 0 --pool 32MiB";
+    let table = scratch.ok(&format!("run write-heavy --ephemeral {args} --json out.json"));
+    assert!(table.contains("nothing is durable"), "{table}");
+    let json = scratch.json("out.json");
+    assert_eq!((&json["durable_device"], &json["ephemeral"]), (&false.into(), &true.into()));
+    assert_eq!(json["check"], "ok");
+    assert!(json["transactions"].as_u64().unwrap() > 0);
+    assert_eq!(scratch.names(), ["out.json"]);
+}
+
+#[test]
 fn a_finished_load_is_used_again_and_only_by_the_same_load() {
     let scratch = Scratch::new("reuse");
     let args = "--db db --tables 2 --threads 2 --seconds 0.2 --warmup 0 --pool 32MiB --redo-capacity 64MiB --json out.json";
@@ -327,6 +346,99 @@ fn ctrl_c_removes_what_the_run_made() {
     assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
     assert!(text(&out.stderr).contains("interrupted"), "{}", text(&out.stderr));
     assert_eq!(scratch.names(), Vec::<String>::new());
+}
+
+/// The program in a directory of its own, outside of any checkout, with nothing on PATH but what is put there.
+struct Alone(PathBuf);
+
+impl Alone {
+    fn new(name: &str) -> Alone {
+        let dir = std::env::temp_dir().join(format!("millpond-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir_all(dir.join("bin")).unwrap();
+        let (program, copy) = (env!("CARGO_BIN_EXE_millpond"), dir.join("millpond"));
+        fs::hard_link(program, &copy).or_else(|_| fs::copy(program, &copy).map(drop)).unwrap();
+        Alone(dir)
+    }
+
+    /// A program that says what it was called with, and ends with status 3.
+    fn put(&self, path: &str) {
+        use std::os::unix::fs::PermissionsExt;
+        let path = self.0.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "#!/bin/sh\necho \"called: $*\"\n[ \"$1\" = build ] || exit 3\n").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// Its status and what it printed.
+    fn millpond(&self, args: &str) -> (Option<i32>, String, String) {
+        let out = Command::new(self.0.join("millpond"))
+            .args(args.split_whitespace())
+            .current_dir(&self.0)
+            .stdin(Stdio::null())
+            .env("PATH", self.0.join("bin"))
+            .env("CARGO", self.0.join("bin/cargo"))
+            .output()
+            .unwrap();
+        (out.status.code(), text(&out.stdout), text(&out.stderr))
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn compare_without_its_program_is_one_sentence() {
+    let alone = Alone::new("compare-none");
+    let (status, out, complaint) = alone.millpond("compare --rows 5");
+    assert_eq!((status, out.as_str(), complaint.lines().count()), (Some(1), "", 1), "{complaint}");
+    assert!(complaint.starts_with("millpond: ") && complaint.contains("millpond-compare"), "{complaint}");
+}
+
+#[test]
+fn compare_hands_over_to_the_program_beside_it_or_on_the_path() {
+    for place in ["bin/millpond-compare", "millpond-compare"] {
+        let alone = Alone::new(&format!("compare-{}", place.len()));
+        alone.put(place);
+        for (args, passed) in [
+            ("compare --rows 5 --json x.json", "--rows 5 --json x.json"),
+            ("compare --peers lmdb --rows 5", "--peers lmdb --rows 5"),
+            ("compare --rows 5 --peers=lmdb,redb", "--rows 5 --peers=lmdb,redb"),
+            ("compare", ""),
+        ] {
+            let (status, out, _) = alone.millpond(args);
+            assert_eq!(
+                (status, out.trim_end()),
+                (Some(3), format!("called: {passed}").trim_end()),
+                "{place}"
+            );
+        }
+    }
+}
+
+#[test]
+fn compare_builds_its_program_in_a_checkout() {
+    let alone = Alone::new("compare-checkout");
+    alone.put("bin/cargo");
+    for file in ["Cargo.toml", "crates/compare/Cargo.toml"] {
+        fs::create_dir_all(alone.0.join(file).parent().unwrap()).unwrap();
+        fs::write(alone.0.join(file), "").unwrap();
+    }
+    for (args, features, passed) in
+        [("compare --rows 5", "redb,fjall", "--rows 5"), ("compare --peers lmdb", "lmdb", "--peers lmdb")]
+    {
+        let (status, out, said) = alone.millpond(args);
+        assert_eq!(status, Some(3), "the status of the program that was run: {said}");
+        let lines: Vec<&str> = out.lines().collect();
+        let with = format!("--release --no-default-features --features {features} --manifest-path");
+        assert!(lines[0].starts_with(&format!("called: build {with}")), "{out}");
+        assert!(lines[1].starts_with(&format!("called: run {with}")), "{out}");
+        assert!(lines[1].ends_with(&format!("crates/compare/Cargo.toml --quiet -- {passed}")), "{out}");
+        assert!(said.contains(features), "{said}");
+    }
 }
 
 #[test]

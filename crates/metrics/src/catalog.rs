@@ -223,6 +223,7 @@ catalog! {
     TornPagesRestored "torn_pages_restored" Pages Counter "Torn pages restored from the doublewrite.";
 
     // The instance.
+    Durable "durable" Flag Gauge "1 if what is synced outlives a power cut; 0 in memory, and where a directory is on a memory file system.";
     DirectIo "direct_io" Flag Gauge "1 if the pages file and the log bypass the page cache; 0 where the file system refuses that.";
     IoUring "io_uring" Flag Gauge "1 if batches of pages go through io_uring; 0 where it is not to be had and threads do them.";
     UptimeSeconds "uptime_seconds" Seconds Gauge "Time since the database was opened.";

@@ -191,7 +191,7 @@ fn histogram(out: &mut String, name: &str, labels: &str, took: &Counts) {
 #[must_use]
 pub fn catalog_page() -> String {
     let mut out = String::from(
-        "# Metrics\n\nMade from the catalog in `crates/metrics/src/catalog.rs`; `UPDATE_EXPECT=1 cargo test -p metrics` \
+        "# Metrics\n\nMade from the catalog in `crates/metrics/src/catalog.rs`; `UPDATE_EXPECT=1 cargo test -p millpond-metrics` \
          renews it.\nA counter only grows; a gauge is a level. Every name is found by `Snapshot::get`.\n\n\
          | name | unit | kind | meaning |\n| --- | --- | --- | --- |\n",
     );

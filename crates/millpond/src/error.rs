@@ -10,7 +10,16 @@ use std::sync::Arc;
 /// `std::result::Result` with [`Error`].
 pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 
-/// Why a call did not do what was asked.
+/// Why a call did not do what was asked. Each names the thing: the table, the file, the limit.
+///
+/// | | | what to do |
+/// | --- | --- | --- |
+/// | retry | [`Deadlock`](Error::Deadlock), [`WriteConflict`](Error::WriteConflict), [`LockTimeout`](Error::LockTimeout) | begin the transaction again: [`Error::is_retryable`] |
+/// | the data | [`KeyExists`](Error::KeyExists), [`TableExists`](Error::TableExists), [`NoSuchTable`](Error::NoSuchTable) | as the program means it; the transaction goes on |
+/// | the call | [`Misuse`](Error::Misuse), [`KeyTooLong`](Error::KeyTooLong), [`Aborted`](Error::Aborted), [`Closed`](Error::Closed) | a mistake in the program |
+/// | the machine | [`Io`](Error::Io), [`DiskFull`](Error::DiskFull), [`InUse`](Error::InUse) | make room, or wait; a full disk leaves the database usable |
+/// | the files | [`Corrupt`](Error::Corrupt), [`Foreign`](Error::Foreign) | the file is named; nothing was changed |
+/// | after a failed write or sync | [`Poisoned`](Error::Poisoned) | close and open again: recovery keeps all that was acknowledged |
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -82,7 +91,7 @@ pub enum Error {
     /// No space is left for what the call needs. Nothing was changed.
     #[error("no space left on the device of {}", file.display())]
     DiskFull {
-        /// The file that could not grow.
+        /// The file that could not grow; for a database in memory its name there.
         file: PathBuf,
     },
 
@@ -111,7 +120,29 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same transaction may well succeed when tried again.
+    /// Whether the same transaction may well succeed when tried again, from its beginning and in a new [`Transaction`](crate::Transaction).
+    /// After [`Error::LockTimeout`] the old one is still there, with its locks; roll it back, or let it go on and try the call again.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// fn add_one(db: &millpond::Db, table: &millpond::Table) -> millpond::Result<()> {
+    ///     loop {
+    ///         let attempt = || {
+    ///             let mut tx = db.begin()?;
+    ///             let n = tx.get(table, b"n")?.map_or(0, |bytes| bytes[0]);
+    ///             tx.put(table, b"n", &[n + 1])?; // `WriteConflict` if another thread was faster
+    ///             tx.commit()
+    ///         };
+    ///         match attempt() {
+    ///             Err(error) if error.is_retryable() => continue,
+    ///             outcome => return outcome.map(drop),
+    ///         }
+    ///     }
+    /// }
+    /// # add_one(&db, &table)?;
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self, Error::Deadlock | Error::LockTimeout | Error::WriteConflict)

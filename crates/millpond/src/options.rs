@@ -7,7 +7,28 @@ use std::time::Duration;
 /// Less memory for history than a few transactions take is of no use to anybody, bytes.
 const HISTORY_MEMORY_MIN: u64 = 4 << 10;
 
-/// How a database is opened. Every choice has a default that serves.
+/// The buffer pool of a database in memory, unless another was asked for.
+const IN_MEMORY_POOL_BYTES: u64 = 64 << 20;
+/// The redo that it keeps at most: as little as lets pages be cleaned in large batches.
+const IN_MEMORY_REDO_BYTES: u64 = 64 << 20;
+
+/// How a database is opened. Every choice has a default that serves. There is nothing to tune: sizes and rates that are not
+/// here follow from these and from what the engine measures.
+///
+/// ```
+/// # let dir = std::env::temp_dir().join(format!("millpond-doc-options-{}", std::process::id()));
+/// use std::time::Duration;
+///
+/// let db = millpond::Options::new()
+///     .buffer_pool_bytes(64 << 20)
+///     .recovery_target(Duration::from_secs(5))
+///     .page_bytes(4096)
+///     .lock_wait(Duration::from_secs(1))
+///     .open(&dir)?;
+/// # db.close()?;
+/// # std::fs::remove_dir_all(&dir).ok();
+/// # Ok::<(), millpond::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Options {
     pub(crate) buffer_pool_bytes: Option<u64>,
@@ -89,14 +110,17 @@ impl Options {
         }
     }
 
-    /// Memory for cached pages, bytes. Default: a quarter of the machine's memory.
+    /// Memory for cached pages, bytes. Default: a quarter of the machine's memory; 64 MiB for a database that is
+    /// [in memory](Options::open_in_memory) itself.
     #[must_use]
     pub fn buffer_pool_bytes(mut self, bytes: u64) -> Options {
         self.buffer_pool_bytes = Some(bytes);
         self
     }
 
-    /// How long recovery after a crash may take; sizes the redo log. Default: 10 seconds.
+    /// How long recovery after a crash may take; sizes the redo log, from the speed that replay was measured to have here. A
+    /// longer time lets more changes of a page share one write. Default: 10 seconds. Zero is refused. Takes back
+    /// [`Options::redo_capacity_bytes`].
     #[must_use]
     pub fn recovery_target(mut self, target: Duration) -> Options {
         self.recovery_target = target;
@@ -104,35 +128,39 @@ impl Options {
         self
     }
 
-    /// Pins the redo log's capacity, bytes, instead of deriving it from the recovery target.
+    /// Pins the redo log's capacity, bytes, at least 16 MiB, instead of deriving it from the recovery target. The log takes that
+    /// much of the disk only once it is needed. [`Db::set_redo_capacity`](crate::Db::set_redo_capacity) changes it later.
     #[must_use]
     pub fn redo_capacity_bytes(mut self, bytes: u64) -> Options {
         self.redo_capacity_bytes = Some(bytes);
         self
     }
 
-    /// Page size in bytes: 4096, 8192 or 16384. Fixed when the database is created; opening with another is refused.
+    /// Page size in bytes: 4096, 8192 or 16384. Default: 8192 for a new database. Fixed when the database is created; opening
+    /// with another is [`Error::Misuse`]. It decides how long a key may be (see [the crate's limits](crate#sizes-and-limits)).
     #[must_use]
     pub fn page_bytes(mut self, bytes: usize) -> Options {
         self.page_bytes = Some(bytes);
         self
     }
 
-    /// Where the redo log lives, if not in `redo` below the database's directory.
+    /// Where the redo log lives, if not in `redo` below the database's directory: best on the device that syncs fastest. Its
+    /// parent must exist, and it must be given at every open.
     #[must_use]
     pub fn redo_dir(mut self, dir: impl Into<PathBuf>) -> Options {
         self.redo_dir = Some(dir.into());
         self
     }
 
-    /// Where the doublewrite lives, if not in `doublewrite` below the database's directory.
+    /// Where the doublewrite lives, if not in `doublewrite` below the database's directory. As [`Options::redo_dir`].
     #[must_use]
     pub fn doublewrite_dir(mut self, dir: impl Into<PathBuf>) -> Options {
         self.doublewrite_dir = Some(dir.into());
         self
     }
 
-    /// How long a row or table lock is waited for unless a transaction says otherwise. Default: 50 seconds.
+    /// How long a row or table lock is waited for unless a transaction [says otherwise](crate::TxnOptions::lock_wait), before
+    /// the call gives [`Error::LockTimeout`]. Default: 50 seconds.
     #[must_use]
     pub fn lock_wait(mut self, wait: Duration) -> Options {
         self.lock_wait = wait;
@@ -157,7 +185,8 @@ impl Options {
         self
     }
 
-    /// Finish all recovery, undo included, before `open` returns.
+    /// Finish all recovery, undo included, before `open` returns. Default: false; what transactions that a crash cut off had
+    /// changed is then taken back in the background, and nobody sees it meanwhile.
     #[must_use]
     pub fn eager_recovery(mut self, eager: bool) -> Options {
         self.eager_recovery = eager;
@@ -170,6 +199,21 @@ impl Options {
     pub fn hold_cleaning_until_redo_bytes(mut self, bytes: u64) -> Options {
         self.hold_cleaning_until_redo_bytes = bytes;
         self
+    }
+
+    /// The choices for a database in memory. A miss in the pool costs a copy there, and redo nothing but memory, so both
+    /// are small unless somebody asked for more.
+    pub(crate) fn in_memory(&self) -> Result<Options> {
+        for (dir, name) in [(&self.redo_dir, "redo_dir"), (&self.doublewrite_dir, "doublewrite_dir")] {
+            if let Some(dir) = dir {
+                let dir = dir.display();
+                return Err(Error::Misuse(format!("{name} {dir}: a database in memory has no directories")));
+            }
+        }
+        let mut options = self.clone();
+        options.buffer_pool_bytes.get_or_insert(IN_MEMORY_POOL_BYTES);
+        options.redo_capacity_bytes.get_or_insert(IN_MEMORY_REDO_BYTES);
+        Ok(options)
     }
 
     /// Checks what can be checked without a directory.

@@ -264,6 +264,10 @@ impl Disk for FaultDisk {
     fn is_durable(&self, dir: &Path) -> bool {
         self.disk.is_durable(dir)
     }
+
+    fn is_ephemeral(&self) -> bool {
+        self.disk.is_ephemeral()
+    }
 }
 
 impl FaultFile {

@@ -1,6 +1,7 @@
 //! The only door to files, time and randomness. The engine sees the traits of this page; the operating system and the
 //! simulated disk implement them.
 
+pub mod ephemeral;
 pub mod fault;
 mod machine;
 pub mod mem;
@@ -70,6 +71,10 @@ pub trait Disk: Send + Sync + Debug {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
     /// Whether what is synced below `dir` outlives a power cut: false on a memory file system.
     fn is_durable(&self, dir: &Path) -> bool;
+    /// Whether all that is here goes with the process, synced or not.
+    fn is_ephemeral(&self) -> bool {
+        false
+    }
     /// How batches are done.
     fn batch_io(&self) -> BatchIo {
         BatchIo::OneByOne

@@ -59,7 +59,7 @@ impl Vfs {
     /// The operating system.
     #[must_use]
     pub fn os() -> Vfs {
-        Vfs { disk: Arc::new(OsDisk::default()), clock: Arc::new(OsClock { start: Instant::now() }) }
+        Vfs { disk: Arc::new(OsDisk::default()), clock: Arc::new(OsClock::default()) }
     }
 }
 
@@ -252,6 +252,12 @@ impl File for OsFile {
 
     fn is_direct(&self) -> bool {
         self.direct
+    }
+}
+
+impl Default for OsClock {
+    fn default() -> OsClock {
+        OsClock { start: Instant::now() }
     }
 }
 

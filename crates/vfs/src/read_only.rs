@@ -59,6 +59,10 @@ impl Disk for ReadOnlyDisk {
         self.0.is_durable(dir)
     }
 
+    fn is_ephemeral(&self) -> bool {
+        self.0.is_ephemeral()
+    }
+
     fn batch_io(&self) -> BatchIo {
         self.0.batch_io()
     }

@@ -119,6 +119,10 @@ impl Disk for StickyDisk {
         self.disk.is_durable(dir)
     }
 
+    fn is_ephemeral(&self) -> bool {
+        self.disk.is_ephemeral()
+    }
+
     fn batch_io(&self) -> BatchIo {
         self.disk.batch_io()
     }

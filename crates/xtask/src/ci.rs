@@ -1,6 +1,6 @@
 //! Everything that must hold, in the order in which it fails fastest. To add a check, add a line to [`HOOKS`].
 
-use crate::{root, run_tidy};
+use crate::{api, root, run_tidy};
 use std::process::Command;
 use std::time::Instant;
 
@@ -65,6 +65,7 @@ pub(crate) fn run() -> Result<(), String> {
             println!("== {}: skipped", hook.name);
         }
     }
+    step("public surface", api::check)?;
     step("simulator", simulate)?;
     if changes()? == before {
         Ok(())

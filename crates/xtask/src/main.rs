@@ -1,5 +1,7 @@
-//! `cargo xtask ci` runs everything that must hold; `cargo xtask tidy` only the checks of structure and style.
+//! `cargo xtask ci` runs everything that must hold; `cargo xtask tidy` only the checks of structure and style, `cargo xtask
+//! api` only that of the public surface.
 
+mod api;
 mod ci;
 mod tidy;
 
@@ -8,14 +10,18 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
-  ci    everything that must hold: tidy, format, clippy, documentation, tests, power cuts
-  tidy  structure and style alone: layers, lengths, words, links";
+  ci           everything that must hold: tidy, format, clippy, documentation, public surface, tests, power cuts
+  tidy         structure and style alone: layers, lengths, words, links
+  api          the public surface of the crate alone, against docs/api.txt
+  api --write  renew docs/api.txt; refused if that breaks programs and CHANGELOG.md does not say so";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let done = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["ci"] => ci::run(),
         ["tidy"] => run_tidy(),
+        ["api"] => api::check(),
+        ["api", "--write"] => api::write(),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

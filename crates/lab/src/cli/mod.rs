@@ -1,6 +1,7 @@
 //! The command line: one file a command, and what they share.
 
 mod check;
+mod compare;
 pub(crate) mod crash;
 mod inspect;
 mod recover;
@@ -40,6 +41,8 @@ enum Command {
     Inspect(inspect::Inspect),
     /// Open a database, wait until it is fully recovered, close it
     Recover(recover::Recover),
+    /// Do the same work on Millpond and on other embedded engines
+    Compare(compare::Compare),
     /// The process that `crash` kills
     #[command(hide = true)]
     CrashVictim(crash::CrashVictim),
@@ -57,6 +60,7 @@ impl Cli {
             Command::Check(command) => command.run(),
             Command::Inspect(command) => command.run(),
             Command::Recover(command) => command.run(),
+            Command::Compare(command) => command.run(),
             Command::CrashVictim(command) => command.run(),
             Command::CrashReopen(command) => command.run(),
         }

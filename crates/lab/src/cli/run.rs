@@ -29,6 +29,9 @@ pub(crate) struct Run {
     /// Database directory; kept, and used again by the same load [default: a new one, removed at the end]
     #[arg(long, value_name = "DIR")]
     db: Option<PathBuf>,
+    /// Run in memory: no files, and nothing is durable
+    #[arg(long, conflicts_with_all = ["db", "keep", "recovery_target"])]
+    ephemeral: bool,
     /// Threads that run the workload
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     threads: u32,
@@ -147,17 +150,24 @@ impl Run {
             page_bytes: self.page,
         };
         let (mut place, found) = match &self.db {
-            Some(dir) => Place::named(dir, &mark)?,
-            None => (Place::fresh(self.keep)?, Found::Empty),
+            _ if self.ephemeral => (None, Found::Empty),
+            Some(dir) => {
+                let (place, found) = Place::named(dir, &mark)?;
+                (Some(place), found)
+            }
+            None => (Some(Place::fresh(self.keep)?), Found::Empty),
         };
-        let durable_device = place.is_durable();
         let mut progress = Progress::on_stderr();
-        let db = self.options().open(place.dir())?;
+        let db = match &place {
+            Some(place) => self.options().open(place.dir())?,
+            None => self.options().open_in_memory()?,
+        };
+        let durable_device = db.is_durable();
         let mut load_seconds = 0.0;
         if found == Found::Empty {
             let start = Instant::now();
             self.load(&db, workload.as_ref(), &mut progress)?;
-            place.load_finished(&mark)?;
+            place.as_mut().map_or(Ok(()), |place| place.load_finished(&mark))?;
             load_seconds = start.elapsed().as_secs_f64();
         } else {
             workload = workload::build(self.workload, shape.after(lsn(&db.metrics())));
@@ -174,7 +184,7 @@ impl Run {
             write_json(file, &result.json())?;
         }
         if let Some(dir) = report_dir {
-            let machine = report::machine_facts(place.dir(), durable_device);
+            let machine = report::machine_facts(place.as_ref().map(Place::dir), durable_device);
             let (parameters, command) = (self.parameters(), report::command());
             let report = RunReport { measured: &measured, result: &result, parameters, command, machine };
             print(&format!("{:<15} {}\n", "report", report::write(dir, &report.files())?));
@@ -237,6 +247,7 @@ impl Run {
     fn parameters(&self) -> Vec<(&'static str, String)> {
         let redo = match (self.recovery_target, self.redo_capacity) {
             (_, Some(bytes)) => format!("capacity {}", show_size(bytes as f64)),
+            _ if self.ephemeral => "as small as serves a database in memory".to_owned(),
             (Some(target), None) => format!("recovery target {} s", target.as_secs_f64()),
             (None, None) => "recovery target 10 s".to_owned(),
         };
@@ -266,7 +277,10 @@ impl Run {
             ("buffer pool", show_size(self.pool as f64)),
             ("page", show_size(f64::from(self.page))),
             ("redo log", redo),
-            ("durability", flag_name(&self.durability)),
+            (
+                "durability",
+                if self.ephemeral { "none: in memory".into() } else { flag_name(&self.durability) },
+            ),
             ("isolation", flag_name(&self.isolation)),
             ("seed", self.seed.to_string()),
         ]
@@ -289,6 +303,7 @@ impl Run {
             rows: self.rows,
             distribution: flag_name(&self.distribution),
             durability: flag_name(&self.durability),
+            ephemeral: self.ephemeral,
             isolation: flag_name(&self.isolation),
             page_bytes: self.page,
             pool_bytes: self.pool,

@@ -195,7 +195,7 @@ impl Experiment {
                 lines: lines.0,
                 parameters: self.parameters.clone(),
                 command: report::command(),
-                machine: report::machine_facts(place.dir(), durable_device),
+                machine: report::machine_facts(Some(place.dir()), durable_device),
             };
             print(&format!("{:<15} {}\n", "report", report::write(dir, &report.files())?));
         }

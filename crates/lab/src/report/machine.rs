@@ -4,8 +4,8 @@ use crate::units::show_size;
 use std::fs;
 use std::path::Path;
 
-/// Facts, each with its name; what cannot be found out is left out.
-pub(crate) fn facts(dir: &Path, durable: bool) -> Vec<(&'static str, String)> {
+/// Facts, each with its name; what cannot be found out is left out. Without a directory the database is in memory.
+pub(crate) fn facts(dir: Option<&Path>, durable: bool) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     let model = fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| field(&text, "model name"));
@@ -19,10 +19,16 @@ pub(crate) fn facts(dir: &Path, durable: bool) -> Vec<(&'static str, String)> {
         facts.push(("kernel", format!("Linux {}", kernel.trim())));
     }
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    if let Some((kind, source)) = dir.canonicalize().ok().and_then(|dir| file_system(&mounts, &dir)) {
+    if let Some((kind, source)) =
+        dir.and_then(|dir| dir.canonicalize().ok()).and_then(|dir| file_system(&mounts, &dir))
+    {
         facts.push(("file system", format!("{kind} on {source}")));
     }
-    let device = if durable { "a disk" } else { "memory: nothing here survives a power cut" };
+    let device = match dir {
+        None => "the process's own memory: nothing here outlives the run",
+        Some(_) if durable => "a disk",
+        Some(_) => "memory: nothing here survives a power cut",
+    };
     facts.push(("device", device.to_owned()));
     facts
 }

@@ -62,19 +62,21 @@ impl RunReport<'_> {
     fn page(&self, charts: &[Chart], histogram: &Histogram, files: &[String]) -> String {
         let (asked, result) = (&self.result.asked, self.result);
         let lead = format!(
-            "{} threads for {:.0} s on {} tables of {} rows, {} keys, {} commits.",
+            "{} threads for {:.0} s on {} tables of {} rows, {} keys, {}.",
             asked.threads,
             result.seconds,
             asked.tables,
             show_count(f64::from(asked.rows)),
             asked.distribution,
-            asked.durability
+            asked.commits()
         );
         let mut page = Page::new(&format!("Millpond, {}", asked.workload), &lead);
         if result.check != "ok" {
             page.warning(&format!("The check after the run found damage: {}", result.check));
         }
-        if !result.durable_device {
+        if asked.ephemeral {
+            page.warning("The database lay in the process's own memory: nothing was durable, and it ended with the run.");
+        } else if !result.durable_device {
             page.warning(
                 "The database lay on a memory file system: a sync costs nothing there, and nothing survives a power cut.",
             );

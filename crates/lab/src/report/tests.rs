@@ -67,6 +67,7 @@ fn files_of(measured: &Measured, workload: &str, durable_device: bool) -> Vec<(S
         rows: 20_000,
         distribution: "uniform".into(),
         durability: "sync".into(),
+        ephemeral: false,
         isolation: "repeatable-read".into(),
         page_bytes: 8192,
         pool_bytes: 128 << 20,

@@ -50,6 +50,7 @@ fn sample() -> RunResult {
         rows: 100_000,
         distribution: "uniform".into(),
         durability: "sync".into(),
+        ephemeral: false,
         isolation: "repeatable-read".into(),
         page_bytes: 8192,
         pool_bytes: 512 << 20,
@@ -73,6 +74,7 @@ fn the_json_object() {
           "rows": 100000,
           "distribution": "uniform",
           "durability": "sync",
+          "ephemeral": false,
           "isolation": "repeatable-read",
           "page_bytes": 8192,
           "pool_bytes": 536870912,
@@ -169,4 +171,10 @@ fn a_run_without_changes_or_syncs_has_no_ratio() {
     for sentence in ["a memory file system", "refuses direct I/O", "io_uring is not to be had"] {
         assert!(result.table().contains(sentence), "{sentence}");
     }
+    result.asked.ephemeral = true;
+    let table = result.table();
+    for sentence in ["sync commits in memory", "nothing is durable"] {
+        assert!(table.contains(sentence), "{table}");
+    }
+    assert!(!table.contains("memory file system") && !table.contains("io_uring is not to be had"), "{table}");
 }

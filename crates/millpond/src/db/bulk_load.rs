@@ -17,16 +17,13 @@ use metrics::M;
 ///
 /// ```
 /// # fn main() -> millpond::Result<()> {
-/// # let dir = std::env::temp_dir().join(format!("millpond-doc-bulk-{}", std::process::id()));
-/// # let db = millpond::Db::open(&dir)?;
+/// # let db = millpond::Db::open_in_memory()?;
 /// let mut load = db.begin_bulk_load("squares")?;
 /// for n in 0..1000u64 {
 ///     load.push(&n.to_be_bytes(), (n * n).to_string().as_bytes())?;
 /// }
 /// let squares = load.commit()?; // on disk when it returns
 /// assert_eq!(db.begin()?.get(&squares, &12u64.to_be_bytes())?.as_deref(), Some(&b"144"[..]));
-/// # db.close()?;
-/// # std::fs::remove_dir_all(&dir).ok();
 /// # Ok(())
 /// # }
 /// ```
@@ -52,6 +49,14 @@ impl Db {
 
     /// Makes a table of `rows`, which come in key order, each key once. Durable when the call returns; if it fails, there is
     /// no such table. [`Db::begin_bulk_load`] is the same for rows that are not at hand as an iterator.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// let rows = (0..1000u32).map(|n| (n.to_be_bytes(), n.to_string()));
+    /// let numbers = db.bulk_load("numbers", rows)?;
+    /// assert_eq!(db.begin()?.get(&numbers, &7u32.to_be_bytes())?.as_deref(), Some(&b"7"[..]));
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Db::begin_bulk_load`] and [`BulkLoad::push`].

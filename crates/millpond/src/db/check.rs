@@ -6,13 +6,14 @@ use base::PageNo;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// What a check of the whole database found.
+/// What a check of the whole database found: [`Db::check`](crate::Db::check). Shown as text it is one line, `ok: …`, or one line
+/// for each problem.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckReport {
     /// Tables looked at.
     pub tables: u64,
-    /// Rows in them, delete marks included.
+    /// Rows in them and in the catalog, delete marks included.
     pub rows: u64,
     /// Pages that the trees lead to.
     pub pages: u64,

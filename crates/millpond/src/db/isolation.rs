@@ -6,15 +6,47 @@ use crate::error::Error;
 use crate::lock::Wait;
 use std::time::Duration;
 
-/// What a transaction sees of others.
+/// What a transaction sees of others. At every level it sees its own changes, never what is not committed, and of each
+/// transaction all or nothing; plain reads of the two weaker levels neither wait nor make others wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Isolation {
-    /// Each read sees what was committed when it began.
+    /// Each read sees what was committed when it began: two reads of a row may differ. A change never fails because of what
+    /// others have committed meanwhile; it is made to the newest version.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// use millpond::{Isolation, TxnOptions};
+    /// let tx = db.begin_with(TxnOptions::new().isolation(Isolation::ReadCommitted))?;
+    /// assert_eq!(tx.get(&table, b"key")?, None);
+    ///
+    /// let mut other = db.begin()?;
+    /// other.put(&table, b"key", b"new")?;
+    /// other.commit()?;
+    /// assert_eq!(tx.get(&table, b"key")?.as_deref(), Some(&b"new"[..]));
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
     ReadCommitted,
     /// All reads see one moment, that of the first of them (snapshot isolation). A change of a row that another
     /// transaction changed after that moment is a [`Error::WriteConflict`]: the first updater wins (Berenson et al., "A
-    /// Critique of ANSI SQL Isolation Levels", SIGMOD 1995).
+    /// Critique of ANSI SQL Isolation Levels", SIGMOD 1995). What two transactions read of each other's rows and do not change can
+    /// still be contradictory (write skew): lock it with [`Transaction::get_for_share`](crate::Transaction::get_for_share), or be
+    /// serializable. The moment is that of the first plain read; locking reads and changes before it see the newest rows.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let mut tx = db.begin()?; // the default
+    /// assert_eq!(tx.get(&table, b"key")?, None);
+    ///
+    /// let mut other = db.begin()?;
+    /// other.put(&table, b"key", b"new")?;
+    /// other.commit()?;
+    /// assert_eq!(tx.get(&table, b"key")?, None); // as before
+    /// assert!(matches!(tx.put(&table, b"key", b"mine"), Err(millpond::Error::WriteConflict)));
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
     #[default]
     RepeatableRead,
     /// As if transactions ran one after the other, in the order of their commits. A read locks what it returns, and that there
@@ -29,8 +61,7 @@ pub enum Isolation {
     ///
     /// ```
     /// # fn main() -> millpond::Result<()> {
-    /// # let dir = std::env::temp_dir().join(format!("millpond-doc-serial-{}", std::process::id()));
-    /// # let db = millpond::Db::open(&dir)?;
+    /// # let db = millpond::Db::open_in_memory()?;
     /// use millpond::{Isolation, TxnOptions};
     /// let shifts = db.create_table("shifts")?;
     /// let options = TxnOptions::new().isolation(Isolation::Serializable);
@@ -46,15 +77,13 @@ pub enum Isolation {
     ///         outcome => break outcome.map(drop)?,
     ///     }
     /// }
-    /// # db.close()?;
-    /// # std::fs::remove_dir_all(&dir).ok();
     /// # Ok(())
     /// # }
     /// ```
     Serializable,
 }
 
-/// How a transaction is begun.
+/// How a transaction is begun: [`Db::begin_with`](crate::Db::begin_with) has an example.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TxnOptions {
     pub(super) isolation: Isolation,
@@ -84,7 +113,9 @@ impl TxnOptions {
         self
     }
 
-    /// A transaction that only reads. Every row that it returns is durable.
+    /// A transaction that only reads: changes and locking reads are [`Error::Misuse`]. Every row that it returns is durable, so
+    /// that what it told somebody cannot be taken back by a power cut; a read may wait for a sync for that. It locks no
+    /// row, also when it is [serializable](Isolation::Serializable). Default: false.
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> TxnOptions {
         self.read_only = read_only;

@@ -36,6 +36,21 @@ impl Transaction {
     /// The newest committed value of `key`, which nobody else can change or lock until this transaction ends; a missing
     /// row cannot be inserted by others either.
     ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// # let mut tx = db.begin()?;
+    /// # tx.put(&table, b"ada", &100u32.to_be_bytes())?;
+    /// # tx.commit()?;
+    /// // Adds 5, however many threads do so at once.
+    /// let mut tx = db.begin()?;
+    /// let before = tx.get_for_update(&table, b"ada")?.expect("an account");
+    /// let before = u32::from_be_bytes(before.try_into().expect("four bytes"));
+    /// tx.put(&table, b"ada", &(before + 5).to_be_bytes())?;
+    /// tx.commit()?;
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::LockTimeout`], [`Error::Deadlock`], [`Error::WriteConflict`] and those of [`Transaction::get`].
     pub fn get_for_update(&mut self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
@@ -43,6 +58,21 @@ impl Transaction {
     }
 
     /// The newest committed value of `key`, which nobody else can change until this transaction ends.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// let [customers, orders] = [db.create_table("customers")?, db.create_table("orders")?];
+    /// # let mut tx = db.begin()?;
+    /// # tx.put(&customers, b"ada", b"")?;
+    /// # tx.commit()?;
+    /// let mut tx = db.begin()?;
+    /// // Nobody can delete the customer before the order is committed; others may order meanwhile.
+    /// if tx.get_for_share(&customers, b"ada")?.is_some() {
+    ///     tx.put(&orders, b"ada/1", b"tea")?;
+    /// }
+    /// tx.commit()?;
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Transaction::get_for_update`].
@@ -55,8 +85,7 @@ impl Transaction {
     ///
     /// ```
     /// # fn main() -> millpond::Result<()> {
-    /// # let dir = std::env::temp_dir().join(format!("millpond-doc-nowait-{}", std::process::id()));
-    /// # let db = millpond::Db::open(&dir)?;
+    /// # let db = millpond::Db::open_in_memory()?;
     /// use millpond::{Error, LockWait};
     /// let seats = db.create_table("seats")?;
     /// let mut ada = db.begin()?;
@@ -69,8 +98,6 @@ impl Transaction {
     /// bob.put(&seats, b"12B", b"bob")?;
     /// bob.commit()?;
     /// # drop(ada);
-    /// # db.close()?;
-    /// # std::fs::remove_dir_all(&dir).ok();
     /// # Ok(())
     /// # }
     /// ```
@@ -107,8 +134,7 @@ impl Transaction {
     ///
     /// ```
     /// # fn main() -> millpond::Result<()> {
-    /// # let dir = std::env::temp_dir().join(format!("millpond-doc-queue-{}", std::process::id()));
-    /// # let db = millpond::Db::open(&dir)?;
+    /// # let db = millpond::Db::open_in_memory()?;
     /// use millpond::LockWait;
     /// let jobs = db.create_table("jobs")?;
     /// let mut tx = db.begin()?;
@@ -127,8 +153,6 @@ impl Transaction {
     /// one.delete(&jobs, &first)?; // the work is done
     /// one.commit()?;
     /// two.rollback(); // somebody else will do this one
-    /// # db.close()?;
-    /// # std::fs::remove_dir_all(&dir).ok();
     /// # Ok(())
     /// # }
     /// ```

@@ -37,6 +37,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use vfs::Vfs;
 
+/// What stands for the directory of a database in memory, in messages too.
+const MEMORY: &str = "memory:";
+
 /// The outside name of a prepared transaction.
 pub type Xid = Vec<u8>;
 
@@ -117,6 +120,37 @@ impl Options {
     pub fn open(&self, dir: impl AsRef<Path>) -> Result<Db> {
         Db::open_on(&Vfs::os(), dir.as_ref(), self)
     }
+
+    /// Opens a new, empty database in memory with these choices, for tests and caches. It is the same engine, with the same
+    /// transactions, locks and errors, over files that are in this process's memory and go with it.
+    ///
+    /// Nothing of it is ever durable: not after [`Db::close`], which makes all of it unreachable, and not after a commit with
+    /// [`Durability::Sync`], which is accepted so that programs need not change. So [`Db::is_durable`] is false,
+    /// [`Receipt::durable`] is false for every commit, and the figure `durable` of [`Db::metrics`] is 0. Prepared transactions
+    /// can be decided until it is closed.
+    ///
+    /// It takes as much memory as its pages, and besides at most its buffer pool (64 MiB unless
+    /// [asked for](Options::buffer_pool_bytes)) and its redo log ([64 MiB](Options::redo_capacity_bytes)); neither is touched
+    /// before it is needed. Where memory runs out calls give [`Error::DiskFull`]. Nothing is recovered, so
+    /// [`Options::recovery_target`] means nothing.
+    ///
+    /// ```
+    /// # fn main() -> millpond::Result<()> {
+    /// let db = millpond::Options::new().page_bytes(4096).open_in_memory()?;
+    /// let cache = db.create_table("cache")?;
+    /// let mut tx = db.begin()?;
+    /// tx.put(&cache, b"answer", b"42")?;
+    /// assert!(!tx.commit()?.durable);
+    /// assert!(!db.is_durable());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for choices that cannot be, among them [`Options::redo_dir`] and [`Options::doublewrite_dir`].
+    pub fn open_in_memory(&self) -> Result<Db> {
+        Db::open_on(&Vfs::in_memory(), Path::new(MEMORY), &self.in_memory()?)
+    }
 }
 
 impl Db {
@@ -126,6 +160,14 @@ impl Db {
     /// See [`Options::open`].
     pub fn open(dir: impl AsRef<Path>) -> Result<Db> {
         Options::new().open(dir)
+    }
+
+    /// Opens a new, empty database in memory with the defaults: nothing of it is durable, see [`Options::open_in_memory`].
+    ///
+    /// # Errors
+    /// [`Error::Io`] if its threads cannot be started; [`Error::DiskFull`] if there is no memory.
+    pub fn open_in_memory() -> Result<Db> {
+        Options::new().open_in_memory()
     }
 
     pub(crate) fn open_on(vfs: &Vfs, dir: &Path, options: &Options) -> Result<Db> {
@@ -146,11 +188,26 @@ impl Db {
         Ok(Db { core: Arc::new(core) })
     }
 
+    /// Whether what is synced here outlives a power cut: not in a database [in memory](Db::open_in_memory), and not on a
+    /// memory file system such as tmpfs, wherever one of the database's directories is on one.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        self.core.engine.durable
+    }
+
     fn table(&self, entry: Arc<crate::catalog::Entry>) -> Table {
         Table { entry, db: self.core.id }
     }
 
     /// Creates a table. It is durable when the call returns.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// let accounts = db.create_table("accounts")?;
+    /// assert_eq!(accounts.name(), "accounts");
+    /// assert!(matches!(db.create_table("accounts"), Err(millpond::Error::TableExists { .. })));
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::TableExists`]; [`Error::Misuse`] for a name that is empty or longer than 255 bytes.
@@ -159,6 +216,13 @@ impl Db {
     }
 
     /// Creates several tables in one transaction: all or none, for the price of one.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// let tables = db.create_tables(&["orders", "lines"])?;
+    /// assert_eq!(tables[1].name(), "lines");
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Db::create_table`], naming the first table in the way.
@@ -174,6 +238,16 @@ impl Db {
 
     /// Opens a table.
     ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let table = match db.open_table("accounts") {
+    ///     Err(millpond::Error::NoSuchTable { .. }) => db.create_table("accounts")?,
+    ///     other => other?,
+    /// };
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::NoSuchTable`].
     pub fn open_table(&self, name: &str) -> Result<Table> {
@@ -183,6 +257,15 @@ impl Db {
 
     /// Drops a table, once no transaction uses it any more. Durable when the call returns.
     ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// let table = db.create_table("old")?;
+    /// db.drop_table("old")?;
+    /// let gone = db.begin()?.get(&table, b"key");
+    /// assert!(matches!(gone, Err(millpond::Error::NoSuchTable { .. })));
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::NoSuchTable`]; [`Error::LockTimeout`] if transactions use it for too long.
     pub fn drop_table(&self, name: &str) -> Result<()> {
@@ -190,6 +273,14 @@ impl Db {
     }
 
     /// Drops several tables in one transaction: all or none, for the price of one.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// db.create_tables(&["orders", "lines"])?;
+    /// assert!(db.drop_tables(&["orders", "lines", "bills"]).is_err()); // and so none is dropped
+    /// db.drop_tables(&["orders", "lines"])?;
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Db::drop_table`].
@@ -205,6 +296,14 @@ impl Db {
 
     /// Renames a table, once no transaction uses it any more. Durable when the call returns.
     ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// let table = db.create_table("new")?;
+    /// db.rename_table("new", "accounts")?;
+    /// assert_eq!(table.name(), "accounts"); // handles follow
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::NoSuchTable`] for `from`, [`Error::TableExists`] for `to`; [`Error::LockTimeout`].
     pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
@@ -215,6 +314,13 @@ impl Db {
 
     /// The names of all tables, sorted.
     ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// db.create_tables(&["b", "a"])?;
+    /// assert_eq!(db.table_names()?, ["a", "b"]);
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Closed`], [`Error::Poisoned`].
     pub fn table_names(&self) -> Result<Vec<String>> {
@@ -224,6 +330,15 @@ impl Db {
 
     /// Begins a transaction: repeatable reads, durable commit.
     ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let mut tx = db.begin()?;
+    /// tx.put(&table, b"key", b"value")?;
+    /// tx.commit()?;
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Closed`], [`Error::Poisoned`].
     pub fn begin(&self) -> Result<Transaction> {
@@ -231,6 +346,20 @@ impl Db {
     }
 
     /// Begins a transaction as told.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// use millpond::{Durability, Isolation, TxnOptions};
+    /// use std::time::Duration;
+    ///
+    /// let options = TxnOptions::new()
+    ///     .isolation(Isolation::ReadCommitted)
+    ///     .durability(Durability::Bounded { ms: 200, bytes: 4 << 20 })
+    ///     .lock_wait(Duration::from_secs(1));
+    /// let tx = db.begin_with(options)?;
+    /// # drop(tx);
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Closed`], [`Error::Poisoned`].
@@ -241,6 +370,8 @@ impl Db {
 
     /// The outside names of all prepared transactions, sorted.
     ///
+    /// See [`Transaction::prepare`].
+    ///
     /// # Errors
     /// [`Error::Closed`], [`Error::Poisoned`].
     pub fn prepared(&self) -> Result<Vec<Xid>> {
@@ -249,6 +380,8 @@ impl Db {
     }
 
     /// Commits a prepared transaction. Durable when the call returns.
+    ///
+    /// See [`Transaction::prepare`] for an example.
     ///
     /// # Errors
     /// [`Error::Misuse`] if there is none of that name.
@@ -260,6 +393,17 @@ impl Db {
 
     /// Rolls a prepared transaction back. Durable when the call returns.
     ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let mut tx = db.begin()?;
+    /// tx.put(&table, b"key", b"value")?;
+    /// tx.prepare(b"transfer 7")?;
+    /// db.rollback_prepared(b"transfer 7")?;
+    /// assert_eq!(db.begin()?.get(&table, b"key")?, None);
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Misuse`] if there is none of that name.
     pub fn rollback_prepared(&self, xid: &[u8]) -> Result<()> {
@@ -270,12 +414,33 @@ impl Db {
     }
 
     /// Every figure of the database, as of now. Also after closing.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let before = db.metrics();
+    /// let mut tx = db.begin()?;
+    /// tx.put(&table, b"key", b"value")?;
+    /// tx.commit()?;
+    /// let since = db.metrics().minus(&before);
+    /// assert_eq!(since.get("commits"), Some(1.0));
+    /// assert!(since.get("redo_bytes_written") > Some(0.0));
+    /// println!("{}", since.to_json());
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
     #[must_use]
     pub fn metrics(&self) -> metrics::Snapshot {
         self.core.engine.metrics()
     }
 
     /// Writes every changed page, so that the log is short: a crash right after needs next to no recovery.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// db.checkpoint()?;
+    /// assert!(db.metrics().get("checkpoint_age_bytes") < Some(65536.0));
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Io`], and then the database is poisoned; [`Error::Closed`].
@@ -286,6 +451,12 @@ impl Db {
 
     /// Changes how many bytes the redo log may hold. Where it cannot grow the old size stays.
     ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// db.set_redo_capacity(96 << 20)?;
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::DiskFull`]; [`Error::Misuse`] for a size that is too small.
     pub fn set_redo_capacity(&self, bytes: u64) -> Result<()> {
@@ -294,6 +465,15 @@ impl Db {
     }
 
     /// Looks at every page and every tree, and names what is wrong. Writers may go on meanwhile.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let report = db.check()?;
+    /// assert!(report.is_clean(), "{report}");
+    /// assert_eq!(report.tables, 1);
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
     ///
     /// # Errors
     /// What kept the check from being made; damage is no error but stands in the report.
@@ -304,6 +484,14 @@ impl Db {
 
     /// Closes the database: open transactions are rolled back, the log is synced, the next open has nothing to recover.
     /// Later calls on any handle give [`Error::Closed`].
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// let other = db.clone();
+    /// db.close()?;
+    /// assert!(matches!(other.begin(), Err(millpond::Error::Closed)));
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Closed`] the second time; a failed write or sync, which the next open recovers from.

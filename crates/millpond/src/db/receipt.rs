@@ -10,13 +10,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// What a commit came to. The times are microseconds; `locks_us + admission_us + log_us + sync_us = total_us`.
+/// What a commit came to, and where its time went. The times are microseconds; `locks_us + admission_us + log_us + sync_us =
+/// total_us`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Receipt {
     /// Where the commit stands in the order of all commits; 0 if the transaction changed nothing.
     pub lsn: u64,
-    /// Whether it survives a power cut.
+    /// Whether it survives a power cut: the log is synced beyond it. Never in a database
+    /// [in memory](crate::Db::open_in_memory). Whether the device under the files keeps what is synced,
+    /// [`Db::is_durable`](crate::Db::is_durable) says.
     pub durable: bool,
     /// Commits that became durable by the same flush of the log; 0 if none was waited for.
     pub batch_commits: u64,
@@ -35,8 +38,9 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    pub(super) fn flushed(mut self, info: FlushInfo, sync_us: u64) -> Receipt {
-        self.durable = true;
+    /// After the flush that was waited for; in an `ephemeral` database that made nothing durable.
+    pub(super) fn flushed(mut self, info: FlushInfo, sync_us: u64, ephemeral: bool) -> Receipt {
+        self.durable = !ephemeral;
         self.batch_commits = info.batch_commits;
         self.flush_depth = info.flush_depth;
         self.sync_us = sync_us;
@@ -84,11 +88,11 @@ impl CommitFuture {
             let now = clock.now_us();
             (clock, now)
         };
-        let told = Arc::clone(&shared);
+        let (told, ephemeral) = (Arc::clone(&shared), core.engine.ephemeral);
         let call = Box::new(move |info: Result<FlushInfo>| {
             let waited_us = clock.now_us().saturating_sub(start_us);
             let mut state = told.state.lock();
-            state.result = Some(info.map(|info| receipt.flushed(info, waited_us)));
+            state.result = Some(info.map(|info| receipt.flushed(info, waited_us, ephemeral)));
             let waker = state.waker.take();
             drop(state);
             told.done.notify_all();

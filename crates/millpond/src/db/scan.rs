@@ -18,6 +18,23 @@ const AT_ONCE_MAX: usize = 1000;
 impl Transaction {
     /// Shows the rows whose keys lie in `range` to `visit`, in key order, until it breaks.
     ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// use std::ops::ControlFlow;
+    /// # let mut tx = db.begin()?;
+    /// for n in 0..1000u32 {
+    ///     tx.put(&table, &n.to_be_bytes(), b"four")?;
+    /// }
+    /// let mut bytes = 0;
+    /// tx.scan(&table, &100u32.to_be_bytes()[..].., |_key, value| {
+    ///     bytes += value.len();
+    ///     if bytes < 400 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    /// })?;
+    /// assert_eq!(bytes, 400);
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Transaction::get`].
     pub fn scan<'k>(

@@ -5,6 +5,7 @@ mod digests;
 mod growth;
 mod history;
 mod locking;
+mod memory;
 mod power_cuts;
 mod serializable;
 

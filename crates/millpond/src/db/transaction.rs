@@ -185,6 +185,17 @@ impl Transaction {
 
     /// The value of `key`, if there is a row.
     ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let mut tx = db.begin()?;
+    /// assert_eq!(tx.get(&table, b"ada")?, None);
+    /// tx.put(&table, b"ada", b"100")?;
+    /// assert_eq!(tx.get(&table, b"ada")?.as_deref(), Some(&b"100"[..])); // its own changes too
+    /// assert_eq!(db.begin()?.get(&table, b"ada")?, None); // others see them after the commit
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::NoSuchTable`], [`Error::Misuse`] for a table of another database, [`Error::Aborted`], [`Error::Closed`];
     /// [`Error::SnapshotTooOld`]; [`Error::LockTimeout`] and [`Error::Deadlock`] if the transaction is serializable.
@@ -239,6 +250,17 @@ impl Transaction {
 
     /// Inserts a row.
     ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let mut tx = db.begin()?;
+    /// tx.insert(&table, b"ada", b"100")?;
+    /// let again = tx.insert(&table, b"ada", b"200");
+    /// assert!(matches!(again, Err(millpond::Error::KeyExists)));
+    /// tx.commit()?; // only the second insert failed; the first one is committed
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::KeyExists`] and then nothing has changed; [`Error::KeyTooLong`]; [`Error::LockTimeout`],
     /// [`Error::Deadlock`], [`Error::WriteConflict`]; [`Error::DiskFull`], of the undo files too; those of [`Transaction::get`].
@@ -254,6 +276,17 @@ impl Transaction {
 
     /// Inserts a row or replaces its value.
     ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let mut tx = db.begin()?;
+    /// tx.put(&table, b"ada", b"100")?;
+    /// tx.put(&table, b"ada", b"200")?;
+    /// tx.commit()?;
+    /// assert_eq!(db.begin()?.get(&table, b"ada")?.as_deref(), Some(&b"200"[..]));
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Transaction::insert`], without `KeyExists`.
     pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
@@ -263,6 +296,16 @@ impl Transaction {
     }
 
     /// Deletes a row; tells whether there was one.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let mut tx = db.begin()?;
+    /// tx.put(&table, b"ada", b"100")?;
+    /// assert!(tx.delete(&table, b"ada")?);
+    /// assert!(!tx.delete(&table, b"ada")?); // there was none any more
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Transaction::insert`], without `KeyExists`.
@@ -276,6 +319,24 @@ impl Transaction {
 
     /// The rows whose keys lie in `range`, in key order, from both ends. The bounds are copied.
     ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// # let mut tx = db.begin()?;
+    /// for key in [b"a1", b"a2", b"b1", b"b2"] {
+    ///     tx.put(&table, key, b"")?;
+    /// }
+    /// let keys = |range: millpond::Range<'_>| -> millpond::Result<Vec<Vec<u8>>> {
+    ///     range.map(|row| row.map(|(key, _)| key)).collect()
+    /// };
+    /// assert_eq!(keys(tx.range(&table, ..)?)?.len(), 4);
+    /// assert_eq!(keys(tx.range(&table, &b"a2"[..]..&b"b2"[..])?)?, [b"a2", b"b1"]);
+    /// assert_eq!(keys(tx.range(&table, &b"b"[..]..)?)?, [b"b1", b"b2"]); // all that begin with b, or come later
+    /// let last = tx.range(&table, ..)?.next_back().transpose()?;
+    /// assert_eq!(last, Some((b"b2".to_vec(), Vec::new())));
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Transaction::get`]; each item may fail by itself.
     pub fn range<'k>(&self, table: &Table, range: impl RangeBounds<&'k [u8]>) -> Result<Range<'_>> {
@@ -287,6 +348,8 @@ impl Transaction {
     }
 
     /// Marks this point for [`Transaction::rollback_to`].
+    ///
+    /// See [`Transaction::rollback_to`] for an example.
     pub fn savepoint(&mut self) -> Savepoint {
         use base::sync::atomic::{AtomicU64, Ordering};
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -299,6 +362,22 @@ impl Transaction {
     /// Undoes what was changed since the savepoint, which can be used again; later savepoints cannot. Locks that reads asked
     /// for stay. The rows that are as before again are free for others to change, unless the transaction is
     /// [serializable](crate::Isolation::Serializable).
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let mut tx = db.begin()?;
+    /// tx.put(&table, b"ada", b"100")?;
+    /// let before = tx.savepoint();
+    /// tx.put(&table, b"ada", b"0")?;
+    /// tx.put(&table, b"bob", b"100")?;
+    /// tx.rollback_to(&before)?;
+    /// tx.commit()?;
+    /// let tx = db.begin()?;
+    /// assert_eq!(tx.get(&table, b"ada")?.as_deref(), Some(&b"100"[..]));
+    /// assert_eq!(tx.get(&table, b"bob")?, None);
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Misuse`] for a savepoint of another transaction, or one that lies in what was already undone; a page that
@@ -335,7 +414,7 @@ impl Transaction {
         engine.store.metrics.add(metric, 1);
         let receipt = Receipt {
             lsn: lsn.map_or(0, |lsn| lsn.0),
-            durable: lsn.is_none(),
+            durable: lsn.is_none() && !engine.ephemeral,
             locks_us,
             admission_us: self.admission_us,
             log_us,
@@ -352,6 +431,16 @@ impl Transaction {
     }
 
     /// Commits; durable as the transaction's [`Durability`] says when it returns.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let mut tx = db.begin()?;
+    /// tx.put(&table, b"ada", b"100")?;
+    /// let receipt = tx.commit()?;
+    /// println!("commit {}: {} µs, {} of them for the sync", receipt.lsn, receipt.total_us, receipt.sync_us);
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
     ///
     /// # Errors
     /// A failed write or sync of the log: whether the commit survives is known after the next open. [`Error::Aborted`] if
@@ -375,9 +464,9 @@ impl Transaction {
         };
         let sync_us = clock.now_us().saturating_sub(start_us);
         let receipt = match info {
-            Some(info) => receipt.flushed(info, sync_us),
+            Some(info) => receipt.flushed(info, sync_us, core.engine.ephemeral),
             None => Receipt {
-                durable: log.durable_lsn() > needed,
+                durable: log.durable_lsn() > needed && !core.engine.ephemeral,
                 sync_us,
                 total_us: receipt.total_us + sync_us,
                 ..receipt
@@ -389,6 +478,21 @@ impl Transaction {
 
     /// Commits and returns at once; the future is done when the commit is as durable as the transaction's [`Durability`]
     /// says.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let mut under_way = Vec::new();
+    /// for n in 0..100u32 {
+    ///     let mut tx = db.begin()?;
+    ///     tx.put(&table, &n.to_be_bytes(), b"")?;
+    ///     under_way.push(tx.commit_async()?); // others see it, and its locks are free
+    /// }
+    /// for commit in under_way {
+    ///     commit.wait()?; // or `.await`
+    /// }
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Aborted`], [`Error::Closed`], [`Error::Poisoned`].
@@ -407,6 +511,16 @@ impl Transaction {
     }
 
     /// Undoes all that it changed and frees its locks.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let mut tx = db.begin()?;
+    /// tx.put(&table, b"ada", b"100")?;
+    /// tx.rollback(); // as dropping it does
+    /// assert_eq!(db.begin()?.get(&table, b"ada")?, None);
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
     pub fn rollback(self) {
         drop(self);
     }
@@ -415,6 +529,20 @@ impl Transaction {
     /// [`Db::rollback_prepared`](crate::Db::rollback_prepared) with `xid`, which works after a crash as well. Durable when
     /// it returns. Until it is decided it keeps its locks; after a crash those of the rows that it changed, but what a
     /// [serializable](Isolation::Serializable) one has read may be changed by others then.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let mut tx = db.begin()?;
+    /// tx.put(&table, b"ada", b"100")?;
+    /// tx.prepare(b"transfer 7")?;
+    /// // From here on the coordinator decides, perhaps after a crash and by another process:
+    /// for xid in db.prepared()? {
+    ///     db.commit_prepared(&xid)?;
+    /// }
+    /// assert_eq!(db.begin()?.get(&table, b"ada")?.as_deref(), Some(&b"100"[..]));
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Misuse`] for an xid that is empty, longer than 256 bytes or in use: then the transaction is rolled back.

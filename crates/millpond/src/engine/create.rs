@@ -36,6 +36,12 @@ impl Paths {
             lock: dir.join("LOCK"),
         }
     }
+
+    /// Whether what is synced in them outlives a power cut. They must be there.
+    pub(super) fn are_durable(&self, vfs: &Vfs) -> bool {
+        let dirs = [parent_of(&self.root), &self.redo, &self.undo, &self.doublewrite_dir];
+        dirs.into_iter().all(|dir| vfs.disk.is_durable(dir))
+    }
 }
 
 pub(super) fn make_dir(vfs: &Vfs, path: &Path) -> Result {

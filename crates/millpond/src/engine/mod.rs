@@ -53,6 +53,10 @@ pub(crate) struct Engine {
     pub(crate) store: Arc<Store>,
     /// Who works on it.
     pub(crate) txns: Arc<Txns>,
+    /// Whether what is synced outlives a power cut.
+    pub(crate) durable: bool,
+    /// Whether nothing outlives the process, synced or not.
+    pub(crate) ephemeral: bool,
     shared: Arc<Shared>,
     background: Option<Background>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -188,6 +192,10 @@ impl Engine {
     /// Ends the threads and takes a last checkpoint. What is not closed is recovered at the next open.
     pub(crate) fn close(&self) -> Result {
         self.stop();
+        if self.ephemeral {
+            // Nobody will open it again.
+            return self.check_poison();
+        }
         let drained = self.shared.drain(Force::Shutdown);
         let closed =
             drained.and_then(|()| self.shared.checkpointer.advance(SyncReason::Close, true).map(drop));

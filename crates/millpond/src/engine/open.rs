@@ -129,6 +129,8 @@ impl Engine {
         let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
         let pages = vfs.disk.open(&paths.pages, mode).map_err(|e| Error::io("open", &paths.pages, e))?;
         metrics.set(M::DirectIo, u64::from(pages.is_direct() && segments.are_direct()));
+        let durable = paths.are_durable(vfs);
+        metrics.set(M::Durable, u64::from(durable));
         metrics.set(M::IoUring, u64::from(vfs.disk.batch_io() == BatchIo::Ring));
         let doublewrite = Doublewrite::open(vfs, &paths.doublewrite, root.db_id, root.page_bytes, &metrics)?;
         doublewrite.restore(&*pages, &paths.pages)?;
@@ -216,6 +218,8 @@ impl Engine {
         let mut engine = Engine {
             store,
             txns,
+            durable,
+            ephemeral: vfs.disk.is_ephemeral(),
             shared,
             background,
             threads: Mutex::default(),

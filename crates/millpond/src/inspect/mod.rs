@@ -3,7 +3,19 @@
 //! Nothing is opened, recovered or changed: every file is read through a disk that refuses writes. So the pages are as
 //! the `pages` file has them, which may be older than the log; each view says by how much. A directory in use can be
 //! looked at too, but then its files change under the view. Damage is part of what is shown; an error is returned only
-//! where nothing can be shown at all.
+//! where nothing can be shown at all: [`Error::Io`](crate::Error::Io) for a file that is missing or cannot be read,
+//! [`Error::Misuse`](crate::Error::Misuse) for a page that there is not. That there is no such tree or table is said in the text.
+//!
+//! ```
+//! # let dir = std::env::temp_dir().join(format!("millpond-doc-inspect-{}", std::process::id()));
+//! # let db = millpond::Options::new().buffer_pool_bytes(16 << 20).open(&dir)?;
+//! # db.create_table("accounts")?;
+//! # db.close()?;
+//! println!("{}", millpond::inspect::log(&dir)?);
+//! println!("{}", millpond::inspect::table(&dir, "accounts")?);
+//! # std::fs::remove_dir_all(&dir).ok();
+//! # Ok::<(), millpond::Error>(())
+//! ```
 
 mod log;
 mod page;

@@ -195,7 +195,7 @@ fn a_lock_that_was_given_back_is_free_at_once() {
     }
 }
 
-/// `cargo test --release -p vfs -- --ignored --nocapture batches_by` on the disk of MILLPOND_BENCH_DIR.
+/// `cargo test --release -p millpond-vfs -- --ignored --nocapture batches_by` on the disk of MILLPOND_BENCH_DIR.
 #[test]
 #[ignore = "measures the device"]
 fn batches_by_rings_threads_and_one_by_one() {

@@ -14,9 +14,9 @@ use vfs::Clock;
 
 /// Shards for rows and for tables are apart, so that the table locks, which are always there, do not spoil the fast
 /// path of the rows.
-const ROW_SHARDS: usize = 64;
-const TABLE_SHARDS: usize = 16;
-const OWNER_SHARDS: usize = 16;
+const ROW_SHARDS: usize = if cfg!(loom) { 1 } else { 64 };
+const TABLE_SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
+const OWNER_SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 
 type Queues = BTreeMap<LockKey, Queue>;
 type Owners = BTreeMap<TxnId, Arc<Owner>>;
@@ -229,7 +229,7 @@ impl LockTable {
     }
 
     /// Memory that queues and ranges take, in bytes, without their heap overhead.
-    #[cfg(test)]
+    #[cfg(any(test, loom))]
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }

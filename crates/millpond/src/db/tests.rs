@@ -3,6 +3,7 @@
 mod bulk_load;
 mod digests;
 mod growth;
+mod hogs;
 mod locking;
 mod power_cuts;
 mod serializable;

@@ -1,13 +1,13 @@
 //! One committer beside threads that only spin, on fewer cores than threads, against the bare device beside the same hogs.
 //!
 //! ```text
-//! cargo run --release -p millpond --example hogs [-- ROUNDS [SECONDS [CORES [HOGS]]]]
+//! cargo run --release -p millpond --example hogs [-- ROUNDS (20) [SECONDS (0.5) [CORES (1) [HOGS (2)]]]]
 //! ```
-//! Everything is pinned to CORES cores (1), so that HOGS spinning threads (2), the committer and the database's own threads have to
+//! Everything is pinned to CORES cores, so that HOGS spinning threads, the committer and the database's own threads have to
 //! share them. The committer puts or deletes one random row a transaction, durably, in a database whose pool and log are so small that its
 //! cleaner and its purge work all the time. The bare loop overwrites a 4 KiB block and syncs it: it too waits for a core after
 //! every sync, so what it keeps beside the hogs is the share that a committer can have. The four measurements of a round follow
-//! each other; shown are medians over the rounds, and medians of the ratios within a round.
+//! each other, short, because what else disturbs a device comes and goes; shown are medians over the rounds, and medians of the ratios within a round.
 
 use millpond::{Db, Options, Table};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -123,8 +123,8 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 fn main() -> Outcome {
     let mut args = std::env::args().skip(1);
-    let rounds: usize = args.next().map_or(Ok(5), |n| n.parse())?;
-    let time = Duration::from_secs_f64(args.next().map_or(Ok(2.0), |s| s.parse())?);
+    let rounds: usize = args.next().map_or(Ok(20), |n| n.parse())?;
+    let time = Duration::from_secs_f64(args.next().map_or(Ok(0.5), |s| s.parse())?);
     let cores: usize = args.next().map_or(Ok(1), |n| n.parse())?;
     let hogs: usize = args.next().map_or(Ok(2), |n| n.parse())?;
     pin(cores)?;

@@ -64,33 +64,17 @@ pub(super) fn prepared(d: &Driver) {
         for n in 0..5u64 {
             if id < 2 {
                 let xid = format!("{id} {n}").into_bytes();
-                let mut tries = 0;
-                loop {
-                    let mut tx = d.tx_with(COMMITTED);
-                    let mut work = |tx: &mut Txn| -> Result {
-                        for _ in 0..rng.between(1, 6) {
-                            let k = key(id * ROWS + rng.below(ROWS));
-                            let bytes = if rng.one_in(5) { 7_000 } else { 300 };
-                            match rng.below(4) {
-                                0 => drop(tx.delete("t", &k)?),
-                                _ => tx.put("t", &k, &value(&mut rng, 10, bytes))?,
-                            }
+                d.retry_prepare(COMMITTED, &xid, |tx| {
+                    for _ in 0..rng.between(1, 6) {
+                        let k = key(id * ROWS + rng.below(ROWS));
+                        let bytes = if rng.one_in(5) { 7_000 } else { 300 };
+                        match rng.below(4) {
+                            0 => drop(tx.delete("t", &k)?),
+                            _ => tx.put("t", &k, &value(&mut rng, 10, bytes))?,
                         }
-                        tx.put("t", &key(100 + id), &value(&mut rng, 10, 20))
-                    };
-                    match work(&mut tx) {
-                        Ok(()) => {
-                            tx.prepare(&xid);
-                            break;
-                        }
-                        Err(Fail::Retry(_)) if tries < 200 => {
-                            tries += 1;
-                            tx.rollback();
-                            pause(tries * 50);
-                        }
-                        Err(fail) => panic!("a transaction failed: {fail}"),
                     }
-                }
+                    tx.put("t", &key(100 + id), &value(&mut rng, 10, 20))
+                });
                 d.idle(rng.below(2_500));
                 if rng.one_in(2) {
                     d.checkpoint();

@@ -4,36 +4,29 @@
 mod latch;
 
 use crate::model;
+use crate::watched::Watched;
 use latch::Latch;
-use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread::spawn;
 
 struct Guarded {
     latch: Latch,
-    value: UnsafeCell<u64>,
+    value: Watched,
 }
 
-// SAFETY: the cell is reached under the latch alone, which is what the models check.
-unsafe impl Sync for Guarded {}
-// SAFETY: as above.
-unsafe impl Send for Guarded {}
-
 fn guarded() -> Arc<Guarded> {
-    Arc::new(Guarded { latch: Latch::new(), value: UnsafeCell::new(0) })
+    Arc::new(Guarded { latch: Latch::new(), value: Watched::default() })
 }
 
 fn write(g: &Guarded) {
     g.latch.write();
-    // SAFETY: under the exclusive latch; loom tells if another thread is in.
-    g.value.with_mut(|v| unsafe { *v += 1 });
+    g.value.change();
     g.latch.release_write();
 }
 
 fn read(g: &Guarded) -> u64 {
     g.latch.read();
-    // SAFETY: under the shared latch; loom tells if a writer is in.
-    let value = g.value.with(|v| unsafe { *v });
+    let value = g.value.read();
     g.latch.release_read();
     value
 }
@@ -76,13 +69,11 @@ pub(crate) fn models() {
             spawn(move || write(&g))
         };
         if g.latch.try_write() {
-            // SAFETY: under the exclusive latch.
-            g.value.with_mut(|v| unsafe { *v += 1 });
+            g.value.change();
             g.latch.release_write();
         }
         if g.latch.try_read() {
-            // SAFETY: under the shared latch.
-            assert!(g.value.with(|v| unsafe { *v }) <= 2);
+            assert!(g.value.read() <= 2);
             g.latch.release_read();
         }
         other.join().unwrap();
@@ -101,8 +92,7 @@ pub(crate) fn models() {
         };
         // By a copy of the root: the child first, then whether the root is as it was copied.
         child.latch.read();
-        // SAFETY: under the shared latch.
-        let freed = child.value.with(|v| unsafe { *v }) > 0;
+        let freed = child.value.read() > 0;
         if root.latch.version() == stamp {
             assert!(!freed, "the child is gone and the root seems unchanged");
         }

@@ -5,6 +5,8 @@
 //! Every write has a number of its own, so a read tells whose write it saw. In which order the writes of a key stand follows
 //! from the commits' LSNs, or, where a power cut has hidden some of these, from the lists that the keys hold.
 //!
+//! [`stress`] asks other questions of more threads: whether sums, counts and checksums hold in a pool that is far too small.
+//!
 //! A checker that finds nothing proves little, so each workload must show its anomaly at the level below.
 
 pub mod check;
@@ -12,4 +14,5 @@ pub mod elle;
 pub mod graph;
 pub mod record;
 pub mod run;
+pub mod stress;
 pub mod workload;

@@ -3,10 +3,11 @@
 use history::check::check;
 use history::elle;
 use history::run::{Plan, run};
+use history::stress;
 use history::workload::Workload;
 use millpond::Isolation;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const HELP: &str = "\
 history: transactions at once on the real engine, and whether what they were told fits their isolation level
@@ -18,6 +19,15 @@ history: transactions at once on the real engine, and whether what they were tol
     --threads T        clients at once (8)
     --seed S           what the transactions do (1)
     --cuts             cut the power every few thousand transactions; workload append
+
+  history stress [--seconds S] [--threads T] [--groups N] [--pool-kib N] [--dir DIR] [--seed S]
+                       transactions of all kinds at all levels on the real disk, with a buffer pool far smaller than the data
+    --seconds S        for so long (60)
+    --threads T        clients at once (64)
+    --groups N         groups of rows, each about 20 KB (6000)
+    --pool-kib N       the buffer pool (1024)
+    --dir DIR          where; must not exist; removed if nothing is found (stress-PID)
+    --seed S           what the clients do (1)
 
 Exit status 0 if all that was found is allowed at the level, 1 if not, 2 for wrong arguments.";
 
@@ -78,7 +88,68 @@ fn parse() -> Result<Option<(Vec<Workload>, Plan)>, String> {
     Ok(Some((workloads, plan)))
 }
 
+fn parse_stress(mut args: impl Iterator<Item = String>) -> Result<Option<stress::Plan>, String> {
+    let mut plan = stress::Plan {
+        dir: format!("stress-{}", std::process::id()).into(),
+        threads: 64,
+        time: Duration::from_secs(60),
+        groups: 6_000,
+        pool_bytes: 1 << 20,
+        redo_bytes: 64 << 20,
+        seed: 1,
+    };
+    while let Some(arg) = args.next() {
+        if arg == "--help" || arg == "-h" {
+            return Ok(None);
+        }
+        let value = args.next().ok_or(format!("{arg} needs a value"))?;
+        let number = |most: u64| match value.parse::<u64>() {
+            Ok(n) if (1..=most).contains(&n) => Ok(n),
+            _ => Err(format!("{arg} {value}: not a number from 1 to {most}")),
+        };
+        match &arg[..] {
+            "--seconds" => plan.time = Duration::from_secs(number(1_000_000)?),
+            "--threads" => plan.threads = number(10_000)?,
+            "--groups" => plan.groups = number(100_000_000)? as u32,
+            "--pool-kib" => plan.pool_bytes = number(1 << 30)? << 10,
+            "--dir" => plan.dir = value.into(),
+            "--seed" => plan.seed = number(u64::MAX)?,
+            other => return Err(format!("there is no option {other}; --help lists them")),
+        }
+    }
+    if plan.dir.exists() {
+        return Err(format!("{} is there already", plan.dir.display()));
+    }
+    Ok(Some(plan))
+}
+
+fn main_stress() -> ExitCode {
+    match parse_stress(std::env::args().skip(2)) {
+        Ok(None) => {
+            println!("{HELP}");
+            ExitCode::SUCCESS
+        }
+        Ok(Some(plan)) => match stress::run(&plan) {
+            Ok(report) => {
+                println!("{report}");
+                ExitCode::SUCCESS
+            }
+            Err(what) => {
+                eprintln!("history: {what} (left in {})", plan.dir.display());
+                ExitCode::FAILURE
+            }
+        },
+        Err(what) => {
+            eprintln!("history: {what}");
+            ExitCode::from(2)
+        }
+    }
+}
+
 fn main() -> ExitCode {
+    if std::env::args().nth(1).is_some_and(|word| word == "stress") {
+        return main_stress();
+    }
     let (workloads, plan) = match parse() {
         Ok(Some(parsed)) => parsed,
         Ok(None) => {

@@ -156,10 +156,22 @@ impl Driver {
     }
 
     /// Runs `work` in a transaction and commits it; again from its start as long as others are in the way.
-    pub fn retry(&self, how: How, mut work: impl FnMut(&mut Txn) -> Result) {
+    pub fn retry(&self, how: How, work: impl FnMut(&mut Txn) -> Result) {
+        self.retry_until(how, work, Txn::try_commit);
+    }
+
+    /// The same, but leaves the outcome to a later decision.
+    pub fn retry_prepare(&self, how: How, xid: &[u8], work: impl FnMut(&mut Txn) -> Result) {
+        self.retry_until(how, work, |tx| {
+            tx.prepare(xid);
+            Ok(())
+        });
+    }
+
+    fn retry_until(&self, how: How, mut work: impl FnMut(&mut Txn) -> Result, end: impl Fn(Txn) -> Result) {
         for try_number in 0..TRIES {
             let mut tx = self.tx_with(how);
-            match work(&mut tx).and_then(|()| tx.try_commit()) {
+            match work(&mut tx).and_then(|()| end(tx)) {
                 Ok(()) => return,
                 Err(Fail::Retry(_)) => base::sync::sim::pause(u64::from(try_number) * 50),
                 Err(fail) => panic!("a transaction failed: {fail}"),

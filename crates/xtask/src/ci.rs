@@ -35,7 +35,7 @@ const HOOKS: &[Hook] = &[
     },
     // Documentation examples are part of it.
     Hook { name: "tests", args: &["test", "--workspace"], when: When::Always },
-    // Every order of steps over the latch, the log's ring and the status table: built apart, for all below is.
+    // Every order of steps over latch, log ring, locks, status, snapshots and purge's queue: built apart, for all below is.
     Hook {
         name: "orders of steps",
         args: &[

@@ -12,6 +12,8 @@ pub mod atomic;
 mod lane;
 #[cfg(loom)]
 mod model;
+#[cfg(loom)]
+mod model_atomic;
 #[cfg(not(loom))]
 mod parker;
 #[cfg(not(any(loom, feature = "sim")))]
@@ -24,7 +26,7 @@ pub mod sim;
 #[cfg(not(loom))]
 pub use lane::lane;
 #[cfg(loom)]
-pub use model::{Mutex, MutexGuard, futex_wait, futex_wake, point, spin};
+pub use model::{Mutex, MutexGuard, futex_wait, futex_wake, lane, point, set_lane, spin};
 #[cfg(not(loom))]
 pub use parker::{Parker, Unparker};
 #[cfg(not(any(loom, feature = "sim")))]

@@ -2,6 +2,7 @@
 //! what the modelled parts use is here.
 
 use super::atomic::{AtomicU32, Ordering};
+use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,6 +85,21 @@ pub fn futex_wake(word: &AtomicU32, count: u32) {
 pub fn spin(turn: &mut u32) {
     *turn += 1;
     loom::thread::yield_now();
+}
+
+loom::thread_local! {
+    static LANE: Cell<usize> = Cell::new(0);
+}
+
+/// The calling thread's number: 0, so that threads share what they can, until [`set_lane`].
+#[must_use]
+pub fn lane() -> usize {
+    LANE.with(Cell::get)
+}
+
+/// Gives the calling thread a number of its own.
+pub fn set_lane(number: usize) {
+    LANE.with(|own| own.set(number));
 }
 
 /// A place where another thread may run: here every atomic is one.

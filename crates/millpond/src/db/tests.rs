@@ -4,6 +4,7 @@ mod bulk_load;
 mod digests;
 mod growth;
 mod history;
+mod hogs;
 mod locking;
 mod memory;
 mod power_cuts;

@@ -19,7 +19,9 @@ use base::sync::{Mutex, lane};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const LANES: usize = 16;
+const LANES: usize = if cfg!(loom) { 2 } else { 16 };
+/// Places of a lane.
+const PLACES: usize = if cfg!(loom) { 1 } else { 8 };
 /// What stands in a place that nobody has.
 const FREE: u64 = u64::MAX;
 /// With the reading that a place was taken with: the snapshot lies at or above it, and is not known yet.
@@ -28,7 +30,7 @@ const DRAWING: u64 = 1 << 63;
 /// Places of one thread, or of a few.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Lane([AtomicU64; 8]);
+struct Lane([AtomicU64; PLACES]);
 
 /// How many snapshots there are at each LSN.
 type Crowd = Mutex<BTreeMap<Lsn, usize>>;

@@ -100,15 +100,18 @@ impl Unfinished for Txns {
         }
         let mut files = Vec::new();
         self.to_files(&mut journal, streams.iter().map(|(stream, _)| stream))?;
-        for (stream, stage) in streams {
+        for (stream, stage) in &streams {
             stream.files(&mut files);
-            list.txns.push(Listed { txn: stream.owner(), stage, hardened: stream.in_files() });
+            let (txn, stage) = (stream.owner(), stage.clone());
+            list.txns.push(Listed { txn, stage, hardened: stream.in_files() });
         }
         // What nobody has anything in by now is not in this list, so its root sets it free.
         journal.sweep()?;
         list.files = journal.sync(&files.into_iter().collect())?;
         list.segments = self.history.list();
         journal.sync(&list.segments.iter().map(|segments| segments.file).collect())?;
+        // Until here they have kept their files, also if they are purged meanwhile.
+        drop(streams);
         if planted(Bug::UnlistedLosers) {
             list.txns.clear();
         }

@@ -1,5 +1,6 @@
 //! The scripts. Each is short, and each forces a mechanism that a crash may meet half done.
 
+mod beside;
 mod growth;
 mod load;
 mod schema;
@@ -139,6 +140,20 @@ pub const ALL: &[Workload] = &[
     ),
     w("serializable-prepared", "serializable transactions that are prepared first", SMALL, serial::prepared),
     w("crowd", "four threads, a tiny pool, checkpoints", TINY_POOL, several::crowd),
+    w("victims", "circles of transactions with much to undo, beside checkpoints", SMALL, beside::victims),
+    w(
+        "prepared-beside",
+        "prepared transactions whose rows others want, while the log goes round",
+        TINY_LOG,
+        beside::prepared,
+    ),
+    w(
+        "rollbacks-beside",
+        "rollbacks in the background, while others want the rows",
+        TINY_POOL,
+        beside::rollbacks,
+    ),
+    w("purge-beside", "rows deleted and inserted again while purge is at them", SMALL, beside::purge),
 ];
 
 const fn w(name: &'static str, about: &'static str, shape: Shape, script: fn(&Driver)) -> Workload {

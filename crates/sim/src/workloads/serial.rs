@@ -2,7 +2,7 @@
 
 use super::key;
 use crate::driver::{Driver, Txn};
-use crate::subject::{Fail, How, Isolation, Result};
+use crate::subject::{How, Isolation, Result};
 use base::sync::sim::pause;
 
 const FREE: &str = "nobody is in the way";
@@ -98,29 +98,16 @@ pub(super) fn prepared(d: &Driver) {
     d.threads(3, |d, id| {
         let mut rng = d.rng(id);
         for n in 0..4 {
-            let mut tries = 0;
-            loop {
-                let mut tx = d.tx_with(SERIALIZABLE);
-                let work = be_first(&mut tx, n, id);
-                match work.and_then(|_| tx.put("u", &key(id * 10 + n), b"tried")) {
-                    Ok(()) => {
-                        let xid = format!("{id} {n}").into_bytes();
-                        tx.prepare(&xid);
-                        d.idle(rng.below(500));
-                        if rng.one_in(3) {
-                            d.rollback_prepared(&xid);
-                        } else {
-                            d.commit_prepared(&xid);
-                        }
-                        break;
-                    }
-                    Err(Fail::Retry(_)) if tries < 200 => {
-                        tries += 1;
-                        tx.rollback();
-                        pause(tries * 50);
-                    }
-                    Err(fail) => panic!("a transaction failed: {fail}"),
-                }
+            let xid = format!("{id} {n}").into_bytes();
+            d.retry_prepare(SERIALIZABLE, &xid, |tx| {
+                be_first(tx, n, id)?;
+                tx.put("u", &key(id * 10 + n), b"tried")
+            });
+            d.idle(rng.below(500));
+            if rng.one_in(3) {
+                d.rollback_prepared(&xid);
+            } else {
+                d.commit_prepared(&xid);
             }
         }
     });

@@ -1,0 +1,179 @@
+//! One committer beside threads that only spin, on fewer cores than threads, against the bare device beside the same hogs.
+//!
+//! ```text
+//! cargo run --release -p millpond --example hogs [-- ROUNDS (20) [SECONDS (0.5) [CORES (1) [HOGS (2)]]]]
+//! ```
+//! Everything is pinned to CORES cores, so that HOGS spinning threads, the committer and the database's own threads have to
+//! share them. The committer puts or deletes one random row a transaction, durably, in a database whose pool and log are so small that its
+//! cleaner and its purge work all the time. The bare loop overwrites a 4 KiB block and syncs it: it too waits for a core after
+//! every sync, so what it keeps beside the hogs is the share that a committer can have. The four measurements of a round follow
+//! each other, short, because what else disturbs a device comes and goes; shown are medians over the rounds, and medians of the ratios within a round.
+
+use millpond::{Db, Options, Table};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const ROWS: u64 = 200_000;
+const VALUE_BYTES: usize = 200;
+const POOL_BYTES: u64 = 16 << 20;
+const REDO_BYTES: u64 = 32 << 20;
+const FILE_BYTES: u64 = 64 << 20;
+/// What Linux calls O_DIRECT, on all that this example is built for but a few.
+const O_DIRECT: i32 =
+    if cfg!(any(target_arch = "aarch64", target_arch = "arm")) { 0o200_000 } else { 0o40_000 };
+
+#[repr(align(4096))]
+struct Block([u8; 4096]);
+
+type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
+
+/// A random number generator of one line (Steele, Lea and Flood, "SplitMix", OOPSLA 2014).
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z ^ (z >> 27)
+}
+
+/// Keeps this thread, and all that it starts, on the first `cores` of the cores that it may use.
+fn pin(cores: usize) -> Outcome {
+    let may = sched_getaffinity(None)?;
+    let mut set = CpuSet::new();
+    (0..CpuSet::MAX_CPU).filter(|&cpu| may.is_set(cpu)).take(cores).for_each(|cpu| set.set(cpu));
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+/// How often `step` gets done, a second, and its 99th percentile in microseconds.
+fn rate(time: Duration, mut step: impl FnMut(u64) -> Outcome) -> Outcome<[f64; 2]> {
+    let (start, mut took) = (Instant::now(), Vec::new());
+    while start.elapsed() < time {
+        let from = Instant::now();
+        step(took.len() as u64)?;
+        took.push(from.elapsed().as_secs_f64() * 1e6);
+    }
+    let a_second = took.len() as f64 / start.elapsed().as_secs_f64();
+    took.sort_by(f64::total_cmp);
+    Ok([a_second, took[took.len() * 99 / 100]])
+}
+
+struct Bench {
+    file: File,
+    db: Db,
+    table: Table,
+    time: Duration,
+}
+
+impl Bench {
+    fn new(dir: &std::path::Path, time: Duration) -> Outcome<Bench> {
+        let path = dir.join("device");
+        let zeros = File::create(&path)?;
+        for at in (0..FILE_BYTES).step_by(1 << 20) {
+            zeros.write_all_at(&vec![0; 1 << 20], at)?;
+        }
+        zeros.sync_all()?;
+        let direct = OpenOptions::new().write(true).custom_flags(O_DIRECT).open(&path);
+        let file = direct.or_else(|_| OpenOptions::new().write(true).open(&path))?;
+        let options = Options::new().buffer_pool_bytes(POOL_BYTES).redo_capacity_bytes(REDO_BYTES);
+        let db = options.open(dir.join("db"))?;
+        let table = db.create_table("rows")?;
+        for from in (0..ROWS).step_by(1000) {
+            let mut tx = db.begin()?;
+            for key in from..from + 1000 {
+                tx.put(&table, &key.to_be_bytes(), &[0; VALUE_BYTES])?;
+            }
+            tx.commit()?;
+        }
+        db.checkpoint()?;
+        Ok(Bench { file, db, table, time })
+    }
+
+    /// Durable writes of one block.
+    fn device(&self) -> Outcome<[f64; 2]> {
+        let mut block = Box::new(Block([1; 4096]));
+        rate(self.time, |n| {
+            block.0[0] = n as u8;
+            self.file.write_all_at(&block.0, n * 4096 % FILE_BYTES)?;
+            Ok(self.file.sync_data()?)
+        })
+    }
+
+    /// Durable changes of one row.
+    fn commits(&self, mut state: u64) -> Outcome<[f64; 2]> {
+        rate(self.time, |n| {
+            let key = (next(&mut state) % ROWS).to_be_bytes();
+            let mut tx = self.db.begin()?;
+            // Deletes are what purge has to do with.
+            if n % 4 == 0 {
+                tx.delete(&self.table, &key)?;
+            } else {
+                tx.put(&self.table, &key, &[n as u8; VALUE_BYTES])?;
+            }
+            tx.commit()?;
+            Ok(())
+        })
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn main() -> Outcome {
+    let mut args = std::env::args().skip(1);
+    let rounds: usize = args.next().map_or(Ok(20), |n| n.parse())?;
+    let time = Duration::from_secs_f64(args.next().map_or(Ok(0.5), |s| s.parse())?);
+    let cores: usize = args.next().map_or(Ok(1), |n| n.parse())?;
+    let hogs: usize = args.next().map_or(Ok(2), |n| n.parse())?;
+    pin(cores)?;
+    let dir = std::env::current_dir()?.join(format!("hogs-{}", std::process::id()));
+    std::fs::create_dir(&dir)?;
+    let result = measure(&dir, rounds.max(1), time, hogs);
+    std::fs::remove_dir_all(&dir)?;
+    result
+}
+
+fn measure(dir: &std::path::Path, rounds: usize, time: Duration, hogs: usize) -> Outcome {
+    let bench = Bench::new(dir, time)?;
+    // Device alone, committer alone, device beside hogs, committer beside hogs: rates and 99th percentiles.
+    let mut found: [Vec<[f64; 2]>; 4] = Default::default();
+    for round in 0..rounds as u64 {
+        for (beside, hogs) in [0, hogs].into_iter().enumerate() {
+            let stop = AtomicBool::new(false);
+            let measured = std::thread::scope(|scope| {
+                for _ in 0..hogs {
+                    scope.spawn(|| {
+                        while !stop.load(Ordering::Relaxed) {
+                            std::hint::spin_loop();
+                        }
+                    });
+                }
+                let measured = bench.device().and_then(|device| Ok([device, bench.commits(round + 1)?]));
+                stop.store(true, Ordering::Relaxed);
+                measured
+            })?;
+            found[beside * 2].push(measured[0]);
+            found[beside * 2 + 1].push(measured[1]);
+        }
+    }
+    println!("{:>30} {:>10} {:>10} {:>16}", "", "a second", "p99, us", "of the device's");
+    for (at, name) in
+        ["device", "committer", "device beside hogs", "committer beside hogs"].iter().enumerate()
+    {
+        let of = |which: usize| median(found[at].iter().map(|figures| figures[which]).collect());
+        let device = &found[at / 2 * 2];
+        let ratio = median(found[at].iter().zip(device).map(|(a, b)| a[0] / b[0]).collect());
+        println!("{name:>30} {:>10.0} {:>10.0} {ratio:>16.2}", of(0), of(1));
+    }
+    let kept = |at: usize| median(found[at + 2].iter().zip(&found[at]).map(|(a, b)| a[0] / b[0]).collect());
+    println!(
+        "beside {hogs} hogs the device's loop keeps {:.2} of its rate, the committer {:.2}",
+        kept(0),
+        kept(1)
+    );
+    let figure = |name| bench.db.metrics().get(name).unwrap_or(0.0);
+    println!("pages written {:.0}, rows purged {:.0}", figure("pages_written"), figure("purge_rows"));
+    Ok(())
+}

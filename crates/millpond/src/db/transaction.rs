@@ -394,8 +394,8 @@ impl Transaction {
         txns.rollback_to(&self.txn, savepoint.mark, self.rules())
     }
 
-    /// The commit up to its place in the log.
-    fn commit_in_log(&self) -> Result<(Option<Lsn>, Receipt)> {
+    /// The commit up to its place in the log, and the time when it has that, microseconds of the clock.
+    fn commit_in_log(&self) -> Result<(Option<Lsn>, Receipt, u64)> {
         let core = &self.core;
         let _inside = core.enter()?;
         if self.aborted.get() {
@@ -408,7 +408,8 @@ impl Transaction {
         self.txn.drop_moment();
         self.leave_tables();
         self.ended.set(true);
-        let log_us = clock.now_us().saturating_sub(start_us);
+        let logged_us = clock.now_us();
+        let log_us = logged_us.saturating_sub(start_us);
         let locks_us = self.txn.lock_us.get();
         let metric = if lsn.is_some() { M::Commits } else { M::CommitsReadOnly };
         engine.store.metrics.add(metric, 1);
@@ -421,7 +422,7 @@ impl Transaction {
             total_us: locks_us + self.admission_us + log_us,
             ..Receipt::default()
         };
-        Ok((lsn, receipt))
+        Ok((lsn, receipt, logged_us))
     }
 
     /// Where the log must be durable before the commit may be acknowledged: its own record, or, if it changed nothing, the
@@ -448,12 +449,12 @@ impl Transaction {
     pub fn commit(self) -> Result<Receipt> {
         let core = &self.core;
         let log = &core.engine.store.log;
-        let _committing = log.committing();
-        let (lsn, receipt) = self.commit_in_log()?;
-        let clock = &core.engine.txns.vfs.clock;
+        let durability = self.options.durability;
+        // Who leads a flush looks how many are about to want one.
+        let _committing = (durability != Durability::None).then(|| log.committing());
+        let (lsn, receipt, logged_us) = self.commit_in_log()?;
         let Some(needed) = self.needed(lsn) else { return Ok(receipt) };
-        let start_us = clock.now_us();
-        let info = match self.options.durability {
+        let info = match durability {
             Durability::Sync if planted(Bug::CommitNotAwaited) => None,
             Durability::Sync => Some(log.flush_to(needed, SyncReason::Commit)?),
             Durability::Bounded { ms, bytes } => {
@@ -462,7 +463,10 @@ impl Transaction {
             }
             Durability::None => None,
         };
-        let sync_us = clock.now_us().saturating_sub(start_us);
+        let sync_us = match durability {
+            Durability::None => 0,
+            _ => core.engine.txns.vfs.clock.now_us().saturating_sub(logged_us),
+        };
         let receipt = match info {
             Some(info) => receipt.flushed(info, sync_us, core.engine.ephemeral),
             None => Receipt {
@@ -498,7 +502,7 @@ impl Transaction {
     /// [`Error::Aborted`], [`Error::Closed`], [`Error::Poisoned`].
     pub fn commit_async(self) -> Result<CommitFuture> {
         let core = &self.core;
-        let (lsn, receipt) = self.commit_in_log()?;
+        let (lsn, receipt, _) = self.commit_in_log()?;
         core.engine.store.metrics.add(M::CommitsAsync, 1);
         match (self.needed(lsn), self.options.durability) {
             (Some(needed), Durability::Sync) => Ok(CommitFuture::pending(core, needed, receipt)),

@@ -12,6 +12,11 @@ const IN_MEMORY_POOL_BYTES: u64 = 64 << 20;
 /// The redo that it keeps at most: as little as lets pages be cleaned in large batches.
 const IN_MEMORY_REDO_BYTES: u64 = 64 << 20;
 
+/// Blocks of its log buffer: half of them hold the redo of sixteen of the longest mini-transactions.
+const IN_MEMORY_RING_BLOCKS: usize = 512;
+/// Pages that it writes at once.
+const IN_MEMORY_DOUBLEWRITE_PAGES: usize = 64;
+
 /// How a database is opened. Every choice has a default that serves. There is nothing to tune: sizes and rates that are not
 /// here follow from these and from what the engine measures.
 ///
@@ -213,6 +218,9 @@ impl Options {
         let mut options = self.clone();
         options.buffer_pool_bytes.get_or_insert(IN_MEMORY_POOL_BYTES);
         options.redo_capacity_bytes.get_or_insert(IN_MEMORY_REDO_BYTES);
+        // Buffers that hide a device's slowness have nothing to hide, and many a test opens many of these.
+        options.tuning.ring_blocks = options.tuning.ring_blocks.min(IN_MEMORY_RING_BLOCKS);
+        options.tuning.doublewrite_pages = options.tuning.doublewrite_pages.min(IN_MEMORY_DOUBLEWRITE_PAGES);
         Ok(options)
     }
 

@@ -30,6 +30,13 @@ fn nothing_of_it_is_ever_durable() {
 }
 
 #[test]
+fn on_a_disk_it_is_durable() {
+    let (_disk, db, _) = super::fresh();
+    assert!(db.is_durable());
+    assert_eq!(db.metrics().get("durable"), Some(1.0));
+}
+
+#[test]
 fn it_is_the_same_engine() {
     let db = Db::open_in_memory().unwrap();
     let table = db.create_table("t").unwrap();

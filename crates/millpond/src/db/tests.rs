@@ -60,6 +60,15 @@ fn fresh() -> (MemDisk, Db, Table) {
     (disk, db, table)
 }
 
+/// The same on a disk that can fail and fill up.
+fn fresh_with_faults() -> (FaultDisk, Db, Table) {
+    let faults = FaultDisk::new(MemDisk::default().vfs(1).disk);
+    let vfs = Vfs { disk: Arc::new(faults.clone()), clock: Vfs::os().clock };
+    let db = Db::open_on(&vfs, Path::new(DIR), &options()).unwrap();
+    let table = db.create_table("t").unwrap();
+    (faults, db, table)
+}
+
 fn rows(tx: &Transaction, table: &Table) -> Rows {
     tx.range(table, ..).unwrap().map(Result::unwrap).collect()
 }

@@ -139,11 +139,7 @@ fn nothing_is_left_of_a_load_that_fails() {
 
 #[test]
 fn a_load_that_finds_the_disk_full_leaves_room_for_others() {
-    let disk = MemDisk::default();
-    let faults = FaultDisk::new(disk.vfs(1).disk);
-    let vfs = Vfs { disk: Arc::new(faults.clone()), clock: Vfs::os().clock };
-    let db = Db::open_on(&vfs, Path::new(DIR), &options()).unwrap();
-    let table = db.create_table("t").unwrap();
+    let (faults, db, table) = fresh_with_faults();
     faults.limit_space("/db/pages", 2 << 20);
     let error = db.bulk_load("loaded", (0..100_000u32).map(|n| (n.to_be_bytes(), [1; 100]))).unwrap_err();
     assert!(matches!(error, Error::DiskFull { .. }), "{error}");

@@ -30,11 +30,7 @@ fn the_file_grows_ahead_of_those_who_leave_it_time() {
 
 #[test]
 fn a_disk_too_full_to_grow_ahead_is_an_error_only_to_those_who_need_more() {
-    let disk = MemDisk::default();
-    let faults = FaultDisk::new(disk.vfs(1).disk);
-    let vfs = Vfs { disk: Arc::new(faults.clone()), clock: Vfs::os().clock };
-    let db = Db::open_on(&vfs, Path::new(DIR), &options()).unwrap();
-    let table = db.create_table("t").unwrap();
+    let (faults, db, table) = fresh_with_faults();
     faults.limit_space("/db/pages", 0);
     let put = |n: u32| {
         let mut tx = db.begin().unwrap();

@@ -145,23 +145,34 @@ fn write_through(db: &Db, table: &Table, rows: u32, distinct: u32) -> u32 {
     refused
 }
 
-/// A full disk under `undo/` ended the thread that cleans, and with it every writer once the log was full; room made later
-/// did not help. Then it held them, for as long as the disk was full. Now they are told.
-#[test]
-fn a_full_disk_for_hardened_undo_is_told_and_passes() {
-    let disk = MemDisk::default();
-    let faults = FaultDisk::new(disk.vfs(1).disk);
-    let vfs = Vfs { disk: Arc::new(faults.clone()), clock: Vfs::os().clock };
-    let db = Db::open_on(&vfs, Path::new(DIR), &options()).unwrap();
-    let table = db.create_table("t").unwrap();
+/// A transaction that has not ended, no room for its undo, and a writer of more redo than the log holds.
+struct FullUndo {
+    faults: FaultDisk,
+    db: Db,
+    table: Table,
+    unfinished: Transaction,
+    /// How often it was refused.
+    writer: std::thread::JoinHandle<u32>,
+}
+
+/// `distinct`: how many rows the writer changes in turn.
+fn full_undo(distinct: u32) -> FullUndo {
+    let (faults, db, table) = fresh_with_faults();
     let mut unfinished = db.begin().unwrap();
     unfinished.put(&table, b"unfinished", b"row").unwrap();
     faults.limit_space("/db/undo", 0);
     let writer = std::thread::spawn({
         let (db, table) = (db.clone(), table.clone());
-        move || write_through(&db, &table, 30_000, 500)
+        move || write_through(&db, &table, 30_000, distinct)
     });
-    // More redo than the log holds.
+    FullUndo { faults, db, table, unfinished, writer }
+}
+
+/// A full disk under `undo/` ended the thread that cleans, and with it every writer once the log was full; room made later
+/// did not help. Then it held them, for as long as the disk was full. Now they are told.
+#[test]
+fn a_full_disk_for_hardened_undo_is_told_and_passes() {
+    let FullUndo { faults, db, unfinished, writer, .. } = full_undo(500);
     while db.metrics().get("hard_waits") < Some(2.0) {
         assert!(!writer.is_finished(), "the log has no end");
         std::thread::sleep(Duration::from_millis(1));
@@ -177,18 +188,7 @@ fn a_full_disk_for_hardened_undo_is_told_and_passes() {
 /// the disk.
 #[test]
 fn a_full_disk_for_hardened_undo_keeps_no_frames_back() {
-    let disk = MemDisk::default();
-    let faults = FaultDisk::new(disk.vfs(1).disk);
-    let vfs = Vfs { disk: Arc::new(faults.clone()), clock: Vfs::os().clock };
-    let db = Db::open_on(&vfs, Path::new(DIR), &options()).unwrap();
-    let table = db.create_table("t").unwrap();
-    let mut unfinished = db.begin().unwrap();
-    unfinished.put(&table, b"unfinished", b"row").unwrap();
-    faults.limit_space("/db/undo", 0);
-    let writer = std::thread::spawn({
-        let (db, table) = (db.clone(), table.clone());
-        move || write_through(&db, &table, 30_000, 30_000)
-    });
+    let FullUndo { faults, db, table, unfinished, writer } = full_undo(30_000);
     while db.metrics().get("hard_waits") < Some(1.0) {
         assert!(!writer.is_finished(), "the log has no end");
         std::thread::sleep(Duration::from_millis(1));

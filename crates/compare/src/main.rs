@@ -29,7 +29,7 @@ struct Cli {
     /// Who takes part besides Millpond, such as redb,fjall [default: all that are built in]
     #[arg(long, value_name = "LIST")]
     peers: Option<String>,
-    /// Which work: load, point-read, point-reads-100, scan-100, update, four-writes, unsynced, async, size [default: all]
+    /// Which work: bulk, load, point-read, point-reads-100, scan-100, update, four-writes, unsynced, async, size [default: all]
     #[arg(long, value_name = "LIST")]
     only: Option<String>,
     /// Rows of each database, 8 bytes of key and 200 random bytes of value

@@ -43,7 +43,11 @@ fn thread(peer: &dyn Peer, work: Work, rows: u64, begin: Instant, time: Duration
     let mut session = peer.session()?;
     let mut random = Random::new(seed);
     let mut part = Part { latency: histogram(), per_second: Vec::new() };
-    let steps = if work == Work::Load { rows.div_ceil(crate::work::LOAD_BATCH) } else { u64::MAX };
+    let steps = match work {
+        Work::Load => rows.div_ceil(crate::work::LOAD_BATCH),
+        Work::Bulk => 1,
+        _ => u64::MAX,
+    };
     let mut before = Instant::now();
     for step in 0..steps {
         let done = work.step(&mut *session, rows, &mut random, step)?;

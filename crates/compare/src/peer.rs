@@ -1,5 +1,7 @@
 //! What a peer must be able to do, and nothing else: [`Peer`] is an open database, [`Session`] what one thread does in it.
 
+use crate::random::VALUE_BYTES;
+use crate::work::LOAD_BATCH;
 use std::path::Path;
 
 /// Whatever went wrong in a peer; shown as it is.
@@ -9,6 +11,9 @@ pub type Result<T = ()> = std::result::Result<T, Error>;
 
 /// Keys are 8 bytes, big-endian, so that they sort as numbers.
 pub type Key = [u8; 8];
+
+/// What a row holds.
+pub type Value = [u8; VALUE_BYTES];
 
 /// The key of row `n`.
 pub fn key(n: u64) -> Key {
@@ -63,6 +68,19 @@ pub trait Session {
 
     /// Shows up to `rows` rows in key order, from `from` on.
     fn scan(&mut self, from: Key, rows: usize, seen: &mut dyn FnMut(&[u8], &[u8])) -> Result;
+
+    /// Fills an empty database with rows in key order, durable when it returns: by the way that the peer has for that, or else
+    /// in transactions of [`LOAD_BATCH`].
+    fn bulk(&mut self, rows: &mut dyn Iterator<Item = (Key, Value)>) -> Result {
+        loop {
+            let batch: Vec<_> = rows.take(LOAD_BATCH as usize).collect();
+            if batch.is_empty() {
+                return Ok(());
+            }
+            let writes: Vec<_> = batch.iter().map(|(key, value)| Write::Put(*key, value)).collect();
+            self.write(&writes, Promise::Durable)?;
+        }
+    }
 
     /// Begins to commit one row durably and does not wait.
     fn submit(&mut self, _: Key, _: &[u8]) -> Result {

@@ -147,6 +147,20 @@ fn one_round(plan: &Plan, place: &Place, round: usize, results: &mut Results) ->
         let entrant = Entrant::new(kind, place.dir().join(kind.name), plan.cache_bytes);
         entrants.push(entrant?);
     }
+    if plan.works.contains(&Work::Bulk) {
+        for entrant in &mut entrants {
+            // In a database of its own: the other work wants one that was filled by transactions.
+            let dir = place.dir().join(format!("{}-bulk", entrant.kind.name));
+            let mut own = Entrant::new(entrant.kind, dir, plan.cache_bytes)?;
+            let figures = turn(&mut own, Work::Bulk, 1, plan, plan.time, round)?;
+            results.add(Work::Bulk, 1, entrant.kind.name, figures);
+            drop(own.peer);
+            std::fs::remove_dir_all(&own.dir)?;
+        }
+    }
+    if plan.works == [Work::Bulk] {
+        entrants.clear();
+    }
     for entrant in &mut entrants {
         let figures = turn(entrant, Work::Load, 1, plan, plan.time, round)?;
         if plan.works.contains(&Work::Load) {
@@ -156,7 +170,7 @@ fn one_round(plan: &Plan, place: &Place, round: usize, results: &mut Results) ->
             results.size(entrant.kind.name).loaded.push(bytes_below(&entrant.dir));
         }
     }
-    for &work in plan.works.iter().filter(|work| !matches!(work, Work::Load | Work::Size)) {
+    for &work in plan.works.iter().filter(|work| !matches!(work, Work::Bulk | Work::Load | Work::Size)) {
         for &threads in work.threads() {
             if work == Work::Update && threads == 1 {
                 if device.is_none() {

@@ -9,6 +9,8 @@ use std::hint::black_box;
 pub enum Work {
     /// All rows in key order, 10,000 in a transaction, each transaction durable.
     Load,
+    /// All rows in key order into an empty database, by the peer's own way for that.
+    Bulk,
     /// A row read by its key in a transaction of its own.
     PointRead,
     /// 100 rows read by their keys in one transaction; each counts.
@@ -36,7 +38,8 @@ pub const IN_FLIGHT: usize = 1_000;
 
 impl Work {
     /// In the order in which a round does them: reads come before what writes.
-    pub const ALL: [Work; 9] = [
+    pub const ALL: [Work; 10] = [
+        Work::Bulk,
         Work::Load,
         Work::PointRead,
         Work::PointReads100,
@@ -52,6 +55,7 @@ impl Work {
     pub fn name(self) -> &'static str {
         match self {
             Work::Load => "load",
+            Work::Bulk => "bulk",
             Work::PointRead => "point-read",
             Work::PointReads100 => "point-reads-100",
             Work::Scan => "scan-100",
@@ -67,6 +71,7 @@ impl Work {
     pub fn unit(self) -> &'static str {
         match self {
             Work::Load => "rows loaded a second, sorted, durable every 10,000",
+            Work::Bulk => "rows loaded a second, sorted, into an empty database, durable at the end",
             Work::PointRead => "rows read a second, one in a transaction",
             Work::PointReads100 => "rows read a second, 100 in a transaction",
             Work::Scan => "scans of 100 rows a second",
@@ -81,7 +86,7 @@ impl Work {
     /// How many threads do it, in turn.
     pub fn threads(self) -> &'static [usize] {
         match self {
-            Work::Load | Work::Async => &[1],
+            Work::Load | Work::Bulk | Work::Async => &[1],
             Work::PointRead | Work::PointReads100 | Work::Scan | Work::Unsynced => &[1, 16],
             Work::Update => &[1, 4, 16, 64],
             Work::FourWrites => &[16, 64],
@@ -153,6 +158,10 @@ impl Work {
                     return Ok(0);
                 }
                 session.acknowledge()?;
+            }
+            Work::Bulk => {
+                session.bulk(&mut (0..rows).map(|n| (key(n), random.value())))?;
+                return Ok(rows);
             }
             Work::Load => {
                 let from = step * LOAD_BATCH;

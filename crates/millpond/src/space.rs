@@ -81,6 +81,11 @@ struct State {
     free: BTreeSet<u32>,
     /// Free extents that trees have taken since the start.
     taken: u64,
+    /// The extents from this one on were added to the file since the start, and no tree has taken one yet: nothing of them is
+    /// in memory or in the log.
+    untouched: u32,
+    /// How often the file was made shorter.
+    trims: u64,
     /// With fewer free ones the file is to grow.
     wake_below: usize,
     /// Extents of each tree that have room: extent → bits that are free and not reserved.
@@ -150,7 +155,8 @@ impl Space {
         let file_pages = u32::try_from(len / self.page_bytes() as u64).unwrap_or(u32::MAX);
         let groups = self.read_header()?;
         let each = extents_per_map(self.page_bytes());
-        let mut state = State { groups, file_pages, ..State::default() };
+        let untouched = file_pages / EXTENT_PAGES;
+        let mut state = State { groups, file_pages, untouched, ..State::default() };
         let mut greatest = TreeId::NONE;
         for group in 0..groups {
             if self.map_page(group).0 >= file_pages {
@@ -326,6 +332,36 @@ impl Space {
         Ok(())
     }
 
+    /// Gives the disk back what was grown ahead of need and nobody has taken, but for `keep` bytes.
+    pub(crate) fn trim(&self, keep: u64) -> Result {
+        let _growing = self.growing.lock();
+        let each = extents_per_map(self.page_bytes());
+        let mut state = self.state.lock();
+        let end = state.file_pages / EXTENT_PAGES;
+        // The map page of the last group stays.
+        let last_map = end.saturating_sub(1) / each * each;
+        let kept = state.untouched.max(last_map + 1) + (keep / self.extent_bytes()) as u32;
+        if kept >= end {
+            return Ok(());
+        }
+        // From here on nobody can take them.
+        drop(state.free.split_off(&kept));
+        state.file_pages = kept * EXTENT_PAGES;
+        state.trims += 1;
+        drop(state);
+        // After a crash the file may be as long as before: then they are free extents again.
+        let len = u64::from(kept) * self.extent_bytes();
+        self.options.file.set_len(len).map_err(|e| self.poison.set(Error::io("shorten", self.path(), e)))?;
+        self.metrics.set(M::FilePages, u64::from(kept * EXTENT_PAGES));
+        Ok(())
+    }
+
+    /// How often the file was made shorter, and how long it is, bytes.
+    pub(crate) fn trims_and_bytes(&self) -> (u64, u64) {
+        let state = self.state.lock();
+        (state.trims, u64::from(state.file_pages) * self.page_bytes() as u64)
+    }
+
     /// Extends the file by a slice of zeros and describes what is new. Requires `growing`.
     fn grow(&self, reason: SyncReason) -> Result {
         let (groups, from) = {
@@ -460,6 +496,7 @@ impl State {
         own.or_else(|| {
             let extent = self.free.pop_first()?;
             self.taken += 1;
+            self.untouched = self.untouched.max(extent + 1);
             Some((extent, u16::MAX))
         })
     }

@@ -7,6 +7,12 @@ const AHEAD_S: f64 = 1.0;
 /// At least this part of a step is kept free whatever the rate: the first consumer after a pause is faster than any average.
 const LEAST: u64 = 4;
 
+/// But if the file is short, not more than this part of it, and a slice: a small database takes little disk.
+const LEAST_OF_FILE: u64 = 64;
+
+/// And whatever the rate not more than this part of the file, if that is more than the least part of a step.
+const MOST_OF_FILE: u64 = 8;
+
 /// At most so many steps are kept free: a burst says nothing about the minutes after it, and what is zero-written stays
 /// taken from the disk.
 const MOST: u64 = 4;
@@ -14,10 +20,18 @@ const MOST: u64 = 4;
 /// After a growth that found no space the next one is tried this much later, microseconds.
 pub const TRY_AGAIN_US: u64 = 10_000_000;
 
-/// Free space to keep, bytes, when `consumed_per_s` bytes a second are taken and the file grows by `step` bytes.
+/// Free space to keep, bytes, when `consumed_per_s` bytes a second are taken from a file of `file` bytes that grows by `step`
+/// bytes.
 #[must_use]
-pub fn reserve(consumed_per_s: f64, step: u64) -> u64 {
-    ((consumed_per_s * AHEAD_S) as u64).clamp(step / LEAST, step * MOST)
+pub fn reserve(consumed_per_s: f64, step: u64, file: u64) -> u64 {
+    let most = (step * MOST).min((file / MOST_OF_FILE).max(step / LEAST));
+    ((consumed_per_s * AHEAD_S) as u64).clamp(least(step, file), most)
+}
+
+/// What is kept free whatever the rate, bytes.
+#[must_use]
+pub fn least(step: u64, file: u64) -> u64 {
+    (step / LEAST).min((file / LEAST_OF_FILE).max(step / 8))
 }
 
 /// What one growth writes, bytes: an eighth of a step, so that whoever waits for it waits for that much, but not less than
@@ -52,7 +66,7 @@ mod tests {
                 dry_ms += u64::from(taken < wanted);
                 (free, total) = (free - taken, total + taken);
                 rate.update(now_us, total);
-                if under_way == 0 && free < reserve(rate.per_second(), step) {
+                if under_way == 0 && free < reserve(rate.per_second(), step, 1 << 40) {
                     under_way = slice;
                 }
                 if under_way > 0 {
@@ -101,7 +115,8 @@ mod tests {
 
     #[test]
     fn sizes() {
-        assert_eq!((reserve(0.0, 64 * MIB), reserve(1e12, 64 * MIB)), (16 * MIB, 256 * MIB));
+        let reserves = |file| [0.0, 1e12].map(|rate| reserve(rate, 64 * MIB, file) / MIB);
+        assert_eq!([64 * MIB, 640 * MIB, 6400 * MIB].map(reserves), [[8, 16], [10, 80], [16, 256]]);
         assert_eq!(
             (slice(64 * MIB, 2 * MIB), slice(4 * MIB, 2 * MIB), slice(MIB, 2 * MIB)),
             (8 * MIB, 2 * MIB, MIB)

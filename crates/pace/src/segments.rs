@@ -19,6 +19,12 @@ pub fn files(capacity: u64, segment_file_bytes: u64) -> u64 {
     (capacity / segment_file_bytes).max(FILES_MIN)
 }
 
+/// Files that nobody misses any of as long as the log does not grow longer than `age` bytes: half as many again as they fill.
+#[must_use]
+pub fn needed(age: u64, segment: u64) -> u64 {
+    ((age + age / 2).div_ceil(segment) + 1).max(FILES_MIN)
+}
+
 /// What to do about the number of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -44,8 +50,7 @@ pub fn step(have: u64, most: u64, age: u64, segment: u64) -> Step {
         return Step::Make((most - have).min((have / 8).max(1)));
     }
     if have > most {
-        let needed = (age + age / 2).div_ceil(segment) + 1;
-        let to = most.max(needed);
+        let to = most.max(needed(age, segment));
         if to < have {
             return Step::Shrink(to);
         }

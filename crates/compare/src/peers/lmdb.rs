@@ -1,16 +1,16 @@
 //! LMDB by heed: a copy-on-write B+tree in a memory map, one writer at a time.
 #![allow(unsafe_code)]
 
-use crate::peer::{Key, Kind, Peer, Promise, Result, Session, Settings, Write};
+use crate::peer::{Key, Kind, Peer, Promise, Result, Session, Settings, Value, Write};
 use heed::types::Bytes;
-use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions};
+use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, PutFlags};
 use std::ops::Bound;
 use std::path::Path;
 
 pub const KIND: Kind = Kind {
     name: "lmdb",
     package: "lmdb-master-sys",
-    settings: "default flags; its cache is the operating system's and has no size; MDB_NOSYNC where nothing is synced",
+    settings: "default flags; its cache is the operating system's and has no size; MDB_NOSYNC where nothing is synced; bulk: one transaction with MDB_APPEND",
     promise: "only MDB_NOSYNC makes that it does not \"flush system buffers to disk when committing a transaction\" (lmdb.h, \
               mdb_env_open)",
     promises_at_open: true,
@@ -63,6 +63,14 @@ impl Session for Thread<'_> {
                     self.0.rows.delete(&mut tx, &key[..])?;
                 }
             }
+        }
+        Ok(tx.commit()?)
+    }
+
+    fn bulk(&mut self, rows: &mut dyn Iterator<Item = (Key, Value)>) -> Result {
+        let mut tx = self.0.env.write_txn()?;
+        for (key, value) in rows {
+            self.0.rows.put_with_flags(&mut tx, PutFlags::APPEND, &key[..], &value[..])?;
         }
         Ok(tx.commit()?)
     }

@@ -1,6 +1,6 @@
 //! Millpond itself.
 
-use crate::peer::{Key, Kind, Peer, Promise, Result, Session, Settings, Write};
+use crate::peer::{Key, Kind, Peer, Promise, Result, Session, Settings, Value, Write};
 use millpond::{CommitFuture, Db, Durability, Options, Table, Transaction, TxnOptions};
 use std::collections::VecDeque;
 use std::ops::{Bound, ControlFlow};
@@ -10,7 +10,7 @@ pub const KIND: Kind = Kind {
     name: "millpond",
     package: "millpond",
     settings: "pool of the common size, everything else by default: pages of 8 KiB, O_DIRECT, doublewrite, \
-               recovery in 10 s; reads in read-only transactions",
+               recovery in 10 s; reads in read-only transactions; bulk: Db::bulk_load",
     promise: "Durability::Sync: when commit returns the redo log is synced beyond the commit record (crate \
               documentation of Durability)",
     promises_at_open: false,
@@ -81,6 +81,11 @@ impl Session for Thread<'_> {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    fn bulk(&mut self, rows: &mut dyn Iterator<Item = (Key, Value)>) -> Result {
+        self.peer.db.bulk_load("sorted", rows)?;
+        Ok(())
     }
 
     fn get(&mut self, keys: &[Key], seen: &mut dyn FnMut(&[u8])) -> Result {

@@ -7,6 +7,7 @@ use crate::log::segment::Segments;
 use base::Lsn;
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicU64, Ordering};
+use pace::growth;
 use pace::segments::{self, Step};
 
 /// After a growth that found no space the next one is tried this much later.
@@ -102,10 +103,26 @@ impl Shared {
                 }
                 Err((_, error)) => Err(self.poison.set(error)),
             },
-            Step::Shrink(files) => {
-                segments.shrink_to(files, || log.reserved_lsn()).map_err(|error| self.poison.set(error))
-            }
+            Step::Shrink(files) => segments
+                .shrink_to(files, self.checkpointer.lsn(), || log.reserved_lsn())
+                .map_err(|error| self.poison.set(error)),
         }
+    }
+
+    /// Gives the disk back what the next seconds do not need: files of the log that hold no redo, and what `pages` has grown ahead.
+    /// Both grow again as writers need them.
+    pub(super) fn give_back(&self) -> Result {
+        let space = &self.store.space;
+        let (_, file_bytes) = space.trims_and_bytes();
+        space.trim(growth::least(space.step_bytes(), file_bytes))?;
+        let _changing = self.capacity.changing.lock();
+        let log = &self.store.log;
+        let segments = log.segments();
+        let age = log.reserved_lsn().since(self.checkpointer.lsn());
+        let files = segments::needed(age, segments.shape().payload_bytes());
+        segments
+            .shrink_to(files, self.checkpointer.lsn(), || log.reserved_lsn())
+            .map_err(|error| self.poison.set(error))
     }
 
     /// Changes the capacity. A growth is made now, so that a full disk is known at once and the old size stays; a
@@ -130,7 +147,9 @@ impl Shared {
             }
             // What was made holds nothing yet, and others may need the space.
             let back = segments.count().saturating_sub(made).max(segments::FILES_MIN);
-            segments.shrink_to(back, || log.reserved_lsn()).map_err(|error| self.poison.set(error))?;
+            segments
+                .shrink_to(back, Lsn::ZERO, || log.reserved_lsn())
+                .map_err(|error| self.poison.set(error))?;
             return Err(error);
         }
         self.capacity.set(bytes);

@@ -18,6 +18,8 @@ const IDLE_BYTES_PER_S: f64 = 65_536.0;
 #[derive(Debug, Default)]
 pub(super) struct Growth {
     consumed: Rate,
+    /// Trims of the file that it has seen.
+    trims: u64,
     /// No growth before this time: the disk was full.
     full_until_us: u64,
 }
@@ -30,8 +32,14 @@ impl Shared {
         let (now_us, space) = (self.clock.now_us(), &self.store.space);
         let (_, taken) = space.free_and_taken();
         growth.consumed.update(now_us, taken);
+        let (trims, file_bytes) = space.trims_and_bytes();
+        if trims != growth.trims {
+            // Who had the file made shorter says that what was consumed until now tells nothing about what comes.
+            (growth.consumed, growth.trims) = (Rate::default(), trims);
+            growth.consumed.update(now_us, taken);
+        }
         let rate = growth.consumed.per_second();
-        let wanted = reserve(rate, space.step_bytes());
+        let wanted = reserve(rate, space.step_bytes(), file_bytes);
         self.store.metrics.set(M::FileReserveBytes, wanted);
         if now_us < growth.full_until_us {
             return Ok(growth.full_until_us - now_us);

@@ -186,7 +186,9 @@ impl Engine {
     /// Writes every dirty page and moves the checkpoint to the log's end.
     pub(crate) fn checkpoint(&self) -> Result<Lsn> {
         self.shared.drain(Force::Shutdown)?;
-        self.shared.checkpointer.advance(SyncReason::Checkpoint, false)
+        let checkpoint = self.shared.checkpointer.advance(SyncReason::Checkpoint, false)?;
+        self.shared.give_back()?;
+        Ok(checkpoint)
     }
 
     /// Ends the threads and takes a last checkpoint. What is not closed is recovered at the next open.

@@ -289,13 +289,20 @@ impl Segments {
         Ok(())
     }
 
-    /// Removes segments that hold no redo, from the last on, while more than `files` are ready. `writing` tells the end
-    /// of what has been reserved in the log.
-    pub(crate) fn shrink_to(&self, files: u64, writing: impl Fn() -> Lsn) -> Result {
+    /// Removes segments while more than `files` are ready: those that lie wholly below `checkpoint`, which the root holds
+    /// durably, then those that hold nothing yet, from the last on. `writing` tells the end of what has been reserved in the log.
+    pub(crate) fn shrink_to(&self, files: u64, checkpoint: Lsn, writing: impl Fn() -> Lsn) -> Result {
         let _making = self.making.lock();
         let mut removed = Vec::new();
         {
             let mut ready = self.ready.lock();
+            let needed = self.shape.segment_of(super::block::block_of(checkpoint));
+            while ready.len() as u64 > files
+                && let Some(first) = ready.first_entry()
+                && *first.key() < needed
+            {
+                removed.push(first.remove());
+            }
             // A flush that holds a segment found it under this mutex, below what was reserved then; so what lies above
             // what is reserved now is in nobody's hands.
             let keep = self.shape.segment_of(super::block::block_of(writing())) + AHEAD;

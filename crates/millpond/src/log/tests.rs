@@ -257,9 +257,9 @@ fn a_shrinking_log_keeps_what_may_be_written() {
         }
     };
     write_into(3);
-    segments.shrink_to(8, || log.reserved_lsn()).unwrap();
+    segments.shrink_to(8, Lsn::ZERO, || log.reserved_lsn()).unwrap();
     assert_eq!(segments.numbers(), (0..8).collect::<Vec<_>>());
-    segments.shrink_to(1, || log.reserved_lsn()).unwrap();
+    segments.shrink_to(1, Lsn::ZERO, || log.reserved_lsn()).unwrap();
     assert_eq!(segments.numbers(), (0..6).collect::<Vec<_>>(), "the one being written and two ahead");
     write_into(5);
     segments.recycle_below(block_start(2 * SHAPE.blocks)).unwrap();

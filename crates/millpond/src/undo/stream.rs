@@ -59,6 +59,8 @@ pub(crate) struct Stream {
 #[derive(Debug, Default)]
 struct Records {
     chunks: Vec<Stretch>,
+    /// Memory for the first chunk, left by the transaction that the stream was before.
+    spare: Vec<u8>,
     /// The last chunk takes no more records.
     closed: bool,
     /// So many chunks, from the first on, stand in files.
@@ -356,20 +358,23 @@ impl Drop for Stream {
 impl Records {
     /// What the chunks take.
     fn bytes(&self) -> u64 {
-        self.chunks.iter().map(|chunk| chunk.bytes.capacity() as u64).sum()
+        let chunks: u64 = self.chunks.iter().map(|chunk| chunk.bytes.capacity() as u64).sum();
+        chunks + self.spare.capacity() as u64
     }
 
     fn clear(&mut self) {
-        let Records { mut chunks, mut scratch, .. } = std::mem::take(self);
-        chunks.truncate(1);
-        chunks.retain_mut(|chunk| {
-            (chunk.len, chunk.place) = (0, None);
-            chunk.bytes.clear();
-            chunk.bytes.capacity() == CHUNK_BYTES_MIN
-        });
+        let Records { mut chunks, mut spare, mut scratch, .. } = std::mem::take(self);
+        if let Some(first) = chunks.first_mut() {
+            spare = std::mem::take(&mut first.bytes);
+        }
+        if spare.capacity() != CHUNK_BYTES_MIN {
+            spare = Vec::new();
+        }
+        spare.clear();
+        chunks.clear();
         scratch.clear();
         scratch.shrink_to(CHUNK_BYTES_MIN);
-        *self = Records { chunks, scratch, ..Records::default() };
+        *self = Records { chunks, spare, scratch, ..Records::default() };
     }
 
     /// Index of the chunk that holds offset `at`; of the last one for the stream's end.
@@ -433,12 +438,12 @@ impl Records {
     fn room(&mut self, len: usize, memory: &AtomicU64) -> &mut Stretch {
         let fits = |c: &Stretch| c.bytes.capacity() - c.bytes.len() >= len;
         if self.closed || !self.chunks.last().is_some_and(fits) {
-            if let Some(empty) = self.chunks.pop_if(|chunk| chunk.len == 0) {
-                // Left by the transaction before, and too short for this one's first record.
-                memory.fetch_sub(empty.bytes.capacity() as u64, Ordering::Relaxed);
-            }
             let usual = (CHUNK_BYTES_MIN << self.chunks.len().min(16)).min(CHUNK_BYTES_MAX);
-            let bytes = Vec::with_capacity(usual.max(len));
+            let mut bytes = std::mem::take(&mut self.spare);
+            memory.fetch_sub(bytes.capacity() as u64, Ordering::Relaxed);
+            if bytes.capacity() < usual.max(len) {
+                bytes = Vec::with_capacity(usual.max(len));
+            }
             memory.fetch_add(bytes.capacity() as u64, Ordering::Relaxed);
             self.chunks.push(Stretch { base: self.end, bytes, len: 0, place: None });
             self.closed = false;

@@ -54,3 +54,45 @@ fn a_disk_too_full_to_grow_ahead_is_an_error_only_to_those_who_need_more() {
     assert_eq!(all(&db, "t").len() as u32, rows + 1);
     settle(&db);
 }
+
+/// A database that was loaded fast has grown ahead of a rate that is over, and has a log for it.
+#[test]
+fn a_checkpoint_gives_the_disk_back_what_was_kept_ready() {
+    let mut options = options();
+    options.tuning.grow_pages = 2048;
+    let disk = MemDisk::default();
+    let vfs = Vfs { clock: Vfs::os().clock, ..disk.vfs(1) };
+    let db = Db::open_on(&vfs, Path::new(DIR), &options).unwrap();
+    let table = db.create_table("t").unwrap();
+    let mut n = 0u32;
+    let bytes = |db: &Db| (figure(db, "file_pages"), db.core.engine.store.log.segments().count());
+    let mut round = |db: &Db| {
+        let before = figure(db, "file_growths_ahead") + figure(db, "file_growths_awaited");
+        while figure(db, "file_growths_ahead") + figure(db, "file_growths_awaited") < before + 3.0 {
+            put(db, &table, &n.to_be_bytes(), &[7; 700]);
+            n += 1;
+        }
+        let (pages, segments) = bytes(db);
+        db.checkpoint().unwrap();
+        let (pages_after, segments_after) = bytes(db);
+        assert!(pages_after < pages, "{pages_after} of {pages} pages are left");
+        assert!(segments_after <= segments.max(4) && segments_after >= 4, "{segments_after} of {segments}");
+        let len = vfs.disk.open(
+            &Path::new(DIR).join("pages"),
+            vfs::OpenMode { create: vfs::Create::Never, direct: false, read_only: true },
+        );
+        assert_eq!(len.unwrap().len().unwrap() as f64, pages_after * 4096.0);
+        assert!(db.check().unwrap().is_clean());
+        n
+    };
+    (0..3).for_each(|_| drop(round(&db)));
+    let rows = round(&db);
+    // What is not closed is recovered from a file that is as long as its last state or longer.
+    let crashed = disk.fork();
+    db.close().unwrap();
+    for disk in [&disk, &crashed] {
+        let db = Db::open_on(&disk.vfs(2), Path::new(DIR), &options).unwrap();
+        assert_eq!(all(&db, "t").len() as u32, rows);
+        settle(&db);
+    }
+}

@@ -47,18 +47,23 @@ pub type Xid = Vec<u8>;
 /// When the last clone goes, and every transaction begun from one, it is closed as [`Db::close`] would, silently.
 ///
 /// ```
-/// # fn main() -> millpond::Result<()> {
-/// # let dir = std::env::temp_dir().join(format!("millpond-doc-db-{}", std::process::id()));
-/// let db = millpond::Db::open(&dir)?;
-/// let accounts = db.create_table("accounts")?;
-/// let mut tx = db.begin()?;
-/// tx.put(&accounts, b"ada", b"100")?;
-/// tx.commit()?; // on disk when it returns
-/// assert_eq!(db.begin()?.get(&accounts, b"ada")?.as_deref(), Some(&b"100"[..]));
-/// db.close()?;
-/// # std::fs::remove_dir_all(&dir).ok();
-/// # Ok(())
-/// # }
+/// # let db = millpond::Db::open_in_memory()?;
+/// let visits = db.create_table("visits")?;
+/// let threads: Vec<_> = (0..4u8)
+///     .map(|n| {
+///         let (db, visits) = (db.clone(), visits.clone());
+///         std::thread::spawn(move || {
+///             let mut tx = db.begin()?;
+///             tx.put(&visits, &[n], b"was here")?;
+///             tx.commit()
+///         })
+///     })
+///     .collect();
+/// for thread in threads {
+///     thread.join().expect("a thread")?;
+/// }
+/// assert_eq!(db.begin()?.range(&visits, ..)?.count(), 4);
+/// # Ok::<(), millpond::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Db {

@@ -134,8 +134,8 @@ impl Options {
     ///
     /// It is opened in milliseconds and takes some 8 MiB, then as much memory as its pages, and besides at most its buffer pool
     /// (64 MiB unless [asked for](Options::buffer_pool_bytes)) and its redo log ([64 MiB](Options::redo_capacity_bytes)); neither
-    /// is touched before it is needed. Where memory runs out calls give [`Error::DiskFull`]. Nothing is recovered, so
-    /// [`Options::recovery_target`] means nothing.
+    /// is touched before it is needed. Where the system refuses more memory a call gives [`Error::DiskFull`], or the database
+    /// stops as after a failed write, with [`Error::Poisoned`]. Nothing is recovered, so [`Options::recovery_target`] means nothing.
     ///
     /// ```
     /// # fn main() -> millpond::Result<()> {
@@ -168,7 +168,7 @@ impl Db {
     /// Opens a new, empty database in memory with the defaults: nothing of it is durable, see [`Options::open_in_memory`].
     ///
     /// # Errors
-    /// [`Error::Io`] if its threads cannot be started; [`Error::DiskFull`] if there is no memory.
+    /// [`Error::Io`] if its threads cannot be started; [`Error::DiskFull`] if the system refuses memory.
     pub fn open_in_memory() -> Result<Db> {
         Options::new().open_in_memory()
     }

@@ -26,7 +26,8 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// The transaction survives a power cut and the death of the process. The default.
+    /// The transaction survives a power cut and the death of the process. The default. In a database
+    /// [in memory](crate::Db::open_in_memory) it is accepted and nothing is durable all the same, as the receipt says.
     #[default]
     Sync,
     /// A power cut, or a process that is killed, loses at most what was committed in the last `ms` milliseconds and in the last

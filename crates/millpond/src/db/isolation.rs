@@ -116,6 +116,15 @@ impl TxnOptions {
     /// A transaction that only reads: changes and locking reads are [`Error::Misuse`]. Every row that it returns is durable, so
     /// that what it told somebody cannot be taken back by a power cut; a read may wait for a sync for that. It locks no
     /// row, also when it is [serializable](Isolation::Serializable). Default: false.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let mut tx = db.begin_with(millpond::TxnOptions::new().read_only(true))?;
+    /// assert_eq!(tx.get(&table, b"key")?, None);
+    /// assert!(matches!(tx.put(&table, b"key", b"value"), Err(millpond::Error::Misuse(_))));
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> TxnOptions {
         self.read_only = read_only;

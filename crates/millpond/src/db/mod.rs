@@ -49,18 +49,23 @@ pub type Xid = Vec<u8>;
 /// When the last clone goes, and every transaction begun from one, it is closed as [`Db::close`] would, silently.
 ///
 /// ```
-/// # fn main() -> millpond::Result<()> {
-/// # let dir = std::env::temp_dir().join(format!("millpond-doc-db-{}", std::process::id()));
-/// let db = millpond::Db::open(&dir)?;
-/// let accounts = db.create_table("accounts")?;
-/// let mut tx = db.begin()?;
-/// tx.put(&accounts, b"ada", b"100")?;
-/// tx.commit()?; // on disk when it returns
-/// assert_eq!(db.begin()?.get(&accounts, b"ada")?.as_deref(), Some(&b"100"[..]));
-/// db.close()?;
-/// # std::fs::remove_dir_all(&dir).ok();
-/// # Ok(())
-/// # }
+/// # let db = millpond::Db::open_in_memory()?;
+/// let visits = db.create_table("visits")?;
+/// let threads: Vec<_> = (0..4u8)
+///     .map(|n| {
+///         let (db, visits) = (db.clone(), visits.clone());
+///         std::thread::spawn(move || {
+///             let mut tx = db.begin()?;
+///             tx.put(&visits, &[n], b"was here")?;
+///             tx.commit()
+///         })
+///     })
+///     .collect();
+/// for thread in threads {
+///     thread.join().expect("a thread")?;
+/// }
+/// assert_eq!(db.begin()?.range(&visits, ..)?.count(), 4);
+/// # Ok::<(), millpond::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Db {
@@ -131,8 +136,8 @@ impl Options {
     ///
     /// It is opened in milliseconds and takes some 8 MiB, then as much memory as its pages, and besides at most its buffer pool
     /// (64 MiB unless [asked for](Options::buffer_pool_bytes)) and its redo log ([64 MiB](Options::redo_capacity_bytes)); neither
-    /// is touched before it is needed. Where memory runs out calls give [`Error::DiskFull`]. Nothing is recovered, so
-    /// [`Options::recovery_target`] means nothing.
+    /// is touched before it is needed. Where the system refuses more memory a call gives [`Error::DiskFull`], or the database
+    /// stops as after a failed write, with [`Error::Poisoned`]. Nothing is recovered, so [`Options::recovery_target`] means nothing.
     ///
     /// ```
     /// # fn main() -> millpond::Result<()> {
@@ -165,7 +170,7 @@ impl Db {
     /// Opens a new, empty database in memory with the defaults: nothing of it is durable, see [`Options::open_in_memory`].
     ///
     /// # Errors
-    /// [`Error::Io`] if its threads cannot be started; [`Error::DiskFull`] if there is no memory.
+    /// [`Error::Io`] if its threads cannot be started; [`Error::DiskFull`] if the system refuses memory.
     pub fn open_in_memory() -> Result<Db> {
         Options::new().open_in_memory()
     }

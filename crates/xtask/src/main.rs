@@ -1,6 +1,8 @@
-//! `cargo xtask ci` runs everything that must hold; `cargo xtask tidy` only the checks of structure and style.
+//! `cargo xtask ci` runs everything that must hold; `cargo xtask tidy` only the checks of structure and style;
+//! `cargo xtask instructions` counts what an operation costs.
 
 mod ci;
+mod instructions;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -9,13 +11,16 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
   ci    everything that must hold: tidy, format, clippy, documentation, tests, power cuts
-  tidy  structure and style alone: layers, lengths, words, links";
+  tidy  structure and style alone: layers, lengths, words, links
+  instructions
+        how many instructions an update and a read take, and where; needs valgrind";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let done = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["ci"] => ci::run(),
         ["tidy"] => run_tidy(),
+        ["instructions"] => instructions::run(),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

@@ -7,7 +7,11 @@
 //! durable update of a random row (`update`), a transaction that reads one (`read`), or a read in a transaction that
 //! goes on (`get`). What set-up costs does not depend on N.
 
+#[path = "common/random.rs"]
+mod random;
+
 use millpond::{Db, Options, Table};
+use random::next;
 use std::path::Path;
 
 const ROWS: u64 = 10_000;
@@ -15,13 +19,6 @@ const VALUE_BYTES: usize = 200;
 const WARM_UP: u64 = 1_000;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
-
-/// A random number generator of one line (Steele, Lea and Flood, "SplitMix", OOPSLA 2014).
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z ^ (z >> 27)
-}
 
 fn work(db: &Db, table: &Table, what: &str, times: u64) -> Outcome {
     let mut state = 7;

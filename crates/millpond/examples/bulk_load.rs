@@ -7,15 +7,12 @@
 //! Keys are eight bytes, big-endian and ascending; values are random. Bytes on disk are those of the pages that the table
 //! takes; the `pages` file itself grows in steps of 64 MiB.
 
-use millpond::Db;
-use std::time::{Duration, Instant};
+#[path = "common/random.rs"]
+mod random;
 
-/// A random number generator of one line (Steele, Lea and Flood, "SplitMix", OOPSLA 2014).
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z ^ (z >> 27)
-}
+use millpond::Db;
+use random::next;
+use std::time::{Duration, Instant};
 
 /// Random bytes from which every value is cut, so that making them is no part of what is measured.
 fn random(bytes: usize) -> Vec<u8> {

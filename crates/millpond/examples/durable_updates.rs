@@ -8,51 +8,28 @@
 //! at most. It and the engine's part, at 1, 4, 16 and 64 threads, take turns; shown are medians over the rounds, and the
 //! medians of the ratios within a round, so that what disturbs the machine disturbs both.
 
+#[path = "common/bench.rs"]
+mod bench;
+#[path = "common/random.rs"]
+mod random;
+
+use bench::{Device, median, rows};
 use millpond::{Db, Table};
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use random::next;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const ROWS: u64 = 100_000;
 const VALUE_BYTES: usize = 200;
 const THREADS: [usize; 4] = [1, 4, 16, 64];
-const FILE_BYTES: u64 = 64 << 20;
-/// What Linux calls O_DIRECT, on all that this example is built for but a few.
-const O_DIRECT: i32 =
-    if cfg!(any(target_arch = "aarch64", target_arch = "arm")) { 0o200_000 } else { 0o40_000 };
-
-#[repr(align(4096))]
-struct Block([u8; 4096]);
-
-fn device_file(path: &std::path::Path) -> std::io::Result<File> {
-    let zeros = File::create(path)?;
-    for at in (0..FILE_BYTES).step_by(1 << 20) {
-        zeros.write_all_at(&vec![0; 1 << 20], at)?;
-    }
-    zeros.sync_all()?;
-    let direct = OpenOptions::new().write(true).custom_flags(O_DIRECT).open(path);
-    direct.or_else(|_| OpenOptions::new().write(true).open(path))
-}
-
 /// Durable writes of one block a second.
-fn device(file: &File, time: Duration) -> std::io::Result<f64> {
+fn device(device: &mut Device, time: Duration) -> std::io::Result<f64> {
     let (start, mut done) = (Instant::now(), 0u64);
-    let mut block = Box::new(Block([1; 4096]));
     while start.elapsed() < time {
-        block.0[0] = done as u8;
-        file.write_all_at(&block.0, done * 4096 % FILE_BYTES)?;
-        file.sync_data()?;
+        device.write(done)?;
         done += 1;
     }
     Ok(done as f64 / start.elapsed().as_secs_f64())
-}
-
-/// A random number generator of one line (Steele, Lea and Flood, "SplitMix", OOPSLA 2014).
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z ^ (z >> 27)
 }
 
 fn update(db: &Db, table: &Table, state: &mut u64) -> millpond::Result<()> {
@@ -93,11 +70,6 @@ fn engine(db: &Db, table: &Table, threads: usize, time: Duration, seed: u64) -> 
     Ok(done.load(Ordering::Relaxed) as f64 / start.elapsed().as_secs_f64())
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
     let rounds: usize = args.next().map_or(Ok(5), |n| n.parse())?;
@@ -110,23 +82,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn measure(dir: &std::path::Path, rounds: usize, time: Duration) -> Result<(), Box<dyn std::error::Error>> {
-    let file = device_file(&dir.join("device"))?;
+    let mut file = Device::new(&dir.join("device"))?;
     let db = Db::open(dir.join("db"))?;
-    let table = db.create_table("rows")?;
-    for from in (0..ROWS).step_by(1000) {
-        let mut tx = db.begin()?;
-        for key in from..from + 1000 {
-            tx.put(&table, &key.to_be_bytes(), &[0; VALUE_BYTES])?;
-        }
-        tx.commit()?;
-    }
-    db.checkpoint()?;
+    let table = rows(&db, ROWS, VALUE_BYTES)?;
     let mut bare = Vec::new();
     let (mut rates, mut ratios) = (vec![Vec::new(); THREADS.len()], vec![Vec::new(); THREADS.len()]);
     for round in 0..rounds {
         for (i, threads) in THREADS.into_iter().enumerate() {
             // Before each, so that a pair is as close in time as can be.
-            let loop_rate = device(&file, time)?;
+            let loop_rate = device(&mut file, time)?;
             let rate = engine(&db, &table, threads, time, (round * 10 + i) as u64 + 1)?;
             bare.push(loop_rate);
             rates[i].push(rate);

@@ -9,10 +9,15 @@
 //! every sync, so what it keeps beside the hogs is the share that a committer can have. The four measurements of a round follow
 //! each other, short, because what else disturbs a device comes and goes; shown are medians over the rounds, and medians of the ratios within a round.
 
+#[path = "common/bench.rs"]
+mod bench;
+#[path = "common/random.rs"]
+mod random;
+
+use bench::{Device, median, rows};
 use millpond::{Db, Options, Table};
+use random::next;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -20,22 +25,8 @@ const ROWS: u64 = 200_000;
 const VALUE_BYTES: usize = 200;
 const POOL_BYTES: u64 = 16 << 20;
 const REDO_BYTES: u64 = 32 << 20;
-const FILE_BYTES: u64 = 64 << 20;
-/// What Linux calls O_DIRECT, on all that this example is built for but a few.
-const O_DIRECT: i32 =
-    if cfg!(any(target_arch = "aarch64", target_arch = "arm")) { 0o200_000 } else { 0o40_000 };
-
-#[repr(align(4096))]
-struct Block([u8; 4096]);
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
-
-/// A random number generator of one line (Steele, Lea and Flood, "SplitMix", OOPSLA 2014).
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z ^ (z >> 27)
-}
 
 /// Keeps this thread, and all that it starts, on the first `cores` of the cores that it may use.
 fn pin(cores: usize) -> Outcome {
@@ -59,7 +50,7 @@ fn rate(time: Duration, mut step: impl FnMut(u64) -> Outcome) -> Outcome<[f64; 2
 }
 
 struct Bench {
-    file: File,
+    device: Device,
     db: Db,
     table: Table,
     time: Duration,
@@ -67,36 +58,16 @@ struct Bench {
 
 impl Bench {
     fn new(dir: &std::path::Path, time: Duration) -> Outcome<Bench> {
-        let path = dir.join("device");
-        let zeros = File::create(&path)?;
-        for at in (0..FILE_BYTES).step_by(1 << 20) {
-            zeros.write_all_at(&vec![0; 1 << 20], at)?;
-        }
-        zeros.sync_all()?;
-        let direct = OpenOptions::new().write(true).custom_flags(O_DIRECT).open(&path);
-        let file = direct.or_else(|_| OpenOptions::new().write(true).open(&path))?;
+        let device = Device::new(&dir.join("device"))?;
         let options = Options::new().buffer_pool_bytes(POOL_BYTES).redo_capacity_bytes(REDO_BYTES);
         let db = options.open(dir.join("db"))?;
-        let table = db.create_table("rows")?;
-        for from in (0..ROWS).step_by(1000) {
-            let mut tx = db.begin()?;
-            for key in from..from + 1000 {
-                tx.put(&table, &key.to_be_bytes(), &[0; VALUE_BYTES])?;
-            }
-            tx.commit()?;
-        }
-        db.checkpoint()?;
-        Ok(Bench { file, db, table, time })
+        let table = rows(&db, ROWS, VALUE_BYTES)?;
+        Ok(Bench { device, db, table, time })
     }
 
     /// Durable writes of one block.
-    fn device(&self) -> Outcome<[f64; 2]> {
-        let mut block = Box::new(Block([1; 4096]));
-        rate(self.time, |n| {
-            block.0[0] = n as u8;
-            self.file.write_all_at(&block.0, n * 4096 % FILE_BYTES)?;
-            Ok(self.file.sync_data()?)
-        })
+    fn device(&mut self) -> Outcome<[f64; 2]> {
+        rate(self.time, |n| Ok(self.device.write(n)?))
     }
 
     /// Durable changes of one row.
@@ -116,11 +87,6 @@ impl Bench {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
 fn main() -> Outcome {
     let mut args = std::env::args().skip(1);
     let rounds: usize = args.next().map_or(Ok(20), |n| n.parse())?;
@@ -136,7 +102,7 @@ fn main() -> Outcome {
 }
 
 fn measure(dir: &std::path::Path, rounds: usize, time: Duration, hogs: usize) -> Outcome {
-    let bench = Bench::new(dir, time)?;
+    let mut bench = Bench::new(dir, time)?;
     // Device alone, committer alone, device beside hogs, committer beside hogs: rates and 99th percentiles.
     let mut found: [Vec<[f64; 2]>; 4] = Default::default();
     for round in 0..rounds as u64 {

@@ -107,7 +107,7 @@ fn cargo_program() -> std::ffi::OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-fn cargo(args: &[&str]) -> Result<(), String> {
+pub(crate) fn cargo(args: &[&str]) -> Result<(), String> {
     println!("cargo {}", args.join(" "));
     let status = Command::new(cargo_program())
         .args(args)

@@ -1,8 +1,9 @@
 //! `cargo xtask ci` runs everything that must hold; `cargo xtask tidy` only the checks of structure and style, `cargo xtask
-//! api` only that of the public surface.
+//! api` only that of the public surface; `cargo xtask instructions` counts what an operation costs.
 
 mod api;
 mod ci;
+mod instructions;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -10,10 +11,11 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
-  ci           everything that must hold: tidy, format, clippy, documentation, public surface, tests, power cuts
-  tidy         structure and style alone: layers, lengths, words, links
-  api          the public surface of the crate alone, against docs/api.txt
-  api --write  renew docs/api.txt; refused if that breaks programs and CHANGELOG.md does not say so";
+  ci            everything that must hold: tidy, format, clippy, documentation, public surface, tests, power cuts
+  tidy          structure and style alone: layers, lengths, words, links
+  api           the public surface of the crate alone, against docs/api.txt
+  api --write   renew docs/api.txt; refused if that breaks programs and CHANGELOG.md does not say so
+  instructions  how many instructions an update and a read take, and where; needs valgrind";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -22,6 +24,7 @@ fn main() -> ExitCode {
         ["tidy"] => run_tidy(),
         ["api"] => api::check(),
         ["api", "--write"] => api::write(),
+        ["instructions"] => instructions::run(),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

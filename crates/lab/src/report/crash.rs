@@ -2,9 +2,10 @@
 
 use super::axis::Measure;
 use super::chart::{Chart, Drawn, Series};
-use super::page::{Headline, Page};
+use super::page::{Headline, Origin, Page};
+use super::plot::Plot;
 use super::timeline::Timeline;
-use super::{dir, plot_file, svg};
+use super::{dir, svg};
 use crate::samples::Samples;
 use crate::units::{show_count, show_micros, show_size};
 
@@ -36,12 +37,8 @@ pub(crate) struct CrashReport<'a> {
     pub(crate) check: &'a str,
     /// The final table.
     pub(crate) lines: Vec<(&'static str, String)>,
-    /// What was asked for.
-    pub(crate) parameters: Vec<(&'static str, String)>,
-    /// The command that repeats it.
-    pub(crate) command: String,
-    /// The machine.
-    pub(crate) machine: Vec<(&'static str, String)>,
+    /// How it came about.
+    pub(crate) origin: Origin,
 }
 
 impl CrashReport<'_> {
@@ -49,9 +46,8 @@ impl CrashReport<'_> {
     pub(crate) fn files(&self) -> Vec<(String, String)> {
         let charts = [self.throughput(), self.redo()].map(|chart| chart.thinned(svg::POINTS));
         let recovery = self.recovery();
-        let mut files: Vec<(String, String)> =
-            charts.iter().map(|chart| (plot_file(chart.id), svg::chart_file(chart))).collect();
-        files.push((plot_file(recovery.id), recovery.file()));
+        let mut files: Vec<(String, String)> = charts.iter().map(Plot::file).collect();
+        files.push(recovery.file());
         files.push(("samples.json".to_owned(), self.samples.json()));
         files.push(("samples.csv".to_owned(), self.samples.csv()));
         let names: Vec<String> = files.iter().map(|(name, _)| name.clone()).collect();
@@ -80,24 +76,14 @@ impl CrashReport<'_> {
         }
         page.headlines(&self.headlines());
         page.section("The way back");
-        page.still(
-            (recovery.id, &recovery.title, &recovery.note),
-            &recovery.element(svg::Shape::Wide),
-            &recovery.element(svg::Shape::Narrow),
-        );
+        page.still(recovery);
         page.section("The way to the kill");
         for chart in charts {
             page.chart(chart);
         }
         page.section("Summary");
         page.facts(&self.lines);
-        page.section("How it was run");
-        page.command(&self.command);
-        page.facts(&self.parameters);
-        page.section("Machine");
-        page.facts(&self.machine);
-        page.section("Files");
-        page.files("Beside this page:", files);
+        page.origin(&self.origin, files);
         page.finish(concat!("Millpond ", env!("CARGO_PKG_VERSION"), "."))
     }
 

@@ -2,6 +2,7 @@
 
 use super::axis::{Axis, Measure};
 use super::page::escape;
+use super::plot::Plot;
 use super::svg::{self, Layout, Shape, text};
 use crate::units::{show_count, show_micros};
 use std::fmt::Write;
@@ -54,21 +55,15 @@ pub(crate) struct Histogram {
     pub(crate) marks: Vec<(&'static str, f64)>,
 }
 
-impl Histogram {
-    /// As a file of its own.
-    pub(crate) fn file(&self) -> String {
-        let (layout, body) = self.draw(Shape::Wide);
-        svg::file(&layout, &self.title, &self.note, &body)
+impl Plot for Histogram {
+    fn about(&self) -> (&'static str, &str, &str) {
+        (self.id, &self.title, &self.note)
     }
 
-    /// Inside a page.
-    pub(crate) fn element(&self, shape: Shape) -> String {
-        let (layout, body) = self.draw(shape);
-        let id = format!("{}-{}", self.id, if shape == Shape::Wide { "w" } else { "n" });
+    fn described(&self) -> String {
         let marks: Vec<String> =
             self.marks.iter().map(|(name, us)| format!("{name} {}", show_micros(*us))).collect();
-        let described = format!("{} {}", self.note, marks.join(", "));
-        svg::element(&id, shape, &layout, (&self.title, &described), &body)
+        format!("{} {}", self.note, marks.join(", "))
     }
 
     fn draw(&self, shape: Shape) -> (Layout, String) {
@@ -162,6 +157,6 @@ mod tests {
             marks: Vec::new(),
         };
         assert!(empty.element(Shape::Narrow).contains("no transactions"));
-        assert!(!empty.file().contains("NaN"));
+        assert!(!empty.file().1.contains("NaN"));
     }
 }

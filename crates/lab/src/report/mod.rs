@@ -1,6 +1,6 @@
 //! Reports of `--report DIR`: plots of what happened each second, as SVG files and on one page that needs nothing else.
 //!
-//! `chart` is a plot as data, `svg`, `histogram` and `timeline` draw, `axis` labels, `page` puts the page together; `run` and `crash`
+//! `chart` is a plot as data, `svg`, `histogram` and `timeline` draw, `axis` labels, `plot` is what they have in common, `page` puts the page together; `run` and `crash`
 //! say what is shown. All of these are pure; `dir` alone touches files, and `machine` reads what the machine is.
 
 mod axis;
@@ -10,6 +10,7 @@ mod dir;
 mod histogram;
 mod machine;
 mod page;
+mod plot;
 mod run;
 mod svg;
 mod timeline;
@@ -17,6 +18,7 @@ mod timeline;
 pub(crate) use crash::CrashReport;
 pub(crate) use dir::ReportDir;
 pub(crate) use machine::facts as machine_facts;
+pub(crate) use page::Origin;
 pub(crate) use run::RunReport;
 
 use crate::failure::Outcome;

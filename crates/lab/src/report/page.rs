@@ -1,6 +1,7 @@
 //! The page: HTML from text, tables and plots. Everything that was not written here is escaped; nothing is fetched.
 
 use super::chart::Chart;
+use super::plot::Plot;
 use super::svg::{self, Shape};
 use std::fmt::Write;
 
@@ -23,6 +24,17 @@ pub(crate) fn escape(text: &str) -> String {
         }
     }
     out
+}
+
+/// How what a report shows came about.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    /// The command that repeats it.
+    pub(crate) command: String,
+    /// What was asked for, each with its name, defaults included.
+    pub(crate) parameters: Vec<(&'static str, String)>,
+    /// The machine.
+    pub(crate) machine: Vec<(&'static str, String)>,
 }
 
 /// A figure that stands at the top.
@@ -95,9 +107,7 @@ impl Page {
 
     /// A plot over time, with its figures as a table below.
     pub(crate) fn chart(&mut self, chart: &Chart) {
-        self.begin_figure("time", chart.id, &chart.title, &chart.note);
-        self.body.push_str(&svg::chart_element(chart, Shape::Wide));
-        self.body.push_str(&svg::chart_element(chart, Shape::Narrow));
+        self.begin_figure("time", chart);
         let rows = chart.series.iter().filter_map(|series| {
             let figures = series.summary()?.map(|v| chart.measure.short(v));
             Some([series.label.clone()].into_iter().chain(figures).collect())
@@ -116,19 +126,32 @@ impl Page {
         );
     }
 
-    /// A plot of another kind: name, title and note, and the drawing in both shapes.
-    pub(crate) fn still(&mut self, (id, title, note): (&str, &str, &str), wide: &str, narrow: &str) {
-        self.begin_figure("still", id, title, note);
-        let _ = writeln!(self.body, "{wide}{narrow}</figure>");
+    /// A plot of another kind.
+    pub(crate) fn still(&mut self, plot: &impl Plot) {
+        self.begin_figure("still", plot);
+        self.body.push_str("</figure>\n");
     }
 
-    fn begin_figure(&mut self, class: &str, id: &str, title: &str, note: &str) {
+    fn begin_figure(&mut self, class: &str, plot: &impl Plot) {
+        let (id, title, note) = plot.about();
         let _ = writeln!(
             self.body,
             "<figure class=\"{class}\" id=\"{id}\"><figcaption><strong>{}</strong> <span class=\"note\">{}</span></figcaption>",
             escape(title),
             escape(note)
         );
+        let _ = write!(self.body, "{}{}", plot.element(Shape::Wide), plot.element(Shape::Narrow));
+    }
+
+    /// How it all came about, and where else to look.
+    pub(crate) fn origin(&mut self, origin: &Origin, files: &[String]) {
+        self.section("How it was run");
+        self.command(&origin.command);
+        self.facts(&origin.parameters);
+        self.section("Machine");
+        self.facts(&origin.machine);
+        self.section("Files");
+        self.files("Beside this page:", files);
     }
 
     /// Figures in columns.
@@ -169,12 +192,12 @@ impl Page {
     }
 
     /// A command, as it is typed.
-    pub(crate) fn command(&mut self, command: &str) {
+    fn command(&mut self, command: &str) {
         let _ = writeln!(self.body, "<pre>{}</pre>", escape(command));
     }
 
     /// Other files of the report.
-    pub(crate) fn files(&mut self, text: &str, names: &[String]) {
+    fn files(&mut self, text: &str, names: &[String]) {
         let links: Vec<String> = names
             .iter()
             .map(|name| {

@@ -3,8 +3,9 @@
 use super::axis::Measure;
 use super::chart::{Chart, Drawn, Mark, Series};
 use super::histogram::{self, Histogram};
-use super::page::{Headline, Page, Table};
-use super::{dir, plot_file, svg};
+use super::page::{Headline, Origin, Page, Table};
+use super::plot::Plot;
+use super::{dir, svg};
 use crate::driver::Measured;
 use crate::result::RunResult;
 use crate::samples::{Point, Samples};
@@ -35,12 +36,8 @@ pub(crate) struct RunReport<'a> {
     pub(crate) measured: &'a Measured,
     /// The result that `--json` holds.
     pub(crate) result: &'a RunResult,
-    /// What was asked for, each with its name, defaults included.
-    pub(crate) parameters: Vec<(&'static str, String)>,
-    /// The command that repeats the run.
-    pub(crate) command: String,
-    /// The machine.
-    pub(crate) machine: Vec<(&'static str, String)>,
+    /// How it came about.
+    pub(crate) origin: Origin,
 }
 
 impl RunReport<'_> {
@@ -48,9 +45,8 @@ impl RunReport<'_> {
     pub(crate) fn files(&self) -> Vec<(String, String)> {
         let charts = self.charts();
         let histogram = self.histogram();
-        let mut files: Vec<(String, String)> =
-            charts.iter().map(|chart| (plot_file(chart.id), svg::chart_file(chart))).collect();
-        files.push((plot_file(histogram.id), histogram.file()));
+        let mut files: Vec<(String, String)> = charts.iter().map(Plot::file).collect();
+        files.push(histogram.file());
         files.push(("samples.json".to_owned(), self.measured.samples.json()));
         files.push(("samples.csv".to_owned(), self.measured.samples.csv()));
         let page =
@@ -89,11 +85,7 @@ impl RunReport<'_> {
         for chart in charts {
             page.chart(chart);
             if chart.id == "latency" {
-                page.still(
-                    (histogram.id, &histogram.title, &histogram.note),
-                    &histogram.element(svg::Shape::Wide),
-                    &histogram.element(svg::Shape::Narrow),
-                );
+                page.still(histogram);
             }
         }
         page.section("Syncs by reason and file");
@@ -102,13 +94,7 @@ impl RunReport<'_> {
         page.table(&self.page_write_table());
         page.section("Summary");
         page.facts(&result.lines());
-        page.section("How it was run");
-        page.command(&self.command);
-        page.facts(&self.parameters);
-        page.section("Machine");
-        page.facts(&self.machine);
-        page.section("Files");
-        page.files("Beside this page:", files);
+        page.origin(&self.origin, files);
         page.finish(&format!(
             "Millpond {}. Every figure counts the measured phase alone.",
             env!("CARGO_PKG_VERSION")

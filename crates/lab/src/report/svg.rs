@@ -6,6 +6,7 @@
 use super::axis::Axis;
 use super::chart::{Chart, Drawn, Series};
 use super::page::escape;
+use super::plot::Plot;
 use crate::samples::Point;
 use std::fmt::Write;
 
@@ -148,74 +149,66 @@ fn wrapped(text: &str, most: usize) -> Vec<String> {
     lines
 }
 
-/// A plot over time as a file of its own.
-pub(crate) fn chart_file(chart: &Chart) -> String {
-    let (layout, body) = draw(chart, Shape::Wide);
-    file(&layout, &chart.title, &chart.note, &body)
-}
-
-/// A plot over time inside a page.
-pub(crate) fn chart_element(chart: &Chart, shape: Shape) -> String {
-    let (layout, body) = draw(chart, shape);
-    let id = format!("{}-{}", chart.id, if shape == Shape::Wide { "w" } else { "n" });
-    element(&id, shape, &layout, (&chart.title, &describe(chart)), &body)
-}
-
-/// The plot in words, for who cannot see it.
-fn describe(chart: &Chart) -> String {
-    let mut out = chart.note.clone();
-    for series in &chart.series {
-        let Some([least, median, _, greatest]) = series.summary() else { continue };
-        let show = |v| chart.measure.short(v);
-        let _ = write!(
-            out,
-            " {}: from {} to {}, median {}.",
-            series.label,
-            show(least),
-            show(greatest),
-            show(median)
-        );
+impl Plot for Chart {
+    fn about(&self) -> (&'static str, &str, &str) {
+        (self.id, &self.title, &self.note)
     }
-    out.trim_start().to_owned()
-}
 
-fn draw(chart: &Chart, shape: Shape) -> (Layout, String) {
-    let keys = if shape == Shape::Narrow { keys_of(chart) } else { Keys::new() };
-    let mut layout = Layout::new(shape, keys.len());
-    if is_flat(chart) {
-        // A line along zero needs no height to be seen.
-        layout.height -= layout.bottom - layout.top - FLAT;
-        layout.bottom = layout.top + FLAT;
+    fn described(&self) -> String {
+        let mut out = self.note.clone();
+        for series in &self.series {
+            let Some([least, median, _, greatest]) = series.summary() else { continue };
+            let show = |v| self.measure.short(v);
+            let _ = write!(
+                out,
+                " {}: from {} to {}, median {}.",
+                series.label,
+                show(least),
+                show(greatest),
+                show(median)
+            );
+        }
+        out.trim_start().to_owned()
     }
-    let x = Axis::time(chart.end, if shape == Shape::Wide { 8.0 } else { 4.0 });
-    let mut y = value_axis(chart);
-    if is_flat(chart) {
-        y.ticks.truncate(1);
-    }
-    let mut out = String::new();
-    layout.axes(&mut out, &x, &y);
-    if chart.drawn == Drawn::Stacked {
-        draw_stack(&mut out, chart, &layout, &x, &y);
-    } else {
-        // Limits first, so that what happened lies above them.
-        for limits in [true, false] {
-            for (look, series) in looks(chart).filter(|(_, series)| series.limit == limits) {
-                draw_line(&mut out, &look, &series.points, |p| (layout.x(&x, p.0), layout.y(&y, p.1)));
+
+    fn draw(&self, shape: Shape) -> (Layout, String) {
+        let keys = if shape == Shape::Narrow { keys_of(self) } else { Keys::new() };
+        let mut layout = Layout::new(shape, keys.len());
+        if is_flat(self) {
+            // A line along zero needs no height to be seen.
+            layout.height -= layout.bottom - layout.top - FLAT;
+            layout.bottom = layout.top + FLAT;
+        }
+        let x = Axis::time(self.end, if shape == Shape::Wide { 8.0 } else { 4.0 });
+        let mut y = value_axis(self);
+        if is_flat(self) {
+            y.ticks.truncate(1);
+        }
+        let mut out = String::new();
+        layout.axes(&mut out, &x, &y);
+        if self.drawn == Drawn::Stacked {
+            draw_stack(&mut out, self, &layout, &x, &y);
+        } else {
+            // Limits first, so that what happened lies above them.
+            for limits in [true, false] {
+                for (look, series) in looks(self).filter(|(_, series)| series.limit == limits) {
+                    draw_line(&mut out, &look, &series.points, |p| (layout.x(&x, p.0), layout.y(&y, p.1)));
+                }
             }
         }
+        if self.series.iter().all(|series| series.known().next().is_none()) {
+            let (middle, height) = ((layout.left + layout.right) / 2.0, (layout.top + layout.bottom) / 2.0);
+            text(&mut out, "tick mid", middle, height, "no samples");
+        }
+        for mark in &self.marks {
+            draw_mark(&mut out, &layout, (layout.x(&x, mark.at), layout.y(&y, mark.value)), &mark.label);
+        }
+        match shape {
+            Shape::Wide => draw_names(&mut out, self, &layout, &y),
+            Shape::Narrow => draw_keys(&mut out, &keys),
+        }
+        (layout, out)
     }
-    if chart.series.iter().all(|series| series.known().next().is_none()) {
-        let (middle, height) = ((layout.left + layout.right) / 2.0, (layout.top + layout.bottom) / 2.0);
-        text(&mut out, "tick mid", middle, height, "no samples");
-    }
-    for mark in &chart.marks {
-        draw_mark(&mut out, &layout, (layout.x(&x, mark.at), layout.y(&y, mark.value)), &mark.label);
-    }
-    match shape {
-        Shape::Wide => draw_names(&mut out, chart, &layout, &y),
-        Shape::Narrow => draw_keys(&mut out, &keys),
-    }
-    (layout, out)
 }
 
 /// Whether nothing happened.

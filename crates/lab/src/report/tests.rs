@@ -1,5 +1,6 @@
 //! The page and its plots from made-up runs: what they say, that they are whole, and that nothing breaks them.
 
+use super::plot::Plot;
 use super::*;
 use crate::driver::Measured;
 use crate::figures::{Figures, Level, Reading};
@@ -78,9 +79,11 @@ fn files_of(measured: &Measured, workload: &str, durable_device: bool) -> Vec<(S
     RunReport {
         measured,
         result: &result,
-        parameters: vec![("seed", "1".into())],
-        command: "millpond run --report out".into(),
-        machine: vec![("cores", "4".into())],
+        origin: Origin {
+            command: "millpond run --report out".into(),
+            parameters: vec![("seed", "1".into())],
+            machine: vec![("cores", "4".into())],
+        },
     }
     .files()
 }
@@ -193,7 +196,7 @@ fn text_from_outside_is_only_text() {
         chart::tests::chart(chart::Drawn::Lines, vec![chart::Series::new(evil, vec![(1.0, Some(2.0))])]);
     chart.title = evil.into();
     chart.marks.push(chart::Mark { at: 1.0, value: 2.0, label: evil.into() });
-    assert_whole("evil.svg", &svg::chart_file(&chart));
+    assert_whole("evil.svg", &chart.file().1);
     assert!(!svg::points_json(&chart).contains('<'));
 }
 
@@ -211,18 +214,18 @@ fn no_values_break_a_plot() {
         for points in &lines {
             let both = vec![Series::new("a", points.clone()), Series::new("b", points.clone())];
             let chart = chart::tests::chart(drawn, both);
-            assert_whole(&format!("{drawn:?} {points:?}"), &svg::chart_file(&chart));
-            assert_whole("narrow", &svg::chart_element(&chart, svg::Shape::Narrow));
+            assert_whole(&format!("{drawn:?} {points:?}"), &chart.file().1);
+            assert_whole("narrow", &chart.element(svg::Shape::Narrow));
         }
-        assert_whole("nothing", &svg::chart_file(&chart::tests::chart(drawn, Vec::new())));
+        assert_whole("nothing", &chart::tests::chart(drawn, Vec::new()).file().1);
     }
     let gap = chart::tests::chart(Drawn::Lines, vec![Series::new("a", lines[4].clone())]);
-    let text = svg::chart_element(&gap, svg::Shape::Wide);
+    let text = gap.element(svg::Shape::Wide);
     assert_eq!(
         (text.matches("<circle class=\"line").count(), text.matches("class=\"line s1\" d=\"M").count()),
         (1, 2)
     );
-    assert!(svg::chart_file(&chart::tests::chart(Drawn::Lines, Vec::new())).contains("no samples"));
+    assert!(chart::tests::chart(Drawn::Lines, Vec::new()).file().1.contains("no samples"));
 }
 
 #[test]
@@ -256,9 +259,11 @@ fn a_crash_is_shown_from_start_to_recovery() {
         durable_device: true,
         check: "ok",
         lines: vec![("check", "ok".into())],
-        parameters: vec![("seed", "1".into())],
-        command: "millpond crash".into(),
-        machine: Vec::new(),
+        origin: Origin {
+            command: "millpond crash".into(),
+            parameters: vec![("seed", "1".into())],
+            machine: Vec::new(),
+        },
     };
     // The second is of a process that died at once.
     let none = Samples::new();

@@ -1,6 +1,7 @@
 //! Phases one after the other, as bars on a scale of time.
 
 use super::axis::{Axis, Measure};
+use super::plot::Plot;
 use super::svg::{self, Layout, Shape, text};
 use crate::units::show_micros;
 use std::fmt::Write;
@@ -21,26 +22,15 @@ pub(crate) struct Timeline {
     pub(crate) phases: Vec<(&'static str, f64)>,
 }
 
-impl Timeline {
-    /// As a file of its own.
-    pub(crate) fn file(&self) -> String {
-        let (layout, body) = self.draw(Shape::Wide);
-        svg::file(&layout, &self.title, &self.note, &body)
+impl Plot for Timeline {
+    fn about(&self) -> (&'static str, &str, &str) {
+        (self.id, &self.title, &self.note)
     }
 
-    /// Inside a page.
-    pub(crate) fn element(&self, shape: Shape) -> String {
-        let (layout, body) = self.draw(shape);
-        let id = format!("{}-{}", self.id, if shape == Shape::Wide { "w" } else { "n" });
+    fn described(&self) -> String {
         let phases: Vec<String> =
             self.phases.iter().map(|(name, end)| format!("{name}: until {}", show_micros(*end))).collect();
-        svg::element(
-            &id,
-            shape,
-            &layout,
-            (&self.title, &format!("{} {}.", self.note, phases.join(", "))),
-            &body,
-        )
+        format!("{} {}.", self.note, phases.join(", "))
     }
 
     fn draw(&self, shape: Shape) -> (Layout, String) {

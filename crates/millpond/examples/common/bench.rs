@@ -1,0 +1,63 @@
+//! What measurements against the bare device have in common.
+
+use millpond::{Db, Table};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+const FILE_BYTES: u64 = 64 << 20;
+const BLOCK_BYTES: usize = 4096;
+/// What Linux calls O_DIRECT, on all that the examples are built for but a few.
+const O_DIRECT: i32 =
+    if cfg!(any(target_arch = "aarch64", target_arch = "arm")) { 0o200_000 } else { 0o40_000 };
+
+#[repr(align(4096))]
+struct Block([u8; BLOCK_BYTES]);
+
+/// A zero-written file whose blocks are overwritten one after the other, past the page cache where that is to be had.
+pub(crate) struct Device {
+    file: File,
+    block: Box<Block>,
+}
+
+impl Device {
+    /// Makes the file.
+    pub(crate) fn new(path: &Path) -> io::Result<Device> {
+        let zeros = File::create(path)?;
+        for at in (0..FILE_BYTES).step_by(1 << 20) {
+            zeros.write_all_at(&vec![0; 1 << 20], at)?;
+        }
+        zeros.sync_all()?;
+        let direct = OpenOptions::new().write(true).custom_flags(O_DIRECT).open(path);
+        let file = direct.or_else(|_| OpenOptions::new().write(true).open(path))?;
+        Ok(Device { file, block: Box::new(Block([1; BLOCK_BYTES])) })
+    }
+
+    /// Overwrites the `n`-th block and makes that durable.
+    pub(crate) fn write(&mut self, n: u64) -> io::Result<()> {
+        self.block.0[0] = n as u8;
+        self.file.write_all_at(&self.block.0, n * BLOCK_BYTES as u64 % FILE_BYTES)?;
+        self.file.sync_data()
+    }
+}
+
+/// A table of `count` rows with eight bytes of key, in the database's files.
+pub(crate) fn rows(db: &Db, count: u64, value_bytes: usize) -> millpond::Result<Table> {
+    let table = db.create_table("rows")?;
+    for from in (0..count).step_by(1000) {
+        let mut tx = db.begin()?;
+        for key in from..from + 1000 {
+            tx.put(&table, &key.to_be_bytes(), &vec![0; value_bytes])?;
+        }
+        tx.commit()?;
+    }
+    db.checkpoint()?;
+    Ok(table)
+}
+
+/// The value in the middle.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

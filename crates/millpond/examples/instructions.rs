@@ -1,0 +1,64 @@
+//! The work whose instructions `cargo xtask instructions` counts: nothing else of interest runs in its thread.
+//!
+//! ```text
+//! cargo run --release -p millpond --example instructions -- update|read|get N DIR
+//! ```
+//! In a new database in DIR, of 10,000 rows of 8 + 200 bytes that all lie in memory: N times, after 1,000 times to warm up, one
+//! durable update of a random row (`update`), a transaction that reads one (`read`), or a read in a transaction that
+//! goes on (`get`). What set-up costs does not depend on N.
+
+#[path = "common/random.rs"]
+mod random;
+
+use millpond::{Db, Options, Table};
+use random::next;
+use std::path::Path;
+
+const ROWS: u64 = 10_000;
+const VALUE_BYTES: usize = 200;
+const WARM_UP: u64 = 1_000;
+
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+fn work(db: &Db, table: &Table, what: &str, times: u64) -> Outcome {
+    let mut state = 7;
+    let mut key = || (next(&mut state) % ROWS).to_be_bytes();
+    match what {
+        "update" => {
+            for n in 0..times {
+                let mut tx = db.begin()?;
+                tx.put(table, &key(), &[n as u8; VALUE_BYTES])?;
+                tx.commit()?;
+            }
+        }
+        "read" => {
+            for _ in 0..times {
+                assert!(db.begin()?.get(table, &key())?.is_some());
+            }
+        }
+        "get" => {
+            let tx = db.begin()?;
+            for _ in 0..times {
+                assert!(tx.get(table, &key())?.is_some());
+            }
+        }
+        other => return Err(format!("{other}: update, read or get").into()),
+    }
+    Ok(())
+}
+
+fn main() -> Outcome {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [what, times, dir] = &args[..] else {
+        return Err("usage: instructions update|read|get N DIR".into());
+    };
+    let options = Options::new().buffer_pool_bytes(64 << 20).redo_capacity_bytes(64 << 20);
+    let db = options.open(Path::new(dir))?;
+    let table = db.bulk_load("rows", (0..ROWS).map(|n| (n.to_be_bytes(), [1; VALUE_BYTES])))?;
+    // All pages into memory.
+    assert_eq!(db.begin()?.range(&table, ..)?.count() as u64, ROWS);
+    work(&db, &table, what, WARM_UP)?;
+    work(&db, &table, what, times.parse()?)?;
+    db.close()?;
+    Ok(())
+}

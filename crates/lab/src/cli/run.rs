@@ -184,18 +184,12 @@ impl Run {
             write_json(file, &result.json())?;
         }
         if let Some(dir) = report_dir {
-<<<<<<< HEAD
-            let machine = report::machine_facts(place.as_ref().map(Place::dir), durable_device);
-            let (parameters, command) = (self.parameters(), report::command());
-            let report = RunReport { measured: &measured, result: &result, parameters, command, machine };
-=======
             let origin = report::Origin {
                 command: report::command(),
                 parameters: self.parameters(),
-                machine: report::machine_facts(place.dir(), durable_device),
+                machine: report::machine_facts(place.as_ref().map(Place::dir), durable_device),
             };
             let report = RunReport { measured: &measured, result: &result, origin };
->>>>>>> proof
             print(&format!("{:<15} {}\n", "report", report::write(dir, &report.files())?));
         }
         if check == "ok" {

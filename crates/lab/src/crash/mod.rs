@@ -193,17 +193,11 @@ impl Experiment {
                 durable_device,
                 check: &result.check,
                 lines: lines.0,
-<<<<<<< HEAD
-                parameters: self.parameters.clone(),
-                command: report::command(),
-                machine: report::machine_facts(Some(place.dir()), durable_device),
-=======
                 origin: report::Origin {
                     command: report::command(),
                     parameters: self.parameters.clone(),
-                    machine: report::machine_facts(place.dir(), durable_device),
+                    machine: report::machine_facts(Some(place.dir()), durable_device),
                 },
->>>>>>> proof
             };
             print(&format!("{:<15} {}\n", "report", report::write(dir, &report.files())?));
         }

@@ -354,11 +354,14 @@ fn restore(file: &Arc<UndoFile>, len: u64, wanted: &BTreeMap<TxnId, u64>, stream
             let bytes = r.bytes(count as usize).map_err(|_| damaged("it is malformed"))?;
             let Some(&hardened) = wanted.get(&txn) else { continue };
             let stream = streams.get(txn).unwrap_or_else(|| streams.begin(txn));
-            if from != stream.end() || from >= hardened {
+            // A file may hold an older copy of the same bytes, cut otherwise: from a run that had written them, crashed, and
+            // whose successor rebuilt them from redo and wrote them again.
+            let end = stream.end();
+            if from > end || from + u64::from(count) <= end || end >= hardened {
                 continue;
             }
-            let bytes = &bytes[..bytes.len().min((hardened - from) as usize)];
-            let place = Place { file: Arc::clone(file), at: place, crc: crc::crc32c(bytes) };
+            let bytes = &bytes[(end - from) as usize..bytes.len().min((hardened - from) as usize)];
+            let place = Place { file: Arc::clone(file), at: place + (end - from), crc: crc::crc32c(bytes) };
             stream.restore(bytes, place).map_err(|damage| damaged(&format!("{txn:?}: {damage}")))?;
         }
         at = next;

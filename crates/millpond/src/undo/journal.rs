@@ -538,6 +538,32 @@ mod tests {
         assert_eq!(names(&disk), ["00000002"]);
     }
 
+    /// The first run's checkpoint hardened a transaction that committed and was not listed any more by its next one; a crash
+    /// took the commit's redo, the second run rebuilt the undo from redo and hardened it anew, in other pieces.
+    #[test]
+    fn an_older_copy_in_other_pieces_is_no_hindrance() {
+        let disk = MemDisk::default();
+        let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
+        let (stream, other) = (streams.begin(TxnId(1)), streams.begin(TxnId(2)));
+        write(&other, 1);
+        for _ in 0..3 {
+            write(&stream, 10);
+            harden(&mut journal, &[&stream]);
+        }
+        let files = harden(&mut journal, &[&stream, &other]);
+        // The other one keeps the file; of this one nothing is promised.
+        let (mut journal, streams) = open(&disk, &files, &[(2, other.end())]).unwrap();
+        let (stream, other) = (streams.begin(TxnId(1)), streams.get(TxnId(2)).unwrap());
+        for _ in 0..4 {
+            write(&stream, 10);
+        }
+        let files = harden(&mut journal, &[&stream, &other]);
+        assert_eq!(files.len(), 2);
+        let (_, streams) = open(&disk, &files, &[(1, stream.end()), (2, other.end())]).unwrap();
+        let again = streams.get(TxnId(1)).unwrap();
+        assert!(bytes(&again) == bytes(&stream));
+    }
+
     #[test]
     fn every_flipped_byte_that_matters_is_seen() {
         let disk = MemDisk::default();

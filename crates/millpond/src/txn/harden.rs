@@ -82,6 +82,7 @@ impl Unfinished for Txns {
         // First the ids: whoever begins from here on has all its redo above the checkpoint.
         let mut list = List { next_txn: self.status.next(), next_tree: self.next_tree(), ..List::default() };
         let mut journal = self.journal.lock();
+        journal.retire()?;
         let mut streams = Vec::new();
         for stream in self.streams.list() {
             if !stream.is_empty()
@@ -107,7 +108,6 @@ impl Unfinished for Txns {
         list.files = journal.sync(&files.into_iter().collect())?;
         list.segments = self.history.list();
         journal.sync(&list.segments.iter().map(|segments| segments.file).collect())?;
-        journal.sweep()?;
         if planted(Bug::UnlistedLosers) {
             list.txns.clear();
         }

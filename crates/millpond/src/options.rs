@@ -108,7 +108,7 @@ impl Options {
             doublewrite_dir: None,
             lock_wait: Duration::from_secs(50),
             history_memory_bytes: None,
-            history_disk_bytes: 16 << 30,
+            history_disk_bytes: 32 << 30,
             eager_recovery: false,
             hold_cleaning_until_redo_bytes: 0,
             tuning: Tuning::default(),
@@ -183,7 +183,7 @@ impl Options {
 
     /// What those files may take, bytes. When they take more, and what is in them is kept for the sake of a snapshot, the oldest
     /// snapshot is given up: reads by it fail with [`Error::SnapshotTooOld`] from then on. The undo of a transaction that has not
-    /// ended is never given up, so one that changes very much can go beyond this. Default: 16 GiB.
+    /// ended is never given up, so one that changes very much can go beyond this. Default: 32 GiB.
     #[must_use]
     pub fn history_disk_bytes(mut self, bytes: u64) -> Options {
         self.history_disk_bytes = bytes;

@@ -81,7 +81,7 @@ pub enum Bug {
     LoadNotSynced,
     /// A segment of committed history reaches over a snapshot.
     SealedAcross,
-    /// Undo that is not in the files yet is let go of when memory is short.
+    /// Memory of undo is let go of before the undo is in the files.
     ForgottenEarly,
     /// A segment that a checkpoint lists is not synced.
     SegmentNotSynced,

@@ -33,6 +33,7 @@ struct EngineTx {
 fn fail(error: Error) -> Fail {
     match error {
         e if e.is_retryable() => Fail::Retry(e.to_string()),
+        Error::SnapshotTooOld => Fail::TooOld,
         Error::KeyExists => Fail::KeyExists,
         Error::TableExists { .. } => Fail::TableExists,
         Error::NoSuchTable { .. } => Fail::NoSuchTable,
@@ -42,10 +43,16 @@ fn fail(error: Error) -> Fail {
 
 /// Options of a database of this shape.
 pub(crate) fn options(vfs: &Vfs, shape: &Shape) -> Options {
-    let options = Options::new()
+    let mut options = Options::new()
         .page_bytes(shape.page_bytes)
         .lock_wait(LOCK_WAIT)
         .redo_capacity_bytes(shape.segments * shape.segment_blocks * 4096);
+    if shape.history_memory > 0 {
+        options = options.history_memory_bytes(shape.history_memory);
+    }
+    if shape.history_files > 0 {
+        options = options.history_disk_bytes(shape.history_files);
+    }
     // In one opening of two the checkpoint moves in the midst of replay.
     let seldom = vfs.clock.random_u64().is_multiple_of(2);
     let sizes = Sizes {

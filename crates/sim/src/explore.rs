@@ -261,6 +261,8 @@ fn judge_inside(
         let what = what.to_owned();
         move |e: crate::subject::Fail| format!("{what}: {e}")
     };
+    // Its own readers are to see everything.
+    let shape = &Shape { history_files: 0, ..*shape };
     let db = subject.open(&disk.vfs(seed), Path::new(DIR), shape).map_err(said("open"))?;
     let found = look(&*db).map_err(said("read everything"))?;
     let possible = history.possible(at);

@@ -10,6 +10,8 @@ use vfs::Vfs;
 pub enum Fail {
     /// Deadlock, lock timeout, write conflict: the transaction may be tried again from its start.
     Retry(String),
+    /// The snapshot has been given up; only this call failed.
+    TooOld,
     /// The key exists; only this call failed.
     KeyExists,
     /// The table exists.
@@ -24,6 +26,7 @@ impl fmt::Display for Fail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fail::Retry(what) | Fail::Other(what) => f.write_str(what),
+            Fail::TooOld => f.write_str("the snapshot is too old"),
             Fail::KeyExists => f.write_str("the key exists"),
             Fail::TableExists => f.write_str("the table exists"),
             Fail::NoSuchTable => f.write_str("no such table"),
@@ -94,6 +97,10 @@ pub struct Shape {
     pub doublewrite_pages: usize,
     /// Pages by which the file grows.
     pub grow_pages: u32,
+    /// Memory for undo, status and locks, bytes; 0: as usual.
+    pub history_memory: u64,
+    /// What undo files may take before the oldest snapshot is given up, bytes; 0: as usual.
+    pub history_files: u64,
 }
 
 /// The usual shape.
@@ -104,6 +111,8 @@ pub const SMALL: Shape = Shape {
     segments: 8,
     doublewrite_pages: 8,
     grow_pages: 32,
+    history_memory: 0,
+    history_files: 0,
 };
 
 /// A kind of database.

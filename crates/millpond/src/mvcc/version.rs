@@ -140,12 +140,17 @@ impl View<'_> {
     /// Goes on from `at`, a version that the reader does not see, with what is `held`. REQUIRES: the snapshot is registered.
     pub(crate) fn walk(&self, mut at: Step, value: &mut Vec<u8>, held: &Held) -> Result<Seen, Damage> {
         loop {
+            let not_seen = at.version.txn;
             let flags = match at.back(self.undo, held, value)? {
                 Access::Away(piece) => return Ok(Seen::Away(Rest { at, piece })),
                 Access::Here(None) => return Ok(Seen::Absent(None)),
                 Access::Here(Some(flags)) => flags,
             };
-            if let Ok(commit) = self.judge(at.version.txn) {
+            // Who was not seen a step before is not seen now. Without the latch an aborted transaction may have been settled
+            // meanwhile, which would make its other versions look like those of a commit.
+            if at.version.txn != not_seen
+                && let Ok(commit) = self.judge(at.version.txn)
+            {
                 let gone = flags & DELETED != 0;
                 return Ok(if gone { Seen::Absent(commit) } else { Seen::Older { flags, commit } });
             }

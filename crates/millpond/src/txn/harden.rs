@@ -82,6 +82,7 @@ impl Unfinished for Txns {
         // First the ids: whoever begins from here on has all its redo above the checkpoint.
         let mut list = List { next_txn: self.status.next(), next_tree: self.next_tree(), ..List::default() };
         let mut journal = self.journal.lock();
+        journal.retire()?;
         let mut streams = Vec::new();
         for stream in self.streams.list() {
             if !stream.is_empty()
@@ -105,8 +106,6 @@ impl Unfinished for Txns {
             let (txn, stage) = (stream.owner(), stage.clone());
             list.txns.push(Listed { txn, stage, hardened: stream.in_files() });
         }
-        // What nobody has anything in by now is not in this list, so its root sets it free.
-        journal.sweep()?;
         list.files = journal.sync(&files.into_iter().collect())?;
         list.segments = self.history.list();
         journal.sync(&list.segments.iter().map(|segments| segments.file).collect())?;

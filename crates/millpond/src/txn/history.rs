@@ -8,7 +8,7 @@ use crate::mvcc::State;
 use crate::mvcc::purge::Ended;
 use crate::planted::{Bug, planted};
 use crate::undo::journal::Journal;
-use crate::undo::{Chunk, Member, Stream};
+use crate::undo::{Chunk, Member, STREAM_BYTES, Stream};
 use base::Lsn;
 use base::sync::Unparker;
 use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,15 +16,15 @@ use metrics::M;
 use pace::history::{Plan, Sample, mark, plan};
 use std::sync::Arc;
 
-/// Memory that a transaction with undo takes beside the bytes of its undo, about: its stream, its status, its place in the queue.
-const STREAM_BYTES: u64 = 400;
 /// A stream longer than this does not go into a segment: its chunks go to files one by one.
 const MEMBER_BYTES_MAX: u64 = 64 << 10;
 /// A segment is full with so many transactions, or so many bytes.
 const SEGMENT_TXNS: usize = 1024;
 const SEGMENT_BYTES: usize = 128 << 10;
-/// Bytes that are written at once, about.
+/// Bytes of chunks that are written at once, about.
 const WRITE_BYTES: usize = 4 << 20;
+/// Transactions that are taken from the queue at once: committers wait for so long.
+const RUN_TXNS: usize = 1024;
 
 /// What the past may take, and how near to that it is.
 #[derive(Debug)]
@@ -71,10 +71,9 @@ impl Txns {
 
     /// Memory of everything that the budget is for, in parts.
     pub(crate) fn past(&self) -> Sample {
-        let streams = self.streams.len() as u64;
         Sample {
             budget: self.limits.memory,
-            undo: self.streams.bytes() + streams * STREAM_BYTES,
+            undo: self.streams.bytes(),
             status: self.status.bytes() + self.history.memory(),
             locks: self.locks.bytes(),
             files: 0,
@@ -95,13 +94,8 @@ impl Txns {
         let held = oldest.is_some_and(|oldest| oldest >= horizon) && self.history.left().is_none();
         let sample = Sample { files: journal.bytes(), held, ..self.past() };
         self.store.metrics.set(M::UndoFileBytes, sample.files);
-        self.limits.mark.store(
-            mark(
-                sample.budget,
-                sample.status + sample.locks + sample.undo.saturating_sub(self.streams.bytes()),
-            ),
-            Ordering::Relaxed,
-        );
+        let mark = mark(sample.budget, sample.status + sample.locks);
+        self.limits.mark.store(mark, Ordering::Relaxed);
         let Plan { transactions, bytes, give_up } = plan(&sample);
         if give_up && self.snapshots.give_up_oldest() {
             self.store.metrics.add(M::SnapshotsTooOld, 1);
@@ -110,34 +104,25 @@ impl Txns {
             self.limits.stuck.store(false, Ordering::Relaxed);
             return Ok(give_up);
         }
-        let before = self.past().undo;
         let moved = self.move_to_files(&mut journal, transactions, bytes);
-        let after = self.past().undo;
-        let full = matches!(moved, Err(Error::DiskFull { .. }));
-        self.limits.stuck.store(full || (bytes > 0 && after >= before), Ordering::Relaxed);
-        moved?;
-        Ok(after < before)
+        self.limits.stuck.store(!matches!(moved, Ok(true)), Ordering::Relaxed);
+        moved
     }
 
-    fn move_to_files(&self, journal: &mut Journal, transactions: u64, bytes: u64) -> Result {
-        let start = self.past().undo;
-        let sealed = self.seal(journal, transactions, bytes)?;
-        let freed = |txns: &Txns| start.saturating_sub(txns.past().undo);
-        if sealed >= transactions && freed(self) >= bytes {
-            return Ok(());
-        }
+    /// Has so many transactions, and so many bytes of memory, go to files. Whether any did.
+    fn move_to_files(&self, journal: &mut Journal, transactions: u64, bytes: u64) -> Result<bool> {
+        let (sealed, mut freed) = self.seal(journal, transactions, bytes)?;
         for tail in [false, true] {
-            let still = bytes.saturating_sub(freed(self));
-            if still > 0 {
-                self.spill(journal, still, tail)?;
+            if freed < bytes {
+                freed += self.spill(journal, bytes - freed, tail)?;
             }
         }
-        Ok(())
+        Ok(sealed > 0 || freed > 0)
     }
 
     /// Has committed transactions that wait for purge go to segments, until they were `transactions` and `bytes` in memory, or
-    /// none is left. How many they were.
-    fn seal(&self, journal: &mut Journal, transactions: u64, bytes: u64) -> Result<u64> {
+    /// none is left. How many they were, and how much memory they took.
+    fn seal(&self, journal: &mut Journal, transactions: u64, bytes: u64) -> Result<(u64, u64)> {
         let (mut count, mut freed) = (0, 0);
         // Those that a snapshot holds first; purge will soon come to the others.
         for all in [false, true] {
@@ -150,19 +135,18 @@ impl Txns {
                 (count, freed) = (count + sealed, freed + memory);
             }
         }
-        Ok(count)
+        Ok((count, freed))
     }
 
     /// Takes from the queue what can go to segments: the oldest that purge may not touch yet, or `all` that are durable.
     fn next_run(&self, all: bool) -> Vec<(Lsn, Ended)> {
         let from = if all { Lsn::ZERO } else { self.horizon() };
         let durable = self.store.log.durable_lsn();
-        let mut bytes = 0;
+        let mut taken = 0;
         self.purge_queue.take_run(from, durable, |ended| {
-            let len = ended.stream.end();
-            let fits = ended.committed && len <= MEMBER_BYTES_MAX && ended.stream.in_memory();
-            bytes += if fits { len as usize + STREAM_BYTES as usize } else { 0 };
-            if bytes > WRITE_BYTES { None } else { Some(fits) }
+            let fits = ended.committed && ended.stream.end() <= MEMBER_BYTES_MAX && ended.stream.in_memory();
+            taken += usize::from(fits);
+            (taken <= RUN_TXNS).then_some(fits)
         })
     }
 
@@ -216,8 +200,8 @@ impl Txns {
     }
 
     /// Has the undo of the largest streams go to files, their oldest chunks first, until `bytes` of memory are free or nothing
-    /// is left; with `tail` also the chunk that would take the next record.
-    fn spill(&self, journal: &mut Journal, bytes: u64, tail: bool) -> Result {
+    /// is left; with `tail` also the chunk that would take the next record. How much memory that was.
+    fn spill(&self, journal: &mut Journal, bytes: u64, tail: bool) -> Result<u64> {
         let idle = |stream: Arc<Stream>| (stream.idle_bytes(tail), stream);
         let mut streams: Vec<_> =
             self.streams.list().into_iter().map(idle).filter(|(idle, _)| *idle > 0).collect();
@@ -236,6 +220,6 @@ impl Txns {
                 }
             }
         }
-        Ok(())
+        Ok(freed)
     }
 }

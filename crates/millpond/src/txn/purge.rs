@@ -11,7 +11,7 @@ use crate::page::node::{DELETED, Leaf, OVERFLOW};
 use crate::page::op::PageOp;
 use crate::page::overflow::ChainRef;
 use crate::planted::{Bug, planted};
-use crate::undo::{Access, Entry, Held, Purge, Stream};
+use crate::undo::{Access, Entry, Held, Purge, Stream, ToPurge};
 use base::sync::atomic::Ordering;
 use base::{Lsn, TreeId, TxnId};
 use metrics::{M, SyncReason};
@@ -136,7 +136,7 @@ impl Txns {
         Ok(true)
     }
 
-    fn purge_members(&self, members: Vec<(TxnId, Vec<u8>)>, horizon: Lsn) -> Result {
+    fn purge_members(&self, members: Vec<ToPurge>, horizon: Lsn) -> Result {
         for (txn, bytes) in members {
             let stream = Stream::of(txn, bytes).map_err(|damage| self.undo_damage(damage))?;
             self.purge_records(&stream, true, horizon)?;

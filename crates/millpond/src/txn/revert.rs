@@ -206,11 +206,10 @@ impl Txns {
 
     /// Reverts one aborted transaction of the queue. Whether there was one.
     pub(super) fn revert_next(&self) -> Result<bool> {
-        let Some(stream) = self.reverts.lock().pop_front() else { return Ok(false) };
-        if let Err(error) = self.finish_abort(&stream) {
-            self.reverts.lock().push_front(stream);
-            return Err(error);
-        }
+        // It stays in the queue until it is done; nobody else takes from there.
+        let Some(stream) = self.reverts.lock().front().cloned() else { return Ok(false) };
+        self.finish_abort(&stream)?;
+        self.reverts.lock().pop_front();
         if stream.owner() < self.first_txn {
             self.losers.fetch_sub(1, Ordering::AcqRel);
         }

@@ -105,7 +105,8 @@ impl Txns {
             let high = leaf.high_fence();
             // Where the whole leaf lies below the end no key needs to be compared.
             let last = to.filter(|to| high.is_none_or(|high| high > *to));
-            for slot in first..leaf.len() {
+            let slots = first..leaf.len();
+            for slot in slots {
                 let key = leaf.key(slot);
                 if last.is_some_and(|to| key.cmp(to).is_ge()) {
                     return Ok(Next::End);

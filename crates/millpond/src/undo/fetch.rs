@@ -8,7 +8,6 @@ use super::record::Record;
 use super::segment;
 use crate::error::{Error, Result};
 use crate::page::Damage;
-use base::aligned::{AlignedBuf, IO_ALIGN};
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::{TxnId, crc};
@@ -16,6 +15,8 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use vfs::File;
+
+pub(super) const BEHIND: Damage = Damage("an undo address lies behind the end of its stream");
 
 /// Pieces that the cache keeps.
 const CACHED: usize = 32;
@@ -44,11 +45,19 @@ impl Place {
         self.file.number
     }
 
+    /// Reads bytes from `from` on behind the place.
+    pub(super) fn read(&self, from: u64, len: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        let read = self.file.file.read_at(&mut bytes, self.at + from);
+        read.map_err(|e| Error::io("read", &self.file.path, e))?;
+        Ok(bytes)
+    }
+
     /// A place for those who never read there.
     #[cfg(test)]
     pub(crate) fn nowhere() -> Place {
         let vfs = vfs::mem::MemDisk::default().vfs(1);
-        let mode = vfs::OpenMode { create: vfs::Create::IfMissing, direct: true, read_only: false };
+        let mode = vfs::OpenMode { create: vfs::Create::IfMissing, direct: false, read_only: false };
         let path = PathBuf::from("/nowhere");
         let file = vfs.disk.open(&path, mode).expect("an empty disk");
         Place { file: Arc::new(UndoFile { number: 1, path, file }), at: 0, crc: 0 }
@@ -58,13 +67,15 @@ impl Place {
 /// A stretch of undo that is not in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Piece {
-    /// Whose; of nobody if it is a segment.
+    /// Whose; of nobody if it is a whole segment.
     pub(super) owner: TxnId,
     /// Where it begins in its stream.
     pub(super) base: u64,
-    /// How long it is, bytes.
+    /// How long it is, bytes; a member's segment, if it is one's.
     pub(super) len: u32,
     pub(super) place: Place,
+    /// It is the whole stream of one member of the segment that stands there: by how many others it is preceded.
+    pub(super) member: Option<u32>,
 }
 
 /// A record, or what must be fetched to see it.
@@ -82,33 +93,27 @@ struct Fetched {
     /// The file's number. Who knows the piece keeps the file.
     file: u32,
     at: u64,
-    len: usize,
-    /// Whole blocks of the file; the piece begins at `from`.
-    blocks: AlignedBuf,
-    from: usize,
+    owner: TxnId,
+    bytes: Vec<u8>,
 }
 
 impl Fetched {
     fn read(piece: &Piece) -> Result<Fetched> {
-        let Place { file, at, crc } = &piece.place;
-        let start = at - at % IO_ALIGN as u64;
-        let from = (at - start) as usize;
-        let mut blocks = AlignedBuf::zeroed((from + piece.len as usize).next_multiple_of(IO_ALIGN));
-        file.file.read_at(&mut blocks, start).map_err(|e| Error::io("read", &file.path, e))?;
-        let fetched = Fetched { file: file.number, at: *at, len: piece.len as usize, blocks, from };
-        if crc::crc32c(fetched.bytes()) != *crc {
+        let (bytes, crc) = match piece.member {
+            Some(rank) => segment::read_member(piece, rank)?,
+            None => (piece.place.read(0, piece.len as usize)?, piece.place.crc),
+        };
+        let Place { file, at, .. } = &piece.place;
+        if crc::crc32c(&bytes) != crc {
             let what = format!("the undo of {:?} at offset {at} fails its checksum", piece.owner);
             return Err(Error::corrupt(&file.path, what));
         }
-        Ok(fetched)
-    }
-
-    fn bytes(&self) -> &[u8] {
-        &self.blocks[self.from..self.from + self.len]
+        Ok(Fetched { file: file.number, at: *at, owner: piece.owner, bytes })
     }
 
     fn is(&self, piece: &Piece) -> bool {
-        self.file == piece.place.file.number && self.at == piece.place.at
+        let Place { file, at, .. } = &piece.place;
+        self.file == file.number && self.at == *at && self.owner == piece.owner
     }
 }
 
@@ -122,25 +127,7 @@ impl Held {
 
     /// The bytes of `piece`, if it is the one.
     pub(super) fn bytes(&self, piece: &Piece) -> Option<&[u8]> {
-        self.0.as_ref().filter(|fetched| fetched.is(piece)).map(|fetched| fetched.bytes())
-    }
-
-    /// Shows the record at `at` of `txn`, which is in the segment `piece`.
-    pub(super) fn record_of<R>(
-        &self,
-        piece: Piece,
-        txn: TxnId,
-        at: u64,
-        look: impl FnOnce(&Record<'_>) -> R,
-    ) -> Result<Access<R>, Damage> {
-        let Some(payload) = self.bytes(&piece) else { return Ok(Access::Away(piece)) };
-        let bytes = segment::find(payload, txn)?.get(at as usize..);
-        let (record, _) =
-            Record::decode(at, bytes.ok_or(Damage("an undo address lies behind the end of its stream"))?)?;
-        if record.owner != txn {
-            return Err(Damage("an undo record names another owner"));
-        }
-        Ok(Access::Here(look(&record)))
+        self.0.as_ref().filter(|fetched| fetched.is(piece)).map(|fetched| &fetched.bytes[..])
     }
 
     /// Shows the record at `at` of the stream that `piece` is a part of, and where the next one begins.
@@ -151,7 +138,7 @@ impl Held {
         look: impl FnOnce(&Record<'_>, u64) -> R,
     ) -> Result<Access<R>, Damage> {
         let Some(bytes) = self.bytes(&piece) else { return Ok(Access::Away(piece)) };
-        let (record, len) = Record::decode(at, &bytes[(at - piece.base) as usize..])?;
+        let (record, len) = Record::decode(at, bytes.get((at - piece.base) as usize..).ok_or(BEHIND)?)?;
         if record.owner != piece.owner {
             return Err(Damage("an undo record names another owner"));
         }
@@ -159,7 +146,8 @@ impl Held {
     }
 }
 
-/// The pieces that were fetched last, whoever did.
+/// The pieces that were fetched last, whoever did; but not members of segments, which are small, and which the system's own cache
+/// has as well.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     mu: Mutex<VecDeque<Arc<Fetched>>>,
@@ -179,12 +167,15 @@ impl Cache {
         }
         self.reads.fetch_add(1, Ordering::Relaxed);
         let fetched = Arc::new(Fetched::read(piece)?);
+        held.0 = Some(Arc::clone(&fetched));
+        if piece.member.is_some() {
+            return Ok(());
+        }
         let mut cache = self.mu.lock();
         if cache.len() >= CACHED {
             cache.pop_front();
         }
-        cache.push_back(Arc::clone(&fetched));
-        held.0 = Some(fetched);
+        cache.push_back(fetched);
         Ok(())
     }
 

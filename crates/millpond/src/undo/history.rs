@@ -1,7 +1,7 @@
 //! The [segments](super::segment) of committed history: whose undo stands in which, and which are due for purge.
 
 use super::fetch::{Held, Piece};
-use super::segment::{self, Extent, Segment};
+use super::segment::{self, Extent, Segment, ToPurge};
 use crate::checkpoint::list::Segments;
 use crate::page::Damage;
 use base::sync::Mutex;
@@ -75,7 +75,7 @@ impl History {
 
     /// Where the undo of `txn` stands.
     pub(crate) fn piece_of(&self, txn: TxnId) -> Option<Piece> {
-        self.find(txn, Segment::piece)
+        self.find(txn, |segment| segment.member(txn))
     }
 
     /// Takes in segments. Whoever looks for one of their transactions finds it from here on.
@@ -179,7 +179,7 @@ impl History {
 
 impl Held {
     /// All that purge must look at of a segment, which is held: transactions and their streams.
-    pub(crate) fn to_purge(&self, piece: &Piece) -> Result<Vec<(TxnId, Vec<u8>)>, Damage> {
+    pub(crate) fn to_purge(&self, piece: &Piece) -> Result<Vec<ToPurge>, Damage> {
         let payload = self.bytes(piece).ok_or(Damage("a segment of history was not fetched"))?;
         segment::to_purge(payload)
     }

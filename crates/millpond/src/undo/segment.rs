@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! batch, as in the journal but for its magic "USEG"
-//! payload: count u32 · directory, ascending { transaction u48 · flags u8 (1: something to purge) · end u32 } · bytes
+//! payload: count u32 · directory, ascending { transaction u48 · flags u8 (1: something to purge) · end u32 · crc32c u32 } · bytes
 //! ```
-//! `end` is where a transaction's bytes end in those of all. In memory remain the place of the batch, which ids it has, two bits or
+//! `end` is where a transaction's bytes end in those of all; the checksum is theirs. In memory remain the place of the batch, which ids it has, two bits or
 //! so for each, and the least and the greatest commit LSN. **No snapshot lies between those two**, so whoever asks for the commit
 //! of one of them may be given the least: against every snapshot it compares as the true one does.
 
@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"USEG");
 /// Bytes of one entry of the directory.
-const ENTRY: usize = 11;
+const ENTRY: usize = 15;
 const PURGE: u8 = 1;
 /// Ids of which one word of bits tells.
 const WORD: u64 = 64;
@@ -58,6 +58,9 @@ pub(crate) struct Segment {
     pub(crate) purge: bool,
 }
 
+/// What purge must look at: a transaction and its whole stream.
+pub(crate) type ToPurge = (TxnId, Vec<u8>);
+
 /// Segments of an earlier run that stand one behind the other in a file, to be purged.
 #[derive(Clone, Debug)]
 pub(crate) struct Extent {
@@ -91,10 +94,18 @@ impl Segment {
         (size_of::<Segment>() + self.ids.len() * size_of::<(u64, u64)>()) as u64
     }
 
-    /// What must be fetched to read any of it.
+    /// What must be fetched to read all of it.
     pub(crate) fn piece(&self) -> Piece {
         let place = Place { file: Arc::clone(&self.file), at: self.at + BATCH_HEAD as u64, crc: self.crc };
-        Piece { owner: TxnId::NONE, base: 0, len: self.len, place }
+        Piece { owner: TxnId::NONE, base: 0, len: self.len, place, member: None }
+    }
+
+    /// What must be fetched to read the undo of `txn`. REQUIRES: it has it.
+    pub(super) fn member(&self, txn: TxnId) -> Piece {
+        let before = self.ids.partition_point(|(at, _)| *at < txn.0 / WORD);
+        let ones: u32 = self.ids[..before].iter().map(|(_, bits)| bits.count_ones()).sum();
+        let below = self.ids[before].1 & ((1 << (txn.0 % WORD)) - 1);
+        Piece { owner: txn, member: Some(ones + below.count_ones()), ..self.piece() }
     }
 
     /// Adds it to those that a checkpoint names.
@@ -130,20 +141,14 @@ impl Extent {
 
     /// The transactions of the next segment that purge must look at, and what is left after it; the segment counts as done by
     /// that.
-    pub(crate) fn next(mut self) -> Result<(Vec<(TxnId, Vec<u8>)>, Option<Extent>)> {
+    pub(crate) fn next(mut self) -> Result<(Vec<ToPurge>, Option<Extent>)> {
         let (batch, end, next) = read_batch(&self.file, MAGIC, self.at, self.end)?;
         let payload = &batch[BATCH_HEAD..end];
-        let damage =
-            |_| Error::corrupt(&self.file.path, format!("the segment at offset {} is malformed", self.at));
-        let directory = Directory::of(payload).map_err(damage)?;
-        let mut out = Vec::new();
-        for at in 0..directory.count {
-            let (txn, purge, bytes) = directory.get(at).map_err(damage)?;
-            if purge {
-                out.push((txn, bytes.to_vec()));
-            }
-        }
-        self.txns = self.txns.saturating_sub(directory.count as u64);
+        let damaged =
+            || Error::corrupt(&self.file.path, format!("the segment at offset {} is malformed", self.at));
+        let count = Directory::of(payload).map_err(|_| damaged())?.count;
+        let out = to_purge(payload).map_err(|_| damaged())?;
+        self.txns = self.txns.saturating_sub(count as u64);
         self.at = next;
         let more = self.at < self.end;
         Ok((out, more.then_some(self)))
@@ -176,30 +181,34 @@ impl<'a> Directory<'a> {
         let from = if at == 0 { 0 } else { self.entry(at - 1)?.2 };
         Ok((txn, flags & PURGE != 0, self.bytes.get(from..end).ok_or(Truncated)?))
     }
-
-    fn find(&self, txn: TxnId) -> Result<Option<&'a [u8]>, Truncated> {
-        let (mut low, mut high) = (0, self.count);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let (found, _, bytes) = self.get(middle)?;
-            match found.cmp(&txn) {
-                std::cmp::Ordering::Equal => return Ok(Some(bytes)),
-                std::cmp::Ordering::Less => low = middle + 1,
-                std::cmp::Ordering::Greater => high = middle,
-            }
-        }
-        Ok(None)
-    }
 }
 
-/// The stream of `txn` in the payload of a segment.
-pub(super) fn find(payload: &[u8], txn: TxnId) -> Result<&[u8], Damage> {
-    let found = Directory::of(payload).and_then(|directory| directory.find(txn));
-    found.ok().flatten().ok_or(Damage("a segment of history lacks one of its transactions"))
+/// Reads the stream of one member of a segment, which `rank` others precede, and its checksum.
+pub(super) fn read_member(piece: &Piece, rank: u32) -> Result<(Vec<u8>, u32)> {
+    let place = &piece.place;
+    let damaged = || {
+        let what = format!("the segment at offset {} lacks {:?}", place.at, piece.owner);
+        Error::corrupt(&place.file.path, what)
+    };
+    let count = Reader::new(&place.read(0, 4)?).u32().map_err(|_| damaged())?;
+    let before = rank.saturating_sub(1);
+    let entries = place.read(4 + u64::from(before) * ENTRY as u64, (rank - before + 1) as usize * ENTRY)?;
+    let mut r = Reader::new(&entries);
+    let mut entry = || Ok::<_, Truncated>((TxnId(r.u48()?), r.u8()?, r.u32()?, r.u32()?));
+    let mut from = 0;
+    if rank > 0 {
+        from = entry().map_err(|_| damaged())?.2;
+    }
+    let (txn, _, end, crc) = entry().map_err(|_| damaged())?;
+    if txn != piece.owner || rank >= count || end < from || end > piece.len {
+        return Err(damaged());
+    }
+    let bytes = place.read(4 + u64::from(count) * ENTRY as u64 + u64::from(from), (end - from) as usize)?;
+    Ok((bytes, crc))
 }
 
 /// All of a segment that purge must look at: transactions and their streams.
-pub(crate) fn to_purge(payload: &[u8]) -> Result<Vec<(TxnId, Vec<u8>)>, Damage> {
+pub(crate) fn to_purge(payload: &[u8]) -> Result<Vec<ToPurge>, Damage> {
     let malformed = |_| Damage("a segment of history is malformed");
     let directory = Directory::of(payload).map_err(malformed)?;
     let all = (0..directory.count).map(|at| directory.get(at).map_err(malformed));
@@ -222,6 +231,7 @@ fn encode(members: &mut [Member]) -> Vec<u8> {
         out.put_u48(member.txn.0);
         out.put_u8(if member.purge { PURGE } else { 0 });
         out.put_u32(end);
+        out.put_u32(crc::crc32c(&member.bytes));
     }
     members.iter().for_each(|member| out.extend_from_slice(&member.bytes));
     out

@@ -92,7 +92,12 @@ mod tests {
             assert!(stream.is_empty() && !stream.needs_purge() && stream.mark().last.is_none());
             fill(stream);
         }
-        assert_eq!(memory.load(Ordering::Relaxed), 512 * 2 * BATCH as u64, "and all of that is in use again");
+        let each = 512 + crate::undo::stream::STREAM_BYTES;
+        assert_eq!(
+            memory.load(Ordering::Relaxed),
+            each * 2 * BATCH as u64,
+            "and all of that is in use again"
+        );
         let kept = used.pop().unwrap();
         spares.give(Arc::clone(&kept));
         assert!(spares.take().is_none(), "a reader still has it");

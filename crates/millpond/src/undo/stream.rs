@@ -10,7 +10,7 @@
 //! `rollback_to` appends too: a `Rewind` record, after which the chain of `prev` leaves out what was rolled back. It is
 //! logged like every other record, so a replayed stream agrees.
 
-use super::fetch::{Access, Held, Piece, Place};
+use super::fetch::{Access, BEHIND, Held, Piece, Place};
 use super::record::{Entry, Record};
 use super::walk::{Left, Rewinds, Walk};
 use crate::page::Damage;
@@ -23,6 +23,10 @@ use std::sync::Arc;
 /// Enough for the few changes of a short transaction.
 const CHUNK_BYTES_MIN: usize = 512;
 const CHUNK_BYTES_MAX: usize = 64 << 10;
+
+/// Memory that a transaction with undo takes beside the bytes of its undo, about: its stream, its status, its place in the queue for
+/// purge.
+pub(crate) const STREAM_BYTES: u64 = 400;
 
 /// Offsets must fit the five bytes that a row has for them.
 const STREAM_BYTES_MAX: u64 = 1 << 40;
@@ -87,13 +91,14 @@ struct Stretch {
 
 impl Stream {
     pub(super) fn new(owner: TxnId, memory: Arc<AtomicU64>) -> Stream {
+        memory.fetch_add(STREAM_BYTES, Ordering::Relaxed);
         Stream { owner, memory, mu: Mutex::default() }
     }
 
     /// Forgets everything but the memory of a short transaction, which counts for nobody until it is used again.
     pub(super) fn clear(&mut self) {
         let mut records = self.mu.lock();
-        self.memory.fetch_sub(records.bytes(), Ordering::Relaxed);
+        self.memory.fetch_sub(records.bytes() + STREAM_BYTES, Ordering::Relaxed);
         records.clear();
         drop(records);
         self.owner = TxnId::NONE;
@@ -102,7 +107,7 @@ impl Stream {
     /// Makes it another transaction's. REQUIRES: it is cleared.
     pub(super) fn begin(&mut self, owner: TxnId) {
         self.owner = owner;
-        self.memory.fetch_add(self.mu.lock().bytes(), Ordering::Relaxed);
+        self.memory.fetch_add(self.mu.lock().bytes() + STREAM_BYTES, Ordering::Relaxed);
     }
 
     /// A stream of all these bytes, for who reads them once.
@@ -286,13 +291,13 @@ impl Stream {
     ) -> Result<Access<R>, Damage> {
         let mu = self.mu.lock();
         if at >= mu.end {
-            return Err(Damage("an undo address lies behind the end of its stream"));
+            return Err(BEHIND);
         }
         let index = mu.chunk_of(at);
         let chunk = &mu.chunks[index];
         if index < mu.forgotten {
             let place = chunk.place.clone().expect("what is not in memory has a place");
-            let piece = Piece { owner: self.owner, base: chunk.base, len: chunk.len, place };
+            let piece = Piece { owner: self.owner, base: chunk.base, len: chunk.len, place, member: None };
             drop(mu);
             return held.record(piece, at, look);
         }
@@ -350,7 +355,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         if self.owner != TxnId::NONE {
-            self.memory.fetch_sub(self.mu.lock().bytes(), Ordering::Relaxed);
+            self.memory.fetch_sub(self.mu.lock().bytes() + STREAM_BYTES, Ordering::Relaxed);
         }
     }
 }
@@ -552,9 +557,9 @@ mod tests {
     fn memory_is_counted_and_given_back() {
         let memory = Arc::new(AtomicU64::new(0));
         let s = Stream::new(TxnId(1), Arc::clone(&memory));
-        assert_eq!(memory.load(Ordering::Relaxed), 0, "a reader's transaction costs nothing");
+        assert_eq!(memory.load(Ordering::Relaxed), STREAM_BYTES);
         s.append(Entry::Insert { tree: TREE, key: b"k" });
-        assert_eq!(memory.load(Ordering::Relaxed), 512);
+        assert_eq!(memory.load(Ordering::Relaxed), STREAM_BYTES + 512);
         drop(s);
         assert_eq!(memory.load(Ordering::Relaxed), 0);
     }

@@ -39,7 +39,7 @@ impl Undo<'_> {
         }
         // A segment is known before its transactions' streams go.
         match self.history.piece_of(txn) {
-            Some(piece) => held.record_of(piece, txn, at, look),
+            Some(piece) => held.record(piece, at, |record, _| look(record)),
             None => Err(Damage("the undo of a version is gone")),
         }
     }

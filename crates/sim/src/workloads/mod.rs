@@ -2,6 +2,7 @@
 
 mod beside;
 mod growth;
+mod history;
 mod load;
 mod schema;
 mod serial;
@@ -42,6 +43,13 @@ impl Workload {
 const TINY_LOG: Shape = Shape { segment_blocks: 8, segments: 8, ..SMALL };
 const TINY_POOL: Shape = Shape { frames: 32, ..SMALL };
 const BIG_PAGES: Shape = Shape { page_bytes: 16384, ..SMALL };
+
+/// Nearly all undo goes to files.
+const TINY_PAST: Shape = Shape { history_memory: 4 << 10, ..SMALL };
+/// Room for what must stay in memory of the segments of a few dozen transactions.
+const SMALL_PAST: Shape = Shape { history_memory: 24 << 10, ..SMALL };
+/// Files hold little.
+const SHORT_PAST: Shape = Shape { history_files: 24 << 10, ..TINY_PAST };
 
 /// All workloads.
 pub const ALL: &[Workload] = &[
@@ -139,6 +147,25 @@ pub const ALL: &[Workload] = &[
         serial::overdrafts,
     ),
     w("serializable-prepared", "serializable transactions that are prepared first", SMALL, serial::prepared),
+    w(
+        "spilled",
+        "transactions with more undo than memory has room for: undone in part, committed, rolled back",
+        TINY_PAST,
+        history::spilled,
+    ),
+    w(
+        "segments",
+        "readers keep snapshots while committed history goes to segments, across checkpoints",
+        SMALL_PAST,
+        history::segments,
+    ),
+    w(
+        "segments-long-values",
+        "long values replaced and deleted under a snapshot, their undo in segments",
+        SMALL_PAST,
+        history::long_values,
+    ),
+    w("given-up", "snapshots that find no room: they say so or are right", SHORT_PAST, history::given_up),
     w("crowd", "four threads, a tiny pool, checkpoints", TINY_POOL, several::crowd),
     w("victims", "circles of transactions with much to undo, beside checkpoints", SMALL, beside::victims),
     w(

@@ -107,6 +107,7 @@ fn a_large_transaction_commits() {
     db.checkpoint().unwrap();
     put(&db, &t, b"more", b"");
     db.checkpoint().unwrap();
+    step(&db);
     assert!(metric(&db, "undo_file_bytes") < 64 << 10, "{}", metric(&db, "undo_file_bytes"));
 }
 
@@ -132,8 +133,8 @@ fn a_large_transaction_is_prepared_and_outlives_a_crash() {
         SMALL.set(0);
         assert_eq!(all(&db, "t").len(), 1000);
         match commits {
-            true => db.commit_prepared(&b"x".to_vec()).unwrap(),
-            false => db.rollback_prepared(&b"x".to_vec()).unwrap(),
+            true => db.commit_prepared(b"x").unwrap(),
+            false => db.rollback_prepared(b"x").unwrap(),
         }
         settle(&db);
         assert_eq!(all(&db, "t").len(), if commits { 1500 } else { 1000 });

@@ -1,0 +1,131 @@
+//! The past has little room in memory: its undo goes to files, and comes back from there.
+
+use super::{fill, key, value};
+use crate::driver::{Driver, Txn};
+use crate::subject::{Durability, Fail, How, RowList};
+use base::prng::Prng;
+
+const FREE: &str = "nobody is in the way";
+
+/// A small transaction on one of few rows.
+fn small(d: &Driver, rng: &mut Prng, table: &str) {
+    let durability = if rng.one_in(4) { Durability::Sync } else { Durability::None };
+    let mut tx = d.tx_with(How { durability, ..How::default() });
+    let k = key(rng.below(16));
+    if rng.one_in(3) {
+        tx.delete(table, &k).expect(FREE);
+    } else {
+        tx.put(table, &k, &value(rng, 10, 120)).expect(FREE);
+    }
+    tx.commit();
+}
+
+pub(super) fn spilled(d: &Driver) {
+    d.create("t");
+    d.create("u");
+    fill(d, "t", 20, 200);
+    let mut rng = d.rng(1);
+    for round in 0..3 {
+        let mut long = d.tx();
+        for n in 0..30 {
+            long.put("t", &key(rng.below(30)), &value(&mut rng, 50, 300)).expect(FREE);
+            if n % 10 == 9 {
+                small(d, &mut rng, "u");
+            }
+        }
+        let mark = long.savepoint();
+        for _ in 0..10 {
+            long.delete("t", &key(rng.below(30))).expect(FREE);
+            long.put("t", &key(rng.below(30)), &value(&mut rng, 50, 300)).expect(FREE);
+        }
+        d.idle(60_000);
+        if round != 1 {
+            long.rollback_to(mark).expect(FREE);
+        }
+        if round > 0 {
+            d.checkpoint();
+        }
+        if round == 1 {
+            long.rollback();
+        } else {
+            long.commit();
+        }
+    }
+}
+
+/// Whether the reader still sees `before`; a snapshot that has been given up may say so instead.
+fn sees(reader: &Txn, table: &str, before: &RowList, may_be_too_old: bool) -> bool {
+    match reader.scan(table) {
+        Ok(rows) => {
+            assert!(rows == *before, "the snapshot has changed");
+            true
+        }
+        Err(Fail::TooOld) if may_be_too_old => false,
+        Err(fail) => panic!("{fail}"),
+    }
+}
+
+fn readers_and_writers(d: &Driver, turns: u64, may_be_too_old: bool) {
+    d.create("t");
+    fill(d, "t", 16, 80);
+    d.threads(3, move |d, id| {
+        let mut rng = d.rng(id);
+        if id > 0 {
+            for n in 0..turns {
+                small(d, &mut rng, "t");
+                if id == 1 && n % 12 == 11 {
+                    d.checkpoint();
+                }
+            }
+            return;
+        }
+        for _ in 0..3 {
+            let old = d.tx();
+            let before = old.scan("t").expect("a new snapshot is not too old");
+            d.idle(8_000);
+            let young = d.tx();
+            let later = young.scan("t").expect("a new snapshot is not too old");
+            for _ in 0..3 {
+                d.idle(10_000);
+                sees(&old, "t", &before, may_be_too_old);
+                sees(&young, "t", &later, may_be_too_old);
+            }
+            old.rollback();
+            d.idle(2_000);
+            sees(&young, "t", &later, may_be_too_old);
+            young.rollback();
+        }
+    });
+}
+
+pub(super) fn segments(d: &Driver) {
+    readers_and_writers(d, 40, false);
+}
+
+pub(super) fn given_up(d: &Driver) {
+    readers_and_writers(d, 50, true);
+}
+
+pub(super) fn long_values(d: &Driver) {
+    d.create("t");
+    fill(d, "t", 6, 6_000);
+    let mut rng = d.rng(1);
+    let reader = d.tx();
+    let before = reader.scan("t").expect(FREE);
+    for n in 0..16 {
+        let mut tx = d.tx();
+        let k = key(rng.below(6));
+        match rng.below(3) {
+            0 => drop(tx.delete("t", &k).expect(FREE)),
+            1 => tx.put("t", &k, &value(&mut rng, 10, 50)).expect(FREE),
+            _ => tx.put("t", &k, &value(&mut rng, 3_000, 6_000)).expect(FREE),
+        }
+        tx.commit();
+        if n % 6 == 5 {
+            d.idle(60_000);
+            d.checkpoint();
+        }
+    }
+    sees(&reader, "t", &before, false);
+    reader.rollback();
+}

@@ -11,7 +11,7 @@ const LEAST: u64 = 4;
 const LEAST_OF_FILE: u64 = 64;
 
 /// And whatever the rate not more than this part of the file, if that is more than the least part of a step.
-const MOST_OF_FILE: u64 = 8;
+const MOST_OF_FILE: u64 = 16;
 
 /// At most so many steps are kept free: a burst says nothing about the minutes after it, and what is zero-written stays
 /// taken from the disk.
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn sizes() {
         let reserves = |file| [0.0, 1e12].map(|rate| reserve(rate, 64 * MIB, file) / MIB);
-        assert_eq!([64 * MIB, 640 * MIB, 6400 * MIB].map(reserves), [[8, 16], [10, 80], [16, 256]]);
+        assert_eq!([64 * MIB, 640 * MIB, 6400 * MIB].map(reserves), [[8, 16], [10, 40], [16, 256]]);
         assert_eq!(
             (slice(64 * MIB, 2 * MIB), slice(4 * MIB, 2 * MIB), slice(MIB, 2 * MIB)),
             (8 * MIB, 2 * MIB, MIB)

@@ -361,14 +361,16 @@ fn restore(file: &Arc<UndoFile>, len: u64, wanted: &BTreeMap<TxnId, u64>, stream
             let bytes = r.bytes(count as usize).map_err(|_| damaged("it is malformed"))?;
             let Some(&hardened) = wanted.get(&txn) else { continue };
             let stream = streams.get(txn).unwrap_or_else(|| streams.begin(txn));
-            // A file may hold an older copy of the same bytes, cut otherwise: from a run that had written them, crashed, and
-            // whose successor rebuilt them from redo and wrote them again.
+            // A transaction that an earlier run had done with may stand here from then, and again from a run that met it in the redo
+            // once more. Replay yields the same bytes, but not in the same chunks.
             let end = stream.end();
-            if from > end || from + u64::from(count) <= end || end >= hardened {
+            let to = hardened.min(from + u64::from(count));
+            if from > end || to <= end {
                 continue;
             }
-            let bytes = &bytes[(end - from) as usize..bytes.len().min((hardened - from) as usize)];
-            let place = Place { file: Arc::clone(file), at: place + (end - from), crc: crc::crc32c(bytes) };
+            let bytes = &bytes[(end - from) as usize..(to - from) as usize];
+            let at = place + (end - from);
+            let place = Place { file: Arc::clone(file), at, crc: crc::crc32c(bytes) };
             stream.restore(bytes, place).map_err(|damage| damaged(&format!("{txn:?}: {damage}")))?;
         }
         at = next;
@@ -476,6 +478,23 @@ mod tests {
         assert!(back(1) == bytes(&a)[..first as usize] && back(2) == bytes(&b));
         let missing = open(&disk, &files, &[(1, a.end() + 1)]).unwrap_err();
         assert!(matches!(missing, Error::Corrupt { .. }), "{missing}");
+    }
+
+    #[test]
+    fn a_stream_that_was_hardened_twice_in_other_chunks_comes_back_once() {
+        let disk = MemDisk::default();
+        let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
+        let (first, again) = (streams.begin(TxnId(1)), Stream::new(TxnId(1), Arc::default()));
+        write(&first, 7);
+        harden(&mut journal, &[&first]);
+        write(&again, 4);
+        harden(&mut journal, &[&again]);
+        for n in 4..60 {
+            again.append(Entry::Insert { tree: TreeId(3), key: &vec![n as u8; (n % 50) as usize] });
+        }
+        let files = harden(&mut journal, &[&again]);
+        let (_, back) = open(&disk, &files, &[(1, again.end())]).unwrap();
+        assert!(bytes(&back.get(TxnId(1)).unwrap()) == bytes(&again));
     }
 
     #[test]

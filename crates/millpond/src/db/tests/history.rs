@@ -2,6 +2,8 @@
 
 use super::*;
 use std::cell::Cell;
+use std::io::ErrorKind;
+use vfs::fault::{Fault, Kind, Rule};
 
 thread_local! {
     /// Bytes that the past may take in databases that the test opens; 0: as usual.
@@ -273,4 +275,71 @@ fn a_snapshot_that_finds_no_room_is_given_up_and_says_so() {
     }
     // Two files that grow stay as they are until they are worth replacing.
     assert!(metric(&db, "undo_file_bytes") < 600 << 10, "{}", metric(&db, "undo_file_bytes"));
+}
+
+/// A database whose disk can be made to fail, with a transaction that has much undo.
+fn faulty() -> (FaultDisk, MemDisk, Db, Table, Transaction) {
+    let disk = MemDisk::default();
+    let faults = FaultDisk::new(disk.vfs(1).disk);
+    let vfs = Vfs { disk: Arc::new(faults.clone()), clock: Vfs::os().clock };
+    let options = Options { tuning: Tuning { frames: 2000, ..options().tuning }, ..options() };
+    let db = Db::open_on(&vfs, Path::new(DIR), &options.history_memory_bytes(64 << 10)).unwrap();
+    let t = db.create_table("t").unwrap();
+    let mut tx = db.begin().unwrap();
+    (0..1000).for_each(|n| tx.put(&t, &key(n), &[1; 100]).unwrap());
+    tx.commit().unwrap();
+    let mut tx = db.begin().unwrap();
+    (0..1000).for_each(|n| tx.put(&t, &key(n), &[2; 100]).unwrap());
+    step(&db);
+    (faults, disk, db, t, tx)
+}
+
+#[test]
+fn undo_that_cannot_be_read_fails_who_needs_it_and_nobody_else() {
+    let (faults, _disk, db, t, tx) = faulty();
+    let refused = Fault::Refused(ErrorKind::Other);
+    faults.fail(Rule { kind: Kind::Read, nth: 1, for_ever: true, fault: refused });
+    let error = db.begin().unwrap().get(&t, &key(3)).unwrap_err();
+    assert!(error.to_string().starts_with("cannot read /db/undo/"), "{error}");
+    put(&db, &t, b"another", b"row");
+    faults.heal();
+    assert_eq!(db.begin().unwrap().get(&t, &key(3)).unwrap(), Some(vec![1; 100]));
+    tx.rollback();
+    settle(&db);
+    assert_eq!(all(&db, "t").len(), 1001);
+}
+
+#[test]
+fn a_full_disk_refuses_changes_before_memory_is_gone_and_loses_nothing() {
+    let (faults, _disk, db, t, mut tx) = faulty();
+    faults.limit_space("/db/undo", 0);
+    let mut done = 0;
+    let error = loop {
+        match tx.put(&t, &key(done % 1000), &[3; 100]) {
+            Ok(()) => done += 1,
+            Err(error) => break error,
+        }
+        assert!(done < 100_000, "memory has no end");
+    };
+    assert!(matches!(&error, Error::DiskFull { file } if file.starts_with("/db/undo")), "{error}");
+    assert!(metric(&db, "undo_bytes") < 3 * (64 << 10), "{}", metric(&db, "undo_bytes"));
+    faults.heal();
+    tx.put(&t, &key(0), b"last").unwrap();
+    tx.commit().unwrap();
+    assert_eq!(all(&db, "t").len(), 1000);
+    assert_eq!(db.begin().unwrap().get(&t, &key(0)).unwrap(), Some(b"last".to_vec()));
+    settle(&db);
+}
+
+#[test]
+fn undo_that_cannot_be_written_poisons_and_reopening_recovers() {
+    let (faults, disk, db, t, mut tx) = faulty();
+    let refused = Fault::Refused(ErrorKind::Other);
+    faults.fail(Rule { kind: Kind::Write, nth: 1, for_ever: true, fault: refused });
+    let failed = (0..100_000).find_map(|n| tx.put(&t, &key(n % 1000), &[3; 100]).err());
+    assert!(matches!(failed, Some(Error::Poisoned { .. })), "{failed:?}");
+    drop((tx, db));
+    let db = open(&cut(&disk, CrashChoice::All));
+    settle(&db);
+    assert!(all(&db, "t").values().all(|value| *value == [1; 100]));
 }

@@ -92,8 +92,8 @@ impl Txns {
         // What a snapshot holds lies at or above it; below the horizon purge is at work.
         let oldest = [self.purge_queue.oldest(), self.history.oldest()].into_iter().flatten().min();
         let held = oldest.is_some_and(|oldest| oldest >= horizon) && self.history.left().is_none();
-        let sample = Sample { files: journal.bytes(), held, ..self.past() };
-        self.store.metrics.set(M::UndoFileBytes, sample.files);
+        let sample = Sample { files: journal.bytes_in_use(), held, ..self.past() };
+        self.store.metrics.set(M::UndoFileBytes, journal.bytes());
         let mark = mark(sample.budget, sample.status + sample.locks);
         self.limits.mark.store(mark, Ordering::Relaxed);
         let Plan { transactions, bytes, give_up } = plan(&sample);

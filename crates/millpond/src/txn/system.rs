@@ -188,6 +188,8 @@ impl Txns {
         let prepared = prepared.collect();
         let reverts = found.aborted.iter().filter_map(|&txn| found.streams.get(txn));
         let reverts: VecDeque<_> = reverts.collect();
+        let mut journal = found.journal;
+        journal.fit(limits.files);
         Txns {
             store: Arc::clone(store),
             vfs: vfs.clone(),
@@ -200,7 +202,7 @@ impl Txns {
             fetched: Cache::default(),
             snapshots: Snapshots::default(),
             trees: Trees::default(),
-            journal: Mutex::new(found.journal),
+            journal: Mutex::new(journal),
             losers: AtomicU64::new(reverts.len() as u64),
             reverts: Mutex::new(reverts),
             prepared: Mutex::new(prepared),

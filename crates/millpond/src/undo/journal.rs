@@ -39,6 +39,8 @@ pub(super) const BATCH_HEAD: usize = 16;
 const CHUNK_HEAD: usize = 15;
 /// A file that has grown beyond it is followed by a new one, bytes.
 const FILE_BYTES: u64 = 16 << 20;
+/// Files that what all may take is cut into, at least.
+const FILES_LEAST: u64 = 8;
 
 /// A file that grows and that nobody has anything in is replaced once it is so long, bytes.
 const KEPT_BYTES: u64 = 256 << 10;
@@ -71,6 +73,8 @@ pub(crate) struct Journal {
     poison: Arc<Poison>,
     /// By number.
     files: BTreeMap<u32, Kept>,
+    /// A file that has grown beyond it is followed by a new one, bytes.
+    file_bytes: u64,
     /// The files that grow: chunks, segments.
     current: [Option<u32>; 2],
     next: u32,
@@ -104,6 +108,7 @@ impl Journal {
             metrics: Arc::clone(metrics),
             poison: Arc::clone(poison),
             files: BTreeMap::new(),
+            file_bytes: FILE_BYTES,
             current: [None; 2],
             next: present.iter().chain(listed.iter().map(|(n, _)| n)).max().map_or(1, |n| n + 1),
             retired: present.iter().copied().filter(|n| !listed.iter().any(|(l, _)| l == n)).collect(),
@@ -121,6 +126,11 @@ impl Journal {
             }
         }
         Ok(journal)
+    }
+
+    /// Hears what all files may take, bytes. A file counts as long as anybody has anything in it, so one must be a small part.
+    pub(crate) fn fit(&mut self, most: u64) {
+        self.file_bytes = FILE_BYTES.min(most / FILES_LEAST);
     }
 
     /// Opens the segments that a list names, for their purge.
@@ -154,6 +164,13 @@ impl Journal {
         self.files.values().map(|kept| kept.len).sum()
     }
 
+    /// Bytes of the files that somebody has something in. The others wait for the next root, or for more to be written: giving up
+    /// a snapshot would not make them shorter.
+    pub(crate) fn bytes_in_use(&self) -> u64 {
+        let used = |kept: &&Kept| Arc::strong_count(&kept.file) > 1;
+        self.files.values().filter(used).map(|kept| kept.len).sum()
+    }
+
     /// Writes the chunks. Where each stands: it can be read, and is durable after a [`Journal::sync`]. A full disk leaves
     /// everything as it was; any other failure poisons.
     pub(crate) fn append(&mut self, chunks: &[Chunk]) -> Result<Vec<Place>> {
@@ -175,7 +192,7 @@ impl Journal {
     /// The file that holds such batches and where its next one is to stand.
     pub(super) fn room(&mut self, holds: Holds) -> Result<(Arc<UndoFile>, u64)> {
         let current = self.current[holds as usize].and_then(|number| self.files.get(&number));
-        let number = match current.filter(|kept| kept.len < FILE_BYTES) {
+        let number = match current.filter(|kept| kept.len < self.file_bytes) {
             Some(kept) => kept.file.number,
             None => self.begin_file(holds)?,
         };

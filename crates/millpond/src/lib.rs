@@ -115,8 +115,10 @@
 //! # Ok::<(), millpond::Error>(())
 //! ```
 //! A new database takes about 40 MiB of disk, zero-written so that later writes find their place. Undo of open transactions and
-//! the versions that open snapshots still need are held in memory, so a transaction that changes very many rows, or one that
-//! is left open for hours, costs memory. [`Db::begin_bulk_load`] fills a new table without any.
+//! the versions that open snapshots still need have a budget of memory, [`Options::history_memory_bytes`]; what does not fit goes
+//! to files, so a transaction may change any number of rows, and a snapshot may be held for hours while others write. Past
+//! [`Options::history_disk_bytes`] the oldest snapshot is given up: its reads fail with [`Error::SnapshotTooOld`].
+//! [`Db::begin_bulk_load`] fills a new table without undo. [`Db::checkpoint`] gives the disk back what was kept ready.
 //!
 //! # What a crash leaves
 //!

@@ -438,7 +438,8 @@ impl Db {
         self.core.engine.metrics()
     }
 
-    /// Writes every changed page, so that the log is short: a crash right after needs next to no recovery.
+    /// Writes every changed page, so that the log is short: a crash right after needs next to no recovery. Disk that was kept ready
+    /// for more is given back: spare segments of the log, and what the pages file has grown ahead of need.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;

@@ -97,12 +97,13 @@ impl Txns {
         let mark = mark(sample.budget, sample.status + sample.locks);
         self.limits.mark.store(mark, Ordering::Relaxed);
         let Plan { transactions, bytes, give_up } = plan(&sample);
-        if give_up && self.snapshots.give_up_oldest() {
+        let given_up = give_up && self.snapshots.give_up_oldest();
+        if given_up {
             self.store.metrics.add(M::SnapshotsTooOld, 1);
         }
         if transactions == 0 && bytes == 0 {
             self.limits.stuck.store(false, Ordering::Relaxed);
-            return Ok(give_up);
+            return Ok(given_up);
         }
         let moved = self.move_to_files(&mut journal, transactions, bytes);
         self.limits.stuck.store(!matches!(moved, Ok(true)), Ordering::Relaxed);

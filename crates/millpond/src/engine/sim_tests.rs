@@ -177,6 +177,10 @@ const BEYOND: &[Bug] = &[
     Bug::ReplayedEarly,
     Bug::RangesIgnored,
     Bug::GapsFree,
+    Bug::SealedAcross,
+    Bug::ForgottenEarly,
+    Bug::SegmentNotSynced,
+    Bug::GivenUpUnseen,
 ];
 
 #[cfg(feature = "planted")]

@@ -1,0 +1,195 @@
+//! The undo files: what is hardened comes back, what nobody needs goes, and damage is seen.
+
+use super::super::fetch::{Access, Cache, Held};
+use super::super::record::Entry;
+use super::super::stream::Stream;
+use super::*;
+use base::TreeId;
+use vfs::mem::MemDisk;
+
+const DIR: &str = "/undo";
+
+fn open(disk: &MemDisk, files: &[(u32, u64)], wanted: &[(u64, u64)]) -> Result<(Journal, Streams)> {
+    let wanted = wanted.iter().map(|&(txn, len)| (TxnId(txn), len)).collect();
+    let vfs = disk.vfs(1);
+    let _ = vfs.disk.create_dir(Path::new(DIR));
+    let streams = Streams::default();
+    let dir = Path::new(DIR);
+    let journal = Journal::open(&vfs, dir, 9, files, &wanted, &streams, &Arc::default(), &Arc::default())?;
+    Ok((journal, streams))
+}
+
+fn write(stream: &Stream, records: u64) {
+    for n in 0..records {
+        let key = vec![n as u8; (n % 50) as usize];
+        stream.append(Entry::Insert { tree: TreeId(3), key: &key });
+    }
+}
+
+/// Hardens all that the streams have; the files of a list that names them.
+fn harden(journal: &mut Journal, streams: &[&Stream]) -> Vec<(u32, u64)> {
+    let mut numbers = Vec::new();
+    for stream in streams {
+        let chunks = stream.unplaced(true, usize::MAX);
+        let places = journal.append(&chunks).unwrap();
+        for (chunk, place) in chunks.iter().zip(places) {
+            stream.placed(chunk.from, place);
+        }
+        stream.files(&mut numbers);
+    }
+    journal.sync(&numbers.into_iter().collect()).unwrap()
+}
+
+fn bytes(stream: &Stream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    assert!(stream.copy(&mut bytes));
+    bytes
+}
+
+#[test]
+fn what_was_hardened_comes_back_and_no_more_than_the_list_promises() {
+    let disk = MemDisk::default();
+    let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
+    let (a, b) = (streams.begin(TxnId(1)), streams.begin(TxnId(2)));
+    write(&a, 10);
+    write(&b, 300);
+    harden(&mut journal, &[&a, &b]);
+    let first = a.end();
+    write(&a, 5);
+    let files = harden(&mut journal, &[&a, &b]);
+    assert_eq!((a.in_files(), b.in_files()), (a.end(), b.end()));
+    let (_, back) = open(&disk, &files, &[(1, first), (2, b.end()), (3, 0)]).unwrap();
+    assert_eq!(back.len(), 2);
+    let back = |txn| bytes(&back.get(TxnId(txn)).unwrap());
+    assert!(back(1) == bytes(&a)[..first as usize] && back(2) == bytes(&b));
+    let missing = open(&disk, &files, &[(1, a.end() + 1)]).unwrap_err();
+    assert!(matches!(missing, Error::Corrupt { .. }), "{missing}");
+}
+
+#[test]
+fn a_stream_that_was_hardened_twice_in_other_chunks_comes_back_once() {
+    let disk = MemDisk::default();
+    let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
+    let (first, again) = (streams.begin(TxnId(1)), Stream::new(TxnId(1), Arc::default()));
+    write(&first, 7);
+    harden(&mut journal, &[&first]);
+    write(&again, 4);
+    harden(&mut journal, &[&again]);
+    for n in 4..60 {
+        again.append(Entry::Insert { tree: TreeId(3), key: &vec![n as u8; (n % 50) as usize] });
+    }
+    let files = harden(&mut journal, &[&again]);
+    let (_, back) = open(&disk, &files, &[(1, again.end())]).unwrap();
+    assert!(bytes(&back.get(TxnId(1)).unwrap()) == bytes(&again));
+}
+
+#[test]
+fn what_memory_has_let_go_is_fetched() {
+    let disk = MemDisk::default();
+    let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
+    let stream = streams.begin(TxnId(1));
+    write(&stream, 20_000);
+    let all = bytes(&stream);
+    let before = streams.bytes();
+    harden(&mut journal, &[&stream]);
+    assert!(stream.forget(100_000) >= 100_000 && streams.bytes() < before);
+    write(&stream, 300);
+    stream.forget(u64::MAX);
+    let (cache, mut held, mut at, mut seen) = (Cache::default(), Held::default(), 0, 0);
+    while at < all.len() as u64 {
+        let look = |held: &Held| {
+            stream.read(at, held, |record| {
+                let mut out = Vec::new();
+                record.encode(at, &mut out);
+                out
+            })
+        };
+        match look(&held).unwrap() {
+            Access::Away(piece) => cache.fetch(&piece, &mut held).unwrap(),
+            Access::Here(record) => {
+                assert_eq!(record, all[at as usize..at as usize + record.len()]);
+                at += record.len() as u64;
+                seen += 1;
+            }
+        }
+    }
+    assert_eq!(seen, 20_000);
+    assert!(cache.reads() > 3 && cache.reads() < 40, "{} reads", cache.reads());
+    let (disk, files) = (disk.fork(), stream.in_files());
+    disk.flip(Path::new("/undo/00000001"), 5000, 1).unwrap();
+    assert!(files > 5000);
+    let (journal, again) = open(&disk, &[], &[]).unwrap();
+    drop((journal, again));
+}
+
+#[test]
+fn a_file_goes_when_nobody_has_anything_in_it() {
+    let disk = MemDisk::default();
+    let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
+    let stream = streams.begin(TxnId(1));
+    write(&stream, 1);
+    let files = harden(&mut journal, &[&stream]);
+    // Another run: its own file, beside that of the transaction which is still unfinished.
+    let (mut journal, streams) = open(&disk, &files, &[(1, stream.end())]).unwrap();
+    let (old, new) = (streams.get(TxnId(1)).unwrap(), streams.begin(TxnId(2)));
+    write(&new, 1);
+    journal.retire().unwrap();
+    assert_eq!(harden(&mut journal, &[&old, &new]).len(), 2);
+    journal.remove_retired().unwrap();
+    let names = |disk: &MemDisk| disk.vfs(1).disk.list(Path::new(DIR)).unwrap();
+    assert_eq!(names(&disk), ["00000001", "00000002"]);
+    streams.remove(TxnId(1));
+    drop(old);
+    journal.sweep().unwrap();
+    // The root of the list that names it may be written only now.
+    journal.remove_retired().unwrap();
+    assert_eq!(names(&disk), ["00000001", "00000002"], "the durable root names it");
+    journal.retire().unwrap();
+    assert_eq!(harden(&mut journal, &[&new]).len(), 1);
+    assert_eq!(names(&disk), ["00000001", "00000002"], "the durable root may still name it");
+    journal.remove_retired().unwrap();
+    assert_eq!(names(&disk), ["00000002"]);
+}
+
+/// The first run's checkpoint hardened a transaction that committed and was not listed any more by its next one; a crash
+/// took the commit's redo, the second run rebuilt the undo from redo and hardened it anew, in other pieces.
+#[test]
+fn an_older_copy_in_other_pieces_is_no_hindrance() {
+    let disk = MemDisk::default();
+    let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
+    let (stream, other) = (streams.begin(TxnId(1)), streams.begin(TxnId(2)));
+    write(&other, 1);
+    for _ in 0..3 {
+        write(&stream, 10);
+        harden(&mut journal, &[&stream]);
+    }
+    let files = harden(&mut journal, &[&stream, &other]);
+    // The other one keeps the file; of this one nothing is promised.
+    let (mut journal, streams) = open(&disk, &files, &[(2, other.end())]).unwrap();
+    let (stream, other) = (streams.begin(TxnId(1)), streams.get(TxnId(2)).unwrap());
+    for _ in 0..4 {
+        write(&stream, 10);
+    }
+    let files = harden(&mut journal, &[&stream, &other]);
+    assert_eq!(files.len(), 2);
+    let (_, streams) = open(&disk, &files, &[(1, stream.end()), (2, other.end())]).unwrap();
+    let again = streams.get(TxnId(1)).unwrap();
+    assert!(bytes(&again) == bytes(&stream));
+}
+
+#[test]
+fn every_flipped_byte_that_matters_is_seen() {
+    let disk = MemDisk::default();
+    let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
+    let stream = streams.begin(TxnId(1));
+    write(&stream, 10);
+    let (files, end) = (harden(&mut journal, &[&stream]), stream.end());
+    let used = (0..BLOCK)
+        .chain(BLOCK..BLOCK + 12)
+        .chain(BLOCK + BATCH_HEAD..BLOCK + BATCH_HEAD + CHUNK_HEAD + end as usize);
+    for at in used.step_by(7) {
+        let disk = disk.fork();
+        disk.flip(Path::new("/undo/00000001"), at as u64, 1).unwrap();
+        assert!(open(&disk, &files, &[(1, end)]).is_err(), "byte {at}");
+    }
+}

@@ -2,10 +2,10 @@
 //! how long it takes to be gone.
 //!
 //! ```text
-//! cargo run --release -p millpond --example long_snapshot [-- SECONDS [WRITERS]]
+//! cargo run --release -p millpond --example long_snapshot [-- SECONDS [WRITERS [durable]]]
 //! ```
-//! Each writer updates one row a transaction, of 100,000, not waiting for the disk (`Durability::Bounded`), in tables of its
-//! own; one transaction in sixteen deletes a row and inserts it again. The snapshot reads the first 5,000 rows of each table when
+//! Each writer updates one row a transaction, of 100,000, not waiting for the disk (`Durability::Bounded`) unless `durable` is said, in
+//! tables of its own; one transaction in sixteen deletes a row and inserts it again. The snapshot reads the first 5,000 rows of each table when
 //! it is drawn and at its end, and must see the same. SECONDS is the time that it is held; before and after it a third of that is measured.
 
 use millpond::{Db, Durability, Options, Table, TxnOptions};
@@ -36,9 +36,16 @@ fn value(n: u64) -> [u8; VALUE_BYTES] {
     value
 }
 
-fn write(db: &Db, table: &Table, seed: u64, stop: &AtomicBool, done: &AtomicU64) -> Outcome<()> {
+fn write(
+    db: &Db,
+    table: &Table,
+    seed: u64,
+    durability: Durability,
+    stop: &AtomicBool,
+    done: &AtomicU64,
+) -> Outcome<()> {
     let mut state = seed;
-    let options = TxnOptions::new().durability(Durability::Bounded { ms: 20, bytes: 16 << 20 });
+    let options = TxnOptions::new().durability(durability);
     while !stop.load(Ordering::Relaxed) {
         let n = next(&mut state);
         let key = (n % ROWS).to_be_bytes();
@@ -109,13 +116,18 @@ fn main() -> Outcome<()> {
     let mut args = std::env::args().skip(1);
     let seconds: u64 = args.next().map_or(Ok(60), |n| n.parse())?;
     let writers: u64 = args.next().map_or(Ok(4), |n| n.parse())?;
+    let durability = match args.next().as_deref() {
+        None => Durability::Bounded { ms: 20, bytes: 16 << 20 },
+        Some("durable") => Durability::Sync,
+        Some(other) => return Err(format!("{other}: the third word can only be durable").into()),
+    };
     let dir = std::env::current_dir()?.join(format!("long-snapshot-{}", std::process::id()));
-    let result = measure(&dir, Duration::from_secs(seconds.max(1)), writers.max(1));
+    let result = measure(&dir, Duration::from_secs(seconds.max(1)), writers.max(1), durability);
     std::fs::remove_dir_all(&dir)?;
     result
 }
 
-fn measure(dir: &std::path::Path, held: Duration, writers: u64) -> Outcome<()> {
+fn measure(dir: &std::path::Path, held: Duration, writers: u64, durability: Durability) -> Outcome<()> {
     let db = Options::new().buffer_pool_bytes(512 << 20).open(dir)?;
     let names: Vec<String> = (0..writers).map(|n| format!("t{n}")).collect();
     let tables: Vec<Table> = names
@@ -132,7 +144,7 @@ fn measure(dir: &std::path::Path, held: Duration, writers: u64) -> Outcome<()> {
         .map(|(table, seed)| {
             let (db, table) = (db.clone(), table.clone());
             let (stop, done) = (Arc::clone(&stop), Arc::clone(&done));
-            std::thread::spawn(move || write(&db, &table, seed, &stop, &done))
+            std::thread::spawn(move || write(&db, &table, seed, durability, &stop, &done))
         })
         .collect();
     let mut watch = Watch { db: &db, done: &done, peaks: Peaks::default(), total_peak: 0.0 };

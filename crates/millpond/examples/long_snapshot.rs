@@ -6,7 +6,8 @@
 //! ```
 //! Each writer updates one row a transaction, of 100,000, not waiting for the disk (`Durability::Bounded`) unless `durable` is said, in
 //! tables of its own; one transaction in sixteen deletes a row and inserts it again. The snapshot reads the first 5,000 rows of each table when
-//! it is drawn and at its end, and must see the same. SECONDS is the time that it is held; before and after it a third of that is measured.
+//! it is drawn and at its end, and must see the same. SECONDS is the time that it is held; before and after it a
+//! third of that is measured, a minute at most.
 
 use millpond::{Db, Durability, Options, Table, TxnOptions};
 use std::ops::ControlFlow;
@@ -149,7 +150,8 @@ fn measure(dir: &std::path::Path, held: Duration, writers: u64, durability: Dura
         .collect();
     let mut watch = Watch { db: &db, done: &done, peaks: Peaks::default(), total_peak: 0.0 };
     watch.rate(Duration::from_secs(2));
-    let before = watch.rate(held / 3);
+    let beside = (held / 3).min(Duration::from_secs(60));
+    let before = watch.rate(beside);
     let reader = db.begin()?;
     let first = sum(&reader, &tables)?;
     let during = watch.rate(held);
@@ -159,7 +161,7 @@ fn measure(dir: &std::path::Path, held: Duration, writers: u64, durability: Dura
     drop(reader);
     watch.look();
     let start = Instant::now();
-    let after = watch.rate(held / 3);
+    let after = watch.rate(beside);
     stop.store(true, Ordering::Relaxed);
     for thread in threads {
         thread.join().map_err(|_| "a writer panicked")??;

@@ -58,8 +58,9 @@ impl Txns {
     #[cold]
     fn crowded(&self, above: u64) -> Result {
         self.limits.thread.unpark();
-        // The thread has a quarter of the budget to get ahead in; who finds that used up does its work.
-        if above <= self.limits.memory / 4 {
+        // The thread has an eighth of the budget to get ahead in; who finds that used up does its work. The other eighth above the mark
+        // is for what all writers add before they come by here.
+        if above <= self.limits.memory / 8 {
             return Ok(());
         }
         match self.history_step() {

@@ -332,15 +332,15 @@ impl Space {
         Ok(())
     }
 
-    /// Gives the disk back what was grown ahead of need and nobody has taken, but for `keep` bytes.
-    pub(crate) fn trim(&self, keep: u64) -> Result {
+    /// Gives the disk back what was grown ahead of need and nobody has taken.
+    pub(crate) fn trim(&self) -> Result {
         let _growing = self.growing.lock();
         let each = extents_per_map(self.page_bytes());
         let mut state = self.state.lock();
         let end = state.file_pages / EXTENT_PAGES;
         // The map page of the last group stays.
         let last_map = end.saturating_sub(1) / each * each;
-        let kept = state.untouched.max(last_map + 1) + (keep / self.extent_bytes()) as u32;
+        let kept = state.untouched.max(last_map + 1);
         if kept >= end {
             return Ok(());
         }

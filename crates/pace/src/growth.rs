@@ -25,13 +25,8 @@ pub const TRY_AGAIN_US: u64 = 10_000_000;
 #[must_use]
 pub fn reserve(consumed_per_s: f64, step: u64, file: u64) -> u64 {
     let most = (step * MOST).min((file / MOST_OF_FILE).max(step / LEAST));
-    ((consumed_per_s * AHEAD_S) as u64).clamp(least(step, file), most)
-}
-
-/// What is kept free whatever the rate, bytes.
-#[must_use]
-pub fn least(step: u64, file: u64) -> u64 {
-    (step / LEAST).min((file / LEAST_OF_FILE).max(step / 8))
+    let least = (step / LEAST).min((file / LEAST_OF_FILE).max(step / 8));
+    ((consumed_per_s * AHEAD_S) as u64).clamp(least, most)
 }
 
 /// What one growth writes, bytes: an eighth of a step, so that whoever waits for it waits for that much, but not less than

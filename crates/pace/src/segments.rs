@@ -4,8 +4,16 @@
 //! needs few, so a large capacity costs neither time nor disk before it is used; and admission goes by the files that
 //! there are, so an operation that was let in never finds the disk full.
 
-/// No log works with less: one being left, one being written, two ahead.
+/// No log that is written to works with less: one being left, one being written, two ahead.
 pub const FILES_MIN: u64 = 4;
+
+/// But a log in which nothing happens can lie in two: the one that is written, and one ahead.
+pub const FILES_AT_REST: u64 = 2;
+
+/// Files without which a log that holds `age` bytes of redo does not work. One sixteenth of a segment says that it is at rest no more.
+fn least(age: u64, segment: u64) -> u64 {
+    if age < segment / 16 { FILES_AT_REST } else { FILES_MIN }
+}
 
 /// Redo that so many files can hold, whatever the checkpoint's place.
 #[must_use]
@@ -22,7 +30,7 @@ pub fn files(capacity: u64, segment_file_bytes: u64) -> u64 {
 /// Files that nobody misses any of as long as the log does not grow longer than `age` bytes: half as many again as they fill.
 #[must_use]
 pub fn needed(age: u64, segment: u64) -> u64 {
-    ((age + age / 2).div_ceil(segment) + 1).max(FILES_MIN)
+    ((age + age / 2).div_ceil(segment) + 1).max(least(age, segment))
 }
 
 /// What to do about the number of files.
@@ -43,8 +51,9 @@ pub enum Step {
 /// lowers the age, and the files follow. (Cleaning for the new size brings the age below 0.57 of it, so it gets there.)
 #[must_use]
 pub fn step(have: u64, most: u64, age: u64, segment: u64) -> Step {
-    if have < most.min(FILES_MIN) {
-        return Step::Make(most.min(FILES_MIN) - have);
+    let least = most.min(least(age, segment));
+    if have < least {
+        return Step::Make(least - have);
     }
     if have < most && age > redo_bytes(have, segment) / 8 * 3 {
         return Step::Make((most - have).min((have / 8).max(1)));
@@ -68,7 +77,9 @@ mod tests {
     fn the_rule_as_a_table() {
         let mib = |n: u64| n << 20;
         let table = [
-            ("new", step(0, 24, 0, S), Step::Make(4)),
+            ("new", step(0, 24, 0, S), Step::Make(2)),
+            ("at rest", step(2, 24, mib(1) / 8, S), Step::Keep),
+            ("at rest no more", step(2, 24, mib(1) / 4, S), Step::Make(2)),
             ("young", step(4, 24, mib(4), S), Step::Keep),
             ("filling", step(4, 24, mib(5), S), Step::Make(1)),
             ("filling, larger", step(16, 600, mib(24), S), Step::Make(2)),

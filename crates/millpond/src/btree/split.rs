@@ -72,7 +72,10 @@ impl Tree {
             return Ok(None);
         }
         let node = Node::new(mtr.page(old));
-        let cut = choose_cut(&node, key);
+        let cut = match cut_behind(&node, key, bytes) {
+            Some(cut) => cut,
+            None => choose_cut(&node, key),
+        };
         let high = node.high_fence().unwrap_or_default().to_vec();
         let head = NodeHead { tree: self.id, level, right: node.right(), low: &cut.key, high: &high };
         let body = body_of(&node, cut.slot..node.len(), head.prefix(), true);
@@ -132,6 +135,35 @@ fn has_room(page: &PageWrite<'_>, key: &[u8], bytes: usize) -> bool {
         return leaf_has_room(page, key, bytes);
     }
     node.free_bytes() + node.prefix().len() >= bytes
+}
+
+/// So much longer than need be a separator may be for the sake of a fuller page, bytes.
+const LONGER: usize = 4;
+
+/// A cut behind `key` itself, if that is greater than all keys of the last leaf and finds room there once the page has a high
+/// fence. Until then its keys share no prefix, so without this each page of a load in order would miss the row or two that
+/// the prefix makes room for.
+fn cut_behind(node: &Node<'_>, key: &[u8], bytes: usize) -> Option<Cut> {
+    let at = node.len();
+    if node.level() > 0
+        || !node.right().is_none()
+        || at == 0
+        || Leaf::new(node.bytes()).search(key) != Err(at)
+    {
+        return None;
+    }
+    // Above the key, and not longer.
+    let mut behind = key.to_vec();
+    *behind.last_mut()? = behind.last()?.checked_add(1)?;
+    let last = node.key(at - 1).to_vec();
+    if behind.len() > separator(&last, key).len() + LONGER {
+        return None;
+    }
+    let (tree, low) = (base::TreeId::NONE, node.low_fence());
+    let left = NodeHead { tree, level: 0, right: PageNo(1), low, high: &behind };
+    let taken = content_bytes(&left, &[(*node, 0..at)]) + bytes.checked_sub(left.prefix())?;
+    let cut = Cut { slot: at, key: behind.clone() };
+    (taken <= node.bytes().len() && fits(node, &cut)).then_some(cut)
 }
 
 /// Where to cut a full page that is to take `key`. Loads that come in order leave full pages behind them; everything

@@ -257,6 +257,12 @@ fn loads_in_order_fill_their_pages() {
     // Eight loads side by side, each ascending in its own range.
     let side_by_side = load((0..10_000).map(|i| ((i % 8) << 32) | (i / 8)));
     assert!(side_by_side > 0.85, "{side_by_side}");
+    // A row more than fits while the last leaf's keys share no prefix.
+    let world = world(8192, 2048);
+    let tree = Tree::create(&world.store, ID).unwrap();
+    (0..8000u64).for_each(|key| put(&world.store, tree, &key.to_be_bytes(), &[7; 200], 0));
+    let leaves = tree.check(&world.store).unwrap().pages.len() as f64;
+    assert!(8000.0 / leaves > 35.7, "{} rows a page", 8000.0 / leaves);
     let mut rng = Prng::new(1);
     let random = load((0..10_000).map(|_| rng.next_u64()));
     assert!((0.6..0.8).contains(&random), "{random}");

@@ -7,7 +7,6 @@ use crate::log::segment::Segments;
 use base::Lsn;
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicU64, Ordering};
-use pace::growth;
 use pace::segments::{self, Step};
 
 /// After a growth that found no space the next one is tried this much later.
@@ -112,9 +111,7 @@ impl Shared {
     /// Gives the disk back what the next seconds do not need: files of the log that hold no redo, and what `pages` has grown ahead.
     /// Both grow again as writers need them.
     pub(super) fn give_back(&self) -> Result {
-        let space = &self.store.space;
-        let (_, file_bytes) = space.trims_and_bytes();
-        space.trim(growth::least(space.step_bytes(), file_bytes))?;
+        self.store.space.trim()?;
         let _changing = self.capacity.changing.lock();
         let log = &self.store.log;
         let segments = log.segments();

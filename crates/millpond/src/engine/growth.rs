@@ -20,6 +20,8 @@ pub(super) struct Growth {
     consumed: Rate,
     /// Trims of the file that it has seen.
     trims: u64,
+    /// What had been taken at the last of them.
+    taken_at_trim: u64,
     /// No growth before this time: the disk was full.
     full_until_us: u64,
 }
@@ -35,7 +37,7 @@ impl Shared {
         let (trims, file_bytes) = space.trims_and_bytes();
         if trims != growth.trims {
             // Who had the file made shorter says that what was consumed until now tells nothing about what comes.
-            (growth.consumed, growth.trims) = (Rate::default(), trims);
+            (growth.consumed, growth.trims, growth.taken_at_trim) = (Rate::default(), trims, taken);
             growth.consumed.update(now_us, taken);
         }
         let rate = growth.consumed.per_second();
@@ -46,6 +48,10 @@ impl Shared {
         }
         if space.wake_grower_below(wanted) {
             return Ok(if rate > IDLE_BYTES_PER_S { NAP_US } else { IDLE_US });
+        }
+        if trims > 0 && taken == growth.taken_at_trim {
+            // At rest since then: whoever takes the first extent wakes this thread.
+            return Ok(IDLE_US);
         }
         match space.grow_ahead() {
             Ok(()) => Ok(0),

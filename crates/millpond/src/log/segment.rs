@@ -29,8 +29,8 @@ use vfs::{Create, File, OpenMode, Vfs};
 
 const MAGIC: &[u8; 8] = b"MPONDLOG";
 const FORMAT: u16 = 1;
-/// A shrinking log keeps so many segments beyond the one being written.
-const AHEAD: u64 = 2;
+/// A shrinking log keeps so many segments beyond the one being written: what nobody has begun to write is in nobody's hands.
+const AHEAD: u64 = 1;
 
 /// What all segments of a database share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -292,12 +292,10 @@ fn a_database_that_was_cut_off() {
     let dir = Path::new(DIR);
     expect![[r#"
         /db: not in use
-        4 segments of 64 blocks (262144 bytes) in /db/redo
-          file                  number  first block             LSN                 state
-          0000000000000000.log       0            0        0–259584  holds the checkpoint
-          0000000000000001.log       1           64   259584–519168  holds redo, or ready
-          0000000000000002.log       2          128   519168–778752  holds redo, or ready
-          0000000000000003.log       3          192  778752–1038336  holds redo, or ready
+        2 segments of 64 blocks (262144 bytes) in /db/redo
+          file                  number  first block            LSN                 state
+          0000000000000000.log       0            0       0–259584  holds the checkpoint
+          0000000000000001.log       1           64  259584–519168  holds redo, or ready
         epoch 2 from LSN 0
         checkpoint LSN 20658; the log ends at LSN 20972 (segment 0, block 5)
         nothing vouches for more: the end is sound

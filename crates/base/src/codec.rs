@@ -195,7 +195,7 @@ pub mod fixed {
     #[inline]
     #[must_use]
     pub fn get_u16(b: &[u8], at: usize) -> u16 {
-        u16::from_le_bytes([b[at], b[at + 1]])
+        u16::from_le_bytes(b[at..at + 2].try_into().expect("two bytes"))
     }
     /// Four bytes at `at`.
     #[inline]

@@ -1,22 +1,25 @@
 //! The work whose instructions `cargo xtask instructions` counts: nothing else of interest runs in its thread.
 //!
 //! ```text
-//! cargo run --release -p millpond --example instructions -- update|read|get N DIR
+//! cargo run --release -p millpond --example instructions -- update|read|get|scan N DIR
 //! ```
 //! In a new database in DIR, of 10,000 rows of 8 + 200 bytes that all lie in memory: N times, after 1,000 times to warm up, one
 //! durable update of a random row (`update`), a transaction that reads one (`read`), or a read in a transaction that
-//! goes on (`get`). What set-up costs does not depend on N.
+//! goes on (`get`), or a transaction that shows 100 rows from there on (`scan`). What set-up costs does not depend on N.
 
 #[path = "common/random.rs"]
 mod random;
 
 use millpond::{Db, Options, Table};
 use random::next;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 const ROWS: u64 = 10_000;
 const VALUE_BYTES: usize = 200;
 const WARM_UP: u64 = 1_000;
+/// Rows of a scan.
+const SCANNED: u32 = 100;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -42,7 +45,17 @@ fn work(db: &Db, table: &Table, what: &str, times: u64) -> Outcome {
                 assert!(tx.get(table, &key())?.is_some());
             }
         }
-        other => return Err(format!("{other}: update, read or get").into()),
+        "scan" => {
+            for _ in 0..times {
+                let (from, mut left) = (key(), SCANNED);
+                db.begin()?.scan(table, &from[..].., |_, value| {
+                    assert_eq!(value.len(), VALUE_BYTES);
+                    left -= 1;
+                    if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                })?;
+            }
+        }
+        other => return Err(format!("{other}: update, read, get or scan").into()),
     }
     Ok(())
 }
@@ -50,7 +63,7 @@ fn work(db: &Db, table: &Table, what: &str, times: u64) -> Outcome {
 fn main() -> Outcome {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [what, times, dir] = &args[..] else {
-        return Err("usage: instructions update|read|get N DIR".into());
+        return Err("usage: instructions update|read|get|scan N DIR".into());
     };
     let options = Options::new().buffer_pool_bytes(64 << 20).redo_capacity_bytes(64 << 20);
     let db = options.open(Path::new(dir))?;

@@ -13,7 +13,7 @@ use crate::btree::{Bulk, Outlet, Tree};
 use crate::error::{Error, Result};
 use crate::lock::{Closed, Users, Wait};
 use crate::space::EXTENT_FIRST;
-use crate::txn::read::{Next, Value};
+use crate::txn::scan::{Next, Progress, Rows, Shown};
 use crate::txn::system::denied;
 use crate::txn::{New, Rules, Txn, Txns, Wrote};
 use base::codec::{Put, Reader, Truncated};
@@ -132,26 +132,27 @@ impl Catalog {
     }
 
     fn load(&self) -> Result {
-        let txns = &self.txns;
+        let (txns, store) = (&self.txns, &self.txns.store);
         let snapshot = txns.draw_snapshot();
         let view = txns.view(snapshot.lsn(), base::TxnId::NONE);
         let reader = Txn::default();
-        let (mut from, mut rows) = (Vec::new(), Vec::new());
-        while let Next::At(next) = txns.scan_forward(&reader, view, CATALOG, &from, None, &mut rows)? {
-            from = next;
-        }
+        let (mut rows, mut progress, mut next) = (Rows::default(), Progress::default(), Next::At(Vec::new()));
         let mut tables = self.tables.lock();
-        for row in rows {
-            let tree = match &row.value {
-                Value::Inline(bytes) => decode(bytes).ok(),
-                Value::Chain(_) => None,
-            };
-            let (Some(tree), Ok(name)) = (tree, String::from_utf8(row.key)) else {
-                return Err(Error::corrupt(txns.store.pages_path(), "an entry of the catalog is malformed"));
-            };
-            txns.tree_ids_above(tree.id);
-            txns.trees.add(tree);
-            tables.insert(name.clone(), Entry::new(&name, tree));
+        while let Next::At(from) = next {
+            next = txns.scan_forward(&reader, view, CATALOG, &from, None, &mut progress, &mut rows)?;
+            for row in rows.iter(store) {
+                let (key, value) = row?;
+                let tree = match value {
+                    Shown::Inline(bytes) => decode(bytes).ok(),
+                    Shown::Chain(_) => None,
+                };
+                let (Some(tree), Ok(name)) = (tree, String::from_utf8(key.to_vec())) else {
+                    return Err(Error::corrupt(store.pages_path(), "an entry of the catalog is malformed"));
+                };
+                txns.tree_ids_above(tree.id);
+                txns.trees.add(tree);
+                tables.insert(name.clone(), Entry::new(&name, tree));
+            }
         }
         Ok(())
     }

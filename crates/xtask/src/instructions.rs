@@ -13,10 +13,11 @@ use std::process::Command;
 const FEW: u64 = 2_000;
 const MANY: u64 = 20_000;
 /// What the example can do, and what to call it.
-const KINDS: [(&str, &str); 3] = [
+const KINDS: [(&str, &str); 4] = [
     ("update", "a durable update of one row"),
     ("read", "a transaction that reads one row"),
     ("get", "a read of one row in a transaction"),
+    ("scan", "a transaction that scans 100 rows"),
 ];
 /// A part that takes less than one in so many of the whole is not worth a line.
 const LEAST_SHARE: f64 = 0.01;

@@ -4,7 +4,7 @@ use base::PageNo;
 
 use super::root_copy;
 use super::tree::Tree;
-use crate::buffer::{PageRead, PageWrite, Pin};
+use crate::buffer::{FetchHint, PageRead, PageWrite, Pin};
 use crate::error::Result;
 use crate::page::header::{self, Kind};
 use crate::page::node::{Inner, Node};
@@ -88,11 +88,26 @@ impl Tree {
         level: u8,
         write: bool,
     ) -> Result<Option<Found<'s>>> {
+        self.descend_for(store, seek, level, write, FetchHint::Normal)
+    }
+
+    /// As [`Tree::descend`], told what the page at `level` is for.
+    pub(super) fn descend_for<'s>(
+        &self,
+        store: &'s Store,
+        seek: Seek<'_>,
+        level: u8,
+        write: bool,
+        hint: FetchHint,
+    ) -> Result<Option<Found<'s>>> {
+        // The pages on the way are everybody's.
+        let hint_at = |at| if at == level { hint } else { FetchHint::Normal };
         // A page fetched with nothing latched stays pinned until the way has come to it again.
         let mut missing = None;
         'again: loop {
-            let _kept = missing.take().map(|page| store.pool.fetch(page)).transpose()?;
-            let mut page = match self.past_root(store, seek, level, write) {
+            let fetch = |(page, at)| store.pool.fetch_with(page, hint_at(at));
+            let _kept = missing.take().map(fetch).transpose()?;
+            let mut page = match self.past_root(store, seek, level, write, hint) {
                 Some(page) => page,
                 None => match self.latch_root(store, level, write)? {
                     Some(page) => page,
@@ -114,8 +129,8 @@ impl Tree {
                 if next == page.page_no() {
                     return Err(self.damage(store, next, "the page leads to itself"));
                 }
-                let Some(pin) = store.pool.try_pin(next) else {
-                    missing = Some(next);
+                let Some(pin) = store.pool.try_pin_with(next, hint_at(next_level)) else {
+                    missing = Some((next, next_level));
                     continue 'again;
                 };
                 let next_page = Latched::latch(pin, write && next_level == level);
@@ -159,9 +174,18 @@ impl Tree {
     /// The child of the root where the way goes on, latched, by this thread's copy of the root. None if that does not tell,
     /// the root has changed, or the child is not in memory.
     #[inline]
-    fn past_root<'s>(&self, store: &'s Store, seek: Seek<'_>, level: u8, write: bool) -> Option<Latched<'s>> {
+    fn past_root<'s>(
+        &self,
+        store: &'s Store,
+        seek: Seek<'_>,
+        level: u8,
+        write: bool,
+        hint: FetchHint,
+    ) -> Option<Latched<'s>> {
         let way = root_copy::way(self.root, store.pool.stamp(self.root)?, seek, level)?;
-        let child = Latched::latch(store.pool.try_pin(way.child)?, write && way.child_level == level);
+        let hint = if way.child_level == level { hint } else { FetchHint::Normal };
+        let pin = store.pool.try_pin_with(way.child, hint)?;
+        let child = Latched::latch(pin, write && way.child_level == level);
         // Only now is it certain that the child is what the copy says: until here it might have been freed.
         if store.pool.stamp(self.root) != Some(way.stamp) {
             return None;

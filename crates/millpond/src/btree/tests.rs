@@ -9,6 +9,7 @@ use base::{TreeId, TxnId};
 
 use super::tree::row_bytes;
 use super::*;
+use crate::buffer::FetchHint;
 use crate::error::{Error, Result};
 use crate::mtr::Mtr;
 use crate::page::node::{Inner, Leaf, Node, OVERFLOW, Version};
@@ -93,7 +94,7 @@ fn forward(store: &Store, tree: Tree) -> Vec<(Vec<u8>, Vec<u8>)> {
 
 fn backward(store: &Store, tree: Tree) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut rows = Vec::new();
-    let last = tree.leaf_read_last(store).unwrap();
+    let last = tree.leaf_read_last(store, FetchHint::Normal).unwrap();
     let len = Leaf::new(&last).len();
     let mut next = Some((last, len));
     while let Some((page, end)) = next {
@@ -101,7 +102,7 @@ fn backward(store: &Store, tree: Tree) -> Vec<(Vec<u8>, Vec<u8>)> {
         rows.extend((0..end).rev().map(|i| (leaf.key(i).to_vec(), leaf.row(i).value.to_vec())));
         let low = leaf.low_fence().to_vec();
         drop(page);
-        next = tree.leaf_read_before(store, &low).unwrap();
+        next = tree.leaf_read_before(store, &low, FetchHint::Normal).unwrap();
     }
     rows
 }
@@ -208,7 +209,7 @@ fn a_guess_never_leads_astray() {
         let leaf = tree.leaf_read(store, &key).unwrap().page_no();
         let guess = if rng.percent(50) { leaf } else { seen[rng.below(seen.len() as u64) as usize] };
         right += usize::from(guess == leaf);
-        assert_eq!(tree.leaf_read_near(store, Some(guess), &key).unwrap().page_no(), leaf);
+        assert_eq!(tree.leaf_read_near(store, Some(guess), &key, FetchHint::Normal).unwrap().page_no(), leaf);
         let needed = row_bytes(key.len(), value.len());
         let page = tree.leaf_write_near(store, Some(guess), &key, needed).unwrap();
         assert!(Leaf::new(&page).covers(&key) && crate::page::header::tree(&page) == ID);

@@ -4,7 +4,7 @@
 use base::{PageNo, TreeId};
 
 use super::descend::{Latched, Seek};
-use crate::buffer::{PageRead, PageWrite};
+use crate::buffer::{FetchHint, PageRead, PageWrite};
 use crate::error::{Error, Result};
 use crate::mtr::Mtr;
 use crate::page::header::{self, Kind};
@@ -39,20 +39,21 @@ impl Tree {
 
     /// The leaf where `key` stands or would stand, latched shared. REQUIRES: no latch held.
     pub(crate) fn leaf_read<'s>(&self, store: &'s Store, key: &[u8]) -> Result<PageRead<'s>> {
-        self.read_at(store, Seek::At(key))
+        self.read_at(store, Seek::At(key), FetchHint::Normal)
     }
 
-    /// As [`Tree::leaf_read`], with a guess at the leaf, which saves the way down if it is right.
+    /// As [`Tree::leaf_read`], with a guess at the leaf, which saves the way down if it is right, and told what it is for.
     pub(crate) fn leaf_read_near<'s>(
         &self,
         store: &'s Store,
         guess: Option<PageNo>,
         key: &[u8],
+        hint: FetchHint,
     ) -> Result<PageRead<'s>> {
-        let guessed = guess.and_then(|page| store.pool.try_pin(page)).map(|pin| pin.read());
+        let guessed = guess.and_then(|page| store.pool.try_pin_with(page, hint)).map(|pin| pin.read());
         match guessed.filter(|page| self.is_leaf_of(page, key)) {
             Some(page) => Ok(page),
-            None => self.leaf_read(store, key),
+            None => self.read_at(store, Seek::At(key), hint),
         }
     }
 
@@ -63,8 +64,8 @@ impl Tree {
     }
 
     /// The last leaf, latched shared. REQUIRES: no latch held.
-    pub(crate) fn leaf_read_last<'s>(&self, store: &'s Store) -> Result<PageRead<'s>> {
-        self.read_at(store, Seek::Last)
+    pub(crate) fn leaf_read_last<'s>(&self, store: &'s Store, hint: FetchHint) -> Result<PageRead<'s>> {
+        self.read_at(store, Seek::Last, hint)
     }
 
     /// The leaf that holds the greatest key below `key`, latched shared, and how many of its entries are below `key`, at
@@ -74,10 +75,11 @@ impl Tree {
         &self,
         store: &'s Store,
         key: &[u8],
+        hint: FetchHint,
     ) -> Result<Option<(PageRead<'s>, u16)>> {
         let mut key = key.to_vec();
         loop {
-            let page = self.read_at(store, Seek::Before(&key))?;
+            let page = self.read_at(store, Seek::Before(&key), hint)?;
             let leaf = Leaf::new(&page);
             let (Ok(below) | Err(below)) = leaf.search(&key);
             if below > 0 {
@@ -93,32 +95,28 @@ impl Tree {
     /// The leaf that covers the keys just below `to`, or the last one, latched shared; it may hold none of them. REQUIRES: no
     /// latch held.
     pub(crate) fn leaf_read_below<'s>(&self, store: &'s Store, to: Option<&[u8]>) -> Result<PageRead<'s>> {
-        self.read_at(store, to.map_or(Seek::Last, Seek::Before))
+        self.read_at(store, to.map_or(Seek::Last, Seek::Before), FetchHint::Normal)
     }
 
     /// The leaf that goes on where `page` ends, latched shared, and its first entry from there on; none after the last
-    /// leaf. For forward scans. (The leaf may begin before that place, for two may have become one meanwhile.)
+    /// leaf. (The leaf may begin before that place, for two may have become one meanwhile.)
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn leaf_next<'s>(
         &self,
         store: &'s Store,
         page: PageRead<'s>,
     ) -> Result<Option<(PageRead<'s>, u16)>> {
         let leaf = Leaf::new(&page);
-        let Some(high) = leaf.high_fence() else { return Ok(None) };
-        if let Some(pin) = store.pool.try_pin(leaf.right()) {
-            let next = pin.read();
-            self.expect(store, &next, 0, leaf.right())?;
-            return Ok(Some((next, 0)));
-        }
+        let (right, Some(high)) = (leaf.right(), leaf.high_fence()) else { return Ok(None) };
         let high = high.to_vec();
         drop(page);
-        let page = self.leaf_read(store, &high)?;
+        let page = self.leaf_read_near(store, Some(right), &high, FetchHint::Normal)?;
         let (Ok(first) | Err(first)) = Leaf::new(&page).search(&high);
         Ok(Some((page, first)))
     }
 
-    fn read_at<'s>(&self, store: &'s Store, seek: Seek<'_>) -> Result<PageRead<'s>> {
-        match self.descend(store, seek, 0, false)?.map(|found| found.page) {
+    fn read_at<'s>(&self, store: &'s Store, seek: Seek<'_>, hint: FetchHint) -> Result<PageRead<'s>> {
+        match self.descend_for(store, seek, 0, false, hint)?.map(|found| found.page) {
             Some(Latched::Read(page)) => Ok(page),
             _ => unreachable!("every tree has leaves, and a shared latch was asked for"),
         }

@@ -26,7 +26,5 @@ mod tests;
 pub(crate) use dirty::FlushTicket;
 pub(crate) use guard::{PageRead, PageWrite, Pin};
 #[cfg(test)]
-pub(crate) use pool::FetchHint;
-#[cfg(test)]
 pub(crate) use pool::RefuseDamage;
-pub(crate) use pool::{Pool, PoolOptions, ReadHook, Stamp};
+pub(crate) use pool::{FetchHint, Pool, PoolOptions, ReadHook, Stamp};

@@ -229,12 +229,28 @@ impl Pool {
     /// Pins a page that is in memory. Never waits: `None` also for a page that is on its way in or out.
     #[inline]
     pub(crate) fn try_pin(&self, page: PageNo) -> Option<Pin<'_>> {
+        self.try_pin_with(page, FetchHint::Normal)
+    }
+
+    /// As [`Pool::try_pin`], told what the page is for.
+    #[inline]
+    pub(crate) fn try_pin_with(&self, page: PageNo, hint: FetchHint) -> Option<Pin<'_>> {
         match self.probe(page) {
             Probe::Resident(pin) => {
-                self.touch(&pin);
+                if hint == FetchHint::Normal {
+                    self.touch(&pin);
+                }
                 Some(pin)
             }
             _ => None,
+        }
+    }
+
+    /// Asks the processor for the beginning of a page that is in memory, if it is.
+    #[inline]
+    pub(crate) fn prefetch(&self, page: PageNo) {
+        if let Some(frame) = self.table.get(page) {
+            self.frames.prefetch(frame);
         }
     }
 

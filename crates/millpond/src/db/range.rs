@@ -5,7 +5,8 @@ use crate::btree::Tree;
 use crate::error::Result;
 use crate::mvcc::Snapshot;
 use crate::table::Table;
-use crate::txn::read::{Found, Next, Value};
+use crate::txn::read::{Found, Value};
+use crate::txn::scan::{Next, Progress, Rows};
 use crate::txn::{Hold, Rules};
 use base::Lsn;
 use metrics::M;
@@ -26,7 +27,12 @@ pub struct Range<'t> {
     front: VecDeque<Found>,
     /// In falling order.
     back: VecDeque<Found>,
+    /// What a fetch by a moment brings.
+    rows: Rows,
+    /// What a fetch that locks brings.
     batch: Vec<Found>,
+    forward: Progress,
+    backward: Progress,
 }
 
 /// How a range reads its rows.
@@ -91,7 +97,10 @@ impl<'t> Range<'t> {
             rest: (!empty).then_some((from, to)),
             front: VecDeque::new(),
             back: VecDeque::new(),
+            rows: Rows::default(),
             batch: Vec::new(),
+            forward: Progress::default(),
+            backward: Progress::default(),
         })
     }
 
@@ -104,12 +113,17 @@ impl<'t> Range<'t> {
         out.clear();
         let next = match self.reads {
             Reads::At(moment, _) => {
-                let view = txns.view(moment, txn.id());
+                let (view, rows) = (txns.view(moment, txn.id()), &mut self.rows);
                 let read = match backward {
-                    true => txns.scan_backward(txn, view, tree, &from, end, out),
-                    false => txns.scan_forward(txn, view, tree, &from, end, out),
+                    true => txns.scan_backward(txn, view, tree, &from, end, &mut self.backward, rows),
+                    false => txns.scan_forward(txn, view, tree, &from, end, &mut self.forward, rows),
                 };
-                txns.by_moment(moment, read)?
+                let next = txns.by_moment(moment, read)?;
+                for row in rows.iter(&txns.store) {
+                    let (key, value) = row?;
+                    out.push(Found { key: key.to_vec(), value: value.to_owned() });
+                }
+                next
             }
             Reads::Locked(hold, rules) => {
                 let max = self.ahead;

@@ -7,13 +7,9 @@ use super::range::successor;
 use crate::btree::read_chain;
 use crate::error::Result;
 use crate::table::Table;
-use crate::txn::read::Next;
-use crate::txn::scan::{Rows, Shown};
+use crate::txn::scan::{Next, Progress, Rows, Shown};
 use metrics::M;
 use std::ops::{Bound, ControlFlow, RangeBounds};
-
-/// The most rows that are fetched at once, so that a scan that is broken off has not read much in vain.
-const AT_ONCE_MAX: usize = 1000;
 
 impl Transaction {
     /// Shows the rows whose keys lie in `range` to `visit`, in key order, until it breaks.
@@ -70,21 +66,22 @@ impl Transaction {
             return Ok(());
         }
         let txns = &self.core().engine.txns;
-        let (mut rows, mut long, mut shown) = (Rows::default(), Vec::new(), 0usize);
+        let (mut rows, mut progress) = (Rows::default(), Progress::default());
+        let (mut key_room, mut long, mut shown) = (Vec::new(), Vec::new(), 0);
         loop {
             let next = {
                 let _inside = self.enter_again()?;
                 let view = txns.view(moment, self.txn().id());
-                // As many again as were wanted so far: then few are fetched in vain, and few descents are made.
-                let enough = shown.clamp(1, AT_ONCE_MAX);
-                let next = txns.scan_rows(self.txn(), view, tree, &from, to.as_deref(), enough, &mut rows);
+                let to = to.as_deref();
+                let next = txns.scan_forward(self.txn(), view, tree, &from, to, &mut progress, &mut rows);
                 let next = txns.by_moment(moment, next)?;
                 self.shown()?;
                 next
             };
             let mut broken = false;
-            for row in rows.iter(txns) {
+            for row in rows.iter(&txns.store) {
                 let (key, value) = row?;
+                let key = key.whole_in(&mut key_room);
                 shown += 1;
                 let go_on = match value {
                     Shown::Inline(value) => visit(key, value),
@@ -103,7 +100,7 @@ impl Transaction {
             match next {
                 Next::At(key) if !broken => from = key,
                 _ => {
-                    txns.store.metrics.add(M::RowReads, shown as u64);
+                    txns.store.metrics.add(M::RowReads, shown);
                     return Ok(());
                 }
             }

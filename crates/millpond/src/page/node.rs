@@ -27,6 +27,7 @@
 //! There is no left sibling: a backward scan finds its next page by key, so a split touches no third page of its level.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use base::codec::fixed::{get_u16, get_u32, get_u40, get_u48};
 use base::{PageNo, TxnId};
@@ -98,6 +99,19 @@ pub(crate) struct Row<'a> {
     pub(crate) value: &'a [u8],
 }
 
+/// One row as it lies in a leaf, by places in the page.
+#[derive(Clone, Debug)]
+pub(crate) struct RowAt {
+    /// Who made it.
+    pub(crate) version: Version,
+    /// [`DELETED`], [`OVERFLOW`].
+    pub(crate) flags: u8,
+    /// The stored part of the key.
+    pub(crate) suffix: Range<usize>,
+    /// The value, or a reference to its chain.
+    pub(crate) value: Range<usize>,
+}
+
 /// A key in two parts, as a page holds it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key<'a> {
@@ -118,6 +132,20 @@ impl<'a> Key<'a> {
     #[must_use]
     pub(crate) fn len(&self) -> usize {
         self.prefix.len() + self.suffix.len()
+    }
+
+    /// The key in one part, put together in `room` if need be.
+    #[inline]
+    pub(crate) fn whole_in<'b>(self, room: &'b mut Vec<u8>) -> &'b [u8]
+    where
+        'a: 'b,
+    {
+        if self.prefix.is_empty() {
+            return self.suffix;
+        }
+        room.clear();
+        self.append_to(room);
+        room
     }
 
     /// A copy in one part.
@@ -289,8 +317,8 @@ impl<'a> Node<'a> {
     /// Offset and length of an entry.
     #[inline]
     pub(super) fn slot(&self, i: u16) -> (usize, usize) {
-        let at = SLOTS + SLOT_BYTES * usize::from(i);
-        (self.at(at), self.at(at + 2))
+        let both = get_u32(self.page, SLOTS + SLOT_BYTES * usize::from(i)) as usize;
+        (both & 0xffff, both >> 16)
     }
 
     /// An entry's bytes.
@@ -404,13 +432,34 @@ impl<'a> Leaf<'a> {
         Leaf(Node::new(page))
     }
 
+    /// The part of the page where the entries in `slots` lie, and others perhaps.
+    #[must_use]
+    pub(crate) fn span(&self, slots: Range<u16>) -> Range<usize> {
+        let (mut from, mut to) = (usize::MAX, 0);
+        for (at, len) in slots.map(|i| self.slot(i)) {
+            (from, to) = (from.min(at), to.max(at + len));
+        }
+        from.min(to)..to
+    }
+
     /// Row `i`.
     #[inline]
     #[must_use]
     pub(crate) fn row(&self, i: u16) -> Row<'a> {
-        let e = self.0.entry(i);
-        let value = &e[ROW_HEAD + usize::from(get_u16(e, ROW_HEAD - 2))..];
-        Row { version: Version { txn: TxnId(get_u48(e, 1)), undo_at: get_u40(e, 7) }, flags: e[0], value }
+        let RowAt { version, flags, value, .. } = self.row_at(i);
+        Row { version, flags, value: &self.0.page[value] }
+    }
+
+    /// Row `i`, its parts by where they stand in the page.
+    #[inline]
+    #[must_use]
+    pub(crate) fn row_at(&self, i: u16) -> RowAt {
+        let (at, len) = self.0.slot(i);
+        let head = self.0.page[at..].first_chunk::<ROW_HEAD>().expect("an entry of a leaf has its head");
+        let suffix = at + ROW_HEAD;
+        let value = suffix + usize::from(get_u16(head, ROW_HEAD - 2));
+        let version = Version { txn: TxnId(get_u48(head, 1)), undo_at: get_u40(head, 7) };
+        RowAt { version, flags: head[0], suffix: suffix..value, value: value..at + len }
     }
 }
 

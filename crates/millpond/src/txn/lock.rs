@@ -3,6 +3,7 @@
 use super::read::Value;
 use super::system::{Rules, Txn, Txns, denied};
 use crate::btree::Tree;
+use crate::buffer::FetchHint;
 use crate::error::{Error, Result};
 use crate::lock::{Denied, Enqueued, Mode, Ticket, Writer};
 use crate::mvcc::State;
@@ -103,7 +104,7 @@ impl Txns {
     ) -> Result<Locked> {
         let owner = self.owner(txn);
         loop {
-            let page = tree.leaf_read_near(&self.store, txn.near.leaf(tree, key), key)?;
+            let page = tree.leaf_read_near(&self.store, txn.near.leaf(tree, key), key, FetchHint::Normal)?;
             txn.near.was(tree, key, page.page_no());
             let leaf = Leaf::new(&page);
             let row = leaf.search(key).ok().map(|slot| leaf.row(slot));

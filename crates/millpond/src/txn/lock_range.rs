@@ -2,7 +2,8 @@
 //! no row comes or goes in it.
 
 use super::lock::{Obstacle, asked};
-use super::read::{Found, Next, Value, after};
+use super::read::{Found, Value, after};
+use super::scan::Next;
 use super::system::{Rules, Txn, Txns};
 use crate::btree::Tree;
 use crate::error::Result;

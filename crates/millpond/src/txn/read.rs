@@ -35,13 +35,10 @@ enum Show {
     Away(Rest),
 }
 
-/// Where a scan goes on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// At this key: the first one (forward) or the end (backward, exclusive) of what is left.
-    At(Vec<u8>),
-    /// Nowhere: the tree has no more.
-    End,
+/// The address of a long value, from what its row has instead.
+pub(super) fn chain_of(store: &Store, bytes: &[u8]) -> Result<ChainRef> {
+    ChainRef::decode(bytes)
+        .map_err(|_| Error::corrupt(store.pages_path(), "a row's long value has no address"))
 }
 
 /// The least key that is greater than `key`.
@@ -55,10 +52,7 @@ impl Value {
         if flags & OVERFLOW == 0 {
             return Ok(Value::Inline(bytes.to_vec()));
         }
-        let chain = ChainRef::decode(bytes);
-        let chain =
-            chain.map_err(|_| Error::corrupt(store.pages_path(), "a row's long value has no address"))?;
-        Ok(Value::Chain(chain))
+        Ok(Value::Chain(chain_of(store, bytes)?))
     }
 
     /// The bytes. REQUIRES: no latch held; the version that has this value cannot be purged meanwhile.
@@ -164,90 +158,6 @@ impl Txns {
     ) -> Result<Option<Value>> {
         let flags = self.see_rest(txn, view, tree, rest, older)?;
         flags.map(|flags| Value::of(&self.store, flags, older)).transpose()
-    }
-
-    /// Adds to `out` the rows that `view` shows from `from` on, in key order, up to the end of a leaf and below `to`.
-    /// Requirements as for [`Txns::read_row`].
-    pub(crate) fn scan_forward(
-        &self,
-        txn: &Txn,
-        view: View<'_>,
-        tree: Tree,
-        from: &[u8],
-        to: Option<&[u8]>,
-        out: &mut Vec<Found>,
-    ) -> Result<Next> {
-        let page = tree.leaf_read(&self.store, from)?;
-        let leaf = Leaf::new(&page);
-        let (Ok(first) | Err(first)) = leaf.search(from);
-        let mut older = Vec::new();
-        for slot in first..leaf.len() {
-            let key = leaf.key(slot);
-            if to.is_some_and(|to| key.cmp(to).is_ge()) {
-                return Ok(Next::End);
-            }
-            match self.show(txn, view, tree, leaf.row(slot), &mut older)? {
-                Show::Row(None) => {}
-                Show::Row(Some(value)) => out.push(Found { key: key.to_vec(), value }),
-                Show::Away(rest) => {
-                    let key = key.to_vec();
-                    let next = after(&key);
-                    drop(page);
-                    let value = self.show_rest(txn, view, tree, rest, &mut older)?;
-                    out.extend(value.map(|value| Found { key, value }));
-                    return Ok(Next::At(next));
-                }
-            }
-        }
-        Ok(match leaf.high_fence() {
-            Some(high) if to.is_none_or(|to| high < to) => Next::At(high.to_vec()),
-            _ => Next::End,
-        })
-    }
-
-    /// Adds to `out` the rows that `view` shows below `to`, in falling key order, down to the beginning of a leaf and to
-    /// `from`. `to` none: from the tree's end. Requirements as for [`Txns::read_row`].
-    pub(crate) fn scan_backward(
-        &self,
-        txn: &Txn,
-        view: View<'_>,
-        tree: Tree,
-        from: &[u8],
-        to: Option<&[u8]>,
-        out: &mut Vec<Found>,
-    ) -> Result<Next> {
-        let (page, count) = match to {
-            None => {
-                let page = tree.leaf_read_last(&self.store)?;
-                let count = Leaf::new(&page).len();
-                (page, count)
-            }
-            Some(to) => match tree.leaf_read_before(&self.store, to)? {
-                Some(found) => found,
-                None => return Ok(Next::End),
-            },
-        };
-        let leaf = Leaf::new(&page);
-        let mut older = Vec::new();
-        for slot in (0..count).rev() {
-            let key = leaf.key(slot);
-            if key.cmp(from).is_lt() {
-                return Ok(Next::End);
-            }
-            match self.show(txn, view, tree, leaf.row(slot), &mut older)? {
-                Show::Row(None) => {}
-                Show::Row(Some(value)) => out.push(Found { key: key.to_vec(), value }),
-                Show::Away(rest) => {
-                    let key = key.to_vec();
-                    drop(page);
-                    let value = self.show_rest(txn, view, tree, rest, &mut older)?;
-                    out.extend(value.map(|value| Found { key: key.clone(), value }));
-                    return Ok(Next::At(key));
-                }
-            }
-        }
-        let low = leaf.low_fence();
-        Ok(if low.is_empty() || low <= from { Next::End } else { Next::At(low.to_vec()) })
     }
 
     /// Waits until what the transaction was shown is durable (Co10). Nothing to do for one whose own commit lies above.

@@ -1,27 +1,47 @@
-//! Scanning forward into memory that is used again: the rows' bytes one after the other, nothing allocated for a row.
+//! Scanning a tree leaf by leaf.
+//!
+//! Of each leaf what is asked for is copied in one piece under the latch, judged there, and shown from the copy: a caller may do
+//! anything with a row, and nothing is allocated for it.
+//!
+//! A scan that has come far is told from others by [`Progress`]: it brings its leaves into a few frames that it uses again (Bp6), so
+//! that the pages which others use stay.
 
-use super::read::{Next, after};
+use super::read::{Value, after, chain_of};
 use super::system::{Txn, Txns};
 use crate::btree::Tree;
-use crate::error::{Error, Result};
+use crate::buffer::{FetchHint, PageRead, Pool};
+use crate::error::Result;
 use crate::mvcc::{Seen, View};
-use crate::page::node::{Key, Leaf, OVERFLOW};
+use crate::page::node::{DELETED, Key, Leaf, OVERFLOW, RowAt};
 use crate::page::overflow::ChainRef;
+use crate::store::Store;
+use base::PageNo;
+use std::ops::Range;
 
-/// Rows that a scan found, in key order.
+/// A scan is long when it has passed this part of the pool.
+const LONG_PART: usize = 32;
+/// But not sooner than after so many leaves.
+const LONG_LEAST: usize = 64;
+
+/// Rows of one leaf that a scan found, in the order in which it found them.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
+    /// What all keys begin with, the part of the leaf that was asked for, and values that the leaf no longer has.
     bytes: Vec<u8>,
-    places: Vec<Place>,
+    prefix_len: usize,
+    /// Where in the leaf the part begins.
+    part: usize,
+    found: Vec<Found>,
 }
 
-/// Where a row stands in the bytes: its key, then its value. It begins where the row before it ends.
+/// A row by places in [`Rows`].
 #[derive(Clone, Copy, Debug)]
-struct Place {
-    value: usize,
-    end: usize,
-    /// The value is the address of the real one.
-    chain: bool,
+struct Found {
+    suffix: u32,
+    value: u32,
+    value_len: u32,
+    suffix_len: u16,
+    flags: u8,
 }
 
 /// A row's value as its leaf had it.
@@ -33,122 +53,222 @@ pub(crate) enum Shown<'r> {
     Chain(ChainRef),
 }
 
+/// Where a scan goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// At this key: the first one (forward) or the end (backward, exclusive) of what is left.
+    At(Vec<u8>),
+    /// Nowhere: the tree has no more.
+    End,
+}
+
+/// How far a scan has come.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    leaves: usize,
+    /// The leaf where it probably goes on forward.
+    right: Option<PageNo>,
+}
+
+impl Shown<'_> {
+    pub(crate) fn to_owned(self) -> Value {
+        match self {
+            Shown::Inline(bytes) => Value::Inline(bytes.to_vec()),
+            Shown::Chain(chain) => Value::Chain(chain),
+        }
+    }
+}
+
+impl Progress {
+    fn hint(&self, pool: &Pool) -> FetchHint {
+        let long = self.leaves > LONG_LEAST.max(pool.frame_count() / LONG_PART);
+        if long { FetchHint::Scan } else { FetchHint::Normal }
+    }
+}
+
 impl Rows {
-    /// How many.
-    pub(crate) fn len(&self) -> usize {
-        self.places.len()
-    }
-
-    fn clear(&mut self) {
+    /// Takes the entries in `slots` of a latched leaf.
+    fn copy(&mut self, leaf: Leaf<'_>, slots: Range<u16>) {
+        self.found.clear();
+        self.found.reserve(usize::from(slots.end - slots.start));
+        let (prefix, span) = (leaf.prefix(), leaf.span(slots));
+        (self.prefix_len, self.part) = (prefix.len(), span.start);
         self.bytes.clear();
-        self.places.clear();
+        self.bytes.reserve(prefix.len() + span.len());
+        self.bytes.extend_from_slice(prefix);
+        self.bytes.extend_from_slice(&leaf.bytes()[span]);
+    }
+
+    /// Where a place in the leaf is in the copy.
+    #[inline]
+    fn place(&self, in_leaf: usize) -> usize {
+        in_leaf - self.part + self.prefix_len
     }
 
     #[inline]
-    fn push(&mut self, key: Key<'_>, flags: u8, bytes: &[u8]) {
-        key.append_to(&mut self.bytes);
-        self.push_value(flags, bytes);
-    }
-
-    fn push_key(&mut self, key: &[u8], flags: u8, bytes: &[u8]) {
-        self.bytes.extend_from_slice(key);
-        self.push_value(flags, bytes);
+    fn push(&mut self, at: &RowAt, flags: u8, value: Range<usize>) {
+        self.found.push(Found {
+            suffix: self.place(at.suffix.start) as u32,
+            value: value.start as u32,
+            value_len: value.len() as u32,
+            suffix_len: at.suffix.len() as u16,
+            flags,
+        });
     }
 
     #[inline]
-    fn push_value(&mut self, flags: u8, bytes: &[u8]) {
-        let value = self.bytes.len();
-        self.bytes.extend_from_slice(bytes);
-        self.places.push(Place { value, end: self.bytes.len(), chain: flags & OVERFLOW != 0 });
+    fn push_newest(&mut self, at: &RowAt) {
+        self.push(at, at.flags, self.place(at.value.start)..self.place(at.value.end));
     }
 
-    /// Keys and values in order. Fails at a row whose long value has no address.
+    fn push_older(&mut self, at: &RowAt, flags: u8, value: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.push(at, flags, start..self.bytes.len());
+    }
+
+    #[inline]
+    fn key(&self, suffix: Range<usize>) -> Key<'_> {
+        Key { prefix: &self.bytes[..self.prefix_len], suffix: &self.bytes[suffix] }
+    }
+
+    /// Keys and values. Fails at a row whose long value has no address.
+    #[inline]
     pub(crate) fn iter<'r>(
         &'r self,
-        txns: &'r Txns,
-    ) -> impl Iterator<Item = Result<(&'r [u8], Shown<'r>)>> + 'r {
-        let mut start = 0;
-        self.places.iter().map(move |place| {
-            let (key, value) = (&self.bytes[start..place.value], &self.bytes[place.value..place.end]);
-            start = place.end;
-            if !place.chain {
+        store: &'r Store,
+    ) -> impl Iterator<Item = Result<(Key<'r>, Shown<'r>)>> + 'r {
+        self.found.iter().map(move |found| {
+            let (suffix, suffix_len) = (found.suffix as usize, usize::from(found.suffix_len));
+            let (value, value_len) = (found.value as usize, found.value_len as usize);
+            let (key, value) = (self.key(suffix..suffix + suffix_len), &self.bytes[value..value + value_len]);
+            if found.flags & OVERFLOW == 0 {
                 return Ok((key, Shown::Inline(value)));
             }
-            let chain = ChainRef::decode(value);
-            let chain = chain
-                .map_err(|_| Error::corrupt(txns.store.pages_path(), "a row's long value has no address"))?;
-            Ok((key, Shown::Chain(chain)))
+            Ok((key, Shown::Chain(chain_of(store, value)?)))
         })
     }
 }
 
 impl Txns {
-    /// Puts into `out` the rows that `view` shows from `from` on and below `to`, in key order: those of one leaf, and of
-    /// the leaves after it until there are `enough`. REQUIRES: no latch held; the view's snapshot is registered and stays
-    /// so until long values are loaded.
-    pub(crate) fn scan_rows(
+    /// Puts into `out` the rows that `view` shows from `from` on and below `to`, in key order, up to the end of a leaf. REQUIRES:
+    /// no latch held; the view's snapshot is registered and stays so until long values are loaded.
+    pub(crate) fn scan_forward(
         &self,
         txn: &Txn,
         view: View<'_>,
         tree: Tree,
         from: &[u8],
         to: Option<&[u8]>,
-        enough: usize,
+        progress: &mut Progress,
         out: &mut Rows,
     ) -> Result<Next> {
-        out.clear();
-        let mut older = Vec::new();
-        let mut page = tree.leaf_read(&self.store, from)?;
-        let (Ok(mut first) | Err(mut first)) = Leaf::new(&page).search(from);
-        'leaf: loop {
-            let leaf = Leaf::new(&page);
-            let high = leaf.high_fence();
-            // Where the whole leaf lies below the end no key needs to be compared.
-            let last = to.filter(|to| high.is_none_or(|high| high > *to));
-            let slots = first..leaf.len();
-            for slot in slots {
-                let key = leaf.key(slot);
-                if last.is_some_and(|to| key.cmp(to).is_ge()) {
+        let hint = progress.hint(&self.store.pool);
+        let page = tree.leaf_read_near(&self.store, progress.right.take(), from, hint)?;
+        let leaf = Leaf::new(&page);
+        let (Ok(first) | Err(first)) = leaf.search(from);
+        // Nothing is to be looked for where the whole leaf lies below the end.
+        let high = leaf.high_fence().filter(|high| to.is_none_or(|to| *high < to));
+        let end = match to {
+            Some(to) if high.is_none() => leaf.search(to).unwrap_or_else(|slot| slot).max(first),
+            _ => leaf.len(),
+        };
+        let next = high.map_or(Next::End, |high| Next::At(high.to_vec()));
+        if high.is_some() {
+            progress.right = Some(leaf.right());
+            self.store.pool.prefetch(leaf.right());
+        }
+        progress.leaves += 1;
+        out.copy(leaf, first..end);
+        match self.judge(txn, view, tree, page, first..end, out)? {
+            None => Ok(next),
+            Some(key) => Ok(Next::At(after(&key))),
+        }
+    }
+
+    /// Puts into `out` the rows that `view` shows below `to` and from `from` on, in falling key order, down to the beginning of a
+    /// leaf. `to` none: from the tree's end. Requirements as for [`Txns::scan_forward`].
+    pub(crate) fn scan_backward(
+        &self,
+        txn: &Txn,
+        view: View<'_>,
+        tree: Tree,
+        from: &[u8],
+        to: Option<&[u8]>,
+        progress: &mut Progress,
+        out: &mut Rows,
+    ) -> Result<Next> {
+        let hint = progress.hint(&self.store.pool);
+        let (page, end) = match to {
+            None => {
+                let page = tree.leaf_read_last(&self.store, hint)?;
+                let end = Leaf::new(&page).len();
+                (page, end)
+            }
+            Some(to) => match tree.leaf_read_before(&self.store, to, hint)? {
+                Some(found) => found,
+                None => {
+                    out.found.clear();
                     return Ok(Next::End);
                 }
-                let row = leaf.row(slot);
-                let seen = view.see(row, &mut older).map_err(|damage| self.damage(tree, damage))?;
-                match seen {
-                    Seen::Absent(commit) => txn.note_seen(commit),
-                    Seen::Newest(commit) => {
-                        txn.note_seen(commit);
-                        out.push(key, row.flags, row.value);
+            },
+        };
+        let leaf = Leaf::new(&page);
+        let (Ok(first) | Err(first)) = leaf.search(from);
+        let low = leaf.low_fence();
+        let next = if low.is_empty() || low <= from { Next::End } else { Next::At(low.to_vec()) };
+        progress.leaves += 1;
+        out.copy(leaf, first..end.max(first));
+        match self.judge(txn, view, tree, page, (first..end).rev(), out)? {
+            None => Ok(next),
+            Some(key) => Ok(Next::At(key)),
+        }
+    }
+
+    /// Finds what `view` shows of the rows in `slots`, one after the other, of a latched leaf that `out` has a copy of. Stops after a row
+    /// whose older version had to be waited for, without the latch: that one's key.
+    #[inline]
+    fn judge(
+        &self,
+        txn: &Txn,
+        view: View<'_>,
+        tree: Tree,
+        page: PageRead<'_>,
+        slots: impl Iterator<Item = u16>,
+        out: &mut Rows,
+    ) -> Result<Option<Vec<u8>>> {
+        let mut older = Vec::new();
+        // Neighbours often come from one transaction, and one that is seen stays so.
+        let mut seen = None;
+        let leaf = Leaf::new(&page);
+        for slot in slots {
+            let at = leaf.row_at(slot);
+            if seen == Some(at.version.txn) {
+                if at.flags & DELETED == 0 {
+                    out.push_newest(&at);
+                }
+                continue;
+            }
+            match view.see(leaf.row(slot), &mut older).map_err(|damage| self.damage(tree, damage))? {
+                Seen::Absent(commit) => txn.note_seen(commit),
+                Seen::Newest(commit) => {
+                    txn.note_seen(commit);
+                    out.push_newest(&at);
+                    seen = Some(at.version.txn);
+                }
+                Seen::Older { flags, commit } => {
+                    txn.note_seen(commit);
+                    out.push_older(&at, flags, &older);
+                }
+                Seen::Away(rest) => {
+                    drop(page);
+                    if let Some(flags) = self.see_rest(txn, view, tree, rest, &mut older)? {
+                        out.push_older(&at, flags, &older);
                     }
-                    Seen::Older { flags, commit } => {
-                        txn.note_seen(commit);
-                        out.push(key, flags, &older);
-                    }
-                    Seen::Away(rest) => {
-                        let key = key.to_vec();
-                        drop(page);
-                        if let Some(flags) = self.see_rest(txn, view, tree, rest, &mut older)? {
-                            out.push_key(&key, flags, &older);
-                        }
-                        let next = after(&key);
-                        if out.len() >= enough {
-                            return Ok(Next::At(next));
-                        }
-                        page = tree.leaf_read(&self.store, &next)?;
-                        first = Leaf::new(&page).search(&next).unwrap_or_else(|slot| slot);
-                        continue 'leaf;
-                    }
+                    return Ok(Some(out.key(out.place(at.suffix.start)..out.place(at.suffix.end)).to_vec()));
                 }
             }
-            let Some(high) = high.filter(|high| to.is_none_or(|to| *high < to)) else {
-                return Ok(Next::End);
-            };
-            if out.len() >= enough {
-                return Ok(Next::At(high.to_vec()));
-            }
-            match tree.leaf_next(&self.store, page)? {
-                Some(next) => (page, first) = next,
-                None => return Ok(Next::End),
-            }
         }
+        Ok(None)
     }
 }

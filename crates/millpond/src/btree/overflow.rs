@@ -8,6 +8,7 @@
 
 use base::{PageNo, TreeId};
 
+use crate::buffer::FetchHint;
 use crate::error::{Error, Result};
 use crate::mtr::Mtr;
 use crate::page::node::Version;
@@ -58,11 +59,11 @@ pub(crate) fn write_chain(
 }
 
 /// Appends the value of a chain to `out`. REQUIRES: no latch held; the chain cannot be freed meanwhile.
-pub(crate) fn read_chain(store: &Store, chain: &ChainRef, out: &mut Vec<u8>) -> Result {
+pub(crate) fn read_chain(store: &Store, chain: &ChainRef, hint: FetchHint, out: &mut Vec<u8>) -> Result {
     let (start, mut at) = (out.len(), chain.head);
     let damage = |at, what| Err(Error::corrupt(store.pages_path(), format!("{at:?}: {what}")));
     while !at.is_none() {
-        let page = store.pool.fetch(at)?.read();
+        let page = store.pool.fetch_with(at, hint)?.read();
         let Some(part) = Overflow::new(&page).filter(|part| part.owner() == chain.owner) else {
             return damage(at, "a long value leads here, but this is none of its pages");
         };

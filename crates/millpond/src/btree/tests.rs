@@ -427,10 +427,10 @@ fn a_long_value_comes_back_and_goes_away() {
     assert!(write(2, 5).is_err(), "cut off after five pages");
     put(store, tree, b"long", &chain.encode(), OVERFLOW);
     let mut out = b"kept".to_vec();
-    read_chain(store, &chain, &mut out).unwrap();
+    read_chain(store, &chain, FetchHint::Normal, &mut out).unwrap();
     assert!(out[..4] == *b"kept" && out[4..] == value);
     let wrong = crate::page::overflow::ChainRef { len: 49_999, ..chain };
-    assert!(matches!(read_chain(store, &wrong, &mut out), Err(Error::Corrupt { .. })));
+    assert!(matches!(read_chain(store, &wrong, FetchHint::Normal, &mut out), Err(Error::Corrupt { .. })));
 
     assert_eq!(world.used_pages().len(), 1 + 13 + 5);
     assert_eq!(tree.check(store).unwrap().pages.len(), 1 + 13);
@@ -442,7 +442,7 @@ fn a_long_value_comes_back_and_goes_away() {
     assert!(free_chain(store, chain.head, chain.owner, &mut stop_after(6)).is_err());
     assert_eq!(world.used_pages().len(), 1 + 7);
     assert_ne!(tree.check(store).unwrap().problems, Vec::<String>::new());
-    assert!(matches!(read_chain(store, &chain, &mut out), Err(Error::Corrupt { .. })));
+    assert!(matches!(read_chain(store, &chain, FetchHint::Normal, &mut out), Err(Error::Corrupt { .. })));
     free_chain(store, chain.head, version(3), &mut stop_after(100)).unwrap();
     assert_eq!(world.used_pages().len(), 1 + 7, "another owner's chain stays");
     free_chain(store, chain.head, chain.owner, &mut stop_after(100)).unwrap();

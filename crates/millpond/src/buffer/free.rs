@@ -4,8 +4,8 @@
 //! into the free list ahead of need and flushes dirty ones when the sweep meets too few clean ones.
 //!
 //! Replacement is second chance: a hand goes round over the frames, takes the mark off a frame that was used since it
-//! last came by, and takes a clean frame without the mark. Long scans reuse a ring of the frames they filled (Bp6), as
-//! long as nobody else used those pages meanwhile.
+//! last came by, and takes a clean frame without the mark. Once the pool is full, long scans reuse a ring of the frames they
+//! filled (Bp6), as long as nobody else used those pages meanwhile.
 
 use std::collections::VecDeque;
 
@@ -127,6 +127,7 @@ impl Pool {
     /// A frame that is to be had without waiting.
     pub(super) fn try_take_frame(&self, hint: FetchHint) -> Option<FreeFrame<'_>> {
         if hint == FetchHint::Scan
+            && self.free_frames() <= self.free_reserve()
             && let Some(frame) = self.reuse_scanned()
         {
             return Some(frame);

@@ -3,6 +3,7 @@
 use super::isolation::LockWait;
 use super::range::{Reads, own};
 use super::{Range, Transaction};
+use crate::buffer::FetchHint;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
@@ -28,7 +29,7 @@ impl Transaction {
             Locked::Absent | Locked::Skipped => Ok(None),
             Locked::Present(value) => {
                 txns.store.metrics.add(M::RowReads, 1);
-                value.load(&txns.store).map(Some)
+                value.load(&txns.store, FetchHint::Normal).map(Some)
             }
         }
     }

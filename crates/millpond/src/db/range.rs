@@ -31,8 +31,7 @@ pub struct Range<'t> {
     rows: Rows,
     /// What a fetch that locks brings.
     batch: Vec<Found>,
-    forward: Progress,
-    backward: Progress,
+    progress: Progress,
 }
 
 /// How a range reads its rows.
@@ -99,8 +98,7 @@ impl<'t> Range<'t> {
             back: VecDeque::new(),
             rows: Rows::default(),
             batch: Vec::new(),
-            forward: Progress::default(),
-            backward: Progress::default(),
+            progress: Progress::default(),
         })
     }
 
@@ -115,8 +113,8 @@ impl<'t> Range<'t> {
             Reads::At(moment, _) => {
                 let (view, rows) = (txns.view(moment, txn.id()), &mut self.rows);
                 let read = match backward {
-                    true => txns.scan_backward(txn, view, tree, &from, end, &mut self.backward, rows),
-                    false => txns.scan_forward(txn, view, tree, &from, end, &mut self.forward, rows),
+                    true => txns.scan_backward(txn, view, tree, &from, end, &mut self.progress, rows),
+                    false => txns.scan_forward(txn, view, tree, &from, end, &mut self.progress, rows),
                 };
                 let next = txns.by_moment(moment, read)?;
                 for row in rows.iter(&txns.store) {
@@ -151,7 +149,7 @@ impl<'t> Range<'t> {
         self.transaction.shown()
     }
 
-    fn load(&self, found: Found) -> Result<(Vec<u8>, Vec<u8>)> {
+    fn load(&mut self, found: Found) -> Result<(Vec<u8>, Vec<u8>)> {
         let txns = &self.transaction.core().engine.txns;
         let store = &txns.store;
         store.metrics.add(M::RowReads, 1);
@@ -159,7 +157,10 @@ impl<'t> Range<'t> {
             return Ok((found.key, value));
         }
         let _inside = self.transaction.enter_again()?;
-        let value = found.value.load(store);
+        if let Value::Chain(chain) = &found.value {
+            self.progress.pass(chain, &store.pool);
+        }
+        let value = found.value.load(store, self.progress.hint(&store.pool));
         let value = match self.reads {
             Reads::At(moment, _) => txns.by_moment(moment, value)?,
             Reads::Locked(..) => value?,

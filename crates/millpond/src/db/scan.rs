@@ -87,8 +87,11 @@ impl Transaction {
                     Shown::Inline(value) => visit(key, value),
                     Shown::Chain(chain) => {
                         let _inside = self.enter_again()?;
+                        let pool = &txns.store.pool;
+                        progress.pass(&chain, pool);
+                        let hint = progress.hint(pool);
                         long.clear();
-                        txns.by_moment(moment, read_chain(&txns.store, &chain, &mut long))?;
+                        txns.by_moment(moment, read_chain(&txns.store, &chain, hint, &mut long))?;
                         visit(key, &long)
                     }
                 };

@@ -8,6 +8,7 @@ mod hogs;
 mod locking;
 mod memory;
 mod power_cuts;
+mod scans;
 mod serializable;
 
 use crate::error::Error;

@@ -6,6 +6,7 @@ use super::range::{Reads, own};
 use super::share::Share;
 use super::{CommitFuture, Core, Durability, Range, Receipt};
 use crate::btree::Tree;
+use crate::buffer::FetchHint;
 use crate::error::{Error, Result};
 use crate::lock::{Mode, Using, Wait};
 use crate::mvcc::Snapshot;
@@ -207,7 +208,8 @@ impl Transaction {
         let txns = &self.core.engine.txns;
         let (moment, _kept) = self.moment();
         let found = txns.read_row(&self.txn, txns.view(moment, self.txn.id()), tree, key);
-        let value = found.and_then(|found| found.map(|value| value.load(&txns.store)).transpose());
+        let value =
+            found.and_then(|found| found.map(|value| value.load(&txns.store, FetchHint::Normal)).transpose());
         let value = txns.by_moment(moment, value)?;
         self.shown()?;
         if value.is_some() {

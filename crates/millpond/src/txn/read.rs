@@ -2,6 +2,7 @@
 
 use super::system::{Txn, Txns};
 use crate::btree::{Tree, read_chain};
+use crate::buffer::FetchHint;
 use crate::error::{Error, Result};
 use crate::mvcc::{Rest, Seen, View};
 use crate::page::Damage;
@@ -56,12 +57,12 @@ impl Value {
     }
 
     /// The bytes. REQUIRES: no latch held; the version that has this value cannot be purged meanwhile.
-    pub(crate) fn load(self, store: &Store) -> Result<Vec<u8>> {
+    pub(crate) fn load(self, store: &Store, hint: FetchHint) -> Result<Vec<u8>> {
         match self {
             Value::Inline(bytes) => Ok(bytes),
             Value::Chain(chain) => {
                 let mut bytes = Vec::with_capacity(chain.len as usize);
-                read_chain(store, &chain, &mut bytes)?;
+                read_chain(store, &chain, hint, &mut bytes)?;
                 Ok(bytes)
             }
         }

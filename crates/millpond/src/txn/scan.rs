@@ -20,7 +20,7 @@ use std::ops::Range;
 
 /// A scan is long when it has passed this part of the pool.
 const LONG_PART: usize = 32;
-/// But not sooner than after so many leaves.
+/// But not sooner than after so many pages.
 const LONG_LEAST: usize = 64;
 
 /// Rows of one leaf that a scan found, in the order in which it found them.
@@ -65,8 +65,9 @@ pub(crate) enum Next {
 /// How far a scan has come.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    leaves: usize,
-    /// The leaf where it probably goes on forward.
+    /// Leaves, and pages of long values.
+    pages: usize,
+    /// The leaf where it probably goes on, forward.
     right: Option<PageNo>,
 }
 
@@ -80,8 +81,14 @@ impl Shown<'_> {
 }
 
 impl Progress {
-    fn hint(&self, pool: &Pool) -> FetchHint {
-        let long = self.leaves > LONG_LEAST.max(pool.frame_count() / LONG_PART);
+    /// It reads a long value too.
+    pub(crate) fn pass(&mut self, chain: &ChainRef, pool: &Pool) {
+        self.pages += 1 + chain.len as usize / pool.page_bytes();
+    }
+
+    /// What the pages are for that it needs next.
+    pub(crate) fn hint(&self, pool: &Pool) -> FetchHint {
+        let long = self.pages > LONG_LEAST.max(pool.frame_count() / LONG_PART);
         if long { FetchHint::Scan } else { FetchHint::Normal }
     }
 }
@@ -176,9 +183,8 @@ impl Txns {
         let next = high.map_or(Next::End, |high| Next::At(high.to_vec()));
         if high.is_some() {
             progress.right = Some(leaf.right());
-            self.store.pool.prefetch(leaf.right());
         }
-        progress.leaves += 1;
+        progress.pages += 1;
         out.copy(leaf, first..end);
         match self.judge(txn, view, tree, page, first..end, out)? {
             None => Ok(next),
@@ -217,7 +223,7 @@ impl Txns {
         let (Ok(first) | Err(first)) = leaf.search(from);
         let low = leaf.low_fence();
         let next = if low.is_empty() || low <= from { Next::End } else { Next::At(low.to_vec()) };
-        progress.leaves += 1;
+        progress.pages += 1;
         out.copy(leaf, first..end.max(first));
         match self.judge(txn, view, tree, page, (first..end).rev(), out)? {
             None => Ok(next),

@@ -1,8 +1,10 @@
 //! The redo log: one totally ordered stream of groups. It knows bytes and positions, no pages.
 //!
 //! `ring` reserves, copies and publishes; `commit` flushes and decides who leads; `bounded` leads for those who do not
-//! wait; `segment` keeps the files; `digest` sums up those that have been left; `block` and `group` are the formats; `reader` scans forward after a crash and decides where the log ends.
+//! wait; `segment` keeps the files; `digest` sums up those that have been left; `block` and `group` are the formats; `reader` scans forward after a crash and decides where the log ends,
+//! and `ahead` reads for it.
 
+mod ahead;
 pub(crate) mod block;
 pub(crate) mod bounded;
 pub(crate) mod commit;

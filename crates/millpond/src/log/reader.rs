@@ -6,6 +6,7 @@
 //! that names a higher durable LSN, or one that lies further beyond than the window W in which unsynced writes can
 //! stand. Then a middle part of the log is missing, and the answer is `Corrupt`, never a guess.
 
+use super::ahead::{Ahead, Stretch};
 use super::block::{
     BLOCK_BYTES, BlockHeader, HEADER_BYTES, PAYLOAD_BYTES, block_of, block_start, offset_in_block,
 };
@@ -17,12 +18,9 @@ use base::Lsn;
 use base::aligned::AlignedBuf;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use vfs::ReadOp;
 
 /// Blocks that one read fetches.
 const READ_BLOCKS: u64 = 512;
-/// Bytes of one of the reads that fetch them.
-const PIECE_BYTES: usize = 64 << 10;
 /// Blocks that may be held when more are read: those of the longest group, and the ones that it begins and ends in.
 const HELD_BLOCKS_MAX: usize = GROUP_BYTES_MAX / PAYLOAD_BYTES + 3;
 
@@ -63,6 +61,7 @@ pub(crate) struct Scanner<'a> {
     blocks: AlignedBuf,
     group: Vec<u8>,
     segment: Option<Arc<Segment>>,
+    ahead: Option<Ahead>,
     durable_named: Lsn,
 }
 
@@ -83,8 +82,17 @@ impl<'a> Scanner<'a> {
             blocks: AlignedBuf::zeroed((read_blocks + HELD_BLOCKS_MAX) * BLOCK_BYTES),
             group: Vec::new(),
             segment: None,
+            ahead: None,
             durable_named: Lsn::ZERO,
         }
+    }
+
+    /// Has a thread read what comes next while the caller is at work on what it has. For a caller that reads much.
+    pub(crate) fn read_ahead(mut self) -> Result<Scanner<'a>> {
+        let blocks = READ_BLOCKS.min(self.segments.shape().blocks) as usize;
+        let ahead = Ahead::start(blocks);
+        self.ahead = Some(ahead.map_err(|e| Error::io("start a thread for", self.segments.dir(), e))?);
+        Ok(self)
     }
 
     /// Where the next group is expected; after [`Scanner::next`] returned `None`, the end of the log.
@@ -108,31 +116,36 @@ impl<'a> Scanner<'a> {
     /// Reads `count` blocks from `block` on, which lie in one segment, into `blocks` from index `at` on. False if the
     /// segment is not there.
     fn read(&mut self, block: u64, count: u64, at: usize) -> Result<bool> {
+        let Some(stretch) = self.stretch(block) else { return Ok(false) };
+        let bytes = &mut self.blocks[at * BLOCK_BYTES..][..count as usize * BLOCK_BYTES];
+        let taken = self.ahead.as_ref().and_then(|ahead| ahead.take(&stretch, bytes));
+        let read = taken.unwrap_or_else(|| stretch.read(bytes));
+        read.map_err(|e| Error::io("read", &stretch.segment.path, e))?;
+        Ok(true)
+    }
+
+    /// The blocks from `block` on, if their segment is there.
+    fn stretch(&mut self, block: u64) -> Option<Stretch> {
         let shape = self.segments.shape();
         let number = shape.segment_of(block);
         if self.segment.as_ref().is_none_or(|s| s.number != number) {
             self.segment = self.segments.find(number);
         }
-        let Some(segment) = &self.segment else { return Ok(false) };
-        let bytes = &mut self.blocks[at * BLOCK_BYTES..][..count as usize * BLOCK_BYTES];
-        // In pieces, many in flight: a device answers one long read slower than its parts side by side.
-        let mut offset = file_offset(shape, block);
-        let pieces = bytes.chunks_mut(PIECE_BYTES).map(|bytes| {
-            let piece = ReadOp { offset, bytes };
-            offset += PIECE_BYTES as u64;
-            piece
-        });
-        let mut pieces: Vec<_> = pieces.collect();
-        segment.file.read_batch(&mut pieces).map_err(|e| Error::io("read", &segment.path, e))?;
-        Ok(true)
+        let segment = self.segment.as_ref()?;
+        Some(Stretch::new(Arc::clone(segment), shape, block))
+    }
+
+    /// How many blocks from `block` on one read fetches.
+    fn read_count(&self, block: u64) -> u64 {
+        let blocks = self.segments.shape().blocks;
+        READ_BLOCKS.min(blocks - block % blocks)
     }
 
     /// Reads on until block `block` is held, or nothing valid follows.
     fn hold(&mut self, block: u64) -> Result<Option<&BlockHeader>> {
         while !self.exhausted && block >= self.first_held + self.held.len() as u64 {
             let from = self.first_held + self.held.len() as u64;
-            let shape = self.segments.shape();
-            let count = READ_BLOCKS.min(shape.blocks - from % shape.blocks);
+            let count = self.read_count(from);
             let held = self.held_at * BLOCK_BYTES..(self.held_at + self.held.len()) * BLOCK_BYTES;
             self.blocks.copy_within(held, 0);
             self.held_at = 0;
@@ -140,6 +153,14 @@ impl<'a> Scanner<'a> {
             if !self.read(from, count, at)? {
                 self.exhausted = true;
                 break;
+            }
+            let after = from + count;
+            if self.ahead.is_some()
+                && let (bytes, Some(stretch)) =
+                    (self.read_count(after) as usize * BLOCK_BYTES, self.stretch(after))
+                && let Some(ahead) = &self.ahead
+            {
+                ahead.ask(stretch, bytes);
             }
             for n in 0..count as usize {
                 let bytes = &self.blocks[(at + n) * BLOCK_BYTES..][..BLOCK_BYTES];
@@ -283,7 +304,7 @@ impl<'a> Scanner<'a> {
         let highest = self.segments.numbers().last().map_or(0, |n| (n + 1) * shape.blocks);
         let mut block = first;
         while block <= last.min(highest.saturating_sub(1)) {
-            let count = READ_BLOCKS.min(shape.blocks - block % shape.blocks);
+            let count = self.read_count(block);
             if self.read(block, count, 0)? {
                 for n in 0..count {
                     if let Some(what) = self.vouches(n as usize, block + n, end, window) {

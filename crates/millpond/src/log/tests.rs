@@ -36,10 +36,16 @@ impl Place {
         Log::new(&Vfs::os(), OPTIONS, start, self.segments(), Parker::new().unparker(), &metrics, &poison)
     }
 
-    /// Reads every commit, checks the end, and returns both.
+    /// Reads every commit, checks the end, and returns both. That it reads ahead must make no difference.
     fn read(&self, epochs: &[EpochStart], from: Lsn, known: Lsn) -> Result<(Vec<u64>, Lsn)> {
         let segments = self.segments();
-        let mut scanner = Scanner::new(&segments, epochs, from);
+        let plain = Self::read_by(Scanner::new(&segments, epochs, from), known);
+        let ahead = Self::read_by(Scanner::new(&segments, epochs, from).read_ahead()?, known);
+        assert_eq!(format!("{plain:?}"), format!("{ahead:?}"));
+        plain
+    }
+
+    fn read_by(mut scanner: Scanner<'_>, known: Lsn) -> Result<(Vec<u64>, Lsn)> {
         let mut commits = Vec::new();
         while let Some(group) = scanner.next()? {
             for record in Records::new(group.records) {

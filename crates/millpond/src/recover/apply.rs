@@ -201,7 +201,7 @@ pub(crate) fn replay(job: Replay, made_anew: &MadeAnew, workers: usize) -> Resul
 impl Replay {
     fn read(&self, belt: &Belt<Dealt>, workers: usize) -> Result {
         let segments = self.log.segments();
-        let mut scanner = Scanner::new(segments, &self.epochs, self.from);
+        let mut scanner = Scanner::new(segments, &self.epochs, self.from).read_ahead()?;
         // What stands beyond is of this run: a checkpoint may be logging its list already.
         while scanner.position() < self.end {
             let mut dealt = belt.spare();

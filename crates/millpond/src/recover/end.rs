@@ -120,7 +120,7 @@ pub(crate) fn find_end(
     rebuild: Rebuild,
     standings: Standings,
 ) -> Result<(LogTail, Rebuild, Standings)> {
-    let mut scanner = Scanner::new(segments, epochs, checkpoint);
+    let mut scanner = Scanner::new(segments, epochs, checkpoint).read_ahead()?;
     let belt = Belt::new(1, READ_AHEAD_BYTES);
     let digestion =
         Digestion { rebuild, standings, tail: LogTail::default(), redo_dir: segments.dir().to_owned() };

@@ -1,0 +1,198 @@
+//! Reading ahead: while a scanner checks blocks and cuts them into groups, a thread of its own reads those that follow.
+
+use super::block::BLOCK_BYTES;
+use super::segment::{Segment, file_offset};
+use base::aligned::AlignedBuf;
+use base::sync::{Condvar, JoinHandle, Mutex, spawn};
+use std::io;
+use std::sync::Arc;
+use vfs::ReadOp;
+
+/// Bytes of one of the reads that fetch blocks.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Blocks in a row, of one segment.
+#[derive(Clone, Debug)]
+pub(super) struct Stretch {
+    pub(super) segment: Arc<Segment>,
+    /// Where its file has the first one.
+    pub(super) offset: u64,
+}
+
+impl Stretch {
+    /// The blocks from `block` on, which `segment` holds.
+    pub(super) fn new(segment: Arc<Segment>, shape: super::segment::SegmentShape, block: u64) -> Stretch {
+        Stretch { segment, offset: file_offset(shape, block) }
+    }
+
+    /// Fills `bytes` with them.
+    pub(super) fn read(&self, bytes: &mut [u8]) -> io::Result<()> {
+        // In pieces, many in flight: a device answers one long read slower than its parts side by side.
+        let mut offset = self.offset;
+        let pieces = bytes.chunks_mut(PIECE_BYTES).map(|bytes| {
+            let piece = ReadOp { offset, bytes };
+            offset += PIECE_BYTES as u64;
+            piece
+        });
+        let mut pieces: Vec<_> = pieces.collect();
+        self.segment.file.read_batch(&mut pieces)
+    }
+
+    fn is(&self, other: &Stretch) -> bool {
+        Arc::ptr_eq(&self.segment, &other.segment) && self.offset == other.offset
+    }
+}
+
+/// What the reading thread is to do, and has done.
+#[derive(Debug)]
+struct Desk {
+    mu: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Where what is read goes; away while the thread reads.
+    buffer: Option<AlignedBuf>,
+    /// To be read, and how many bytes.
+    asked: Option<(Stretch, usize)>,
+    /// Read, or tried.
+    done: Option<(Stretch, io::Result<usize>)>,
+    closed: bool,
+}
+
+/// A thread that reads one stretch ahead.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    desk: Arc<Desk>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Ahead {
+    /// Starts the thread, which can read up to `blocks` at a time.
+    pub(super) fn start(blocks: usize) -> io::Result<Ahead> {
+        let buffer = Some(AlignedBuf::zeroed(blocks * BLOCK_BYTES));
+        let state = State { buffer, asked: None, done: None, closed: false };
+        let desk = Arc::new(Desk { mu: Mutex::new(state), changed: Condvar::new() });
+        let theirs = Arc::clone(&desk);
+        let thread = spawn("millpond-ahead", move || theirs.serve())?;
+        Ok(Ahead { desk, thread: Some(thread) })
+    }
+
+    /// Has `bytes` bytes of a stretch read, unless the thread is still busy with another.
+    pub(super) fn ask(&self, stretch: Stretch, bytes: usize) {
+        let mut state = self.desk.mu.lock();
+        if state.asked.is_none() {
+            state.done = None;
+            state.asked = Some((stretch, bytes));
+            self.desk.changed.notify_all();
+        }
+    }
+
+    /// Fills `bytes` from what was asked for, waiting for it; `None` if that was another stretch or another length. What went wrong
+    /// with what nobody takes never comes to light.
+    pub(super) fn take(&self, stretch: &Stretch, bytes: &mut [u8]) -> Option<io::Result<()>> {
+        let mut state = self.desk.mu.lock();
+        while state.asked.is_some() {
+            self.desk.changed.wait(&mut state);
+        }
+        let (_, read) = state.done.take().filter(|(done, _)| done.is(stretch))?;
+        match read {
+            Ok(len) if len == bytes.len() => {
+                bytes.copy_from_slice(&state.buffer.as_ref()?[..len]);
+                Some(Ok(()))
+            }
+            Ok(_) => None,
+            Err(e) => Some(Err(e)),
+        }
+    }
+}
+
+impl Desk {
+    fn serve(&self) {
+        let mut state = self.mu.lock();
+        while !state.closed {
+            let Some((stretch, len)) = state.asked.clone() else {
+                self.changed.wait(&mut state);
+                continue;
+            };
+            let mut buffer = state.buffer.take().expect("it is here while the thread does not read");
+            drop(state);
+            let read = stretch.read(&mut buffer[..len]).map(|()| len);
+            state = self.mu.lock();
+            (state.buffer, state.asked, state.done) = (Some(buffer), None, Some((stretch, read)));
+            self.changed.notify_all();
+        }
+    }
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.desk.mu.lock().closed = true;
+        self.desk.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // It does nothing that could panic but read.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::segment::SegmentShape;
+    use super::*;
+    use std::path::PathBuf;
+    use vfs::mem::MemDisk;
+    use vfs::{Create, OpenMode};
+
+    const SHAPE: SegmentShape = SegmentShape { blocks: 64, db_id: 1 };
+    const LEN: usize = 4 * BLOCK_BYTES;
+
+    /// A segment whose block `n` is full of `n`, of which the first `blocks` are there.
+    fn segment(number: u64, blocks: u8) -> Arc<Segment> {
+        let disk = MemDisk::default();
+        let path = PathBuf::from(format!("/{number}"));
+        let mode = OpenMode { create: Create::New, direct: true, read_only: false };
+        let file = disk.vfs(1).disk.open(&path, mode).unwrap();
+        for n in 0..blocks {
+            let mut block = AlignedBuf::zeroed(BLOCK_BYTES);
+            block.fill(n);
+            file.write_at(&block, file_offset(SHAPE, n.into())).unwrap();
+        }
+        Arc::new(Segment { number, path, file })
+    }
+
+    #[test]
+    fn what_was_asked_for_is_there_and_nothing_else() {
+        let (segment, other) = (segment(0, 64), segment(1, 64));
+        let at = |block| Stretch::new(Arc::clone(&segment), SHAPE, block);
+        let ahead = Ahead::start(8).unwrap();
+        let mut bytes = AlignedBuf::zeroed(LEN);
+        assert!(ahead.take(&at(0), &mut bytes).is_none(), "nothing was asked for");
+        ahead.ask(at(4), LEN);
+        ahead.take(&at(4), &mut bytes).unwrap().unwrap();
+        assert!((0..4).all(|n| bytes[n * BLOCK_BYTES..][..BLOCK_BYTES].iter().all(|b| *b == 4 + n as u8)));
+        assert!(ahead.take(&at(4), &mut bytes).is_none(), "it is taken once");
+        for wrong in [at(5), Stretch::new(other, SHAPE, 4)] {
+            ahead.ask(at(4), LEN);
+            assert!(ahead.take(&wrong, &mut bytes).is_none());
+        }
+        ahead.ask(at(4), 2 * LEN);
+        assert!(ahead.take(&at(4), &mut bytes).is_none(), "another length");
+    }
+
+    #[test]
+    fn an_error_waits_for_who_needs_the_blocks() {
+        let segment = segment(0, 4);
+        let at = |block| Stretch::new(Arc::clone(&segment), SHAPE, block);
+        let ahead = Ahead::start(4).unwrap();
+        let mut bytes = AlignedBuf::zeroed(LEN);
+        ahead.ask(at(60), LEN);
+        ahead.ask(at(0), LEN);
+        assert!(ahead.take(&at(60), &mut bytes).is_none_or(|read| read.is_err()));
+        ahead.ask(at(60), LEN);
+        assert!(ahead.take(&at(60), &mut bytes).unwrap().is_err());
+        ahead.ask(at(0), LEN);
+        ahead.take(&at(0), &mut bytes).unwrap().unwrap();
+    }
+}

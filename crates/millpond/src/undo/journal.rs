@@ -41,6 +41,8 @@ const CHUNK_HEAD: usize = 15;
 const FILE_BYTES: u64 = 16 << 20;
 /// Files that what all may take is cut into, at least.
 const FILES_LEAST: u64 = 8;
+/// But none for less than this, however little all may take: a new file costs a sync of the directory. Bytes.
+const FILE_BYTES_LEAST: u64 = 32 << 10;
 
 /// A file that grows and that nobody has anything in is replaced once it is so long, bytes.
 const KEPT_BYTES: u64 = 256 << 10;
@@ -140,7 +142,7 @@ impl Journal {
 
     /// Hears what all files may take, bytes. A file counts as long as anybody has anything in it, so one must be a small part.
     pub(crate) fn fit(&mut self, most: u64) {
-        self.file_bytes = FILE_BYTES.min(most / FILES_LEAST);
+        self.file_bytes = (most / FILES_LEAST).clamp(FILE_BYTES_LEAST, FILE_BYTES);
     }
 
     /// Opens the segments that a list names, for their purge.

@@ -237,6 +237,21 @@ fn every_flipped_byte_that_matters_is_seen() {
     }
 }
 
+/// Where files may take nothing at all, undo that must go to one does not begin a new one each time.
+#[test]
+fn a_file_is_begun_for_many_batches_however_little_all_may_take() {
+    let disk = MemDisk::default();
+    let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
+    journal.fit(0);
+    let stream = streams.begin(TxnId(1));
+    let mut files = Vec::new();
+    for _ in 0..20 {
+        write(&stream, 3);
+        files = harden(&mut journal, &[&stream]);
+    }
+    assert_eq!(files.len(), 3, "{files:?}");
+}
+
 /// What else stands in the directory is nobody's, unless it is called as a file of ours.
 #[test]
 fn foreign_names_are_left_alone_and_the_last_number_is_an_error() {

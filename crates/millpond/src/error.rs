@@ -18,6 +18,7 @@ pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 /// | the data | [`KeyExists`](Error::KeyExists), [`TableExists`](Error::TableExists), [`NoSuchTable`](Error::NoSuchTable) | as the program means it; the transaction goes on |
 /// | the call | [`Misuse`](Error::Misuse), [`KeyTooLong`](Error::KeyTooLong), [`Aborted`](Error::Aborted), [`Closed`](Error::Closed) | a mistake in the program |
 /// | the machine | [`Io`](Error::Io), [`DiskFull`](Error::DiskFull), [`InUse`](Error::InUse) | make room, or wait; a full disk leaves the database usable |
+/// | the past | [`SnapshotTooOld`](Error::SnapshotTooOld) | end the transaction; [more room](crate::Options::history_disk_bytes), or shorter ones |
 /// | the files | [`Corrupt`](Error::Corrupt), [`Foreign`](Error::Foreign) | the file is named; nothing was changed |
 /// | after a failed write or sync | [`Poisoned`](Error::Poisoned) | close and open again: recovery keeps all that was acknowledged |
 #[derive(Clone, Debug, thiserror::Error)]
@@ -148,12 +149,13 @@ impl Error {
         matches!(self, Error::Deadlock | Error::LockTimeout | Error::WriteConflict)
     }
 
-    /// Wraps an I/O error; a full disk gets its own name.
+    /// Wraps an I/O error. A full disk gets its own name, and a file that ends before what should be read has lost it.
     pub(crate) fn io(op: &'static str, file: &Path, source: io::Error) -> Error {
-        if source.kind() == io::ErrorKind::StorageFull {
-            return Error::DiskFull { file: file.to_owned() };
+        match source.kind() {
+            io::ErrorKind::StorageFull => Error::DiskFull { file: file.to_owned() },
+            io::ErrorKind::UnexpectedEof => Error::corrupt(file, format!("it is too short: {source}")),
+            _ => Error::Io { op, file: file.to_owned(), source: Arc::new(source) },
         }
-        Error::Io { op, file: file.to_owned(), source: Arc::new(source) }
     }
 
     /// Names damage in a file.

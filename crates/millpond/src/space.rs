@@ -213,6 +213,7 @@ impl Space {
             }
             mtr.commit();
         }
+        self.state.lock().forget(tree);
         Ok(())
     }
 
@@ -517,6 +518,16 @@ impl State {
     fn give_back(&mut self, tree: TreeId, page: PageNo) {
         *self.room.entry((tree, page.0 / EXTENT_PAGES)).or_default() |= 1 << (page.0 % EXTENT_PAGES);
     }
+
+    /// Frees the extents that were set aside for `tree` and of which it never took a page, so that no map names it as their owner.
+    /// REQUIRES: those that it owned are free already.
+    fn forget(&mut self, tree: TreeId) {
+        let left: Vec<_> = self.room.range((tree, 0)..=(tree, u32::MAX)).map(|(place, _)| *place).collect();
+        for place in left {
+            self.room.remove(&place);
+            self.free.insert(place.1);
+        }
+    }
 }
 
 impl<'s> Reservation<'s> {
@@ -544,5 +555,24 @@ impl Drop for Reservation<'_> {
         for page in self.pages.drain(..) {
             state.give_back(self.tree, page);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A split may find that it needs no page after all. What it had set aside is the tree's for as long as that lives.
+    #[test]
+    fn an_extent_of_which_a_tree_took_no_page_is_free_when_the_tree_goes() {
+        let (tree, other) = (TreeId(7), TreeId(8));
+        let mut state = State { free: BTreeSet::from([3, 4, 5]), ..State::default() };
+        let page = state.pick(tree).unwrap();
+        state.give_back(tree, page);
+        let kept = state.pick(other).unwrap();
+        assert_eq!((page, kept), (PageNo(48), PageNo(64)));
+        state.forget(tree);
+        assert_eq!(state.free, BTreeSet::from([3, 5]));
+        assert!(state.room.keys().all(|(owner, _)| *owner == other));
     }
 }

@@ -61,7 +61,8 @@ pub fn plan(sample: &Sample) -> Plan {
     let above = |most: u64| total.saturating_sub(part(most));
     let spare = sample.undo.saturating_sub(part(LEAST));
     let bytes = if above(START) > 0 { above(STOP).min(spare) } else { 0 };
-    let helpless = (sample.stuck || bytes == 0) && above(64) > 0;
+    // What locks alone take beyond the budget no snapshot can give back.
+    let helpless = (sample.stuck || bytes == 0) && above(64) > 0 && sample.locks <= sample.budget;
     Plan {
         transactions: if sample.waiting > WAITING_MOST { sample.waiting - WAITING_LEFT } else { 0 },
         bytes,
@@ -149,8 +150,14 @@ mod tests {
         assert_eq!(plan(&Sample { undo: 50 * MIB, ..calm }).bytes, 10 * MIB);
         let locked = plan(&Sample { undo: 9 * MIB, locks: 90 * MIB, ..calm });
         assert_eq!((locked.bytes, locked.give_up), (MIB, false), "undo alone can go to files");
-        let locked = plan(&Sample { undo: 8 * MIB, locks: 90 * MIB, ..calm });
+        let locked = plan(&Sample { undo: 8 * MIB, locks: 60 * MIB, ..calm });
         assert_eq!((locked.bytes, locked.give_up), (0, true));
+        let locked = plan(&Sample { undo: 8 * MIB, locks: 90 * MIB, ..calm });
+        assert_eq!(
+            (locked.bytes, locked.give_up),
+            (0, false),
+            "each snapshot would go in turn, and nothing with it"
+        );
         assert!(plan(&Sample { files: 2 * MIB, ..calm }).give_up);
         assert!(!plan(&Sample { files: 2 * MIB, held: false, ..calm }).give_up, "purge is at work");
         assert!(plan(&Sample { undo: 65 * MIB, stuck: true, ..calm }).give_up);

@@ -30,7 +30,24 @@ pub fn files(capacity: u64, segment_file_bytes: u64) -> u64 {
 /// Files that nobody misses any of as long as the log does not grow longer than `age` bytes: half as many again as they fill.
 #[must_use]
 pub fn needed(age: u64, segment: u64) -> u64 {
-    ((age + age / 2).div_ceil(segment) + 1).max(least(age, segment))
+    files_for(age, segment).max(least(age, segment))
+}
+
+/// The same without the files that a log needs whatever it holds.
+#[must_use]
+pub fn files_for(age: u64, segment: u64) -> u64 {
+    (age + age / 2).div_ceil(segment) + 1
+}
+
+/// The age above which [`step`] makes files, if there may be more than `have`: whoever writes beyond it has somebody look.
+#[must_use]
+pub fn grows_above(have: u64, most: u64, segment: u64) -> Option<u64> {
+    match have {
+        _ if have >= most => None,
+        _ if have < FILES_AT_REST => Some(0),
+        _ if have < FILES_MIN => Some((segment / 16).saturating_sub(1)),
+        _ => Some(redo_bytes(have, segment) / 8 * 3),
+    }
 }
 
 /// What to do about the number of files.
@@ -94,6 +111,18 @@ mod tests {
         }
         assert_eq!((files(96 << 20, S), files(0, S)), (24, 4));
         assert_eq!(redo_bytes(24, S), 92 << 20);
+    }
+
+    #[test]
+    fn it_is_known_where_the_next_step_up_is() {
+        for (have, most) in (0..40).flat_map(|have| [4, 5, 24, 600].map(|most| (have, most))) {
+            let makes = |age| matches!(step(have, most, age, S), Step::Make(_));
+            match grows_above(have, most, S) {
+                None => assert!(!makes(u64::MAX / 4), "{have} of {most}"),
+                Some(0) => assert!(makes(0) && makes(1)),
+                Some(age) => assert!(!makes(age) && makes(age + 1), "{have} of {most} at {age}"),
+            }
+        }
     }
 
     #[test]

@@ -17,6 +17,18 @@ fn between_fences<R>(order: Ordering, operation: impl FnOnce() -> R) -> R {
     result
 }
 
+/// Calls that take words of `$int` and an order, each between its fences.
+macro_rules! calls {
+    ($int:ty: $($name:ident($($arg:ident),*) -> $out:ty;)*) => {
+        $(
+            /// As the standard library's.
+            pub fn $name(&self, $($arg: $int,)* order: Ordering) -> $out {
+                between_fences(order, || self.0.$name($($arg,)* order))
+            }
+        )*
+    };
+}
+
 macro_rules! atomic {
     ($name:ident, $int:ty) => {
         #[doc = concat!("Loom's `", stringify!($name), "`, with a total order of `SeqCst` operations.")]
@@ -30,19 +42,16 @@ macro_rules! atomic {
                 $name(loom::sync::atomic::$name::new(value))
             }
 
-            /// As the standard library's.
-            pub fn load(&self, order: Ordering) -> $int {
-                between_fences(order, || self.0.load(order))
-            }
-
-            /// As the standard library's.
-            pub fn store(&self, value: $int, order: Ordering) {
-                between_fences(order, || self.0.store(value, order));
-            }
-
-            /// As the standard library's.
-            pub fn swap(&self, value: $int, order: Ordering) -> $int {
-                between_fences(order, || self.0.swap(value, order))
+            calls! { $int:
+                load() -> $int;
+                store(value) -> ();
+                swap(value) -> $int;
+                fetch_add(value) -> $int;
+                fetch_sub(value) -> $int;
+                fetch_and(value) -> $int;
+                fetch_or(value) -> $int;
+                fetch_max(value) -> $int;
+                fetch_min(value) -> $int;
             }
 
             /// As the standard library's.
@@ -65,36 +74,6 @@ macro_rules! atomic {
                 failed: Ordering,
             ) -> Result<$int, $int> {
                 self.compare_exchange(old, new, order, failed)
-            }
-
-            /// As the standard library's.
-            pub fn fetch_add(&self, value: $int, order: Ordering) -> $int {
-                between_fences(order, || self.0.fetch_add(value, order))
-            }
-
-            /// As the standard library's.
-            pub fn fetch_sub(&self, value: $int, order: Ordering) -> $int {
-                between_fences(order, || self.0.fetch_sub(value, order))
-            }
-
-            /// As the standard library's.
-            pub fn fetch_and(&self, value: $int, order: Ordering) -> $int {
-                between_fences(order, || self.0.fetch_and(value, order))
-            }
-
-            /// As the standard library's.
-            pub fn fetch_or(&self, value: $int, order: Ordering) -> $int {
-                between_fences(order, || self.0.fetch_or(value, order))
-            }
-
-            /// As the standard library's.
-            pub fn fetch_max(&self, value: $int, order: Ordering) -> $int {
-                between_fences(order, || self.0.fetch_max(value, order))
-            }
-
-            /// As the standard library's.
-            pub fn fetch_min(&self, value: $int, order: Ordering) -> $int {
-                between_fences(order, || self.0.fetch_min(value, order))
             }
         }
     };

@@ -110,6 +110,11 @@ pub struct JoinHandle<T> {
 }
 
 impl<T> JoinHandle<T> {
+    /// Whether it is the calling thread, which cannot wait for its own end.
+    pub fn is_current(&self) -> bool {
+        self.inner.thread().id() == std::thread::current().id()
+    }
+
     /// Waits for the thread's end. `Err` holds its panic.
     pub fn join(self) -> std::thread::Result<T> {
         self.inner.join()

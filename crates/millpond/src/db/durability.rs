@@ -26,7 +26,8 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// The transaction survives a power cut and the death of the process. The default. In a database
+    /// The transaction survives a power cut and the death of the process; a power cut only where [`Db::is_durable`](crate::Db::is_durable).
+    /// The default. In a database
     /// [in memory](crate::Db::open_in_memory) it is accepted and nothing is durable all the same, as the receipt says.
     #[default]
     Sync,
@@ -40,6 +41,6 @@ pub enum Durability {
         bytes: u64,
     },
     /// Nothing: it becomes durable when the log is written for another reason, such as another transaction's commit, when
-    /// 4 MiB of redo have gathered, or after about a second in which nothing was to be purged.
+    /// about a mebibyte of redo has gathered, or after about a second in which nothing was to be purged.
     None,
 }

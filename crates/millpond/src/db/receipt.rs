@@ -17,9 +17,9 @@ use std::task::{Context, Poll, Waker};
 pub struct Receipt {
     /// Where the commit stands in the order of all commits; 0 if the transaction changed nothing.
     pub lsn: u64,
-    /// Whether it survives a power cut: the log is synced beyond it. Never in a database
-    /// [in memory](crate::Db::open_in_memory). Whether the device under the files keeps what is synced,
-    /// [`Db::is_durable`](crate::Db::is_durable) says.
+    /// Whether the log is synced beyond it, so that it survives the process, and a power cut where
+    /// [`Db::is_durable`](crate::Db::is_durable): on a memory file system it can be true and the commit is gone with the power. Never
+    /// in a database [in memory](crate::Db::open_in_memory).
     pub durable: bool,
     /// Commits that became durable by the same flush of the log; 0 if none was waited for.
     pub batch_commits: u64,

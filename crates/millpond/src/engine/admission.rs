@@ -1,7 +1,7 @@
 //! Admission: the only place that delays a writer (Fl6). Every row operation asks here before its mini-transaction, with
 //! no latch held; commits, rollback and purge do not ask: what lies between the hard mark and the capacity is theirs.
 //!
-//! Below the soft mark it costs two relaxed loads. Above it the operation buys its share of time and waits for its turn;
+//! Below the soft mark it costs two relaxed loads, unless the log needs more files: then the cleaner is told. Above it the operation buys its share of time and waits for its turn;
 //! the law is `pace::admission`.
 
 use crate::error::{Error, Poison, Result};
@@ -30,7 +30,8 @@ pub(crate) struct Admission {
     metrics: Arc<Metrics>,
     poison: Arc<Poison>,
     cleaner: Unparker,
-    /// Nobody is delayed whose redo ends below it: the checkpoint LSN and the soft mark.
+    /// Nobody is delayed whose redo ends below it, nor has anybody look: the checkpoint LSN and the soft mark, or the age above
+    /// which the log needs more files.
     free_below: AtomicU64,
     checkpoint: AtomicU64,
     soft: AtomicU64,
@@ -111,10 +112,16 @@ impl Admission {
     /// Lets an operation in that will write about so many bytes of redo; waits its turn first. REQUIRES: no latch held.
     #[inline]
     pub(crate) fn admit(&self, redo_bytes: u64) -> Result<Admitted<'_>> {
-        if self.log.reserved_lsn().0 + redo_bytes <= self.free_below.load(Ordering::Relaxed) {
+        if self.is_free(redo_bytes) {
             return Ok(Admitted { admission: self, credit: 0, held_us: 0 });
         }
         self.admit_above(redo_bytes)
+    }
+
+    /// Whether an operation with so many redo bytes goes on without a second look.
+    #[inline]
+    pub(super) fn is_free(&self, redo_bytes: u64) -> bool {
+        self.log.reserved_lsn().0 + redo_bytes <= self.free_below.load(Ordering::Relaxed)
     }
 
     fn view(&self, now_us: u64) -> View {
@@ -141,7 +148,7 @@ impl Admission {
         let begun = self.clock.now_us();
         let (mut held, mut at_limit) = (false, false);
         if self.is_silent(begun) {
-            // A burst after a quiet time: the cleaner had no reason to look so soon.
+            // A burst after a quiet time: the cleaner had no reason to look so soon. It makes files first.
             self.cleaner.unpark();
         }
         loop {
@@ -233,17 +240,30 @@ impl Admission {
         }
     }
 
-    /// Says where the checkpoint stands, which marks hold, and how fast cleaning lets the checkpoint advance.
-    pub(super) fn set_marks(&self, checkpoint: Lsn, marks: &Thresholds, clean_bytes_per_s: f64) {
+    /// Says how fast cleaning lets the checkpoint advance.
+    pub(super) fn set_clean_rate(&self, bytes_per_s: f64) {
+        self.clean_bytes_per_s.store(bytes_per_s as u64, Ordering::Relaxed);
+    }
+
+    /// Says where the checkpoint stands, which marks hold, and above which age the log needs more files. `look` is called here,
+    /// so that of two who say it at once the later one has looked later.
+    pub(super) fn set_marks(
+        &self,
+        checkpoint: Lsn,
+        look: impl FnOnce() -> (Thresholds, Option<u64>),
+    ) -> Thresholds {
         let at_limit = self.at_limit.lock();
+        let (marks, grows_above) = look();
+        let checkpoint = checkpoint.0.max(self.checkpoint.load(Ordering::Relaxed));
         self.marked_us.store(self.clock.now_us(), Ordering::Relaxed);
-        self.clean_bytes_per_s.store(clean_bytes_per_s as u64, Ordering::Relaxed);
-        self.checkpoint.store(checkpoint.0, Ordering::Relaxed);
+        self.checkpoint.store(checkpoint, Ordering::Relaxed);
         self.soft.store(marks.soft, Ordering::Relaxed);
         self.hard.store(marks.hard, Ordering::Relaxed);
-        self.free_below.store(checkpoint.0 + marks.soft, Ordering::Relaxed);
+        let free = grows_above.map_or(marks.soft, |age| age.min(marks.soft));
+        self.free_below.store(checkpoint + free, Ordering::Relaxed);
         drop(at_limit);
         self.moved.notify_all();
+        marks
     }
 
     /// Wakes everybody who waits, to see that the database is poisoned.

@@ -8,9 +8,18 @@ use base::Lsn;
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicU64, Ordering};
 use pace::segments::{self, Step};
+use pace::thresholds::{Thresholds, thresholds};
 
 /// After a growth that found no space the next one is tried this much later.
 const TRY_AGAIN_US: u64 = 10_000_000;
+
+/// Files that one step of the cleaner may make before it turns to what else there is to do, or an eighth of those that there are.
+const MADE_AT_ONCE: u64 = 4;
+
+/// Who writes no more than this is at rest, bytes of redo a second.
+const REST_BYTES_PER_S: u64 = 1 << 20;
+/// What is written in so many seconds finds its files in a log that was made shorter while others write.
+const KEPT_SECONDS: u64 = 2;
 
 /// What the redo log may take.
 #[derive(Debug)]
@@ -62,17 +71,32 @@ pub(super) struct Room {
 }
 
 impl Shared {
+    /// Files that there are and that there may be, while the checkpoint stands there.
+    fn files(&self, now_us: u64, checkpoint: Lsn) -> (u64, u64) {
+        let segments = self.store.log.segments();
+        let (have, most) = (segments.count(), self.capacity.most_files(segments, checkpoint));
+        let full = now_us < self.capacity.full_until_us.load(Ordering::Relaxed);
+        (have, if full { most.min(have) } else { most })
+    }
+
     /// How much redo the log may hold.
     pub(super) fn room(&self, now_us: u64) -> Room {
-        let segments = self.store.log.segments();
-        let payload = segments.shape().payload_bytes();
-        let have = segments.count();
-        let most = self.capacity.most_files(segments, self.checkpointer.lsn());
-        let full = now_us < self.capacity.full_until_us.load(Ordering::Relaxed);
-        Room {
-            now: segments::redo_bytes(have, payload),
-            most: segments::redo_bytes(if full { most.min(have) } else { most }, payload),
-        }
+        let payload = self.store.log.segments().shape().payload_bytes();
+        let (have, most) = self.files(now_us, self.checkpointer.lsn());
+        Room { now: segments::redo_bytes(have, payload), most: segments::redo_bytes(most, payload) }
+    }
+
+    /// Tells admission how much redo the files can hold that there are now.
+    pub(super) fn mark(&self, now_us: u64) -> Thresholds {
+        let (checkpoint, threads) = (self.checkpointer.lsn(), self.threads());
+        let payload = self.store.log.segments().shape().payload_bytes();
+        self.admission.set_marks(checkpoint, || {
+            let (have, most) = self.files(now_us, checkpoint);
+            let mut marks = thresholds(segments::redo_bytes(have, payload), threads);
+            // While cleaning is held back, the age is meant to grow.
+            marks.soft = marks.soft.max(self.hold_cleaning_until.min(marks.hard - marks.hard / 32));
+            (marks, segments::grows_above(have, most, payload))
+        })
     }
 
     /// Makes the files without which no log works. Nothing is lost if the disk has no room for them.
@@ -82,44 +106,60 @@ impl Shared {
         log.segments().make_more(missing, log.reserved_lsn()).map_err(|(_, error)| error)
     }
 
-    /// Makes or removes segment files as the law says.
+    /// Makes or removes segment files as the law says, and lets admission know of each.
     pub(super) fn tend_files(&self, now_us: u64) -> Result {
         // While the capacity is being changed, what was allowed a moment ago says nothing.
         let Some(_changing) = self.capacity.changing.try_lock() else { return Ok(()) };
         let log = &self.store.log;
         let segments = log.segments();
-        let checkpoint = self.checkpointer.lsn();
-        let age = log.reserved_lsn().since(checkpoint);
-        let most = self.capacity.most_files(segments, checkpoint);
-        match segments::step(segments.count(), most, age, segments.shape().payload_bytes()) {
-            Step::Keep => Ok(()),
-            Step::Make(_) if now_us < self.capacity.full_until_us.load(Ordering::Relaxed) => Ok(()),
-            Step::Make(count) => match segments.make_more(count, log.reserved_lsn()) {
-                Ok(()) => Ok(()),
-                Err((_, Error::DiskFull { .. })) => {
-                    self.capacity.full_until_us.store(now_us + TRY_AGAIN_US, Ordering::Relaxed);
-                    Ok(())
+        for _ in 0..MADE_AT_ONCE.max(segments.count() / 8) {
+            // Whoever writes meanwhile is not waited for, so each file is looked at anew.
+            let checkpoint = self.checkpointer.lsn();
+            let age = log.reserved_lsn().since(checkpoint);
+            let most = self.capacity.most_files(segments, checkpoint);
+            match segments::step(segments.count(), most, age, segments.shape().payload_bytes()) {
+                Step::Keep => break,
+                Step::Make(_) if now_us < self.capacity.full_until_us.load(Ordering::Relaxed) => break,
+                Step::Make(_) => match segments.make_more(1, log.reserved_lsn()) {
+                    Ok(()) => {}
+                    Err((_, Error::DiskFull { .. })) => {
+                        self.capacity.full_until_us.store(now_us + TRY_AGAIN_US, Ordering::Relaxed);
+                        break;
+                    }
+                    Err((_, error)) => return Err(self.poison.set(error)),
+                },
+                Step::Shrink(files) => {
+                    self.shrink_to(files)?;
+                    break;
                 }
-                Err((_, error)) => Err(self.poison.set(error)),
-            },
-            Step::Shrink(files) => segments
-                .shrink_to(files, self.checkpointer.lsn(), || log.reserved_lsn())
-                .map_err(|error| self.poison.set(error)),
+            }
+            self.mark(now_us);
         }
+        Ok(())
     }
 
-    /// Gives the disk back what the next seconds do not need: files of the log that hold no redo, and what `pages` has grown ahead.
-    /// Both grow again as writers need them.
-    pub(super) fn give_back(&self) -> Result {
-        self.store.space.trim()?;
+    /// Removes files that hold no redo while there are more than so many. Requires that nobody else changes the capacity.
+    fn shrink_to(&self, files: u64) -> Result {
+        let log = &self.store.log;
+        let shrunk = log.segments().shrink_to(files, self.checkpointer.lsn(), || log.reserved_lsn());
+        shrunk.map_err(|error| self.poison.set(error))?;
+        // At once: what is let in from here on must find room in the files that are left.
+        self.mark(self.clock.now_us());
+        Ok(())
+    }
+
+    /// Gives the disk back what the next seconds do not need, if `redo_bytes_per_s` are being written: files of the log that hold no
+    /// redo, and what `pages` has grown ahead if hardly anybody writes. Both grow again as writers need them.
+    pub(super) fn give_back(&self, redo_bytes_per_s: u64) -> Result {
+        if redo_bytes_per_s <= REST_BYTES_PER_S {
+            self.store.space.trim()?;
+        }
         let _changing = self.capacity.changing.lock();
         let log = &self.store.log;
-        let segments = log.segments();
+        let payload = log.segments().shape().payload_bytes();
         let age = log.reserved_lsn().since(self.checkpointer.lsn());
-        let files = segments::needed(age, segments.shape().payload_bytes());
-        segments
-            .shrink_to(files, self.checkpointer.lsn(), || log.reserved_lsn())
-            .map_err(|error| self.poison.set(error))
+        let soon = age + redo_bytes_per_s * KEPT_SECONDS;
+        self.shrink_to(segments::needed(age, payload).max(segments::files_for(soon, payload)))
     }
 
     /// Changes the capacity. A growth is made now, so that a full disk is known at once and the old size stays; a
@@ -144,9 +184,7 @@ impl Shared {
             }
             // What was made holds nothing yet, and others may need the space.
             let back = segments.count().saturating_sub(made).max(segments::FILES_MIN);
-            segments
-                .shrink_to(back, Lsn::ZERO, || log.reserved_lsn())
-                .map_err(|error| self.poison.set(error))?;
+            self.shrink_to(back)?;
             return Err(error);
         }
         self.capacity.set(bytes);

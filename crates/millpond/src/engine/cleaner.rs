@@ -15,7 +15,7 @@ use pace::checkpoint::worth_writing;
 use pace::governor::{self, Governor, Plan, Sample, Slice};
 use pace::redo_rate::Rate;
 use pace::reserve::reserve;
-use pace::thresholds::{Thresholds, thresholds};
+use pace::thresholds::thresholds;
 
 /// Slices of the checkpoint age that the governor looks at.
 const SLICES: u64 = 64;
@@ -64,6 +64,8 @@ impl Shared {
     pub(super) fn clean(&self, c: &mut Cleaner) -> Result<u64> {
         self.poison.check()?;
         let now_us = self.clock.now_us();
+        // Before anything that takes long: writers have only the files that there are.
+        self.tend_files(now_us)?;
         // Where there is no space to harden undo the checkpoint stands still; frames are needed all the same.
         let moved = passing(self.move_checkpoint(c, now_us))?;
         let plan = self.plan(c, now_us);
@@ -71,7 +73,6 @@ impl Shared {
         let cleaned = passing(self.clean_oldest(c, &plan))?;
         let worked = freed > 0 || cleaned.as_ref().is_ok_and(|pages| *pages > 0);
         self.store.metrics.add(M::CleanerSteps, u64::from(worked));
-        self.tend_files(now_us)?;
         self.set_marks(c, now_us);
         let passed = moved.and(cleaned);
         self.admission.set_full(match &passed {
@@ -83,7 +84,7 @@ impl Shared {
     }
 
     /// Threads that may be inside the engine.
-    fn threads(&self) -> u64 {
+    pub(super) fn threads(&self) -> u64 {
         let waiting = self.store.pool.frame_waiters() as u64;
         self.store.metrics.get(M::ActiveTransactions).max(waiting).max(THREADS_MIN)
     }
@@ -224,7 +225,6 @@ impl Shared {
     fn set_marks(&self, c: &Cleaner, now_us: u64) {
         let (log, metrics) = (&self.store.log, &self.store.metrics);
         let checkpoint = self.checkpointer.lsn();
-        let marks = self.marks(now_us);
         let age = log.reserved_lsn().since(checkpoint);
         let clean_bytes_per_s = clean_rate(
             c.clean_rate.typical_per_second(),
@@ -233,20 +233,13 @@ impl Shared {
             age,
             c.slices.iter().map(|(_, pages)| pages).sum(),
         );
-        self.admission.set_marks(checkpoint, &marks, clean_bytes_per_s);
+        self.admission.set_clean_rate(clean_bytes_per_s);
+        let marks = self.mark(now_us);
         metrics.set(M::CheckpointAgeBytes, age);
         metrics.set(M::CheckpointAgeSoft, marks.soft);
         metrics.set(M::CheckpointAgeLimit, marks.hard);
         metrics.set(M::RedoRate, c.redo_rate.per_second() as u64);
         metrics.set(M::IoBudget, c.device.budget_ios_per_s() as u64);
-    }
-
-    /// The marks that admission goes by.
-    pub(super) fn marks(&self, now_us: u64) -> Thresholds {
-        let mut marks = thresholds(self.room(now_us).now, self.threads());
-        // While cleaning is held back, the age is meant to grow.
-        marks.soft = marks.soft.max(self.hold_cleaning_until.min(marks.hard - marks.hard / 32));
-        marks
     }
 
     /// Writes every page that is dirty now, a batch at a time, so that whoever waits for frames is served in between.

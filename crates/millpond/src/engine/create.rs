@@ -87,10 +87,9 @@ pub(super) fn sync_what_stands(vfs: &Vfs, dir: &Path, paths: &Paths, metrics: &M
         metrics.fsync(kind, SyncReason::Recovery, vfs.clock.now_us() - start, 0);
     }
     for path in [&paths.redo, &paths.undo, &paths.doublewrite_dir] {
-        match sync_dir(vfs, metrics, path, SyncReason::Recovery) {
-            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
-            other => other?,
-        }
+        // One that is missing is named here: a sync that fails is the last thing that this disk does.
+        vfs.disk.list(path).map_err(|e| Error::io("list", path, e))?;
+        sync_dir(vfs, metrics, path, SyncReason::Recovery)?;
     }
     sync_dir(vfs, metrics, dir, SyncReason::Recovery)?;
     sync_dir(vfs, metrics, parent_of(dir), SyncReason::Recovery)

@@ -44,6 +44,8 @@ const NAPS_BEFORE_FLUSH: u32 = 100;
 const HISTORY_NAP: Duration = Duration::from_millis(50);
 /// How long it sleeps after a failure that may pass.
 const BACKGROUND_RETRY: Duration = Duration::from_millis(500);
+/// A rate that is measured over less says nothing, microseconds.
+const RATE_US_MIN: u64 = 10_000;
 /// Ended transactions that it purges before it looks whether it is to stop.
 const PURGE_SLICE: usize = 64;
 
@@ -185,9 +187,13 @@ impl Engine {
 
     /// Writes every dirty page and moves the checkpoint to the log's end.
     pub(crate) fn checkpoint(&self) -> Result<Lsn> {
+        let Shared { clock, store, .. } = &*self.shared;
+        let (begun_us, begun) = (clock.now_us(), store.log.reserved_lsn());
         self.shared.drain(Force::Shutdown)?;
+        // Whoever writes while the caller waits here will go on.
+        let (took_us, written) = (clock.now_us() - begun_us, store.log.reserved_lsn().since(begun));
         let checkpoint = self.shared.checkpointer.advance(SyncReason::Checkpoint, false)?;
-        self.shared.give_back()?;
+        self.shared.give_back(written * 1_000_000 / took_us.max(RATE_US_MIN))?;
         Ok(checkpoint)
     }
 
@@ -243,7 +249,8 @@ impl Engine {
     }
 
     fn join(&self, threads: impl IntoIterator<Item = JoinHandle<()>>) {
-        for thread in threads {
+        // The last handle on a database may go in the log's thread, with a waker; that thread then ends by itself.
+        for thread in threads.into_iter().filter(|thread| !thread.is_current()) {
             // A thread's panic has been reported by its own message and shows as an engine that no longer moves.
             if thread.join().is_err() {
                 let first = Error::Misuse("an engine thread panicked".into());

@@ -100,9 +100,12 @@ impl Engine {
         let window = (root.ring_blocks * PAYLOAD_BYTES) as u64;
         let list = read_list(&segments, &root)?;
         let hardened = list.txns.iter().map(|listed| (listed.txn, listed.hardened)).collect();
+        let pool_bytes = options.buffer_pool_bytes.unwrap_or_else(|| vfs.clock.memory_bytes() / 4) as usize;
+        let memory = options.history_memory_bytes.unwrap_or_else(|| (pool_bytes as u64 / 4).max(64 << 20));
         let streams = Streams::default();
+        let (db_id, files) = (root.db_id, &list.files);
         let mut journal =
-            Journal::open(vfs, &paths.undo, root.db_id, &list.files, &hardened, &streams, &metrics, &poison)?;
+            Journal::open(vfs, &paths.undo, db_id, files, &hardened, &streams, memory, &metrics, &poison)?;
         let segments_left = journal.open_segments(&list.segments)?;
         let standings = Standings::begin(&list.txns, root.checkpoint);
         let rebuild = Rebuild::begin(&paths.redo, root.record, list, streams);
@@ -142,7 +145,6 @@ impl Engine {
         let log =
             Arc::new(Log::new(vfs, log_options, start, segments, log_parker.unparker(), &metrics, &poison));
         let (hook, made_anew) = RedoHook::new(&paths.pages, &log, &tail);
-        let pool_bytes = options.buffer_pool_bytes.unwrap_or_else(|| vfs.clock.memory_bytes() / 4) as usize;
         let pool = Arc::new(Pool::new(PoolOptions {
             frames: match options.tuning.frames {
                 0 => pool_bytes / root.page_bytes,
@@ -180,7 +182,6 @@ impl Engine {
             by_target(options.recovery_target, root.replay_rate, have, segment_bytes)
         });
         let recovered = rebuild.finish(journal, segments_left);
-        let memory = options.history_memory_bytes.unwrap_or_else(|| (pool_bytes as u64 / 4).max(64 << 20));
         let limits = Limits::new(memory, options.history_disk_bytes, history_parker.unparker());
         let txns = Arc::new(Txns::new(&store, vfs, recovered, limits, background.unparker()));
         let unfinished = Arc::clone(&txns) as Arc<dyn crate::checkpoint::Unfinished>;

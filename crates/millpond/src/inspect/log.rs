@@ -302,8 +302,9 @@ fn unfinished(place: &Place, root: &Root, segments: &Segments, list: List) -> Re
     let (metrics, poison) = (Arc::new(Metrics::new()), Arc::new(Poison::default()));
     let undo = &place.paths.undo;
     let streams = Streams::default();
+    // Of undo in files it is enough to know where it stands.
     let journal =
-        Journal::open(&place.vfs, undo, root.db_id, &list.files, &hardened, &streams, &metrics, &poison)?;
+        Journal::open(&place.vfs, undo, root.db_id, &list.files, &hardened, &streams, 0, &metrics, &poison)?;
     let mut rebuild = Rebuild::begin(&place.paths.redo, root.record, list, streams);
     let mut first_error = None;
     scan(segments, root, &mut |group| {
@@ -327,7 +328,7 @@ fn unfinished(place: &Place, root: &Root, segments: &Segments, list: List) -> Re
         left.aborted.len(),
         left.prepared.len(),
         left.committed.iter().filter(|(_, txn)| needs_purge(*txn)).count(),
-        left.streams.bytes(),
+        left.streams.list().iter().map(|stream| stream.end()).sum::<u64>(),
         left.next_txn
     );
     for txn in left.aborted.iter().take(TRANSACTIONS_SHOWN) {

@@ -313,7 +313,7 @@ fn a_database_that_was_cut_off() {
         checkpoint's list (LSN 20658): 1 unfinished transactions; next txn 4, next tree 3; 1 undo files
           undo file 00000001, 8192 bytes
           txn 3: prepared as "xid-1"; undo hardened up to 15
-        at the log's end: 1 to revert, 1 prepared, 0 committed with something to purge; 1327 bytes of undo; next txn 6
+        at the log's end: 1 to revert, 1 prepared, 0 committed with something to purge; 189 bytes of undo; next txn 6
           to revert: txn 4, 174 bytes of undo
           prepared: txn 3 as "xid-1"
     "#]].assert_eq(&log::view(&vfs, dir).unwrap());

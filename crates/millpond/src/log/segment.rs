@@ -1,7 +1,7 @@
 //! The files that hold the log's blocks.
 //!
 //! A segment holds a fixed number of blocks: segment `n` those from `n * blocks` on. Segments are zero-written once,
-//! then recycled under a new number, never unlinked while the log runs. A segment's identity is in its header, not in
+//! then recycled under a new number, or removed where the log is to be shorter; never on a commit's way. A segment's identity is in its header, not in
 //! its name; header rewrite, sync, rename and directory sync happen before it counts as ready.
 //!
 //! ```text

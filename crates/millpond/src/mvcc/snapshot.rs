@@ -115,11 +115,13 @@ impl Snapshots {
         (cuts, below)
     }
 
-    /// Gives up the oldest snapshot that is not given up yet. Whether there was one.
-    pub(crate) fn give_up_oldest(&self) -> bool {
+    /// Gives up the oldest snapshot that is not given up yet, if it does not see the commit at `kept`. Whether it did. One that sees it
+    /// holds nothing of it; and since that commit lies below the log's end, no snapshot that is drawn later is given up with it.
+    pub(crate) fn give_up_oldest(&self, kept: Lsn) -> bool {
         let given_up = self.given_up.load(Ordering::SeqCst);
         let (cuts, below) = self.cuts(|| Lsn::MAX);
-        match cuts.into_iter().find(|lsn| lsn.0 >= given_up).filter(|lsn| *lsn < below) {
+        let oldest = cuts.into_iter().find(|lsn| lsn.0 >= given_up);
+        match oldest.filter(|lsn| *lsn < below && *lsn <= kept) {
             Some(oldest) => {
                 self.given_up.fetch_max(oldest.0 + 1, Ordering::SeqCst);
                 true
@@ -198,16 +200,30 @@ mod tests {
     #[test]
     fn a_snapshot_that_is_given_up_holds_nothing() {
         let all = Snapshots::default();
-        assert!(!all.give_up_oldest());
+        assert!(!all.give_up_oldest(Lsn(9)));
         let (old, new) = (all.draw(|| Lsn(10)), all.draw(|| Lsn(20)));
-        assert!(all.give_up_oldest());
+        assert!(!all.give_up_oldest(Lsn(9)) && all.give_up_oldest(Lsn(25)));
         assert!(all.is_given_up(old.lsn()) && !all.is_given_up(new.lsn()));
         assert_eq!((all.horizon(|| Lsn(30)), all.len()), (Lsn(20), 2));
         let many: Vec<_> = (0..20).map(|_| all.draw(|| Lsn(30))).collect();
-        assert!(all.give_up_oldest() && all.is_given_up(new.lsn()));
+        assert!(all.give_up_oldest(Lsn(25)) && all.is_given_up(new.lsn()));
         assert_eq!(all.horizon(|| Lsn(40)), Lsn(30));
-        assert!(all.give_up_oldest() && all.is_given_up(many[19].lsn()));
-        assert_eq!((all.horizon(|| Lsn(40)), all.give_up_oldest()), (Lsn(40), false));
+        assert!(all.give_up_oldest(Lsn(35)) && all.is_given_up(many[19].lsn()));
+        assert_eq!((all.horizon(|| Lsn(40)), all.give_up_oldest(Lsn(35))), (Lsn(40), false));
+    }
+
+    /// The snapshot that held the past ends, another is drawn at the end of a log in which nothing happens; then that one's turn
+    /// comes. Were it given up, so would be everyone drawn after it, for as long as nobody writes.
+    #[test]
+    fn a_snapshot_that_holds_nothing_is_not_given_up() {
+        let all = Snapshots::default();
+        let (commit, end) = (Lsn(15), || Lsn(20));
+        let old = all.draw(|| Lsn(10));
+        assert_eq!(all.horizon(end), Lsn(10), "the commit waits");
+        drop(old);
+        let young = all.draw(end);
+        assert!(!all.give_up_oldest(commit));
+        assert!(!all.is_given_up(young.lsn()) && !all.is_given_up(all.draw(end).lsn()));
     }
 
     /// While a snapshot is drawn its place holds an LSN that is not its own.

@@ -98,7 +98,7 @@ impl Txns {
         let mark = mark(sample.budget, sample.status + sample.locks);
         self.limits.mark.store(mark, Ordering::Relaxed);
         let Plan { transactions, bytes, give_up } = plan(&sample);
-        let given_up = give_up && self.snapshots.give_up_oldest();
+        let given_up = give_up && oldest.is_some_and(|oldest| self.snapshots.give_up_oldest(oldest));
         if given_up {
             self.store.metrics.add(M::SnapshotsTooOld, 1);
         }

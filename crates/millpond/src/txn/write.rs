@@ -79,9 +79,18 @@ impl Txns {
             let undo_at = stream.append(Entry::Chain { tree: tree.id, head });
             Version { txn: stream.owner(), undo_at }
         };
-        let chain = write_chain(&self.store, tree.id, value, &mut begin, &mut || admit(page_bytes))?.encode();
-        let image = Image { flags: OVERFLOW, bytes: &chain };
-        self.write_image(txn, tree, key, new, Some(image), rules)
+        let mark = stream.mark();
+        let chain = write_chain(&self.store, tree.id, value, &mut begin, &mut || admit(page_bytes));
+        let wrote = chain.and_then(|chain| {
+            let image = Image { flags: OVERFLOW, bytes: &chain.encode() };
+            self.write_image(txn, tree, key, new, Some(image), rules)
+        });
+        if wrote.is_err() {
+            // No row links the chain. If the transaction goes on and commits, nobody looks at that undo again. What cannot be
+            // freed here, because a page cannot be read or the database is poisoned, costs pages and nothing else.
+            let _ = self.rollback_to(txn, mark, rules);
+        }
+        wrote
     }
 
     fn write_image(

@@ -41,6 +41,8 @@ const CHUNK_HEAD: usize = 15;
 const FILE_BYTES: u64 = 16 << 20;
 /// Files that what all may take is cut into, at least.
 const FILES_LEAST: u64 = 8;
+/// But none for less than this, however little all may take: a new file costs a sync of the directory. Bytes.
+const FILE_BYTES_LEAST: u64 = 32 << 10;
 
 /// A file that grows and that nobody has anything in is replaced once it is so long, bytes.
 const KEPT_BYTES: u64 = 256 << 10;
@@ -86,9 +88,16 @@ fn file_name(number: u32) -> String {
     format!("{number:08}")
 }
 
+/// The number behind `number`, which a file in `dir` has.
+fn behind(dir: &Path, number: u32) -> Result<u32> {
+    let last = || Error::corrupt(&dir.join(file_name(number)), "no number is left for another file");
+    number.checked_add(1).ok_or_else(last)
+}
+
 impl Journal {
     /// Opens the journal in `dir`: brings the hardened undo of `wanted` (lengths by transaction) from the `listed` files
-    /// (number, length) into `streams`. What else stands there is left over and goes with the next checkpoint.
+    /// (number, length) into `streams`; above `memory` bytes it only learns where it stands. What else stands there is left over
+    /// and goes with the next checkpoint.
     pub(crate) fn open(
         vfs: &Vfs,
         dir: &Path,
@@ -96,11 +105,14 @@ impl Journal {
         listed: &[(u32, u64)],
         wanted: &BTreeMap<TxnId, u64>,
         streams: &Streams,
+        memory: u64,
         metrics: &Arc<Metrics>,
         poison: &Arc<Poison>,
     ) -> Result<Journal> {
         let names = vfs.disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
-        let present: BTreeSet<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
+        let number = |name: &String| name.parse().ok().filter(|number| file_name(*number) == *name);
+        let present: BTreeSet<u32> = names.iter().filter_map(number).collect();
+        let greatest = present.iter().chain(listed.iter().map(|(number, _)| number)).max();
         let mut journal = Journal {
             vfs: vfs.clone(),
             dir: dir.to_owned(),
@@ -110,12 +122,12 @@ impl Journal {
             files: BTreeMap::new(),
             file_bytes: FILE_BYTES,
             current: [None; 2],
-            next: present.iter().chain(listed.iter().map(|(n, _)| n)).max().map_or(1, |n| n + 1),
+            next: behind(dir, greatest.copied().unwrap_or(0))?,
             retired: present.iter().copied().filter(|n| !listed.iter().any(|(l, _)| l == n)).collect(),
         };
         for &(number, len) in listed {
             let file = journal.open_file(number, len)?;
-            restore(&file, len, wanted, streams)?;
+            restore(&file, len, wanted, streams, memory)?;
             journal.files.insert(number, Kept { file, len, synced: len, named: true, segments: false });
         }
         for (&txn, &hardened) in wanted.iter().filter(|(_, hardened)| **hardened > 0) {
@@ -130,7 +142,7 @@ impl Journal {
 
     /// Hears what all files may take, bytes. A file counts as long as anybody has anything in it, so one must be a small part.
     pub(crate) fn fit(&mut self, most: u64) {
-        self.file_bytes = FILE_BYTES.min(most / FILES_LEAST);
+        self.file_bytes = (most / FILES_LEAST).clamp(FILE_BYTES_LEAST, FILE_BYTES);
     }
 
     /// Opens the segments that a list names, for their purge.
@@ -138,6 +150,13 @@ impl Journal {
         let mut extents = Vec::new();
         for segments in listed {
             let (number, len) = (segments.file, segments.to);
+            if segments.from < BLOCK as u64
+                || segments.from > len
+                || !segments.from.is_multiple_of(BLOCK as u64)
+            {
+                let what = "the checkpoint names segments where none can stand";
+                return Err(Error::corrupt(&self.dir.join(file_name(number)), what));
+            }
             self.retired.retain(|retired| *retired != number);
             let known = self.files.get(&number).map(|kept| Arc::clone(&kept.file));
             let file = match known {
@@ -154,7 +173,7 @@ impl Journal {
             });
             kept.len = kept.len.max(len);
             kept.synced = kept.len;
-            self.next = self.next.max(number + 1);
+            self.next = self.next.max(behind(&self.dir, number)?);
         }
         Ok(extents)
     }
@@ -281,6 +300,7 @@ impl Journal {
 
     fn begin_file(&mut self, holds: Holds) -> Result<u32> {
         let number = self.next;
+        let next = behind(&self.dir, number)?;
         let path = self.dir.join(file_name(number));
         let mode = OpenMode { create: Create::IfMissing, direct: false, read_only: false };
         let file = self.vfs.disk.open(&path, mode).map_err(|e| Error::io("create", &path, e))?;
@@ -297,7 +317,7 @@ impl Journal {
         let start = self.vfs.clock.now_us();
         self.vfs.disk.sync_dir(&self.dir).map_err(|e| self.poison.set(Error::io("sync", &self.dir, e)))?;
         self.metrics.fsync(FileKind::Dir, SyncReason::Harden, self.vfs.clock.now_us() - start, 0);
-        self.next += 1;
+        self.next = next;
         let file = Arc::new(UndoFile { number, path, file });
         self.files.insert(
             number,
@@ -364,8 +384,14 @@ pub(super) fn read_batch(file: &UndoFile, magic: u32, at: u64, len: u64) -> Resu
     Ok((batch, BATCH_HEAD + payload, at + whole as u64))
 }
 
-/// Brings what a file holds of `wanted` into the streams.
-fn restore(file: &Arc<UndoFile>, len: u64, wanted: &BTreeMap<TxnId, u64>, streams: &Streams) -> Result {
+/// Brings what a file holds of `wanted` into the streams, which keep no more than `memory` bytes of it in memory.
+fn restore(
+    file: &Arc<UndoFile>,
+    len: u64,
+    wanted: &BTreeMap<TxnId, u64>,
+    streams: &Streams,
+    memory: u64,
+) -> Result {
     let mut at = BLOCK as u64;
     while at < len {
         let (batch, end, next) = read_batch(file, BATCH_MAGIC, at, len)?;
@@ -389,6 +415,9 @@ fn restore(file: &Arc<UndoFile>, len: u64, wanted: &BTreeMap<TxnId, u64>, stream
             let at = place + (end - from);
             let place = Place { file: Arc::clone(file), at, crc: crc::crc32c(bytes) };
             stream.restore(bytes, place).map_err(|damage| damaged(&format!("{txn:?}: {damage}")))?;
+            if streams.bytes() > memory {
+                stream.forget(u64::MAX);
+            }
         }
         at = next;
     }

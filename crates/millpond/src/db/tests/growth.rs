@@ -55,6 +55,34 @@ fn a_disk_too_full_to_grow_ahead_is_an_error_only_to_those_who_need_more() {
     settle(&db);
 }
 
+/// The pages of a long value are written before the row that links them. Where one of them, or room for the row's undo, finds no
+/// space, the call fails and its pages are free again, also if the transaction then commits what else it did.
+#[test]
+fn a_long_value_that_finds_no_space_leaves_no_page_behind() {
+    for (full, value) in [("/db/pages", 4 << 20), ("/db/undo", 20 << 10)] {
+        history::SMALL.set(4 << 10);
+        let (faults, db, table) = fresh_with_faults();
+        history::SMALL.set(0);
+        let mut tx = db.begin().unwrap();
+        tx.put(&table, b"before", b"x").unwrap();
+        faults.limit_space(full, 0);
+        // With less memory than these need, the next change needs the disk.
+        let (mut n, mut kept) = (0u32, 1);
+        let error = loop {
+            match tx.put(&table, &n.to_be_bytes(), &vec![7; value]) {
+                Ok(()) => (n, kept) = (n + 1, kept + 1),
+                Err(error) => break error,
+            }
+            assert!(n < 1000, "{full} is not full");
+        };
+        assert!(matches!(error, Error::DiskFull { .. }), "{full}: {error}");
+        tx.commit().unwrap();
+        faults.heal();
+        assert_eq!(all(&db, "t").len(), kept, "{full}");
+        settle(&db);
+    }
+}
+
 /// A database that was loaded fast has grown ahead of a rate that is over, and has a log for it.
 #[test]
 fn a_checkpoint_gives_the_disk_back_what_was_kept_ready() {

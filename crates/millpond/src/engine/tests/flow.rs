@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 use vfs::mem::MemDisk;
 use vfs::{Clock, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
 
+mod rest;
+
 const MIB: u64 = 1 << 20;
 
 /// A clock that moves only when somebody moves it.
@@ -268,8 +270,8 @@ impl World {
     fn operation(&mut self) -> Option<u64> {
         let mut held = 0;
         loop {
-            let marks = self.shared().marks(self.now());
-            let woken = self.age() > marks.soft && self.shared().admission.is_silent(self.now());
+            let admission = &self.shared().admission;
+            let woken = !admission.is_free(OP_BYTES) && admission.is_silent(self.now());
             if woken || self.now() >= self.next_clean_us {
                 self.clean();
             }
@@ -345,7 +347,7 @@ fn at_the_limit_the_cleaner_and_commits_go_on_and_admission_opens_again() {
             }
         }
         assert_eq!(world.ask(), Answer::AtLimit);
-        let marks = world.shared().marks(world.now());
+        let marks = world.shared().mark(world.now());
         for _ in 0..(marks.capacity - marks.hard) / 2 / OP_BYTES {
             world.write(1);
         }
@@ -367,11 +369,12 @@ fn who_waits_at_the_limit_hears_of_the_end() {
     for poison in [false, true] {
         let world = World::new(&options(2 * MIB, 4096), 0, 100);
         let shared = &world.engine.shared;
-        let marks = shared.marks(0);
+        let marks = shared.mark(0);
         let checkpoint = Lsn(world.engine.store.log.reserved_lsn().0 - marks.hard.min(world.age()));
         // As if the log were full.
         let full = pace::thresholds::Thresholds { soft: 0, hard: 1, ..marks };
-        shared.admission.set_marks(checkpoint, &full, 0.0);
+        shared.admission.set_clean_rate(0.0);
+        shared.admission.set_marks(checkpoint, || (full, None));
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| shared.admission.admit(OP_BYTES).map(drop));
             while world.get(M::HardWaits) == 0 {

@@ -10,12 +10,22 @@ use vfs::mem::MemDisk;
 const DIR: &str = "/undo";
 
 fn open(disk: &MemDisk, files: &[(u32, u64)], wanted: &[(u64, u64)]) -> Result<(Journal, Streams)> {
+    open_within(disk, files, wanted, u64::MAX)
+}
+
+fn open_within(
+    disk: &MemDisk,
+    files: &[(u32, u64)],
+    wanted: &[(u64, u64)],
+    memory: u64,
+) -> Result<(Journal, Streams)> {
     let wanted = wanted.iter().map(|&(txn, len)| (TxnId(txn), len)).collect();
     let vfs = disk.vfs(1);
     let _ = vfs.disk.create_dir(Path::new(DIR));
     let streams = Streams::default();
     let dir = Path::new(DIR);
-    let journal = Journal::open(&vfs, dir, 9, files, &wanted, &streams, &Arc::default(), &Arc::default())?;
+    let (metrics, poison) = (Arc::default(), Arc::default());
+    let journal = Journal::open(&vfs, dir, 9, files, &wanted, &streams, memory, &metrics, &poison)?;
     Ok((journal, streams))
 }
 
@@ -64,6 +74,39 @@ fn what_was_hardened_comes_back_and_no_more_than_the_list_promises() {
     assert!(back(1) == bytes(&a)[..first as usize] && back(2) == bytes(&b));
     let missing = open(&disk, &files, &[(1, a.end() + 1)]).unwrap_err();
     assert!(matches!(missing, Error::Corrupt { .. }), "{missing}");
+}
+
+/// A transaction may have changed more than memory holds when a crash cuts it off; opening must not need that much.
+#[test]
+fn what_comes_back_takes_no_more_memory_than_the_past_may() {
+    let disk = MemDisk::default();
+    let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
+    let (a, b) = (streams.begin(TxnId(1)), streams.begin(TxnId(2)));
+    write(&a, 40_000);
+    write(&b, 10);
+    let (all, few) = (bytes(&a), bytes(&b));
+    let files = harden(&mut journal, &[&a, &b]);
+    let memory = 100_000;
+    assert!(all.len() > 10 * memory);
+    let wanted = [(1, a.end()), (2, b.end())];
+    let (_journal, back) = open_within(&disk, &files, &wanted, memory as u64).unwrap();
+    assert!(back.bytes() <= memory as u64, "{} bytes", back.bytes());
+    let (again, short) = (back.get(TxnId(1)).unwrap(), back.get(TxnId(2)).unwrap());
+    assert_eq!((again.end(), again.mark(), short.mark()), (a.end(), a.mark(), b.mark()));
+    let (cache, mut held) = (Cache::default(), Held::default());
+    for (stream, wanted) in [(again, all), (short, few)] {
+        let mut at = 0;
+        while at < wanted.len() as u64 {
+            let mut out = Vec::new();
+            match stream.read(at, &held, |record| record.encode(at, &mut out)).unwrap() {
+                Access::Away(piece) => cache.fetch(&piece, &mut held).unwrap(),
+                Access::Here(()) => {
+                    assert_eq!(out, wanted[at as usize..at as usize + out.len()]);
+                    at += out.len() as u64;
+                }
+            }
+        }
+    }
 }
 
 #[test]
@@ -191,5 +234,53 @@ fn every_flipped_byte_that_matters_is_seen() {
         let disk = disk.fork();
         disk.flip(Path::new("/undo/00000001"), at as u64, 1).unwrap();
         assert!(open(&disk, &files, &[(1, end)]).is_err(), "byte {at}");
+    }
+}
+
+/// Where files may take nothing at all, undo that must go to one does not begin a new one each time.
+#[test]
+fn a_file_is_begun_for_many_batches_however_little_all_may_take() {
+    let disk = MemDisk::default();
+    let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
+    journal.fit(0);
+    let stream = streams.begin(TxnId(1));
+    let mut files = Vec::new();
+    for _ in 0..20 {
+        write(&stream, 3);
+        files = harden(&mut journal, &[&stream]);
+    }
+    assert_eq!(files.len(), 3, "{files:?}");
+}
+
+/// What else stands in the directory is nobody's, unless it is called as a file of ours.
+#[test]
+fn foreign_names_are_left_alone_and_the_last_number_is_an_error() {
+    let disk = MemDisk::default();
+    drop(open(&disk, &[], &[]).unwrap());
+    let vfs = disk.vfs(1);
+    let mode = OpenMode { create: Create::New, direct: false, read_only: false };
+    let make = |name: &str| drop(vfs.disk.open(&Path::new(DIR).join(name), mode).unwrap());
+    ["7", "00000003", "+0000009", "notes"].into_iter().for_each(make);
+    let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
+    write(&streams.begin(TxnId(1)), 3);
+    harden(&mut journal, &[&streams.get(TxnId(1)).unwrap()]);
+    journal.remove_retired().unwrap();
+    assert_eq!(vfs.disk.list(Path::new(DIR)).unwrap(), ["+0000009", "00000004", "7", "notes"]);
+    make("4294967295");
+    let error = open(&disk, &[], &[]).unwrap_err().to_string();
+    assert!(error.contains("/undo/4294967295") && error.contains("no number is left"), "{error}");
+}
+
+/// A list says where segments stand; a place that cannot be is an error, not an overflow.
+#[test]
+fn segments_in_a_place_where_none_can_stand_are_an_error() {
+    let disk = MemDisk::default();
+    let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
+    write(&streams.begin(TxnId(1)), 3);
+    harden(&mut journal, &[&streams.get(TxnId(1)).unwrap()]);
+    for (from, to) in [(8192, 4096), (0, 8192), (5000, 8192), (u64::MAX, 8192)] {
+        let segments = Segments { file: 1, from, to, txns: 1 };
+        let error = journal.open_segments(&[segments]).unwrap_err();
+        assert!(matches!(error, Error::Corrupt { .. }), "{from} to {to}: {error}");
     }
 }

@@ -1,0 +1,63 @@
+//! A log at rest, which lies in two files: what a checkpoint takes away, and what a burst finds.
+
+use super::*;
+
+/// A log at rest lies in two files. Whoever writes to it has more made long before it is held, also where the cleaner comes late:
+/// here each file is there only 1 MB of redo after the cleaner was woken for it.
+#[test]
+fn a_burst_after_a_rest_is_held_by_nobody() {
+    let mut options = options(256 * MIB, 16384);
+    options.tuning.segment_blocks = 1024;
+    let mut world = World::new(&options, 20, 5000);
+    let files = |world: &World| world.engine.store.log.segments().count();
+    for _ in 0..3 {
+        world.engine.checkpoint().unwrap();
+        assert_eq!(files(&world), 2);
+        world.rest(400_000);
+        let (mut woken_at, begun) = (None, world.age());
+        while files(&world) < 8 {
+            let age = world.age();
+            assert_eq!(world.ask(), Answer::In(0), "at age {age}, with {} files", files(&world));
+            assert!(age < begun + 40 * MIB, "{} files", files(&world));
+            if !world.shared().admission.is_free(OP_BYTES) {
+                woken_at.get_or_insert(age);
+            }
+            if woken_at.take_if(|at| age > *at + 1_000_000).is_some() {
+                world.shared().tend_files(world.now()).unwrap();
+            }
+            let n = world.rng.below(world.rows);
+            world.write(n);
+        }
+    }
+}
+
+/// The files that a checkpoint gives back are gone at once, not when the cleaner next looks.
+#[test]
+fn after_a_checkpoint_admission_goes_by_the_files_that_are_left() {
+    let mut world = World::new(&options(16 * MIB, 8192), 20, 5000);
+    let files = |world: &World| world.engine.store.log.segments().count();
+    while files(&world) < 40 {
+        world.operation().unwrap();
+    }
+    world.clean();
+    let before = world.get(M::CheckpointAgeLimit);
+    world.engine.checkpoint().unwrap();
+    assert_eq!(files(&world), 2);
+    let mut let_in = 0;
+    while matches!(world.ask(), Answer::In(_)) {
+        let_in += OP_BYTES;
+        world.write(let_in % world.rows);
+        assert!(let_in < before, "more is let in than the files hold");
+    }
+    assert!(world.age() <= world.shared().room(world.now()).now, "age {}", world.age());
+    world.rest(5_000_000);
+    // While others write, the log keeps what they need for a while.
+    while files(&world) < 40 {
+        world.operation().unwrap();
+    }
+    let segment = world.engine.store.log.segments().block_bytes();
+    world.shared().drain(Force::Shutdown).unwrap();
+    world.shared().checkpointer.advance(metrics::SyncReason::Checkpoint, false).unwrap();
+    world.shared().give_back(10 * segment).unwrap();
+    assert!((20..40).contains(&files(&world)), "{} files", files(&world));
+}

@@ -1,0 +1,110 @@
+//! A directory in which something is missing, cut short or foreign: opening says in one sentence what, and changes nothing.
+
+use millpond::{Db, Error, Options};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A directory that goes with the test.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new(name: &str) -> Dir {
+        let dir = std::env::temp_dir().join(format!("millpond-broken-{name}-{}", std::process::id()));
+        fs::create_dir(&dir).unwrap();
+        Dir(dir)
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn options() -> Options {
+    Options::new().buffer_pool_bytes(4 << 20).redo_capacity_bytes(16 << 20)
+}
+
+/// A database with a row, closed.
+fn fill(options: &Options, dir: &Path) {
+    let db = options.open(dir).unwrap();
+    let table = db.create_table("t").unwrap();
+    let mut tx = db.begin().unwrap();
+    tx.put(&table, b"key", b"value").unwrap();
+    tx.commit().unwrap();
+    db.close().unwrap();
+}
+
+/// What opening says, without the directory's own name.
+fn refused(options: &Options, dir: &Path) -> (Error, String) {
+    let error = options.open(dir).map(drop).unwrap_err();
+    let text = error.to_string();
+    assert!(!text.contains('\n') && !text.contains("not tried"), "{text}");
+    (error, text.replace(dir.to_str().unwrap(), "DB"))
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let (from, to) = (entry.as_ref().unwrap().path(), to.join(entry.as_ref().unwrap().file_name()));
+        if from.is_dir() {
+            copy(&from, &to);
+        } else {
+            fs::copy(&from, &to).unwrap();
+        }
+    }
+}
+
+#[test]
+fn each_is_named() {
+    let top = Dir::new("each");
+    let whole = top.0.join("whole");
+    fill(&options(), &whole);
+    type Breaks = fn(&Path);
+    let cases: [(&str, Breaks, &str); 7] = [
+        ("no-undo", |dir| fs::remove_dir_all(dir.join("undo")).unwrap(), "cannot list DB/undo: "),
+        ("no-redo", |dir| fs::remove_dir_all(dir.join("redo")).unwrap(), "cannot list DB/redo: "),
+        (
+            "no-doublewrite",
+            |dir| fs::remove_dir_all(dir.join("doublewrite")).unwrap(),
+            "cannot list DB/doublewrite: ",
+        ),
+        (
+            "no-areas",
+            |dir| fs::remove_file(dir.join("doublewrite/areas")).unwrap(),
+            "cannot open DB/doublewrite/areas: ",
+        ),
+        (
+            "short-areas",
+            |dir| fs::write(dir.join("doublewrite/areas"), "").unwrap(),
+            "DB/doublewrite/areas is damaged: it is too short: ",
+        ),
+        ("no-pages", |dir| fs::remove_file(dir.join("pages")).unwrap(), "cannot open DB/pages: "),
+        (
+            "foreign-root",
+            |dir| fs::write(dir.join("root"), [b'x'; 8192]).unwrap(),
+            "DB/root is not the root of a database",
+        ),
+    ];
+    for (name, breaks, wanted) in cases {
+        let dir = top.0.join(name);
+        copy(&whole, &dir);
+        breaks(&dir);
+        let (_, text) = refused(&options(), &dir);
+        assert!(text.starts_with(wanted), "{name}: {text}");
+    }
+}
+
+/// Who forgets where the log was put hears what is missing, and loses nothing by having tried.
+#[test]
+fn a_forgotten_redo_dir() {
+    let top = Dir::new("redo");
+    let dir = top.0.join("db");
+    let elsewhere = options().redo_dir(top.0.join("log"));
+    fill(&elsewhere, &dir);
+    let (error, text) = refused(&options(), &dir);
+    assert!(matches!(error, Error::Io { .. }) && text.starts_with("cannot list DB/redo: "), "{text}");
+    let db: Db = elsewhere.open(&dir).unwrap();
+    let table = db.open_table("t").unwrap();
+    assert_eq!(db.begin().unwrap().get(&table, b"key").unwrap().as_deref(), Some(&b"value"[..]));
+}

@@ -196,6 +196,7 @@ impl Txns {
         for (_, ended) in sealed {
             self.status.set(ended.txn, State::Settled);
             self.streams.remove(ended.txn);
+            self.streams.give_back(ended.stream);
         }
         self.store.metrics.add(M::UndoSpilledBytes, bytes as u64);
         Ok(freed)

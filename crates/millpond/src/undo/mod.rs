@@ -21,6 +21,6 @@ pub(crate) use fetch::{Access, Cache, Held, Piece};
 pub(crate) use history::History;
 pub(crate) use record::{Entry, Record, decode_rewind, encode_rewind};
 pub(crate) use segment::{Extent, Member, ToPurge};
-pub(crate) use stream::{Chunk, Mark, STREAM_BYTES, Stream};
+pub(crate) use stream::{Chunk, Mark, Stream};
 pub(crate) use streams::{Streams, Undo};
 pub(crate) use walk::{Left, Purge};

@@ -52,6 +52,9 @@ const TAKEN_AT_COMMIT: usize = 2;
 /// A transaction that has been due for so much log is overdue: purge has fallen behind. Bytes.
 const OVERDUE_BYTES: u64 = if cfg!(loom) { 0 } else { 1 << 20 };
 
+/// Transactions of which the undo is fetched to the processor before it is looked at.
+const AHEAD: usize = 8;
+
 /// Transactions that ended in one thread, or in a few, by the LSN of their end.
 #[derive(Debug, Default)]
 #[repr(align(64))]
@@ -131,6 +134,9 @@ impl PurgeQueue {
         while next < end
             && let Some(wanted) = wanted(&sorted[next].1)
         {
+            if let Some((_, ended)) = sorted.get(next + AHEAD) {
+                ended.stream.prefetch();
+            }
             if !wanted {
                 sorted.swap(stay, next);
                 stay += 1;

@@ -149,10 +149,10 @@ impl Txns {
             if txns >= RUN_TXNS || bytes >= WRITE_BYTES {
                 return None;
             }
-            let whole = if ended.committed { ended.stream.whole() } else { None };
-            let fits = whole.filter(|(len, _)| *len <= MEMBER_BYTES_MAX);
+            let in_memory = if ended.committed { ended.stream.in_memory() } else { None };
+            let fits = in_memory.filter(|len| *len <= MEMBER_BYTES_MAX);
             txns += usize::from(fits.is_some());
-            bytes += fits.map_or(0, |(len, _)| len as usize);
+            bytes += fits.map_or(0, |len| len as usize);
             Some(fits.is_some())
         })
     }

@@ -10,6 +10,7 @@
 pub(crate) mod fetch;
 pub(crate) mod history;
 pub(crate) mod journal;
+mod prefetch;
 pub(crate) mod record;
 pub(crate) mod segment;
 pub(crate) mod spares;

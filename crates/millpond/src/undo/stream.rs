@@ -11,6 +11,7 @@
 //! logged like every other record, so a replayed stream agrees.
 
 use super::fetch::{Access, BEHIND, Held, Piece, Place};
+use super::prefetch::prefetch;
 use super::record::{Entry, Record};
 use super::walk::{Left, Rewinds, Walk};
 use crate::page::Damage;
@@ -242,10 +243,24 @@ impl Stream {
         mu.chunks.get(mu.placed).map_or(mu.end, |stretch| stretch.base)
     }
 
-    /// If all of it is in memory: how long it is, and whether purge has anything to look at when the transaction has committed.
+    /// If all of it is in memory: how long it is.
+    pub(crate) fn in_memory(&self) -> Option<u64> {
+        let mu = self.mu.lock();
+        prefetch(&mu.chunks, usize::MAX);
+        (mu.forgotten == 0).then_some(mu.end)
+    }
+
+    /// The same before its bytes are copied, and whether purge has anything to look at when the transaction has committed.
     pub(crate) fn whole(&self) -> Option<(u64, bool)> {
         let mu = self.mu.lock();
+        mu.chunks.iter().take(1).for_each(|first| prefetch(&first.bytes, CHUNK_BYTES_MIN));
         (mu.forgotten == 0).then(|| (mu.end, mu.left.any()))
+    }
+
+    /// For who will soon come by.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        prefetch(std::slice::from_ref(self), usize::MAX);
     }
 
     /// Bytes of memory that could be let go; with `tail` those of the last chunk, too.

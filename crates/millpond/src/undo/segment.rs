@@ -8,7 +8,7 @@
 //! so for each, and the least and the greatest commit LSN. **No snapshot lies between those two**, so whoever asks for the commit
 //! of one of them may be given the least: against every snapshot it compares as the true one does.
 
-use super::fetch::{Piece, Place, UndoFile};
+use super::fetch::{Piece, Place, Rank, UndoFile};
 use super::journal::{BATCH_HEAD, BLOCK, Holds, Journal, read_batch, seal};
 use super::stream::Stream;
 use crate::checkpoint::list::Segments;
@@ -107,7 +107,8 @@ impl Segment {
         let before = self.ids.partition_point(|(at, _)| *at < txn.0 / WORD);
         let ones: u32 = self.ids[..before].iter().map(|(_, bits)| bits.count_ones()).sum();
         let below = self.ids[before].1 & ((1 << (txn.0 % WORD)) - 1);
-        Piece { owner: txn, member: Some(ones + below.count_ones()), ..self.piece() }
+        let rank = Rank { before: ones + below.count_ones(), of: self.count };
+        Piece { owner: txn, member: Some(rank), ..self.piece() }
     }
 
     /// Adds it to those that a checkpoint names.
@@ -185,27 +186,30 @@ impl<'a> Directory<'a> {
     }
 }
 
-/// Reads the stream of one member of a segment, which `rank` others precede, and its checksum.
-pub(super) fn read_member(piece: &Piece, rank: u32) -> Result<(Vec<u8>, u32)> {
+/// Reads the stream of one member of a segment, and its checksum.
+pub(super) fn read_member(piece: &Piece, rank: Rank) -> Result<(Vec<u8>, u32)> {
     let place = &piece.place;
     let damaged = || {
         let what = format!("the segment at offset {} lacks {:?}", place.at, piece.owner);
         Error::corrupt(&place.file.path, what)
     };
-    let count = Reader::new(&place.read(0, 4)?).u32().map_err(|_| damaged())?;
-    let before = rank.saturating_sub(1);
-    let entries = place.read(4 + u64::from(before) * ENTRY as u64, (rank - before + 1) as usize * ENTRY)?;
-    let mut r = Reader::new(&entries);
+    // The entry before it says where its bytes begin.
+    let first = rank.before.saturating_sub(1);
+    let mut entries = [0; 2 * ENTRY];
+    let entries = &mut entries[..(rank.before - first + 1) as usize * ENTRY];
+    place.read(4 + u64::from(first) * ENTRY as u64, entries)?;
+    let mut r = Reader::new(entries);
     let mut entry = || Ok::<_, Truncated>((TxnId(r.u48()?), r.u8()?, r.u32()?, r.u32()?));
     let mut from = 0;
-    if rank > 0 {
+    if rank.before > 0 {
         from = entry().map_err(|_| damaged())?.2;
     }
     let (txn, _, end, crc) = entry().map_err(|_| damaged())?;
-    if txn != piece.owner || rank >= count || end < from || end > piece.len {
+    if txn != piece.owner || end < from || end > piece.len {
         return Err(damaged());
     }
-    let bytes = place.read(4 + u64::from(count) * ENTRY as u64 + u64::from(from), (end - from) as usize)?;
+    let mut bytes = vec![0; (end - from) as usize];
+    place.read(4 + u64::from(rank.of) * ENTRY as u64 + u64::from(from), &mut bytes)?;
     Ok((bytes, crc))
 }
 

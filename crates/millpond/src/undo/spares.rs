@@ -12,8 +12,8 @@ use std::sync::Arc;
 const LANES: usize = 16;
 /// Streams that change hands together.
 const BATCH: usize = 64;
-/// Batches that wait; more are freed. With a lane's rest and a chunk of 512 bytes each, some 3 MiB at most.
-const BATCHES_MAX: usize = 64;
+/// Batches that wait; more are freed. With a lane's rest and a chunk of 512 bytes each, some 7 MiB at most.
+const BATCHES_MAX: usize = 128;
 
 #[derive(Debug, Default)]
 #[repr(align(64))]

@@ -227,6 +227,31 @@ mod tests {
     }
 
     #[test]
+    fn a_run_is_the_oldest_that_are_wanted_and_the_others_keep_their_order() {
+        let (queue, streams) = (PurgeQueue::default(), Streams::default());
+        let ended = |txn| Ended { txn: TxnId(txn), stream: streams.begin(TxnId(txn)), committed: true };
+        for n in 1..=60 {
+            // Three threads with lanes of their own.
+            enter(&mut queue.lanes[n as usize % LANES.min(3)].0.lock(), Lsn(10 * n), ended(n));
+        }
+        let ids = |run: &[(Lsn, Ended)]| run.iter().map(|(_, ended)| ended.txn.0).collect::<Vec<_>>();
+        let mut left = 10;
+        let run = queue.take_run(Lsn(50), Lsn(400), |ended| {
+            let wanted = ended.txn.0 % 4 != 0;
+            left -= u32::from(wanted);
+            (left > 0).then_some(wanted)
+        });
+        assert_eq!(ids(&run), [5, 6, 7, 9, 10, 11, 13, 14, 15]);
+        queue.put_back(run[8].0, run[8].1.clone());
+        let run = queue.take_run(Lsn(50), Lsn(200), |_| Some(true));
+        assert_eq!(ids(&run), [8, 12, 15, 16, 17, 18, 19]);
+        assert_eq!(ids(&queue.take_run(Lsn(300), Lsn(300), |_| Some(true))), [0; 0]);
+        assert_eq!((queue.oldest(), queue.len()), (Some(Lsn(10)), 60 - 8 - 7));
+        let rest = queue.take_run(Lsn::ZERO, Lsn::MAX, |_| Some(true));
+        assert_eq!(ids(&rest), (1..=4).chain(20..=60).collect::<Vec<_>>());
+    }
+
+    #[test]
     fn who_commits_takes_what_purge_should_have_taken_long_ago_and_what_needs_no_page() {
         let (queue, streams) = (PurgeQueue::default(), Streams::default());
         let step = OVERDUE_BYTES;

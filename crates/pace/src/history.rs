@@ -8,10 +8,11 @@ const STOP: u64 = 40;
 /// So much of the budget undo keeps whatever else takes: what goes to files in small portions costs more memory there than it
 /// gives back.
 const LEAST: u64 = 8;
-/// So many committed transactions may wait for purge in memory whatever it has room for: a checkpoint looks at each of them.
-const WAITING_MOST: u64 = 32 << 10;
-/// When there are more, so many stay: few go at a time, so that what is kept of them finds its next user while it is in the caches.
-const WAITING_LEFT: u64 = 30 << 10;
+/// So many committed transactions may wait for purge in memory whatever it has room for: a checkpoint looks at each of them, and the memory of
+/// more would not stay in the processor's caches from its one user to the next.
+const WAITING_MOST: u64 = 8 << 10;
+/// When there are more, so many stay.
+const WAITING_LEFT: u64 = 6 << 10;
 
 /// How things stand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

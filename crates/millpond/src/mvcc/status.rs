@@ -39,8 +39,8 @@ pub(crate) enum State {
     Settled,
 }
 
-/// Slots of the ring: twice as many as transactions that a held snapshot leaves in memory (`pace::history`), so that those of them that go
-/// to segments do so from the ring and cost no entry of a map.
+/// Slots of the ring: several times as many as transactions that a held snapshot leaves in memory (`pace::history`), so that the others go to
+/// segments from the ring and cost no entry of a map.
 const RING: usize = if cfg!(loom) { 4 } else { 1 << 16 };
 const SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 

@@ -134,7 +134,13 @@ fn segments_give_back_what_went_in_and_commits_that_stand_for_theirs() {
         let txn = TxnId(100 + n * 37 % 120);
         let stream = streams.begin(txn);
         write(&stream, n % 7);
-        Member { txn, lsn: Lsn(1000 + 10 * n), purge: n % 5 == 0, len: stream.end() as usize, stream }
+        Member {
+            txn,
+            lsn: Lsn(1000 + 10 * n),
+            purge: n.is_multiple_of(5),
+            len: stream.end() as usize,
+            stream,
+        }
     };
     let mut members: Vec<Member> = (0..120).map(member).collect();
     let all: Vec<_> = members.iter().map(|m| (m.txn, m.lsn, m.purge, bytes(&m.stream))).collect();

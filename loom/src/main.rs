@@ -32,6 +32,8 @@ mod undo {
         pub(crate) fn needs_purge(&self) -> bool {
             false
         }
+
+        pub(crate) fn prefetch(&self) {}
     }
 }
 

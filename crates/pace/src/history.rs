@@ -8,10 +8,11 @@ const STOP: u64 = 40;
 /// So much of the budget undo keeps whatever else takes: what goes to files in small portions costs more memory there than it
 /// gives back.
 const LEAST: u64 = 8;
-/// So many committed transactions may wait for purge in memory whatever it has room for: a checkpoint looks at each of them.
-const WAITING_MOST: u64 = 32 << 10;
+/// So many committed transactions may wait for purge in memory whatever it has room for: a checkpoint looks at each of them, and the memory of
+/// more would not stay in the processor's caches from its one user to the next.
+const WAITING_MOST: u64 = 8 << 10;
 /// When there are more, so many stay.
-const WAITING_LEFT: u64 = 24 << 10;
+const WAITING_LEFT: u64 = 6 << 10;
 
 /// How things stand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -146,7 +147,7 @@ mod tests {
             Sample { budget: 64 * MIB, undo: 40 * MIB, files_most: MIB, held: true, ..Sample::default() };
         assert_eq!(plan(&calm), Plan::default());
         let waiting = plan(&Sample { waiting: 40_000, ..calm });
-        assert_eq!(waiting, Plan { transactions: 40_000 - (24 << 10), ..Plan::default() });
+        assert_eq!(waiting, Plan { transactions: 40_000 - WAITING_LEFT, ..Plan::default() });
         assert_eq!(plan(&Sample { undo: 50 * MIB, ..calm }).bytes, 10 * MIB);
         let locked = plan(&Sample { undo: 9 * MIB, locks: 90 * MIB, ..calm });
         assert_eq!((locked.bytes, locked.give_up), (MIB, false), "undo alone can go to files");

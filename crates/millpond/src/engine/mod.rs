@@ -42,6 +42,9 @@ const BACKGROUND_NAP: Duration = Duration::from_millis(10);
 const NAPS_BEFORE_FLUSH: u32 = 100;
 /// How long the thread that keeps the past within its limits sleeps unless somebody wakes it.
 const HISTORY_NAP: Duration = Duration::from_millis(50);
+/// The first time after something was moved: writers that have filled memory so far go on, and small portions find what they
+/// move in the processor's caches.
+const HISTORY_NAP_BUSY: Duration = Duration::from_millis(2);
 /// How long it sleeps after a failure that may pass.
 const BACKGROUND_RETRY: Duration = Duration::from_millis(500);
 /// A rate that is measured over less says nothing, microseconds.
@@ -172,10 +175,17 @@ impl Engine {
         self.background_threads.lock().push(thread.map_err(spawn_error)?);
         let (shared, txns) = (Arc::clone(&self.shared), Arc::clone(&self.txns));
         let thread = spawn("millpond-history", move || {
+            let mut nap = HISTORY_NAP;
             while !shared.stop_background.load(Ordering::Acquire) {
                 match txns.history_step() {
-                    Ok(true) => base::sync::point(),
-                    Ok(false) => drop(history.park_for(HISTORY_NAP)),
+                    Ok(true) => {
+                        base::sync::point();
+                        nap = HISTORY_NAP_BUSY;
+                    }
+                    Ok(false) => {
+                        history.park_for(nap);
+                        nap = (2 * nap).min(HISTORY_NAP);
+                    }
                     Err(_) if shared.poison.is_set() => return,
                     Err(_) => drop(history.park_for(BACKGROUND_RETRY)),
                 }

@@ -9,7 +9,7 @@ use crate::undo::Stream;
 use base::sync::{Mutex, lane};
 use base::{Lsn, TxnId};
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// One transaction that waits for its purge.
@@ -52,6 +52,9 @@ const TAKEN_AT_COMMIT: usize = 2;
 /// A transaction that has been due for so much log is overdue: purge has fallen behind. Bytes.
 const OVERDUE_BYTES: u64 = if cfg!(loom) { 0 } else { 1 << 20 };
 
+/// Transactions of which the undo is fetched to the processor before it is looked at.
+const AHEAD: usize = 8;
+
 /// Transactions that ended in one thread, or in a few, by the LSN of their end.
 #[derive(Debug, Default)]
 #[repr(align(64))]
@@ -65,8 +68,8 @@ struct Lane(Mutex<VecDeque<(Lsn, Ended)>>);
 #[derive(Debug, Default)]
 pub(crate) struct PurgeQueue {
     lanes: [Lane; LANES],
-    /// Taken out of the lanes.
-    sorted: Mutex<BTreeMap<Lsn, Ended>>,
+    /// Taken out of the lanes, ascending.
+    sorted: Mutex<VecDeque<(Lsn, Ended)>>,
 }
 
 impl PurgeQueue {
@@ -94,16 +97,17 @@ impl PurgeQueue {
     /// Takes the oldest transaction that is `due`.
     pub(crate) fn take(&self, due: Due) -> Option<(Lsn, Ended)> {
         let mut sorted = self.sorted.lock();
-        if !sorted.first_key_value().is_some_and(|(lsn, ended)| due.covers(*lsn, ended)) {
+        if !sorted.front().is_some_and(|(lsn, ended)| due.covers(*lsn, ended)) {
+            let before = sorted.len();
             for lane in &self.lanes {
                 let mut lane = lane.0.lock();
                 while lane.front().is_some_and(|(lsn, ended)| due.covers(*lsn, ended)) {
                     sorted.extend(lane.pop_front());
                 }
             }
+            sort_in(&mut sorted, before);
         }
-        let first = sorted.first_entry().filter(|first| due.covers(*first.key(), first.get()))?;
-        Some(first.remove_entry())
+        sorted.pop_front_if(|(lsn, ended)| due.covers(*lsn, ended))
     }
 
     /// Takes the transactions that ended at or above `from` and below `below`, oldest first, for which `wanted` says so, until it
@@ -115,24 +119,33 @@ impl PurgeQueue {
         mut wanted: impl FnMut(&Ended) -> Option<bool>,
     ) -> Vec<(Lsn, Ended)> {
         let mut sorted = self.sorted.lock();
+        let before = sorted.len();
         for lane in &self.lanes {
             let mut lane = lane.0.lock();
-            let (first, end) =
-                (lane.partition_point(|(lsn, _)| *lsn < from), lane.partition_point(|(lsn, _)| *lsn < below));
+            let first = lane.partition_point(|(lsn, _)| *lsn < from);
+            let end = lane.partition_point(|(lsn, _)| *lsn < below);
             sorted.extend(lane.drain(first..end.max(first)));
         }
-        let mut run = Vec::new();
-        if from < below {
-            for (lsn, ended) in sorted.range(from..below) {
-                match wanted(ended) {
-                    Some(true) => run.push((*lsn, ended.clone())),
-                    Some(false) => {}
-                    None => break,
-                }
+        sort_in(&mut sorted, before);
+        let first = sorted.partition_point(|(lsn, _)| *lsn < from);
+        let end = sorted.partition_point(|(lsn, _)| *lsn < below);
+        // Those that stay move to the front of those that were looked at.
+        let (mut next, mut stay) = (first, first);
+        while next < end
+            && let Some(wanted) = wanted(&sorted[next].1)
+        {
+            if let Some((_, ended)) = sorted.get(next + AHEAD) {
+                ended.stream.prefetch();
             }
+            if !wanted {
+                sorted.swap(stay, next);
+                stay += 1;
+            }
+            next += 1;
         }
-        for (lsn, _) in &run {
-            sorted.remove(lsn);
+        let mut run: Vec<_> = sorted.drain(stay..next).collect();
+        if stay > first {
+            run.sort_by_key(|(lsn, _)| *lsn);
         }
         run
     }
@@ -140,19 +153,30 @@ impl PurgeQueue {
     /// When the oldest transaction ended.
     pub(crate) fn oldest(&self) -> Option<Lsn> {
         let in_lanes = self.lanes.iter().filter_map(|lane| lane.0.lock().front().map(|(lsn, _)| *lsn)).min();
-        let sorted = self.sorted.lock().keys().next().copied();
+        let sorted = self.sorted.lock().front().map(|(lsn, _)| *lsn);
         in_lanes.into_iter().chain(sorted).min()
     }
 
     /// Gives back a transaction whose purge could not be finished.
     pub(crate) fn put_back(&self, lsn: Lsn, ended: Ended) {
-        self.sorted.lock().insert(lsn, ended);
+        let mut sorted = self.sorted.lock();
+        let at = sorted.partition_point(|(other, _)| *other < lsn);
+        sorted.insert(at, (lsn, ended));
     }
 
     /// How many transactions wait: the history length.
     pub(crate) fn len(&self) -> usize {
         self.lanes.iter().map(|lane| lane.0.lock().len()).sum::<usize>() + self.sorted.lock().len()
     }
+}
+
+/// Sorts in what was added behind the first `before`. It came lane by lane and as a rule lies above those, so that there are a few ascending
+/// stretches to be merged.
+fn sort_in(sorted: &mut VecDeque<(Lsn, Ended)>, before: usize) {
+    let Some(least) = sorted.range(before..).map(|(lsn, _)| *lsn).min() else { return };
+    let all = sorted.make_contiguous();
+    let from = all[..before].partition_point(|(lsn, _)| *lsn < least);
+    all[from..].sort_by_key(|(lsn, _)| *lsn);
 }
 
 /// Puts a transaction in its place, which is at the end or near it.
@@ -200,6 +224,31 @@ mod tests {
             new_middle: b"",
         };
         stream.append_row(&RowOp { slot: 0, tree: TreeId(1), key: b"k", version, change });
+    }
+
+    #[test]
+    fn a_run_is_the_oldest_that_are_wanted_and_the_others_keep_their_order() {
+        let (queue, streams) = (PurgeQueue::default(), Streams::default());
+        let ended = |txn| Ended { txn: TxnId(txn), stream: streams.begin(TxnId(txn)), committed: true };
+        for n in 1..=60 {
+            // Three threads with lanes of their own.
+            enter(&mut queue.lanes[n as usize % LANES.min(3)].0.lock(), Lsn(10 * n), ended(n));
+        }
+        let ids = |run: &[(Lsn, Ended)]| run.iter().map(|(_, ended)| ended.txn.0).collect::<Vec<_>>();
+        let mut left = 10;
+        let run = queue.take_run(Lsn(50), Lsn(400), |ended| {
+            let wanted = ended.txn.0 % 4 != 0;
+            left -= u32::from(wanted);
+            (left > 0).then_some(wanted)
+        });
+        assert_eq!(ids(&run), [5, 6, 7, 9, 10, 11, 13, 14, 15]);
+        queue.put_back(run[8].0, run[8].1.clone());
+        let run = queue.take_run(Lsn(50), Lsn(200), |_| Some(true));
+        assert_eq!(ids(&run), [8, 12, 15, 16, 17, 18, 19]);
+        assert_eq!(ids(&queue.take_run(Lsn(300), Lsn(300), |_| Some(true))), [0; 0]);
+        assert_eq!((queue.oldest(), queue.len()), (Some(Lsn(10)), 60 - 8 - 7));
+        let rest = queue.take_run(Lsn::ZERO, Lsn::MAX, |_| Some(true));
+        assert_eq!(ids(&rest), (1..=4).chain(20..=60).collect::<Vec<_>>());
     }
 
     #[test]

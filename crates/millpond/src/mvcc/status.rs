@@ -39,8 +39,9 @@ pub(crate) enum State {
     Settled,
 }
 
-/// Slots of the ring.
-const RING: usize = if cfg!(loom) { 4 } else { 1 << 14 };
+/// Slots of the ring: several times as many as transactions that a held snapshot leaves in memory (`pace::history`), so that the others go to
+/// segments from the ring and cost no entry of a map.
+const RING: usize = if cfg!(loom) { 4 } else { 1 << 16 };
 const SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 
 /// Memory of an id that has left the ring, about, bytes.

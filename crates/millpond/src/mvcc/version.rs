@@ -99,11 +99,12 @@ impl Step {
 }
 
 impl View<'_> {
-    /// How a transaction stands. One that the status table has left to a segment of history counts as committed there.
+    /// How a transaction stands, for who asks only whether it committed below `seen`. One that the status table has left to a
+    /// segment of history counts as committed there; below `seen` that is as good as settled, for segments are durable.
     #[inline]
-    fn state(&self, txn: TxnId) -> State {
+    fn state(&self, txn: TxnId, seen: Lsn) -> State {
         match self.status.state(txn) {
-            State::Settled => self.undo.history.commit_of(txn).map_or(State::Settled, State::Committed),
+            State::Settled => self.undo.history.commit_of(txn, seen).map_or(State::Settled, State::Committed),
             state => state,
         }
     }
@@ -114,7 +115,7 @@ impl View<'_> {
         let own = txn == self.own && txn != TxnId::NONE;
         let mut turn = 0;
         loop {
-            let state = if own { State::Active } else { self.state(txn) };
+            let state = if own { State::Active } else { self.state(txn, self.snapshot) };
             match sight(state, own, self.snapshot) {
                 Sight::Visible(commit) => return Ok(commit),
                 Sight::Older => return Err(()),
@@ -159,7 +160,7 @@ impl View<'_> {
 
     /// Whether all see what `txn` did, and see it committed, where commits below `horizon` are seen by all.
     pub(crate) fn seen_by_all(&self, txn: TxnId, horizon: Lsn) -> bool {
-        match self.state(txn) {
+        match self.state(txn, horizon) {
             State::Settled => true,
             State::Committed(lsn) => lsn < horizon,
             State::Active | State::Committing | State::Prepared | State::Aborted => false,
@@ -170,9 +171,10 @@ impl View<'_> {
     /// first-updater-wins measures by, if there is one.
     pub(crate) fn stand(&self, newest: TxnId, conflicts_after: Option<Lsn>) -> Stand {
         let own = newest == self.own && newest != TxnId::NONE;
+        let seen = conflicts_after.unwrap_or(Lsn::MAX);
         let mut turn = 0;
         loop {
-            let state = if own { State::Active } else { self.state(newest) };
+            let state = if own { State::Active } else { self.state(newest, seen) };
             match stand(state, own, conflicts_after) {
                 Stand::Undecided => spin(&mut turn),
                 decided => return decided,

@@ -8,7 +8,7 @@ use crate::mvcc::State;
 use crate::mvcc::purge::Ended;
 use crate::planted::{Bug, planted};
 use crate::undo::journal::Journal;
-use crate::undo::{Chunk, Member, STREAM_BYTES, Stream};
+use crate::undo::{Chunk, Member, Stream};
 use base::Lsn;
 use base::sync::Unparker;
 use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -144,61 +144,74 @@ impl Txns {
     fn next_run(&self, all: bool) -> Vec<(Lsn, Ended)> {
         let from = if all { Lsn::ZERO } else { self.horizon() };
         let durable = self.store.log.durable_lsn();
-        let mut taken = 0;
+        let (mut txns, mut bytes) = (0, 0);
         self.purge_queue.take_run(from, durable, |ended| {
-            let fits = ended.committed && ended.stream.end() <= MEMBER_BYTES_MAX && ended.stream.in_memory();
-            taken += usize::from(fits);
-            (taken <= RUN_TXNS).then_some(fits)
+            if txns >= RUN_TXNS || bytes >= WRITE_BYTES {
+                return None;
+            }
+            let in_memory = if ended.committed { ended.stream.in_memory() } else { None };
+            let fits = in_memory.filter(|len| *len <= MEMBER_BYTES_MAX);
+            txns += usize::from(fits.is_some());
+            bytes += fits.map_or(0, |len| len as usize);
+            Some(fits.is_some())
         })
     }
 
     /// Writes a run to segments. How many transactions they hold, and how much memory that frees.
-    fn seal_run(&self, journal: &mut Journal, run: Vec<(Lsn, Ended)>) -> Result<(u64, u64)> {
+    fn seal_run(&self, journal: &mut Journal, mut run: Vec<(Lsn, Ended)>) -> Result<(u64, u64)> {
         // Durable before the reservation point is read: of the snapshots that this look misses none lies below them.
         let (mut cuts, below) = self.snapshots.cuts(|| self.store.log.reserved_lsn());
         if planted(Bug::SealedAcross) {
             cuts.clear();
         }
-        let (run, later): (Vec<_>, Vec<_>) = run.into_iter().partition(|(lsn, _)| *lsn < below);
+        let later = run.split_off(run.partition_point(|(lsn, _)| *lsn < below));
         later.into_iter().for_each(|(lsn, ended)| self.purge_queue.put_back(lsn, ended));
-        let (mut groups, mut group, mut bytes) = (Vec::new(), Vec::<Member>::new(), 0);
-        let mut sealed = Vec::new();
+        let (mut members, mut groups) = (Vec::with_capacity(run.len()), Vec::new());
+        let (mut first, mut bytes, mut cut_at) = (0, 0, 0);
         for (lsn, ended) in run {
-            let mut undo = Vec::with_capacity(ended.stream.end() as usize);
-            if !ended.stream.copy(&mut undo) {
+            let Some((len, purge)) = ended.stream.whole() else {
                 self.purge_queue.put_back(lsn, ended);
                 continue;
-            }
-            let before = group.last().map_or(lsn, |member: &Member| member.lsn);
+            };
+            let at = members.len();
             // A snapshot sees what lies below it.
-            let cut = cuts.partition_point(|cut| *cut <= before) != cuts.partition_point(|cut| *cut <= lsn);
-            let full = group.len() >= SEGMENT_TXNS || bytes + undo.len() > SEGMENT_BYTES;
-            if cut || (full && !group.is_empty()) {
-                groups.push(std::mem::take(&mut group));
-                bytes = 0;
+            let cut = cuts.partition_point(|cut| *cut <= lsn);
+            let full = at - first >= SEGMENT_TXNS || bytes + len as usize > SEGMENT_BYTES;
+            if at > first && (cut != cut_at || full) {
+                groups.push(at - first);
+                (first, bytes) = (at, 0);
             }
-            bytes += undo.len();
-            group.push(Member { txn: ended.txn, lsn, purge: ended.stream.needs_purge(), bytes: undo });
-            sealed.push((lsn, ended));
+            (cut_at, bytes) = (cut, bytes + len as usize);
+            members.push(Member { txn: ended.txn, lsn, purge, stream: ended.stream, len: len as usize });
         }
-        groups.push(group);
-        groups.retain(|group| !group.is_empty());
-        let bytes: usize = groups.iter().flatten().map(|member| member.bytes.len()).sum();
+        if members.is_empty() {
+            return Ok((0, 0));
+        }
+        groups.push(members.len() - first);
+        let mut rest = &mut members[..];
+        let groups = groups.into_iter().map(|count| {
+            let (group, others) = std::mem::take(&mut rest).split_at_mut(count);
+            rest = others;
+            group
+        });
         match journal.append_segments(groups) {
             Ok(segments) => self.history.insert(segments),
             Err(error) => {
-                sealed.into_iter().for_each(|(lsn, ended)| self.purge_queue.put_back(lsn, ended));
+                for Member { txn, lsn, stream, .. } in members {
+                    self.purge_queue.put_back(lsn, Ended { txn, stream, committed: true });
+                }
                 return Err(error);
             }
         }
-        let freed = (sealed.len() as u64, bytes as u64 + sealed.len() as u64 * STREAM_BYTES);
+        let (count, bytes) = (members.len(), members.iter().map(|member| member.len).sum::<usize>());
         // Whoever looked for one of them in the other places in vain finds it in the segments.
-        for (_, ended) in sealed {
-            self.status.set(ended.txn, State::Settled);
-            self.streams.remove(ended.txn);
+        for member in &members {
+            self.status.set(member.txn, State::Settled);
+            self.streams.remove(member.txn);
         }
+        let freed = self.streams.give_back(members.into_iter().map(|member| member.stream));
         self.store.metrics.add(M::UndoSpilledBytes, bytes as u64);
-        Ok(freed)
+        Ok((count as u64, freed))
     }
 
     /// Has the undo of the largest streams go to files, their oldest chunks first, until `bytes` of memory are free or nothing

@@ -64,7 +64,7 @@ impl Txns {
                 self.purge_queue.put_back(lsn, ended);
                 return Err(error);
             }
-            self.streams.give_back(ended.stream);
+            self.streams.give_back([ended.stream]);
         }
         Ok(max)
     }

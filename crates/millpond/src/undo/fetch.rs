@@ -45,12 +45,9 @@ impl Place {
         self.file.number
     }
 
-    /// Reads bytes from `from` on behind the place.
-    pub(super) fn read(&self, from: u64, len: usize) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; len];
-        let read = self.file.file.read_at(&mut bytes, self.at + from);
-        read.map_err(|e| Error::io("read", &self.file.path, e))?;
-        Ok(bytes)
+    /// Fills `bytes` with those from `from` on behind the place.
+    pub(super) fn read(&self, from: u64, bytes: &mut [u8]) -> Result {
+        self.file.file.read_at(bytes, self.at + from).map_err(|e| Error::io("read", &self.file.path, e))
     }
 
     /// A place for those who never read there.
@@ -74,8 +71,17 @@ pub(crate) struct Piece {
     /// How long it is, bytes; a member's segment, if it is one's.
     pub(super) len: u32,
     pub(super) place: Place,
-    /// It is the whole stream of one member of the segment that stands there: by how many others it is preceded.
-    pub(super) member: Option<u32>,
+    /// It is the whole stream of one member of the segment that stands there.
+    pub(super) member: Option<Rank>,
+}
+
+/// Which member of a segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rank {
+    /// So many stand before it.
+    pub(super) before: u32,
+    /// So many there are.
+    pub(super) of: u32,
 }
 
 /// A record, or what must be fetched to see it.
@@ -101,7 +107,11 @@ impl Fetched {
     fn read(piece: &Piece) -> Result<Fetched> {
         let (bytes, crc) = match piece.member {
             Some(rank) => segment::read_member(piece, rank)?,
-            None => (piece.place.read(0, piece.len as usize)?, piece.place.crc),
+            None => {
+                let mut bytes = vec![0; piece.len as usize];
+                piece.place.read(0, &mut bytes)?;
+                (bytes, piece.place.crc)
+            }
         };
         let Place { file, at, .. } = &piece.place;
         if crc::crc32c(&bytes) != crc {

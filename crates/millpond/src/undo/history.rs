@@ -25,6 +25,8 @@ pub(crate) struct History {
     shards: [Mutex<Index>; SHARDS],
     /// No id below it is in a segment. Changed under `queue`.
     least: AtomicU64,
+    /// No commit in a segment lies above it. It never falls.
+    newest: AtomicU64,
     queue: Mutex<Queue>,
     /// Transactions in segments.
     txns: AtomicU64,
@@ -45,6 +47,7 @@ impl Default for History {
         History {
             shards: Default::default(),
             least: AtomicU64::new(u64::MAX),
+            newest: AtomicU64::new(0),
             queue: Mutex::default(),
             txns: AtomicU64::new(0),
             memory: AtomicU64::new(0),
@@ -67,9 +70,14 @@ impl History {
         shard.get(&block)?.iter().find(|segment| segment.has(txn)).map(|segment| look(segment))
     }
 
-    /// A commit LSN that stands for that of `txn` against every snapshot, if it is in a segment.
+    /// A commit LSN that stands for that of `txn` against every snapshot, if it is in a segment and committed at or above
+    /// `from`; perhaps also if it committed below.
     #[inline]
-    pub(crate) fn commit_of(&self, txn: TxnId) -> Option<Lsn> {
+    pub(crate) fn commit_of(&self, txn: TxnId, from: Lsn) -> Option<Lsn> {
+        // Whoever changes rows beside an old snapshot comes by here each time, and knows by this that all segments lie below.
+        if self.newest.load(Ordering::Acquire) < from.0 {
+            return None;
+        }
         self.find(txn, |segment| segment.first)
     }
 
@@ -83,6 +91,7 @@ impl History {
         let mut queue = self.queue.lock();
         for segment in segments {
             let segment = Arc::new(segment);
+            self.newest.fetch_max(segment.last.0, Ordering::AcqRel);
             self.least.fetch_min(segment.least(), Ordering::AcqRel);
             let mut blocks = 0;
             for block in segment.blocks(BLOCK) {

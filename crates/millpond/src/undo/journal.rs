@@ -47,6 +47,9 @@ const FILE_BYTES_LEAST: u64 = 32 << 10;
 /// A file that grows and that nobody has anything in is replaced once it is so long, bytes.
 const KEPT_BYTES: u64 = 256 << 10;
 
+/// So much memory for batches is kept from one to the next, bytes.
+const BUFFER_BYTES: usize = 1 << 20;
+
 /// A file that somebody has something in.
 #[derive(Debug)]
 struct Kept {
@@ -82,6 +85,8 @@ pub(crate) struct Journal {
     next: u32,
     /// Files that no list names any more once the next root is durable.
     retired: Vec<u32>,
+    /// Memory for what is to be written next.
+    buffer: Vec<u8>,
 }
 
 fn file_name(number: u32) -> String {
@@ -124,6 +129,7 @@ impl Journal {
             current: [None; 2],
             next: behind(dir, greatest.copied().unwrap_or(0))?,
             retired: present.iter().copied().filter(|n| !listed.iter().any(|(l, _)| l == n)).collect(),
+            buffer: Vec::new(),
         };
         for &(number, len) in listed {
             let file = journal.open_file(number, len)?;
@@ -220,7 +226,7 @@ impl Journal {
     }
 
     /// Writes what [`Journal::room`] has made room for.
-    pub(super) fn write(&mut self, file: &UndoFile, batch: &AlignedBuf, at: u64) -> Result {
+    pub(super) fn write(&mut self, file: &UndoFile, batch: &[u8], at: u64) -> Result {
         let skipped =
             planted(Bug::ForgottenEarly) && self.current[Holds::Chunks as usize] == Some(file.number);
         if !skipped && let Err(error) = file.file.write_at(batch, at) {
@@ -228,6 +234,18 @@ impl Journal {
         }
         self.files.get_mut(&file.number).expect("it grows").len = at + batch.len() as u64;
         Ok(())
+    }
+
+    /// Memory for a batch, empty. Whoever is done with it has it kept for the next one.
+    pub(super) fn take_buffer(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.buffer)
+    }
+
+    /// See [`Journal::take_buffer`].
+    pub(super) fn keep_buffer(&mut self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        buffer.shrink_to(BUFFER_BYTES);
+        self.buffer = buffer;
     }
 
     /// Makes durable what stands in the files of these numbers, which a checkpoint's list is to name, and says how long they are.
@@ -378,7 +396,9 @@ pub(super) fn read_batch(file: &UndoFile, magic: u32, at: u64, len: u64) -> Resu
         batch = AlignedBuf::zeroed(whole);
         read(&mut batch)?;
     }
-    if get_u32(&batch, 8) != batch_crc(&batch[BATCH_HEAD..BATCH_HEAD + payload], file.number, at) {
+    if get_u32(&batch, 8)
+        != crc::crc32c(&batch[BATCH_HEAD..BATCH_HEAD + payload]) ^ place_crc(file.number, at)
+    {
         return Err(damaged("fails its checksum"));
     }
     Ok((batch, BATCH_HEAD + payload, at + whole as u64))
@@ -424,11 +444,11 @@ fn restore(
     Ok(())
 }
 
-pub(super) fn batch_crc(payload: &[u8], number: u32, at: u64) -> u32 {
+fn place_crc(number: u32, at: u64) -> u32 {
     let mut place = Vec::with_capacity(12);
     place.put_u32(number);
     place.put_u64(at);
-    crc::crc32c(payload) ^ crc::crc32c(&place)
+    crc::crc32c(&place)
 }
 
 fn encode_batch(chunks: &[Chunk], number: u32, at: u64) -> AlignedBuf {
@@ -449,12 +469,13 @@ fn encode_batch(chunks: &[Chunk], number: u32, at: u64) -> AlignedBuf {
     batch
 }
 
-/// Fills in the head of a batch whose payload is there.
-pub(super) fn seal(batch: &mut AlignedBuf, magic: u32, payload: usize, number: u32, at: u64) {
+/// Fills in the head of a batch whose payload is there. The payload's CRC32C.
+pub(super) fn seal(batch: &mut [u8], magic: u32, payload: usize, number: u32, at: u64) -> u32 {
     set_u32(batch, 0, magic);
     set_u32(batch, 4, payload as u32);
-    let crc = batch_crc(&batch[BATCH_HEAD..BATCH_HEAD + payload], number, at);
-    set_u32(batch, 8, crc);
+    let crc = crc::crc32c(&batch[BATCH_HEAD..BATCH_HEAD + payload]);
+    set_u32(batch, 8, crc ^ place_crc(number, at));
+    crc
 }
 
 #[cfg(test)]

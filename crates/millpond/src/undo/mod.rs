@@ -10,6 +10,7 @@
 pub(crate) mod fetch;
 pub(crate) mod history;
 pub(crate) mod journal;
+mod prefetch;
 pub(crate) mod record;
 pub(crate) mod segment;
 pub(crate) mod spares;
@@ -21,6 +22,6 @@ pub(crate) use fetch::{Access, Cache, Held, Piece};
 pub(crate) use history::History;
 pub(crate) use record::{Entry, Record, decode_rewind, encode_rewind};
 pub(crate) use segment::{Extent, Member, ToPurge};
-pub(crate) use stream::{Chunk, Mark, STREAM_BYTES, Stream};
+pub(crate) use stream::{Chunk, Mark, Stream};
 pub(crate) use streams::{Streams, Undo};
 pub(crate) use walk::{Left, Purge};

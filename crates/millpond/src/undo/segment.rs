@@ -8,12 +8,12 @@
 //! so for each, and the least and the greatest commit LSN. **No snapshot lies between those two**, so whoever asks for the commit
 //! of one of them may be given the least: against every snapshot it compares as the true one does.
 
-use super::fetch::{Piece, Place, UndoFile};
+use super::fetch::{Piece, Place, Rank, UndoFile};
 use super::journal::{BATCH_HEAD, BLOCK, Holds, Journal, read_batch, seal};
+use super::stream::Stream;
 use crate::checkpoint::list::Segments;
 use crate::error::{Error, Result};
 use crate::page::Damage;
-use base::aligned::AlignedBuf;
 use base::codec::{Put, Reader, Truncated};
 use base::{Lsn, TxnId, crc};
 use std::sync::Arc;
@@ -26,15 +26,17 @@ const PURGE: u8 = 1;
 const WORD: u64 = 64;
 
 /// A transaction that is to go into a segment.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) txn: TxnId,
     /// Its commit.
     pub(crate) lsn: Lsn,
     /// Purge has something to look at.
     pub(crate) purge: bool,
-    /// Its whole stream.
-    pub(crate) bytes: Vec<u8>,
+    /// Its undo, all of it in memory.
+    pub(crate) stream: Arc<Stream>,
+    /// How long that is, bytes.
+    pub(crate) len: usize,
 }
 
 /// What memory keeps of a segment.
@@ -105,7 +107,8 @@ impl Segment {
         let before = self.ids.partition_point(|(at, _)| *at < txn.0 / WORD);
         let ones: u32 = self.ids[..before].iter().map(|(_, bits)| bits.count_ones()).sum();
         let below = self.ids[before].1 & ((1 << (txn.0 % WORD)) - 1);
-        Piece { owner: txn, member: Some(ones + below.count_ones()), ..self.piece() }
+        let rank = Rank { before: ones + below.count_ones(), of: self.count };
+        Piece { owner: txn, member: Some(rank), ..self.piece() }
     }
 
     /// Adds it to those that a checkpoint names.
@@ -183,27 +186,30 @@ impl<'a> Directory<'a> {
     }
 }
 
-/// Reads the stream of one member of a segment, which `rank` others precede, and its checksum.
-pub(super) fn read_member(piece: &Piece, rank: u32) -> Result<(Vec<u8>, u32)> {
+/// Reads the stream of one member of a segment, and its checksum.
+pub(super) fn read_member(piece: &Piece, rank: Rank) -> Result<(Vec<u8>, u32)> {
     let place = &piece.place;
     let damaged = || {
         let what = format!("the segment at offset {} lacks {:?}", place.at, piece.owner);
         Error::corrupt(&place.file.path, what)
     };
-    let count = Reader::new(&place.read(0, 4)?).u32().map_err(|_| damaged())?;
-    let before = rank.saturating_sub(1);
-    let entries = place.read(4 + u64::from(before) * ENTRY as u64, (rank - before + 1) as usize * ENTRY)?;
-    let mut r = Reader::new(&entries);
+    // The entry before it says where its bytes begin.
+    let first = rank.before.saturating_sub(1);
+    let mut entries = [0; 2 * ENTRY];
+    let entries = &mut entries[..(rank.before - first + 1) as usize * ENTRY];
+    place.read(4 + u64::from(first) * ENTRY as u64, entries)?;
+    let mut r = Reader::new(entries);
     let mut entry = || Ok::<_, Truncated>((TxnId(r.u48()?), r.u8()?, r.u32()?, r.u32()?));
     let mut from = 0;
-    if rank > 0 {
+    if rank.before > 0 {
         from = entry().map_err(|_| damaged())?.2;
     }
     let (txn, _, end, crc) = entry().map_err(|_| damaged())?;
-    if txn != piece.owner || rank >= count || end < from || end > piece.len {
+    if txn != piece.owner || end < from || end > piece.len {
         return Err(damaged());
     }
-    let bytes = place.read(4 + u64::from(count) * ENTRY as u64 + u64::from(from), (end - from) as usize)?;
+    let mut bytes = vec![0; (end - from) as usize];
+    place.read(4 + u64::from(rank.of) * ENTRY as u64 + u64::from(from), &mut bytes)?;
     Ok((bytes, crc))
 }
 
@@ -220,64 +226,63 @@ pub(crate) fn to_purge(payload: &[u8]) -> Result<Vec<ToPurge>, Damage> {
     wanted.collect()
 }
 
-/// One segment before it is written.
-fn encode(members: &mut [Member]) -> Vec<u8> {
-    members.sort_by_key(|member| member.txn);
-    let mut out = Vec::new();
-    out.put_u32(members.len() as u32);
-    let mut end = 0;
+/// Appends the batch that is to stand at `at` of `file` to `out`. What memory keeps of it.
+fn encode(members: &mut [Member], file: &Arc<UndoFile>, at: u64, out: &mut Vec<u8>) -> Segment {
+    members.sort_unstable_by_key(|member| member.txn);
+    let (start, directory) = (out.len() + BATCH_HEAD, 4 + members.len() * ENTRY);
+    let len = directory + members.iter().map(|member| member.len).sum::<usize>();
+    let end = (start + len).next_multiple_of(BLOCK);
+    out.reserve(end - out.len());
+    out.resize(start + directory, 0);
+    let mut head = Vec::with_capacity(directory);
+    head.put_u32(members.len() as u32);
+    let mut ids: Vec<(u64, u64)> = Vec::new();
     for member in &*members {
-        end += member.bytes.len() as u32;
-        out.put_u48(member.txn.0);
-        out.put_u8(if member.purge { PURGE } else { 0 });
-        out.put_u32(end);
-        out.put_u32(crc::crc32c(&member.bytes));
+        let from = out.len();
+        member.stream.copy(out);
+        base::check!(out.len() - from == member.len, "the undo of {} has changed", member.txn);
+        head.put_u48(member.txn.0);
+        head.put_u8(if member.purge { PURGE } else { 0 });
+        head.put_u32((out.len() - start - directory) as u32);
+        head.put_u32(crc::crc32c(&out[from..]));
+        let (word, bit) = (member.txn.0 / WORD, 1 << (member.txn.0 % WORD));
+        match ids.last_mut().filter(|(at, _)| *at == word) {
+            Some((_, bits)) => *bits |= bit,
+            None => ids.push((word, bit)),
+        }
     }
-    members.iter().for_each(|member| out.extend_from_slice(&member.bytes));
-    out
+    out[start..start + directory].copy_from_slice(&head);
+    out.resize(end, 0);
+    let crc = seal(&mut out[start - BATCH_HEAD..], MAGIC, len, file.number, at);
+    Segment {
+        file: Arc::clone(file),
+        at,
+        end: at + (end + BATCH_HEAD - start) as u64,
+        len: len as u32,
+        crc,
+        first: members.iter().map(|member| member.lsn).min().expect("a segment of somebody"),
+        last: members.iter().map(|member| member.lsn).max().expect("a segment of somebody"),
+        ids: ids.into(),
+        count: members.len() as u32,
+        purge: members.iter().any(|member| member.purge),
+    }
 }
 
 impl Journal {
-    /// Writes segments, one for each of `groups`, none of them empty. They can be read, and are not durable. A full disk leaves
-    /// everything as it was.
-    pub(crate) fn append_segments(&mut self, groups: Vec<Vec<Member>>) -> Result<Vec<Segment>> {
-        if groups.is_empty() {
-            return Ok(Vec::new());
-        }
+    /// Writes segments, one for each of `groups`, which are none of them empty and in which the order does not matter. They can be read, and are
+    /// not durable. A full disk leaves everything as it was.
+    pub(crate) fn append_segments<'a>(
+        &mut self,
+        groups: impl Iterator<Item = &'a mut [Member]>,
+    ) -> Result<Vec<Segment>> {
         let (file, start) = self.room(Holds::Segments)?;
-        let (mut segments, mut bytes) = (Vec::new(), Vec::new());
-        for mut members in groups {
-            let payload = encode(&mut members);
-            let at = start + bytes.len() as u64;
-            let whole = (BATCH_HEAD + payload.len()).next_multiple_of(BLOCK);
-            let mut batch = AlignedBuf::zeroed(whole);
-            batch[BATCH_HEAD..BATCH_HEAD + payload.len()].copy_from_slice(&payload);
-            seal(&mut batch, MAGIC, payload.len(), file.number, at);
-            bytes.extend_from_slice(&batch);
-            let mut ids: Vec<(u64, u64)> = Vec::new();
-            for member in &members {
-                let (word, bit) = (member.txn.0 / WORD, 1 << (member.txn.0 % WORD));
-                match ids.last_mut().filter(|(at, _)| *at == word) {
-                    Some((_, bits)) => *bits |= bit,
-                    None => ids.push((word, bit)),
-                }
-            }
-            segments.push(Segment {
-                file: Arc::clone(&file),
-                at,
-                end: at + whole as u64,
-                len: payload.len() as u32,
-                crc: crc::crc32c(&payload),
-                first: members.iter().map(|member| member.lsn).min().expect("a segment of somebody"),
-                last: members.iter().map(|member| member.lsn).max().expect("a segment of somebody"),
-                ids: ids.into(),
-                count: members.len() as u32,
-                purge: members.iter().any(|member| member.purge),
-            });
+        let mut bytes = self.take_buffer();
+        let mut segments = Vec::new();
+        for members in groups {
+            segments.push(encode(members, &file, start + bytes.len() as u64, &mut bytes));
         }
-        let mut whole = AlignedBuf::zeroed(bytes.len());
-        whole.copy_from_slice(&bytes);
-        self.write(&file, &whole, start)?;
-        Ok(segments)
+        let written = self.write(&file, &bytes, start);
+        self.keep_buffer(bytes);
+        written.map(|()| segments)
     }
 }

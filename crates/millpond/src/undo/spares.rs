@@ -12,8 +12,8 @@ use std::sync::Arc;
 const LANES: usize = 16;
 /// Streams that change hands together.
 const BATCH: usize = 64;
-/// Batches that wait; more are freed. With a lane's rest and a chunk of 512 bytes each, some 3 MiB at most.
-const BATCHES_MAX: usize = 64;
+/// Batches that wait; more are freed. With a lane's rest and a chunk of 512 bytes each, some 7 MiB at most.
+const BATCHES_MAX: usize = 128;
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
@@ -37,31 +37,35 @@ impl Spares {
         lane.pop()
     }
 
-    /// Keeps a stream for the next one in the caller's lane who needs one, unless somebody still has it.
-    pub(super) fn give_here(&self, mut stream: Arc<Stream>) {
-        let Some(own) = Arc::get_mut(&mut stream) else { return };
-        own.clear();
+    /// Keeps a stream for the next one in the caller's lane who needs one, unless somebody still has it. Returns the memory that
+    /// it counted for.
+    pub(super) fn give_here(&self, mut stream: Arc<Stream>) -> u64 {
+        let Some(own) = Arc::get_mut(&mut stream) else { return 0 };
+        let counted = own.clear();
         let mut lane = self.lanes[lane() % LANES].0.lock();
         if lane.len() < 2 * BATCH {
             lane.push(stream);
         }
+        counted
     }
 
-    /// Keeps a stream for the next one anywhere who needs one, unless somebody still has it.
-    pub(super) fn give(&self, mut stream: Arc<Stream>) {
-        let Some(own) = Arc::get_mut(&mut stream) else { return };
-        own.clear();
+    /// Keeps streams for the next ones anywhere who need one, those that nobody has any more. Returns the memory that these counted for.
+    pub(super) fn give(&self, streams: impl IntoIterator<Item = Arc<Stream>>) -> u64 {
+        let mut counted = 0;
         let mut gathered = self.gathered.lock();
-        gathered.push(stream);
-        if gathered.len() < BATCH {
-            return;
+        for mut stream in streams {
+            let Some(own) = Arc::get_mut(&mut stream) else { continue };
+            counted += own.clear();
+            gathered.push(stream);
+            if gathered.len() == BATCH {
+                let batch = std::mem::replace(&mut *gathered, Vec::with_capacity(BATCH));
+                let mut batches = self.batches.lock();
+                if batches.len() < BATCHES_MAX {
+                    batches.push(batch);
+                }
+            }
         }
-        let batch = std::mem::replace(&mut *gathered, Vec::with_capacity(BATCH));
-        drop(gathered);
-        let mut batches = self.batches.lock();
-        if batches.len() < BATCHES_MAX {
-            batches.push(batch);
-        }
+        counted
     }
 }
 
@@ -82,7 +86,8 @@ mod tests {
         for id in 1..=2 * BATCH as u64 {
             let stream = Arc::new(Stream::new(TxnId(id), Arc::clone(&memory)));
             fill(&stream);
-            if id % 2 == 0 { spares.give(stream) } else { spares.give_here(stream) }
+            let counted = if id % 2 == 0 { spares.give([stream]) } else { spares.give_here(stream) };
+            memory.fetch_sub(counted, Ordering::Relaxed);
         }
         assert_eq!(memory.load(Ordering::Relaxed), 0, "spares are nobody's undo");
         let mut used: Vec<Arc<Stream>> = std::iter::from_fn(|| spares.take()).collect();
@@ -99,11 +104,11 @@ mod tests {
             "and all of that is in use again"
         );
         let kept = used.pop().unwrap();
-        spares.give(Arc::clone(&kept));
+        assert_eq!(spares.give([Arc::clone(&kept)]), 0);
         assert!(spares.take().is_none(), "a reader still has it");
         // Its first record does not fit the chunk that it has: no empty chunk stays in the way.
         let long = &mut used[0];
-        Arc::get_mut(long).unwrap().clear();
+        memory.fetch_sub(Arc::get_mut(long).unwrap().clear(), Ordering::Relaxed);
         Arc::get_mut(long).unwrap().begin(TxnId(1));
         long.append(crate::undo::Entry::Insert { tree: base::TreeId(1), key: &[7; 600] });
         let chunks = long.unplaced(true, usize::MAX);

@@ -11,6 +11,7 @@
 //! logged like every other record, so a replayed stream agrees.
 
 use super::fetch::{Access, BEHIND, Held, Piece, Place};
+use super::prefetch::prefetch;
 use super::record::{Entry, Record};
 use super::walk::{Left, Rewinds, Walk};
 use crate::page::Damage;
@@ -95,13 +96,16 @@ impl Stream {
         Stream { owner, memory, mu: Mutex::default() }
     }
 
-    /// Forgets everything but the memory of a short transaction, which counts for nobody until it is used again.
-    pub(super) fn clear(&mut self) {
+    /// Forgets everything but the memory of a short transaction, which counts for nobody until it is used again. Returns for how much it
+    /// has counted: the caller takes that from the memory of all streams, of many at once as a rule, for all writers count there.
+    #[must_use]
+    pub(super) fn clear(&mut self) -> u64 {
         let mut records = self.mu.lock();
-        self.memory.fetch_sub(records.bytes() + STREAM_BYTES, Ordering::Relaxed);
+        let counted = records.bytes() + STREAM_BYTES;
         records.clear();
         drop(records);
         self.owner = TxnId::NONE;
+        counted
     }
 
     /// Makes it another transaction's. REQUIRES: it is cleared.
@@ -239,9 +243,24 @@ impl Stream {
         mu.chunks.get(mu.placed).map_or(mu.end, |stretch| stretch.base)
     }
 
-    /// Whether all of it is in memory.
-    pub(crate) fn in_memory(&self) -> bool {
-        self.mu.lock().forgotten == 0
+    /// If all of it is in memory: how long it is.
+    pub(crate) fn in_memory(&self) -> Option<u64> {
+        let mu = self.mu.lock();
+        prefetch(&mu.chunks, usize::MAX);
+        (mu.forgotten == 0).then_some(mu.end)
+    }
+
+    /// The same before its bytes are copied, and whether purge has anything to look at when the transaction has committed.
+    pub(crate) fn whole(&self) -> Option<(u64, bool)> {
+        let mu = self.mu.lock();
+        mu.chunks.iter().take(1).for_each(|first| prefetch(&first.bytes, CHUNK_BYTES_MIN));
+        (mu.forgotten == 0).then(|| (mu.end, mu.left.any()))
+    }
+
+    /// For who will soon come by.
+    #[inline]
+    pub(crate) fn prefetch(&self) {
+        prefetch(std::slice::from_ref(self), usize::MAX);
     }
 
     /// Bytes of memory that could be let go; with `tail` those of the last chunk, too.

@@ -68,14 +68,16 @@ impl Streams {
         self.all.remove(txn);
     }
 
-    /// Takes back a stream that was removed, for whoever needs one.
-    pub(crate) fn give_back(&self, stream: Arc<Stream>) {
-        self.spares.give(stream);
+    /// Takes back streams that were removed, for whoever needs one. How much memory that gives back.
+    pub(crate) fn give_back(&self, streams: impl IntoIterator<Item = Arc<Stream>>) -> u64 {
+        let counted = self.spares.give(streams);
+        self.memory.fetch_sub(counted, Ordering::Relaxed);
+        counted
     }
 
     /// Takes back a stream that was removed, for the caller's own next transaction.
     pub(crate) fn give_back_here(&self, stream: Arc<Stream>) {
-        self.spares.give_here(stream);
+        self.memory.fetch_sub(self.spares.give_here(stream), Ordering::Relaxed);
     }
 
     /// All streams, in no order that means anything.

@@ -1,10 +1,12 @@
 //! The undo files: what is hardened comes back, what nobody needs goes, and damage is seen.
 
 use super::super::fetch::{Access, Cache, Held};
+use super::super::history::History;
 use super::super::record::Entry;
+use super::super::segment::Member;
 use super::super::stream::Stream;
 use super::*;
-use base::TreeId;
+use base::{Lsn, TreeId};
 use vfs::mem::MemDisk;
 
 const DIR: &str = "/undo";
@@ -163,6 +165,59 @@ fn what_memory_has_let_go_is_fetched() {
     assert!(files > 5000);
     let (journal, again) = open(&disk, &[], &[]).unwrap();
     drop((journal, again));
+}
+
+#[test]
+fn segments_give_back_what_went_in_and_commits_that_stand_for_theirs() {
+    let disk = MemDisk::default();
+    let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
+    let (history, cache) = (History::default(), Cache::default());
+    let member = |n: u64| {
+        // Commits in another order than ids.
+        let txn = TxnId(100 + n * 37 % 120);
+        let stream = streams.begin(txn);
+        write(&stream, n % 7);
+        Member {
+            txn,
+            lsn: Lsn(1000 + 10 * n),
+            purge: n.is_multiple_of(5),
+            len: stream.end() as usize,
+            stream,
+        }
+    };
+    let mut members: Vec<Member> = (0..120).map(member).collect();
+    let all: Vec<_> = members.iter().map(|m| (m.txn, m.lsn, m.purge, bytes(&m.stream))).collect();
+    for written in [1, 119] {
+        let (now, later) = members.split_at_mut(written);
+        let (ones, twos) = now.split_at_mut(written / 3);
+        let groups = [ones, twos].into_iter().filter(|group| !group.is_empty());
+        history.insert(journal.append_segments(groups).unwrap());
+        members = later.iter_mut().map(|m| Member { stream: Arc::clone(&m.stream), ..*m }).collect();
+    }
+    // The first of each segment.
+    let firsts = [0, 1, 40];
+    for (n, (txn, lsn, _, bytes)) in all.iter().enumerate() {
+        let first = firsts.into_iter().rfind(|first| *first <= n).unwrap();
+        assert_eq!(history.commit_of(*txn, Lsn(1000)), Some(all[first].1));
+        assert_eq!(history.commit_of(*txn, all[119].1), Some(all[first].1), "{lsn:?}");
+        assert_eq!(history.commit_of(*txn, Lsn(all[119].1.0 + 1)), None, "all segments lie below");
+        let (piece, mut held) = (history.piece_of(*txn).unwrap(), Held::default());
+        cache.fetch(&piece, &mut held).unwrap();
+        assert_eq!(held.bytes(&piece), Some(&bytes[..]), "{txn}");
+    }
+    assert_eq!(history.commit_of(TxnId(99), Lsn::ZERO), None);
+    let mut to_purge = Vec::new();
+    while let Some(segment) = history.due(Lsn::MAX) {
+        let (piece, mut held) = (segment.piece(), Held::default());
+        cache.fetch(&piece, &mut held).unwrap();
+        to_purge.extend(held.to_purge(&piece).unwrap());
+        history.remove(&segment);
+    }
+    to_purge.sort();
+    let wanted = all.into_iter().filter(|(.., purge, _)| *purge).map(|(txn, _, _, bytes)| (txn, bytes));
+    let mut wanted: Vec<_> = wanted.collect();
+    wanted.sort();
+    assert!(to_purge == wanted && history.is_empty() && history.memory() == 0);
 }
 
 #[test]

@@ -40,6 +40,7 @@ fn planted_mistakes_are_found() {
         (Bug::NoRestore, "overflow"),
         (Bug::RewindNotLogged, "savepoints"),
         (Bug::LoadNotSynced, "loads"),
+        (Bug::LoadNotAwaited, "loads-long"),
         (Bug::CheckpointOrder, "checkpoint-always"),
         (Bug::DurableOutOfOrder, "flights"),
         (Bug::CheckpointIgnoresReplay, "overflow"),

@@ -41,6 +41,7 @@ fn planted_mistakes_are_found() {
         (Bug::RewindNotLogged, "savepoints"),
         (Bug::LoadNotSynced, "loads"),
         (Bug::LoadNotAwaited, "loads-long"),
+        (Bug::CommitNotAwaited, "futures"),
         (Bug::CheckpointOrder, "checkpoint-always"),
         (Bug::DurableOutOfOrder, "flights"),
         (Bug::CheckpointIgnoresReplay, "overflow"),

@@ -4,6 +4,7 @@ use super::share::Share;
 use crate::error::{Error, Result};
 use crate::log::landed::FlushInfo;
 use crate::log::waiters::Ticket;
+use crate::planted::{Bug, planted};
 use base::Lsn;
 use metrics::SyncReason;
 use std::future::Future;
@@ -103,7 +104,7 @@ impl CommitFuture {
         match self.state {
             State::Pending { lsn, receipt, since_us, .. } => {
                 let log = &self.core.engine.store.log;
-                if log.durable_lsn() <= lsn {
+                if log.durable_lsn() <= lsn && !planted(Bug::CommitNotAwaited) {
                     // As `Transaction::commit` does: it counts among those for whom a leader looks, and may lead.
                     let _committing = log.committing();
                     log.flush_to(lsn, SyncReason::Commit)?;
@@ -131,6 +132,7 @@ impl Future for CommitFuture {
             State::Pending { lsn, receipt, since_us, ticket } => {
                 let log = &this.core.engine.store.log;
                 match log.poll_durable(*lsn, ticket, cx.waker()) {
+                    Poll::Pending if planted(Bug::CommitNotAwaited) => Ok(*receipt),
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(done) => done.map(|()| flushed(&this.core, *lsn, *receipt, *since_us)),
                 }

@@ -283,14 +283,16 @@ impl Catalog {
                 Ok((entry, loading.bulk.rows(), lsn))
             }
             Err(error) => {
-                self.forget(&loading.txn, loading.bulk.tree().id);
+                self.abandon_load(&loading, outlet);
                 Err(error)
             }
         }
     }
 
     /// Ends a load so that nothing of it is left.
-    pub(crate) fn abandon_load(&self, loading: &Loading) {
+    pub(crate) fn abandon_load(&self, loading: &Loading, outlet: &dyn Outlet) {
+        // A page that is written after its extent was given back would overwrite another's. What became of it is no matter.
+        drop(outlet.settle());
         self.forget(&loading.txn, loading.bulk.tree().id);
     }
 

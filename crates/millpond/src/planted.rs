@@ -79,6 +79,8 @@ pub enum Bug {
     PurgedLoggedEarly,
     /// The pages of a bulk load are not synced before it commits.
     LoadNotSynced,
+    /// A bulk load commits while a batch of its pages is still being written.
+    LoadNotAwaited,
     /// A segment of committed history reaches over a snapshot.
     SealedAcross,
     /// Memory of undo is let go of before the undo is in the files.
@@ -128,6 +130,7 @@ impl Bug {
         Bug::GapsFree,
         Bug::PurgedLoggedEarly,
         Bug::LoadNotSynced,
+        Bug::LoadNotAwaited,
         Bug::SealedAcross,
         Bug::ForgottenEarly,
         Bug::SegmentNotSynced,

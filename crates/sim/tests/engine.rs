@@ -40,6 +40,8 @@ fn planted_mistakes_are_found() {
         (Bug::NoRestore, "overflow"),
         (Bug::RewindNotLogged, "savepoints"),
         (Bug::LoadNotSynced, "loads"),
+        (Bug::LoadNotAwaited, "loads-long"),
+        (Bug::CommitNotAwaited, "futures"),
         (Bug::CheckpointOrder, "checkpoint-always"),
         (Bug::DurableOutOfOrder, "flights"),
         (Bug::CheckpointIgnoresReplay, "overflow"),

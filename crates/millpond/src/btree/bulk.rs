@@ -2,7 +2,7 @@
 //!
 //! A page's fences, and so the prefix that its keys need not store, are known only when it is closed. So a level holds rows
 //! back until they would overflow a page with the longest prefix that they allow, then closes the fullest page that its
-//! real fences permit and keeps the rest: memory for about a page a level, and for one batch of pages.
+//! real fences permit and keeps the rest: memory for about a page a level, and for the batch of pages that is being made.
 //!
 //! The log has no content of these pages, only that they are taken, an extent at a time (To4). They go to the file in
 //! batches, by the flusher, under an LSN that is above all redo of whatever they held before, and are synced there before
@@ -20,6 +20,7 @@ use crate::page::edit::{push_child, push_row};
 use crate::page::node::{CHILD_OVERHEAD, ROW_OVERHEAD, SLOTS, Version, common_prefix, separator};
 use crate::page::op::{NodeHead, PageOp};
 use crate::page::{header, inline_limit, max_key};
+use crate::planted::{Bug, planted};
 use crate::store::Store;
 
 /// This part of a page stays free for the first changes: updates that make rows a little longer, an insert between two. A
@@ -30,14 +31,57 @@ const SPARE: usize = 16;
 /// Redo of a page besides its content: the record's head. Also enough to take an extent.
 const REDO_OVERHEAD: usize = 256;
 
+/// Pages that are made and not written yet, each with its number.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// In the order in which they were made.
+    pub(crate) pages: Vec<PageNo>,
+    images: AlignedBuf,
+    page_bytes: usize,
+}
+
+impl Batch {
+    /// Room for `pages` pages.
+    pub(crate) fn new(pages: usize, page_bytes: usize) -> Batch {
+        Batch { pages: Vec::with_capacity(pages), images: AlignedBuf::zeroed(pages * page_bytes), page_bytes }
+    }
+
+    /// Another one of the same size, empty.
+    pub(crate) fn another(&self) -> Batch {
+        Batch::new(self.images.len() / self.page_bytes, self.page_bytes)
+    }
+
+    /// The pages' numbers, and their bytes in the same order.
+    pub(crate) fn parts(&mut self) -> (&[PageNo], &mut [u8]) {
+        (&self.pages, &mut self.images[..self.pages.len() * self.page_bytes])
+    }
+
+    fn is_full(&self) -> bool {
+        (self.pages.len() + 1) * self.page_bytes > self.images.len()
+    }
+
+    /// Takes in `page`, whose bytes, all zero, are to be filled. REQUIRES: it is not full.
+    fn add(&mut self, page: PageNo) -> &mut [u8] {
+        let at = self.pages.len() * self.page_bytes;
+        self.pages.push(page);
+        let image = &mut self.images[at..at + self.page_bytes];
+        image.fill(0);
+        image
+    }
+}
+
 /// What a build asks of the engine. It holds no latch then.
 pub(crate) trait Outlet {
     /// Asks to be let in with so many bytes of redo.
     fn admit(&self, redo_bytes: usize) -> Result;
     /// Pages that can be written at once.
     fn batch_pages(&self) -> usize;
-    /// Writes pages that no frame holds and makes them durable.
-    fn write(&self, pages: &[PageNo], images: &mut [u8]) -> Result;
+    /// Has pages written that no frame holds. Gives back an empty batch to go on with, perhaps while the pages are still on
+    /// their way.
+    fn write(&self, batch: Batch) -> Result<Batch>;
+    /// Returns when nothing is on its way any more, also if it fails. All pages are durable if neither this nor a write before
+    /// has failed.
+    fn settle(&self) -> Result;
 }
 
 /// A build in progress. Until the catalog names the tree, its extents' owner is all that tells of its pages.
@@ -51,9 +95,8 @@ pub(crate) struct Bulk {
     numbers: VecDeque<PageNo>,
     /// Where the log says that they are taken.
     taken_at: Lsn,
-    /// Pages that are made and not written yet.
-    made: Vec<PageNo>,
-    images: Option<AlignedBuf>,
+    /// Pages that are made and not written yet; none until the first is.
+    batch: Option<Batch>,
 }
 
 /// A row or a child whose key begins at `at` in its level's bytes; a row's value follows the key.
@@ -166,8 +209,7 @@ impl Bulk {
             body: Vec::new(),
             numbers: VecDeque::new(),
             taken_at: Lsn::ZERO,
-            made: Vec::new(),
-            images: None,
+            batch: None,
         }
     }
 
@@ -264,25 +306,22 @@ impl Bulk {
             mtr.commit();
             return Ok(page);
         }
-        let page_bytes = store.pool.page_bytes();
-        let images = self.images.get_or_insert_with(|| AlignedBuf::zeroed(outlet.batch_pages() * page_bytes));
-        let (image, after) = images[self.made.len() * page_bytes..].split_at_mut(page_bytes);
-        image.fill(0);
+        let batch =
+            self.batch.get_or_insert_with(|| Batch::new(outlet.batch_pages(), store.pool.page_bytes()));
+        let image = batch.add(page);
         op.apply(image).expect("what fits a page");
         header::set_page_no(image, page);
         header::set_lsn(image, self.taken_at);
-        self.made.push(page);
-        if after.is_empty() {
-            self.write_made(store, outlet)?;
+        if batch.is_full() {
+            self.write_made(outlet)?;
         }
         Ok(page)
     }
 
-    /// Makes the pages durable that are not yet.
-    fn write_made(&mut self, store: &Store, outlet: &dyn Outlet) -> Result {
-        if let Some(images) = self.images.as_mut().filter(|_| !self.made.is_empty()) {
-            outlet.write(&self.made, &mut images[..self.made.len() * store.pool.page_bytes()])?;
-            self.made.clear();
+    /// Has the pages written that are not yet. After an error the build is of no use.
+    fn write_made(&mut self, outlet: &dyn Outlet) -> Result {
+        if let Some(batch) = self.batch.take_if(|batch| !batch.pages.is_empty()) {
+            self.batch = Some(outlet.write(batch)?);
         }
         Ok(())
     }
@@ -330,7 +369,10 @@ impl Bulk {
             if at.page.is_none() {
                 // Everything of this level fits one page, and that page is the root.
                 at.put_body(self.version, at.entries.len(), 0, &mut self.body);
-                self.write_made(store, outlet)?;
+                self.write_made(outlet)?;
+                if !planted(Bug::LoadNotAwaited) {
+                    outlet.settle()?;
+                }
                 self.give_back(store, outlet)?;
                 return self.write_root(store, level as u8, outlet);
             }

@@ -25,7 +25,7 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use bulk::{Bulk, Outlet};
+pub(crate) use bulk::{Batch, Bulk, Outlet};
 #[cfg(test)]
 pub(crate) use check::TreeCheck;
 pub(crate) use merge::is_small;

@@ -1,15 +1,20 @@
 //! [`BulkLoad`]: fills a new table with rows in key order, each page written once.
 
 use super::{Db, Share};
+use crate::btree::{Batch, Outlet};
 use crate::catalog::Loading;
 use crate::error::{Error, Result};
 use crate::table::Table;
+use base::sync::{JoinHandle, Mutex, spawn};
 use metrics::M;
+use std::cell::{Cell, RefCell};
+use std::panic::resume_unwind;
+use std::sync::Arc;
 
 /// A table in the making: rows are pushed in key order, and nobody sees the table until [`BulkLoad::commit`].
 ///
 /// All or nothing: after an error, when it is dropped, or after a crash before the commit, nothing of it remains. Rows stream
-/// through: memory holds one batch of pages, some megabytes, and some twenty bytes for each value that is longer than a fifth of a page.
+/// through: memory holds two batches of pages, some megabytes, and some twenty bytes for each value that is longer than a fifth of a page.
 /// Nobody else can create a table of that name meanwhile: who tries gets [`Error::LockTimeout`].
 ///
 /// Pages are filled but for a sixteenth, which leaves room for the first changes, and written once, past the buffer pool and
@@ -32,6 +37,73 @@ pub struct BulkLoad {
     core: Share,
     /// None once it has ended.
     loading: Option<Loading>,
+    beside: Beside,
+}
+
+/// Writes a batch of pages in a thread of its own while the caller makes the next.
+///
+/// That thread is a call inside the gate, so closing waits for it and none begins after it: the pages belong to extents that
+/// the next open gives back.
+#[derive(Debug)]
+struct Beside {
+    core: Share,
+    /// A batch was full. The first one is written by the caller: a load that has no other needs no thread.
+    begun: Cell<bool>,
+    under_way: RefCell<Option<JoinHandle<Result<Batch>>>>,
+}
+
+impl Beside {
+    /// Waits for the batch under way, if there is one, and gives it back empty.
+    fn join(&self) -> Result<Option<Batch>> {
+        let Some(thread) = self.under_way.take() else { return Ok(None) };
+        thread.join().unwrap_or_else(|panic| resume_unwind(panic)).map(Some)
+    }
+}
+
+impl Outlet for Beside {
+    fn admit(&self, redo_bytes: usize) -> Result {
+        self.core.engine.admit(redo_bytes)
+    }
+
+    fn batch_pages(&self) -> usize {
+        self.core.engine.batch_pages()
+    }
+
+    fn write(&self, batch: Batch) -> Result<Batch> {
+        if !self.begun.replace(true) {
+            return self.core.engine.write(batch);
+        }
+        let empty = self.join()?.unwrap_or_else(|| batch.another());
+        let handed = Arc::new(Mutex::new(Some(batch)));
+        let (core, taken) = (self.core.clone(), Arc::clone(&handed));
+        let started = spawn("millpond-load", move || {
+            let _inside = core.enter()?;
+            let batch = taken.lock().take();
+            core.engine.write(batch.expect("it is taken once"))
+        });
+        match started {
+            Ok(thread) => drop(self.under_way.replace(Some(thread))),
+            // No thread is to be had: the caller writes it.
+            Err(_) => {
+                let batch = handed.lock().take();
+                batch.map_or(Ok(()), |batch| self.core.engine.write(batch).map(drop))?;
+            }
+        }
+        Ok(empty)
+    }
+
+    fn settle(&self) -> Result {
+        self.join().map(drop)
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        // Nobody is left who could hear of a failure; one that poisons others hear of.
+        if let Some(thread) = self.under_way.take() {
+            drop(thread.join());
+        }
+    }
 }
 
 impl Db {
@@ -44,7 +116,9 @@ impl Db {
         let _inside = self.core.enter()?;
         let loading = self.core.catalog.begin_load(name)?;
         self.core.engine.store.metrics.add(M::ActiveTransactions, 1);
-        Ok(BulkLoad { core: self.core.share(), loading: Some(loading) })
+        let core = self.core.share();
+        let beside = Beside { core: core.clone(), begun: Cell::new(false), under_way: RefCell::new(None) };
+        Ok(BulkLoad { core, loading: Some(loading), beside })
     }
 
     /// Makes a table of `rows`, which come in key order, each key once. Durable when the call returns; if it fails, there is
@@ -84,11 +158,11 @@ impl BulkLoad {
         let core = &self.core;
         let _inside = core.enter()?;
         let Some(loading) = &mut self.loading else { return Err(Error::Aborted) };
-        let pushed = core.catalog.load_row(loading, key, value, &core.engine);
+        let pushed = core.catalog.load_row(loading, key, value, &self.beside);
         if pushed.is_err()
             && let Some(loading) = self.loading.take()
         {
-            core.catalog.abandon_load(&loading);
+            core.catalog.abandon_load(&loading, &self.beside);
         }
         pushed
     }
@@ -102,7 +176,7 @@ impl BulkLoad {
         let core = self.core.clone();
         let _inside = core.enter()?;
         let loading = self.loading.take().ok_or(Error::Aborted)?;
-        let (entry, rows, lsn) = core.catalog.finish_load(loading, &core.engine)?;
+        let (entry, rows, lsn) = core.catalog.finish_load(loading, &self.beside)?;
         core.engine.store.metrics.add(M::RowInserts, rows);
         core.flush(lsn)?;
         Ok(Table { entry, db: core.id })
@@ -114,7 +188,7 @@ impl Drop for BulkLoad {
         self.core.engine.store.metrics.sub(M::ActiveTransactions, 1);
         // What a closed database has open is taken back when it is opened again.
         if let (Some(loading), Ok(_inside)) = (self.loading.take(), self.core.enter()) {
-            self.core.catalog.abandon_load(&loading);
+            self.core.catalog.abandon_load(&loading, &self.beside);
         }
     }
 }

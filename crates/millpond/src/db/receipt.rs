@@ -2,13 +2,14 @@
 
 use super::share::Share;
 use crate::error::{Error, Result};
-use crate::log::commit::FlushInfo;
+use crate::log::landed::FlushInfo;
+use crate::log::waiters::Ticket;
+use crate::planted::{Bug, planted};
 use base::Lsn;
-use base::sync::{Condvar, Mutex};
+use metrics::SyncReason;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 /// What a commit came to, and where its time went. The times are microseconds; `locks_us + admission_us + log_us + sync_us =
 /// total_us`.
@@ -21,9 +22,10 @@ pub struct Receipt {
     /// [`Db::is_durable`](crate::Db::is_durable): on a memory file system it can be true and the commit is gone with the power. Never
     /// in a database [in memory](crate::Db::open_in_memory).
     pub durable: bool,
-    /// Commits that became durable by the same flush of the log; 0 if none was waited for.
+    /// Commits that became durable by the same flush of the log; 0 if none was waited for, or if hundreds of flushes were made
+    /// before a [`CommitFuture`] was looked at.
     pub batch_commits: u64,
-    /// Flushes that were in flight when that one began, itself included.
+    /// Flushes that were in flight when that one began, itself included; 0 as above.
     pub flush_depth: u64,
     /// Waiting for locks, over the whole transaction.
     pub locks_us: u64,
@@ -49,59 +51,49 @@ impl Receipt {
     }
 }
 
-#[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
-    done: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    result: Option<Result<Receipt>>,
-    waker: Option<Waker>,
-}
-
 /// A commit under way: a future of its [`Receipt`], or [`CommitFuture::wait`] for it. The transaction is committed
 /// already and others see it; what is awaited is its durability. Dropping the future detaches it: the commit becomes
 /// durable all the same.
 #[derive(Debug)]
 #[must_use = "until it is done a power cut may lose the commit"]
 pub struct CommitFuture {
-    shared: Arc<Shared>,
     /// Keeps the engine alive.
-    _core: Share,
+    core: Share,
+    state: State,
+}
+
+/// What a commit still needs. Nothing is shared with whoever flushes the log: it moves one LSN for all, and the future
+/// compares.
+#[derive(Debug)]
+enum State {
+    Pending {
+        /// The log must be durable beyond it.
+        lsn: Lsn,
+        /// Without what the flush will tell.
+        receipt: Receipt,
+        /// When the wait began, microseconds of the clock.
+        since_us: u64,
+        /// The place among those who are told, once it was polled.
+        ticket: Option<Ticket>,
+    },
+    Done(Receipt),
+    Told,
+}
+
+fn told() -> Error {
+    Error::Misuse("a commit's future was polled after its end".into())
 }
 
 impl CommitFuture {
     /// A commit that needs nothing more.
     pub(super) fn ready(core: &Share, receipt: Receipt) -> CommitFuture {
-        let shared = Arc::new(Shared::default());
-        shared.state.lock().result = Some(Ok(receipt));
-        CommitFuture { shared, _core: core.clone() }
+        CommitFuture { core: core.clone(), state: State::Done(receipt) }
     }
 
-    /// A commit that is done when the log is durable beyond `lsn`.
-    pub(super) fn pending(core: &Share, lsn: Lsn, receipt: Receipt) -> CommitFuture {
-        let shared = Arc::new(Shared::default());
-        let (clock, start_us) = {
-            let clock = Arc::clone(&core.engine.txns.vfs.clock);
-            let now = clock.now_us();
-            (clock, now)
-        };
-        let (told, ephemeral) = (Arc::clone(&shared), core.engine.ephemeral);
-        let call = Box::new(move |info: Result<FlushInfo>| {
-            let waited_us = clock.now_us().saturating_sub(start_us);
-            let mut state = told.state.lock();
-            state.result = Some(info.map(|info| receipt.flushed(info, waited_us, ephemeral)));
-            let waker = state.waker.take();
-            drop(state);
-            told.done.notify_all();
-            if let Some(waker) = waker {
-                waker.wake();
-            }
-        });
-        core.engine.store.log.when_durable(lsn, call);
-        CommitFuture { shared, _core: core.clone() }
+    /// A commit that is done when the log is durable beyond `lsn`, for which it waits since `since_us`.
+    pub(super) fn pending(core: &Share, lsn: Lsn, receipt: Receipt, since_us: u64) -> CommitFuture {
+        core.engine.store.log.flush_soon();
+        CommitFuture { core: core.clone(), state: State::Pending { lsn, receipt, since_us, ticket: None } }
     }
 
     /// Waits for the commit's durability.
@@ -109,31 +101,47 @@ impl CommitFuture {
     /// # Errors
     /// A failed write or sync of the log: whether the commit survives is known after the next open.
     pub fn wait(self) -> Result<Receipt> {
-        let mut state = self.shared.state.lock();
-        loop {
-            if let Some(result) = state.result.take() {
-                return result;
+        match self.state {
+            State::Pending { lsn, receipt, since_us, .. } => {
+                let log = &self.core.engine.store.log;
+                if log.durable_lsn() <= lsn && !planted(Bug::CommitNotAwaited) {
+                    // As `Transaction::commit` does: it counts among those for whom a leader looks, and may lead.
+                    let _committing = log.committing();
+                    log.flush_to(lsn, SyncReason::Commit)?;
+                }
+                Ok(flushed(&self.core, lsn, receipt, since_us))
             }
-            self.shared.done.wait(&mut state);
+            State::Done(receipt) => Ok(receipt),
+            State::Told => Err(told()),
         }
     }
+}
+
+/// The receipt of a commit whose position `lsn` is durable.
+fn flushed(core: &Share, lsn: Lsn, receipt: Receipt, since_us: u64) -> Receipt {
+    let info = core.engine.store.log.carried(lsn);
+    receipt.flushed(info, info.done_us.saturating_sub(since_us), core.engine.ephemeral)
 }
 
 impl Future for CommitFuture {
     type Output = Result<Receipt>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.shared.state.lock();
-        match state.result.take() {
-            Some(result) => {
-                // Polled again after this it is a caller's mistake, answered without a panic.
-                state.result = Some(Err(Error::Misuse("a commit's future was polled after its end".into())));
-                Poll::Ready(result)
+        let this = self.get_mut();
+        let result = match &mut this.state {
+            State::Pending { lsn, receipt, since_us, ticket } => {
+                let log = &this.core.engine.store.log;
+                match log.poll_durable(*lsn, ticket, cx.waker()) {
+                    Poll::Pending if planted(Bug::CommitNotAwaited) => Ok(*receipt),
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(done) => done.map(|()| flushed(&this.core, *lsn, *receipt, *since_us)),
+                }
             }
-            None => {
-                state.waker = Some(cx.waker().clone());
-                Poll::Pending
-            }
-        }
+            State::Done(receipt) => Ok(*receipt),
+            // A caller's mistake, answered without a panic.
+            State::Told => Err(told()),
+        };
+        this.state = State::Told;
+        Poll::Ready(result)
     }
 }

@@ -504,10 +504,10 @@ impl Transaction {
     /// [`Error::Aborted`], [`Error::Closed`], [`Error::Poisoned`].
     pub fn commit_async(self) -> Result<CommitFuture> {
         let core = &self.core;
-        let (lsn, receipt, _) = self.commit_in_log()?;
+        let (lsn, receipt, logged_us) = self.commit_in_log()?;
         core.engine.store.metrics.add(M::CommitsAsync, 1);
         match (self.needed(lsn), self.options.durability) {
-            (Some(needed), Durability::Sync) => Ok(CommitFuture::pending(core, needed, receipt)),
+            (Some(needed), Durability::Sync) => Ok(CommitFuture::pending(core, needed, receipt, logged_us)),
             (Some(needed), Durability::Bounded { ms, bytes }) => {
                 core.engine.store.log.flush_bounded(needed, ms, bytes)?;
                 Ok(CommitFuture::ready(core, receipt))

@@ -210,6 +210,10 @@ impl Engine {
     /// Ends the threads and takes a last checkpoint. What is not closed is recovered at the next open.
     pub(crate) fn close(&self) -> Result {
         self.stop();
+        // Whoever still awaits a commit hears of it, also where nothing below succeeds: nobody leads for it from here on. A
+        // failure poisons, and is told below.
+        let log = &self.shared.store.log;
+        drop(log.flush_to(Lsn(log.reserved_lsn().0.saturating_sub(1)), SyncReason::Close));
         if self.ephemeral {
             // Nobody will open it again.
             return self.check_poison();

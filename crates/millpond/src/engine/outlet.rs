@@ -1,9 +1,8 @@
 //! What a bulk build asks of the engine: a place in the redo, and pages written.
 
 use super::Engine;
-use crate::btree::Outlet;
+use crate::btree::{Batch, Outlet};
 use crate::error::Result;
-use base::PageNo;
 
 impl Outlet for Engine {
     fn admit(&self, redo_bytes: usize) -> Result {
@@ -14,7 +13,15 @@ impl Outlet for Engine {
         self.shared.flusher.lock().batch_pages()
     }
 
-    fn write(&self, pages: &[PageNo], images: &mut [u8]) -> Result {
-        self.shared.flusher.lock().write_new(pages, images)
+    fn write(&self, mut batch: Batch) -> Result<Batch> {
+        let (pages, images) = batch.parts();
+        self.shared.flusher.lock().write_new(pages, images)?;
+        batch.pages.clear();
+        Ok(batch)
+    }
+
+    fn settle(&self) -> Result {
+        // Each write is done when it returns.
+        Ok(())
     }
 }

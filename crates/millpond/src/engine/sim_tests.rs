@@ -173,6 +173,7 @@ const BEYOND: &[Bug] = &[
     Bug::PrepareNotAwaited,
     Bug::PurgedLoggedEarly,
     Bug::LoadNotSynced,
+    Bug::LoadNotAwaited,
     Bug::CheckpointIgnoresReplay,
     Bug::ReplayedEarly,
     Bug::RangesIgnored,

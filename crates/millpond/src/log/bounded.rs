@@ -55,15 +55,16 @@ impl Promises {
     /// afterwards covers it.
     ///
     /// Until [`Promises::in_flight`] it counts as taken by a flight, so that at no time it is in neither place.
-    pub(super) fn take(&self) -> u64 {
-        self.soon.store(false, Ordering::SeqCst);
+    pub(super) fn take(&self) -> Taken {
+        let soon = self.soon.swap(false, Ordering::SeqCst);
         self.flying.fetch_min(self.waiting.load(Ordering::SeqCst), Ordering::SeqCst);
-        self.waiting.swap(NEVER, Ordering::SeqCst)
+        Taken { by_us: self.waiting.swap(NEVER, Ordering::SeqCst), soon }
     }
 
     /// The flush did not come about.
-    pub(super) fn put_back(&self, at: u64) {
-        self.waiting.fetch_min(at, Ordering::SeqCst);
+    pub(super) fn put_back(&self, taken: Taken) {
+        self.waiting.fetch_min(taken.by_us, Ordering::SeqCst);
+        self.soon.fetch_or(taken.soon, Ordering::SeqCst);
     }
 
     /// Says what the flights in the air have taken, after each change. Requires the log's mutex.
@@ -71,12 +72,14 @@ impl Promises {
         self.flying.store(taken.min().unwrap_or(NEVER), Ordering::SeqCst);
     }
 
+    /// Whether somebody wants a flush now that none has taken.
+    fn hurried(&self) -> bool {
+        self.soon.load(Ordering::SeqCst)
+    }
+
     /// Microseconds until a flush must start, if it takes `usual_us`, to keep the promise: 0 if it must now, `None` if
     /// nothing is promised.
-    pub(super) fn due_in(&self, clock: &dyn Clock, usual_us: u64) -> Option<u64> {
-        if self.soon.load(Ordering::SeqCst) {
-            return Some(0);
-        }
+    fn due_in(&self, clock: &dyn Clock, usual_us: u64) -> Option<u64> {
         let at = self.waiting.load(Ordering::SeqCst);
         (at != NEVER).then(|| at.saturating_sub(2 * usual_us).saturating_sub(clock.now_us()))
     }
@@ -85,6 +88,15 @@ impl Promises {
     fn broken(&self, now_us: u64) -> bool {
         self.waiting.load(Ordering::SeqCst).min(self.flying.load(Ordering::SeqCst)) < now_us
     }
+}
+
+/// What a flush has taken upon it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    /// The moment that was promised, microseconds of the clock.
+    pub(super) by_us: u64,
+    /// It is the one that somebody wanted at once.
+    soon: bool,
 }
 
 /// What the log thread found to do.
@@ -123,9 +135,11 @@ impl Log {
         Ok(())
     }
 
-    /// Has the log thread flush what has been appended so far.
+    /// Has what has been appended so far flushed, by the log thread or by a committer that leads before it does.
     pub(crate) fn flush_soon(&self) {
-        if self.promises.hurry() {
+        // The order matters: whoever ends a flight says first that it has landed and looks then whether one is wanted.
+        // So one of the two sees the other, and while a flight is in the air nobody pays for waking the log thread.
+        if self.promises.hurry() && self.in_the_air.load(Ordering::SeqCst) == 0 {
             self.thread.unpark();
         }
     }
@@ -164,6 +178,10 @@ impl Log {
         if self.reserved_lsn().since(state.from) > self.flush_unasked() {
             return Some(0);
         }
+        // Not beside a flight: what it leaves gathers meanwhile, and those who wait for their commits may lead before.
+        if state.none_in_the_air() && self.promises.hurried() {
+            return Some(0);
+        }
         self.promises.due_in(&*self.vfs.clock, state.usual_us)
     }
 }
@@ -173,7 +191,7 @@ mod tests {
     use super::*;
     use crate::log::tests::{Place, commit, start};
     use std::sync::Arc;
-    use std::sync::mpsc;
+    use std::task::Waker;
 
     /// A clock that stands until it is moved.
     #[derive(Debug, Default)]
@@ -208,7 +226,7 @@ mod tests {
         assert!(promises.make(4000));
         assert_eq!(promises.due_in(&clock, 500), Some(3000), "two flushes before it ends");
         assert!(!promises.broken(4000) && promises.broken(4001));
-        let taken = promises.take();
+        let taken = promises.take().by_us;
         assert_eq!(taken, 4000);
         assert_eq!(promises.due_in(&clock, 0), None);
         assert!(promises.broken(4001), "as long as the flight is in the air");
@@ -217,9 +235,11 @@ mod tests {
         promises.in_flight([9000].into_iter());
         assert!(!promises.broken(4001));
         assert!(promises.hurry() && !promises.hurry());
-        assert_eq!(promises.due_in(&clock, 0), Some(0));
-        promises.take();
-        assert_eq!(promises.due_in(&clock, 0), None);
+        let taken = promises.take();
+        assert!(!promises.hurried());
+        promises.put_back(taken);
+        assert!(promises.hurried());
+        assert_eq!(promises.due_in(&clock, 0), None, "no moment was promised");
     }
 
     #[test]
@@ -272,8 +292,28 @@ mod tests {
         });
     }
 
+    /// A task that is woken when its thread is to go on.
+    struct Task(base::sync::Unparker);
+
+    impl std::task::Wake for Task {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    /// Waits as a future does, for what the log thread flushes.
+    fn await_durable(log: &Log, lsn: Lsn) {
+        let parker = Parker::new();
+        let (waker, mut ticket) = (Waker::from(Arc::new(Task(parker.unparker()))), None);
+        log.flush_soon();
+        while log.poll_durable(lsn, &mut ticket, &waker).map(Result::unwrap).is_pending() {
+            parker.park();
+        }
+        assert!(log.durable_lsn() > lsn);
+    }
+
     #[test]
-    fn the_log_thread_keeps_promises_and_serves_calls() {
+    fn the_log_thread_keeps_promises_and_wakes_tasks() {
         let place = Place::new("bounded-thread");
         let mut log = place.log(start());
         with_log_thread(&mut log, |log| {
@@ -282,12 +322,7 @@ mod tests {
                 match n % 3 {
                     0 => log.flush_bounded(lsn, 3, u64::MAX).unwrap(),
                     1 => log.flush_soon(),
-                    _ => {
-                        let (tell, told) = mpsc::channel();
-                        log.when_durable(lsn, Box::new(move |done| tell.send(done.map(drop)).unwrap()));
-                        told.recv().unwrap().unwrap();
-                        assert!(log.durable_lsn() > lsn);
-                    }
+                    _ => await_durable(log, lsn),
                 }
                 while log.durable_lsn() <= lsn {
                     std::thread::yield_now();
@@ -297,23 +332,21 @@ mod tests {
     }
 
     /// The log thread once went back to sleep when the group before the wanted one was still being copied; with no
-    /// other commit to come, the call was never made.
+    /// other commit to come, nobody ever heard.
     #[test]
-    fn a_call_behind_a_slow_copy_is_made() {
+    fn a_task_behind_a_slow_copy_is_woken() {
         let place = Place::new("bounded-slow");
         let mut log = place.log(start());
         with_log_thread(&mut log, |log| {
             let slow = log.ring.reserve(16, Lsn(0)).unwrap();
             let lsn = commit(log, 1, 100);
-            let (tell, told) = mpsc::channel();
-            log.when_durable(lsn, Box::new(move |done| tell.send(done.map(drop)).unwrap()));
+            log.flush_soon();
             for _ in 0..1000 {
                 std::thread::yield_now();
             }
             log.ring.copy(&slow, &[0; 16]);
             log.ring.publish(slow);
-            told.recv().unwrap().unwrap();
-            assert!(log.durable_lsn() > lsn);
+            await_durable(log, lsn);
         });
     }
 

@@ -16,69 +16,31 @@ use super::Log;
 use super::block::{
     BLOCK_BYTES, BlockHeader, HEADER_BYTES, PAYLOAD_BYTES, block_of, block_start, offset_in_block,
 };
+use super::landed::FlushInfo;
 use super::segment::file_offset;
+use super::waiters::{Ticket, Waiters, Wake};
 use crate::error::{Error, Result};
 use crate::planted::{Bug, planted};
 use base::Lsn;
 use base::aligned::AlignedBuf;
-use base::sync::atomic::{AtomicU64, Ordering};
-use base::sync::{MutexGuard, Parker, Unparker, spin};
+use base::sync::atomic::Ordering;
+use base::sync::{MutexGuard, Parker, spin};
 use metrics::{FileKind, Latency, M, SyncReason};
 use pace::commit::{FlushView, may_start, should_seal};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::task::{Poll, Waker};
 use vfs::WriteOp;
 
 /// Flushes of at most this many blocks are gathered into one write; longer ones are written from the ring.
 const GATHER_BLOCKS: u64 = 16;
 
-/// What a flush meant for one of those that it covered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FlushInfo {
-    /// Commits that became durable by the same flush.
-    pub batch_commits: u64,
-    /// Flushes in flight when it began, itself included.
-    pub flush_depth: u64,
-    /// Microseconds of its write and sync.
-    pub sync_us: u64,
-}
-
-/// A [`FlushInfo`] that threads read without the log's mutex.
-#[derive(Debug, Default)]
-pub(crate) struct AtomicFlushInfo(AtomicU64);
-
-impl AtomicFlushInfo {
-    fn set(&self, info: FlushInfo) {
-        let word = info.sync_us.min(u64::from(u32::MAX)) << 32
-            | info.flush_depth.min(0xff) << 24
-            | info.batch_commits.min(0xff_ffff);
-        self.0.store(word, Ordering::Relaxed);
-    }
-
-    fn get(&self) -> FlushInfo {
-        let word = self.0.load(Ordering::Relaxed);
-        FlushInfo { batch_commits: word & 0xff_ffff, flush_depth: word >> 24 & 0xff, sync_us: word >> 32 }
-    }
-}
-
-/// Called once, without locks held, when a position is durable or the log has failed.
-pub(crate) type OnDurable = Box<dyn FnOnce(Result<FlushInfo>) + Send>;
-
-enum Wake {
-    Thread(Unparker),
-    Call(OnDurable),
-}
-
-struct Waiter {
-    ticket: u64,
-    lsn: Lsn,
-    wake: Wake,
-}
-
 #[derive(Debug)]
 struct Flight {
+    from: Lsn,
     end: Lsn,
-    done: bool,
+    /// What it came to, once it is done.
+    done: Option<FlushInfo>,
     /// It ends inside a block, which no other flush may touch until it is done.
     open_tail: bool,
     started_us: u64,
@@ -93,8 +55,7 @@ pub(crate) struct FlushState {
     /// `prev_used` of the block that holds `from`.
     from_prev_used: u16,
     flights: VecDeque<Flight>,
-    waiters: Vec<Waiter>,
-    next_ticket: u64,
+    waiters: Waiters,
     scratch: Vec<AlignedBuf>,
     /// Smoothed duration of a flush, microseconds.
     pub(super) usual_us: u64,
@@ -119,20 +80,19 @@ impl FlushState {
             from: start,
             from_prev_used: prev_used,
             flights: VecDeque::new(),
-            waiters: Vec::new(),
-            next_ticket: 0,
+            waiters: Waiters::default(),
             scratch: Vec::new(),
             usual_us: 0,
         }
     }
 
-    fn uncovered(&self) -> impl Iterator<Item = &Waiter> {
-        self.waiters.iter().filter(|w| w.lsn >= self.from)
+    pub(super) fn none_in_the_air(&self) -> bool {
+        self.flights.is_empty()
     }
 
     /// Whether somebody waits for what no flight has taken.
     pub(super) fn has_uncovered(&self) -> bool {
-        self.uncovered().next().is_some()
+        self.waiters.beyond(self.from).len() > 0
     }
 }
 
@@ -166,7 +126,7 @@ impl Log {
         let mut state = self.flush.lock();
         loop {
             if self.durable_lsn() > lsn {
-                return Ok(self.last.get());
+                return Ok(self.carried(lsn));
             }
             self.poison.check()?;
             // Nothing would ever make a position durable that nobody has reserved.
@@ -178,47 +138,69 @@ impl Log {
                 state = self.fly(state, plan, reason)?;
                 continue;
             }
-            let ticket = state.next_ticket;
-            state.next_ticket += 1;
-            state.waiters.push(Waiter { ticket, lsn, wake: Wake::Thread(parker.unparker()) });
+            let ticket = state.waiters.add(lsn, Wake::Thread(parker.unparker()));
             drop(state);
             parker.park();
             if self.durable_lsn() > lsn {
                 // Whoever moved the durable LSN has taken this waiter off the list.
-                return Ok(self.last.get());
+                return Ok(self.carried(lsn));
             }
             state = self.flush.lock();
-            state.waiters.retain(|w| w.ticket != ticket);
+            state.waiters.remove(ticket);
         }
     }
 
-    /// Has `call` called when the group that starts at `lsn` is durable: at once if it is already. The log thread leads.
-    pub(crate) fn when_durable(&self, lsn: Lsn, call: OnDurable) {
+    /// Ready when the group that starts at `lsn` is durable or the log has failed; until then `waker` is called when that has
+    /// changed. `ticket` is the caller's place among those who wait, at first none. REQUIRES: [`Log::flush_soon`] was
+    /// called after the group was appended; the log thread leads.
+    pub(crate) fn poll_durable(&self, lsn: Lsn, ticket: &mut Option<Ticket>, waker: &Waker) -> Poll<Result> {
+        if self.durable_lsn() > lsn {
+            return Poll::Ready(Ok(()));
+        }
+        // A waker is a caller's code: it is neither cloned nor dropped under the mutex, which goes before it.
+        let wake = Wake::Task(waker.clone());
         let mut state = self.flush.lock();
         if self.durable_lsn() > lsn {
-            drop(state);
-            return call(Ok(self.last.get()));
+            return Poll::Ready(Ok(()));
         }
-        if let Err(poisoned) = self.poison.check() {
-            drop(state);
-            return call(Err(poisoned));
-        }
+        self.poison.check()?;
         base::check!(lsn < self.reserved_lsn(), "nothing has been appended at LSN {lsn}");
-        let ticket = state.next_ticket;
-        state.next_ticket += 1;
-        state.waiters.push(Waiter { ticket, lsn, wake: Wake::Call(call) });
-        let lead = lsn >= state.from && self.slot_free(&state, 1);
+        let renewed = match *ticket {
+            Some(ticket) => state.waiters.renew(ticket, wake),
+            None => Err(wake),
+        };
+        let old = match renewed {
+            Ok(old) => Some(old),
+            Err(wake) => {
+                *ticket = Some(state.waiters.add(lsn, wake));
+                None
+            }
+        };
         drop(state);
-        if lead {
-            self.thread.unpark();
-        }
+        drop(old);
+        Poll::Pending
+    }
+
+    /// What the flush came to that made the group at `lsn` durable; nothing, but for the moment, if that is long ago.
+    /// REQUIRES: it is durable.
+    pub(crate) fn carried(&self, lsn: Lsn) -> FlushInfo {
+        self.landed
+            .find(lsn)
+            .unwrap_or_else(|| FlushInfo { done_us: self.vfs.clock.now_us(), ..FlushInfo::default() })
+    }
+
+    /// Says how many flights are in the air, after each change.
+    fn count_flights(&self, state: &FlushState) {
+        let count = state.flights.len() as u32;
+        self.in_the_air.store(count, Ordering::SeqCst);
+        self.metrics.set(M::LogFlushesInFlight, u64::from(count));
     }
 
     fn view(&self, state: &FlushState, own: u32) -> FlushView {
         FlushView {
             in_flight: state.flights.len() as u32,
             depth_max: self.options.flush_depth,
-            waiting: state.uncovered().count() as u32 + own,
+            waiting: state.waiters.beyond(state.from).len() as u32 + own,
             busy_committers: self.busy.load(Ordering::Relaxed),
             elapsed_of_running_us: state
                 .flights
@@ -238,12 +220,12 @@ impl Log {
     /// Takes a range for a new flight. `None` if nothing is ready for one.
     pub(super) fn plan(&self, state: &mut FlushState, reason: SyncReason) -> Option<Plan> {
         // Before the end is read: whoever relied on the promise has reserved by then.
-        let promise_us = self.promises.take();
+        let promised = self.promises.take();
         let Some((to, next_prev_used)) = self.range_end(state) else {
             // What is promised and was already taken goes with the flight that took it.
             match state.flights.back_mut().filter(|_| self.ring.reserved() == state.from) {
-                Some(last) => last.promise_us = last.promise_us.min(promise_us),
-                None if state.from > self.durable_lsn() => self.promises.put_back(promise_us),
+                Some(last) => last.promise_us = last.promise_us.min(promised.by_us),
+                None if state.from > self.durable_lsn() => self.promises.put_back(promised),
                 None => {}
             }
             self.promises.in_flight(state.flights.iter().map(|f| f.promise_us));
@@ -256,8 +238,7 @@ impl Log {
             prev_used: state.from_prev_used,
             durable: self.vouched(),
             depth: state.flights.len() as u64 + 1,
-            waiters: state.waiters.iter().filter(|w| w.lsn < to).count() as u64
-                + u64::from(reason == SyncReason::Commit),
+            waiters: state.waiters.below(to) as u64 + u64::from(reason == SyncReason::Commit),
             scratch: state
                 .scratch
                 .pop()
@@ -268,8 +249,15 @@ impl Log {
         self.planned.store(to.0, Ordering::Relaxed);
         state.from_prev_used = next_prev_used;
         let open_tail = offset_in_block(to) != 0;
-        state.flights.push_back(Flight { end: to, done: false, open_tail, started_us: now, promise_us });
-        self.metrics.set(M::LogFlushesInFlight, state.flights.len() as u64);
+        state.flights.push_back(Flight {
+            from: plan.from,
+            end: to,
+            done: None,
+            open_tail,
+            started_us: now,
+            promise_us: promised.by_us,
+        });
+        self.count_flights(state);
         self.promises.in_flight(state.flights.iter().map(|f| f.promise_us));
         self.metrics.max(M::LogFlushDepthMax, state.flights.len() as u64);
         Some(plan)
@@ -312,22 +300,17 @@ impl Log {
         let mut state = self.flush.lock();
         if let Err(error) = done {
             let poisoned = self.poison.set(error);
-            let waiters = std::mem::take(&mut state.waiters);
+            let waiters = state.waiters.take_all();
             drop(state);
-            for waiter in waiters {
-                match waiter.wake {
-                    Wake::Thread(unparker) => unparker.unpark(),
-                    Wake::Call(call) => call(Err(poisoned.clone())),
-                }
-            }
+            waiters.into_iter().for_each(Wake::wake);
             return Err(poisoned);
         }
-        let took = self.vfs.clock.now_us().saturating_sub(plan.started_us);
+        let done_us = self.vfs.clock.now_us();
+        let took = done_us.saturating_sub(plan.started_us);
         self.metrics.time(Latency::LogSync, took);
         state.usual_us = if state.usual_us == 0 { took } else { (state.usual_us * 7 + took) / 8 };
-        self.last.set(FlushInfo { batch_commits: commits, flush_depth: plan.depth, sync_us: took });
         state.scratch.push(plan.scratch);
-        self.settle(state, plan.to)
+        self.settle(state, plan.to, FlushInfo { batch_commits: commits, flush_depth: plan.depth, done_us })
     }
 
     /// Marks the flight that ends at `end` as done, moves the durable LSN, and wakes whom that serves.
@@ -335,46 +318,40 @@ impl Log {
         &'a self,
         mut state: MutexGuard<'a, FlushState>,
         end: Lsn,
+        info: FlushInfo,
     ) -> Result<MutexGuard<'a, FlushState>> {
         // A neighbour's failure poisons this flight too: the durable LSN must not move any more.
         self.poison.check()?;
         let flight = state.flights.iter_mut().find(|f| f.end == end).expect("the flight is in the air");
-        flight.done = true;
+        flight.done = Some(info);
         let mut durable = None;
-        while state.flights.front().is_some_and(|f| f.done) {
-            durable = state.flights.pop_front().map(|f| f.end);
+        while let Some(flight) = state.flights.pop_front_if(|flight| flight.done.is_some()) {
+            // Who sees that it is durable finds the flight. A flight that overtook another is of use when that is done.
+            let carried = flight.done.unwrap_or_default();
+            self.landed.enter(flight.from, flight.end, FlushInfo { done_us: info.done_us, ..carried });
+            durable = Some(flight.end);
         }
         if planted(Bug::DurableOutOfOrder) {
             durable = Some(end.max(self.durable_lsn()));
         }
-        self.metrics.set(M::LogFlushesInFlight, state.flights.len() as u64);
+        self.count_flights(&state);
         if let Some(durable) = durable {
             self.durable.store(durable.0, Ordering::Release);
             self.metrics.set(M::DurableLsn, durable.0);
             self.promises.in_flight(state.flights.iter().map(|f| f.promise_us));
         }
-        let durable = self.durable_lsn();
-        let info = self.last.get();
-        let mut wake = Vec::new();
-        let mut at = 0;
-        while at < state.waiters.len() {
-            if state.waiters[at].lsn < durable {
-                wake.push(state.waiters.swap_remove(at).wake);
-            } else {
-                at += 1;
-            }
-        }
+        let served = state.waiters.take_below(self.durable_lsn());
         let mut next = None;
         let mut log_thread = false;
         if self.slot_free(&state, 0) {
             log_thread = self.wanted_in(&state) == Some(0);
-            for waiter in state.uncovered() {
-                match &waiter.wake {
+            for wake in state.waiters.beyond(state.from) {
+                match wake {
                     Wake::Thread(unparker) => {
                         next = Some(unparker.clone());
                         break;
                     }
-                    Wake::Call(_) => log_thread = true,
+                    Wake::Task(_) => log_thread = true,
                 }
             }
         }
@@ -384,12 +361,7 @@ impl Log {
         } else if log_thread {
             self.thread.unpark();
         }
-        for waiter in wake {
-            match waiter {
-                Wake::Thread(unparker) => unparker.unpark(),
-                Wake::Call(call) => call(Ok(info)),
-            }
-        }
+        served.into_iter().for_each(Wake::wake);
         Ok(self.flush.lock())
     }
 

@@ -1,7 +1,8 @@
 //! The redo log: one totally ordered stream of groups. It knows bytes and positions, no pages.
 //!
 //! `ring` reserves, copies and publishes; `commit` flushes and decides who leads; `bounded` leads for those who do not
-//! wait; `segment` keeps the files; `digest` sums up those that have been left; `block` and `group` are the formats; `reader` scans forward after a crash and decides where the log ends,
+//! wait; `waiters` are those who do, and `landed` tells them how; `segment` keeps the files; `digest` sums up those that
+//! have been left; `block` and `group` are the formats; `reader` scans forward after a crash and decides where the log ends,
 //! and `ahead` reads for it.
 
 mod ahead;
@@ -10,9 +11,11 @@ pub(crate) mod bounded;
 pub(crate) mod commit;
 pub(crate) mod digest;
 pub(crate) mod group;
+pub(crate) mod landed;
 pub(crate) mod reader;
 pub(crate) mod ring;
 pub(crate) mod segment;
+pub(crate) mod waiters;
 
 #[cfg(test)]
 mod speed;
@@ -24,8 +27,9 @@ use base::Lsn;
 use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use base::sync::{Mutex, Unparker, spin};
 use bounded::Promises;
-use commit::{AtomicFlushInfo, FlushState};
+use commit::FlushState;
 use digest::Digester;
+use landed::Landed;
 use metrics::{M, Metrics, SyncReason};
 use ring::Ring;
 use segment::Segments;
@@ -71,8 +75,9 @@ pub(crate) struct Log {
     unflushed_commits: AtomicU64,
     /// Threads between the start of a commit and its return.
     busy: AtomicU32,
-    /// The latest flush, for those that it covered.
-    last: AtomicFlushInfo,
+    landed: Landed,
+    /// Flights in the air, for who asks without the mutex.
+    in_the_air: AtomicU32,
     promises: Promises,
     digester: Mutex<Digester>,
     /// Wakes the log thread.
@@ -104,7 +109,8 @@ impl Log {
             flush: Mutex::new(FlushState::new(start.lsn, start.prev_used)),
             unflushed_commits: AtomicU64::new(0),
             busy: AtomicU32::new(0),
-            last: AtomicFlushInfo::default(),
+            landed: Landed::default(),
+            in_the_air: AtomicU32::new(0),
             promises: Promises::default(),
             digester: Mutex::new(Digester::new(start.lsn)),
             thread,

@@ -68,3 +68,27 @@ pub(super) fn beside(d: &Driver) {
         }
     });
 }
+
+/// Several batches each, so that one is written while the next is made; what is given up is free at once, and taken by others.
+pub(super) fn long(d: &Driver) {
+    d.create("steady");
+    d.threads(3, |d, id| match id {
+        0 => {
+            d.give_up_load("a", &rows(d, 150, 700));
+            d.load("a", rows(d, 130, 700));
+            d.give_up_load("d", &rows(d, 120, 750));
+            fill(d, "a", 60, 300);
+        }
+        1 => {
+            d.give_up_load("b", &rows(d, 140, 650));
+            d.load("b", rows(d, 110, 700));
+        }
+        _ => {
+            for n in 0..3 {
+                update(d, "steady", n, 6);
+                d.checkpoint();
+                fill(d, "steady", 50, 300 + n);
+            }
+        }
+    });
+}

@@ -74,6 +74,7 @@ pub const ALL: &[Workload] = &[
         load::over_old_pages,
     ),
     w("loads-beside", "tables loaded while others write and take checkpoints", SMALL, load::beside),
+    w("loads-long", "tables loaded batch after batch, and given up in the midst", TINY_POOL, load::long),
     w("savepoints", "savepoints, nested, rolled back to and written past", SMALL, transactions::savepoints),
     w(
         "long-commit",

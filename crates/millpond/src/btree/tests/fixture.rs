@@ -11,7 +11,7 @@ use base::{Lsn, PageNo};
 use metrics::{Metrics, SyncReason};
 use vfs::{Create, File, OpenMode, Vfs};
 
-use crate::btree::Outlet;
+use crate::btree::{Batch, Outlet};
 use crate::buffer::{Pool, PoolOptions, RefuseDamage};
 use crate::error::{Poison, Result};
 use crate::log::group::{Record, Records};
@@ -119,13 +119,19 @@ impl Outlet for World {
         16
     }
 
-    fn write(&self, pages: &[PageNo], images: &mut [u8]) -> Result {
+    fn write(&self, mut batch: Batch) -> Result<Batch> {
+        let (pages, images) = batch.parts();
         let page_bytes = self.store.pool.page_bytes();
         for (page, image) in pages.iter().zip(images.chunks_exact_mut(page_bytes)) {
             assert!(!self.store.pool.holds(*page) && header::lsn(image) > Lsn::ZERO);
             header::seal(image);
             self.file.write_at(image, u64::from(page.0) * page_bytes as u64).unwrap();
         }
+        batch.pages.clear();
+        Ok(batch)
+    }
+
+    fn settle(&self) -> Result {
         Ok(())
     }
 }

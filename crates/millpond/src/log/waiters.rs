@@ -1,0 +1,131 @@
+//! Who waits for which position of the log, in the order of the positions.
+//!
+//! Commits come nearly in that order, so a new waiter stands at or near the end, those whom a flush serves are the front, and
+//! how many wait beyond a position is a binary search: with a thousand in flight nobody walks over all of them.
+
+use base::Lsn;
+use base::sync::Unparker;
+use std::collections::VecDeque;
+use std::task::Waker;
+
+/// How a waiter hears of it.
+#[derive(Debug)]
+pub(super) enum Wake {
+    /// A thread that is parked. It may lead a flush as well.
+    Thread(Unparker),
+    /// A future's task. The log thread leads for it.
+    Task(Waker),
+}
+
+impl Wake {
+    /// Tells it. REQUIRES: no mutex held, for a task's waker is a caller's code.
+    pub(super) fn wake(self) {
+        match self {
+            Wake::Thread(unparker) => unparker.unpark(),
+            Wake::Task(waker) => waker.wake(),
+        }
+    }
+}
+
+/// A waiter's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Ticket {
+    lsn: Lsn,
+    number: u64,
+}
+
+/// Those who wait.
+#[derive(Debug, Default)]
+pub(super) struct Waiters {
+    /// Ascending by ticket.
+    queue: VecDeque<(Ticket, Wake)>,
+    next: u64,
+}
+
+impl Waiters {
+    /// Adds one that waits for the group that starts at `lsn`.
+    pub(super) fn add(&mut self, lsn: Lsn, wake: Wake) -> Ticket {
+        let ticket = Ticket { lsn, number: self.next };
+        self.next += 1;
+        let at = self.queue.partition_point(|(other, _)| *other < ticket);
+        self.queue.insert(at, (ticket, wake));
+        ticket
+    }
+
+    /// Takes one off, if it still waits.
+    pub(super) fn remove(&mut self, ticket: Ticket) {
+        if let Ok(at) = self.queue.binary_search_by_key(&ticket, |(other, _)| *other) {
+            self.queue.remove(at);
+        }
+    }
+
+    /// Has `wake` told instead of what the ticket was drawn with, which comes back. `Err` if it no longer waits.
+    pub(super) fn renew(&mut self, ticket: Ticket, wake: Wake) -> Result<Wake, Wake> {
+        match self.queue.binary_search_by_key(&ticket, |(other, _)| *other) {
+            Ok(at) => Ok(std::mem::replace(&mut self.queue[at].1, wake)),
+            Err(_) => Err(wake),
+        }
+    }
+
+    /// How many wait for groups that start below `lsn`.
+    pub(super) fn below(&self, lsn: Lsn) -> usize {
+        self.queue.partition_point(|(ticket, _)| ticket.lsn < lsn)
+    }
+
+    /// Those who wait for groups that start at `lsn` or later.
+    pub(super) fn beyond(&self, lsn: Lsn) -> impl ExactSizeIterator<Item = &Wake> {
+        self.queue.range(self.below(lsn)..).map(|(_, wake)| wake)
+    }
+
+    /// Takes off those who wait for groups that start below `lsn`, the first of them first.
+    pub(super) fn take_below(&mut self, lsn: Lsn) -> Vec<Wake> {
+        let count = self.below(lsn);
+        self.queue.drain(..count).map(|(_, wake)| wake).collect()
+    }
+
+    /// Takes all of them off.
+    pub(super) fn take_all(&mut self) -> Vec<Wake> {
+        self.queue.drain(..).map(|(_, wake)| wake).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::sync::Parker;
+
+    fn thread() -> Wake {
+        Wake::Thread(Parker::new().unparker())
+    }
+
+    #[test]
+    fn they_stand_by_position_then_by_arrival() {
+        let mut waiters = Waiters::default();
+        let tickets: Vec<_> = [30, 10, 20, 10, 40].map(|lsn| waiters.add(Lsn(lsn), thread())).into();
+        let order: Vec<_> = waiters.queue.iter().map(|(ticket, _)| *ticket).collect();
+        assert_eq!(order, [1, 3, 2, 0, 4].map(|n| tickets[n]));
+        assert_eq!((waiters.below(Lsn(10)), waiters.below(Lsn(11)), waiters.below(Lsn(99))), (0, 2, 5));
+        assert_eq!((waiters.beyond(Lsn(20)).len(), waiters.beyond(Lsn(41)).len()), (3, 0));
+        waiters.remove(tickets[2]);
+        waiters.remove(tickets[2]);
+        assert_eq!(waiters.take_below(Lsn(30)).len(), 2);
+        waiters.remove(tickets[1]);
+        assert_eq!(waiters.take_all().len(), 2);
+    }
+
+    #[test]
+    fn a_task_that_moved_is_woken_where_it_is() {
+        let mut waiters = Waiters::default();
+        let (old, new) = (Waker::noop(), Waker::from(std::sync::Arc::new(Nobody)));
+        let ticket = waiters.add(Lsn(1), Wake::Task(old.clone()));
+        assert!(matches!(waiters.renew(ticket, Wake::Task(new.clone())), Ok(Wake::Task(_))));
+        assert!(matches!(&waiters.take_all()[..], [Wake::Task(waker)] if waker.will_wake(&new)));
+        assert!(waiters.renew(ticket, thread()).is_err(), "it has been woken");
+    }
+
+    struct Nobody;
+
+    impl std::task::Wake for Nobody {
+        fn wake(self: std::sync::Arc<Self>) {}
+    }
+}

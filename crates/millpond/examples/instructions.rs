@@ -1,16 +1,16 @@
 //! The work whose instructions `cargo xtask instructions` counts: nothing else of interest runs in its thread.
 //!
 //! ```text
-//! cargo run --release -p millpond --example instructions -- update|read|get N DIR
+//! cargo run --release -p millpond --example instructions -- update|unsynced|read|get N DIR
 //! ```
 //! In a new database in DIR, of 10,000 rows of 8 + 200 bytes that all lie in memory: N times, after 1,000 times to warm up, one
-//! durable update of a random row (`update`), a transaction that reads one (`read`), or a read in a transaction that
-//! goes on (`get`). What set-up costs does not depend on N.
+//! durable update of a random row (`update`), one that is not synced (`unsynced`), a transaction that reads one (`read`), or a
+//! read in a transaction that goes on (`get`). What set-up costs does not depend on N.
 
 #[path = "common/random.rs"]
 mod random;
 
-use millpond::{Db, Options, Table};
+use millpond::{Db, Durability, Options, Table, TxnOptions};
 use random::next;
 use std::path::Path;
 
@@ -24,9 +24,10 @@ fn work(db: &Db, table: &Table, what: &str, times: u64) -> Outcome {
     let mut state = 7;
     let mut key = || (next(&mut state) % ROWS).to_be_bytes();
     match what {
-        "update" => {
+        "update" | "unsynced" => {
+            let durability = if what == "update" { Durability::Sync } else { Durability::None };
             for n in 0..times {
-                let mut tx = db.begin()?;
+                let mut tx = db.begin_with(TxnOptions::new().durability(durability))?;
                 tx.put(table, &key(), &[n as u8; VALUE_BYTES])?;
                 tx.commit()?;
             }
@@ -42,7 +43,7 @@ fn work(db: &Db, table: &Table, what: &str, times: u64) -> Outcome {
                 assert!(tx.get(table, &key())?.is_some());
             }
         }
-        other => return Err(format!("{other}: update, read or get").into()),
+        other => return Err(format!("{other}: update, unsynced, read or get").into()),
     }
     Ok(())
 }
@@ -50,7 +51,7 @@ fn work(db: &Db, table: &Table, what: &str, times: u64) -> Outcome {
 fn main() -> Outcome {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [what, times, dir] = &args[..] else {
-        return Err("usage: instructions update|read|get N DIR".into());
+        return Err("usage: instructions update|unsynced|read|get N DIR".into());
     };
     let options = Options::new().buffer_pool_bytes(64 << 20).redo_capacity_bytes(64 << 20);
     let db = options.open(Path::new(dir))?;

@@ -7,6 +7,7 @@ pub mod check;
 pub mod codec;
 pub mod crc;
 pub mod ids;
+pub mod prefetch;
 pub mod prng;
 pub mod sync;
 

@@ -1,16 +1,17 @@
 //! The work whose instructions `cargo xtask instructions` counts: nothing else of interest runs in its thread.
 //!
 //! ```text
-//! cargo run --release -p millpond --example instructions -- update|read|get|scan N DIR
+//! cargo run --release -p millpond --example instructions -- update|unsynced|read|get|scan N DIR
 //! ```
 //! In a new database in DIR, of 10,000 rows of 8 + 200 bytes that all lie in memory: N times, after 1,000 times to warm up, one
-//! durable update of a random row (`update`), a transaction that reads one (`read`), or a read in a transaction that
-//! goes on (`get`), or a transaction that shows 100 rows from there on (`scan`). What set-up costs does not depend on N.
+//! durable update of a random row (`update`), one that is not synced (`unsynced`), a transaction that reads one (`read`), a
+//! read in a transaction that goes on (`get`), or a transaction that shows 100 rows from there on (`scan`). What set-up costs
+//! does not depend on N.
 
 #[path = "common/random.rs"]
 mod random;
 
-use millpond::{Db, Options, Table};
+use millpond::{Db, Durability, Options, Table, TxnOptions};
 use random::next;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -27,9 +28,10 @@ fn work(db: &Db, table: &Table, what: &str, times: u64) -> Outcome {
     let mut state = 7;
     let mut key = || (next(&mut state) % ROWS).to_be_bytes();
     match what {
-        "update" => {
+        "update" | "unsynced" => {
+            let durability = if what == "update" { Durability::Sync } else { Durability::None };
             for n in 0..times {
-                let mut tx = db.begin()?;
+                let mut tx = db.begin_with(TxnOptions::new().durability(durability))?;
                 tx.put(table, &key(), &[n as u8; VALUE_BYTES])?;
                 tx.commit()?;
             }
@@ -55,7 +57,7 @@ fn work(db: &Db, table: &Table, what: &str, times: u64) -> Outcome {
                 })?;
             }
         }
-        other => return Err(format!("{other}: update, read, get or scan").into()),
+        other => return Err(format!("{other}: update, unsynced, read, get or scan").into()),
     }
     Ok(())
 }
@@ -63,7 +65,7 @@ fn work(db: &Db, table: &Table, what: &str, times: u64) -> Outcome {
 fn main() -> Outcome {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [what, times, dir] = &args[..] else {
-        return Err("usage: instructions update|read|get|scan N DIR".into());
+        return Err("usage: instructions update|unsynced|read|get|scan N DIR".into());
     };
     let options = Options::new().buffer_pool_bytes(64 << 20).redo_capacity_bytes(64 << 20);
     let db = options.open(Path::new(dir))?;

@@ -10,7 +10,7 @@
 
 use crate::buffer::{PageWrite, Pool};
 use crate::log::Log;
-use crate::log::group::{self, Record};
+use crate::log::group;
 use crate::page::header;
 use crate::page::op::PageOp;
 use base::{Lsn, PageNo};
@@ -37,21 +37,20 @@ pub(crate) struct Mtr<'s> {
     pool: &'s Pool,
     pages: SmallVec<[HeldPage<'s>; 4]>,
     redo: Vec<u8>,
-    op: Vec<u8>,
     dirty: bool,
 }
 
 thread_local! {
-    /// Buffers that the last mini-transaction of this thread left, so that the common one allocates nothing.
-    static SPARE: RefCell<Option<(Vec<u8>, Vec<u8>)>> = const { RefCell::new(None) };
+    /// The buffer that the last mini-transaction of this thread left, so that the common one allocates nothing.
+    static SPARE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 impl<'s> Mtr<'s> {
     /// An empty mini-transaction.
     pub(crate) fn begin(log: &'s Log, pool: &'s Pool) -> Mtr<'s> {
-        let (mut redo, op) = SPARE.with(|s| s.borrow_mut().take()).unwrap_or_default();
+        let mut redo = SPARE.try_with(RefCell::take).unwrap_or_default();
         group::begin(&mut redo);
-        Mtr { log, pool, pages: SmallVec::new(), redo, op, dirty: false }
+        Mtr { log, pool, pages: SmallVec::new(), redo, dirty: false }
     }
 
     /// Takes a latched page in.
@@ -75,13 +74,11 @@ impl<'s> Mtr<'s> {
     /// Changes a held page and gathers the redo. The change must fit: the caller looked under the same latch.
     pub(crate) fn apply(&mut self, slot: Slot, op: &PageOp<'_>) {
         let held = &mut self.pages[slot.0];
-        self.op.clear();
-        op.encode(&mut self.op);
         let page = held.page.page_no();
         let prev = if op.is_init() { 0 } else { held.before.0 & ((1 << 40) - 1) };
         self.dirty = true;
         held.changed = true;
-        group::put_record(&mut self.redo, &Record::Page { page, prev, op: &self.op });
+        group::put_page(&mut self.redo, page, prev, |out| op.encode(out));
         if let Err(damage) = op.apply(&mut held.page) {
             panic!("the change does not fit page {page}: {damage:?} ({op:?})");
         }
@@ -120,7 +117,7 @@ impl Drop for Mtr<'_> {
             eprintln!("millpond: a mini-transaction ended half done; aborting so that recovery can undo it");
             std::process::abort();
         }
-        let spare = (std::mem::take(&mut self.redo), std::mem::take(&mut self.op));
-        let _ = SPARE.try_with(|s| *s.borrow_mut() = Some(spare));
+        let spare = std::mem::take(&mut self.redo);
+        let _ = SPARE.try_with(|s| *s.borrow_mut() = spare);
     }
 }

@@ -13,8 +13,9 @@ use std::process::Command;
 const FEW: u64 = 2_000;
 const MANY: u64 = 20_000;
 /// What the example can do, and what to call it.
-const KINDS: [(&str, &str); 4] = [
+const KINDS: [(&str, &str); 5] = [
     ("update", "a durable update of one row"),
+    ("unsynced", "an update of one row that is not synced"),
     ("read", "a transaction that reads one row"),
     ("get", "a read of one row in a transaction"),
     ("scan", "a transaction that scans 100 rows"),
@@ -190,11 +191,14 @@ fn part(own: &str, inlined: &str, function: &str) -> String {
 fn module(file: &str) -> Option<String> {
     let (_, inside) = file
         .split_once("crates/")
+        // The compiler's own crates have a folder of that name, too.
+        .filter(|(_, rest)| !rest.starts_with("core_arch/"))
         .filter(|(_, rest)| rest.contains("/src/") || rest.contains("/examples/"))?;
     let mut steps = inside.split('/');
     let (name, place, first) = (steps.next()?, steps.next()?, steps.next()?);
     Some(match (name, place) {
         ("millpond", "src") => first.trim_end_matches(".rs").to_owned(),
+        ("base", "src") if first == "crc.rs" => "checksums".to_owned(),
         (_, "src") => name.to_owned(),
         _ => "the example itself".to_owned(),
     })

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use base::PageNo;
 
 use super::descend::{Latched, Seek};
-use super::tree::{Tree, leaf_has_room};
+use super::tree::{Tree, place_with_room};
 use crate::buffer::PageWrite;
 use crate::error::Result;
 use crate::mtr::Mtr;
@@ -132,7 +132,7 @@ impl Tree {
 fn has_room(page: &PageWrite<'_>, key: &[u8], bytes: usize) -> bool {
     let node = Node::new(page);
     if node.level() == 0 {
-        return leaf_has_room(page, key, bytes);
+        return place_with_room(page, key, bytes).is_some();
     }
     node.free_bytes() + node.prefix().len() >= bytes
 }

@@ -211,9 +211,9 @@ fn a_guess_never_leads_astray() {
         right += usize::from(guess == leaf);
         assert_eq!(tree.leaf_read_near(store, Some(guess), &key, FetchHint::Normal).unwrap().page_no(), leaf);
         let needed = row_bytes(key.len(), value.len());
-        let page = tree.leaf_write_near(store, Some(guess), &key, needed).unwrap();
+        let (page, _) = tree.leaf_write_near(store, Some(guess), &key, needed).unwrap();
         assert!(Leaf::new(&page).covers(&key) && crate::page::header::tree(&page) == ID);
-        assert!(super::tree::leaf_has_room(&page, &key, needed));
+        assert!(super::tree::place_with_room(&page, &key, needed).is_some());
         seen.push(page.page_no());
         drop(page);
         seen.push(other.leaf_read(store, &key).unwrap().page_no());

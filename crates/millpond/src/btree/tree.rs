@@ -4,11 +4,12 @@
 use base::{PageNo, TreeId};
 
 use super::descend::{Latched, Seek};
+use super::root_copy;
 use crate::buffer::{FetchHint, PageRead, PageWrite};
 use crate::error::{Error, Result};
 use crate::mtr::Mtr;
 use crate::page::header::{self, Kind};
-use crate::page::node::{Leaf, Node, ROW_OVERHEAD};
+use crate::page::node::{Inner, Leaf, Node, ROW_OVERHEAD};
 use crate::page::op::{NodeHead, PageOp};
 use crate::page::{inline_limit, max_key};
 use crate::store::Store;
@@ -122,6 +123,23 @@ impl Tree {
         }
     }
 
+    /// A guess at the leaf of `key`, for who has other things to do before it wants that leaf: the processor is asked for it
+    /// meanwhile. REQUIRES: no latch held.
+    pub(crate) fn leaf_ahead(&self, store: &Store, key: &[u8]) -> Result<Option<PageNo>> {
+        let seek = Seek::At(key);
+        let copied = store.pool.stamp(self.root).and_then(|now| root_copy::way(self.root, now, seek, 0));
+        let leaf = match copied.filter(|way| way.child_level == 0) {
+            Some(way) => way.child,
+            None => match self.descend(store, seek, 1, false)? {
+                Some(found) if found.unposted.is_none() => seek.child(&Inner::new(&found.page)),
+                // The way down itself will do what is left to do of a split.
+                _ => return Ok(None),
+            },
+        };
+        store.pool.prefetch(leaf);
+        Ok(Some(leaf))
+    }
+
     /// The leaf where `key` stands or would stand, latched exclusively, with room for a row of `key` that takes `row_bytes`
     /// in all (see [`row_bytes`]); what the present row of `key` takes counts as room. Splits as needed. 0 asks for no
     /// room. REQUIRES: no latch held.
@@ -131,24 +149,25 @@ impl Tree {
         key: &[u8],
         row_bytes: usize,
     ) -> Result<PageWrite<'s>> {
-        self.leaf_write_near(store, None, key, row_bytes)
+        Ok(self.leaf_write_near(store, None, key, row_bytes)?.0)
     }
 
-    /// As [`Tree::leaf_write`], with a guess at the leaf, which saves the way down if it is right.
+    /// As [`Tree::leaf_write`], with a guess at the leaf, which saves the way down if it is right. Tells also where in the leaf
+    /// the row of `key` stands, or would stand.
     pub(crate) fn leaf_write_near<'s>(
         &self,
         store: &'s Store,
         guess: Option<PageNo>,
         key: &[u8],
         row_bytes: usize,
-    ) -> Result<PageWrite<'s>> {
+    ) -> Result<(PageWrite<'s>, Result<u16, u16>)> {
         let page_bytes = store.pool.page_bytes();
         base::check!(row_bytes <= ROW_OVERHEAD + max_key(page_bytes) + inline_limit(page_bytes));
         let guessed = guess.and_then(|page| store.pool.try_pin(page)).map(|pin| pin.write());
         if let Some(page) = guessed.filter(|page| self.is_leaf_of(page, key))
-            && leaf_has_room(&page, key, row_bytes)
+            && let Some(place) = place_with_room(&page, key, row_bytes)
         {
-            return Ok(page);
+            return Ok((page, place));
         }
         loop {
             let Some(found) = self.descend(store, Seek::At(key), 0, true)? else {
@@ -160,8 +179,8 @@ impl Tree {
                 continue;
             }
             let Latched::Write(page) = found.page else { unreachable!("an exclusive latch was asked for") };
-            if leaf_has_room(&page, key, row_bytes) {
-                return Ok(page);
+            if let Some(place) = place_with_room(&page, key, row_bytes) {
+                return Ok((page, place));
             }
             drop(page);
             self.split(store, 0, key, row_bytes)?;
@@ -180,13 +199,15 @@ pub(crate) fn row_bytes(key_len: usize, value_len: usize) -> usize {
     ROW_OVERHEAD + key_len + value_len
 }
 
-/// Whether the leaf can hold a row of `key` that takes `row_bytes`.
-pub(super) fn leaf_has_room(page: &[u8], key: &[u8], row_bytes: usize) -> bool {
+/// Where in the leaf the row of `key` stands or would stand, if the leaf can hold one that takes `row_bytes`.
+pub(super) fn place_with_room(page: &[u8], key: &[u8], row_bytes: usize) -> Option<Result<u16, u16>> {
     let leaf = Leaf::new(page);
+    let place = leaf.search(key);
     let free = leaf.free_bytes();
-    free >= row_bytes
-        || match leaf.search(key) {
+    let has_room = free >= row_bytes
+        || match place {
             Ok(slot) => free + leaf.entry_size(slot) + leaf.prefix().len() >= row_bytes,
             Err(_) => free + leaf.prefix().len() >= row_bytes,
-        }
+        };
+    has_room.then_some(place)
 }

@@ -246,6 +246,15 @@ impl Pool {
         }
     }
 
+    /// Asks the processor for the beginning of a page that is in memory, if it is.
+    #[inline]
+    pub(crate) fn prefetch(&self, page: PageNo) {
+        if let Some(frame) = self.table.get(page) {
+            base::prefetch::to_write(std::slice::from_ref(self.frames.get(frame)), 1);
+            self.frames.prefetch(frame);
+        }
+    }
+
     /// Pins a page, reading it if need be. REQUIRES: the caller holds no latch.
     #[inline]
     pub(crate) fn fetch(&self, page: PageNo) -> Result<Pin<'_>> {

@@ -32,6 +32,12 @@ impl Gate {
         if self.closed.load(Ordering::SeqCst) { Err(Error::Closed) } else { Ok(inside) }
     }
 
+    /// Looks in without going in: `Closed` if the gate is.
+    #[inline]
+    pub(crate) fn look(&self) -> Result {
+        if self.closed.load(Ordering::SeqCst) { Err(Error::Closed) } else { Ok(()) }
+    }
+
     /// Closes the gate. False if it was closed before.
     pub(crate) fn close(&self) -> bool {
         !self.closed.swap(true, Ordering::SeqCst)

@@ -369,7 +369,9 @@ impl Db {
     /// # Errors
     /// [`Error::Closed`], [`Error::Poisoned`].
     pub fn begin_with(&self, options: TxnOptions) -> Result<Transaction> {
-        let _inside = self.core.enter()?;
+        // A beginning asks nothing of the engine that closing could take away.
+        self.core.gate.look()?;
+        self.core.engine.check_poison()?;
         Ok(Transaction::begin(self.core.share(), options))
     }
 

@@ -31,7 +31,8 @@ pub struct Receipt {
     pub locks_us: u64,
     /// Held by admission, over the whole transaction.
     pub admission_us: u64,
-    /// Making the commit record and handing it to the log.
+    /// Making the commit record and handing it to the log. With [`Durability::None`](crate::Durability::None) it is measured only
+    /// if the log has no room for the record at once, for else it is about one microsecond; then 0 stands here.
     pub log_us: u64,
     /// Waiting for the log to become durable.
     pub sync_us: u64,

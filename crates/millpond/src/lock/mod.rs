@@ -31,6 +31,7 @@ mod tests;
 mod ticket;
 mod users;
 
+pub(crate) use key::hash_row;
 pub(crate) use mode::Mode;
 pub(crate) use owner::Owner;
 pub(crate) use table::{Enqueued, LockTable, Writer};

@@ -33,9 +33,9 @@ impl Owner {
         self.txn
     }
 
-    /// Counts one more row change; the victim of a deadlock is who has fewest.
+    /// Counts one more row change; the victim of a deadlock is who has fewest. REQUIRES: one thread at a time, the transaction's.
     pub(crate) fn add_work(&self, rows: u64) {
-        self.work.fetch_add(rows, Ordering::Relaxed);
+        self.work.store(self.work() + rows, Ordering::Relaxed);
     }
 
     pub(super) fn work(&self) -> u64 {

@@ -56,9 +56,25 @@ pub(crate) struct FlushState {
     from_prev_used: u16,
     flights: VecDeque<Flight>,
     waiters: Waiters,
-    scratch: Vec<AlignedBuf>,
+    scratch: Vec<Scratch>,
     /// Smoothed duration of a flush, microseconds.
     pub(super) usual_us: u64,
+}
+
+/// Where a short flush is put together.
+struct Scratch {
+    bytes: AlignedBuf,
+    /// From here on each block is zero. Most flushes end near the last one's end, so there is little to clear.
+    used: [usize; GATHER_BLOCKS as usize],
+}
+
+impl Scratch {
+    fn new() -> Scratch {
+        Scratch {
+            bytes: AlignedBuf::zeroed(GATHER_BLOCKS as usize * BLOCK_BYTES),
+            used: [0; GATHER_BLOCKS as usize],
+        }
+    }
 }
 
 /// A flush that has been given its range.
@@ -69,7 +85,7 @@ pub(super) struct Plan {
     durable: Lsn,
     depth: u64,
     waiters: u64,
-    scratch: AlignedBuf,
+    scratch: Scratch,
     started_us: u64,
 }
 
@@ -239,10 +255,7 @@ impl Log {
             durable: self.vouched(),
             depth: state.flights.len() as u64 + 1,
             waiters: state.waiters.below(to) as u64 + u64::from(reason == SyncReason::Commit),
-            scratch: state
-                .scratch
-                .pop()
-                .unwrap_or_else(|| AlignedBuf::zeroed(GATHER_BLOCKS as usize * BLOCK_BYTES)),
+            scratch: state.scratch.pop().unwrap_or_else(Scratch::new),
             started_us: now,
         };
         state.from = to;
@@ -410,11 +423,10 @@ impl Log {
         let whole = |block: u64| block_start(block + 1) <= plan.to;
         if upto - at < GATHER_BLOCKS {
             for block in at..=upto {
-                let part = &mut plan.scratch[(block - at) as usize * BLOCK_BYTES..][..BLOCK_BYTES];
-                self.gather(block, plan.to, part);
+                let part = self.gather(block, plan.to, &mut plan.scratch, (block - at) as usize);
                 header(block).encode(part);
             }
-            let bytes = &plan.scratch[..(upto - at + 1) as usize * BLOCK_BYTES];
+            let bytes = &plan.scratch.bytes[..(upto - at + 1) as usize * BLOCK_BYTES];
             return segment.file.write_at(bytes, offset(at)).map_err(io);
         }
         let mut block = at;
@@ -427,20 +439,24 @@ impl Log {
             block += count;
         }
         if block <= upto {
-            let part = &mut plan.scratch[..BLOCK_BYTES];
-            self.gather(block, plan.to, part);
+            let part = self.gather(block, plan.to, &mut plan.scratch, 0);
             header(block).encode(part);
-            segment.file.write_at(&plan.scratch[..BLOCK_BYTES], offset(block)).map_err(io)?;
+            segment.file.write_at(part, offset(block)).map_err(io)?;
         }
         Ok(())
     }
 
-    /// Copies the published payload of `block` below `to` into `out` and clears the rest.
-    fn gather(&self, block: u64, to: Lsn, out: &mut [u8]) {
+    /// Copies the published payload of `block` below `to` to the place of block `n` in `scratch`, and zeros behind it.
+    fn gather<'s>(&self, block: u64, to: Lsn, scratch: &'s mut Scratch, n: usize) -> &'s mut [u8] {
         let end = to.min(block_start(block + 1));
+        let out = &mut scratch.bytes[n * BLOCK_BYTES..][..BLOCK_BYTES];
         self.ring.read_into(block_start(block), end, out);
-        let used = end.since(block_start(block)) as usize;
-        out[HEADER_BYTES + used..BLOCK_BYTES].fill(0);
+        let used = HEADER_BYTES + end.since(block_start(block)) as usize;
+        let before = std::mem::replace(&mut scratch.used[n], used);
+        if used < before {
+            out[used..before].fill(0);
+        }
+        out
     }
 
     #[allow(unsafe_code)]

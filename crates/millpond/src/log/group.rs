@@ -163,6 +163,27 @@ pub(crate) fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
     }
 }
 
+/// Appends a [`Record::Page`] whose change `encode` appends: it is not copied once more.
+pub(crate) fn put_page(out: &mut Vec<u8>, page: PageNo, prev: u64, encode: impl FnOnce(&mut Vec<u8>)) {
+    // Most lengths take two bytes.
+    let start = out.len();
+    out.extend_from_slice(&[0; 2]);
+    out.put_u8(PAGE);
+    out.put_u32(page.0);
+    out.put_u40(prev);
+    encode(out);
+    let len = out.len() - start - 2;
+    match len {
+        0..0x80 => drop(out.remove(start)),
+        0x80..0x4000 => {}
+        _ => out.insert(start, 0),
+    }
+    let last = out.len() - len - 1 - start;
+    for (n, byte) in out[start..=start + last].iter_mut().enumerate() {
+        *byte = (len >> (7 * n)) as u8 & 0x7f | if n < last { 0x80 } else { 0 };
+    }
+}
+
 fn put_txn(out: &mut Vec<u8>, kind: u8, txn: TxnId) {
     out.put_varint(1 + 6);
     out.put_u8(kind);
@@ -288,6 +309,17 @@ mod tests {
         assert!(!verify(&out, Lsn(100), 3), "another epoch");
         let read: Vec<_> = Records::new(&out[GROUP_HEADER_BYTES..]).map(Result::unwrap).collect();
         assert_eq!(read, all(b"some bytes"));
+    }
+
+    #[test]
+    fn a_page_record_is_the_same_made_in_place_whatever_its_length() {
+        for len in [0, 1, 100, 117, 118, 119, 1000, 16_373, 16_374, 16_375, 70_000] {
+            let op = vec![7; len];
+            let (mut whole, mut in_place) = (vec![1], vec![1]);
+            put_record(&mut whole, &Record::Page { page: PageNo(9), prev: 5, op: &op });
+            put_page(&mut in_place, PageNo(9), 5, |out| out.extend_from_slice(&op));
+            assert_eq!(whole, in_place, "{len}");
+        }
     }
 
     proptest! {

@@ -162,6 +162,11 @@ impl Log {
         Ok(())
     }
 
+    /// Whether [`Log::make_room`] would find at least half of the log buffer free.
+    pub(crate) fn has_room(&self) -> bool {
+        self.buffer_room() >= self.ring.capacity() / 2
+    }
+
     /// What no flush has taken may be so much, LSN units, before the log thread flushes it unasked. Long before half the
     /// buffer is full: then nobody who does not wait for durability ever waits for room, as long as the device keeps up.
     pub(crate) fn flush_unasked(&self) -> u64 {
@@ -184,6 +189,8 @@ impl Log {
         group::seal(group, records_crc, lsn, self.epoch);
         self.ring.copy(&range, group);
         base::sync::point();
+        // The next group, of this thread or another, stands behind this one.
+        self.ring.prefetch(range.end, group.len());
         self.ring.publish(range);
         self.metrics.add(M::RedoBytesWritten, group.len() as u64);
         self.metrics.add(M::RedoGroups, 1);

@@ -22,6 +22,9 @@ const LSN_MASK: u64 = (1 << LSN_BITS) - 1;
 /// Ranges that may be reserved and not yet published. More threads than this never reserve at once.
 const SLOTS: usize = 1 << (64 - LSN_BITS);
 
+/// The place of a short transaction's groups, bytes: more is not asked for ahead.
+const PREFETCH_MAX: usize = 640;
+
 /// What padding up to a seal consists of. No group begins with it, so padding and an unwritten rest differ.
 pub(crate) const PAD: u8 = 0xff;
 
@@ -215,6 +218,11 @@ impl Ring {
         let offset = index * BLOCK_BYTES + HEADER_BYTES + offset_in_block(at);
         // SAFETY: `index < blocks` and the offset within the block is below BLOCK_BYTES, so this stays in `memory`.
         unsafe { self.memory.as_ptr().add(offset) }
+    }
+
+    /// Asks the processor for the place of `n` bytes from `at` on: what lies there was last seen by who wrote it to the file.
+    pub(crate) fn prefetch(&self, at: Lsn, n: usize) {
+        base::prefetch::to_write_at(self.payload_ptr(at), n.min(PREFETCH_MAX));
     }
 
     /// Says that the range has been copied. From now on a flush may take it.

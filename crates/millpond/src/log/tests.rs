@@ -110,6 +110,26 @@ fn what_is_flushed_is_read_back_across_segments_and_laps_of_the_ring() {
 }
 
 #[test]
+fn behind_the_end_of_the_log_a_block_is_zero_whatever_its_buffer_held() {
+    let place = Place::new("zeros");
+    let log = place.log(start());
+    for n in 1..200 {
+        let lsn = commit(&log, n, (n as usize * 613) % 5000);
+        log.flush_to(lsn, SyncReason::Commit).unwrap();
+        let end = log.durable_lsn();
+        let (block, used) = (block_of(Lsn(end.0 - 1)), offset_in_block(end));
+        if used == 0 {
+            continue;
+        }
+        let segment = place.segments().find(SHAPE.segment_of(block)).unwrap();
+        let mut bytes = base::aligned::AlignedBuf::zeroed(BLOCK_BYTES);
+        segment.file.read_at(&mut bytes, file_offset(SHAPE, block)).unwrap();
+        let rest = &bytes[BLOCK_BYTES - PAYLOAD_BYTES + used..];
+        assert!(rest.iter().all(|byte| *byte == 0), "commit {n}: block {block} holds more than the log");
+    }
+}
+
+#[test]
 fn many_threads_commit_and_nothing_acknowledged_is_missing() {
     let place = Place::new("threads");
     let log = Arc::new(place.log(start()));

@@ -11,6 +11,7 @@ use crate::undo::{Entry, Mark, Stream, encode_rewind};
 use base::sync::atomic::Ordering;
 use base::{Lsn, TxnId};
 use metrics::SyncReason;
+use std::cell::RefCell;
 use std::sync::Arc;
 
 /// A rollback with more undo than this goes to the background, bytes.
@@ -21,10 +22,16 @@ pub(crate) const XID_BYTES_MAX: usize = 256;
 impl Txns {
     /// Logs a record that changes no page; `stamp` learns its LSN before anyone can find it.
     pub(super) fn log_record(&self, record: &Record<'_>, stamp: impl FnOnce(Lsn)) -> Lsn {
-        let mut bytes = Vec::with_capacity(64);
+        thread_local! {
+            /// The buffer of this thread's last record.
+            static SPARE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+        }
+        let mut bytes = SPARE.try_with(RefCell::take).unwrap_or_default();
         group::begin(&mut bytes);
         group::put_record(&mut bytes, record);
-        self.store.log.append(&mut bytes, stamp)
+        let lsn = self.store.log.append(&mut bytes, stamp);
+        let _ = SPARE.try_with(|spare| spare.replace(bytes));
+        lsn
     }
 
     /// Decides a transaction that has changed something: from here on it is committed for everybody here, its locks are

@@ -233,6 +233,7 @@ impl Txns {
     pub(crate) fn owner<'t>(&self, txn: &'t Txn) -> &'t Arc<Owner> {
         txn.owner.get_or_init(|| {
             let id = self.status.begin();
+            self.streams.prefetch(id);
             self.locks.begin(id)
         })
     }

@@ -102,15 +102,21 @@ impl Txns {
         image: Option<Image<'_>>,
         rules: Rules,
     ) -> Result<Wrote> {
+        // The leaf is on its way from memory while the transaction gets what it needs.
+        let guess = match txn.near.leaf(tree, key) {
+            Some(leaf) => Some(leaf),
+            None => tree.leaf_ahead(&self.store, key)?,
+        };
         let owner = self.owner(txn);
         let room = image.map_or(0, |image| row_bytes(key.len(), image.bytes.len()));
         self.room_for_undo()?;
+        let stream = self.stream_of(txn);
         loop {
             self.store.log.make_room()?;
-            let page = tree.leaf_write_near(&self.store, txn.near.leaf(tree, key), key, room)?;
+            let (page, place) = tree.leaf_write_near(&self.store, guess, key, room)?;
             txn.near.was(tree, key, page.page_no());
             let leaf = Leaf::new(&page);
-            let (slot, found) = match leaf.search(key) {
+            let (slot, found) = match place {
                 Ok(slot) => (slot, true),
                 Err(slot) => (slot, false),
             };
@@ -142,8 +148,8 @@ impl Txns {
             if nothing {
                 return Ok(Wrote::Nothing);
             }
-            let stream = self.stream_of(txn);
-            let version = Version { txn: owner.txn(), undo_at: stream.end() };
+            let undo = stream.begin_row();
+            let version = undo.version();
             let mut mtr = Mtr::begin(&self.store.log, &self.store.pool);
             let held = mtr.add(page);
             let leaf = Leaf::new(mtr.page(held));
@@ -187,7 +193,7 @@ impl Txns {
                 }
             };
             let op = RowOp { slot, tree: tree.id, key, version, change };
-            stream.append_row(&op);
+            undo.append(&op);
             mtr.apply(held, &PageOp::Row(op));
             mtr.commit();
             owner.add_work(1);

@@ -97,6 +97,17 @@ pub(crate) fn decode_rewind(bytes: &[u8]) -> Result<Entry<'static>, Damage> {
 }
 
 impl<'a> Record<'a> {
+    /// No more bytes than this does the record take.
+    pub(crate) fn bytes_max(&self) -> usize {
+        // Nine numbers of at most seven bytes (ids of 48 bits take seven, lengths and pages five), and three of one byte.
+        const NUMBERS: usize = 80;
+        match self.entry {
+            Entry::Insert { key, .. } => NUMBERS + key.len(),
+            Entry::Replace { key, old_middle, .. } => NUMBERS + key.len() + old_middle.len(),
+            Entry::Chain { .. } | Entry::Rewind { .. } => NUMBERS,
+        }
+    }
+
     /// Appends the bytes of the record that will stand at offset `at`.
     pub(crate) fn encode(&self, at: u64, out: &mut Vec<u8>) {
         out.put_u48(self.owner.0);
@@ -210,6 +221,8 @@ mod tests {
             let mut bytes = Vec::new();
             record.encode(at, &mut bytes);
             let len = bytes.len();
+            // A row's address takes 40 bits and an id 48; what is made here may take 64.
+            prop_assert!(len <= record.bytes_max() + 12);
             bytes.extend_from_slice(b"what follows");
             prop_assert_eq!(Record::decode(at, &bytes), Ok((record, len)));
             prop_assert!(Record::decode(at, &bytes[..len - 1]).is_err());

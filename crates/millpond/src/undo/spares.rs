@@ -34,7 +34,12 @@ impl Spares {
         if lane.is_empty() {
             *lane = self.batches.lock().pop()?;
         }
-        lane.pop()
+        let stream = lane.pop();
+        if let Some(next) = lane.last() {
+            // The thread that purged had it last; it comes over while this transaction is at work.
+            base::prefetch::to_write(std::slice::from_ref(&**next), usize::MAX);
+        }
+        stream
     }
 
     /// Keeps a stream for the next one in the caller's lane who needs one, unless somebody still has it. Returns the memory that

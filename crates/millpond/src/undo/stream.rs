@@ -15,10 +15,11 @@ use super::prefetch::prefetch;
 use super::record::{Entry, Record};
 use super::walk::{Left, Rewinds, Walk};
 use crate::page::Damage;
+use crate::page::node::Version;
 use crate::page::op::RowOp;
 use base::TxnId;
-use base::sync::Mutex;
 use base::sync::atomic::{AtomicU64, Ordering};
+use base::sync::{Mutex, MutexGuard};
 use std::sync::Arc;
 
 /// Enough for the few changes of a short transaction.
@@ -28,6 +29,9 @@ const CHUNK_BYTES_MAX: usize = 64 << 10;
 /// Memory that a transaction with undo takes beside the bytes of its undo, about: its stream, its status, its place in the queue for
 /// purge.
 pub(crate) const STREAM_BYTES: u64 = 400;
+
+/// Cache lines of a chunk that the first record of a short transaction will mostly fill.
+const PREFETCHED_LINES: usize = 4;
 
 /// Offsets must fit the five bytes that a row has for them.
 const STREAM_BYTES_MAX: u64 = 1 << 40;
@@ -61,6 +65,12 @@ pub(crate) struct Stream {
     mu: Mutex<Records>,
 }
 
+/// A stream that is about to get the record of a row change.
+pub(crate) struct Appender<'s> {
+    stream: &'s Stream,
+    records: MutexGuard<'s, Records>,
+}
+
 #[derive(Debug, Default)]
 struct Records {
     chunks: Vec<Stretch>,
@@ -76,7 +86,6 @@ struct Records {
     last: Option<u64>,
     left: Left,
     rewinds: Rewinds,
-    scratch: Vec<u8>,
 }
 
 /// Whole records, one after the other.
@@ -111,7 +120,10 @@ impl Stream {
     /// Makes it another transaction's. REQUIRES: it is cleared.
     pub(super) fn begin(&mut self, owner: TxnId) {
         self.owner = owner;
-        self.memory.fetch_add(self.mu.lock().bytes() + STREAM_BYTES, Ordering::Relaxed);
+        let mut records = self.mu.lock();
+        // The thread that purged had it last.
+        base::prefetch::to_write(records.spare.spare_capacity_mut(), PREFETCHED_LINES);
+        self.memory.fetch_add(records.bytes() + STREAM_BYTES, Ordering::Relaxed);
     }
 
     /// A stream of all these bytes, for who reads them once.
@@ -151,21 +163,15 @@ impl Stream {
         self.end() == 0
     }
 
-    /// Appends the record of a row change, whose version already names [`Stream::end`]. From here on the mini-transaction
-    /// that makes the change must not fail.
+    /// Begins the change of a row: nobody else sees or appends anything until the record is appended. No other mutex is taken
+    /// meanwhile.
+    pub(crate) fn begin_row(&self) -> Appender<'_> {
+        Appender { stream: self, records: self.mu.lock() }
+    }
+
+    /// Appends the record of a row change, whose version already names [`Stream::end`], see [`Appender::append`].
     pub(crate) fn append_row(&self, op: &RowOp<'_>) {
-        base::check!(
-            op.version.txn == self.owner,
-            "{} writes into the undo of {}",
-            op.version.txn,
-            self.owner
-        );
-        let at = self.append(Entry::of(op));
-        base::check!(
-            at == op.version.undo_at,
-            "a version names undo at {}, it is at {at}",
-            op.version.undo_at
-        );
+        self.begin_row().append(op);
     }
 
     /// Appends a record; returns its offset. REQUIRES: the entry is logged under that offset before the next one.
@@ -371,6 +377,21 @@ impl Stream {
     }
 }
 
+impl Appender<'_> {
+    /// What the version that the change makes names: this transaction, and where the record will stand.
+    pub(crate) fn version(&self) -> Version {
+        Version { txn: self.stream.owner, undo_at: self.records.end }
+    }
+
+    /// Appends the record of a row change, whose version is [`Appender::version`]. From here on the mini-transaction
+    /// that makes the change must not fail.
+    pub(crate) fn append(mut self, op: &RowOp<'_>) {
+        let version = self.version();
+        base::check!(op.version == version, "{:?} names undo that will stand at {version:?}", op.version);
+        self.records.append(version.txn, Entry::of(op), &self.stream.memory);
+    }
+}
+
 impl Drop for Stream {
     fn drop(&mut self) {
         if self.owner != TxnId::NONE {
@@ -387,7 +408,7 @@ impl Records {
     }
 
     fn clear(&mut self) {
-        let Records { mut chunks, mut spare, mut scratch, .. } = std::mem::take(self);
+        let Records { mut chunks, mut spare, .. } = std::mem::take(self);
         if let Some(first) = chunks.first_mut() {
             spare = std::mem::take(&mut first.bytes);
         }
@@ -396,9 +417,7 @@ impl Records {
         }
         spare.clear();
         chunks.clear();
-        scratch.clear();
-        scratch.shrink_to(CHUNK_BYTES_MIN);
-        *self = Records { chunks, spare, scratch, ..Records::default() };
+        *self = Records { chunks, spare, ..Records::default() };
     }
 
     /// Index of the chunk that holds offset `at`; of the last one for the stream's end.
@@ -445,30 +464,30 @@ impl Records {
 
     fn append(&mut self, owner: TxnId, entry: Entry<'_>, memory: &AtomicU64) -> u64 {
         let at = self.end;
-        let mut bytes = std::mem::take(&mut self.scratch);
-        bytes.clear();
-        Record { owner, prev: self.last, entry }.encode(at, &mut bytes);
-        let chunk = self.room(bytes.len(), memory);
-        chunk.bytes.extend_from_slice(&bytes);
-        chunk.len += bytes.len() as u32;
-        self.end += bytes.len() as u64;
+        let record = Record { owner, prev: self.last, entry };
+        let chunk = self.room(record.bytes_max(), memory);
+        let before = chunk.bytes.len();
+        record.encode(at, &mut chunk.bytes);
+        let len = chunk.bytes.len() - before;
+        chunk.len += len as u32;
+        self.end += len as u64;
         base::check!(self.end < STREAM_BYTES_MAX, "{owner} has a terabyte of undo");
-        self.scratch = bytes;
         self.note(at, &entry);
         at
     }
 
-    /// A chunk with room for a whole record, so that a record is one slice.
+    /// A chunk with room for a whole record of at most `len` bytes, so that a record is one slice.
     fn room(&mut self, len: usize, memory: &AtomicU64) -> &mut Stretch {
         let fits = |c: &Stretch| c.bytes.capacity() - c.bytes.len() >= len;
         if self.closed || !self.chunks.last().is_some_and(fits) {
             let usual = (CHUNK_BYTES_MIN << self.chunks.len().min(16)).min(CHUNK_BYTES_MAX);
             let mut bytes = std::mem::take(&mut self.spare);
-            memory.fetch_sub(bytes.capacity() as u64, Ordering::Relaxed);
             if bytes.capacity() < usual.max(len) {
+                let spare = bytes.capacity();
                 bytes = Vec::with_capacity(usual.max(len));
+                // The spare one, which has counted, is shorter.
+                memory.fetch_add((bytes.capacity() - spare) as u64, Ordering::Relaxed);
             }
-            memory.fetch_add(bytes.capacity() as u64, Ordering::Relaxed);
             self.chunks.push(Stretch { base: self.end, bytes, len: 0, place: None });
             self.closed = false;
         }

@@ -46,6 +46,12 @@ impl Undo<'_> {
 }
 
 impl Streams {
+    /// Asks the processor for what [`Streams::begin`] will want.
+    #[inline]
+    pub(crate) fn prefetch(&self, txn: TxnId) {
+        self.all.prefetch(txn);
+    }
+
     /// Gives a transaction its stream, before its first change.
     pub(crate) fn begin(&self, txn: TxnId) -> Arc<Stream> {
         let stream = self.spares.take().map(|mut spare| {

@@ -6,24 +6,29 @@
 /// A cache line, bytes.
 const LINE: usize = 64;
 
-/// Asks for at most `lines` cache lines from the front of `bytes`.
+/// Asks for at most `lines` cache lines from the front of `values`.
 #[inline(always)]
-pub fn to_read(bytes: &[u8], lines: usize) {
+pub fn to_read<T>(values: &[T], lines: usize) {
+    let start = values.as_ptr().cast::<u8>();
+    // Lines are counted from the one that the first byte lies in.
+    let before = start.addr() & (LINE - 1);
+    let bytes = (size_of_val(values) + before).min(lines.saturating_mul(LINE));
+    to_read_at(start.wrapping_sub(before), bytes);
+}
+
+/// Asks for `bytes` bytes of memory at `start`. Any address will do.
+#[inline(always)]
+pub fn to_read_at(start: *const u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let start = bytes.as_ptr();
-        // Lines are counted from the one that the first byte lies in.
-        let end = bytes.len() + (start as usize & (LINE - 1));
-        let mut offset = 0;
-        while offset < end && offset < lines * LINE {
+        for offset in (0..bytes).step_by(LINE) {
             // SAFETY: a prefetch of any address is allowed: it neither faults nor reads anything that anybody could see.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(offset).cast()) };
-            offset += LINE;
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (bytes, lines);
+    let _ = (start, bytes);
 }
 
 /// Asks for `values`, at most so many cache lines of them, to be changed.

@@ -7,10 +7,8 @@ use std::ptr::NonNull;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// A cache line, bytes.
-#[cfg(target_arch = "x86_64")]
 const LINE: usize = 64;
 /// Header and slots of a leaf of some thirty rows, bytes.
-#[cfg(target_arch = "x86_64")]
 const PREFETCHED_HEAD: usize = 6 * LINE;
 
 /// `frames` times `page_bytes` of zeroed memory, aligned to the machine's page and thereby fit for direct I/O.
@@ -61,19 +59,11 @@ impl Arena {
     /// nothing, waits for nothing.
     #[inline]
     pub(super) fn prefetch(&self, index: u32) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let page = self.frame(index).as_ptr().cast::<i8>().cast_const();
-            // In the order in which they are wanted: whose page it is, whether it covers the key, where in it the key is.
-            for line in [0, self.page_bytes - LINE].into_iter().chain((LINE..PREFETCHED_HEAD).step_by(LINE)) {
-                // SAFETY: the address lies in the mapping, as line < page_bytes; a prefetch reads nothing that the program
-                // could see, so no access of anybody else's conflicts with it.
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(page.add(line)) };
-            }
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = index;
+        let page = self.frame(index).as_ptr().cast_const();
+        // In the order in which they are wanted: whose page it is, whether it covers the key, where in it the key is.
+        base::prefetch::to_read_at(page, LINE);
+        base::prefetch::to_read_at(page.wrapping_add(self.page_bytes - LINE), LINE);
+        base::prefetch::to_read_at(page.wrapping_add(LINE), PREFETCHED_HEAD - LINE);
     }
 
     /// Bytes of one frame.

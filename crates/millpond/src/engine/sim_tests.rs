@@ -190,7 +190,7 @@ fn planted_mistakes_are_found() {
     let mut missed = Vec::new();
     for bug in Bug::ALL.iter().filter(|bug| !BEYOND.contains(bug)) {
         let mut states = 0;
-        let found = (0..60).find_map(|seed| {
+        let found = (0..120).find_map(|seed| {
             let (n, result) = cut(seed, bug.flag(), 60, 3);
             states += n;
             result.err().map(|what| (seed, what))

@@ -7,10 +7,10 @@
 //! Records are made from the fields of redo records alone ([`record`]), so replaying the log gives every stream the same
 //! bytes at the same offsets, and the addresses in pages stay true over a crash.
 
+mod chunks;
 pub(crate) mod fetch;
 pub(crate) mod history;
 pub(crate) mod journal;
-mod prefetch;
 pub(crate) mod record;
 pub(crate) mod segment;
 pub(crate) mod spares;

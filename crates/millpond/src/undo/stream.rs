@@ -1,7 +1,7 @@
 //! The undo of one transaction: an append-only stream of records.
 //!
 //! An address is an offset in the stream's bytes as they are encoded, so it does not depend on how the memory is cut into chunks,
-//! nor on whether a chunk is in memory at all. A short transaction takes one small chunk; chunks double up to [`CHUNK_BYTES_MAX`].
+//! nor on whether a chunk is in memory at all. A short transaction takes one small chunk; chunks double up to 64 KiB.
 //!
 //! A chunk that takes no more records is *closed* and never changes. Closed chunks go to the undo files from the first on, for a
 //! checkpoint or to make room, and then their memory may be let go ([`Stream::forget`]); who needs such a record is told to
@@ -10,10 +10,10 @@
 //! `rollback_to` appends too: a `Rewind` record, after which the chain of `prev` leaves out what was rolled back. It is
 //! logged like every other record, so a replayed stream agrees.
 
+use super::chunks::{CHUNK_BYTES_MIN, Chunks};
 use super::fetch::{Access, BEHIND, Held, Piece, Place};
-use super::prefetch::prefetch;
 use super::record::{Entry, Record};
-use super::walk::{Left, Rewinds, Walk};
+use super::walk::Walk;
 use crate::page::Damage;
 use crate::page::node::Version;
 use crate::page::op::RowOp;
@@ -22,24 +22,20 @@ use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Mutex, MutexGuard};
 use std::sync::Arc;
 
-/// Enough for the few changes of a short transaction.
-const CHUNK_BYTES_MIN: usize = 512;
-const CHUNK_BYTES_MAX: usize = 64 << 10;
-
 /// Memory that a transaction with undo takes beside the bytes of its undo, about: its stream, its status, its place in the queue for
 /// purge.
 pub(crate) const STREAM_BYTES: u64 = 400;
 
+/// Cache lines of a short transaction's whole chunk.
+const FIRST_LINES: usize = CHUNK_BYTES_MIN / 64;
+
 /// Cache lines of a chunk that the first record of a short transaction will mostly fill.
 const PREFETCHED_LINES: usize = 4;
-
-/// Offsets must fit the five bytes that a row has for them.
-const STREAM_BYTES_MAX: u64 = 1 << 40;
 
 /// A point in a stream that a transaction can be rolled back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// Records from this offset on are newer.
+    /// Chunks from this offset on are newer.
     pub(crate) end: u64,
     /// The newest record before it that is not rolled back.
     pub(crate) last: Option<u64>,
@@ -62,41 +58,13 @@ pub(crate) struct Stream {
     owner: TxnId,
     /// Memory of all streams, in bytes.
     memory: Arc<AtomicU64>,
-    mu: Mutex<Records>,
+    mu: Mutex<Chunks>,
 }
 
 /// A stream that is about to get the record of a row change.
 pub(crate) struct Appender<'s> {
     stream: &'s Stream,
-    records: MutexGuard<'s, Records>,
-}
-
-#[derive(Debug, Default)]
-struct Records {
-    chunks: Vec<Stretch>,
-    /// Memory for the first chunk, left by the transaction that the stream was before.
-    spare: Vec<u8>,
-    /// The last chunk takes no more records.
-    closed: bool,
-    /// So many chunks, from the first on, stand in files.
-    placed: usize,
-    /// So many chunks, from the first on, are not in memory.
-    forgotten: usize,
-    end: u64,
-    last: Option<u64>,
-    left: Left,
-    rewinds: Rewinds,
-}
-
-/// Whole records, one after the other.
-#[derive(Debug)]
-struct Stretch {
-    /// Offset of its first byte.
-    base: u64,
-    /// Empty once its memory has been let go.
-    bytes: Vec<u8>,
-    len: u32,
-    place: Option<Place>,
+    records: MutexGuard<'s, Chunks>,
 }
 
 impl Stream {
@@ -252,21 +220,21 @@ impl Stream {
     /// If all of it is in memory: how long it is.
     pub(crate) fn in_memory(&self) -> Option<u64> {
         let mu = self.mu.lock();
-        prefetch(&mu.chunks, usize::MAX);
+        base::prefetch::to_read(&mu.chunks, usize::MAX);
         (mu.forgotten == 0).then_some(mu.end)
     }
 
     /// The same before its bytes are copied, and whether purge has anything to look at when the transaction has committed.
     pub(crate) fn whole(&self) -> Option<(u64, bool)> {
         let mu = self.mu.lock();
-        mu.chunks.iter().take(1).for_each(|first| prefetch(&first.bytes, CHUNK_BYTES_MIN));
+        mu.chunks.iter().take(1).for_each(|first| base::prefetch::to_read(&first.bytes, FIRST_LINES));
         (mu.forgotten == 0).then(|| (mu.end, mu.left.any()))
     }
 
     /// For who will soon come by.
     #[inline]
     pub(crate) fn prefetch(&self) {
-        prefetch(std::slice::from_ref(self), usize::MAX);
+        base::prefetch::to_read(std::slice::from_ref(self), usize::MAX);
     }
 
     /// Bytes of memory that could be let go; with `tail` those of the last chunk, too.
@@ -396,111 +364,6 @@ impl Drop for Stream {
     fn drop(&mut self) {
         if self.owner != TxnId::NONE {
             self.memory.fetch_sub(self.mu.lock().bytes() + STREAM_BYTES, Ordering::Relaxed);
-        }
-    }
-}
-
-impl Records {
-    /// What the chunks take.
-    fn bytes(&self) -> u64 {
-        let chunks: u64 = self.chunks.iter().map(|chunk| chunk.bytes.capacity() as u64).sum();
-        chunks + self.spare.capacity() as u64
-    }
-
-    fn clear(&mut self) {
-        let Records { mut chunks, mut spare, .. } = std::mem::take(self);
-        if let Some(first) = chunks.first_mut() {
-            spare = std::mem::take(&mut first.bytes);
-        }
-        if spare.capacity() != CHUNK_BYTES_MIN {
-            spare = Vec::new();
-        }
-        spare.clear();
-        chunks.clear();
-        *self = Records { chunks, spare, ..Records::default() };
-    }
-
-    /// Index of the chunk that holds offset `at`; of the last one for the stream's end.
-    fn chunk_of(&self, at: u64) -> usize {
-        self.chunks.partition_point(|c| c.base <= at).saturating_sub(1)
-    }
-
-    /// Takes in what the record at `at` means for those after it.
-    fn note(&mut self, at: u64, entry: &Entry<'_>) {
-        match *entry {
-            Entry::Rewind { end, last } => {
-                self.last = last;
-                self.rewinds.push(at, end);
-            }
-            _ => self.last = Some(at),
-        }
-        self.left.saw(at, entry);
-    }
-
-    /// Notes the records of bytes that come next.
-    fn take_in(&mut self, owner: TxnId, bytes: &[u8]) -> Result<(), Damage> {
-        let base = self.end;
-        let mut at = 0;
-        while at < bytes.len() {
-            let (record, len) = Record::decode(base + at as u64, &bytes[at..])?;
-            if record.owner != owner || record.prev != self.last {
-                return Err(Damage("undo of another transaction, or of another place in its stream"));
-            }
-            self.note(base + at as u64, &record.entry);
-            at += len;
-        }
-        Ok(())
-    }
-
-    /// Keeps bytes that come next as a chunk of their own.
-    fn keep(&mut self, bytes: Vec<u8>, place: Option<Place>, memory: &AtomicU64) -> Result<(), Damage> {
-        let len = u32::try_from(bytes.len()).map_err(|_| Damage("a piece of undo is too long"))?;
-        memory.fetch_add(bytes.capacity() as u64, Ordering::Relaxed);
-        self.chunks.push(Stretch { base: self.end, bytes, len, place });
-        self.end += u64::from(len);
-        self.closed = true;
-        Ok(())
-    }
-
-    fn append(&mut self, owner: TxnId, entry: Entry<'_>, memory: &AtomicU64) -> u64 {
-        let at = self.end;
-        let record = Record { owner, prev: self.last, entry };
-        let chunk = self.room(record.bytes_max(), memory);
-        let before = chunk.bytes.len();
-        record.encode(at, &mut chunk.bytes);
-        let len = chunk.bytes.len() - before;
-        chunk.len += len as u32;
-        self.end += len as u64;
-        base::check!(self.end < STREAM_BYTES_MAX, "{owner} has a terabyte of undo");
-        self.note(at, &entry);
-        at
-    }
-
-    /// A chunk with room for a whole record of at most `len` bytes, so that a record is one slice.
-    fn room(&mut self, len: usize, memory: &AtomicU64) -> &mut Stretch {
-        let fits = |c: &Stretch| c.bytes.capacity() - c.bytes.len() >= len;
-        if self.closed || !self.chunks.last().is_some_and(fits) {
-            let usual = (CHUNK_BYTES_MIN << self.chunks.len().min(16)).min(CHUNK_BYTES_MAX);
-            let mut bytes = std::mem::take(&mut self.spare);
-            if bytes.capacity() < usual.max(len) {
-                let spare = bytes.capacity();
-                bytes = Vec::with_capacity(usual.max(len));
-                // The spare one, which has counted, is shorter.
-                memory.fetch_add((bytes.capacity() - spare) as u64, Ordering::Relaxed);
-            }
-            self.chunks.push(Stretch { base: self.end, bytes, len: 0, place: None });
-            self.closed = false;
-        }
-        self.chunks.last_mut().expect("just made")
-    }
-
-    /// Has the last chunk take no more, and gives back what it has kept for more.
-    fn close(&mut self, memory: &AtomicU64) {
-        self.closed = true;
-        if let Some(last) = self.chunks.last_mut() {
-            let before = last.bytes.capacity();
-            last.bytes.shrink_to_fit();
-            memory.fetch_sub((before - last.bytes.capacity()) as u64, Ordering::Relaxed);
         }
     }
 }

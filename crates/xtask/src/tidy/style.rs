@@ -22,7 +22,6 @@ const UNSAFE: &[&str] = &[
     "crates/millpond/src/buffer/latch.rs",
     "crates/millpond/src/log/commit.rs",
     "crates/millpond/src/log/ring.rs",
-    "crates/millpond/src/undo/prefetch.rs",
     "crates/ffi/src/",
     "crates/compare/src/peers/lmdb.rs",
     "loom/src/watched.rs",

@@ -1,0 +1,155 @@
+//! What a stream consists of: its bytes, cut into chunks, in memory or in files, and what must be known of them without
+//! looking.
+
+use super::fetch::Place;
+use super::record::{Entry, Record};
+use super::walk::{Left, Rewinds};
+use crate::page::Damage;
+use base::TxnId;
+use base::sync::atomic::{AtomicU64, Ordering};
+
+/// Enough for the few changes of a short transaction.
+pub(super) const CHUNK_BYTES_MIN: usize = 512;
+const CHUNK_BYTES_MAX: usize = 64 << 10;
+
+/// Offsets must fit the five bytes that a row has for them.
+const STREAM_BYTES_MAX: u64 = 1 << 40;
+
+/// All of it.
+#[derive(Debug, Default)]
+pub(super) struct Chunks {
+    pub(super) chunks: Vec<Stretch>,
+    /// Memory for the first chunk, left by the transaction that the stream was before.
+    pub(super) spare: Vec<u8>,
+    /// The last chunk takes no more records.
+    pub(super) closed: bool,
+    /// So many chunks, from the first on, stand in files.
+    pub(super) placed: usize,
+    /// So many chunks, from the first on, are not in memory.
+    pub(super) forgotten: usize,
+    pub(super) end: u64,
+    pub(super) last: Option<u64>,
+    pub(super) left: Left,
+    pub(super) rewinds: Rewinds,
+}
+
+/// Whole records, one after the other.
+#[derive(Debug)]
+pub(super) struct Stretch {
+    /// Offset of its first byte.
+    pub(super) base: u64,
+    /// Empty once its memory has been let go.
+    pub(super) bytes: Vec<u8>,
+    pub(super) len: u32,
+    pub(super) place: Option<Place>,
+}
+
+impl Chunks {
+    /// What the chunks take.
+    pub(super) fn bytes(&self) -> u64 {
+        let chunks: u64 = self.chunks.iter().map(|chunk| chunk.bytes.capacity() as u64).sum();
+        chunks + self.spare.capacity() as u64
+    }
+
+    pub(super) fn clear(&mut self) {
+        let Chunks { mut chunks, mut spare, .. } = std::mem::take(self);
+        if let Some(first) = chunks.first_mut() {
+            spare = std::mem::take(&mut first.bytes);
+        }
+        if spare.capacity() != CHUNK_BYTES_MIN {
+            spare = Vec::new();
+        }
+        spare.clear();
+        chunks.clear();
+        *self = Chunks { chunks, spare, ..Chunks::default() };
+    }
+
+    /// Index of the chunk that holds offset `at`; of the last one for the stream's end.
+    pub(super) fn chunk_of(&self, at: u64) -> usize {
+        self.chunks.partition_point(|c| c.base <= at).saturating_sub(1)
+    }
+
+    /// Takes in what the record at `at` means for those after it.
+    pub(super) fn note(&mut self, at: u64, entry: &Entry<'_>) {
+        match *entry {
+            Entry::Rewind { end, last } => {
+                self.last = last;
+                self.rewinds.push(at, end);
+            }
+            _ => self.last = Some(at),
+        }
+        self.left.saw(at, entry);
+    }
+
+    /// Notes the records of bytes that come next.
+    pub(super) fn take_in(&mut self, owner: TxnId, bytes: &[u8]) -> Result<(), Damage> {
+        let base = self.end;
+        let mut at = 0;
+        while at < bytes.len() {
+            let (record, len) = Record::decode(base + at as u64, &bytes[at..])?;
+            if record.owner != owner || record.prev != self.last {
+                return Err(Damage("undo of another transaction, or of another place in its stream"));
+            }
+            self.note(base + at as u64, &record.entry);
+            at += len;
+        }
+        Ok(())
+    }
+
+    /// Keeps bytes that come next as a chunk of their own.
+    pub(super) fn keep(
+        &mut self,
+        bytes: Vec<u8>,
+        place: Option<Place>,
+        memory: &AtomicU64,
+    ) -> Result<(), Damage> {
+        let len = u32::try_from(bytes.len()).map_err(|_| Damage("a piece of undo is too long"))?;
+        memory.fetch_add(bytes.capacity() as u64, Ordering::Relaxed);
+        self.chunks.push(Stretch { base: self.end, bytes, len, place });
+        self.end += u64::from(len);
+        self.closed = true;
+        Ok(())
+    }
+
+    pub(super) fn append(&mut self, owner: TxnId, entry: Entry<'_>, memory: &AtomicU64) -> u64 {
+        let at = self.end;
+        let record = Record { owner, prev: self.last, entry };
+        let chunk = self.room(record.bytes_max(), memory);
+        let before = chunk.bytes.len();
+        record.encode(at, &mut chunk.bytes);
+        let len = chunk.bytes.len() - before;
+        chunk.len += len as u32;
+        self.end += len as u64;
+        base::check!(self.end < STREAM_BYTES_MAX, "{owner} has a terabyte of undo");
+        self.note(at, &entry);
+        at
+    }
+
+    /// A chunk with room for a whole record of at most `len` bytes, so that a record is one slice.
+    pub(super) fn room(&mut self, len: usize, memory: &AtomicU64) -> &mut Stretch {
+        let fits = |c: &Stretch| c.bytes.capacity() - c.bytes.len() >= len;
+        if self.closed || !self.chunks.last().is_some_and(fits) {
+            let usual = (CHUNK_BYTES_MIN << self.chunks.len().min(16)).min(CHUNK_BYTES_MAX);
+            let mut bytes = std::mem::take(&mut self.spare);
+            if bytes.capacity() < usual.max(len) {
+                let spare = bytes.capacity();
+                bytes = Vec::with_capacity(usual.max(len));
+                // The spare one, which has counted, is shorter.
+                memory.fetch_add((bytes.capacity() - spare) as u64, Ordering::Relaxed);
+            }
+            self.chunks.push(Stretch { base: self.end, bytes, len: 0, place: None });
+            self.closed = false;
+        }
+        self.chunks.last_mut().expect("just made")
+    }
+
+    /// Has the last chunk take no more, and gives back what it has kept for more.
+    pub(super) fn close(&mut self, memory: &AtomicU64) {
+        self.closed = true;
+        if let Some(last) = self.chunks.last_mut() {
+            let before = last.bytes.capacity();
+            last.bytes.shrink_to_fit();
+            memory.fetch_sub((before - last.bytes.capacity()) as u64, Ordering::Relaxed);
+        }
+    }
+}

@@ -51,6 +51,7 @@ pub(crate) const SLOTS: usize = 88;
 
 /// Bytes of a slot.
 pub(crate) const SLOT_BYTES: usize = 8;
+const HEAD_IN_SLOT: usize = 4;
 /// Bytes of a leaf entry before its key suffix.
 pub(super) const ROW_HEAD: usize = 14;
 /// Bytes of an inner entry before its key suffix.
@@ -199,6 +200,12 @@ pub(super) fn head_of(suffix: &[u8]) -> u32 {
     }
 }
 
+/// The head in a slot.
+#[inline]
+fn head_in(slot: &[u8; SLOT_BYTES]) -> u32 {
+    get_u32(slot, HEAD_IN_SLOT)
+}
+
 /// How many bytes two keys share at the front.
 #[must_use]
 pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
@@ -339,7 +346,7 @@ impl<'a> Node<'a> {
 
     #[inline]
     fn head(&self, i: u16) -> u32 {
-        get_u32(self.page, SLOTS + SLOT_BYTES * usize::from(i) + 4)
+        get_u32(self.page, SLOTS + SLOT_BYTES * usize::from(i) + HEAD_IN_SLOT)
     }
 
     /// The stored part of a key.
@@ -382,21 +389,43 @@ impl<'a> Node<'a> {
         }
         let suffix = &key[n..];
         let head = head_of(suffix);
-        let (mut lo, mut hi) = (first, self.len().max(first));
+        // By heads alone, which takes no branch that a processor could foresee wrongly; they decide most of the time.
+        let slots = self.slots_from(first);
+        let at = first + slots.partition_point(|slot| head_in(slot) < head) as u16;
+        if at == self.len() || self.head(at) != head {
+            return Err(at);
+        }
+        // Probably the one that is sought, and all of it will be wanted.
+        base::prefetch::to_read(self.entry(at), PREFETCHED_LINES);
+        match self.suffix(at).cmp(suffix) {
+            Ordering::Equal => Ok(at),
+            Ordering::Greater => Err(at),
+            Ordering::Less => self.search_among(at + 1, head, suffix),
+        }
+    }
+
+    /// Finds `suffix` among the entries from `first` on whose head is `head`, which begin there.
+    #[cold]
+    fn search_among(&self, first: u16, head: u32, suffix: &[u8]) -> Result<u16, u16> {
+        let same = self.slots_from(first).partition_point(|slot| head_in(slot) == head) as u16;
+        let (mut lo, mut hi) = (first, first + same);
         while lo < hi {
             let mid = lo.midpoint(hi);
-            let order = self.head(mid).cmp(&head).then_with(|| {
-                // Probably the one that is sought, and all of it will be wanted.
-                base::prefetch::to_read(self.entry(mid), PREFETCHED_LINES);
-                self.suffix(mid).cmp(suffix)
-            });
-            match order {
+            match self.suffix(mid).cmp(suffix) {
                 Ordering::Less => lo = mid + 1,
                 Ordering::Greater => hi = mid,
                 Ordering::Equal => return Ok(mid),
             }
         }
         Err(lo)
+    }
+
+    /// The slots from `first` on, none if there are no more.
+    #[inline]
+    fn slots_from(&self, first: u16) -> &'a [[u8; SLOT_BYTES]] {
+        let (first, len) = (usize::from(first), usize::from(self.len()));
+        let slots = &self.page[SLOTS + SLOT_BYTES * first.min(len)..SLOTS + SLOT_BYTES * len];
+        slots.as_chunks().0
     }
 
     /// Finds `key`: its slot, or the slot where it would stand. In an inner page slot 0 stands for everything below

@@ -13,7 +13,8 @@ use pace::thresholds::{Thresholds, thresholds};
 /// After a growth that found no space the next one is tried this much later.
 const TRY_AGAIN_US: u64 = 10_000_000;
 
-/// Files that one step of the cleaner may make before it turns to what else there is to do, or an eighth of those that there are.
+/// Files that one step of the cleaner may make for a short log before it turns to what else there is to do; for a longer one an
+/// eighth of those that there are.
 const MADE_AT_ONCE: u64 = 4;
 
 /// Who writes no more than this is at rest, bytes of redo a second.
@@ -112,7 +113,8 @@ impl Shared {
         let Some(_changing) = self.capacity.changing.try_lock() else { return Ok(()) };
         let log = &self.store.log;
         let segments = log.segments();
-        for _ in 0..MADE_AT_ONCE.max(segments.count() / 8) {
+        let have = segments.count();
+        for _ in 0..if have < segments::FILES_SHORT { MADE_AT_ONCE } else { have / 8 } {
             // Whoever writes meanwhile is not waited for, so each file is looked at anew.
             let checkpoint = self.checkpointer.lsn();
             let age = log.reserved_lsn().since(checkpoint);

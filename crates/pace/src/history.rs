@@ -33,7 +33,7 @@ pub struct Sample {
     pub waiting: u64,
     /// All that could still be purged waits for the oldest snapshot.
     pub held: bool,
-    /// The last step should have moved undo to files, and there was none that could be moved or no space.
+    /// Two steps in a row should have moved undo to files, and there was none that could be moved or no space.
     pub stuck: bool,
 }
 

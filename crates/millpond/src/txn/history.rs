@@ -81,7 +81,7 @@ impl Txns {
             files_most: self.limits.files,
             waiting: self.purge_queue.len() as u64,
             held: false,
-            stuck: self.limits.stuck.load(Ordering::Relaxed),
+            stuck: false,
         }
     }
 
@@ -97,17 +97,19 @@ impl Txns {
         self.store.metrics.set(M::UndoFileBytes, journal.bytes());
         let mark = mark(sample.budget, sample.status + sample.locks);
         self.limits.mark.store(mark, Ordering::Relaxed);
-        let Plan { transactions, bytes, give_up } = plan(&sample);
-        let given_up = give_up && oldest.is_some_and(|oldest| self.snapshots.give_up_oldest(oldest));
-        if given_up {
+        let Plan { transactions, bytes, .. } = plan(&sample);
+        let wanted = transactions > 0 || bytes > 0;
+        let moved = if wanted { self.move_to_files(&mut journal, transactions, bytes) } else { Ok(false) };
+        let stuck = wanted && !matches!(moved, Ok(true));
+        let before = self.limits.stuck.swap(stuck, Ordering::Relaxed);
+        // What could not be moved a step ago, because it was not durable yet, may have been moved now: a snapshot is given up only
+        // for what could not be moved twice.
+        let after = Sample { files: journal.bytes_in_use(), held, stuck: stuck && before, ..self.past() };
+        let give_up = plan(&after).give_up;
+        if give_up && oldest.is_some_and(|oldest| self.snapshots.give_up_oldest(oldest)) {
             self.store.metrics.add(M::SnapshotsTooOld, 1);
+            return moved.map(|_| true);
         }
-        if transactions == 0 && bytes == 0 {
-            self.limits.stuck.store(false, Ordering::Relaxed);
-            return Ok(given_up);
-        }
-        let moved = self.move_to_files(&mut journal, transactions, bytes);
-        self.limits.stuck.store(!matches!(moved, Ok(true)), Ordering::Relaxed);
         moved
     }
 

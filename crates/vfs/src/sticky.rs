@@ -11,14 +11,20 @@
 use crate::{BatchIo, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicBool, Ordering};
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// What a file is called, which changes when it is renamed while it is open.
+type Name = Arc<Mutex<PathBuf>>;
 
 #[derive(Debug, Default)]
 struct Latch {
     set: AtomicBool,
     first: Mutex<Option<(ErrorKind, String)>>,
+    /// The names of open files, by what they are; the last one opened where several are one file.
+    open: Mutex<BTreeMap<PathBuf, Name>>,
 }
 
 /// The disk. Clones share its latch.
@@ -40,7 +46,7 @@ impl Vfs {
 #[derive(Debug)]
 struct StickyFile {
     file: Arc<dyn File>,
-    path: PathBuf,
+    name: Name,
     latch: Arc<Latch>,
     syncing: Mutex<()>,
 }
@@ -50,7 +56,7 @@ impl Latch {
     fn guard<T>(
         &self,
         what: &str,
-        path: &Path,
+        path: impl Fn() -> PathBuf,
         may_be_full: bool,
         change: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<T> {
@@ -64,7 +70,7 @@ impl Latch {
             if !(full && may_be_full) {
                 // A full disk that shows in a sync only has lost what was written before.
                 let kind = if full { ErrorKind::Other } else { error.kind() };
-                let what = format!("{what} {}: {error}", path.display());
+                let what = format!("{what} {}: {error}", path().display());
                 self.first.lock().get_or_insert((kind, what));
                 self.set.store(true, Ordering::Release);
             }
@@ -83,12 +89,9 @@ impl StickyDisk {
 impl Disk for StickyDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         let file = self.disk.open(path, mode)?;
-        Ok(Arc::new(StickyFile {
-            file,
-            path: path.to_owned(),
-            latch: Arc::clone(&self.latch),
-            syncing: Mutex::default(),
-        }))
+        let name = Name::new(Mutex::new(path.to_owned()));
+        self.latch.open.lock().insert(path.to_owned(), Arc::clone(&name));
+        Ok(Arc::new(StickyFile { file, name, latch: Arc::clone(&self.latch), syncing: Mutex::default() }))
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
@@ -100,7 +103,13 @@ impl Disk for StickyDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.latch.guard("rename", from, true, || self.disk.rename(from, to))
+        self.latch.guard("rename", || from.to_owned(), true, || self.disk.rename(from, to))?;
+        let mut open = self.latch.open.lock();
+        if let Some(name) = open.remove(from) {
+            to.clone_into(&mut name.lock());
+            open.insert(to.to_owned(), name);
+        }
+        Ok(())
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -108,7 +117,7 @@ impl Disk for StickyDisk {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.latch.guard("sync", dir, false, || self.disk.sync_dir(dir))
+        self.latch.guard("sync", || dir.to_owned(), false, || self.disk.sync_dir(dir))
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
@@ -128,6 +137,22 @@ impl Disk for StickyDisk {
     }
 }
 
+impl StickyFile {
+    fn name(&self) -> PathBuf {
+        self.name.lock().clone()
+    }
+}
+
+impl Drop for StickyFile {
+    fn drop(&mut self) {
+        let mut open = self.latch.open.lock();
+        let name = self.name();
+        if open.get(&name).is_some_and(|other| Arc::ptr_eq(other, &self.name)) {
+            open.remove(&name);
+        }
+    }
+}
+
 impl File for StickyFile {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         self.file.read_at(bytes, offset)
@@ -138,16 +163,16 @@ impl File for StickyFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.latch.guard("write", &self.path, true, || self.file.write_at(bytes, offset))
+        self.latch.guard("write", || self.name(), true, || self.file.write_at(bytes, offset))
     }
 
     fn write_batch(&self, ops: &[WriteOp<'_>]) -> io::Result<()> {
-        self.latch.guard("write", &self.path, true, || self.file.write_batch(ops))
+        self.latch.guard("write", || self.name(), true, || self.file.write_batch(ops))
     }
 
     fn sync(&self) -> io::Result<()> {
         let _alone = (!self.file.is_direct()).then(|| self.syncing.lock());
-        self.latch.guard("sync", &self.path, false, || self.file.sync())
+        self.latch.guard("sync", || self.name(), false, || self.file.sync())
     }
 
     fn len(&self) -> io::Result<u64> {
@@ -155,11 +180,11 @@ impl File for StickyFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.latch.guard("change the length of", &self.path, true, || self.file.set_len(len))
+        self.latch.guard("change the length of", || self.name(), true, || self.file.set_len(len))
     }
 
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.latch.guard("punch", &self.path, true, || self.file.punch(offset, len))
+        self.latch.guard("punch", || self.name(), true, || self.file.punch(offset, len))
     }
 
     fn is_direct(&self) -> bool {
@@ -223,5 +248,26 @@ mod tests {
         assert!(a.sync().is_err());
         let error = a.write_at(&[1; 512], 0).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Other, "nobody takes it for a full disk: {error}");
+    }
+
+    /// A file that is made under a passing name is known by the one that it got.
+    #[test]
+    fn a_failure_names_the_file_as_it_is_called_by_then() {
+        let faults = FaultDisk::new(Arc::new(MemDisk::default()));
+        let disk = StickyDisk::new(Arc::new(faults.clone()));
+        let mode = OpenMode { create: Create::New, direct: false, read_only: false };
+        let file = disk.open(Path::new("/a.new"), mode).unwrap();
+        disk.rename(Path::new("/a.new"), Path::new("/a")).unwrap();
+        faults.fail(Rule {
+            kind: Kind::Write,
+            nth: 1,
+            for_ever: true,
+            fault: Fault::Refused(ErrorKind::Other),
+        });
+        file.write_at(&[1], 0).unwrap_err();
+        let later = file.write_at(&[1], 0).unwrap_err().to_string();
+        assert!(later.contains("not tried, for earlier: write /a: "), "{later}");
+        drop(file);
+        assert!(disk.latch.open.lock().is_empty());
     }
 }

@@ -7,6 +7,8 @@
 //!
 //! [`stress`] asks other questions of more threads: whether sums, counts and checksums hold in a pool that is far too small.
 //!
+//! [`soak`] lets everything happen at once for hours, kills the process again and again, and adds everything up.
+//!
 //! A checker that finds nothing proves little, so each workload must show its anomaly at the level below.
 
 pub mod check;
@@ -14,5 +16,6 @@ pub mod elle;
 pub mod graph;
 pub mod record;
 pub mod run;
+pub mod soak;
 pub mod stress;
 pub mod workload;

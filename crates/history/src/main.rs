@@ -1,198 +1,199 @@
 //! The program: one workload at one level, as long as wanted.
 
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use history::check::check;
 use history::elle;
 use history::run::{Plan, run};
-use history::stress;
 use history::workload::Workload;
+use history::{soak, stress};
 use millpond::Isolation;
+use std::fmt::Display;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-const HELP: &str = "\
-history: transactions at once on the real engine, and whether what they were told fits their isolation level
-
-  history [--workload W] [--isolation L] [--transactions N] [--threads T] [--seed S] [--cuts]
-    --workload W       append, register, bank, fork, range, or all (all)
-    --isolation L      read-committed, repeatable-read, or serializable (serializable)
-    --transactions N   for each workload (200000)
-    --threads T        clients at once (8)
-    --seed S           what the transactions do (1)
-    --cuts             cut the power every few thousand transactions; workload append
-
-  history stress [--seconds S] [--threads T] [--groups N] [--pool-kib N] [--dir DIR] [--seed S]
-                       transactions of all kinds at all levels on the real disk, with a buffer pool far smaller than the data
-    --seconds S        for so long (60)
-    --threads T        clients at once (64)
-    --groups N         groups of rows, each about 20 KB (6000)
-    --pool-kib N       the buffer pool (1024)
-    --dir DIR          where; must not exist; removed if nothing is found (stress-PID)
-    --seed S           what the clients do (1)
-
-Exit status 0 if all that was found is allowed at the level, 1 if not, 2 for wrong arguments.";
-
-fn parse() -> Result<Option<(Vec<Workload>, Plan)>, String> {
-    let mut plan = Plan {
-        workload: Workload::Append,
-        isolation: Isolation::Serializable,
-        threads: 8,
-        transactions: 200_000,
-        seed: 1,
-        cuts: false,
-    };
-    let mut workloads = Workload::ALL.to_vec();
-    let mut args = std::env::args().skip(1);
-    while let Some(arg) = args.next() {
-        if arg == "--help" || arg == "-h" {
-            return Ok(None);
-        }
-        if arg == "--cuts" {
-            plan.cuts = true;
-            continue;
-        }
-        let mut value = || args.next().ok_or(format!("{arg} needs a value"));
-        let number = |text: String| match text.parse::<u64>() {
-            Ok(n) if n > 0 => Ok(n),
-            _ => Err(format!("{text}: not a positive number")),
-        };
-        match &arg[..] {
-            "--workload" => {
-                let name = value()?;
-                if name != "all" {
-                    workloads.retain(|w| w.name() == name);
-                }
-                if workloads.is_empty() {
-                    return Err(format!("there is no workload {name}"));
-                }
-            }
-            "--isolation" => {
-                plan.isolation = match &value()?[..] {
-                    "read-committed" => Isolation::ReadCommitted,
-                    "repeatable-read" => Isolation::RepeatableRead,
-                    "serializable" => Isolation::Serializable,
-                    other => return Err(format!("there is no isolation level {other}")),
-                }
-            }
-            "--transactions" => plan.transactions = number(value()?)?,
-            "--threads" => plan.threads = number(value()?)?,
-            "--seed" => plan.seed = number(value()?)?,
-            other => return Err(format!("there is no option {other}; --help lists them")),
-        }
-    }
-    if plan.cuts {
-        workloads.retain(|w| *w == Workload::Append);
-        if workloads.is_empty() {
-            return Err("--cuts needs the workload append".into());
-        }
-    }
-    Ok(Some((workloads, plan)))
+/// Transactions at once on the real engine, and whether what they were told fits their isolation level.
+///
+/// Exit status 0 if all that was found is allowed, 1 if not, 2 for wrong arguments.
+#[derive(Debug, Parser)]
+#[command(name = "history", args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    check: Check,
 }
 
-fn parse_stress(mut args: impl Iterator<Item = String>) -> Result<Option<stress::Plan>, String> {
-    let mut plan = stress::Plan {
-        dir: format!("stress-{}", std::process::id()).into(),
-        threads: 64,
-        time: Duration::from_secs(60),
-        groups: 6_000,
-        pool_bytes: 1 << 20,
-        redo_bytes: 64 << 20,
-        seed: 1,
-    };
-    while let Some(arg) = args.next() {
-        if arg == "--help" || arg == "-h" {
-            return Ok(None);
-        }
-        let value = args.next().ok_or(format!("{arg} needs a value"))?;
-        let number = |most: u64| match value.parse::<u64>() {
-            Ok(n) if (1..=most).contains(&n) => Ok(n),
-            _ => Err(format!("{arg} {value}: not a number from 1 to {most}")),
-        };
-        match &arg[..] {
-            "--seconds" => plan.time = Duration::from_secs(number(1_000_000)?),
-            "--threads" => plan.threads = number(10_000)?,
-            "--groups" => plan.groups = number(100_000_000)? as u32,
-            "--pool-kib" => plan.pool_bytes = number(1 << 30)? << 10,
-            "--dir" => plan.dir = value.into(),
-            "--seed" => plan.seed = number(u64::MAX)?,
-            other => return Err(format!("there is no option {other}; --help lists them")),
-        }
-    }
-    if plan.dir.exists() {
-        return Err(format!("{} is there already", plan.dir.display()));
-    }
-    Ok(Some(plan))
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Transactions of all kinds at all levels on the real disk, with a buffer pool far smaller than the data
+    Stress(Stress),
+    /// Everything at once for hours, killed and opened again, on a disk that fills; then added up
+    Soak(soak::Plan),
+    /// The process that `soak` kills
+    #[command(hide = true)]
+    SoakLife(soak::Way),
 }
 
-fn main_stress() -> ExitCode {
-    match parse_stress(std::env::args().skip(2)) {
-        Ok(None) => {
-            println!("{HELP}");
-            ExitCode::SUCCESS
-        }
-        Ok(Some(plan)) => match stress::run(&plan) {
-            Ok(report) => {
-                println!("{report}");
-                ExitCode::SUCCESS
-            }
-            Err(what) => {
-                eprintln!("history: {what} (left in {})", plan.dir.display());
-                ExitCode::FAILURE
-            }
-        },
-        Err(what) => {
-            eprintln!("history: {what}");
-            ExitCode::from(2)
-        }
-    }
+#[derive(Debug, Args)]
+struct Check {
+    /// append, register, bank, fork, range, or all
+    #[arg(long, default_value = "all", value_parser = workloads)]
+    workload: Workloads,
+    /// The level of all transactions
+    #[arg(long, value_enum, default_value_t = Level::Serializable)]
+    isolation: Level,
+    /// Transactions of each workload
+    #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..))]
+    transactions: u64,
+    /// Clients at once
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
+    threads: u64,
+    /// What the transactions do
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Cut the power every few thousand transactions; workload append
+    #[arg(long)]
+    cuts: bool,
+}
+
+#[derive(Debug, Args)]
+struct Stress {
+    /// For so many seconds
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: u64,
+    /// Clients at once
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    threads: u64,
+    /// Groups of rows, each about 20 KB
+    #[arg(long, default_value_t = 6_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    groups: u32,
+    /// The buffer pool, KiB
+    #[arg(long, default_value_t = 1_024, value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
+    pool_kib: u64,
+    /// Where; must not exist. Removed if nothing is found [default: stress-PID]
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// What the clients do
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Level {
+    ReadCommitted,
+    RepeatableRead,
+    Serializable,
+}
+
+#[derive(Clone, Debug)]
+struct Workloads(Vec<Workload>);
+
+fn workloads(name: &str) -> Result<Workloads, String> {
+    let named: Vec<Workload> =
+        Workload::ALL.iter().copied().filter(|w| name == "all" || w.name() == name).collect();
+    if named.is_empty() { Err(format!("there is no workload {name}")) } else { Ok(Workloads(named)) }
 }
 
 fn main() -> ExitCode {
-    if std::env::args().nth(1).is_some_and(|word| word == "stress") {
-        return main_stress();
+    let cli = Cli::parse();
+    match cli.command {
+        Some(Command::Stress(stress)) => done(stress.run()),
+        Some(Command::Soak(plan)) => done(soak::run(&plan)),
+        Some(Command::SoakLife(way)) => done(soak::lead(&way).map(|()| "")),
+        None => cli.check.run(),
     }
-    let (workloads, plan) = match parse() {
-        Ok(Some(parsed)) => parsed,
-        Ok(None) => {
-            println!("{HELP}");
-            return ExitCode::SUCCESS;
+}
+
+/// What was found, or what must not be.
+fn done(outcome: Result<impl Display, String>) -> ExitCode {
+    match outcome {
+        Ok(report) => {
+            if !report.to_string().is_empty() {
+                println!("{report}");
+            }
+            ExitCode::SUCCESS
         }
         Err(what) => {
             eprintln!("history: {what}");
-            return ExitCode::from(2);
-        }
-    };
-    let mut clean = true;
-    for workload in workloads {
-        let plan = Plan { workload, ..plan.clone() };
-        let start = Instant::now();
-        let history = run(&plan);
-        let ran = start.elapsed().as_secs_f64();
-        let verdict = check(&history);
-        let took = start.elapsed().as_secs_f64() - ran;
-        println!(
-            "{} at {:?}: {} of {} transactions committed, {} dependencies, {} power cuts; ran {ran:.1} s, checked {took:.1} s",
-            workload.name(),
-            plan.isolation,
-            verdict.txns,
-            history.txns.len(),
-            verdict.edges,
-            history.cuts,
-        );
-        println!("  shows {:?}", verdict.found.keys().collect::<Vec<_>>());
-        for (anomaly, example) in verdict.forbidden(plan.isolation) {
-            clean = false;
-            println!("  {anomaly:?} is not allowed:\n{example}");
-        }
-        // Appends of a level that loses updates are no appends to who believes in lists.
-        let weak = plan.isolation == Isolation::ReadCommitted && workload == Workload::Append;
-        match elle::ask(&history, plan.isolation) {
-            Ok(against) if against.is_empty() => println!("  adya: valid"),
-            Ok(against) => {
-                println!("  adya: {against:?}");
-                clean &= weak;
-            }
-            Err(why) => println!("  adya: {why}"),
+            ExitCode::FAILURE
         }
     }
-    if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+impl Stress {
+    fn run(self) -> Result<stress::Report, String> {
+        let plan = stress::Plan {
+            dir: self.dir.unwrap_or_else(|| format!("stress-{}", std::process::id()).into()),
+            threads: self.threads,
+            time: Duration::from_secs(self.seconds),
+            groups: self.groups,
+            pool_bytes: self.pool_kib << 10,
+            redo_bytes: 64 << 20,
+            seed: self.seed,
+        };
+        if plan.dir.exists() {
+            return Err(format!("{} is there already", plan.dir.display()));
+        }
+        stress::run(&plan).map_err(|what| format!("{what} (left in {})", plan.dir.display()))
+    }
+}
+
+impl Check {
+    fn run(self) -> ExitCode {
+        let mut workloads = self.workload.0;
+        if self.cuts {
+            workloads.retain(|w| *w == Workload::Append);
+            if workloads.is_empty() {
+                eprintln!("history: --cuts needs the workload append");
+                return ExitCode::from(2);
+            }
+        }
+        let isolation = match self.isolation {
+            Level::ReadCommitted => Isolation::ReadCommitted,
+            Level::RepeatableRead => Isolation::RepeatableRead,
+            Level::Serializable => Isolation::Serializable,
+        };
+        let mut clean = true;
+        for workload in workloads {
+            let (threads, transactions, seed, cuts) = (self.threads, self.transactions, self.seed, self.cuts);
+            clean &= examine(&Plan { workload, isolation, threads, transactions, seed, cuts });
+        }
+        if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+/// Runs one workload and prints what its history shows; whether all of that is allowed.
+fn examine(plan: &Plan) -> bool {
+    let (mut clean, workload) = (true, plan.workload);
+    let start = Instant::now();
+    let history = run(plan);
+    let ran = start.elapsed().as_secs_f64();
+    let verdict = check(&history);
+    let took = start.elapsed().as_secs_f64() - ran;
+    println!(
+        "{} at {:?}: {} of {} transactions committed, {} dependencies, {} power cuts; ran {ran:.1} s, checked {took:.1} s",
+        workload.name(),
+        plan.isolation,
+        verdict.txns,
+        history.txns.len(),
+        verdict.edges,
+        history.cuts,
+    );
+    println!("  shows {:?}", verdict.found.keys().collect::<Vec<_>>());
+    for (anomaly, example) in verdict.forbidden(plan.isolation) {
+        clean = false;
+        println!("  {anomaly:?} is not allowed:\n{example}");
+    }
+    // Appends of a level that loses updates are no appends to who believes in lists.
+    let weak = plan.isolation == Isolation::ReadCommitted && workload == Workload::Append;
+    match elle::ask(&history, plan.isolation) {
+        Ok(against) if against.is_empty() => println!("  adya: valid"),
+        Ok(against) => {
+            println!("  adya: {against:?}");
+            clean &= weak;
+        }
+        Err(why) => println!("  adya: {why}"),
+    }
+    clean
 }

@@ -1,0 +1,407 @@
+//! One life: a process that opens the database, tells what it finds, and works until it is killed or asked to come to rest.
+//!
+//! It speaks in lines: `found CLIENT STEPS` and `account CLIENT NUMBERS` for each client, `hot NUMBERS`, `ready`, then twice a second
+//! `alive NUMBERS`, and at last `rest NUMBERS`. A line `rest` on its input asks it to come to rest; so does the input's end.
+
+use super::client::{Client, Count, number, table_prefix, table_row};
+use super::recipe::{Account, HOT_ROWS, Origin, Recipe, Step, row_key};
+use super::vitals::Vitals;
+use base::prng::Prng;
+use millpond::{Db, Error, Isolation, Options, Table, Transaction, TxnOptions};
+use std::fs::File;
+use std::io::{BufRead, Write};
+use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Coming to rest takes no longer, or something hangs.
+const HANGS: Duration = Duration::from_secs(180);
+
+/// How a life is led.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Way {
+    /// The database
+    #[arg(long)]
+    pub(super) dir: PathBuf,
+    /// The file of acknowledged steps
+    #[arg(long)]
+    pub(super) ledger: PathBuf,
+    /// What the steps do
+    #[arg(long)]
+    pub(super) seed: u64,
+    /// Which life of the soak
+    #[arg(long)]
+    pub(super) life: u64,
+    /// Clients at once
+    #[arg(long)]
+    pub(super) clients: u16,
+    /// The buffer pool, bytes
+    #[arg(long)]
+    pub(super) pool_bytes: u64,
+    /// Room for redo, bytes; 0: by the recovery target
+    #[arg(long)]
+    pub(super) redo_bytes: u64,
+    /// Files that may be open at once; 0: as many as the system lets
+    #[arg(long)]
+    pub(super) open_files: u64,
+    /// Work after looking
+    #[arg(long)]
+    pub(super) work: bool,
+}
+
+/// The tables that stay.
+pub(super) struct Tables {
+    pub(super) rows: Table,
+    pub(super) hot: Table,
+    pub(super) clients: Table,
+}
+
+/// How many steps of each client are acknowledged: eight bytes a client, written where they are needed, so a full disk is no hindrance.
+pub(super) struct Ledger(File);
+
+impl Ledger {
+    pub(super) fn note(&self, client: u16, steps: u64) -> Result<(), String> {
+        let at = u64::from(client) * 8;
+        self.0.write_all_at(&steps.to_le_bytes(), at).map_err(|e| format!("cannot write the ledger: {e}"))
+    }
+}
+
+/// What the threads of a life share.
+pub(super) struct Life {
+    pub(super) db: Db,
+    pub(super) tables: Tables,
+    pub(super) recipe: Recipe,
+    pub(super) ledger: Ledger,
+    pub(super) acknowledged: AtomicU64,
+    pub(super) refused: AtomicU64,
+    pub(super) retried: AtomicU64,
+    scans: AtomicU64,
+    over: AtomicBool,
+}
+
+impl Life {
+    pub(super) fn ends(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+}
+
+fn problem(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// Who reads the line may be gone, and then this process goes too.
+fn say(line: &str) -> Result<(), String> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}").and_then(|()| out.flush()).map_err(problem)
+}
+
+/// Leads a life to its end. `Err` says what must not be.
+pub fn lead(way: &Way) -> Result<(), String> {
+    if way.open_files > 0 {
+        limit_open_files(way.open_files)?;
+    }
+    let mut options = Options::new().page_bytes(4096).buffer_pool_bytes(way.pool_bytes);
+    options = options.lock_wait(Duration::from_secs(2));
+    if way.redo_bytes > 0 {
+        options = options.redo_capacity_bytes(way.redo_bytes);
+    }
+    let db = options.open(&way.dir).map_err(problem)?;
+    decide_prepared(&db)?;
+    let tables = Tables {
+        rows: open_or_create(&db, "rows")?,
+        hot: open_or_create(&db, "hot")?,
+        clients: open_or_create(&db, "clients")?,
+    };
+    let ledger = File::options().write(true).open(&way.ledger);
+    let ledger = Ledger(ledger.map_err(|e| format!("cannot open {}: {e}", way.ledger.display()))?);
+    let zero = || AtomicU64::new(0);
+    let life = Life {
+        db,
+        tables,
+        recipe: Recipe { seed: way.seed },
+        ledger,
+        acknowledged: zero(),
+        refused: zero(),
+        retried: zero(),
+        scans: zero(),
+        over: AtomicBool::new(false),
+    };
+    let rng = Prng::new(way.seed ^ way.life << 20);
+    let mut clients: Vec<Client<'_>> = (0..way.clients)
+        .map(|number| {
+            let rng = Prng::new(rng.clone().next_u64() ^ u64::from(number));
+            Client { life: &life, number, done: 0, rng }
+        })
+        .collect();
+    look(&life, &mut clients)?;
+    say("ready")?;
+    if way.work {
+        work(&life, &mut clients, &way.dir, rng)?;
+    }
+    come_to_rest(&life, &way.dir)
+}
+
+fn limit_open_files(most: u64) -> Result<(), String> {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    // The hard limit as well, so that nothing in this process can raise it again.
+    let limit = Rlimit { current: Some(most), maximum: Some(most) };
+    setrlimit(Resource::Nofile, limit).map_err(|e| format!("cannot limit open files to {most}: {e}"))
+}
+
+fn open_or_create(db: &Db, name: &str) -> Result<Table, String> {
+    loop {
+        let outcome = match db.open_table(name) {
+            Err(Error::NoSuchTable { .. }) => db.create_table(name),
+            outcome => outcome,
+        };
+        match outcome {
+            Err(Error::DiskFull { .. }) => std::thread::sleep(Duration::from_millis(50)),
+            outcome => return outcome.map_err(problem),
+        }
+    }
+}
+
+/// Ends what the last life left prepared as its names say.
+fn decide_prepared(db: &Db) -> Result<(), String> {
+    for xid in db.prepared().map_err(problem)? {
+        let outcome = match xid.first() {
+            Some(b'p') => db.commit_prepared(&xid),
+            _ => db.rollback_prepared(&xid),
+        };
+        outcome.map_err(|e| format!("prepared transaction {}: {e}", xid.escape_ascii()))?;
+    }
+    Ok(())
+}
+
+/// Tells what the database holds, to the last row.
+fn look(life: &Life, clients: &mut [Client<'_>]) -> Result<(), String> {
+    let report = life.db.check().map_err(problem)?;
+    if !report.is_clean() {
+        return Err(format!("the check after opening: {report}"));
+    }
+    let tx = life.db.begin().map_err(problem)?;
+    for client in clients.iter_mut() {
+        let count = tx.get(&life.tables.clients, &client.number.to_be_bytes()).map_err(problem)?;
+        client.done = count.map_or(Count::default(), |value| Count::decode(&value)).steps;
+        say(&format!("found {} {}", client.number, client.done))?;
+    }
+    drop(tx);
+    // A table that was being replaced may be there or not; when that step is done, it is known which.
+    for client in clients.iter_mut() {
+        let next = life.recipe.step(client.number, client.done + 1);
+        if matches!(next, Step::Table(_)) {
+            client.finish(&next)?;
+        }
+    }
+    let tx = life.db.begin().map_err(problem)?;
+    for client in clients.iter() {
+        let account = account(life, &tx, client)?;
+        say(&format!("account {} {}", client.number, account.to_line()))?;
+    }
+    let (hot, _) = sums(life, &tx)?;
+    say(&format!("hot {}", hot.map(|n| n.to_string()).join(" ")))
+}
+
+fn account(life: &Life, tx: &Transaction, client: &Client<'_>) -> Result<Account, String> {
+    let mut account = Account { steps: client.done, ..Account::default() };
+    let (from, to) = (row_key(client.number, 0), row_key(client.number, u16::MAX));
+    let mut outcome = Ok(());
+    tx.scan(&life.tables.rows, &from[..]..&to[..], |key, value| {
+        outcome = origin_of(key, value)
+            .map(|origin| account.add(origin.slot, origin.step, origin.change, value.len() as u32));
+        if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })
+    .map_err(problem)?;
+    outcome?;
+    account.table = own_table(&life.db, tx, client.number)?;
+    Ok(account)
+}
+
+/// Whose value it is; it must be of the row in which it stands.
+fn origin_of(key: &[u8], value: &[u8]) -> Result<Origin, String> {
+    match Origin::of(value) {
+        Some(origin) if row_key(origin.client, origin.slot) == key => Ok(origin),
+        origin => {
+            let bytes = value.len();
+            Err(format!("row {} has {bytes} bytes that came from {origin:?}", key.escape_ascii()))
+        }
+    }
+}
+
+/// The one table of a client: which step made it, and how many rows it has, all of them right.
+fn own_table(db: &Db, tx: &Transaction, client: u16) -> Result<Option<(u64, u32)>, String> {
+    let own = table_prefix(client);
+    let names = db.table_names().map_err(problem)?;
+    let mut of_client = names.iter().filter_map(|name| name.strip_prefix(&own));
+    let Some(made) = of_client.next() else { return Ok(None) };
+    if let Some(second) = of_client.next() {
+        return Err(format!("client {client} has two tables, of steps {made} and {second}"));
+    }
+    let step: u64 = made.parse().map_err(problem)?;
+    let table = db.open_table(&format!("{own}{made}")).map_err(problem)?;
+    let mut rows = 0;
+    for row in tx.range(&table, ..).map_err(problem)? {
+        let (key, value) = row.map_err(problem)?;
+        if key != u32::to_be_bytes(rows) || value != table_row(step, rows) {
+            return Err(format!("row {rows} of table {own}{made} is wrong"));
+        }
+        rows += 1;
+    }
+    Ok(Some((step, rows)))
+}
+
+/// The hot rows, and how often all clients say that they have added to them.
+fn sums(life: &Life, tx: &Transaction) -> Result<([u64; HOT_ROWS], u64), String> {
+    let mut hot = [0; HOT_ROWS];
+    for row in tx.range(&life.tables.hot, ..).map_err(problem)? {
+        let (key, value) = row.map_err(problem)?;
+        let row = key.first().and_then(|&row| hot.get_mut(usize::from(row)));
+        *row.ok_or("there is a hot row too many")? = number(&value);
+    }
+    let mut of_clients = 0;
+    for row in tx.range(&life.tables.clients, ..).map_err(problem)? {
+        of_clients += Count::decode(&row.map_err(problem)?.1).hot;
+    }
+    Ok((hot, of_clients))
+}
+
+/// Set when the input says that this life shall come to rest.
+static REST: AtomicBool = AtomicBool::new(false);
+
+/// Works until asked to come to rest; the first failure ends it for all threads.
+fn work(life: &Life, clients: &mut [Client<'_>], dir: &Path, mut rng: Prng) -> Result<(), String> {
+    std::thread::spawn(|| {
+        let _ = std::io::stdin().lock().read_line(&mut String::new());
+        REST.store(true, Ordering::Relaxed);
+    });
+    let ended = |outcome: Result<(), String>| {
+        if outcome.is_err() {
+            life.over.store(true, Ordering::Relaxed);
+        }
+        outcome
+    };
+    std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for client in clients {
+            threads.push(scope.spawn(move || ended(client.run())));
+        }
+        for _ in 0..2 {
+            let rng = Prng::new(rng.next_u64());
+            threads.push(scope.spawn(move || ended(read_all(life, rng))));
+        }
+        let own = Prng::new(rng.next_u64());
+        threads.push(scope.spawn(move || ended(tend(life, own))));
+        let mut outcome = Ok(());
+        while outcome.is_ok() && !life.ends() {
+            outcome = say(&format!("alive {}", figures(life, dir)));
+            std::thread::sleep(Duration::from_millis(500));
+            if REST.load(Ordering::Relaxed) {
+                life.over.store(true, Ordering::Relaxed);
+            }
+        }
+        life.over.store(true, Ordering::Relaxed);
+        for thread in threads {
+            outcome = outcome.and(thread.join().map_err(|_| "a thread panicked".to_owned())?);
+        }
+        outcome
+    })
+}
+
+fn figures(life: &Life, dir: &Path) -> String {
+    let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    let vitals = Vitals::of(dir);
+    let done = [of(&life.acknowledged), of(&life.refused), of(&life.retried), of(&life.scans)];
+    done.iter().map(u64::to_string).chain([vitals.to_line()]).collect::<Vec<_>>().join(" ")
+}
+
+/// Waits, but not beyond the life's end.
+fn pause(life: &Life, ms: u64) {
+    let start = Instant::now();
+    while !life.ends() && start.elapsed() < Duration::from_millis(ms) {
+        std::thread::sleep(Duration::from_millis(ms.min(20)));
+    }
+}
+
+/// Reads everything by one snapshot, again and again: what it shows must fit together, also when the snapshot has become old.
+fn read_all(life: &Life, mut rng: Prng) -> Result<(), String> {
+    while !life.ends() {
+        let options = TxnOptions::new().isolation(Isolation::RepeatableRead).read_only(rng.one_in(2));
+        let tx = life.db.begin_with(options).map_err(problem)?;
+        let first = match sums(life, &tx) {
+            Ok(first) => first,
+            Err(what) if too_old(&what) => continue,
+            Err(what) => return Err(what),
+        };
+        if first.0.iter().sum::<u64>() != first.1 {
+            return Err(format!("the hot rows hold {:?}, the clients say {}", first.0, first.1));
+        }
+        if rng.one_in(4) {
+            pause(life, rng.between(100, 10_000));
+        }
+        let mut outcome = Ok(());
+        let scan = tx.scan(&life.tables.rows, .., |key, value| {
+            outcome = origin_of(key, value).map(drop);
+            if outcome.is_ok() && !life.ends() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        outcome?;
+        match scan.map_err(problem).and_then(|()| sums(life, &tx)) {
+            Ok(again) if again == first => drop(life.scans.fetch_add(1, Ordering::Relaxed)),
+            Ok(again) => return Err(format!("one snapshot showed {first:?}, later {again:?}")),
+            Err(what) if too_old(&what) => {}
+            Err(what) => return Err(what),
+        }
+    }
+    Ok(())
+}
+
+fn too_old(what: &str) -> bool {
+    what == Error::SnapshotTooOld.to_string()
+}
+
+/// Checks and checkpoints beside the work.
+fn tend(life: &Life, mut rng: Prng) -> Result<(), String> {
+    while !life.ends() {
+        pause(life, rng.between(500, 6_000));
+        if rng.one_in(3) {
+            let report = life.db.check().map_err(problem)?;
+            if !report.is_clean() {
+                return Err(format!("a check beside the clients: {report}"));
+            }
+        } else {
+            match life.db.checkpoint() {
+                Ok(()) | Err(Error::DiskFull { .. }) => {}
+                Err(error) => return Err(format!("a checkpoint: {error}")),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Waits until nothing is left to revert or purge, tells what the database takes then, and closes it.
+fn come_to_rest(life: &Life, dir: &Path) -> Result<(), String> {
+    let start = Instant::now();
+    loop {
+        let report = life.db.check().map_err(problem)?;
+        if !report.is_clean() {
+            return Err(format!("the check at rest: {report}"));
+        }
+        let history = life.db.metrics().get("history_transactions");
+        if report.unreachable_pages == Some(0) && history == Some(0.0) {
+            break;
+        }
+        if start.elapsed() > HANGS {
+            let pages = report.unreachable_pages;
+            return Err(format!("not at rest: history {history:?}, unreachable pages {pages:?}"));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    match life.db.checkpoint() {
+        Ok(()) | Err(Error::DiskFull { .. }) => {}
+        Err(error) => return Err(format!("the last checkpoint: {error}")),
+    }
+    let line = figures(life, dir);
+    life.db.close().map_err(problem)?;
+    say(&format!("rest {line}"))
+}

@@ -1,0 +1,96 @@
+//! What a process and its database take of the machine, and whether that grows.
+
+use std::path::Path;
+
+/// Read from outside the engine: by the operating system's account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Vitals {
+    /// Resident memory, bytes.
+    pub(super) memory: u64,
+    /// Open files.
+    pub(super) open_files: u64,
+    /// What the database's files take on the disk, bytes.
+    pub(super) disk: u64,
+}
+
+impl Vitals {
+    /// Of this process and the database in `dir`.
+    pub(super) fn of(dir: &Path) -> Vitals {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = resident.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        Vitals {
+            memory: kib.unwrap_or(0) << 10,
+            open_files: std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64),
+            disk: bytes_below(dir),
+        }
+    }
+
+    pub(super) fn to_line(self) -> String {
+        format!("{} {} {}", self.memory, self.open_files, self.disk)
+    }
+}
+
+/// What the files below a directory take. Files come and go meanwhile; one that is gone takes nothing.
+fn bytes_below(dir: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
+    entries
+        .flatten()
+        .map(|entry| match entry.metadata() {
+            Ok(meta) if meta.is_dir() => bytes_below(&entry.path()),
+            Ok(meta) => meta.blocks() * 512,
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+/// Lives that came to rest, of which the first third is compared with the last.
+const FEWEST: usize = 6;
+
+/// Says what grows: a figure whose median in the last third of all rests is more than a quarter, and more than `slack`, above
+/// the greatest of the first third. `None` if nothing does, or if there are too few rests to tell.
+pub(super) fn what_grows(rests: &[Vitals]) -> Option<String> {
+    if rests.len() < FEWEST {
+        return None;
+    }
+    let third = rests.len() / 3;
+    let (early, late) = (&rests[..third], &rests[rests.len() - third..]);
+    type Figure = (&'static str, u64, fn(&Vitals) -> u64);
+    let figures: [Figure; 3] = [
+        ("resident memory", 16 << 20, |v| v.memory),
+        ("open files", 8, |v| v.open_files),
+        ("disk", 16 << 20, |v| v.disk),
+    ];
+    figures.iter().find_map(|&(name, slack, of)| {
+        let before = early.iter().map(of).max().unwrap_or(0);
+        let mut after: Vec<u64> = late.iter().map(of).collect();
+        after.sort_unstable();
+        let after = after[after.len() / 2];
+        let limit = (before + before / 4).max(before + slack);
+        (after > limit).then(|| format!("{name} grew from {before} to {after}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rests(disk: impl Fn(u64) -> u64) -> Vec<Vitals> {
+        (0..12).map(|n| Vitals { memory: 50 << 20, open_files: 40, disk: disk(n) }).collect()
+    }
+
+    #[test]
+    fn growth_is_told_from_a_swing() {
+        assert_eq!(what_grows(&rests(|n| (100 + n % 3 * 20) << 20)), None);
+        assert_eq!(what_grows(&rests(|n| (100 - n) << 20)), None);
+        assert!(what_grows(&rests(|n| (100 + n * 10) << 20)).is_some_and(|what| what.starts_with("disk")));
+        assert_eq!(what_grows(&rests(|n| (100 + n * 10) << 20)[..5]), None);
+    }
+
+    #[test]
+    fn this_process_has_memory_and_files() {
+        let vitals = Vitals::of(Path::new(env!("CARGO_MANIFEST_DIR")));
+        assert!(vitals.memory > 0 && vitals.open_files > 0 && vitals.disk > 0, "{vitals:?}");
+    }
+}

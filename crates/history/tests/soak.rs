@@ -1,0 +1,26 @@
+//! A few lives of a soak, so that the command is known to work; by hand it takes hours.
+
+use std::process::Command;
+
+#[test]
+fn a_short_soak_loses_nothing() {
+    let dir = std::env::temp_dir().join(format!("millpond-soak-{}", std::process::id()));
+    let out = Command::new(env!("CARGO_BIN_EXE_history"))
+        .args(["soak", "--seconds", "6", "--kill-every", "1", "--clients", "4", "--dir"])
+        .arg(&dir)
+        .output()
+        .expect("the program starts");
+    let told = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success(), "{told}{}", String::from_utf8_lossy(&out.stderr));
+    assert!(told.contains(" at rest") && told.contains(" kills"), "{told}");
+    assert!(!dir.exists(), "a clean soak removes what it made");
+}
+
+#[test]
+fn a_directory_that_is_there_is_left_alone() {
+    let dir = env!("CARGO_MANIFEST_DIR");
+    let out =
+        Command::new(env!("CARGO_BIN_EXE_history")).args(["soak", "--dir", dir]).output().expect("it starts");
+    assert_eq!(out.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("is there already"));
+}

@@ -253,8 +253,16 @@ impl Space {
 
     /// Sets `n` pages aside for `tree`. REQUIRES: no latch held. `DiskFull` comes from here, and then nothing changed.
     pub(crate) fn reserve(&self, tree: TreeId, n: u32) -> Result<Reservation<'_>> {
-        self.reserve_by(tree, |state, pages| {
-            while pages.len() < n as usize {
+        let mut reservation = Reservation { space: self, tree, pages: SmallVec::new() };
+        self.reserve_more(&mut reservation, n)?;
+        Ok(reservation)
+    }
+
+    /// Sets `n` more pages aside. After an error some more may be, and go back with the others.
+    pub(crate) fn reserve_more(&self, reservation: &mut Reservation<'_>, n: u32) -> Result {
+        let (tree, wanted) = (reservation.tree, reservation.pages.len() + n as usize);
+        self.reserve_by(reservation, |state, pages| {
+            while pages.len() < wanted {
                 let Some(page) = state.pick(tree) else { return false };
                 pages.push(page);
             }
@@ -264,22 +272,23 @@ impl Space {
 
     /// Sets all free pages of one extent aside for `tree`, in order. Otherwise as [`Space::reserve`].
     pub(crate) fn reserve_extent(&self, tree: TreeId) -> Result<Reservation<'_>> {
-        self.reserve_by(tree, |state, pages| {
+        let mut reservation = Reservation { space: self, tree, pages: SmallVec::new() };
+        self.reserve_by(&mut reservation, |state, pages| {
             let Some((extent, bits)) = state.pick_extent(tree) else { return false };
             state.room.remove(&(tree, extent));
             let free = (0..EXTENT_PAGES).filter(|bit| bits & 1 << bit != 0);
             pages.extend(free.map(|bit| PageNo(extent * EXTENT_PAGES + bit)));
             true
-        })
+        })?;
+        Ok(reservation)
     }
 
     /// Lets `pick` set pages aside until it says that they are enough, growing the file when it runs out of them.
     fn reserve_by(
         &self,
-        tree: TreeId,
+        reservation: &mut Reservation<'_>,
         mut pick: impl FnMut(&mut State, &mut SmallVec<[PageNo; 4]>) -> bool,
-    ) -> Result<Reservation<'_>> {
-        let mut reservation = Reservation { space: self, tree, pages: SmallVec::new() };
+    ) -> Result {
         loop {
             let mut state = self.state.lock();
             let enough = pick(&mut state, &mut reservation.pages);
@@ -292,7 +301,7 @@ impl Space {
                 self.options.grower.unpark();
             }
             if enough {
-                return Ok(reservation);
+                return Ok(());
             }
             let _growing = self.growing.lock();
             if self.state.lock().free.is_empty() {
@@ -531,6 +540,11 @@ impl State {
 }
 
 impl<'s> Reservation<'s> {
+    /// The pages that have not been handed out, in the order in which they will be.
+    pub(crate) fn pages(&self) -> &[PageNo] {
+        &self.pages
+    }
+
     /// How many of the pages have not been handed out.
     pub(crate) fn left(&self) -> usize {
         self.pages.len()

@@ -5,6 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::Instant;
 
 const FILE_BYTES: u64 = 64 << 20;
 const BLOCK_BYTES: usize = 4096;
@@ -39,6 +40,34 @@ impl Device {
         self.block.0[0] = n as u8;
         self.file.write_all_at(&self.block.0, n * BLOCK_BYTES as u64 % FILE_BYTES)?;
         self.file.sync_data()
+    }
+}
+
+impl Device {
+    /// Writes so many bytes one after the other, makes them durable, and reads them: MB/s of each.
+    #[allow(dead_code)] // Not every example measures this.
+    pub(crate) fn sequential(path: &Path, bytes: u64) -> io::Result<(f64, f64)> {
+        #[repr(align(4096))]
+        struct Large([u8; 1 << 20]);
+        let open = |direct: bool| {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).truncate(false);
+            if direct { options.custom_flags(O_DIRECT).open(path) } else { options.open(path) }
+        };
+        let file = open(true).or_else(|_| open(false))?;
+        let mut large = Box::new(Large([1; 1 << 20]));
+        let rate = |start: Instant| bytes as f64 / 1e6 / start.elapsed().as_secs_f64();
+        let start = Instant::now();
+        for at in (0..bytes).step_by(1 << 20) {
+            file.write_all_at(&large.0, at)?;
+        }
+        file.sync_data()?;
+        let written = rate(start);
+        let start = Instant::now();
+        for at in (0..bytes).step_by(1 << 20) {
+            file.read_exact_at(&mut large.0, at)?;
+        }
+        Ok((written, rate(start)))
     }
 }
 

@@ -8,7 +8,7 @@ use super::overflow::chain_pages;
 use super::tree::Tree;
 use crate::error::{Error, Result};
 use crate::page::node::{Inner, Leaf, Node, OVERFLOW};
-use crate::page::overflow::ChainRef;
+use crate::page::overflow::{ChainRef, pages_for};
 use crate::page::verify;
 use crate::store::Store;
 
@@ -200,8 +200,7 @@ impl Tree {
     fn check_chain(&self, store: &Store, chain: &ChainRef, key: &[u8], report: &mut TreeCheck) -> Result {
         match chain_pages(store, chain.head, chain.owner) {
             Ok(pages) => {
-                let each = crate::page::overflow::capacity(store.pool.page_bytes());
-                let whole = pages.len() == (chain.len as usize).div_ceil(each);
+                let whole = pages.len() == pages_for(store.pool.page_bytes(), chain.len as usize);
                 // Nothing was latched meanwhile: the row may have another value by now, and this one may be going.
                 if !self.leads_to(store, key, chain)? {
                     return Ok(());

@@ -13,6 +13,7 @@
 //!    comes later (Tr2). A writer that had to go right posts it; a reader just goes right.
 //! 5. Structure changes carry no undo and stay whatever becomes of the transaction that caused them (Tr4).
 
+mod ahead;
 mod bulk;
 mod check;
 mod descend;

@@ -8,16 +8,19 @@
 
 use base::{PageNo, TreeId};
 
+use super::ahead::Ahead;
 use crate::buffer::FetchHint;
 use crate::error::{Error, Result};
 use crate::mtr::Mtr;
 use crate::page::node::Version;
 use crate::page::op::PageOp;
-use crate::page::overflow::{ChainRef, Overflow, capacity};
+use crate::page::overflow::{ChainRef, ahead_for, capacity, numbers};
 use crate::store::Store;
 
 /// More pages than a value of 4 GiB can take: a chain that goes on so long goes round.
 const PAGES_MAX: usize = 1 << 21;
+/// Pages that are brought in together to be freed.
+const FREED_TOGETHER: usize = 16;
 
 /// Writes `value` as a chain. `begin` is asked once, for the owner of the chain, inside the mini-transaction that makes the
 /// head: it is told the head's number, appends the chain's undo record to the transaction's stream and to the
@@ -30,12 +33,22 @@ pub(crate) fn write_chain(
     begin: &mut dyn FnMut(&mut Mtr<'_>, PageNo) -> Version,
     between: &mut dyn FnMut() -> Result,
 ) -> Result<ChainRef> {
+    let page_bytes = store.pool.page_bytes();
     let mut chain: Option<ChainRef> = None;
     let mut last = PageNo::NONE;
-    for data in value.chunks(capacity(store.pool.page_bytes())) {
+    // The page at hand and those that it or one before it has named.
+    let mut reserved = store.space.reserve(tree, 1)?;
+    let mut rest = value;
+    while !rest.is_empty() {
         between()?;
         store.log.make_room()?;
-        let mut reserved = store.space.reserve(tree, 1)?;
+        // Only who knows the last page that was named can name more.
+        let names = if reserved.left() <= 1 { ahead_for(page_bytes, rest.len()) } else { 0 };
+        if names > 0 {
+            store.space.reserve_more(&mut reserved, names as u32)?;
+        }
+        let ahead = numbers(&reserved.pages()[1..][..names]);
+        let (data, others) = rest.split_at(rest.len().min(capacity(page_bytes, names)));
         let frame = store.pool.reserve_frame()?;
         let before = if last.is_none() { None } else { Some(store.pool.fetch(last)?) };
         let mut mtr = Mtr::begin(&store.log, &store.pool);
@@ -48,13 +61,14 @@ pub(crate) fn write_chain(
             None => begin(&mut mtr, no),
         };
         chain.get_or_insert(ChainRef { head: no, len: value.len() as u32, owner });
-        mtr.apply(new, &PageOp::InitOverflow { tree, owner, head, data });
+        mtr.apply(new, &PageOp::InitOverflow { tree, owner, head, ahead: &ahead, data });
         if let Some(before) = before {
             mtr.apply(before, &PageOp::SetNext { next: no });
         }
         mtr.commit();
-        last = no;
+        (last, rest) = (no, others);
     }
+    debug_assert_eq!(reserved.left(), 0, "a chain took fewer pages than it has named");
     Ok(chain.expect("a value that is not empty has a first page"))
 }
 
@@ -62,16 +76,22 @@ pub(crate) fn write_chain(
 pub(crate) fn read_chain(store: &Store, chain: &ChainRef, hint: FetchHint, out: &mut Vec<u8>) -> Result {
     let (start, mut at) = (out.len(), chain.head);
     let damage = |at, what| Err(Error::corrupt(store.pages_path(), format!("{at:?}: {what}")));
+    let mut ahead = Ahead::new(store, hint, chain.len as usize);
     while !at.is_none() {
-        let page = store.pool.fetch_with(at, hint)?.read();
-        let Some(part) = Overflow::new(&page).filter(|part| part.owner() == chain.owner) else {
+        let read = ahead.look(at, |part| {
+            if part.owner() != chain.owner {
+                return None;
+            }
+            out.extend_from_slice(part.data());
+            Some((part.data().is_empty(), part.next()))
+        })?;
+        let Some((empty, next)) = read else {
             return damage(at, "a long value leads here, but this is none of its pages");
         };
-        out.extend_from_slice(part.data());
-        if part.data().is_empty() || out.len() - start > chain.len as usize {
+        if empty || out.len() - start > chain.len as usize {
             return damage(at, "a long value has another length than its row says");
         }
-        at = part.next();
+        at = next;
     }
     if out.len() - start != chain.len as usize {
         return damage(chain.head, "a long value has another length than its row says");
@@ -93,6 +113,10 @@ pub(crate) fn free_chain(
         pages => pages?,
     };
     for i in (0..pages.len()).rev() {
+        if (pages.len() - 1 - i).is_multiple_of(FREED_TOGETHER) {
+            // Backwards: each page is changed twice, to end the chain and to go itself.
+            let _ = store.pool.fetch_many(&pages[(i + 1).saturating_sub(FREED_TOGETHER)..=i]);
+        }
         between()?;
         store.log.make_room()?;
         let before = if i > 0 { Some(store.pool.fetch(pages[i - 1])?) } else { None };
@@ -113,12 +137,13 @@ pub(crate) fn free_chain(
 /// The pages of the chain at `head` that `owner` wrote, from its head to where it ends or was freed; none if it is gone.
 pub(super) fn chain_pages(store: &Store, head: PageNo, owner: Version) -> Result<Vec<PageNo>> {
     let (mut pages, mut at) = (Vec::new(), head);
+    let mut ahead = Ahead::past(store);
     while !at.is_none() {
-        let page = store.pool.fetch(at)?.read();
-        let Some(part) = Overflow::new(&page) else { break };
-        if part.owner() != owner || part.is_head() != pages.is_empty() {
-            break;
-        }
+        let next = ahead.look(at, |part| {
+            let ours = part.owner() == owner && part.is_head() == pages.is_empty();
+            ours.then(|| part.next())
+        })?;
+        let Some(next) = next else { break };
         pages.push(at);
         if pages.len() > PAGES_MAX {
             return Err(Error::corrupt(
@@ -126,7 +151,7 @@ pub(super) fn chain_pages(store: &Store, head: PageNo, owner: Version) -> Result
                 format!("{head:?}: a long value goes round in a circle"),
             ));
         }
-        at = part.next();
+        at = next;
     }
     Ok(pages)
 }

@@ -129,7 +129,7 @@ pub(super) enum Probe<'p> {
 }
 
 /// A page on its way in: entered in the table, its frame latched. Dropping it takes the page out again.
-struct Loading<'p> {
+pub(super) struct Loading<'p> {
     pool: &'p Pool,
     frame: u32,
     page: PageNo,
@@ -172,6 +172,14 @@ impl Pool {
     #[inline]
     pub(crate) fn page_bytes(&self) -> usize {
         self.frames.page_bytes()
+    }
+
+    pub(super) fn file(&self) -> &dyn File {
+        &*self.file
+    }
+
+    pub(super) fn hook(&self) -> &dyn ReadHook {
+        &*self.hook
     }
 
     /// Counts since the pool was made.
@@ -345,7 +353,11 @@ impl Pool {
     }
 
     /// Gives the frame the page, or the frame back if the page has one.
-    fn install<'p>(&'p self, free: FreeFrame<'p>, page: PageNo) -> Result<Loading<'p>, FreeFrame<'p>> {
+    pub(super) fn install<'p>(
+        &'p self,
+        free: FreeFrame<'p>,
+        page: PageNo,
+    ) -> Result<Loading<'p>, FreeFrame<'p>> {
         let index = free.take();
         let frame = self.frames.get(index);
         // At most somebody who waited here for a page that was withdrawn is about to release it.
@@ -358,6 +370,14 @@ impl Pool {
         frame.forget_page();
         drop(latched);
         Err(self.own_frame(index))
+    }
+
+    /// Gives a page on its way in these bytes, which were checked.
+    pub(super) fn fill(&self, mut loading: Loading<'_>, bytes: &[u8]) {
+        loading.bytes().copy_from_slice(bytes);
+        let (pin, latched) = loading.finish();
+        drop(latched);
+        self.touch(&pin);
     }
 
     fn read(&self, loading: &mut Loading<'_>) -> Result {

@@ -6,6 +6,7 @@ mod growth;
 mod history;
 mod hogs;
 mod locking;
+mod long_values;
 mod memory;
 mod power_cuts;
 mod scans;

@@ -197,14 +197,13 @@ fn overflow(page: &[u8], out: &mut String) {
     let place = if part.is_head() { "first" } else { "later" };
     let next = if part.next().is_none() { "none".to_owned() } else { part.next().to_string() };
     let by = part.owner();
-    writeln!(
-        out,
-        "  {place} page of a chain by {:?}, undo at {}; next page {next}\n  data          {}",
-        by.txn,
-        by.undo_at,
-        bytes(part.data())
-    )
-    .unwrap();
+    writeln!(out, "  {place} page of a chain by {:?}, undo at {}; next page {next}", by.txn, by.undo_at)
+        .unwrap();
+    let ahead: Vec<_> = part.ahead().map(|page| page.to_string()).collect();
+    if !ahead.is_empty() {
+        writeln!(out, "  ahead         {}", ahead.join(" ")).unwrap();
+    }
+    writeln!(out, "  data          {}", bytes(part.data())).unwrap();
 }
 
 /// One line for every run of extents that are alike.

@@ -108,9 +108,9 @@ fn a_closed_database() {
           database          b3f2af6d0fc710c5
           page bytes        4096
           sequence          3
-          checkpoint LSN    20596
-          checkpoint record LSN 20596
-          durable LSN       20630
+          checkpoint LSN    20607
+          checkpoint record LSN 20607
+          durable LSN       20641
           closed            cleanly
           segment blocks    64
           log buffer blocks 64
@@ -127,14 +127,14 @@ fn a_closed_database() {
           0000000000000002.log       2          128   519168–778752  holds redo, or ready
           0000000000000003.log       3          192  778752–1038336  holds redo, or ready
         epoch 2 from LSN 0
-        checkpoint LSN 20596; the log ends at LSN 20630 (segment 0, block 5)
+        checkpoint LSN 20607; the log ends at LSN 20641 (segment 0, block 5)
         nothing vouches for more: the end is sound
         redo behind the checkpoint: 34 bytes in 1 groups, 0 of them padding (0.0 %)
           record           number  bytes   share
           checkpoint list       1     26  76.5 %
         last groups:
-          LSN 20596, 34 bytes: checkpoint list, 24 bytes
-        checkpoint's list (LSN 20596): 0 unfinished transactions; next txn 3, next tree 3; 0 undo files
+          LSN 20607, 34 bytes: checkpoint list, 24 bytes
+        checkpoint's list (LSN 20607): 0 unfinished transactions; next txn 3, next tree 3; 0 undo files
         at the log's end: 0 to revert, 0 prepared, 0 committed with something to purge; 0 bytes of undo; next txn 3
     "#]].assert_eq(&log::view(&vfs, dir).unwrap());
     expect![[r#"
@@ -189,13 +189,13 @@ fn pages_of_every_kind() {
     expect![[r#"
         page 1, 4096 bytes at 4096 of /db/pages
         sound: checksum, number and structure are right
-          checksum      44f9b23e
+          checksum      b30fc0e9
           format        1
           kind          map
           flags         0
           page number   1
           tree          none
-          page LSN      19509
+          page LSN      19511
           extents       256 of 16 pages; 253 free; the first holds this page
           pages 0–15 (1 extents): free, used 0000000000000000
           pages 16–31 (1 extents): tree 1, used 0000000000000001
@@ -271,15 +271,16 @@ fn pages_of_every_kind() {
     expect![[r#"
         page 35, 4096 bytes at 143360 of /db/pages
         sound: checksum, number and structure are right
-          checksum      e1f0a3cd
+          checksum      e0bca960
           format        1
           kind          overflow
           flags         0
           page number   35
           tree          2
-          page LSN      15440
+          page LSN      15441
           first page of a chain by txn 2, undo at 663; next page 36
-          data          "yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy"… (4016 bytes)"#]]
+          ahead         36 37
+          data          "yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy"… (4008 bytes)"#]]
     .assert_eq(&chain);
     let beyond = page::view(&vfs, Path::new(DIR), 1 << 20).unwrap_err().to_string();
     expect!["/db/pages: there is no page 1048576: the file has 64 pages"].assert_eq(&beyond);
@@ -297,7 +298,7 @@ fn a_database_that_was_cut_off() {
           0000000000000000.log       0            0       0–259584  holds the checkpoint
           0000000000000001.log       1           64  259584–519168  holds redo, or ready
         epoch 2 from LSN 0
-        checkpoint LSN 20658; the log ends at LSN 20972 (segment 0, block 5)
+        checkpoint LSN 20669; the log ends at LSN 20983 (segment 0, block 5)
         nothing vouches for more: the end is sound
         redo behind the checkpoint: 314 bytes in 4 groups, 0 of them padding (0.0 %)
           record           number  bytes   share
@@ -306,11 +307,11 @@ fn a_database_that_was_cut_off() {
           row insert            1     31   9.9 %
           row replace           1    187  59.6 %
         last groups:
-          LSN 20658, 64 bytes: checkpoint list, 54 bytes
-          LSN 20722, 195 bytes: row replace, page 33, txn 4
-          LSN 20917, 39 bytes: row insert, page 34, txn 5
-          LSN 20956, 16 bytes: commit txn 5
-        checkpoint's list (LSN 20658): 1 unfinished transactions; next txn 4, next tree 3; 1 undo files
+          LSN 20669, 64 bytes: checkpoint list, 54 bytes
+          LSN 20733, 195 bytes: row replace, page 33, txn 4
+          LSN 20928, 39 bytes: row insert, page 34, txn 5
+          LSN 20967, 16 bytes: commit txn 5
+        checkpoint's list (LSN 20669): 1 unfinished transactions; next txn 4, next tree 3; 1 undo files
           undo file 00000001, 8192 bytes
           txn 3: prepared as "xid-1"; undo hardened up to 15
         at the log's end: 1 to revert, 1 prepared, 0 committed with something to purge; 189 bytes of undo; next txn 6
@@ -319,7 +320,7 @@ fn a_database_that_was_cut_off() {
     "#]].assert_eq(&log::view(&vfs, dir).unwrap());
     expect![[r#"
         /db: not in use
-        The pages file may be older than the log by 314 bytes of redo, 2 page changes (checkpoint LSN 20658 to the log's end at 20972).
+        The pages file may be older than the log by 314 bytes of redo, 2 page changes (checkpoint LSN 20669 to the log's end at 20983).
           table           "cats"
           tree            2, root page 32
           catalog entry   there, by txn 1
@@ -334,7 +335,7 @@ fn a_database_that_was_cut_off() {
     "#]].assert_eq(&table::view(&vfs, dir, "cats").unwrap());
     expect![[r#"
         /db: not in use
-        The pages file may be older than the log by 314 bytes of redo, 2 page changes (checkpoint LSN 20658 to the log's end at 20972).
+        The pages file may be older than the log by 314 bytes of redo, 2 page changes (checkpoint LSN 20669 to the log's end at 20983).
         page 33, 4096 bytes at 135168 of /db/pages
         sound: checksum, number and structure are right
           checksum      5ddbe81b
@@ -345,7 +346,7 @@ fn a_database_that_was_cut_off() {
           tree          2
           page LSN      8143
         redo behind the checkpoint: 1 changes of this page, of which the file lacks 1
-          LSN 20722        row replace
+          LSN 20733        row replace
           level         0
           right sibling 34
           low fence     -infinity

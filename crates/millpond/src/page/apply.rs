@@ -54,7 +54,9 @@ impl PageOp<'_> {
             PageOp::MapSet { extent, page: bit } => map::set(page, extent, bit),
             PageOp::MapClear { extent, page: bit } => map::clear(page, extent, bit),
             PageOp::MapRelease { extent } => map::release(page, extent),
-            PageOp::InitOverflow { tree, owner, head, data } => overflow::init(page, tree, owner, head, data),
+            PageOp::InitOverflow { tree, owner, head, ahead, data } => {
+                overflow::init(page, tree, owner, head, ahead, data)
+            }
             PageOp::SetNext { next } => overflow::set_next(page, next),
             PageOp::InitFile { content } => {
                 ensure!(content.len() <= page.len() - HEADER_BYTES, "the file header is longer than a page");

@@ -177,6 +177,8 @@ pub(crate) enum PageOp<'a> {
         owner: Version,
         /// Whether this is the first page.
         head: bool,
+        /// Numbers of pages that are set aside to follow, as the page has them.
+        ahead: &'a [u8],
         /// The bytes of the value.
         data: &'a [u8],
     },
@@ -249,10 +251,11 @@ impl<'a> PageOp<'a> {
                 out.put_u8(page);
             }
             PageOp::MapRelease { extent } => put_tagged(out, 15, &[extent.into()]),
-            PageOp::InitOverflow { tree, owner, head, data } => {
+            PageOp::InitOverflow { tree, owner, head, ahead, data } => {
                 put_tagged(out, 16, &[tree.0.into()]);
                 put_version(out, owner);
                 out.put_u8(head.into());
+                out.put_prefixed(ahead);
                 out.extend_from_slice(data);
             }
             PageOp::SetNext { next } => put_tagged(out, 17, &[next.0.into()]),
@@ -299,7 +302,7 @@ impl<'a> PageOp<'a> {
                     1 => true,
                     _ => return Err(Truncated),
                 };
-                PageOp::InitOverflow { tree, owner, head, data: rest(r)? }
+                PageOp::InitOverflow { tree, owner, head, ahead: r.prefixed()?, data: rest(r)? }
             }
             17 => PageOp::SetNext { next: PageNo(number(r)?) },
             18 => PageOp::InitFile { content: rest(r)? },

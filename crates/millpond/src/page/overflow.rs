@@ -6,9 +6,13 @@
 //! 67  flags    u8   1 = first page
 //! 68  next     u32  next page, 0 in the last
 //! 72  len      u16  bytes of data here
-//! 74  spare    6 B
-//! 80  data
+//! 74  ahead    u16  how many page numbers follow
+//! 76  spare    4 B
+//! 80  numbers  u32 each, of pages that were set aside to follow this one, in order
+//!     data
 //! ```
+//! The numbers let a reader ask for many pages at once. Which pages the chain really has says `next`: writing that is cut off leaves
+//! numbers of pages that another has by now.
 
 use base::codec::fixed::{get_u16, get_u32, get_u40, get_u48, set_u16, set_u32, set_u40, set_u48};
 use base::codec::{Put, Reader, Truncated};
@@ -23,13 +27,46 @@ const UNDO_AT: usize = 62;
 const FLAGS: usize = 67;
 const NEXT: usize = 68;
 const LEN: usize = 72;
-const DATA: usize = 80;
+const AHEAD: usize = 74;
+const NUMBERS: usize = 80;
 const HEAD: u8 = 1;
 
-/// How many bytes of a value one page of a chain holds.
+/// A page names so many pages ahead at most, and the next that does is the last of them.
+pub(crate) const AHEAD_MAX: usize = 64;
+
+/// How many bytes of a value one page of a chain holds that names so many pages ahead.
 #[must_use]
-pub(crate) const fn capacity(page_bytes: usize) -> usize {
-    page_bytes - DATA
+pub(crate) const fn capacity(page_bytes: usize, ahead: usize) -> usize {
+    page_bytes - NUMBERS - 4 * ahead
+}
+
+/// How many pages the one that holds the next of `left` bytes can name ahead: all that are to follow it, if they are not too
+/// many.
+#[must_use]
+pub(crate) fn ahead_for(page_bytes: usize, left: usize) -> usize {
+    let all = capacity(page_bytes, 0);
+    // Each number takes room from the data.
+    left.saturating_sub(all).div_ceil(all - 4).min(AHEAD_MAX)
+}
+
+/// How many pages a value of `len` bytes takes.
+#[must_use]
+pub(crate) fn pages_for(page_bytes: usize, len: usize) -> usize {
+    let (mut pages, mut left) = (0, len);
+    while left > 0 {
+        // One that names others, and those but the last, which may name others itself.
+        let names = ahead_for(page_bytes, left);
+        let plain = names.saturating_sub(1);
+        let held = capacity(page_bytes, names) + plain * capacity(page_bytes, 0);
+        (pages, left) = (pages + 1 + plain, left.saturating_sub(held));
+    }
+    pages
+}
+
+/// Page numbers as a page has them.
+#[must_use]
+pub(crate) fn numbers(pages: &[PageNo]) -> Vec<u8> {
+    pages.iter().flat_map(|page| page.0.to_le_bytes()).collect()
 }
 
 /// What a row with the flag OVERFLOW has for a value: where the real one stands.
@@ -98,10 +135,17 @@ impl<'a> Overflow<'a> {
         PageNo(get_u32(self.page, NEXT))
     }
 
+    /// Pages that were set aside to follow this one, in order. Only what [`Overflow::next`] leads to is the chain's.
+    pub(crate) fn ahead(&self) -> impl Iterator<Item = PageNo> + use<'a> {
+        let numbers = &self.page[NUMBERS..][..4 * usize::from(get_u16(self.page, AHEAD))];
+        numbers.chunks_exact(4).map(|number| PageNo(get_u32(number, 0)))
+    }
+
     /// The bytes here.
     #[must_use]
     pub(crate) fn data(&self) -> &'a [u8] {
-        &self.page[DATA..][..usize::from(get_u16(self.page, LEN))]
+        let from = NUMBERS + 4 * usize::from(get_u16(self.page, AHEAD));
+        &self.page[from..][..usize::from(get_u16(self.page, LEN))]
     }
 }
 
@@ -110,9 +154,15 @@ pub(super) fn init(
     tree: TreeId,
     owner: Version,
     head: bool,
+    ahead: &[u8],
     data: &[u8],
 ) -> Result<(), Damage> {
-    ensure!(data.len() <= capacity(page.len()), "an overflow page has too much data");
+    let names = ahead.len() / 4;
+    ensure!(
+        ahead.len().is_multiple_of(4) && names <= AHEAD_MAX,
+        "an overflow page names pages in no known way"
+    );
+    ensure!(data.len() <= capacity(page.len(), names), "an overflow page has too much data");
     ensure!(owner.txn.0 >> 48 == 0 && owner.undo_at >> 40 == 0, "the chain's owner is out of range");
     header::begin(page, Kind::Overflow, tree);
     page[HEADER_BYTES..].fill(0);
@@ -120,7 +170,10 @@ pub(super) fn init(
     set_u40(page, UNDO_AT, owner.undo_at);
     page[FLAGS] = if head { HEAD } else { 0 };
     set_u16(page, LEN, data.len() as u16);
-    page[DATA..DATA + data.len()].copy_from_slice(data);
+    set_u16(page, AHEAD, names as u16);
+    let (numbers, rest) = page[NUMBERS..].split_at_mut(ahead.len());
+    numbers.copy_from_slice(ahead);
+    rest[..data.len()].copy_from_slice(data);
     Ok(())
 }
 
@@ -130,9 +183,14 @@ pub(super) fn set_next(page: &mut [u8], next: PageNo) -> Result<(), Damage> {
     Ok(())
 }
 
-/// That the page's length field can be believed.
+/// That the page's lengths can be believed.
 pub(super) fn check(page: &[u8]) -> Result<(), Damage> {
-    ensure!(usize::from(get_u16(page, LEN)) <= capacity(page.len()), "an overflow page has too much data");
+    let names = usize::from(get_u16(page, AHEAD));
+    ensure!(names <= AHEAD_MAX, "an overflow page names pages in no known way");
+    ensure!(
+        usize::from(get_u16(page, LEN)) <= capacity(page.len(), names),
+        "an overflow page has too much data"
+    );
     ensure!(page[FLAGS] & !HEAD == 0, "an overflow page has unknown flags");
     Ok(())
 }

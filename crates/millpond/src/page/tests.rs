@@ -401,18 +401,45 @@ fn inserts_in_a_row_are_noticed() {
 fn an_overflow_page_says_what_it_holds() {
     let mut twin = Twin::new(8192);
     let owner = Version { txn: TxnId(3), undo_at: 9 };
-    let data = vec![7; overflow::capacity(8192)];
-    twin.apply(PageOp::InitOverflow { tree: TREE, owner, head: true, data: &data }).unwrap();
+    let (data, ahead) = (vec![7; overflow::capacity(8192, 2)], [PageNo(12), PageNo(70_000)]);
+    let numbers = overflow::numbers(&ahead);
+    let init = |ahead| PageOp::InitOverflow { tree: TREE, owner, head: true, ahead, data: &data };
+    twin.apply(init(&numbers)).unwrap();
+    assert!(twin.apply(init(&[0; 12])).is_err() && twin.apply(init(&[0; 7])).is_err());
     twin.apply(PageOp::SetNext { next: PageNo(12) }).unwrap();
     let page = Overflow::new(&twin.page).unwrap();
     assert_eq!(
         (page.owner(), page.is_head(), page.next(), page.data()),
         (owner, true, PageNo(12), &data[..])
     );
+    assert!(page.ahead().eq(ahead));
     let chain = ChainRef { head: PageNo(4), len: 1 << 20, owner };
     assert_eq!(ChainRef::decode(&chain.encode()), Ok(chain));
     twin.apply(PageOp::Free).unwrap();
     assert!(Overflow::new(&twin.page).is_none());
+}
+
+/// Pages are named until every byte has its page, and no page is named in vain.
+#[test]
+fn a_chain_takes_every_page_that_it_names() {
+    for page_bytes in [4096, 8192, 16384] {
+        let all = overflow::capacity(page_bytes, 0);
+        let lens =
+            (1..200).flat_map(|pages| [pages * all - 5, pages * all, pages * all + 1, pages * (all - 4)]);
+        for len in lens.chain([1, 3_000_000]) {
+            // The page at hand counts among those that were named.
+            let (mut left, mut named, mut pages) = (len, 1, 0);
+            while left > 0 {
+                pages += 1;
+                let names = if named == 1 { overflow::ahead_for(page_bytes, left) } else { 0 };
+                named = named + names - 1;
+                left = left.saturating_sub(overflow::capacity(page_bytes, names));
+                assert!(left > 0 || named == 0, "{len} bytes in pages of {page_bytes}: {named} in vain");
+                assert!(named > 0 || left == 0, "{len} bytes in pages of {page_bytes}: {left} left");
+            }
+            assert_eq!(pages, overflow::pages_for(page_bytes, len));
+        }
+    }
 }
 
 #[test]

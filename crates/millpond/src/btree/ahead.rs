@@ -1,0 +1,63 @@
+//! Reading a chain faster than page by page: some of its pages name those that were set aside to follow.
+//!
+//! The names are a hint. What the chain is, its links say: a page that was read because it was named is looked at only when a
+//! link leads to it, and then it is the chain's and has not changed since it was linked.
+
+use base::PageNo;
+
+use crate::buffer::{FetchHint, Images};
+use crate::error::Result;
+use crate::page::overflow::Overflow;
+use crate::store::Store;
+
+/// A value longer than this part of the pool is not kept there (Bp6).
+const LONG_PART: usize = 32;
+
+/// Pages of one chain that have been read before they are asked for.
+pub(super) struct Ahead<'s> {
+    store: &'s Store,
+    hint: FetchHint,
+    images: Images,
+}
+
+impl<'s> Ahead<'s> {
+    /// For a value of `len` bytes that is read whole and stays: it goes into the pool unless it is long for that.
+    pub(super) fn new(store: &'s Store, hint: FetchHint, len: usize) -> Ahead<'s> {
+        let pool = store.pool.frame_count() * store.pool.page_bytes();
+        let hint = if len > pool / LONG_PART { FetchHint::Scan } else { hint };
+        Ahead { store, hint, images: Images::default() }
+    }
+
+    /// For a chain that may be cut short, so that pages it names may be another's: none of them enters the pool on its account.
+    pub(super) fn past(store: &'s Store) -> Ahead<'s> {
+        Ahead { store, hint: FetchHint::Scan, images: Images::default() }
+    }
+
+    /// Shows the page to `look` if it is an overflow page, and reads those that it names if `look` finds that it is the chain's.
+    /// REQUIRES: no latch held; `at` is the chain's head or what `look` was shown to be next.
+    pub(super) fn look<R>(
+        &mut self,
+        at: PageNo,
+        look: impl FnOnce(Overflow<'_>) -> Option<R>,
+    ) -> Result<Option<R>> {
+        let mut named = Vec::new();
+        let looked = match self.images.get(at) {
+            Some(page) => see(page, &mut named, look),
+            None => see(&self.store.pool.fetch_with(at, self.hint)?.read(), &mut named, look),
+        };
+        if !named.is_empty() {
+            self.store.pool.read_past(named, &mut self.images);
+            if self.hint == FetchHint::Normal {
+                self.store.pool.keep(&self.images);
+            }
+        }
+        Ok(looked)
+    }
+}
+
+fn see<R>(page: &[u8], named: &mut Vec<PageNo>, look: impl FnOnce(Overflow<'_>) -> Option<R>) -> Option<R> {
+    let part = Overflow::new(page)?;
+    let seen = look(part)?;
+    named.extend(part.ahead());
+    Some(seen)
+}

@@ -1,0 +1,86 @@
+//! Reading pages past the pool: into memory of the caller's own, as a few large reads, taking no frames.
+//!
+//! For pages that hold still while they are read and that will not be wanted again soon: those of a long value. A page that is in a
+//! frame is left out, for its file may be behind; so is one that is not sound, for the pool knows what to do about those. The
+//! caller fetches what was left out.
+
+use base::PageNo;
+use base::aligned::AlignedBuf;
+use base::sync::atomic::Ordering;
+use vfs::ReadOp;
+
+use super::pool::{FetchHint, Pool};
+use crate::page;
+
+/// Bytes of one read at most: several of them are in flight.
+const READ_BYTES: usize = 128 << 10;
+
+/// Pages as the file has them.
+#[derive(Debug, Default)]
+pub(crate) struct Images {
+    page_bytes: usize,
+    memory: Option<AlignedBuf>,
+    /// The pages that are there, ascending, and where in the memory.
+    places: Vec<(PageNo, usize)>,
+}
+
+impl Images {
+    /// The bytes of a page that was read.
+    pub(crate) fn get(&self, page: PageNo) -> Option<&[u8]> {
+        let index = self.places.binary_search_by_key(&page, |place| place.0).ok()?;
+        let at = self.places[index].1 * self.page_bytes;
+        Some(&self.memory.as_ref()?[at..at + self.page_bytes])
+    }
+}
+
+impl Pool {
+    /// Reads those of the pages that are in no frame, in place of what `images` has; no errors here: what cannot be had so is not there.
+    /// REQUIRES: the caller holds no latch. Of what it then believes of an image it knows that nobody has changed the page since
+    /// before this call.
+    pub(crate) fn read_past(&self, pages: impl IntoIterator<Item = PageNo>, images: &mut Images) {
+        let page_bytes = self.page_bytes();
+        images.page_bytes = page_bytes;
+        images.places.clear();
+        images.places.extend(pages.into_iter().filter(|page| !self.holds(*page)).map(|page| (page, 0)));
+        images.places.sort_unstable();
+        images.places.dedup();
+        images.places.iter_mut().enumerate().for_each(|(index, place)| place.1 = index);
+        let bytes = images.places.len() * page_bytes;
+        if bytes == 0 {
+            return;
+        }
+        let enough = images.memory.take().filter(|memory| memory.len() >= bytes);
+        let memory = images.memory.insert(enough.unwrap_or_else(|| AlignedBuf::zeroed(bytes)));
+        let (places, mut rest) = (&mut images.places, &mut memory[..bytes]);
+        let mut reads = Vec::new();
+        for run in places.chunk_by(|(a, _), (b, _)| a.0 + 1 == b.0) {
+            for run in run.chunks((READ_BYTES / page_bytes).max(1)) {
+                let (part, others) = std::mem::take(&mut rest).split_at_mut(run.len() * page_bytes);
+                rest = others;
+                reads.push(ReadOp { offset: u64::from(run[0].0.0) * page_bytes as u64, bytes: part });
+            }
+        }
+        self.stats().page_reads_io.fetch_add(reads.len() as u64, Ordering::Relaxed);
+        if self.file().read_batch(&mut reads).is_err() {
+            return places.clear();
+        }
+        self.stats().pages_read.fetch_add(places.len() as u64, Ordering::Relaxed);
+        places.retain(|&(page, index)| {
+            let image = &mut memory[index * page_bytes..][..page_bytes];
+            let sound = page::header::verify(image, page).and_then(|()| page::verify::quick(image));
+            sound.is_ok() && matches!(self.hook().after_read(page, image, sound), Ok(None))
+        });
+    }
+
+    /// Puts what was read into frames, as many as can be had without waiting, for others who will want it. REQUIRES: nobody has changed
+    /// the pages since they were read, nor will while this goes on.
+    pub(crate) fn keep(&self, images: &Images) {
+        for &(page, _) in &images.places {
+            let Some(free) = self.try_take_frame(FetchHint::Normal) else { return };
+            // Somebody else may have brought it in meanwhile.
+            if let (Ok(loading), Some(image)) = (self.install(free, page), images.get(page)) {
+                self.fill(loading, image);
+            }
+        }
+    }
+}

@@ -1,11 +1,11 @@
 //! What can go wrong, in five families: retry, misuse, environment, corruption, poison. And the cell that remembers the
 //! first fatal error of a database.
 
-use base::sync::Mutex;
 use base::sync::atomic::{AtomicBool, Ordering};
+use base::sync::{Mutex, Unparker};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// `std::result::Result` with [`Error`].
 pub type Result<T = (), E = Error> = std::result::Result<T, E>;
@@ -166,10 +166,15 @@ impl Error {
 
 /// Remembers the first fatal error of a database. After a failed write or sync nothing may be trusted or retried
 /// (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020), so everything stops here.
+///
+/// Whoever sets it need not know who waits for what: it wakes the engine's threads, and each of them sends everybody away who
+/// waits in the engine. So one of them is enough, and nobody's wait depends on the thread that failed.
 #[derive(Debug, Default)]
 pub(crate) struct Poison {
     set: AtomicBool,
     first: Mutex<Option<Error>>,
+    /// The engine's threads.
+    threads: OnceLock<Vec<Unparker>>,
 }
 
 impl Poison {
@@ -180,7 +185,22 @@ impl Poison {
             *first = Some(error);
         }
         self.set.store(true, Ordering::Release);
-        Self::poisoned(first.as_ref())
+        let poisoned = Self::poisoned(first.as_ref());
+        drop(first);
+        self.wake();
+        poisoned
+    }
+
+    /// Has these threads woken when the database is poisoned, or now if it is. Once.
+    pub(crate) fn wakes(&self, threads: Vec<Unparker>) {
+        base::check!(self.threads.set(threads).is_ok(), "two sets of threads for one database");
+        if self.is_set() {
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        self.threads.get().into_iter().flatten().for_each(Unparker::unpark);
     }
 
     fn poisoned(first: Option<&Error>) -> Error {

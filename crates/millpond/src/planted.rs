@@ -89,6 +89,10 @@ pub enum Bug {
     SegmentNotSynced,
     /// A reader does not look whether its snapshot has been given up meanwhile.
     GivenUpUnseen,
+    /// Where a flush fails, or ends in a poisoned database, those who wait for the log are not woken.
+    FailureUnheard,
+    /// Whoever leads a flush calls the wakers of those it served, in the midst of its own call.
+    ToldByLeader,
 }
 
 impl Bug {
@@ -135,6 +139,8 @@ impl Bug {
         Bug::ForgottenEarly,
         Bug::SegmentNotSynced,
         Bug::GivenUpUnseen,
+        Bug::FailureUnheard,
+        Bug::ToldByLeader,
     ];
 
     /// What a world's flags hold for it.

@@ -79,6 +79,12 @@ impl Driver {
         self.shared.disk.op_count()
     }
 
+    /// Whether this is the engine itself.
+    #[must_use]
+    pub fn is_engine(&self) -> bool {
+        self.shared.subject.is_engine()
+    }
+
     /// A generator of its own for every `salt`.
     #[must_use]
     pub fn rng(&self, salt: u64) -> Prng {

@@ -29,7 +29,7 @@ impl Wake for Task {
 }
 
 /// Runs one future to its end.
-fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let parker = Parker::new();
     let waker = Waker::from(Arc::new(Task(parker.unparker())));
     let mut future = pin!(future);
@@ -95,6 +95,9 @@ pub(crate) fn options(vfs: &Vfs, shape: &Shape) -> Options {
 impl Subject for Engine {
     fn open(&self, vfs: &Vfs, dir: &Path, shape: &Shape) -> Result<Arc<dyn Database>> {
         Ok(Arc::new(EngineDb(open(vfs, dir, &options(vfs, shape)).map_err(fail)?)))
+    }
+    fn is_engine(&self) -> bool {
+        true
     }
 }
 

@@ -119,6 +119,11 @@ pub const SMALL: Shape = Shape {
 pub trait Subject: Send + Sync + fmt::Debug {
     /// Opens the database in `dir`, recovering it; creates it if there is none.
     fn open(&self, vfs: &Vfs, dir: &Path, shape: &Shape) -> Result<Arc<dyn Database>>;
+
+    /// Whether it is the engine itself, of which more is asked than of what stands for one.
+    fn is_engine(&self) -> bool {
+        false
+    }
 }
 
 /// An open database. The last drop closes it.

@@ -89,9 +89,18 @@ struct Unsynced {
     len: Option<u64>,
 }
 
+/// A rule for the files whose path holds `part`, with a count of its own.
+#[derive(Debug)]
+struct Aimed {
+    part: String,
+    rule: Rule,
+    count: u64,
+}
+
 #[derive(Debug, Default)]
 struct State {
     rules: Vec<Rule>,
+    aimed: Vec<Aimed>,
     counts: BTreeMap<Kind, u64>,
     fired: Vec<Fired>,
     /// What was tried again.
@@ -133,6 +142,11 @@ impl FaultDisk {
         state.rules.push(rule);
     }
 
+    /// Adds a rule for the files whose path holds `part`, of whose operations alone it counts.
+    pub fn fail_on(&self, part: &str, rule: Rule) {
+        self.state.lock().aimed.push(Aimed { part: part.to_owned(), rule, count: 0 });
+    }
+
     /// Lets files below `dir` grow by `bytes` in all from now on.
     pub fn limit_space(&self, dir: impl Into<PathBuf>, bytes: u64) {
         self.state.lock().space = Some((dir.into(), bytes));
@@ -142,6 +156,7 @@ impl FaultDisk {
     pub fn heal(&self) {
         let mut state = self.state.lock();
         state.rules.clear();
+        state.aimed.clear();
         state.space = None;
     }
 
@@ -174,8 +189,15 @@ impl FaultDisk {
         if matches!(kind, Kind::Write | Kind::Sync) && state.fired.contains(&this) {
             state.retried.push(this.clone());
         }
-        let hit = |r: &&Rule| r.kind == kind && (r.nth == count || (r.for_ever && r.nth < count));
-        let fault = state.rules.iter().find(hit)?.fault;
+        let hit = |r: &Rule, count: u64| r.kind == kind && (r.nth == count || (r.for_ever && r.nth < count));
+        let mut fault = state.rules.iter().find(|rule| hit(rule, count)).map(|rule| rule.fault);
+        for aimed in &mut state.aimed {
+            if aimed.rule.kind == kind && path.to_string_lossy().contains(&aimed.part) {
+                aimed.count += 1;
+                fault = fault.or(hit(&aimed.rule, aimed.count).then_some(aimed.rule.fault));
+            }
+        }
+        let fault = fault?;
         state.fired.push(this);
         Some(fault)
     }
@@ -417,6 +439,19 @@ mod tests {
         assert_eq!(answers, [true, false, false, false]);
         assert_eq!(disk.fired().len(), 4);
         assert_eq!(disk.retried().len(), 4, "who tries again is found out");
+    }
+
+    #[test]
+    fn a_rule_that_is_aimed_counts_and_fails_its_own_files() {
+        let (disk, file) = disk();
+        let other = disk.open(Path::new("other"), NEW).unwrap();
+        disk.fail_on("oth", rule(Kind::Write, 2, true, Fault::Refused(ErrorKind::Other)));
+        let answers: Vec<_> = (0..3)
+            .map(|_| (file.write_at(&[2; 512], 0).is_ok(), other.write_at(&[2; 512], 0).is_ok()))
+            .collect();
+        assert_eq!(answers, [(true, true), (true, false), (true, false)]);
+        disk.heal();
+        other.write_at(&[2; 512], 0).unwrap();
     }
 
     #[test]

@@ -114,7 +114,7 @@ impl Db {
     /// name; [`Error::Misuse`] for a name that is empty or longer than 255 bytes; [`Error::DiskFull`].
     pub fn begin_bulk_load(&self, name: &str) -> Result<BulkLoad> {
         let _inside = self.core.enter()?;
-        let loading = self.core.catalog.begin_load(name)?;
+        let loading = self.core.told(self.core.catalog.begin_load(name))?;
         self.core.engine.store.metrics.add(M::ActiveTransactions, 1);
         let core = self.core.share();
         let beside = Beside { core: core.clone(), begun: Cell::new(false), under_way: RefCell::new(None) };

@@ -91,6 +91,14 @@ impl Core {
         Ok(inside)
     }
 
+    /// The answer of a call that may have waited for locks: those waits end alike when the database closes and when it is poisoned.
+    pub(crate) fn told<R>(&self, result: Result<R>) -> Result<R> {
+        if let Err(Error::Closed) = &result {
+            self.engine.check_poison()?;
+        }
+        result
+    }
+
     fn flush(&self, lsn: Lsn) -> Result {
         self.engine.store.log.flush_to(lsn, SyncReason::Ddl).map(drop)
     }
@@ -236,7 +244,7 @@ impl Db {
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        let (made, lsn) = self.core.catalog.create(names)?;
+        let (made, lsn) = self.core.told(self.core.catalog.create(names))?;
         self.core.flush(lsn)?;
         Ok(made.into_iter().map(|entry| self.table(entry)).collect())
     }
@@ -294,7 +302,7 @@ impl Db {
         if names.is_empty() {
             return Ok(());
         }
-        let (dropped, lsn) = self.core.catalog.drop_tables(names, self.core.lock_wait)?;
+        let (dropped, lsn) = self.core.told(self.core.catalog.drop_tables(names, self.core.lock_wait))?;
         self.core.flush(lsn)?;
         self.core.catalog.reclaim(&dropped)
     }
@@ -313,7 +321,7 @@ impl Db {
     /// [`Error::NoSuchTable`] for `from`, [`Error::TableExists`] for `to`; [`Error::LockTimeout`].
     pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
         let _inside = self.core.enter()?;
-        let lsn = self.core.catalog.rename(from, to, self.core.lock_wait)?;
+        let lsn = self.core.told(self.core.catalog.rename(from, to, self.core.lock_wait))?;
         self.core.flush(lsn)
     }
 

@@ -55,6 +55,9 @@ impl Receipt {
 /// A commit under way: a future of its [`Receipt`], or [`CommitFuture::wait`] for it. The transaction is committed
 /// already and others see it; what is awaited is its durability. Dropping the future detaches it: the commit becomes
 /// durable all the same.
+///
+/// The task's waker is called by a thread of the database that holds nothing then: it may use the database, and close it. It should not
+/// take long, for others are told after it.
 #[derive(Debug)]
 #[must_use = "until it is done a power cut may lose the commit"]
 pub struct CommitFuture {

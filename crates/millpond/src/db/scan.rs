@@ -86,12 +86,14 @@ impl Transaction {
                 let go_on = match value {
                     Shown::Inline(value) => visit(key, value),
                     Shown::Chain(chain) => {
-                        let _inside = self.enter_again()?;
+                        let inside = self.enter_again()?;
                         let pool = &txns.store.pool;
                         progress.pass(&chain, pool);
                         let hint = progress.hint(pool);
                         long.clear();
                         txns.by_moment(moment, read_chain(&txns.store, &chain, hint, &mut long))?;
+                        // The closure may do anything, also close the database, which waits for all calls.
+                        drop(inside);
                         visit(key, &long)
                     }
                 };

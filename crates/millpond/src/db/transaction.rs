@@ -126,6 +126,7 @@ impl Transaction {
 
     /// Rolls back after an error that says so.
     pub(super) fn judge<R>(&self, result: Result<R>) -> Result<R> {
+        let result = self.core.told(result);
         if let Err(error) = &result {
             let metrics = &self.core.engine.store.metrics;
             match error {

@@ -31,6 +31,7 @@ use cleaner::Cleaner;
 pub(crate) use create::Paths;
 use growth::Growth;
 use metrics::{Force, SyncReason};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,6 +84,7 @@ struct Background {
 /// What the threads share.
 struct Shared {
     store: Arc<Store>,
+    txns: Arc<Txns>,
     flusher: Mutex<Flusher>,
     checkpointer: Checkpointer,
     /// How transactions stand where the digests of segments have come to; only the cleaner asks.
@@ -106,31 +108,57 @@ struct Shared {
     history_thread: Unparker,
 }
 
+impl Shared {
+    /// Sends everybody away who waits in the engine, if the database is poisoned. Each of the engine's threads does so as it ends,
+    /// whoever failed: any of them may be in the midst of a call to the device, and one is enough. Tasks hear from the log thread.
+    fn dismiss_waiters(&self) {
+        if self.poison.is_set() {
+            self.store.log.dismiss_waiters();
+            self.store.pool.wake_frame_waiters();
+            self.admission.wake();
+            self.txns.locks.stop();
+        }
+    }
+}
+
 impl Engine {
-    fn start(&mut self, log: Parker, cleaner: Parker) -> Result {
-        let spawn_error = |e| Error::io("start a thread for", Path::new("the engine"), e);
+    /// Starts one of the engine's threads, which ends when the engine stops or is poisoned.
+    fn start_one(
+        &self,
+        name: &str,
+        threads: &Mutex<Vec<JoinHandle<()>>>,
+        work: impl FnOnce(&Shared) + Send + 'static,
+    ) -> Result {
         let shared = Arc::clone(&self.shared);
-        let log = spawn("millpond-log", move || {
-            shared.store.log.serve(&log, &shared.stop);
+        let thread = spawn(name, move || {
+            let ended = catch_unwind(AssertUnwindSafe(|| work(&shared)));
+            if ended.is_err() {
+                // Nobody does its work any more. What it held has been let go of.
+                shared.poison.set(Error::Misuse("an engine thread panicked".into()));
+            }
+            shared.dismiss_waiters();
+            ended.unwrap_or_else(|panic| resume_unwind(panic));
         });
-        self.threads.lock().push(log.map_err(spawn_error)?);
-        let shared = Arc::clone(&self.shared);
-        let cleaner = spawn("millpond-cleaner", move || {
+        let spawn_error = |e| Error::io("start a thread for", Path::new("the engine"), e);
+        threads.lock().push(thread.map_err(spawn_error)?);
+        Ok(())
+    }
+
+    fn start(&mut self, log: Parker, cleaner: Parker) -> Result {
+        self.start_one("millpond-log", &self.threads, move |shared| {
+            shared.store.log.serve(&log, &shared.stop);
+        })?;
+        self.start_one("millpond-cleaner", &self.threads, move |shared| {
             let mut state = Cleaner::new();
             while !shared.stop.load(Ordering::Acquire) {
                 match shared.clean(&mut state) {
                     Ok(nap_us) => drop(cleaner.park_for(Duration::from_micros(nap_us))),
-                    Err(_) if shared.poison.is_set() => {
-                        shared.admission.wake();
-                        return shared.store.pool.wake_frame_waiters();
-                    }
+                    Err(_) if shared.poison.is_set() => return,
                     // A full disk may have room again later.
                     Err(_) => drop(cleaner.park_for(BACKGROUND_RETRY)),
                 }
             }
-        });
-        self.threads.lock().push(cleaner.map_err(spawn_error)?);
-        Ok(())
+        })
     }
 
     /// Begins to revert, purge and grow in the background. REQUIRES: all trees are known to `txns`.
@@ -139,8 +167,8 @@ impl Engine {
         else {
             return Ok(());
         };
-        let (shared, txns) = (Arc::clone(&self.shared), Arc::clone(&self.txns));
-        let thread = spawn("millpond-purge", move || {
+        let txns = Arc::clone(&self.txns);
+        self.start_one("millpond-purge", &self.background_threads, move |shared| {
             let mut idle = 0;
             while !shared.stop_background.load(Ordering::Acquire) {
                 let mut step = txns.background_step(PURGE_SLICE);
@@ -157,11 +185,8 @@ impl Engine {
                     Err(_) => drop(parker.park_for(BACKGROUND_RETRY)),
                 }
             }
-        });
-        let spawn_error = |e| Error::io("start a thread for", Path::new("the engine"), e);
-        self.background_threads.lock().push(thread.map_err(spawn_error)?);
-        let shared = Arc::clone(&self.shared);
-        let thread = spawn("millpond-growth", move || {
+        })?;
+        self.start_one("millpond-growth", &self.background_threads, move |shared| {
             let mut growth = Growth::default();
             while !shared.stop_background.load(Ordering::Acquire) {
                 match shared.grow_ahead(&mut growth) {
@@ -171,10 +196,9 @@ impl Engine {
                     Err(_) => drop(growth_parker.park_for(BACKGROUND_RETRY)),
                 }
             }
-        });
-        self.background_threads.lock().push(thread.map_err(spawn_error)?);
-        let (shared, txns) = (Arc::clone(&self.shared), Arc::clone(&self.txns));
-        let thread = spawn("millpond-history", move || {
+        })?;
+        let txns = Arc::clone(&self.txns);
+        self.start_one("millpond-history", &self.background_threads, move |shared| {
             let mut nap = HISTORY_NAP;
             while !shared.stop_background.load(Ordering::Acquire) {
                 match txns.history_step() {
@@ -190,9 +214,7 @@ impl Engine {
                     Err(_) => drop(history.park_for(BACKGROUND_RETRY)),
                 }
             }
-        });
-        self.background_threads.lock().push(thread.map_err(spawn_error)?);
-        Ok(())
+        })
     }
 
     /// Writes every dirty page and moves the checkpoint to the log's end.
@@ -214,6 +236,8 @@ impl Engine {
         // failure poisons, and is told below.
         let log = &self.shared.store.log;
         drop(log.flush_to(Lsn(log.reserved_lsn().0.saturating_sub(1)), SyncReason::Close));
+        // The log thread has ended, or is this one.
+        log.tell();
         if self.ephemeral {
             // Nobody will open it again.
             return self.check_poison();
@@ -263,13 +287,11 @@ impl Engine {
     }
 
     fn join(&self, threads: impl IntoIterator<Item = JoinHandle<()>>) {
-        // The last handle on a database may go in the log's thread, with a waker; that thread then ends by itself.
+        // The last handle on a database may go in the log's thread, with a waker, and a waker may close it; that thread then ends
+        // by itself.
         for thread in threads.into_iter().filter(|thread| !thread.is_current()) {
-            // A thread's panic has been reported by its own message and shows as an engine that no longer moves.
-            if thread.join().is_err() {
-                let first = Error::Misuse("an engine thread panicked".into());
-                self.shared.poison.set(first);
-            }
+            // A thread's panic has been reported by its own message, and has poisoned the database.
+            drop(thread.join());
         }
     }
 }

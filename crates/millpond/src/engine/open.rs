@@ -185,8 +185,11 @@ impl Engine {
         let limits = Limits::new(memory, options.history_disk_bytes, history_parker.unparker());
         let txns = Arc::new(Txns::new(&store, vfs, recovered, limits, background.unparker()));
         let unfinished = Arc::clone(&txns) as Arc<dyn crate::checkpoint::Unfinished>;
+        let threads = [&log_parker, &cleaner_parker, &background, &growth_parker, &history_parker];
+        poison.wakes(threads.map(Parker::unparker).into());
         let shared = Arc::new(Shared {
             store: Arc::clone(&store),
+            txns: Arc::clone(&txns),
             flusher: Mutex::new(Flusher::new(vfs, &log, &pool, files, doublewrite, &metrics, &poison)),
             checkpointer: Checkpointer::new(
                 &log,

@@ -182,6 +182,8 @@ const BEYOND: &[Bug] = &[
     Bug::ForgottenEarly,
     Bug::SegmentNotSynced,
     Bug::GivenUpUnseen,
+    Bug::FailureUnheard,
+    Bug::ToldByLeader,
 ];
 
 #[cfg(feature = "planted")]

@@ -18,6 +18,9 @@ use vfs::Clock;
 
 const LANES: usize = if cfg!(loom) { 2 } else { 8 };
 
+/// How long a wait sleeps before it looks again whether it should end: whoever poisons the database does not know the tables.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
 /// What closers and users tell each other.
 #[derive(Debug, Default)]
 struct Door {
@@ -87,8 +90,8 @@ impl Door {
 }
 
 impl Closed<'_> {
-    /// Waits until nobody is counted. REQUIRES: the caller holds no lock and no latch. `stopped` ends the wait; whoever
-    /// makes it true calls [`Users::wake`] after.
+    /// Waits until nobody is counted. REQUIRES: the caller holds no lock and no latch. `stopped` ends the wait: soon if whoever
+    /// makes it true calls [`Users::wake`] after, else when the wait looks again.
     pub(crate) fn wait(
         &self,
         clock: &dyn Clock,
@@ -111,7 +114,7 @@ impl Closed<'_> {
             if left_us == 0 {
                 return Err(Denied::Timeout);
             }
-            futex_wait(&door.left, left, Some(Duration::from_micros(left_us)));
+            futex_wait(&door.left, left, Some(Duration::from_micros(left_us).min(LOOK_AGAIN)));
         }
     }
 }

@@ -144,14 +144,20 @@ impl Log {
         }
     }
 
-    /// Leads flushes until `stop` is set (then wake it) or the log has failed. What the log thread does.
+    /// Leads flushes, and tells tasks, until `stop` is set (then wake it) or the database is poisoned. What the log thread does.
     pub(crate) fn serve(&self, parker: &Parker, stop: &AtomicBool) {
         while !stop.load(Ordering::Acquire) {
-            match self.lead_if_wanted() {
+            let led = self.lead_if_wanted();
+            // Before it sleeps, and after a failure: who has served a task hands over a token after it has put it on the list.
+            self.tell();
+            match led {
                 Ok(Led::Flushed) => {}
                 Ok(Led::Nothing(None)) => parker.park(),
                 Ok(Led::Nothing(Some(nap))) => drop(parker.park_for(nap)),
-                Err(_) => return,
+                Err(_) => {
+                    self.dismiss_waiters();
+                    return self.tell();
+                }
             }
         }
     }
@@ -348,6 +354,42 @@ mod tests {
             log.ring.publish(slow);
             await_durable(log, lsn);
         });
+    }
+
+    /// A waker may do anything, so who leads a flush does not call it: the log thread does. One that panics harms no other.
+    #[test]
+    fn wakers_are_called_by_the_log_thread_alone() {
+        struct Told(Parker, AtomicU64, bool);
+        impl std::task::Wake for Told {
+            fn wake(self: Arc<Self>) {
+                assert_eq!(std::thread::current().name(), Some("the log thread"));
+                self.1.fetch_add(1, Ordering::SeqCst);
+                self.0.unparker().unpark();
+                assert!(!self.2, "a caller's panic");
+            }
+        }
+        let place = Place::new("bounded-wakers");
+        let mut log = place.log(start());
+        let parker = Parker::new();
+        log.thread = parker.unparker();
+        let (stop, log) = (AtomicBool::new(false), &log);
+        let told: Vec<_> =
+            (0..4).map(|n| Arc::new(Told(Parker::new(), AtomicU64::new(0), n % 2 == 0))).collect();
+        let lsns: Vec<_> = (0..4).map(|n| commit(log, n, 100)).collect();
+        for (told, lsn) in told.iter().zip(&lsns) {
+            assert!(log.poll_durable(*lsn, &mut None, &Waker::from(Arc::clone(told))).is_pending());
+        }
+        // Another than the log thread leads.
+        log.flush_to(lsns[3], SyncReason::Commit).unwrap();
+        assert!(told.iter().all(|told| told.1.load(Ordering::SeqCst) == 0));
+        std::thread::scope(|scope| {
+            let served = std::thread::Builder::new().name("the log thread".into());
+            served.spawn_scoped(scope, || log.serve(&parker, &stop)).unwrap();
+            told.iter().for_each(|told| told.0.park());
+            stop.store(true, Ordering::Release);
+            log.thread.unpark();
+        });
+        assert!(told.iter().all(|told| told.1.load(Ordering::SeqCst) == 1));
     }
 
     #[test]

@@ -28,6 +28,7 @@ use base::sync::{MutexGuard, Parker, spin};
 use metrics::{FileKind, Latency, M, SyncReason};
 use pace::commit::{FlushView, may_start, should_seal};
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use vfs::WriteOp;
@@ -167,7 +168,7 @@ impl Log {
     }
 
     /// Ready when the group that starts at `lsn` is durable or the log has failed; until then `waker` is called when that has
-    /// changed. `ticket` is the caller's place among those who wait, at first none. REQUIRES: [`Log::flush_soon`] was
+    /// changed, by the log thread and with nothing held. `ticket` is the caller's place among those who wait, at first none. REQUIRES: [`Log::flush_soon`] was
     /// called after the group was appended; the log thread leads.
     pub(crate) fn poll_durable(&self, lsn: Lsn, ticket: &mut Option<Ticket>, waker: &Waker) -> Poll<Result> {
         if self.durable_lsn() > lsn {
@@ -313,9 +314,7 @@ impl Log {
         let mut state = self.flush.lock();
         if let Err(error) = done {
             let poisoned = self.poison.set(error);
-            let waiters = state.waiters.take_all();
-            drop(state);
-            waiters.into_iter().for_each(Wake::wake);
+            self.dismiss(state);
             return Err(poisoned);
         }
         let done_us = self.vfs.clock.now_us();
@@ -333,8 +332,12 @@ impl Log {
         end: Lsn,
         info: FlushInfo,
     ) -> Result<MutexGuard<'a, FlushState>> {
-        // A neighbour's failure poisons this flight too: the durable LSN must not move any more.
-        self.poison.check()?;
+        // A neighbour's failure poisons this flight too: the durable LSN must not move any more. Who waits for this flight, or to
+        // lead the next, would never hear of it from anybody else.
+        if let Err(poisoned) = self.poison.check() {
+            self.dismiss(state);
+            return Err(poisoned);
+        }
         let flight = state.flights.iter_mut().find(|f| f.end == end).expect("the flight is in the air");
         flight.done = Some(info);
         let mut durable = None;
@@ -368,14 +371,51 @@ impl Log {
                 }
             }
         }
+        // With another thread to lead, the log thread has only the tasks to tell.
+        log_thread = state.waiters.has_served() || (log_thread && next.is_none());
         drop(state);
         if let Some(next) = next {
             next.unpark();
-        } else if log_thread {
+        }
+        if log_thread {
             self.thread.unpark();
         }
-        served.into_iter().for_each(Wake::wake);
+        served.into_iter().for_each(|thread| thread.unpark());
+        if planted(Bug::ToldByLeader) {
+            self.tell();
+        }
         Ok(self.flush.lock())
+    }
+
+    /// Sends everybody away who waits: the database is poisoned. Tasks hear of it from the log thread.
+    fn dismiss(&self, mut state: MutexGuard<'_, FlushState>) {
+        base::check!(self.poison.is_set(), "those who wait for the log are sent away for nothing");
+        if planted(Bug::FailureUnheard) {
+            return;
+        }
+        let threads = state.waiters.take_all();
+        let tasks = state.waiters.has_served();
+        drop(state);
+        threads.into_iter().for_each(|thread| thread.unpark());
+        if tasks {
+            self.thread.unpark();
+        }
+    }
+
+    /// Sends everybody away who waits for a flush, where the database is poisoned: whoever came before they could see that is on
+    /// the list, and whoever comes later sees it.
+    pub(crate) fn dismiss_waiters(&self) {
+        self.dismiss(self.flush.lock());
+    }
+
+    /// Tells the tasks that have been served. REQUIRES: nothing is held, no call is under way that closing waits for; a waker may
+    /// close the database.
+    pub(crate) fn tell(&self) {
+        let served = self.flush.lock().waiters.take_served();
+        for waker in served {
+            // A caller's panic is reported by its own message. The others shall hear all the same.
+            drop(catch_unwind(AssertUnwindSafe(|| waker.wake())));
+        }
     }
 
     fn write_and_sync(&self, plan: &mut Plan, reason: SyncReason) -> Result {

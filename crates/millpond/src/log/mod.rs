@@ -152,12 +152,17 @@ impl Log {
         if self.buffer_room() < half {
             self.metrics.add(M::LogBufferWaits, 1);
         }
+        let mut turn = 0;
         while self.buffer_room() < half {
             let target = Lsn(self.ring.reserved().0.saturating_sub(half));
             self.flush_to(
                 target.min(Lsn(self.ring.published().0.saturating_sub(1))),
                 SyncReason::LogFullBuffer,
             )?;
+            if self.buffer_room() < half {
+                // What is in the way has been reserved and not yet copied.
+                spin(&mut turn);
+            }
         }
         Ok(())
     }

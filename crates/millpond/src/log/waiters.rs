@@ -13,18 +13,8 @@ use std::task::Waker;
 pub(super) enum Wake {
     /// A thread that is parked. It may lead a flush as well.
     Thread(Unparker),
-    /// A future's task. The log thread leads for it.
+    /// A future's task. The log thread leads for it, and calls its waker.
     Task(Waker),
-}
-
-impl Wake {
-    /// Tells it. REQUIRES: no mutex held, for a task's waker is a caller's code.
-    pub(super) fn wake(self) {
-        match self {
-            Wake::Thread(unparker) => unparker.unpark(),
-            Wake::Task(waker) => waker.wake(),
-        }
-    }
 }
 
 /// A waiter's place.
@@ -40,6 +30,9 @@ pub(super) struct Waiters {
     /// Ascending by ticket.
     queue: VecDeque<(Ticket, Wake)>,
     next: u64,
+    /// Tasks that need not wait any more and have not heard of it. A waker is a caller's code: it may end the last use of the
+    /// database, or close it. Who leads a flush may be in the midst of a call that closing waits for; so the log thread calls it.
+    served: Vec<Waker>,
 }
 
 impl Waiters {
@@ -77,15 +70,37 @@ impl Waiters {
         self.queue.range(self.below(lsn)..).map(|(_, wake)| wake)
     }
 
-    /// Takes off those who wait for groups that start below `lsn`, the first of them first.
-    pub(super) fn take_below(&mut self, lsn: Lsn) -> Vec<Wake> {
+    /// Takes off those who wait for groups that start below `lsn`. The threads come back, the first of them first; the tasks are
+    /// served.
+    pub(super) fn take_below(&mut self, lsn: Lsn) -> Vec<Unparker> {
         let count = self.below(lsn);
-        self.queue.drain(..count).map(|(_, wake)| wake).collect()
+        self.take(count)
     }
 
-    /// Takes all of them off.
-    pub(super) fn take_all(&mut self) -> Vec<Wake> {
-        self.queue.drain(..).map(|(_, wake)| wake).collect()
+    /// Takes all of them off, as [`Waiters::take_below`] does.
+    pub(super) fn take_all(&mut self) -> Vec<Unparker> {
+        self.take(self.queue.len())
+    }
+
+    fn take(&mut self, count: usize) -> Vec<Unparker> {
+        let mut threads = Vec::with_capacity(count);
+        for (_, wake) in self.queue.drain(..count) {
+            match wake {
+                Wake::Thread(unparker) => threads.push(unparker),
+                Wake::Task(waker) => self.served.push(waker),
+            }
+        }
+        threads
+    }
+
+    /// Whether a task is to be told.
+    pub(super) fn has_served(&self) -> bool {
+        !self.served.is_empty()
+    }
+
+    /// The tasks that are to be told, each once.
+    pub(super) fn take_served(&mut self) -> Vec<Waker> {
+        std::mem::take(&mut self.served)
     }
 }
 
@@ -119,7 +134,9 @@ mod tests {
         let (old, new) = (Waker::noop(), Waker::from(std::sync::Arc::new(Nobody)));
         let ticket = waiters.add(Lsn(1), Wake::Task(old.clone()));
         assert!(matches!(waiters.renew(ticket, Wake::Task(new.clone())), Ok(Wake::Task(_))));
-        assert!(matches!(&waiters.take_all()[..], [Wake::Task(waker)] if waker.will_wake(&new)));
+        assert!(!waiters.has_served() && waiters.take_all().is_empty() && waiters.has_served());
+        assert!(matches!(&waiters.take_served()[..], [waker] if waker.will_wake(&new)));
+        assert!(!waiters.has_served());
         assert!(waiters.renew(ticket, thread()).is_err(), "it has been woken");
     }
 

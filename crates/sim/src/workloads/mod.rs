@@ -7,6 +7,7 @@ mod load;
 mod schema;
 mod serial;
 mod several;
+mod stuck;
 mod transactions;
 
 use crate::driver::Driver;
@@ -181,6 +182,14 @@ pub const ALL: &[Workload] = &[
         TINY_POOL,
         beside::rollbacks,
     ),
+    w(
+        "neighbour-fails",
+        "a crowd in every wait, and a write or sync that fails in another thread",
+        SMALL,
+        stuck::neighbour_fails,
+    ),
+    w("closed-beside", "a crowd in every wait, and another thread closes the database", SMALL, stuck::closed),
+    w("wakers", "futures whose wakers close the database", SMALL, stuck::wakers),
     w("purge-beside", "rows deleted and inserted again while purge is at them", SMALL, beside::purge),
 ];
 

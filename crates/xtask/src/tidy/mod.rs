@@ -7,6 +7,7 @@ mod layers;
 mod reach;
 mod source;
 mod style;
+mod waits;
 mod words;
 
 use source::Tree;
@@ -40,6 +41,7 @@ fn check(tree: &Tree) -> Vec<Problem> {
     reach.check(&mut report);
     layers::check(tree, &reach, &mut report);
     doors::check(tree, &reach, &mut report);
+    waits::check(tree, &reach, &mut report);
     style::check(tree, &mut report);
     words::check(tree, &mut report);
     docs::check(tree, &mut report);

@@ -2,11 +2,13 @@
 //! error that names the file; nothing is retried, nothing panics, nothing hangs; the undamaged disk opens again with all
 //! that was acknowledged. A full disk is told to who needed the space, and the engine goes on when there is some.
 
-use super::{DIR, Rows, TREE, model, put, row, rows};
+use super::{DIR, Rows, TREE, model, open, put, row, rows};
 use crate::btree::Tree;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::lock::{Denied, Mode, Wait};
 use crate::options::Options;
+use base::{TreeId, TxnId};
 use metrics::SyncReason;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -266,4 +268,22 @@ fn a_full_disk_fails_the_call_that_needs_space_and_nothing_else() {
         opens_with(&mem.fork(), &options, &left, &context);
     }
     assert!(met > 10, "{met} calls met the full disk");
+}
+
+/// A thread of the engine that is gone must not leave others waiting for what it did.
+#[test]
+fn a_panic_of_an_engine_thread_stops_the_database_and_wakes_who_waits() {
+    let disk = MemDisk::default();
+    let engine = open(&disk).unwrap();
+    let (one, two) = (TxnId(1_000), TxnId(1_001));
+    let locks = &engine.txns.locks;
+    let (holder, waiter) = (locks.begin(one), locks.begin(two));
+    let ask = |owner| locks.enqueue(owner, TreeId(9), b"row", Mode::Exclusive, Wait::Until(Duration::MAX));
+    ask(&holder).unwrap().finish().unwrap();
+    let waiting = ask(&waiter).unwrap();
+    engine.start_one("on purpose", &engine.threads, |_| panic!("on purpose")).unwrap();
+    assert_eq!(waiting.finish(), Err(Denied::Stopped));
+    let error = engine.check_poison().unwrap_err().to_string();
+    assert!(error.contains("an engine thread panicked"), "{error}");
+    assert!(engine.close().is_err());
 }

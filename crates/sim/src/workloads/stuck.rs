@@ -1,0 +1,29 @@
+//! Failures and closing beside threads that wait. The database on which these happen is another than the one whose power is
+//! cut, on a disk of its own.
+
+use super::fill;
+use crate::driver::Driver;
+use crate::stuck::{TROUBLES, Trouble, crowd};
+
+fn beside(d: &Driver, run: impl FnOnce(u64)) {
+    d.create("t");
+    fill(d, "t", 400, 100);
+    if d.is_engine() {
+        run(d.rng(3).next_u64());
+    }
+}
+
+pub(super) fn neighbour_fails(d: &Driver) {
+    beside(d, |seed| {
+        let failures: Vec<_> = TROUBLES.iter().filter(|(_, t)| *t != Trouble::Closed).collect();
+        crowd(seed, 16 + seed % 33, failures[(seed / 33) as usize % failures.len()].1);
+    });
+}
+
+pub(super) fn closed(d: &Driver) {
+    beside(d, |seed| crowd(seed, 16 + seed % 33, Trouble::Closed));
+}
+
+pub(super) fn wakers(d: &Driver) {
+    beside(d, |seed| crate::stuck::wakers(seed, seed.is_multiple_of(4)));
+}

@@ -39,6 +39,9 @@ const GROW_WRITE_BYTES: usize = 1 << 20;
 /// What one growth writes at least, if a step is as much, bytes.
 const SLICE_BYTES_MIN: u64 = 2 << 20;
 
+/// Map pages that are read together.
+const MAPS_TOGETHER: u32 = 64;
+
 /// The first page that a new file can give to a tree: the extent before it holds the map.
 pub(crate) const EXTENT_FIRST: PageNo = PageNo(EXTENT_PAGES);
 
@@ -158,7 +161,16 @@ impl Space {
         let untouched = file_pages / EXTENT_PAGES;
         let mut state = State { groups, file_pages, untouched, ..State::default() };
         let mut greatest = TreeId::NONE;
+        // Many reads in flight: a file of half a terabyte has eight thousand map pages.
+        let together = MAPS_TOGETHER.min(self.pool.frame_count() as u32 / 8).max(1);
         for group in 0..groups {
+            if group % together == 0 {
+                let maps = group..(group + together).min(groups);
+                let maps: Vec<_> =
+                    maps.map(|group| self.map_page(group)).filter(|map| map.0 < file_pages).collect();
+                // Whatever fails here is told below.
+                let _ = self.pool.fetch_many(&maps);
+            }
             if self.map_page(group).0 >= file_pages {
                 let what = format!("it has {file_pages} pages, its header promises {groups} groups of more");
                 return Err(Error::corrupt(self.path(), what));
@@ -573,20 +585,4 @@ impl Drop for Reservation<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A split may find that it needs no page after all. What it had set aside is the tree's for as long as that lives.
-    #[test]
-    fn an_extent_of_which_a_tree_took_no_page_is_free_when_the_tree_goes() {
-        let (tree, other) = (TreeId(7), TreeId(8));
-        let mut state = State { free: BTreeSet::from([3, 4, 5]), ..State::default() };
-        let page = state.pick(tree).unwrap();
-        state.give_back(tree, page);
-        let kept = state.pick(other).unwrap();
-        assert_eq!((page, kept), (PageNo(48), PageNo(64)));
-        state.forget(tree);
-        assert_eq!(state.free, BTreeSet::from([3, 5]));
-        assert!(state.room.keys().all(|(owner, _)| *owner == other));
-    }
-}
+mod tests;

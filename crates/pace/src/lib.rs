@@ -9,6 +9,7 @@ pub mod budget;
 pub mod capacity;
 pub mod checkpoint;
 pub mod commit;
+pub mod crowd;
 pub mod governor;
 pub mod growth;
 pub mod history;

@@ -1,34 +1,27 @@
 //! The gate through which every call goes, so that closing can wait for those inside and keep others out.
 
+use crate::engine::{Crowd, Inside};
 use crate::error::{Error, Result};
-use base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use base::sync::{lane, spin};
-
-/// Counters, so that threads do not share a cache line for this alone.
-const STRIPES: usize = 16;
-
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Stripe(AtomicU32);
+use base::sync::atomic::{AtomicBool, Ordering};
+use base::sync::spin;
 
 /// Open or closed, and how many calls are inside.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     closed: AtomicBool,
-    stripes: [Stripe; STRIPES],
+    crowd: Crowd,
 }
 
-/// One call inside.
-#[derive(Debug)]
-pub(crate) struct Inside<'g>(&'g AtomicU32);
-
 impl Gate {
+    /// A gate that counts who goes in.
+    pub(crate) fn new(crowd: &Crowd) -> Gate {
+        Gate { closed: AtomicBool::new(false), crowd: crowd.clone() }
+    }
+
     /// Goes in; `Closed` if the gate is.
     #[inline]
     pub(crate) fn enter(&self) -> Result<Inside<'_>> {
-        let stripe = &self.stripes[lane() % STRIPES].0;
-        stripe.fetch_add(1, Ordering::SeqCst);
-        let inside = Inside(stripe);
+        let inside = self.crowd.enter();
         if self.closed.load(Ordering::SeqCst) { Err(Error::Closed) } else { Ok(inside) }
     }
 
@@ -46,18 +39,7 @@ impl Gate {
     /// Waits until nobody is inside. REQUIRES: the gate is closed, and nothing inside waits for the caller.
     pub(crate) fn drain(&self) {
         let mut turn = 0;
-        for stripe in &self.stripes {
-            while stripe.0.load(Ordering::SeqCst) > 0 {
-                spin(&mut turn);
-            }
-        }
-    }
-}
-
-impl Drop for Inside<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Release);
+        self.crowd.drain(|| spin(&mut turn));
     }
 }
 

@@ -23,13 +23,13 @@ pub use receipt::{CommitFuture, Receipt};
 pub use transaction::{Savepoint, Transaction};
 
 use crate::catalog::Catalog;
-use crate::engine::Engine;
+use crate::engine::{Engine, Inside};
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::table::Table;
 use base::Lsn;
 use base::sync::atomic::{AtomicU64, Ordering};
-use gate::{Gate, Inside};
+use gate::Gate;
 use metrics::{M, SyncReason};
 use share::{Share, Shares};
 use std::path::Path;
@@ -191,12 +191,13 @@ impl Db {
             engine.txns.background_step(64)?;
         }
         engine.start_background()?;
+        let gate = Gate::new(engine.crowd());
         let core = Shares::of(Core {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             engine,
             catalog,
             lock_wait: options.lock_wait,
-            gate: Gate::default(),
+            gate,
         });
         Ok(Db { core: Arc::new(core) })
     }

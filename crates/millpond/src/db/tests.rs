@@ -5,6 +5,7 @@ mod digests;
 mod growth;
 mod history;
 mod hogs;
+mod idle;
 mod locking;
 mod long_values;
 mod memory;

@@ -1,12 +1,12 @@
 //! [`Transaction`]: reads and changes rows, and ends by commit, rollback or drop.
 
-use super::gate::Inside;
 use super::isolation::{Isolation, LockWait, TxnOptions};
 use super::range::{Reads, own};
 use super::share::Share;
 use super::{CommitFuture, Core, Durability, Range, Receipt};
 use crate::btree::Tree;
 use crate::buffer::FetchHint;
+use crate::engine::Inside;
 use crate::error::{Error, Result};
 use crate::lock::{Mode, Using, Wait};
 use crate::mvcc::Snapshot;

@@ -6,12 +6,14 @@ use crate::error::{Error, Result};
 use crate::flush::batch::{Flusher, Limit, Written};
 use crate::planted::{Bug, planted};
 use crate::recover::standing::Digested;
+use base::sync::atomic::Ordering;
 use base::sync::spin;
 use base::{Lsn, PageNo};
 use metrics::{Force, M, SyncReason};
 use pace::admission::clean_rate;
 use pace::budget::{Device, PagesPerIo};
 use pace::checkpoint::worth_writing;
+use pace::crowd::AtWork;
 use pace::governor::{self, Governor, Plan, Sample, Slice};
 use pace::redo_rate::Rate;
 use pace::reserve::reserve;
@@ -26,6 +28,7 @@ const THREADS_MIN: u64 = 4;
 /// What the cleaner remembers from step to step.
 pub(super) struct Cleaner {
     governor: Governor,
+    at_work: AtWork,
     device: Device,
     redo_rate: Rate,
     clean_rate: Rate,
@@ -40,6 +43,7 @@ impl Cleaner {
     pub(super) fn new() -> Cleaner {
         Cleaner {
             governor: Governor::new(),
+            at_work: AtWork::new(),
             device: Device::new(),
             redo_rate: Rate::new(),
             clean_rate: Rate::new(),
@@ -85,8 +89,13 @@ impl Shared {
 
     /// Threads that may be inside the engine.
     pub(super) fn threads(&self) -> u64 {
+        self.threads_at_work.load(Ordering::Relaxed).max(THREADS_MIN)
+    }
+
+    /// Threads that are inside the engine now: in a call, or on their way through a commit. Not those whose transactions are merely open.
+    pub(super) fn threads_inside(&self) -> u64 {
         let waiting = self.store.pool.frame_waiters() as u64;
-        self.store.metrics.get(M::ActiveTransactions).max(waiting).max(THREADS_MIN)
+        (self.crowd.count() + self.store.log.committers()).max(waiting)
     }
 
     /// Looks around and decides.
@@ -95,6 +104,7 @@ impl Shared {
         let (end, checkpoint) = (log.reserved_lsn(), self.checkpointer.lsn());
         c.redo_rate.update(now_us, end.0);
         c.clean_rate.update(now_us, checkpoint.0);
+        self.threads_at_work.store(c.at_work.update(now_us, self.threads_inside()), Ordering::Relaxed);
         let (threads, frames) = (self.threads(), pool.frame_count() as u64);
         let marks = thresholds(self.room(now_us).most, threads);
         self.store.metrics.set(M::CheckpointAgeTarget, marks.target);

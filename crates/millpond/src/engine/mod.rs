@@ -5,6 +5,7 @@ mod admission;
 mod capacity;
 mod cleaner;
 mod create;
+mod crowd;
 mod figures;
 mod growth;
 mod open;
@@ -24,11 +25,12 @@ use crate::store::Store;
 use crate::txn::Txns;
 pub(crate) use admission::Admission;
 use base::Lsn;
-use base::sync::atomic::{AtomicBool, Ordering};
+use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use base::sync::{JoinHandle, Mutex, Parker, Unparker, spawn};
 use capacity::Capacity;
 use cleaner::Cleaner;
 pub(crate) use create::Paths;
+pub(crate) use crowd::{Crowd, Inside};
 use growth::Growth;
 use metrics::{Force, SyncReason};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -92,6 +94,10 @@ struct Shared {
     admission: Admission,
     capacity: Capacity,
     clock: Arc<dyn Clock>,
+    /// Calls that are inside.
+    crowd: Crowd,
+    /// Threads that the cleaner reckons with.
+    threads_at_work: AtomicU64,
     opened_us: u64,
     /// The cleaner lets the checkpoint age grow to this before it cleans for the log's sake.
     hold_cleaning_until: u64,
@@ -258,6 +264,17 @@ impl Engine {
     /// Lets no operation in any more; those that wait for admission hear of it.
     pub(crate) fn stop_admission(&self) {
         self.shared.admission.close();
+    }
+
+    /// Where calls are counted.
+    pub(crate) fn crowd(&self) -> &Crowd {
+        &self.shared.crowd
+    }
+
+    /// Threads that are inside now.
+    #[cfg(test)]
+    pub(crate) fn threads_inside(&self) -> u64 {
+        self.shared.threads_inside()
     }
 
     /// Where row operations ask to be let in.

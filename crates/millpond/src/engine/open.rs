@@ -1,9 +1,9 @@
 //! Opening: lock, root, log end, new epoch, torn pages, replay, space map. Nothing is changed on disk before the log's
-//! end is known to be sound.
+//! end is known to be sound, but for undo files that nothing names.
 
 use super::capacity::Capacity;
 use super::create::{Paths, create, make_dir, sync_what_stands};
-use super::{Admission, Background, Engine, Shared};
+use super::{Admission, Background, Crowd, Engine, Shared};
 use crate::buffer::{Pool, PoolOptions};
 use crate::checkpoint::fuzzy::Checkpointer;
 use crate::checkpoint::root::RootFile;
@@ -26,7 +26,7 @@ use crate::txn::{Limits, Txns};
 use crate::undo::Streams;
 use crate::undo::journal::Journal;
 use base::Lsn;
-use base::sync::atomic::AtomicBool;
+use base::sync::atomic::{AtomicBool, AtomicU64};
 use base::sync::{Mutex, Parker};
 use metrics::{M, Metrics, SyncReason};
 use pace::capacity::{self, Change, ReplayRate};
@@ -108,7 +108,7 @@ impl Engine {
             Journal::open(vfs, &paths.undo, db_id, files, &hardened, &streams, memory, &metrics, &poison)?;
         let segments_left = journal.open_segments(&list.segments)?;
         let standings = Standings::begin(&list.txns, root.checkpoint);
-        let rebuild = Rebuild::begin(&paths.redo, root.record, list, streams);
+        let rebuild = Rebuild::begin(&paths.redo, root.record, list, streams).within(memory, journal);
         let (tail, rebuild, standings) =
             find_end(&segments, &root.epochs, root.checkpoint, root.durable, window, rebuild, standings)?;
 
@@ -181,7 +181,7 @@ impl Engine {
             let have = log.segments().count() * segment_bytes;
             by_target(options.recovery_target, root.replay_rate, have, segment_bytes)
         });
-        let recovered = rebuild.finish(journal, segments_left);
+        let recovered = rebuild.finish(segments_left);
         let limits = Limits::new(memory, options.history_disk_bytes, history_parker.unparker());
         let txns = Arc::new(Txns::new(&store, vfs, recovered, limits, background.unparker()));
         let unfinished = Arc::clone(&txns) as Arc<dyn crate::checkpoint::Unfinished>;
@@ -204,6 +204,8 @@ impl Engine {
             admission: Admission::new(&log, &vfs.clock, &metrics, &poison, cleaner_parker.unparker()),
             capacity: Capacity::new(asked, (tail.end, tail.end.since(root.checkpoint))),
             clock: Arc::clone(&vfs.clock),
+            crowd: Crowd::default(),
+            threads_at_work: AtomicU64::new(0),
             opened_us,
             hold_cleaning_until: options.hold_cleaning_until_redo_bytes,
             replay_checkpoint_us: options.tuning.replay_checkpoint_us,

@@ -116,7 +116,6 @@ fn random_updates_second_by_second() {
     options.tuning.flush_depth = setup.flush_depth as u32;
     let engine = Engine::open(&Vfs::os(), &dir.0, &options).unwrap();
     let tree = Tree::create(&engine.store, TreeId(7)).unwrap();
-    engine.store.metrics.set(M::ActiveTransactions, setup.threads);
     let begun = Instant::now();
     let mut rng = Prng::new(1);
     for n in 0..setup.rows {
@@ -139,7 +138,7 @@ fn random_updates_second_by_second() {
                 while !stop.load(Ordering::Relaxed) {
                     let (key, value) = (rng.below(setup.rows).to_be_bytes(), value(&mut rng));
                     let log = &engine.store.log;
-                    let _committing = log.committing();
+                    let _inside = engine.crowd().enter();
                     let admitted = engine.admission().admit(500).unwrap();
                     let lsn = put(engine, tree, rng.next_u64() >> 20, &key, &value).unwrap();
                     drop(admitted);

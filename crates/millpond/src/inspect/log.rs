@@ -305,7 +305,8 @@ fn unfinished(place: &Place, root: &Root, segments: &Segments, list: List) -> Re
     // Of undo in files it is enough to know where it stands.
     let journal =
         Journal::open(&place.vfs, undo, root.db_id, &list.files, &hardened, &streams, 0, &metrics, &poison)?;
-    let mut rebuild = Rebuild::begin(&place.paths.redo, root.record, list, streams);
+    // Nothing is written here.
+    let mut rebuild = Rebuild::begin(&place.paths.redo, root.record, list, streams).within(u64::MAX, journal);
     let mut first_error = None;
     scan(segments, root, &mut |group| {
         for record in Records::new(group.records).flatten() {
@@ -321,7 +322,7 @@ fn unfinished(place: &Place, root: &Root, segments: &Segments, list: List) -> Re
     if let Some(error) = first_error {
         return Err(error);
     }
-    let left = rebuild.finish(journal, Vec::new());
+    let left = rebuild.finish(Vec::new());
     let needs_purge = |txn| left.streams.get(txn).is_some_and(|stream| stream.needs_purge());
     let mut out = format!(
         "at the log's end: {} to revert, {} prepared, {} committed with something to purge; {} bytes of undo; next {:?}\n",

@@ -228,6 +228,11 @@ impl Log {
         self.unflushed_commits.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Threads on their way through a commit.
+    pub(crate) fn committers(&self) -> u64 {
+        self.busy.load(Ordering::Relaxed).into()
+    }
+
     /// Says that a thread is on its way to a commit; the answer's drop says that it has returned.
     pub(crate) fn committing(&self) -> Committing<'_> {
         self.busy.fetch_add(1, Ordering::Relaxed);

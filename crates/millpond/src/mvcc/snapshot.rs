@@ -10,8 +10,10 @@
 //! A snapshot below the *given-up* bound is too old: the horizon does not wait for it, and purge goes on. Whoever reads by a snapshot
 //! looks at the bound *after* it has read: the bound was moved before anything went that the snapshot needs.
 //!
-//! Each thread has places of its own, a cache line of them; a thread that holds more snapshots than that, and threads that
-//! share a line, share a map behind a mutex.
+//! Each thread has places of its own, a cache line of them. Who finds them all taken enters a map behind a mutex, the *crowd*, and moves
+//! the oldest snapshot of its line there, too: so places are for those that come and go, however many others are held for long. Snapshots
+//! of one LSN are all alike, so a holder need not be told that its own was moved: what it finds in its place when it ends is
+//! one of its LSN, or its own is in the crowd.
 
 use base::Lsn;
 use base::sync::atomic::{AtomicU64, Ordering};
@@ -30,10 +32,16 @@ const DRAWING: u64 = 1 << 63;
 /// Places of one thread, or of a few.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Lane([AtomicU64; PLACES]);
+struct Lane {
+    places: [AtomicU64; PLACES],
+    crowd: Arc<Crowd>,
+}
 
 /// How many snapshots there are at each LSN.
-type Crowd = Mutex<BTreeMap<Lsn, usize>>;
+type Counts = BTreeMap<Lsn, usize>;
+
+/// The snapshots that have no place.
+type Crowd = Mutex<Counts>;
 
 /// The live snapshots.
 #[derive(Debug)]
@@ -44,24 +52,21 @@ pub(crate) struct Snapshots {
     given_up: AtomicU64,
 }
 
-/// Where a snapshot is registered.
-#[derive(Debug)]
-enum Place {
-    Lane(Arc<Lane>, usize),
-    Crowd(Arc<Crowd>),
-}
-
 /// A moment in commit order; sees every commit below its LSN. Versions that it needs are kept until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     lsn: Lsn,
-    place: Place,
+    lane: Arc<Lane>,
+    /// The place that it was drawn with, where it stands unless it was moved.
+    at: Option<usize>,
 }
 
 impl Default for Snapshots {
     fn default() -> Self {
-        let lane = |_| Arc::new(Lane(std::array::from_fn(|_| AtomicU64::new(FREE))));
-        Snapshots { lanes: std::array::from_fn(lane), crowd: Arc::default(), given_up: AtomicU64::new(0) }
+        let crowd = Arc::<Crowd>::default();
+        let places = || std::array::from_fn(|_| AtomicU64::new(FREE));
+        let lane = |_| Arc::new(Lane { places: places(), crowd: Arc::clone(&crowd) });
+        Snapshots { lanes: std::array::from_fn(lane), given_up: AtomicU64::new(0), crowd }
     }
 }
 
@@ -69,24 +74,25 @@ impl Snapshots {
     /// Draws a snapshot; `reserved` reads the log's reservation point and must not wait.
     pub(crate) fn draw(&self, reserved: impl Fn() -> Lsn) -> Snapshot {
         let lane = &self.lanes[lane() % LANES];
-        let free = lane.0.iter().position(|place| place.load(Ordering::Relaxed) == FREE);
+        let free = lane.places.iter().position(|place| place.load(Ordering::Relaxed) == FREE);
         if let Some(at) = free
             && let taken = DRAWING | reserved().0
-            && lane.0[at].compare_exchange(FREE, taken, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+            && lane.places[at].compare_exchange(FREE, taken, Ordering::SeqCst, Ordering::Relaxed).is_ok()
         {
             let lsn = reserved();
-            lane.0[at].store(lsn.0, Ordering::Release);
-            return Snapshot { lsn, place: Place::Lane(Arc::clone(lane), at) };
+            lane.places[at].store(lsn.0, Ordering::Release);
+            return Snapshot { lsn, lane: Arc::clone(lane), at: Some(at) };
         }
         let mut crowd = self.crowd.lock();
+        lane.make_way(&mut crowd);
         let lsn = reserved();
-        *crowd.entry(lsn).or_insert(0) += 1;
-        Snapshot { lsn, place: Place::Crowd(Arc::clone(&self.crowd)) }
+        count(&mut crowd, lsn);
+        Snapshot { lsn, lane: Arc::clone(lane), at: None }
     }
 
     /// What stands in the places that are taken.
     fn places(&self) -> impl Iterator<Item = u64> {
-        let places = self.lanes.iter().flat_map(|lane| &lane.0);
+        let places = self.lanes.iter().flat_map(|lane| &lane.places);
         places.map(|place| place.load(Ordering::SeqCst)).filter(|&lsn| lsn != FREE)
     }
 
@@ -104,14 +110,17 @@ impl Snapshots {
     /// later lie at or above what `reserved` reads.
     pub(crate) fn cuts(&self, reserved: impl FnOnce() -> Lsn) -> (Vec<Lsn>, Lsn) {
         let mut below = reserved();
-        let mut cuts: Vec<Lsn> = self.crowd.lock().keys().copied().collect();
+        let mut cuts = Vec::new();
+        // The crowd after the places: what is moved meanwhile is met twice and not missed.
         for place in self.places() {
             match place & DRAWING {
                 0 => cuts.push(Lsn(place)),
                 _ => below = below.min(Lsn(place & !DRAWING)),
             }
         }
+        cuts.extend(self.crowd.lock().keys());
         cuts.sort_unstable();
+        cuts.dedup();
         (cuts, below)
     }
 
@@ -136,9 +145,42 @@ impl Snapshots {
         lsn.0 < self.given_up.load(Ordering::SeqCst)
     }
 
-    /// How many snapshots are held.
+    /// How many snapshots are held; one that is being moved may count twice.
     pub(crate) fn len(&self) -> usize {
         self.places().count() + self.crowd.lock().values().sum::<usize>()
+    }
+
+    /// How many of them have no place.
+    #[cfg(test)]
+    fn crowded(&self) -> usize {
+        self.crowd.lock().values().sum::<usize>()
+    }
+}
+
+fn count(crowd: &mut Counts, lsn: Lsn) {
+    *crowd.entry(lsn).or_insert(0) += 1;
+}
+
+fn uncount(crowd: &mut Counts, lsn: Lsn) {
+    let count = crowd.get_mut(&lsn).expect("a snapshot without a place is in the crowd");
+    *count -= 1;
+    if *count == 0 {
+        crowd.remove(&lsn);
+    }
+}
+
+impl Lane {
+    /// Moves the oldest snapshot that has a place here to the crowd. It is there before its place is free, so whoever looks at the places
+    /// first does not miss it.
+    fn make_way(&self, crowd: &mut Counts) {
+        let held = self.places.iter().map(|place| (place.load(Ordering::Relaxed), place));
+        let oldest = held.filter(|(lsn, _)| lsn & DRAWING == 0).min_by_key(|(lsn, _)| *lsn);
+        let Some((lsn, place)) = oldest else { return };
+        count(crowd, Lsn(lsn));
+        if place.compare_exchange(lsn, FREE, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+            // It has ended.
+            uncount(crowd, Lsn(lsn));
+        }
     }
 }
 
@@ -151,16 +193,14 @@ impl Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        match &self.place {
-            Place::Lane(lane, at) => lane.0[*at].store(FREE, Ordering::Release),
-            Place::Crowd(crowd) => {
-                let mut crowd = crowd.lock();
-                let count = crowd.get_mut(&self.lsn).expect("registered when it was drawn");
-                *count -= 1;
-                if *count == 0 {
-                    crowd.remove(&self.lsn);
-                }
-            }
+        // What stands in the place may be another's of the same LSN: then ours is in the crowd, and will do for that one.
+        let left = self.at.is_some_and(|at| {
+            self.lane.places[at]
+                .compare_exchange(self.lsn.0, FREE, Ordering::Release, Ordering::Relaxed)
+                .is_ok()
+        });
+        if !left {
+            uncount(&mut self.lane.crowd.lock(), self.lsn);
         }
     }
 }
@@ -194,6 +234,43 @@ mod tests {
         for gone in 1..100 {
             held.remove(0);
             assert_eq!((all.horizon(|| Lsn(500)), all.len()), (Lsn(10 + gone / 2), 100 - gone as usize));
+        }
+    }
+
+    /// Those that are held for long leave the places to those that come and go, and whatever is moved counts once.
+    #[test]
+    fn thousands_that_are_held_leave_the_places_to_others() {
+        let all = Snapshots::default();
+        let held: Vec<_> = (0..5000).map(|lsn| all.draw(|| Lsn(10 + lsn))).collect();
+        drop(all.draw(|| Lsn(9000)));
+        let crowded = all.crowded();
+        for lsn in 9001..9100 {
+            let (a, b) = (all.draw(|| Lsn(lsn)), all.draw(|| Lsn(lsn)));
+            assert!(all.crowded() <= crowded + 2, "the crowd is for those that stay");
+            assert_eq!((all.horizon(|| Lsn(9500)), all.len()), (Lsn(10), 5002));
+            drop((a, b));
+        }
+        assert!(all.crowded() <= crowded + 2);
+        assert_eq!(all.cuts(|| Lsn(9500)).0, (10..5010).map(Lsn).collect::<Vec<_>>());
+        drop(held);
+        assert_eq!((all.horizon(|| Lsn(9500)), all.len()), (Lsn(9500), 0));
+    }
+
+    /// Snapshots of one LSN take each other's places in every order.
+    #[test]
+    fn snapshots_of_one_moment_stand_in_for_each_other() {
+        let mut rng = base::prng::Prng::new(3);
+        let all = Snapshots::default();
+        let mut held = Vec::new();
+        for _ in 0..20_000 {
+            if held.len() < 40 && rng.below(2) == 0 {
+                let lsn = Lsn(10 + rng.below(3));
+                held.push(all.draw(|| lsn));
+            } else if !held.is_empty() {
+                held.swap_remove(rng.below(held.len() as u64) as usize);
+            }
+            let least = held.iter().map(Snapshot::lsn).min().unwrap_or(Lsn(50));
+            assert_eq!((all.horizon(|| Lsn(50)), all.len()), (least, held.len()));
         }
     }
 

@@ -83,6 +83,7 @@ impl Digestion {
                 self.group(lsn, records)?;
             }
             belt.give_back(stretch);
+            self.rebuild.make_room()?;
         }
         abandoning.defuse();
         Ok((self.tail, self.rebuild, self.standings))

@@ -3,6 +3,9 @@
 //! Replay gives every stream the bytes it had, because a record's undo is part of the redo record itself. What the list
 //! does not name and the redo shows from the middle on had ended, and been purged, before the list was made: only its
 //! last steps lie above the checkpoint, and nobody needs its undo.
+//!
+//! What finds no room in memory goes to undo files while the log is still being read (Un9). No list names those files, so they mean nothing
+//! if this opening fails: the next one begins anew, and they go with its first checkpoint.
 
 use crate::checkpoint::list::{Collector, List, Stage};
 use crate::checkpoint::root::Root;
@@ -13,6 +16,7 @@ use crate::log::segment::Segments;
 use crate::page::op::PageOp;
 use crate::txn::Recovered;
 use crate::undo::journal::Journal;
+use crate::undo::spill::spill;
 use crate::undo::{Entry, Extent, Stream, Streams, decode_rewind};
 use base::{Lsn, TreeId, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,9 +62,20 @@ pub(crate) struct Rebuild {
     ended: BTreeSet<TxnId>,
     /// Streams that were just written to, at their transaction's number modulo the length: most records find theirs here.
     recent: Vec<Option<Arc<Stream>>>,
+    room: Option<Room>,
 }
 
 const RECENT: usize = 256;
+
+/// How much of the undo may be in memory, and where the rest goes.
+#[derive(Debug)]
+struct Room {
+    journal: Journal,
+    /// Bytes.
+    memory: u64,
+    /// Bytes that went to files.
+    spilled: u64,
+}
 
 impl Rebuild {
     /// Begins with the checkpoint's list and the hardened undo of those that it names.
@@ -74,9 +89,37 @@ impl Rebuild {
             stages: BTreeMap::new(),
             ended: BTreeSet::new(),
             recent: vec![None; RECENT],
+            room: None,
         };
         rebuild.stages.extend(list.txns.into_iter().map(|listed| (listed.txn, listed.stage)));
         rebuild
+    }
+
+    /// Keeps no more than `memory` bytes of undo in memory, about, from here on: see [`Rebuild::make_room`].
+    pub(crate) fn within(mut self, memory: u64, journal: Journal) -> Rebuild {
+        self.room = Some(Room { journal, memory, spilled: 0 });
+        self
+    }
+
+    /// Has undo go to files if there is too much of it in memory; to be called every few hundred kilobytes of log. Where the disk is full it
+    /// stays in memory, for what is there must open.
+    pub(crate) fn make_room(&mut self) -> Result {
+        let Some(Room { journal, memory, spilled }) = &mut self.room else { return Ok(()) };
+        // A quarter for what the log brings until the next call, half of the rest at once.
+        let bytes = self.streams.bytes();
+        if bytes <= *memory - *memory / 4 {
+            return Ok(());
+        }
+        let most = *memory / 2;
+        for tail in [false, true] {
+            let above = self.streams.bytes().saturating_sub(most);
+            match spill(&self.streams, journal, above, tail, &mut |written| *spilled += written) {
+                Ok(_) => {}
+                Err(Error::DiskFull { .. }) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Takes in one record of the log; `op` is the change of a page record.
@@ -183,7 +226,9 @@ impl Rebuild {
     }
 
     /// What the log's end leaves.
-    pub(crate) fn finish(self, journal: Journal, segments: Vec<Extent>) -> Recovered {
+    /// REQUIRES: it was told by [`Rebuild::within`] where the undo files are.
+    pub(crate) fn finish(self, segments: Vec<Extent>) -> Recovered {
+        let Room { journal, spilled, .. } = self.room.expect("it was told where the undo files are");
         let mut recovered = Recovered {
             next_txn: self.next_txn,
             next_tree: self.next_tree,
@@ -193,6 +238,7 @@ impl Rebuild {
             aborted: Vec::new(),
             prepared: Vec::new(),
             journal,
+            spilled,
         };
         for (txn, stage) in self.stages {
             let has_undo = recovered.streams.get(txn).is_some();

@@ -9,7 +9,7 @@ use crate::log::group::Record;
 use crate::mvcc::State;
 use crate::planted::{Bug, planted};
 use crate::undo::journal::Journal;
-use crate::undo::{Chunk, Stream};
+use crate::undo::{Chunk, Stream, spill};
 use base::{Lsn, TxnId};
 use metrics::M;
 use std::collections::BTreeMap;
@@ -60,17 +60,9 @@ impl Txns {
     }
 
     /// Writes chunks in one batch.
-    pub(super) fn append(&self, journal: &mut Journal, chunks: Vec<(&Arc<Stream>, Vec<Chunk>)>) -> Result {
-        let (mut owners, mut flat) = (Vec::new(), Vec::new());
-        for (stream, chunks) in chunks {
-            owners.resize(owners.len() + chunks.len(), stream);
-            flat.extend(chunks);
-        }
-        let places = journal.append(&flat)?;
-        for ((stream, chunk), place) in owners.into_iter().zip(&flat).zip(places) {
-            stream.placed(chunk.from, place);
-            self.store.metrics.add(M::UndoHardenedBytes, chunk.bytes.len() as u64);
-        }
+    fn append(&self, journal: &mut Journal, chunks: Vec<(&Arc<Stream>, Vec<Chunk>)>) -> Result {
+        let written = spill::append(journal, chunks)?;
+        self.store.metrics.add(M::UndoHardenedBytes, written);
         Ok(())
     }
 }

@@ -8,13 +8,12 @@ use crate::mvcc::State;
 use crate::mvcc::purge::Ended;
 use crate::planted::{Bug, planted};
 use crate::undo::journal::Journal;
-use crate::undo::{Chunk, Member, Stream};
+use crate::undo::{Member, spill};
 use base::Lsn;
 use base::sync::Unparker;
 use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use metrics::M;
 use pace::history::{Plan, Sample, mark, plan};
-use std::sync::Arc;
 
 /// A stream longer than this does not go into a segment: its chunks go to files one by one.
 const MEMBER_BYTES_MAX: u64 = 64 << 10;
@@ -216,27 +215,11 @@ impl Txns {
         Ok((count as u64, freed))
     }
 
-    /// Has the undo of the largest streams go to files, their oldest chunks first, until `bytes` of memory are free or nothing
-    /// is left; with `tail` also the chunk that would take the next record. How much memory that was.
+    /// Has undo of the largest streams go to files, see [`spill::spill`].
     fn spill(&self, journal: &mut Journal, bytes: u64, tail: bool) -> Result<u64> {
-        let idle = |stream: Arc<Stream>| (stream.idle_bytes(tail), stream);
-        let mut streams: Vec<_> =
-            self.streams.list().into_iter().map(idle).filter(|(idle, _)| *idle > 0).collect();
-        streams.sort_by_key(|(idle, stream)| (std::cmp::Reverse(*idle), stream.owner()));
-        let mut freed = 0;
-        for (_, stream) in streams {
-            while freed < bytes {
-                let chunks = stream.unplaced(tail, WRITE_BYTES.min((bytes - freed) as usize));
-                let written: usize = chunks.iter().map(|chunk: &Chunk| chunk.bytes.len()).sum();
-                self.append(journal, vec![(&stream, chunks)])?;
-                self.store.metrics.add(M::UndoSpilledBytes, written as u64);
-                let now = stream.forget(bytes - freed);
-                freed += now;
-                if now == 0 && written == 0 {
-                    break;
-                }
-            }
-        }
-        Ok(freed)
+        spill::spill(&self.streams, journal, bytes, tail, &mut |written| {
+            self.store.metrics.add(M::UndoHardenedBytes, written);
+            self.store.metrics.add(M::UndoSpilledBytes, written);
+        })
     }
 }

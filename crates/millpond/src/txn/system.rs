@@ -14,6 +14,7 @@ use crate::undo::{Cache, Extent, History, Stream, Streams, Undo};
 use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use base::sync::{Mutex, Unparker};
 use base::{Lsn, TreeId, TxnId};
+use metrics::M;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -38,6 +39,8 @@ pub(crate) struct Recovered {
     pub(crate) prepared: Vec<(TxnId, Vec<u8>)>,
     /// Hardened undo.
     pub(crate) journal: Journal,
+    /// Bytes of undo that went to files because memory had no room for them.
+    pub(crate) spilled: u64,
 }
 
 /// A prepared transaction, which no thread has.
@@ -190,6 +193,7 @@ impl Txns {
         let reverts: VecDeque<_> = reverts.collect();
         let mut journal = found.journal;
         journal.fit(limits.files);
+        store.metrics.add(M::UndoSpilledBytes, found.spilled);
         Txns {
             store: Arc::clone(store),
             vfs: vfs.clone(),

@@ -14,6 +14,7 @@ pub(crate) mod journal;
 pub(crate) mod record;
 pub(crate) mod segment;
 pub(crate) mod spares;
+pub(crate) mod spill;
 pub(crate) mod stream;
 pub(crate) mod streams;
 pub(crate) mod walk;

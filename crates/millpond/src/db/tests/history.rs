@@ -343,3 +343,39 @@ fn undo_that_cannot_be_written_poisons_and_reopening_recovers() {
     settle(&db);
     assert!(all(&db, "t").values().all(|value| *value == [1; 100]));
 }
+
+/// Redo rebuilds the undo that no checkpoint has copied. What memory has no room for goes to files while the log is still being read.
+#[test]
+fn recovery_keeps_to_the_memory_for_the_past() {
+    const MEMORY: u64 = 64 << 10;
+    SMALL.set(MEMORY);
+    let (disk, db, t) = fresh();
+    let mut tx = db.begin().unwrap();
+    (0..1000).for_each(|n| tx.put(&t, &key(n), &[1; 100]).unwrap());
+    tx.commit().unwrap();
+    db.checkpoint().unwrap();
+    let mut tx = db.begin().unwrap();
+    (0..3000).for_each(|n| tx.put(&t, &key(n % 1000), &[n as u8; 100]).unwrap());
+    // Makes all of that durable.
+    put(&db, &t, b"other", b"");
+    let image = cut(&disk, CrashChoice::None);
+    let mut before = all(&db, "t");
+    drop(tx);
+
+    let vfs = Vfs { clock: Vfs::os().clock, ..image.vfs(1) };
+    let engine = crate::engine::Engine::open(&vfs, Path::new(DIR), &options()).unwrap();
+    let streams = &engine.txns.streams;
+    let undo: u64 = streams.list().iter().map(|stream| stream.end()).sum();
+    assert!(undo > 4 * MEMORY, "{undo} bytes of undo");
+    assert!(streams.bytes() <= MEMORY, "{} bytes of it in memory", streams.bytes());
+    // As if killed: what went to files counts for nothing, and is made anew.
+    drop(engine);
+    let db = open(&image);
+    settle(&db);
+    before.insert(b"other".to_vec(), Vec::new());
+    assert!(all(&db, "t") == before);
+    db.checkpoint().unwrap();
+    let report = db.check().unwrap();
+    assert!(report.is_clean(), "{report}");
+    SMALL.set(0);
+}

@@ -1,0 +1,54 @@
+//! Undo on its way from memory to files.
+
+use super::journal::Journal;
+use super::stream::{Chunk, Stream};
+use super::streams::Streams;
+use crate::error::Result;
+use std::sync::Arc;
+
+/// Bytes of chunks that are written at once, about.
+const WRITE_BYTES: u64 = 4 << 20;
+
+/// Writes chunks of streams in one batch. How many bytes they are.
+pub(crate) fn append(journal: &mut Journal, chunks: Vec<(&Arc<Stream>, Vec<Chunk>)>) -> Result<u64> {
+    let (mut owners, mut flat) = (Vec::new(), Vec::new());
+    for (stream, chunks) in chunks {
+        owners.resize(owners.len() + chunks.len(), stream);
+        flat.extend(chunks);
+    }
+    let places = journal.append(&flat)?;
+    let mut written = 0;
+    for ((stream, chunk), place) in owners.into_iter().zip(&flat).zip(places) {
+        stream.placed(chunk.from, place);
+        written += chunk.bytes.len() as u64;
+    }
+    Ok(written)
+}
+
+/// Has the undo of the largest streams go to files, their oldest chunks first, until `bytes` of memory are free or nothing
+/// is left; with `tail` also the chunk that would take the next record. How much memory that was; `wrote` hears of each batch.
+pub(crate) fn spill(
+    streams: &Streams,
+    journal: &mut Journal,
+    bytes: u64,
+    tail: bool,
+    wrote: &mut dyn FnMut(u64),
+) -> Result<u64> {
+    let idle = |stream: Arc<Stream>| (stream.idle_bytes(tail), stream);
+    let mut all: Vec<_> = streams.list().into_iter().map(idle).filter(|(idle, _)| *idle > 0).collect();
+    all.sort_by_key(|(idle, stream)| (std::cmp::Reverse(*idle), stream.owner()));
+    let mut freed = 0;
+    for (_, stream) in all {
+        while freed < bytes {
+            let chunks = stream.unplaced(tail, WRITE_BYTES.min(bytes - freed) as usize);
+            let written = append(journal, vec![(&stream, chunks)])?;
+            wrote(written);
+            let now = stream.forget(bytes - freed);
+            freed += now;
+            if now == 0 && written == 0 {
+                break;
+            }
+        }
+    }
+    Ok(freed)
+}

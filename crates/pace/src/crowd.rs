@@ -1,0 +1,53 @@
+//! How many threads are at work, from samples of how many are inside the engine.
+//!
+//! A sample finds a thread that works without a pause inside or between two calls. So the greatest of late counts, and is forgotten
+//! within some seconds.
+
+/// Time in which all but a third of what was seen is forgotten.
+const FORGET_US: f64 = 2_000_000.0;
+
+/// How many threads are at work.
+#[derive(Clone, Debug, Default)]
+pub struct AtWork {
+    level: f64,
+    then_us: u64,
+}
+
+impl AtWork {
+    /// Nobody yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes a sample and tells how many threads to reckon with.
+    pub fn update(&mut self, now_us: u64, inside: u64) -> u64 {
+        let dt_us = now_us.saturating_sub(self.then_us) as f64;
+        self.then_us = now_us;
+        self.level -= self.level * dt_us / (FORGET_US + dt_us);
+        self.level = self.level.max(inside as f64);
+        self.level.ceil() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_is_between_two_calls_still_counts() {
+        let mut at_work = AtWork::new();
+        let seen: Vec<_> =
+            [3, 16, 0, 5, 0, 0].iter().zip(1..).map(|(&n, ms)| at_work.update(ms * 1000, n)).collect();
+        assert_eq!(seen, [3, 16, 16, 16, 16, 16]);
+    }
+
+    #[test]
+    fn who_has_gone_is_forgotten() {
+        let mut at_work = AtWork::new();
+        at_work.update(0, 1000);
+        let after = (1..=200).map(|n| at_work.update(n * 100_000, 2)).collect::<Vec<_>>();
+        assert!(after.is_sorted_by(|a, b| a >= b));
+        assert_eq!((after[9] / 100, after[199]), (6, 2), "{after:?}");
+    }
+}

@@ -227,7 +227,7 @@ impl Catalog {
 
     fn create_in(&self, txn: &Txn, names: &[&str], made: &mut Vec<Arc<Entry>>) -> Result {
         for &name in names {
-            let tree = Tree::create(&self.txns.store, self.txns.new_tree_id())?;
+            let tree = Tree::create(&self.txns.store, self.txns.new_tree_id()?)?;
             made.push(Entry::new(name, tree));
             self.write(txn, name, New::Insert(&encode(tree)))?;
         }
@@ -241,7 +241,7 @@ impl Catalog {
         if self.tables.lock().contains_key(name) {
             return Err(Error::TableExists { name: name.to_owned() });
         }
-        let (txn, id) = (Txn::default(), self.txns.new_tree_id());
+        let (txn, id) = (Txn::default(), self.txns.new_tree_id()?);
         let begun = self.txns.begin_load(&txn, id).and_then(|bulk| {
             self.write(&txn, name, New::Insert(&encode(bulk.tree())))?;
             Ok(bulk)

@@ -102,7 +102,9 @@
 //! | name of a table | 255 bytes |
 //! | outside name of a prepared transaction | 256 bytes |
 //! | tables, rows, transactions at once | as disk and memory allow |
-//! | database | 2^32 pages: 16, 32 or 64 TiB |
+//! | database | 2^32 pages: 16, 32 or 64 TiB; then [`Error::Limit`] |
+//!
+//! Limits that hardly anybody meets, such as the last position of the log, give [`Error::Limit`] too, which names them.
 //!
 //! ```
 //! let db = millpond::Options::new().page_bytes(4096).open_in_memory()?;

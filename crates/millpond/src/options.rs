@@ -61,6 +61,8 @@ pub(crate) struct Tuning {
     pub flush_depth: u32,
     /// Pages by which the `pages` file grows.
     pub grow_pages: u32,
+    /// Pages that the `pages` file never goes beyond: what page numbers can name, but for tests.
+    pub pages_max: u32,
     /// Pages in one area of the doublewrite.
     pub doublewrite_pages: usize,
     /// Frames of the buffer pool; 0: by its bytes.
@@ -80,6 +82,7 @@ impl Default for Tuning {
             ring_blocks: 2048,
             flush_depth: 4,
             grow_pages: 0,
+            pages_max: u32::MAX,
             doublewrite_pages: 256,
             frames: 0,
             replay_window_bytes: 64 << 20,

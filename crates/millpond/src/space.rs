@@ -45,6 +45,9 @@ const MAPS_TOGETHER: u32 = 64;
 /// The first page that a new file can give to a tree: the extent before it holds the map.
 pub(crate) const EXTENT_FIRST: PageNo = PageNo(EXTENT_PAGES);
 
+/// Pages that a page number can name, in whole extents.
+pub(crate) const PAGES_MAX: u32 = u32::MAX / EXTENT_PAGES * EXTENT_PAGES;
+
 /// What the space of a database is made of.
 #[derive(Debug)]
 pub(crate) struct SpaceOptions {
@@ -58,6 +61,8 @@ pub(crate) struct SpaceOptions {
     pub(crate) db_id: u64,
     /// Pages that are a step of growth.
     pub(crate) grow_pages: u32,
+    /// The file never has more pages; [`PAGES_MAX`] but for tests.
+    pub(crate) pages_max: u32,
     /// Wakes the thread that grows the file ahead of need.
     pub(crate) grower: Unparker,
 }
@@ -155,7 +160,7 @@ impl Space {
     /// Reads the map of an existing file. Returns the greatest id of a tree that owns an extent.
     pub(crate) fn load(&self) -> Result<TreeId> {
         let len = self.options.file.len().map_err(|e| Error::io("measure", self.path(), e))?;
-        let file_pages = u32::try_from(len / self.page_bytes() as u64).unwrap_or(u32::MAX);
+        let file_pages = u32::try_from(len / self.page_bytes() as u64).unwrap_or(PAGES_MAX).min(PAGES_MAX);
         let groups = self.read_header()?;
         let each = extents_per_map(self.page_bytes());
         let untouched = file_pages / EXTENT_PAGES;
@@ -183,7 +188,7 @@ impl Space {
             }
             for index in 1..each as u16 {
                 let number = group * each + u32::from(index);
-                if (number + 1) * EXTENT_PAGES > file_pages {
+                if number >= file_pages / EXTENT_PAGES {
                     break;
                 }
                 let extent = map::extent(&page, index);
@@ -263,7 +268,8 @@ impl Space {
         Ok(self.pool.fetch(page)?.read())
     }
 
-    /// Sets `n` pages aside for `tree`. REQUIRES: no latch held. `DiskFull` comes from here, and then nothing changed.
+    /// Sets `n` pages aside for `tree`. REQUIRES: no latch held. `DiskFull` and the limit of pages come from here, and then nothing
+    /// changed.
     pub(crate) fn reserve(&self, tree: TreeId, n: u32) -> Result<Reservation<'_>> {
         let mut reservation = Reservation { space: self, tree, pages: SmallVec::new() };
         self.reserve_more(&mut reservation, n)?;
@@ -390,8 +396,13 @@ impl Space {
             let state = self.state.lock();
             (state.groups, state.file_pages)
         };
+        let most = self.options.pages_max.min(PAGES_MAX) / EXTENT_PAGES * EXTENT_PAGES;
+        if from >= most {
+            let what = format!("{} has {from} pages, the most that there can be", self.path().display());
+            return Err(Error::Limit { what });
+        }
         let slice = slice(self.step_bytes(), SLICE_BYTES_MIN) / self.page_bytes() as u64;
-        let to = from.saturating_add((slice as u32).next_multiple_of(EXTENT_PAGES));
+        let to = from.saturating_add((slice as u32).next_multiple_of(EXTENT_PAGES)).min(most);
         self.write_zeros(from, to, reason)?;
         let needed = to.div_ceil(self.group_pages());
         if needed > groups {
@@ -500,7 +511,8 @@ impl Space {
             let page = self.pool.fetch(self.map_page(group))?.read();
             for index in 0..each as u16 {
                 let extent = map::extent(&page, index);
-                let first = (group * each + u32::from(index)) * EXTENT_PAGES;
+                // Of the last group extents may be described that no page number reaches; they are in no use.
+                let first = (group * each + u32::from(index)).wrapping_mul(EXTENT_PAGES);
                 let bits = (0..EXTENT_PAGES).filter(|bit| extent.used & 1 << bit != 0);
                 used.entry(extent.tree).or_default().extend(bits.map(|bit| PageNo(first + bit)));
             }

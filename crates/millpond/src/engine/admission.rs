@@ -5,10 +5,10 @@
 //! the law is `pace::admission`.
 
 use crate::error::{Error, Poison, Result};
-use crate::log::Log;
-use base::Lsn;
-use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::log::{LAST_WRITE, Log};
+use base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use base::sync::{Condvar, Mutex, Unparker, futex_wait, futex_wake};
+use base::{Lsn, TxnId};
 use metrics::{Latency, M, Metrics};
 use pace::admission::{Turn, View, believed, must_wait, price_ns, turn};
 use pace::thresholds::Thresholds;
@@ -22,6 +22,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// The cleaner is woken by an operation above the soft mark if it has not spoken for so long.
 const SILENCE_US: u64 = 1_000;
+
+/// Ids have 48 bits. Nobody begins to write with one from here on; a million million are left for who locks what he reads.
+const LAST_ID: TxnId = TxnId((1 << 48) - (1 << 40));
 
 /// Lets operations in.
 pub(crate) struct Admission {
@@ -43,6 +46,8 @@ pub(crate) struct Admission {
     credit: AtomicU64,
     /// When the next operation's time begins, in nanoseconds of the clock.
     next_ns: AtomicU64,
+    /// No ids are left for transactions that change something.
+    no_ids: AtomicBool,
     /// 1 once nobody is let in any more. Sleepers wait on this word.
     closed: AtomicU32,
     /// The file that has no space for what the checkpoint must write before it can move.
@@ -103,6 +108,7 @@ impl Admission {
             marked_us: AtomicU64::new(0),
             credit: AtomicU64::new(0),
             next_ns: AtomicU64::new(0),
+            no_ids: AtomicBool::new(false),
             closed: AtomicU32::new(0),
             at_limit: Mutex::new(None),
             moved: Condvar::new(),
@@ -140,7 +146,19 @@ impl Admission {
             self.poison.check()?;
             return Err(Error::Closed);
         }
+        if self.log.reserved_lsn() >= LAST_WRITE {
+            return Err(Error::Limit { what: format!("the log is near its last position, {LAST_WRITE}") });
+        }
+        if self.no_ids.load(Ordering::Relaxed) {
+            let what = "281 million million transactions have written, as many as there are ids for";
+            return Err(Error::Limit { what: what.into() });
+        }
         self.poison.check()
+    }
+
+    /// Says which id a transaction would get next.
+    pub(super) fn set_next_id(&self, next: TxnId) {
+        self.no_ids.store(next >= LAST_ID, Ordering::Relaxed);
     }
 
     #[cold]
@@ -260,7 +278,9 @@ impl Admission {
         self.soft.store(marks.soft, Ordering::Relaxed);
         self.hard.store(marks.hard, Ordering::Relaxed);
         let free = grows_above.map_or(marks.soft, |age| age.min(marks.soft));
-        self.free_below.store(checkpoint + free, Ordering::Relaxed);
+        let free_below =
+            if self.no_ids.load(Ordering::Relaxed) { 0 } else { (checkpoint + free).min(LAST_WRITE.0) };
+        self.free_below.store(free_below, Ordering::Relaxed);
         drop(at_limit);
         self.moved.notify_all();
         marks
@@ -284,5 +304,60 @@ impl Admission {
 impl std::fmt::Debug for Admission {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Admission({:?})", self.view(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::LogStart;
+    use crate::log::block::{block_of, block_start};
+    use crate::log::tests::{Place, commit, start};
+    use base::sync::Parker;
+    use metrics::SyncReason;
+    use pace::thresholds::thresholds;
+    use vfs::Vfs;
+
+    /// Whoever has begun may end: there is a terabyte for that.
+    #[test]
+    fn near_the_last_position_of_the_log_nobody_begins_to_write() {
+        let place = Place::new("near-the-end");
+        let from = block_start(block_of(LAST_WRITE) / 64 * 64 - 64);
+        let log = Arc::new(place.log(LogStart { lsn: from, end: from, ..start() }));
+        let (metrics, poison) = (Arc::new(Metrics::new()), Arc::new(Poison::default()));
+        let cleaner = Parker::new();
+        let admission = Admission::new(&log, &Vfs::os().clock, &metrics, &poison, cleaner.unparker());
+        admission.set_marks(from, || (thresholds(1 << 40, 4), None));
+        let mut n = 0;
+        let error = loop {
+            n += 1;
+            match admission.admit(3000) {
+                Ok(admitted) => drop(admitted),
+                Err(error) => break error,
+            }
+            let lsn = commit(&log, n, 3000);
+            log.flush_to(lsn, SyncReason::Commit).unwrap();
+        };
+        assert!(n > 60 && log.reserved_lsn().0.abs_diff(LAST_WRITE.0) < 10_000, "{n} writes");
+        assert!(matches!(&error, Error::Limit { what } if what.contains("last position")), "{error}");
+        let lsn = commit(&log, n, 3000);
+        log.flush_to(lsn, SyncReason::Commit).unwrap();
+    }
+
+    #[test]
+    fn with_the_last_ids_nobody_begins_to_write() {
+        let place = Place::new("last-ids");
+        let log = Arc::new(place.log(start()));
+        let (metrics, poison) = (Arc::new(Metrics::new()), Arc::new(Poison::default()));
+        let cleaner = Parker::new();
+        let admission = Admission::new(&log, &Vfs::os().clock, &metrics, &poison, cleaner.unparker());
+        let say = |next| {
+            admission.set_next_id(TxnId(next));
+            admission.set_marks(Lsn(0), || (thresholds(1 << 40, 4), None));
+            admission.admit(1000).map(drop)
+        };
+        say(LAST_ID.0 - 1).unwrap();
+        let error = say(LAST_ID.0).unwrap_err();
+        assert!(matches!(&error, Error::Limit { what } if what.contains("ids")), "{error}");
     }
 }

@@ -244,6 +244,7 @@ impl Shared {
             c.slices.iter().map(|(_, pages)| pages).sum(),
         );
         self.admission.set_clean_rate(clean_bytes_per_s);
+        self.admission.set_next_id(self.txns.status.next());
         let marks = self.mark(now_us);
         metrics.set(M::CheckpointAgeBytes, age);
         metrics.set(M::CheckpointAgeSoft, marks.soft);

@@ -56,7 +56,7 @@ impl Shared {
         match space.grow_ahead() {
             Ok(()) => Ok(0),
             // Not yet anybody's error: who needs the space and finds none gets it.
-            Err(Error::DiskFull { .. }) => {
+            Err(Error::DiskFull { .. } | Error::Limit { .. }) => {
                 growth.full_until_us = now_us + TRY_AGAIN_US;
                 Ok(TRY_AGAIN_US)
             }

@@ -6,7 +6,7 @@ use super::create::{Paths, create, make_dir, sync_what_stands};
 use super::{Admission, Background, Crowd, Engine, Shared};
 use crate::buffer::{Pool, PoolOptions};
 use crate::checkpoint::fuzzy::Checkpointer;
-use crate::checkpoint::root::RootFile;
+use crate::checkpoint::root::{EPOCHS_MAX, RootFile};
 use crate::error::{Error, Poison, Result};
 use crate::flush::batch::Flusher;
 use crate::flush::doublewrite::Doublewrite;
@@ -119,12 +119,15 @@ impl Engine {
         // A start at the place of the epoch before, where nothing was ever written, takes that one's place.
         root.epochs.retain(|e| e.first < start.lsn);
         root.epochs.push(EpochStart { epoch: start.epoch, first: start.lsn });
-        if root.epochs.len() > crate::checkpoint::root::EPOCHS_MAX {
-            return Err(Error::corrupt(
-                &paths.root,
-                "more crashes than it can name since the last checkpoint",
-            ));
+        if root.epochs.len() > EPOCHS_MAX {
+            let what = format!(
+                "{} names {EPOCHS_MAX} crashes since the last checkpoint, the most that it can",
+                paths.root.display()
+            );
+            return Err(Error::Limit { what });
         }
+        // Long before: this opening lets the checkpoint move in the midst of replay, and takes one at its end.
+        let crowded = root.epochs.len() > EPOCHS_MAX / 2;
         if !planted(Bug::NoEpoch) {
             root_file.write(&root, SyncReason::Recovery)?;
         }
@@ -167,6 +170,7 @@ impl Engine {
             path: paths.pages.clone(),
             db_id: root.db_id,
             grow_pages,
+            pages_max: options.tuning.pages_max,
             grower: growth_parker.unparker(),
         };
         let store = Arc::new(Store {
@@ -208,7 +212,7 @@ impl Engine {
             threads_at_work: AtomicU64::new(0),
             opened_us,
             hold_cleaning_until: options.hold_cleaning_until_redo_bytes,
-            replay_checkpoint_us: options.tuning.replay_checkpoint_us,
+            replay_checkpoint_us: if crowded { 0 } else { options.tuning.replay_checkpoint_us },
             stop: AtomicBool::new(false),
             stop_background: AtomicBool::new(false),
             poison,
@@ -269,6 +273,13 @@ impl Engine {
             engine.txns.tree_ids_above(greatest);
         } else {
             engine.store.space.format()?;
+        }
+        if crowded {
+            match engine.checkpoint() {
+                // There are as many crashes again until the root is full, and the disk may have room before.
+                Err(Error::DiskFull { .. }) => {}
+                taken => drop(taken?),
+            }
         }
         let took_ms = vfs.clock.now_us().saturating_sub(opened_us) / 1000;
         metrics.set(M::RecoveryOpenMs, took_ms);

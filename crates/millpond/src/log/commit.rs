@@ -12,13 +12,13 @@
 //! ```
 //! The durable LSN is the end of the finished contiguous prefix of flights.
 
-use super::Log;
 use super::block::{
     BLOCK_BYTES, BlockHeader, HEADER_BYTES, PAYLOAD_BYTES, block_of, block_start, offset_in_block,
 };
 use super::landed::FlushInfo;
 use super::segment::file_offset;
 use super::waiters::{Ticket, Waiters, Wake};
+use super::{LSN_END, Log};
 use crate::error::{Error, Result};
 use crate::planted::{Bug, planted};
 use base::Lsn;
@@ -353,6 +353,7 @@ impl Log {
         self.count_flights(&state);
         if let Some(durable) = durable {
             self.durable.store(durable.0, Ordering::Release);
+            self.ring.follow(durable);
             self.metrics.set(M::DurableLsn, durable.0);
             self.promises.in_flight(state.flights.iter().map(|f| f.promise_us));
         }
@@ -419,6 +420,9 @@ impl Log {
     }
 
     fn write_and_sync(&self, plan: &mut Plan, reason: SyncReason) -> Result {
+        if plan.to >= LSN_END {
+            return Err(Error::Limit { what: format!("the log has reached its last position, {LSN_END}") });
+        }
         let shape = self.segments.shape();
         let first = block_of(plan.from);
         let last = block_of(Lsn(plan.to.0 - 1));

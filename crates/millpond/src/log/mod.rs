@@ -20,7 +20,7 @@ pub(crate) mod waiters;
 #[cfg(test)]
 mod speed;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::error::{Poison, Result};
 use base::Lsn;
@@ -35,6 +35,13 @@ use ring::Ring;
 use segment::Segments;
 use std::sync::Arc;
 use vfs::Vfs;
+
+/// Positions lie below 2^63: 292 years at a gigabyte a second.
+pub(crate) const LSN_BITS: u32 = 63;
+/// The last position.
+const LSN_END: Lsn = Lsn(1 << LSN_BITS);
+/// From here on nobody begins to write any more. What lies above, a terabyte, is for ending what has begun.
+pub(crate) const LAST_WRITE: Lsn = Lsn(LSN_END.0 - (1 << 40));
 
 /// Choices that the log is opened with.
 #[derive(Clone, Copy, Debug)]

@@ -16,11 +16,13 @@ use base::Lsn;
 use base::aligned::AlignedBuf;
 use base::sync::atomic::{AtomicU64, Ordering};
 
-/// A model has a few slots, so that they go round.
-pub(crate) const LSN_BITS: u32 = if cfg!(loom) { 61 } else { 52 };
-const LSN_MASK: u64 = (1 << LSN_BITS) - 1;
+/// How much of an LSN a mark's word holds. A model has a few slots, so that they go round.
+const LOW_BITS: u32 = if cfg!(loom) { 61 } else { 52 };
+const LOW_MASK: u64 = (1 << LOW_BITS) - 1;
 /// Ranges that may be reserved and not yet published. More threads than this never reserve at once.
-const SLOTS: usize = 1 << (64 - LSN_BITS);
+const SLOTS: usize = 1 << (64 - LOW_BITS);
+/// The base follows when it has fallen behind by so much; long before a mark's lower bits come round.
+const BASE_LAG: u64 = 1 << (LOW_BITS - 2);
 
 /// The place of a short transaction's groups, bytes: more is not asked for ahead.
 const PREFETCH_MAX: usize = 640;
@@ -28,23 +30,26 @@ const PREFETCH_MAX: usize = 640;
 /// What padding up to a seal consists of. No group begins with it, so padding and an unwritten rest differ.
 pub(crate) const PAD: u8 = 0xff;
 
-/// A sequence number (the upper 12 bits, wrapping) and an LSN (the lower 52) in one word.
+/// A sequence number (wrapping) and an LSN. Its word has 12 bits for the first and holds the lower 52 of the second: the rest
+/// follows from a *base* below it that is read before the word is, as no two positions that matter at once lie so far apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Mark(u64);
+struct Mark {
+    seq: u64,
+    lsn: Lsn,
+}
 
 impl Mark {
-    fn new(seq: u64, lsn: Lsn) -> Mark {
-        Mark(seq << LSN_BITS | lsn.0)
+    fn word(self) -> u64 {
+        self.seq << LOW_BITS | self.lsn.0 & LOW_MASK
     }
-    fn seq(self) -> u64 {
-        self.0 >> LSN_BITS
+    /// The mark of a word that was read after `base` was.
+    #[inline]
+    fn of(word: u64, base: u64) -> Mark {
+        Mark { seq: word >> LOW_BITS, lsn: Lsn(base + (word.wrapping_sub(base) & LOW_MASK)) }
     }
-    fn lsn(self) -> Lsn {
-        Lsn(self.0 & LSN_MASK)
-    }
-    /// The mark after a range of `n` positions.
-    fn after(self, n: u64) -> Mark {
-        Mark::new(self.seq().wrapping_add(1) & (SLOTS as u64 - 1), Lsn(self.lsn().0 + n))
+    /// The mark after a range that ends at `end`.
+    fn next(self, end: Lsn) -> Mark {
+        Mark { seq: self.seq.wrapping_add(1) & (SLOTS as u64 - 1), lsn: end }
     }
 }
 
@@ -75,6 +80,8 @@ pub(crate) struct Seal {
 pub(crate) struct Ring {
     memory: AlignedBuf,
     blocks: u64,
+    /// A durable position, not far behind: every mark that can be read lies at or above it.
+    base: AtomicU64,
     reserved: AtomicU64,
     published: AtomicU64,
     slots: Box<[AtomicU64]>,
@@ -85,10 +92,11 @@ impl Ring {
     pub(crate) fn new(blocks: usize, start: Lsn) -> Ring {
         assert!(blocks.is_power_of_two() && blocks * PAYLOAD_BYTES >= 2 * super::group::GROUP_BYTES_MAX);
         assert!(offset_in_block(start) == 0);
-        let first = Mark::new(0, start).0;
+        let first = Mark { seq: 0, lsn: start }.word();
         Ring {
             memory: AlignedBuf::zeroed(blocks * BLOCK_BYTES),
             blocks: blocks as u64,
+            base: AtomicU64::new(start.0),
             reserved: AtomicU64::new(first),
             published: AtomicU64::new(first),
             slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(),
@@ -100,23 +108,37 @@ impl Ring {
         self.blocks * PAYLOAD_BYTES as u64
     }
 
+    /// The base and a mark, in this order.
+    #[inline]
+    fn mark(&self, word: &AtomicU64, order: Ordering) -> Mark {
+        let base = self.base.load(Ordering::Acquire);
+        Mark::of(word.load(order), base)
+    }
+
     /// Where the next range will start.
+    #[inline]
     pub(crate) fn reserved(&self) -> Lsn {
-        Mark(self.reserved.load(Ordering::SeqCst)).lsn()
+        self.mark(&self.reserved, Ordering::SeqCst).lsn
     }
 
     /// The end of the contiguous published prefix.
     pub(crate) fn published(&self) -> Lsn {
-        self.advance().lsn()
+        self.advance().lsn
+    }
+
+    /// Lets the base follow, now and then. REQUIRES: one thread at a time; everything below `durable` is published.
+    pub(crate) fn follow(&self, durable: Lsn) {
+        if durable.0 - self.base.load(Ordering::Relaxed) >= BASE_LAG {
+            self.base.store(durable.0, Ordering::Release);
+        }
     }
 
     /// Hands out `n` positions, or `None` while the ring has no room for them above `durable`.
     pub(crate) fn reserve(&self, n: usize, durable: Lsn) -> Option<Reserved> {
-        let mut now = Mark(self.reserved.load(Ordering::Acquire));
+        let mut now = self.mark(&self.reserved, Ordering::Acquire);
         loop {
-            let next = now.after(n as u64);
-            assert!(next.lsn().0 < LSN_MASK, "the log has reached its last position");
-            if next.lsn() > self.limit(durable) || !self.slot_free(now.seq()) {
+            let next = now.next(now.lsn.plus(n as u64));
+            if next.lsn > self.limit(durable) || !self.slot_free(now.seq) {
                 match self.moved_on(now) {
                     Some(seen) => now = seen,
                     None => return None,
@@ -124,9 +146,11 @@ impl Ring {
                 continue;
             }
             // SeqCst: a snapshot that reads the reservation point is ordered against commits by this word alone.
-            match self.reserved.compare_exchange_weak(now.0, next.0, Ordering::SeqCst, Ordering::Acquire) {
-                Ok(_) => return Some(Reserved { seq: now.seq(), start: now.lsn(), end: next.lsn() }),
-                Err(seen) => now = Mark(seen),
+            let (old, new) = (now.word(), next.word());
+            match self.reserved.compare_exchange_weak(old, new, Ordering::SeqCst, Ordering::Acquire) {
+                Ok(_) => return Some(Reserved { seq: now.seq, start: now.lsn, end: next.lsn }),
+                // Later than the one before, so its base will do.
+                Err(seen) => now = Mark::of(seen, now.lsn.0),
             }
         }
     }
@@ -139,29 +163,29 @@ impl Ring {
     /// The reservation mark, if it is no longer `now`. A stale mark must not be judged: the published prefix may have
     /// passed it, and its distance then wraps.
     fn moved_on(&self, now: Mark) -> Option<Mark> {
-        let seen = Mark(self.reserved.load(Ordering::Acquire));
+        let seen = self.mark(&self.reserved, Ordering::Acquire);
         (seen != now).then_some(seen)
     }
 
     /// Whether fewer than all slots lie between the published prefix and `seq`.
     fn slot_free(&self, seq: u64) -> bool {
-        let lag = |mark: Mark| seq.wrapping_sub(mark.seq()) & (SLOTS as u64 - 1);
+        let lag = |published: u64| seq.wrapping_sub(published) & (SLOTS as u64 - 1);
         let far = SLOTS as u64 - 2;
-        lag(Mark(self.published.load(Ordering::Acquire))) < far || lag(self.advance()) < far
+        lag(self.published.load(Ordering::Acquire) >> LOW_BITS) < far || lag(self.advance().seq) < far
     }
 
     /// Moves the reservation point to the next block's start, padding what lies between. `None` where it cannot: no
     /// room above `durable`.
     pub(crate) fn seal(&self, durable: Lsn) -> Option<Seal> {
         // SeqCst: a flush that has taken a promise must see what was reserved before.
-        let mut now = Mark(self.reserved.load(Ordering::SeqCst));
+        let mut now = self.mark(&self.reserved, Ordering::SeqCst);
         loop {
-            let end = round_up(now.lsn());
-            let pad = end.since(now.lsn());
+            let end = round_up(now.lsn);
+            let pad = end.since(now.lsn);
             if pad == 0 {
                 return Some(Seal { end, used: PAYLOAD_BYTES as u16, pad });
             }
-            if end > self.limit(durable) || !self.slot_free(now.seq()) {
+            if end > self.limit(durable) || !self.slot_free(now.seq) {
                 match self.moved_on(now) {
                     Some(seen) => now = seen,
                     None => return None,
@@ -169,19 +193,19 @@ impl Ring {
                 continue;
             }
             match self.reserved.compare_exchange_weak(
-                now.0,
-                now.after(pad).0,
+                now.word(),
+                now.next(end).word(),
                 Ordering::SeqCst,
                 Ordering::Acquire,
             ) {
                 Ok(_) => {
-                    let used = offset_in_block(now.lsn());
-                    let range = Reserved { seq: now.seq(), start: now.lsn(), end };
+                    let used = offset_in_block(now.lsn);
+                    let range = Reserved { seq: now.seq, start: now.lsn, end };
                     self.fill_pad(&range);
                     self.publish(range);
                     return Some(Seal { end, used: used as u16, pad });
                 }
-                Err(seen) => now = Mark(seen),
+                Err(seen) => now = Mark::of(seen, now.lsn.0),
             }
         }
     }
@@ -235,17 +259,18 @@ impl Ring {
 
     /// Moves the published mark over every slot that is filled, and returns it.
     fn advance(&self) -> Mark {
-        let mut now = Mark(self.published.load(Ordering::Acquire));
+        let mut now = self.mark(&self.published, Ordering::Acquire);
         loop {
             // A slot's value from an earlier lap is at most the published LSN, so a larger one is this lap's.
-            let end = Lsn(self.slots[now.seq() as usize].load(Ordering::Acquire));
-            if end <= now.lsn() {
+            let end = Lsn(self.slots[now.seq as usize].load(Ordering::Acquire));
+            if end <= now.lsn {
                 return now;
             }
-            let next = Mark::new(now.seq().wrapping_add(1) & (SLOTS as u64 - 1), end);
-            now = match self.published.compare_exchange(now.0, next.0, Ordering::AcqRel, Ordering::Acquire) {
+            let next = now.next(end);
+            let (old, new) = (now.word(), next.word());
+            now = match self.published.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => next,
-                Err(seen) => Mark(seen),
+                Err(seen) => Mark::of(seen, now.lsn.0),
             };
         }
     }
@@ -255,7 +280,7 @@ impl Ring {
         let n = to.since(from) as usize;
         let offset = offset_in_block(from);
         assert!(offset + n <= PAYLOAD_BYTES && out.len() >= BLOCK_BYTES);
-        assert!(to <= Mark(self.published.load(Ordering::Acquire)).lsn());
+        assert!(to <= self.mark(&self.published, Ordering::Acquire).lsn);
         // SAFETY: published positions are not written again before they are durable and the ring comes round, which
         // `reserve` prevents while the caller's flush holds the durable LSN below `to`.
         unsafe {
@@ -276,7 +301,7 @@ impl Ring {
     pub(crate) unsafe fn blocks_mut(&self, first: u64, count: u64) -> &mut [u8] {
         let index = first & (self.blocks - 1);
         assert!(index + count <= self.blocks);
-        assert!(block_start(first + count) <= Mark(self.published.load(Ordering::Acquire)).lsn());
+        assert!(block_start(first + count) <= self.mark(&self.published, Ordering::Acquire).lsn);
         // SAFETY: in bounds by the first assertion. By the second all payload is published, so no copier writes it;
         // headers and payload are touched by flushes alone, and the caller promises to be the only one.
         unsafe {
@@ -344,6 +369,45 @@ mod tests {
             assert_eq!(ring.published(), seal.end);
             assert_eq!(ring.seal(durable).unwrap().pad, 0, "already at a block's start");
             durable = seal.end;
+        }
+    }
+
+    /// The lower bits of a position come round more than once, and the base follows.
+    #[test]
+    fn positions_go_on_where_a_marks_bits_come_round() {
+        let mut at = block_start(block_of(Lsn(LOW_MASK - 40_000)));
+        for _ in 0..3 {
+            let ring = Ring::new(64, at);
+            for turn in 0..2000 {
+                let range = ring.reserve(97, at).unwrap();
+                assert_eq!((range.start, range.end), (at, at.plus(97)), "{turn}");
+                assert_eq!((ring.published(), ring.reserved()), (at, range.end));
+                ring.copy(&range, &[turn as u8; 97]);
+                ring.publish(range);
+                at = ring.published();
+                ring.follow(at);
+            }
+            let seal = ring.seal(at).unwrap();
+            assert!(seal.end.0 > LOW_MASK, "it came round");
+            // Far ahead, as if as much had been written meanwhile.
+            at = block_start(block_of(seal.end.plus(LOW_MASK - 40_000)));
+        }
+    }
+
+    #[test]
+    fn the_base_follows_before_the_bits_come_round() {
+        let ring = Ring::new(64, Lsn(0));
+        for lsn in [BASE_LAG - 1, BASE_LAG, BASE_LAG + 5, 3 * BASE_LAG, 40 * BASE_LAG] {
+            let at = Mark { seq: 5, lsn: Lsn(lsn) };
+            ring.published.store(at.word(), Ordering::Relaxed);
+            ring.reserved.store(at.word(), Ordering::Relaxed);
+            let base = ring.base.load(Ordering::Relaxed);
+            if lsn - base <= LOW_MASK {
+                assert_eq!(ring.reserved(), Lsn(lsn));
+            }
+            ring.follow(Lsn(lsn));
+            assert!(lsn - ring.base.load(Ordering::Relaxed) < BASE_LAG);
+            assert_eq!((ring.reserved(), ring.published()), (Lsn(lsn), Lsn(lsn)));
         }
     }
 

@@ -18,10 +18,10 @@ const OPTIONS: LogOptions = LogOptions { ring_blocks: 64, flush_depth: 4 };
 const WINDOW: u64 = 64 * PAYLOAD_BYTES as u64;
 pub(super) const FIRST: EpochStart = EpochStart { epoch: 1, first: Lsn(0) };
 
-pub(super) struct Place(PathBuf);
+pub(crate) struct Place(PathBuf);
 
 impl Place {
-    pub(super) fn new(name: &str) -> Place {
+    pub(crate) fn new(name: &str) -> Place {
         let dir = std::env::temp_dir().join(format!("millpond-log-{name}-{}", std::process::id()));
         std::fs::create_dir(&dir).unwrap();
         Place(dir)
@@ -31,7 +31,7 @@ impl Place {
         Segments::open(&Vfs::os(), &self.0, SHAPE, &Arc::new(Metrics::new())).unwrap()
     }
 
-    pub(super) fn log(&self, start: LogStart) -> Log {
+    pub(crate) fn log(&self, start: LogStart) -> Log {
         let (metrics, poison) = (Arc::new(Metrics::new()), Arc::new(Poison::default()));
         Log::new(&Vfs::os(), OPTIONS, start, self.segments(), Parker::new().unparker(), &metrics, &poison)
     }
@@ -73,12 +73,12 @@ impl Drop for Place {
     }
 }
 
-pub(super) fn start() -> LogStart {
+pub(crate) fn start() -> LogStart {
     LogStart { lsn: Lsn(0), end: Lsn(0), prev_used: PAYLOAD_BYTES as u16, epoch: 1 }
 }
 
 /// Appends a commit of transaction `n` with `bulk` bytes before it in the same group.
-pub(super) fn commit(log: &Log, n: u64, bulk: usize) -> Lsn {
+pub(crate) fn commit(log: &Log, n: u64, bulk: usize) -> Lsn {
     let mut group = Vec::new();
     group::begin(&mut group);
     if bulk > 0 {
@@ -107,6 +107,43 @@ fn what_is_flushed_is_read_back_across_segments_and_laps_of_the_ring() {
     let (commits, read_to) = place.read(&[FIRST], Lsn(0), end).unwrap();
     assert_eq!(commits, (0..=2000).collect::<Vec<_>>());
     assert_eq!(read_to, end);
+}
+
+/// A word of the ring once held 52 bits of a position and no more, and the log ended there.
+#[test]
+fn the_log_goes_on_beyond_four_pebibytes() {
+    let place = Place::new("far");
+    let first = block_start(block_of(Lsn(1 << 52)) / SHAPE.blocks * SHAPE.blocks - SHAPE.blocks);
+    let log = place.log(LogStart { lsn: first, end: first, ..start() });
+    for n in 0..400 {
+        let lsn = commit(&log, n, (n as usize * 37) % 5000);
+        if n % 3 == 0 {
+            log.flush_to(lsn, SyncReason::Commit).unwrap();
+            assert!(log.durable_lsn() > lsn);
+        }
+        log.make_room().unwrap();
+    }
+    let last = commit(&log, 400, 0);
+    log.flush_to(last, SyncReason::Commit).unwrap();
+    let end = log.durable_lsn();
+    assert!(first < Lsn(1 << 52) && end > Lsn(1 << 52), "{first} to {end}");
+    let (commits, read_to) = place.read(&[EpochStart { epoch: 1, first }], first, end).unwrap();
+    assert_eq!((commits, read_to), ((0..=400).collect::<Vec<_>>(), end));
+}
+
+/// The very last position poisons: nothing beyond it could be told apart from the beginning.
+#[test]
+fn the_last_position_of_the_log_is_an_error() {
+    let place = Place::new("last");
+    let first = block_start(block_of(super::LSN_END) / SHAPE.blocks * SHAPE.blocks);
+    let log = place.log(LogStart { lsn: first, end: first, ..start() });
+    let error = (0..2000).find_map(|n| {
+        let lsn = commit(&log, n, 3000);
+        log.flush_to(lsn, SyncReason::Commit).err()
+    });
+    let error = error.unwrap().to_string();
+    assert!(error.contains("the log has reached its last position"), "{error}");
+    assert!(log.durable_lsn() < super::LSN_END);
 }
 
 #[test]

@@ -47,10 +47,11 @@ const SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 /// Memory of an id that has left the ring, about, bytes.
 const MOVED_BYTES: u64 = 24;
 
+/// With it the rest of the word is a commit LSN; without it there is a kind and an id.
+const COMMITTED: u64 = 1 << 63;
 const KIND: u64 = 0xf << 60;
 const ACTIVE: u64 = 1 << 60;
 const COMMITTING: u64 = 2 << 60;
-const COMMITTED: u64 = 3 << 60;
 const ABORTED: u64 = 4 << 60;
 const PREPARED: u64 = 5 << 60;
 const SETTLED: u64 = 6 << 60;
@@ -63,7 +64,7 @@ fn word(id: u64, state: State) -> u64 {
         State::Active => ACTIVE | id,
         State::Committing => COMMITTING | id,
         State::Committed(lsn) => {
-            base::check!(lsn.0 & KIND == 0, "{lsn:?} does not fit a status slot");
+            base::check!(lsn.0 & COMMITTED == 0, "{lsn:?} does not fit a status slot");
             COMMITTED | lsn.0
         }
         State::Aborted => ABORTED | id,
@@ -73,10 +74,12 @@ fn word(id: u64, state: State) -> u64 {
 }
 
 fn state(word: u64) -> State {
+    if word & COMMITTED != 0 {
+        return State::Committed(Lsn(word & !COMMITTED));
+    }
     match word & KIND {
         ACTIVE => State::Active,
         COMMITTING => State::Committing,
-        COMMITTED => State::Committed(Lsn(word & !KIND)),
         ABORTED => State::Aborted,
         PREPARED => State::Prepared,
         SETTLED => State::Settled,

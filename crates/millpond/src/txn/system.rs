@@ -219,13 +219,19 @@ impl Txns {
     }
 
     /// A tree id that was never used.
-    pub(crate) fn new_tree_id(&self) -> TreeId {
-        TreeId(self.next_tree.fetch_add(1, Ordering::AcqRel))
+    pub(crate) fn new_tree_id(&self) -> Result<TreeId> {
+        let another = |id: u32| id.checked_add(1);
+        match self.next_tree.fetch_update(Ordering::AcqRel, Ordering::Acquire, another) {
+            Ok(id) => Ok(TreeId(id)),
+            Err(last) => Err(Error::Limit {
+                what: format!("{last} tables have been made, the most that there can be"),
+            }),
+        }
     }
 
     /// Raises the ids of new trees above `id`.
     pub(crate) fn tree_ids_above(&self, id: TreeId) {
-        self.next_tree.fetch_max(id.0 + 1, Ordering::AcqRel);
+        self.next_tree.fetch_max(id.0.saturating_add(1), Ordering::AcqRel);
     }
 
     /// The tree id that would be given out next.

@@ -149,6 +149,7 @@ impl Txns {
                 return Ok(Wrote::Nothing);
             }
             let undo = stream.begin_row();
+            undo.check_room()?;
             let version = undo.version();
             let mut mtr = Mtr::begin(&self.store.log, &self.store.pool);
             let held = mtr.add(page);

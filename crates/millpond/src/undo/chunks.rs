@@ -14,6 +14,8 @@ const CHUNK_BYTES_MAX: usize = 64 << 10;
 
 /// Offsets must fit the five bytes that a row has for them.
 const STREAM_BYTES_MAX: u64 = 1 << 40;
+/// From here on the transaction changes no more rows; what lies above is for the records that belong to what it has begun.
+pub(super) const STREAM_BYTES_LAST: u64 = STREAM_BYTES_MAX - (1 << 30);
 
 /// All of it.
 #[derive(Debug, Default)]

@@ -10,10 +10,11 @@
 //! `rollback_to` appends too: a `Rewind` record, after which the chain of `prev` leaves out what was rolled back. It is
 //! logged like every other record, so a replayed stream agrees.
 
-use super::chunks::{CHUNK_BYTES_MIN, Chunks};
+use super::chunks::{CHUNK_BYTES_MIN, Chunks, STREAM_BYTES_LAST};
 use super::fetch::{Access, BEHIND, Held, Piece, Place};
 use super::record::{Entry, Record};
 use super::walk::Walk;
+use crate::error::Error;
 use crate::page::Damage;
 use crate::page::node::Version;
 use crate::page::op::RowOp;
@@ -346,6 +347,16 @@ impl Stream {
 }
 
 impl Appender<'_> {
+    /// Fails if the transaction has as much undo as a row's version can address.
+    #[inline]
+    pub(crate) fn check_room(&self) -> Result<(), Error> {
+        if self.records.end < STREAM_BYTES_LAST {
+            return Ok(());
+        }
+        let what = format!("{} has a terabyte of undo, the most that one can have", self.stream.owner);
+        Err(Error::Limit { what })
+    }
+
     /// What the version that the change makes names: this transaction, and where the record will stand.
     pub(crate) fn version(&self) -> Version {
         Version { txn: self.stream.owner, undo_at: self.records.end }
@@ -377,6 +388,16 @@ mod tests {
 
     fn stream() -> Stream {
         Stream::new(TxnId(9), Arc::default())
+    }
+
+    #[test]
+    fn a_terabyte_of_undo_is_an_error_before_anything_is_changed() {
+        let s = stream();
+        s.mu.lock().end = STREAM_BYTES_LAST - 1;
+        s.begin_row().check_room().unwrap();
+        s.mu.lock().end = STREAM_BYTES_LAST;
+        let error = s.begin_row().check_room().unwrap_err();
+        assert!(matches!(&error, Error::Limit { what } if what.contains("a terabyte of undo")), "{error}");
     }
 
     fn insert(s: &Stream, key: &[u8]) -> u64 {

@@ -70,6 +70,7 @@ pub(super) fn world(page_bytes: usize, frames: usize) -> World {
         file: Arc::clone(&file),
         path,
         db_id: DB_ID,
+        pages_max: crate::space::PAGES_MAX,
         grow_pages: 512,
         grower: parker.unparker(),
     };

@@ -4,7 +4,7 @@
 use crate::checkpoint::root;
 use crate::inspect::log::op_name;
 use crate::log::group::{self, Record};
-use crate::log::{block, ring};
+use crate::log::{self, block};
 use crate::mtr::MTR_REDO_BYTES_MAX;
 use crate::page::header::{self, HEADER_BYTES, Kind};
 use crate::page::map::EXTENT_PAGES;
@@ -35,7 +35,7 @@ fn cells(head: &str) -> Vec<(String, String)> {
 #[test]
 fn constants() {
     let is: &[(&str, usize)] = &[
-        ("LSN: the greatest, bits", ring::LSN_BITS as usize),
+        ("LSN: the greatest, bits", log::LSN_BITS as usize),
         ("transaction id, bits", 48),
         ("undo address, bits", 40),
         ("root slot, bytes", root::SLOT_BYTES),

@@ -1,0 +1,84 @@
+//! What happens at the limits of the format (`docs/limits.md`): an error that names the limit, and what needs no more of it goes on.
+
+use super::{DIR, fresh, open, options, rows, try_open};
+use crate::db::Db;
+use crate::error::Error;
+use std::path::Path;
+use vfs::Vfs;
+use vfs::mem::MemDisk;
+
+/// A file that could grow no more was once grown for ever by nothing.
+#[test]
+fn the_last_page_is_an_error_and_what_is_deleted_is_used_again() {
+    let disk = MemDisk::default();
+    let vfs = Vfs { clock: Vfs::os().clock, ..disk.vfs(1) };
+    let mut options = options();
+    options.tuning.pages_max = 1000;
+    let db = Db::open_on(&vfs, Path::new(DIR), &options).unwrap();
+    let table = db.create_table("t").unwrap();
+    let mut tx = db.begin().unwrap();
+    let full = (0..2000u32).find_map(|n| tx.put(&table, &n.to_be_bytes(), &[7; 1500]).err().map(|e| (n, e)));
+    let (n, error) = full.unwrap();
+    assert!(matches!(&error, Error::Limit { what } if what.contains("pages has 992 pages")), "{error}");
+    assert!(n > 800, "{n}");
+    // The transaction has lost nothing but this row.
+    for gone in 0..n / 2 {
+        assert!(tx.delete(&table, &gone.to_be_bytes()).unwrap());
+    }
+    tx.commit().unwrap();
+    assert!(matches!(db.create_table("u"), Err(Error::Limit { .. })));
+    assert!(db.bulk_load("v", (0..200u32).map(|n| (n.to_be_bytes(), [1; 1500]))).is_err());
+    db.close().unwrap();
+    let db = Db::open_on(&vfs, Path::new(DIR), &options).unwrap();
+    let table = db.open_table("t").unwrap();
+    assert_eq!(rows(&db.begin().unwrap(), &table).len() as u32, n - n / 2);
+    // What purge gives back is there for others, in the same table at once.
+    let mut tx = db.begin().unwrap();
+    (0..20u32).for_each(|n| tx.put(&table, &n.to_be_bytes(), &[8; 100]).unwrap());
+    tx.commit().unwrap();
+    assert!(db.check().unwrap().is_clean());
+}
+
+#[test]
+fn the_last_tree_id_is_an_error() {
+    let (_, db, table) = fresh();
+    let txns = &db.core.engine.txns;
+    txns.tree_ids_above(base::TreeId(u32::MAX - 2));
+    db.create_table("last").unwrap();
+    let error = db.create_table("one more").unwrap_err();
+    assert!(matches!(&error, Error::Limit { what } if what.contains("tables have been made")), "{error}");
+    assert!(matches!(db.begin_bulk_load("one more"), Err(Error::Limit { .. })));
+    db.rename_table("last", "one more").unwrap();
+    let mut tx = db.begin().unwrap();
+    tx.put(&table, b"key", b"goes on").unwrap();
+    tx.commit().unwrap();
+}
+
+/// The root names every epoch since the checkpoint, 250 of them. Once the next opening after that was refused.
+#[test]
+fn three_hundred_crashes_without_a_moment_for_a_checkpoint() {
+    let (mut disk, db, _) = fresh();
+    let mut before = disk.fork();
+    drop(db);
+    let quiet = |disk: &MemDisk| {
+        let mut options = options();
+        // Nothing is cleaned and no checkpoint taken by threads.
+        options.tuning.still = true;
+        let vfs = Vfs { clock: Vfs::os().clock, ..disk.vfs(1) };
+        Db::open_on(&vfs, Path::new(DIR), &options)
+    };
+    for n in 0..300u32 {
+        disk = before;
+        let db = quiet(&disk).unwrap_or_else(|e| panic!("crash {n}: {e}"));
+        let table = db.open_table("t").unwrap();
+        let mut tx = db.begin().unwrap();
+        tx.put(&table, &n.to_be_bytes(), b"acknowledged").unwrap();
+        tx.commit().unwrap();
+        before = disk.fork();
+    }
+    let db = open(&before);
+    assert_eq!(rows(&db.begin().unwrap(), &db.open_table("t").unwrap()).len(), 300);
+    assert!(db.check().unwrap().is_clean());
+    drop(db);
+    try_open(&before).unwrap();
+}

@@ -1,7 +1,7 @@
 //! Locks: exclusive is exclusive, nobody is granted twice, and whoever waits is granted, refused or told why, whatever comes
 //! between: an end, a time limit, a verdict, a withdrawal of somebody before him, closing. A waiter who is forgotten is a deadlock to loom.
 
-use crate::lock::{Denied, Enqueued, LockTable, Mode, Owner, Wait, Writer};
+use crate::lock::{Denied, Enqueued, LockTable, Mode, Owner, Since, Wait, Writer};
 use crate::watched::Watched;
 use crate::{Clock, model};
 use base::sync::Mutex;
@@ -277,7 +277,7 @@ pub(crate) fn models() {
         let w = World::new();
         let readers = [1, 2].map(|txn| w.locks.begin(TxnId(txn)));
         for owner in &readers {
-            w.locks.cover(owner, TREE, b"a", None);
+            w.locks.cover(owner, TREE, b"a", None, Since::Nobody, false);
         }
         let ends = readers.map(|owner| {
             let w = Arc::clone(&w);
@@ -301,11 +301,58 @@ pub(crate) fn models() {
         ends.into_iter().for_each(|t| t.join().unwrap());
         w.ends_with(1);
     });
+    model("locks: a scan lets a waiting writer go first, and both get through", 3, || {
+        let w = World::new();
+        let reader = w.locks.begin(TxnId(1));
+        w.locks.cover(&reader, TREE, b"a", None, Since::Nobody, false);
+        let writer = {
+            let w = Arc::clone(&w);
+            spawn(move || {
+                let owner = w.locks.begin(TxnId(2));
+                loop {
+                    let leaf = w.leaf.lock();
+                    match w.locks.claim(&owner, TREE, ROW, FOR_EVER).unwrap() {
+                        Enqueued::Granted => break w.row.change(),
+                        waiting => {
+                            drop(leaf);
+                            assert_eq!(waiting.finish(), Ok(()));
+                        }
+                    }
+                }
+                w.locks.release_all(&owner);
+            })
+        };
+        let scan = {
+            let w = Arc::clone(&w);
+            spawn(move || {
+                let (owner, mut since) = (w.locks.begin(TxnId(3)), Since::default());
+                loop {
+                    let leaf = w.leaf.lock();
+                    match w.locks.let_go_first(&owner, TREE, b"a", None, &mut since, FOR_EVER).unwrap() {
+                        None => {
+                            // What stops it now was granted meanwhile; the model looks once.
+                            w.locks.cover(&owner, TREE, b"a", None, since, false);
+                            break;
+                        }
+                        Some(gate) => {
+                            drop(leaf);
+                            assert_eq!(gate.wait(&mut since), Ok(()));
+                        }
+                    }
+                }
+                w.locks.release_all(&owner);
+            })
+        };
+        w.locks.release_all(&reader);
+        writer.join().unwrap();
+        scan.join().unwrap();
+        w.ends_with(1);
+    });
     model("locks: closing tells all who wait for rows or ranges", 3, || {
         let w = World::new();
         let holder = w.locks.begin(TxnId(1));
         assert_eq!(w.lock(&holder, ROW, Mode::Exclusive, FOR_EVER), Ok(()));
-        w.locks.cover(&holder, TREE, b"a", Some(b"p"));
+        w.locks.cover(&holder, TREE, b"a", Some(b"p"), Since::Nobody, false);
         let waiting = [(2, ROW), (3, OTHER)].map(|(txn, key)| {
             let w = Arc::clone(&w);
             spawn(move || {

@@ -183,6 +183,8 @@ catalog! {
     LockWaitUsTotal "lock_wait_us_total" Microseconds Counter "Time spent waiting for row locks.";
     LockTimeouts "lock_timeouts" Count Counter "Lock waits that ended by timeout.";
     Deadlocks "deadlocks" Count Counter "Transactions chosen as deadlock victims.";
+    DeadlockSearchUsTotal "deadlock_search_us_total" Microseconds Counter "Time spent looking for deadlocks.";
+    DeadlockStoodUsMax "deadlock_stood_us_max" Microseconds Gauge "The longest from the wait that closed a circle until it was broken, since the start.";
     WriteConflicts "write_conflicts" Count Counter "Operations that met a version newer than their snapshot.";
     GapLocks "gap_locks" Count Gauge "Gap locks held.";
     LocksHeld "locks_held" Count Gauge "Explicit row locks held.";

@@ -3,6 +3,7 @@
 use super::Transaction;
 use crate::btree::Tree;
 use crate::error::Result;
+use crate::lock::Since;
 use crate::mvcc::Snapshot;
 use crate::table::Table;
 use crate::txn::read::{Found, Value};
@@ -31,6 +32,8 @@ pub struct Range<'t> {
     rows: Rows,
     /// What a fetch that locks brings.
     batch: Vec<Found>,
+    /// When it began, if it locks what it reads.
+    since: Since,
     progress: Progress,
 }
 
@@ -98,6 +101,7 @@ impl<'t> Range<'t> {
             back: VecDeque::new(),
             rows: Rows::default(),
             batch: Vec::new(),
+            since: Since::default(),
             progress: Progress::default(),
         })
     }
@@ -126,8 +130,12 @@ impl<'t> Range<'t> {
             Reads::Locked(hold, rules) => {
                 let max = self.ahead;
                 let read = match backward {
-                    true => txns.lock_backward(txn, tree, &from, end, max, hold, rules, out),
-                    false => txns.lock_forward(txn, tree, &from, end, max, hold, rules, out),
+                    true => {
+                        txns.lock_backward(txn, tree, &from, end, max, (hold, rules), &mut self.since, out)
+                    }
+                    false => {
+                        txns.lock_forward(txn, tree, &from, end, max, (hold, rules), &mut self.since, out)
+                    }
                 };
                 let next = self.transaction.judge(txns.by_rules(rules, read))?;
                 if hold.rows.is_none() && out.len() >= max {

@@ -41,6 +41,9 @@ impl Engine {
         metrics.set(M::HistoryBudgetBytes, past.budget);
         metrics.set(M::LockWaits, txns.locks.waits());
         metrics.set(M::Deadlocks, txns.locks.deadlocks());
+        let (searched_us, longest_us) = txns.locks.searched_us();
+        metrics.set(M::DeadlockSearchUsTotal, searched_us);
+        metrics.set(M::DeadlockStoodUsMax, longest_us);
         metrics.set(M::UptimeSeconds, now_us.saturating_sub(shared.opened_us) / 1_000_000);
         metrics.set(M::Poisoned, u64::from(shared.poison.is_set()));
         metrics.snapshot()

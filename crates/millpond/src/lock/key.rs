@@ -3,13 +3,16 @@
 use base::TreeId;
 use smallvec::SmallVec;
 
-/// Names a row, a whole table, the ranges of a table, or a key that somebody's range may cover. Short keys need no allocation.
+/// Names a row, a whole table, the ranges of a table, a key that somebody wants who is kept from it by ranges, or the place where scans let
+/// others go first. Short keys need no allocation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LockKey(SmallVec<[u8; 36]>);
 
 const ROW: u8 = 1;
 const TABLE: u8 = 2;
-const RANGE: u8 = 3;
+const RANGES: u8 = 3;
+const WANTED: u8 = 4;
+const GATE: u8 = 5;
 
 impl LockKey {
     pub(super) fn row(tree: TreeId, key: &[u8]) -> LockKey {
@@ -22,12 +25,17 @@ impl LockKey {
 
     /// What a transaction notes of a tree in which it has ranges.
     pub(super) fn ranges(tree: TreeId) -> LockKey {
-        LockKey::new(tree, RANGE, &[])
+        LockKey::new(tree, RANGES, &[])
     }
 
-    /// What a transaction waits for that wants to change a key in others' ranges.
-    pub(super) fn in_range(tree: TreeId, key: &[u8]) -> LockKey {
-        LockKey::new(tree, RANGE, key)
+    /// What a transaction waits for, and notes, that wants to change a key in others' ranges.
+    pub(super) fn wanted(tree: TreeId, key: &[u8]) -> LockKey {
+        LockKey::new(tree, WANTED, key)
+    }
+
+    /// What a scan waits for that lets others go first.
+    pub(super) fn gate(tree: TreeId) -> LockKey {
+        LockKey::new(tree, GATE, &[])
     }
 
     fn new(tree: TreeId, kind: u8, key: &[u8]) -> LockKey {
@@ -42,9 +50,19 @@ impl LockKey {
         self.0[4] == TABLE
     }
 
-    /// Whether it is about ranges; those stand in no queue.
-    pub(super) fn is_range(&self) -> bool {
-        self.0[4] == RANGE
+    /// Whether a queue stands behind it; the others are kept with the ranges.
+    pub(super) fn in_queue(&self) -> bool {
+        self.0[4] <= TABLE
+    }
+
+    /// Whether it is a scan's place to wait.
+    pub(super) fn is_gate(&self) -> bool {
+        self.0[4] == GATE
+    }
+
+    /// Whether it is a key that somebody wants who was kept from it by ranges.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.0[4] == WANTED
     }
 
     pub(super) fn tree(&self) -> TreeId {

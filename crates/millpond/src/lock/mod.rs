@@ -12,8 +12,8 @@
 //! and `claim` may answer from one atomic load while a shard is empty. Waiting happens afterwards, on the [`Ticket`],
 //! with no latch held; the place in the queue was taken under the latch, so waiting is first come, first served.
 //!
-//! **Order of mutexes:** a shard of queues or of ranges, then an owner. Deadlock detection takes its own mutex before both. Nobody waits for
-//! anything else under them.
+//! **Order of mutexes:** a shard of queues or of ranges, then an owner. Who breaks deadlocks takes a mutex before both. Nobody waits for
+//! anything else under them, and who is granted something is woken when they have been let go of.
 //!
 //! Everything is deterministic for a given order of calls: queues are vectors, maps are ordered, the hash is fixed.
 
@@ -34,6 +34,7 @@ mod users;
 pub(crate) use key::hash_row;
 pub(crate) use mode::Mode;
 pub(crate) use owner::Owner;
+pub(crate) use ranges::{Gated, Since};
 pub(crate) use table::{Enqueued, LockTable, Writer};
 pub(crate) use ticket::Ticket;
 pub(crate) use users::{Closed, Users, Using};

@@ -4,6 +4,8 @@ use super::key::LockKey;
 use base::TxnId;
 use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use base::sync::{Mutex, futex_wake};
+use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// One transaction's locks. It waits for at most one at a time, because a transaction is used by one thread at a time.
 #[derive(Debug)]
@@ -20,6 +22,8 @@ pub(crate) struct Owner {
 struct Held {
     keys: Vec<LockKey>,
     waits_for: Option<LockKey>,
+    /// Somebody has waited for what it holds.
+    awaited: bool,
     closed: bool,
 }
 
@@ -59,21 +63,53 @@ impl Owner {
         std::mem::take(&mut mu.keys)
     }
 
+    /// Says that somebody is about to wait for what it holds: from now on its own waits may close circles. REQUIRES: who says so
+    /// has not begun his wait.
+    pub(super) fn becomes_awaited(&self) {
+        self.mu.lock().awaited = true;
+    }
+
+    /// Whether a wait of its may close a circle. Nobody waits for a transaction that was never awaited, so none leads back to
+    /// it. Asked after its wait has begun: who makes it awaited later begins his own wait later still, and looks for circles himself.
+    pub(super) fn was_awaited(&self) -> bool {
+        self.mu.lock().awaited
+    }
+
     pub(super) fn begin_wait(&self, key: &LockKey, signal: u32) {
         let before = self.mu.lock().waits_for.replace(key.clone());
         base::check!(before.is_none(), "{} waits for two locks at once", self.txn);
         self.signal.store(signal, Ordering::Release);
     }
 
-    /// Ends the wait and wakes the thread. REQUIRES: the shard of the awaited key is locked.
+    /// Ends the wait. The thread is woken by [`Woken`]. REQUIRES: the shard of the awaited key is locked.
     pub(super) fn end_wait(&self, signal: u32) {
         let before = self.mu.lock().waits_for.take();
         base::check!(before.is_some(), "{} is told of a lock that it does not wait for", self.txn);
         self.signal.store(signal, Ordering::Release);
-        futex_wake(&self.signal, 1);
     }
 
     pub(super) fn waits_for(&self) -> Option<LockKey> {
         self.mu.lock().waits_for.clone()
+    }
+}
+
+/// Owners whose waits have ended and whose threads are still to be woken: when this is dropped, which is after the mutex under which
+/// it was decided, so that nobody waits for a mutex while threads are woken one by one.
+#[derive(Debug, Default)]
+#[must_use]
+pub(super) struct Woken(SmallVec<[Arc<Owner>; 2]>);
+
+impl Woken {
+    /// Ends a wait and remembers to wake the thread. REQUIRES: as [`Owner::end_wait`].
+    pub(super) fn end_wait(&mut self, owner: &Arc<Owner>, signal: u32) {
+        owner.end_wait(signal);
+        self.0.push(Arc::clone(owner));
+    }
+}
+
+impl Drop for Woken {
+    fn drop(&mut self) {
+        // A thread that has seen the signal by itself may wait for another lock by now; it looks at its signal and goes on waiting.
+        self.0.iter().for_each(|owner| futex_wake(&owner.signal, 1));
     }
 }

@@ -1,24 +1,44 @@
 //! One lock's queue: who has it, who waits, in order of arrival. Pure: it neither waits nor wakes.
 //!
-//! Granted requests stand before waiting ones. A transaction has at most one granted and one waiting request here; both
-//! only while it holds the lock shared and wants it exclusive. Such an upgrade waits before the others: behind them it
-//! would block itself, because they wait for it.
+//! A transaction has at most one granted and one waiting request here; both only while it holds the lock shared and wants
+//! it exclusive. Such an upgrade waits before the others: behind them it would block itself, because they wait for it.
+//!
+//! **Who waits here waits for everybody who has the lock**, but for himself: somebody who waits shared does so because of
+//! who has it or who stands before him exclusively, and the latter waits for all who have it. So a search for circles goes
+//! from a waiter to the holders in one step, however many stand between them; and the first who cannot have the lock
+//! keeps all behind him from it, so granting looks at nobody else.
 
 use super::mode::Mode;
 use super::owner::Owner;
 use base::TxnId;
+use smallvec::SmallVec;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+/// Transactions, mostly one.
+pub(super) type Owners = SmallVec<[Arc<Owner>; 1]>;
+
 #[derive(Debug)]
-pub(super) struct Request {
-    pub(super) owner: Arc<Owner>,
-    pub(super) mode: Mode,
-    pub(super) granted: bool,
+struct Held {
+    owner: Arc<Owner>,
+    mode: Mode,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    owner: Arc<Owner>,
+    mode: Mode,
+    /// It holds the lock shared.
+    upgrade: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    requests: Vec<Request>,
+    /// By transaction id. One, if he has the lock exclusively.
+    held: SmallVec<[Held; 1]>,
+    /// Upgrades first. A queue without waiters, which is what nearly all are, has no memory for them.
+    #[expect(clippy::box_collection, reason = "a word where nobody waits")]
+    waiting: Option<Box<VecDeque<Waiter>>>,
 }
 
 /// What became of a new request.
@@ -36,132 +56,155 @@ pub(super) enum Placed {
     Refused,
 }
 
+/// For whom a waiter waits.
+#[derive(Debug, Default)]
+pub(super) struct Blockers {
+    /// All who have what it waits for.
+    pub(super) holders: Owners,
+    /// Who waits between them and it and joins them to it, where nothing else does: the nearest that wants the lock exclusively,
+    /// before one that wants it shared as the holders have it.
+    pub(super) between: Option<Arc<Owner>>,
+}
+
 impl Queue {
     pub(super) fn is_empty(&self) -> bool {
-        self.requests.is_empty()
+        self.held.is_empty() && self.waiters().len() == 0
+    }
+
+    fn waiters(&self) -> impl ExactSizeIterator<Item = &Waiter> + DoubleEndedIterator {
+        self.waiting.as_deref().map_or(Default::default(), VecDeque::iter)
+    }
+
+    /// Whether anybody waits.
+    pub(super) fn awaited(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// How many wait.
+    pub(super) fn waiting_count(&self) -> usize {
+        self.waiters().len()
+    }
+
+    fn place_of(&self, txn: TxnId) -> Result<usize, usize> {
+        self.held.binary_search_by_key(&txn, |held| held.owner.txn)
     }
 
     /// Whether `txn` has the lock, however weak.
     pub(super) fn holds(&self, txn: TxnId) -> bool {
-        self.granted_to(txn).is_some()
+        self.place_of(txn).is_ok()
     }
 
-    fn granted_to(&self, txn: TxnId) -> Option<usize> {
-        self.requests.iter().position(|r| r.granted && r.owner.txn == txn)
+    /// All who have the lock.
+    pub(super) fn holders(&self) -> impl Iterator<Item = &Arc<Owner>> {
+        self.held.iter().map(|held| &held.owner)
     }
 
     /// Whether only `txn` has anything here.
     pub(super) fn only(&self, txn: TxnId) -> bool {
-        self.requests.iter().all(|r| r.owner.txn == txn)
+        !self.awaited() && self.held.iter().all(|held| held.owner.txn == txn)
     }
 
     /// Whether nobody but `txn` has or wants anything exclusively.
     pub(super) fn readable(&self, txn: TxnId) -> bool {
-        self.requests.iter().all(|r| r.owner.txn == txn || r.mode == Mode::Shared)
+        let excludes = |owner: &Owner, mode| owner.txn != txn && mode == Mode::Exclusive;
+        !self.held.iter().any(|held| excludes(&held.owner, held.mode))
+            && !self.waiters().any(|waiter| excludes(&waiter.owner, waiter.mode))
     }
 
-    /// Where an upgrade goes: behind the granted requests and earlier upgrades, before everybody else.
-    fn upgrade_place(&self) -> usize {
-        let waits_normally = |r: &Request| !r.granted && self.granted_to(r.owner.txn).is_none();
-        self.requests.iter().position(waits_normally).unwrap_or(self.requests.len())
-    }
-
-    /// Whether a request of `txn` standing at `place` conflicts with nothing before it.
-    fn is_free(&self, txn: TxnId, mode: Mode, place: usize) -> bool {
-        !self.requests[..place].iter().any(|r| r.owner.txn != txn && mode.conflicts(r.mode))
+    /// Whether who has the lock leaves room for somebody else with `mode`.
+    fn admits(&self, mode: Mode) -> bool {
+        self.held.first().is_none_or(|held| !mode.conflicts(held.mode))
     }
 
     /// Adds a request and grants it if nothing is in its way.
     pub(super) fn place(&mut self, owner: &Arc<Owner>, mode: Mode, may_wait: bool) -> Placed {
-        let own = self.granted_to(owner.txn);
-        if own.is_some_and(|at| self.requests[at].mode.covers(mode)) {
+        let own = self.place_of(owner.txn);
+        if own.is_ok_and(|at| self.held[at].mode.covers(mode)) {
             return Placed::Held;
         }
-        let place = if own.is_some() { self.upgrade_place() } else { self.requests.len() };
-        if self.is_free(owner.txn, mode, place) {
-            return match own {
-                Some(at) => {
-                    self.requests[at].mode = mode;
-                    Placed::Upgraded
-                }
-                None => {
-                    self.insert_granted(owner, mode);
-                    Placed::Granted
-                }
-            };
+        match own {
+            Ok(at) if self.held.len() == 1 => {
+                self.held[at].mode = mode;
+                return Placed::Upgraded;
+            }
+            Err(at) if !self.awaited() && self.admits(mode) => {
+                self.held.insert(at, Held { owner: Arc::clone(owner), mode });
+                return Placed::Granted;
+            }
+            _ => {}
         }
         if !may_wait {
             return Placed::Refused;
         }
-        self.requests.insert(place, Request { owner: Arc::clone(owner), mode, granted: false });
+        let waiting = self.waiting.get_or_insert_default();
+        let upgrade = own.is_ok();
+        let place = if upgrade { waiting.iter().take_while(|w| w.upgrade).count() } else { waiting.len() };
+        waiting.insert(place, Waiter { owner: Arc::clone(owner), mode, upgrade });
         Placed::Waiting
     }
 
     /// Enters the lock that an uncommitted version of `owner` already is.
     pub(super) fn materialise(&mut self, owner: &Arc<Owner>) {
-        match self.granted_to(owner.txn) {
-            Some(at) => self.requests[at].mode = Mode::Exclusive,
-            None => self.insert_granted(owner, Mode::Exclusive),
+        match self.place_of(owner.txn) {
+            Ok(at) => self.held[at].mode = Mode::Exclusive,
+            Err(at) => self.held.insert(at, Held { owner: Arc::clone(owner), mode: Mode::Exclusive }),
         }
-    }
-
-    fn insert_granted(&mut self, owner: &Arc<Owner>, mode: Mode) {
-        let at = self.requests.iter().position(|r| !r.granted).unwrap_or(self.requests.len());
-        self.requests.insert(at, Request { owner: Arc::clone(owner), mode, granted: true });
     }
 
     /// Takes out `txn`'s waiting request. False if it has none.
     pub(super) fn withdraw(&mut self, txn: TxnId) -> bool {
-        let at = self.requests.iter().position(|r| !r.granted && r.owner.txn == txn);
-        at.map(|at| self.requests.remove(at)).is_some()
+        let Some(waiting) = &mut self.waiting else { return false };
+        let at = waiting.iter().position(|waiter| waiter.owner.txn == txn);
+        let found = at.and_then(|at| waiting.remove(at)).is_some();
+        if waiting.is_empty() {
+            self.waiting = None;
+        }
+        found
     }
 
     /// Takes out `txn`'s lock. False if it has none.
     pub(super) fn release(&mut self, txn: TxnId) -> bool {
-        let at = self.granted_to(txn);
-        at.map(|at| self.requests.remove(at)).is_some()
+        self.place_of(txn).map(|at| self.held.remove(at)).is_ok()
     }
 
     /// Grants what nothing stands in the way of any more, in order of arrival. Yields the owner and whether the grant
     /// made its own earlier entry stronger, instead of adding one.
     pub(super) fn grant(&mut self, mut granted: impl FnMut(&Arc<Owner>, bool)) {
-        let mut at = 0;
-        while at < self.requests.len() {
-            let r = &self.requests[at];
-            if r.granted || !self.is_free(r.owner.txn, r.mode, at) {
-                at += 1;
-                continue;
+        while let Some(next) = self.waiting.as_ref().and_then(|waiting| waiting.front()) {
+            let free = if next.upgrade { self.held.len() == 1 } else { self.admits(next.mode) };
+            if !free {
+                return;
             }
-            let r = self.requests.remove(at);
-            let upgraded = self.granted_to(r.owner.txn);
-            match upgraded {
-                Some(own) => self.requests[own].mode = r.mode,
-                None => self.insert_granted(&r.owner, r.mode),
+            let waiting = self.waiting.as_mut().expect("somebody waits");
+            let next = waiting.pop_front().expect("somebody waits");
+            if waiting.is_empty() {
+                self.waiting = None;
             }
-            granted(&r.owner, upgraded.is_some());
-            // One entry has left this place or moved before it: the next one to look at stands at `at` or behind it.
-            at = if upgraded.is_some() { at } else { at + 1 };
+            granted(&next.owner, next.upgrade);
+            match self.place_of(next.owner.txn) {
+                Ok(at) => self.held[at].mode = next.mode,
+                Err(at) => self.held.insert(at, Held { owner: next.owner, mode: next.mode }),
+            }
         }
     }
 
-    /// For whom `txn`'s waiting request waits, in order of the queue.
-    pub(super) fn blockers(&self, txn: TxnId) -> Vec<Arc<Owner>> {
-        let Some(place) = self.requests.iter().position(|r| !r.granted && r.owner.txn == txn) else {
-            return Vec::new();
+    /// For whom `txn`'s waiting request waits; nobody if it has none.
+    pub(super) fn blockers(&self, txn: TxnId) -> Blockers {
+        let Some(place) = self.waiters().position(|waiter| waiter.owner.txn == txn) else {
+            return Blockers::default();
         };
-        let mode = self.requests[place].mode;
-        let mut found: Vec<Arc<Owner>> = Vec::new();
-        for r in &self.requests[..place] {
-            if r.owner.txn != txn && mode.conflicts(r.mode) && !found.iter().any(|o| o.txn == r.owner.txn) {
-                found.push(Arc::clone(&r.owner));
-            }
-        }
-        found
+        let mode = self.waiters().nth(place).expect("it was just seen").mode;
+        let others = self.held.iter().filter(|held| held.owner.txn != txn);
+        let between = self.admits(mode).then(|| {
+            let mut before = self.waiters().take(place).rev();
+            before.find(|waiter| waiter.mode == Mode::Exclusive).map(|waiter| Arc::clone(&waiter.owner))
+        });
+        Blockers { holders: others.map(|held| Arc::clone(&held.owner)).collect(), between: between.flatten() }
     }
 
     /// Every waiting owner, in order.
     pub(super) fn waiting(&self) -> Vec<Arc<Owner>> {
-        self.requests.iter().filter(|r| !r.granted).map(|r| Arc::clone(&r.owner)).collect()
+        self.waiters().map(|waiter| Arc::clone(&waiter.owner)).collect()
     }
 
     /// The queue's own rules, looked through in debug builds. Our bug if they do not hold.
@@ -169,35 +212,41 @@ impl Queue {
         if !cfg!(debug_assertions) {
             return;
         }
-        let first_waiting = self.requests.iter().position(|r| !r.granted).unwrap_or(self.requests.len());
-        for (i, a) in self.requests.iter().enumerate() {
-            base::verify!(
-                a.granted == (i < first_waiting),
-                "granted requests stand first: {:?}",
-                self.requests
-            );
-            for b in &self.requests[..i] {
-                let both = a.granted && b.granted && a.owner.txn != b.owner.txn;
-                base::verify!(
-                    !both || !a.mode.conflicts(b.mode),
-                    "two hold what excludes: {:?}",
-                    self.requests
-                );
-                base::verify!(
-                    a.owner.txn != b.owner.txn || a.granted != b.granted,
-                    "twice: {:?}",
-                    self.requests
-                );
-            }
+        let alone = |held: &Held| held.mode == Mode::Shared || self.held.len() == 1;
+        base::verify!(self.held.iter().all(alone), "two hold what excludes: {self:?}");
+        let in_order = self.held.windows(2).all(|two| two[0].owner.txn < two[1].owner.txn);
+        base::verify!(in_order, "holders stand in order, each once: {self:?}");
+        let mut normal = false;
+        for (n, waiter) in self.waiters().enumerate() {
+            normal |= !waiter.upgrade;
+            base::verify!(!(waiter.upgrade && normal), "upgrades wait first: {self:?}");
+            base::verify!(waiter.upgrade == self.holds(waiter.owner.txn), "an upgrade has a lock: {self:?}");
+            let free = if waiter.upgrade { self.held.len() == 1 } else { self.admits(waiter.mode) };
+            base::verify!(n > 0 || !free, "the first waits for nothing: {self:?}");
         }
+        base::verify!(!self.awaited() || self.waiters().len() > 0, "an empty list of waiters: {self:?}");
+    }
+
+    /// Everybody who keeps `txn` waiting, found one by one.
+    #[cfg(test)]
+    pub(super) fn all_before(&self, txn: TxnId) -> Vec<Arc<Owner>> {
+        let Some(place) = self.waiters().position(|waiter| waiter.owner.txn == txn) else {
+            return Vec::new();
+        };
+        let mode = self.waiters().nth(place).expect("it was just seen").mode;
+        let held = self.held.iter().map(|held| (&held.owner, held.mode));
+        let before = held.chain(self.waiters().take(place).map(|waiter| (&waiter.owner, waiter.mode)));
+        let excludes = before.filter(|(owner, other)| owner.txn != txn && mode.conflicts(*other));
+        excludes.map(|(owner, _)| Arc::clone(owner)).collect()
     }
 
     #[cfg(test)]
     pub(super) fn describe(&self) -> String {
-        let one = |r: &Request| {
-            let mode = if r.mode == Mode::Exclusive { "X" } else { "S" };
-            format!("T{}:{mode}{}", r.owner.txn, if r.granted { "" } else { "?" })
+        let one = |owner: &Owner, mode: Mode, waits: &str| {
+            let mode = if mode == Mode::Exclusive { "X" } else { "S" };
+            format!("T{}:{mode}{waits}", owner.txn)
         };
-        self.requests.iter().map(one).collect::<Vec<_>>().join(" ")
+        let held = self.held.iter().map(|held| one(&held.owner, held.mode, ""));
+        held.chain(self.waiters().map(|w| one(&w.owner, w.mode, "?"))).collect::<Vec<_>>().join(" ")
     }
 }

@@ -1,6 +1,7 @@
 //! The sharded table of queues, and the calls that enter them.
 
 use super::key::{LockKey, hash_row};
+use super::owner::Woken;
 use super::queue::{Placed, Queue};
 use super::ranges::Ranges;
 use super::ticket::{self, Ticket};
@@ -31,14 +32,41 @@ pub(super) struct Shard {
 pub(crate) struct LockTable {
     shards: Box<[Shard]>,
     owners: ByTxn<Arc<Owner>>,
-    /// One detection at a time; see `deadlock.rs`.
-    pub(super) detecting: Mutex<()>,
+    /// One chooses victims at a time; see `deadlock.rs`.
+    pub(super) breaking: Mutex<()>,
+    pub(super) searches: Searches,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ranges: Ranges,
     stopped: AtomicBool,
     pub(super) bytes: AtomicU64,
     waits: AtomicU64,
     pub(super) deadlocks: AtomicU64,
+}
+
+/// What searches for circles have cost.
+#[derive(Debug, Default)]
+pub(super) struct Searches {
+    us: AtomicU64,
+    longest_us: AtomicU64,
+    /// Victims that stood in no circle.
+    #[cfg(test)]
+    pub(super) wrong: AtomicU64,
+}
+
+impl Searches {
+    pub(super) fn count(&self, us: u64) {
+        self.us.fetch_add(us, Ordering::Relaxed);
+    }
+
+    #[cfg(test)]
+    pub(super) fn judge(&self, right: bool) {
+        self.wrong.fetch_add(u64::from(!right), Ordering::Relaxed);
+    }
+
+    /// A circle was broken so long after its last wait began.
+    pub(super) fn broken(&self, us: u64) {
+        self.longest_us.fetch_max(us, Ordering::Relaxed);
+    }
 }
 
 /// What a request came to at once.
@@ -67,7 +95,8 @@ impl LockTable {
         LockTable {
             shards: (0..ROW_SHARDS + TABLE_SHARDS).map(|_| Shard::default()).collect(),
             owners: ByTxn::default(),
-            detecting: Mutex::new(()),
+            breaking: Mutex::new(()),
+            searches: Searches::default(),
             clock,
             ranges: Ranges::default(),
             stopped: AtomicBool::new(false),
@@ -118,14 +147,17 @@ impl LockTable {
             return Ok(waiting);
         }
         let at = hash_row(tree, key) as usize % ROW_SHARDS;
-        if self.shards[at].occupied.load(Ordering::Acquire) == 0 {
-            return Ok(Enqueued::Granted);
+        if self.shards[at].occupied.load(Ordering::Acquire) > 0 {
+            let row = LockKey::row(tree, key);
+            let free = self.shards[at].mu.lock().get(&row).is_none_or(|queue| queue.only(owner.txn));
+            if !free
+                && let waiting @ Enqueued::Waiting(_) = self.request(owner, row, Mode::Exclusive, wait)?
+            {
+                return Ok(waiting);
+            }
         }
-        let key = LockKey::row(tree, key);
-        if self.shards[at].mu.lock().get(&key).is_none_or(|queue| queue.only(owner.txn)) {
-            return Ok(Enqueued::Granted);
-        }
-        self.request(owner, key, Mode::Exclusive, wait)
+        self.take_wanted(owner, tree, key);
+        Ok(Enqueued::Granted)
     }
 
     /// Whether a row may be read by who is about to cover it with a range: nobody else has locked it exclusively or waits for
@@ -189,15 +221,19 @@ impl LockTable {
         let keys = owner.close();
         self.owners.remove(owner.txn);
         for key in keys {
-            if key.is_range() {
-                self.bytes.fetch_sub(self.ranges.release(owner, key.tree()) as u64, Ordering::Relaxed);
+            let mut woken = Woken::default();
+            if !key.in_queue() {
+                let freed = self.ranges.release(owner, &key, &mut woken);
+                self.bytes.fetch_sub(freed as u64, Ordering::Relaxed);
                 continue;
             }
             let mut queues = self.lock_shard(&key);
             if let Some(queue) = queues.get_mut(&key) {
                 queue.release(owner.txn);
-                self.settle(&mut queues, &key);
+                self.settle(&mut queues, &key, &mut woken);
             }
+            // The mutex goes first.
+            drop(queues);
         }
     }
 
@@ -206,12 +242,13 @@ impl LockTable {
         self.stopped.store(true, Ordering::Release);
         self.ranges.stop();
         for shard in &self.shards {
+            let mut woken = Woken::default();
             let mut queues = shard.mu.lock();
             let keys: Vec<LockKey> = queues.keys().cloned().collect();
             for key in keys {
                 let waiting = queues.get(&key).map_or_else(Vec::new, Queue::waiting);
                 for owner in waiting {
-                    self.withdraw_in(&mut queues, &owner, &key, ticket::STOPPED);
+                    self.withdraw_in(&mut queues, &owner, &key, ticket::STOPPED, &mut woken);
                 }
             }
         }
@@ -239,6 +276,12 @@ impl LockTable {
     /// Deadlocks broken, since the start.
     pub(crate) fn deadlocks(&self) -> u64 {
         self.deadlocks.load(Ordering::Relaxed)
+    }
+
+    /// Time spent looking for deadlocks, and the longest that one stood before it was broken, microseconds.
+    pub(crate) fn searched_us(&self) -> (u64, u64) {
+        let Searches { us, longest_us, .. } = &self.searches;
+        (us.load(Ordering::Relaxed), longest_us.load(Ordering::Relaxed))
     }
 
     fn shard(&self, key: &LockKey) -> &Shard {
@@ -290,6 +333,13 @@ impl LockTable {
             }
             (Placed::Held | Placed::Upgraded, _) => Ok(Enqueued::Granted),
             (Placed::Waiting, limit) => {
+                // They become awaited before this wait begins. When others wait already, they are.
+                if queue.waiting_count() == 1 {
+                    queue
+                        .holders()
+                        .filter(|holder| holder.txn != owner.txn)
+                        .for_each(|holder| holder.becomes_awaited());
+                }
                 owner.begin_wait(&key, ticket::WAITING);
                 self.count_wait();
                 let limit = limit.expect("only a request with a limit waits");
@@ -302,28 +352,44 @@ impl LockTable {
 
     /// Takes a waiting request out of its queue and tells its owner why. False if it waits no longer.
     pub(super) fn withdraw(&self, owner: &Arc<Owner>, key: &LockKey, why: u32) -> bool {
-        if key.is_range() {
-            return self.ranges.withdraw(owner, key, why);
+        let mut woken = Woken::default();
+        if !key.in_queue() {
+            let freed = self.ranges.withdraw(owner, key, why, &mut woken);
+            self.bytes.fetch_sub(freed.unwrap_or(0) as u64, Ordering::Relaxed);
+            return freed.is_some();
         }
-        self.withdraw_in(&mut self.lock_shard(key), owner, key, why)
+        let mut queues = self.lock_shard(key);
+        self.withdraw_in(&mut queues, owner, key, why, &mut woken)
     }
 
-    fn withdraw_in(&self, queues: &mut Queues, owner: &Arc<Owner>, key: &LockKey, why: u32) -> bool {
+    fn withdraw_in(
+        &self,
+        queues: &mut Queues,
+        owner: &Arc<Owner>,
+        key: &LockKey,
+        why: u32,
+        woken: &mut Woken,
+    ) -> bool {
         let found = queues.get_mut(key).is_some_and(|queue| queue.withdraw(owner.txn));
         if found {
-            owner.end_wait(why);
-            self.settle(queues, key);
+            woken.end_wait(owner, why);
+            self.settle(queues, key, woken);
         }
         found
     }
 
     /// After something left a queue: grants what became free, and drops the queue when it is empty.
-    fn settle(&self, queues: &mut Queues, key: &LockKey) {
+    fn settle(&self, queues: &mut Queues, key: &LockKey, woken: &mut Woken) {
         let queue = queues.get_mut(key).expect("the caller found it");
+        let mut granted = false;
         queue.grant(|owner, upgraded| {
             base::check!(upgraded || owner.note(key), "{} waited after its end", owner.txn);
-            owner.end_wait(ticket::GRANTED);
+            woken.end_wait(owner, ticket::GRANTED);
+            granted = true;
         });
+        if granted && queue.awaited() {
+            queue.holders().for_each(|holder| holder.becomes_awaited());
+        }
         queue.verify();
         if queue.is_empty() {
             queues.remove(key);

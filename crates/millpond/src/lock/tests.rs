@@ -1,5 +1,6 @@
 //! Queues and deadlocks as text scripts, one line a call; then threads against a counter.
 
+mod circles;
 mod ranges;
 
 use super::*;
@@ -35,13 +36,15 @@ fn table() -> LockTable {
 /// Runs a script and prints, after each line, what it came to and whose wait ended by it.
 ///
 /// `1 X a` locks a row (`nowait`, `skip` may follow) · `1 writes a` claims it · `2 behind 1 X a` waits for a writer ·
-/// `1 keeps a..c` covers a range (`a..` to the end) · `1 undoes a` keeps the lock of an undone version · `1 may-read a` ·
+/// `1 scans a..c` begins a scan that lets others go first · `1 keeps a..c` covers a range (`a..` to the end; `backward` may follow), as
+/// that scan or, without one, passing everybody · `1 undoes a` keeps the lock of an undone version · `1 may-read a` ·
 /// `2 behind-ended 1 X a` the same when the writer's status is final · `1 works 5` · `1 looks` searches for deadlocks ·
 /// `1 quits` withdraws · `1 end` releases all · `show a` · `stop`
 fn check(script: &str, expected: &Expect) {
     let table = table();
     let mut owners: BTreeMap<u64, Arc<Owner>> = BTreeMap::new();
     let mut tickets: BTreeMap<u64, Ticket<'_>> = BTreeMap::new();
+    let mut since: BTreeMap<u64, Since> = BTreeMap::new();
     let mut out = String::new();
     for line in script.lines().map(str::trim).filter(|l| !l.is_empty()) {
         let words: Vec<&str> = line.split(' ').collect();
@@ -82,11 +85,23 @@ fn check(script: &str, expected: &Expect) {
                     Err(denied) => format!("{denied:?}"),
                 }
             }
+            (_, "scans") => {
+                let (from, to) = bounds(words[2]);
+                let turn = since.entry(id).insert_entry(Since::default()).into_mut();
+                match table.let_go_first(&owners[&id], TREE, from, to, turn, wait) {
+                    Ok(Some(gate)) => keep(Ok(Enqueued::Waiting(gate.into_ticket())), &mut new_ticket),
+                    Ok(None) => "goes on".to_owned(),
+                    Err(denied) => format!("{denied:?}"),
+                }
+            }
             (_, "keeps") => {
-                let (from, to) = words[2].split_once("..").unwrap();
-                let to = Some(to.as_bytes()).filter(|to| !to.is_empty());
-                table.cover(&owners[&id], TREE, from.as_bytes(), to);
-                String::new()
+                let (from, to) = bounds(words[2]);
+                let turn = *since.entry(id).or_insert(Since::Nobody);
+                let stopped = {
+                    let backward = words.get(3) == Some(&"backward");
+                    table.cover(&owners[&id], TREE, from, to, turn, backward)
+                };
+                stopped.map_or(String::new(), |key| format!("to {}", String::from_utf8(key).unwrap()))
             }
             (_, "may-read") => table.readable(&owners[&id], TREE, words[2].as_bytes()).to_string(),
             (_, "undoes") => {
@@ -98,7 +113,7 @@ fn check(script: &str, expected: &Expect) {
                 String::new()
             }
             (_, "looks") => {
-                table.break_cycles(&owners[&id]);
+                table.break_cycles(&owners[&id], 0);
                 String::new()
             }
             (_, "quits") => {
@@ -120,6 +135,7 @@ fn check(script: &str, expected: &Expect) {
             match owners[&id].signal.load(Ordering::Acquire) {
                 super::ticket::WAITING => continue,
                 super::ticket::GRANTED => write!(out, " [{id} granted]").unwrap(),
+                super::ticket::PASSED => write!(out, " [{id} passes]").unwrap(),
                 super::ticket::DEADLOCK => write!(out, " [{id} deadlock]").unwrap(),
                 super::ticket::STOPPED => write!(out, " [{id} stopped]").unwrap(),
                 other => panic!("signal {other}"),
@@ -138,6 +154,11 @@ fn check(script: &str, expected: &Expect) {
     }
     assert_eq!(table.bytes(), 0, "every queue is gone once every transaction has ended");
     expected.assert_eq(&out);
+}
+
+fn bounds(range: &str) -> (&[u8], Option<&[u8]>) {
+    let (from, to) = range.split_once("..").unwrap();
+    (from.as_bytes(), Some(to.as_bytes()).filter(|to| !to.is_empty()))
 }
 
 /// A request and its wait, for those who hold no latch.
@@ -514,7 +535,7 @@ fn a_circle_over_a_table_and_a_row_is_found() {
     let use_table = table.request(&owners[1], super::key::LockKey::table(TREE), Mode::Shared, long).unwrap();
     let row = table.enqueue(&owners[0], TREE, b"row", Mode::Exclusive, long).unwrap();
     let Enqueued::Waiting(row) = row else { panic!("the row is locked") };
-    table.break_cycles(&owners[0]);
+    table.break_cycles(&owners[0], 0);
     assert_eq!(drop_table.finish(), Err(Denied::Deadlock));
     assert_eq!(use_table.finish(), Ok(()));
     table.release_all(&owners[1]);

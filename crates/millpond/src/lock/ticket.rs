@@ -13,6 +13,17 @@ pub(super) const GRANTED: u32 = 2;
 pub(super) const DEADLOCK: u32 = 3;
 pub(super) const STOPPED: u32 = 4;
 pub(super) const WITHDRAWN: u32 = 5;
+/// Nothing was granted, and it goes on all the same: a scan passes those that it let go first.
+pub(super) const PASSED: u32 = 6;
+
+/// How a wait ended that was not refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// What was waited for has come.
+    Come,
+    /// It has not and is waited for no more.
+    Passed,
+}
 
 /// A request that stands in its queue. Dropping it without waiting withdraws it.
 #[derive(Debug)]
@@ -31,13 +42,20 @@ impl<'t> Ticket<'t> {
 
     /// Waits for the lock. REQUIRES: no latch is held.
     pub(crate) fn wait(self) -> Result<(), Denied> {
-        self.table.break_cycles(&self.owner);
+        self.wait_for_turn().map(drop)
+    }
+
+    /// The same for a scan that lets others go first. REQUIRES: no latch is held.
+    pub(super) fn wait_for_turn(self) -> Result<Turn, Denied> {
         let limit_us = u64::try_from(self.limit.as_micros()).unwrap_or(u64::MAX);
-        let deadline = self.table.clock.now_us().saturating_add(limit_us);
+        let begun_us = self.table.clock.now_us();
+        self.table.break_cycles(&self.owner, begun_us);
+        let deadline = begun_us.saturating_add(limit_us);
         loop {
             match self.owner.signal.load(Ordering::Acquire) {
                 WAITING => {}
-                GRANTED => return Ok(()),
+                GRANTED => return Ok(Turn::Come),
+                PASSED => return Ok(Turn::Passed),
                 DEADLOCK => return Err(Denied::Deadlock),
                 STOPPED => return Err(Denied::Stopped),
                 other => unreachable!("a wait in state {other}"),

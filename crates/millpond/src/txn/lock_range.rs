@@ -4,10 +4,10 @@
 use super::lock::{Obstacle, asked};
 use super::read::{Found, Value, after};
 use super::scan::Next;
-use super::system::{Rules, Txn, Txns};
+use super::system::{Rules, Txn, Txns, denied};
 use crate::btree::Tree;
 use crate::error::Result;
-use crate::lock::Mode;
+use crate::lock::{Gated, Mode, Since};
 use crate::page::node::{DELETED, Leaf, Row};
 use crate::planted::{Bug, planted};
 
@@ -37,7 +37,33 @@ enum Turn<'t> {
     Blocked(Obstacle<'t>),
 }
 
+/// What follows when a piece of a leaf has been kept.
+enum Then<'t> {
+    Done(Next),
+    /// The row of this key is in the way.
+    GetOver(Obstacle<'t>, Vec<u8>),
+}
+
 impl Txns {
+    /// Waits until others have gone first. REQUIRES: no latch held.
+    fn wait_at_gate(&self, txn: &Txn, gate: Gated<'_>, since: &mut Since) -> Result {
+        self.timed(txn, || gate.wait(since)).map_err(denied)
+    }
+
+    /// Lets those go first who were granted `key`, or have waited for it since before the scan began. REQUIRES: no latch held.
+    fn let_take(&self, txn: &Txn, tree: Tree, key: &[u8], since: &mut Since, rules: Rules) -> Result {
+        let mut now = Since::default();
+        let end = after(key);
+        let gate = self.locks.let_go_first(self.owner(txn), tree.id, key, Some(&end), &mut now, rules.wait);
+        if let Some(gate) = gate.map_err(denied)? {
+            self.wait_at_gate(txn, gate, &mut now)?;
+        }
+        if now == Since::Nobody {
+            *since = now;
+        }
+        Ok(())
+    }
+
     /// Locks one row of a scan as `hold` says. REQUIRES: the row's leaf is latched.
     fn lock_found(
         &self,
@@ -75,26 +101,32 @@ impl Txns {
         from: &[u8],
         to: Option<&[u8]>,
         max: usize,
-        hold: Hold,
-        rules: Rules,
+        (hold, rules): (Hold, Rules),
+        since: &mut Since,
         out: &mut Vec<Found>,
     ) -> Result<Next> {
         let (owner, hold) = (self.owner(txn), hold.in_fact());
         let mut from = from.to_vec();
-        'again: loop {
+        loop {
             let page = tree.leaf_read(&self.store, &from)?;
             let leaf = Leaf::new(&page);
-            let keep = |end: Option<&[u8]>| {
-                if hold.range {
-                    self.locks.cover(owner, tree.id, &from, end);
+            if hold.range && *since == Since::Unbegun {
+                // Where the range has no end, nobody knows how far it will be read: as far as this leaf goes.
+                let sight = to.or(leaf.high_fence());
+                let gate = self.locks.let_go_first(owner, tree.id, &from, sight, since, rules.wait);
+                if let Some(gate) = gate.map_err(denied)? {
+                    drop(page);
+                    self.wait_at_gate(txn, gate, since)?;
+                    continue;
                 }
-            };
+            }
             let (Ok(first) | Err(first)) = leaf.search(&from);
+            let mut piece = None;
             for slot in first..leaf.len() {
                 let key = leaf.key(slot);
                 if to.is_some_and(|to| key.cmp(to).is_ge()) {
-                    keep(to);
-                    return Ok(Next::End);
+                    piece = Some((to.map(<[u8]>::to_vec), Then::Done(Next::End)));
+                    break;
                 }
                 let key = key.to_vec();
                 match self.lock_found(txn, tree, &key, leaf.row(slot), hold, rules)? {
@@ -103,29 +135,43 @@ impl Txns {
                         let next = after(&key);
                         out.push(Found { key, value });
                         if out.len() >= max {
-                            keep(Some(&next));
-                            return Ok(Next::At(next));
+                            piece = Some((Some(next.clone()), Then::Done(Next::At(next))));
+                            break;
                         }
                     }
                     Turn::Blocked(obstacle) => {
-                        keep(Some(&key));
-                        drop(page);
-                        self.get_over(txn, tree, &key, obstacle)?;
-                        from = key;
-                        continue 'again;
+                        piece = Some((Some(key.clone()), Then::GetOver(obstacle, key)));
+                        break;
                     }
                 }
             }
-            return Ok(match leaf.high_fence() {
+            let (end, then) = piece.unwrap_or_else(|| match leaf.high_fence() {
                 Some(high) if to.is_none_or(|to| high < to) => {
-                    keep(Some(high));
-                    Next::At(high.to_vec())
+                    (Some(high.to_vec()), Then::Done(Next::At(high.to_vec())))
                 }
-                _ => {
-                    keep(to);
-                    Next::End
-                }
+                _ => (to.map(<[u8]>::to_vec), Then::Done(Next::End)),
             });
+            let stopped = match hold.range {
+                true => self.locks.cover(owner, tree.id, &from, end.as_deref(), *since, false),
+                false => None,
+            };
+            drop(page);
+            if let Some(key) = stopped {
+                drop(then);
+                while out.last().is_some_and(|found| found.key >= key) {
+                    out.pop();
+                }
+                self.let_take(txn, tree, &key, since, rules)?;
+                from = key;
+                continue;
+            }
+            match then {
+                Then::Done(next) => return Ok(next),
+                Then::GetOver(obstacle, key) => {
+                    self.get_over(txn, tree, &key, obstacle)?;
+                    from = key;
+                }
+            }
         }
     }
 
@@ -138,29 +184,34 @@ impl Txns {
         from: &[u8],
         to: Option<&[u8]>,
         max: usize,
-        hold: Hold,
-        rules: Rules,
+        (hold, rules): (Hold, Rules),
+        since: &mut Since,
         out: &mut Vec<Found>,
     ) -> Result<Next> {
         let (owner, hold) = (self.owner(txn), hold.in_fact());
         let mut to = to.map(<[u8]>::to_vec);
-        'again: loop {
+        loop {
             let page = tree.leaf_read_below(&self.store, to.as_deref())?;
             let leaf = Leaf::new(&page);
-            let keep = |start: &[u8]| {
-                if hold.range {
-                    self.locks.cover(owner, tree.id, start, to.as_deref());
+            if hold.range && *since == Since::Unbegun {
+                let sight = if from.is_empty() { leaf.low_fence() } else { from };
+                let gate = self.locks.let_go_first(owner, tree.id, sight, to.as_deref(), since, rules.wait);
+                if let Some(gate) = gate.map_err(denied)? {
+                    drop(page);
+                    self.wait_at_gate(txn, gate, since)?;
+                    continue;
                 }
-            };
+            }
             let below = match &to {
                 None => leaf.len(),
                 Some(to) => leaf.search(to).unwrap_or_else(|slot| slot),
             };
+            let mut piece = None;
             for slot in (0..below).rev() {
                 let key = leaf.key(slot);
                 if key.cmp(from).is_lt() {
-                    keep(from);
-                    return Ok(Next::End);
+                    piece = Some((from.to_vec(), Then::Done(Next::End)));
+                    break;
                 }
                 let key = key.to_vec();
                 match self.lock_found(txn, tree, &key, leaf.row(slot), hold, rules)? {
@@ -168,27 +219,44 @@ impl Txns {
                     Turn::Row(value) => {
                         out.push(Found { key: key.clone(), value });
                         if out.len() >= max {
-                            keep(&key);
-                            return Ok(Next::At(key));
+                            piece = Some((key.clone(), Then::Done(Next::At(key))));
+                            break;
                         }
                     }
                     Turn::Blocked(obstacle) => {
-                        let next = after(&key);
-                        keep(&next);
-                        drop(page);
-                        self.get_over(txn, tree, &key, obstacle)?;
-                        to = Some(next);
-                        continue 'again;
+                        piece = Some((after(&key), Then::GetOver(obstacle, key)));
+                        break;
                     }
                 }
             }
-            let low = leaf.low_fence();
-            if low.is_empty() || low <= from {
-                keep(from);
-                return Ok(Next::End);
+            let (start, then) = piece.unwrap_or_else(|| {
+                let low = leaf.low_fence();
+                if low.is_empty() || low <= from {
+                    return (from.to_vec(), Then::Done(Next::End));
+                }
+                (low.to_vec(), Then::Done(Next::At(low.to_vec())))
+            });
+            let stopped = match hold.range {
+                true => self.locks.cover(owner, tree.id, &start, to.as_deref(), *since, true),
+                false => None,
+            };
+            drop(page);
+            if let Some(key) = stopped {
+                drop(then);
+                while out.last().is_some_and(|found| found.key <= key) {
+                    out.pop();
+                }
+                self.let_take(txn, tree, &key, since, rules)?;
+                to = Some(after(&key));
+                continue;
             }
-            keep(low);
-            return Ok(Next::At(low.to_vec()));
+            match then {
+                Then::Done(next) => return Ok(next),
+                Then::GetOver(obstacle, key) => {
+                    self.get_over(txn, tree, &key, obstacle)?;
+                    to = Some(start);
+                }
+            }
         }
     }
 }

@@ -90,6 +90,198 @@ fn a_circle_over_a_range_and_a_queue_is_found() {
 }
 
 #[test]
+fn a_scan_lets_those_go_first_who_wait() {
+    check(
+        "
+        1 scans a..e
+        1 keeps a..c
+        2 writes b
+        3 scans a..e
+        4 scans c..e
+        5 scans a..b
+        1 keeps c..e
+        1 end
+        2 writes b
+        4 keeps c..e
+        2 end
+        3 keeps a..e
+        2 writes b
+        ",
+        &expect![[r#"
+            1 scans a..e: goes on
+            1 keeps a..c
+            2 writes b: waits
+            3 scans a..e: waits
+            4 scans c..e: goes on
+            5 scans a..b: goes on
+            1 keeps c..e
+            1 end:  [2 granted]
+            2 writes b: granted
+            4 keeps c..e
+            2 end:  [3 granted]
+            3 keeps a..e
+            2 writes b: waits
+        "#]],
+    );
+}
+
+#[test]
+fn a_scan_passes_who_came_later() {
+    check(
+        "
+        1 keeps b..c
+        2 scans a..e
+        2 keeps a..b
+        3 writes b
+        2 keeps b..e
+        1 end
+        2 end
+        ",
+        &expect![[r#"
+            1 keeps b..c
+            2 scans a..e: goes on
+            2 keeps a..b
+            3 writes b: waits
+            2 keeps b..e
+            1 end
+            2 end:  [3 granted]
+        "#]],
+    );
+}
+
+#[test]
+fn who_was_granted_a_key_is_passed_by_nobody() {
+    check(
+        "
+        1 keeps b..e
+        2 scans a..e
+        3 scans a..e
+        4 writes c
+        5 writes d
+        1 end
+        2 keeps a..e
+        3 keeps a..e backward
+        2 writes b
+        4 writes c
+        2 keeps c..d
+        ",
+        &expect![[r#"
+            1 keeps b..e
+            2 scans a..e: goes on
+            3 scans a..e: goes on
+            4 writes c: waits
+            5 writes d: waits
+            1 end:  [4 granted] [5 granted]
+            2 keeps a..e: to c
+            3 keeps a..e backward: to d
+            2 writes b: granted
+            4 writes c: granted
+            2 keeps c..d
+        "#]],
+    );
+}
+
+#[test]
+fn a_scan_goes_over_its_own_range_again() {
+    check(
+        "
+        1 scans a..e
+        1 keeps a..e
+        2 writes b
+        1 scans a..e
+        1 keeps a..e
+        1 scans a..f
+        1 keeps a..f
+        1 end
+        ",
+        &expect![[r#"
+            1 scans a..e: goes on
+            1 keeps a..e
+            2 writes b: waits
+            1 scans a..e: goes on
+            1 keeps a..e
+            1 scans a..f: goes on
+            1 keeps a..f
+            1 end:  [2 granted]
+        "#]],
+    );
+}
+
+#[test]
+fn a_scan_goes_on_when_nobody_waits_any_more_or_it_may_not_wait() {
+    check(
+        "
+        1 keeps b..e
+        2 writes b
+        2 quits
+        3 scans a..e
+        4 writes c
+        5 scans a..e
+        6 scans a..e nowait
+        6 keeps a..e
+        4 quits
+        7 writes d
+        8 scans a..e
+        8 quits
+        9 scans a..e
+        stop
+        ",
+        &expect![[r#"
+            1 keeps b..e
+            2 writes b: waits
+            2 quits
+            3 scans a..e: goes on
+            4 writes c: waits
+            5 scans a..e: waits
+            6 scans a..e nowait: goes on
+            6 keeps a..e
+            4 quits:  [5 granted]
+            7 writes d: waits
+            8 scans a..e: waits
+            8 quits
+            9 scans a..e: waits
+            stop:  [7 stopped] [9 stopped]
+        "#]],
+    );
+}
+
+#[test]
+fn a_scan_that_would_close_a_circle_passes() {
+    check(
+        "
+        1 keeps a..b
+        2 keeps b..c
+        3 writes a
+        4 writes b
+        1 works 5
+        2 works 5
+        1 scans b..c
+        1 looks
+        2 scans a..b
+        2 looks
+        2 end
+        4 end
+        1 end
+        ",
+        &expect![[r#"
+            1 keeps a..b
+            2 keeps b..c
+            3 writes a: waits
+            4 writes b: waits
+            1 works 5
+            2 works 5
+            1 scans b..c: waits
+            1 looks
+            2 scans a..b: waits
+            2 looks:  [2 passes]
+            2 end:  [4 granted]
+            4 end:  [1 granted]
+            1 end:  [3 granted]
+        "#]],
+    );
+}
+
+#[test]
 fn a_range_passes_nobody_who_has_or_wants_a_row() {
     check(
         "
@@ -207,7 +399,8 @@ proptest! {
             let owner = Arc::clone(owners.entry(id).or_insert_with(|| table.begin(TxnId(id))));
             match step {
                 Step::Cover(_, from, to) => {
-                    table.cover(&owner, TREE, &[from], to.as_ref().map(std::slice::from_ref));
+                    let end = to.as_ref().map(std::slice::from_ref);
+                    table.cover(&owner, TREE, &[from], end, Since::Nobody, false);
                     kept.extend((from..to.unwrap_or(KEYS)).map(|key| (id, key)));
                 }
                 Step::Change(_, key) => {

@@ -1,0 +1,127 @@
+//! Serializable writers beside serializable scanners of the same rows: does either of them starve?
+//!
+//! ```text
+//! cargo run --release -p millpond --example beside_scans [-- SECONDS (3)]
+//! ```
+//! Two writers change one random row a transaction; scanners read all rows of the table, a transaction each, over and over. Shown are
+//! writes and scans a second, the 99th percentile and the longest of a write in milliseconds, the percentile over the
+//! time in which every scanner scans once (scanners / scans a second), the fewest scans of a scanner over the mean, and calls that
+//! ran out of time or gave way.
+
+#[path = "common/random.rs"]
+mod random;
+
+use millpond::{Db, Durability, Isolation, Options, Table, TxnOptions};
+use random::next;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
+
+const WRITERS: u64 = 2;
+const VALUE_BYTES: usize = 100;
+
+fn options() -> TxnOptions {
+    TxnOptions::new().isolation(Isolation::Serializable).durability(Durability::None)
+}
+
+fn write(db: &Db, table: &Table, key: u64) -> millpond::Result<()> {
+    let mut tx = db.begin_with(options())?;
+    tx.put(table, &key.to_be_bytes(), &[key as u8; VALUE_BYTES])?;
+    tx.commit().map(drop)
+}
+
+fn scan(db: &Db, table: &Table) -> millpond::Result<()> {
+    let tx = db.begin_with(options())?;
+    for row in tx.range(table, ..)? {
+        row?;
+    }
+    tx.commit().map(drop)
+}
+
+fn main() -> Outcome {
+    let mut args = std::env::args().skip(1);
+    let time = Duration::from_secs_f64(args.next().map_or(Ok(3.0), |s| s.parse())?);
+    let dir = std::env::current_dir()?.join(format!("beside-scans-{}", std::process::id()));
+    let db = Options::new().open(&dir)?;
+    let result = measure(&db, time);
+    drop(db);
+    std::fs::remove_dir_all(&dir)?;
+    result
+}
+
+fn measure(db: &Db, time: Duration) -> Outcome {
+    println!(
+        "{:>8} {:>6} {:>10} {:>10} {:>9} {:>10} {:>12} {:>13} {:>7}",
+        "scanners",
+        "rows",
+        "writes/s",
+        "scans/s",
+        "p99, ms",
+        "worst, ms",
+        "p99 / round",
+        "fewest/mean",
+        "failed"
+    );
+    for (scanners, rows) in [(0, 100), (8, 100), (200, 100), (4, 2_000)] {
+        let table = db.create_table(&format!("{scanners} {rows}"))?;
+        let mut tx = db.begin()?;
+        for key in 0..rows {
+            tx.put(&table, &u64::to_be_bytes(key), &[0; VALUE_BYTES])?;
+        }
+        tx.commit()?;
+        let (stop, failed) = (AtomicBool::new(false), AtomicU64::new(0));
+        let count = |work: &dyn Fn() -> millpond::Result<()>| {
+            let mut took = Vec::new();
+            while !stop.load(Ordering::Relaxed) {
+                let from = Instant::now();
+                if work().is_err() {
+                    failed.fetch_add(1, Ordering::Relaxed);
+                    continue;
+                }
+                took.push(from.elapsed().as_secs_f64() * 1e3);
+            }
+            took
+        };
+        std::thread::scope(|scope| {
+            let (count, table) = (&count, &table);
+            let scans: Vec<_> =
+                (0..scanners).map(|_| scope.spawn(move || count(&|| scan(db, table)).len())).collect();
+            let writes: Vec<_> = (0..WRITERS)
+                .map(|n| {
+                    scope.spawn(move || {
+                        let state = std::cell::Cell::new(n + 1);
+                        count(&|| {
+                            let mut s = state.get();
+                            let key = next(&mut s) % rows;
+                            state.set(s);
+                            write(db, table, key)
+                        })
+                    })
+                })
+                .collect();
+            let start = Instant::now();
+            std::thread::sleep(time);
+            stop.store(true, Ordering::Relaxed);
+            let mut took: Vec<f64> =
+                writes.into_iter().flat_map(|thread| thread.join().expect("a writer")).collect();
+            let scans: Vec<f64> =
+                scans.into_iter().map(|thread| thread.join().expect("a scanner") as f64).collect();
+            let elapsed = start.elapsed().as_secs_f64();
+            took.sort_by(f64::total_cmp);
+            let total: f64 = scans.iter().sum();
+            let round = f64::from(scanners) / total * elapsed * 1e3;
+            let p99 = took.get(took.len() * 99 / 100).copied().unwrap_or(f64::INFINITY);
+            let fewest = scans.iter().copied().fold(f64::INFINITY, f64::min) / total * f64::from(scanners);
+            println!(
+                "{scanners:>8} {rows:>6} {:>10.0} {:>10.0} {p99:>9.2} {:>10.2} {:>12.2} {fewest:>13.2} {:>7}",
+                took.len() as f64 / elapsed,
+                total / elapsed,
+                took.last().copied().unwrap_or(f64::INFINITY),
+                p99 / round,
+                failed.load(Ordering::Relaxed)
+            );
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! Circles of waits: who looks for them, how far they are seen, and that nobody gives way who stands in none.
+
+use super::*;
+
+/// Of a crowd behind one row nobody looks for circles: nobody waits for who has nothing else.
+#[test]
+fn who_was_never_awaited_looks_for_no_circle() {
+    let table = table();
+    let owners: Vec<_> = (1..=300).map(|id| table.begin(TxnId(id))).collect();
+    let long = Wait::Until(Duration::from_secs(3600));
+    let request = |owner, row: &[u8]| table.enqueue(owner, TREE, row, Mode::Exclusive, long).unwrap();
+    let mut places: Vec<_> = owners.iter().map(|owner| request(owner, b"hot")).collect();
+    let awaited = |owner: &Arc<Owner>| owner.was_awaited();
+    assert_eq!(owners.iter().filter(|owner| awaited(owner)).count(), 1, "only who has the row");
+    for n in 0..owners.len() - 1 {
+        assert!(matches!(places.remove(0), Enqueued::Granted) || n > 0);
+        table.release_all(&owners[n]);
+        assert_eq!(owners[n + 1].signal.load(Ordering::Acquire), super::ticket::GRANTED);
+        assert_eq!(awaited(&owners[n + 1]), n + 2 < owners.len());
+    }
+    drop(places);
+    table.release_all(owners.last().unwrap());
+    assert_eq!(table.bytes(), 0);
+}
+
+/// A circle behind a crowd: the way leads from holder to holder, past however many wait between.
+#[test]
+fn a_circle_is_found_behind_hundreds_of_waiters() {
+    let table = table();
+    let owners: Vec<_> = (1..=402).map(|id| table.begin(TxnId(id))).collect();
+    let long = Wait::Until(Duration::from_secs(3600));
+    let (one, two) = (&owners[0], &owners[1]);
+    acquire(&table, one, b"a", Mode::Exclusive, long).unwrap();
+    acquire(&table, two, b"b", Mode::Exclusive, long).unwrap();
+    let request = |owner, row: &[u8]| match table.enqueue(owner, TREE, row, Mode::Exclusive, long).unwrap() {
+        Enqueued::Waiting(ticket) => ticket,
+        Enqueued::Granted => panic!("the row is locked"),
+    };
+    let crowd: Vec<_> = owners[2..]
+        .iter()
+        .enumerate()
+        .map(|(n, o)| request(o, if n % 2 == 0 { b"a" } else { b"b" }))
+        .collect();
+    let first = request(one, b"b");
+    table.break_cycles(one, 0);
+    let second = request(two, b"a");
+    table.break_cycles(two, 0);
+    assert_eq!(second.wait(), Err(Denied::Deadlock));
+    drop(crowd);
+    table.release_all(two);
+    assert_eq!(first.wait(), Ok(()));
+    owners.iter().filter(|owner| owner.txn() != two.txn()).for_each(|owner| table.release_all(owner));
+    assert_eq!((table.bytes(), table.deadlocks()), (0, 1));
+}
+
+/// Threads lock a few rows in any order and mode, scan and change in ranges: every circle is broken, for nobody has a time limit, and
+/// no victim stood in none.
+#[test]
+fn every_circle_is_broken_and_nobody_else() {
+    const ROWS: u64 = 5;
+    let table = Arc::new(table());
+    let next_id = Arc::new(AtomicU64::new(1));
+    let work = |seed: u64| {
+        let (table, next_id) = (Arc::clone(&table), Arc::clone(&next_id));
+        base::sync::spawn("locker", move || {
+            let mut prng = base::prng::Prng::new(seed);
+            let long = Wait::Until(Duration::from_secs(1 << 30));
+            for _ in 0..150 {
+                let owner = table.begin(TxnId(next_id.fetch_add(1, Ordering::Relaxed)));
+                for _ in 0..3 {
+                    let row = [prng.below(ROWS) as u8];
+                    let outcome = match prng.below(4) {
+                        0 => acquire(&table, &owner, &row, Mode::Shared, long),
+                        1 => {
+                            let mut since = Since::default();
+                            let gate = table.let_go_first(&owner, TREE, &row, None, &mut since, long);
+                            if let Some(gate) = gate.unwrap() {
+                                gate.wait(&mut since).unwrap();
+                            }
+                            table.cover(&owner, TREE, &row, None, since, false);
+                            Ok(())
+                        }
+                        _ => loop {
+                            match table.claim(&owner, TREE, &row, long).unwrap() {
+                                Enqueued::Granted => {
+                                    break acquire(&table, &owner, &row, Mode::Exclusive, long);
+                                }
+                                Enqueued::Waiting(ticket) => {
+                                    if let denied @ Err(_) = ticket.wait() {
+                                        break denied;
+                                    }
+                                }
+                            }
+                        },
+                    };
+                    match outcome {
+                        Ok(()) => owner.add_work(1),
+                        Err(Denied::Deadlock) => break,
+                        Err(other) => panic!("{other:?}"),
+                    }
+                    std::thread::yield_now();
+                }
+                table.release_all(&owner);
+            }
+        })
+        .unwrap()
+    };
+    let threads: Vec<_> = (0..8).map(work).collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!((table.bytes(), table.searches.wrong.load(Ordering::Relaxed)), (0, 0));
+    assert!(table.deadlocks() > 0, "no circle was made");
+}

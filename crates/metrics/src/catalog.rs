@@ -177,6 +177,7 @@ catalog! {
     ThrottledUsTotal "throttled_us_total" Microseconds Counter "Time for which admission delayed row operations.";
     ThrottledOps "throttled_ops" Count Counter "Row operations that admission delayed.";
     HardWaits "hard_waits" Count Counter "Row operations that found the log at its limit and waited; must stay 0.";
+    UndoWaits "undo_waits" Count Counter "Times that rollback or purge found no room in the log and waited for the checkpoint.";
 
     // Locks.
     LockWaits "lock_waits" Count Counter "Row locks that were not granted at once.";
@@ -213,6 +214,7 @@ catalog! {
     UndoHardenedBytes "undo_hardened_bytes" Bytes Counter "Undo of single transactions written to the undo files, for a checkpoint or to free memory.";
     HistoryTransactions "history_transactions" Count Gauge "Committed transactions that are not yet purged.";
     PurgeRows "purge_rows" Count Counter "Delete-marked rows removed and old versions forgotten by purge.";
+    TransactionsSetAside "transactions_set_aside" Count Gauge "Ended transactions, or pieces of their history, that wait because a page or undo of theirs cannot be read; they are tried again now and then, and after the next open.";
 
     // Recovery.
     RecoveryMs "recovery_ms" Milliseconds Gauge "From open until all redo of the last run was applied.";

@@ -96,7 +96,8 @@ pub enum Error {
         /// Which limit.
         what: String,
     },
-    /// No space is left for what the call needs. Nothing was changed.
+    /// No space is left for what the call needs. Nothing was changed, but for [`rollback_to`](crate::Transaction::rollback_to), which
+    /// has rolled the transaction back.
     #[error("no space left on the device of {}", file.display())]
     DiskFull {
         /// The file that could not grow; for a database in memory its name there.

@@ -93,6 +93,12 @@ pub enum Bug {
     FailureUnheard,
     /// Whoever leads a flush calls the wakers of those it served, in the midst of its own call.
     ToldByLeader,
+    /// A transaction goes on after a rollback to a savepoint that failed half way.
+    HalfUndoneGoesOn,
+    /// Rollback and purge log their redo without asking for room.
+    UndoingUnasked,
+    /// What cannot be reverted or purged stays in front of all others.
+    StuckAtUnreadable,
 }
 
 impl Bug {
@@ -141,6 +147,9 @@ impl Bug {
         Bug::GivenUpUnseen,
         Bug::FailureUnheard,
         Bug::ToldByLeader,
+        Bug::HalfUndoneGoesOn,
+        Bug::UndoingUnasked,
+        Bug::StuckAtUnreadable,
     ];
 
     /// What a world's flags hold for it.

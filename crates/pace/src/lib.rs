@@ -17,6 +17,7 @@ pub mod redo_rate;
 pub mod reserve;
 pub mod segments;
 pub mod thresholds;
+pub mod undoing;
 
 #[cfg(test)]
 mod closed_loop;

@@ -8,7 +8,9 @@ use base::sync::{Mutex, spawn};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use vfs::fault::FaultDisk;
 use vfs::mem::MemDisk;
+use vfs::{Create, Disk, OpenMode, Vfs};
 
 /// Where the database is.
 pub const DIR: &str = "/db";
@@ -24,6 +26,8 @@ pub struct Driver {
 struct Shared {
     subject: Arc<dyn Subject>,
     disk: MemDisk,
+    /// The same, if the shape wants it to fail now and then.
+    faults: FaultDisk,
     shape: Shape,
     seed: u64,
     db: Mutex<Option<Arc<dyn Database>>>,
@@ -51,6 +55,7 @@ impl Driver {
     pub fn open(subject: Arc<dyn Subject>, disk: MemDisk, shape: Shape, seed: u64) -> Driver {
         let shared = Shared {
             subject,
+            faults: FaultDisk::new(Arc::new(disk.clone())),
             disk,
             shape,
             seed,
@@ -65,7 +70,11 @@ impl Driver {
 
     fn open_again(&self) {
         let s = &self.shared;
-        let db = must("open", s.subject.open(&s.disk.vfs(s.seed), Path::new(DIR), &s.shape));
+        let mut vfs = s.disk.vfs(s.seed);
+        if s.shape.faults {
+            vfs = Vfs { disk: Arc::new(s.faults.clone()), ..vfs };
+        }
+        let db = must("open", s.subject.open(&vfs, Path::new(DIR), &s.shape));
         *s.db.lock() = Some(db);
     }
 
@@ -240,6 +249,37 @@ impl Driver {
         for thread in threads {
             thread.join().expect("a panic ends the world");
         }
+    }
+
+    /// From now on files may grow by so many bytes in all.
+    pub fn limit_space(&self, bytes: u64) {
+        self.shared.faults.limit_space(DIR, bytes);
+    }
+
+    /// From now on pages that hold `marker` cannot be read from the file.
+    pub fn refuse_reads_of(&self, marker: &[u8]) {
+        let (path, page) = (Path::new(DIR).join("pages"), self.shared.shape.page_bytes);
+        let mode = OpenMode { create: Create::Never, direct: false, read_only: true };
+        let file = self.shared.disk.open(&path, mode).expect("the pages");
+        let mut bytes = vec![0; file.len().expect("a length") as usize];
+        file.read_at(&mut bytes, 0).expect("the pages");
+        for (n, bytes) in bytes.chunks(page).enumerate() {
+            if bytes.windows(marker.len()).any(|part| part == marker) {
+                let at = (n * page) as u64;
+                self.shared.faults.refuse_reads(&path, at..at + page as u64);
+            }
+        }
+    }
+
+    /// The disk is well again.
+    pub fn heal(&self) {
+        self.shared.faults.heal();
+    }
+
+    /// A figure of the database, by name.
+    #[must_use]
+    pub fn figure(&self, name: &str) -> u64 {
+        self.db().figure(name)
     }
 
     /// Lets simulated time pass, so that background work gets on.

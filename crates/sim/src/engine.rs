@@ -153,6 +153,9 @@ impl Database for EngineDb {
     fn unreachable(&self) -> Result<Option<u64>> {
         Ok(self.0.check().map_err(fail)?.unreachable_pages)
     }
+    fn figure(&self, name: &str) -> u64 {
+        self.0.metrics().get(name).map_or(0, |value| value as u64)
+    }
     fn close(&self) -> Result {
         self.0.close().map_err(fail)
     }

@@ -101,6 +101,8 @@ pub struct Shape {
     pub history_memory: u64,
     /// What undo files may take before the oldest snapshot is given up, bytes; 0: as usual.
     pub history_files: u64,
+    /// The disk can fill up, and have pages that cannot be read.
+    pub faults: bool,
 }
 
 /// The usual shape.
@@ -113,6 +115,7 @@ pub const SMALL: Shape = Shape {
     grow_pages: 32,
     history_memory: 0,
     history_files: 0,
+    faults: false,
 };
 
 /// A kind of database.
@@ -153,6 +156,8 @@ pub trait Database: Send + Sync {
     /// Pages that belong to a tree which does not lead to them; `None` while background work makes that impossible to
     /// tell.
     fn unreachable(&self) -> Result<Option<u64>>;
+    /// One of its figures, by name.
+    fn figure(&self, name: &str) -> u64;
     /// Closes it in order.
     fn close(&self) -> Result;
 }

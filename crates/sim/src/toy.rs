@@ -361,6 +361,9 @@ impl Database for ToyDatabase {
     fn unreachable(&self) -> Result<Option<u64>> {
         Ok(Some(0))
     }
+    fn figure(&self, _: &str) -> u64 {
+        0
+    }
     fn close(&self) -> Result {
         self.checkpoint()
     }

@@ -62,3 +62,17 @@ fn a_lock_left_out_is_found() {
         assert!(!done.findings.is_empty(), "{bug:?} was not found");
     }
 }
+
+/// What is wrong where the disk is full or a page cannot be read shows in the running database as well.
+#[test]
+fn what_goes_on_half_undone_or_not_at_all_is_found() {
+    let planted = [
+        (Bug::HalfUndoneGoesOn, "full-disk-undo"),
+        (Bug::UndoingUnasked, "full-log-undo"),
+        (Bug::StuckAtUnreadable, "unreadable"),
+    ];
+    for (bug, workload) in planted {
+        let done = look(bug.flag(), find(workload), 40);
+        assert!(!done.findings.is_empty(), "{bug:?} was not found");
+    }
+}

@@ -105,6 +105,8 @@ struct State {
     fired: Vec<Fired>,
     /// What was tried again.
     retried: Vec<Fired>,
+    /// Reads of these ranges of files fail.
+    unreadable: Vec<(PathBuf, std::ops::Range<u64>)>,
     /// Below this directory so many bytes are left.
     space: Option<(PathBuf, u64)>,
     nodes: BTreeMap<PathBuf, Arc<Node>>,
@@ -152,11 +154,24 @@ impl FaultDisk {
         self.state.lock().space = Some((dir.into(), bytes));
     }
 
+    /// Has reads fail that touch these bytes of a file, as those of a bad sector do.
+    pub fn refuse_reads(&self, path: impl Into<PathBuf>, bytes: std::ops::Range<u64>) {
+        self.state.lock().unreadable.push((path.into(), bytes));
+    }
+
+    /// Whether a read of so many bytes meets one that cannot be read.
+    fn is_unreadable(&self, path: &Path, offset: u64, len: usize) -> bool {
+        let end = offset + len as u64;
+        let state = self.state.lock();
+        state.unreadable.iter().any(|(file, bad)| file == path && bad.start < end && offset < bad.end)
+    }
+
     /// Ends all rules and limits.
     pub fn heal(&self) {
         let mut state = self.state.lock();
         state.rules.clear();
         state.aimed.clear();
+        state.unreadable.clear();
         state.space = None;
     }
 
@@ -327,6 +342,9 @@ impl FaultFile {
 impl File for FaultFile {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         self.disk.pass(Kind::Read, &self.path())?;
+        if self.disk.is_unreadable(&self.path(), offset, bytes.len()) {
+            return Err(failure(ErrorKind::Other));
+        }
         self.file.read_at(bytes, offset)
     }
 
@@ -487,5 +505,19 @@ mod tests {
         disk.heal();
         file.write_at(&[3; 2048], 2048).unwrap();
         assert_eq!(bytes(&*file), [[2; 2048], [3; 2048]].concat());
+    }
+
+    #[test]
+    fn bytes_that_cannot_be_read_can_be_written() {
+        let (disk, file) = disk();
+        disk.refuse_reads("f", 512..600);
+        let mut half = [0; 512];
+        file.read_at(&mut half, 0).unwrap();
+        assert!(file.read_at(&mut half, 100).is_err() && file.read_at(&mut half, 599).is_err());
+        file.read_at(&mut half, 600).unwrap();
+        file.write_at(&[2; 512], 512).unwrap();
+        disk.heal();
+        file.read_at(&mut half, 512).unwrap();
+        assert_eq!(half, [2; 512]);
     }
 }

@@ -30,5 +30,5 @@ pub(crate) use bulk::{Batch, Bulk, Outlet};
 #[cfg(test)]
 pub(crate) use check::TreeCheck;
 pub(crate) use merge::is_small;
-pub(crate) use overflow::{free_chain, read_chain, write_chain};
+pub(crate) use overflow::{FREED_TOGETHER, chain_to_free, free_last, read_chain, write_chain};
 pub(crate) use tree::{Tree, row_bytes};

@@ -20,7 +20,7 @@ use crate::store::Store;
 /// More pages than a value of 4 GiB can take: a chain that goes on so long goes round.
 const PAGES_MAX: usize = 1 << 21;
 /// Pages that are brought in together to be freed.
-const FREED_TOGETHER: usize = 16;
+pub(crate) const FREED_TOGETHER: usize = 16;
 
 /// Writes `value` as a chain. `begin` is asked once, for the owner of the chain, inside the mini-transaction that makes the
 /// head: it is told the head's number, appends the chain's undo record to the transaction's stream and to the
@@ -99,28 +99,27 @@ pub(crate) fn read_chain(store: &Store, chain: &ChainRef, hint: FetchHint, out: 
     Ok(())
 }
 
-/// Frees what is left of the chain at `head` that `owner` wrote, perhaps nothing. `between` runs before each page with
-/// nothing latched. One caller at a time for a chain. REQUIRES: no latch held.
-pub(crate) fn free_chain(
-    store: &Store,
-    head: PageNo,
-    owner: Version,
-    between: &mut dyn FnMut() -> Result,
-) -> Result {
-    let pages = match chain_pages(store, head, owner) {
+/// What is left of the chain at `head` that `owner` wrote, perhaps nothing, for [`free_last`]. One caller at a time for a chain.
+/// REQUIRES: no latch held.
+pub(crate) fn chain_to_free(store: &Store, head: PageNo, owner: Version) -> Result<Vec<PageNo>> {
+    match chain_pages(store, head, owner) {
         // The head goes last. Once it is free its bytes mean nothing, and damage there is nobody's.
-        Err(Error::Corrupt { .. }) if !store.space.uses(head)? => return Ok(()),
-        pages => pages?,
-    };
-    for i in (0..pages.len()).rev() {
-        if (pages.len() - 1 - i).is_multiple_of(FREED_TOGETHER) {
-            // Backwards: each page is changed twice, to end the chain and to go itself.
-            let _ = store.pool.fetch_many(&pages[(i + 1).saturating_sub(FREED_TOGETHER)..=i]);
-        }
-        between()?;
+        Err(Error::Corrupt { .. }) if !store.space.uses(head)? => Ok(Vec::new()),
+        pages => pages,
+    }
+}
+
+/// Frees up to `most` of the pages of a chain, the last ones. REQUIRES: no latch held; they were found by [`chain_to_free`], and the
+/// tree has not been dropped since.
+pub(crate) fn free_last(store: &Store, pages: &mut Vec<PageNo>, most: usize) -> Result {
+    let left = pages.len().saturating_sub(most);
+    // Backwards: each page is changed twice, to end the chain and to go itself.
+    let _ = store.pool.fetch_many(&pages[left.saturating_sub(1)..]);
+    while pages.len() > left {
         store.log.make_room()?;
-        let before = if i > 0 { Some(store.pool.fetch(pages[i - 1])?) } else { None };
-        let page = store.pool.fetch(pages[i])?;
+        let last = pages.len() - 1;
+        let before = if last > 0 { Some(store.pool.fetch(pages[last - 1])?) } else { None };
+        let page = store.pool.fetch(pages[last])?;
         let mut mtr = Mtr::begin(&store.log, &store.pool);
         if let Some(before) = before {
             let before = mtr.add(before.write());
@@ -128,8 +127,9 @@ pub(crate) fn free_chain(
         }
         let page = mtr.add(page.write());
         mtr.apply(page, &PageOp::Free);
-        store.space.free(&mut mtr, pages[i]);
+        store.space.free(&mut mtr, pages[last]);
         mtr.commit();
+        pages.pop();
     }
     Ok(())
 }

@@ -6,6 +6,9 @@ use base::PageNo;
 use std::collections::BTreeSet;
 use std::fmt;
 
+/// So many of those that are set aside are named.
+const NAMED: usize = 10;
+
 /// What a check of the whole database found: [`Db::check`](crate::Db::check). Shown as text it is one line, `ok: …`, or one line
 /// for each problem.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,7 +51,7 @@ pub(super) fn check(core: &Core) -> Result<CheckReport> {
     let (engine, txns) = (&core.engine, &core.engine.txns);
     let store = &engine.store;
     let mut report = CheckReport::default();
-    let nothing_left = || txns.streams.len() == 0 && txns.history.is_empty();
+    let nothing_left = || txns.streams.len() == 0 && txns.history.is_empty() && txns.unreadable() == 0;
     let quiet = nothing_left();
     let begun = store.log.reserved_lsn();
     let mut reached: BTreeSet<PageNo> = BTreeSet::new();
@@ -109,5 +112,6 @@ pub(super) fn check(core: &Core) -> Result<CheckReport> {
             .extend(stray.map(|page| format!("{page:?} is in use and the space map does not know")));
         report.unreachable_pages = Some(lost);
     }
+    report.problems.extend(txns.unreadable_sentences(NAMED));
     Ok(report)
 }

@@ -27,6 +27,7 @@ use crate::engine::{Engine, Inside};
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::table::Table;
+use crate::txn::{Patience, Room};
 use base::Lsn;
 use base::sync::atomic::{AtomicU64, Ordering};
 use gate::Gate;
@@ -39,6 +40,9 @@ use vfs::Vfs;
 
 /// What stands for the directory of a database in memory, in messages too.
 const MEMORY: &str = "memory:";
+
+/// Redo of the making or dropping of one table, about, bytes.
+const TABLE_REDO: u64 = 1 << 10;
 
 /// The outside name of a prepared transaction.
 pub type Xid = Vec<u8>;
@@ -112,7 +116,7 @@ impl Core {
         self.catalog.stop();
         self.engine.stop_admission();
         self.gate.drain();
-        txns.abort_active();
+        txns.abort_active(&|| self.engine.checkpoint().map(drop));
         self.engine.close()
     }
 }
@@ -187,8 +191,8 @@ impl Db {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let mut engine = Engine::open(vfs, dir, options)?;
         let catalog = Catalog::open(&engine.txns)?;
-        while options.eager_recovery && engine.txns.losers() > 0 {
-            engine.txns.background_step(64)?;
+        if options.eager_recovery {
+            engine.txns.revert_losers()?;
         }
         engine.start_background()?;
         let gate = Gate::new(engine.crowd());
@@ -245,6 +249,8 @@ impl Db {
         if names.is_empty() {
             return Ok(Vec::new());
         }
+        let admission = self.core.engine.admission();
+        let _admitted = admission.admit(TABLE_REDO * names.len() as u64)?;
         let (made, lsn) = self.core.told(self.core.catalog.create(names))?;
         self.core.flush(lsn)?;
         Ok(made.into_iter().map(|entry| self.table(entry)).collect())
@@ -303,6 +309,9 @@ impl Db {
         if names.is_empty() {
             return Ok(());
         }
+        // What gives space back finds room where nothing else does any more.
+        let redo = TABLE_REDO * names.len() as u64;
+        self.core.engine.admission().for_undoing(redo, Patience::Call)?;
         let (dropped, lsn) = self.core.told(self.core.catalog.drop_tables(names, self.core.lock_wait))?;
         self.core.flush(lsn)?;
         self.core.catalog.reclaim(&dropped)
@@ -322,6 +331,7 @@ impl Db {
     /// [`Error::NoSuchTable`] for `from`, [`Error::TableExists`] for `to`; [`Error::LockTimeout`].
     pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
         let _inside = self.core.enter()?;
+        let _admitted = self.core.engine.admission().admit(TABLE_REDO)?;
         let lsn = self.core.told(self.core.catalog.rename(from, to, self.core.lock_wait))?;
         self.core.flush(lsn)
     }

@@ -13,6 +13,7 @@ mod memory;
 mod power_cuts;
 mod scans;
 mod serializable;
+mod undoing;
 
 use crate::error::Error;
 use crate::options::{Options, Tuning};

@@ -34,8 +34,9 @@ type Tables = SmallVec<[(TreeId, Option<Using>); 4]>;
 /// A transaction. It rolls back when it is dropped.
 ///
 /// Reads take `&self`, changes `&mut self`; it may move between threads but is used by one at a time. After
-/// [`Error::Deadlock`] or [`Error::WriteConflict`] it has been rolled back, and later calls give [`Error::Aborted`]; after
-/// any other error only that call failed.
+/// [`Error::Deadlock`] or [`Error::WriteConflict`] it has been rolled back, and later calls give [`Error::Aborted`]; so it has after
+/// an error half way through [`Transaction::rollback_to`], or where what a failed call had written of a long value cannot be taken back.
+/// After any other error only that call failed.
 #[derive(Debug)]
 pub struct Transaction {
     core: Share,
@@ -134,7 +135,7 @@ impl Transaction {
                 Error::LockTimeout => metrics.add(M::LockTimeouts, 1),
                 _ => {}
             }
-            if matches!(error, Error::Deadlock | Error::WriteConflict) {
+            if matches!(error, Error::Deadlock | Error::WriteConflict) || self.txn.is_doomed() {
                 self.core.engine.txns.rollback(&self.txn);
                 self.txn.drop_moment();
                 self.leave_tables();
@@ -383,8 +384,9 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Misuse`] for a savepoint of another transaction, or one that lies in what was already undone; a page that
-    /// cannot be read or written.
+    /// [`Error::Misuse`] for a savepoint of another transaction, or one that lies in what was already undone: then nothing was
+    /// changed. [`Error::DiskFull`], or a page that cannot be read: then all of the transaction has been rolled back, for half
+    /// undone it could only do harm, and later calls give [`Error::Aborted`].
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
         let _inside = self.enter()?;
         let txns = &self.core.engine.txns;
@@ -394,7 +396,7 @@ impl Transaction {
         if !txns.reaches(&self.txn, savepoint.mark) {
             return Err(Error::Misuse("the savepoint lies in what was rolled back".into()));
         }
-        txns.rollback_to(&self.txn, savepoint.mark, self.rules())
+        self.judge(txns.rollback_to(&self.txn, savepoint.mark, self.rules()))
     }
 
     /// The commit up to its place in the log, and the time when it has that, microseconds of the clock.

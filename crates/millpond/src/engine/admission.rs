@@ -1,9 +1,11 @@
 //! Admission: the only place that delays a writer (Fl6). Every row operation asks here before its mini-transaction, with
-//! no latch held; commits, rollback and purge do not ask: what lies between the hard mark and the capacity is theirs.
+//! no latch held. Rollback and purge ask as well, and have marks of their own (`undoing`). Commits do not ask: for them, and for whoever
+//! was let in, is what lies between those marks and the capacity.
 //!
 //! Below the soft mark it costs two relaxed loads, unless the log needs more files: then the cleaner is told. Above it the operation buys its share of time and waits for its turn;
 //! the law is `pace::admission`.
 
+use super::undoing::Slice;
 use crate::error::{Error, Poison, Result};
 use crate::log::{LAST_WRITE, Log};
 use base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -30,15 +32,18 @@ const LAST_ID: TxnId = TxnId((1 << 48) - (1 << 40));
 pub(crate) struct Admission {
     log: Arc<Log>,
     clock: Arc<dyn Clock>,
-    metrics: Arc<Metrics>,
+    pub(super) metrics: Arc<Metrics>,
     poison: Arc<Poison>,
     cleaner: Unparker,
+    /// For rollback and purge.
+    pub(super) slice: Slice,
     /// Nobody is delayed whose redo ends below it, nor has anybody look: the checkpoint LSN and the soft mark, or the age above
     /// which the log needs more files.
     free_below: AtomicU64,
     checkpoint: AtomicU64,
     soft: AtomicU64,
     hard: AtomicU64,
+    capacity: AtomicU64,
     clean_bytes_per_s: AtomicU64,
     /// When the cleaner last spoke.
     marked_us: AtomicU64,
@@ -100,10 +105,12 @@ impl Admission {
             metrics: Arc::clone(metrics),
             poison: Arc::clone(poison),
             cleaner,
+            slice: Slice::default(),
             free_below: AtomicU64::new(u64::MAX),
             checkpoint: AtomicU64::new(0),
             soft: AtomicU64::new(u64::MAX),
             hard: AtomicU64::new(u64::MAX),
+            capacity: AtomicU64::new(u64::MAX),
             clean_bytes_per_s: AtomicU64::new(0),
             marked_us: AtomicU64::new(0),
             credit: AtomicU64::new(0),
@@ -130,7 +137,7 @@ impl Admission {
         self.log.reserved_lsn().0 + redo_bytes <= self.free_below.load(Ordering::Relaxed)
     }
 
-    fn view(&self, now_us: u64) -> View {
+    pub(super) fn view(&self, now_us: u64) -> View {
         let silent_us = now_us.saturating_sub(self.marked_us.load(Ordering::Relaxed));
         let checkpoint = Lsn(self.checkpoint.load(Ordering::Relaxed));
         View {
@@ -141,7 +148,7 @@ impl Admission {
         }
     }
 
-    fn check(&self) -> Result {
+    pub(super) fn check(&self) -> Result {
         if self.closed.load(Ordering::Acquire) != 0 {
             self.poison.check()?;
             return Err(Error::Closed);
@@ -159,6 +166,10 @@ impl Admission {
     /// Says which id a transaction would get next.
     pub(super) fn set_next_id(&self, next: TxnId) {
         self.no_ids.store(next >= LAST_ID, Ordering::Relaxed);
+    }
+
+    pub(super) fn poisoned(&self) -> Result {
+        self.poison.check()
     }
 
     #[cold]
@@ -230,7 +241,7 @@ impl Admission {
     }
 
     /// Sleeps once; may end early, which does no harm: what the operation owes is in the queue already.
-    fn sleep(&self, delay_us: u64) {
+    pub(super) fn sleep(&self, delay_us: u64) {
         futex_wait(&self.closed, 0, Some(Duration::from_micros(delay_us)));
     }
 
@@ -246,6 +257,43 @@ impl Admission {
             self.moved.wait_for(&mut full, LOOK_AGAIN);
         }
         Ok(())
+    }
+
+    /// Waits for the checkpoint, once, while `must` says so of a checkpoint that is stuck or not.
+    pub(super) fn wait_while(&self, must: impl Fn(bool) -> bool) {
+        let mut full = self.at_limit.lock();
+        // As above: a move is not missed.
+        if must(full.is_some()) && self.check().is_ok() {
+            self.cleaner.unpark();
+            self.moved.wait_for(&mut full, LOOK_AGAIN);
+        }
+    }
+
+    /// The file that has no space for what the checkpoint must write before it can move, if that is so.
+    pub(super) fn full(&self) -> Option<PathBuf> {
+        self.at_limit.lock().clone()
+    }
+
+    /// Wakes the cleaner, unless it has just spoken.
+    pub(super) fn call_cleaner(&self) {
+        if self.is_silent(self.clock.now_us()) {
+            self.cleaner.unpark();
+        }
+    }
+
+    pub(super) fn now_us(&self) -> u64 {
+        self.clock.now_us()
+    }
+
+    /// The marks that hold.
+    pub(super) fn marks(&self) -> Thresholds {
+        let mark = |mark: &AtomicU64| mark.load(Ordering::Relaxed);
+        Thresholds {
+            target: 0,
+            soft: mark(&self.soft),
+            hard: mark(&self.hard),
+            capacity: mark(&self.capacity),
+        }
     }
 
     /// Says whether the checkpoint can move, or for which file there is no space.
@@ -277,6 +325,7 @@ impl Admission {
         self.checkpoint.store(checkpoint, Ordering::Relaxed);
         self.soft.store(marks.soft, Ordering::Relaxed);
         self.hard.store(marks.hard, Ordering::Relaxed);
+        self.capacity.store(marks.capacity, Ordering::Relaxed);
         let free = grows_above.map_or(marks.soft, |age| age.min(marks.soft));
         let free_below =
             if self.no_ids.load(Ordering::Relaxed) { 0 } else { (checkpoint + free).min(LAST_WRITE.0) };

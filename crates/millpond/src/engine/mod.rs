@@ -16,6 +16,7 @@ mod sim_tests;
 mod speed;
 #[cfg(test)]
 pub(crate) mod tests;
+mod undoing;
 
 use crate::checkpoint::fuzzy::Checkpointer;
 use crate::error::{Error, Poison, Result};
@@ -91,7 +92,7 @@ struct Shared {
     checkpointer: Checkpointer,
     /// How transactions stand where the digests of segments have come to; only the cleaner asks.
     standings: Mutex<Standings>,
-    admission: Admission,
+    admission: Arc<Admission>,
     capacity: Capacity,
     clock: Arc<dyn Clock>,
     /// Calls that are inside.

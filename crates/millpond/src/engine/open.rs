@@ -22,7 +22,7 @@ use crate::recover::standing::Standings;
 use crate::recover::undo::{Rebuild, read_list};
 use crate::space::{Space, SpaceOptions};
 use crate::store::Store;
-use crate::txn::{Limits, Txns};
+use crate::txn::{Limits, Room, Txns};
 use crate::undo::Streams;
 use crate::undo::journal::Journal;
 use base::Lsn;
@@ -187,7 +187,10 @@ impl Engine {
         });
         let recovered = rebuild.finish(segments_left);
         let limits = Limits::new(memory, options.history_disk_bytes, history_parker.unparker());
-        let txns = Arc::new(Txns::new(&store, vfs, recovered, limits, background.unparker()));
+        let admission =
+            Arc::new(Admission::new(&log, &vfs.clock, &metrics, &poison, cleaner_parker.unparker()));
+        let room = Arc::clone(&admission) as Arc<dyn Room>;
+        let txns = Arc::new(Txns::new(&store, vfs, recovered, limits, background.unparker(), room));
         let unfinished = Arc::clone(&txns) as Arc<dyn crate::checkpoint::Unfinished>;
         let threads = [&log_parker, &cleaner_parker, &background, &growth_parker, &history_parker];
         poison.wakes(threads.map(Parker::unparker).into());
@@ -205,7 +208,7 @@ impl Engine {
                 &poison,
             ),
             standings: Mutex::new(standings),
-            admission: Admission::new(&log, &vfs.clock, &metrics, &poison, cleaner_parker.unparker()),
+            admission,
             capacity: Capacity::new(asked, (tail.end, tail.end.since(root.checkpoint))),
             clock: Arc::clone(&vfs.clock),
             crowd: Crowd::default(),

@@ -184,6 +184,9 @@ const BEYOND: &[Bug] = &[
     Bug::GivenUpUnseen,
     Bug::FailureUnheard,
     Bug::ToldByLeader,
+    Bug::HalfUndoneGoesOn,
+    Bug::UndoingUnasked,
+    Bug::StuckAtUnreadable,
 ];
 
 #[cfg(feature = "planted")]

@@ -1,5 +1,7 @@
 //! How transactions end: commit, rollback, prepare.
 
+use super::revert::{Reverting, Way};
+use super::room::Patience;
 use super::system::{Prepared, Rules, Txn, Txns};
 use crate::error::{Error, Result};
 use crate::lock::Owner;
@@ -14,7 +16,7 @@ use metrics::SyncReason;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// A rollback with more undo than this goes to the background, bytes.
+/// A rollback that costs more than this goes to the background, bytes of undo.
 const INLINE_ROLLBACK_BYTES: u64 = 64 << 10;
 /// The longest outside name of a prepared transaction, bytes (XA allows 64 + 64 and a format number).
 pub(crate) const XID_BYTES_MAX: usize = 256;
@@ -79,6 +81,9 @@ impl Txns {
     /// background. REQUIRES: no latch held.
     pub(crate) fn rollback(&self, txn: &Txn) {
         let Some(owner) = txn.owner() else { return };
+        if txn.is_doomed() {
+            return;
+        }
         self.status.set(owner.txn(), State::Aborted);
         self.end_aborted(owner, txn.stream());
     }
@@ -90,17 +95,27 @@ impl Txns {
             self.streams.remove(owner.txn());
             return self.status.set(owner.txn(), State::Settled);
         };
-        // What cannot be reverted here, because a page cannot be read or the database is poisoned, the background or the
-        // next open will.
-        if stream.end() > INLINE_ROLLBACK_BYTES || self.finish_abort(stream).is_err() {
-            self.reverts.lock().push_back(Arc::clone(stream));
-            self.background.unpark();
+        // What cannot be reverted here, because a page cannot be read, the log has no room or the database is poisoned, the
+        // background or the next open will.
+        let mut job = Reverting::new(stream);
+        let short = stream.cost() <= INLINE_ROLLBACK_BYTES;
+        if !short || !matches!(self.finish_abort(&mut job, Patience::None, false), Ok(true)) {
+            self.revert_later(job);
         }
     }
 
-    /// Reverts all that an aborted transaction did and hands its undo to purge.
-    pub(super) fn finish_abort(&self, stream: &Arc<Stream>) -> Result {
-        self.revert_stream(stream, Mark { end: 0, last: None }, |_| true, None)?;
+    /// Reverts all that an aborted transaction did and hands its undo to purge. False if it found no room to go on.
+    pub(super) fn finish_abort(
+        &self,
+        job: &mut Reverting,
+        patience: Patience,
+        passing: bool,
+    ) -> Result<bool> {
+        let way = Way { mark: Mark { end: 0, last: None }, keeper: None, patience, passing };
+        let Reverting { stream, next } = job;
+        if !self.revert_stream(stream, next, &way, |_| true)? {
+            return Ok(false);
+        }
         let txn = stream.owner();
         self.store.log.make_room()?;
         if !stream.covers_marks() {
@@ -108,11 +123,11 @@ impl Txns {
             self.log_record(&Record::Reverted { txn }, |_| {});
             self.status.set(txn, State::Settled);
             self.streams.remove(txn);
-            return Ok(());
+            return Ok(true);
         }
         let lsn = self.log_record(&Record::Abort { txn }, |_| {});
         self.purge_queue.push(lsn, Ended { txn, stream: Arc::clone(stream), committed: false });
-        Ok(())
+        Ok(true)
     }
 
     /// A point that the transaction can be rolled back to.
@@ -127,13 +142,25 @@ impl Txns {
     }
 
     /// Undoes what the transaction did since `mark`. Locks that it asked for stay; those that its versions were stay if it
-    /// keeps what it has learnt.
+    /// keeps what it has learnt. If it fails the transaction is doomed: it has been rolled back as a whole. Half undone it must not
+    /// go on, for nothing tells its later ends which half that was.
     pub(crate) fn rollback_to(&self, txn: &Txn, mark: Mark, rules: Rules) -> Result {
+        let undone = self.undo_to(txn, mark, rules);
+        if undone.is_err() && !planted(Bug::HalfUndoneGoesOn) {
+            self.rollback(txn);
+            txn.doomed.set(true);
+        }
+        undone
+    }
+
+    fn undo_to(&self, txn: &Txn, mark: Mark, rules: Rules) -> Result {
         let Some(stream) = txn.stream().filter(|stream| stream.end() > mark.end) else { return Ok(()) };
         let owner = stream.owner();
         let keeper = rules.keeps.then(|| self.owner(txn));
         let goes = |version: crate::page::node::Version| version.txn == owner && version.undo_at >= mark.end;
-        self.revert_stream(stream, mark, goes, keeper)?;
+        let way = Way { mark, keeper, patience: Patience::Call, passing: false };
+        let whole = self.revert_stream(stream, &mut stream.mark().last, &way, goes)?;
+        base::check!(whole, "a call waits for room");
         self.store.log.make_room()?;
         let at = stream.append(Entry::Rewind { end: mark.end, last: mark.last });
         let mut entry = Vec::new();
@@ -210,14 +237,26 @@ impl Txns {
         Ok(lsn)
     }
 
-    /// Rolls back every transaction that is still active; for closing. REQUIRES: none of them is in a call.
-    pub(crate) fn abort_active(&self) {
+    /// Rolls back every transaction that is still active; for closing. `make_room` moves the checkpoint. What cannot be reverted now
+    /// the next open will revert. REQUIRES: none of them is in a call.
+    pub(crate) fn abort_active(&self, make_room: &dyn Fn() -> Result) {
         for stream in self.streams.list() {
             let txn: TxnId = stream.owner();
-            if self.status.state(txn) == State::Active {
-                self.status.set(txn, State::Aborted);
-                if self.finish_abort(&stream).is_err() {
-                    self.reverts.lock().push_back(stream);
+            if self.status.state(txn) != State::Active {
+                continue;
+            }
+            self.status.set(txn, State::Aborted);
+            let (mut job, mut idle) = (Reverting::new(&stream), 0);
+            loop {
+                let before = job.next;
+                match self.finish_abort(&mut job, Patience::None, true) {
+                    Ok(true) => break,
+                    Ok(false) => idle = if job.next == before { idle + 1 } else { 0 },
+                    Err(_) => idle = u32::MAX,
+                }
+                if idle > 1 || make_room().is_err() {
+                    self.revert_later(job);
+                    break;
                 }
             }
         }

@@ -100,6 +100,7 @@ impl Unfinished for Txns {
         }
         list.files = journal.sync(&files.into_iter().collect())?;
         list.segments = self.history.list();
+        self.aside.list(&mut list.segments);
         journal.sync(&list.segments.iter().map(|segments| segments.file).collect())?;
         // Until here they have kept their files, also if they are purged meanwhile.
         drop(streams);

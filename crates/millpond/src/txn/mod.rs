@@ -3,11 +3,13 @@
 //!
 //! [`system::Txns`] joins the status table, undo, snapshots and locks of one database. [`mod@write`] changes a row, [`lock`]
 //! locks one, [`lock_range`] those of a range, [`load`] fills a new tree, [`read`] reads, [`end`] commits and rolls back,
-//! [`revert`] installs older versions, [`purge`] removes what nobody sees any more, [`near`] saves ways down, [`harden`] keeps
+//! [`revert`] installs older versions, [`purge`] removes what nobody sees any more, both ask for [`room`] in the log and set [`aside`] what
+//! they cannot do, [`near`] saves ways down, [`harden`] keeps
 //! a checkpoint from losing the undo of the unfinished, [`history`] keeps the past within its limits.
 //!
 //! Every function here is called with no latch held, and none waits while it holds one.
 
+mod aside;
 pub(crate) mod end;
 pub(crate) mod harden;
 pub(crate) mod history;
@@ -18,6 +20,7 @@ mod near;
 pub(crate) mod purge;
 pub(crate) mod read;
 pub(crate) mod revert;
+mod room;
 pub(crate) mod scan;
 pub(crate) mod system;
 pub(crate) mod trees;
@@ -26,5 +29,6 @@ pub(crate) mod write;
 pub(crate) use history::Limits;
 pub(crate) use lock::Locked;
 pub(crate) use lock_range::Hold;
+pub(crate) use room::{Patience, Room};
 pub(crate) use system::{Recovered, Rules, Txn, Txns};
 pub(crate) use write::{New, Wrote};

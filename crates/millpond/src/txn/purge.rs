@@ -1,8 +1,11 @@
 //! Removing what nobody sees any more: delete marks, replaced long values, undo.
 
+use super::aside::{Passed, Task, is_local};
+use super::revert::RECORD_REDO;
+use super::room::Patience;
 use super::system::Txns;
 use crate::btree::is_small;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::log::group::{self, Record as LogRecord};
 use crate::mtr::Mtr;
 use crate::mvcc::State;
@@ -11,10 +14,11 @@ use crate::page::node::{DELETED, Leaf, OVERFLOW};
 use crate::page::op::PageOp;
 use crate::page::overflow::ChainRef;
 use crate::planted::{Bug, planted};
-use crate::undo::{Access, Entry, Held, Purge, Stream, ToPurge};
+use crate::undo::{Access, Entry, Extent, Held, Purge, Segment, Stream, ToPurge};
 use base::sync::atomic::Ordering;
 use base::{Lsn, TreeId, TxnId};
 use metrics::{M, SyncReason};
+use std::sync::Arc;
 
 /// Transactions that one record calls purged. Fewer that are left when the engine stops are purged once more, in vain.
 const PURGED_TOGETHER: usize = 64;
@@ -47,11 +51,11 @@ impl Txns {
         }
     }
 
-    /// A slice of background work: reverts one aborted transaction, or purges up to `max` ended ones. How many it got
-    /// done with.
+    /// A slice of background work: reverts one aborted transaction, or purges up to `max` ended ones. How much it got done with;
+    /// `max` if there is more to do.
     pub(crate) fn background_step(&self, max: usize) -> Result<usize> {
-        if self.revert_next()? {
-            return Ok(1);
+        if self.try_again()? || self.revert_next(Patience::Endless)? {
+            return Ok(max);
         }
         let due = self.due();
         let horizon = due.seen.min(due.durable);
@@ -60,13 +64,48 @@ impl Txns {
         }
         for done in 0..max {
             let Some((lsn, ended)) = self.purge_queue.take(due) else { return Ok(done) };
-            if let Err(error) = self.purge(&ended, horizon) {
-                self.purge_queue.put_back(lsn, ended);
-                return Err(error);
+            match self.purge(&ended, horizon) {
+                Ok(()) => drop(self.streams.give_back([ended.stream])),
+                Err(error) if is_local(&error) && !planted(Bug::StuckAtUnreadable) => {
+                    if !self.set_aside(Task::Purge(ended.clone()), error) {
+                        self.give_up(&ended);
+                    }
+                }
+                Err(error) => {
+                    self.purge_queue.put_back(lsn, ended);
+                    return Err(error);
+                }
             }
-            self.streams.give_back([ended.stream]);
         }
         Ok(max)
+    }
+
+    /// Tries once more what was set aside, if the time for it has come. Whether it was some task's turn.
+    fn try_again(&self) -> Result<bool> {
+        let Some((id, mut task)) = self.aside.due(self.vfs.clock.now_us()) else { return Ok(false) };
+        let due = self.due();
+        let horizon = due.seen.min(due.durable);
+        let done = match &mut task {
+            Task::Revert(job) => {
+                let done = self.finish_abort(job, Patience::Endless, true);
+                done.map(|_| self.is_reverted(&job.stream))
+            }
+            Task::Purge(ended) => self.purge(ended, horizon),
+            Task::Segment(segment) => self.purge_members_of(segment, horizon),
+            Task::Left(extent) => self.purge_extent(extent.clone(), horizon),
+        };
+        match done {
+            Ok(()) => self.aside.done(id),
+            Err(error) if is_local(&error) => self.aside.again(id, task, error, self.vfs.clock.now_us()),
+            Err(error) => return Err(error),
+        }
+        Ok(true)
+    }
+
+    /// Forgets a transaction of which something cannot be purged: too much of that waits already.
+    fn give_up(&self, ended: &Ended) {
+        self.status.set(ended.txn, State::Settled);
+        self.streams.remove(ended.txn);
     }
 
     /// Makes durable what waits for nothing else to be purged.
@@ -92,9 +131,9 @@ impl Txns {
         Ok(())
     }
 
-    /// Does all that purge has to do for the records of a stream.
+    /// Does all that purge has to do for the records of a stream. What cannot be read it passes over, and says so in the end.
     fn purge_records(&self, stream: &Stream, committed: bool, horizon: Lsn) -> Result {
-        let (mut walk, mut held) = (stream.walk(committed), Held::default());
+        let (mut walk, mut held, mut passed) = (stream.walk(committed), Held::default(), Passed::default());
         loop {
             let found = stream.walk_on(&mut walk, &held, |record, purge| work_of(&record.entry, purge));
             let work = match found.map_err(|damage| self.undo_damage(damage))? {
@@ -102,47 +141,91 @@ impl Txns {
                     self.fetched.fetch(&piece, &mut held)?;
                     continue;
                 }
-                Access::Here(None) => break,
+                Access::Here(None) => return passed.end(),
                 Access::Here(Some(work)) => work.map_err(|damage| self.undo_damage(damage))?,
             };
-            if let Some(chain) = work.chain {
-                self.free_chain_of(work.tree, chain.head, chain.owner)?;
+            match self.purge_record(&work, horizon) {
+                Ok(()) => self.store.metrics.add(M::PurgeRows, 1),
+                Err(error) => passed.over(error)?,
             }
-            self.purge_row(work.tree, &work.key, horizon)?;
-            self.store.metrics.add(M::PurgeRows, 1);
         }
-        Ok(())
     }
 
-    /// Purges the oldest segment of history, if all see all of it. Whether there was one.
+    fn purge_record(&self, work: &Work, horizon: Lsn) -> Result {
+        if let Some(chain) = &work.chain {
+            self.free_chain_of(work.tree, chain.head, chain.owner, Patience::Endless)?;
+        }
+        self.room.for_undoing(RECORD_REDO + work.key.len() as u64, Patience::Endless)?;
+        self.purge_row(work.tree, &work.key, horizon)
+    }
+
+    /// Purges the oldest segment of history, if all see all of it, or sets it aside. Whether there was one.
     fn purge_segment(&self, seen: Lsn, horizon: Lsn) -> Result<bool> {
         let Some(segment) = self.history.due(seen) else { return Ok(false) };
-        if segment.purge {
-            let (piece, mut held) = (segment.piece(), Held::default());
-            self.fetched.fetch(&piece, &mut held)?;
-            let members = held.to_purge(&piece).map_err(|damage| self.undo_damage(damage))?;
-            self.purge_members(members, horizon)?;
+        if segment.purge
+            && let Err(error) = self.purge_members_of(&segment, horizon)
+        {
+            self.aside_or_fail(Task::Segment(Arc::clone(&segment)), error)?;
         }
         self.history.remove(&segment);
         Ok(true)
     }
 
-    /// Purges a segment that a crash has left. Whether there was one.
+    /// Sets a task aside that failed so, if others may get on; if there is no room for it, it is given up.
+    fn aside_or_fail(&self, task: Task, error: Error) -> Result {
+        if !is_local(&error) || planted(Bug::StuckAtUnreadable) {
+            return Err(error);
+        }
+        let _kept = self.set_aside(task, error);
+        Ok(())
+    }
+
+    fn purge_members_of(&self, segment: &Segment, horizon: Lsn) -> Result {
+        let (piece, mut held) = (segment.piece(), Held::default());
+        self.fetched.fetch(&piece, &mut held)?;
+        let members = held.to_purge(&piece).map_err(|damage| self.undo_damage(damage))?;
+        self.purge_members(members, horizon)
+    }
+
+    /// Purges a segment that a crash has left, or sets it aside. Whether there was one.
     fn purge_left(&self, horizon: Lsn) -> Result<bool> {
         let Some(left) = self.history.left() else { return Ok(false) };
-        let (members, rest) = left.next()?;
-        self.purge_members(members, horizon)?;
+        let (failed, rest) = match left.clone().next() {
+            Ok((members, rest)) => (self.purge_members(members, horizon).err(), rest),
+            // Where the next one begins is not known either.
+            Err(error) => (Some(error), None),
+        };
+        if let Some(error) = failed {
+            self.aside_or_fail(Task::Left(left.before(rest.as_ref())), error)?;
+        }
         self.history.left_done(rest);
         Ok(true)
     }
 
-    fn purge_members(&self, members: Vec<ToPurge>, horizon: Lsn) -> Result {
-        for (txn, bytes) in members {
-            let stream = Stream::of(txn, bytes).map_err(|damage| self.undo_damage(damage))?;
-            self.purge_records(&stream, true, horizon)?;
-            self.log_purged(txn)?;
+    /// Purges segments that a crash has left and that were set aside.
+    fn purge_extent(&self, extent: Extent, horizon: Lsn) -> Result {
+        let (mut left, mut failed) = (Some(extent), Ok(()));
+        while let Some(extent) = left {
+            let (members, rest) = extent.next()?;
+            failed = failed.and(self.purge_members(members, horizon));
+            left = rest;
         }
-        Ok(())
+        failed
+    }
+
+    /// Purges the members of a segment. What cannot be read it passes over, and says so in the end.
+    fn purge_members(&self, members: Vec<ToPurge>, horizon: Lsn) -> Result {
+        let mut passed = Passed::default();
+        for (txn, bytes) in members {
+            let purged = Stream::of(txn, bytes)
+                .map_err(|damage| self.undo_damage(damage))
+                .and_then(|stream| self.purge_records(&stream, true, horizon));
+            match purged {
+                Ok(()) => self.log_purged(txn)?,
+                Err(error) => passed.over(error)?,
+            }
+        }
+        passed.end()
     }
 
     /// Has the log say, some time soon, that nothing is left of `txn` to purge: so recovery neither keeps its undo nor

@@ -4,22 +4,53 @@
 //! other until one stands that stays. So doing it twice, or from two sides, or again after a crash, changes nothing more,
 //! and nobody ever puts a version on top of an aborted one (Un6).
 
+use super::aside::{Passed, Task, is_local};
+use super::room::Patience;
 use super::system::Txns;
-use crate::btree::{Tree, free_chain, row_bytes};
-use crate::error::Result;
+use crate::btree::{FREED_TOGETHER, Tree, chain_to_free, free_last, row_bytes};
+use crate::error::{Error, Result};
 use crate::lock::Owner;
 use crate::mtr::Mtr;
 use crate::mvcc::{State, Step};
 use crate::page::node::{Leaf, Row, Version};
 use crate::page::op::{PageOp, common_ends};
+use crate::planted::{Bug, planted};
 use crate::undo::{Access, Entry, Held, Mark, Piece, Stream};
 use base::sync::atomic::Ordering;
 use base::{PageNo, TreeId};
 use metrics::M;
 use std::sync::Arc;
 
+/// What a record of a rollback or purge logs beside the bytes of its row, about.
+pub(super) const RECORD_REDO: u64 = 160;
+
+/// An aborted transaction, and how far it is reverted.
+#[derive(Clone, Debug)]
+pub(super) struct Reverting {
+    pub(super) stream: Arc<Stream>,
+    /// The newest record that is still to be looked at.
+    pub(super) next: Option<u64>,
+}
+
+impl Reverting {
+    pub(super) fn new(stream: &Arc<Stream>) -> Reverting {
+        Reverting { stream: Arc::clone(stream), next: stream.mark().last }
+    }
+}
+
+/// Who has a transaction's undo reverted, and how.
+pub(super) struct Way<'a> {
+    /// Back to here.
+    pub(super) mark: Mark,
+    /// The stream's owner, if it goes on and keeps the locks.
+    pub(super) keeper: Option<&'a Arc<Owner>>,
+    pub(super) patience: Patience,
+    /// What cannot be read is passed over, so that the rest goes on.
+    pub(super) passing: bool,
+}
+
 /// What a record asks a rollback to do.
-enum Task {
+enum Undo {
     Row(TreeId, Vec<u8>),
     Chain(TreeId, PageNo),
     Nothing,
@@ -51,6 +82,9 @@ impl Txns {
 
     /// Takes the aborted versions off a row. REQUIRES: no latch held.
     pub(super) fn revert_aborted_row(&self, tree: TreeId, key: &[u8]) -> Result {
+        // Whoever locks rows on his way through a range may come by any number of them.
+        let redo = RECORD_REDO + (key.len() + crate::page::inline_limit(self.store.pool.page_bytes())) as u64;
+        self.room.for_undoing(redo, Patience::Call)?;
         self.revert_row(tree, key, &|version| self.is_aborted(version), None, &mut Held::default())
     }
 
@@ -156,63 +190,153 @@ impl Txns {
         }
     }
 
-    /// Undoes the records of a stream from its end back to `mark`, newest first: every version for which `goes` holds.
-    /// `keeper`, if the stream's owner goes on and keeps the locks. REQUIRES: no latch held; one caller at a time for a stream.
+    /// Undoes the records of a stream from `next` on, newest first: every version for which `goes` holds. `next` tells how far it came;
+    /// false if it found no room to go on. REQUIRES: no latch held; one caller at a time for a stream.
     pub(super) fn revert_stream(
         &self,
         stream: &Arc<Stream>,
-        mark: Mark,
+        next: &mut Option<u64>,
+        way: &Way<'_>,
         goes: impl Fn(Version) -> bool,
-        keeper: Option<&Arc<Owner>>,
-    ) -> Result {
+    ) -> Result<bool> {
         let owner = stream.owner();
         let goes = |version: Version| version.txn == owner && goes(version);
-        let (mut next, mut held) = (stream.mark().last, Held::default());
-        while let Some(at) = next.filter(|&at| at >= mark.end) {
+        let (mut passed, mut first) = (Passed::default(), None);
+        let mut pass = |error: Error, at: u64| {
+            first.get_or_insert(at);
+            passed.over(error)
+        };
+        let done = self.revert_on(stream, next, way, &goes, &mut pass);
+        if first.is_some() {
+            // Whoever comes again begins with what was passed over.
+            *next = first;
+        }
+        let whole = done?;
+        passed.end()?;
+        Ok(whole)
+    }
+
+    fn revert_on(
+        &self,
+        stream: &Arc<Stream>,
+        next: &mut Option<u64>,
+        way: &Way<'_>,
+        goes: &dyn Fn(Version) -> bool,
+        pass: &mut dyn FnMut(Error, u64) -> Result,
+    ) -> Result<bool> {
+        let (owner, mut held, mut passed) = (stream.owner(), Held::default(), false);
+        while let Some(at) = next.filter(|&at| at >= way.mark.end) {
             let read = stream.read(at, &held, |record| {
-                let task = match record.entry {
-                    Entry::Insert { tree, key } | Entry::Replace { tree, key, .. } => {
-                        Task::Row(tree, key.to_vec())
+                let (task, bytes) = match record.entry {
+                    Entry::Insert { tree, key } => (Undo::Row(tree, key.to_vec()), key.len()),
+                    Entry::Replace { tree, key, old_middle, .. } => {
+                        (Undo::Row(tree, key.to_vec()), key.len() + old_middle.len())
                     }
-                    Entry::Chain { tree, head } => Task::Chain(tree, head),
-                    Entry::Rewind { .. } => Task::Nothing,
+                    Entry::Chain { tree, head } => (Undo::Chain(tree, head), 0),
+                    Entry::Rewind { .. } => (Undo::Nothing, 0),
                 };
-                (task, record.prev)
+                (task, bytes as u64, record.prev)
             });
-            let (task, prev) = match read.map_err(|damage| self.undo_damage(damage))? {
+            let (task, bytes, prev) = match read.map_err(|damage| self.undo_damage(damage))? {
                 Access::Here(read) => read,
                 Access::Away(piece) => {
                     self.fetched.fetch(&piece, &mut held)?;
                     continue;
                 }
             };
-            match task {
-                Task::Row(tree, key) => self.revert_row(tree, &key, &goes, keeper, &mut held)?,
-                Task::Chain(tree, head) => {
-                    self.free_chain_of(tree, head, Version { txn: owner, undo_at: at })?;
+            let done = match task {
+                Undo::Row(tree, key) => {
+                    if !self.room.for_undoing(RECORD_REDO + bytes, way.patience)? {
+                        return Ok(false);
+                    }
+                    self.revert_row(tree, &key, goes, way.keeper, &mut held)
                 }
-                Task::Nothing => {}
+                // A row that was passed over may still lead there.
+                Undo::Chain(..) if passed => Ok(()),
+                Undo::Chain(tree, head) => {
+                    let version = Version { txn: owner, undo_at: at };
+                    match self.free_chain_of(tree, head, version, way.patience) {
+                        Ok(false) => return Ok(false),
+                        done => done.map(drop),
+                    }
+                }
+                Undo::Nothing => Ok(()),
+            };
+            match done {
+                Err(error) if way.passing => {
+                    pass(error, at)?;
+                    passed = true;
+                }
+                done => done?,
             }
-            next = prev;
+            *next = prev;
         }
-        Ok(())
+        Ok(true)
     }
 
-    /// Frees a chain that no version needs any more; its pages went with the tree if that was dropped.
-    pub(super) fn free_chain_of(&self, tree: TreeId, head: PageNo, owner: Version) -> Result {
-        let Some(_live) = self.trees.get(tree) else { return Ok(()) };
-        free_chain(&self.store, head, owner, &mut || self.store.log.make_room())
+    /// Frees a chain that no version needs any more; its pages went with the tree if that was dropped. False if it found no
+    /// room to go on.
+    pub(super) fn free_chain_of(
+        &self,
+        tree: TreeId,
+        head: PageNo,
+        owner: Version,
+        patience: Patience,
+    ) -> Result<bool> {
+        let Some(live) = self.trees.get(tree) else { return Ok(true) };
+        let mut pages = chain_to_free(&self.store, head, owner)?;
+        drop(live);
+        while !pages.is_empty() {
+            if !self.room.for_undoing(RECORD_REDO * FREED_TOGETHER as u64, patience)? {
+                return Ok(false);
+            }
+            // As long as there is the tree, nobody else frees these pages.
+            let Some(_live) = self.trees.get(tree) else { return Ok(true) };
+            free_last(&self.store, &mut pages, FREED_TOGETHER)?;
+        }
+        Ok(true)
     }
 
-    /// Reverts one aborted transaction of the queue. Whether there was one.
-    pub(super) fn revert_next(&self) -> Result<bool> {
-        // It stays in the queue until it is done; nobody else takes from there.
-        let Some(stream) = self.reverts.lock().front().cloned() else { return Ok(false) };
-        self.finish_abort(&stream)?;
-        self.reverts.lock().pop_front();
+    /// Leaves an aborted transaction to the background.
+    pub(super) fn revert_later(&self, job: Reverting) {
+        self.reverting.fetch_add(1, Ordering::AcqRel);
+        self.reverts.lock().push_back(job);
+        self.background.unpark();
+    }
+
+    /// Reverts one aborted transaction of the queue, or sets it aside. Whether there was one.
+    pub(super) fn revert_next(&self, patience: Patience) -> Result<bool> {
+        // Nobody else takes from there.
+        let Some(mut job) = self.reverts.lock().pop_front() else { return Ok(false) };
+        match self.finish_abort(&mut job, patience, true) {
+            Ok(true) => self.is_reverted(&job.stream),
+            Ok(false) => self.reverts.lock().push_front(job),
+            Err(error) if is_local(&error) && !planted(Bug::StuckAtUnreadable) => {
+                self.set_aside(Task::Revert(job), error);
+            }
+            Err(error) => {
+                self.reverts.lock().push_front(job);
+                return Err(error);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Counts an aborted transaction that is wholly reverted.
+    pub(super) fn is_reverted(&self, stream: &Stream) {
+        self.reverting.fetch_sub(1, Ordering::AcqRel);
         if stream.owner() < self.first_txn {
             self.losers.fetch_sub(1, Ordering::AcqRel);
         }
-        Ok(true)
+    }
+
+    /// Reverts what recovery has found aborted, but for what must wait.
+    pub(crate) fn revert_losers(&self) -> Result {
+        while self.losers() > self.aside.reverts(self.first_txn) as u64 {
+            if !self.revert_next(Patience::Call)? {
+                break;
+            }
+        }
+        Ok(())
     }
 }

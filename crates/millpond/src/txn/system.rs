@@ -1,7 +1,10 @@
 //! What all transactions of a database share, and what one transaction has.
 
+use super::aside::{Aside, Task};
 use super::history::Limits;
 use super::near::Near;
+use super::revert::Reverting;
+use super::room::Room;
 use super::trees::Trees;
 use crate::error::{Error, Result};
 use crate::lock::{Denied, LockTable, Owner, Wait};
@@ -72,7 +75,13 @@ pub(crate) struct Txns {
     pub(crate) trees: Trees,
     pub(super) journal: Mutex<Journal>,
     /// Aborted transactions whose undo the background thread is to revert.
-    pub(super) reverts: Mutex<VecDeque<Arc<Stream>>>,
+    pub(super) reverts: Mutex<VecDeque<Reverting>>,
+    /// How many transactions these are, with those that are being reverted or set aside.
+    pub(super) reverting: AtomicU64,
+    /// What could not be reverted or purged.
+    pub(super) aside: Aside,
+    /// Asked before redo that takes back or clears away.
+    pub(super) room: Arc<dyn Room>,
     pub(super) prepared: Mutex<BTreeMap<Vec<u8>, Prepared>>,
     /// Purged, and not yet called so in the log.
     pub(super) purged: Mutex<Vec<TxnId>>,
@@ -110,6 +119,8 @@ pub(crate) struct Txn {
     pub(super) near: Near,
     /// Time spent waiting for locks, microseconds.
     pub(crate) lock_us: Cell<u64>,
+    /// It has been rolled back because undoing a part of it failed half way.
+    pub(super) doomed: Cell<bool>,
 }
 
 impl Txn {
@@ -126,6 +137,11 @@ impl Txn {
     /// What it holds, if it has an id.
     pub(crate) fn owner(&self) -> Option<&Arc<Owner>> {
         self.owner.get()
+    }
+
+    /// Whether it has been rolled back because undoing a part of it failed half way.
+    pub(crate) fn is_doomed(&self) -> bool {
+        self.doomed.get()
     }
 
     /// The moment that its plain reads see, if it is drawn.
@@ -157,6 +173,7 @@ impl Txns {
         found: Recovered,
         limits: Limits,
         background: Unparker,
+        room: Arc<dyn Room>,
     ) -> Txns {
         let history = History::default();
         history.leave(found.segments);
@@ -190,7 +207,7 @@ impl Txns {
         });
         let prepared = prepared.collect();
         let reverts = found.aborted.iter().filter_map(|&txn| found.streams.get(txn));
-        let reverts: VecDeque<_> = reverts.collect();
+        let reverts: VecDeque<_> = reverts.map(|stream| Reverting::new(&stream)).collect();
         let mut journal = found.journal;
         journal.fit(limits.files);
         store.metrics.add(M::UndoSpilledBytes, found.spilled);
@@ -208,6 +225,9 @@ impl Txns {
             trees: Trees::default(),
             journal: Mutex::new(journal),
             losers: AtomicU64::new(reverts.len() as u64),
+            reverting: AtomicU64::new(reverts.len() as u64),
+            aside: Aside::default(),
+            room,
             reverts: Mutex::new(reverts),
             prepared: Mutex::new(prepared),
             purged: Mutex::default(),
@@ -317,12 +337,28 @@ impl Txns {
     /// How many transactions have ended and wait for their purge, or to be reverted.
     #[cfg(test)]
     pub(crate) fn history(&self) -> usize {
-        self.purge_queue.len() + self.history.len() as usize + self.reverts.lock().len()
+        let reverting = self.reverting.load(Ordering::Acquire) as usize;
+        self.purge_queue.len() + self.history.len() as usize + reverting + self.aside.len()
     }
 
     /// How many aborted transactions are not wholly reverted.
     pub(crate) fn aborted(&self) -> usize {
-        (self.losers() as usize).max(self.reverts.lock().len())
+        self.reverting.load(Ordering::Acquire) as usize
+    }
+
+    /// Sets aside what could not be reverted or purged. False if there is no room for it.
+    pub(super) fn set_aside(&self, task: Task, error: Error) -> bool {
+        self.aside.put(task, error, self.vfs.clock.now_us())
+    }
+
+    /// How many ended transactions, or pieces of their history, wait because something of them cannot be read.
+    pub(crate) fn unreadable(&self) -> usize {
+        self.aside.unreadable()
+    }
+
+    /// What that is, a sentence each, the first few.
+    pub(crate) fn unreadable_sentences(&self, most: usize) -> Vec<String> {
+        self.aside.sentences(most)
     }
 
     /// Aborted transactions that recovery found and that are not wholly reverted yet.

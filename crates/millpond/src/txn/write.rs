@@ -81,16 +81,19 @@ impl Txns {
         };
         let mark = stream.mark();
         let chain = write_chain(&self.store, tree.id, value, &mut begin, &mut || admit(page_bytes));
+        stream.has_pages(value.len().div_ceil(page_bytes) as u64);
         let wrote = chain.and_then(|chain| {
             let image = Image { flags: OVERFLOW, bytes: &chain.encode() };
             self.write_image(txn, tree, key, new, Some(image), rules)
         });
-        if wrote.is_err() {
-            // No row links the chain. If the transaction goes on and commits, nobody looks at that undo again. What cannot be
-            // freed here, because a page cannot be read or the database is poisoned, costs pages and nothing else.
-            let _ = self.rollback_to(txn, mark, rules);
+        match wrote {
+            // The caller rolls all of it back.
+            Err(Error::Deadlock | Error::WriteConflict) => wrote,
+            // No row links the chain. If the transaction goes on and commits, nobody looks at that undo again; where the pages
+            // cannot be freed, it does not go on.
+            Err(_) => self.rollback_to(txn, mark, rules).and(wrote),
+            Ok(_) => wrote,
         }
-        wrote
     }
 
     fn write_image(

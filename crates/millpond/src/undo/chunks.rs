@@ -33,6 +33,8 @@ pub(super) struct Chunks {
     pub(super) last: Option<u64>,
     pub(super) left: Left,
     pub(super) rewinds: Rewinds,
+    /// Pages of long values that were written, as far as this is known.
+    pub(super) pages: u64,
 }
 
 /// Whole records, one after the other.
@@ -50,7 +52,7 @@ impl Chunks {
     /// What the chunks take.
     pub(super) fn bytes(&self) -> u64 {
         let chunks: u64 = self.chunks.iter().map(|chunk| chunk.bytes.capacity() as u64).sum();
-        chunks + self.spare.capacity() as u64
+        chunks + self.spare.capacity() as u64 + self.rewinds.memory()
     }
 
     pub(super) fn clear(&mut self) {
@@ -72,11 +74,13 @@ impl Chunks {
     }
 
     /// Takes in what the record at `at` means for those after it.
-    pub(super) fn note(&mut self, at: u64, entry: &Entry<'_>) {
+    fn note(&mut self, at: u64, entry: &Entry<'_>, memory: &AtomicU64) {
         match *entry {
             Entry::Rewind { end, last } => {
                 self.last = last;
+                let before = self.rewinds.memory();
                 self.rewinds.push(at, end);
+                memory.fetch_add(self.rewinds.memory() - before, Ordering::Relaxed);
             }
             _ => self.last = Some(at),
         }
@@ -84,7 +88,7 @@ impl Chunks {
     }
 
     /// Notes the records of bytes that come next.
-    pub(super) fn take_in(&mut self, owner: TxnId, bytes: &[u8]) -> Result<(), Damage> {
+    pub(super) fn take_in(&mut self, owner: TxnId, bytes: &[u8], memory: &AtomicU64) -> Result<(), Damage> {
         let base = self.end;
         let mut at = 0;
         while at < bytes.len() {
@@ -92,7 +96,7 @@ impl Chunks {
             if record.owner != owner || record.prev != self.last {
                 return Err(Damage("undo of another transaction, or of another place in its stream"));
             }
-            self.note(base + at as u64, &record.entry);
+            self.note(base + at as u64, &record.entry, memory);
             at += len;
         }
         Ok(())
@@ -123,7 +127,7 @@ impl Chunks {
         chunk.len += len as u32;
         self.end += len as u64;
         base::check!(self.end < STREAM_BYTES_MAX, "{owner} has a terabyte of undo");
-        self.note(at, &entry);
+        self.note(at, &entry, memory);
         at
     }
 

@@ -22,7 +22,7 @@ pub(crate) mod walk;
 pub(crate) use fetch::{Access, Cache, Held, Piece};
 pub(crate) use history::History;
 pub(crate) use record::{Entry, Record, decode_rewind, encode_rewind};
-pub(crate) use segment::{Extent, Member, ToPurge};
+pub(crate) use segment::{Extent, Member, Segment, ToPurge};
 pub(crate) use stream::{Chunk, Mark, Stream};
 pub(crate) use streams::{Streams, Undo};
 pub(crate) use walk::{Left, Purge};

@@ -142,6 +142,12 @@ impl Extent {
         self.txns
     }
 
+    /// Of it what stands before `rest`; all of it if nothing is left.
+    pub(crate) fn before(&self, rest: Option<&Extent>) -> Extent {
+        let Some(rest) = rest else { return self.clone() };
+        Extent { end: rest.at, txns: self.txns - rest.txns, file: Arc::clone(&self.file), at: self.at }
+    }
+
     /// The transactions of the next segment that purge must look at, and what is left after it; the segment counts as done by
     /// that.
     pub(crate) fn next(mut self) -> Result<(Vec<ToPurge>, Option<Extent>)> {

@@ -27,6 +27,9 @@ use std::sync::Arc;
 /// purge.
 pub(crate) const STREAM_BYTES: u64 = 400;
 
+/// Freeing a page of a long value, which may have to be read before, costs as much as undoing records of so many bytes.
+const PAGE_COST: u64 = 4 << 10;
+
 /// Cache lines of a short transaction's whole chunk.
 const FIRST_LINES: usize = CHUNK_BYTES_MIN / 64;
 
@@ -99,7 +102,7 @@ impl Stream {
     pub(crate) fn of(owner: TxnId, bytes: Vec<u8>) -> Result<Stream, Damage> {
         let stream = Stream::new(owner, Arc::default());
         let mut mu = stream.mu.lock();
-        mu.take_in(owner, &bytes)?;
+        mu.take_in(owner, &bytes, &stream.memory)?;
         mu.keep(bytes, None, &stream.memory)?;
         drop(mu);
         Ok(stream)
@@ -113,6 +116,17 @@ impl Stream {
     /// Where the next record will stand.
     pub(crate) fn end(&self) -> u64 {
         self.mu.lock().end
+    }
+
+    /// What undoing all of it costs, about, in bytes of undo.
+    pub(crate) fn cost(&self) -> u64 {
+        let mu = self.mu.lock();
+        mu.end + mu.pages * PAGE_COST
+    }
+
+    /// Says that undoing it has so many pages of long values to free.
+    pub(crate) fn has_pages(&self, pages: u64) {
+        self.mu.lock().pages += pages;
     }
 
     /// The present point, for a later rollback to it.
@@ -164,7 +178,7 @@ impl Stream {
     pub(crate) fn restore(&self, bytes: &[u8], place: Place) -> Result<(), Damage> {
         let mut mu = self.mu.lock();
         base::check!(mu.placed == mu.chunks.len(), "hardened undo comes first");
-        mu.take_in(self.owner, bytes)?;
+        mu.take_in(self.owner, bytes, &self.memory)?;
         mu.keep(bytes.to_vec(), Some(place), &self.memory)?;
         mu.placed += 1;
         Ok(())

@@ -68,6 +68,11 @@ struct Rewound {
 }
 
 impl Rewinds {
+    /// Memory, bytes.
+    pub(crate) fn memory(&self) -> u64 {
+        (self.0.capacity() * size_of::<Rewound>()) as u64
+    }
+
     /// Notes that the record at `at` has taken back everything from `from` on.
     pub(crate) fn push(&mut self, at: u64, from: u64) {
         while self.0.pop_if(|rewound| rewound.from >= from).is_some() {}

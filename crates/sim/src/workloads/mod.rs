@@ -9,6 +9,7 @@ mod serial;
 mod several;
 mod stuck;
 mod transactions;
+mod undoing;
 
 use crate::driver::Driver;
 use crate::subject::{SMALL, Shape};
@@ -51,6 +52,10 @@ const TINY_PAST: Shape = Shape { history_memory: 4 << 10, ..SMALL };
 const SMALL_PAST: Shape = Shape { history_memory: 24 << 10, ..SMALL };
 /// Files hold little.
 const SHORT_PAST: Shape = Shape { history_files: 24 << 10, ..TINY_PAST };
+
+/// The disk fills up, or has pages that cannot be read.
+const FAULTS: Shape = Shape { faults: true, frames: 32, ..SMALL };
+const FAULTS_TINY_LOG: Shape = Shape { faults: true, segment_blocks: 8, ..SMALL };
 
 /// All workloads.
 pub const ALL: &[Workload] = &[
@@ -190,6 +195,19 @@ pub const ALL: &[Workload] = &[
     ),
     w("closed-beside", "a crowd in every wait, and another thread closes the database", SMALL, stuck::closed),
     w("wakers", "futures whose wakers close the database", SMALL, stuck::wakers),
+    w(
+        "full-disk-undo",
+        "a transaction that cannot take a part back, because others have taken the last of the space",
+        FAULTS,
+        undoing::full_disk,
+    ),
+    w("full-log-undo", "a rollback longer than the log, on a full disk", FAULTS_TINY_LOG, undoing::full_log),
+    w(
+        "unreadable",
+        "a page that cannot be read for a while, under purge and rollback",
+        FAULTS,
+        undoing::unreadable,
+    ),
     w("purge-beside", "rows deleted and inserted again while purge is at them", SMALL, beside::purge),
 ];
 

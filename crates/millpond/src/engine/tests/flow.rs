@@ -326,7 +326,7 @@ fn writers_far_faster_than_the_device_are_slowed_and_never_stopped() {
     assert!(held_max < 100_000, "an operation was held for {held_max} µs");
 }
 
-/// Redo that needs no admission (commits, rollback, purge) still finds room when admission is closed, the cleaner needs
+/// Redo that needs no admission (commits) still finds room when admission is closed, the cleaner needs
 /// no room that it does not find, and its work opens admission again.
 #[test]
 fn at_the_limit_the_cleaner_and_commits_go_on_and_admission_opens_again() {

@@ -1,0 +1,424 @@
+//! Rolling back and purging where something stands in the way: a full disk, a log without room, a page that cannot be read.
+
+use super::{DIR, all, open, options, put, rows, settle};
+use crate::error::Error;
+use crate::{Db, Savepoint, Table, Transaction};
+use base::sync::Parker;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use vfs::fault::FaultDisk;
+use vfs::mem::MemDisk;
+use vfs::{Create, Disk, OpenMode, Vfs};
+
+/// How often something is waited for, with pauses of ten milliseconds: more than anything takes that gets there at all.
+const PATIENCE: u32 = 6_000;
+
+fn nap() {
+    Parker::new().park_for(Duration::from_millis(10));
+}
+
+fn until(what: &str, mut there: impl FnMut() -> bool) {
+    for _ in 0..PATIENCE {
+        if there() {
+            return;
+        }
+        nap();
+    }
+    panic!("in vain waited for: {what}");
+}
+
+fn figure(db: &Db, name: &str) -> u64 {
+    db.metrics().get(name).unwrap_or_else(|| panic!("no figure {name}")) as u64
+}
+
+fn key(n: u64, sub: u64) -> Vec<u8> {
+    format!("{n:06}-{sub:02}").into_bytes()
+}
+
+/// The time is the machine's, unless it is a world's.
+fn vfs_of(disk: impl Disk + 'static) -> Vfs {
+    let clock = match base::sync::simulated_us() {
+        None => Vfs::os().clock,
+        Some(_) => MemDisk::default().vfs(1).clock,
+    };
+    Vfs { disk: Arc::new(disk), clock }
+}
+
+fn with_faults(options: &crate::Options) -> (FaultDisk, Db, Table) {
+    let faults = FaultDisk::new(Arc::new(MemDisk::default()));
+    let db = Db::open_on(&vfs_of(faults.clone()), Path::new(DIR), options).unwrap();
+    let table = db.create_table("t").unwrap();
+    (faults, db, table)
+}
+
+/// Puts rows between those of `table` until there is no space for more, in the leaves and in the file.
+fn fill_up(db: &Db, table: &Table) {
+    let mut tx = db.begin().unwrap();
+    for sub in 1..100 {
+        for n in 0..200 {
+            match tx.put(table, &key(n, sub), &[9; 150]) {
+                Ok(()) => {}
+                Err(Error::DiskFull { .. }) => {
+                    tx.commit().unwrap();
+                    return;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    panic!("the disk is not full");
+}
+
+/// A transaction makes rows short and replaces long values, others take the room, and it cannot go back.
+fn half_way(db: &Db, table: &Table, faults: &FaultDisk) -> (Transaction, Savepoint) {
+    for n in 0..200 {
+        put(db, table, &key(n, 0), &if n % 10 == 3 { vec![n as u8; 20_000] } else { vec![n as u8; 700] });
+    }
+    let mut tx = db.begin().unwrap();
+    tx.put(table, b"own", b"1").unwrap();
+    let savepoint = tx.savepoint();
+    for n in 0..200 {
+        tx.put(table, &key(n, 0), b"short").unwrap();
+    }
+    faults.limit_space(DIR, 0);
+    fill_up(db, table);
+    (tx, savepoint)
+}
+
+fn a_rollback_that_fails_half_way() {
+    let (faults, db, t) = with_faults(&options());
+    let (mut tx, savepoint) = half_way(&db, &t, &faults);
+    let failed = tx.rollback_to(&savepoint);
+    assert!(matches!(failed, Err(Error::DiskFull { .. })), "{failed:?}");
+    assert!(matches!(tx.get(&t, b"own"), Err(Error::Aborted)));
+    assert!(matches!(tx.put(&t, b"own", b"2"), Err(Error::Aborted)));
+    assert!(matches!(tx.rollback_to(&savepoint), Err(Error::Aborted)));
+    assert!(matches!(tx.commit(), Err(Error::Aborted)));
+    // Nobody sees anything of it, now and when the background has got on.
+    let right = |db: &Db| {
+        let found = all(db, "t");
+        for n in 0..200_u64 {
+            let value = if n % 10 == 3 { vec![n as u8; 20_000] } else { vec![n as u8; 700] };
+            assert!(found[&key(n, 0)] == value, "row {n}");
+        }
+        assert!(!found.contains_key(&b"own"[..]));
+    };
+    right(&db);
+    assert!(figure(&db, "aborted_transactions") == 1 && figure(&db, "transactions_set_aside") == 0);
+    faults.heal();
+    until("the rollback's end", || figure(&db, "aborted_transactions") == 0);
+    right(&db);
+    settle(&db);
+    db.close().unwrap();
+}
+
+#[test]
+fn a_transaction_is_rolled_back_if_a_part_of_it_cannot_be() {
+    a_rollback_that_fails_half_way();
+}
+
+/// A log of one megabyte, of which nothing is cleaned unless somebody takes a checkpoint.
+fn small_log() -> crate::Options {
+    let mut options = options().redo_capacity_bytes(1 << 20).hold_cleaning_until_redo_bytes(1 << 40);
+    options.tuning.frames = 2048;
+    options.tuning.segment_blocks = 32;
+    options
+}
+
+/// Rows, none of which stands in the log any more.
+fn long_rows(db: &Db, t: &Table, count: u64) {
+    for first in (0..count).step_by(100) {
+        let mut tx = db.begin().unwrap();
+        for n in first..first + 100 {
+            tx.put(t, &key(n, 0), &[n as u8; 700]).unwrap();
+        }
+        tx.commit().unwrap();
+        db.checkpoint().unwrap();
+    }
+}
+
+fn has_long_rows(db: &Db, count: u64) -> bool {
+    let found = all(db, "t");
+    (0..count).all(|n| found[&key(n, 0)] == [n as u8; 700])
+}
+
+fn log_fits(db: &Db) {
+    let log = &db.core.engine.store.log;
+    let files = log.segments().count() * log.segments().block_bytes();
+    assert!(files <= 1 << 20, "the log has {files} bytes of files");
+    assert!(figure(db, "checkpoint_age_bytes") <= 1 << 20);
+}
+
+/// Rows of which a change fills more than half of the log; taking it back fills as much again.
+const HALF_A_LOG: u64 = 700;
+
+fn a_log_without_room(full_disk: bool) {
+    let (faults, db, t) = with_faults(&small_log());
+    long_rows(&db, &t, HALF_A_LOG);
+    let mut tx = db.begin().unwrap();
+    for n in 0..HALF_A_LOG {
+        tx.put(&t, &key(n, 0), b"short").unwrap();
+    }
+    if full_disk {
+        faults.limit_space(DIR, 0);
+    }
+    drop(tx);
+    until("the rollback to wait for room, or to end", || {
+        log_fits(&db);
+        figure(&db, "undo_waits") > 0 || figure(&db, "aborted_transactions") == 0
+    });
+    assert_eq!(figure(&db, "aborted_transactions"), 1, "it ended without room in the log");
+    if full_disk {
+        // The checkpoint's list, and the undo of what is not reverted yet, find no space.
+        assert!(matches!(db.checkpoint(), Err(Error::DiskFull { .. })));
+        nap();
+        assert_eq!((figure(&db, "aborted_transactions"), figure(&db, "poisoned")), (1, 0));
+        faults.heal();
+    }
+    until("the rollback's end", || {
+        db.checkpoint().unwrap();
+        log_fits(&db);
+        figure(&db, "aborted_transactions") == 0
+    });
+    assert_eq!(figure(&db, "poisoned"), 0);
+    assert!(has_long_rows(&db, HALF_A_LOG));
+    db.close().unwrap();
+}
+
+#[test]
+fn a_large_rollback_waits_for_room_in_the_log() {
+    a_log_without_room(false);
+}
+
+#[test]
+fn on_a_full_disk_it_pauses_and_goes_on_when_there_is_space() {
+    a_log_without_room(true);
+}
+
+/// Closing rolls back what is open, however large it is, in a log that holds a part of it.
+#[test]
+fn closing_rolls_a_large_transaction_back_within_the_log() {
+    let (faults, db, t) = with_faults(&small_log());
+    long_rows(&db, &t, 1_500);
+    let mut tx = db.begin().unwrap();
+    for n in 0..1_500 {
+        tx.put(&t, &key(n, 0), b"short").unwrap();
+        if n % 300 == 299 {
+            db.checkpoint().unwrap();
+        }
+    }
+    db.close().unwrap();
+    log_fits(&db);
+    drop((tx, t, db));
+    let db = Db::open_on(&vfs_of(faults), Path::new(DIR), &options()).unwrap();
+    assert_eq!(figure(&db, "aborted_transactions"), 0, "nothing was left to the next open");
+    assert!(has_long_rows(&db, 1_500));
+}
+
+/// Flips a bit in every page of the file that holds `marker`.
+fn decay(disk: &MemDisk, marker: &[u8]) -> u64 {
+    let pages = Path::new(DIR).join("pages");
+    let mode = OpenMode { create: Create::Never, direct: false, read_only: true };
+    let file = disk.open(&pages, mode).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_at(&mut bytes, 0).unwrap();
+    let mut flipped = 0;
+    for (n, page) in bytes.chunks(4096).enumerate() {
+        if page.windows(marker.len()).any(|part| part == marker) {
+            disk.flip(&pages, n as u64 * 4096 + 100, 1).unwrap();
+            flipped += 1;
+        }
+    }
+    flipped
+}
+
+/// Reads so much else that nothing of before is in the pool.
+fn evict(db: &Db) {
+    let others = db.open_table("others").unwrap();
+    for _ in 0..3 {
+        let tx = db.begin().unwrap();
+        for n in 0..800 {
+            assert!(tx.get(&others, &key(n, 0)).unwrap().is_some());
+        }
+    }
+}
+
+const MARKER: &[u8] = b"here it is";
+
+/// A table whose only leaf cannot be read soon, one that fills the pool, and one for the work that must go on.
+fn three_tables(db: &Db) -> (Table, Table) {
+    let others = db.create_table("others").unwrap();
+    let mut tx = db.begin().unwrap();
+    for n in 0..800 {
+        tx.put(&others, &key(n, 0), &[7; 700]).unwrap();
+    }
+    tx.commit().unwrap();
+    let (bad, good) = (db.create_table("bad").unwrap(), db.create_table("good").unwrap());
+    for n in 0..20 {
+        put(db, &good, &key(n, 0), b"good");
+        put(db, &bad, &key(n, 0), b"bad");
+    }
+    put(db, &bad, MARKER, b"bad");
+    (bad, good)
+}
+
+fn unreadable_pages_and_purge() {
+    let disk = MemDisk::default();
+    let db = Db::open_on(&vfs_of(disk.clone()), Path::new(DIR), &options()).unwrap();
+    let (bad, good) = three_tables(&db);
+    let reader = db.begin().unwrap();
+    assert_eq!(rows(&reader, &good).len(), 20);
+    for n in 0..5 {
+        let mut tx = db.begin().unwrap();
+        tx.delete(&bad, &key(n, 0)).unwrap();
+        tx.delete(&good, &key(n, 0)).unwrap();
+        tx.commit().unwrap();
+    }
+    db.checkpoint().unwrap();
+    evict(&db);
+    assert!(decay(&disk, MARKER) > 0);
+    drop(reader);
+    until("the purge of the rows that can be read", || {
+        figure(&db, "history_transactions") == 0 && figure(&db, "transactions_set_aside") == 5
+    });
+    // Others come and go.
+    for n in 10..20 {
+        let mut tx = db.begin().unwrap();
+        tx.delete(&good, &key(n, 0)).unwrap();
+        tx.commit().unwrap();
+    }
+    until("the purge of those that come later", || figure(&db, "history_transactions") == 0);
+    assert!(figure(&db, "purge_rows") >= 15);
+    let report = db.check().unwrap().to_string();
+    assert!(report.contains("cannot be purged") && report.contains("pages is damaged"), "{report}");
+    // Closing and opening do not forget it.
+    db.close().unwrap();
+    drop((db, bad, good));
+    assert!(decay(&disk, MARKER) > 0, "the same bit again: the page is as it was");
+    let db = Db::open_on(&vfs_of(disk.clone()), Path::new(DIR), &options()).unwrap();
+    settle(&db);
+    assert_eq!((figure(&db, "transactions_set_aside"), all(&db, "bad").len()), (0, 16));
+}
+
+#[test]
+fn a_page_that_cannot_be_read_keeps_no_other_from_being_purged() {
+    unreadable_pages_and_purge();
+}
+
+#[test]
+fn a_page_that_cannot_be_read_keeps_no_other_transaction_from_being_reverted() {
+    let disk = MemDisk::default();
+    let db = open(&disk);
+    let (bad, good) = three_tables(&db);
+    let mut tx = db.begin().unwrap();
+    tx.put(&good, &key(1, 0), b"changed").unwrap();
+    tx.put(&bad, &key(1, 0), b"changed").unwrap();
+    tx.put(&good, &key(2, 0), &[1; 9_000]).unwrap();
+    tx.put(&good, &key(3, 0), b"changed").unwrap();
+    db.checkpoint().unwrap();
+    evict(&db);
+    assert!(decay(&disk, MARKER) > 0);
+    drop(tx);
+    until("the one that cannot be reverted", || figure(&db, "transactions_set_aside") == 1);
+    assert_eq!(figure(&db, "row_reverts"), 3, "of it what can be reverted is");
+    for n in 5..10 {
+        // Long enough for the background.
+        let mut tx = db.begin().unwrap();
+        for turn in 0..200_u64 {
+            tx.put(&good, &key(n, 0), &[turn as u8; 800]).unwrap();
+        }
+        drop(tx);
+    }
+    until("the others", || figure(&db, "aborted_transactions") == 1);
+    assert!(all(&db, "good").values().all(|value| value == b"good"));
+    let tx = db.begin().unwrap();
+    assert!(matches!(tx.get(&bad, &key(1, 0)), Err(Error::Corrupt { .. })));
+    drop(tx);
+    assert!(db.check().unwrap().to_string().contains("cannot be reverted"));
+    // Readable again, it is reverted at one of the next tries, or by whoever meets the row; what nobody met the next open
+    // reverts.
+    assert!(decay(&disk, MARKER) > 0);
+    let tx = db.begin().unwrap();
+    assert_eq!(
+        tx.get(&bad, &key(1, 0)).unwrap().as_deref(),
+        Some(&b"bad"[..]),
+        "an aborted version stays so"
+    );
+    drop(tx);
+    db.close().unwrap();
+    drop((db, bad, good));
+    settle(&open(&disk));
+}
+
+/// A long value that was never committed goes in the background.
+#[test]
+fn dropping_a_long_value_leaves_its_pages_to_the_background() {
+    let (_disk, db, t) = super::fresh();
+    let mut tx = db.begin().unwrap();
+    tx.put(&t, b"long", &vec![1; 100 * 4096]).unwrap();
+    let cost = tx.txn().stream().unwrap().cost();
+    assert!(cost > 64 << 10 && tx.txn().stream().unwrap().end() < 1 << 10, "{cost}");
+    drop(tx);
+    settle(&db);
+}
+
+/// What a transaction keeps of the rollbacks to its savepoints counts as undo.
+#[test]
+fn rollbacks_to_savepoints_count_as_memory() {
+    let (_disk, db, t) = super::fresh();
+    let mut tx = db.begin().unwrap();
+    let bytes = || db.core.engine.txns.streams.bytes();
+    settle(&db);
+    let empty = bytes();
+    let (mut kept, mut points) = (0, Vec::new());
+    for n in 0..4_000 {
+        points.push(tx.savepoint());
+        tx.put(&t, b"k", b"v").unwrap();
+        tx.rollback_to(points.last().unwrap()).unwrap();
+        if n == 1_999 {
+            kept = bytes() - empty;
+        }
+    }
+    let undo = tx.txn().stream().unwrap().end();
+    let grown = bytes() - empty;
+    assert!(grown > undo + 4_000 * 16 && grown > kept, "{undo} bytes of undo, {grown} counted");
+    assert!(grown < undo + 8_192 * 16 + (128 << 10));
+    // Each of them can still be gone back to.
+    tx.rollback_to(&points[17]).unwrap();
+    tx.commit().unwrap();
+    settle(&db);
+    assert_eq!(bytes(), empty);
+}
+
+/// Each mistake in a world of its own: what the tests above demand fails there.
+#[cfg(feature = "planted")]
+mod planted {
+    use super::*;
+    use crate::planted::Bug;
+    use base::sync::sim::{WorldOptions, run};
+
+    fn found(bug: Option<Bug>, scenario: fn()) -> bool {
+        let flags = bug.map_or(0, Bug::flag);
+        let options = WorldOptions { flags, max_steps: 30_000_000, ..WorldOptions::new(1) };
+        let result = run(options, scenario).result;
+        if let (None, Err(failure)) = (bug, &result) {
+            panic!("without a mistake: {failure}");
+        }
+        result.is_err()
+    }
+
+    #[test]
+    fn each_is_found() {
+        let scenarios: [(Bug, fn()); 4] = [
+            (Bug::HalfUndoneGoesOn, a_rollback_that_fails_half_way),
+            (Bug::UndoingUnasked, || a_log_without_room(false)),
+            (Bug::UndoingUnasked, || a_log_without_room(true)),
+            (Bug::StuckAtUnreadable, unreadable_pages_and_purge),
+        ];
+        for (bug, scenario) in scenarios {
+            found(None, scenario);
+            assert!(found(Some(bug), scenario), "{bug:?}");
+        }
+    }
+}

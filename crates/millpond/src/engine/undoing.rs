@@ -1,0 +1,73 @@
+//! Admission for rollback and purge, which have marks of their own: the law is `pace::undoing`.
+
+use super::Admission;
+use crate::error::{Error, Result};
+use crate::planted::{Bug, planted};
+use crate::txn::{Patience, Room};
+use base::sync::atomic::{AtomicU64, Ordering};
+use metrics::M;
+use pace::undoing::{Answer, SLICE_BYTES, View, answer, pause_us};
+
+/// What is left of the present slice.
+#[derive(Debug, Default)]
+pub(super) struct Slice(AtomicU64);
+
+impl Slice {
+    /// Takes so many bytes, or what is left if it is something.
+    fn take(&self, bytes: u64) -> bool {
+        let left = |left: u64| (left > 0).then(|| left.saturating_sub(bytes));
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok()
+    }
+
+    fn begin(&self) {
+        self.0.store(SLICE_BYTES, Ordering::Relaxed);
+    }
+}
+
+impl Room for Admission {
+    #[inline]
+    fn for_undoing(&self, redo_bytes: u64, patience: Patience) -> Result<bool> {
+        if self.is_free(redo_bytes) || planted(Bug::UndoingUnasked) {
+            return Ok(true);
+        }
+        self.undo_above(redo_bytes, patience)
+    }
+}
+
+impl Admission {
+    #[cold]
+    fn undo_above(&self, redo_bytes: u64, patience: Patience) -> Result<bool> {
+        if patience == Patience::None {
+            // Also while the database is closed: what is open then is rolled back.
+            self.poisoned()?;
+            return Ok(answer(&self.look(true), redo_bytes) != Answer::Wait);
+        }
+        let mut waited = false;
+        loop {
+            self.check()?;
+            match answer(&self.look(self.full().is_some()), redo_bytes) {
+                Answer::Now => return Ok(true),
+                Answer::InSlices if self.slice.take(redo_bytes) => return Ok(true),
+                Answer::InSlices => {
+                    self.call_cleaner();
+                    self.sleep(pause_us(self.view(self.now_us()).clean_bytes_per_s));
+                    self.slice.begin();
+                }
+                Answer::Wait => {
+                    let full = self.full();
+                    if let (Some(file), Patience::Call) = (full, patience) {
+                        return Err(Error::DiskFull { file });
+                    }
+                    self.metrics.add(M::UndoWaits, u64::from(!waited));
+                    waited = true;
+                    self.wait_while(|stuck| answer(&self.look(stuck), redo_bytes) == Answer::Wait);
+                }
+            }
+        }
+    }
+
+    fn look(&self, stuck: bool) -> View {
+        let view = self.view(0);
+        View { age: view.age, marks: self.marks(), stuck }
+    }
+}

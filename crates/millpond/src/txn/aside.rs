@@ -1,0 +1,245 @@
+//! What could not be reverted or purged, because a page or undo of it cannot be read or a full disk has no room for what it
+//! needs. It is set aside, so that it holds up nobody else, and tried again after a pause that doubles.
+//!
+//! What is set aside is still what it was for everybody else: an aborted transaction stays aborted and a committed one stays committed, with
+//! its undo, and checkpoints list it; so the next open tries it once more.
+
+use super::revert::Reverting;
+use crate::checkpoint::list::Segments;
+use crate::error::Error;
+use crate::mvcc::purge::Ended;
+use crate::undo::{Extent, Segment};
+use base::TxnId;
+use base::sync::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The first pause, microseconds.
+const AGAIN_US: u64 = 1_000_000;
+/// It doubles so often: up to a quarter of an hour.
+const DOUBLINGS: u32 = 10;
+/// The pause after a full disk, microseconds.
+const FULL_AGAIN_US: u64 = 500_000;
+/// So much to be purged is kept here. Of more than that the pages that cannot be read lose space: delete marks and long values
+/// that nobody sees stay in them.
+const PURGES_MOST: usize = 1024;
+
+/// Work that waits.
+#[derive(Clone, Debug)]
+pub(super) enum Task {
+    /// An aborted transaction that is not wholly reverted.
+    Revert(Reverting),
+    /// An ended transaction that is not wholly purged.
+    Purge(Ended),
+    /// A segment of history that is not wholly purged.
+    Segment(Arc<Segment>),
+    /// Segments of the last run.
+    Left(Extent),
+}
+
+impl Task {
+    fn name(&self) -> String {
+        match self {
+            Task::Revert(job) => format!("{} cannot be reverted", job.stream.owner()),
+            Task::Purge(ended) => format!("{} cannot be purged", ended.txn),
+            Task::Segment(_) | Task::Left(_) => "a segment of history cannot be purged".to_owned(),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Entry {
+    task: Task,
+    error: Error,
+    tries: u32,
+    again_us: u64,
+}
+
+impl Entry {
+    fn failed(&mut self, error: Error, now_us: u64) {
+        let pause_us = match error {
+            Error::DiskFull { .. } | Error::Limit { .. } => FULL_AGAIN_US,
+            _ => AGAIN_US << self.tries.min(DOUBLINGS),
+        };
+        (self.error, self.again_us) = (error, now_us + pause_us);
+        self.tries += 1;
+    }
+
+    fn is_unreadable(&self) -> bool {
+        !matches!(self.error, Error::DiskFull { .. } | Error::Limit { .. })
+    }
+}
+
+/// All that is set aside.
+#[derive(Debug, Default)]
+pub(super) struct Aside {
+    mu: Mutex<(u64, BTreeMap<u64, Entry>)>,
+}
+
+/// Whether what failed so may be set aside: others may get on all the same.
+pub(super) fn is_local(error: &Error) -> bool {
+    use Error::{Corrupt, DiskFull, Io, Limit};
+    matches!(error, Corrupt { .. } | Io { .. } | DiskFull { .. } | Limit { .. })
+}
+
+impl Aside {
+    /// Sets a task aside that has failed so. False if there is no room for it.
+    pub(super) fn put(&self, task: Task, error: Error, now_us: u64) -> bool {
+        let mut mu = self.mu.lock();
+        if mu.1.len() >= PURGES_MOST && !matches!(task, Task::Revert(_)) {
+            return false;
+        }
+        let mut entry = Entry { task, error: error.clone(), tries: 0, again_us: 0 };
+        entry.failed(error, now_us);
+        mu.0 += 1;
+        let id = mu.0;
+        mu.1.insert(id, entry);
+        true
+    }
+
+    /// A task of which the time has come. It stays here until [`Aside::done`] or [`Aside::again`].
+    pub(super) fn due(&self, now_us: u64) -> Option<(u64, Task)> {
+        let mu = self.mu.lock();
+        let due = mu.1.iter().filter(|(_, entry)| entry.again_us <= now_us);
+        let longest = due.min_by_key(|(_, entry)| entry.again_us);
+        longest.map(|(id, entry)| (*id, entry.task.clone()))
+    }
+
+    /// The task is done.
+    pub(super) fn done(&self, id: u64) {
+        let _task = self.mu.lock().1.remove(&id);
+    }
+
+    /// The task, of which perhaps less is left, has failed again.
+    pub(super) fn again(&self, id: u64, task: Task, error: Error, now_us: u64) {
+        if let Some(entry) = self.mu.lock().1.get_mut(&id) {
+            entry.task = task;
+            entry.failed(error, now_us);
+        }
+    }
+
+    /// How many tasks wait.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.mu.lock().1.len()
+    }
+
+    /// How many wait because something cannot be read.
+    pub(super) fn unreadable(&self) -> usize {
+        self.mu.lock().1.values().filter(|entry| entry.is_unreadable()).count()
+    }
+
+    /// How many aborted transactions below `below` wait.
+    pub(super) fn reverts(&self, below: TxnId) -> usize {
+        let of = |entry: &&Entry| matches!(&entry.task, Task::Revert(job) if job.stream.owner() < below);
+        self.mu.lock().1.values().filter(of).count()
+    }
+
+    /// What cannot be read, a sentence each, the first few.
+    pub(super) fn sentences(&self, most: usize) -> Vec<String> {
+        let mu = self.mu.lock();
+        let unreadable = mu.1.values().filter(|entry| entry.is_unreadable());
+        unreadable.take(most).map(|entry| format!("{}: {}", entry.task.name(), entry.error)).collect()
+    }
+
+    /// Adds the segments to those that a checkpoint names.
+    pub(super) fn list(&self, listed: &mut Vec<Segments>) {
+        for entry in self.mu.lock().1.values() {
+            match &entry.task {
+                Task::Segment(segment) => segment.list(listed),
+                Task::Left(extent) => extent.list(listed),
+                Task::Revert(_) | Task::Purge(_) => {}
+            }
+        }
+    }
+}
+
+/// Records that could not be worked off in one go over a transaction's undo.
+#[derive(Debug, Default)]
+pub(super) struct Passed {
+    first: Option<Error>,
+    count: u32,
+}
+
+/// After so many of one transaction the rest is left to the next try: a device may take seconds to say that it cannot read.
+const PASSED_MOST: u32 = 64;
+
+impl Passed {
+    /// Passes over what failed so, if others may get on all the same and it was not too much yet.
+    pub(super) fn over(&mut self, error: Error) -> Result<(), Error> {
+        if !is_local(&error) || self.count >= PASSED_MOST {
+            return Err(error);
+        }
+        self.count += 1;
+        self.first.get_or_insert(error);
+        Ok(())
+    }
+
+    /// The first failure, if there was one.
+    pub(super) fn end(self) -> Result<(), Error> {
+        self.first.map_or(Ok(()), Err)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::undo::Streams;
+    use std::path::Path;
+
+    fn bad() -> Error {
+        Error::corrupt(Path::new("/db/pages"), "page 7 fails its checksum")
+    }
+
+    #[test]
+    fn the_pause_doubles_and_a_full_disk_is_asked_soon_again() {
+        let (aside, streams) = (Aside::default(), Streams::default());
+        assert!(aside.put(Task::Revert(Reverting::new(&streams.begin(TxnId(3)))), bad(), 0));
+        let mut now = 0;
+        let mut pauses = Vec::new();
+        for _ in 0..13 {
+            let mut pause = 0;
+            while aside.due(now + pause).is_none() {
+                pause += FULL_AGAIN_US;
+            }
+            now += pause;
+            pauses.push(pause / FULL_AGAIN_US);
+            let (id, task) = aside.due(now).unwrap();
+            aside.again(id, task, bad(), now);
+        }
+        assert_eq!(pauses, [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 2048, 2048]);
+        assert_eq!(
+            (aside.len(), aside.unreadable(), aside.reverts(TxnId(4)), aside.reverts(TxnId(3))),
+            (1, 1, 1, 0)
+        );
+        assert_eq!(aside.sentences(9).len(), 1);
+        let (id, task) = aside.due(u64::MAX).unwrap();
+        aside.again(id, task, Error::DiskFull { file: "/db/pages".into() }, now);
+        assert!(aside.due(now).is_none() && aside.due(now + FULL_AGAIN_US).is_some());
+        assert_eq!((aside.len(), aside.unreadable(), aside.sentences(9).len()), (1, 0, 0));
+        aside.done(id);
+        assert_eq!(aside.len(), 0);
+    }
+
+    #[test]
+    fn it_holds_so_many_to_purge_and_every_one_to_revert() {
+        let (aside, streams) = (Aside::default(), Streams::default());
+        for n in 1..=PURGES_MOST as u64 + 10 {
+            let ended = Ended { txn: TxnId(n), stream: streams.begin(TxnId(n)), committed: true };
+            assert_eq!(aside.put(Task::Purge(ended), bad(), 0), n <= PURGES_MOST as u64);
+        }
+        assert!(aside.put(Task::Revert(Reverting::new(&streams.begin(TxnId(9999)))), bad(), 0));
+        assert_eq!(aside.len(), PURGES_MOST + 1);
+    }
+
+    #[test]
+    fn a_record_is_passed_over_for_what_is_its_own_trouble_only() {
+        let mut passed = Passed::default();
+        assert!(passed.over(Error::Closed).is_err());
+        for _ in 0..PASSED_MOST {
+            passed.over(bad()).unwrap();
+        }
+        assert!(passed.over(bad()).is_err());
+        assert!(matches!(passed.end(), Err(Error::Corrupt { .. })));
+    }
+}

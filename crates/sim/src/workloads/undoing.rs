@@ -1,0 +1,113 @@
+//! Rolling back and purging where something stands in the way.
+
+use super::{fill, key, value};
+use crate::driver::Driver;
+
+const FREE: &str = "nobody is in the way";
+
+/// Rows become short and others take the room; going back then finds none.
+pub(super) fn full_disk(d: &Driver) {
+    d.create("t");
+    fill(d, "t", 40, 900);
+    let mut rng = d.rng(1);
+    let mut tx = d.tx();
+    tx.put("t", &key(3), &value(&mut rng, 7_000, 9_000)).expect(FREE);
+    tx.put("t", &key(900), b"stays").expect(FREE);
+    tx.commit();
+    let mut tx = d.tx();
+    tx.put("t", &key(900), b"goes").expect(FREE);
+    let before = tx.savepoint();
+    for n in 0..40 {
+        tx.put("t", &key(n), b"short").expect(FREE);
+    }
+    d.limit_space(rng.below(2) * 4096);
+    let mut others = d.tx();
+    for n in 0..2_000 {
+        let between = [&key(n % 40)[..], &n.to_be_bytes()].concat();
+        if others.put("t", &between, &value(&mut rng, 100, 300)).is_err() {
+            break;
+        }
+    }
+    others.commit();
+    match tx.rollback_to(before) {
+        Ok(()) => {
+            tx.put("t", &key(900), b"again").expect("there is room for less");
+            tx.rollback();
+        }
+        Err(_) => {
+            assert!(tx.get("t", &key(900)).is_err(), "a transaction that is half undone reads");
+            assert!(tx.try_commit().is_err(), "a transaction that is half undone commits");
+        }
+    }
+    d.heal();
+    d.idle(2_000_000);
+}
+
+/// The undo of a transaction is longer than the log, and the disk has no space for more of either.
+pub(super) fn full_log(d: &Driver) {
+    d.create("t");
+    fill(d, "t", 300, 900);
+    d.checkpoint();
+    let mut rng = d.rng(1);
+    let mut tx = d.tx();
+    for n in 0..300 {
+        tx.put("t", &key(n), b"short").expect(FREE);
+        if n % 60 == 59 {
+            d.checkpoint();
+        }
+    }
+    tx.put("t", &key(0), &value(&mut rng, 500, 900)).expect(FREE);
+    d.limit_space(0);
+    tx.rollback();
+    d.idle(200_000);
+    assert!(d.figure("poisoned") == 0, "a rollback stopped the database");
+    d.heal();
+    d.idle(2_000_000);
+}
+
+/// One leaf cannot be read while others are purged and reverted.
+pub(super) fn unreadable(d: &Driver) {
+    let marker = b"k00000-here-it-is";
+    for table in ["others", "bad", "good"] {
+        d.create(table);
+    }
+    fill(d, "others", 120, 1_500);
+    fill(d, "bad", 8, 50);
+    fill(d, "good", 8, 50);
+    let mut tx = d.tx();
+    tx.put("bad", marker, b"x").expect(FREE);
+    tx.commit();
+    let reader = d.tx();
+    reader.get("bad", marker).expect(FREE);
+    for n in 0..3 {
+        let mut tx = d.tx();
+        tx.delete("bad", &key(n)).expect(FREE);
+        tx.delete("good", &key(n)).expect(FREE);
+        tx.commit();
+    }
+    let mut open = d.tx();
+    open.put("bad", &key(5), b"goes").expect(FREE);
+    open.put("good", &key(5), b"goes").expect(FREE);
+    d.checkpoint();
+    for _ in 0..2 {
+        let tx = d.tx();
+        for n in 0..120 {
+            tx.get("others", &key(n)).expect(FREE);
+        }
+        tx.rollback();
+    }
+    d.refuse_reads_of(marker);
+    open.rollback();
+    reader.rollback();
+    for n in 10..13 {
+        let mut tx = d.tx();
+        tx.put("good", &key(n), b"new").expect(FREE);
+        tx.delete("good", &key(n)).expect(FREE);
+        tx.commit();
+    }
+    d.idle(400_000);
+    let (waiting, aside) = (d.figure("history_transactions"), d.figure("transactions_set_aside"));
+    assert!(waiting == 0, "{waiting} transactions wait for one page; {aside} are set aside");
+    d.heal();
+    d.idle(3_000_000);
+}

@@ -75,7 +75,7 @@ impl<'s> Mtr<'s> {
     pub(crate) fn apply(&mut self, slot: Slot, op: &PageOp<'_>) {
         let held = &mut self.pages[slot.0];
         let page = held.page.page_no();
-        let prev = if op.is_init() { 0 } else { held.before.0 & ((1 << 40) - 1) };
+        let prev = if op.is_init() { 0 } else { held.before.0 & group::PREV_MASK };
         self.dirty = true;
         held.changed = true;
         group::put_page(&mut self.redo, page, prev, |out| op.encode(out));

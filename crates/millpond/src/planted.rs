@@ -99,6 +99,8 @@ pub enum Bug {
     UndoingUnasked,
     /// What cannot be reverted or purged stays in front of all others.
     StuckAtUnreadable,
+    /// A damaged page is restored from any copy, however old.
+    RestoredStale,
 }
 
 impl Bug {
@@ -150,6 +152,7 @@ impl Bug {
         Bug::HalfUndoneGoesOn,
         Bug::UndoingUnasked,
         Bug::StuckAtUnreadable,
+        Bug::RestoredStale,
     ];
 
     /// What a world's flags hold for it.

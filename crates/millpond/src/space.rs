@@ -14,6 +14,8 @@
 //! has not kept up, and may find the disk full. Taking a reserved
 //! page inside a mini-transaction only sets a bit.
 
+mod ends;
+
 use crate::buffer::Pool;
 use crate::error::{Error, Poison, Result};
 use crate::log::Log;
@@ -176,16 +178,14 @@ impl Space {
                 // Whatever fails here is told below.
                 let _ = self.pool.fetch_many(&maps);
             }
-            if self.map_page(group).0 >= file_pages {
-                let what = format!("it has {file_pages} pages, its header promises {groups} groups of more");
-                return Err(Error::corrupt(self.path(), what));
-            }
+            ends::holds_map(self.path(), self.map_page(group), file_pages, groups)?;
             let page = self.pin_for_good(self.map_page(group))?;
             // A page that looks free and is not would be given out and then refuse it, which nobody survives.
             if let Some(damage) = crate::page::verify::problems(&page).first() {
                 let what = format!("{:?}: {damage}", self.map_page(group));
                 return Err(Error::corrupt(self.path(), what));
             }
+            ends::holds_owned(self.path(), &page, group * each, file_pages)?;
             for index in 1..each as u16 {
                 let number = group * each + u32::from(index);
                 if number >= file_pages / EXTENT_PAGES {

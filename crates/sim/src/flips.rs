@@ -220,7 +220,7 @@ fn is_log(path: &Path) -> bool {
 }
 
 /// What can be seen of a database.
-fn whole(db: &Db) -> millpond::Result<Seen> {
+pub(crate) fn whole(db: &Db) -> millpond::Result<Seen> {
     // As the simulator looks, but with the engine's own errors.
     let mut seen = Seen { prepared: db.prepared()?, ..Seen::default() };
     seen.prepared.sort();

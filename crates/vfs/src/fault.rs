@@ -107,6 +107,8 @@ struct State {
     retried: Vec<Fired>,
     /// Reads of these ranges of files fail.
     unreadable: Vec<(PathBuf, std::ops::Range<u64>)>,
+    /// Sectors that cannot be read until they are written.
+    spoiled: Vec<(PathBuf, u64)>,
     /// Below this directory so many bytes are left.
     space: Option<(PathBuf, u64)>,
     nodes: BTreeMap<PathBuf, Arc<Node>>,
@@ -159,10 +161,20 @@ impl FaultDisk {
         self.state.lock().unreadable.push((path.into(), bytes));
     }
 
+    /// Makes the sector at `offset` of a file unreadable until it is written again.
+    pub fn spoil(&self, path: impl Into<PathBuf>, offset: u64) {
+        let offset = offset / crate::mem::SECTOR_BYTES as u64 * crate::mem::SECTOR_BYTES as u64;
+        self.state.lock().spoiled.push((path.into(), offset));
+    }
+
     /// Whether a read of so many bytes meets one that cannot be read.
     fn is_unreadable(&self, path: &Path, offset: u64, len: usize) -> bool {
         let end = offset + len as u64;
         let state = self.state.lock();
+        let spoiled = |(file, at): &(PathBuf, u64)| file == path && (offset..end).contains(at);
+        if state.spoiled.iter().any(spoiled) {
+            return true;
+        }
         state.unreadable.iter().any(|(file, bad)| file == path && bad.start < end && offset < bad.end)
     }
 
@@ -172,6 +184,7 @@ impl FaultDisk {
         state.rules.clear();
         state.aimed.clear();
         state.unreadable.clear();
+        state.spoiled.clear();
         state.space = None;
     }
 
@@ -323,6 +336,8 @@ impl FaultFile {
             self.file.read_at(&mut before, offset)?;
         }
         unsynced.before.push((offset, before));
+        let (path, written) = (self.path(), offset..offset + bytes.len() as u64);
+        self.disk.state.lock().spoiled.retain(|(file, at)| *file != path || !written.contains(at));
         self.file.write_at(bytes, offset)
     }
 
@@ -483,6 +498,19 @@ mod tests {
         assert_eq!(bytes(&*file), [1; 2048]);
         file.sync().unwrap();
         assert_eq!(bytes(&*file), [1; 2048]);
+    }
+
+    #[test]
+    fn a_spoiled_sector_is_unreadable_until_it_is_written() {
+        let (disk, file) = disk();
+        disk.spoil("f", 600);
+        let mut bytes = [0; 512];
+        assert!(file.read_at(&mut bytes, 512).is_err() && file.read_at(&mut [0; 2048], 0).is_err());
+        file.read_at(&mut bytes, 0).unwrap();
+        file.read_at(&mut bytes, 1024).unwrap();
+        file.write_at(&[7; 512], 512).unwrap();
+        file.read_at(&mut bytes, 512).unwrap();
+        assert_eq!(bytes, [7; 512]);
     }
 
     #[test]

@@ -30,6 +30,10 @@ pub(crate) trait ReadHook: Send + Sync + Debug {
     /// so that it enters the pool dirty. Called with no latch held but that of the new frame; may do I/O.
     fn after_read(&self, page: PageNo, bytes: &mut [u8], verified: Result<(), Damage>)
     -> Result<Option<Lsn>>;
+    /// Whether the page is taken as a blank where it cannot be read.
+    fn needs_no_image(&self, _: PageNo) -> bool {
+        false
+    }
 }
 
 /// Takes intact pages as they are and refuses damaged ones.
@@ -390,7 +394,14 @@ impl Pool {
                 loading.bytes().fill(0);
                 Ok(())
             }
-            Err(e) => Err(Error::io("read", &self.path, e)),
+            Err(_) if self.hook.needs_no_image(loading.page) => {
+                loading.bytes().fill(0);
+                Ok(())
+            }
+            Err(e) => {
+                let named = std::io::Error::new(e.kind(), format!("{:?}: {e}", loading.page));
+                Err(Error::io("read", &self.path, named))
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use crate::checkpoint::root::{EPOCHS_MAX, RootFile};
 use crate::error::{Error, Poison, Result};
 use crate::flush::batch::Flusher;
 use crate::flush::doublewrite::Doublewrite;
+use crate::flush::restore::{Bounds, Life};
 use crate::log::block::PAYLOAD_BYTES;
 use crate::log::reader::EpochStart;
 use crate::log::segment::{SegmentShape, Segments};
@@ -109,8 +110,23 @@ impl Engine {
         let segments_left = journal.open_segments(&list.segments)?;
         let standings = Standings::begin(&list.txns, root.checkpoint);
         let rebuild = Rebuild::begin(&paths.redo, root.record, list, streams).within(memory, journal);
-        let (tail, rebuild, standings) =
-            find_end(&segments, &root.epochs, root.checkpoint, root.durable, window, rebuild, standings)?;
+        let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
+        let pages = vfs.disk.open(&paths.pages, mode).map_err(|e| Error::io("open", &paths.pages, e))?;
+        let doublewrite = Doublewrite::open(vfs, &paths.doublewrite, root.db_id, root.page_bytes, &metrics)?;
+        let copies = doublewrite.copies();
+        let asked = copies.keys().map(|page| (*page, Life::default())).collect();
+        let (tail, rebuild, standings) = find_end(
+            &segments,
+            &root.epochs,
+            root.checkpoint,
+            root.durable,
+            window,
+            rebuild,
+            standings,
+            asked,
+        )?;
+        let bounds = Bounds { checkpoint: root.checkpoint, end: tail.end };
+        let plan = doublewrite.plan(&copies, &tail.lives, bounds, (&*pages, &paths.pages), &paths.redo)?;
 
         let start = go_on(tail.end, &root.epochs);
         let was_clean = root.clean;
@@ -132,14 +148,11 @@ impl Engine {
             root_file.write(&root, SyncReason::Recovery)?;
         }
 
-        let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
-        let pages = vfs.disk.open(&paths.pages, mode).map_err(|e| Error::io("open", &paths.pages, e))?;
         metrics.set(M::DirectIo, u64::from(pages.is_direct() && segments.are_direct()));
         let durable = paths.are_durable(vfs);
         metrics.set(M::Durable, u64::from(durable));
         metrics.set(M::IoUring, u64::from(vfs.disk.batch_io() == BatchIo::Ring));
-        let doublewrite = Doublewrite::open(vfs, &paths.doublewrite, root.db_id, root.page_bytes, &metrics)?;
-        doublewrite.restore(&*pages, &paths.pages)?;
+        doublewrite.restore(&plan, &*pages, &paths.pages)?;
 
         let (log_parker, cleaner_parker, background) = (Parker::new(), Parker::new(), Parker::new());
         let (growth_parker, history_parker) = (Parker::new(), Parker::new());
@@ -147,7 +160,7 @@ impl Engine {
             LogOptions { ring_blocks: root.ring_blocks, flush_depth: options.tuning.flush_depth };
         let log =
             Arc::new(Log::new(vfs, log_options, start, segments, log_parker.unparker(), &metrics, &poison));
-        let (hook, made_anew) = RedoHook::new(&paths.pages, &log, &tail);
+        let (hook, made_anew) = RedoHook::new(&paths.pages, &log, &tail, plan.stale);
         let pool = Arc::new(Pool::new(PoolOptions {
             frames: match options.tuning.frames {
                 0 => pool_bytes / root.page_bytes,
@@ -255,9 +268,10 @@ impl Engine {
             end: tail.end,
             window_bytes: options.tuning.replay_window_bytes,
             pages_path: paths.pages.clone(),
+            made_anew,
             reached: Box::new(move |lsn| told.checkpointer.replayed_to(lsn)),
         };
-        replay(job, &made_anew, (vfs.clock.cores() as usize).clamp(1, REPLAY_WORKERS_MAX))?;
+        replay(job, (vfs.clock.cores() as usize).clamp(1, REPLAY_WORKERS_MAX))?;
         checkpointer.replayed_to(Lsn::MAX);
         // After a clean end only the last checkpoint's own list stands there.
         metrics.set(M::RecoveryRedoBytes, if was_clean { 0 } else { tail.end.since(from) });

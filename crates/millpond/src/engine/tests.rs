@@ -2,6 +2,7 @@
 //! power cut at operations of the whole run; every image opened and compared with what was acknowledged.
 
 mod corruption;
+mod decay;
 pub(crate) mod faults;
 mod flow;
 

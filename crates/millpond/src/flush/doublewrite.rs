@@ -11,6 +11,7 @@
 //! area is used again only after the in-place writes are synced (To2). A slot is a page image as it would stand in
 //! place, so its own checksum and number say what it is.
 
+use super::restore::{Bounds, Life, Place, Verdict, judge};
 use crate::error::{Error, Result};
 use crate::page::header;
 use crate::planted::{Bug, planted};
@@ -27,6 +28,18 @@ const MAGIC: &[u8; 8] = b"MPONDDBW";
 const FORMAT: u16 = 1;
 const HEADER_BYTES: usize = 4096;
 const AREAS: usize = 2;
+
+/// The newest valid copy of each page: its LSN, and where it stands in the file.
+pub(crate) type Copies = BTreeMap<PageNo, (Lsn, u64)>;
+
+/// What the copies are good for.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    /// Damaged pages, and where the copy stands that belongs in their place.
+    restore: Vec<(PageNo, u64)>,
+    /// Whole pages that are older than an image of theirs that was written and synced, and that image's LSN.
+    pub(crate) stale: BTreeMap<PageNo, Lsn>,
+}
 
 /// The doublewrite file of an open database.
 #[derive(Debug)]
@@ -136,13 +149,16 @@ impl Doublewrite {
         Ok(())
     }
 
-    /// The newest valid copy of each page here: its LSN and where it stands.
-    pub(crate) fn copies(&self) -> Result<BTreeMap<PageNo, (Lsn, u64)>> {
-        let mut newest: BTreeMap<PageNo, (Lsn, u64)> = BTreeMap::new();
+    /// The newest valid copy of each page here: its LSN and where it stands. A slot that cannot be read holds none.
+    pub(crate) fn copies(&self) -> Copies {
+        let mut newest = Copies::new();
         let mut image = AlignedBuf::zeroed(self.page_bytes);
         for slot in 0..AREAS * self.slots {
             let at = (HEADER_BYTES + slot * self.page_bytes) as u64;
-            self.file.read_at(&mut image, at).map_err(|e| Error::io("read", &self.path, e))?;
+            if self.file.read_at(&mut image, at).is_err() {
+                // Most likely nobody needs it. Who does finds a damaged page and no copy.
+                continue;
+            }
             let page = header::page_no(&image);
             if header::verify(&image, page).is_ok() {
                 let copy = (header::lsn(&image), at);
@@ -150,38 +166,62 @@ impl Doublewrite {
                 *kept = copy.max(*kept);
             }
         }
-        Ok(newest)
+        newest
     }
 
-    /// Restores pages of `pages` whose in-place image is not whole from their newest copy here, and syncs them (To6).
-    pub(crate) fn restore(&self, pages: &dyn File, pages_path: &Path) -> Result<usize> {
-        let mut newest = self.copies()?;
+    /// Judges the copies, changing nothing. An error if they prove that the log or the file has lost its end. `lives` is what
+    /// redo says of the pages.
+    pub(crate) fn plan(
+        &self,
+        copies: &Copies,
+        lives: &BTreeMap<PageNo, Life>,
+        bounds: Bounds,
+        (pages, pages_path): (&dyn File, &Path),
+        redo_dir: &Path,
+    ) -> Result<Plan> {
+        let mut plan = Plan::default();
         let mut image = AlignedBuf::zeroed(self.page_bytes);
-        let mut restored = 0;
-        if planted(Bug::NoRestore) {
-            newest.clear();
-        }
-        for (page, (_, at)) in newest {
-            let offset = u64::from(page.0) * self.page_bytes as u64;
-            match pages.read_at(&mut image, offset) {
-                Ok(()) if header::verify(&image, page).is_ok() => continue,
-                Ok(()) => {}
-                // Growth is synced before a page there is used, so the file has lost its end.
-                Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => {
+        for (&page, &(lsn, at)) in copies {
+            let place = match pages.read_at(&mut image, u64::from(page.0) * self.page_bytes as u64) {
+                Ok(()) if header::verify(&image, page).is_ok() => Place::Whole(header::lsn(&image)),
+                Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => Place::Beyond,
+                // An unreadable place is like any other damage: writing may mend it.
+                Ok(()) | Err(_) => Place::Damaged,
+            };
+            match judge(lsn, place, lives.get(&page).copied().unwrap_or_default(), bounds) {
+                Verdict::Leave => {}
+                Verdict::Restore => plan.restore.push((page, at)),
+                Verdict::Stale => drop(plan.stale.insert(page, lsn)),
+                Verdict::FileCut => {
                     let what = format!("it ends before {page:?}, of which the doublewrite has a copy");
                     return Err(Error::corrupt(pages_path, what));
                 }
-                Err(e) => return Err(Error::io("read", pages_path, e)),
+                Verdict::LogCut => {
+                    let end = bounds.end;
+                    let what = format!("the log ends at LSN {end}, and a copy of {page:?} names LSN {lsn}");
+                    return Err(Error::corrupt(redo_dir, what));
+                }
             }
+        }
+        if planted(Bug::NoRestore) {
+            plan.restore.clear();
+        }
+        Ok(plan)
+    }
+
+    /// Puts the copies of a plan in their places and syncs them (To6).
+    pub(crate) fn restore(&self, plan: &Plan, pages: &dyn File, pages_path: &Path) -> Result {
+        let mut image = AlignedBuf::zeroed(self.page_bytes);
+        for &(page, at) in &plan.restore {
             self.file.read_at(&mut image, at).map_err(|e| Error::io("read", &self.path, e))?;
+            let offset = u64::from(page.0) * self.page_bytes as u64;
             pages.write_at(&image, offset).map_err(|e| Error::io("restore", pages_path, e))?;
-            restored += 1;
         }
         let start = self.vfs.clock.now_us();
         // Also without a restore: what the last run wrote in place may sit in a cache and must not vanish later.
         pages.sync().map_err(|e| Error::io("sync", pages_path, e))?;
         self.metrics.fsync(FileKind::Pages, SyncReason::Recovery, self.vfs.clock.now_us() - start, 0);
-        self.metrics.add(M::TornPagesRestored, restored as u64);
-        Ok(restored)
+        self.metrics.add(M::TornPagesRestored, plan.restore.len() as u64);
+        Ok(())
     }
 }

@@ -77,8 +77,13 @@ pub(super) fn view(vfs: &Vfs, dir: &Path, number: u32) -> Result<String> {
 fn copy_of(place: &Place, root: &Root, no: PageNo) -> String {
     let (path, metrics) = (&place.paths.doublewrite, Arc::new(Metrics::new()));
     let copies = Doublewrite::open(&place.vfs, path, root.db_id, root.page_bytes, &metrics)
-        .and_then(|doublewrite| doublewrite.copies());
+        .map(|doublewrite| doublewrite.copies());
     match copies.map(|mut copies| copies.remove(&no)) {
+        Ok(Some((lsn, at))) if lsn < root.checkpoint => {
+            format!(
+                "the doublewrite has an old copy, LSN {lsn}, at {at}, below the checkpoint: an open uses it if redo found it so"
+            )
+        }
         Ok(Some((lsn, at))) => {
             format!("the doublewrite has a whole copy, LSN {lsn}, at {at}: an open restores the page from it")
         }

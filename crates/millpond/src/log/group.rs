@@ -19,6 +19,9 @@ pub(crate) const GROUP_HEADER_BYTES: usize = 8;
 /// The longest group: a mini-transaction's 64 KiB of page records (Pa6) and its header, with room for a page image.
 pub(crate) const GROUP_BYTES_MAX: usize = 96 << 10;
 
+/// Low bits of the previous page LSN that a record carries.
+pub(crate) const PREV_MASK: u64 = (1 << 40) - 1;
+
 const PAGE: u8 = 1;
 const UNDO: u8 = 2;
 const COMMIT: u8 = 3;

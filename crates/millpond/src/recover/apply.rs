@@ -5,7 +5,7 @@ use super::stretch::{Abandoning, Belt, Ending, Stretch};
 use crate::buffer::{Pool, ReadHook};
 use crate::error::{Error, Result};
 use crate::log::Log;
-use crate::log::group::{Record, Records};
+use crate::log::group::{PREV_MASK, Record, Records};
 use crate::log::reader::{EpochStart, Scanner};
 use crate::page::op::PageOp;
 use crate::page::{Damage, header};
@@ -13,18 +13,17 @@ use crate::planted::{Bug, planted};
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Mutex, spawn};
 use base::{Lsn, PageNo};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Low bits of the previous page LSN that a record carries.
-const PREV_MASK: u64 = (1 << 40) - 1;
 
 /// Judges pages as they are read: a damaged one is taken, as a blank, only if redo makes it anew.
 #[derive(Debug)]
 pub(crate) struct RedoHook {
     path: PathBuf,
-    made_anew: Arc<Mutex<BTreeSet<PageNo>>>,
+    made_anew: MadeAnew,
+    /// Pages that were written with an LSN at or above this and synced.
+    stale: BTreeMap<PageNo, Lsn>,
     log: Arc<Log>,
     /// Where the log of the last run ended; this run's begins at or above it.
     end: Lsn,
@@ -32,25 +31,42 @@ pub(crate) struct RedoHook {
 }
 
 impl RedoHook {
-    /// A hook for the pages of `path`, given what the first pass found.
-    pub(crate) fn new(path: &Path, log: &Arc<Log>, tail: &LogTail) -> (RedoHook, MadeAnew) {
-        let made_anew = Arc::new(Mutex::new(tail.made_anew().collect()));
+    /// A hook for the pages of `path`, given what the first pass found and which pages are known to be older than they
+    /// should.
+    pub(crate) fn new(
+        path: &Path,
+        log: &Arc<Log>,
+        tail: &LogTail,
+        stale: BTreeMap<PageNo, Lsn>,
+    ) -> (RedoHook, MadeAnew) {
+        let made_anew = MadeAnew(Arc::new(Mutex::new(tail.made_anew().collect())));
         let hook = RedoHook {
             path: path.to_owned(),
-            made_anew: Arc::clone(&made_anew),
+            made_anew: made_anew.clone(),
+            stale,
             log: Arc::clone(log),
             end: tail.end,
             begin: log.durable_lsn(),
         };
-        (hook, MadeAnew(made_anew))
+        (hook, made_anew)
     }
 }
 
 /// Pages that may be damaged until their redo is applied.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct MadeAnew(Arc<Mutex<BTreeSet<PageNo>>>);
 
+impl MadeAnew {
+    fn contains(&self, page: PageNo) -> bool {
+        self.0.lock().contains(&page)
+    }
+}
+
 impl ReadHook for RedoHook {
+    fn needs_no_image(&self, page: PageNo) -> bool {
+        self.made_anew.contains(page)
+    }
+
     fn after_read(
         &self,
         page: PageNo,
@@ -58,7 +74,7 @@ impl ReadHook for RedoHook {
         verified: Result<(), Damage>,
     ) -> Result<Option<Lsn>> {
         if let Err(damage) = verified {
-            if !self.made_anew.lock().contains(&page) {
+            if !self.made_anew.contains(page) {
                 return Err(Error::corrupt(&self.path, format!("{page:?}: {damage}")));
             }
             bytes.fill(0);
@@ -67,6 +83,18 @@ impl ReadHook for RedoHook {
         // No page reaches the file before its redo is durable, so one that is ahead of the log proves that the log has
         // lost its end (El3).
         let lsn = header::lsn(bytes);
+        if let Some(&written) = self.stale.get(&page)
+            && lsn < written
+        {
+            if !self.made_anew.contains(page) {
+                let what = format!(
+                    "{page:?}: an older version of it stands there, of LSN {lsn}; it had been written with LSN {written}"
+                );
+                return Err(Error::corrupt(&self.path, what));
+            }
+            bytes.fill(0);
+            return Ok(None);
+        }
         if (lsn >= self.end && lsn < self.begin) || lsn >= self.log.reserved_lsn().max(Lsn(1)) {
             let what = format!("{page:?} names LSN {lsn}, beyond the log's end at {}", self.end);
             return Err(Error::corrupt(&self.path, what));
@@ -94,6 +122,8 @@ pub(crate) struct Replay {
     /// Redo that a worker holds in memory before it turns to the pages.
     pub(crate) window_bytes: usize,
     pub(crate) pages_path: PathBuf,
+    /// Pages of which no image is needed.
+    pub(crate) made_anew: MadeAnew,
     /// Hears how far all pages have come: the checkpoint must not pass it yet, nor a segment above be recycled.
     pub(crate) reached: Box<dyn Fn(Lsn) + Send + Sync>,
 }
@@ -164,7 +194,7 @@ impl Window {
 /// order, and no worker waits for another. Each gathers the changes of its own pages from a few megabytes of log, reads
 /// those pages in batches, and applies all that it has for a page under one latch. That a group spans pages does not matter
 /// here: all of it is applied before anybody looks.
-pub(crate) fn replay(job: Replay, made_anew: &MadeAnew, workers: usize) -> Result<u64> {
+pub(crate) fn replay(job: Replay, workers: usize) -> Result<u64> {
     let job = Arc::new(job);
     let belt = Belt::new(workers, job.window_bytes());
     let places: Arc<[AtomicU64]> = (0..workers).map(|_| AtomicU64::new(job.from.0)).collect();
@@ -194,7 +224,7 @@ pub(crate) fn replay(job: Replay, made_anew: &MadeAnew, workers: usize) -> Resul
     result?;
     let applied = applied?;
     // From now on every page is as redo left it, and damage is damage.
-    made_anew.0.lock().clear();
+    job.made_anew.0.lock().clear();
     Ok(applied)
 }
 
@@ -296,11 +326,17 @@ impl Replay {
             if !apply {
                 continue;
             }
+            let mut changed = false;
             for (change, op) in group {
                 let Ok(op) = PageOp::decode(op) else {
                     return damaged("the record is not one".into());
                 };
-                if !op.is_init() && before.0 & PREV_MASK != change.prev {
+                let lacks_image = || before.0 & PREV_MASK != change.prev || header::is_blank(&page);
+                if !op.is_init() && lacks_image() {
+                    if !changed && self.made_anew.contains(no) {
+                        // The image before it is lost, and a later record makes the page anew.
+                        continue;
+                    }
                     let expects = change.prev;
                     let what = format!(
                         "the page stands at LSN {before}, the change expects …{expects}: a write was lost"
@@ -311,6 +347,10 @@ impl Replay {
                     return damaged(damage.to_string());
                 }
                 applied += 1;
+                changed = true;
+            }
+            if !changed {
+                continue;
             }
             header::set_page_no(&mut page, no);
             header::set_lsn(&mut page, lsn);

@@ -4,6 +4,7 @@ use super::standing::Standings;
 use super::stretch::{Abandoning, Belt, Ending, Stretch};
 use super::undo::Rebuild;
 use crate::error::{Error, Result};
+use crate::flush::restore::Life;
 use crate::log::LogStart;
 use crate::log::block::{PAYLOAD_BYTES, block_start, offset_in_block, round_up};
 use crate::log::group::{Record, Records};
@@ -22,16 +23,16 @@ const CHUNK_PAGES: usize = 4096;
 /// Log that has been read and not yet looked into, bytes at most.
 const READ_AHEAD_BYTES: usize = 8 << 20;
 
-/// What the first record of a page does.
+/// Whether redo alone knows a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum First {
-    /// There is none.
+enum Known {
+    /// It does not speak of the page.
     #[default]
-    None,
-    /// It changes the page, whose image before it is needed.
-    Change,
-    /// It makes the page anew.
-    Init,
+    No,
+    /// It only changes the page: the image before is needed.
+    Changed,
+    /// Some record makes it anew, and what follows is there: no image is needed.
+    Anew,
 }
 
 /// What the first pass found.
@@ -40,30 +41,43 @@ pub(crate) struct LogTail {
     /// The log's end: where its last group ends. What may follow, padding or a block whose first group was torn, belongs to
     /// an epoch that is over: the next one begins behind it and says in its first block how far this one goes.
     pub(crate) end: Lsn,
-    /// By page number, in chunks, what the first record of the page does; page numbers are dense.
-    first: BTreeMap<u32, Box<[First; CHUNK_PAGES]>>,
+    /// By page number, in chunks; page numbers are dense.
+    known: BTreeMap<u32, Box<[Known; CHUNK_PAGES]>>,
+    /// What redo says of the pages that were asked about.
+    pub(crate) lives: BTreeMap<PageNo, Life>,
     /// Groups from the checkpoint on.
     pub(crate) groups: u64,
 }
 
 impl LogTail {
-    fn saw(&mut self, page: PageNo, init: bool) {
+    fn known(&mut self, page: PageNo) -> &mut Known {
         let (chunk, at) = (page.0 / CHUNK_PAGES as u32, page.0 as usize % CHUNK_PAGES);
-        let first = &mut self.first.entry(chunk).or_insert_with(|| Box::new([First::None; CHUNK_PAGES]))[at];
-        if *first == First::None {
-            *first = if init { First::Init } else { First::Change };
+        &mut self.known.entry(chunk).or_insert_with(|| Box::new([Known::No; CHUNK_PAGES]))[at]
+    }
+
+    fn changed(&mut self, page: PageNo, before: u64) {
+        let known = self.known(page);
+        if *known == Known::No {
+            *known = Known::Changed;
+            if let Some(life) = self.lives.get_mut(&page) {
+                life.before = Some(before);
+            }
         }
     }
 
-    /// Pages of which the first record makes them anew, so that no old image is needed.
+    fn made(&mut self, page: PageNo) {
+        *self.known(page) = Known::Anew;
+    }
+
+    /// Pages that redo makes anew, so that no old image is needed.
     pub(crate) fn made_anew(&self) -> impl Iterator<Item = PageNo> {
-        let all = self.first.iter().flat_map(|(chunk, pages)| {
+        let all = self.known.iter().flat_map(|(chunk, pages)| {
             pages
                 .iter()
                 .enumerate()
-                .map(move |(at, first)| (PageNo(chunk * CHUNK_PAGES as u32 + at as u32), first))
+                .map(move |(at, known)| (PageNo(chunk * CHUNK_PAGES as u32 + at as u32), known))
         });
-        all.filter(|(_, first)| **first == First::Init).map(|(page, _)| page)
+        all.filter(|(_, known)| **known == Known::Anew).map(|(page, _)| page)
     }
 }
 
@@ -95,9 +109,13 @@ impl Digestion {
         let damage = |_| Error::corrupt(redo_dir, format!("the group at LSN {lsn} is not a group"));
         for record in Records::new(records) {
             let record = record.map_err(damage)?;
-            if let Record::Page { page, op, .. } = record {
+            if let Record::Page { page, prev, op } = record {
                 let op = PageOp::decode(op).map_err(damage)?;
-                self.tail.saw(page, op.is_init());
+                if op.is_init() {
+                    self.tail.made(page);
+                } else {
+                    self.tail.changed(page, prev);
+                }
                 self.rebuild.record(lsn, &record, Some(&op))?;
                 self.standings.record(lsn, &record, Some(&op)).map_err(damage)?;
             } else {
@@ -111,7 +129,8 @@ impl Digestion {
 
 /// Reads the log from `checkpoint` to its end and changes nothing; `rebuild` and `standings` hear of every record, and of the
 /// change in it if it is one of a page. `known` is the LSN up to which the root knows the log
-/// to be durable.
+/// to be durable. Of `pages` it fills in what redo says.
+#[expect(clippy::too_many_arguments, reason = "what the root says, and who hears of the records")]
 pub(crate) fn find_end(
     segments: &Segments,
     epochs: &[EpochStart],
@@ -120,11 +139,16 @@ pub(crate) fn find_end(
     window: u64,
     rebuild: Rebuild,
     standings: Standings,
+    pages: BTreeMap<PageNo, Life>,
 ) -> Result<(LogTail, Rebuild, Standings)> {
     let mut scanner = Scanner::new(segments, epochs, checkpoint).read_ahead()?;
     let belt = Belt::new(1, READ_AHEAD_BYTES);
-    let digestion =
-        Digestion { rebuild, standings, tail: LogTail::default(), redo_dir: segments.dir().to_owned() };
+    let digestion = Digestion {
+        rebuild,
+        standings,
+        tail: LogTail { lives: pages, ..LogTail::default() },
+        redo_dir: segments.dir().to_owned(),
+    };
     let theirs = Arc::clone(&belt);
     let other = spawn("millpond-redo", move || digestion.run(&theirs));
     let other = other.map_err(|e| Error::io("start a thread for", segments.dir(), e))?;

@@ -1,6 +1,7 @@
 //! The scripts. Each is short, and each forces a mechanism that a crash may meet half done.
 
 mod beside;
+mod decay;
 mod growth;
 mod history;
 mod load;
@@ -209,6 +210,12 @@ pub const ALL: &[Workload] = &[
         undoing::unreadable,
     ),
     w("purge-beside", "rows deleted and inserted again while purge is at them", SMALL, beside::purge),
+    w(
+        "decayed",
+        "many checkpoints, then a page is damaged: named, or all is as it was",
+        SMALL,
+        decay::decayed,
+    ),
 ];
 
 const fn w(name: &'static str, about: &'static str, shape: Shape, script: fn(&Driver)) -> Workload {

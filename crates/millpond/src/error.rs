@@ -166,6 +166,21 @@ impl Error {
         }
     }
 
+    /// A file of a format that this program does not read, and what to do about it.
+    pub(crate) fn other_format(file: &Path, has: u32, reads: u32) -> Error {
+        let what = if has < reads {
+            format!(
+                "has format {has}; this program reads format {reads}: open it with the release that wrote it and copy its \
+                 rows into a new database"
+            )
+        } else {
+            format!(
+                "has format {has}; this program reads format {reads}: open it with the release that wrote it"
+            )
+        };
+        Error::Foreign { file: file.to_owned(), what }
+    }
+
     /// Names damage in a file.
     pub(crate) fn corrupt(file: &Path, what: impl Into<String>) -> Error {
         Error::Corrupt { file: file.to_owned(), what: what.into() }

@@ -153,7 +153,9 @@ impl Options {
     }
 
     /// Where the redo log lives, if not in `redo` below the database's directory: best on the device that syncs fastest. Its
-    /// parent must exist, and it must be given at every open.
+    /// parent must exist, and it must be given at every open. It is this database's alone, and nothing else is in it: a new
+    /// database wants it empty or missing. It may be moved while the database is closed. One that belongs to another database, or holds no
+    /// log, is [`Error::Foreign`]; one that has another purpose here as well is [`Error::Misuse`].
     #[must_use]
     pub fn redo_dir(mut self, dir: impl Into<PathBuf>) -> Options {
         self.redo_dir = Some(dir.into());

@@ -101,6 +101,8 @@ pub enum Bug {
     StuckAtUnreadable,
     /// A damaged page is restored from any copy, however old.
     RestoredStale,
+    /// A new database does not ask whose a directory is.
+    CreatedOverOthers,
 }
 
 impl Bug {
@@ -153,6 +155,7 @@ impl Bug {
         Bug::UndoingUnasked,
         Bug::StuckAtUnreadable,
         Bug::RestoredStale,
+        Bug::CreatedOverOthers,
     ];
 
     /// What a world's flags hold for it.

@@ -161,8 +161,7 @@ impl RootFile {
         for slot in slots {
             let whole = get_u32(slot, SLOT_BYTES - 4) == crc::crc32c(&slot[..SLOT_BYTES - 4]);
             if &slot[..8] == MAGIC && whole && get_u16(slot, 8) != FORMAT {
-                let what = format!("has format {}; this program reads format {FORMAT}", get_u16(slot, 8));
-                return Err(Error::Foreign { file: path.to_owned(), what });
+                return Err(Error::other_format(path, get_u16(slot, 8).into(), FORMAT.into()));
             }
         }
         if slots.iter().all(|s| &s[..8] != MAGIC && s.iter().any(|b| *b != 0)) {

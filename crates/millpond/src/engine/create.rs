@@ -1,5 +1,6 @@
 //! The files of a database, and how they come to be.
 
+use super::home::{Locks, Purpose, made, settle};
 use crate::checkpoint::root::{Root, RootFile};
 use crate::error::{Error, Result};
 use crate::flush::doublewrite::Doublewrite;
@@ -14,6 +15,7 @@ use vfs::{Create, OpenMode, Vfs};
 
 /// The files of a database (Fi1).
 pub(crate) struct Paths {
+    pub(super) dir: PathBuf,
     pub(crate) root: PathBuf,
     pub(crate) pages: PathBuf,
     pub(crate) redo: PathBuf,
@@ -27,6 +29,7 @@ impl Paths {
     pub(crate) fn new(dir: &Path, options: &Options) -> Paths {
         let doublewrite_dir = options.doublewrite_dir.clone().unwrap_or_else(|| dir.join("doublewrite"));
         Paths {
+            dir: dir.to_owned(),
             root: dir.join("root"),
             pages: dir.join("pages"),
             undo: dir.join("undo"),
@@ -37,9 +40,19 @@ impl Paths {
         }
     }
 
+    /// The directories beside the database's own.
+    pub(super) fn parts(&self) -> impl Iterator<Item = (&Path, Purpose)> {
+        let parts = [
+            (&self.redo, Purpose::Redo),
+            (&self.undo, Purpose::Undo),
+            (&self.doublewrite_dir, Purpose::Doublewrite),
+        ];
+        parts.into_iter().map(|(dir, purpose)| (dir.as_path(), purpose))
+    }
+
     /// Whether what is synced in them outlives a power cut. They must be there.
     pub(super) fn are_durable(&self, vfs: &Vfs) -> bool {
-        let dirs = [parent_of(&self.root), &self.redo, &self.undo, &self.doublewrite_dir];
+        let dirs = [&self.dir, &self.redo, &self.undo, &self.doublewrite_dir];
         dirs.into_iter().all(|dir| vfs.disk.is_durable(dir))
     }
 }
@@ -53,14 +66,14 @@ pub(super) fn make_dir(vfs: &Vfs, path: &Path) -> Result {
     Ok(())
 }
 
-fn sync_dir(vfs: &Vfs, metrics: &Metrics, path: &Path, reason: SyncReason) -> Result {
+pub(super) fn sync_dir(vfs: &Vfs, metrics: &Metrics, path: &Path, reason: SyncReason) -> Result {
     let start = vfs.clock.now_us();
     vfs.disk.sync_dir(path).map_err(|e| Error::io("sync", path, e))?;
     metrics.fsync(FileKind::Dir, reason, vfs.clock.now_us() - start, 0);
     Ok(())
 }
 
-fn parent_of(dir: &Path) -> &Path {
+pub(super) fn parent_of(dir: &Path) -> &Path {
     dir.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
@@ -90,21 +103,26 @@ pub(super) fn sync_what_stands(vfs: &Vfs, dir: &Path, paths: &Paths, metrics: &M
         // One that is missing is named here: a sync that fails is the last thing that this disk does.
         vfs.disk.list(path).map_err(|e| Error::io("list", path, e))?;
         sync_dir(vfs, metrics, path, SyncReason::Recovery)?;
+        if parent_of(path) != dir {
+            sync_dir(vfs, metrics, parent_of(path), SyncReason::Recovery)?;
+        }
     }
     sync_dir(vfs, metrics, dir, SyncReason::Recovery)?;
     sync_dir(vfs, metrics, parent_of(dir), SyncReason::Recovery)
 }
 
-/// Makes the files of a new database; the root last, so that a crash before it leaves nothing that counts.
+/// Makes the files of a new database; the root last, so that a crash before it leaves nothing that counts. The directories
+/// say before that whose they are, so what a creation that was cut short has left is known by its id.
 pub(super) fn create(
     vfs: &Vfs,
-    dir: &Path,
     paths: &Paths,
     options: &Options,
     metrics: &Arc<Metrics>,
+    locks: &mut Locks,
 ) -> Result {
+    let dir = &paths.dir;
     let root = Root {
-        db_id: vfs.clock.random_u64(),
+        db_id: settle(vfs, paths, metrics, locks)?,
         page_bytes: options.page_bytes.unwrap_or(8192),
         segment_blocks: options.tuning.segment_blocks,
         ring_blocks: options.tuning.ring_blocks,
@@ -116,26 +134,15 @@ pub(super) fn create(
         replay_rate: 0,
         epochs: vec![EpochStart { epoch: 1, first: Lsn::ZERO }],
     };
-    make_dir(vfs, &paths.redo)?;
-    make_dir(vfs, &paths.undo)?;
-    make_dir(vfs, &paths.doublewrite_dir)?;
-    for name in vfs.disk.list(&paths.redo).map_err(|e| Error::io("list", &paths.redo, e))? {
-        // Left by a creation that was cut short: without a root they belong to no database.
-        let path = paths.redo.join(name);
-        vfs.disk.remove(&path).map_err(|e| Error::io("remove", &path, e))?;
-    }
     let slots = options.tuning.doublewrite_pages;
     Doublewrite::create(vfs, &paths.doublewrite, root.db_id, root.page_bytes, slots, metrics)?;
     let mode = OpenMode { create: Create::IfMissing, direct: true, read_only: false };
     let pages = vfs.disk.open(&paths.pages, mode).map_err(|e| Error::io("create", &paths.pages, e))?;
     pages.set_len(0).and_then(|()| pages.sync()).map_err(|e| Error::io("create", &paths.pages, e))?;
-    sync_dir(vfs, metrics, &paths.redo, SyncReason::Create)?;
-    sync_dir(vfs, metrics, &paths.undo, SyncReason::Create)?;
     sync_dir(vfs, metrics, &paths.doublewrite_dir, SyncReason::Create)?;
     // All that the root speaks of must be there before the root is.
     sync_dir(vfs, metrics, dir, SyncReason::Create)?;
     RootFile::create(vfs, &paths.root, &root, metrics)?;
     sync_dir(vfs, metrics, dir, SyncReason::Create)?;
-    // The entry of the directory itself; without it all the rest is lost with the next power cut.
-    sync_dir(vfs, metrics, parent_of(dir), SyncReason::Create)
+    made(vfs, dir, root.db_id, metrics)
 }

@@ -8,6 +8,7 @@ mod create;
 mod crowd;
 mod figures;
 mod growth;
+mod home;
 mod open;
 mod outlet;
 #[cfg(all(test, feature = "sim"))]

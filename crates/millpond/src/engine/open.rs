@@ -3,6 +3,7 @@
 
 use super::capacity::Capacity;
 use super::create::{Paths, create, make_dir, sync_what_stands};
+use super::home::{are_apart, come_back, survey, take_lock};
 use super::{Admission, Background, Crowd, Engine, Shared};
 use crate::buffer::{Pool, PoolOptions};
 use crate::checkpoint::fuzzy::Checkpointer;
@@ -31,14 +32,10 @@ use base::sync::atomic::{AtomicBool, AtomicU64};
 use base::sync::{Mutex, Parker};
 use metrics::{M, Metrics, SyncReason};
 use pace::capacity::{self, Change, ReplayRate};
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::{BatchIo, Create, File, OpenMode, Vfs};
-
-const LOCK_TRIES: u32 = 100;
-const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// More threads than this do not make replay faster: each of them reads the whole log.
 const REPLAY_WORKERS_MAX: usize = 4;
@@ -55,20 +52,6 @@ fn by_target(target: Duration, replay_rate: u64, have: u64, segment_bytes: u64) 
     }
 }
 
-/// Locks the directory. The lock of a process that was killed lasts until the kernel has ended the writes that were in
-/// flight, a moment longer than the process: so a lock that is held is tried again for a second.
-fn take_lock(vfs: &Vfs, dir: &Path, path: &Path) -> Result<Box<dyn Send + Sync>> {
-    let pause = Parker::new();
-    for _ in 0..LOCK_TRIES {
-        match vfs.disk.lock(path) {
-            Ok(lock) => return Ok(lock),
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => drop(pause.park_for(LOCK_PAUSE)),
-            Err(e) => return Err(Error::io("lock", path, e)),
-        }
-    }
-    Err(Error::InUse { dir: dir.to_owned() })
-}
-
 impl Engine {
     /// Opens the engine in `dir`, recovering it; creates it if there is none.
     pub(crate) fn open(vfs: &Vfs, dir: &Path, options: &Options) -> Result<Engine> {
@@ -78,11 +61,17 @@ impl Engine {
         let metrics = Arc::new(Metrics::new());
         let poison = Arc::new(Poison::default());
         let paths = Paths::new(dir, options);
+        are_apart(&paths)?;
         make_dir(vfs, dir)?;
-        let lock = take_lock(vfs, dir, &paths.lock)?;
+        if !vfs.disk.list(dir).map_err(|e| Error::io("list", dir, e))?.iter().any(|name| name == "root") {
+            // Before a lock is made in what may be somebody else's.
+            survey(vfs, &paths)?;
+        }
+        let mut locks = vec![take_lock(vfs, dir, None)?];
         sync_what_stands(vfs, dir, &paths, &metrics)?;
-        if RootFile::open(vfs, &paths.root, &metrics)?.is_none() {
-            create(vfs, dir, &paths, options, &metrics)?;
+        match RootFile::open(vfs, &paths.root, &metrics)? {
+            None => create(vfs, &paths, options, &metrics, &mut locks)?,
+            Some((_, root)) => come_back(vfs, &paths, root.db_id, &metrics, &mut locks)?,
         }
         let Some((root_file, mut root)) = RootFile::open(vfs, &paths.root, &metrics)? else {
             return Err(Error::corrupt(&paths.root, "it was written and cannot be read"));
@@ -240,7 +229,6 @@ impl Engine {
         });
         let background =
             Some(Background { purge: background, growth: growth_parker, history: history_parker });
-        let lock = Mutex::new(Some(lock));
         let mut engine = Engine {
             store,
             txns,
@@ -250,7 +238,7 @@ impl Engine {
             background,
             threads: Mutex::default(),
             background_threads: Mutex::default(),
-            lock,
+            lock: Mutex::new(Some(Box::new(locks))),
         };
         engine.shared.make_first_files()?;
         if !options.tuning.still {

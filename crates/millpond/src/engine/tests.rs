@@ -5,6 +5,8 @@ mod corruption;
 mod decay;
 pub(crate) mod faults;
 mod flow;
+mod formats;
+mod places;
 
 use super::Engine;
 use crate::btree::Tree;

@@ -104,7 +104,7 @@ impl Doublewrite {
         }
         let foreign = |what: String| Err(Error::Foreign { file: path.to_owned(), what });
         if get_u16(&head, 8) != FORMAT {
-            return foreign(format!("has format {}; this program reads format {FORMAT}", get_u16(&head, 8)));
+            return Err(Error::other_format(path, get_u16(&head, 8).into(), FORMAT.into()));
         }
         if get_u64(&head, 16) != db_id {
             return foreign("belongs to another database".into());

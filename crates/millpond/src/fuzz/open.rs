@@ -200,6 +200,9 @@ fn seal(path: &Path, bytes: &mut [u8], at: usize) {
         set_u32(block, BLOCK_BYTES - 4, sum);
     } else if is("pages") || (is("areas") && from > 0) {
         header::seal(block);
+    } else if is("LOCK") {
+        let sum = crc::crc32c(&block[..24]);
+        set_u32(block, 24, sum);
     } else if is("areas") {
         let sum = crc::crc32c(&block[..32]);
         set_u32(block, 32, sum);
@@ -213,7 +216,7 @@ fn seal(path: &Path, bytes: &mut [u8], at: usize) {
 }
 
 fn fill(disk: &MemDisk, files: Files) -> std::io::Result<()> {
-    for dir in ["/db", "/db/redo", "/db/doublewrite"] {
+    for dir in ["/db", "/db/redo", "/db/doublewrite", "/db/undo"] {
         disk.create_dir(Path::new(dir))?;
     }
     for (path, bytes) in files {

@@ -70,6 +70,9 @@ fn files(place: &Place, root: &Root, out: &mut String) -> Result {
     let (mut rows, mut problems) = (Vec::new(), Vec::new());
     for name in names {
         let path = dir.join(&name);
+        if name == "LOCK" {
+            continue;
+        }
         if !name.ends_with(".log") {
             problems.push(format!("{name}: no segment, a draft that a crash left or a foreign file"));
             continue;

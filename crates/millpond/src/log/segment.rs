@@ -372,9 +372,7 @@ pub(crate) fn read_header(file: &dyn File, path: &Path, shape: SegmentShape) -> 
         return Err(Error::corrupt(path, "its header is not that of a log segment"));
     }
     if get_u16(&h, 8) != FORMAT {
-        let what =
-            format!("is a log segment of format {}; this program reads format {FORMAT}", get_u16(&h, 8));
-        return Err(Error::Foreign { file: path.to_owned(), what });
+        return Err(Error::other_format(path, get_u16(&h, 8).into(), FORMAT.into()));
     }
     if get_u64(&h, 16) != shape.db_id {
         return Err(Error::Foreign { file: path.to_owned(), what: "belongs to another database".into() });

@@ -368,8 +368,7 @@ impl Journal {
             return Err(damaged("its header is not one of an undo file"));
         }
         if get_u16(&header, 8) != FORMAT {
-            let what = format!("has format {}, this program knows {FORMAT}", get_u16(&header, 8));
-            return Err(Error::Foreign { file: path.clone(), what });
+            return Err(Error::other_format(&path, get_u16(&header, 8).into(), FORMAT.into()));
         }
         if get_u64(&header, 16) != self.db_id || get_u32(&header, 12) != number {
             return Err(Error::Foreign { file: path.clone(), what: "belongs to another database".into() });

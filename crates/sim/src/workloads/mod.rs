@@ -5,6 +5,7 @@ mod decay;
 mod growth;
 mod history;
 mod load;
+mod places;
 mod schema;
 mod serial;
 mod several;
@@ -216,6 +217,7 @@ pub const ALL: &[Workload] = &[
         SMALL,
         decay::decayed,
     ),
+    w("others-places", "a new database is pointed at the directories of another", SMALL, places::anothers),
 ];
 
 const fn w(name: &'static str, about: &'static str, shape: Shape, script: fn(&Driver)) -> Workload {

@@ -1,0 +1,333 @@
+//! Whose a directory is. Each of a database's directories, its own and those of the log, the doublewrite and undo, holds a
+//! file `LOCK`. It is locked while the database is open, and it names the database and what the directory is for.
+//!
+//! ```text
+//!  0        8      10     11     12    16       24     28         4096
+//!  +--------+------+------+------+-----+--------+------+----------+
+//!  |MPONDDIR|format| use  | made | 0   | db id  |crc32c| 0 …      |
+//!  |8 bytes | u16  | u8   | u8   | u32 | u64    |u32   |          |
+//!  +--------+------+------+------+-----+--------+------+----------+
+//! ```
+//! The file is written before anything else of the database is in the directory, so a directory of nobody that holds
+//! something is somebody else's. `made` is 0 in the database's own directory until its root is durable: a creation that was
+//! cut short goes on, and a database that has lost its root is not taken for one.
+
+use super::create::{Paths, make_dir, parent_of, sync_dir};
+use crate::error::{Error, Result};
+use crate::planted::{Bug, planted};
+use base::aligned::AlignedBuf;
+use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
+use base::crc;
+use base::sync::Parker;
+use metrics::{FileKind, Metrics, SyncReason};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use vfs::{Create, OpenMode, Vfs};
+
+const MAGIC: &[u8; 8] = b"MPONDDIR";
+const FORMAT: u16 = 1;
+const BYTES: usize = 4096;
+const CRC: usize = 24;
+
+const LOCK: &str = "LOCK";
+const LOCK_TRIES: u32 = 100;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+/// What a file system puts into a directory of its own.
+const LOST_AND_FOUND: &str = "lost+found";
+/// Names that a sentence lists.
+const NAMED_MAX: usize = 3;
+
+/// What a directory is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Purpose {
+    /// The database's own.
+    Database = 1,
+    Redo = 2,
+    Doublewrite = 3,
+    Undo = 4,
+}
+
+impl Purpose {
+    fn words(self) -> &'static str {
+        match self {
+            Purpose::Database => "directory",
+            Purpose::Redo => "redo directory",
+            Purpose::Doublewrite => "doublewrite directory",
+            Purpose::Undo => "undo directory",
+        }
+    }
+
+    fn from_u8(v: u8) -> Option<Purpose> {
+        [Purpose::Database, Purpose::Redo, Purpose::Doublewrite, Purpose::Undo]
+            .into_iter()
+            .find(|p| *p as u8 == v)
+    }
+}
+
+/// Who has a directory, and for what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    db_id: u64,
+    purpose: Purpose,
+    /// There has been a root.
+    made: bool,
+}
+
+/// Locks of directories.
+pub(super) type Locks = Vec<Box<dyn Send + Sync>>;
+
+impl Owner {
+    fn encode(self) -> AlignedBuf {
+        let mut bytes = AlignedBuf::zeroed(BYTES);
+        bytes[..8].copy_from_slice(MAGIC);
+        set_u16(&mut bytes, 8, FORMAT);
+        bytes[10] = self.purpose as u8;
+        bytes[11] = u8::from(self.made);
+        set_u64(&mut bytes, 16, self.db_id);
+        let crc = crc::crc32c(&bytes[..CRC]);
+        set_u32(&mut bytes, CRC, crc);
+        bytes
+    }
+
+    /// Whom the `LOCK` of a directory names; nobody if there is none, or if it is damaged.
+    fn of(vfs: &Vfs, dir: &Path) -> Result<Option<Owner>> {
+        let path = dir.join(LOCK);
+        let mode = OpenMode { create: Create::Never, direct: true, read_only: true };
+        let file = match vfs.disk.open(&path, mode) {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(Error::io("open", &path, e)),
+        };
+        let mut bytes = AlignedBuf::zeroed(BYTES);
+        if file.len().map_err(|e| Error::io("measure", &path, e))? < BYTES as u64 {
+            return Ok(None);
+        }
+        file.read_at(&mut bytes, 0).map_err(|e| Error::io("read", &path, e))?;
+        if &bytes[..8] != MAGIC || get_u32(&bytes, CRC) != crc::crc32c(&bytes[..CRC]) {
+            return Ok(None);
+        }
+        let format = get_u16(&bytes, 8);
+        if format != FORMAT {
+            return Err(Error::other_format(&path, format.into(), FORMAT.into()));
+        }
+        let Some(purpose) = Purpose::from_u8(bytes[10]) else { return Ok(None) };
+        Ok(Some(Owner { db_id: get_u64(&bytes, 16), purpose, made: bytes[11] != 0 }))
+    }
+
+    /// Writes this into the directory's `LOCK`, durably. One sector holds it, so it is there whole or not at all.
+    pub(super) fn claim(self, vfs: &Vfs, dir: &Path, metrics: &Metrics, reason: SyncReason) -> Result {
+        let path = dir.join(LOCK);
+        let mode = OpenMode { create: Create::IfMissing, direct: true, read_only: false };
+        let file = vfs.disk.open(&path, mode).map_err(|e| Error::io("create", &path, e))?;
+        file.write_at(&self.encode(), 0).map_err(|e| Error::io("write", &path, e))?;
+        let start = vfs.clock.now_us();
+        file.sync().map_err(|e| Error::io("sync", &path, e))?;
+        metrics.fsync(FileKind::Dir, reason, vfs.clock.now_us() - start, 0);
+        sync_dir(vfs, metrics, dir, reason)
+    }
+}
+
+fn foreign(dir: &Path, what: String) -> Error {
+    Error::Foreign { file: dir.to_owned(), what }
+}
+
+/// Names in a directory that is perhaps not there, but for the lock, what a file system put there, and `ours`.
+fn strangers(vfs: &Vfs, dir: &Path, ours: &[&Path]) -> Result<Vec<String>> {
+    let mut names = match vfs.disk.list(dir) {
+        Ok(names) => names,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(Error::io("list", dir, e)),
+    };
+    names.retain(|name| {
+        let path = dir.join(name);
+        name != LOCK && name != LOST_AND_FOUND && !ours.iter().any(|ours| ours.starts_with(&path))
+    });
+    Ok(names)
+}
+
+fn some_of(names: &[String]) -> String {
+    let mut some = names[..names.len().min(NAMED_MAX)].join(", ");
+    if names.len() > NAMED_MAX {
+        some.push_str(", …");
+    }
+    some
+}
+
+/// One directory twice, by two names or two choices.
+fn twice(dir: &Path, as_what: Purpose, wanted: Purpose) -> Error {
+    let (is, wanted) = (as_what.words(), wanted.words());
+    let dir = dir.display();
+    Error::Misuse(format!(
+        "{dir} is the {is} of this database and cannot be its {wanted} as well: each is one of its own"
+    ))
+}
+
+/// Takes a directory's lock. The lock of a process that was killed lasts until the kernel has ended the writes that were in
+/// flight, a moment longer than the process: so a lock that is held is tried again for a second.
+pub(super) fn take_lock(vfs: &Vfs, dir: &Path, me: Option<(u64, Purpose)>) -> Result<Box<dyn Send + Sync>> {
+    let (path, pause) = (dir.join(LOCK), Parker::new());
+    for _ in 0..LOCK_TRIES {
+        match vfs.disk.lock(&path) {
+            Ok(lock) => return Ok(lock),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            Err(e) => return Err(Error::io("lock", &path, e)),
+        }
+        if let (Some((db_id, wanted)), Some(owner)) = (me, Owner::of(vfs, dir)?)
+            && owner.db_id == db_id
+            && owner.purpose != wanted
+        {
+            return Err(twice(dir, owner.purpose, wanted));
+        }
+        pause.park_for(LOCK_PAUSE);
+    }
+    Err(Error::InUse { dir: dir.to_owned() })
+}
+
+/// Fails where a new database would take what is somebody's; changes nothing. The id of the database whose creation was
+/// begun here and cut short, if one was.
+pub(super) fn survey(vfs: &Vfs, paths: &Paths) -> Result<Option<u64>> {
+    let dir = &paths.dir;
+    let begun = match Owner::of(vfs, dir)? {
+        Some(Owner { db_id, purpose: Purpose::Database, made: false }) => Some(db_id),
+        // Of a database that was removed, all but its lock.
+        Some(Owner { purpose: Purpose::Database, .. }) if strangers(vfs, dir, &[])?.is_empty() => None,
+        Some(Owner { purpose: Purpose::Database, .. }) => return Err(rootless(vfs, dir)?),
+        Some(Owner { purpose, .. }) => {
+            return Err(foreign(dir, format!("is the {} of a database, not a database", purpose.words())));
+        }
+        None => {
+            let ours: Vec<_> = paths.parts().map(|(part, _)| part).collect();
+            if !strangers(vfs, dir, &ours)?.is_empty() {
+                return Err(rootless(vfs, dir)?);
+            }
+            None
+        }
+    };
+    // A root is durable before the first page is written.
+    if begun.is_some() && has_pages(vfs, &paths.pages)? {
+        return Err(rootless(vfs, dir)?);
+    }
+    for (part, purpose) in paths.parts() {
+        if planted(Bug::CreatedOverOthers) {
+            continue;
+        }
+        match Owner::of(vfs, part)? {
+            Some(owner) if Some(owner.db_id) == begun && owner.purpose == purpose => {}
+            Some(owner) if Some(owner.db_id) == begun => return Err(twice(part, owner.purpose, purpose)),
+            Some(owner) => {
+                let (is, wanted) = (owner.purpose.words(), purpose.words());
+                let what = format!("is the {is} of another database: a new one wants an empty {wanted}");
+                return Err(foreign(part, what));
+            }
+            None => {
+                let names = strangers(vfs, part, &[])?;
+                if !names.is_empty() {
+                    let (names, wanted) = (some_of(&names), purpose.words());
+                    let what = format!("is not empty ({names}): a new database wants an empty {wanted}");
+                    return Err(foreign(part, what));
+                }
+            }
+        }
+    }
+    Ok(begun)
+}
+
+fn has_pages(vfs: &Vfs, pages: &Path) -> Result<bool> {
+    let mode = OpenMode { create: Create::Never, direct: true, read_only: true };
+    match vfs.disk.open(pages, mode) {
+        Ok(file) => Ok(file.len().map_err(|e| Error::io("measure", pages, e))? > 0),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(Error::io("open", pages, e)),
+    }
+}
+
+/// Says what stands in a directory without a root.
+fn rootless(vfs: &Vfs, dir: &Path) -> Result<Error> {
+    let names = strangers(vfs, dir, &[])?;
+    let is_ours = |name: &String| ["pages", "redo", "undo", "doublewrite"].contains(&name.as_str());
+    let found = some_of(&names);
+    let what = if names.iter().any(is_ours) {
+        format!(
+            "is the directory of a database that has lost its root ({found} are there): put the file `root` back, or \
+             open an empty directory"
+        )
+    } else {
+        format!("holds no database and is not empty ({found}): a new database wants an empty directory")
+    };
+    Ok(foreign(dir, what))
+}
+
+/// Makes the directories of a new database and takes them: their locks, and its name in each. Returns its id.
+pub(super) fn settle(vfs: &Vfs, paths: &Paths, metrics: &Metrics, locks: &mut Locks) -> Result<u64> {
+    let db_id = survey(vfs, paths)?.unwrap_or_else(|| vfs.clock.random_u64());
+    let reason = SyncReason::Create;
+    Owner { db_id, purpose: Purpose::Database, made: false }.claim(vfs, &paths.dir, metrics, reason)?;
+    // Without its entry the rest is lost with the next power cut, and what is elsewhere would be a dead database's.
+    sync_dir(vfs, metrics, parent_of(&paths.dir), reason)?;
+    for (part, purpose) in paths.parts() {
+        make_dir(vfs, part)?;
+        locks.push(take_lock(vfs, part, Some((db_id, purpose)))?);
+        Owner { db_id, purpose, made: true }.claim(vfs, part, metrics, reason)?;
+        sync_dir(vfs, metrics, parent_of(part), reason)?;
+    }
+    Ok(db_id)
+}
+
+/// Notes that the root of a new database is durable.
+pub(super) fn made(vfs: &Vfs, dir: &Path, db_id: u64, metrics: &Metrics) -> Result {
+    Owner { db_id, purpose: Purpose::Database, made: true }.claim(vfs, dir, metrics, SyncReason::Create)
+}
+
+/// Sees that the directories of a database that stands are its own, and takes the locks of those but the first. One that
+/// names nobody is given its name if it holds what it should.
+pub(super) fn come_back(
+    vfs: &Vfs,
+    paths: &Paths,
+    db_id: u64,
+    metrics: &Metrics,
+    locks: &mut Locks,
+) -> Result {
+    let all = || std::iter::once((paths.dir.as_path(), Purpose::Database)).chain(paths.parts());
+    for (dir, purpose) in all() {
+        match Owner::of(vfs, dir)? {
+            Some(owner) if owner.db_id != db_id => {
+                let what = format!("is the {} of another database", owner.purpose.words());
+                return Err(foreign(dir, what));
+            }
+            Some(owner) if owner.purpose != purpose => return Err(twice(dir, owner.purpose, purpose)),
+            None if purpose == Purpose::Redo => {
+                let names = strangers(vfs, dir, &[])?;
+                if !names.iter().any(|name| name.ends_with(".log")) {
+                    let what = "holds no redo log: the database's own is elsewhere".to_owned();
+                    return Err(foreign(dir, what));
+                }
+            }
+            Some(_) | None => {}
+        }
+    }
+    for (dir, purpose) in all() {
+        if purpose != Purpose::Database {
+            locks.push(take_lock(vfs, dir, Some((db_id, purpose)))?);
+        }
+        let owner = Owner { db_id, purpose, made: true };
+        if Owner::of(vfs, dir)? != Some(owner) {
+            owner.claim(vfs, dir, metrics, SyncReason::Recovery)?;
+        }
+    }
+    Ok(())
+}
+
+/// Fails if two of the directories are one by their names. One that has two names shows when it is locked.
+pub(super) fn are_apart(paths: &Paths) -> Result {
+    let all: Vec<(&Path, Purpose)> =
+        std::iter::once((paths.dir.as_path(), Purpose::Database)).chain(paths.parts()).collect();
+    let plain = |path: &Path| path.components().collect::<PathBuf>();
+    for (n, (dir, is)) in all.iter().enumerate() {
+        if let Some((_, wanted)) = all[n + 1..].iter().find(|(other, _)| plain(other) == plain(dir)) {
+            return Err(twice(dir, *is, *wanted));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! Two databases on one disk, and what the second does where the first has its files.
+
+use crate::driver::Driver;
+use crate::engine::options;
+use crate::subject::SMALL;
+use base::sync::sim::pause;
+use millpond::{Db, Error, Options};
+use std::path::Path;
+use vfs::mem::MemDisk;
+use vfs::{Disk, Vfs};
+
+const ONE: &str = "/one";
+const OTHER: &str = "/other";
+
+fn open(disk: &MemDisk, seed: u64, dir: &str, with: impl Fn(Options) -> Options) -> millpond::Result<Db> {
+    let vfs: Vfs = disk.vfs(seed);
+    millpond::sim::open(&vfs, Path::new(dir), &with(options(&vfs, &SMALL)))
+}
+
+/// A new database is asked to put its log or its doublewrite where another one has its own, while that is open and while it
+/// is not, or is cut off in its own creation. It is refused, and the other one loses nothing.
+pub(super) fn anothers(d: &Driver) {
+    let mut rng = d.rng(1);
+    let disk = MemDisk::default();
+    disk.create_dir(Path::new("/fast")).expect("it is not there");
+    disk.sync_dir(Path::new("/")).expect("a disk that does not fail");
+    let mine = |options: Options| options.redo_dir("/fast/redo").doublewrite_dir("/fast/areas");
+    let mut one = open(&disk, 1, ONE, mine).expect("a new one");
+    let table = one.create_table("t").expect("a new one");
+    let rows = rng.between(1, 40);
+    for n in 0..rows {
+        let mut tx = one.begin().expect("it is open");
+        tx.put(&table, &n.to_be_bytes(), &[7; 300]).expect("nobody is in the way");
+        tx.commit().expect("nobody is in the way");
+    }
+    drop(table);
+    for turn in 0..3 {
+        let theirs = |options: Options| match turn {
+            0 => options.redo_dir("/fast/redo"),
+            1 => options.doublewrite_dir("/fast/areas"),
+            _ => options.redo_dir("/fast/areas").doublewrite_dir("/fast/redo"),
+        };
+        let is_open = rng.one_in(2);
+        if !is_open {
+            one.close().expect("a disk that does not fail");
+        }
+        match open(&disk, 2, OTHER, theirs) {
+            Err(Error::Foreign { what, .. }) if what.contains("another database") => {}
+            Err(other) => panic!("turn {turn}: {other}"),
+            Ok(_) => panic!("turn {turn}: a new database took another's directory"),
+        }
+        pause(rng.below(10_000));
+        if is_open {
+            one.checkpoint().expect("nobody touched its files");
+            one.close().expect("nobody touched its files");
+        }
+        one = open(&disk, 3, ONE, mine).expect("nobody touched its files");
+        let found = one.begin().expect("it is open");
+        let table = one.open_table("t").expect("it was made");
+        assert_eq!(found.range(&table, ..).expect("it is open").count() as u64, rows, "rows are gone");
+        found.rollback();
+    }
+    one.close().expect("a disk that does not fail");
+}

@@ -76,3 +76,13 @@ fn what_goes_on_half_undone_or_not_at_all_is_found() {
         assert!(!done.findings.is_empty(), "{bug:?} was not found");
     }
 }
+
+/// Databases that a workload makes beside its own: what is wrong with them shows at once.
+#[test]
+fn what_decay_and_strange_directories_find_is_found() {
+    for (bug, workload) in [(Bug::RestoredStale, "decayed"), (Bug::CreatedOverOthers, "others-places")] {
+        let done = look(bug.flag(), find(workload), 64);
+        let finding = done.findings.first().unwrap_or_else(|| panic!("{bug:?} was not found"));
+        assert!(finding.cut.is_none(), "{finding}");
+    }
+}

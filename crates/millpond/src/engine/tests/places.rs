@@ -117,7 +117,7 @@ fn a_creation_that_is_cut_short_anywhere_leaves_what_opens() {
                 drop(engine);
                 is_whole(&again.fork(), &options, tree, &wanted);
                 states += 1;
-                if at % 4 != 0 || !matches!(choice, CrashChoice::Random(_)) {
+                if !at.is_multiple_of(4) || !matches!(choice, CrashChoice::Random(_)) {
                     continue;
                 }
                 // And cut again.

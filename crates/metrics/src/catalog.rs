@@ -213,6 +213,8 @@ catalog! {
     UndoSpilledBytes "undo_spilled_bytes" Bytes Counter "Undo moved from memory to the undo files.";
     UndoHardenedBytes "undo_hardened_bytes" Bytes Counter "Undo of single transactions written to the undo files, for a checkpoint or to free memory.";
     HistoryTransactions "history_transactions" Count Gauge "Committed transactions that are not yet purged.";
+    VersionSteps "version_steps" Count Counter "Older versions of rows that readers went back over.";
+    ScanMarks "scan_marks" Count Counter "Delete marks that ranges and scans looked at.";
     PurgeRows "purge_rows" Count Counter "Delete-marked rows removed and old versions forgotten by purge.";
     TransactionsSetAside "transactions_set_aside" Count Gauge "Ended transactions, or pieces of their history, that wait because a page or undo of theirs cannot be read; they are tried again now and then, and after the next open.";
 

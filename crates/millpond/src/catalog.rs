@@ -364,6 +364,7 @@ impl Catalog {
     pub(crate) fn reclaim(&self, dropped: &[Arc<Entry>]) -> Result {
         for entry in dropped {
             self.txns.trees.remove(entry.tree.id);
+            self.txns.cleared.forget(entry.tree.id);
             self.txns.store.space.release_tree(entry.tree.id)?;
         }
         Ok(())

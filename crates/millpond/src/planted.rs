@@ -103,6 +103,10 @@ pub enum Bug {
     RestoredStale,
     /// A new database does not ask whose a directory is.
     CreatedOverOthers,
+    /// Who makes a row does not say so to those who know the range as cleared.
+    ClearedForEver,
+    /// Readers go past versions together that a snapshot tells apart.
+    PassedAcross,
 }
 
 impl Bug {
@@ -156,6 +160,8 @@ impl Bug {
         Bug::StuckAtUnreadable,
         Bug::RestoredStale,
         Bug::CreatedOverOthers,
+        Bug::ClearedForEver,
+        Bug::PassedAcross,
     ];
 
     /// What a world's flags hold for it.

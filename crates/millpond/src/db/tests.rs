@@ -6,6 +6,7 @@ mod growth;
 mod history;
 mod hogs;
 mod idle;
+mod laws;
 mod limits;
 mod locking;
 mod long_values;

@@ -37,7 +37,7 @@ impl Engine {
         let past = txns.past();
         metrics.set(M::UndoBytes, past.undo);
         metrics.set(M::UndoFetches, txns.fetched.reads());
-        metrics.set(M::StatusBytes, past.status);
+        metrics.set(M::StatusBytes, past.status + txns.history.shortcut_bytes());
         metrics.set(M::LockBytes, past.locks);
         metrics.set(M::HistoryBudgetBytes, past.budget);
         metrics.set(M::LockWaits, txns.locks.waits());

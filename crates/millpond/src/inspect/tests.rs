@@ -209,7 +209,7 @@ fn pages_of_every_kind() {
     expect![[r#"
         page 16, 4096 bytes at 65536 of /db/pages
         sound: checksum, number and structure are right
-          checksum      2725fb89
+          checksum      5a33c7f8
           format        1
           kind          leaf
           flags         0
@@ -248,7 +248,7 @@ fn pages_of_every_kind() {
     expect![[r#"
         page 33, 4096 bytes at 135168 of /db/pages
         sound: checksum, number and structure are right
-          checksum      5ddbe81b
+          checksum      19bb897a
           format        1
           kind          leaf
           flags         0
@@ -338,7 +338,7 @@ fn a_database_that_was_cut_off() {
         The pages file may be older than the log by 314 bytes of redo, 2 page changes (checkpoint LSN 20669 to the log's end at 20983).
         page 33, 4096 bytes at 135168 of /db/pages
         sound: checksum, number and structure are right
-          checksum      5ddbe81b
+          checksum      19bb897a
           format        1
           kind          leaf
           flags         0

@@ -11,10 +11,11 @@
 use super::status::{State, Status};
 use super::visible::{Sight, Stand, sight, stand};
 use crate::page::Damage;
-use crate::page::node::{DELETED, Row, Version};
-use crate::undo::{Access, Entry, Held, Piece, Record, Stream, Undo};
+use crate::page::node::{DELETED, FRESH, Row, Version};
+use crate::undo::{Access, Entry, Held, Passed, Piece, Record, Stream, Undo};
 use base::sync::spin;
 use base::{Lsn, TxnId};
+use metrics::{M, Metrics};
 use std::sync::Arc;
 
 /// What a reader is: which moment it sees, and as whom.
@@ -26,12 +27,16 @@ pub(crate) struct View<'a> {
     pub(crate) snapshot: Lsn,
     /// The reader's own transaction; `NONE` if it has not changed anything.
     pub(crate) own: TxnId,
+    /// Where its steps back are counted.
+    pub(crate) metrics: &'a Metrics,
 }
 
 /// Which version a reader sees. The LSN is that of the version's commit, if it may not be durable yet.
 #[derive(Debug)]
 pub(crate) enum Seen {
-    /// None: the row is deleted, or not there yet.
+    /// None, and the newest version is the mark that says so.
+    Deleted(Option<Lsn>),
+    /// None: the row was deleted before, or is not there yet.
     Absent(Option<Lsn>),
     /// The one in the page.
     Newest(Option<Lsn>),
@@ -70,6 +75,23 @@ impl Step {
     /// The version that it has come to.
     pub(crate) fn version(&self) -> Version {
         self.version
+    }
+
+    /// Takes `value` past versions of which the view sees none, this one among them, if that is known to lead somewhere: to the flags of the
+    /// version there, or where there was no row.
+    fn pass(&mut self, view: &View<'_>, value: &mut Vec<u8>) -> Result<Option<Option<u8>>, Damage> {
+        if self.stream.is_some() {
+            return Ok(None);
+        }
+        Ok(match view.undo.history.pass(self.version, view.snapshot, value)? {
+            None => None,
+            Some(Passed::Nothing) => Some(None),
+            Some(Passed::To(version, flags)) => {
+                self.version = version;
+                self.stream = view.undo.streams.get(version.txn);
+                Some(Some(flags))
+            }
+        })
     }
 
     /// Takes `value` one version back, from memory or what is `held`. That one's flags, or `None`: there was no row before.
@@ -124,29 +146,49 @@ impl View<'_> {
         }
     }
 
-    /// Finds what the reader sees of a row whose newest version is `row`. An older value is left in `value`. REQUIRES:
-    /// the leaf that holds the row is latched, and the snapshot is registered.
+    /// Finds what the reader sees of a row whose newest version is `row`, as far as undo is in memory or `held`. An older value is
+    /// left in `value`. REQUIRES: the leaf that holds the row is latched, and the snapshot is registered.
     ///
     /// Fails if the undo that the snapshot needs is gone.
-    pub(crate) fn see(&self, row: Row<'_>, value: &mut Vec<u8>) -> Result<Seen, Damage> {
+    pub(crate) fn see(&self, row: Row<'_>, value: &mut Vec<u8>, held: &Held) -> Result<Seen, Damage> {
         if let Ok(commit) = self.judge(row.version.txn) {
             let gone = row.flags & DELETED != 0;
-            return Ok(if gone { Seen::Absent(commit) } else { Seen::Newest(commit) });
+            return Ok(if gone { Seen::Deleted(commit) } else { Seen::Newest(commit) });
+        }
+        if row.flags & FRESH != 0 {
+            return Ok(Seen::Absent(None));
         }
         value.clear();
         value.extend_from_slice(row.value);
-        self.walk(Step::begin(self.undo, row.version), value, Held::NONE)
+        self.walk(Step::begin(self.undo, row.version), value, held)
     }
 
     /// Goes on from `at`, a version that the reader does not see, with what is `held`. REQUIRES: the snapshot is registered.
-    pub(crate) fn walk(&self, mut at: Step, value: &mut Vec<u8>, held: &Held) -> Result<Seen, Damage> {
+    pub(crate) fn walk(&self, at: Step, value: &mut Vec<u8>, held: &Held) -> Result<Seen, Damage> {
+        let mut steps = 0;
+        let seen = self.walk_counting(at, value, held, &mut steps);
+        self.metrics.add(M::VersionSteps, steps);
+        seen
+    }
+
+    fn walk_counting(
+        &self,
+        mut at: Step,
+        value: &mut Vec<u8>,
+        held: &Held,
+        steps: &mut u64,
+    ) -> Result<Seen, Damage> {
         loop {
             let not_seen = at.version.txn;
-            let flags = match at.back(self.undo, held, value)? {
-                Access::Away(piece) => return Ok(Seen::Away(Rest { at, piece })),
-                Access::Here(None) => return Ok(Seen::Absent(None)),
-                Access::Here(Some(flags)) => flags,
+            let flags = match at.pass(self, value)? {
+                Some(flags) => flags,
+                None => match at.back(self.undo, held, value)? {
+                    Access::Away(piece) => return Ok(Seen::Away(Rest { at, piece })),
+                    Access::Here(older) => older,
+                },
             };
+            *steps += 1;
+            let Some(flags) = flags else { return Ok(Seen::Absent(None)) };
             // Who was not seen a step before is not seen now. Without the latch an aborted transaction may have been settled
             // meanwhile, which would make its other versions look like those of a commit.
             if at.version.txn != not_seen
@@ -154,6 +196,9 @@ impl View<'_> {
             {
                 let gone = flags & DELETED != 0;
                 return Ok(if gone { Seen::Absent(commit) } else { Seen::Older { flags, commit } });
+            }
+            if flags & FRESH != 0 {
+                return Ok(Seen::Absent(None));
             }
         }
     }
@@ -245,11 +290,12 @@ mod tests {
         fn see(&self, own: TxnId, snapshot: Lsn) -> String {
             let Some((version, flags, value)) = &self.row else { return "nothing".to_owned() };
             let undo = Undo { streams: &self.streams, history: &History::default() };
-            let view = View { status: &self.status, undo, snapshot, own };
+            let metrics = &Metrics::default();
+            let view = View { status: &self.status, undo, snapshot, own, metrics };
             let mut old = Vec::new();
             let text = |v: &[u8]| String::from_utf8_lossy(v).into_owned();
-            match view.see(Row { version: *version, flags: *flags, value }, &mut old).unwrap() {
-                Seen::Absent(_) => "nothing".to_owned(),
+            match view.see(Row { version: *version, flags: *flags, value }, &mut old, Held::NONE).unwrap() {
+                Seen::Deleted(_) | Seen::Absent(_) => "nothing".to_owned(),
                 Seen::Newest(_) => format!("{} (newest)", text(value)),
                 Seen::Older { .. } => text(&old),
                 Seen::Away(rest) => panic!("{rest:?}: nothing here goes to files"),
@@ -362,8 +408,9 @@ mod tests {
     fn undo_that_is_gone_is_an_error_not_a_wrong_answer() {
         let status = Status::new(TxnId(1), []);
         let undo = Undo { streams: &Streams::default(), history: &History::default() };
-        let view = View { status: &status, undo, snapshot: Lsn(1), own: TxnId::NONE };
+        let metrics = &Metrics::default();
+        let view = View { status: &status, undo, snapshot: Lsn(1), own: TxnId::NONE, metrics };
         let row = Row { version: Version { txn: status.begin(), undo_at: 0 }, flags: 0, value: b"v" };
-        assert!(view.see(row, &mut Vec::new()).is_err());
+        assert!(view.see(row, &mut Vec::new(), Held::NONE).is_err());
     }
 }

@@ -7,7 +7,7 @@ use base::PageNo;
 
 use super::edit::{self, Builder, NodeHead};
 use super::header::{self, HEADER_BYTES, Kind};
-use super::node::{DELETED, Inner, Leaf, Node, OVERFLOW, SLOTS, Version};
+use super::node::{Inner, Leaf, Node, ROW_FLAGS, SLOTS, Version};
 use super::op::{PageOp, RowChange, RowOp};
 use super::{Damage, ensure, inline_limit, map, max_key, overflow};
 
@@ -102,7 +102,7 @@ fn fits_between<'k>(node: &Node<'_>, slot: u16, key: &'k [u8]) -> Result<&'k [u8
 
 fn check_version(version: Version, flags: u8) -> Result<(), Damage> {
     ensure!(version.txn.0 >> 48 == 0 && version.undo_at >> 40 == 0, "the version is out of range");
-    ensure!(flags & !(DELETED | OVERFLOW) == 0, "the row has unknown flags");
+    ensure!(flags & !ROW_FLAGS == 0, "the row has unknown flags");
     Ok(())
 }
 

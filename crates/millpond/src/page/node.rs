@@ -68,6 +68,10 @@ const PREFETCHED_LINES: usize = 5;
 pub(crate) const DELETED: u8 = 1;
 /// Row flag: the value bytes are a reference to an overflow chain.
 pub(crate) const OVERFLOW: u8 = 2;
+/// Row flag: the version came where no row was, not even a deleted one. Below it stands none: who does not see it sees no row.
+pub(crate) const FRESH: u8 = 4;
+/// All flags of a row.
+pub(crate) const ROW_FLAGS: u8 = DELETED | OVERFLOW | FRESH;
 
 const _: () = assert!(RIGHT == HEADER_BYTES && SLOTS <= 96 && SLOTS.is_multiple_of(SLOT_BYTES));
 // What makes every split succeed: an entry of any allowed size fits a page beside any two fences, and an inner page
@@ -97,7 +101,7 @@ pub(crate) struct Version {
 pub(crate) struct Row<'a> {
     /// Who made it.
     pub(crate) version: Version,
-    /// [`DELETED`], [`OVERFLOW`].
+    /// [`DELETED`], [`OVERFLOW`], [`FRESH`].
     pub(crate) flags: u8,
     /// The value, or a reference to its chain.
     pub(crate) value: &'a [u8],
@@ -108,7 +112,7 @@ pub(crate) struct Row<'a> {
 pub(crate) struct RowAt {
     /// Who made it.
     pub(crate) version: Version,
-    /// [`DELETED`], [`OVERFLOW`].
+    /// [`DELETED`], [`OVERFLOW`], [`FRESH`].
     pub(crate) flags: u8,
     /// The stored part of the key.
     pub(crate) suffix: Range<usize>,

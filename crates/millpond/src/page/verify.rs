@@ -5,7 +5,8 @@ use base::codec::fixed::get_u16;
 
 use super::header::{self, Kind};
 use super::node::{
-    CHILD_HEAD, GARBAGE, HEAP_LOW, HIGH, Inner, LOW, Leaf, Node, PREFIX, ROW_HEAD, SLOT_BYTES, SLOTS, head_of,
+    CHILD_HEAD, GARBAGE, HEAP_LOW, HIGH, Inner, LOW, Leaf, Node, PREFIX, ROW_FLAGS, ROW_HEAD, SLOT_BYTES,
+    SLOTS, head_of,
 };
 use super::{Damage, ensure, inline_limit, map, max_key, overflow};
 
@@ -127,7 +128,7 @@ fn node_problems(page: &[u8], found: &mut Vec<Damage>) {
     }
     if node.level() == 0 {
         let leaf = Leaf::new(page);
-        expect((0..leaf.len()).all(|i| leaf.row(i).flags < 4), "a row has unknown flags");
+        expect((0..leaf.len()).all(|i| leaf.row(i).flags & !ROW_FLAGS == 0), "a row has unknown flags");
     } else {
         let inner = Inner::new(page);
         expect((0..inner.len()).all(|i| !inner.child(i).is_none()), "a child has no page number");

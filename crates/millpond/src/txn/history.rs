@@ -189,6 +189,7 @@ impl Txns {
             return Ok((0, 0));
         }
         groups.push(members.len() - first);
+        self.put_together(&members, &cuts)?;
         let mut rest = &mut members[..];
         let groups = groups.into_iter().map(|count| {
             let (group, others) = std::mem::take(&mut rest).split_at_mut(count);
@@ -213,6 +214,21 @@ impl Txns {
         let freed = self.streams.give_back(members.into_iter().map(|member| member.stream));
         self.store.metrics.add(M::UndoSpilledBytes, bytes as u64);
         Ok((count as u64, freed))
+    }
+
+    /// Notes which versions of these transactions readers may go past together. The members are in the order of their commits, and of
+    /// the snapshots that may lie between them `cuts` names each.
+    fn put_together(&self, members: &[Member], cuts: &[Lsn]) -> Result {
+        // A snapshot sees what lies below it.
+        let seeing = |lsn: Lsn| cuts.partition_point(|cut| *cut <= lsn);
+        let apart = |first: Lsn, last: Lsn| seeing(first) != seeing(last) && !planted(Bug::PassedAcross);
+        let mut damage = None;
+        self.history.put_together(self.horizon(), apart, |take_in| {
+            for Member { lsn, stream, .. } in members {
+                damage = damage.or(stream.each(|at, record| take_in(*lsn, at, record)).err());
+            }
+        });
+        damage.map_or(Ok(()), |damage| Err(self.undo_damage(damage)))
     }
 
     /// Has undo of the largest streams go to files, see [`spill::spill`].

@@ -9,6 +9,7 @@ use crate::lock::{Denied, Enqueued, Mode, Ticket, Writer};
 use crate::mvcc::State;
 use crate::mvcc::visible::Stand;
 use crate::page::node::{DELETED, Leaf};
+use crate::undo::Held;
 use base::TxnId;
 
 /// What a locked row holds.
@@ -79,15 +80,22 @@ impl Txns {
         }
     }
 
-    /// Gets over an obstacle. REQUIRES: no latch held; it is not [`Obstacle::Skip`].
-    pub(super) fn get_over(&self, txn: &Txn, tree: Tree, key: &[u8], obstacle: Obstacle<'_>) -> Result {
+    /// Gets over an obstacle; `held` is undo that the caller fetched before. REQUIRES: no latch held; it is not [`Obstacle::Skip`].
+    pub(super) fn get_over(
+        &self,
+        txn: &Txn,
+        tree: Tree,
+        key: &[u8],
+        obstacle: Obstacle<'_>,
+        held: &mut Held,
+    ) -> Result {
         match obstacle {
             Obstacle::Again => {
                 base::sync::point();
                 Ok(())
             }
             Obstacle::Wait(ticket) => self.timed(txn, || ticket.wait()).map_err(denied),
-            Obstacle::Revert => self.revert_aborted_row(tree.id, key),
+            Obstacle::Revert => self.revert_aborted_row(tree.id, key, held),
             Obstacle::Skip => unreachable!("nothing gets over what is to be skipped"),
         }
     }
@@ -102,7 +110,7 @@ impl Txns {
         mode: Mode,
         rules: Rules,
     ) -> Result<Locked> {
-        let owner = self.owner(txn);
+        let (owner, mut held) = (self.owner(txn), Held::default());
         loop {
             let page = tree.leaf_read_near(&self.store, txn.near.leaf(tree, key), key, FetchHint::Normal)?;
             txn.near.was(tree, key, page.page_no());
@@ -121,7 +129,7 @@ impl Txns {
                 Some(Obstacle::Skip) => return Ok(Locked::Skipped),
                 Some(obstacle) => {
                     drop(page);
-                    self.get_over(txn, tree, key, obstacle)?;
+                    self.get_over(txn, tree, key, obstacle, &mut held)?;
                     continue;
                 }
             }

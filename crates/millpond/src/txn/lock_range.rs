@@ -2,6 +2,7 @@
 //! no row comes or goes in it.
 
 use super::lock::{Obstacle, asked};
+use super::marks::Marks;
 use super::read::{Found, Value, after};
 use super::scan::Next;
 use super::system::{Rules, Txn, Txns, denied};
@@ -10,6 +11,8 @@ use crate::error::Result;
 use crate::lock::{Gated, Mode, Since};
 use crate::page::node::{DELETED, Leaf, Row};
 use crate::planted::{Bug, planted};
+use crate::undo::Held;
+use base::Lsn;
 
 /// What a locking scan holds afterwards of what it has read.
 #[derive(Clone, Copy, Debug)]
@@ -32,9 +35,18 @@ impl Hold {
 /// What a row turned out to be.
 enum Turn<'t> {
     Row(Value),
-    /// Deleted, or somebody else's and to be skipped.
-    None,
+    /// Deleted; by a transaction that has committed, unless it is the caller.
+    Deleted {
+        own: bool,
+    },
+    /// Somebody else's and to be skipped.
+    Skipped,
     Blocked(Obstacle<'t>),
+}
+
+/// Who locks by these rules sees all commits below this.
+fn sees(rules: Rules) -> Lsn {
+    rules.conflicts_after.unwrap_or(Lsn::MAX)
 }
 
 /// What follows when a piece of a leaf has been kept.
@@ -45,6 +57,13 @@ enum Then<'t> {
 }
 
 impl Txns {
+    /// Takes in a delete mark that a locking scan has seen to be committed. REQUIRES: the leaf is latched.
+    fn note_locked_mark(&self, txn: &Txn, tree: Tree, leaf: Leaf<'_>, marks: &mut Marks, slot: u16) {
+        // What the transaction was shown it waits for; the mark's commit is part of that.
+        let newest = Some(txn.seen.get()).filter(|seen| *seen > Lsn::ZERO);
+        self.note_mark(tree, leaf, marks, slot, newest, || self.store.log.reserved_lsn());
+    }
+
     /// Waits until others have gone first. REQUIRES: no latch held.
     fn wait_at_gate(&self, txn: &Txn, gate: Gated<'_>, since: &mut Since) -> Result {
         self.timed(txn, || gate.wait(since)).map_err(denied)
@@ -85,9 +104,9 @@ impl Txns {
             }
         }
         Ok(match obstacle {
-            Some(Obstacle::Skip) => Turn::None,
+            Some(Obstacle::Skip) => Turn::Skipped,
             Some(obstacle) => Turn::Blocked(obstacle),
-            None if gone => Turn::None,
+            None if gone => Turn::Deleted { own: row.version.txn == owner.txn() },
             None => Turn::Row(Value::of(&self.store, row.flags, row.value)?),
         })
     }
@@ -106,10 +125,20 @@ impl Txns {
         out: &mut Vec<Found>,
     ) -> Result<Next> {
         let (owner, hold) = (self.owner(txn), hold.in_fact());
-        let mut from = from.to_vec();
+        let (mut from, mut held) = (from.to_vec(), Held::default());
         loop {
+            // Who keeps the range looks at all of it.
+            if !hold.range
+                && let Some((end, newest)) = self.cleared.behind(tree.id, &from, sees(rules))
+            {
+                txn.note_seen(newest);
+                if to.is_some_and(|to| &end[..] >= to) {
+                    return Ok(Next::End);
+                }
+                from = end;
+            }
             let page = tree.leaf_read(&self.store, &from)?;
-            let leaf = Leaf::new(&page);
+            let (leaf, mut marks) = (Leaf::new(&page), Marks::default());
             if hold.range && *since == Since::Unbegun {
                 // Where the range has no end, nobody knows how far it will be read: as far as this leaf goes.
                 let sight = to.or(leaf.high_fence());
@@ -130,7 +159,8 @@ impl Txns {
                 }
                 let key = key.to_vec();
                 match self.lock_found(txn, tree, &key, leaf.row(slot), hold, rules)? {
-                    Turn::None => {}
+                    Turn::Skipped | Turn::Deleted { own: true } => {}
+                    Turn::Deleted { own: false } => self.note_locked_mark(txn, tree, leaf, &mut marks, slot),
                     Turn::Row(value) => {
                         let next = after(&key);
                         out.push(Found { key, value });
@@ -155,6 +185,7 @@ impl Txns {
                 true => self.locks.cover(owner, tree.id, &from, end.as_deref(), *since, false),
                 false => None,
             };
+            self.note_marks(tree, leaf, &marks, || self.store.log.reserved_lsn());
             drop(page);
             if let Some(key) = stopped {
                 drop(then);
@@ -168,7 +199,7 @@ impl Txns {
             match then {
                 Then::Done(next) => return Ok(next),
                 Then::GetOver(obstacle, key) => {
-                    self.get_over(txn, tree, &key, obstacle)?;
+                    self.get_over(txn, tree, &key, obstacle, &mut held)?;
                     from = key;
                 }
             }
@@ -189,10 +220,19 @@ impl Txns {
         out: &mut Vec<Found>,
     ) -> Result<Next> {
         let (owner, hold) = (self.owner(txn), hold.in_fact());
-        let mut to = to.map(<[u8]>::to_vec);
+        let (mut to, mut held) = (to.map(<[u8]>::to_vec), Held::default());
         loop {
+            if let Some(end) = to.as_deref().filter(|_| !hold.range)
+                && let Some((start, newest)) = self.cleared.before(tree.id, end, sees(rules))
+            {
+                txn.note_seen(newest);
+                if &start[..] <= from {
+                    return Ok(Next::End);
+                }
+                to = Some(start);
+            }
             let page = tree.leaf_read_below(&self.store, to.as_deref())?;
-            let leaf = Leaf::new(&page);
+            let (leaf, mut marks) = (Leaf::new(&page), Marks::default());
             if hold.range && *since == Since::Unbegun {
                 let sight = if from.is_empty() { leaf.low_fence() } else { from };
                 let gate = self.locks.let_go_first(owner, tree.id, sight, to.as_deref(), since, rules.wait);
@@ -215,7 +255,8 @@ impl Txns {
                 }
                 let key = key.to_vec();
                 match self.lock_found(txn, tree, &key, leaf.row(slot), hold, rules)? {
-                    Turn::None => {}
+                    Turn::Skipped | Turn::Deleted { own: true } => {}
+                    Turn::Deleted { own: false } => self.note_locked_mark(txn, tree, leaf, &mut marks, slot),
                     Turn::Row(value) => {
                         out.push(Found { key: key.clone(), value });
                         if out.len() >= max {
@@ -240,6 +281,7 @@ impl Txns {
                 true => self.locks.cover(owner, tree.id, &start, to.as_deref(), *since, true),
                 false => None,
             };
+            self.note_marks(tree, leaf, &marks, || self.store.log.reserved_lsn());
             drop(page);
             if let Some(key) = stopped {
                 drop(then);
@@ -253,7 +295,7 @@ impl Txns {
             match then {
                 Then::Done(next) => return Ok(next),
                 Then::GetOver(obstacle, key) => {
-                    self.get_over(txn, tree, &key, obstacle)?;
+                    self.get_over(txn, tree, &key, obstacle, &mut held)?;
                     to = Some(start);
                 }
             }

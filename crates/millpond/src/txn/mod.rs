@@ -4,7 +4,8 @@
 //! [`system::Txns`] joins the status table, undo, snapshots and locks of one database. [`mod@write`] changes a row, [`lock`]
 //! locks one, [`lock_range`] those of a range, [`load`] fills a new tree, [`read`] reads, [`end`] commits and rolls back,
 //! [`revert`] installs older versions, [`purge`] removes what nobody sees any more, both ask for [`room`] in the log and set [`aside`] what
-//! they cannot do, [`near`] saves ways down, [`harden`] keeps
+//! they cannot do, [`near`] saves ways down, [`marks`] notes where scans find
+//! nothing but delete marks, [`harden`] keeps
 //! a checkpoint from losing the undo of the unfinished, [`history`] keeps the past within its limits.
 //!
 //! Every function here is called with no latch held, and none waits while it holds one.
@@ -16,6 +17,7 @@ pub(crate) mod history;
 pub(crate) mod load;
 pub(crate) mod lock;
 pub(crate) mod lock_range;
+mod marks;
 mod near;
 pub(crate) mod purge;
 pub(crate) mod read;

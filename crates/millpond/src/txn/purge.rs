@@ -63,7 +63,10 @@ impl Txns {
             return Ok(max);
         }
         for done in 0..max {
-            let Some((lsn, ended)) = self.purge_queue.take(due) else { return Ok(done) };
+            let Some((lsn, ended)) = self.purge_queue.take(due) else {
+                self.forget_cleared(horizon);
+                return Ok(done);
+            };
             match self.purge(&ended, horizon) {
                 Ok(()) => drop(self.streams.give_back([ended.stream])),
                 Err(error) if is_local(&error) && !planted(Bug::StuckAtUnreadable) => {
@@ -106,6 +109,15 @@ impl Txns {
     fn give_up(&self, ended: &Ended) {
         self.status.set(ended.txn, State::Settled);
         self.streams.remove(ended.txn);
+    }
+
+    /// Forgets cleared ranges whose marks are gone, once nothing below `horizon` waits for purge.
+    fn forget_cleared(&self, horizon: Lsn) {
+        if self.cleared.is_empty() {
+            return;
+        }
+        let waiting = [self.purge_queue.oldest(), self.history.oldest()].into_iter().flatten().min();
+        self.cleared.forget_below(waiting.map_or(horizon, |waiting| waiting.min(horizon)));
     }
 
     /// Makes durable what waits for nothing else to be purged.

@@ -102,8 +102,8 @@ impl Txns {
 
     /// What `view` shows of a row. REQUIRES: the row's leaf is latched.
     fn show(&self, txn: &Txn, view: View<'_>, tree: Tree, row: Row<'_>, older: &mut Vec<u8>) -> Result<Show> {
-        let value = match view.see(row, older).map_err(|damage| self.damage(tree, damage))? {
-            Seen::Absent(commit) => {
+        let value = match view.see(row, older, Held::NONE).map_err(|damage| self.damage(tree, damage))? {
+            Seen::Deleted(commit) | Seen::Absent(commit) => {
                 txn.note_seen(commit);
                 None
             }
@@ -121,7 +121,7 @@ impl Txns {
     }
 
     /// Goes on where [`View::see`] had to stop. The flags of the version that is seen, whose value is left in `older`; `None` if there
-    /// is none. REQUIRES: no latch held.
+    /// is none. What was fetched last stays `held`. REQUIRES: no latch held.
     pub(super) fn see_rest(
         &self,
         txn: &Txn,
@@ -129,14 +129,14 @@ impl Txns {
         tree: Tree,
         rest: Rest,
         older: &mut Vec<u8>,
+        held: &mut Held,
     ) -> Result<Option<u8>> {
         let mut rest = rest;
-        let mut held = Held::default();
         loop {
-            self.fetched.fetch(&rest.piece, &mut held)?;
-            match view.walk(rest.at, older, &held).map_err(|damage| self.damage(tree, damage))? {
+            self.fetched.fetch(&rest.piece, held)?;
+            match view.walk(rest.at, older, held).map_err(|damage| self.damage(tree, damage))? {
                 Seen::Away(more) => rest = more,
-                Seen::Newest(_) => unreachable!("the walk has left the newest version"),
+                Seen::Newest(_) | Seen::Deleted(_) => unreachable!("the walk has left the newest version"),
                 Seen::Absent(commit) => {
                     txn.note_seen(commit);
                     return Ok(None);
@@ -157,7 +157,7 @@ impl Txns {
         rest: Rest,
         older: &mut Vec<u8>,
     ) -> Result<Option<Value>> {
-        let flags = self.see_rest(txn, view, tree, rest, older)?;
+        let flags = self.see_rest(txn, view, tree, rest, older, &mut Held::default())?;
         flags.map(|flags| Value::of(&self.store, flags, older)).transpose()
     }
 

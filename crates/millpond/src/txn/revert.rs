@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::lock::Owner;
 use crate::mtr::Mtr;
 use crate::mvcc::{State, Step};
-use crate::page::node::{Leaf, Row, Version};
+use crate::page::node::{FRESH, Leaf, Row, Version};
 use crate::page::op::{PageOp, common_ends};
 use crate::planted::{Bug, planted};
 use crate::undo::{Access, Entry, Held, Mark, Piece, Stream};
@@ -81,11 +81,11 @@ impl Txns {
     }
 
     /// Takes the aborted versions off a row. REQUIRES: no latch held.
-    pub(super) fn revert_aborted_row(&self, tree: TreeId, key: &[u8]) -> Result {
+    pub(super) fn revert_aborted_row(&self, tree: TreeId, key: &[u8], held: &mut Held) -> Result {
         // Whoever locks rows on his way through a range may come by any number of them.
         let redo = RECORD_REDO + (key.len() + crate::page::inline_limit(self.store.pool.page_bytes())) as u64;
         self.room.for_undoing(redo, Patience::Call)?;
-        self.revert_row(tree, key, &|version| self.is_aborted(version), None, &mut Held::default())
+        self.revert_row(tree, key, &|version| self.is_aborted(version), None, held)
     }
 
     /// Looks for the version of a row that stays, as [`Txns::search_on`]. REQUIRES: the row's leaf is latched.
@@ -96,7 +96,12 @@ impl Txns {
         goes: &dyn Fn(Version) -> bool,
         held: &Held,
     ) -> Result<Result<Older, Search>> {
-        let older = Older { instead_of: row.version, stays: None, value: row.value.to_vec(), steps: 0 };
+        let mut older = Older { instead_of: row.version, stays: None, value: Vec::new(), steps: 0 };
+        if row.flags & FRESH != 0 {
+            older.steps = 1;
+            return Ok(Ok(older));
+        }
+        older.value.extend_from_slice(row.value);
         self.search_on(tree, older, Step::begin(self.undo(), row.version), goes, held)
     }
 
@@ -115,6 +120,13 @@ impl Txns {
                 Access::Away(piece) => return Ok(Err(Search { older, at, piece })),
                 Access::Here(flags) => {
                     older.steps += 1;
+                    let flags = match flags {
+                        Some(flags) if flags & FRESH != 0 && goes(at.version()) => {
+                            older.steps += 1;
+                            None
+                        }
+                        flags => flags,
+                    };
                     if flags.is_none() || !goes(at.version()) {
                         older.stays = flags.map(|flags| (at.version(), flags));
                         return Ok(Ok(older));

@@ -6,6 +6,7 @@
 //! A scan that has come far is told from others by [`Progress`]: it brings its leaves into a few frames that it uses again (Bp6), so
 //! that the pages which others use stay.
 
+use super::marks::Marks;
 use super::read::{Value, after, chain_of};
 use super::system::{Txn, Txns};
 use crate::btree::Tree;
@@ -15,6 +16,7 @@ use crate::mvcc::{Seen, View};
 use crate::page::node::{DELETED, Key, Leaf, OVERFLOW, RowAt};
 use crate::page::overflow::ChainRef;
 use crate::store::Store;
+use crate::undo::Held;
 use base::PageNo;
 use std::ops::Range;
 
@@ -69,6 +71,8 @@ pub(crate) struct Progress {
     pages: usize,
     /// The leaf where it probably goes on, forward.
     right: Option<PageNo>,
+    /// The undo that it fetched last: that of neighbours often stands together.
+    held: Held,
 }
 
 impl Shown<'_> {
@@ -170,6 +174,18 @@ impl Txns {
         progress: &mut Progress,
         out: &mut Rows,
     ) -> Result<Next> {
+        let behind = self.cleared.behind(tree.id, from, view.snapshot);
+        let from = match &behind {
+            None => from,
+            Some((end, newest)) => {
+                txn.note_seen(*newest);
+                if to.is_some_and(|to| &end[..] >= to) {
+                    out.found.clear();
+                    return Ok(Next::End);
+                }
+                end
+            }
+        };
         let hint = progress.hint(&self.store.pool);
         let page = tree.leaf_read_near(&self.store, progress.right.take(), from, hint)?;
         let leaf = Leaf::new(&page);
@@ -186,7 +202,7 @@ impl Txns {
         }
         progress.pages += 1;
         out.copy(leaf, first..end);
-        match self.judge(txn, view, tree, page, first..end, out)? {
+        match self.judge(txn, view, tree, page, first..end, &mut progress.held, out)? {
             None => Ok(next),
             Some(key) => Ok(Next::At(after(&key))),
         }
@@ -204,6 +220,18 @@ impl Txns {
         progress: &mut Progress,
         out: &mut Rows,
     ) -> Result<Next> {
+        let before = to.and_then(|to| self.cleared.before(tree.id, to, view.snapshot));
+        let to = match &before {
+            None => to,
+            Some((start, newest)) => {
+                txn.note_seen(*newest);
+                if &start[..] <= from {
+                    out.found.clear();
+                    return Ok(Next::End);
+                }
+                Some(&start[..])
+            }
+        };
         let hint = progress.hint(&self.store.pool);
         let (page, end) = match to {
             None => {
@@ -225,7 +253,7 @@ impl Txns {
         let next = if low.is_empty() || low <= from { Next::End } else { Next::At(low.to_vec()) };
         progress.pages += 1;
         out.copy(leaf, first..end.max(first));
-        match self.judge(txn, view, tree, page, (first..end).rev(), out)? {
+        match self.judge(txn, view, tree, page, (first..end).rev(), &mut progress.held, out)? {
             None => Ok(next),
             Some(key) => Ok(Next::At(key)),
         }
@@ -241,22 +269,32 @@ impl Txns {
         tree: Tree,
         page: PageRead<'_>,
         slots: impl Iterator<Item = u16>,
+        held: &mut Held,
         out: &mut Rows,
     ) -> Result<Option<Vec<u8>>> {
         let mut older = Vec::new();
         // Neighbours often come from one transaction, and one that is seen stays so.
         let mut seen = None;
         let leaf = Leaf::new(&page);
+        let (mut marks, since) = (Marks::default(), || view.snapshot);
         for slot in slots {
             let at = leaf.row_at(slot);
             if seen == Some(at.version.txn) {
                 if at.flags & DELETED == 0 {
                     out.push_newest(&at);
+                } else if at.version.txn != view.own {
+                    self.note_mark(tree, leaf, &mut marks, slot, None, since);
                 }
                 continue;
             }
-            match view.see(leaf.row(slot), &mut older).map_err(|damage| self.damage(tree, damage))? {
+            match view.see(leaf.row(slot), &mut older, held).map_err(|damage| self.damage(tree, damage))? {
                 Seen::Absent(commit) => txn.note_seen(commit),
+                Seen::Deleted(commit) => {
+                    txn.note_seen(commit);
+                    if at.version.txn != view.own {
+                        self.note_mark(tree, leaf, &mut marks, slot, commit, since);
+                    }
+                }
                 Seen::Newest(commit) => {
                     txn.note_seen(commit);
                     out.push_newest(&at);
@@ -267,14 +305,16 @@ impl Txns {
                     out.push_older(&at, flags, &older);
                 }
                 Seen::Away(rest) => {
+                    self.note_marks(tree, leaf, &marks, since);
                     drop(page);
-                    if let Some(flags) = self.see_rest(txn, view, tree, rest, &mut older)? {
+                    if let Some(flags) = self.see_rest(txn, view, tree, rest, &mut older, held)? {
                         out.push_older(&at, flags, &older);
                     }
                     return Ok(Some(out.key(out.place(at.suffix.start)..out.place(at.suffix.end)).to_vec()));
                 }
             }
         }
+        self.note_marks(tree, leaf, &marks, since);
         Ok(None)
     }
 }

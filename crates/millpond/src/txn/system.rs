@@ -9,7 +9,7 @@ use super::trees::Trees;
 use crate::error::{Error, Result};
 use crate::lock::{Denied, LockTable, Owner, Wait};
 use crate::mvcc::purge::Ended;
-use crate::mvcc::{PurgeQueue, Snapshot, Snapshots, State, Status, View};
+use crate::mvcc::{Cleared, PurgeQueue, Snapshot, Snapshots, State, Status, View};
 use crate::planted::{Bug, planted};
 use crate::store::Store;
 use crate::undo::journal::Journal;
@@ -70,6 +70,8 @@ pub(crate) struct Txns {
     pub(crate) snapshots: Snapshots,
     pub(crate) locks: LockTable,
     pub(crate) purge_queue: PurgeQueue,
+    /// Where scans find nothing but delete marks.
+    pub(crate) cleared: Cleared,
     /// Transactions that committed below it are due for purge. Old knowledge is safe: it only grows.
     pub(super) known_due: AtomicU64,
     pub(crate) trees: Trees,
@@ -217,6 +219,7 @@ impl Txns {
             status,
             locks,
             purge_queue,
+            cleared: Cleared::default(),
             known_due: AtomicU64::new(0),
             history,
             limits,
@@ -286,7 +289,7 @@ impl Txns {
 
     /// What a reader at `snapshot` sees, as `own`.
     pub(crate) fn view(&self, snapshot: Lsn, own: TxnId) -> View<'_> {
-        View { status: &self.status, undo: self.undo(), snapshot, own }
+        View { status: &self.status, undo: self.undo(), snapshot, own, metrics: &self.store.metrics }
     }
 
     /// Where undo is found.

@@ -6,10 +6,11 @@ use crate::btree::{Tree, row_bytes, write_chain};
 use crate::error::{Error, Result};
 use crate::lock::Mode;
 use crate::mtr::Mtr;
-use crate::page::node::{DELETED, Leaf, OVERFLOW, Version};
+use crate::page::node::{DELETED, FRESH, Leaf, OVERFLOW, Version};
 use crate::page::op::{PageOp, RowChange, RowOp, common_ends};
 use crate::page::{inline_limit, max_key};
-use crate::undo::Entry;
+use crate::planted::{Bug, planted};
+use crate::undo::{Entry, Held};
 
 /// What a row is to become.
 #[derive(Clone, Copy, Debug)]
@@ -143,13 +144,16 @@ impl Txns {
             }
             if let Some(obstacle) = obstacle {
                 drop(page);
-                self.get_over(txn, tree, key, obstacle)?;
+                self.get_over(txn, tree, key, obstacle, &mut Held::default())?;
                 continue;
             }
             // Under the latch, after everything that the snapshot decides has been looked at.
             self.by_rules(rules, Ok(()))?;
             if nothing {
                 return Ok(Wrote::Nothing);
+            }
+            if image.is_some() && !planted(Bug::ClearedForEver) {
+                self.cleared.cut(tree.id, key);
             }
             let undo = stream.begin_row();
             undo.check_room()?;
@@ -162,7 +166,7 @@ impl Txns {
             let change = match old_row {
                 None => {
                     let image = image.unwrap_or(Image { flags: 0, bytes: &[] });
-                    RowChange::Insert { flags: image.flags, value: image.bytes }
+                    RowChange::Insert { flags: image.flags | FRESH, value: image.bytes }
                 }
                 Some(old) => {
                     // A delete keeps the bytes, which costs no redo; a chain's address must stand whole in the undo.

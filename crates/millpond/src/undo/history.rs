@@ -1,9 +1,12 @@
 //! The [segments](super::segment) of committed history: whose undo stands in which, and which are due for purge.
 
 use super::fetch::{Held, Piece};
+use super::record::Record;
 use super::segment::{self, Extent, Segment, ToPurge};
+use super::shortcuts::{Passed, Shortcuts};
 use crate::checkpoint::list::Segments;
 use crate::page::Damage;
+use crate::page::node::Version;
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::{Lsn, TxnId};
@@ -32,6 +35,8 @@ pub(crate) struct History {
     txns: AtomicU64,
     /// Memory of the segments and their index, bytes.
     memory: AtomicU64,
+    /// Past what nobody needs of it.
+    shortcuts: Shortcuts,
 }
 
 #[derive(Debug, Default)]
@@ -51,6 +56,7 @@ impl Default for History {
             queue: Mutex::default(),
             txns: AtomicU64::new(0),
             memory: AtomicU64::new(0),
+            shortcuts: Shortcuts::default(),
         }
     }
 }
@@ -79,6 +85,28 @@ impl History {
             return None;
         }
         self.find(txn, |segment| segment.first)
+    }
+
+    /// Takes `value`, that of `version`, past all the versions before it that no snapshot tells from it, as far as that is known. REQUIRES:
+    /// the snapshot is registered and does not see the version, whose transaction has left the streams.
+    pub(crate) fn pass(
+        &self,
+        version: Version,
+        snapshot: Lsn,
+        value: &mut Vec<u8>,
+    ) -> Result<Option<Passed>, Damage> {
+        self.shortcuts.pass(version, snapshot, value)
+    }
+
+    /// Takes in which versions can be gone past together, from transactions that are about to be in segments: `each` shows their records, in the
+    /// order of their commits. `apart`: whether a snapshot sees the one commit and not the other.
+    pub(crate) fn put_together(
+        &self,
+        horizon: Lsn,
+        apart: impl Fn(Lsn, Lsn) -> bool,
+        each: impl FnOnce(&mut dyn FnMut(Lsn, u64, &Record<'_>)),
+    ) {
+        self.shortcuts.take_in(horizon, apart, each);
     }
 
     /// Where the undo of `txn` stands.
@@ -134,6 +162,7 @@ impl History {
         }
         if queue.segments.is_empty() {
             self.least.store(u64::MAX, Ordering::Release);
+            self.shortcuts.clear();
         }
         self.txns.fetch_sub(segment.count.into(), Ordering::Relaxed);
         self.memory.fetch_sub(segment.memory() + blocks * ENTRY_BYTES, Ordering::Relaxed);
@@ -178,6 +207,11 @@ impl History {
     pub(crate) fn is_empty(&self) -> bool {
         let queue = self.queue.lock();
         queue.segments.is_empty() && queue.left.is_empty()
+    }
+
+    /// Memory of what is known beside, which is bounded by itself, bytes.
+    pub(crate) fn shortcut_bytes(&self) -> u64 {
+        self.shortcuts.memory()
     }
 
     /// Memory, bytes.

@@ -8,11 +8,13 @@
 //! bytes at the same offsets, and the addresses in pages stay true over a crash.
 
 mod chunks;
+mod delta;
 pub(crate) mod fetch;
 pub(crate) mod history;
 pub(crate) mod journal;
 pub(crate) mod record;
 pub(crate) mod segment;
+mod shortcuts;
 pub(crate) mod spares;
 pub(crate) mod spill;
 pub(crate) mod stream;
@@ -23,6 +25,7 @@ pub(crate) use fetch::{Access, Cache, Held, Piece};
 pub(crate) use history::History;
 pub(crate) use record::{Entry, Record, decode_rewind, encode_rewind};
 pub(crate) use segment::{Extent, Member, Segment, ToPurge};
+pub(crate) use shortcuts::Passed;
 pub(crate) use stream::{Chunk, Mark, Stream};
 pub(crate) use streams::{Streams, Undo};
 pub(crate) use walk::{Left, Purge};

@@ -271,6 +271,23 @@ impl Stream {
         }
     }
 
+    /// Shows all records that were not taken back, and where they stand, oldest first. REQUIRES: all of it is in memory.
+    pub(crate) fn each(&self, mut look: impl FnMut(u64, &Record<'_>)) -> Result<(), Damage> {
+        let mu = self.mu.lock();
+        for stretch in &mu.chunks {
+            let mut from = 0;
+            while from < stretch.bytes.len() {
+                let at = stretch.base + from as u64;
+                let (record, len) = Record::decode(at, &stretch.bytes[from..])?;
+                if !mu.rewinds.covers(at) {
+                    look(at, &record);
+                }
+                from += len;
+            }
+        }
+        Ok(())
+    }
+
     /// Appends all bytes to `out`. Whether they are all in memory.
     pub(crate) fn copy(&self, out: &mut Vec<u8>) -> bool {
         let mu = self.mu.lock();

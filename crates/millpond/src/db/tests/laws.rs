@@ -1,0 +1,285 @@
+//! What an operation costs against what was written since, in work that is counted: marks that a scan looks at, versions that a reader goes
+//! back over, reads of undo files.
+
+use super::history::SMALL;
+use super::*;
+use crate::LockWait;
+use crate::txn::scan::{Next, Progress, Rows as Shown};
+
+fn metric(db: &Db, name: &str) -> u64 {
+    db.metrics().get(name).unwrap() as u64
+}
+
+fn key(n: u32) -> [u8; 4] {
+    n.to_be_bytes()
+}
+
+/// How a queue's next row is found.
+#[derive(Clone, Copy, Debug)]
+enum Head {
+    Range,
+    Scan,
+    ForUpdate,
+    SkipLocked,
+}
+
+/// The first row, or the last one.
+fn head(tx: &mut Transaction, table: &Table, how: Head, last: bool) -> Option<Vec<u8>> {
+    let wait = if matches!(how, Head::SkipLocked) { LockWait::SkipLocked } else { LockWait::Wait };
+    let mut rows = match how {
+        Head::Range => tx.range(table, ..).unwrap(),
+        Head::Scan => {
+            let mut first = None;
+            tx.scan(table, .., |key, _| {
+                first = Some(key.to_vec());
+                std::ops::ControlFlow::Break(())
+            })
+            .unwrap();
+            return first;
+        }
+        Head::ForUpdate | Head::SkipLocked => tx.range_for_update(table, .., wait).unwrap(),
+    };
+    let row = if last { rows.next_back() } else { rows.next() };
+    row.map(|row| row.unwrap().0)
+}
+
+const LIVE: u32 = 50;
+
+/// Takes `pops` rows from a queue of fifty while a snapshot is held, and puts as many in at its end; or takes them from its end, and puts them
+/// in at its beginning. How many marks a pop looks at, on average, in the last quarter.
+fn marks_a_pop(isolation: Isolation, how: Head, last: bool, pops: u32) -> u64 {
+    let (_disk, db, t) = fresh();
+    let name = |n: u32| key(if last { u32::MAX - n } else { n });
+    let mut tx = db.begin().unwrap();
+    (0..LIVE).for_each(|n| tx.insert(&t, &name(n), &[7; 20]).unwrap());
+    tx.commit().unwrap();
+    let held = db.begin().unwrap();
+    assert_eq!(held.get(&t, &name(1)).unwrap(), Some(vec![7; 20]));
+    let mut before = 0;
+    for n in 0..pops {
+        if n == pops - pops / 4 {
+            before = metric(&db, "scan_marks");
+        }
+        let mut tx = db.begin_with(TxnOptions::new().isolation(isolation)).unwrap();
+        assert_eq!(head(&mut tx, &t, how, last), Some(name(n).to_vec()));
+        assert!(tx.delete(&t, &name(n)).unwrap());
+        tx.insert(&t, &name(n + LIVE), &[7; 20]).unwrap();
+        tx.commit().unwrap();
+    }
+    let marks = metric(&db, "scan_marks") - before;
+    assert_eq!(held.range(&t, ..).unwrap().count(), LIVE as usize, "what the held snapshot sees");
+    marks / u64::from(pops / 4)
+}
+
+#[test]
+fn a_queue_s_head_costs_the_same_however_many_have_gone() {
+    for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead] {
+        for how in [Head::Range, Head::Scan, Head::ForUpdate, Head::SkipLocked] {
+            for last in [false, true] {
+                if last && matches!(how, Head::Scan) {
+                    continue;
+                }
+                let marks = marks_a_pop(isolation, how, last, 1200);
+                // From the end the last leaf is looked at, whatever is known of it.
+                let most = if last { 90 } else { 8 };
+                assert!(marks <= most, "{marks} marks a pop: {isolation:?}, {how:?}, last {last}");
+            }
+        }
+    }
+}
+
+/// A queue in the middle of which rows are put again, by transactions that commit and others that do not.
+#[test]
+fn a_row_that_is_put_where_all_were_gone_is_found() {
+    let (_disk, db, t) = fresh();
+    let mut tx = db.begin().unwrap();
+    (0..400).for_each(|n| tx.insert(&t, &key(n), b"v").unwrap());
+    tx.commit().unwrap();
+    let held = db.begin().unwrap();
+    assert!(held.get(&t, &key(0)).unwrap().is_some());
+    let mut tx = db.begin().unwrap();
+    (0..390).for_each(|n| assert!(tx.delete(&t, &key(n)).unwrap()));
+    tx.commit().unwrap();
+    let first = |how| {
+        let mut tx = db.begin().unwrap();
+        (head(&mut tx, &t, how, false).unwrap(), head(&mut tx, &t, Head::SkipLocked, false).unwrap())
+    };
+    let middle = |tx: &Transaction| tx.range(&t, &key(100)[..]..&key(300)[..]).unwrap().count();
+    for how in [Head::Range, Head::Scan, Head::SkipLocked] {
+        assert_eq!(first(how), (key(390).to_vec(), key(390).to_vec()));
+    }
+    let before = metric(&db, "scan_marks");
+    assert_eq!(first(Head::Range).0, key(390));
+    assert_eq!(metric(&db, "scan_marks"), before, "all of them were gone past");
+    // One who has not committed: his own, and nobody else's.
+    let mut writer = db.begin().unwrap();
+    writer.put(&t, &key(200), b"again").unwrap();
+    assert_eq!(head(&mut writer, &t, Head::Range, false).unwrap(), key(200));
+    assert_eq!(middle(&writer), 1);
+    assert_eq!(first(Head::Range).0, key(390));
+    let old = db.begin().unwrap();
+    assert_eq!(middle(&old), 0);
+    let mark = writer.savepoint();
+    writer.put(&t, &key(201), b"again").unwrap();
+    assert_eq!(middle(&writer), 2);
+    writer.rollback_to(&mark).unwrap();
+    assert_eq!(middle(&writer), 1);
+    writer.commit().unwrap();
+    assert_eq!((middle(&old), middle(&db.begin().unwrap())), (0, 1));
+    assert_eq!(first(Head::Range).0, key(200));
+    // One who rolls back.
+    let mut writer = db.begin().unwrap();
+    writer.put(&t, &key(50), b"never").unwrap();
+    writer.rollback();
+    assert_eq!(first(Head::Scan).0, key(200));
+    // One who takes it away again, and one to whom a row comes back by that.
+    let mut writer = db.begin().unwrap();
+    assert!(writer.delete(&t, &key(200)).unwrap());
+    assert_eq!(head(&mut writer, &t, Head::Range, false).unwrap(), key(390));
+    assert_eq!(first(Head::Range).0, key(200));
+    writer.rollback();
+    assert_eq!(first(Head::Range).0, key(200));
+    assert_eq!(held.range(&t, ..).unwrap().count(), 400);
+}
+
+/// Twenty rows are changed over and over while a snapshot is held; how many versions it goes back over to read them all.
+fn steps_of_an_old_reader(updates: u32) -> u64 {
+    const ROWS: u32 = 20;
+    SMALL.set(64 << 10);
+    let (_disk, db, t) = fresh();
+    let mut tx = db.begin().unwrap();
+    (0..ROWS).for_each(|n| tx.insert(&t, &key(n), &[7; 40]).unwrap());
+    tx.commit().unwrap();
+    let held = db.begin().unwrap();
+    assert!(held.get(&t, &key(0)).unwrap().is_some());
+    let mut middle = None;
+    for n in 0..updates {
+        let mut tx = db.begin().unwrap();
+        let mut value = [7; 40];
+        value[(n % 30) as usize..][..4].copy_from_slice(&n.to_be_bytes());
+        tx.put(&t, &key(n % ROWS), &value).unwrap();
+        tx.commit().unwrap();
+        if n % 200 == 199 {
+            // What is not durable does not go to segments.
+            db.checkpoint().unwrap();
+            while db.core.engine.txns.history_step().unwrap() {}
+        }
+        if n == updates / 2 {
+            let tx = db.begin().unwrap();
+            let rows = rows(&tx, &t);
+            middle = Some((tx, rows));
+        }
+    }
+    let before = metric(&db, "version_steps");
+    assert!(held.range(&t, ..).unwrap().all(|row| row.unwrap().1 == [7; 40]));
+    let steps = metric(&db, "version_steps") - before;
+    let (tx, then) = middle.unwrap();
+    assert_eq!(rows(&tx, &t), then);
+    SMALL.set(0);
+    steps / u64::from(ROWS)
+}
+
+#[test]
+fn an_old_reader_goes_back_over_no_more_versions_however_many_there_are() {
+    let (some, many) = (steps_of_an_old_reader(2_000), steps_of_an_old_reader(8_000));
+    assert!(some <= 40 && many <= 40, "{some} and {many} versions a row");
+}
+
+/// Rows that are changed, deleted, put again and rolled back, and snapshots that come and go: each sees what it saw when it was drawn, by
+/// whichever ways that is found out.
+#[test]
+fn every_snapshot_sees_its_moment_past_any_history() {
+    for seed in 0..4 {
+        let mut rng = Prng::new(seed);
+        SMALL.set([128 << 10, 256 << 10][seed as usize % 2]);
+        let (_disk, db, t) = fresh();
+        let mut readers: Vec<(Transaction, Rows)> = Vec::new();
+        for round in 0..1000u32 {
+            let mut tx = db.begin().unwrap();
+            for _ in 0..rng.between(1, 4) {
+                let key = key(rng.below(12) as u32);
+                let mark = tx.savepoint();
+                if rng.below(4) == 0 {
+                    tx.delete(&t, &key).unwrap();
+                } else {
+                    let mut value = tx.get(&t, &key).unwrap().unwrap_or_else(|| vec![0; 30]);
+                    let at = rng.below(value.len() as u64 + 1) as usize;
+                    let end = (at + rng.below(5) as usize).min(value.len());
+                    value.splice(at..end, round.to_be_bytes()[..rng.below(5) as usize].iter().copied());
+                    tx.put(&t, &key, &value).unwrap();
+                }
+                if rng.below(8) == 0 {
+                    tx.rollback_to(&mark).unwrap();
+                }
+            }
+            if rng.below(10) == 0 {
+                tx.rollback();
+            } else {
+                tx.commit().unwrap();
+            }
+            if rng.below(30) == 0 {
+                db.checkpoint().unwrap();
+                while db.core.engine.txns.history_step().unwrap() {}
+            }
+            if rng.below(60) == 0 {
+                let tx = db.begin().unwrap();
+                let now = rows(&tx, &t);
+                readers.push((tx, now));
+            }
+            if readers.len() > 6 {
+                readers.swap_remove(rng.below(readers.len() as u64) as usize);
+            }
+            if rng.below(40) == 0 {
+                for (tx, then) in &readers {
+                    assert!(rows(tx, &t) == *then, "seed {seed}, round {round}");
+                    let back: Rows = tx.range(&t, ..).unwrap().rev().map(Result::unwrap).collect();
+                    assert!(back == *then, "seed {seed}, round {round}, backward");
+                }
+            }
+        }
+        SMALL.set(0);
+    }
+}
+
+/// So many pieces a scan falls into, each with its own way down the tree, that passes 10,000 rows of which a transaction, most of whose undo is in
+/// files, has made another version.
+fn pieces_of_a_scan(update: bool) -> usize {
+    const ROWS: u32 = 10_000;
+    SMALL.set(256 << 10);
+    let (_disk, db, t) = fresh();
+    for part in 0..if update { 10 } else { 0 } {
+        let mut tx = db.begin().unwrap();
+        (0..ROWS / 10).for_each(|n| tx.insert(&t, &key(part * ROWS / 10 + n), &[7; 40]).unwrap());
+        tx.commit().unwrap();
+    }
+    let mut writer = db.begin().unwrap();
+    (0..ROWS).for_each(|n| writer.put(&t, &key(n), &[8; 40]).unwrap());
+    while db.core.engine.txns.history_step().unwrap() {}
+    let in_files = metric(&db, "undo_spilled_bytes") + metric(&db, "undo_hardened_bytes");
+    assert!(!update || in_files > 128 << 10);
+    let tx = db.begin().unwrap();
+    let txns = &db.core.engine.txns;
+    let (_inside, tree) = tx.enter_table(&t).unwrap();
+    let (moment, _kept) = tx.moment();
+    let (mut rows, mut progress) = (Shown::default(), Progress::default());
+    let (mut from, mut pieces, mut found) = (Vec::new(), 0, 0);
+    loop {
+        let view = txns.view(moment, tx.txn().id());
+        let next = txns.scan_forward(tx.txn(), view, tree, &from, None, &mut progress, &mut rows).unwrap();
+        pieces += 1;
+        found += rows.iter(&txns.store).filter(|row| row.is_ok()).count();
+        match next {
+            Next::At(key) => from = key,
+            Next::End => break,
+        }
+    }
+    assert_eq!(found, if update { ROWS as usize } else { 0 });
+    SMALL.set(0);
+    pieces
+}
+
+#[test]
+fn a_scan_over_what_it_does_not_see_goes_by_leaves_and_not_by_rows() {
+    let (inserted, updated) = (pieces_of_a_scan(false), pieces_of_a_scan(true));
+    assert!(inserted < 500 && updated < 500, "{inserted} and {updated} pieces of 10,000 rows");
+}

@@ -1,0 +1,65 @@
+//! What a scan notes of the delete marks that it passes, so that the next one goes past all of them at once
+//! ([`crate::mvcc::cleared`]).
+
+use super::read::after;
+use super::system::Txns;
+use crate::btree::Tree;
+use crate::mvcc::cleared::{MARKS_LEAST, Note};
+use crate::page::node::Leaf;
+use base::Lsn;
+use metrics::M;
+
+/// Delete marks side by side in a leaf, committed and seen by the scan that looks at them, from `low` on and below `high`.
+#[derive(Debug, Default)]
+pub(super) struct Marks {
+    low: u16,
+    high: u16,
+    /// The greatest of their commits that may not be durable.
+    newest: Option<Lsn>,
+}
+
+impl Txns {
+    /// Takes in one more mark; `since`: who sees all commits below it sees what this scan sees of marks. REQUIRES: the leaf is latched, and
+    /// the mark is committed.
+    pub(super) fn note_mark(
+        &self,
+        tree: Tree,
+        leaf: Leaf<'_>,
+        marks: &mut Marks,
+        slot: u16,
+        commit: Option<Lsn>,
+        since: impl Fn() -> Lsn,
+    ) {
+        if slot + 1 == marks.low && marks.high > marks.low {
+            marks.low = slot;
+        } else if slot == marks.high && marks.high > marks.low {
+            marks.high += 1;
+        } else {
+            self.note_marks(tree, leaf, marks, since);
+            *marks = Marks { low: slot, high: slot + 1, newest: None };
+        }
+        marks.newest = marks.newest.max(commit);
+    }
+
+    /// Notes the range that the marks fill, up to the rows beside them or the leaf's fences. REQUIRES: the leaf is latched.
+    pub(super) fn note_marks(&self, tree: Tree, leaf: Leaf<'_>, marks: &Marks, since: impl Fn() -> Lsn) {
+        let count = u32::from(marks.high - marks.low);
+        if count == 0 {
+            return;
+        }
+        self.store.metrics.add(M::ScanMarks, count.into());
+        // A few at a leaf's edge join what is known of its neighbour; left out, they would be a hole that each scan must look into.
+        if count < MARKS_LEAST && marks.low > 0 && marks.high < leaf.len() {
+            return;
+        }
+        let from = if marks.low == 0 { leaf.low_fence().to_vec() } else { leaf.key(marks.low).to_vec() };
+        let to = match leaf.high_fence() {
+            _ if marks.high < leaf.len() => leaf.key(marks.high).to_vec(),
+            Some(high) => high.to_vec(),
+            // Not to the end of all keys: there rows come.
+            None => after(&leaf.key(marks.high - 1).to_vec()),
+        };
+        let note = Note { from: &from, to: &to, since: since(), newest: marks.newest, marks: count };
+        self.cleared.note(tree.id, note, || self.snapshots.cuts(|| self.store.log.reserved_lsn()));
+    }
+}

@@ -17,6 +17,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+/// In a directory of its own, with its number.
+type Experiment = fn(&Path, u64) -> Outcome<()>;
 
 fn options() -> TxnOptions {
     TxnOptions::new().durability(Durability::Bounded { ms: 20, bytes: 16 << 20 })
@@ -171,7 +173,7 @@ fn tables(dir: &Path, count: u64) -> Outcome<()> {
     let dropped = pages_bytes(dir)?;
     db.close()?;
     let closed = pages_bytes(dir)?;
-    let mib = |bytes: f64| bytes / (1 << 20) as f64;
+    let mib = |bytes: f64| bytes / f64::from(1 << 20);
     println!("tables: {count}; `pages` of the empty database {:.1} MiB", mib(empty));
     println!(
         "        with tables        {:>8.1} MiB, {:>8.0} bytes each",
@@ -188,7 +190,7 @@ fn main() -> Outcome<()> {
     let what = args.next().unwrap_or_else(|| "all".to_owned());
     let number: Option<u64> = args.next().map(|n| n.parse()).transpose()?;
     let dir = std::env::current_dir()?.join(format!("laws-{}", std::process::id()));
-    let all: [(&str, fn(&Path, u64) -> Outcome<()>, u64); 4] = [
+    let all: [(&str, Experiment, u64); 4] = [
         ("queue", queue, 10),
         ("hot", hot, 5),
         ("rolled-back", rolled_back, 1_000_000),

@@ -187,6 +187,8 @@ const BEYOND: &[Bug] = &[
     Bug::HalfUndoneGoesOn,
     Bug::UndoingUnasked,
     Bug::StuckAtUnreadable,
+    Bug::ClearedForEver,
+    Bug::PassedAcross,
 ];
 
 #[cfg(feature = "planted")]

@@ -138,3 +138,50 @@ pub(super) fn long_values(d: &Driver) {
     sees(&reader, "t", &before, false);
     reader.rollback();
 }
+
+/// A queue beside a snapshot: rows go from its head, three at once, and some are put again where all were gone.
+pub(super) fn queue(d: &Driver) {
+    const ROWS: u64 = 30;
+    d.create("q");
+    fill(d, "q", ROWS, 40);
+    let held = d.tx();
+    let before = held.scan("q").expect(FREE);
+    d.threads(3, |d, id| {
+        let mut rng = d.rng(id);
+        for _ in 0..14 {
+            let mut tx = d.tx();
+            if id == 0 {
+                let rows = tx.scan("q").expect(FREE);
+                // Somebody else may have put one again since.
+                let taken = rows.iter().take(3).all(|(key, _)| tx.delete("q", key).is_ok());
+                if taken {
+                    tx.commit();
+                } else {
+                    tx.rollback();
+                }
+            } else if id == 1 {
+                let k = key(rng.below(ROWS));
+                tx.put("q", &k, &value(&mut rng, 5, 40)).expect(FREE);
+                let rows = tx.scan("q").expect(FREE);
+                assert!(rows.iter().any(|(key, _)| *key == k), "a transaction misses its own row");
+                if rng.one_in(3) {
+                    tx.rollback();
+                } else {
+                    tx.commit();
+                }
+                d.idle(3_000);
+            } else {
+                let rows = tx.scan("q").expect(FREE);
+                for n in 0..ROWS {
+                    let k = key(n);
+                    let row = rows.iter().find(|(key, _)| **key == k).map(|(_, value)| value.clone());
+                    assert!(tx.get("q", &k).expect(FREE) == row, "a scan and a read differ at row {n}");
+                }
+                tx.rollback();
+                d.idle(2_000);
+            }
+        }
+    });
+    sees(&held, "q", &before, false);
+    held.rollback();
+}

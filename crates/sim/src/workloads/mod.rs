@@ -174,6 +174,12 @@ pub const ALL: &[Workload] = &[
         SMALL_PAST,
         history::long_values,
     ),
+    w(
+        "queue",
+        "rows go from one end and come back in between, beside a snapshot",
+        SMALL_PAST,
+        history::queue,
+    ),
     w("given-up", "snapshots that find no room: they say so or are right", SHORT_PAST, history::given_up),
     w("crowd", "four threads, a tiny pool, checkpoints", TINY_POOL, several::crowd),
     w("victims", "circles of transactions with much to undo, beside checkpoints", SMALL, beside::victims),

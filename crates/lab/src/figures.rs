@@ -50,11 +50,9 @@ pub(crate) fn fsyncs(snapshot: &Snapshot) -> u64 {
     value(snapshot, "fsyncs")
 }
 
-/// Milliseconds from open until all redo of the last run was applied; none while that goes on.
-pub(crate) fn recovery_ms(snapshot: &Snapshot) -> Option<u64> {
-    let drained =
-        value(snapshot, "recovery_pending_bytes") == 0 && value(snapshot, "recovery_pending_pages") == 0;
-    drained.then(|| value(snapshot, "recovery_ms")).filter(|&ms| ms > 0)
+/// Milliseconds from open until all redo of the last run was applied.
+pub(crate) fn recovery_ms(snapshot: &Snapshot) -> u64 {
+    value(snapshot, "recovery_ms")
 }
 
 /// Redo above the checkpoint that was found at open.

@@ -110,7 +110,7 @@ impl M {
 
 catalog! {
     // Transactions and rows.
-    Commits "commits" Count Counter "Read-write transactions whose commit was acknowledged.";
+    Commits "commits" Count Counter "Transactions with changes that were committed, prepared ones included.";
     CommitsAsync "commits_async" Count Counter "Of these, commits requested through commit_async.";
     CommitsReadOnly "commits_read_only" Count Counter "Transactions that ended without a change to make durable.";
     Prepares "prepares" Count Counter "Transactions prepared for two-phase commit.";
@@ -130,7 +130,7 @@ catalog! {
     RedoBytesWritten "redo_bytes_written" Bytes Counter "Redo record bytes, commit records included, pads not.";
     RedoPadBytes "redo_pad_bytes" Bytes Counter "Bytes skipped at seals so that no two flushes write one block.";
     RedoGroups "redo_groups" Count Counter "Groups appended: mini-transactions and transaction-state records.";
-    LogFlushes "log_flushes" Count Counter "Flushes of the log, each one write and one sync.";
+    LogFlushes "log_flushes" Count Counter "Flushes of the log; each writes and syncs every segment that it touches.";
     LogBlocksWritten "log_blocks_written" Count Counter "Log blocks of 4096 bytes written, rewrites of a tail block included.";
     LogFlushesInFlight "log_flushes_in_flight" Count Gauge "Flushes of the log under way.";
     LogFlushDepthMax "log_flush_depth_max" Count Gauge "Most flushes of the log that were under way at once.";
@@ -155,13 +155,12 @@ catalog! {
     PagesRead "pages_read" Pages Counter "Pages read from the pages file.";
     PageReadsIo "page_reads_io" Ios Counter "Reads of the pages file given to the device.";
     PagesWritten "pages_written" Pages Counter "Pages written in place.";
-    PagesWrittenForeground "pages_written_foreground" Pages Counter "Of these, pages written by a thread that serves a caller; must stay 0.";
+    PagesWrittenForeground "pages_written_foreground" Pages Counter "Of these, pages written by the thread of a caller who asked for no page write, as checkpoints, closing and bulk loads do; must stay 0.";
     PageWritesIo "page_writes_io" Ios Counter "In-place page writes given to the device; neighbours share one.";
     PageBatches "page_batches" Count Counter "Batches of pages written in place.";
     DoublewritePages "doublewrite_pages" Pages Counter "Page images written to the doublewrite.";
     DoublewriteBatches "doublewrite_batches" Count Counter "Batches written to the doublewrite.";
-    DoublewriteSkipped "doublewrite_skipped" Pages Counter "Page writes that cannot tear or whose content is in redo.";
-    DirtyPages "dirty_pages" Pages Gauge "Resident pages changed since they were last written.";
+    DirtyPages "dirty_pages" Pages Gauge "Resident pages that differ from their file, those being written included.";
     FreeFrames "free_frames" Pages Gauge "Frames that hold no page.";
     FreeFramesReserve "free_frames_reserve" Pages Gauge "Free frames that the cleaner keeps in reserve.";
     LruPages "lru_pages" Pages Gauge "Resident pages.";
@@ -180,19 +179,19 @@ catalog! {
     UndoWaits "undo_waits" Count Counter "Times that rollback or purge found no room in the log and waited for the checkpoint.";
 
     // Locks.
-    LockWaits "lock_waits" Count Counter "Row locks that were not granted at once.";
-    LockWaitUsTotal "lock_wait_us_total" Microseconds Counter "Time spent waiting for row locks.";
-    LockTimeouts "lock_timeouts" Count Counter "Lock waits that ended by timeout.";
+    LockWaits "lock_waits" Count Counter "Locks of rows, ranges and tables that were not granted at once.";
+    LockWaitUsTotal "lock_wait_us_total" Microseconds Counter "Time spent waiting for locks.";
+    LockTimeouts "lock_timeouts" Count Counter "Operations that ended with LockTimeout: after a wait, or at once, as asked.";
     Deadlocks "deadlocks" Count Counter "Transactions chosen as deadlock victims.";
     DeadlockSearchUsTotal "deadlock_search_us_total" Microseconds Counter "Time spent looking for deadlocks.";
     DeadlockStoodUsMax "deadlock_stood_us_max" Microseconds Gauge "The longest from the wait that closed a circle until it was broken, since the start.";
     WriteConflicts "write_conflicts" Count Counter "Operations that met a version newer than their snapshot.";
-    GapLocks "gap_locks" Count Gauge "Gap locks held.";
-    LocksHeld "locks_held" Count Gauge "Explicit row locks held.";
+    RangeLocks "range_locks" Count Gauge "Ranges of keys that serializable transactions keep as they have read them.";
+    LocksHeld "locks_held" Count Gauge "Row locks held in queues: those asked for, and those of uncommitted versions that somebody waits for.";
 
     // Trees and space.
     Splits "splits" Count Counter "Tree nodes split.";
-    Merges "merges" Count Counter "Tree nodes merged into a sibling.";
+    Merges "merges" Count Counter "Tree nodes merged into a sibling, or a parent that had no other child.";
     DescentRestarts "descent_restarts" Count Counter "Tree descents that began again to wait without a latch.";
     OverflowPages "overflow_pages" Pages Counter "Overflow pages written for long values.";
     ExtentsAllocated "extents_allocated" Count Counter "Extents given to trees.";
@@ -201,7 +200,7 @@ catalog! {
     FileGrowthsAhead "file_growths_ahead" Count Counter "Growths of the pages file before anybody needed the space.";
     FileGrowthsAwaited "file_growths_awaited" Count Counter "Growths of the pages file that a caller made, who found no free extent.";
     FileReserveBytes "file_reserve_bytes" Bytes Gauge "Free space of the pages file below which it grows.";
-    FreePages "free_pages" Pages Gauge "Pages of the pages file that belong to no tree.";
+    FreePages "free_pages" Pages Gauge "Pages of the pages file that are in no use: free extents, and free pages of the extents of trees.";
 
     // Undo and purge.
     UndoBytes "undo_bytes" Bytes Gauge "Memory of undo, with what is kept for each transaction that has some.";
@@ -222,10 +221,6 @@ catalog! {
     RecoveryMs "recovery_ms" Milliseconds Gauge "From open until all redo of the last run was applied.";
     RecoveryOpenMs "recovery_open_ms" Milliseconds Gauge "From open until the first transaction could begin.";
     RecoveryRedoBytes "recovery_redo_bytes" Bytes Gauge "Redo above the checkpoint found at open.";
-    RecoveryPendingBytes "recovery_pending_bytes" Bytes Gauge "Redo of the last run that is not yet applied.";
-    RecoveryPendingPages "recovery_pending_pages" Pages Gauge "Pages with redo of the last run that is not yet applied.";
-    RecoveryPagesOnDemand "recovery_pages_on_demand" Pages Counter "Pages whose pending redo was applied because a caller needed them.";
-    RecoveryPagesDrained "recovery_pages_drained" Pages Counter "Pages whose pending redo was applied in the background.";
     TornPagesRestored "torn_pages_restored" Pages Counter "Torn pages restored from the doublewrite.";
 
     // The instance.

@@ -36,7 +36,7 @@ labels! {
         DirtyShare "dirty_share" "Too many of the frames were dirty.",
         Idle "idle" "The device had nothing better to do.",
         Shutdown "shutdown" "The database was closing, or a caller asked for a short log.",
-        Recovery "recovery" "Redo of the last run was drained.",
+        Recovery "recovery" "A torn page was restored from the doublewrite.",
         BulkLoad "bulk_load" "A bulk load wrote pages whose content is not in the redo.",
     }
 }
@@ -50,7 +50,7 @@ labels! {
         Undo "undo" "An undo file.",
         Root "root" "The root.",
         Dir "dir" "A directory.",
-        Other "other" "Any other file.",
+        Lock "lock" "The LOCK of a directory, which says whose it is.",
     }
 }
 
@@ -59,9 +59,9 @@ labels! {
     SyncReason {
         Commit "commit" "A commit waited for its durability.",
         Prepare "prepare" "A prepared transaction had to be durable.",
-        Bounded "bounded" "The deadline or byte bound of Durability::Bounded.",
+        Bounded "bounded" "The time or byte bound of Durability::Bounded.",
         Purge "purge" "Commits that nobody made durable had to be before their undo could go.",
-        LogFullBuffer "log_full_buffer" "The log buffer was half full.",
+        LogFullBuffer "log_full_buffer" "The log buffer was filling up.",
         LogRoll "log_roll" "A segment was closed, created or recycled.",
         WriteAhead "write_ahead" "Pages to be written need their redo durable first.",
         Checkpoint "checkpoint" "A checkpoint was taken.",
@@ -81,11 +81,11 @@ labels! {
 labels! {
     /// What took time; each has a histogram.
     Latency {
-        Commit "commit_us" "From the call of commit to its return.",
+        Commit "commit_us" "From the call of commit to its return, where it waits for durability.",
         LogSync "log_sync_us" "Write and sync of one flush of the log.",
-        LockWait "lock_wait_us" "One wait for a row lock.",
+        LockWait "lock_wait_us" "One wait for a lock of a row, a range or a table.",
         Admission "admission_us" "One delay imposed on a row operation.",
         FreeFrameWait "free_frame_wait_us" "One wait for a free frame.",
-        PageRead "page_read_us" "One read of a page.",
+        PageRead "page_read_us" "One read of the pages file, of one page or of many at once.",
     }
 }

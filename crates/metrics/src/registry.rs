@@ -108,16 +108,20 @@ impl Metrics {
         all
     }
 
-    /// Counts pages written in place and the I/Os that carried them, under what forced them. The totals
-    /// `pages_written` and `page_writes_io` are counted here too, so that the parts always add up.
-    pub fn page_writes(&self, force: Force, pages: u64, ios: u64) {
+    /// Counts pages written in place and the I/Os that carried them, under what forced them, and whether they were written in the
+    /// time of a caller who did not ask for it. The totals `pages_written`, `pages_written_foreground` and `page_writes_io` are
+    /// counted here too, so that the parts always add up.
+    pub fn page_writes(&self, force: Force, pages: u64, ios: u64, foreground: bool) {
+        if foreground {
+            self.add(M::PagesWrittenForeground, pages);
+        }
         self.add(M::PagesWritten, pages);
         self.add(M::PageWritesIo, ios);
         self.pages_by_force[force as usize].fetch_add(pages, Ordering::Relaxed);
         self.ios_by_force[force as usize].fetch_add(ios, Ordering::Relaxed);
     }
 
-    /// Counts one sync: which file, for what, how long it took, and how many threads waited for its end.
+    /// Counts one sync: which file, for what, how long it took, and how many callers waited for its end, by a thread or by a future.
     pub fn fsync(&self, file: FileKind, reason: SyncReason, took_us: u64, waiters: u64) {
         let cell = &self.syncs[file as usize * SyncReason::COUNT + reason as usize];
         cell.waiters.fetch_add(waiters, Ordering::Relaxed);

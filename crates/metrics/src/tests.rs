@@ -12,8 +12,8 @@ fn lived() -> Metrics {
     m.add(M::RedoBytesWritten, 840);
     m.set(M::DurableLsn, 4096);
     m.set(M::DirtyPages, 12);
-    m.page_writes(Force::CheckpointAge, 30, 4);
-    m.page_writes(Force::Idle, 2, 2);
+    m.page_writes(Force::CheckpointAge, 30, 4, false);
+    m.page_writes(Force::Idle, 2, 2, true);
     m.fsync(FileKind::Log, SyncReason::Commit, 92, 2);
     m.fsync(FileKind::Log, SyncReason::Commit, 131, 0);
     m.fsync(FileKind::Pages, SyncReason::PageBatch, 4000, 0);
@@ -93,7 +93,7 @@ fn a_difference_subtracts_counters_and_keeps_gauges() {
     let earlier = m.snapshot();
     m.add(M::Commits, 3);
     m.set(M::DirtyPages, 5);
-    m.page_writes(Force::Idle, 7, 1);
+    m.page_writes(Force::Idle, 7, 1, false);
     m.fsync(FileKind::Root, SyncReason::Checkpoint, 50, 1);
     let d = m.snapshot().minus(&earlier);
     assert_eq!(d.value(M::Commits), 3);
@@ -111,11 +111,11 @@ fn a_difference_subtracts_counters_and_keeps_gauges() {
 #[test]
 fn gauges_move_both_ways_and_max_only_up() {
     let m = Metrics::new();
-    m.add(M::GapLocks, 5);
-    m.sub(M::GapLocks, 2);
+    m.add(M::ActiveTransactions, 5);
+    m.sub(M::ActiveTransactions, 2);
     m.max(M::LogFlushDepthMax, 4);
     m.max(M::LogFlushDepthMax, 3);
-    assert_eq!((m.get(M::GapLocks), m.get(M::LogFlushDepthMax)), (3, 4));
+    assert_eq!((m.get(M::ActiveTransactions), m.get(M::LogFlushDepthMax)), (3, 4));
 }
 
 #[test]
@@ -125,6 +125,7 @@ fn text_table() {
         redo_bytes_written                        840 bytes
         durable_lsn                              4096 LSN
         pages_written                              32 pages
+        pages_written_foreground                    2 pages
         page_writes_io                              6 I/Os
         dirty_pages                                12 pages
         pages written by force: checkpoint_age 30, idle 2
@@ -146,12 +147,13 @@ fn json() {
         "redo_bytes_written":840,
         "durable_lsn":4096,
         "pages_written":32,
+        "pages_written_foreground":2,
         "page_writes_io":6,
         "dirty_pages":12,
         "fsyncs":3,
         "fsyncs_by_file":{"log":2,
         "pages":1,
-        "other":0},
+        "lock":0},
         "fsyncs_by_reason":{"commit":2,
         "page_batch":1,
         "close":0},
@@ -197,7 +199,7 @@ fn prometheus() {
     let keep = ["commits_total", "durable_lsn", "written_by_force", "fsync_seconds", "fsync_waiters"];
     let shown: Vec<&str> = text.lines().filter(|l| keep.iter().any(|k| l.contains(k))).collect();
     expect![[r##"
-        # HELP millpond_commits_total Read-write transactions whose commit was acknowledged.
+        # HELP millpond_commits_total Transactions with changes that were committed, prepared ones included.
         # TYPE millpond_commits_total counter
         millpond_commits_total 2
         # HELP millpond_durable_lsn All redo below it survives a power cut.

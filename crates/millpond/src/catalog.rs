@@ -321,7 +321,8 @@ impl Catalog {
         }
         let owner = self.txns.owner(txn);
         for entry in entries {
-            self.txns.locks.own_table(owner, entry.tree.id, Wait::Until(wait)).map_err(denied)?;
+            let owned = self.txns.locks.own_table(owner, entry.tree.id, Wait::Until(wait));
+            self.txns.await_lock(owned)?;
             entry.check()?;
         }
         Ok(())

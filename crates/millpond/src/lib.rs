@@ -147,6 +147,7 @@
 #[doc(hidden)]
 pub mod planted;
 
+mod duty;
 mod error;
 mod options;
 

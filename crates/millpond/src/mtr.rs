@@ -24,6 +24,9 @@ pub(crate) const MTR_REDO_BYTES_MAX: usize = 64 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot(usize);
 
+/// Pages that a mini-transaction latches at most (Tr1).
+const LATCHED_MAX: usize = 4;
+
 struct HeldPage<'s> {
     page: PageWrite<'s>,
     /// Its LSN before this mini-transaction.
@@ -55,7 +58,15 @@ impl<'s> Mtr<'s> {
 
     /// Takes a latched page in.
     pub(crate) fn add(&mut self, page: PageWrite<'s>) -> Slot {
-        debug_assert!(self.find(page.page_no()).is_none(), "a page is latched once");
+        base::verify!(self.find(page.page_no()).is_none(), "{:?} is latched twice", page.page_no());
+        base::verify!(self.pages.len() < LATCHED_MAX, "a mini-transaction latches five pages");
+        // What the header names is the page, unless it was just made, or redo has yet to make it.
+        base::verify!(
+            header::page_no(&page) == page.page_no() || header::is_blank(&page),
+            "{:?} stands where {:?} should",
+            header::page_no(&page),
+            page.page_no()
+        );
         let before = header::lsn(&page);
         self.pages.push(HeldPage { page, before, changed: false });
         Slot(self.pages.len() - 1)
@@ -93,11 +104,13 @@ impl<'s> Mtr<'s> {
         if !self.dirty {
             return self.log.reserved_lsn();
         }
-        debug_assert!(self.redo.len() <= MTR_REDO_BYTES_MAX, "{} bytes of redo at once", self.redo.len());
+        base::verify!(self.redo.len() <= MTR_REDO_BYTES_MAX, "{} bytes of redo at once", self.redo.len());
         let (pool, pages) = (self.pool, &mut self.pages);
         let lsn = self.log.append(&mut self.redo, |lsn| {
             for held in pages.iter_mut().filter(|held| held.changed) {
                 let page_no = held.page.page_no();
+                // Once poisoned, several have the LSN that never becomes durable.
+                base::verify!(held.before <= lsn, "{page_no:?} goes back from {} to {lsn}", held.before);
                 header::set_page_no(&mut held.page, page_no);
                 header::set_lsn(&mut held.page, lsn);
                 pool.mark_dirty(&held.page, lsn);

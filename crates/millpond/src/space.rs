@@ -15,8 +15,10 @@
 //! page inside a mini-transaction only sets a bit.
 
 mod ends;
+mod state;
 
 use crate::buffer::Pool;
+use crate::duty;
 use crate::error::{Error, Poison, Result};
 use crate::log::Log;
 use crate::mtr::{Mtr, Slot};
@@ -25,11 +27,13 @@ use crate::page::op::PageOp;
 use crate::planted::{Bug, planted};
 use base::aligned::AlignedBuf;
 use base::codec::{Put, Reader};
-use base::sync::{Mutex, Unparker};
+use base::sync::atomic::{AtomicU64, Ordering};
+use base::sync::{Mutex, MutexGuard, Unparker};
 use base::{PageNo, TreeId};
 use metrics::{FileKind, M, Metrics, SyncReason};
 use pace::growth::slice;
 use smallvec::SmallVec;
+use state::State;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -79,27 +83,8 @@ pub(crate) struct Space {
     poison: Arc<Poison>,
     state: Mutex<State>,
     growing: Mutex<()>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    /// Groups whose map page exists.
-    groups: u32,
-    /// Pages of the file that are zero-written and durable in length.
-    file_pages: u32,
-    /// Extents without an owner, by number.
-    free: BTreeSet<u32>,
-    /// Free extents that trees have taken since the start.
-    taken: u64,
-    /// The extents from this one on were added to the file since the start, and no tree has taken one yet: nothing of them is
-    /// in memory or in the log.
-    untouched: u32,
-    /// How often the file was made shorter.
-    trims: u64,
-    /// With fewer free ones the file is to grow.
-    wake_below: usize,
-    /// Extents of each tree that have room: extent → bits that are free and not reserved.
-    room: BTreeMap<(TreeId, u32), u16>,
+    /// Callers that found no free extent and wait for one.
+    waiting: AtomicU64,
 }
 
 /// Pages set aside for one tree. What is not taken goes back on drop.
@@ -127,6 +112,7 @@ impl Space {
             poison: Arc::clone(poison),
             state: Mutex::new(State::default()),
             growing: Mutex::new(()),
+            waiting: AtomicU64::new(0),
         }
     }
 
@@ -155,8 +141,7 @@ impl Space {
 
     /// Begins an empty file.
     pub(crate) fn format(&self) -> Result {
-        let _growing = self.growing.lock();
-        self.grow(SyncReason::Create)
+        self.grow(&self.growing.lock(), SyncReason::Create)
     }
 
     /// Reads the map of an existing file. Returns the greatest id of a tree that owns an extent.
@@ -220,6 +205,7 @@ impl Space {
             for &extent in &owned {
                 mtr.apply(slot, &PageOp::MapRelease { extent });
             }
+            self.metrics.add(M::ExtentsFreed, owned.len() as u64);
             {
                 let mut state = self.state.lock();
                 for &extent in &owned {
@@ -321,11 +307,13 @@ impl Space {
             if enough {
                 return Ok(());
             }
-            let _growing = self.growing.lock();
-            if self.state.lock().free.is_empty() {
-                self.grow(SyncReason::Grow)?;
-                self.metrics.add(M::FileGrowthsAwaited, 1);
-            }
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+            let growing = self.growing.lock();
+            let needed = self.state.lock().free.is_empty();
+            let grown = if needed { self.grow(&growing, SyncReason::Grow) } else { Ok(()) };
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            self.metrics.add(M::FileGrowthsAwaited, u64::from(needed && grown.is_ok()));
+            grown?;
         }
     }
 
@@ -354,8 +342,7 @@ impl Space {
 
     /// Grows the file before anybody needs it. A full disk harms nobody yet.
     pub(crate) fn grow_ahead(&self) -> Result {
-        let _growing = self.growing.lock();
-        self.grow(SyncReason::GrowAhead)?;
+        self.grow(&self.growing.lock(), SyncReason::GrowAhead)?;
         self.metrics.add(M::FileGrowthsAhead, 1);
         Ok(())
     }
@@ -390,8 +377,8 @@ impl Space {
         (state.trims, u64::from(state.file_pages) * self.page_bytes() as u64)
     }
 
-    /// Extends the file by a slice of zeros and describes what is new. Requires `growing`.
-    fn grow(&self, reason: SyncReason) -> Result {
+    /// Extends the file by a slice of zeros and describes what is new. One thread at a time.
+    fn grow(&self, _: &MutexGuard<'_, ()>, reason: SyncReason) -> Result {
         let (groups, from) = {
             let state = self.state.lock();
             (state.groups, state.file_pages)
@@ -410,6 +397,7 @@ impl Space {
         }
         let each = extents_per_map(self.page_bytes());
         let mut state = self.state.lock();
+        base::check!(state.file_pages == from, "the file grows from {from}, where it does not end");
         let new = from / EXTENT_PAGES..to / EXTENT_PAGES;
         state.free.extend(new.filter(|extent| extent % each != 0));
         state.file_pages = to;
@@ -438,7 +426,9 @@ impl Space {
             self.options.file.sync().map_err(|e| self.poison.set(Error::io("sync", self.path(), e)))?;
         }
         let took = self.options.vfs.clock.now_us() - start;
-        self.metrics.fsync(FileKind::Pages, reason, took, 0);
+        let own = if reason == SyncReason::Create { duty::callers() } else { 0 };
+        let waiters = own + self.waiting.load(Ordering::Relaxed);
+        self.metrics.fsync(FileKind::Pages, reason, took, waiters);
         Ok(())
     }
 
@@ -522,47 +512,6 @@ impl Space {
     }
 }
 
-impl State {
-    /// An extent with free pages for `tree`, and which those are: one that it owns, or else one that was free and is taken
-    /// out of the free ones.
-    fn pick_extent(&mut self, tree: TreeId) -> Option<(u32, u16)> {
-        let own = self.room.range((tree, 0)..=(tree, u32::MAX)).next().map(|((_, e), bits)| (*e, *bits));
-        own.or_else(|| {
-            let extent = self.free.pop_first()?;
-            self.taken += 1;
-            self.untouched = self.untouched.max(extent + 1);
-            Some((extent, u16::MAX))
-        })
-    }
-
-    /// A free page for `tree`.
-    fn pick(&mut self, tree: TreeId) -> Option<PageNo> {
-        let (extent, bits) = self.pick_extent(tree)?;
-        let bit = bits.trailing_zeros();
-        let left = bits & !(1 << bit);
-        if left == 0 {
-            self.room.remove(&(tree, extent));
-        } else {
-            self.room.insert((tree, extent), left);
-        }
-        Some(PageNo(extent * EXTENT_PAGES + bit))
-    }
-
-    fn give_back(&mut self, tree: TreeId, page: PageNo) {
-        *self.room.entry((tree, page.0 / EXTENT_PAGES)).or_default() |= 1 << (page.0 % EXTENT_PAGES);
-    }
-
-    /// Frees the extents that were set aside for `tree` and of which it never took a page, so that no map names it as their owner.
-    /// REQUIRES: those that it owned are free already.
-    fn forget(&mut self, tree: TreeId) {
-        let left: Vec<_> = self.room.range((tree, 0)..=(tree, u32::MAX)).map(|(place, _)| *place).collect();
-        for place in left {
-            self.room.remove(&place);
-            self.free.insert(place.1);
-        }
-    }
-}
-
 impl<'s> Reservation<'s> {
     /// The pages that have not been handed out, in the order in which they will be.
     pub(crate) fn pages(&self) -> &[PageNo] {
@@ -577,10 +526,12 @@ impl<'s> Reservation<'s> {
     /// Hands out one of the pages: it is in use once `mtr` is committed. Latches its map page, the last latch in order.
     pub(crate) fn take(&mut self, mtr: &mut Mtr<'s>) -> PageNo {
         let page = self.pages.remove(0);
+        base::verify!(page >= EXTENT_FIRST, "{page:?} describes the file and is given to a tree");
         let slot = self.space.latch_map(mtr, page);
         let (_, index) = self.space.place(page.0 / EXTENT_PAGES);
         if map::extent(mtr.page(slot), index).tree == TreeId::NONE {
             mtr.apply(slot, &PageOp::MapOwn { extent: index, tree: self.tree });
+            self.space.metrics.add(M::ExtentsAllocated, 1);
         }
         mtr.apply(slot, &PageOp::MapSet { extent: index, page: (page.0 % EXTENT_PAGES) as u8 });
         page

@@ -157,7 +157,12 @@ impl Database for EngineDb {
         self.0.metrics().get(name).map_or(0, |value| value as u64)
     }
     fn close(&self) -> Result {
-        self.0.close().map_err(fail)
+        self.0.close().map_err(fail)?;
+        // Promise of the pool (Bp5), in every order of steps that was tried.
+        match self.0.metrics().get("pages_written_foreground") {
+            Some(0.0) => Ok(()),
+            pages => Err(Fail::Other(format!("{pages:?} pages were written in callers' time"))),
+        }
     }
 }
 

@@ -30,8 +30,8 @@ fn measured(seconds: u64, tps: u64) -> Measured {
             }
             engine.add(M::RedoBytesWritten, commits * 9000);
             engine.add(M::RedoPadBytes, commits * 400);
-            engine.page_writes(Force::CheckpointAge, 300 + second % 50, 90);
-            engine.page_writes(Force::Idle, second % 20, 4);
+            engine.page_writes(Force::CheckpointAge, 300 + second % 50, 90, false);
+            engine.page_writes(Force::Idle, second % 20, 4, false);
             (0..commits / 4).for_each(|_| engine.fsync(FileKind::Log, SyncReason::Commit, 130, 4));
             (0..5).for_each(|_| engine.fsync(FileKind::Pages, SyncReason::PageBatch, 900, 0));
             engine.add(M::ThrottledUsTotal, if second > seconds / 2 { 40_000 } else { 0 });

@@ -1,6 +1,7 @@
 //! The way down: each page is latched before its parent, or its left sibling, is let go.
 
 use base::PageNo;
+use metrics::M;
 
 use super::root_copy;
 use super::tree::Tree;
@@ -130,6 +131,7 @@ impl Tree {
                     return Err(self.damage(store, next, "the page leads to itself"));
                 }
                 let Some(pin) = store.pool.try_pin_with(next, hint_at(next_level)) else {
+                    store.metrics.add(M::DescentRestarts, 1);
                     missing = Some((next, next_level));
                     continue 'again;
                 };

@@ -12,6 +12,7 @@ use crate::page::node::{Inner, Node, SLOTS};
 use crate::page::op::{NodeHead, PageOp};
 use crate::store::Store;
 use base::PageNo;
+use metrics::M;
 
 /// A page is small when its entries take less than this share of it.
 const SMALL: (usize, usize) = (1, 4);
@@ -46,7 +47,10 @@ impl Tree {
             store.log.make_room()?;
             let _kept = missing.take().map(|page| store.pool.fetch(page)).transpose()?;
             match self.merge_once(store, level, key)? {
-                Attempt::Missing(page) => missing = Some(page),
+                Attempt::Missing(page) => {
+                    store.metrics.add(M::DescentRestarts, 1);
+                    missing = Some(page);
+                }
                 Attempt::Nothing => return Ok(freed),
                 Attempt::Merged { parent_small } => {
                     freed = true;
@@ -118,6 +122,7 @@ impl Tree {
         let parent_small = above.len() == 1 || (!is_root && is_small(above.bytes()));
         store.space.free(&mut mtr, right_no);
         mtr.commit();
+        store.metrics.add(M::Merges, 1);
         Attempt::Merged { parent_small }
     }
 
@@ -135,6 +140,7 @@ impl Tree {
             }
             let (child_no, level) = (inner.child(0), inner.level() - 1);
             let Some(pin) = store.pool.try_pin(child_no) else {
+                store.metrics.add(M::DescentRestarts, 1);
                 missing = Some(child_no);
                 continue;
             };
@@ -152,6 +158,7 @@ impl Tree {
             mtr.apply(child, &PageOp::Free);
             store.space.free(&mut mtr, child_no);
             mtr.commit();
+            store.metrics.add(M::Merges, 1);
             freed = true;
         }
     }

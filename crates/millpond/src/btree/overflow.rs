@@ -7,6 +7,7 @@
 //! again is harmless: every page names the chain's owner, which no other chain has.
 
 use base::{PageNo, TreeId};
+use metrics::M;
 
 use super::ahead::Ahead;
 use crate::buffer::FetchHint;
@@ -66,6 +67,7 @@ pub(crate) fn write_chain(
             mtr.apply(before, &PageOp::SetNext { next: no });
         }
         mtr.commit();
+        store.metrics.add(M::OverflowPages, 1);
         (last, rest) = (no, others);
     }
     debug_assert_eq!(reserved.left(), 0, "a chain took fewer pages than it has named");

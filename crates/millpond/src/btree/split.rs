@@ -4,6 +4,7 @@
 use std::cmp::Ordering;
 
 use base::PageNo;
+use metrics::M;
 
 use super::descend::{Latched, Seek};
 use super::tree::{Tree, place_with_room};
@@ -69,6 +70,7 @@ impl Tree {
             mtr.apply(new, &PageOp::Init { head, body: &all });
             mtr.apply(old, &PageOp::Init { head: NodeHead { level: level + 1, ..head }, body: &only_child });
             mtr.commit();
+            store.metrics.add(M::Splits, 1);
             return Ok(None);
         }
         let node = Node::new(mtr.page(old));
@@ -82,6 +84,7 @@ impl Tree {
         mtr.apply(new, &PageOp::Init { head, body: &body });
         mtr.apply(old, &PageOp::Cut { slot: cut.slot, right: new_no, high: &cut.key });
         mtr.commit();
+        store.metrics.add(M::Splits, 1);
         Ok(Some(cut.key))
     }
 
@@ -103,6 +106,7 @@ impl Tree {
             let inner = Inner::new(&parent);
             let child_no = inner.child(inner.find(key));
             let Some(pin) = store.pool.try_pin(child_no) else {
+                store.metrics.add(M::DescentRestarts, 1);
                 missing = Some(child_no);
                 continue;
             };

@@ -543,9 +543,6 @@ fn many_threads_agree() {
     stop.store(true, Ordering::Relaxed);
     watcher.join().unwrap();
     assert_equals(&world, tree, &model);
-    assert!(
-        world.store.pool.stats().pages_read.load(Ordering::Relaxed) > 100,
-        "the pool was to be too small"
-    );
+    assert!(world.store.metrics.get(metrics::M::PagesRead) > 100, "the pool was to be too small");
     world.assert_redo_gives_the_same_pages();
 }

@@ -120,6 +120,14 @@ impl Pool {
         }
         assert!(first_dirty.0 != NO_LSN);
         let mut sets = self.dirty.sets.lock();
+        base::check!(
+            frame.first_dirty.load(Ordering::Relaxed) == NO_LSN,
+            "{:?} is clean and has a first-dirty LSN",
+            frame.page_no()
+        );
+        // What a copy under way has is older than what it lacks (To2).
+        let copied = frame.writing.load(Ordering::Relaxed);
+        base::check!(copied == NO_LSN || copied <= first_dirty.0, "{:?} grew younger", frame.page_no());
         frame.first_dirty.store(first_dirty.0, Ordering::Relaxed);
         sets.insert_dirty(first_dirty, index);
         frame.set(DIRTY);
@@ -144,6 +152,13 @@ impl Pool {
     /// Pages with a copy under way.
     pub(crate) fn writing_pages(&self) -> usize {
         self.dirty.sets.lock().writing.len()
+    }
+
+    /// Pages that differ from their file, or may.
+    pub(crate) fn unlike_file(&self) -> usize {
+        let sets = self.dirty.sets.lock();
+        let only = |frame: u32| self.frames().get(frame).state() & DIRTY == 0;
+        sets.dirty.len() + sets.writing.iter().filter(|&&(_, frame)| only(frame)).count()
     }
 
     /// Dirty pages by slices of first-dirty LSN: the end of each slice and its pages, oldest first, without those that
@@ -193,9 +208,13 @@ impl Pool {
                 return None;
             }
             first_dirty = Lsn(frame.first_dirty.swap(NO_LSN, Ordering::Relaxed));
+            base::check!(
+                frame.writing.load(Ordering::Relaxed) == NO_LSN,
+                "{page:?} has two copies under way"
+            );
             frame.writing.store(first_dirty.0, Ordering::Relaxed);
             sets.remove_dirty(first_dirty, index);
-            sets.writing.insert((first_dirty, index));
+            base::check!(sets.writing.insert((first_dirty, index)), "{page:?} has two copies under way");
             frame.change(DIRTY, WRITING);
         }
         copy.copy_from_slice(&latched);
@@ -208,6 +227,11 @@ impl Pool {
         for ticket in tickets {
             let frame = self.frames().get(ticket.frame);
             assert!(sets.writing.remove(&(ticket.first_dirty, ticket.frame)), "a copy was flushed twice");
+            base::check!(
+                frame.state() & WRITING != 0 && frame.page_no() == ticket.page,
+                "{:?} left its frame while it was written",
+                ticket.page
+            );
             frame.writing.store(NO_LSN, Ordering::Relaxed);
             frame.clear(WRITING);
         }

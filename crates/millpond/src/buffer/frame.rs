@@ -13,9 +13,11 @@
 
 use std::io;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 use base::PageNo;
 use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use metrics::{M, Metrics};
 
 use super::arena::Arena;
 use super::latch::Latch;
@@ -141,7 +143,7 @@ impl Frame {
 
     /// The owner of a claimed frame forgets its page.
     pub(super) fn forget_page(&self) {
-        debug_assert!(self.state() & CLAIMED != 0);
+        base::check!(self.state() & CLAIMED != 0, "the page of a frame in use is forgotten");
         self.page_no.store(PageNo::NONE.0, Ordering::Relaxed);
     }
 }
@@ -151,15 +153,17 @@ impl Frame {
 pub(super) struct Frames {
     control: Box<[Frame]>,
     arena: Arena,
+    metrics: Arc<Metrics>,
 }
 
 impl Frames {
     /// `count` claimed frames.
-    pub(super) fn new(count: usize, page_bytes: usize) -> io::Result<Frames> {
+    pub(super) fn new(count: usize, page_bytes: usize, metrics: &Arc<Metrics>) -> io::Result<Frames> {
         assert!(u32::try_from(count).is_ok_and(|n| n < u32::MAX), "frames are numbered in 32 bits");
         Ok(Frames {
             arena: Arena::map(count, page_bytes)?,
             control: (0..count).map(|_| Frame::free()).collect(),
+            metrics: Arc::clone(metrics),
         })
     }
 
@@ -193,10 +197,18 @@ impl Frames {
         self.get(index).latch.version()
     }
 
+    #[inline]
+    fn count_sleeps(&self, slept: u32) {
+        if slept > 0 {
+            self.metrics.add(M::LatchWaits, u64::from(slept));
+        }
+    }
+
     /// Takes the shared latch, waiting for it.
     #[inline]
     pub(super) fn share(&self, index: u32) -> Shared<'_> {
-        self.get(index).latch.read();
+        let slept = self.get(index).latch.read();
+        self.count_sleeps(slept);
         Shared { frames: self, index }
     }
 
@@ -209,7 +221,8 @@ impl Frames {
     /// Takes the exclusive latch, waiting for it.
     #[inline]
     pub(super) fn exclude(&self, index: u32) -> Exclusive<'_> {
-        self.get(index).latch.write();
+        let slept = self.get(index).latch.write();
+        self.count_sleeps(slept);
         Exclusive { frames: self, index }
     }
 
@@ -324,7 +337,7 @@ mod tests {
 
     #[test]
     fn views_follow_the_latch_and_frames_do_not_overlap() {
-        let frames = Frames::new(3, 4096).unwrap();
+        let frames = Frames::new(3, 4096, &Arc::default()).unwrap();
         let mut b = frames.try_exclude(1).unwrap();
         assert!(frames.try_share(1).is_none() && frames.try_exclude(1).is_none());
         b.fill(7);

@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use base::PageNo;
 use base::sync::atomic::{AtomicUsize, Ordering};
 use base::sync::{Condvar, Mutex, Unparker};
+use metrics::{Latency, M};
 
 use super::frame::{CLAIMED, DIRTY, LOADING, PINS, REFERENCED, WRITING};
 use super::pool::{FetchHint, Pool};
@@ -142,15 +143,18 @@ impl Pool {
     }
 
     pub(super) fn take_frame(&self, hint: FetchHint) -> Result<FreeFrame<'_>> {
-        let mut waited = false;
+        let mut since_us = None;
         loop {
             self.poison.check()?;
             if let Some(frame) = self.try_take_frame(hint) {
+                if let Some(since_us) = since_us {
+                    self.metrics.time(Latency::FreeFrameWait, self.clock.now_us().saturating_sub(since_us));
+                }
                 return Ok(frame);
             }
-            if !waited {
-                waited = true;
-                self.stats.free_frame_waits.fetch_add(1, Ordering::Relaxed);
+            if since_us.is_none() {
+                since_us = Some(self.clock.now_us());
+                self.metrics.add(M::FreeFrameWaits, 1);
             }
             let mut list = self.free.list.lock();
             // The cleaner poisons, then wakes under this mutex: looking again under it misses nothing.
@@ -170,9 +174,12 @@ impl Pool {
     }
 
     pub(super) fn put_free(&self, frame: u32) {
-        debug_assert!(self.frames().get(frame).state() & CLAIMED != 0);
+        let state = self.frames().get(frame).state();
+        base::check!(state & CLAIMED != 0 && state & (DIRTY | WRITING) == 0, "frame {frame} has a page");
+        base::verify!(self.frames().get(frame).page_no().is_none(), "frame {frame} names a page");
         let mut list = self.free.list.lock();
         list.frames.push(frame);
+        base::check!(list.frames.len() <= self.frames().count(), "a frame is free twice");
         if list.waiting > 0 {
             self.free.need_free.notify_one();
         }
@@ -187,7 +194,7 @@ impl Pool {
         // Between the claim and the removal a fetch of the page finds a claimed frame and looks again.
         self.table.remove(frame.page_no(), index);
         frame.forget_page();
-        self.stats.evictions.fetch_add(1, Ordering::Relaxed);
+        self.metrics.add(M::FrameEvictions, 1);
         Some(self.own_frame(index))
     }
 

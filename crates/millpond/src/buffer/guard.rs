@@ -40,6 +40,16 @@ impl<'p> Pin<'p> {
         Pin { pool, frame, page }
     }
 
+    /// That what is pinned has stayed where it is.
+    #[inline]
+    fn verify(&self) {
+        base::verify!(
+            self.pool.frames().get(self.frame).page_no() == self.page,
+            "{:?} is pinned and its frame has another page",
+            self.page
+        );
+    }
+
     #[inline]
     pub(super) fn frame(&self) -> u32 {
         self.frame
@@ -48,12 +58,14 @@ impl<'p> Pin<'p> {
     /// Latches the page for reading, waiting for writers.
     #[inline]
     pub(crate) fn read(self) -> PageRead<'p> {
+        self.verify();
         PageRead { latched: self.pool.frames().share(self.frame), pin: self }
     }
 
     /// Latches the page for writing, waiting for everybody else.
     #[inline]
     pub(crate) fn write(self) -> PageWrite<'p> {
+        self.verify();
         PageWrite { latched: self.pool.frames().exclude(self.frame), pin: self }
     }
 

@@ -91,29 +91,26 @@ impl Latch {
         false
     }
 
-    /// Takes the shared latch, waiting for it.
+    /// Takes the shared latch, waiting for it. Returns how often it slept.
     #[inline]
-    pub(super) fn read(&self) {
-        if !self.try_read() {
-            self.read_slow();
-        }
+    pub(super) fn read(&self) -> u32 {
+        if self.try_read() { 0 } else { self.read_slow() }
     }
 
-    /// Takes the exclusive latch, waiting for it.
+    /// Takes the exclusive latch, waiting for it. Returns how often it slept.
     #[inline]
-    pub(super) fn write(&self) {
-        if !self.try_write() {
-            self.write_slow();
-        }
+    pub(super) fn write(&self) -> u32 {
+        if self.try_write() { 0 } else { self.write_slow() }
     }
 
     #[cold]
-    fn read_slow(&self) {
+    fn read_slow(&self) -> u32 {
         let mut turn = 0;
+        let mut slept = 0;
         loop {
             let wakes = self.reader_wakes.load(Ordering::Acquire);
             if self.try_read() {
-                return;
+                return slept;
             }
             if turn < SPIN_TURNS {
                 spin(&mut turn);
@@ -122,18 +119,19 @@ impl Latch {
             let word = self.word.load(Ordering::Relaxed);
             if !readable(word) && self.flag(word, READERS_WAIT) {
                 futex_wait(&self.reader_wakes, wakes, None);
+                slept += 1;
             }
         }
     }
 
     #[cold]
-    fn write_slow(&self) {
+    fn write_slow(&self) -> u32 {
         let mut turn = 0;
         let mut slept = 0;
         loop {
             let wakes = self.writer_wakes.load(Ordering::Acquire);
             if self.try_write_keeping(if slept > 0 { WRITERS_WAIT } else { 0 }) {
-                return;
+                return slept;
             }
             if turn < SPIN_TURNS {
                 spin(&mut turn);

@@ -6,7 +6,7 @@
 
 use base::PageNo;
 use base::aligned::AlignedBuf;
-use base::sync::atomic::Ordering;
+use metrics::{Latency, M};
 use vfs::ReadOp;
 
 use super::pool::{FetchHint, Pool};
@@ -60,11 +60,14 @@ impl Pool {
                 reads.push(ReadOp { offset: u64::from(run[0].0.0) * page_bytes as u64, bytes: part });
             }
         }
-        self.stats().page_reads_io.fetch_add(reads.len() as u64, Ordering::Relaxed);
-        if self.file().read_batch(&mut reads).is_err() {
+        let begun_us = self.clock.now_us();
+        let read = self.file().read_batch(&mut reads);
+        self.metrics.add(M::PageReadsIo, reads.len() as u64);
+        self.metrics.time(Latency::PageRead, self.clock.now_us().saturating_sub(begun_us));
+        if read.is_err() {
             return places.clear();
         }
-        self.stats().pages_read.fetch_add(places.len() as u64, Ordering::Relaxed);
+        self.metrics.add(M::PagesRead, places.len() as u64);
         places.retain(|&(page, index)| {
             let image = &mut memory[index * page_bytes..][..page_bytes];
             let sound = page::header::verify(image, page).and_then(|()| page::verify::quick(image));

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Unparker, spin};
 use base::{Lsn, PageNo};
-use vfs::{File, ReadOp};
+use metrics::{Latency, M, Metrics};
+use vfs::{Clock, File, ReadOp};
 
 use super::dirty::DirtySet;
 use super::frame::{CLAIMED, Exclusive, Frames, LOADING, REFERENCED};
@@ -71,6 +72,10 @@ pub(crate) struct PoolOptions {
     pub(crate) cleaner: Unparker,
     /// Ends all waiting when set.
     pub(crate) poison: Arc<Poison>,
+    /// Where reads, waits and evictions are counted.
+    pub(crate) metrics: Arc<Metrics>,
+    /// What waits and reads are timed by.
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 /// What a fetch knows about the future of the page.
@@ -80,19 +85,6 @@ pub(crate) enum FetchHint {
     Normal,
     /// A long scan passes by: the page is evicted first unless somebody else uses it too (Bp6).
     Scan,
-}
-
-/// Counts since the pool was made.
-#[derive(Debug, Default)]
-pub(crate) struct PoolStats {
-    /// Pages read from the file.
-    pub(crate) pages_read: AtomicU64,
-    /// Reads given to the file; each brings a page.
-    pub(crate) page_reads_io: AtomicU64,
-    /// Pages whose frame was given to another page.
-    pub(crate) evictions: AtomicU64,
-    /// Times a thread found no frame and waited for the cleaner.
-    pub(crate) free_frame_waits: AtomicU64,
 }
 
 /// Names a page's bytes without holding them: a page that is in memory with the stamp that it had before has the same bytes
@@ -114,7 +106,8 @@ pub(crate) struct Pool {
     pub(super) dirty: DirtySet,
     pub(super) free: FreeFrames,
     pub(super) poison: Arc<Poison>,
-    pub(super) stats: PoolStats,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) clock: Arc<dyn Clock>,
     file: Arc<dyn File>,
     path: PathBuf,
     hook: Box<dyn ReadHook>,
@@ -145,8 +138,8 @@ impl Pool {
     /// An empty pool.
     pub(crate) fn new(options: PoolOptions) -> Result<Pool> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-        let PoolOptions { frames, page_bytes, file, path, hook, cleaner, poison } = options;
-        let memory = Frames::new(frames, page_bytes)
+        let PoolOptions { frames, page_bytes, file, path, hook, cleaner, poison, metrics, clock } = options;
+        let memory = Frames::new(frames, page_bytes, &metrics)
             .map_err(|e| Error::io("map memory for the pages of", &path, e))?;
         Ok(Pool {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
@@ -155,7 +148,8 @@ impl Pool {
             dirty: DirtySet::default(),
             free: FreeFrames::new(frames, cleaner),
             poison,
-            stats: PoolStats::default(),
+            metrics,
+            clock,
             file,
             path,
             hook,
@@ -184,11 +178,6 @@ impl Pool {
 
     pub(super) fn hook(&self) -> &dyn ReadHook {
         &*self.hook
-    }
-
-    /// Counts since the pool was made.
-    pub(crate) fn stats(&self) -> &PoolStats {
-        &self.stats
     }
 
     /// The state word of the frame that the table has for the page: a hint.
@@ -315,8 +304,13 @@ impl Pool {
             .iter_mut()
             .map(|l| ReadOp { offset: u64::from(l.page.0) * page_bytes, bytes: l.bytes() })
             .collect();
-        self.stats.page_reads_io.fetch_add(reads.len() as u64, Ordering::Relaxed);
+        let count = reads.len() as u64;
+        let begun_us = self.clock.now_us();
         let together = reads.is_empty() || self.file.read_batch(&mut reads).is_ok();
+        if count > 0 {
+            self.metrics.add(M::PageReadsIo, count);
+            self.metrics.time(Latency::PageRead, self.clock.now_us().saturating_sub(begun_us));
+        }
         let mut first_error = Ok(());
         for mut loading in batch {
             // A batch tells only that some read failed; one by one they tell which.
@@ -386,8 +380,11 @@ impl Pool {
 
     fn read(&self, loading: &mut Loading<'_>) -> Result {
         let offset = u64::from(loading.page.0) * self.page_bytes() as u64;
-        self.stats.page_reads_io.fetch_add(1, Ordering::Relaxed);
-        match self.file.read_at(loading.bytes(), offset) {
+        let begun_us = self.clock.now_us();
+        let read = self.file.read_at(loading.bytes(), offset);
+        self.metrics.add(M::PageReadsIo, 1);
+        self.metrics.time(Latency::PageRead, self.clock.now_us().saturating_sub(begun_us));
+        match read {
             Ok(()) => Ok(()),
             // A page that the file never grew to is one that was never written; the hook sees a blank page.
             Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => {
@@ -407,7 +404,7 @@ impl Pool {
 
     /// Checks what was read and lets everybody see it.
     fn arrive<'p>(&'p self, mut loading: Loading<'p>, hint: FetchHint) -> Result<Pin<'p>> {
-        self.stats.pages_read.fetch_add(1, Ordering::Relaxed);
+        self.metrics.add(M::PagesRead, 1);
         let page = loading.page;
         let bytes = loading.bytes();
         let verified = page::header::verify(bytes, page).and_then(|()| page::verify::quick(bytes));
@@ -431,7 +428,8 @@ impl<'p> Loading<'p> {
 
     fn finish(mut self) -> (Pin<'p>, Exclusive<'p>) {
         let latched = self.latched.take().expect("it arrives once");
-        self.pool.frames.get(self.frame).clear(LOADING);
+        let before = self.pool.frames.get(self.frame).clear(LOADING);
+        base::check!(before & (LOADING | CLAIMED) == LOADING, "{:?} arrived twice", self.page);
         (Pin::adopt(self.pool, self.frame, self.page), latched)
     }
 }

@@ -11,6 +11,7 @@ use base::prng::Prng;
 use base::sync::{Parker, spawn, spin};
 use base::{Lsn, PageNo};
 use file::{PAGE, PageFile};
+use metrics::{M, Metrics};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,9 +25,11 @@ struct World {
     file: Arc<PageFile>,
     poison: Arc<Poison>,
     cleaner: Parker,
+    metrics: Arc<Metrics>,
 }
 
 fn world(frames: usize) -> World {
+    let metrics = Arc::new(Metrics::new());
     let (file, poison, cleaner) = (Arc::<PageFile>::default(), Arc::new(Poison::default()), Parker::new());
     let pool = Pool::new(PoolOptions {
         frames,
@@ -36,8 +39,10 @@ fn world(frames: usize) -> World {
         hook: Box::new(RefuseDamage { path: PathBuf::from(PATH) }),
         cleaner: cleaner.unparker(),
         poison: Arc::clone(&poison),
+        metrics: Arc::clone(&metrics),
+        clock: vfs::Vfs::os().clock,
     });
-    World { pool: Arc::new(pool.unwrap()), file, poison, cleaner }
+    World { pool: Arc::new(pool.unwrap()), file, poison, cleaner, metrics }
 }
 
 impl World {
@@ -307,7 +312,7 @@ fn threads_that_wait_for_frames_hold_nothing_and_are_all_served() {
     for (n, thread) in threads.into_iter().enumerate() {
         assert_eq!(thread.join().unwrap(), 100 + n as u32);
     }
-    assert!(w.pool.stats().free_frame_waits.load(Ordering::Relaxed) >= u64::from(WAITERS));
+    assert!(w.metrics.get(M::FreeFrameWaits) >= u64::from(WAITERS));
 }
 
 #[test]
@@ -392,6 +397,6 @@ fn a_pool_much_smaller_than_what_is_used() {
         })
         .sum();
     assert_eq!(found, lsn.load(Ordering::Relaxed) - 1);
-    assert!(w.pool.stats().evictions.load(Ordering::Relaxed) > 100);
+    assert!(w.metrics.get(M::FrameEvictions) > 100);
     assert_eq!((w.pool.dirty_pages(), w.pool.writing_pages()), (0, 0));
 }

@@ -116,6 +116,15 @@ impl Checkpointer {
         let mut named = self.named.lock();
         let Named { root, listed } = &mut *named;
         let target = self.possible();
+        // INV-5: no page is dirty from below the checkpoint, and the checkpoint never goes back.
+        let too_far = planted(Bug::CheckpointIgnoresDirty)
+            || planted(Bug::CheckpointIgnoresWriting)
+            || planted(Bug::CheckpointIgnoresReplay)
+            || planted(Bug::CheckpointOrder);
+        base::check!(
+            target >= root.checkpoint || too_far,
+            "a page is dirty from {target}, below the checkpoint"
+        );
         if target.0 <= root.checkpoint.0.max(self.settled.load(Ordering::Acquire)) && !clean {
             return Ok(root.checkpoint);
         }
@@ -130,6 +139,9 @@ impl Checkpointer {
         next.record = list.first;
         next.durable = self.log.durable_lsn();
         next.clean = clean;
+        base::check!(next.checkpoint <= next.durable, "the checkpoint {} is not durable", next.checkpoint);
+        base::check!(list.first <= list.last && list.last < next.durable, "the list is not durable");
+        base::check!(next.durable >= root.durable, "the durable LSN goes back from {}", root.durable);
         // The epoch of the checkpoint's own block and all later ones are still read.
         let needed = block_start(block_of(next.checkpoint));
         let older = next.epochs.partition_point(|epoch| epoch.first <= needed);

@@ -115,6 +115,7 @@ impl List {
             body.put_u64(segments.to);
             body.put_varint(segments.txns);
         }
+        base::verify!(List::decode(&body).is_ok_and(|list| list == *self), "the list is not read back");
         let parts: Vec<&[u8]> = body.chunks(PART_BYTES).collect();
         let count = u16::try_from(parts.len()).expect("2 GiB of unfinished transactions");
         let part = |(n, bytes): (usize, &&[u8])| {

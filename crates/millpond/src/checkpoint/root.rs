@@ -11,6 +11,7 @@
 //! ```
 //! A slot is written where the older one stands and synced, so a torn write loses the new slot only.
 
+use crate::duty;
 use crate::error::{Error, Result};
 use crate::log::block::PAYLOAD_BYTES;
 use crate::log::group::GROUP_BYTES_MAX;
@@ -90,6 +91,8 @@ impl Root {
         }
         let crc = crc::crc32c(&s[..SLOT_BYTES - 4]);
         set_u32(&mut s, SLOT_BYTES - 4, crc);
+        // A root that cannot be read back is the end of the database; it costs nothing beside the sync.
+        base::check!(Root::decode(&s).as_ref() == Some(self), "{self:?} is not read back");
         s
     }
 
@@ -203,7 +206,7 @@ impl RootFile {
         if !planted(Bug::NoRootSync) {
             self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
         }
-        self.metrics.fsync(FileKind::Root, reason, self.vfs.clock.now_us() - start, 0);
+        self.metrics.fsync(FileKind::Root, reason, self.vfs.clock.now_us() - start, duty::callers());
         Ok(())
     }
 }

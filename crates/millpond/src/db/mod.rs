@@ -195,6 +195,7 @@ impl Db {
             engine.txns.revert_losers()?;
         }
         engine.start_background()?;
+        engine.is_open();
         let gate = Gate::new(engine.crowd());
         let core = Shares::of(Core {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
@@ -414,6 +415,7 @@ impl Db {
     pub fn commit_prepared(&self, xid: &[u8]) -> Result<()> {
         let _inside = self.core.enter()?;
         let lsn = self.core.engine.txns.commit_prepared(xid)?;
+        self.core.engine.store.metrics.add(M::Commits, 1);
         self.core.engine.store.log.flush_to(lsn, SyncReason::Commit).map(drop)
     }
 

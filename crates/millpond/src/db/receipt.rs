@@ -96,7 +96,7 @@ impl CommitFuture {
 
     /// A commit that is done when the log is durable beyond `lsn`, for which it waits since `since_us`.
     pub(super) fn pending(core: &Share, lsn: Lsn, receipt: Receipt, since_us: u64) -> CommitFuture {
-        core.engine.store.log.flush_soon();
+        core.engine.store.log.flush_soon(SyncReason::Commit);
         CommitFuture { core: core.clone(), state: State::Pending { lsn, receipt, since_us, ticket: None } }
     }
 

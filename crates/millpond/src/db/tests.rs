@@ -2,6 +2,7 @@
 
 mod bulk_load;
 mod digests;
+mod figures;
 mod growth;
 mod history;
 mod hogs;

@@ -484,7 +484,9 @@ impl Transaction {
                 ..receipt
             },
         };
-        core.engine.store.metrics.time(Latency::Commit, receipt.log_us + receipt.sync_us);
+        if durability != Durability::None {
+            core.engine.store.metrics.time(Latency::Commit, receipt.log_us + receipt.sync_us);
+        }
         Ok(receipt)
     }
 
@@ -511,7 +513,7 @@ impl Transaction {
     pub fn commit_async(self) -> Result<CommitFuture> {
         let core = &self.core;
         let (lsn, receipt, logged_us) = self.commit_in_log()?;
-        core.engine.store.metrics.add(M::CommitsAsync, 1);
+        core.engine.store.metrics.add(M::CommitsAsync, u64::from(lsn.is_some()));
         match (self.needed(lsn), self.options.durability) {
             (Some(needed), Durability::Sync) => Ok(CommitFuture::pending(core, needed, receipt, logged_us)),
             (Some(needed), Durability::Bounded { ms, bytes }) => {

@@ -2,6 +2,7 @@
 
 use super::home::{Locks, Purpose, made, settle};
 use crate::checkpoint::root::{Root, RootFile};
+use crate::duty;
 use crate::error::{Error, Result};
 use crate::flush::doublewrite::Doublewrite;
 use crate::log::reader::EpochStart;
@@ -69,7 +70,7 @@ pub(super) fn make_dir(vfs: &Vfs, path: &Path) -> Result {
 pub(super) fn sync_dir(vfs: &Vfs, metrics: &Metrics, path: &Path, reason: SyncReason) -> Result {
     let start = vfs.clock.now_us();
     vfs.disk.sync_dir(path).map_err(|e| Error::io("sync", path, e))?;
-    metrics.fsync(FileKind::Dir, reason, vfs.clock.now_us() - start, 0);
+    metrics.fsync(FileKind::Dir, reason, vfs.clock.now_us() - start, duty::callers());
     Ok(())
 }
 
@@ -97,7 +98,7 @@ pub(super) fn sync_what_stands(vfs: &Vfs, dir: &Path, paths: &Paths, metrics: &M
         };
         let start = vfs.clock.now_us();
         file.sync().map_err(|e| Error::io("sync", path, e))?;
-        metrics.fsync(kind, SyncReason::Recovery, vfs.clock.now_us() - start, 0);
+        metrics.fsync(kind, SyncReason::Recovery, vfs.clock.now_us() - start, duty::callers());
     }
     for path in [&paths.redo, &paths.undo, &paths.doublewrite_dir] {
         // One that is missing is named here: a sync that fails is the last thing that this disk does.
@@ -138,7 +139,9 @@ pub(super) fn create(
     Doublewrite::create(vfs, &paths.doublewrite, root.db_id, root.page_bytes, slots, metrics)?;
     let mode = OpenMode { create: Create::IfMissing, direct: true, read_only: false };
     let pages = vfs.disk.open(&paths.pages, mode).map_err(|e| Error::io("create", &paths.pages, e))?;
+    let start = vfs.clock.now_us();
     pages.set_len(0).and_then(|()| pages.sync()).map_err(|e| Error::io("create", &paths.pages, e))?;
+    metrics.fsync(FileKind::Pages, SyncReason::Create, vfs.clock.now_us() - start, duty::callers());
     sync_dir(vfs, metrics, &paths.doublewrite_dir, SyncReason::Create)?;
     // All that the root speaks of must be there before the root is.
     sync_dir(vfs, metrics, dir, SyncReason::Create)?;

@@ -1,10 +1,21 @@
 //! The engine's part of the catalog: levels are read when somebody asks, and what parts count for themselves is copied.
 
 use super::Engine;
-use base::sync::atomic::{AtomicU64, Ordering};
 use metrics::{M, Snapshot};
 
 impl Engine {
+    /// Says that the first transaction may begin.
+    pub(crate) fn is_open(&self) {
+        let took_us = self.shared.clock.now_us().saturating_sub(self.shared.opened_us);
+        self.store.metrics.set(M::RecoveryOpenMs, took_us / 1000);
+    }
+
+    /// Writes pages in the thread of a caller who asked for none: what no code does.
+    #[cfg(test)]
+    pub(crate) fn write_pages_here(&self) -> crate::Result<()> {
+        self.shared.drain(metrics::Force::Idle)
+    }
+
     /// Every figure, levels as they are now.
     pub(crate) fn metrics(&self) -> Snapshot {
         let (shared, store) = (&self.shared, &self.store);
@@ -15,18 +26,12 @@ impl Engine {
         metrics.set(M::DurableLsn, log.durable_lsn().0);
         metrics.set(M::CheckpointAgeBytes, reserved.0.saturating_sub(metrics.get(M::CheckpointLsn)));
         metrics.set(M::RedoCapacityBytes, shared.capacity.asked());
-        metrics.set(M::DirtyPages, (pool.dirty_pages() + pool.writing_pages()) as u64);
+        metrics.set(M::DirtyPages, pool.unlike_file() as u64);
         let (frames, free) = (pool.frame_count() as u64, pool.free_frames() as u64);
         metrics.set(M::BufferFrames, frames);
         metrics.set(M::FreeFrames, free);
         metrics.set(M::LruPages, frames.saturating_sub(free));
         metrics.set(M::FreeFramesReserve, pool.free_reserve() as u64);
-        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let stats = pool.stats();
-        metrics.set(M::PagesRead, count(&stats.pages_read));
-        metrics.set(M::PageReadsIo, count(&stats.page_reads_io));
-        metrics.set(M::FrameEvictions, count(&stats.evictions));
-        metrics.set(M::FreeFrameWaits, count(&stats.free_frame_waits));
         metrics.set(M::FreePages, store.space.free_pages());
         let txns = &self.txns;
         metrics.set(M::AbortedTransactions, txns.aborted() as u64);
@@ -45,6 +50,8 @@ impl Engine {
         let (searched_us, longest_us) = txns.locks.searched_us();
         metrics.set(M::DeadlockSearchUsTotal, searched_us);
         metrics.set(M::DeadlockStoodUsMax, longest_us);
+        metrics.set(M::LocksHeld, txns.locks.held());
+        metrics.set(M::RangeLocks, txns.locks.ranges_held());
         metrics.set(M::UptimeSeconds, now_us.saturating_sub(shared.opened_us) / 1_000_000);
         metrics.set(M::Poisoned, u64::from(shared.poison.is_set()));
         metrics.snapshot()

@@ -13,6 +13,7 @@
 //! cut short goes on, and a database that has lost its root is not taken for one.
 
 use super::create::{Paths, make_dir, parent_of, sync_dir};
+use crate::duty;
 use crate::error::{Error, Result};
 use crate::planted::{Bug, planted};
 use base::aligned::AlignedBuf;
@@ -124,7 +125,7 @@ impl Owner {
         file.write_at(&self.encode(), 0).map_err(|e| Error::io("write", &path, e))?;
         let start = vfs.clock.now_us();
         file.sync().map_err(|e| Error::io("sync", &path, e))?;
-        metrics.fsync(FileKind::Dir, reason, vfs.clock.now_us() - start, 0);
+        metrics.fsync(FileKind::Lock, reason, vfs.clock.now_us() - start, duty::callers());
         sync_dir(vfs, metrics, dir, reason)
     }
 }

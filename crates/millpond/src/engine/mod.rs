@@ -20,6 +20,7 @@ pub(crate) mod tests;
 mod undoing;
 
 use crate::checkpoint::fuzzy::Checkpointer;
+use crate::duty::{self, spawn_engine};
 use crate::error::{Error, Poison, Result};
 use crate::flush::batch::Flusher;
 use crate::recover::standing::Standings;
@@ -28,7 +29,7 @@ use crate::txn::Txns;
 pub(crate) use admission::Admission;
 use base::Lsn;
 use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use base::sync::{JoinHandle, Mutex, Parker, Unparker, spawn};
+use base::sync::{JoinHandle, Mutex, Parker, Unparker};
 use capacity::Capacity;
 use cleaner::Cleaner;
 pub(crate) use create::Paths;
@@ -138,7 +139,7 @@ impl Engine {
         work: impl FnOnce(&Shared) + Send + 'static,
     ) -> Result {
         let shared = Arc::clone(&self.shared);
-        let thread = spawn(name, move || {
+        let thread = spawn_engine(name, move || {
             let ended = catch_unwind(AssertUnwindSafe(|| work(&shared)));
             if ended.is_err() {
                 // Nobody does its work any more. What it held has been let go of.
@@ -228,6 +229,7 @@ impl Engine {
     /// Writes every dirty page and moves the checkpoint to the log's end.
     pub(crate) fn checkpoint(&self) -> Result<Lsn> {
         let Shared { clock, store, .. } = &*self.shared;
+        let _asked = duty::page_writes();
         let (begun_us, begun) = (clock.now_us(), store.log.reserved_lsn());
         self.shared.drain(Force::Shutdown)?;
         // Whoever writes while the caller waits here will go on.
@@ -240,6 +242,7 @@ impl Engine {
     /// Ends the threads and takes a last checkpoint. What is not closed is recovered at the next open.
     pub(crate) fn close(&self) -> Result {
         self.stop();
+        let _asked = duty::page_writes();
         // Whoever still awaits a commit hears of it, also where nothing below succeeds: nobody leads for it from here on. A
         // failure poisons, and is told below.
         let log = &self.shared.store.log;

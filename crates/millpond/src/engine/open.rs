@@ -8,6 +8,7 @@ use super::{Admission, Background, Crowd, Engine, Shared};
 use crate::buffer::{Pool, PoolOptions};
 use crate::checkpoint::fuzzy::Checkpointer;
 use crate::checkpoint::root::{EPOCHS_MAX, RootFile};
+use crate::duty;
 use crate::error::{Error, Poison, Result};
 use crate::flush::batch::Flusher;
 use crate::flush::doublewrite::Doublewrite;
@@ -56,6 +57,7 @@ impl Engine {
     /// Opens the engine in `dir`, recovering it; creates it if there is none.
     pub(crate) fn open(vfs: &Vfs, dir: &Path, options: &Options) -> Result<Engine> {
         options.validate()?;
+        let _asked = duty::page_writes();
         let vfs = &vfs.sticky();
         let opened_us = vfs.clock.now_us();
         let metrics = Arc::new(Metrics::new());
@@ -161,6 +163,8 @@ impl Engine {
             hook: Box::new(hook),
             cleaner: cleaner_parker.unparker(),
             poison: Arc::clone(&poison),
+            metrics: Arc::clone(&metrics),
+            clock: Arc::clone(&vfs.clock),
         })?);
         let grow_pages = match options.tuning.grow_pages {
             0 => ((64 << 20) / root.page_bytes) as u32,
@@ -261,6 +265,7 @@ impl Engine {
         };
         replay(job, (vfs.clock.cores() as usize).clamp(1, REPLAY_WORKERS_MAX))?;
         checkpointer.replayed_to(Lsn::MAX);
+        metrics.set(M::RecoveryMs, vfs.clock.now_us().saturating_sub(opened_us) / 1000);
         // After a clean end only the last checkpoint's own list stands there.
         metrics.set(M::RecoveryRedoBytes, if was_clean { 0 } else { tail.end.since(from) });
         let mut rate = ReplayRate::new(root.replay_rate);
@@ -286,9 +291,6 @@ impl Engine {
                 taken => drop(taken?),
             }
         }
-        let took_ms = vfs.clock.now_us().saturating_sub(opened_us) / 1000;
-        metrics.set(M::RecoveryOpenMs, took_ms);
-        metrics.set(M::RecoveryMs, took_ms.max(1));
         Ok(engine)
     }
 }

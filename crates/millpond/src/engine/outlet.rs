@@ -2,6 +2,7 @@
 
 use super::Engine;
 use crate::btree::{Batch, Outlet};
+use crate::duty;
 use crate::error::Result;
 
 impl Outlet for Engine {
@@ -14,6 +15,7 @@ impl Outlet for Engine {
     }
 
     fn write(&self, mut batch: Batch) -> Result<Batch> {
+        let _asked = duty::page_writes();
         let (pages, images) = batch.parts();
         self.shared.flusher.lock().write_new(pages, images)?;
         batch.pages.clear();

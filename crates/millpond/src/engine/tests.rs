@@ -299,7 +299,7 @@ fn a_last_block_without_a_whole_group_ends_the_log_where_the_groups_end() {
     engine.store.log.flush_to(lsn, SyncReason::Commit).unwrap();
     let (end, epoch) = (engine.store.log.published_lsn(), engine.store.log.epoch());
     let shape = engine.store.log.segments().shape();
-    let segment = engine.store.log.segments().get(shape.segment_of(block_of(end))).unwrap();
+    let segment = engine.store.log.segments().get(shape.segment_of(block_of(end)), 0).unwrap();
     drop(engine);
     assert!(offset_in_block(end) > 0 && block_of(end) + 1 < shape.blocks);
     let mut block = base::aligned::AlignedBuf::zeroed(BLOCK_BYTES);

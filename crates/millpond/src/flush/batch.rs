@@ -3,6 +3,7 @@
 
 use super::doublewrite::Doublewrite;
 use crate::buffer::{FlushTicket, Pool};
+use crate::duty;
 use crate::error::{Error, Poison, Result};
 use crate::log::Log;
 use crate::page::header;
@@ -108,6 +109,7 @@ impl Flusher {
                 self.metrics.add(M::CleanerLatchMisses, 1);
                 continue;
             };
+            base::check!(header::page_no(copy) == page, "{page:?} names {:?}", header::page_no(copy));
             newest = newest.max(header::lsn(copy));
             header::seal(copy);
             tickets.push(ticket);
@@ -118,12 +120,17 @@ impl Flusher {
         if !planted(Bug::PageBeforeRedo) {
             self.log.flush_to(newest, SyncReason::WriteAhead)?;
         }
+        // INV-3: no page reaches its file before its redo is durable.
+        base::check!(
+            self.log.durable_lsn() > newest || planted(Bug::PageBeforeRedo),
+            "a page at LSN {newest} goes to its file before its redo"
+        );
         let pages: Vec<PageNo> = tickets.iter().map(|ticket| ticket.page).collect();
         let copies = std::mem::replace(&mut self.copies, AlignedBuf::zeroed(1));
         let ios = self.write(&pages, &copies[..pages.len() * page_bytes], SyncReason::PageBatch);
         self.copies = copies;
         let (pages, ios) = (pages.len() as u64, ios?);
-        self.metrics.page_writes(force, pages, ios);
+        self.metrics.page_writes(force, pages, ios, duty::is_foreground());
         self.metrics.add(M::PageBatches, 1);
         if planted(Bug::AreaReusedEarly) {
             self.late = tickets;
@@ -141,7 +148,9 @@ impl Flusher {
         self.poison.check()?;
         let page_bytes = self.pool.page_bytes();
         let mut newest = Lsn::ZERO;
-        for image in images.chunks_exact_mut(page_bytes) {
+        base::check!(pages.len() * page_bytes == images.len(), "{} pages have other images", pages.len());
+        for (page, image) in pages.iter().zip(images.chunks_exact_mut(page_bytes)) {
+            base::check!(header::page_no(image) == *page, "{page:?} names {:?}", header::page_no(image));
             newest = newest.max(header::lsn(image));
             header::seal(image);
         }
@@ -150,7 +159,7 @@ impl Flusher {
             .flush_to(newest, SyncReason::WriteAhead)
             .and_then(|_| self.write(pages, images, SyncReason::BulkLoad));
         let ios = written.map_err(|error| self.poison.set(error))?;
-        self.metrics.page_writes(Force::BulkLoad, pages.len() as u64, ios);
+        self.metrics.page_writes(Force::BulkLoad, pages.len() as u64, ios, duty::is_foreground());
         Ok(())
     }
 
@@ -158,8 +167,9 @@ impl Flusher {
     fn write(&mut self, pages: &[PageNo], images: &[u8], reason: SyncReason) -> Result<u64> {
         let page_bytes = self.pool.page_bytes();
         let is_load = reason == SyncReason::BulkLoad;
+        base::check!(pages.len() <= self.batch_pages(), "{} pages in one batch", pages.len());
         if !planted(Bug::NoDoublewrite) {
-            self.doublewrite.protect(images)?;
+            self.doublewrite.protect(images, self.waiting())?;
         }
         if planted(Bug::AreaReusedEarly) {
             // Only now are the pages of the batch before synced and let go of.
@@ -185,8 +195,13 @@ impl Flusher {
         if !unsynced {
             self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
         }
-        self.metrics.fsync(FileKind::Pages, reason, self.vfs.clock.now_us() - start, 0);
+        self.metrics.fsync(FileKind::Pages, reason, self.vfs.clock.now_us() - start, self.waiting());
         Ok(writes.len() as u64)
+    }
+
+    /// Callers who cannot go on before the batch is written: who asked for it, and those who need the frames of its pages.
+    fn waiting(&self) -> u64 {
+        duty::callers() + self.pool.frame_waiters() as u64
     }
 
     /// The wanted pages and the dirty ones of their neighbourhoods, by page number.

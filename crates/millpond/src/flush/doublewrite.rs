@@ -12,13 +12,14 @@
 //! place, so its own checksum and number say what it is.
 
 use super::restore::{Bounds, Life, Place, Verdict, judge};
+use crate::duty;
 use crate::error::{Error, Result};
 use crate::page::header;
 use crate::planted::{Bug, planted};
 use base::aligned::AlignedBuf;
 use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
 use base::{Lsn, PageNo, crc};
-use metrics::{FileKind, M, Metrics, SyncReason};
+use metrics::{FileKind, Force, M, Metrics, SyncReason};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -83,7 +84,7 @@ impl Doublewrite {
         file.write_at(&head, 0).map_err(io)?;
         let start = vfs.clock.now_us();
         file.sync().map_err(|e| Error::io("sync", path, e))?;
-        metrics.fsync(FileKind::Doublewrite, SyncReason::Create, vfs.clock.now_us() - start, 0);
+        metrics.fsync(FileKind::Doublewrite, SyncReason::Create, vfs.clock.now_us() - start, duty::callers());
         Ok(())
     }
 
@@ -132,8 +133,8 @@ impl Doublewrite {
         self.slots
     }
 
-    /// Makes sealed page images durable. The in-place sync of the batch before last must be done.
-    pub(crate) fn protect(&mut self, images: &[u8]) -> Result {
+    /// Makes sealed page images durable, for which `waiting` callers wait. The in-place sync of the batch before last must be done.
+    pub(crate) fn protect(&mut self, images: &[u8], waiting: u64) -> Result {
         assert!(images.len() <= self.slots * self.page_bytes && images.len().is_multiple_of(self.page_bytes));
         let at = HEADER_BYTES + self.next_area * self.slots * self.page_bytes;
         self.next_area = if planted(Bug::AreaReusedEarly) { 0 } else { (self.next_area + 1) % AREAS };
@@ -143,7 +144,7 @@ impl Doublewrite {
             self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
         }
         let took = self.vfs.clock.now_us() - start;
-        self.metrics.fsync(FileKind::Doublewrite, SyncReason::Doublewrite, took, 0);
+        self.metrics.fsync(FileKind::Doublewrite, SyncReason::Doublewrite, took, waiting);
         self.metrics.add(M::DoublewritePages, (images.len() / self.page_bytes) as u64);
         self.metrics.add(M::DoublewriteBatches, 1);
         Ok(())
@@ -220,8 +221,11 @@ impl Doublewrite {
         let start = self.vfs.clock.now_us();
         // Also without a restore: what the last run wrote in place may sit in a cache and must not vanish later.
         pages.sync().map_err(|e| Error::io("sync", pages_path, e))?;
-        self.metrics.fsync(FileKind::Pages, SyncReason::Recovery, self.vfs.clock.now_us() - start, 0);
-        self.metrics.add(M::TornPagesRestored, plan.restore.len() as u64);
+        let took = self.vfs.clock.now_us() - start;
+        self.metrics.fsync(FileKind::Pages, SyncReason::Recovery, took, duty::callers());
+        let restored = plan.restore.len() as u64;
+        self.metrics.page_writes(Force::Recovery, restored, restored, duty::is_foreground());
+        self.metrics.add(M::TornPagesRestored, restored);
         Ok(())
     }
 }

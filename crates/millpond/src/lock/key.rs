@@ -46,6 +46,10 @@ impl LockKey {
         LockKey(bytes)
     }
 
+    pub(super) fn is_row(&self) -> bool {
+        self.0[4] == ROW
+    }
+
     pub(super) fn is_table(&self) -> bool {
         self.0[4] == TABLE
     }

@@ -68,6 +68,11 @@ impl RangeSet {
         before.is_some_and(|(_, end)| end.as_ref().is_none_or(|end| key < &end[..]))
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.parts.len()
+    }
+
     /// Memory that the ranges take, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes + self.parts.len() * size_of::<(Vec<u8>, End)>()

@@ -231,6 +231,23 @@ impl Ranges {
         ranges.forget_want(owner.txn, row, woken)
     }
 
+    /// How many there are.
+    pub(super) fn count(&self) -> u64 {
+        let in_shard = |shard: &Shard| -> usize {
+            if shard.holders.load(Ordering::Relaxed) == 0 {
+                return 0;
+            }
+            shard
+                .mu
+                .lock()
+                .values()
+                .flat_map(|ranges| ranges.holders.values())
+                .map(|(_, set)| set.len())
+                .sum()
+        };
+        self.shards.iter().map(in_shard).sum::<usize>() as u64
+    }
+
     /// Ends every wait. REQUIRES: no new one begins.
     pub(super) fn stop(&self) {
         for shard in &self.shards {

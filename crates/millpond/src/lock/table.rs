@@ -39,6 +39,8 @@ pub(crate) struct LockTable {
     pub(super) ranges: Ranges,
     stopped: AtomicBool,
     pub(super) bytes: AtomicU64,
+    /// Locks of rows that stand in queues, granted.
+    held: AtomicU64,
     waits: AtomicU64,
     pub(super) deadlocks: AtomicU64,
 }
@@ -101,6 +103,7 @@ impl LockTable {
             ranges: Ranges::default(),
             stopped: AtomicBool::new(false),
             bytes: AtomicU64::new(0),
+            held: AtomicU64::new(0),
             waits: AtomicU64::new(0),
             deadlocks: AtomicU64::new(0),
         }
@@ -177,7 +180,7 @@ impl LockTable {
         let key = LockKey::row(tree, key);
         let mut queues = self.lock_shard(&key);
         let held = queues.get(&key).is_some_and(|queue| queue.holds(owner.txn));
-        base::check!(held || owner.note(&key), "{} undoes changes after its end", owner.txn);
+        base::check!(held || self.note(owner, &key), "{} undoes changes after its end", owner.txn);
         let queue = self.queue_of(&mut queues, &key);
         queue.materialise(owner);
         queue.verify();
@@ -205,7 +208,7 @@ impl LockTable {
             return Ok(Writer::Gone);
         }
         let held = queues.get(&key).is_some_and(|queue| queue.holds(writer));
-        if !held && !holder.note(&key) {
+        if !held && !self.note(&holder, &key) {
             return Ok(Writer::Gone);
         }
         self.queue_of(&mut queues, &key).materialise(&holder);
@@ -220,6 +223,7 @@ impl LockTable {
     pub(crate) fn release_all(&self, owner: &Owner) {
         let keys = owner.close();
         self.owners.remove(owner.txn);
+        self.held.fetch_sub(keys.iter().filter(|key| key.is_row()).count() as u64, Ordering::Relaxed);
         for key in keys {
             let mut woken = Woken::default();
             if !key.in_queue() {
@@ -259,6 +263,15 @@ impl LockTable {
         self.stopped.load(Ordering::Acquire)
     }
 
+    /// Notes a lock that a queue has granted. False once the transaction has begun to release.
+    fn note(&self, owner: &Owner, key: &LockKey) -> bool {
+        let noted = owner.note(key);
+        if noted && key.is_row() {
+            self.held.fetch_add(1, Ordering::Relaxed);
+        }
+        noted
+    }
+
     pub(super) fn count_wait(&self) {
         self.waits.fetch_add(1, Ordering::Relaxed);
     }
@@ -266,6 +279,16 @@ impl LockTable {
     /// Memory that queues and ranges take, in bytes, without their heap overhead.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Locks of rows held beside those that uncommitted versions are.
+    pub(crate) fn held(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Ranges held.
+    pub(crate) fn ranges_held(&self) -> u64 {
+        self.ranges.count()
     }
 
     /// Requests that had to wait, since the start.
@@ -328,7 +351,7 @@ impl LockTable {
         queue.verify();
         match (placed, limit) {
             (Placed::Granted, _) => {
-                base::check!(owner.note(&key), "{} locks after its end", owner.txn);
+                base::check!(self.note(owner, &key), "{} locks after its end", owner.txn);
                 Ok(Enqueued::Granted)
             }
             (Placed::Held | Placed::Upgraded, _) => Ok(Enqueued::Granted),
@@ -383,7 +406,7 @@ impl LockTable {
         let queue = queues.get_mut(key).expect("the caller found it");
         let mut granted = false;
         queue.grant(|owner, upgraded| {
-            base::check!(upgraded || owner.note(key), "{} waited after its end", owner.txn);
+            base::check!(upgraded || self.note(owner, key), "{} waited after its end", owner.txn);
             woken.end_wait(owner, ticket::GRANTED);
             granted = true;
         });
@@ -401,6 +424,7 @@ impl LockTable {
 
 impl Enqueued<'_> {
     /// Waits if need be. REQUIRES: no latch is held.
+    #[cfg(any(test, loom))]
     pub(crate) fn finish(self) -> Result<(), Denied> {
         match self {
             Enqueued::Granted => Ok(()),

@@ -525,7 +525,7 @@ fn a_circle_over_a_table_and_a_row_is_found() {
     let table = table();
     let owners: Vec<_> = (1..=3).map(|id| table.begin(TxnId(id))).collect();
     let long = Wait::Until(Duration::from_secs(3600));
-    table.share_table(&owners[0], TREE, long).unwrap();
+    table.share_table(&owners[0], TREE, long).unwrap().finish().unwrap();
     acquire(&table, &owners[1], b"row", Mode::Exclusive, long).unwrap();
     owners[0].add_work(10);
     owners[1].add_work(10);

@@ -82,6 +82,7 @@ impl BlockHeader {
         set_u64(block, 32, self.durable.0);
         let crc = crc::crc32c(&block[4..HEADER_BYTES]);
         set_u32(block, 0, crc);
+        base::verify!(Self::decode(block) == Some(*self), "{self:?} is not read back");
     }
 
     /// Reads a header; `None` if the bytes are not one.

@@ -10,7 +10,7 @@ use super::Log;
 use super::commit::FlushState;
 use crate::error::Result;
 use base::Lsn;
-use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use base::sync::{Parker, point};
 use metrics::SyncReason;
 use std::time::Duration;
@@ -26,17 +26,13 @@ pub(crate) struct Promises {
     waiting: AtomicU64,
     /// The earliest among the flights in the air.
     flying: AtomicU64,
-    /// Somebody wants a flush now, and does not wait for it.
-    soon: AtomicBool,
+    /// Somebody wants a flush now, and does not wait for it: one more than the number of the reason, or 0.
+    soon: AtomicU32,
 }
 
 impl Default for Promises {
     fn default() -> Self {
-        Promises {
-            waiting: AtomicU64::new(NEVER),
-            flying: AtomicU64::new(NEVER),
-            soon: AtomicBool::new(false),
-        }
+        Promises { waiting: AtomicU64::new(NEVER), flying: AtomicU64::new(NEVER), soon: AtomicU32::new(0) }
     }
 }
 
@@ -47,8 +43,8 @@ impl Promises {
     }
 
     /// Asks for a flush at once. The answer says whether nobody had.
-    fn hurry(&self) -> bool {
-        !self.soon.load(Ordering::SeqCst) && !self.soon.swap(true, Ordering::SeqCst)
+    fn hurry(&self, why: SyncReason) -> bool {
+        self.soon.load(Ordering::SeqCst) == 0 && self.soon.swap(why as u32 + 1, Ordering::SeqCst) == 0
     }
 
     /// A flush takes the promise. Whoever relied on it reserved before, so the reservation point that the flush reads
@@ -56,7 +52,7 @@ impl Promises {
     ///
     /// Until [`Promises::in_flight`] it counts as taken by a flight, so that at no time it is in neither place.
     pub(super) fn take(&self) -> Taken {
-        let soon = self.soon.swap(false, Ordering::SeqCst);
+        let soon = self.soon.swap(0, Ordering::SeqCst);
         self.flying.fetch_min(self.waiting.load(Ordering::SeqCst), Ordering::SeqCst);
         Taken { by_us: self.waiting.swap(NEVER, Ordering::SeqCst), soon }
     }
@@ -64,7 +60,9 @@ impl Promises {
     /// The flush did not come about.
     pub(super) fn put_back(&self, taken: Taken) {
         self.waiting.fetch_min(taken.by_us, Ordering::SeqCst);
-        self.soon.fetch_or(taken.soon, Ordering::SeqCst);
+        if taken.soon != 0 {
+            let _ = self.soon.compare_exchange(0, taken.soon, Ordering::SeqCst, Ordering::SeqCst);
+        }
     }
 
     /// Says what the flights in the air have taken, after each change. Requires the log's mutex.
@@ -72,9 +70,10 @@ impl Promises {
         self.flying.store(taken.min().unwrap_or(NEVER), Ordering::SeqCst);
     }
 
-    /// Whether somebody wants a flush now that none has taken.
-    fn hurried(&self) -> bool {
-        self.soon.load(Ordering::SeqCst)
+    /// For what somebody wants a flush now that none has taken.
+    fn hurried(&self) -> Option<SyncReason> {
+        let index = self.soon.load(Ordering::SeqCst).checked_sub(1)?;
+        Some(SyncReason::ALL[index as usize])
     }
 
     /// Microseconds until a flush must start, if it takes `usual_us`, to keep the promise: 0 if it must now, `None` if
@@ -95,8 +94,8 @@ impl Promises {
 pub(super) struct Taken {
     /// The moment that was promised, microseconds of the clock.
     pub(super) by_us: u64,
-    /// It is the one that somebody wanted at once.
-    soon: bool,
+    /// It is the one that somebody wanted at once, see [`Promises`].
+    soon: u32,
 }
 
 /// What the log thread found to do.
@@ -122,24 +121,24 @@ impl Log {
         }
         point();
         if self.promises.broken(now) {
-            return self.flush_to(lsn, SyncReason::Commit).map(drop);
+            return self.flush_to(lsn, SyncReason::Bounded).map(drop);
         }
         let end = self.reserved_lsn();
         if end.since(self.durable_lsn()) > bytes / 2 {
             // Early enough that the next commits need not wait.
-            self.flush_soon();
+            self.flush_soon(SyncReason::Bounded);
         }
         if lsn.since(self.durable_lsn().min(lsn)) >= bytes {
-            self.flush_to(Lsn(lsn.0 - bytes), SyncReason::Commit)?;
+            self.flush_to(Lsn(lsn.0 - bytes), SyncReason::Bounded)?;
         }
         Ok(())
     }
 
     /// Has what has been appended so far flushed, by the log thread or by a committer that leads before it does.
-    pub(crate) fn flush_soon(&self) {
+    pub(crate) fn flush_soon(&self, why: SyncReason) {
         // The order matters: whoever ends a flight says first that it has landed and looks then whether one is wanted.
         // So one of the two sees the other, and while a flight is in the air nobody pays for waking the log thread.
-        if self.promises.hurry() && self.in_the_air.load(Ordering::SeqCst) == 0 {
+        if self.promises.hurry(why) && self.in_the_air.load(Ordering::SeqCst) == 0 {
             self.thread.unpark();
         }
     }
@@ -174,9 +173,21 @@ impl Log {
             Some(_) if !self.slot_free(&state, 0) => return Ok(Led::Nothing(None)),
             Some(_) => {}
         }
-        let Some(plan) = self.plan(&mut state, SyncReason::Commit) else { return Ok(Led::Nothing(None)) };
-        drop(self.fly(state, plan, SyncReason::Commit)?);
+        let why = self.why(&state);
+        let Some(plan) = self.plan(&mut state) else { return Ok(Led::Nothing(None)) };
+        drop(self.fly(state, plan, why)?);
         Ok(Led::Flushed)
+    }
+
+    /// For what the log thread leads: for those who wait, because the buffer fills up, for who asked, or to keep a promise.
+    fn why(&self, state: &FlushState) -> SyncReason {
+        if state.has_uncovered() {
+            return SyncReason::Commit;
+        }
+        if self.reserved_lsn().since(state.from) > self.flush_unasked() {
+            return SyncReason::LogFullBuffer;
+        }
+        self.promises.hurried().unwrap_or(SyncReason::Bounded)
     }
 
     /// Microseconds until a flush must start that nobody waits for; `None` if there is no such.
@@ -185,7 +196,7 @@ impl Log {
             return Some(0);
         }
         // Not beside a flight: what it leaves gathers meanwhile, and those who wait for their commits may lead before.
-        if state.none_in_the_air() && self.promises.hurried() {
+        if state.none_in_the_air() && self.promises.hurried().is_some() {
             return Some(0);
         }
         self.promises.due_in(&*self.vfs.clock, state.usual_us)
@@ -240,11 +251,11 @@ mod tests {
         assert!(promises.broken(4001));
         promises.in_flight([9000].into_iter());
         assert!(!promises.broken(4001));
-        assert!(promises.hurry() && !promises.hurry());
+        assert!(promises.hurry(SyncReason::Bounded) && !promises.hurry(SyncReason::Commit));
         let taken = promises.take();
-        assert!(!promises.hurried());
+        assert_eq!(promises.hurried(), None);
         promises.put_back(taken);
-        assert!(promises.hurried());
+        assert_eq!(promises.hurried(), Some(SyncReason::Bounded), "who asked first gives it its name");
         assert_eq!(promises.due_in(&clock, 0), None, "no moment was promised");
     }
 
@@ -311,7 +322,7 @@ mod tests {
     fn await_durable(log: &Log, lsn: Lsn) {
         let parker = Parker::new();
         let (waker, mut ticket) = (Waker::from(Arc::new(Task(parker.unparker()))), None);
-        log.flush_soon();
+        log.flush_soon(SyncReason::Commit);
         while log.poll_durable(lsn, &mut ticket, &waker).map(Result::unwrap).is_pending() {
             parker.park();
         }
@@ -327,7 +338,7 @@ mod tests {
                 let lsn = commit(log, n, 100);
                 match n % 3 {
                     0 => log.flush_bounded(lsn, 3, u64::MAX).unwrap(),
-                    1 => log.flush_soon(),
+                    1 => log.flush_soon(SyncReason::Commit),
                     _ => await_durable(log, lsn),
                 }
                 while log.durable_lsn() <= lsn {
@@ -346,7 +357,7 @@ mod tests {
         with_log_thread(&mut log, |log| {
             let slow = log.ring.reserve(16, Lsn(0)).unwrap();
             let lsn = commit(log, 1, 100);
-            log.flush_soon();
+            log.flush_soon(SyncReason::Commit);
             for _ in 0..1000 {
                 std::thread::yield_now();
             }

@@ -19,6 +19,7 @@ use super::landed::FlushInfo;
 use super::segment::file_offset;
 use super::waiters::{Ticket, Waiters, Wake};
 use super::{LSN_END, Log};
+use crate::duty;
 use crate::error::{Error, Result};
 use crate::planted::{Bug, planted};
 use base::Lsn;
@@ -150,7 +151,7 @@ impl Log {
             base::check!(lsn < self.reserved_lsn(), "nothing has been appended at LSN {lsn}");
             if lsn >= state.from
                 && self.slot_free(&state, 1)
-                && let Some(plan) = self.plan(&mut state, reason)
+                && let Some(plan) = self.plan(&mut state)
             {
                 state = self.fly(state, plan, reason)?;
                 continue;
@@ -235,7 +236,7 @@ impl Log {
     }
 
     /// Takes a range for a new flight. `None` if nothing is ready for one.
-    pub(super) fn plan(&self, state: &mut FlushState, reason: SyncReason) -> Option<Plan> {
+    pub(super) fn plan(&self, state: &mut FlushState) -> Option<Plan> {
         // Before the end is read: whoever relied on the promise has reserved by then.
         let promised = self.promises.take();
         let Some((to, next_prev_used)) = self.range_end(state) else {
@@ -255,10 +256,25 @@ impl Log {
             prev_used: state.from_prev_used,
             durable: self.vouched(),
             depth: state.flights.len() as u64 + 1,
-            waiters: state.waiters.below(to) as u64 + u64::from(reason == SyncReason::Commit),
+            // Those who wait for less wait for a flight before.
+            waiters: (state.waiters.below(to) - state.waiters.below(state.from)) as u64 + duty::callers(),
             scratch: state.scratch.pop().unwrap_or_else(Scratch::new),
             started_us: now,
         };
+        base::check!(plan.from < to, "a flight of nothing at {to}");
+        // INV-7: each begins where the one before ends, and no block is in two of them.
+        base::check!(
+            state.flights.back().is_none_or(|last| last.end == plan.from && !last.open_tail),
+            "a flight from {} does not adjoin {:?}",
+            plan.from,
+            state.flights.back()
+        );
+        // INV-8: nothing unflushed lies beyond the window.
+        base::verify!(
+            to <= block_start(block_of(self.durable_lsn())).plus(self.ring.capacity()),
+            "a flight ends at {to}, beyond the window behind {}",
+            self.durable_lsn()
+        );
         state.from = to;
         self.planned.store(to.0, Ordering::Relaxed);
         state.from_prev_used = next_prev_used;
@@ -309,6 +325,11 @@ impl Log {
         while self.ring.published() < plan.to {
             spin(&mut turn);
         }
+        base::check!(
+            self.durable_lsn() <= plan.from || planted(Bug::DurableOutOfOrder),
+            "{} is durable before it is written",
+            plan.from
+        );
         let commits = self.unflushed_commits.swap(0, Ordering::Relaxed);
         let done = self.write_and_sync(&mut plan, reason);
         let mut state = self.flush.lock();
@@ -341,7 +362,16 @@ impl Log {
         let flight = state.flights.iter_mut().find(|f| f.end == end).expect("the flight is in the air");
         flight.done = Some(info);
         let mut durable = None;
+        let mut prefix = self.durable_lsn();
         while let Some(flight) = state.flights.pop_front_if(|flight| flight.done.is_some()) {
+            // INV-7: the finished prefix has no hole, and never shrinks.
+            base::check!(
+                flight.from == prefix && flight.from < flight.end || planted(Bug::DurableOutOfOrder),
+                "a flight {}..{} behind the durable LSN {prefix}",
+                flight.from,
+                flight.end
+            );
+            prefix = flight.end;
             // Who sees that it is durable finds the flight. A flight that overtook another is of use when that is done.
             let carried = flight.done.unwrap_or_default();
             self.landed.enter(flight.from, flight.end, FlushInfo { done_us: info.done_us, ..carried });
@@ -352,6 +382,7 @@ impl Log {
         }
         self.count_flights(&state);
         if let Some(durable) = durable {
+            base::verify!(durable <= self.ring.published(), "{durable} is durable and not published");
             self.durable.store(durable.0, Ordering::Release);
             self.ring.follow(durable);
             self.metrics.set(M::DurableLsn, durable.0);
@@ -432,7 +463,8 @@ impl Log {
         while at <= last {
             let segment_last = (shape.segment_of(at) + 1) * shape.blocks - 1;
             let upto = last.min(segment_last);
-            let segment = self.segments.get(shape.segment_of(at))?;
+            let segment = self.segments.get(shape.segment_of(at), plan.waiters)?;
+            base::check!(segment.number == shape.segment_of(upto), "{at}..={upto} lie in two segments");
             self.write_blocks(plan, first, at, upto, &segment)?;
             let start = self.vfs.clock.now_us();
             let unsynced = planted(Bug::NoLogSync) || (planted(Bug::OneSegmentSynced) && upto < last);

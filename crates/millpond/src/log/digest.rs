@@ -210,6 +210,7 @@ impl Log {
             digester.next = self.segments.find(number).is_none().then_some(from);
             return Ok(false);
         };
+        base::check!(next >= from, "a digest goes back from {from} to {next}");
         digester.next = Some(next);
         if next < end {
             digester.part = Some(part);
@@ -217,6 +218,10 @@ impl Log {
             let (epoch, sections) = (self.epoch, source.sections(next));
             if digester.begin <= shape.first_lsn(number) {
                 let Part { first, groups, pages } = part;
+                base::check!(
+                    first < end && next >= end,
+                    "segment {number} is digested from {first} to {next}"
+                );
                 let digest = Digest { segment: number, epoch, first, next, groups, pages, sections };
                 self.segments.put_digest(number, &digest.encode(shape))?;
             }
@@ -238,6 +243,7 @@ impl Log {
         let stop = end.min(from.plus(SLICE_BYTES));
         while let Some(group) = scanner.next()? {
             let lsn = group.lsn;
+            base::verify!(lsn >= from, "a digest from {from} on meets {lsn}");
             if lsn >= stop {
                 return Ok(Some(lsn));
             }

@@ -255,6 +255,7 @@ pub(crate) fn close(group: &mut [u8]) -> u32 {
 pub(crate) fn seal(group: &mut [u8], records_crc: u32, lsn: Lsn, epoch: u32) {
     let crc = place(records_crc, group.len(), lsn, epoch);
     fixed::set_u32(group, 4, crc);
+    base::verify!(verify(group, lsn, epoch), "the group at {lsn} is not read back");
 }
 
 fn place(records_crc: u32, len: usize, lsn: Lsn, epoch: u32) -> u32 {

@@ -48,6 +48,11 @@ impl Landed {
     /// Enters the flight that carried [`from`, `end`). In the order of the log. REQUIRES: the log's mutex.
     pub(super) fn enter(&self, from: Lsn, end: Lsn, info: FlushInfo) {
         let number = self.count.load(Ordering::Relaxed);
+        base::check!(from < end, "a flight that carried nothing landed at {end}");
+        if let Some(before) = number.checked_sub(1) {
+            let before = self.entries[(before % KEPT) as usize].end.load(Ordering::Relaxed);
+            base::verify!(before <= from.0, "flights land in order: {before} before {from}");
+        }
         let entry = &self.entries[(number % KEPT) as usize];
         entry.end.store(0, Ordering::SeqCst);
         entry.from.store(from.0, Ordering::SeqCst);

@@ -104,6 +104,7 @@ impl Log {
         metrics: &Arc<Metrics>,
         poison: &Arc<Poison>,
     ) -> Log {
+        base::check!(start.end <= start.lsn, "a log goes on at {}, before its end {}", start.lsn, start.end);
         Log {
             vfs: vfs.clone(),
             options,
@@ -199,6 +200,7 @@ impl Log {
         let lsn = range.start;
         stamp(lsn);
         group::seal(group, records_crc, lsn, self.epoch);
+        base::verify!(lsn >= self.durable_lsn(), "a group at {lsn}, which is durable already");
         self.ring.copy(&range, group);
         base::sync::point();
         // The next group, of this thread or another, stands behind this one.
@@ -207,7 +209,7 @@ impl Log {
         self.metrics.add(M::RedoBytesWritten, group.len() as u64);
         self.metrics.add(M::RedoGroups, 1);
         if self.reserved_lsn().0.saturating_sub(self.planned.load(Ordering::Relaxed)) > self.flush_unasked() {
-            self.flush_soon();
+            self.flush_soon(SyncReason::LogFullBuffer);
         }
         lsn
     }
@@ -217,6 +219,9 @@ impl Log {
     fn reserve(&self, n: usize) -> Option<ring::Reserved> {
         let mut turn = 0;
         loop {
+            if turn == 1 {
+                self.metrics.add(M::LogBufferWaits, 1);
+            }
             if self.poison.is_set() {
                 return None;
             }
@@ -254,7 +259,8 @@ pub(crate) struct Committing<'a> {
 
 impl Drop for Committing<'_> {
     fn drop(&mut self) {
-        self.log.busy.fetch_sub(1, Ordering::Relaxed);
+        let before = self.log.busy.fetch_sub(1, Ordering::Relaxed);
+        base::verify!(before > 0, "more commits return than were begun");
     }
 }
 

@@ -178,6 +178,10 @@ impl<'a> Scanner<'a> {
 
     /// The payload of a held block.
     fn payload(&self, block: u64) -> &[u8] {
+        base::verify!(
+            block.wrapping_sub(self.first_held) < self.held.len() as u64,
+            "block {block} is not held"
+        );
         let at = self.held_at + (block - self.first_held) as usize;
         &self.blocks[at * BLOCK_BYTES + HEADER_BYTES..(at + 1) * BLOCK_BYTES]
     }
@@ -209,7 +213,10 @@ impl<'a> Scanner<'a> {
         let start = out.len();
         let found = self.locate(out);
         match found {
-            Ok(Some(lsn)) => self.next = lsn.plus((out.len() - start) as u64),
+            Ok(Some(lsn)) => {
+                base::verify!(lsn >= self.next, "the scan goes back from {} to {lsn}", self.next);
+                self.next = lsn.plus((out.len() - start) as u64);
+            }
             Ok(None) | Err(_) => out.truncate(start),
         }
         found

@@ -14,11 +14,12 @@
 //! The digest area takes an eighth of the blocks' size; see `digest`.
 
 use super::block::{BLOCK_BYTES, block_start};
+use crate::duty;
 use crate::error::{Error, Poison, Result};
 use crate::planted::{Bug, planted};
 use base::aligned::AlignedBuf;
 use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
-use base::sync::Mutex;
+use base::sync::{Mutex, MutexGuard};
 use base::{Lsn, crc};
 use metrics::{FileKind, M, Metrics, SyncReason};
 use std::collections::BTreeMap;
@@ -113,6 +114,9 @@ pub(crate) struct Segments {
     metrics: Arc<Metrics>,
 }
 
+/// Whoever has it makes, recycles or removes files, and is alone in that.
+type Making<'a> = MutexGuard<'a, ()>;
+
 /// What the header block of a segment file turned out to be.
 pub(crate) enum Header {
     /// A segment of this database.
@@ -174,8 +178,8 @@ impl Segments {
         self.ready.lock().values().all(|segment| segment.file.is_direct())
     }
 
-    /// The segment with this number, made now if the preparation ran late.
-    pub(crate) fn get(&self, number: u64) -> Result<Arc<Segment>> {
+    /// The segment with this number, made now, while `waiting` callers wait, if the preparation ran late.
+    pub(crate) fn get(&self, number: u64, waiting: u64) -> Result<Arc<Segment>> {
         if let Some(segment) = self.find(number) {
             return Ok(segment);
         }
@@ -183,7 +187,7 @@ impl Segments {
         if let Some(segment) = self.find(number) {
             return Ok(segment);
         }
-        let made = self.make(number)?;
+        let made = self.make(&making, number, waiting)?;
         drop(making);
         Ok(made)
     }
@@ -192,10 +196,10 @@ impl Segments {
         self.dir.join(format!("{number:016x}.log"))
     }
 
-    /// Creates a zero-written segment. Requires `making`.
-    fn make(&self, number: u64) -> Result<Arc<Segment>> {
+    /// Creates a zero-written segment.
+    fn make(&self, making: &Making<'_>, number: u64, waiting: u64) -> Result<Arc<Segment>> {
         let draft = self.dir.join(format!("{number:016x}.new"));
-        let made = self.write_draft(&draft, number);
+        let made = self.write_draft(&draft, number, waiting);
         let file = match made {
             Ok(file) => file,
             Err(error) => {
@@ -204,12 +208,12 @@ impl Segments {
                 return Err(Error::io("create", &draft, error));
             }
         };
-        let made = self.admit(number, &draft, file)?;
+        let made = self.admit(making, number, &draft, file, waiting)?;
         self.metrics.add(M::LogSegmentsCreated, 1);
         Ok(made)
     }
 
-    fn write_draft(&self, draft: &Path, number: u64) -> io::Result<Arc<dyn File>> {
+    fn write_draft(&self, draft: &Path, number: u64, waiting: u64) -> io::Result<Arc<dyn File>> {
         let mode = OpenMode { create: Create::IfMissing, direct: true, read_only: false };
         let file = self.vfs.disk.open(draft, mode)?;
         let total = self.shape.file_bytes();
@@ -221,21 +225,28 @@ impl Segments {
             at += n;
         }
         file.write_at(&self.shape.encode(number), 0)?;
-        self.sync(&*file)?;
+        self.sync(&*file, waiting)?;
         Ok(file)
     }
 
-    fn sync(&self, file: &dyn File) -> io::Result<()> {
+    fn sync(&self, file: &dyn File, waiting: u64) -> io::Result<()> {
         let start = self.vfs.clock.now_us();
         if !planted(Bug::NoSegmentSync) {
             file.sync()?;
         }
-        self.metrics.fsync(FileKind::Log, SyncReason::LogRoll, self.vfs.clock.now_us() - start, 0);
+        self.metrics.fsync(FileKind::Log, SyncReason::LogRoll, self.vfs.clock.now_us() - start, waiting);
         Ok(())
     }
 
-    /// Gives a synced file its name and makes the name durable; then it is ready. Requires `making`.
-    fn admit(&self, number: u64, from: &Path, file: Arc<dyn File>) -> Result<Arc<Segment>> {
+    /// Gives a synced file its name and makes the name durable; then it is ready.
+    fn admit(
+        &self,
+        _: &Making<'_>,
+        number: u64,
+        from: &Path,
+        file: Arc<dyn File>,
+        waiting: u64,
+    ) -> Result<Arc<Segment>> {
         let path = self.path(number);
         if from != path {
             self.vfs.disk.rename(from, &path).map_err(|e| Error::io("rename", from, e))?;
@@ -244,9 +255,10 @@ impl Segments {
         if !planted(Bug::NoSegmentDirSync) {
             self.vfs.disk.sync_dir(&self.dir).map_err(|e| Error::io("sync", &self.dir, e))?;
         }
-        self.metrics.fsync(FileKind::Dir, SyncReason::LogRoll, self.vfs.clock.now_us() - start, 0);
+        self.metrics.fsync(FileKind::Dir, SyncReason::LogRoll, self.vfs.clock.now_us() - start, waiting);
         let segment = Arc::new(Segment { number, path, file });
-        self.ready.lock().insert(number, Arc::clone(&segment));
+        let before = self.ready.lock().insert(number, Arc::clone(&segment));
+        base::check!(before.is_none(), "two files are segment {number}");
         Ok(segment)
     }
 
@@ -263,7 +275,7 @@ impl Segments {
     /// Gives the segments that lie wholly below `checkpoint`, which the root holds durably, new numbers behind the last.
     /// Returns how many.
     pub(crate) fn recycle_below(&self, checkpoint: Lsn) -> Result<usize> {
-        let _making = self.making.lock();
+        let making = self.making.lock();
         let needed = self.shape.segment_of(super::block::block_of(checkpoint));
         let numbers = self.numbers();
         let Some(last) = numbers.last().copied() else { return Ok(0) };
@@ -271,7 +283,9 @@ impl Segments {
         let old = numbers.into_iter().take_while(|n| *n < needed);
         let mut recycled = 0;
         for (number, old) in (first..).zip(old) {
-            self.recycle(old, number)?;
+            // INV-13: it lies wholly below the checkpoint, and comes back above everything.
+            base::check!(old < needed && number >= needed && number > last, "segment {old} becomes {number}");
+            self.recycle(&making, old, number)?;
             recycled += 1;
         }
         Ok(recycled)
@@ -280,11 +294,11 @@ impl Segments {
     /// Makes `count` more segments behind the last, none of them below `writing`. A full disk leaves those that it had
     /// room for; how many that is, is said in the error's place.
     pub(crate) fn make_more(&self, count: u64, writing: Lsn) -> Result<(), (u64, Error)> {
-        let _making = self.making.lock();
+        let making = self.making.lock();
         let current = self.shape.segment_of(super::block::block_of(writing));
         let first = self.numbers().last().map_or(current, |last| (last + 1).max(current));
         for n in 0..count {
-            self.make(first + n).map_err(|error| (n, error))?;
+            self.make(&making, first + n, duty::callers()).map_err(|error| (n, error))?;
         }
         Ok(())
     }
@@ -314,6 +328,10 @@ impl Segments {
             }
         }
         for segment in removed {
+            // INV-13: nothing that recovery reads, nothing that a flush may hold.
+            let behind = segment.number > self.shape.segment_of(super::block::block_of(writing()));
+            let below = segment.number < self.shape.segment_of(super::block::block_of(checkpoint));
+            base::verify!(below || behind, "segment {} is removed and needed", segment.number);
             self.vfs.disk.remove(&segment.path).map_err(|e| Error::io("remove", &segment.path, e))?;
         }
         Ok(())
@@ -323,22 +341,24 @@ impl Segments {
     pub(crate) fn put_digest(&self, number: u64, bytes: &[u8]) -> Result {
         let _making = self.making.lock();
         let Some(segment) = self.find(number) else { return Ok(()) };
+        let area = self.shape.digest_blocks() * BLOCK_BYTES as u64;
+        base::check!(bytes.len() as u64 <= area, "a digest of {} bytes in an area of {area}", bytes.len());
         segment
             .file
             .write_at(bytes, self.shape.digest_offset())
-            .and_then(|()| self.sync(&*segment.file))
+            .and_then(|()| self.sync(&*segment.file, duty::callers()))
             .map_err(|e| Error::io("write the digest of", &segment.path, e))
     }
 
-    fn recycle(&self, old: u64, number: u64) -> Result {
+    fn recycle(&self, making: &Making<'_>, old: u64, number: u64) -> Result {
         let Some(segment) = self.ready.lock().remove(&old) else { return Ok(()) };
         let header = self.shape.encode(number);
         segment
             .file
             .write_at(&header, 0)
-            .and_then(|()| self.sync(&*segment.file))
+            .and_then(|()| self.sync(&*segment.file, duty::callers()))
             .map_err(|e| Error::io("recycle", &segment.path, e))?;
-        self.admit(number, &segment.path, Arc::clone(&segment.file)).map(drop)?;
+        self.admit(making, number, &segment.path, Arc::clone(&segment.file), duty::callers()).map(drop)?;
         self.metrics.add(M::LogSegmentsRecycled, 1);
         Ok(())
     }
@@ -352,7 +372,12 @@ impl Segments {
                 continue;
             }
             segment.file.sync().map_err(|e| poison.set(Error::io("sync", &segment.path, e)))?;
-            self.metrics.fsync(FileKind::Log, SyncReason::Recovery, self.vfs.clock.now_us() - start, 0);
+            self.metrics.fsync(
+                FileKind::Log,
+                SyncReason::Recovery,
+                self.vfs.clock.now_us() - start,
+                duty::callers(),
+            );
         }
         Ok(())
     }

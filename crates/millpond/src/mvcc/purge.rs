@@ -143,6 +143,7 @@ impl PurgeQueue {
             }
             next += 1;
         }
+        base::check!(first <= stay && stay <= next && next <= end, "a run {stay}..{next} of {first}..{end}");
         let mut run: Vec<_> = sorted.drain(stay..next).collect();
         if stay > first {
             run.sort_by_key(|(lsn, _)| *lsn);
@@ -177,12 +178,15 @@ fn sort_in(sorted: &mut VecDeque<(Lsn, Ended)>, before: usize) {
     let all = sorted.make_contiguous();
     let from = all[..before].partition_point(|(lsn, _)| *lsn < least);
     all[from..].sort_by_key(|(lsn, _)| *lsn);
+    base::verify!(all.is_sorted_by_key(|(lsn, _)| *lsn), "the queue of purge is out of order");
 }
 
 /// Puts a transaction in its place, which is at the end or near it.
 fn enter(lane: &mut VecDeque<(Lsn, Ended)>, lsn: Lsn, ended: Ended) {
     let later = lane.iter().rev().take_while(|(other, _)| *other > lsn).count();
-    lane.insert(lane.len() - later, (lsn, ended));
+    let at = lane.len() - later;
+    lane.insert(at, (lsn, ended));
+    base::verify!(at == 0 || lane[at - 1].0 <= lsn, "a lane is out of order at {lsn}");
 }
 
 #[cfg(test)]

@@ -80,6 +80,7 @@ impl Snapshots {
             && lane.places[at].compare_exchange(FREE, taken, Ordering::SeqCst, Ordering::Relaxed).is_ok()
         {
             let lsn = reserved();
+            base::verify!(DRAWING | lsn.0 >= taken && lsn.0 < DRAWING, "the log's end went back to {lsn}");
             lane.places[at].store(lsn.0, Ordering::Release);
             return Snapshot { lsn, lane: Arc::clone(lane), at: Some(at) };
         }
@@ -103,7 +104,10 @@ impl Snapshots {
         // Of one that is being drawn it is not known whether it is below the bound.
         let counts = self.places().filter(|&place| place >= given_up);
         let oldest = counts.fold(now, |oldest, place| oldest.min(Lsn(place & !DRAWING)));
-        self.crowd.lock().range(Lsn(given_up)..).next().map_or(oldest, |(&lsn, _)| oldest.min(lsn))
+        let horizon =
+            self.crowd.lock().range(Lsn(given_up)..).next().map_or(oldest, |(&lsn, _)| oldest.min(lsn));
+        base::verify!(horizon <= now, "snapshots are seen from {horizon}, beyond the log's end {now}");
+        horizon
     }
 
     /// The snapshots that are held, ascending, and where one may be that is being drawn: at or above that LSN. All that are drawn

@@ -165,6 +165,7 @@ impl Status {
                 spin(&mut turn);
             }
         }
+        base::verify!(self.slot(id).load(Ordering::Relaxed) == MOVED, "{id} takes a slot that is in use");
         self.slot(id).store(word(id, State::Active), Ordering::Release);
         TxnId(id)
     }
@@ -235,6 +236,7 @@ impl Status {
         let mut map = shard.map.lock();
         map.insert(id, word);
         shard.least.fetch_min(id, Ordering::AcqRel);
+        base::verify!(map.keys().next().is_some_and(|least| *least >= shard.least.load(Ordering::Relaxed)));
     }
 
     fn drop_moved(&self, id: u64) {
@@ -255,6 +257,7 @@ impl Status {
             return true;
         }
         let end = low + RING as u64 / 4;
+        base::check!(low < id, "{id} was given out twice");
         let reached = (low..end).find(|&old| !self.move_out(old)).unwrap_or(end);
         self.low.store(reached, Ordering::Release);
         reached > low

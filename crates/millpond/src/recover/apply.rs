@@ -195,6 +195,7 @@ impl Window {
 /// those pages in batches, and applies all that it has for a page under one latch. That a group spans pages does not matter
 /// here: all of it is applied before anybody looks.
 pub(crate) fn replay(job: Replay, workers: usize) -> Result<u64> {
+    base::check!(job.from <= job.end && workers > 0, "replay from {} to {}", job.from, job.end);
     let job = Arc::new(job);
     let belt = Belt::new(workers, job.window_bytes());
     let places: Arc<[AtomicU64]> = (0..workers).map(|_| AtomicU64::new(job.from.0)).collect();
@@ -268,7 +269,8 @@ impl Replay {
             }
             let Some(dealt) = more.or_else(|| belt.take(worker)) else { break };
             if window.order.is_empty() || planted(Bug::ReplayedEarly) {
-                places[worker].store(dealt.stretch.from.0, Ordering::Release);
+                let before = places[worker].swap(dealt.stretch.from.0, Ordering::AcqRel);
+                base::check!(before <= dealt.stretch.from.0, "replay goes back from {before}");
                 let all = places.iter().map(|place| place.load(Ordering::Acquire)).min();
                 (self.reached)(Lsn(all.unwrap_or(0)));
             }
@@ -308,6 +310,8 @@ impl Replay {
     /// Applies changes to the page that all of them are of.
     fn apply_to_page(&self, changes: &[(Change, &[u8])]) -> Result<u64> {
         let no = changes[0].0.page;
+        base::verify!(changes.iter().all(|(change, _)| change.page == no), "changes of two pages");
+        base::verify!(changes.is_sorted_by_key(|(change, _)| change.lsn), "changes of {no:?} out of order");
         let mut page = self.pool.fetch(no)?.write();
         let (mut applied, mut first_applied) = (0, None);
         for group in changes.chunk_by(|(a, _), (b, _)| a.lsn == b.lsn) {
@@ -352,6 +356,12 @@ impl Replay {
             if !changed {
                 continue;
             }
+            base::verify!(
+                lsn >= self.from && lsn < self.end,
+                "replay at {lsn} of {}..{}",
+                self.from,
+                self.end
+            );
             header::set_page_no(&mut page, no);
             header::set_lsn(&mut page, lsn);
             first_applied.get_or_insert(lsn);

@@ -172,6 +172,10 @@ pub(crate) fn find_end(
     read?;
     let (mut tail, rebuild, mut standings) = digested?;
     scanner.check_end(window, known)?;
+    base::check!(
+        checkpoint <= last && last <= end,
+        "the log ends at {end}, before the checkpoint {checkpoint}"
+    );
     tail.end = if planted(Bug::EndEarly) { last } else { end };
     standings.cut_off();
     Ok((tail, rebuild, standings))
@@ -186,6 +190,10 @@ pub(crate) fn go_on(end: Lsn, epochs: &[EpochStart]) -> LogStart {
     if planted(Bug::EndLate) {
         lsn = lsn.plus(PAYLOAD_BYTES as u64);
     }
-    debug_assert!(lsn == block_start(crate::log::block::block_of(lsn)));
+    base::check!(
+        lsn == block_start(crate::log::block::block_of(lsn)) && lsn >= end,
+        "a log goes on at {lsn}"
+    );
+    base::check!(last.epoch < u32::MAX, "the epochs are used up");
     LogStart { lsn, end, prev_used: used as u16, epoch: last.epoch + 1 }
 }

@@ -201,7 +201,12 @@ impl Standings {
             before = extent;
             freed.put_varint(next.since(lsn));
         }
-        vec![Section { tag: TRANSACTIONS, bytes: txns }, Section { tag: FREED, bytes: freed }]
+        let sections = vec![Section { tag: TRANSACTIONS, bytes: txns }, Section { tag: FREED, bytes: freed }];
+        base::verify!(
+            Sections::decode(&sections, next).is_ok_and(|read| read.txns.keys().eq(self.txns.keys())),
+            "the sections of a digest are not read back"
+        );
+        sections
     }
 }
 

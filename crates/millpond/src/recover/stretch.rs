@@ -37,6 +37,10 @@ impl Stretch {
         while self.bytes.len() < most && scanner.position() < end {
             let start = self.bytes.len();
             let Some(lsn) = scanner.append_next(&mut self.bytes)? else { break };
+            base::verify!(
+                self.groups.last().is_none_or(|last| last.0 < lsn) && lsn >= self.from,
+                "the group at {lsn} comes late"
+            );
             self.groups.push((lsn, start + GROUP_HEADER_BYTES, self.bytes.len()));
         }
         Ok(!self.groups.is_empty())
@@ -52,7 +56,9 @@ impl Stretch {
         let span = |&(lsn, start, end): &(Lsn, usize, usize)| {
             (lsn, lsn.plus((end - start + GROUP_HEADER_BYTES) as u64))
         };
-        self.groups.last().map_or((self.from, self.from), span)
+        let (last, end) = self.groups.last().map_or((self.from, self.from), span);
+        base::verify!(self.from <= last && last <= end, "a stretch from {} ends at {end}", self.from);
+        (last, end)
     }
 
     /// All groups, headers included.
@@ -62,7 +68,12 @@ impl Stretch {
 
     /// Where in [`Stretch::bytes`] a part of them lies. REQUIRES: `part` is one.
     pub(crate) fn offset_of(&self, part: &[u8]) -> usize {
-        (part.as_ptr() as usize) - (self.bytes.as_ptr() as usize)
+        let at = (part.as_ptr() as usize).wrapping_sub(self.bytes.as_ptr() as usize);
+        base::verify!(
+            at <= self.bytes.len() && part.len() <= self.bytes.len() - at,
+            "no part of the stretch"
+        );
+        at
     }
 }
 
@@ -122,6 +133,7 @@ impl<T: Default> Belt<T> {
         if state.abandoned {
             return false;
         }
+        base::check!(!state.ended, "a belt that has ended is given more");
         for queue in &mut state.waiting {
             queue.push_back(Arc::clone(&stretch));
         }

@@ -93,7 +93,6 @@ impl Txns {
         let oldest = [self.purge_queue.oldest(), self.history.oldest()].into_iter().flatten().min();
         let held = oldest.is_some_and(|oldest| oldest >= horizon) && self.history.left().is_none();
         let sample = Sample { files: journal.bytes_in_use(), held, ..self.past() };
-        self.store.metrics.set(M::UndoFileBytes, journal.bytes());
         let mark = mark(sample.budget, sample.status + sample.locks);
         self.limits.mark.store(mark, Ordering::Relaxed);
         let Plan { transactions, bytes, .. } = plan(&sample);

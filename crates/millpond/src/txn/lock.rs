@@ -94,7 +94,7 @@ impl Txns {
                 base::sync::point();
                 Ok(())
             }
-            Obstacle::Wait(ticket) => self.timed(txn, || ticket.wait()).map_err(denied),
+            Obstacle::Wait(ticket) => self.timed(txn, || ticket.wait()),
             Obstacle::Revert => self.revert_aborted_row(tree.id, key, held),
             Obstacle::Skip => unreachable!("nothing gets over what is to be skipped"),
         }

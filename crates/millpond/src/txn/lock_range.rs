@@ -66,7 +66,7 @@ impl Txns {
 
     /// Waits until others have gone first. REQUIRES: no latch held.
     fn wait_at_gate(&self, txn: &Txn, gate: Gated<'_>, since: &mut Since) -> Result {
-        self.timed(txn, || gate.wait(since)).map_err(denied)
+        self.timed(txn, || gate.wait(since))
     }
 
     /// Lets those go first who were granted `key`, or have waited for it since before the scan began. REQUIRES: no latch held.

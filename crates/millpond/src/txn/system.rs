@@ -7,7 +7,7 @@ use super::revert::Reverting;
 use super::room::Room;
 use super::trees::Trees;
 use crate::error::{Error, Result};
-use crate::lock::{Denied, LockTable, Owner, Wait};
+use crate::lock::{Denied, Enqueued, LockTable, Owner, Wait};
 use crate::mvcc::purge::Ended;
 use crate::mvcc::{Cleared, PurgeQueue, Snapshot, Snapshots, State, Status, View};
 use crate::planted::{Bug, planted};
@@ -17,7 +17,7 @@ use crate::undo::{Cache, Extent, History, Stream, Streams, Undo};
 use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use base::sync::{Mutex, Unparker};
 use base::{Lsn, TreeId, TxnId};
-use metrics::M;
+use metrics::{Latency, M};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -323,18 +323,39 @@ impl Txns {
 
     /// Keeps the tree as it is until the transaction ends.
     pub(crate) fn share_tree(&self, txn: &Txn, tree: TreeId, wait: Wait) -> Result {
-        self.timed(txn, || self.locks.share_table(self.owner(txn), tree, wait)).map_err(denied)
+        self.await_lock_for(txn, self.locks.share_table(self.owner(txn), tree, wait))
     }
 
-    /// Runs a wait for a lock and adds its time to the transaction's account.
-    pub(super) fn timed<R>(&self, txn: &Txn, wait: impl FnOnce() -> R) -> R {
-        let before = self.locks.waits();
-        let start = self.vfs.clock.now_us();
-        let result = wait();
-        if self.locks.waits() != before {
-            txn.lock_us.set(txn.lock_us.get() + self.vfs.clock.now_us() - start);
+    /// Waits for a lock if need be, and adds the time to the transaction's account.
+    pub(super) fn await_lock_for(&self, txn: &Txn, asked: Result<Enqueued<'_>, Denied>) -> Result {
+        match asked.map_err(denied)? {
+            Enqueued::Granted => Ok(()),
+            Enqueued::Waiting(ticket) => self.timed(txn, || ticket.wait()),
         }
+    }
+
+    /// Waits for a lock if need be.
+    pub(crate) fn await_lock(&self, asked: Result<Enqueued<'_>, Denied>) -> Result {
+        match asked.map_err(denied)? {
+            Enqueued::Granted => Ok(()),
+            Enqueued::Waiting(ticket) => self.counted(|| ticket.wait()).1,
+        }
+    }
+
+    /// Waits, and adds the time to the transaction's account.
+    pub(super) fn timed(&self, txn: &Txn, wait: impl FnOnce() -> Result<(), Denied>) -> Result {
+        let (took_us, result) = self.counted(wait);
+        txn.lock_us.set(txn.lock_us.get() + took_us);
         result
+    }
+
+    fn counted(&self, wait: impl FnOnce() -> Result<(), Denied>) -> (u64, Result) {
+        let begun_us = self.vfs.clock.now_us();
+        let result = wait().map_err(denied);
+        let took_us = self.vfs.clock.now_us().saturating_sub(begun_us);
+        self.store.metrics.add(M::LockWaitUsTotal, took_us);
+        self.store.metrics.time(Latency::LockWait, took_us);
+        (took_us, result)
     }
 
     /// How many transactions have ended and wait for their purge, or to be reverted.

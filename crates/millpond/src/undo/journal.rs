@@ -18,13 +18,14 @@ use super::segment::Extent;
 use super::stream::Chunk;
 use super::streams::Streams;
 use crate::checkpoint::list::Segments;
+use crate::duty;
 use crate::error::{Error, Poison, Result};
 use crate::planted::{Bug, planted};
 use base::aligned::AlignedBuf;
 use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
 use base::codec::{Put, Reader, Truncated};
 use base::{TxnId, crc};
-use metrics::{FileKind, Metrics, SyncReason};
+use metrics::{FileKind, M, Metrics, SyncReason};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -184,6 +185,10 @@ impl Journal {
         Ok(extents)
     }
 
+    fn count_bytes(&self) {
+        self.metrics.set(M::UndoFileBytes, self.bytes());
+    }
+
     /// Bytes of all files that are kept.
     pub(crate) fn bytes(&self) -> u64 {
         self.files.values().map(|kept| kept.len).sum()
@@ -233,6 +238,7 @@ impl Journal {
             return Err(self.failed("write", &file.path, error));
         }
         self.files.get_mut(&file.number).expect("it grows").len = at + batch.len() as u64;
+        self.count_bytes();
         Ok(())
     }
 
@@ -262,7 +268,12 @@ impl Journal {
             let start = self.vfs.clock.now_us();
             let synced = kept.file.file.sync();
             synced.map_err(|e| self.poison.set(Error::io("sync", &kept.file.path, e)))?;
-            self.metrics.fsync(FileKind::Undo, SyncReason::Harden, self.vfs.clock.now_us() - start, 0);
+            self.metrics.fsync(
+                FileKind::Undo,
+                SyncReason::Harden,
+                self.vfs.clock.now_us() - start,
+                duty::callers(),
+            );
             kept.synced = kept.len;
         }
         Ok(numbers.iter().map(|number| (*number, self.files[number].len)).collect())
@@ -273,6 +284,7 @@ impl Journal {
         for number in self.idle() {
             if !self.files[&number].named {
                 self.files.remove(&number);
+                self.count_bytes();
                 self.remove(number)?;
             }
         }
@@ -286,6 +298,7 @@ impl Journal {
         let idle = self.idle();
         idle.iter().for_each(|number| drop(self.files.remove(number)));
         self.retired.extend(idle);
+        self.count_bytes();
         Ok(())
     }
 
@@ -334,7 +347,12 @@ impl Journal {
         }
         let start = self.vfs.clock.now_us();
         self.vfs.disk.sync_dir(&self.dir).map_err(|e| self.poison.set(Error::io("sync", &self.dir, e)))?;
-        self.metrics.fsync(FileKind::Dir, SyncReason::Harden, self.vfs.clock.now_us() - start, 0);
+        self.metrics.fsync(
+            FileKind::Dir,
+            SyncReason::Harden,
+            self.vfs.clock.now_us() - start,
+            duty::callers(),
+        );
         self.next = next;
         let file = Arc::new(UndoFile { number, path, file });
         self.files.insert(

@@ -24,6 +24,7 @@ const CRATES: &[(&str, &[&str])] = &[
 /// The engine's modules from the bottom up. `lib.rs` stands above them all.
 const MODULES: &[&str] = &[
     "planted",
+    "duty",
     "error",
     "options",
     "page",

@@ -62,6 +62,8 @@ pub(super) fn world(page_bytes: usize, frames: usize) -> World {
             hook: Box::new(RefuseDamage { path: path.clone() }),
             cleaner: parker.unparker(),
             poison: Arc::clone(&poison),
+            metrics: Arc::clone(&metrics),
+            clock: Arc::clone(&vfs.clock),
         })
         .unwrap(),
     );

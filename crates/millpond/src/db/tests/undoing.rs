@@ -32,7 +32,7 @@ fn figure(db: &Db, name: &str) -> u64 {
     db.metrics().get(name).unwrap_or_else(|| panic!("no figure {name}")) as u64
 }
 
-fn key(n: u64, sub: u64) -> Vec<u8> {
+pub(super) fn key(n: u64, sub: u64) -> Vec<u8> {
     format!("{n:06}-{sub:02}").into_bytes()
 }
 
@@ -119,7 +119,7 @@ fn a_transaction_is_rolled_back_if_a_part_of_it_cannot_be() {
 }
 
 /// A log of one megabyte, of which nothing is cleaned unless somebody takes a checkpoint.
-fn small_log() -> crate::Options {
+pub(super) fn small_log() -> crate::Options {
     let mut options = options().redo_capacity_bytes(1 << 20).hold_cleaning_until_redo_bytes(1 << 40);
     options.tuning.frames = 2048;
     options.tuning.segment_blocks = 32;
@@ -151,7 +151,7 @@ fn log_fits(db: &Db) {
 }
 
 /// Rows of which a change fills more than half of the log; taking it back fills as much again.
-const HALF_A_LOG: u64 = 700;
+pub(super) const HALF_A_LOG: u64 = 700;
 
 fn a_log_without_room(full_disk: bool) {
     let (faults, db, t) = with_faults(&small_log());
@@ -217,7 +217,7 @@ fn closing_rolls_a_large_transaction_back_within_the_log() {
 }
 
 /// Flips a bit in every page of the file that holds `marker`.
-fn decay(disk: &MemDisk, marker: &[u8]) -> u64 {
+pub(super) fn decay(disk: &MemDisk, marker: &[u8]) -> u64 {
     let pages = Path::new(DIR).join("pages");
     let mode = OpenMode { create: Create::Never, direct: false, read_only: true };
     let file = disk.open(&pages, mode).unwrap();
@@ -234,7 +234,7 @@ fn decay(disk: &MemDisk, marker: &[u8]) -> u64 {
 }
 
 /// Reads so much else that nothing of before is in the pool.
-fn evict(db: &Db) {
+pub(super) fn evict(db: &Db) {
     let others = db.open_table("others").unwrap();
     for _ in 0..3 {
         let tx = db.begin().unwrap();
@@ -244,10 +244,10 @@ fn evict(db: &Db) {
     }
 }
 
-const MARKER: &[u8] = b"here it is";
+pub(super) const MARKER: &[u8] = b"here it is";
 
 /// A table whose only leaf cannot be read soon, one that fills the pool, and one for the work that must go on.
-fn three_tables(db: &Db) -> (Table, Table) {
+pub(super) fn three_tables(db: &Db) -> (Table, Table) {
     let others = db.create_table("others").unwrap();
     let mut tx = db.begin().unwrap();
     for n in 0..800 {

@@ -1,0 +1,480 @@
+//! Every figure of the catalog moves. Where a figure stays 0 in all that is done here, nothing writes it, and whatever was said by it
+//! was never shown: the test iterates over the catalog, so a new line there needs the place that writes it and work that moves it.
+//!
+//! The disk counts along: the engine may not say of its syncs and page writes anything but what was seen from outside, and no
+//! caller's thread writes a page.
+
+mod watched;
+
+use super::*;
+use metrics::Metrics;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use watched::{Held, Watched};
+
+const PAGE: usize = 4096;
+/// So often work that should move a figure is done before the figure is called dead.
+const ROUNDS: u64 = 20_000;
+
+/// Figures that have not moved yet.
+struct Unseen {
+    names: BTreeSet<String>,
+}
+
+impl Unseen {
+    fn look(&mut self, db: &Db) {
+        for (name, value) in db.metrics().figures() {
+            if value != 0.0 {
+                self.names.remove(&name);
+            }
+        }
+    }
+
+    /// Does `work` until the figure has moved; one that does not is found missing at the end.
+    fn until(&mut self, db: &Db, name: &str, mut work: impl FnMut(u64)) {
+        for round in 0..ROUNDS {
+            self.look(db);
+            if !self.names.contains(name) {
+                return;
+            }
+            work(round);
+        }
+    }
+}
+
+struct World {
+    disk: Watched,
+    db: Db,
+    table: Table,
+}
+
+fn a_moment() {
+    std::thread::sleep(Duration::from_millis(1));
+}
+
+fn world(options: &Options) -> World {
+    let disk = Watched::new(MemDisk::default());
+    let db = Db::open_on(&disk.vfs(), Path::new(DIR), options).unwrap();
+    let table = db.create_table("t").unwrap();
+    World { disk, db, table }
+}
+
+fn figure(db: &Db, name: &str) -> u64 {
+    db.metrics().get(name).unwrap() as u64
+}
+
+fn row(n: u64) -> [u8; 8] {
+    n.to_be_bytes()
+}
+
+impl World {
+    fn write(&self, durability: Durability, rows: impl Iterator<Item = u64>, bytes: usize) {
+        let mut tx = self.db.begin_with(TxnOptions::new().durability(durability)).unwrap();
+        rows.for_each(|n| tx.put(&self.table, &row(n), &vec![n as u8; bytes]).unwrap());
+        tx.commit().unwrap();
+    }
+
+    /// A caller's thread that commits `count` rows one by one, out of `distinct`.
+    fn writer(&self, durability: Durability, count: u64, distinct: u64, bytes: usize) -> Writer {
+        let (db, table) = (self.db.clone(), self.table.clone());
+        let work = move || {
+            for n in 0..count {
+                let mut tx = db.begin_with(TxnOptions::new().durability(durability)).unwrap();
+                tx.put(&table, &row(n % distinct), &vec![n as u8; bytes]).unwrap();
+                tx.commit().unwrap();
+            }
+        };
+        Writer(std::thread::Builder::new().name("writer".into()).spawn(work).unwrap())
+    }
+
+    /// A caller's thread that changes rows until it is told to stop, whether the disk is full or not.
+    fn insistent_writer(&self, stop: &Arc<AtomicBool>) -> Writer {
+        let (db, table, stop) = (self.db.clone(), self.table.clone(), Arc::clone(stop));
+        let work = move || {
+            for n in (0..).take_while(|_| !stop.load(Ordering::Relaxed)) {
+                let mut tx = db.begin_with(TxnOptions::new().durability(Durability::None)).unwrap();
+                match tx.put(&table, &row(n % 500), &[n as u8; 240]) {
+                    Ok(()) => drop(tx.commit().unwrap()),
+                    Err(error) => {
+                        assert!(matches!(error, Error::DiskFull { .. }), "{error}");
+                        a_moment();
+                    }
+                }
+            }
+        };
+        Writer(std::thread::Builder::new().name("writer".into()).spawn(work).unwrap())
+    }
+
+    /// The leaf that is the root of a table of one row.
+    fn leaf_of(&self, name: &str) -> (Table, base::PageNo) {
+        let table = self.db.create_table(name).unwrap();
+        put(&self.db, &table, b"row", b"value");
+        let root = table.entry.tree.root;
+        (table, root)
+    }
+
+    /// Closes, and compares what the engine says with what the disk has seen.
+    fn end(self, unseen: &mut Unseen) {
+        self.db.close().unwrap();
+        unseen.look(&self.db);
+        self.compare();
+    }
+
+    fn compare(&self) {
+        let said = self.db.metrics();
+        assert_eq!(self.disk.syncs(), said.fsyncs_total(), "{}", said.to_text());
+        let by_thread = self.disk.pages_by_thread();
+        assert_eq!(by_thread.values().sum::<u64>(), figure(&self.db, "pages_written"), "{by_thread:?}");
+        assert_eq!(by_thread.get("writer"), None, "a caller's thread wrote pages");
+        assert_eq!(figure(&self.db, "pages_written_foreground"), 0);
+        let waited = said.fsyncs().iter().filter(|f| f.reason == metrics::SyncReason::GrowAhead);
+        assert_eq!(waited.map(|f| f.waiters).sum::<u64>(), 0, "nobody waits for what is done ahead");
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        // A test that fails ends all the same.
+        self.disk.free();
+    }
+}
+
+struct Writer(std::thread::JoinHandle<()>);
+
+impl Writer {
+    fn join(self) {
+        self.0.join().unwrap();
+    }
+}
+
+/// What programs do.
+fn everyday(unseen: &mut Unseen) {
+    let w = world(&options());
+    let (db, t) = (&w.db, &w.table);
+    (0..300).for_each(|n| w.write(Durability::Sync, 10 * n..10 * n + 10, 200));
+    let mut tx = db.begin().unwrap();
+    tx.put(t, b"long", &[7; 20_000]).unwrap();
+    tx.put(t, &row(1), b"changed").unwrap();
+    unseen.look(db);
+    let mark = tx.savepoint();
+    tx.delete(t, &row(2)).unwrap();
+    tx.rollback_to(&mark).unwrap();
+    db.checkpoint().unwrap();
+    tx.commit_async().unwrap().wait().unwrap();
+    assert_eq!(rows(&db.begin().unwrap(), t).len(), 3001);
+    db.begin().unwrap().commit().unwrap();
+    db.bulk_load("loaded", (0..4000).map(|n| (row(n), [1; 100]))).unwrap();
+    w.write(Durability::Bounded { ms: 1000, bytes: 1 }, 0..1, 100);
+    w.write(Durability::None, 0..50, 100);
+    db.checkpoint().unwrap();
+    unseen.until(db, "fsyncs_by_reason.purge", |n| {
+        w.write(Durability::None, n..n + 1, 100);
+        db.core.engine.txns.flush_for_purge().unwrap();
+    });
+
+    let mut prepared = db.begin().unwrap();
+    prepared.put(t, &row(3), b"prepared").unwrap();
+    prepared.prepare(b"xid").unwrap();
+    unseen.look(db);
+    db.commit_prepared(b"xid").unwrap();
+
+    let snapshot = db.begin().unwrap();
+    assert!(snapshot.get(t, &row(60)).unwrap().is_some());
+    w.write(Durability::Sync, 60..61, 100);
+    assert_eq!(snapshot.get(t, &row(60)).unwrap().unwrap().len(), 200, "the version before");
+    let mut tx = db.begin().unwrap();
+    assert!(tx.delete(t, &row(5)).unwrap());
+    tx.commit().unwrap();
+    assert_eq!(rows(&db.begin().unwrap(), t).len(), 3000, "a mark stays beside the snapshot");
+    unseen.look(db);
+    drop(snapshot);
+
+    unseen.until(db, "aborted_transactions", |_| {
+        let mut tx = db.begin().unwrap();
+        (0..400).for_each(|n| tx.put(t, &row(n), &[9; 250]).unwrap());
+        tx.rollback();
+    });
+    settle(db);
+    let mut tx = db.begin().unwrap();
+    (0..3000).for_each(|n| assert!(tx.delete(t, &row(n)).unwrap() || n == 5));
+    tx.commit().unwrap();
+    settle(db);
+    db.drop_table("loaded").unwrap();
+    settle(db);
+    w.disk.clock.pass(2_000_000);
+    w.end(unseen);
+}
+
+fn locks(unseen: &mut Unseen) {
+    let w = world(&options());
+    let (db, t) = (&w.db, &w.table);
+    w.write(Durability::Sync, 0..10, 100);
+    let mut reader = db.begin_with(TxnOptions::new().isolation(Isolation::Serializable)).unwrap();
+    assert_eq!(rows(&reader, t).len(), 10);
+    assert!(reader.get_for_update(t, &row(1)).unwrap().is_some());
+    unseen.look(db);
+    let mut other = db.begin().unwrap();
+    assert!(matches!(other.put(t, &row(1), b"x"), Err(Error::LockTimeout)));
+    drop((reader, other));
+    let levels = db.metrics();
+    assert_eq!((levels.get("range_locks"), levels.get("locks_held")), (Some(0.0), Some(0.0)));
+
+    let mut late = db.begin().unwrap();
+    assert!(late.get(t, &row(2)).unwrap().is_some());
+    w.write(Durability::Sync, 2..3, 50);
+    assert!(matches!(late.put(t, &row(2), b"x"), Err(Error::WriteConflict)));
+
+    let (mut a, mut b) = (db.begin().unwrap(), db.begin().unwrap());
+    a.put(t, &row(5), b"a").unwrap();
+    b.put(t, &row(6), b"b").unwrap();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| a.put(t, &row(6), b"a").is_ok());
+        unseen.until(db, "lock_waits", |_| a_moment());
+        let won = b.put(t, &row(5), b"b").is_ok();
+        drop(b);
+        assert!(waits.join().unwrap() || won);
+    });
+    drop(a);
+    unseen.look(db);
+    w.end(unseen);
+}
+
+/// What only shows where somebody is in the way.
+fn in_the_way(unseen: &mut Unseen) {
+    let w = world(&options());
+    let db = &w.db;
+    let (small, root) = w.leaf_of("small");
+    let pool = &db.core.engine.store.pool;
+    unseen.until(db, "latch_waits", |_| {
+        let latched = pool.fetch(root).unwrap().write();
+        std::thread::scope(|scope| {
+            let read = scope.spawn(|| db.begin().unwrap().get(&small, b"row").unwrap().is_some());
+            std::thread::sleep(Duration::from_millis(5));
+            drop(latched);
+            assert!(read.join().unwrap());
+        });
+    });
+    put(db, &small, b"row", b"dirty");
+    let latched = pool.fetch(root).unwrap().write();
+    std::thread::scope(|scope| {
+        scope.spawn(|| db.checkpoint().unwrap());
+        unseen.until(db, "cleaner_latch_misses", |_| a_moment());
+        drop(latched);
+    });
+
+    // Who leads while another is on its way to a commit leaves the rest of his last block alone.
+    w.disk.hold(Held::LogSync);
+    let another = db.core.engine.store.log.committing();
+    let writer = w.writer(Durability::Sync, 3, 3, 100);
+    unseen.until(db, "log_flushes_in_flight", |_| a_moment());
+    unseen.until(db, "redo_pad_bytes", |_| a_moment());
+    w.disk.free();
+    writer.join();
+    drop(another);
+
+    w.disk.hold(Held::LogSync);
+    let writer = w.writer(Durability::None, 600, 10, 1000);
+    unseen.until(db, "log_buffer_waits", |_| a_moment());
+    w.disk.free();
+    writer.join();
+
+    w.disk.hold(Held::PagesSync);
+    let writer = w.writer(Durability::None, 1000, 1000, 700);
+    unseen.until(db, "free_frame_waits", |_| a_moment());
+    w.disk.free();
+    writer.join();
+
+    // Undo that finds no room in its file keeps the checkpoint where it is.
+    let mut unfinished = db.begin().unwrap();
+    unfinished.put(&w.table, b"unfinished", b"row").unwrap();
+    w.disk.set_full(true);
+    let stop = Arc::default();
+    let writer = w.insistent_writer(&stop);
+    unseen.until(db, "hard_waits", |_| a_moment());
+    stop.store(true, Ordering::Relaxed);
+    w.disk.set_full(false);
+    writer.join();
+    drop(unfinished);
+    unseen.look(db);
+    let waiters =
+        |file| db.metrics().fsyncs().iter().filter(|f| f.file == file).map(|f| f.waiters).sum::<u64>();
+    assert!(waiters(metrics::FileKind::Pages) > 0 && waiters(metrics::FileKind::Log) > 0);
+
+    let mut n = 10_000;
+    unseen.until(db, "file_growths_awaited", |_| {
+        w.disk.set_full(true);
+        loop {
+            n += 1;
+            let mut tx = db.begin().unwrap();
+            match tx.put(&w.table, &row(n), &[7; 700]) {
+                Ok(()) => drop(tx.commit().unwrap()),
+                Err(error) => break assert!(matches!(error, Error::DiskFull { .. }), "{error}"),
+            }
+        }
+        w.disk.set_full(false);
+        w.write(Durability::Sync, n..n + 1, 700);
+    });
+    w.end(unseen);
+}
+
+/// What forces pages to be written, each alone.
+fn forces(unseen: &mut Unseen) {
+    let w = world(&options());
+    unseen.until(&w.db, "pages_written_by_force.checkpoint_age", |n| {
+        w.write(Durability::None, n % 20..n % 20 + 1, 700);
+    });
+    unseen.until(&w.db, "pages_written_by_force.free_frames", |n| {
+        w.write(Durability::None, 10 * n..10 * n + 10, 700);
+    });
+    w.end(unseen);
+
+    let mut options = options().redo_capacity_bytes(64 << 20);
+    options.tuning.frames = 512;
+    let w = world(&options);
+    for name in ["pages_written_by_force.dirty_share", "pages_written_by_force.idle"] {
+        unseen.until(&w.db, name, |round| {
+            if round == 0 {
+                (0..250).for_each(|n| w.write(Durability::None, 10 * n..10 * n + 10, 700));
+            }
+            w.disk.clock.pass(50_000);
+            a_moment();
+        });
+    }
+    w.end(unseen);
+}
+
+/// Growth ahead of those who leave it time.
+fn growth(unseen: &mut Unseen) {
+    let mut options = options();
+    options.tuning.grow_pages = 1024;
+    let w = world(&options);
+    unseen.until(&w.db, "file_growths_ahead", |n| {
+        if figure(&w.db, "free_pages") * PAGE as u64 > figure(&w.db, "file_reserve_bytes") / 2 {
+            w.write(Durability::None, n..n + 1, 700);
+        } else {
+            a_moment();
+        }
+    });
+    w.end(unseen);
+}
+
+/// A past that has no room.
+fn the_past(unseen: &mut Unseen) {
+    let w = world(&options().history_memory_bytes(8 << 10).history_disk_bytes(300 << 10));
+    let db = &w.db;
+    w.write(Durability::Sync, 0..50, 3000);
+    let mut large = db.begin().unwrap();
+    (100..600).for_each(|n| large.put(&w.table, &row(n), &[1; 300]).unwrap());
+    db.core.engine.txns.history_step().unwrap();
+    large.rollback();
+    unseen.until(db, "undo_fetches", |_| a_moment());
+    let old = db.begin().unwrap();
+    assert!(old.get(&w.table, &row(1)).unwrap().is_some());
+    unseen.until(db, "snapshots_too_old", |n| w.write(Durability::Sync, n % 40..n % 40 + 1, 300));
+    drop(old);
+    w.end(unseen);
+}
+
+/// A rollback without room in the log, and one of a row that cannot be read.
+fn hard_undoing(unseen: &mut Unseen) {
+    let w = world(&undoing::small_log());
+    for first in (0..undoing::HALF_A_LOG).step_by(100) {
+        w.write(Durability::Sync, first..first + 100, 700);
+        w.db.checkpoint().unwrap();
+    }
+    let mut tx = w.db.begin().unwrap();
+    (0..undoing::HALF_A_LOG).for_each(|n| tx.put(&w.table, &row(n), b"short").unwrap());
+    drop(tx);
+    unseen.until(&w.db, "undo_waits", |_| a_moment());
+    while figure(&w.db, "aborted_transactions") > 0 {
+        w.db.checkpoint().unwrap();
+    }
+    w.end(unseen);
+
+    let w = world(&options());
+    let (bad, _) = undoing::three_tables(&w.db);
+    let mut tx = w.db.begin().unwrap();
+    tx.put(&bad, &undoing::key(1, 0), b"changed").unwrap();
+    w.db.checkpoint().unwrap();
+    undoing::evict(&w.db);
+    assert!(undoing::decay(w.disk.disk(), undoing::MARKER) > 0);
+    drop(tx);
+    unseen.until(&w.db, "transactions_set_aside", |_| a_moment());
+    assert!(undoing::decay(w.disk.disk(), undoing::MARKER) > 0);
+    w.end(unseen);
+}
+
+/// After a crash that tore a page.
+fn recovery(unseen: &mut Unseen) {
+    // Nothing is cleaned before so much redo, so that the copy of the page stays in the doublewrite.
+    let mut held = options().redo_capacity_bytes(16 << 20).hold_cleaning_until_redo_bytes(8 << 20);
+    held.tuning.frames = 2000;
+    let w = world(&held);
+    w.write(Durability::Sync, 0..200, 500);
+    let (small, root) = w.leaf_of("small");
+    w.db.checkpoint().unwrap();
+    // Redo leads on from the copy in the doublewrite.
+    put(&w.db, &small, b"row", b"again");
+    // Too little redo says nothing about the rate of replay.
+    (0..50).for_each(|n| w.write(Durability::Sync, 100 * n..100 * n + 100, 500));
+    let crashed = w.disk.disk().fork();
+    w.end(unseen);
+
+    let disk = Watched::new(crashed);
+    let mode = vfs::OpenMode { create: vfs::Create::Never, direct: false, read_only: false };
+    let pages = disk.disk().vfs(1).disk.open(&Path::new(DIR).join("pages"), mode).unwrap();
+    let mut bytes = base::aligned::AlignedBuf::zeroed(PAGE);
+    pages.read_at(&mut bytes, u64::from(root.0) * PAGE as u64).unwrap();
+    bytes[PAGE / 2..].fill(0);
+    pages.write_at(&bytes, u64::from(root.0) * PAGE as u64).unwrap();
+    disk.clock.set_tick(500);
+    let db = Db::open_on(&disk.vfs(), Path::new(DIR), &options()).unwrap();
+    disk.clock.set_tick(2);
+    let table = db.open_table("t").unwrap();
+    assert_eq!(figure(&db, "torn_pages_restored"), 1);
+    World { disk, db, table }.end(unseen);
+}
+
+/// What must stay 0 in a program moves where the mistake is made.
+fn mistakes(unseen: &mut Unseen) {
+    let w = world(&options());
+    w.write(Durability::Sync, 0..100, 100);
+    assert_eq!(figure(&w.db, "pages_written_foreground"), 0);
+    let here = std::thread::Builder::new().name("writer".into());
+    let db = w.db.clone();
+    here.spawn(move || db.core.engine.write_pages_here().unwrap()).unwrap().join().unwrap();
+    assert_eq!(w.disk.pages_by_thread().get("writer"), Some(&figure(&w.db, "pages_written_foreground")));
+    unseen.look(&w.db);
+    w.disk.set_broken();
+    let mut tx = w.db.begin().unwrap();
+    tx.put(&w.table, b"lost", b"").unwrap();
+    tx.commit().unwrap_err();
+    unseen.look(&w.db);
+}
+
+#[test]
+fn every_figure_of_the_catalog_moves() {
+    let mut unseen = Unseen { names: Metrics::new().snapshot().names().into_iter().collect() };
+    everyday(&mut unseen);
+    locks(&mut unseen);
+    in_the_way(&mut unseen);
+    forces(&mut unseen);
+    growth(&mut unseen);
+    the_past(&mut unseen);
+    hard_undoing(&mut unseen);
+    recovery(&mut unseen);
+    mistakes(&mut unseen);
+    assert!(unseen.names.is_empty(), "nothing writes {:?}", unseen.names);
+}
+
+/// Writers in a pool far smaller than their data, and the device in no hurry: they wait, and the cleaner alone writes.
+#[test]
+fn callers_write_no_page_however_small_the_pool() {
+    let w = world(&options());
+    let writers: Vec<Writer> = (0..4).map(|_| w.writer(Durability::Sync, 1500, 1500, 600)).collect();
+    writers.into_iter().for_each(Writer::join);
+    assert!(figure(&w.db, "frame_evictions") > 64, "{}", figure(&w.db, "frame_evictions"));
+    let by_thread = w.disk.pages_by_thread();
+    assert_eq!(by_thread.keys().collect::<Vec<_>>(), ["millpond-cleaner"]);
+    w.end(&mut Unseen { names: BTreeSet::new() });
+}

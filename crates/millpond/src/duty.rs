@@ -1,0 +1,94 @@
+//! For whom a thread works: for its caller, or for the engine. By this a figure knows whether a page was written in a caller's
+//! time, and whether a caller waits for the sync that this thread makes.
+
+use base::sync::{JoinHandle, spawn};
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+/// For whom a thread works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Duty {
+    /// For a caller who asked for anything but page writes. What every thread does that says nothing else.
+    Caller,
+    /// For a caller who asked for page writes: opening, a checkpoint, closing, a bulk load.
+    PageWrites,
+    /// For the engine.
+    Engine,
+}
+
+thread_local! {
+    static DUTY: Cell<Duty> = const { Cell::new(Duty::Caller) };
+}
+
+/// Until it is dropped the thread works for whom it was said.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct OnDuty {
+    before: Duty,
+    /// It belongs to its thread.
+    _here: PhantomData<*const ()>,
+}
+
+impl OnDuty {
+    fn begin(duty: Duty) -> OnDuty {
+        OnDuty { before: DUTY.replace(duty), _here: PhantomData }
+    }
+}
+
+impl Drop for OnDuty {
+    fn drop(&mut self) {
+        DUTY.set(self.before);
+    }
+}
+
+/// Says that the caller asked for page writes. A thread of the engine stays one.
+pub(crate) fn page_writes() -> OnDuty {
+    OnDuty::begin(match DUTY.get() {
+        Duty::Engine => Duty::Engine,
+        Duty::Caller | Duty::PageWrites => Duty::PageWrites,
+    })
+}
+
+/// Spawns a thread of the engine.
+pub(crate) fn spawn_engine<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<JoinHandle<T>> {
+    spawn(name, move || {
+        let _duty = OnDuty::begin(Duty::Engine);
+        work()
+    })
+}
+
+/// Callers that this thread keeps waiting as long as it waits itself: its own, if it has one.
+pub(crate) fn callers() -> u64 {
+    u64::from(DUTY.get() != Duty::Engine)
+}
+
+/// Whether a page that this thread writes is written in the time of a caller who did not ask for it.
+pub(crate) fn is_foreground() -> bool {
+    DUTY.get() == Duty::Caller
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duty_ends_with_its_scope_and_the_engine_stays_the_engine() {
+        assert!(is_foreground() && callers() == 1);
+        {
+            let _asked = page_writes();
+            assert!(!is_foreground() && callers() == 1);
+            let _twice = page_writes();
+            assert!(!is_foreground());
+        }
+        assert!(is_foreground());
+        let engine = spawn_engine("engine", || {
+            let before = (is_foreground(), callers());
+            let _asked = page_writes();
+            (before, (is_foreground(), callers()))
+        });
+        assert_eq!(engine.unwrap().join().unwrap(), ((false, 0), (false, 0)));
+    }
+}

@@ -111,6 +111,13 @@ struct State {
     spoiled: Vec<(PathBuf, u64)>,
     /// Below this directory so many bytes are left.
     space: Option<(PathBuf, u64)>,
+    /// What a growth that finds no space is told.
+    full: Option<ErrorKind>,
+    /// Files that may be open at once, and how many that is said to be.
+    open_most: Option<(usize, usize)>,
+    open: usize,
+    /// The most that were open at once.
+    open_peak: usize,
     nodes: BTreeMap<PathBuf, Arc<Node>>,
 }
 
@@ -178,6 +185,37 @@ impl FaultDisk {
         state.unreadable.iter().any(|(file, bad)| file == path && bad.start < end && offset < bad.end)
     }
 
+    /// What those are told who find no space; a full disk unless something else is asked for.
+    pub fn full_is(&self, kind: ErrorKind) {
+        self.state.lock().full = Some(kind);
+    }
+
+    /// Lets so many files be open at once, and says that it is `told` of them.
+    pub fn limit_descriptors(&self, most: usize, told: usize) {
+        self.state.lock().open_most = Some((most, told));
+    }
+
+    /// Files that are open, and the most that were at once.
+    #[must_use]
+    pub fn open_files(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        (state.open, state.open_peak)
+    }
+
+    fn open_one(&self) -> io::Result<()> {
+        let mut state = self.state.lock();
+        if state.open_most.is_some_and(|(most, _)| state.open >= most) {
+            return Err(io::Error::from_raw_os_error(crate::few::NO_DESCRIPTOR[0]));
+        }
+        state.open += 1;
+        state.open_peak = state.open_peak.max(state.open);
+        Ok(())
+    }
+
+    fn no_space(&self) -> io::Error {
+        failure(self.state.lock().full.unwrap_or(ErrorKind::StorageFull))
+    }
+
     /// Ends all rules and limits.
     pub fn heal(&self) {
         let mut state = self.state.lock();
@@ -186,6 +224,7 @@ impl FaultDisk {
         state.unreadable.clear();
         state.spoiled.clear();
         state.space = None;
+        state.open_most = None;
     }
 
     /// Operations of a kind since the last rule for it.
@@ -230,6 +269,25 @@ impl FaultDisk {
         Some(fault)
     }
 
+    fn open_counted(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        let there = OpenMode { create: Create::Never, ..mode };
+        let file = match self.disk.open(path, there) {
+            Err(e) if e.kind() == ErrorKind::NotFound && mode.create != Create::Never => {
+                self.pass(Kind::Create, path)?;
+                self.disk.open(path, mode)?
+            }
+            Err(e) => return Err(e),
+            Ok(_) if mode.create == Create::New => return Err(ErrorKind::AlreadyExists.into()),
+            Ok(file) => {
+                self.pass(Kind::Open, path)?;
+                file
+            }
+        };
+        let node = Arc::clone(self.state.lock().nodes.entry(path.to_owned()).or_default());
+        *node.path.lock() = path.to_owned();
+        Ok(Arc::new(FaultFile { disk: self.clone(), file, node }))
+    }
+
     /// As [`FaultDisk::meet`], for operations that can only be refused.
     fn pass(&self, kind: Kind, path: &Path) -> io::Result<()> {
         match self.meet(kind, path, 0) {
@@ -256,22 +314,8 @@ impl FaultDisk {
 
 impl Disk for FaultDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
-        let there = OpenMode { create: Create::Never, ..mode };
-        let file = match self.disk.open(path, there) {
-            Err(e) if e.kind() == ErrorKind::NotFound && mode.create != Create::Never => {
-                self.pass(Kind::Create, path)?;
-                self.disk.open(path, mode)?
-            }
-            Err(e) => return Err(e),
-            Ok(_) if mode.create == Create::New => return Err(ErrorKind::AlreadyExists.into()),
-            Ok(file) => {
-                self.pass(Kind::Open, path)?;
-                file
-            }
-        };
-        let node = Arc::clone(self.state.lock().nodes.entry(path.to_owned()).or_default());
-        *node.path.lock() = path.to_owned();
-        Ok(Arc::new(FaultFile { disk: self.clone(), file, node }))
+        self.open_one()?;
+        self.open_counted(path, mode).inspect_err(|_| self.state.lock().open -= 1)
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
@@ -303,6 +347,9 @@ impl Disk for FaultDisk {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        // It is opened for that.
+        self.open_one()?;
+        self.state.lock().open -= 1;
         self.pass(Kind::SyncDir, dir)?;
         self.disk.sync_dir(dir)
     }
@@ -317,6 +364,16 @@ impl Disk for FaultDisk {
 
     fn is_ephemeral(&self) -> bool {
         self.disk.is_ephemeral()
+    }
+
+    fn descriptors(&self) -> Option<usize> {
+        self.state.lock().open_most.map(|(_, told)| told).or_else(|| self.disk.descriptors())
+    }
+}
+
+impl Drop for FaultFile {
+    fn drop(&mut self) {
+        self.disk.state.lock().open -= 1;
     }
 }
 
@@ -381,7 +438,7 @@ impl File for FaultFile {
             let fits = (bytes.len() as u64).saturating_sub(missing) as usize;
             let fits = fits / crate::mem::SECTOR_BYTES * crate::mem::SECTOR_BYTES;
             self.put(&bytes[..fits], offset)?;
-            return Err(failure(ErrorKind::StorageFull));
+            return Err(self.disk.no_space());
         }
         self.put(bytes, offset)
     }
@@ -413,7 +470,7 @@ impl File for FaultFile {
         self.disk.pass(Kind::SetLen, &self.path())?;
         let now = self.file.len()?;
         if len > now && self.disk.take_space(&self.path(), len - now) < len - now {
-            return Err(failure(ErrorKind::StorageFull));
+            return Err(self.disk.no_space());
         }
         let mut unsynced = self.node.unsynced.lock();
         unsynced.len.get_or_insert(now);
@@ -436,116 +493,4 @@ impl File for FaultFile {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::mem::MemDisk;
-
-    const NEW: OpenMode = OpenMode { create: Create::New, direct: true, read_only: false };
-
-    fn disk() -> (FaultDisk, Arc<dyn File>) {
-        let disk = FaultDisk::new(Arc::new(MemDisk::default()));
-        let file = disk.open(Path::new("f"), NEW).unwrap();
-        file.write_at(&[1; 2048], 0).unwrap();
-        file.sync().unwrap();
-        (disk, file)
-    }
-
-    fn bytes(file: &dyn File) -> Vec<u8> {
-        let mut bytes = vec![0; file.len().unwrap() as usize];
-        file.read_at(&mut bytes, 0).unwrap();
-        bytes
-    }
-
-    fn rule(kind: Kind, nth: u64, for_ever: bool, fault: Fault) -> Rule {
-        Rule { kind, nth, for_ever, fault }
-    }
-
-    #[test]
-    fn the_nth_fails_once_or_for_ever() {
-        let (disk, file) = disk();
-        disk.fail(rule(Kind::Write, 2, false, Fault::Refused(ErrorKind::Other)));
-        let answers: Vec<_> = (0..4).map(|_| file.write_at(&[2; 512], 0).is_ok()).collect();
-        assert_eq!(answers, [true, false, true, true]);
-        disk.heal();
-        disk.fail(rule(Kind::Sync, 2, true, Fault::Refused(ErrorKind::Other)));
-        let answers: Vec<_> = (0..4).map(|_| file.sync().is_ok()).collect();
-        assert_eq!(answers, [true, false, false, false]);
-        assert_eq!(disk.fired().len(), 4);
-        assert_eq!(disk.retried().len(), 4, "who tries again is found out");
-    }
-
-    #[test]
-    fn a_rule_that_is_aimed_counts_and_fails_its_own_files() {
-        let (disk, file) = disk();
-        let other = disk.open(Path::new("other"), NEW).unwrap();
-        disk.fail_on("oth", rule(Kind::Write, 2, true, Fault::Refused(ErrorKind::Other)));
-        let answers: Vec<_> = (0..3)
-            .map(|_| (file.write_at(&[2; 512], 0).is_ok(), other.write_at(&[2; 512], 0).is_ok()))
-            .collect();
-        assert_eq!(answers, [(true, true), (true, false), (true, false)]);
-        disk.heal();
-        other.write_at(&[2; 512], 0).unwrap();
-    }
-
-    #[test]
-    fn a_dropping_sync_takes_bytes_and_length_back_and_the_next_one_lies() {
-        let (disk, file) = disk();
-        file.write_at(&[2; 1024], 512).unwrap();
-        file.write_at(&[3; 512], 512).unwrap();
-        file.write_at(&[4; 2048], 2048).unwrap();
-        disk.fail(rule(Kind::Sync, 1, false, Fault::Dropped));
-        assert!(file.sync().is_err());
-        assert_eq!(bytes(&*file), [1; 2048]);
-        file.sync().unwrap();
-        assert_eq!(bytes(&*file), [1; 2048]);
-    }
-
-    #[test]
-    fn a_spoiled_sector_is_unreadable_until_it_is_written() {
-        let (disk, file) = disk();
-        disk.spoil("f", 600);
-        let mut bytes = [0; 512];
-        assert!(file.read_at(&mut bytes, 512).is_err() && file.read_at(&mut [0; 2048], 0).is_err());
-        file.read_at(&mut bytes, 0).unwrap();
-        file.read_at(&mut bytes, 1024).unwrap();
-        file.write_at(&[7; 512], 512).unwrap();
-        file.read_at(&mut bytes, 512).unwrap();
-        assert_eq!(bytes, [7; 512]);
-    }
-
-    #[test]
-    fn a_torn_write_leaves_its_first_half() {
-        let (disk, file) = disk();
-        disk.fail(rule(Kind::Write, 1, false, Fault::Torn));
-        assert!(file.write_at(&[2; 2048], 0).is_err());
-        assert_eq!(bytes(&*file), [[2; 1024], [1; 1024]].concat());
-    }
-
-    #[test]
-    fn a_full_disk_refuses_growth_alone_and_goes_on_when_there_is_space() {
-        let (disk, file) = disk();
-        disk.limit_space("", 1024);
-        file.write_at(&[2; 2048], 0).unwrap();
-        let error = file.write_at(&[3; 2048], 2048).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::StorageFull);
-        assert_eq!(file.len().unwrap(), 3072, "what fits arrives");
-        assert_eq!(file.set_len(4096).unwrap_err().kind(), ErrorKind::StorageFull);
-        disk.heal();
-        file.write_at(&[3; 2048], 2048).unwrap();
-        assert_eq!(bytes(&*file), [[2; 2048], [3; 2048]].concat());
-    }
-
-    #[test]
-    fn bytes_that_cannot_be_read_can_be_written() {
-        let (disk, file) = disk();
-        disk.refuse_reads("f", 512..600);
-        let mut half = [0; 512];
-        file.read_at(&mut half, 0).unwrap();
-        assert!(file.read_at(&mut half, 100).is_err() && file.read_at(&mut half, 599).is_err());
-        file.read_at(&mut half, 600).unwrap();
-        file.write_at(&[2; 512], 512).unwrap();
-        disk.heal();
-        file.read_at(&mut half, 512).unwrap();
-        assert_eq!(half, [2; 512]);
-    }
-}
+mod tests;

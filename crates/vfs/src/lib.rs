@@ -3,6 +3,7 @@
 
 pub mod ephemeral;
 pub mod fault;
+pub mod few;
 mod machine;
 pub mod mem;
 pub mod os;
@@ -75,6 +76,10 @@ pub trait Disk: Send + Sync + Debug {
     fn is_ephemeral(&self) -> bool {
         false
     }
+    /// How many descriptors the process may have, where that is limited: as many as the system lets it ask for.
+    fn descriptors(&self) -> Option<usize> {
+        None
+    }
     /// How batches are done.
     fn batch_io(&self) -> BatchIo {
         BatchIo::OneByOne
@@ -126,6 +131,10 @@ pub trait File: Send + Sync + Debug {
     fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
     /// Whether reads and writes pass the page cache.
     fn is_direct(&self) -> bool;
+    /// For a file that is not always open ([`few`]): what keeps it open as long as the caller has it.
+    fn opened(&self) -> io::Result<Option<Arc<dyn File>>> {
+        Ok(None)
+    }
 }
 
 /// The machine beside its files: time, randomness, and how much there is of it.

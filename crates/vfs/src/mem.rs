@@ -37,6 +37,8 @@ struct Inner {
     now: Content,
     ops: Vec<Entry>,
     locked: BTreeMap<PathBuf, Arc<AtomicBool>>,
+    /// Bytes that all files together may be long.
+    capacity: Option<u64>,
 }
 
 /// The simulated disk. Clones share it.
@@ -94,6 +96,17 @@ impl MemDisk {
         Vfs { disk: Arc::new(self.clone()), clock: Arc::new(ManualClock::new(seed)) }
     }
 
+    /// Gives the disk a size: files that are together so many bytes long fill it. What is longer already stays. `None`: it is never full.
+    pub fn limit(&self, bytes: Option<u64>) {
+        self.inner.lock().capacity = bytes;
+    }
+
+    /// Bytes of all files that have a name.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.inner.lock().used()
+    }
+
     /// Flips bits of the byte at `offset` of a file, as a decaying medium would.
     pub fn flip(&self, path: &Path, offset: u64, mask: u8) -> io::Result<()> {
         let mut inner = self.inner.lock();
@@ -126,6 +139,16 @@ impl MemDisk {
 }
 
 impl Inner {
+    fn used(&self) -> u64 {
+        self.now.names.values().map(|inode| self.now.inodes[*inode].len() as u64).sum()
+    }
+
+    /// How much of a change that makes a file `len` bytes long there is room for: the length that it can have.
+    fn fits(&self, inode: usize, len: u64) -> u64 {
+        let (Some(capacity), has) = (self.capacity, self.now.inodes[inode].len() as u64) else { return len };
+        if len <= has { len } else { len.min(has + capacity.saturating_sub(self.used())) }
+    }
+
     /// Applies an operation that has not returned yet. Returns its place in the journal.
     fn begin(&mut self, op: Op) -> usize {
         event(|| op.digest());
@@ -222,8 +245,15 @@ impl File for MemFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.disk.change(Op::Write { inode: self.inode, offset, bytes: bytes.into() });
-        Ok(())
+        let end = offset + bytes.len() as u64;
+        let fits = self.disk.inner.lock().fits(self.inode, end);
+        // What fits arrives.
+        let missing = ((end - fits) as usize).next_multiple_of(SECTOR_BYTES).min(bytes.len());
+        let part = if fits < end { &bytes[..bytes.len() - missing] } else { bytes };
+        if !part.is_empty() {
+            self.disk.change(Op::Write { inode: self.inode, offset, bytes: part.into() });
+        }
+        if fits < end { Err(ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
     fn write_batch(&self, ops: &[WriteOp<'_>]) -> io::Result<()> {
@@ -240,6 +270,9 @@ impl File for MemFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
+        if self.disk.inner.lock().fits(self.inode, len) < len {
+            return Err(ErrorKind::StorageFull.into());
+        }
         self.disk.change(Op::SetLen { inode: self.inode, len });
         Ok(())
     }

@@ -7,6 +7,7 @@ use crate::{BatchIo, Clock, Create, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
 use base::sync::share_out;
 use rustix::fs::{self, AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -15,6 +16,9 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// `f_type` of file systems that live in memory.
 const MEMORY_FILE_SYSTEMS: [u64; 2] = [0x0102_1994, 0x8584_58f6]; // tmpfs, ramfs
+
+/// Descriptors that are of use: those of a log of 8 GiB four times over.
+const DESCRIPTORS: u64 = 8192;
 
 /// Operations of a batch that are worth a thread.
 const BATCH_SHARE: usize = 4;
@@ -157,6 +161,16 @@ impl Disk for OsDisk {
 
     fn is_durable(&self, dir: &Path) -> bool {
         fs::statfs(dir).is_ok_and(|s| !MEMORY_FILE_SYSTEMS.contains(&(s.f_type as u64)))
+    }
+
+    /// Raises the soft limit as far as this many are of use, or the hard limit allows.
+    fn descriptors(&self) -> Option<usize> {
+        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+        let current = current?;
+        let wanted = maximum.map_or(DESCRIPTORS, |most| most.min(DESCRIPTORS));
+        let raised = Rlimit { current: Some(wanted), maximum };
+        let raised = wanted > current && setrlimit(Resource::Nofile, raised).is_ok();
+        Some(usize::try_from(if raised { wanted } else { current }).unwrap_or(usize::MAX))
     }
 
     fn batch_io(&self) -> BatchIo {

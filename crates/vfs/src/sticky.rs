@@ -2,12 +2,14 @@
 //! refused. After such a failure nobody knows what the file holds, and a second try that succeeds proves nothing
 //! (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020).
 //!
-//! A write that found no space is no such failure: it is an answer, and space may come back.
+//! A write that found no space is no such failure: it is an answer, and space may come back. Neither is it one that no file descriptor was
+//! left: then nothing was tried.
 //!
 //! Behind a page cache one sync can hear of the failure of what another one was to make durable, and the other then
 //! succeeds: the kernel tells each error to one caller. So syncs of a buffered file go one by one, and the next begins
 //! when the answer to the one before is known. With direct I/O each sync answers for itself.
 
+use crate::few::no_descriptor;
 use crate::{BatchIo, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +20,12 @@ use std::sync::Arc;
 
 /// What a file is called, which changes when it is renamed while it is open.
 type Name = Arc<Mutex<PathBuf>>;
+
+/// Whether a file cannot grow: its device is full, a quota is used up, or it would be longer than files may be.
+#[must_use]
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
+}
 
 #[derive(Debug, Default)]
 struct Latch {
@@ -66,8 +74,10 @@ impl Latch {
             return Err(io::Error::new(*kind, format!("not tried, for earlier: {first}")));
         }
         change().inspect_err(|error| {
-            let full = matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
-            if !(full && may_be_full) {
+            let full = is_full(error);
+            // Without a descriptor nothing was tried: it is said before a directory is synced, or a file opened for what is asked.
+            let answer = (full && may_be_full) || no_descriptor(error);
+            if !answer {
                 // A full disk that shows in a sync only has lost what was written before.
                 let kind = if full { ErrorKind::Other } else { error.kind() };
                 let what = format!("{what} {}: {error}", path().display());
@@ -135,6 +145,10 @@ impl Disk for StickyDisk {
     fn batch_io(&self) -> BatchIo {
         self.disk.batch_io()
     }
+
+    fn descriptors(&self) -> Option<usize> {
+        self.disk.descriptors()
+    }
 }
 
 impl StickyFile {
@@ -189,6 +203,10 @@ impl File for StickyFile {
 
     fn is_direct(&self) -> bool {
         self.file.is_direct()
+    }
+
+    fn opened(&self) -> io::Result<Option<Arc<dyn File>>> {
+        self.file.opened()
     }
 }
 

@@ -1,0 +1,499 @@
+//! A disk that keeps few files of some directories open: the segments of a log and the files of undo may be thousands, and a process
+//! may have a few hundred descriptors. Such a file is opened when somebody uses it; of those that are open and in nobody's hands the
+//! ones go first that were not used lately.
+//!
+//! A file is closed only when all that was written to it has been synced through the descriptor that it was written through: the
+//! system tells of a failed write-back whoever has the file open then, and nobody who opens it later. A file that must go
+//! unsynced is synced first, and if that fails its next sync says so.
+//!
+//! Who gets no descriptor, of this process or of the whole system, has closed what it could and tried again. Nothing has happened then to any file, so it
+//! is an answer like a full disk's: [`no_descriptor`].
+
+use crate::{BatchIo, Clock, Create, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
+use base::sync::Mutex;
+use base::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+/// `EMFILE` and `ENFILE`: the process, or the system, has no descriptor left.
+pub(crate) const NO_DESCRIPTOR: [i32; 2] = [24, 23];
+
+/// Descriptors that a database needs whatever it does: the root, `pages`, the doublewrite, the lock, a directory, and what is written
+/// and read of log and undo at one time.
+const NEEDED: usize = 24;
+
+/// Fewer files than this are not worth keeping open, and more not either.
+const OPEN: std::ops::RangeInclusive<usize> = 4..=2048;
+
+/// Says that no descriptor is left, and what would help.
+#[derive(Debug)]
+struct NoDescriptor {
+    most: usize,
+}
+
+impl fmt::Display for NoDescriptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NoDescriptor { most } = self;
+        write!(
+            f,
+            "no file descriptor is left; the process may have {most} (`ulimit -n`), and a database needs about {NEEDED}"
+        )
+    }
+}
+
+impl std::error::Error for NoDescriptor {}
+
+/// Whether an operation failed because the process or the system has no file descriptor left. Then it has done nothing.
+#[must_use]
+pub fn no_descriptor(error: &io::Error) -> bool {
+    let told = error.get_ref().is_some_and(|inner| inner.is::<NoDescriptor>());
+    told || error.raw_os_error().is_some_and(|errno| NO_DESCRIPTOR.contains(&errno))
+}
+
+/// Hears of a sync that was made so that a file could be closed: how long it took, microseconds.
+pub type OnSync = Box<dyn Fn(u64) + Send + Sync>;
+
+struct Shared {
+    disk: Arc<dyn Disk>,
+    /// Whose files are closed and opened again.
+    dirs: Vec<PathBuf>,
+    /// Descriptors that the process may have, and how many of these files are kept open.
+    limit: usize,
+    most: usize,
+    /// Files that are open now.
+    open: AtomicUsize,
+    files: Mutex<Files>,
+    clock: Arc<dyn Clock>,
+    on_sync: OnSync,
+}
+
+#[derive(Default)]
+struct Files {
+    /// Those that may be open, those first that were opened or looked at longest ago.
+    queue: VecDeque<Weak<FewFile>>,
+    /// By name, the last one opened where several are one file.
+    names: BTreeMap<PathBuf, Weak<FewFile>>,
+}
+
+/// The disk. Clones share its files.
+#[derive(Clone)]
+pub struct FewDisk {
+    shared: Arc<Shared>,
+}
+
+struct FewFile {
+    me: Weak<FewFile>,
+    shared: Arc<Shared>,
+    mode: OpenMode,
+    direct: bool,
+    state: Mutex<State>,
+}
+
+struct State {
+    path: PathBuf,
+    file: Option<Arc<dyn File>>,
+    /// It was used since the queue was last looked through.
+    used: bool,
+    /// It has no name any more, so it could not be opened again.
+    gone: bool,
+    /// Changes that have ended, and how many of them a sync has covered. While one is under way somebody has `file` in hand.
+    changes: u64,
+    synced: u64,
+    /// What the sync before a closing said.
+    failed: Option<(ErrorKind, String)>,
+}
+
+impl Vfs {
+    /// The same files, of which those in `dirs` are not all kept open, where the disk says how many may be.
+    #[must_use]
+    pub fn few(&self, dirs: &[&Path], on_sync: OnSync) -> Vfs {
+        let Some(limit) = self.disk.descriptors() else { return self.clone() };
+        let disk = FewDisk::new(self, dirs, limit, on_sync);
+        Vfs { disk: Arc::new(disk), clock: Arc::clone(&self.clock) }
+    }
+}
+
+impl Shared {
+    /// Does what needs a descriptor; where there is none, closes files and tries again.
+    fn with_descriptor<T>(&self, mut act: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        loop {
+            match act() {
+                Err(error) if no_descriptor(&error) => {
+                    if !self.close_one() {
+                        return Err(io::Error::new(error.kind(), NoDescriptor { most: self.limit }));
+                    }
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Closes a file that nobody uses at the moment; one that needs a sync first only if there is no other.
+    fn close_one(&self) -> bool {
+        // Who turns out to be the last to know a file lets go of it after the mutex, which its end takes.
+        let mut looked_at = Vec::new();
+        let mut files = self.files.lock();
+        for may_sync in [false, true] {
+            // Whoever was used lately has a second turn.
+            for _ in 0..2 * files.queue.len() {
+                let Some(next) = files.queue.pop_front() else { return false };
+                let Some(file) = next.upgrade() else { continue };
+                looked_at.push(Arc::clone(&file));
+                let Some(mut state) = file.state.try_lock() else {
+                    files.queue.push_back(next);
+                    continue;
+                };
+                let Some(open) = &state.file else { continue };
+                let in_use = state.gone || Arc::strong_count(open) > 1;
+                let unsynced = state.changes > state.synced;
+                let lately = std::mem::take(&mut state.used);
+                if !in_use && !lately && (may_sync || !unsynced) {
+                    self.close(&mut state);
+                    return true;
+                }
+                drop(state);
+                files.queue.push_back(next);
+            }
+        }
+        false
+    }
+
+    fn close(&self, state: &mut State) {
+        let Some(file) = state.file.take() else { return };
+        if state.changes > state.synced {
+            let begun = self.clock.now_us();
+            match file.sync() {
+                Ok(()) => state.synced = state.changes,
+                Err(error) => state.failed = Some((error.kind(), error.to_string())),
+            }
+            (self.on_sync)(self.clock.now_us().saturating_sub(begun));
+        }
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        while self.open.load(Ordering::Relaxed) >= self.most && self.close_one() {}
+        let file = self.with_descriptor(|| self.disk.open(path, mode))?;
+        self.open.fetch_add(1, Ordering::Relaxed);
+        Ok(file)
+    }
+}
+
+impl FewDisk {
+    /// A disk over that of `vfs`, which lets a process have `limit` files open.
+    #[must_use]
+    pub fn new(vfs: &Vfs, dirs: &[&Path], limit: usize, on_sync: OnSync) -> FewDisk {
+        let most = (limit / 4).clamp(*OPEN.start(), *OPEN.end());
+        let dirs = dirs.iter().map(|dir| dir.to_path_buf()).collect();
+        let (open, files) = (AtomicUsize::new(0), Mutex::default());
+        let Vfs { disk, clock } = vfs.clone();
+        FewDisk { shared: Arc::new(Shared { disk, dirs, limit, most, open, files, clock, on_sync }) }
+    }
+
+    fn find(&self, path: &Path) -> Option<Arc<FewFile>> {
+        self.shared.files.lock().names.get(path).and_then(Weak::upgrade)
+    }
+}
+
+impl Disk for FewDisk {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        let shared = &self.shared;
+        if !path.parent().is_some_and(|dir| shared.dirs.iter().any(|few| few == dir)) {
+            return shared.with_descriptor(|| shared.disk.open(path, mode));
+        }
+        let file = shared.open(path, mode)?;
+        let few = Arc::new_cyclic(|me| FewFile {
+            me: Weak::clone(me),
+            shared: Arc::clone(shared),
+            mode: OpenMode { create: Create::Never, ..mode },
+            direct: file.is_direct(),
+            state: Mutex::new(State {
+                path: path.to_owned(),
+                file: Some(file),
+                used: true,
+                gone: false,
+                changes: 0,
+                synced: 0,
+                failed: None,
+            }),
+        });
+        let mut files = shared.files.lock();
+        files.queue.push_back(Arc::downgrade(&few));
+        files.names.insert(path.to_owned(), Arc::downgrade(&few));
+        Ok(few)
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.shared.disk.create_dir(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.shared.with_descriptor(|| self.shared.disk.list(dir))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let file = self.find(from);
+        // Nobody opens it while its name changes.
+        let mut state = file.as_ref().map(|file| file.state.lock());
+        self.shared.disk.rename(from, to)?;
+        if let Some(state) = &mut state {
+            to.clone_into(&mut state.path);
+        }
+        drop(state);
+        let mut files = self.shared.files.lock();
+        if let Some(name) = files.names.remove(from) {
+            files.names.insert(to.to_owned(), name);
+        }
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let file = self.find(path);
+        let mut state = file.as_ref().map(|file| file.state.lock());
+        self.shared.disk.remove(path)?;
+        if let Some(state) = &mut state {
+            state.gone = true;
+        }
+        drop(state);
+        self.shared.files.lock().names.remove(path);
+        Ok(())
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.shared.with_descriptor(|| self.shared.disk.sync_dir(dir))
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        self.shared.with_descriptor(|| self.shared.disk.lock(path))
+    }
+
+    fn is_durable(&self, dir: &Path) -> bool {
+        self.shared.disk.is_durable(dir)
+    }
+
+    fn is_ephemeral(&self) -> bool {
+        self.shared.disk.is_ephemeral()
+    }
+
+    fn batch_io(&self) -> BatchIo {
+        self.shared.disk.batch_io()
+    }
+
+    fn descriptors(&self) -> Option<usize> {
+        Some(self.shared.limit)
+    }
+}
+
+impl FewFile {
+    /// The open file. Nobody closes it as long as the caller has it.
+    fn get(&self) -> io::Result<Arc<dyn File>> {
+        let mut state = self.state.lock();
+        state.used = true;
+        if let Some(file) = &state.file {
+            return Ok(Arc::clone(file));
+        }
+        if state.gone {
+            return Err(ErrorKind::NotFound.into());
+        }
+        // Others that look for a file to close find this one taken, and pass it by.
+        let file = self.shared.open(&state.path, self.mode)?;
+        state.file = Some(Arc::clone(&file));
+        drop(state);
+        self.shared.files.lock().queue.push_back(Weak::clone(&self.me));
+        Ok(file)
+    }
+
+    /// Changes the file, and remembers that nothing has synced that.
+    fn change(&self, change: impl FnOnce(&dyn File) -> io::Result<()>) -> io::Result<()> {
+        self.heard_of_failure()?;
+        let file = self.get()?;
+        let changed = change(&*file);
+        self.state.lock().changes += 1;
+        changed
+    }
+
+    fn heard_of_failure(&self) -> io::Result<()> {
+        match &self.state.lock().failed {
+            Some((kind, said)) => Err(io::Error::new(*kind, said.clone())),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for FewFile {
+    fn drop(&mut self) {
+        let state = self.state.lock();
+        if state.file.is_some() {
+            self.shared.open.fetch_sub(1, Ordering::Relaxed);
+        }
+        let path = state.path.clone();
+        drop(state);
+        let mut files = self.shared.files.lock();
+        if files.names.get(&path).is_some_and(|file| file.strong_count() == 0) {
+            files.names.remove(&path);
+        }
+        // Dead entries go when the queue is looked through, and here where nobody does.
+        if files.queue.len() > 2 * *OPEN.end() {
+            files.queue.retain(|file| file.strong_count() > 0);
+        }
+    }
+}
+
+impl File for FewFile {
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        self.get()?.read_at(bytes, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.change(|file| file.write_at(bytes, offset))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.heard_of_failure()?;
+        let file = self.get()?;
+        let changes = self.state.lock().changes;
+        file.sync()?;
+        let mut state = self.state.lock();
+        state.synced = state.synced.max(changes);
+        Ok(())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.get()?.len()
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.change(|file| file.set_len(len))
+    }
+
+    fn read_batch(&self, ops: &mut [ReadOp<'_>]) -> io::Result<()> {
+        self.get()?.read_batch(ops)
+    }
+
+    fn write_batch(&self, ops: &[WriteOp<'_>]) -> io::Result<()> {
+        self.change(|file| file.write_batch(ops))
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.change(|file| file.punch(offset, len))
+    }
+
+    fn is_direct(&self) -> bool {
+        self.direct
+    }
+
+    fn opened(&self) -> io::Result<Option<Arc<dyn File>>> {
+        self.get().map(Some)
+    }
+}
+
+impl fmt::Debug for FewDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FewDisk({:?})", self.shared.disk)
+    }
+}
+
+impl fmt::Debug for FewFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FewFile({:?})", self.state.lock().path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::{Fault, FaultDisk, Kind, Rule};
+    use crate::mem::MemDisk;
+
+    const NEW: OpenMode = OpenMode { create: Create::New, direct: true, read_only: false };
+
+    /// A disk that lets `most` be open, told so, and how often a file was synced so that it could be closed.
+    fn few(most: usize) -> (FaultDisk, FewDisk, Arc<AtomicUsize>) {
+        let mem = MemDisk::default();
+        mem.create_dir(Path::new("/few")).unwrap();
+        let fault = FaultDisk::new(Arc::new(mem.clone()));
+        fault.limit_descriptors(most, most);
+        let vfs = Vfs { disk: Arc::new(fault.clone()), ..mem.vfs(1) };
+        let count = Arc::new(AtomicUsize::new(0));
+        let count_here = Arc::clone(&count);
+        let on_sync = Box::new(move |_| {
+            count_here.fetch_add(1, Ordering::Relaxed);
+        });
+        (fault, FewDisk::new(&vfs, &[Path::new("/few")], most, on_sync), count)
+    }
+
+    fn path(n: usize) -> PathBuf {
+        PathBuf::from(format!("/few/{n}"))
+    }
+
+    #[test]
+    fn many_files_share_few_descriptors() {
+        let (fault, disk, synced) = few(6);
+        let files: Vec<_> = (0..40).map(|n| disk.open(&path(n), NEW).unwrap()).collect();
+        for (n, file) in files.iter().enumerate() {
+            file.write_at(&[n as u8; 512], 0).unwrap();
+            file.sync().unwrap();
+        }
+        disk.rename(&path(3), &path(103)).unwrap();
+        for (n, file) in files.iter().enumerate().rev() {
+            let mut bytes = [0; 512];
+            file.read_at(&mut bytes, 0).unwrap();
+            assert_eq!(bytes, [n as u8; 512]);
+        }
+        disk.sync_dir(Path::new("/few")).unwrap();
+        assert!(fault.open_files().1 <= 6, "{:?}", fault.open_files());
+        assert_eq!(synced.load(Ordering::Relaxed), 0, "all had been synced");
+        drop(files);
+        assert_eq!(fault.open_files().0, 0);
+    }
+
+    /// What has not been synced is, through the descriptor that wrote it, before that is closed; if that fails the file says so.
+    #[test]
+    fn no_file_is_closed_unsynced() {
+        for fails in [false, true] {
+            let (fault, disk, synced) = few(6);
+            let files: Vec<_> = (0..4).map(|n| disk.open(&path(n), NEW).unwrap()).collect();
+            for file in &files {
+                file.write_at(&[1; 512], 0).unwrap();
+            }
+            if fails {
+                let refused = Fault::Refused(ErrorKind::Other);
+                fault.fail(Rule { kind: Kind::Sync, nth: 1, for_ever: false, fault: refused });
+            }
+            assert_eq!(synced.load(Ordering::Relaxed), 0);
+            let others: Vec<_> = (10..13).map(|n| disk.open(&path(n), NEW).unwrap()).collect();
+            let held: Vec<_> = others.iter().map(|file| file.opened().unwrap()).collect();
+            assert!(synced.load(Ordering::Relaxed) > 0);
+            let said = files.iter().filter(|file| file.sync().is_err()).count();
+            assert_eq!(said, usize::from(fails));
+            drop(held);
+        }
+    }
+
+    #[test]
+    fn a_file_in_use_stays_open_and_who_gets_none_is_told_what_is_missing() {
+        let (fault, disk, _) = few(4);
+        let files: Vec<_> = (0..4).map(|n| disk.open(&path(n), NEW).unwrap()).collect();
+        let held: Vec<_> = files.iter().map(|file| file.opened().unwrap()).collect();
+        let error = disk.open(&path(9), NEW).unwrap_err();
+        assert!(no_descriptor(&error) && error.to_string().contains("may have 4 (`ulimit -n`)"), "{error}");
+        assert!(no_descriptor(&disk.sync_dir(Path::new("/few")).unwrap_err()));
+        drop(held);
+        disk.open(&path(9), NEW).unwrap();
+        assert_eq!(fault.open_files().1, 4);
+    }
+
+    #[test]
+    fn a_removed_file_can_be_read_by_those_who_have_it_open() {
+        let (_, disk, _) = few(4);
+        let file = disk.open(&path(0), NEW).unwrap();
+        file.write_at(&[1; 512], 0).unwrap();
+        disk.remove(&path(0)).unwrap();
+        let others: Vec<_> = (1..20).map(|n| disk.open(&path(n), NEW)).collect();
+        file.read_at(&mut [0; 512], 0).unwrap();
+        assert!(others.iter().all(Result::is_ok));
+    }
+}

@@ -10,6 +10,7 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use base::aligned::AlignedBuf;
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Unparker, spin};
 use base::{Lsn, PageNo};
@@ -400,6 +401,19 @@ impl Pool {
                 Err(Error::io("read", &self.path, named))
             }
         }
+    }
+
+    /// Checks a page in the file that is in no frame, without bringing it into one: it may be one that is being written aside, and a frame
+    /// would go on showing what stood there before.
+    pub(crate) fn look(&self, page: PageNo) -> Result {
+        if self.table.get(page).is_some() {
+            return Ok(());
+        }
+        let mut bytes = AlignedBuf::zeroed(self.page_bytes());
+        let offset = u64::from(page.0) * self.page_bytes() as u64;
+        self.file.read_at(&mut bytes, offset).map_err(|e| Error::io("read", &self.path, e))?;
+        let verified = page::header::verify(&bytes, page).and_then(|()| page::verify::quick(&bytes));
+        self.hook.after_read(page, &mut bytes, verified).map(drop)
     }
 
     /// Checks what was read and lets everybody see it.

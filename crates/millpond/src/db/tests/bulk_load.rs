@@ -216,3 +216,28 @@ fn every_power_cut_leaves_a_load_whole_or_nothing() {
     }
     assert!(states > 50, "{states} states");
 }
+
+/// The pages of a load are written past the pool. Whoever looks at the whole database meanwhile takes them neither for damage nor, where
+/// they had another life before, into a frame that would go on showing that.
+#[test]
+fn a_check_beside_a_load_finds_nothing_and_leaves_nothing() {
+    let (_disk, db, table) = fresh();
+    for n in 0..600u32 {
+        put(&db, &table, &n.to_be_bytes(), &[1; 900]);
+    }
+    db.checkpoint().unwrap();
+    db.drop_table("t").unwrap();
+    settle(&db);
+    let model = some_rows(3, 6000);
+    let mut load = db.begin_bulk_load("loaded").unwrap();
+    for (n, (key, value)) in model.iter().enumerate() {
+        load.push(key, value).unwrap();
+        if n % 500 == 0 {
+            let report = db.check().unwrap();
+            assert!(report.is_clean(), "after {n} rows: {report}");
+        }
+    }
+    load.commit().unwrap();
+    assert!(all(&db, "loaded") == model);
+    settle(&db);
+}

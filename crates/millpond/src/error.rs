@@ -96,9 +96,9 @@ pub enum Error {
         /// Which limit.
         what: String,
     },
-    /// No space is left for what the call needs. Nothing was changed, but for [`rollback_to`](crate::Transaction::rollback_to), which
-    /// has rolled the transaction back.
-    #[error("no space left on the device of {}", file.display())]
+    /// No space is left for what the call needs: the device is full, a quota is used up, or the file would be longer than files may be.
+    /// Nothing was changed, but for [`rollback_to`](crate::Transaction::rollback_to), which has rolled the transaction back.
+    #[error("no space left for {}", file.display())]
     DiskFull {
         /// The file that could not grow; for a database in memory its name there.
         file: PathBuf,
@@ -160,7 +160,7 @@ impl Error {
     /// Wraps an I/O error. A full disk gets its own name, and a file that ends before what should be read has lost it.
     pub(crate) fn io(op: &'static str, file: &Path, source: io::Error) -> Error {
         match source.kind() {
-            io::ErrorKind::StorageFull => Error::DiskFull { file: file.to_owned() },
+            _ if vfs::sticky::is_full(&source) => Error::DiskFull { file: file.to_owned() },
             io::ErrorKind::UnexpectedEof => Error::corrupt(file, format!("it is too short: {source}")),
             _ => Error::Io { op, file: file.to_owned(), source: Arc::new(source) },
         }
@@ -179,6 +179,15 @@ impl Error {
             )
         };
         Error::Foreign { file: file.to_owned(), what }
+    }
+
+    /// Whether nothing has happened and the same may succeed later: there was no space, or no file descriptor.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Error::DiskFull { .. } => true,
+            Error::Io { source, .. } => vfs::few::no_descriptor(source),
+            _ => false,
+        }
     }
 
     /// Names damage in a file.

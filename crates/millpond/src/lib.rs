@@ -131,6 +131,11 @@
 //!
 //! After the first failed write or sync nothing is acknowledged any more: calls give [`Error::Poisoned`], and opening again
 //! recovers. A full disk is no such failure where space is reserved first: the call gives [`Error::DiskFull`], and the database goes on.
+//! It also closes and opens there, and what is deleted or dropped makes room. Of a limit on the size of files (`ulimit -f`) the system tells by
+//! the signal `SIGXFSZ` as well, which ends a program that does not ignore it; then the call gives [`Error::DiskFull`].
+//!
+//! A database has a few dozen files open, more where the process may. Opening one raises the soft limit of the process (`ulimit -n`) as far as the
+//! hard one allows, up to 8,192: a program that uses `select` should keep its own files below 1,024.
 //!
 //! # Tuning
 //!
@@ -150,6 +155,8 @@ pub mod planted;
 mod duty;
 mod error;
 mod options;
+
+mod reserve;
 
 mod page;
 

@@ -107,6 +107,8 @@ pub enum Bug {
     ClearedForEver,
     /// Readers go past versions together that a snapshot tells apart.
     PassedAcross,
+    /// A checkpoint gives the disk back what the log needs to be opened.
+    LogGivenAway,
 }
 
 impl Bug {
@@ -162,6 +164,7 @@ impl Bug {
         Bug::CreatedOverOthers,
         Bug::ClearedForEver,
         Bug::PassedAcross,
+        Bug::LogGivenAway,
     ];
 
     /// What a world's flags hold for it.

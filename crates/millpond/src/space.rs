@@ -15,23 +15,21 @@
 //! page inside a mini-transaction only sets a bit.
 
 mod ends;
+mod grow;
 mod state;
 
 use crate::buffer::Pool;
-use crate::duty;
 use crate::error::{Error, Poison, Result};
 use crate::log::Log;
 use crate::mtr::{Mtr, Slot};
 use crate::page::map::{self, EXTENT_PAGES, extents_per_map};
 use crate::page::op::PageOp;
-use crate::planted::{Bug, planted};
-use base::aligned::AlignedBuf;
-use base::codec::{Put, Reader};
+use crate::reserve::Reserve;
+use base::codec::Reader;
 use base::sync::atomic::{AtomicU64, Ordering};
-use base::sync::{Mutex, MutexGuard, Unparker};
+use base::sync::{Mutex, Unparker};
 use base::{PageNo, TreeId};
-use metrics::{FileKind, M, Metrics, SyncReason};
-use pace::growth::slice;
+use metrics::{M, Metrics, SyncReason};
 use smallvec::SmallVec;
 use state::State;
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,6 +69,8 @@ pub(crate) struct SpaceOptions {
     pub(crate) pages_max: u32,
     /// Wakes the thread that grows the file ahead of need.
     pub(crate) grower: Unparker,
+    /// What must be held before the file grows.
+    pub(crate) reserve: Arc<Reserve>,
 }
 
 /// The space map of an open database.
@@ -375,86 +375,6 @@ impl Space {
     pub(crate) fn trims_and_bytes(&self) -> (u64, u64) {
         let state = self.state.lock();
         (state.trims, u64::from(state.file_pages) * self.page_bytes() as u64)
-    }
-
-    /// Extends the file by a slice of zeros and describes what is new. One thread at a time.
-    fn grow(&self, _: &MutexGuard<'_, ()>, reason: SyncReason) -> Result {
-        let (groups, from) = {
-            let state = self.state.lock();
-            (state.groups, state.file_pages)
-        };
-        let most = self.options.pages_max.min(PAGES_MAX) / EXTENT_PAGES * EXTENT_PAGES;
-        if from >= most {
-            let what = format!("{} has {from} pages, the most that there can be", self.path().display());
-            return Err(Error::Limit { what });
-        }
-        let slice = slice(self.step_bytes(), SLICE_BYTES_MIN) / self.page_bytes() as u64;
-        let to = from.saturating_add((slice as u32).next_multiple_of(EXTENT_PAGES)).min(most);
-        self.write_zeros(from, to, reason)?;
-        let needed = to.div_ceil(self.group_pages());
-        if needed > groups {
-            self.describe(groups, needed)?;
-        }
-        let each = extents_per_map(self.page_bytes());
-        let mut state = self.state.lock();
-        base::check!(state.file_pages == from, "the file grows from {from}, where it does not end");
-        let new = from / EXTENT_PAGES..to / EXTENT_PAGES;
-        state.free.extend(new.filter(|extent| extent % each != 0));
-        state.file_pages = to;
-        state.groups = needed;
-        self.metrics.set(M::FilePages, u64::from(to));
-        Ok(())
-    }
-
-    fn write_zeros(&self, from: u32, to: u32, reason: SyncReason) -> Result {
-        let page = self.page_bytes() as u64;
-        let (mut at, end) = (u64::from(from) * page, u64::from(to) * page);
-        let zeros = AlignedBuf::zeroed((end - at).clamp(1, GROW_WRITE_BYTES as u64) as usize);
-        while at < end {
-            let n = (end - at).min(zeros.len() as u64);
-            // Nothing refers to these bytes yet, so a full disk harms nobody: the call that needed them fails.
-            self.options.file.write_at(&zeros[..n as usize], at).map_err(|e| {
-                match Error::io("grow", self.path(), e) {
-                    full @ Error::DiskFull { .. } => full,
-                    failed => self.poison.set(failed),
-                }
-            })?;
-            at += n;
-        }
-        let start = self.options.vfs.clock.now_us();
-        if !planted(Bug::NoGrowSync) {
-            self.options.file.sync().map_err(|e| self.poison.set(Error::io("sync", self.path(), e)))?;
-        }
-        let took = self.options.vfs.clock.now_us() - start;
-        let own = if reason == SyncReason::Create { duty::callers() } else { 0 };
-        let waiters = own + self.waiting.load(Ordering::Relaxed);
-        self.metrics.fsync(FileKind::Pages, reason, took, waiters);
-        Ok(())
-    }
-
-    /// Makes the map pages of groups `from..to` and names them in the file's header.
-    fn describe(&self, from: u32, to: u32) -> Result {
-        for group in from..to {
-            self.log.make_room()?;
-            let frame = self.pool.reserve_frame()?;
-            let header_frame = if group == 0 { Some(self.pool.reserve_frame()?) } else { None };
-            let header_pin = if group == 0 { None } else { Some(self.pool.fetch(PageNo(0))?) };
-            let mut mtr = Mtr::begin(&self.log, &self.pool);
-            let header = match (header_frame, header_pin) {
-                (Some(frame), _) => mtr.add(self.pool.create(PageNo(0), frame)),
-                (None, Some(pin)) => mtr.add(pin.write()),
-                (None, None) => unreachable!("one of the two was asked for"),
-            };
-            let map = mtr.add(self.pool.create(self.map_page(group), frame));
-            let mut content = FILE_MAGIC.to_vec();
-            content.put_u64(self.options.db_id);
-            content.put_u32(group + 1);
-            mtr.apply(header, &PageOp::InitFile { content: &content });
-            mtr.apply(map, &PageOp::InitMap);
-            mtr.commit();
-            drop(self.pin_for_good(self.map_page(group))?);
-        }
-        Ok(())
     }
 
     fn latch_map<'s>(&'s self, mtr: &mut Mtr<'s>, page: PageNo) -> Slot {

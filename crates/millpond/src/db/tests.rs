@@ -3,6 +3,7 @@
 mod bulk_load;
 mod digests;
 mod figures;
+mod full_disk;
 mod growth;
 mod history;
 mod hogs;

@@ -4,6 +4,7 @@
 use super::Shared;
 use crate::error::{Error, Result};
 use crate::log::segment::Segments;
+use crate::planted::{Bug, planted};
 use base::Lsn;
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicU64, Ordering};
@@ -100,17 +101,35 @@ impl Shared {
         })
     }
 
-    /// Makes the files without which no log works. Nothing is lost if the disk has no room for them.
+    /// Makes the files without which no log works. Nothing is lost if the disk has no room for them. On a full disk those must do
+    /// that a log at rest has: admission goes by them.
     pub(super) fn make_first_files(&self) -> Result {
         let log = &self.store.log;
-        let missing = segments::FILES_MIN.saturating_sub(log.segments().count());
-        log.segments().make_more(missing, log.reserved_lsn()).map_err(|(_, error)| error)
+        match log.segments().at_least(segments::FILES_MIN, log.reserved_lsn()) {
+            Err(Error::DiskFull { .. }) if log.segments().count() >= segments::FILES_AT_REST => Ok(()),
+            made => made,
+        }
+    }
+
+    /// Sets the reserve aside again that was spent while the disk was full.
+    fn tend_reserve(&self, now_us: u64) -> Result {
+        if now_us < self.capacity.full_until_us.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match self.reserve.hold() {
+            Err(error) if error.may_pass() => {
+                self.capacity.full_until_us.store(now_us + TRY_AGAIN_US, Ordering::Relaxed);
+                Ok(())
+            }
+            held => held.map_err(|error| self.poison.set(error)),
+        }
     }
 
     /// Makes or removes segment files as the law says, and lets admission know of each.
     pub(super) fn tend_files(&self, now_us: u64) -> Result {
         // While the capacity is being changed, what was allowed a moment ago says nothing.
         let Some(_changing) = self.capacity.changing.try_lock() else { return Ok(()) };
+        self.tend_reserve(now_us)?;
         let log = &self.store.log;
         let segments = log.segments();
         let have = segments.count();
@@ -124,7 +143,7 @@ impl Shared {
                 Step::Make(_) if now_us < self.capacity.full_until_us.load(Ordering::Relaxed) => break,
                 Step::Make(_) => match segments.make_more(1, log.reserved_lsn()) {
                     Ok(()) => {}
-                    Err((_, Error::DiskFull { .. })) => {
+                    Err((_, error)) if error.may_pass() => {
                         self.capacity.full_until_us.store(now_us + TRY_AGAIN_US, Ordering::Relaxed);
                         break;
                     }
@@ -157,10 +176,15 @@ impl Shared {
             self.store.space.trim()?;
         }
         let _changing = self.capacity.changing.lock();
+        // A growth that has found the log's files there must not take what one of them leaves.
+        let _stopped = self.store.space.growth_stopped();
         let log = &self.store.log;
         let payload = log.segments().shape().payload_bytes();
         let age = log.reserved_lsn().since(self.checkpointer.lsn());
         let soon = age + redo_bytes_per_s * KEPT_SECONDS;
+        if planted(Bug::LogGivenAway) {
+            return self.shrink_to(1);
+        }
         self.shrink_to(segments::needed(age, payload).max(segments::files_for(soon, payload)))
     }
 
@@ -181,7 +205,7 @@ impl Shared {
         if wanted > have
             && let Err((made, error)) = segments.make_more(wanted - have, log.reserved_lsn())
         {
-            if !matches!(error, Error::DiskFull { .. }) {
+            if !error.may_pass() {
                 return Err(self.poison.set(error));
             }
             // What was made holds nothing yet, and others may need the space.

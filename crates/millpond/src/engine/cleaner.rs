@@ -55,10 +55,10 @@ impl Cleaner {
     }
 }
 
-/// Sets an error aside that may pass: a full disk. Any other is given back at once.
+/// Sets an error aside that may pass, such as a full disk. Any other is given back at once.
 fn passing<T>(result: Result<T>) -> Result<Result<T>> {
     match result {
-        Err(error) if !matches!(error, Error::DiskFull { .. }) => Err(error),
+        Err(error) if !error.may_pass() => Err(error),
         kept => Ok(kept),
     }
 }
@@ -85,6 +85,11 @@ impl Shared {
         });
         passed?;
         Ok(plan.next_step_us)
+    }
+
+    /// Poisons with what will not pass.
+    pub(super) fn fatal(&self, error: Error) -> Error {
+        if error.may_pass() { error } else { self.poison.set(error) }
     }
 
     /// Threads that may be inside the engine.
@@ -216,7 +221,7 @@ impl Shared {
             since_us: now_us.saturating_sub(c.root_written_us),
         };
         if planted(Bug::RecycledEarly) {
-            segments.recycle_below(self.checkpointer.possible()).map_err(|error| self.poison.set(error))?;
+            segments.recycle_below(self.checkpointer.possible()).map_err(|error| self.fatal(error))?;
         }
         if worth_writing(&view) {
             self.checkpointer.advance(SyncReason::Checkpoint, false)?;
@@ -225,9 +230,9 @@ impl Shared {
         let (checkpoint, listed) = self.checkpointer.named();
         {
             let mut source = Digested { standings: &mut self.standings.lock(), listed: &listed };
-            self.store.log.digest_next(checkpoint, &mut source).map_err(|error| self.poison.set(error))?;
+            self.store.log.digest_next(checkpoint, &mut source).map_err(|error| self.fatal(error))?;
         }
-        segments.recycle_below(checkpoint).map_err(|error| self.poison.set(error))?;
+        segments.recycle_below(checkpoint).map_err(|error| self.fatal(error))?;
         Ok(())
     }
 

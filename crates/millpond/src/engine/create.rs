@@ -51,6 +51,14 @@ impl Paths {
         parts.into_iter().map(|(dir, purpose)| (dir.as_path(), purpose))
     }
 
+    /// The files of log and undo, which may be thousands, are not all kept open.
+    pub(super) fn few(&self, vfs: &Vfs, metrics: &Arc<Metrics>) -> Vfs {
+        let metrics = Arc::clone(metrics);
+        let on_sync =
+            move |took_us| metrics.fsync(FileKind::Undo, SyncReason::Harden, took_us, duty::callers());
+        vfs.few(&[&self.redo, &self.undo], Box::new(on_sync))
+    }
+
     /// Whether what is synced in them outlives a power cut. They must be there.
     pub(super) fn are_durable(&self, vfs: &Vfs) -> bool {
         let dirs = [&self.dir, &self.redo, &self.undo, &self.doublewrite_dir];

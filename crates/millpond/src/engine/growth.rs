@@ -56,7 +56,7 @@ impl Shared {
         match space.grow_ahead() {
             Ok(()) => Ok(0),
             // Not yet anybody's error: who needs the space and finds none gets it.
-            Err(Error::DiskFull { .. } | Error::Limit { .. }) => {
+            Err(error) if error.may_pass() || matches!(error, Error::Limit { .. }) => {
                 growth.full_until_us = now_us + TRY_AGAIN_US;
                 Ok(TRY_AGAIN_US)
             }

@@ -24,6 +24,7 @@ use crate::duty::{self, spawn_engine};
 use crate::error::{Error, Poison, Result};
 use crate::flush::batch::Flusher;
 use crate::recover::standing::Standings;
+use crate::reserve::Reserve;
 use crate::store::Store;
 use crate::txn::Txns;
 pub(crate) use admission::Admission;
@@ -96,6 +97,8 @@ struct Shared {
     standings: Mutex<Standings>,
     admission: Arc<Admission>,
     capacity: Capacity,
+    /// What a checkpoint may spend on a full disk.
+    reserve: Arc<Reserve>,
     clock: Arc<dyn Clock>,
     /// Calls that are inside.
     crowd: Crowd,

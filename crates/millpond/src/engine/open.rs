@@ -23,6 +23,7 @@ use crate::recover::apply::{RedoHook, Replay, replay};
 use crate::recover::end::{find_end, go_on};
 use crate::recover::standing::Standings;
 use crate::recover::undo::{Rebuild, read_list};
+use crate::reserve::Reserve;
 use crate::space::{Space, SpaceOptions};
 use crate::store::Store;
 use crate::txn::{Limits, Room, Txns};
@@ -58,12 +59,12 @@ impl Engine {
     pub(crate) fn open(vfs: &Vfs, dir: &Path, options: &Options) -> Result<Engine> {
         options.validate()?;
         let _asked = duty::page_writes();
-        let vfs = &vfs.sticky();
-        let opened_us = vfs.clock.now_us();
         let metrics = Arc::new(Metrics::new());
         let poison = Arc::new(Poison::default());
         let paths = Paths::new(dir, options);
         are_apart(&paths)?;
+        let vfs = &paths.few(vfs, &metrics).sticky();
+        let opened_us = vfs.clock.now_us();
         make_dir(vfs, dir)?;
         if !vfs.disk.list(dir).map_err(|e| Error::io("list", dir, e))?.iter().any(|name| name == "root") {
             // Before a lock is made in what may be somebody else's.
@@ -99,6 +100,9 @@ impl Engine {
         let mut journal =
             Journal::open(vfs, &paths.undo, db_id, files, &hardened, &streams, memory, &metrics, &poison)?;
         let segments_left = journal.open_segments(&list.segments)?;
+        let block_bytes = segments.block_bytes();
+        let reserve = Arc::new(Reserve::open(vfs, &paths.undo, block_bytes)?);
+        journal.keep(Arc::clone(&reserve));
         let standings = Standings::begin(&list.txns, root.checkpoint);
         let rebuild = Rebuild::begin(&paths.redo, root.record, list, streams).within(memory, journal);
         let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
@@ -178,6 +182,7 @@ impl Engine {
             grow_pages,
             pages_max: options.tuning.pages_max,
             grower: growth_parker.unparker(),
+            reserve: Arc::clone(&reserve),
         };
         let store = Arc::new(Store {
             space: Space::new(space_options, &log, &pool, &metrics, &poison),
@@ -216,6 +221,7 @@ impl Engine {
             standings: Mutex::new(standings),
             admission,
             capacity: Capacity::new(asked, (tail.end, tail.end.since(root.checkpoint))),
+            reserve,
             clock: Arc::clone(&vfs.clock),
             crowd: Crowd::default(),
             threads_at_work: AtomicU64::new(0),
@@ -245,6 +251,8 @@ impl Engine {
             lock: Mutex::new(Some(Box::new(locks))),
         };
         engine.shared.make_first_files()?;
+        log.segments().keep_open(shape.segment_of(crate::log::block::block_of(start.lsn)))?;
+        engine.shared.mark(vfs.clock.now_us());
         if !options.tuning.still {
             engine.start(log_parker, cleaner_parker)?;
         }

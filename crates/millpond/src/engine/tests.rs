@@ -3,6 +3,7 @@
 
 mod corruption;
 mod decay;
+mod descriptors;
 pub(crate) mod faults;
 mod flow;
 mod formats;

@@ -205,7 +205,11 @@ impl Log {
         }
         let blank = || Part { first: from, groups: 0, pages: BTreeMap::new() };
         let mut part = digester.part.take().unwrap_or_else(blank);
-        let Some(next) = self.digest_slice(&mut part, digester.begin, from, end, source)? else {
+        let read = self.digest_slice(&mut part, digester.begin, from, end, source);
+        let Some(next) = read.inspect_err(|_| digester.next = None).unwrap_or(None) else {
+            if digester.next.is_none() {
+                return Ok(false);
+            }
             // If the segment is gone, the checkpoint has passed it; where it is, the next call is told.
             digester.next = self.segments.find(number).is_none().then_some(from);
             return Ok(false);

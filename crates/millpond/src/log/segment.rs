@@ -19,6 +19,7 @@ use crate::error::{Error, Poison, Result};
 use crate::planted::{Bug, planted};
 use base::aligned::AlignedBuf;
 use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
+use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Mutex, MutexGuard};
 use base::{Lsn, crc};
 use metrics::{FileKind, M, Metrics, SyncReason};
@@ -111,6 +112,10 @@ pub(crate) struct Segments {
     ready: Mutex<BTreeMap<u64, Arc<Segment>>>,
     /// Held while files are made, recycled or removed, so that two threads never make the same one.
     making: Mutex<()>,
+    /// The segment that was written last.
+    written: AtomicU64,
+    /// The descriptors of that one and the next: the log never waits for one.
+    kept_open: Mutex<Vec<Arc<dyn File>>>,
     metrics: Arc<Metrics>,
 }
 
@@ -149,6 +154,8 @@ impl Segments {
             shape,
             ready: Mutex::new(ready),
             making: Mutex::new(()),
+            written: AtomicU64::new(u64::MAX),
+            kept_open: Mutex::default(),
             metrics: Arc::clone(metrics),
         })
     }
@@ -181,6 +188,10 @@ impl Segments {
     /// The segment with this number, made now, while `waiting` callers wait, if the preparation ran late.
     pub(crate) fn get(&self, number: u64, waiting: u64) -> Result<Arc<Segment>> {
         if let Some(segment) = self.find(number) {
+            if self.written.load(Ordering::Relaxed) != number {
+                // Without a descriptor for the next one there may be one when it is written.
+                let _ = self.keep_open(number);
+            }
             return Ok(segment);
         }
         let making = self.making.lock();
@@ -190,6 +201,18 @@ impl Segments {
         let made = self.make(&making, number, waiting)?;
         drop(making);
         Ok(made)
+    }
+
+    /// Keeps the descriptors of a segment that is to be written, and of the next.
+    pub(crate) fn keep_open(&self, number: u64) -> Result {
+        self.written.store(number, Ordering::Relaxed);
+        let mut kept = Vec::new();
+        for segment in [number, number + 1].into_iter().filter_map(|number| self.find(number)) {
+            let file = segment.file.opened().map_err(|e| Error::io("open", &segment.path, e));
+            kept.extend(file?);
+        }
+        *self.kept_open.lock() = kept;
+        Ok(())
     }
 
     fn path(&self, number: u64) -> PathBuf {
@@ -303,6 +326,14 @@ impl Segments {
         Ok(())
     }
 
+    /// Makes segments behind the last until there are `files`, which takes nothing but a look where there are.
+    pub(crate) fn at_least(&self, files: u64, writing: Lsn) -> Result {
+        match files.saturating_sub(self.count()) {
+            0 => Ok(()),
+            missing => self.make_more(missing, writing).map_err(|(_, error)| error),
+        }
+    }
+
     /// Removes segments while more than `files` are ready: those that lie wholly below `checkpoint`, which the root holds
     /// durably, then those that hold nothing yet, from the last on. `writing` tells the end of what has been reserved in the log.
     pub(crate) fn shrink_to(&self, files: u64, checkpoint: Lsn, writing: impl Fn() -> Lsn) -> Result {
@@ -319,7 +350,8 @@ impl Segments {
             }
             // A flush that holds a segment found it under this mutex, below what was reserved then; so what lies above
             // what is reserved now is in nobody's hands.
-            let keep = self.shape.segment_of(super::block::block_of(writing())) + AHEAD;
+            let keep = self.shape.segment_of(super::block::block_of(writing()));
+            let keep = keep + if planted(Bug::LogGivenAway) { 0 } else { AHEAD };
             while ready.len() as u64 > files
                 && let Some(last) = ready.last_entry()
                 && *last.key() > keep
@@ -353,11 +385,15 @@ impl Segments {
     fn recycle(&self, making: &Making<'_>, old: u64, number: u64) -> Result {
         let Some(segment) = self.ready.lock().remove(&old) else { return Ok(()) };
         let header = self.shape.encode(number);
-        segment
-            .file
-            .write_at(&header, 0)
-            .and_then(|()| self.sync(&*segment.file, duty::callers()))
-            .map_err(|e| Error::io("recycle", &segment.path, e))?;
+        let failed = |e| Error::io("recycle", &segment.path, e);
+        if let Err(error) = segment.file.write_at(&header, 0).map_err(failed) {
+            if error.may_pass() {
+                // It was not even opened: another time.
+                self.ready.lock().insert(old, Arc::clone(&segment));
+            }
+            return Err(error);
+        }
+        self.sync(&*segment.file, duty::callers()).map_err(failed)?;
         self.admit(making, number, &segment.path, Arc::clone(&segment.file), duty::callers()).map(drop)?;
         self.metrics.add(M::LogSegmentsRecycled, 1);
         Ok(())

@@ -57,17 +57,19 @@ struct Entry {
 
 impl Entry {
     fn failed(&mut self, error: Error, now_us: u64) {
-        let pause_us = match error {
-            Error::DiskFull { .. } | Error::Limit { .. } => FULL_AGAIN_US,
-            _ => AGAIN_US << self.tries.min(DOUBLINGS),
-        };
+        let pause_us = if lacks_room(&error) { FULL_AGAIN_US } else { AGAIN_US << self.tries.min(DOUBLINGS) };
         (self.error, self.again_us) = (error, now_us + pause_us);
         self.tries += 1;
     }
 
     fn is_unreadable(&self) -> bool {
-        !matches!(self.error, Error::DiskFull { .. } | Error::Limit { .. })
+        !lacks_room(&self.error)
     }
+}
+
+/// Whether nothing is wrong with what was to be read: there is no space, no descriptor, or a limit is reached.
+fn lacks_room(error: &Error) -> bool {
+    error.may_pass() || matches!(error, Error::Limit { .. })
 }
 
 /// All that is set aside.

@@ -92,7 +92,10 @@ impl Unfinished for Txns {
             list.txns.push(Listed { txn: *txn, stage, hardened: 0 });
         }
         let mut files = Vec::new();
-        self.to_files(&mut journal, streams.iter().map(|(stream, _)| stream))?;
+        journal.spends(true);
+        let written = self.to_files(&mut journal, streams.iter().map(|(stream, _)| stream));
+        journal.spends(false);
+        written?;
         for (stream, stage) in &streams {
             stream.files(&mut files);
             let (txn, stage) = (stream.owner(), stage.clone());

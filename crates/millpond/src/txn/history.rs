@@ -113,6 +113,7 @@ impl Txns {
 
     /// Has so many transactions, and so many bytes of memory, go to files. Whether any did.
     fn move_to_files(&self, journal: &mut Journal, transactions: u64, bytes: u64) -> Result<bool> {
+        self.store.space.hold_reserve()?;
         let (sealed, mut freed) = self.seal(journal, transactions, bytes)?;
         for tail in [false, true] {
             if freed < bytes {

@@ -21,6 +21,7 @@ use crate::checkpoint::list::Segments;
 use crate::duty;
 use crate::error::{Error, Poison, Result};
 use crate::planted::{Bug, planted};
+use crate::reserve::Reserve;
 use base::aligned::AlignedBuf;
 use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
 use base::codec::{Put, Reader, Truncated};
@@ -29,7 +30,7 @@ use metrics::{FileKind, M, Metrics, SyncReason};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use vfs::{Create, OpenMode, Vfs};
+use vfs::{Create, File, OpenMode, Vfs};
 
 const MAGIC: &[u8; 8] = b"MPUNDO\0\0";
 const BATCH_MAGIC: u32 = u32::from_le_bytes(*b"UBAT");
@@ -88,6 +89,9 @@ pub(crate) struct Journal {
     retired: Vec<u32>,
     /// Memory for what is to be written next.
     buffer: Vec<u8>,
+    /// What a checkpoint may spend, and whether one is writing.
+    reserve: Option<Arc<Reserve>>,
+    spends: bool,
 }
 
 fn file_name(number: u32) -> String {
@@ -131,6 +135,8 @@ impl Journal {
             next: behind(dir, greatest.copied().unwrap_or(0))?,
             retired: present.iter().copied().filter(|n| !listed.iter().any(|(l, _)| l == n)).collect(),
             buffer: Vec::new(),
+            reserve: None,
+            spends: false,
         };
         for &(number, len) in listed {
             let file = journal.open_file(number, len)?;
@@ -150,6 +156,36 @@ impl Journal {
     /// Hears what all files may take, bytes. A file counts as long as anybody has anything in it, so one must be a small part.
     pub(crate) fn fit(&mut self, most: u64) {
         self.file_bytes = (most / FILES_LEAST).clamp(FILE_BYTES_LEAST, FILE_BYTES);
+    }
+
+    /// Hears where there is space for what a checkpoint must write on a full disk.
+    pub(crate) fn keep(&mut self, reserve: Arc<Reserve>) {
+        self.reserve = Some(reserve);
+    }
+
+    /// Says whether what comes next is a checkpoint's, which may spend the reserve. Everybody else takes a full disk for an answer.
+    pub(crate) fn spends(&mut self, spends: bool) {
+        self.spends = spends;
+    }
+
+    /// Writes what makes a file longer.
+    fn grow(&self, file: &dyn File, bytes: &[u8], at: u64, path: &Path) -> Result {
+        let written = match file.write_at(bytes, at).map_err(|e| Error::io("write", path, e)) {
+            Err(Error::DiskFull { .. }) if self.spend() => {
+                file.write_at(bytes, at).map_err(|e| Error::io("write", path, e))
+            }
+            written => written,
+        };
+        written.map_err(|error| self.answer_or_poison(error))
+    }
+
+    /// What may pass is an answer; anything else is the end.
+    fn answer_or_poison(&self, error: Error) -> Error {
+        if error.may_pass() { error } else { self.poison.set(error) }
+    }
+
+    fn spend(&self) -> bool {
+        self.spends && self.reserve.as_ref().is_some_and(|reserve| reserve.spend())
     }
 
     /// Opens the segments that a list names, for their purge.
@@ -234,8 +270,12 @@ impl Journal {
     pub(super) fn write(&mut self, file: &UndoFile, batch: &[u8], at: u64) -> Result {
         let skipped =
             planted(Bug::ForgottenEarly) && self.current[Holds::Chunks as usize] == Some(file.number);
-        if !skipped && let Err(error) = file.file.write_at(batch, at) {
-            return Err(self.failed("write", &file.path, error));
+        if !skipped && let Err(error) = self.grow(&*file.file, batch, at, &file.path) {
+            // The file grows no more, so that it can go when nobody needs what stands in it.
+            for current in &mut self.current {
+                current.take_if(|number| *number == file.number);
+            }
+            return Err(error);
         }
         self.files.get_mut(&file.number).expect("it grows").len = at + batch.len() as u64;
         self.count_bytes();
@@ -267,7 +307,9 @@ impl Journal {
             }
             let start = self.vfs.clock.now_us();
             let synced = kept.file.file.sync();
-            synced.map_err(|e| self.poison.set(Error::io("sync", &kept.file.path, e)))?;
+            if let Err(error) = synced.map_err(|e| Error::io("sync", &kept.file.path, e)) {
+                return Err(self.answer_or_poison(error));
+            }
             self.metrics.fsync(
                 FileKind::Undo,
                 SyncReason::Harden,
@@ -342,11 +384,14 @@ impl Journal {
         set_u64(&mut header, 16, self.db_id);
         let crc = crc::crc32c(&header[..BLOCK - 4]);
         set_u32(&mut header, BLOCK - 4, crc);
-        if let Err(error) = file.write_at(&header, 0) {
-            return Err(self.failed("write", &path, error));
+        if let Err(error) = self.grow(&*file, &header, 0, &path) {
+            // Nobody knows of it yet, and a file that is empty takes an entry of the directory.
+            let _ = self.vfs.disk.remove(&path);
+            return Err(error);
         }
         let start = self.vfs.clock.now_us();
-        self.vfs.disk.sync_dir(&self.dir).map_err(|e| self.poison.set(Error::io("sync", &self.dir, e)))?;
+        let synced = self.vfs.disk.sync_dir(&self.dir).map_err(|e| Error::io("sync", &self.dir, e));
+        synced.map_err(|error| self.answer_or_poison(error))?;
         self.metrics.fsync(
             FileKind::Dir,
             SyncReason::Harden,
@@ -361,13 +406,6 @@ impl Journal {
         );
         self.current[holds as usize] = Some(number);
         Ok(number)
-    }
-
-    fn failed(&self, op: &'static str, path: &Path, error: std::io::Error) -> Error {
-        match Error::io(op, path, error) {
-            full @ Error::DiskFull { .. } => full,
-            other => self.poison.set(other),
-        }
     }
 
     /// Opens a file of an earlier run, of which `len` bytes count.

@@ -27,6 +27,7 @@ const MODULES: &[&str] = &[
     "duty",
     "error",
     "options",
+    "reserve",
     "page",
     "log",
     "buffer",

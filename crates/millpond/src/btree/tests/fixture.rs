@@ -68,6 +68,7 @@ pub(super) fn world(page_bytes: usize, frames: usize) -> World {
         .unwrap(),
     );
     let space = SpaceOptions {
+        reserve: Arc::new(crate::reserve::Reserve::of(&vfs, path.parent().unwrap())),
         vfs,
         file: Arc::clone(&file),
         path,

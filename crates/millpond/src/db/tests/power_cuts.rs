@@ -158,6 +158,14 @@ struct FullUndo {
 /// `distinct`: how many rows the writer changes in turn.
 fn full_undo(distinct: u32) -> FullUndo {
     let (faults, db, table) = fresh_with_faults();
+    // All rows are there: `pages` does not grow without the reserve, and the writer would be told that instead.
+    for n in (0..distinct).step_by(100) {
+        let mut tx = db.begin().unwrap();
+        for n in n..distinct.min(n + 100) {
+            tx.put(&table, &n.to_be_bytes(), &(!n).to_be_bytes().repeat(60)).unwrap();
+        }
+        tx.commit().unwrap();
+    }
     let mut unfinished = db.begin().unwrap();
     unfinished.put(&table, b"unfinished", b"row").unwrap();
     faults.limit_space("/db/undo", 0);

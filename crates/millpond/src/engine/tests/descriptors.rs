@@ -1,0 +1,120 @@
+//! The page engine where few files may be open at once: a log of many segments, recovered and gone on with; and what is said where
+//! there are too few for any.
+
+use super::{DIR, TREE, model, put, row, rows};
+use crate::btree::Tree;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::options::Options;
+use base::Lsn;
+use metrics::SyncReason;
+use std::path::Path;
+use std::sync::Arc;
+use vfs::Vfs;
+use vfs::fault::FaultDisk;
+use vfs::mem::{ManualClock, MemDisk};
+
+const SEED: u64 = 5;
+
+/// A log of up to 96 segments, and nothing cleaned for its sake.
+fn options() -> Options {
+    let options = super::options().redo_capacity_bytes(24 << 20);
+    options.hold_cleaning_until_redo_bytes(20 << 20)
+}
+
+fn open(disk: &FaultDisk) -> Result<Engine> {
+    let vfs = Vfs { disk: Arc::new(disk.clone()), clock: Arc::new(ManualClock::new(1)) };
+    Engine::open(&vfs, Path::new(DIR), &options())
+}
+
+/// Puts rows until the log has so many segments. How many rows those were.
+fn fill(engine: &Engine, tree: Tree, from: u64, segments: u64) -> u64 {
+    let mut n = from;
+    while engine.store.log.segments().count() < segments || n == from {
+        let (key, value) = row(SEED, n);
+        let lsn = put(engine, tree, n, &key, &value).unwrap();
+        n += 1;
+        if n.is_multiple_of(64) {
+            engine.store.log.flush_to(lsn, SyncReason::Commit).unwrap();
+        }
+    }
+    engine.store.log.flush_to(Lsn(engine.store.log.reserved_lsn().0 - 1), SyncReason::Commit).unwrap();
+    n
+}
+
+#[test]
+fn a_log_of_many_segments_needs_few_descriptors() {
+    // Told the truth, and told of many more than others leave it.
+    for told in [20, 4096] {
+        let disk = FaultDisk::new(Arc::new(MemDisk::default()));
+        disk.limit_descriptors(20, told);
+        let engine = open(&disk).unwrap();
+        let tree = Tree::create(&engine.store, TREE).unwrap();
+        engine.checkpoint().unwrap();
+        let mut puts = fill(&engine, tree, 0, 60);
+        drop(engine);
+        for _ in 0..2 {
+            let engine = open(&disk).unwrap();
+            assert!(rows(&engine, tree).unwrap() == model(SEED, puts));
+            puts = fill(&engine, tree, puts, 60);
+            engine.close().unwrap();
+        }
+        assert!(disk.open_files().1 <= 20, "{:?}", disk.open_files());
+        assert_eq!(disk.open_files().0, 0, "all are closed in the end");
+    }
+}
+
+/// Whatever the limit: one sentence, or a database that works. Never one that stops for it.
+#[test]
+fn too_few_descriptors_are_named() {
+    let (mut refused, mut opened) = (0, 0);
+    for most in 0..20 {
+        let disk = FaultDisk::new(Arc::new(MemDisk::default()));
+        disk.limit_descriptors(most, most);
+        match open(&disk) {
+            Err(error) => {
+                refused += 1;
+                let text = error.to_string();
+                assert!(text.contains("descriptor") && text.contains("ulimit -n"), "{most}: {text}");
+                assert!(!text.contains('\n') && matches!(error, Error::Io { .. }), "{most}: {text}");
+            }
+            Ok(engine) => {
+                opened += 1;
+                let tree = Tree::create(&engine.store, TREE).unwrap();
+                let puts = fill(&engine, tree, 0, 12);
+                assert!(!engine.shared.poison.is_set());
+                assert!(rows(&engine, tree).unwrap() == model(SEED, puts));
+                engine.close().unwrap();
+            }
+        }
+        // The files are whole whenever there are enough.
+        disk.heal();
+        open(&disk).unwrap().close().unwrap();
+    }
+    assert!(refused > 0 && opened > 0, "{refused} refused, {opened} opened");
+}
+
+/// A segment that cannot be read back has no digest; nothing else depends on one.
+#[test]
+fn a_log_that_cannot_be_read_back_stops_nobody() {
+    use std::io::ErrorKind;
+    use vfs::fault::{Fault, Kind, Rule};
+    let disk = FaultDisk::new(Arc::new(MemDisk::default()));
+    let engine = open(&disk).unwrap();
+    let tree = Tree::create(&engine.store, TREE).unwrap();
+    let refused = Fault::Refused(ErrorKind::Other);
+    disk.fail(Rule { kind: Kind::Read, nth: 1, for_ever: true, fault: refused });
+    // As few rows as the pool has frames for, so that the log is all that is read.
+    for n in 0..6000 {
+        let lsn = put(&engine, tree, n, b"key", &[n as u8; 600]).unwrap();
+        engine.store.log.flush_to(lsn, SyncReason::Commit).unwrap();
+    }
+    while disk.fired().iter().all(|fired| !fired.path.starts_with("/db/redo")) {
+        engine.shared.cleaner_thread.unpark();
+        base::sync::point();
+        std::thread::yield_now();
+    }
+    engine.checkpoint().unwrap();
+    disk.heal();
+    engine.close().unwrap();
+}

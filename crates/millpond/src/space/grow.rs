@@ -1,0 +1,113 @@
+//! How the `pages` file grows: what must have its space first, zeros, and the map pages of what is new.
+
+use super::{FILE_MAGIC, GROW_WRITE_BYTES, PAGES_MAX, SLICE_BYTES_MIN, Space};
+use crate::duty;
+use crate::error::{Error, Result};
+use crate::mtr::Mtr;
+use crate::page::map::{EXTENT_PAGES, extents_per_map};
+use crate::page::op::PageOp;
+use crate::planted::{Bug, planted};
+use base::PageNo;
+use base::aligned::AlignedBuf;
+use base::codec::Put;
+use base::sync::MutexGuard;
+use base::sync::atomic::Ordering;
+use metrics::{FileKind, M, SyncReason};
+use pace::growth::slice;
+use pace::segments::FILES_MIN;
+
+impl Space {
+    /// Sets aside what opening, recovery, rollback and closing need of the disk: the files without which no log works, and the
+    /// reserve. Whoever takes space for anything else does this first (INV-27).
+    pub(crate) fn hold_reserve(&self) -> Result {
+        let files = self.log.segments().at_least(FILES_MIN, self.log.reserved_lsn());
+        files.and_then(|()| self.options.reserve.hold()).map_err(|error| self.full_or_poison(error))
+    }
+
+    /// Whoever holds it gives disk back that no growth takes meanwhile.
+    pub(crate) fn growth_stopped(&self) -> MutexGuard<'_, ()> {
+        self.growing.lock()
+    }
+
+    /// A full disk is an answer, and so is a file that cannot be opened for want of a descriptor; anything else is the end.
+    pub(super) fn full_or_poison(&self, error: Error) -> Error {
+        if error.may_pass() { error } else { self.poison.set(error) }
+    }
+
+    /// Extends the file by a slice of zeros and describes what is new. One thread at a time.
+    pub(super) fn grow(&self, _: &MutexGuard<'_, ()>, reason: SyncReason) -> Result {
+        let (groups, from) = {
+            let state = self.state.lock();
+            (state.groups, state.file_pages)
+        };
+        let most = self.options.pages_max.min(PAGES_MAX) / EXTENT_PAGES * EXTENT_PAGES;
+        if from >= most {
+            let what = format!("{} has {from} pages, the most that there can be", self.path().display());
+            return Err(Error::Limit { what });
+        }
+        let slice = slice(self.step_bytes(), SLICE_BYTES_MIN) / self.page_bytes() as u64;
+        let to = from.saturating_add((slice as u32).next_multiple_of(EXTENT_PAGES)).min(most);
+        self.hold_reserve()?;
+        self.write_zeros(from, to, reason)?;
+        let needed = to.div_ceil(self.group_pages());
+        if needed > groups {
+            self.describe(groups, needed)?;
+        }
+        let each = extents_per_map(self.page_bytes());
+        let mut state = self.state.lock();
+        base::check!(state.file_pages == from, "the file grows from {from}, where it does not end");
+        let new = from / EXTENT_PAGES..to / EXTENT_PAGES;
+        state.free.extend(new.filter(|extent| extent % each != 0));
+        state.file_pages = to;
+        state.groups = needed;
+        self.metrics.set(M::FilePages, u64::from(to));
+        Ok(())
+    }
+
+    fn write_zeros(&self, from: u32, to: u32, reason: SyncReason) -> Result {
+        let page = self.page_bytes() as u64;
+        let (mut at, end) = (u64::from(from) * page, u64::from(to) * page);
+        let zeros = AlignedBuf::zeroed((end - at).clamp(1, GROW_WRITE_BYTES as u64) as usize);
+        while at < end {
+            let n = (end - at).min(zeros.len() as u64);
+            // Nothing refers to these bytes yet, so a full disk harms nobody: the call that needed them fails.
+            let written = self.options.file.write_at(&zeros[..n as usize], at);
+            written.map_err(|e| self.full_or_poison(Error::io("grow", self.path(), e)))?;
+            at += n;
+        }
+        let start = self.options.vfs.clock.now_us();
+        if !planted(Bug::NoGrowSync) {
+            self.options.file.sync().map_err(|e| self.poison.set(Error::io("sync", self.path(), e)))?;
+        }
+        let took = self.options.vfs.clock.now_us() - start;
+        let own = if reason == SyncReason::Create { duty::callers() } else { 0 };
+        let waiters = own + self.waiting.load(Ordering::Relaxed);
+        self.metrics.fsync(FileKind::Pages, reason, took, waiters);
+        Ok(())
+    }
+
+    /// Makes the map pages of groups `from..to` and names them in the file's header.
+    fn describe(&self, from: u32, to: u32) -> Result {
+        for group in from..to {
+            self.log.make_room()?;
+            let frame = self.pool.reserve_frame()?;
+            let header_frame = if group == 0 { Some(self.pool.reserve_frame()?) } else { None };
+            let header_pin = if group == 0 { None } else { Some(self.pool.fetch(PageNo(0))?) };
+            let mut mtr = Mtr::begin(&self.log, &self.pool);
+            let header = match (header_frame, header_pin) {
+                (Some(frame), _) => mtr.add(self.pool.create(PageNo(0), frame)),
+                (None, Some(pin)) => mtr.add(pin.write()),
+                (None, None) => unreachable!("one of the two was asked for"),
+            };
+            let map = mtr.add(self.pool.create(self.map_page(group), frame));
+            let mut content = FILE_MAGIC.to_vec();
+            content.put_u64(self.options.db_id);
+            content.put_u32(group + 1);
+            mtr.apply(header, &PageOp::InitFile { content: &content });
+            mtr.apply(map, &PageOp::InitMap);
+            mtr.commit();
+            drop(self.pin_for_good(self.map_page(group))?);
+        }
+        Ok(())
+    }
+}

@@ -24,6 +24,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    stop::survive_large_files();
     let failure = match cli::Cli::try_parse() {
         Ok(cli) => match cli.run() {
             Ok(()) => return ExitCode::SUCCESS,

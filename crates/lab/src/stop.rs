@@ -1,15 +1,21 @@
 //! Ctrl-C: the first asks the command to stop and tidy up, the second removes what the run made and leaves at once.
 
 use crate::failure::Failure;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 static ASKED: AtomicBool = AtomicBool::new(false);
 /// The directory that this process made and has not yet decided to keep.
 static MADE: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// A file that would grow beyond the limit on the size of files (`ulimit -f`) is an error of the call that wrote, which the engine takes
+/// for a full disk. The signal that comes with it would end the program.
+pub(crate) fn survive_large_files() {
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
+}
 
 /// Starts to listen for SIGINT, SIGTERM and SIGHUP. Once in a process.
 pub(crate) fn install() {

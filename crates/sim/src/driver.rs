@@ -94,6 +94,12 @@ impl Driver {
         self.shared.subject.is_engine()
     }
 
+    /// Fills the disk up, or makes room on it.
+    pub fn fill_disk(&self, full: bool) {
+        let disk = &self.shared.disk;
+        disk.limit(full.then(|| disk.used()));
+    }
+
     /// A generator of its own for every `salt`.
     #[must_use]
     pub fn rng(&self, salt: u64) -> Prng {

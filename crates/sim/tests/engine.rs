@@ -53,6 +53,14 @@ fn planted_mistakes_are_found() {
     }
 }
 
+/// Whoever cannot open his database on a full disk has not lost anything, so no power cut shows it.
+#[test]
+fn what_a_full_disk_needs_given_away_is_found() {
+    let done = look(Bug::LogGivenAway.flag(), find("full-disk"), 4);
+    let finding = done.findings.first().expect("it was not found");
+    assert!(finding.to_string().contains("no space left for"), "{finding}");
+}
+
 /// What lets others into what was read shows in the running database, before any power cut.
 #[test]
 fn a_lock_left_out_is_found() {

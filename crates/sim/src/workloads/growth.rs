@@ -156,6 +156,37 @@ pub(super) fn reopen(d: &Driver) {
     }
 }
 
+/// What a checkpoint gives back others take; whoever opens then has what is left.
+pub(super) fn full_disk(d: &Driver) {
+    d.create("t");
+    let mut rng = d.rng(1);
+    for round in 0..3 {
+        for _ in 0..4 {
+            let mut tx = d.tx();
+            for _ in 0..4 {
+                tx.put("t", &key(rng.below(60)), &value(&mut rng, 50, 900)).expect(FREE);
+            }
+            tx.commit();
+        }
+        d.idle(50_000);
+        d.checkpoint();
+        d.fill_disk(true);
+        if round == 1 {
+            d.drop_and_reopen();
+        } else {
+            d.reopen();
+        }
+        let mut tx = d.tx();
+        for _ in 0..3 {
+            tx.delete("t", &key(rng.below(60))).expect(FREE);
+        }
+        tx.commit();
+        d.idle(50_000);
+        d.reopen();
+        d.fill_disk(false);
+    }
+}
+
 pub(super) fn drop_reopen(d: &Driver) {
     d.create("t");
     let mut rng = d.rng(1);

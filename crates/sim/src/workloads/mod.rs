@@ -70,6 +70,12 @@ pub const ALL: &[Workload] = &[
     w("eviction", "more data than frames: pages go out through the doublewrite", TINY_POOL, growth::eviction),
     w("big-pages", "pages of 16 KiB, torn in more ways", BIG_PAGES, growth::big_pages),
     w("reopen", "closed and opened again between the rows", SMALL, growth::reopen),
+    w(
+        "full-disk",
+        "at rest on a disk that others have filled, opened, rows deleted",
+        SMALL,
+        growth::full_disk,
+    ),
     w("drop-reopen", "let go of without closing, and opened again", TINY_LOG, growth::drop_reopen),
     w("schema", "tables created, renamed, dropped, created again", SMALL, schema::schema),
     w("schema-beside", "tables come and go while another thread writes", SMALL, schema::beside),

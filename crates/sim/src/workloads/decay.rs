@@ -1,5 +1,6 @@
 //! Files that decay: databases of their own, of many checkpoints, of which one page is damaged before they are opened again.
 
+use super::stands_in;
 use crate::driver::{DIR, Driver};
 use crate::engine::options;
 use crate::flips::whole;
@@ -254,6 +255,9 @@ impl Old {
 
 /// A page decays after many checkpoints: it is named, or everything is as it was and stays so.
 pub(super) fn decayed(d: &Driver) {
+    if stands_in(d) {
+        return;
+    }
     let mut rng = d.rng(1);
     let old = Old::make(&mut rng);
     for _ in 0..TRIES {

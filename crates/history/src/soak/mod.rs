@@ -2,7 +2,7 @@
 //! comes to rest and closes; the disk fills and is emptied. Each new process tells what it found, and that must be exactly what was
 //! acknowledged. Memory, disk and open files at rest must stay as they are.
 //!
-//! What clients do follows from a seed ([`recipe`]), so the parent knows from the number of steps what every row must be. A kill
+//! What clients do follows from a seed, so the parent knows from the number of steps what every row must be. A kill
 //! loses nothing that was handed to the operating system; lost writes are the simulator's business.
 
 mod client;

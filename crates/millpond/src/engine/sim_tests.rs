@@ -187,8 +187,11 @@ const BEYOND: &[Bug] = &[
     Bug::HalfUndoneGoesOn,
     Bug::UndoingUnasked,
     Bug::StuckAtUnreadable,
+    Bug::RestoredStale,
+    Bug::CreatedOverOthers,
     Bug::ClearedForEver,
     Bug::PassedAcross,
+    Bug::LogGivenAway,
 ];
 
 #[cfg(feature = "planted")]

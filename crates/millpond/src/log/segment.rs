@@ -339,6 +339,7 @@ impl Segments {
     pub(crate) fn shrink_to(&self, files: u64, checkpoint: Lsn, writing: impl Fn() -> Lsn) -> Result {
         let _making = self.making.lock();
         let mut removed = Vec::new();
+        let reserved;
         {
             let mut ready = self.ready.lock();
             let needed = self.shape.segment_of(super::block::block_of(checkpoint));
@@ -350,8 +351,8 @@ impl Segments {
             }
             // A flush that holds a segment found it under this mutex, below what was reserved then; so what lies above
             // what is reserved now is in nobody's hands.
-            let keep = self.shape.segment_of(super::block::block_of(writing()));
-            let keep = keep + if planted(Bug::LogGivenAway) { 0 } else { AHEAD };
+            reserved = self.shape.segment_of(super::block::block_of(writing()));
+            let keep = reserved + if planted(Bug::LogGivenAway) { 0 } else { AHEAD };
             while ready.len() as u64 > files
                 && let Some(last) = ready.last_entry()
                 && *last.key() > keep
@@ -360,8 +361,9 @@ impl Segments {
             }
         }
         for segment in removed {
-            // INV-13: nothing that recovery reads, nothing that a flush may hold.
-            let behind = segment.number > self.shape.segment_of(super::block::block_of(writing()));
+            // INV-13: nothing that recovery reads, nothing that a flush may hold. What is reserved by now may lie in it: who
+            // flushes that does not find it, and makes it anew when this is done.
+            let behind = segment.number > reserved;
             let below = segment.number < self.shape.segment_of(super::block::block_of(checkpoint));
             base::verify!(below || behind, "segment {} is removed and needed", segment.number);
             self.vfs.disk.remove(&segment.path).map_err(|e| Error::io("remove", &segment.path, e))?;

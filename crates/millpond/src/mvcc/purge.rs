@@ -128,7 +128,8 @@ impl PurgeQueue {
         }
         sort_in(&mut sorted, before);
         let first = sorted.partition_point(|(lsn, _)| *lsn < from);
-        let end = sorted.partition_point(|(lsn, _)| *lsn < below);
+        // Nothing, if all below `below` lies below `from`.
+        let end = sorted.partition_point(|(lsn, _)| *lsn < below).max(first);
         // Those that stay move to the front of those that were looked at.
         let (mut next, mut stay) = (first, first);
         while next < end

@@ -52,7 +52,7 @@ impl World {
 
     /// Changes a page by a group that starts at `lsn`.
     fn dirty(&self, page: u32, lsn: u64) {
-        change(&self.pool, page, lsn);
+        change(&self.pool, page, || lsn);
     }
 
     /// Writes a page to the file as the cleaner would.
@@ -66,8 +66,10 @@ impl World {
     }
 }
 
-fn change(pool: &Pool, page: u32, lsn: u64) {
+/// `lsn` is drawn under the latch, as a mini-transaction does: the changes of one page are in the order of the log.
+fn change(pool: &Pool, page: u32, lsn: impl FnOnce() -> u64) {
     let mut page = pool.fetch(PageNo(page)).unwrap().write();
+    let lsn = lsn();
     pool.mark_dirty(&page, Lsn(lsn));
     header::set_lsn(&mut page, Lsn(lsn));
     let n = get_u64(&page, COUNTER);
@@ -362,7 +364,7 @@ fn a_pool_much_smaller_than_what_is_used() {
                 for _ in 0..CHANGES {
                     let page = rng.below(PAGES) as u32;
                     if rng.one_in(2) {
-                        change(&pool, page, lsn.fetch_add(1, Ordering::Relaxed));
+                        change(&pool, page, || lsn.fetch_add(1, Ordering::Relaxed));
                     } else {
                         let page = PageNo(page);
                         assert_eq!(header::page_no(&pool.fetch(page).unwrap().read()), page);

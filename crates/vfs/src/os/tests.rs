@@ -220,7 +220,7 @@ fn batches_by_rings_threads_and_one_by_one() {
         let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
         (name, disk.open(&path, mode).unwrap())
     });
-    let clock = OsClock { start: Instant::now() };
+    let clock = OsClock::default();
     let mut rng = Prng::new(2);
     for n in [8, 64, 256] {
         let mut took = [[0u64; 3]; 2];

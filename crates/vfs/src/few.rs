@@ -10,8 +10,8 @@
 //! is an answer like a full disk's: [`no_descriptor`].
 
 use crate::{BatchIo, Clock, Create, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
-use base::sync::Mutex;
-use base::sync::atomic::{AtomicUsize, Ordering};
+use base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use base::sync::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -89,6 +89,9 @@ struct FewFile {
     shared: Arc<Shared>,
     mode: OpenMode,
     direct: bool,
+    /// Changes that have ended, and how many of them a sync has covered. While one is under way somebody has `State::file` in hand.
+    changes: AtomicU64,
+    synced: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -99,9 +102,6 @@ struct State {
     used: bool,
     /// It has no name any more, so it could not be opened again.
     gone: bool,
-    /// Changes that have ended, and how many of them a sync has covered. While one is under way somebody has `file` in hand.
-    changes: u64,
-    synced: u64,
     /// What the sync before a closing said.
     failed: Option<(ErrorKind, String)>,
 }
@@ -146,12 +146,13 @@ impl Shared {
                     files.queue.push_back(next);
                     continue;
                 };
-                let Some(open) = &state.file else { continue };
-                let in_use = state.gone || Arc::strong_count(open) > 1;
-                let unsynced = state.changes > state.synced;
+                let Some(open) = &mut state.file else { continue };
+                // Nobody else has it, and what they did with it is seen here.
+                let in_use = Arc::get_mut(open).is_none() || state.gone;
+                let unsynced = file.is_unsynced();
                 let lately = std::mem::take(&mut state.used);
                 if !in_use && !lately && (may_sync || !unsynced) {
-                    self.close(&mut state);
+                    self.close(&file, &mut state);
                     return true;
                 }
                 drop(state);
@@ -161,12 +162,12 @@ impl Shared {
         false
     }
 
-    fn close(&self, state: &mut State) {
+    fn close(&self, few: &FewFile, state: &mut State) {
         let Some(file) = state.file.take() else { return };
-        if state.changes > state.synced {
+        if few.is_unsynced() {
             let begun = self.clock.now_us();
             match file.sync() {
-                Ok(()) => state.synced = state.changes,
+                Ok(()) => few.synced.store(few.changes.load(Ordering::Relaxed), Ordering::Relaxed),
                 Err(error) => state.failed = Some((error.kind(), error.to_string())),
             }
             (self.on_sync)(self.clock.now_us().saturating_sub(begun));
@@ -210,13 +211,13 @@ impl Disk for FewDisk {
             shared: Arc::clone(shared),
             mode: OpenMode { create: Create::Never, ..mode },
             direct: file.is_direct(),
+            changes: AtomicU64::new(0),
+            synced: AtomicU64::new(0),
             state: Mutex::new(State {
                 path: path.to_owned(),
                 file: Some(file),
                 used: true,
                 gone: false,
-                changes: 0,
-                synced: 0,
                 failed: None,
             }),
         });
@@ -290,11 +291,29 @@ impl Disk for FewDisk {
 impl FewFile {
     /// The open file. Nobody closes it as long as the caller has it.
     fn get(&self) -> io::Result<Arc<dyn File>> {
-        let mut state = self.state.lock();
+        self.get_by(self.state.lock())
+    }
+
+    /// The open file, unless its last closing said that changes are lost.
+    fn get_to_change(&self) -> io::Result<Arc<dyn File>> {
+        let state = self.state.lock();
+        if let Some((kind, said)) = &state.failed {
+            return Err(io::Error::new(*kind, said.clone()));
+        }
+        self.get_by(state)
+    }
+
+    #[inline]
+    fn get_by(&self, mut state: MutexGuard<'_, State>) -> io::Result<Arc<dyn File>> {
         state.used = true;
         if let Some(file) = &state.file {
             return Ok(Arc::clone(file));
         }
+        self.open_again(state)
+    }
+
+    #[cold]
+    fn open_again(&self, mut state: MutexGuard<'_, State>) -> io::Result<Arc<dyn File>> {
         if state.gone {
             return Err(ErrorKind::NotFound.into());
         }
@@ -308,18 +327,15 @@ impl FewFile {
 
     /// Changes the file, and remembers that nothing has synced that.
     fn change(&self, change: impl FnOnce(&dyn File) -> io::Result<()>) -> io::Result<()> {
-        self.heard_of_failure()?;
-        let file = self.get()?;
+        let file = self.get_to_change()?;
         let changed = change(&*file);
-        self.state.lock().changes += 1;
+        // Before `file` goes: then whoever closes it knows of the change.
+        self.changes.fetch_add(1, Ordering::Release);
         changed
     }
 
-    fn heard_of_failure(&self) -> io::Result<()> {
-        match &self.state.lock().failed {
-            Some((kind, said)) => Err(io::Error::new(*kind, said.clone())),
-            None => Ok(()),
-        }
+    fn is_unsynced(&self) -> bool {
+        self.changes.load(Ordering::Acquire) > self.synced.load(Ordering::Relaxed)
     }
 }
 
@@ -352,12 +368,10 @@ impl File for FewFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.heard_of_failure()?;
-        let file = self.get()?;
-        let changes = self.state.lock().changes;
+        let file = self.get_to_change()?;
+        let changes = self.changes.load(Ordering::Acquire);
         file.sync()?;
-        let mut state = self.state.lock();
-        state.synced = state.synced.max(changes);
+        self.synced.fetch_max(changes, Ordering::Relaxed);
         Ok(())
     }
 

@@ -78,6 +78,7 @@ impl<'s> Mtr<'s> {
     }
 
     /// The bytes of a held page.
+    #[inline(always)]
     pub(crate) fn page(&self, slot: Slot) -> &[u8] {
         &self.pages[slot.0].page
     }

@@ -60,6 +60,7 @@ impl Tree {
 
     /// Whether a latched page is this tree's leaf for `key`. A page that has been freed since someone saw it there, or has
     /// become another, is not: a leaf's kind, tree and fences say all that the way down would.
+    #[inline(always)]
     fn is_leaf_of(&self, page: &[u8], key: &[u8]) -> bool {
         header::kind(page) == Some(Kind::Leaf) && header::tree(page) == self.id && Node::new(page).covers(key)
     }

@@ -136,6 +136,7 @@ pub(super) fn remove(page: &mut [u8], slot: u16) {
 
 /// Gives row `slot` a version, flags and the value `old[..front] + middle + old[len - back..]`. The caller has checked
 /// that `front + back` is at most the old value's length.
+#[inline]
 pub(super) fn replace_row(
     page: &mut [u8],
     slot: u16,

@@ -74,6 +74,7 @@ impl Chunks {
     }
 
     /// Takes in what the record at `at` means for those after it.
+    #[inline]
     fn note(&mut self, at: u64, entry: &Entry<'_>, memory: &AtomicU64) {
         match *entry {
             Entry::Rewind { end, last } => {

@@ -109,6 +109,7 @@ impl<'a> Record<'a> {
     }
 
     /// Appends the bytes of the record that will stand at offset `at`.
+    #[inline]
     pub(crate) fn encode(&self, at: u64, out: &mut Vec<u8>) {
         out.put_u48(self.owner.0);
         let kind = match self.entry {

@@ -2,6 +2,7 @@
 //! the one module through which every wait and wake goes. Nothing here opens a file or reads a clock.
 
 pub mod aligned;
+pub mod by_hash;
 pub mod by_txn;
 pub mod check;
 pub mod codec;
@@ -11,5 +12,6 @@ pub mod prefetch;
 pub mod prng;
 pub mod sync;
 
+pub use by_hash::ByHash;
 pub use by_txn::ByTxn;
 pub use ids::{Lsn, PageNo, TreeId, TxnId};

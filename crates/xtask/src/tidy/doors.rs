@@ -28,7 +28,11 @@ const DOORS: &[(&str, &[&str], &str)] = &[
     ("SystemTime", &["crates/vfs/src/"], "vfs::Clock"),
     ("std::env", &["crates/vfs/src/"], "an option"),
     // Their order differs from run to run, and a simulated run must repeat.
-    ("HashMap", &["crates/base/src/by_txn.rs"], "BTreeMap, a Vec, or base::ByTxn"),
+    (
+        "HashMap",
+        &["crates/base/src/by_txn.rs", "crates/base/src/by_hash.rs"],
+        "BTreeMap, a Vec, base::ByTxn or base::ByHash",
+    ),
     ("HashSet", &[], "BTreeSet"),
     ("RandomState", &[], "base::prng"),
     ("println", &[], "an event or a metric"),

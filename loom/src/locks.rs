@@ -40,7 +40,7 @@ struct World {
 impl World {
     fn new() -> Arc<World> {
         Arc::new(World {
-            locks: LockTable::new(Arc::new(StandingClock)),
+            locks: LockTable::new(Arc::new(StandingClock), u64::MAX),
             leaf: Mutex::new(()),
             row: Watched::default(),
             written: AtomicBool::new(false),

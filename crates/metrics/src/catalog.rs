@@ -207,7 +207,7 @@ catalog! {
     UndoFileBytes "undo_file_bytes" Bytes Gauge "Length of the undo files.";
     UndoFetches "undo_fetches" Count Counter "Reads of undo files for undo that was not in memory.";
     StatusBytes "status_bytes" Bytes Gauge "Memory of how transactions ended that some snapshot does not see, or that are not purged.";
-    LockBytes "lock_bytes" Bytes Gauge "Memory of locks and of those that wait for them.";
+    LockBytes "lock_bytes" Bytes Gauge "Memory of locks, with the room of the maps and lists that they stand in.";
     HistoryBudgetBytes "history_budget_bytes" Bytes Gauge "Memory that undo, status and locks may take together.";
     UndoSpilledBytes "undo_spilled_bytes" Bytes Counter "Undo moved from memory to the undo files.";
     UndoHardenedBytes "undo_hardened_bytes" Bytes Counter "Undo of single transactions written to the undo files, for a checkpoint or to free memory.";

@@ -18,7 +18,7 @@ pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 /// | the data | [`KeyExists`](Error::KeyExists), [`TableExists`](Error::TableExists), [`NoSuchTable`](Error::NoSuchTable) | as the program means it; the transaction goes on |
 /// | the call | [`Misuse`](Error::Misuse), [`KeyTooLong`](Error::KeyTooLong), [`Aborted`](Error::Aborted), [`Closed`](Error::Closed) | a mistake in the program |
 /// | the machine | [`Io`](Error::Io), [`DiskFull`](Error::DiskFull), [`InUse`](Error::InUse) | make room, or wait; a full disk leaves the database usable |
-/// | a limit of the format | [`Limit`](Error::Limit) | it is named; deleting, reading and ending transactions go on |
+/// | a limit | [`Limit`](Error::Limit) | it is named; deleting, reading and ending transactions go on |
 /// | the past | [`SnapshotTooOld`](Error::SnapshotTooOld) | end the transaction; [more room](crate::Options::history_disk_bytes), or shorter ones |
 /// | the files | [`Corrupt`](Error::Corrupt), [`Foreign`](Error::Foreign) | the file is named; nothing was changed |
 /// | after a failed write or sync | [`Poisoned`](Error::Poisoned) | close and open again: recovery keeps all that was acknowledged |
@@ -90,7 +90,8 @@ pub enum Error {
         /// What the system said.
         source: Arc<io::Error>,
     },
-    /// The database has reached a limit of its format, which is named. Nothing was changed; what needs no more of it goes on.
+    /// The database has reached a limit of its format, or locks take all the memory that they may; which is named. Nothing was changed,
+    /// but for [`rollback_to`](crate::Transaction::rollback_to), which has rolled the transaction back; what needs no more of it goes on.
     #[error("{what}")]
     Limit {
         /// Which limit.

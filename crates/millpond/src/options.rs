@@ -179,7 +179,8 @@ impl Options {
 
     /// Memory for the past, bytes: undo of transactions, what is known of how they ended, and their locks. Undo that finds no room
     /// goes to files in `undo/` below the database's directory, whether its transaction is active, prepared, rolled back or
-    /// committed. Default: a quarter of the buffer pool, at least 64 MiB.
+    /// committed. Locks of rows and ranges that transactions ask for may take half of it, and are refused with [`Error::Limit`] then: some
+    /// 5,000 rows with short keys a MiB. Default: a quarter of the buffer pool, at least 64 MiB.
     #[must_use]
     pub fn history_memory_bytes(mut self, bytes: u64) -> Options {
         self.history_memory_bytes = Some(bytes);

@@ -385,8 +385,9 @@ impl Transaction {
     ///
     /// # Errors
     /// [`Error::Misuse`] for a savepoint of another transaction, or one that lies in what was already undone: then nothing was
-    /// changed. [`Error::DiskFull`], or a page that cannot be read: then all of the transaction has been rolled back, for half
-    /// undone it could only do harm, and later calls give [`Error::Aborted`].
+    /// changed. [`Error::DiskFull`], a page that cannot be read, or no memory for the locks that a serializable transaction keeps
+    /// ([`Error::Limit`]): then all of the transaction has been rolled back, for half undone it could only do harm, and later calls give
+    /// [`Error::Aborted`].
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
         let _inside = self.enter()?;
         let txns = &self.core.engine.txns;

@@ -11,25 +11,65 @@
 //!
 //! **A circle that is seen is real**: each transaction on the way was seen to wait when the edge to it had been read, and who
 //! waits gives nothing back, so all edges still stand when the circle closes, unless a wait has run out of time or another circle was
-//! broken meanwhile. The latter would make a victim more than is needed. So looking goes side by side, and who has found
-//! something looks again with the mutex `breaking`, under which alone victims are chosen.
+//! broken meanwhile. The latter would make a victim more than is needed. So looking goes side by side, and victims are chosen with the
+//! mutex `breaking` alone, by who sees there that all members of what he has found are in the same waits still; else he
+//! looks again.
 
 use super::owner::Owner;
 use super::queue::{Blockers, Owners};
 use super::{LockTable, ticket};
 use base::TxnId;
 use base::sync::atomic::Ordering;
+use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// A transaction that waits, and which of its waits that is.
+type Waiting = (Arc<Owner>, u64);
+
 /// A transaction on the way of a search.
 struct Step {
-    owner: Arc<Owner>,
+    at: Waiting,
     /// Who else stands on the way from it to the next.
-    between: Option<Arc<Owner>>,
+    between: Option<Waiting>,
     /// For whom it waits and who has not been visited.
     open: Owners,
+}
+
+/// A circle of waits.
+struct Circle {
+    members: Vec<Waiting>,
+    /// No other leads through the same beginning.
+    only: bool,
+}
+
+impl Circle {
+    /// Whether it stands. As long as each member is in the same wait nobody has given anything back.
+    fn stands(&self) -> bool {
+        self.members.iter().all(|(owner, wait)| owner.wait_number() == *wait)
+    }
+}
+
+/// Who has been visited. Most ways are short.
+#[derive(Default)]
+struct Seen {
+    few: SmallVec<[TxnId; 32]>,
+    more: BTreeSet<TxnId>,
+}
+
+impl Seen {
+    /// Whether it is the first time.
+    fn insert(&mut self, txn: TxnId) -> bool {
+        if self.few.contains(&txn) {
+            return false;
+        }
+        if self.few.len() == self.few.inline_size() {
+            return self.more.insert(txn);
+        }
+        self.few.push(txn);
+        true
+    }
 }
 
 impl LockTable {
@@ -38,30 +78,35 @@ impl LockTable {
         if !start.was_awaited() {
             return;
         }
-        let found = self.find_cycle(start).is_some();
+        let found = self.find_cycle(start);
         self.searches.count(self.clock.now_us().saturating_sub(begun_us));
-        if !found {
-            return;
-        }
+        let Some(mut circle) = found else { return };
         let _one_at_a_time = self.breaking.lock();
-        while let Some(circle) = self.find_cycle(start) {
-            self.break_one(&circle);
+        loop {
+            if !circle.stands() {
+                let Some(another) = self.find_cycle(start) else { break };
+                circle = another;
+            }
+            self.break_one(&circle.members);
+            if circle.only {
+                break;
+            }
         }
         self.searches.broken(self.clock.now_us().saturating_sub(begun_us));
     }
 
     /// Breaks a circle. A scan that only lets others go first goes on; else the victim is who has done least, among equals the
     /// youngest.
-    fn break_one(&self, circle: &[Arc<Owner>]) {
+    fn break_one(&self, circle: &[Waiting]) {
+        let members = || circle.iter().map(|(owner, _)| owner);
         let lets_pass = |owner: &&Arc<Owner>| owner.waits_for().is_some_and(|key| key.is_gate());
-        if let Some(scan) = circle.iter().find(lets_pass) {
+        if let Some(scan) = members().find(lets_pass) {
             if let Some(key) = scan.waits_for() {
                 self.withdraw(scan, &key, ticket::PASSED);
             }
             return;
         }
-        let victim =
-            circle.iter().min_by_key(|o| (o.work(), Reverse(o.txn))).expect("it holds its beginning");
+        let victim = members().min_by_key(|o| (o.work(), Reverse(o.txn))).expect("it holds its beginning");
         let Some(key) = victim.waits_for() else { return };
         #[cfg(test)]
         self.searches.judge(self.stands_in_circle(victim));
@@ -70,33 +115,39 @@ impl LockTable {
         }
     }
 
-    /// For whom `owner` waits now.
-    pub(super) fn blockers(&self, owner: &Owner) -> Blockers {
+    /// For whom `owner` waits now, in the wait of this number.
+    fn blockers(&self, owner: &Owner, wait: u64) -> Blockers {
         let Some(key) = owner.waits_for() else { return Blockers::default() };
         if !key.in_queue() {
             return Blockers { holders: self.ranges.blockers(owner, &key), between: None };
         }
-        self.lock_shard(&key).get(&key).map_or_else(Blockers::default, |queue| queue.blockers(owner.txn))
+        let queues = self.lock_shard(&key);
+        // Else it waits no longer, or somewhere else.
+        let waits = owner.wait_number() == wait;
+        queues.get(&key).filter(|_| waits).map_or_else(Blockers::default, |queue| queue.blockers(owner.txn))
     }
 
-    /// The transactions of one circle through `start`.
-    fn find_cycle(&self, start: &Arc<Owner>) -> Option<Vec<Arc<Owner>>> {
-        let mut seen: BTreeSet<TxnId> = BTreeSet::new();
+    /// One circle through `start`.
+    fn find_cycle(&self, start: &Arc<Owner>) -> Option<Circle> {
+        let (mut seen, mut only) = (Seen::default(), true);
         let step = |owner: Arc<Owner>| {
-            let Blockers { mut holders, between } = self.blockers(&owner);
+            let wait = owner.wait_number();
+            let Blockers { mut holders, between } = self.blockers(&owner, wait);
             holders.reverse();
-            Step { owner, between, open: holders }
+            Step { at: (owner, wait), between, open: holders }
         };
-        let mut path = vec![step(Arc::clone(start))];
+        let mut path: SmallVec<[Step; 16]> = SmallVec::new();
+        path.push(step(Arc::clone(start)));
         while let Some(last) = path.last_mut() {
+            // Behind one who stands between others may stand.
+            only &= last.open.len() <= 1 && last.between.is_none();
             let Some(next) = last.open.pop() else {
                 path.pop();
                 continue;
             };
             if next.txn == start.txn {
-                return Some(
-                    path.into_iter().flat_map(|step| [Some(step.owner), step.between]).flatten().collect(),
-                );
+                let members = path.into_iter().flat_map(|step| [Some(step.at), step.between]).flatten();
+                return Some(Circle { members: members.collect(), only });
             }
             if seen.insert(next.txn) {
                 path.push(step(next));
@@ -112,7 +163,7 @@ impl LockTable {
             Some(key) if key.in_queue() => {
                 self.lock_shard(&key).get(&key).map_or_else(Vec::new, |queue| queue.all_before(owner.txn))
             }
-            Some(_) => self.blockers(owner).holders.to_vec(),
+            Some(_) => self.blockers(owner, owner.wait_number()).holders.to_vec(),
             None => Vec::new(),
         };
         let (mut open, mut seen) = (edges(owner), BTreeSet::new());

@@ -1,12 +1,14 @@
 //! What a lock is on, as bytes: `[tree u32 big-endian][kind u8][row key]`. Never leaves memory.
 
+use super::range::heap_bytes;
 use base::TreeId;
 use smallvec::SmallVec;
+use std::hash::{Hash, Hasher};
 
 /// Names a row, a whole table, the ranges of a table, a key that somebody wants who is kept from it by ranges, or the place where scans let
-/// others go first. Short keys need no allocation.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct LockKey(SmallVec<[u8; 36]>);
+/// others go first. Rows' keys of up to 18 bytes need no allocation.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct LockKey(SmallVec<[u8; 23]>);
 
 const ROW: u8 = 1;
 const TABLE: u8 = 2;
@@ -78,13 +80,26 @@ impl LockKey {
         &self.0[5..]
     }
 
-    /// Memory that the key takes, in bytes.
-    pub(super) fn bytes(&self) -> usize {
-        size_of::<Self>() + if self.0.spilled() { self.0.capacity() } else { 0 }
+    /// Memory that the key takes beside itself, in bytes.
+    pub(super) fn heap_bytes(&self) -> usize {
+        if self.0.spilled() { heap_bytes(self.0.len()) } else { 0 }
     }
 
     pub(super) fn hash(&self) -> u64 {
         hash(self.tree(), self.0[4], self.bytes_of_row())
+    }
+}
+
+impl Clone for LockKey {
+    fn clone(&self) -> LockKey {
+        // With no more room than it needs.
+        LockKey(SmallVec::from_slice(&self.0))
+    }
+}
+
+impl Hash for LockKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(LockKey::hash(self));
     }
 }
 

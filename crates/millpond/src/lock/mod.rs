@@ -15,7 +15,7 @@
 //! **Order of mutexes:** a shard of queues or of ranges, then an owner. Who breaks deadlocks takes a mutex before both. Nobody waits for
 //! anything else under them, and who is granted something is woken when they have been let go of.
 //!
-//! Everything is deterministic for a given order of calls: queues are vectors, maps are ordered, the hash is fixed.
+//! Everything is deterministic for a given order of calls: queues are vectors, maps are ordered or have a fixed hash.
 
 mod deadlock;
 mod key;
@@ -64,4 +64,6 @@ pub(crate) enum Denied {
     Skipped,
     /// The database closes or is poisoned.
     Stopped,
+    /// Locks take all the memory that they may.
+    Full,
 }

@@ -63,7 +63,8 @@ pub(super) struct Blockers {
     pub(super) holders: Owners,
     /// Who waits between them and it and joins them to it, where nothing else does: the nearest that wants the lock exclusively,
     /// before one that wants it shared as the holders have it.
-    pub(super) between: Option<Arc<Owner>>,
+    /// And which of its waits that is.
+    pub(super) between: Option<(Arc<Owner>, u64)>,
 }
 
 impl Queue {
@@ -114,6 +115,16 @@ impl Queue {
     /// Whether who has the lock leaves room for somebody else with `mode`.
     fn admits(&self, mode: Mode) -> bool {
         self.held.first().is_none_or(|held| !mode.conflicts(held.mode))
+    }
+
+    /// Whether `txn` would have to wait for nothing but those who have the lock.
+    pub(super) fn keeps_out(&self, txn: TxnId, mode: Mode) -> bool {
+        !self.awaited() && !self.admits(mode) && !self.held.iter().all(|held| held.owner.txn == txn)
+    }
+
+    /// Takes the locks away of those who have ended and have not come to it yet. REQUIRES: nobody waits.
+    pub(super) fn forget_ended(&mut self) {
+        self.held.retain(|held| !held.owner.has_ended());
     }
 
     /// Adds a request and grants it if nothing is in its way.
@@ -188,8 +199,12 @@ impl Queue {
         }
     }
 
-    /// For whom `txn`'s waiting request waits; nobody if it has none.
+    /// For whom `txn`'s request waits. REQUIRES: it waits here.
     pub(super) fn blockers(&self, txn: TxnId) -> Blockers {
+        if let [Held { owner, mode: Mode::Exclusive }] = &self.held[..] {
+            // Whatever it wants, and wherever it stands among thousands.
+            return Blockers { holders: Owners::from_elem(Arc::clone(owner), 1), between: None };
+        }
         let Some(place) = self.waiters().position(|waiter| waiter.owner.txn == txn) else {
             return Blockers::default();
         };
@@ -197,7 +212,8 @@ impl Queue {
         let others = self.held.iter().filter(|held| held.owner.txn != txn);
         let between = self.admits(mode).then(|| {
             let mut before = self.waiters().take(place).rev();
-            before.find(|waiter| waiter.mode == Mode::Exclusive).map(|waiter| Arc::clone(&waiter.owner))
+            let exclusive = before.find(|waiter| waiter.mode == Mode::Exclusive);
+            exclusive.map(|waiter| (Arc::clone(&waiter.owner), waiter.owner.wait_number()))
         });
         Blockers { holders: others.map(|held| Arc::clone(&held.owner)).collect(), between: between.flatten() }
     }

@@ -23,7 +23,7 @@
 use super::key::LockKey;
 use super::owner::Woken;
 use super::queue::Owners;
-use super::range::RangeSet;
+use super::range::{RangeSet, heap_bytes};
 use super::ticket::{self, Ticket, Turn};
 use super::{Denied, Enqueued, LockTable, Owner, Wait};
 use crate::planted::{Bug, planted};
@@ -171,7 +171,7 @@ impl TreeRanges {
 
 /// Memory that a want takes, in bytes.
 fn want_bytes(key: &[u8]) -> usize {
-    size_of::<Want>() + size_of::<Vec<u8>>() + key.len()
+    size_of::<Want>() + size_of::<Vec<u8>>() + heap_bytes(key.len())
 }
 
 impl Default for Ranges {
@@ -271,6 +271,8 @@ impl Ranges {
     pub(super) fn release(&self, owner: &Owner, noted: &LockKey, woken: &mut Woken) -> usize {
         let tree = noted.tree();
         let shard = self.shard(tree);
+        // What is many is freed after the mutex.
+        let gone: RangeSet;
         let mut trees = shard.mu.lock();
         let Some(ranges) = trees.get_mut(&tree) else { return 0 };
         let freed = if noted.is_wanted() {
@@ -281,7 +283,8 @@ impl Ranges {
             let Some((_, set)) = ranges.holders.remove(&owner.txn) else { return 0 };
             shard.holders.fetch_sub(1, Ordering::Release);
             ranges.uncover(owner.txn, &set, woken);
-            set.bytes()
+            gone = set;
+            gone.bytes()
         };
         if ranges.is_empty() {
             trees.remove(&tree);
@@ -314,7 +317,7 @@ impl TreeRanges {
 impl LockTable {
     /// Before a scan covers what it has read: keeps the keys from `from` on and below `to` as `owner` has seen them, rows and gaps, until
     /// it ends. Where somebody in between must go first it keeps what lies before his key, in the direction of the scan, and returns the
-    /// key. REQUIRES: one leaf encloses the keys and has been latched since its rows were looked at; none of them was another
+    /// key. Full: nothing is kept. REQUIRES: one leaf encloses the keys and has been latched since its rows were looked at; none of them was another
     /// transaction's uncommitted version or exclusively locked.
     pub(crate) fn cover(
         &self,
@@ -324,9 +327,12 @@ impl LockTable {
         to: Option<&[u8]>,
         since: Since,
         backward: bool,
-    ) -> Option<Vec<u8>> {
+    ) -> Result<Option<Vec<u8>>, Denied> {
         if to.is_some_and(|to| to <= from) {
-            return None;
+            return Ok(None);
+        }
+        if self.is_full() {
+            return Err(Denied::Full);
         }
         let shard = self.ranges.shard(tree);
         let mut trees = shard.mu.lock();
@@ -350,7 +356,7 @@ impl LockTable {
             owner.becomes_awaited();
         }
         let (_, set) = ranges.holders.entry(owner.txn).or_insert_with(|| {
-            base::check!(owner.note(&LockKey::ranges(tree)), "{} locks after its end", owner.txn);
+            base::check!(self.note(owner, &LockKey::ranges(tree)), "{} locks after its end", owner.txn);
             shard.holders.fetch_add(1, Ordering::Release);
             (Arc::clone(owner), RangeSet::default())
         });
@@ -358,7 +364,7 @@ impl LockTable {
         set.add(&start, end);
         // Joining ranges can free more than it takes.
         self.bytes.fetch_add((set.bytes() as u64).wrapping_sub(before as u64), Ordering::Relaxed);
-        stopped
+        Ok(stopped)
     }
 
     /// Whether a scan from `from` to `to` must let others go first: then it waits as a transaction that holds what it held before. None: it goes on.
@@ -450,7 +456,8 @@ impl LockTable {
             Wait::Skip => return Err(Denied::Skipped),
             Wait::Until(limit) => limit,
         };
-        ranges.covering(owner.txn, key).for_each(|other| other.becomes_awaited());
+        let kept = LockKey::ranges(tree);
+        ranges.covering(owner.txn, key).for_each(|other| other.becomes_awaited_at(&kept));
         let name = LockKey::wanted(tree, key);
         if let Some(want) = ranges.want_of(owner.txn, key) {
             // A scan has passed it. It keeps its turn.
@@ -459,7 +466,7 @@ impl LockTable {
             let turn = self.ranges.turns.fetch_add(1, Ordering::AcqRel) + 1;
             let want = Want { owner: Arc::clone(owner), turn, stands: behind };
             ranges.wants.entry(key.to_vec()).or_default().push(want);
-            base::check!(owner.note(&name), "{} waits after its end", owner.txn);
+            base::check!(self.note(owner, &name), "{} waits after its end", owner.txn);
             shard.wants.fetch_add(1, Ordering::Release);
             self.bytes.fetch_add(want_bytes(key) as u64, Ordering::Relaxed);
         }
@@ -494,7 +501,7 @@ impl<'t> Gated<'t> {
         match self.0.wait_for_turn() {
             Ok(Turn::Come) => {}
             Ok(Turn::Passed) | Err(Denied::Timeout | Denied::Skipped) => *since = Since::Nobody,
-            Err(why @ (Denied::Stopped | Denied::Deadlock)) => return Err(why),
+            Err(why @ (Denied::Stopped | Denied::Deadlock | Denied::Full)) => return Err(why),
         }
         Ok(())
     }

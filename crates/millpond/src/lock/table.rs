@@ -1,15 +1,14 @@
 //! The sharded table of queues, and the calls that enter them.
 
 use super::key::{LockKey, hash_row};
-use super::owner::Woken;
+use super::owner::{Woken, bytes_of};
 use super::queue::{Placed, Queue};
 use super::ranges::Ranges;
 use super::ticket::{self, Ticket};
 use super::{Denied, Mode, Owner, Wait};
 use base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use base::sync::{Mutex, MutexGuard};
-use base::{ByTxn, TreeId, TxnId};
-use std::collections::BTreeMap;
+use base::{ByHash, ByTxn, TreeId, TxnId};
 use std::sync::Arc;
 use vfs::Clock;
 
@@ -18,7 +17,30 @@ use vfs::Clock;
 const ROW_SHARDS: usize = if cfg!(loom) { 1 } else { 64 };
 const TABLE_SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 
-type Queues = BTreeMap<LockKey, Queue>;
+/// Maps in a shard, so that no single insertion moves many entries under the shard's mutex.
+const PARTS: usize = if cfg!(loom) { 1 } else { 16 };
+
+/// The queues of a shard.
+#[derive(Debug, Default)]
+pub(super) struct Queues([ByHash<LockKey, Queue>; PARTS]);
+
+impl Queues {
+    fn part(&self, key: &LockKey) -> &ByHash<LockKey, Queue> {
+        &self.0[(key.hash() >> 8) as usize % PARTS]
+    }
+
+    fn part_mut(&mut self, key: &LockKey) -> &mut ByHash<LockKey, Queue> {
+        &mut self.0[(key.hash() >> 8) as usize % PARTS]
+    }
+
+    pub(super) fn get(&self, key: &LockKey) -> Option<&Queue> {
+        self.part(key).get(key)
+    }
+
+    fn get_mut(&mut self, key: &LockKey) -> Option<&mut Queue> {
+        self.part_mut(key).get_mut(key)
+    }
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Shard {
@@ -39,6 +61,8 @@ pub(crate) struct LockTable {
     pub(super) ranges: Ranges,
     stopped: AtomicBool,
     pub(super) bytes: AtomicU64,
+    /// When locks take more, nobody is given one that he asks for.
+    bytes_most: u64,
     /// Locks of rows that stand in queues, granted.
     held: AtomicU64,
     waits: AtomicU64,
@@ -93,7 +117,8 @@ pub(crate) enum Writer<'t> {
 }
 
 impl LockTable {
-    pub(crate) fn new(clock: Arc<dyn Clock>) -> LockTable {
+    /// A table whose locks take so many bytes of memory, about, and no more.
+    pub(crate) fn new(clock: Arc<dyn Clock>, bytes_most: u64) -> LockTable {
         LockTable {
             shards: (0..ROW_SHARDS + TABLE_SHARDS).map(|_| Shard::default()).collect(),
             owners: ByTxn::default(),
@@ -103,6 +128,7 @@ impl LockTable {
             ranges: Ranges::default(),
             stopped: AtomicBool::new(false),
             bytes: AtomicU64::new(0),
+            bytes_most,
             held: AtomicU64::new(0),
             waits: AtomicU64::new(0),
             deadlocks: AtomicU64::new(0),
@@ -132,7 +158,12 @@ impl LockTable {
         {
             return Ok(waiting);
         }
-        self.request(owner, LockKey::row(tree, key), mode, wait)
+        let key = LockKey::row(tree, key);
+        let mut queues = self.lock_shard(&key);
+        if self.is_full() && !queues.get(&key).is_some_and(|queue| queue.holds(owner.txn)) {
+            return Err(Denied::Full);
+        }
+        self.request_in(&mut queues, owner, key, mode, wait)
     }
 
     /// Whether `owner` may write the row now. `Granted` records nothing: the version that the caller writes under the
@@ -176,14 +207,18 @@ impl LockTable {
 
     /// Enters the lock that an uncommitted version of `owner` is, because that version is about to be undone. REQUIRES: the
     /// row's leaf is latched exclusively.
-    pub(crate) fn keep_written(&self, owner: &Arc<Owner>, tree: TreeId, key: &[u8]) {
+    pub(crate) fn keep_written(&self, owner: &Arc<Owner>, tree: TreeId, key: &[u8]) -> Result<(), Denied> {
         let key = LockKey::row(tree, key);
         let mut queues = self.lock_shard(&key);
         let held = queues.get(&key).is_some_and(|queue| queue.holds(owner.txn));
+        if !held && self.is_full() {
+            return Err(Denied::Full);
+        }
         base::check!(held || self.note(owner, &key), "{} undoes changes after its end", owner.txn);
         let queue = self.queue_of(&mut queues, &key);
         queue.materialise(owner);
         queue.verify();
+        Ok(())
     }
 
     /// Queues behind the transaction `writer`, whose uncommitted version the caller sees, and enters the lock that this
@@ -207,6 +242,13 @@ impl LockTable {
         if !still_active() {
             return Ok(Writer::Gone);
         }
+        // Nothing is entered for who does not wait: rows that are skipped may be as many as others have written.
+        match wait {
+            Wait::Until(_) => {}
+            _ if self.stopped() => return Err(Denied::Stopped),
+            Wait::NoWait => return Err(Denied::Timeout),
+            Wait::Skip => return Err(Denied::Skipped),
+        }
         let held = queues.get(&key).is_some_and(|queue| queue.holds(writer));
         if !held && !self.note(&holder, &key) {
             return Ok(Writer::Gone);
@@ -221,24 +263,36 @@ impl LockTable {
     /// Ends a transaction: its locks go to those who wait. REQUIRES: its status is final, so that who comes now finds it
     /// ended without asking here.
     pub(crate) fn release_all(&self, owner: &Owner) {
-        let keys = owner.close();
+        let (urgent, chunks) = owner.close();
         self.owners.remove(owner.txn);
-        self.held.fetch_sub(keys.iter().filter(|key| key.is_row()).count() as u64, Ordering::Relaxed);
-        for key in keys {
-            let mut woken = Woken::default();
-            if !key.in_queue() {
-                let freed = self.ranges.release(owner, &key, &mut woken);
-                self.bytes.fetch_sub(freed as u64, Ordering::Relaxed);
-                continue;
-            }
-            let mut queues = self.lock_shard(&key);
-            if let Some(queue) = queues.get_mut(&key) {
-                queue.release(owner.txn);
-                self.settle(&mut queues, &key, &mut woken);
-            }
-            // The mutex goes first.
-            drop(queues);
+        urgent.iter().for_each(|key| self.release(owner, key));
+        self.release_chunks(owner, chunks);
+    }
+
+    pub(super) fn release_chunks(&self, owner: &Owner, chunks: Vec<Vec<LockKey>>) {
+        for chunk in chunks {
+            let rows = chunk.iter().filter(|key| key.is_row()).count();
+            self.held.fetch_sub(rows as u64, Ordering::Relaxed);
+            chunk.iter().for_each(|key| self.release(owner, key));
+            self.bytes.fetch_sub(bytes_of(&chunk) as u64, Ordering::Relaxed);
         }
+    }
+
+    /// Gives one lock back, under its shard's mutex alone. It may be gone already.
+    pub(super) fn release(&self, owner: &Owner, key: &LockKey) {
+        let mut woken = Woken::default();
+        if !key.in_queue() {
+            let freed = self.ranges.release(owner, key, &mut woken);
+            self.bytes.fetch_sub(freed as u64, Ordering::Relaxed);
+            return;
+        }
+        let mut queues = self.lock_shard(key);
+        if let Some(queue) = queues.get_mut(key) {
+            queue.release(owner.txn);
+            self.settle(&mut queues, key, &mut woken);
+        }
+        // The mutex goes first.
+        drop(queues);
     }
 
     /// Fails every wait, now and later: the database closes or is poisoned.
@@ -248,8 +302,8 @@ impl LockTable {
         for shard in &self.shards {
             let mut woken = Woken::default();
             let mut queues = shard.mu.lock();
-            let keys: Vec<LockKey> = queues.keys().cloned().collect();
-            for key in keys {
+            let keys: Vec<Vec<LockKey>> = queues.0.iter().map(ByHash::keys).collect();
+            for key in keys.into_iter().flatten() {
                 let waiting = queues.get(&key).map_or_else(Vec::new, Queue::waiting);
                 for owner in waiting {
                     self.withdraw_in(&mut queues, &owner, &key, ticket::STOPPED, &mut woken);
@@ -263,20 +317,28 @@ impl LockTable {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// Notes a lock that a queue has granted. False once the transaction has begun to release.
-    fn note(&self, owner: &Owner, key: &LockKey) -> bool {
-        let noted = owner.note(key);
-        if noted && key.is_row() {
+    /// Notes what `owner` has. False once it has begun to release.
+    pub(super) fn note(&self, owner: &Owner, key: &LockKey) -> bool {
+        let Some(bytes) = owner.note(key) else { return false };
+        if bytes > 0 {
+            self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+        if key.is_row() {
             self.held.fetch_add(1, Ordering::Relaxed);
         }
-        noted
+        true
+    }
+
+    /// Whether locks take all the memory that they may.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes() >= self.bytes_most
     }
 
     pub(super) fn count_wait(&self) {
         self.waits.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Memory that queues and ranges take, in bytes, without their heap overhead.
+    /// Memory that locks take, in bytes: queues with the room of their maps, ranges, and what transactions note of what they hold.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -317,12 +379,15 @@ impl LockTable {
     }
 
     fn queue_of<'q>(&self, queues: &'q mut Queues, key: &LockKey) -> &'q mut Queue {
-        if !queues.contains_key(key) {
+        let part = queues.part_mut(key);
+        if part.get(key).is_none() {
             self.shard(key).occupied.fetch_add(1, Ordering::Release);
-            self.bytes.fetch_add(key.bytes() as u64, Ordering::Relaxed);
-            queues.insert(key.clone(), Queue::default());
+            let before = part.bytes();
+            part.insert(key.clone(), Queue::default());
+            let more = part.bytes() - before + key.heap_bytes();
+            self.bytes.fetch_add(more as u64, Ordering::Relaxed);
         }
-        queues.get_mut(key).expect("just made")
+        part.get_mut(key).expect("just made")
     }
 
     pub(super) fn request(
@@ -347,6 +412,10 @@ impl LockTable {
         let stopped = self.stopped();
         let limit = if let Wait::Until(limit) = wait { Some(limit) } else { None };
         let queue = self.queue_of(queues, &key);
+        if queue.keeps_out(owner.txn, mode) {
+            // Who releases a million locks would keep others waiting for the last of them.
+            queue.forget_ended();
+        }
         let placed = queue.place(owner, mode, limit.is_some() && !stopped);
         queue.verify();
         match (placed, limit) {
@@ -361,7 +430,7 @@ impl LockTable {
                     queue
                         .holders()
                         .filter(|holder| holder.txn != owner.txn)
-                        .for_each(|holder| holder.becomes_awaited());
+                        .for_each(|holder| holder.becomes_awaited_at(&key));
                 }
                 owner.begin_wait(&key, ticket::WAITING);
                 self.count_wait();
@@ -411,12 +480,15 @@ impl LockTable {
             granted = true;
         });
         if granted && queue.awaited() {
-            queue.holders().for_each(|holder| holder.becomes_awaited());
+            queue.holders().for_each(|holder| holder.becomes_awaited_at(key));
         }
         queue.verify();
         if queue.is_empty() {
-            queues.remove(key);
-            self.bytes.fetch_sub(key.bytes() as u64, Ordering::Relaxed);
+            let part = queues.part_mut(key);
+            let before = part.bytes();
+            part.remove(key);
+            let less = before - part.bytes() + key.heap_bytes();
+            self.bytes.fetch_sub(less as u64, Ordering::Relaxed);
             self.shard(key).occupied.fetch_sub(1, Ordering::Release);
         }
     }

@@ -1,6 +1,7 @@
 //! Queues and deadlocks as text scripts, one line a call; then threads against a counter.
 
 mod circles;
+mod memory;
 mod ranges;
 
 use super::*;
@@ -30,7 +31,7 @@ impl vfs::Clock for Ticking {
 }
 
 fn table() -> LockTable {
-    LockTable::new(Arc::<Ticking>::default())
+    LockTable::new(Arc::<Ticking>::default(), u64::MAX)
 }
 
 /// Runs a script and prints, after each line, what it came to and whose wait ended by it.
@@ -99,13 +100,13 @@ fn check(script: &str, expected: &Expect) {
                 let turn = *since.entry(id).or_insert(Since::Nobody);
                 let stopped = {
                     let backward = words.get(3) == Some(&"backward");
-                    table.cover(&owners[&id], TREE, from, to, turn, backward)
+                    table.cover(&owners[&id], TREE, from, to, turn, backward).unwrap()
                 };
                 stopped.map_or(String::new(), |key| format!("to {}", String::from_utf8(key).unwrap()))
             }
             (_, "may-read") => table.readable(&owners[&id], TREE, words[2].as_bytes()).to_string(),
             (_, "undoes") => {
-                table.keep_written(&owners[&id], TREE, words[2].as_bytes());
+                table.keep_written(&owners[&id], TREE, words[2].as_bytes()).unwrap();
                 String::new()
             }
             (_, "works") => {
@@ -383,7 +384,7 @@ fn nowait_and_skip_leave_no_trace() {
             2 S a skip: Skipped
             2 behind 1 X b nowait: Timeout
             show a: T1:X
-            show b: T1:X
+            show b: nobody
             1 end
         "#]],
     );

@@ -40,7 +40,15 @@ pub(crate) struct Limits {
     thread: Unparker,
 }
 
+/// Locks may take so much memory however small the budget is.
+const LOCK_BYTES_LEAST: u64 = 1 << 20;
+
 impl Limits {
+    /// Memory that locks may take, bytes.
+    pub(crate) fn lock_bytes(&self) -> u64 {
+        (self.memory / 2).max(LOCK_BYTES_LEAST)
+    }
+
     pub(crate) fn new(memory: u64, files: u64, thread: Unparker) -> Limits {
         Limits { memory, files, mark: AtomicU64::new(mark(memory, 0)), stuck: AtomicBool::new(false), thread }
     }

@@ -182,7 +182,9 @@ impl Txns {
                 _ => (to.map(<[u8]>::to_vec), Then::Done(Next::End)),
             });
             let stopped = match hold.range {
-                true => self.locks.cover(owner, tree.id, &from, end.as_deref(), *since, false),
+                true => {
+                    self.locks.cover(owner, tree.id, &from, end.as_deref(), *since, false).map_err(denied)?
+                }
                 false => None,
             };
             self.note_marks(tree, leaf, &marks, || self.store.log.reserved_lsn());
@@ -278,7 +280,9 @@ impl Txns {
                 (low.to_vec(), Then::Done(Next::At(low.to_vec())))
             });
             let stopped = match hold.range {
-                true => self.locks.cover(owner, tree.id, &start, to.as_deref(), *since, true),
+                true => {
+                    self.locks.cover(owner, tree.id, &start, to.as_deref(), *since, true).map_err(denied)?
+                }
                 false => None,
             };
             self.note_marks(tree, leaf, &marks, || self.store.log.reserved_lsn());

@@ -6,7 +6,7 @@
 
 use super::aside::{Passed, Task, is_local};
 use super::room::Patience;
-use super::system::Txns;
+use super::system::{Txns, denied};
 use crate::btree::{FREED_TOGETHER, Tree, chain_to_free, free_last, row_bytes};
 use crate::error::{Error, Result};
 use crate::lock::Owner;
@@ -191,7 +191,7 @@ impl Txns {
                 }
             };
             if let Some(keeper) = keeper {
-                self.locks.keep_written(keeper, tree.id, key);
+                self.locks.keep_written(keeper, tree.id, key).map_err(denied)?;
             }
             let mut mtr = Mtr::begin(&self.store.log, &self.store.pool);
             let held = mtr.add(page);

@@ -192,7 +192,7 @@ impl Txns {
             .chain(found.prepared.iter().map(|(txn, _)| (*txn, State::Prepared)))
             .chain(unpurged);
         let status = Status::new(found.next_txn, states);
-        let locks = LockTable::new(Arc::clone(&vfs.clock));
+        let locks = LockTable::new(Arc::clone(&vfs.clock), limits.lock_bytes());
         let purge_queue = PurgeQueue::default();
         for (lsn, txn) in found.committed {
             match found.streams.get(txn) {
@@ -397,5 +397,9 @@ pub(crate) fn denied(why: Denied) -> Error {
         Denied::Deadlock => Error::Deadlock,
         Denied::Timeout | Denied::Skipped => Error::LockTimeout,
         Denied::Stopped => Error::Closed,
+        Denied::Full => Error::Limit {
+            what: "locks of rows and ranges take half of history_memory_bytes, which is all that they may"
+                .into(),
+        },
     }
 }

@@ -3,6 +3,7 @@
 use super::{DIR, fresh, open, options, rows, try_open};
 use crate::db::Db;
 use crate::error::Error;
+use std::ops::ControlFlow;
 use std::path::Path;
 use vfs::Vfs;
 use vfs::mem::MemDisk;
@@ -81,4 +82,50 @@ fn three_hundred_crashes_without_a_moment_for_a_checkpoint() {
     assert!(db.check().unwrap().is_clean());
     drop(db);
     try_open(&before).unwrap();
+}
+
+/// Five million rows locked for update once took more than a gigabyte.
+#[test]
+fn locks_have_half_of_the_memory_for_the_past() {
+    let disk = MemDisk::default();
+    let vfs = Vfs { clock: Vfs::os().clock, ..disk.vfs(1) };
+    // Half of less than two mebibytes is one.
+    let db = Db::open_on(&vfs, Path::new(DIR), &options().history_memory_bytes(1 << 20)).unwrap();
+    let table = db.create_table("t").unwrap();
+    let taken = || db.core.engine.txns.locks.bytes();
+    let key = |n: u32| n.to_be_bytes();
+    let is_full = |error: Error| match error {
+        Error::Limit { what } => assert!(what.contains("half of history_memory_bytes"), "{what}"),
+        other => panic!("{other}"),
+    };
+    let mut tx = db.begin().unwrap();
+    let lock = |tx: &mut crate::Transaction, n| tx.get_for_update(&table, &key(n)).map(drop);
+    let (n, error) = (0..100_000).find_map(|n| lock(&mut tx, n).err().map(|e| (n, e))).unwrap();
+    is_full(error);
+    assert!((2_000..20_000).contains(&n) && taken() < 1_300_000, "{n} locks take {} bytes", taken());
+    // Others write, and so does this one, which has lost nothing.
+    let mut other = db.begin().unwrap();
+    other.put(&table, &key(n + 1), b"new").unwrap();
+    is_full(lock(&mut other, n + 2).unwrap_err());
+    other.commit().unwrap();
+    tx.put(&table, &key(0), b"new").unwrap();
+    tx.commit().unwrap();
+    assert_eq!(taken(), 0);
+    // Ranges are counted as well, and so is what a serializable savepoint takes back, which fails as a whole.
+    let serial =
+        || db.begin_with(crate::TxnOptions::new().isolation(crate::Isolation::Serializable)).unwrap();
+    let tx = serial();
+    let scan =
+        |n: u32| tx.scan(&table, &key(2 * n)[..]..&key(2 * n + 1)[..], |_, _| ControlFlow::Continue(()));
+    is_full((50..100_000).find_map(|n| scan(n).err()).unwrap());
+    assert!(taken() < 1_300_000, "{} bytes", taken());
+    tx.rollback();
+    let mut tx = serial();
+    let savepoint = tx.savepoint();
+    (0..20_000).for_each(|n| tx.put(&table, &key(100 + n), b"undone").unwrap());
+    is_full(tx.rollback_to(&savepoint).unwrap_err());
+    assert!(matches!(tx.commit(), Err(Error::Aborted)));
+    assert_eq!((taken(), rows(&db.begin().unwrap(), &table).len()), (0, 2));
+    let mut tx = db.begin().unwrap();
+    lock(&mut tx, 5).unwrap();
 }

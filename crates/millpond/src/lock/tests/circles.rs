@@ -53,6 +53,39 @@ fn a_circle_is_found_behind_hundreds_of_waiters() {
     assert_eq!((table.bytes(), table.deadlocks()), (0, 1));
 }
 
+/// Who stands between two that are in each other's way belongs to their circle, and so does the next one who stands there.
+#[test]
+fn all_who_stand_between_give_way() {
+    check(
+        "
+        1 S a
+        1 works 9
+        4 X b
+        4 works 9
+        2 X a
+        3 X a
+        1 X b
+        4 S a
+        4 looks
+        4 end
+        1 end
+        ",
+        &expect![[r#"
+            1 S a: granted
+            1 works 9
+            4 X b: granted
+            4 works 9
+            2 X a: waits
+            3 X a: waits
+            1 X b: waits
+            4 S a: waits
+            4 looks:  [2 deadlock] [3 deadlock] [4 granted]
+            4 end:  [1 granted]
+            1 end
+        "#]],
+    );
+}
+
 /// Threads lock a few rows in any order and mode, scan and change in ranges: every circle is broken, for nobody has a time limit, and
 /// no victim stood in none.
 #[test]
@@ -77,7 +110,7 @@ fn every_circle_is_broken_and_nobody_else() {
                             if let Some(gate) = gate.unwrap() {
                                 gate.wait(&mut since).unwrap();
                             }
-                            table.cover(&owner, TREE, &row, None, since, false);
+                            table.cover(&owner, TREE, &row, None, since, false).unwrap();
                             Ok(())
                         }
                         _ => loop {

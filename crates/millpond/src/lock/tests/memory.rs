@@ -1,0 +1,111 @@
+//! What locks take, what bounds it, and how it goes back.
+
+use super::*;
+
+const NOW: Wait = Wait::NoWait;
+const LONG: Wait = Wait::Until(Duration::from_secs(3600));
+
+fn key(n: u64) -> [u8; 8] {
+    n.to_be_bytes()
+}
+
+/// A scaled-down peak: what is counted follows what is held, and nothing stays of it.
+#[test]
+fn memory_of_many_locks_is_counted_and_given_back() {
+    const LOCKS: u64 = 200_000;
+    let table = table();
+    let (many, few) = (table.begin(TxnId(1)), table.begin(TxnId(2)));
+    acquire(&table, &few, b"another's", Mode::Shared, NOW).unwrap();
+    let least = table.bytes();
+    for n in 0..LOCKS {
+        acquire(&table, &many, &key(n), Mode::Exclusive, NOW).unwrap();
+    }
+    let each = (table.bytes() - least) / LOCKS;
+    assert!((100..250).contains(&each), "{each} bytes a lock");
+    assert_eq!(table.held(), LOCKS + 1);
+    table.release_all(&many);
+    assert_eq!((table.held(), table.bytes()), (1, least));
+    table.release_all(&few);
+    assert_eq!((table.held(), table.bytes()), (0, 0));
+}
+
+/// The bound refuses whoever asks for one more, row or range, and nobody who has one, waits, or writes.
+#[test]
+fn who_asks_for_more_than_there_is_room_for_is_refused() {
+    const MOST: u64 = 20_000;
+    let table = LockTable::new(Arc::<Ticking>::default(), MOST);
+    let owners: Vec<_> = (1..=4).map(|id| table.begin(TxnId(id))).collect();
+    let lock = |n: u64, mode| acquire(&table, &owners[0], &key(n), mode, LONG);
+    let full = (0..10_000).find(|&n| lock(n, Mode::Shared).is_err()).unwrap();
+    assert!((20..200).contains(&full), "{full} locks");
+    // What one insertion takes at most: more room for a part and for a list.
+    assert!(table.bytes() < MOST + 5_000, "{} bytes", table.bytes());
+    assert_eq!(lock(full, Mode::Shared), Err(Denied::Full));
+    let cover = |from: &[u8]| table.cover(&owners[0], TREE, from, None, Since::Nobody, false);
+    assert_eq!(cover(&key(full)), Err(Denied::Full));
+    assert_eq!(table.keep_written(&owners[0], TREE, &key(full)), Err(Denied::Full));
+    // What it has it has, and may make stronger.
+    assert_eq!((lock(0, Mode::Shared), lock(1, Mode::Exclusive)), (Ok(()), Ok(())));
+    table.keep_written(&owners[0], TREE, &key(2)).unwrap();
+    // Writers go on, and wait where they must.
+    table.claim(&owners[1], TREE, &key(full), LONG).unwrap().finish().unwrap();
+    let Ok(Enqueued::Waiting(ticket)) = table.claim(&owners[1], TREE, &key(3), LONG) else {
+        panic!("locked")
+    };
+    let behind =
+        table.wait_for_writer(&owners[2], TxnId(2), TREE, &key(full), Mode::Exclusive, LONG, || true);
+    let Ok(Writer::Waiting(behind)) = behind else { panic!("written") };
+    assert_eq!(acquire(&table, &owners[3], &key(full), Mode::Shared, LONG), Err(Denied::Full));
+    table.release_all(&owners[0]);
+    assert_eq!(ticket.wait(), Ok(()));
+    acquire(&table, &owners[3], b"there is room again", Mode::Shared, LONG).unwrap();
+    table.release_all(&owners[1]);
+    assert_eq!(behind.wait(), Ok(()));
+    owners[2..].iter().for_each(|owner| table.release_all(owner));
+    assert_eq!((table.held(), table.bytes()), (0, 0));
+}
+
+/// Rows that others have written may be any number, and whoever passes over them leaves nothing behind.
+#[test]
+fn who_skips_written_rows_enters_no_locks() {
+    let table = table();
+    let (writer, reader) = (table.begin(TxnId(1)), table.begin(TxnId(2)));
+    for n in 0..100 {
+        let meet =
+            |wait| table.wait_for_writer(&reader, TxnId(1), TREE, &key(n), Mode::Shared, wait, || true);
+        assert!(matches!(meet(Wait::Skip), Err(Denied::Skipped)));
+        assert!(matches!(meet(NOW), Err(Denied::Timeout)));
+    }
+    assert_eq!((table.held(), table.bytes()), (0, 0));
+    table.release_all(&writer);
+    table.release_all(&reader);
+}
+
+/// Who waits for a lock among many has it before the others are released, and who comes meanwhile does not wait.
+#[test]
+fn the_release_of_many_locks_keeps_nobody_waiting() {
+    const LOCKS: u64 = 10_000;
+    let table = table();
+    let owners: Vec<_> = (1..=3).map(|id| table.begin(TxnId(id))).collect();
+    for n in 0..LOCKS {
+        acquire(&table, &owners[0], &key(n), Mode::Exclusive, NOW).unwrap();
+    }
+    let last = key(LOCKS - 1);
+    let Ok(Enqueued::Waiting(ticket)) = table.enqueue(&owners[1], TREE, &last, Mode::Exclusive, LONG) else {
+        panic!("locked")
+    };
+    // The release as it goes, stopped after what comes first.
+    let (urgent, chunks) = owners[0].close();
+    assert_eq!(urgent.len(), 1);
+    urgent.iter().for_each(|key| table.release(&owners[0], key));
+    assert_eq!(ticket.wait(), Ok(()));
+    acquire(&table, &owners[2], &key(LOCKS - 2), Mode::Shared, NOW).unwrap();
+    table.claim(&owners[2], TREE, &key(LOCKS - 3), NOW).unwrap().finish().unwrap();
+    assert!(table.readable(&owners[2], TREE, &key(LOCKS - 2)));
+    // The rest finds some gone, and others' in their place.
+    table.release_chunks(&owners[0], chunks);
+    assert_eq!(acquire(&table, &owners[1], &key(LOCKS - 2), Mode::Exclusive, NOW), Err(Denied::Timeout));
+    assert_eq!(acquire(&table, &owners[2], &last, Mode::Shared, NOW), Err(Denied::Timeout));
+    owners[1..].iter().for_each(|owner| table.release_all(owner));
+    assert_eq!((table.held(), table.bytes()), (0, 0));
+}

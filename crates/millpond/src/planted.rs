@@ -109,6 +109,8 @@ pub enum Bug {
     PassedAcross,
     /// A checkpoint gives the disk back what the log needs to be opened.
     LogGivenAway,
+    /// Writers are let in although the space is spent that hardening has on a full disk.
+    ReserveRunDown,
 }
 
 impl Bug {
@@ -165,6 +167,7 @@ impl Bug {
         Bug::ClearedForEver,
         Bug::PassedAcross,
         Bug::LogGivenAway,
+        Bug::ReserveRunDown,
     ];
 
     /// What a world's flags hold for it.

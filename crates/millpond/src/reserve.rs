@@ -60,6 +60,16 @@ impl Reserve {
         file.write_at(&AlignedBuf::zeroed(self.bytes as usize), 0)
     }
 
+    /// Whether it is set aside.
+    pub(crate) fn is_held(&self) -> bool {
+        *self.held.lock()
+    }
+
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Gives the space to whoever has just found none. False if there is none to give.
     pub(crate) fn spend(&self) -> bool {
         std::mem::take(&mut *self.held.lock()) && self.vfs.disk.remove(&self.path).is_ok()

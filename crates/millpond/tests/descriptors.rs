@@ -42,12 +42,12 @@ fn open_files() -> usize {
 }
 
 /// Writes the same rows until the log has so many files.
-fn fill(db: &Db, dir: &Path, segments: usize) -> u8 {
+fn fill(db: &Db, dir: &Path, segments: usize) -> u64 {
     let table = db.open_table("t").unwrap();
-    for round in 1.. {
+    for round in 1u64.. {
         let mut tx = db.begin().unwrap();
         for n in 0..ROWS {
-            tx.put(&table, &n.to_be_bytes(), &[round; 1500]).unwrap();
+            tx.put(&table, &n.to_be_bytes(), &[round as u8; 1500]).unwrap();
         }
         tx.commit().unwrap();
         if std::fs::read_dir(dir.join("db/redo")).unwrap().count() >= segments {
@@ -57,11 +57,11 @@ fn fill(db: &Db, dir: &Path, segments: usize) -> u8 {
     unreachable!()
 }
 
-fn holds(db: &Db, round: u8) {
+fn holds(db: &Db, round: u64) {
     let table = db.open_table("t").unwrap();
     let tx = db.begin().unwrap();
     let rows = tx.range(&table, ..).unwrap().map(Result::unwrap);
-    assert_eq!(rows.map(|(_, value)| assert_eq!(value, [round; 1500])).count() as u64, ROWS);
+    assert_eq!(rows.map(|(_, value)| assert_eq!(value, [round as u8; 1500])).count() as u64, ROWS);
 }
 
 /// `MILLPOND_DESCRIPTORS=256` is the real thing: a gigabyte of log.

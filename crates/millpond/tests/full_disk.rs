@@ -1,17 +1,29 @@
 //! A disk of its own that fills up: a memory file system of a hundred megabytes. Rows are inserted until nothing fits any more, with
 //! a checkpoint now and then; the database closes, opens again on the same full disk, deletes, drops, and has room again.
 //!
-//! Mounting needs the right to do so. Without it the tests say so and pass.
+//! Mounting needs the right to do so. Without it the tests say so and pass, unless `MILLPOND_FULL_DISK_DIR` names a directory on a small
+//! file system that may be filled. `MILLPOND_FULL_DISK_MB` says how large a disk is made (64):
+//!
+//! ```text
+//! MILLPOND_FULL_DISK_MB=110 cargo test --release -p millpond --test full_disk -- --nocapture --test-threads=1
+//! ```
 
 use millpond::{Db, Error, Options, Table};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A file system of so many megabytes that goes with the test.
+/// A directory on a small file system; both go with the test, or the directory alone where it was given.
 struct Disk(PathBuf);
 
 impl Disk {
-    fn of(mebibytes: u32, name: &str) -> Option<Disk> {
+    fn of(name: &str) -> Option<Disk> {
+        if let Some(given) = std::env::var_os("MILLPOND_FULL_DISK_DIR") {
+            let dir = PathBuf::from(given).join(format!("millpond-full-{name}-{}", std::process::id()));
+            std::fs::create_dir(&dir).unwrap();
+            return Some(Disk(dir));
+        }
+        let mebibytes: u32 =
+            std::env::var("MILLPOND_FULL_DISK_MB").map_or(64, |n| n.parse().expect("a number"));
         let dir = std::env::temp_dir().join(format!("millpond-full-{name}-{}", std::process::id()));
         std::fs::create_dir(&dir).unwrap();
         let size = format!("size={mebibytes}m,mode=700");
@@ -40,8 +52,10 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
-        let _ = std::fs::remove_dir(&self.0);
+        if std::env::var_os("MILLPOND_FULL_DISK_DIR").is_none() {
+            let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+        }
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -101,7 +115,7 @@ fn names(path: &Path) -> u64 {
 #[test]
 fn a_database_on_a_full_disk_closes_opens_deletes_and_has_room_again() {
     for (round, each, checkpoint_every) in [(0, 10, 100), (1, 100, 7)] {
-        let Some(disk) = Disk::of(64, &format!("story-{round}")) else { return };
+        let Some(disk) = Disk::of(&format!("story-{round}")) else { return };
         let db = open(&disk);
         let table = db.create_table("t").unwrap();
         let aside = db.create_table("aside").unwrap();

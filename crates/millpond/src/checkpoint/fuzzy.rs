@@ -1,8 +1,8 @@
 //! Moves the checkpoint: the place below which no redo is needed any more.
 
-use super::Unfinished;
 use super::list::Listed;
 use super::root::{Root, RootFile};
+use super::{UndoFiles, Unfinished};
 use crate::buffer::Pool;
 use crate::error::{Poison, Result};
 use crate::log::Log;
@@ -90,6 +90,11 @@ impl Checkpointer {
         (named.root.checkpoint, Arc::clone(&named.listed))
     }
 
+    /// What the files of undo are there for.
+    pub(crate) fn undo_files(&self) -> UndoFiles {
+        self.unfinished.undo_files()
+    }
+
     /// How far the checkpoint could move now.
     pub(crate) fn possible(&self) -> Lsn {
         // In this order: a change whose redo lies below the published prefix has marked its page by now.
@@ -125,7 +130,8 @@ impl Checkpointer {
             target >= root.checkpoint || too_far,
             "a page is dirty from {target}, below the checkpoint"
         );
-        if target.0 <= root.checkpoint.0.max(self.settled.load(Ordering::Acquire)) && !clean {
+        let moves = target.0 > root.checkpoint.0.max(self.settled.load(Ordering::Acquire));
+        if !moves && !clean && !self.undo_files().spare {
             return Ok(root.checkpoint);
         }
         let all = target == self.log.published_lsn();

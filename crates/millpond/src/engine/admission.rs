@@ -22,6 +22,11 @@ use vfs::Clock;
 /// How long a hard wait sleeps before it looks again whether the database still lives.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
+/// So long an operation waits on a full disk, for there may be room as soon as purge has cleared away what a checkpoint has to write; and
+/// so often it looks.
+const FULL_WAIT_US: u64 = 200_000;
+const FULL_LOOK_US: u64 = 2_000;
+
 /// The cleaner is woken by an operation above the soft mark if it has not spoken for so long.
 const SILENCE_US: u64 = 1_000;
 
@@ -53,6 +58,8 @@ pub(crate) struct Admission {
     next_ns: AtomicU64,
     /// No ids are left for transactions that change something.
     no_ids: AtomicBool,
+    /// The reserve is spent, so no more undo may come that a checkpoint would have to write.
+    short: AtomicBool,
     /// 1 once nobody is let in any more. Sleepers wait on this word.
     closed: AtomicU32,
     /// The file that has no space for what the checkpoint must write before it can move.
@@ -116,6 +123,7 @@ impl Admission {
             credit: AtomicU64::new(0),
             next_ns: AtomicU64::new(0),
             no_ids: AtomicBool::new(false),
+            short: AtomicBool::new(false),
             closed: AtomicU32::new(0),
             at_limit: Mutex::new(None),
             moved: Condvar::new(),
@@ -137,13 +145,19 @@ impl Admission {
         self.log.reserved_lsn().0 + redo_bytes <= self.free_below.load(Ordering::Relaxed)
     }
 
+    /// The age at which new operations stop: at once where the reserve is spent. What is unfinished then can be hardened with what is left of
+    /// it, so rolling back and purging go on however long that takes, and give its space back.
+    fn stop(&self) -> u64 {
+        if self.short.load(Ordering::Relaxed) { 0 } else { self.hard.load(Ordering::Relaxed) }
+    }
+
     pub(super) fn view(&self, now_us: u64) -> View {
         let silent_us = now_us.saturating_sub(self.marked_us.load(Ordering::Relaxed));
         let checkpoint = Lsn(self.checkpoint.load(Ordering::Relaxed));
         View {
             age: self.log.reserved_lsn().0.saturating_sub(checkpoint.0) + self.credit.load(Ordering::Relaxed),
             soft: self.soft.load(Ordering::Relaxed),
-            hard: self.hard.load(Ordering::Relaxed),
+            hard: self.stop(),
             clean_bytes_per_s: believed(self.clean_bytes_per_s.load(Ordering::Relaxed) as f64, silent_us),
         }
     }
@@ -204,7 +218,7 @@ impl Admission {
                 Ask::AtLimit => {
                     self.metrics.add(M::HardWaits, u64::from(!at_limit));
                     (held, at_limit) = (true, true);
-                    self.wait_for_room(redo_bytes)?;
+                    self.wait_for_room(redo_bytes, begun)?;
                 }
             }
         }
@@ -245,16 +259,21 @@ impl Admission {
         futex_wait(&self.closed, 0, Some(Duration::from_micros(delay_us)));
     }
 
-    /// Waits for the checkpoint; not if it cannot move, because nobody knows how long a disk stays full.
-    fn wait_for_room(&self, redo_bytes: u64) -> Result {
+    /// Waits for the checkpoint, once. If it cannot move, not for long after `begun_us`: nobody knows how long a disk stays full.
+    fn wait_for_room(&self, redo_bytes: u64, begun_us: u64) -> Result {
         let mut full = self.at_limit.lock();
         // The marks move under this mutex, so a move is not missed.
         if must_wait(&self.view(0), redo_bytes) && self.check().is_ok() {
             self.cleaner.unpark();
-            if let Some(file) = &*full {
+            let Some(file) = &*full else {
+                self.moved.wait_for(&mut full, LOOK_AGAIN);
+                return Ok(());
+            };
+            if self.clock.now_us().saturating_sub(begun_us) >= FULL_WAIT_US {
                 return Err(Error::DiskFull { file: file.clone() });
             }
-            self.moved.wait_for(&mut full, LOOK_AGAIN);
+            drop(full);
+            self.sleep(FULL_LOOK_US);
         }
         Ok(())
     }
@@ -296,6 +315,17 @@ impl Admission {
         }
     }
 
+    /// Says whether the reserve is spent and will be there again when what is unfinished has ended.
+    pub(super) fn set_short(&self, short: bool) {
+        let known = self.at_limit.lock();
+        self.short.store(short, Ordering::Relaxed);
+        if short {
+            // From here on all look twice; whoever says the marks next says from where on.
+            self.free_below.store(0, Ordering::Relaxed);
+        }
+        drop(known);
+    }
+
     /// Says whether the checkpoint can move, or for which file there is no space.
     pub(super) fn set_full(&self, full: Option<&Path>) {
         let mut known = self.at_limit.lock();
@@ -327,8 +357,11 @@ impl Admission {
         self.hard.store(marks.hard, Ordering::Relaxed);
         self.capacity.store(marks.capacity, Ordering::Relaxed);
         let free = grows_above.map_or(marks.soft, |age| age.min(marks.soft));
-        let free_below =
-            if self.no_ids.load(Ordering::Relaxed) { 0 } else { (checkpoint + free).min(LAST_WRITE.0) };
+        let free_below = if self.no_ids.load(Ordering::Relaxed) || self.short.load(Ordering::Relaxed) {
+            0
+        } else {
+            (checkpoint + free).min(LAST_WRITE.0)
+        };
         self.free_below.store(free_below, Ordering::Relaxed);
         drop(at_limit);
         self.moved.notify_all();

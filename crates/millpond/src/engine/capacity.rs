@@ -8,6 +8,7 @@ use crate::planted::{Bug, planted};
 use base::Lsn;
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicU64, Ordering};
+use metrics::M;
 use pace::segments::{self, Step};
 use pace::thresholds::{Thresholds, thresholds};
 
@@ -30,6 +31,8 @@ pub(super) struct Capacity {
     asked: AtomicU64,
     /// No growth before this time: the disk was full.
     full_until_us: AtomicU64,
+    /// How many roots had been written when there was no space for the reserve.
+    full_at: AtomicU64,
     /// Where the log of the last run ended, and how much redo of it there was. Until the checkpoint has passed it the
     /// log may be that much longer, so that writers do not wait for what recovery brought (Re4).
     recovered: (Lsn, u64),
@@ -41,6 +44,7 @@ impl Capacity {
         Capacity {
             asked: AtomicU64::new(asked),
             full_until_us: AtomicU64::new(0),
+            full_at: AtomicU64::new(u64::MAX),
             recovered,
             changing: Mutex::new(()),
         }
@@ -113,11 +117,15 @@ impl Shared {
 
     /// Sets the reserve aside again that was spent while the disk was full.
     fn tend_reserve(&self, now_us: u64) -> Result {
-        if now_us < self.capacity.full_until_us.load(Ordering::Relaxed) {
+        // Where writers wait for it, it waits for files that go with a root, so it is tried after each.
+        let at = self.store.metrics.get(M::Checkpoints);
+        let is_early = now_us < self.capacity.full_until_us.load(Ordering::Relaxed);
+        if is_early && (at == self.capacity.full_at.load(Ordering::Relaxed) || !self.is_short()) {
             return Ok(());
         }
         match self.reserve.hold() {
             Err(error) if error.may_pass() => {
+                self.capacity.full_at.store(at, Ordering::Relaxed);
                 self.capacity.full_until_us.store(now_us + TRY_AGAIN_US, Ordering::Relaxed);
                 Ok(())
             }
@@ -140,6 +148,8 @@ impl Shared {
             let most = self.capacity.most_files(segments, checkpoint);
             match segments::step(segments.count(), most, age, segments.shape().payload_bytes()) {
                 Step::Keep => break,
+                // What is left of the reserve is not for the log.
+                Step::Make(_) if self.is_short() => break,
                 Step::Make(_) if now_us < self.capacity.full_until_us.load(Ordering::Relaxed) => break,
                 Step::Make(_) => match segments.make_more(1, log.reserved_lsn()) {
                     Ok(()) => {}

@@ -70,6 +70,7 @@ impl Shared {
         let now_us = self.clock.now_us();
         // Before anything that takes long: writers have only the files that there are.
         self.tend_files(now_us)?;
+        self.tell_short();
         // Where there is no space to harden undo the checkpoint stands still; frames are needed all the same.
         let moved = passing(self.move_checkpoint(c, now_us))?;
         let plan = self.plan(c, now_us);
@@ -79,12 +80,31 @@ impl Shared {
         self.store.metrics.add(M::CleanerSteps, u64::from(worked));
         self.set_marks(c, now_us);
         let passed = moved.and(cleaned);
+        let short = self.tell_short();
         self.admission.set_full(match &passed {
             Err(Error::DiskFull { file }) => Some(file),
-            _ => None,
+            _ => short.then(|| self.reserve.path()),
         });
         passed?;
         Ok(plan.next_step_us)
+    }
+
+    /// Whether the reserve is spent (INV-27), and files of undo are there whose end gives its space back. Not where that end waits for
+    /// the space that others give back.
+    pub(super) fn is_short(&self) -> bool {
+        // While the reserve stands nobody waits for whoever writes to the files.
+        if self.reserve.is_held() || planted(Bug::ReserveRunDown) {
+            return false;
+        }
+        let files = self.checkpointer.undo_files();
+        (files.used || files.spare) && !files.waits
+    }
+
+    /// Tells admission whether that is so.
+    pub(super) fn tell_short(&self) -> bool {
+        let short = self.is_short();
+        self.admission.set_short(short);
+        short
     }
 
     /// Poisons with what will not pass.
@@ -223,8 +243,13 @@ impl Shared {
         if planted(Bug::RecycledEarly) {
             segments.recycle_below(self.checkpointer.possible()).map_err(|error| self.fatal(error))?;
         }
-        if worth_writing(&view) {
-            self.checkpointer.advance(SyncReason::Checkpoint, false)?;
+        // The files that a root lists no more give the reserve its space back.
+        let is_wanted = || view.possible > view.named || self.checkpointer.undo_files().spare;
+        if worth_writing(&view) || (self.is_short() && is_wanted()) {
+            let advanced = self.checkpointer.advance(SyncReason::Checkpoint, false);
+            // At once: what is let in from here on adds to what the next one must harden.
+            self.tell_short();
+            advanced?;
             c.root_written_us = now_us;
         }
         let (checkpoint, listed) = self.checkpointer.named();

@@ -237,7 +237,9 @@ impl Engine {
         self.shared.drain(Force::Shutdown)?;
         // Whoever writes while the caller waits here will go on.
         let (took_us, written) = (clock.now_us() - begun_us, store.log.reserved_lsn().since(begun));
-        let checkpoint = self.shared.checkpointer.advance(SyncReason::Checkpoint, false)?;
+        let advanced = self.shared.checkpointer.advance(SyncReason::Checkpoint, false);
+        self.shared.tell_short();
+        let checkpoint = advanced?;
         self.shared.give_back(written * 1_000_000 / took_us.max(RATE_US_MIN))?;
         Ok(checkpoint)
     }

@@ -192,6 +192,7 @@ const BEYOND: &[Bug] = &[
     Bug::ClearedForEver,
     Bug::PassedAcross,
     Bug::LogGivenAway,
+    Bug::ReserveRunDown,
 ];
 
 #[cfg(feature = "planted")]

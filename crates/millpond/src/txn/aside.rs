@@ -131,6 +131,12 @@ impl Aside {
         self.mu.lock().1.values().filter(|entry| entry.is_unreadable()).count()
     }
 
+    /// Whether an aborted transaction waits because there is no space.
+    pub(super) fn wants_space(&self) -> bool {
+        let wants = |entry: &Entry| matches!(entry.task, Task::Revert(_)) && lacks_room(&entry.error);
+        self.mu.lock().1.values().any(wants)
+    }
+
     /// How many aborted transactions below `below` wait.
     pub(super) fn reverts(&self, below: TxnId) -> usize {
         let of = |entry: &&Entry| matches!(&entry.task, Task::Revert(job) if job.stream.owner() < below);

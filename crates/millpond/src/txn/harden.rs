@@ -3,7 +3,7 @@
 
 use super::system::Txns;
 use crate::checkpoint::list::{List, Listed, Stage};
-use crate::checkpoint::{Hardened, Unfinished};
+use crate::checkpoint::{Hardened, UndoFiles, Unfinished};
 use crate::error::Result;
 use crate::log::group::Record;
 use crate::mvcc::State;
@@ -120,6 +120,11 @@ impl Unfinished for Txns {
             hardened.last = lsn;
         }
         Ok(hardened)
+    }
+
+    fn undo_files(&self) -> UndoFiles {
+        let uses = self.journal.lock().uses();
+        UndoFiles { waits: self.aside.wants_space(), ..uses }
     }
 
     fn root_is_durable(&self) -> Result {

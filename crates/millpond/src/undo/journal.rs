@@ -17,6 +17,7 @@ use super::fetch::{Place, UndoFile};
 use super::segment::Extent;
 use super::stream::Chunk;
 use super::streams::Streams;
+use crate::checkpoint::UndoFiles;
 use crate::checkpoint::list::Segments;
 use crate::duty;
 use crate::error::{Error, Poison, Result};
@@ -61,6 +62,12 @@ struct Kept {
     /// A checkpoint's list names it, or has named it and a root without it is not durable yet.
     named: bool,
     segments: bool,
+}
+
+impl Kept {
+    fn is_unused(&self) -> bool {
+        Arc::strong_count(&self.file) == 1
+    }
 }
 
 /// What a file holds, see the head of this file.
@@ -230,11 +237,20 @@ impl Journal {
         self.files.values().map(|kept| kept.len).sum()
     }
 
+    /// What the files are there for.
+    pub(crate) fn uses(&self) -> UndoFiles {
+        let spare = |(number, kept): (&u32, &Kept)| self.is_idle(*number, kept);
+        UndoFiles {
+            used: self.files.values().any(|kept| !kept.is_unused()),
+            spare: !self.retired.is_empty() || self.files.iter().any(spare),
+            waits: false,
+        }
+    }
+
     /// Bytes of the files that somebody has something in. The others wait for the next root, or for more to be written: giving up
     /// a snapshot would not make them shorter.
     pub(crate) fn bytes_in_use(&self) -> u64 {
-        let used = |kept: &&Kept| Arc::strong_count(&kept.file) > 1;
-        self.files.values().filter(used).map(|kept| kept.len).sum()
+        self.files.values().filter(|kept| !kept.is_unused()).map(|kept| kept.len).sum()
     }
 
     /// Writes the chunks. Where each stands: it can be read, and is durable after a [`Journal::sync`]. A full disk leaves
@@ -346,15 +362,18 @@ impl Journal {
 
     /// Files that nobody has anything in, and that do not grow any more.
     fn idle(&mut self) -> Vec<u32> {
-        let unused = |kept: &Kept| Arc::strong_count(&kept.file) == 1;
+        let idle = self.files.iter().filter(|(number, kept)| self.is_idle(**number, kept));
+        let idle: Vec<u32> = idle.map(|(number, _)| *number).collect();
         for current in &mut self.current {
-            // A file that grows stays for a while: a new one costs a sync of the directory.
-            current.take_if(|number| self.files[number].len >= KEPT_BYTES && unused(&self.files[number]));
+            current.take_if(|number| idle.contains(number));
         }
-        let current = self.current;
-        let idle =
-            self.files.iter().filter(|(number, kept)| unused(kept) && !current.contains(&Some(**number)));
-        idle.map(|(number, _)| *number).collect()
+        idle
+    }
+
+    /// A file that grows stays for a while: a new one costs a sync of the directory. On a full disk its space is wanted.
+    fn is_idle(&self, number: u32, kept: &Kept) -> bool {
+        let grows = self.current.contains(&Some(number)) && kept.len < KEPT_BYTES;
+        kept.is_unused() && (!grows || self.reserve.as_ref().is_some_and(|reserve| !reserve.is_held()))
     }
 
     /// Removes the files that the root named before and names no more. REQUIRES: the root that does not is durable.

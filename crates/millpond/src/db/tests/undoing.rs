@@ -14,11 +14,11 @@ use vfs::{Create, Disk, OpenMode, Vfs};
 /// How often something is waited for, with pauses of ten milliseconds: more than anything takes that gets there at all.
 const PATIENCE: u32 = 6_000;
 
-fn nap() {
+pub(super) fn nap() {
     Parker::new().park_for(Duration::from_millis(10));
 }
 
-fn until(what: &str, mut there: impl FnMut() -> bool) {
+pub(super) fn until(what: &str, mut there: impl FnMut() -> bool) {
     for _ in 0..PATIENCE {
         if there() {
             return;
@@ -37,7 +37,7 @@ pub(super) fn key(n: u64, sub: u64) -> Vec<u8> {
 }
 
 /// The time is the machine's, unless it is a world's.
-fn vfs_of(disk: impl Disk + 'static) -> Vfs {
+pub(super) fn vfs_of(disk: impl Disk + 'static) -> Vfs {
     let clock = match base::sync::simulated_us() {
         None => Vfs::os().clock,
         Some(_) => MemDisk::default().vfs(1).clock,
@@ -349,6 +349,36 @@ fn a_page_that_cannot_be_read_keeps_no_other_transaction_from_being_reverted() {
     db.close().unwrap();
     drop((db, bad, good));
     settle(&open(&disk));
+}
+
+/// Recovery that reverts all before it lets anybody in does not wait for a page that nobody can read.
+#[test]
+fn an_eager_recovery_goes_on_past_a_page_that_cannot_be_read() {
+    let disk = MemDisk::default();
+    let db = Db::open_on(&vfs_of(disk.clone()), Path::new(DIR), &options()).unwrap();
+    let (bad, good) = three_tables(&db);
+    let mut tx = db.begin().unwrap();
+    tx.put(&bad, &key(1, 0), b"changed").unwrap();
+    tx.put(&good, &key(1, 0), b"changed").unwrap();
+    db.checkpoint().unwrap();
+    // Neither redo nor a copy in the doublewrite makes it readable.
+    let others = db.open_table("others").unwrap();
+    (0..200).for_each(|n| put(&db, &others, &key(n, 0), b"other"));
+    db.checkpoint().unwrap();
+    assert!(decay(&disk, MARKER) > 0);
+    let image = disk.fork();
+    drop(tx);
+    let eager = options().eager_recovery(true);
+    let db = Db::open_on(&vfs_of(image.clone()), Path::new(DIR), &eager).unwrap();
+    assert_eq!(
+        ["aborted_transactions", "transactions_set_aside", "row_reverts"].map(|f| figure(&db, f)),
+        [1; 3]
+    );
+    assert!(all(&db, "good").values().all(|value| value == b"good"));
+    assert!(decay(&image, MARKER) > 0, "the same bit again: the page is as it was");
+    until("the rest of it", || figure(&db, "aborted_transactions") == 0);
+    assert!(all(&db, "bad").values().all(|value| value == b"bad"));
+    settle(&db);
 }
 
 /// A long value that was never committed goes in the background.

@@ -27,6 +27,15 @@ impl Hasher for Spread {
     }
 }
 
+/// A shard with room for no more entries than this keeps it.
+const ROOMY: usize = 256;
+
+/// Gives memory back that a crowd has left, and keeps room for twice as many as there are.
+#[cold]
+fn shrink<V>(shard: &mut Map<V>) {
+    shard.shrink_to(2 * shard.len());
+}
+
 type Map<V> = HashMap<TxnId, V, BuildHasherDefault<Spread>>;
 
 /// A cache line of its own, so that neighbours do not wait for each other.
@@ -35,7 +44,7 @@ type Map<V> = HashMap<TxnId, V, BuildHasherDefault<Spread>>;
 struct Shard<V>(Mutex<Map<V>>);
 
 /// A map from transaction ids, in shards behind mutexes that are held for a look or a change. Memory that entries took
-/// stays for the next ones.
+/// stays for the next ones, but not that of a crowd that is gone.
 #[derive(Debug)]
 pub struct ByTxn<V> {
     shards: Box<[Shard<V>]>,
@@ -66,7 +75,17 @@ impl<V> ByTxn<V> {
 
     /// Forgets a transaction; what was known of it comes back.
     pub fn remove(&self, txn: TxnId) -> Option<V> {
-        self.shard(txn).lock().remove(&txn)
+        let mut shard = self.shard(txn).lock();
+        let gone = shard.remove(&txn);
+        if shard.capacity() > ROOMY && shard.capacity() > 8 * shard.len() {
+            shrink(&mut shard);
+        }
+        gone
+    }
+
+    /// How many transactions there is memory for.
+    pub fn capacity(&self) -> usize {
+        self.shards.iter().map(|shard| shard.0.lock().capacity()).sum()
     }
 
     /// How many transactions are known.
@@ -99,6 +118,20 @@ impl<V: Clone> ByTxn<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_crowd_leaves_no_memory_behind() {
+        let map = ByTxn::default();
+        for id in 0..200_000 {
+            map.insert(TxnId(id), id);
+        }
+        let most = map.capacity();
+        for id in 0..200_000 {
+            assert_eq!(map.remove(TxnId(id)), Some(id));
+            assert!(id == 199_999 || map.get(TxnId(199_999)).is_some());
+        }
+        assert!(most >= 200_000 && map.capacity() <= SHARDS * 2 * ROOMY, "{most} {}", map.capacity());
+    }
 
     #[test]
     fn transactions_are_found_until_they_are_removed() {

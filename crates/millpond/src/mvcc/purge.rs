@@ -107,7 +107,20 @@ impl PurgeQueue {
             }
             sort_in(&mut sorted, before);
         }
-        sorted.pop_front_if(|(lsn, ended)| due.covers(*lsn, ended))
+        let taken = sorted.pop_front_if(|(lsn, ended)| due.covers(*lsn, ended));
+        if taken.is_none() {
+            // At the end of a crowd.
+            shrink(&mut sorted);
+            self.lanes.iter().for_each(|lane| shrink(&mut lane.0.lock()));
+        }
+        taken
+    }
+
+    /// How many transactions there is memory for.
+    #[cfg(test)]
+    fn capacity(&self) -> usize {
+        let lanes = self.lanes.iter().map(|lane| lane.0.lock().capacity());
+        lanes.sum::<usize>() + self.sorted.lock().capacity()
     }
 
     /// Takes the transactions that ended at or above `from` and below `below`, oldest first, for which `wanted` says so, until it
@@ -172,6 +185,16 @@ impl PurgeQueue {
     }
 }
 
+/// Room for no more transactions than this stays.
+const ROOMY: usize = 4096;
+
+/// Gives memory back that a crowd has left.
+fn shrink(queue: &mut VecDeque<(Lsn, Ended)>) {
+    if queue.capacity() > ROOMY && queue.capacity() > 8 * queue.len() {
+        queue.shrink_to(2 * queue.len());
+    }
+}
+
 /// Sorts in what was added behind the first `before`. It came lane by lane and as a rule lies above those, so that there are a few ascending
 /// stretches to be merged.
 fn sort_in(sorted: &mut VecDeque<(Lsn, Ended)>, before: usize) {
@@ -214,6 +237,19 @@ mod tests {
         queue.push(Lsn(40), Ended { txn: TxnId(4), stream, committed: false });
         assert_eq!(take(41, 0), Some(4), "that an abort is durable matters to nobody");
         assert_eq!(queue.len(), 0);
+    }
+
+    #[test]
+    fn a_crowd_leaves_no_memory_behind() {
+        let (queue, streams) = (PurgeQueue::default(), Streams::default());
+        let crowd = 20 * ROOMY as u64;
+        for n in 1..=crowd {
+            queue.push(Lsn(n), Ended { txn: TxnId(n), stream: streams.begin(TxnId(n)), committed: true });
+        }
+        let most = queue.capacity();
+        let due = Due { seen: Lsn::MAX, durable: Lsn::MAX };
+        assert_eq!(std::iter::from_fn(|| queue.take(due)).count() as u64, crowd);
+        assert!(most as u64 >= crowd && queue.capacity() <= ROOMY, "{most}, then {}", queue.capacity());
     }
 
     /// Undo that purge must look at when its transaction has committed.

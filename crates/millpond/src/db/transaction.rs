@@ -385,9 +385,9 @@ impl Transaction {
     ///
     /// # Errors
     /// [`Error::Misuse`] for a savepoint of another transaction, or one that lies in what was already undone: then nothing was
-    /// changed. [`Error::DiskFull`], a page that cannot be read, or no memory for the locks that a serializable transaction keeps
-    /// ([`Error::Limit`]): then all of the transaction has been rolled back, for half undone it could only do harm, and later calls give
-    /// [`Error::Aborted`].
+    /// changed, nor by [`Error::Limit`] after a million rollbacks to savepoints. [`Error::DiskFull`], a page that cannot be read, or no memory for
+    /// the locks that a serializable transaction keeps ([`Error::Limit`] too): then all of the transaction has been rolled back, for half undone it
+    /// could only do harm, and later calls give [`Error::Aborted`].
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
         let _inside = self.enter()?;
         let txns = &self.core.engine.txns;
@@ -397,6 +397,7 @@ impl Transaction {
         if !txns.reaches(&self.txn, savepoint.mark) {
             return Err(Error::Misuse("the savepoint lies in what was rolled back".into()));
         }
+        txns.can_rewind(&self.txn, savepoint.mark)?;
         self.judge(txns.rollback_to(&self.txn, savepoint.mark, self.rules()))
     }
 

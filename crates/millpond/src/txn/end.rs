@@ -9,7 +9,7 @@ use crate::log::group::{self, Record};
 use crate::mvcc::State;
 use crate::mvcc::purge::Ended;
 use crate::planted::{Bug, planted};
-use crate::undo::{Entry, Mark, Stream, encode_rewind};
+use crate::undo::{Entry, Mark, REWINDS_MAX, Stream, encode_rewind};
 use base::sync::atomic::Ordering;
 use base::{Lsn, TxnId};
 use metrics::SyncReason;
@@ -141,6 +141,15 @@ impl Txns {
         start || txn.stream().is_some_and(|stream| stream.reaches(mark))
     }
 
+    /// That the transaction can be rolled back to `mark`; so often, and no more, can be told from each other what was taken back and what not.
+    pub(crate) fn can_rewind(&self, txn: &Txn, mark: Mark) -> Result {
+        if txn.stream().is_none_or(|stream| stream.end() <= mark.end || stream.can_rewind(mark)) {
+            return Ok(());
+        }
+        let what = format!("the transaction has been rolled back to a savepoint {REWINDS_MAX} times");
+        Err(Error::Limit { what })
+    }
+
     /// Undoes what the transaction did since `mark`. Locks that it asked for stay; those that its versions were stay if it
     /// keeps what it has learnt. If it fails the transaction is doomed: it has been rolled back as a whole. Half undone it must not
     /// go on, for nothing tells its later ends which half that was.
@@ -155,6 +164,7 @@ impl Txns {
 
     fn undo_to(&self, txn: &Txn, mark: Mark, rules: Rules) -> Result {
         let Some(stream) = txn.stream().filter(|stream| stream.end() > mark.end) else { return Ok(()) };
+        self.can_rewind(txn, mark)?;
         let owner = stream.owner();
         let keeper = rules.keeps.then(|| self.owner(txn));
         let goes = |version: crate::page::node::Version| version.txn == owner && version.undo_at >= mark.end;

@@ -28,4 +28,4 @@ pub(crate) use segment::{Extent, Member, Segment, ToPurge};
 pub(crate) use shortcuts::Passed;
 pub(crate) use stream::{Chunk, Mark, Stream};
 pub(crate) use streams::{Streams, Undo};
-pub(crate) use walk::{Left, Purge};
+pub(crate) use walk::{Left, Purge, REWINDS_MAX};

@@ -141,6 +141,11 @@ impl Stream {
         mark.end <= mu.end && mu.rewinds.reach(mark.end)
     }
 
+    /// Whether one more rollback, to this mark, can be noted.
+    pub(crate) fn can_rewind(&self, mark: Mark) -> bool {
+        self.mu.lock().rewinds.has_room(mark.end)
+    }
+
     /// Whether nothing has been appended.
     pub(crate) fn is_empty(&self) -> bool {
         self.end() == 0

@@ -67,7 +67,16 @@ struct Rewound {
     at: u64,
 }
 
+/// Rollbacks to savepoints that one transaction may have had, those left out of which a later one has taken back all that they had left: 16
+/// MiB of memory.
+pub(crate) const REWINDS_MAX: usize = 1 << 20;
+
 impl Rewinds {
+    /// Whether one more can be noted, which takes back everything from `from` on.
+    pub(crate) fn has_room(&self, from: u64) -> bool {
+        self.0.len() < REWINDS_MAX || self.0.last().is_some_and(|rewound| rewound.from >= from)
+    }
+
     /// Memory, bytes.
     pub(crate) fn memory(&self) -> u64 {
         (self.0.capacity() * size_of::<Rewound>()) as u64

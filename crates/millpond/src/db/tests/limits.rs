@@ -129,3 +129,38 @@ fn locks_have_half_of_the_memory_for_the_past() {
     let mut tx = db.begin().unwrap();
     lock(&mut tx, 5).unwrap();
 }
+
+/// What a rollback to a savepoint has taken back is kept in mind, and would have been without end.
+#[test]
+fn a_million_rollbacks_to_savepoints_are_the_limit() {
+    let (_, db, table) = fresh();
+    let mut tx = db.begin().unwrap();
+    tx.put(&table, b"a", b"1").unwrap();
+    let first = tx.savepoint();
+    tx.put(&table, b"b", b"2").unwrap();
+    {
+        // As a million calls would, without the time that they take.
+        let stream = tx.txn().stream().unwrap();
+        while stream.can_rewind(stream.mark()) {
+            let mark = stream.mark();
+            stream.append(crate::undo::Entry::Rewind { end: mark.end, last: mark.last });
+        }
+        let memory = db.metrics().get("undo_bytes").unwrap();
+        assert!((16e6..80e6).contains(&memory), "{memory}");
+    }
+    let last = tx.savepoint();
+    tx.put(&table, b"c", b"3").unwrap();
+    let error = tx.rollback_to(&last).unwrap_err();
+    assert!(
+        matches!(&error, Error::Limit { what } if what.contains("rolled back to a savepoint")),
+        "{error}"
+    );
+    // Nothing was changed, and there is room for one that takes others with it.
+    assert_eq!(tx.get(&table, b"c").unwrap().as_deref(), Some(&b"3"[..]));
+    tx.rollback_to(&first).unwrap();
+    let after = tx.savepoint();
+    tx.put(&table, b"d", b"4").unwrap();
+    tx.rollback_to(&after).unwrap();
+    tx.commit().unwrap();
+    assert_eq!(rows(&db.begin().unwrap(), &table).into_keys().collect::<Vec<_>>(), [b"a".to_vec()]);
+}

@@ -22,9 +22,11 @@ use vfs::Clock;
 /// How long a hard wait sleeps before it looks again whether the database still lives.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// So long an operation waits on a full disk, for there may be room as soon as purge has cleared away what a checkpoint has to write; and
-/// so often it looks.
-const FULL_WAIT_US: u64 = 200_000;
+/// On a full disk there may be room as soon as purge has cleared away what a checkpoint has to write. An operation waits while the log's end or
+/// the checkpoint moves, which say that somebody is at that: until neither has moved for so long, but no longer than so long in all.
+const FULL_STILL_US: u64 = 200_000;
+const FULL_WAIT_US: u64 = 10_000_000;
+/// So often it looks.
 const FULL_LOOK_US: u64 = 2_000;
 
 /// The cleaner is woken by an operation above the soft mark if it has not spoken for so long.
@@ -190,6 +192,7 @@ impl Admission {
     fn admit_above(&self, redo_bytes: u64) -> Result<Admitted<'_>> {
         let begun = self.clock.now_us();
         let (mut held, mut at_limit) = (false, false);
+        let mut moved = (begun, Lsn::ZERO, 0);
         if self.is_silent(begun) {
             // A burst after a quiet time: the cleaner had no reason to look so soon. It makes files first.
             self.cleaner.unpark();
@@ -218,7 +221,7 @@ impl Admission {
                 Ask::AtLimit => {
                     self.metrics.add(M::HardWaits, u64::from(!at_limit));
                     (held, at_limit) = (true, true);
-                    self.wait_for_room(redo_bytes, begun)?;
+                    self.wait_for_room(redo_bytes, begun, &mut moved)?;
                 }
             }
         }
@@ -259,8 +262,9 @@ impl Admission {
         futex_wait(&self.closed, 0, Some(Duration::from_micros(delay_us)));
     }
 
-    /// Waits for the checkpoint, once. If it cannot move, not for long after `begun_us`: nobody knows how long a disk stays full.
-    fn wait_for_room(&self, redo_bytes: u64, begun_us: u64) -> Result {
+    /// Waits for the checkpoint, once. If it cannot move, not for long after `begun_us`: nobody knows how long a disk stays full. `moved`: when
+    /// the log's end and the checkpoint were first seen where they were seen last.
+    fn wait_for_room(&self, redo_bytes: u64, begun_us: u64, moved: &mut (u64, Lsn, u64)) -> Result {
         let mut full = self.at_limit.lock();
         // The marks move under this mutex, so a move is not missed.
         if must_wait(&self.view(0), redo_bytes) && self.check().is_ok() {
@@ -269,7 +273,13 @@ impl Admission {
                 self.moved.wait_for(&mut full, LOOK_AGAIN);
                 return Ok(());
             };
-            if self.clock.now_us().saturating_sub(begun_us) >= FULL_WAIT_US {
+            let now_us = self.clock.now_us();
+            let (end, checkpoint) = (self.log.reserved_lsn(), self.checkpoint.load(Ordering::Relaxed));
+            if (moved.1, moved.2) != (end, checkpoint) {
+                *moved = (now_us, end, checkpoint);
+            }
+            let (still_us, all_us) = (now_us.saturating_sub(moved.0), now_us.saturating_sub(begun_us));
+            if still_us >= FULL_STILL_US || all_us >= FULL_WAIT_US {
                 return Err(Error::DiskFull { file: file.clone() });
             }
             drop(full);

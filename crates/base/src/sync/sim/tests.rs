@@ -2,7 +2,7 @@
 //! end with a reason instead of a hang.
 
 use super::*;
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Parker, event};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -140,6 +140,38 @@ fn simulated_time_jumps_to_the_next_timeout_in_order() {
         });
         assert_eq!(run.result.unwrap(), [10, 20, 30]);
         assert!((30_000_000..30_100_000).contains(&run.now_us), "{}", run.now_us);
+    }
+}
+
+/// Time once jumped to the next timeout when a crowd spun for the sake of one that could run and had bad luck.
+#[test]
+fn time_stands_for_spinners_as_long_as_anybody_else_can_run() {
+    for seed in 0..40 {
+        let run = world(seed, || {
+            let done = Arc::new(AtomicBool::new(false));
+            let sleeper = spawn("sleeper", || Parker::new().park_for(Duration::from_secs(3600))).unwrap();
+            let spinners: Vec<_> = (0..60)
+                .map(|_| {
+                    let done = Arc::clone(&done);
+                    let spins = move || {
+                        let mut turns = 0;
+                        while !done.load(Ordering::Acquire) {
+                            spin(&mut turns);
+                        }
+                    };
+                    spawn("spinner", spins).unwrap()
+                })
+                .collect();
+            (0..200).for_each(|_| point());
+            done.store(true, Ordering::Release);
+            spinners.into_iter().for_each(|t| t.join().unwrap());
+            let us = simulated_us().unwrap();
+            sleeper.join().unwrap();
+            us
+        });
+        let us = run.result.unwrap();
+        // A wait may end early, and the sleeper's then too.
+        assert!(us < 3_600_000_000, "seed {seed}: {us} us");
     }
 }
 

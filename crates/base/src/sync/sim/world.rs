@@ -78,6 +78,8 @@ struct Thread {
     /// The call that reached the last scheduling point.
     at: &'static Location<'static>,
     priority: u64,
+    /// When it last spun, by [`State::progress`].
+    spun_at: u64,
 }
 
 #[derive(Debug)]
@@ -89,8 +91,10 @@ pub(super) struct State {
     pub(super) steps: u64,
     pub(super) now_us: u64,
     threads: Vec<Thread>,
-    /// Turns of spinning since anything else happened while nobody else could run.
-    idle_turns: u32,
+    /// Turns of spinning since anything else happened.
+    idle_turns: usize,
+    /// How often anything else has happened.
+    progress: u64,
     /// Priorities for those who spin, each below the one before.
     lowest: u64,
     unfinished: usize,
@@ -194,6 +198,18 @@ impl State {
         true
     }
 
+    fn progresses(&mut self) {
+        self.idle_turns = 0;
+        self.progress += 1;
+    }
+
+    /// Whether all who can run have spun, and nobody has done anything else, for so long that what they wait for must come with time. A
+    /// crowd of spinners may pass the one that they wait for many times.
+    fn only_spins(&self) -> bool {
+        self.idle_turns >= 64 * self.ready()
+            && self.threads.iter().all(|t| t.status != Status::Ready || t.spun_at == self.progress)
+    }
+
     /// Counts a step and says who goes on. `me` is who stands at the scheduling point, and whether it may stay.
     fn choose(&mut self, me: usize, stay: bool) -> Result<usize, Failure> {
         self.steps += 1;
@@ -282,6 +298,7 @@ impl World {
                 now_us: 0,
                 threads: Vec::new(),
                 idle_turns: 0,
+                progress: 1,
                 lowest: 1 << 32,
                 unfinished: 0,
                 failure: None,
@@ -321,6 +338,7 @@ impl World {
             baton: Arc::default(),
             at,
             priority,
+            spun_at: 0,
         };
         state.threads.push(thread);
         state.unfinished += 1;
@@ -342,7 +360,7 @@ impl World {
     pub(super) fn step(&self, me: usize, at: &'static Location<'static>) {
         let mut state = self.live();
         state.threads[me].at = at;
-        state.idle_turns = 0;
+        state.progresses();
         self.pass(state, me, true);
     }
 
@@ -360,9 +378,9 @@ impl World {
         state.lowest -= 1;
         state.threads[me].priority = state.lowest;
         state.idle_turns += 1;
-        // Nobody but spinners has run for so long that what they wait for must come with time.
-        if state.idle_turns >= 64 && state.jump() {
-            state.idle_turns = 0;
+        state.threads[me].spun_at = state.progress;
+        if state.only_spins() && state.jump() {
+            state.progresses();
         }
         self.pass(state, me, false);
     }
@@ -377,7 +395,7 @@ impl World {
     ) -> Woken {
         let mut state = self.live();
         let until = for_us.map(|us| state.now_us.saturating_add(us));
-        state.idle_turns = 0;
+        state.progresses();
         let thread = &mut state.threads[me];
         thread.at = at;
         thread.status = Status::Waiting { what, until };

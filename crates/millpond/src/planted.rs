@@ -111,6 +111,10 @@ pub enum Bug {
     LogGivenAway,
     /// Writers are let in although the space is spent that hardening has on a full disk.
     ReserveRunDown,
+    /// Nobody finds a circle of waits that is longer than two.
+    CircleUnseen,
+    /// Who is granted a lock is not woken.
+    GrantUnwoken,
 }
 
 impl Bug {
@@ -168,6 +172,8 @@ impl Bug {
         Bug::PassedAcross,
         Bug::LogGivenAway,
         Bug::ReserveRunDown,
+        Bug::CircleUnseen,
+        Bug::GrantUnwoken,
     ];
 
     /// What a world's flags hold for it.

@@ -155,7 +155,7 @@ fn acknowledged_rows_of_several_writers_survive_power_cuts_in_any_order_of_threa
     assert!(states > 200, "{states}");
 }
 
-/// What the page engine's own tests cannot show: these need transactions, bulk loads, a process that is killed, a log that goes
+/// What the page engine's own tests cannot show: these need transactions that meet, bulk loads, a process that is killed, a log that goes
 /// round, many commits at once, or a moment without any dirty page. The crate `sim` has them.
 #[cfg(feature = "planted")]
 const BEYOND: &[Bug] = &[
@@ -193,6 +193,8 @@ const BEYOND: &[Bug] = &[
     Bug::PassedAcross,
     Bug::LogGivenAway,
     Bug::ReserveRunDown,
+    Bug::CircleUnseen,
+    Bug::GrantUnwoken,
 ];
 
 #[cfg(feature = "planted")]

@@ -1,6 +1,7 @@
 //! A transaction as the lock table sees it: what it holds, what it waits for, how much work it would lose.
 
 use super::key::LockKey;
+use crate::planted::{Bug, planted};
 use base::TxnId;
 use base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use base::sync::{Mutex, futex_wake};
@@ -166,6 +167,9 @@ impl Woken {
 
 impl Drop for Woken {
     fn drop(&mut self) {
+        if planted(Bug::GrantUnwoken) {
+            return;
+        }
         // A thread that has seen the signal by itself may wait for another lock by now; it looks at its signal and goes on waiting.
         self.0.iter().for_each(|owner| futex_wake(&owner.signal, 1));
     }

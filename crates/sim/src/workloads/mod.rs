@@ -12,6 +12,7 @@ mod several;
 mod stuck;
 mod transactions;
 mod undoing;
+mod waiters;
 
 use crate::driver::Driver;
 use crate::subject::{SMALL, Shape};
@@ -161,6 +162,8 @@ pub const ALL: &[Workload] = &[
         SMALL,
         serial::overdrafts,
     ),
+    w("hot-row", "a hundred at once want one row", SMALL, waiters::one_row),
+    w("hot-rows", "a hundred at once want two of four rows in any order", SMALL, waiters::circles),
     w("serializable-prepared", "serializable transactions that are prepared first", SMALL, serial::prepared),
     w(
         "spilled",

@@ -109,3 +109,22 @@ fn the_release_of_many_locks_keeps_nobody_waiting() {
     owners[1..].iter().for_each(|owner| table.release_all(owner));
     assert_eq!((table.held(), table.bytes()), (0, 0));
 }
+
+/// A writer may end between the question whether it is active and the look at its lock, which is nobody's then.
+#[test]
+fn a_writer_that_ends_while_somebody_comes_to_wait_for_it_is_gone() {
+    let table = table();
+    let owners: Vec<_> = (1..=2).map(|id| table.begin(TxnId(id))).collect();
+    table.keep_written(&owners[0], TREE, b"row").unwrap();
+    let mut released = None;
+    let ends = || {
+        released = Some(owners[0].close().1);
+        true
+    };
+    let met = table.wait_for_writer(&owners[1], TxnId(1), TREE, b"row", Mode::Exclusive, LONG, ends);
+    assert!(matches!(met, Ok(Writer::Gone)), "{met:?}");
+    table.release_chunks(&owners[0], released.unwrap());
+    table.release_all(&owners[0]);
+    table.release_all(&owners[1]);
+    assert_eq!((table.held(), table.bytes()), (0, 0));
+}

@@ -194,13 +194,13 @@ catalog! {
     Merges "merges" Count Counter "Tree nodes merged into a sibling, or a parent that had no other child.";
     DescentRestarts "descent_restarts" Count Counter "Tree descents that began again to wait without a latch.";
     OverflowPages "overflow_pages" Pages Counter "Overflow pages written for long values.";
-    ExtentsAllocated "extents_allocated" Count Counter "Extents given to trees.";
-    ExtentsFreed "extents_freed" Count Counter "Extents returned by trees.";
+    ExtentsAllocated "extents_allocated" Count Counter "Extents given to a tree, or made shared.";
+    ExtentsFreed "extents_freed" Count Counter "Extents returned by trees, and shared ones that no tree used any more.";
     FilePages "file_pages" Pages Gauge "Length of the pages file.";
     FileGrowthsAhead "file_growths_ahead" Count Counter "Growths of the pages file before anybody needed the space.";
     FileGrowthsAwaited "file_growths_awaited" Count Counter "Growths of the pages file that a caller made, who found no free extent.";
     FileReserveBytes "file_reserve_bytes" Bytes Gauge "Free space of the pages file below which it grows.";
-    FreePages "free_pages" Pages Gauge "Pages of the pages file that are in no use: free extents, and free pages of the extents of trees.";
+    FreePages "free_pages" Pages Gauge "Pages of the pages file that are in no use: free extents, and free pages of the extents of trees and of shared ones.";
 
     // Undo and purge.
     UndoBytes "undo_bytes" Bytes Gauge "Memory of undo, with what is kept for each transaction that has some.";

@@ -7,8 +7,11 @@
 //!  |             | group 0  | used    | pages          | group 1  |
 //!  +-------------+----------+---------+----------------+----------+-----
 //! ```
-//! A group is as many extents as one map page describes. The first extent of each group holds the map page and is given
-//! to no tree. Map pages stay pinned for good, so that a mini-transaction can latch one without waiting for I/O.
+//! A group is as many extents as one map page describes. The first extent of each group holds the map page, behind it the pages
+//! that name the owners of single pages, made when they are needed, and is given to no tree. They all stay pinned for good, so
+//! that a mini-transaction can latch one without waiting for I/O.
+//!
+//! An extent belongs to one tree, or it is shared: its pages are given one by one to trees that have few (Fi5).
 //!
 //! Space is *reserved* before anything is latched: that may grow the file, if the thread that does so ahead of need (Fi4)
 //! has not kept up, and may find the disk full. Taking a reserved
@@ -16,14 +19,17 @@
 
 mod ends;
 mod grow;
+mod shared;
+mod sharing;
 mod state;
 
 use crate::buffer::Pool;
 use crate::error::{Error, Poison, Result};
 use crate::log::Log;
 use crate::mtr::{Mtr, Slot};
-use crate::page::map::{self, EXTENT_PAGES, extents_per_map};
+use crate::page::map::{self, EXTENT_PAGES, Extent, extents_per_map};
 use crate::page::op::PageOp;
+use crate::page::owners::{self, SHARED};
 use crate::reserve::Reserve;
 use base::codec::Reader;
 use base::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +37,7 @@ use base::sync::{Mutex, Unparker};
 use base::{PageNo, TreeId};
 use metrics::{M, Metrics, SyncReason};
 use smallvec::SmallVec;
-use state::State;
+use state::{Picked, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -83,8 +89,20 @@ pub(crate) struct Space {
     poison: Arc<Poison>,
     state: Mutex<State>,
     growing: Mutex<()>,
+    /// One makes an extent shared, or free again. The pages of owners that there are.
+    sharing: Mutex<BTreeSet<PageNo>>,
     /// Callers that found no free extent and wait for one.
     waiting: AtomicU64,
+}
+
+/// What came of setting pages aside.
+enum Found {
+    /// They are as many as were asked for.
+    Enough,
+    /// A small tree needs a page, and no shared extent has one.
+    NoShared,
+    /// No extent is free.
+    NoExtent,
 }
 
 /// Pages set aside for one tree. What is not taken goes back on drop.
@@ -112,6 +130,7 @@ impl Space {
             poison: Arc::clone(poison),
             state: Mutex::new(State::default()),
             growing: Mutex::new(()),
+            sharing: Mutex::new(BTreeSet::new()),
             waiting: AtomicU64::new(0),
         }
     }
@@ -144,7 +163,12 @@ impl Space {
         self.grow(&self.growing.lock(), SyncReason::Create)
     }
 
-    /// Reads the map of an existing file. Returns the greatest id of a tree that owns an extent.
+    /// Map pages that are read together: a file of half a terabyte has eight thousand.
+    fn maps_together(&self) -> u32 {
+        MAPS_TOGETHER.min(self.pool.frame_count() as u32 / 8).max(1)
+    }
+
+    /// Reads the map of an existing file. Returns the greatest id of a tree that owns an extent or a page.
     pub(crate) fn load(&self) -> Result<TreeId> {
         let len = self.options.file.len().map_err(|e| Error::io("measure", self.path(), e))?;
         let file_pages = u32::try_from(len / self.page_bytes() as u64).unwrap_or(PAGES_MAX).min(PAGES_MAX);
@@ -153,8 +177,7 @@ impl Space {
         let untouched = file_pages / EXTENT_PAGES;
         let mut state = State { groups, file_pages, untouched, ..State::default() };
         let mut greatest = TreeId::NONE;
-        // Many reads in flight: a file of half a terabyte has eight thousand map pages.
-        let together = MAPS_TOGETHER.min(self.pool.frame_count() as u32 / 8).max(1);
+        let (together, mut shared) = (self.maps_together(), Vec::new());
         for group in 0..groups {
             if group % together == 0 {
                 let maps = group..(group + together).min(groups);
@@ -165,11 +188,7 @@ impl Space {
             }
             ends::holds_map(self.path(), self.map_page(group), file_pages, groups)?;
             let page = self.pin_for_good(self.map_page(group))?;
-            // A page that looks free and is not would be given out and then refuse it, which nobody survives.
-            if let Some(damage) = crate::page::verify::problems(&page).first() {
-                let what = format!("{:?}: {damage}", self.map_page(group));
-                return Err(Error::corrupt(self.path(), what));
-            }
+            self.refuse_damaged(self.map_page(group), &page)?;
             ends::holds_owned(self.path(), &page, group * each, file_pages)?;
             for index in 1..each as u16 {
                 let number = group * each + u32::from(index);
@@ -177,6 +196,10 @@ impl Space {
                     break;
                 }
                 let extent = map::extent(&page, index);
+                if extent.tree == SHARED {
+                    shared.push(number);
+                    continue;
+                }
                 greatest = greatest.max(extent.tree);
                 if extent.tree == TreeId::NONE {
                     state.free.insert(number);
@@ -187,19 +210,20 @@ impl Space {
         }
         self.metrics.set(M::FilePages, u64::from(file_pages));
         *self.state.lock() = state;
-        Ok(greatest)
+        Ok(greatest.max(self.load_shared(&shared)?))
     }
 
-    /// Takes all extents of a tree back, in steps that are each safe to repeat. REQUIRES: nobody uses the tree any more,
+    /// Takes all extents and pages of a tree back, in steps that are each safe to repeat. REQUIRES: nobody uses the tree any more,
     /// and none will; no latch held.
     pub(crate) fn release_tree(&self, tree: TreeId) -> Result {
+        self.release_shared(tree)?;
         let groups = self.state.lock().groups;
         let each = extents_per_map(self.page_bytes());
         for group in 0..groups {
             self.log.make_room()?;
             let map = self.map_page(group);
             let mut mtr = Mtr::begin(&self.log, &self.pool);
-            let slot = mtr.add(self.pool.try_pin(map).expect("map pages stay pinned").write());
+            let slot = self.latch_pinned(&mut mtr, map);
             let owned: Vec<u16> =
                 (0..each as u16).filter(|&i| map::extent(mtr.page(slot), i).tree == tree).collect();
             for &extent in &owned {
@@ -220,17 +244,33 @@ impl Space {
         Ok(())
     }
 
-    /// The trees that own extents.
+    /// The trees that own extents or pages.
     pub(crate) fn owners(&self) -> Result<BTreeSet<TreeId>> {
-        let groups = self.state.lock().groups;
         let mut owners = BTreeSet::new();
+        self.each_extent(|number, extent| {
+            if extent.tree == SHARED {
+                owners.extend(self.owned_pages(number)?.map(|(tree, _)| tree));
+            } else if extent.tree != TreeId::NONE {
+                owners.insert(extent.tree);
+            }
+            Ok(())
+        })?;
+        Ok(owners)
+    }
+
+    /// Shows all extents with their numbers. No latch is held meanwhile.
+    fn each_extent(&self, mut each: impl FnMut(u32, Extent) -> Result) -> Result {
+        let (groups, per_map) = (self.state.lock().groups, extents_per_map(self.page_bytes()));
         for group in 0..groups {
             let page = self.pool.fetch(self.map_page(group))?.read();
-            let each = extents_per_map(self.page_bytes()) as u16;
-            owners.extend((0..each).map(|index| map::extent(&page, index).tree));
+            let extents: Vec<Extent> = (0..per_map as u16).map(|index| map::extent(&page, index)).collect();
+            drop(page);
+            extents
+                .into_iter()
+                .zip(group * per_map..)
+                .try_for_each(|(extent, number)| each(number, extent))?;
         }
-        owners.remove(&TreeId::NONE);
-        Ok(owners)
+        Ok(())
     }
 
     fn read_header(&self) -> Result<u32> {
@@ -267,10 +307,13 @@ impl Space {
         let (tree, wanted) = (reservation.tree, reservation.pages.len() + n as usize);
         self.reserve_by(reservation, |state, pages| {
             while pages.len() < wanted {
-                let Some(page) = state.pick(tree) else { return false };
-                pages.push(page);
+                match state.pick(tree) {
+                    Picked::Page(page) => pages.push(page),
+                    Picked::NoShared => return Found::NoShared,
+                    Picked::NoExtent => return Found::NoExtent,
+                }
             }
-            true
+            Found::Enough
         })
     }
 
@@ -278,24 +321,24 @@ impl Space {
     pub(crate) fn reserve_extent(&self, tree: TreeId) -> Result<Reservation<'_>> {
         let mut reservation = Reservation { space: self, tree, pages: SmallVec::new() };
         self.reserve_by(&mut reservation, |state, pages| {
-            let Some((extent, bits)) = state.pick_extent(tree) else { return false };
+            let Some((extent, bits)) = state.pick_extent(tree) else { return Found::NoExtent };
             state.room.remove(&(tree, extent));
             let free = (0..EXTENT_PAGES).filter(|bit| bits & 1 << bit != 0);
             pages.extend(free.map(|bit| PageNo(extent * EXTENT_PAGES + bit)));
-            true
+            Found::Enough
         })?;
         Ok(reservation)
     }
 
-    /// Lets `pick` set pages aside until it says that they are enough, growing the file when it runs out of them.
+    /// Lets `pick` set pages aside until it says that they are enough, growing the file when it runs out of extents.
     fn reserve_by(
         &self,
         reservation: &mut Reservation<'_>,
-        mut pick: impl FnMut(&mut State, &mut SmallVec<[PageNo; 4]>) -> bool,
+        mut pick: impl FnMut(&mut State, &mut SmallVec<[PageNo; 4]>) -> Found,
     ) -> Result {
         loop {
             let mut state = self.state.lock();
-            let enough = pick(&mut state, &mut reservation.pages);
+            let found = pick(&mut state, &mut reservation.pages);
             let wake = state.free.len() < state.wake_below;
             if wake {
                 state.wake_below = 0;
@@ -304,8 +347,11 @@ impl Space {
             if wake {
                 self.options.grower.unpark();
             }
-            if enough {
-                return Ok(());
+            match found {
+                Found::Enough => return Ok(()),
+                Found::NoShared if self.share_extent()? => continue,
+                Found::NoExtent if self.unshare()? => continue,
+                Found::NoShared | Found::NoExtent => {}
             }
             self.waiting.fetch_add(1, Ordering::Relaxed);
             let growing = self.growing.lock();
@@ -377,57 +423,70 @@ impl Space {
         (state.trims, u64::from(state.file_pages) * self.page_bytes() as u64)
     }
 
-    fn latch_map<'s>(&'s self, mtr: &mut Mtr<'s>, page: PageNo) -> Slot {
-        let (map, _) = self.place(page.0 / EXTENT_PAGES);
+    /// Latches a page of the map.
+    fn latch_pinned<'s>(&'s self, mtr: &mut Mtr<'s>, map: PageNo) -> Slot {
         mtr.find(map).unwrap_or_else(|| {
             let pin = self.pool.try_pin(map).expect("map pages stay pinned");
             mtr.add(pin.write())
         })
     }
 
+    /// Whether trees share the extent. That lasts for as long as one of them has a page of it in use or set aside.
+    fn is_shared(&self, extent: u32) -> bool {
+        self.state.lock().shared.holds(extent)
+    }
+
     /// Gives a page back, in the mini-transaction that empties it. It may be reused once that is logged.
     pub(crate) fn free<'s>(&'s self, mtr: &mut Mtr<'s>, page: PageNo) {
         let extent = page.0 / EXTENT_PAGES;
-        let slot = self.latch_map(mtr, page);
-        let (_, index) = self.place(extent);
-        let bit = (page.0 % EXTENT_PAGES) as u8;
-        let owner = map::extent(mtr.page(slot), index).tree;
-        mtr.apply(slot, &PageOp::MapClear { extent: index, page: bit });
+        let owner = if self.is_shared(extent) {
+            let (slot, index) = self.latch_owners(mtr, page);
+            let owner = owners::owner(mtr.page(slot), index);
+            mtr.apply(slot, &PageOp::OwnerClear { page: index });
+            owner
+        } else {
+            let (map, index) = self.place(extent);
+            let slot = self.latch_pinned(mtr, map);
+            let owner = map::extent(mtr.page(slot), index).tree;
+            mtr.apply(slot, &PageOp::MapClear { extent: index, page: (page.0 % EXTENT_PAGES) as u8 });
+            owner
+        };
         // Reusable at once: whoever takes it must latch this map page and then the page itself, which this
         // mini-transaction holds until its redo is in the log buffer.
-        *self.state.lock().room.entry((owner, extent)).or_default() |= 1 << bit;
+        self.state.lock().give_back(owner, page);
     }
 
     /// Whether the page belongs to a tree. REQUIRES: no latch held.
     pub(crate) fn uses(&self, page: PageNo) -> Result<bool> {
-        let (map_page, index) = self.place(page.0 / EXTENT_PAGES);
+        let extent = page.0 / EXTENT_PAGES;
+        if self.is_shared(extent) {
+            return Ok(self.owned_pages(extent)?.any(|(_, owned)| owned == page));
+        }
+        let (map_page, index) = self.place(extent);
         let map = self.pool.fetch(map_page)?.read();
         Ok(map::extent(&map, index).used & 1 << (page.0 % EXTENT_PAGES) != 0)
     }
 
-    /// Pages that are in no use: those of free extents, and free ones in the extents of trees.
+    /// Pages that are in no use: those of free extents, and free ones in the extents of trees and in shared ones.
     pub(crate) fn free_pages(&self) -> u64 {
         let state = self.state.lock();
         let room: u64 = state.room.values().map(|bits| u64::from(bits.count_ones())).sum();
-        state.free.len() as u64 * u64::from(EXTENT_PAGES) + room
+        state.free.len() as u64 * u64::from(EXTENT_PAGES) + room + state.shared.free_pages()
     }
 
     /// Pages in use by each tree, for the whole-database check.
     pub(crate) fn used_pages(&self) -> Result<BTreeMap<TreeId, Vec<PageNo>>> {
-        let groups = self.state.lock().groups;
         let mut used: BTreeMap<TreeId, Vec<PageNo>> = BTreeMap::new();
-        let each = extents_per_map(self.page_bytes());
-        for group in 0..groups {
-            let page = self.pool.fetch(self.map_page(group))?.read();
-            for index in 0..each as u16 {
-                let extent = map::extent(&page, index);
-                // Of the last group extents may be described that no page number reaches; they are in no use.
-                let first = (group * each + u32::from(index)).wrapping_mul(EXTENT_PAGES);
+        self.each_extent(|number, extent| {
+            if extent.tree == SHARED {
+                self.owned_pages(number)?.for_each(|(tree, page)| used.entry(tree).or_default().push(page));
+            } else if extent.used != 0 {
                 let bits = (0..EXTENT_PAGES).filter(|bit| extent.used & 1 << bit != 0);
-                used.entry(extent.tree).or_default().extend(bits.map(|bit| PageNo(first + bit)));
+                let pages = bits.map(|bit| PageNo(number * EXTENT_PAGES + bit));
+                used.entry(extent.tree).or_default().extend(pages);
             }
-        }
-        used.remove(&TreeId::NONE);
+            Ok(())
+        })?;
         Ok(used)
     }
 }
@@ -447,8 +506,14 @@ impl<'s> Reservation<'s> {
     pub(crate) fn take(&mut self, mtr: &mut Mtr<'s>) -> PageNo {
         let page = self.pages.remove(0);
         base::verify!(page >= EXTENT_FIRST, "{page:?} describes the file and is given to a tree");
-        let slot = self.space.latch_map(mtr, page);
-        let (_, index) = self.space.place(page.0 / EXTENT_PAGES);
+        let extent = page.0 / EXTENT_PAGES;
+        if self.space.is_shared(extent) {
+            let (slot, index) = self.space.latch_owners(mtr, page);
+            mtr.apply(slot, &PageOp::OwnerSet { page: index, tree: self.tree });
+            return page;
+        }
+        let (map, index) = self.space.place(extent);
+        let slot = self.space.latch_pinned(mtr, map);
         if map::extent(mtr.page(slot), index).tree == TreeId::NONE {
             mtr.apply(slot, &PageOp::MapOwn { extent: index, tree: self.tree });
             self.space.metrics.add(M::ExtentsAllocated, 1);

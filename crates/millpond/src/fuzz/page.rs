@@ -3,7 +3,7 @@
 use crate::page::node::{Inner, Leaf};
 use crate::page::op::PageOp;
 use crate::page::overflow::{ChainRef, Overflow};
-use crate::page::{PAGE_SIZES, header, map, verify};
+use crate::page::{PAGE_SIZES, header, map, owners, verify};
 use base::PageNo;
 
 /// The first byte chooses the page's size, the next so many bytes are the page, zeros where they end; what follows is
@@ -61,6 +61,11 @@ fn read_all(page: &[u8]) {
         Some(header::Kind::Map) => {
             for index in 0..map::extents_per_map(page.len()) as u16 {
                 let _ = map::extent(page, index);
+            }
+        }
+        Some(header::Kind::Owners) => {
+            for extent in 0..owners::extents_per_page(page.len()) {
+                let _ = owners::of_extent(page, extent);
             }
         }
         Some(header::Kind::Free | header::Kind::File) | None => {}

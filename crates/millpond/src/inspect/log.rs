@@ -227,6 +227,9 @@ pub(super) fn op_name(op: &PageOp<'_>) -> &'static str {
         PageOp::InitOverflow { .. } => "overflow init",
         PageOp::SetNext { .. } => "overflow link",
         PageOp::InitFile { .. } => "file header",
+        PageOp::InitOwners => "owners init",
+        PageOp::OwnerSet { .. } => "owner set",
+        PageOp::OwnerClear { .. } => "owner clear",
     }
 }
 

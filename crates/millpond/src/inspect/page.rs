@@ -13,6 +13,7 @@ use crate::page::map::{self, EXTENT_PAGES, Extent, extents_per_map};
 use crate::page::node::{DELETED, Inner, Leaf, Node, OVERFLOW};
 use crate::page::op::PageOp;
 use crate::page::overflow::{ChainRef, Overflow};
+use crate::page::owners::{self, SHARED};
 use crate::page::verify;
 use base::codec::fixed::{get_u16, get_u32};
 use base::{Lsn, PageNo, TreeId, TxnId};
@@ -153,6 +154,7 @@ fn content(page: &[u8], no: PageNo, out: &mut String) {
             }
             Err(_) => writeln!(out, "DAMAGED: not the header of a pages file").unwrap(),
         },
+        Some(Kind::Owners) => owners_page(page, no, out),
         Some(Kind::Free) => writeln!(out, "{} bytes of nothing", page.len() - HEADER_BYTES).unwrap(),
         None => {}
     }
@@ -211,6 +213,23 @@ fn overflow(page: &[u8], out: &mut String) {
     writeln!(out, "  data          {}", bytes(part.data())).unwrap();
 }
 
+/// One line for every run of pages with one owner.
+fn owners_page(page: &[u8], no: PageNo, out: &mut String) {
+    let each = owners::extents_per_page(page.len());
+    // It stands in the first extent of its group, and its place there tells which of the group's extents it is for.
+    let first =
+        u64::from(no.0 / EXTENT_PAGES) + u64::from(no.0 % EXTENT_PAGES).saturating_sub(2) * u64::from(each);
+    let all: Vec<TreeId> = (0..each).flat_map(|extent| owners::of_extent(page, extent)).collect();
+    let mut at = first * u64::from(EXTENT_PAGES);
+    for run in all.chunk_by(|a, b| a == b) {
+        let last = at + run.len() as u64 - 1;
+        if run[0] != TreeId::NONE {
+            writeln!(out, "  pages {at}–{last}: {:?}", run[0]).unwrap();
+        }
+        at = last + 1;
+    }
+}
+
 /// One line for every run of extents that are alike.
 fn map_page(page: &[u8], no: PageNo, out: &mut String) {
     let each = extents_per_map(page.len());
@@ -228,7 +247,11 @@ fn map_page(page: &[u8], no: PageNo, out: &mut String) {
         let pages = u64::from(EXTENT_PAGES);
         let Extent { tree, used } = run[0];
         let (a, b) = (from * pages, last * pages + pages - 1);
-        let who = if tree == TreeId::NONE { "free".to_owned() } else { format!("{tree:?}") };
+        let who = match tree {
+            TreeId::NONE => "free".to_owned(),
+            SHARED => "shared".to_owned(),
+            _ => format!("{tree:?}"),
+        };
         let n = run.len();
         writeln!(out, "  pages {a}–{b} ({n} extents): {who}, used {used:016b}").unwrap();
     }

@@ -5,6 +5,7 @@ use crate::checkpoint::root::Root;
 use crate::error::{Error, Result};
 use crate::page::header::{self, HEADER_BYTES, Kind};
 use crate::page::map::{self, EXTENT_PAGES, extents_per_map, page_of_group};
+use crate::page::owners::{self, SHARED};
 use crate::page::{Damage, verify};
 use crate::space::FILE_MAGIC;
 use base::aligned::AlignedBuf;
@@ -23,10 +24,10 @@ pub(super) struct Pages {
     pub(super) count: u32,
 }
 
-/// The extents of one tree by the space map.
+/// The extents in which one tree has pages, by the space map.
 #[derive(Debug, Default)]
 pub(super) struct Owned {
-    /// By number, with the bits of their pages in use.
+    /// By number, with the bits of its pages in use.
     pub(super) extents: Vec<(u32, u16)>,
     /// What is wrong with the map.
     pub(super) problems: Vec<String>,
@@ -84,21 +85,46 @@ impl Pages {
         })
     }
 
-    /// What the space map gives a tree.
-    pub(super) fn extents(&self, tree: TreeId) -> Result<Owned> {
-        let Owned { mut extents, mut problems } = Owned::default();
-        let each = extents_per_map(self.page_bytes);
-        for group in 0..self.count.div_ceil(each * EXTENT_PAGES) {
-            match self.want(page_of_group(self.page_bytes, group), &[Kind::Map])? {
-                Err(problem) => problems.push(format!("group {group} of the space map: {problem}")),
+    /// Of the shared extents those in which the tree has pages.
+    fn shared(&self, shared: &[u32], tree: TreeId, owned: &mut Owned) -> Result<()> {
+        let place = |extent: u32| owners::page_of(self.page_bytes, extent);
+        for extents in shared.chunk_by(|a, b| place(*a) == place(*b)) {
+            match self.want(place(extents[0]), &[Kind::Owners])? {
+                Err(problem) => owned.problems.push(format!("owners of shared pages: {problem}")),
                 Ok(page) => {
-                    let owned = (0..each as u16).map(|i| (i, map::extent(&page, i)));
-                    let owned = owned.filter(|(_, extent)| extent.tree == tree);
-                    extents.extend(owned.map(|(i, extent)| (group * each + u32::from(i), extent.used)));
+                    let bits = |extent| {
+                        let owners = owners::of_extent(&page, extent).into_iter().enumerate();
+                        owners.filter(|(_, owner)| *owner == tree).fold(0, |bits, (i, _)| bits | 1 << i)
+                    };
+                    let found = extents.iter().map(|&extent| (extent, bits(extent)));
+                    owned.extents.extend(found.filter(|(_, bits)| *bits != 0));
                 }
             }
         }
-        Ok(Owned { extents, problems })
+        Ok(())
+    }
+
+    /// What the space map gives a tree.
+    pub(super) fn extents(&self, tree: TreeId) -> Result<Owned> {
+        let (mut found, mut shared) = (Owned::default(), Vec::new());
+        let each = extents_per_map(self.page_bytes);
+        for group in 0..self.count.div_ceil(each * EXTENT_PAGES) {
+            match self.want(page_of_group(self.page_bytes, group), &[Kind::Map])? {
+                Err(problem) => found.problems.push(format!("group {group} of the space map: {problem}")),
+                Ok(page) => {
+                    for (i, number) in (0..each as u16).zip(group * each..) {
+                        let extent = map::extent(&page, i);
+                        if extent.tree == SHARED {
+                            shared.push(number);
+                        } else if extent.tree == tree {
+                            found.extents.push((number, extent.used));
+                        }
+                    }
+                }
+            }
+        }
+        self.shared(&shared, tree, &mut found)?;
+        Ok(found)
     }
 }
 

@@ -79,7 +79,7 @@ const VIEWS: [View; 6] = [
     root::view,
     log::view,
     |vfs, dir| page::view(vfs, dir, 0),
-    |vfs, dir| page::view(vfs, dir, 33),
+    |vfs, dir| page::view(vfs, dir, 18),
     |vfs, dir| tree::view(vfs, dir, "cats"),
     |vfs, dir| table::view(vfs, dir, "cats"),
 ];
@@ -108,9 +108,9 @@ fn a_closed_database() {
           database          b3f2af6d0fc710c5
           page bytes        4096
           sequence          3
-          checkpoint LSN    20607
-          checkpoint record LSN 20607
-          durable LSN       20641
+          checkpoint LSN    20617
+          checkpoint record LSN 20617
+          durable LSN       20651
           closed            cleanly
           segment blocks    64
           log buffer blocks 64
@@ -127,20 +127,20 @@ fn a_closed_database() {
           0000000000000002.log       2          128   519168–778752  holds redo, or ready
           0000000000000003.log       3          192  778752–1038336  holds redo, or ready
         epoch 2 from LSN 0
-        checkpoint LSN 20607; the log ends at LSN 20641 (segment 0, block 5)
+        checkpoint LSN 20617; the log ends at LSN 20651 (segment 0, block 5)
         nothing vouches for more: the end is sound
         redo behind the checkpoint: 34 bytes in 1 groups, 0 of them padding (0.0 %)
           record           number  bytes   share
           checkpoint list       1     26  76.5 %
         last groups:
-          LSN 20607, 34 bytes: checkpoint list, 24 bytes
-        checkpoint's list (LSN 20607): 0 unfinished transactions; next txn 3, next tree 3; 0 undo files
+          LSN 20617, 34 bytes: checkpoint list, 24 bytes
+        checkpoint's list (LSN 20617): 0 unfinished transactions; next txn 3, next tree 3; 0 undo files
         at the log's end: 0 to revert, 0 prepared, 0 committed with something to purge; 0 bytes of undo; next txn 3
     "#]].assert_eq(&log::view(&vfs, dir).unwrap());
     expect![[r#"
         /db: not in use
         No page changes stand in the log behind the checkpoint: the pages file has everything.
-        tree 2, "cats": root page 32
+        tree 2, "cats": root page 17
           level  pages  entries    full  emptiest  fullest
           1          1        2   0.8 %     0.8 %    0.8 %
           0          2       40  87.8 %    77.2 %   98.4 %
@@ -151,7 +151,7 @@ fn a_closed_database() {
         /db: not in use
         No page changes stand in the log behind the checkpoint: the pages file has everything.
           table           "cats"
-          tree            2, root page 32
+          tree            2, root page 17
           catalog entry   there, by txn 1
           rows            40 (as they stand, whatever became of their transactions)
           delete marks    0
@@ -189,33 +189,45 @@ fn pages_of_every_kind() {
     expect![[r#"
         page 1, 4096 bytes at 4096 of /db/pages
         sound: checksum, number and structure are right
-          checksum      b30fc0e9
+          checksum      3970a549
           format        1
           kind          map
           flags         0
           page number   1
           tree          none
-          page LSN      19511
-          extents       256 of 16 pages; 253 free; the first holds this page
+          page LSN      52
+          extents       256 of 16 pages; 254 free; the first holds this page
           pages 0–15 (1 extents): free, used 0000000000000000
-          pages 16–31 (1 extents): tree 1, used 0000000000000001
-          pages 32–47 (1 extents): tree 2, used 0000000000111111
-          pages 48–4095 (253 extents): free, used 0000000000000000"#]]
+          pages 16–31 (1 extents): shared, used 0000000000000000
+          pages 32–4095 (254 extents): free, used 0000000000000000"#]]
     .assert_eq(&show(1));
     expect![[r#"
         page 2, 4096 bytes at 8192 of /db/pages
-        never written: zeros only"#]]
+        sound: checksum, number and structure are right
+          checksum      e8dc7018
+          format        1
+          kind          owners
+          flags         0
+          page number   2
+          tree          none
+          page LSN      19521
+          pages 16–16: tree 1
+          pages 17–22: tree 2"#]]
     .assert_eq(&show(2));
+    expect![[r#"
+        page 11, 4096 bytes at 45056 of /db/pages
+        never written: zeros only"#]]
+    .assert_eq(&show(11));
     expect![[r#"
         page 16, 4096 bytes at 65536 of /db/pages
         sound: checksum, number and structure are right
-          checksum      5a33c7f8
+          checksum      4b76253e
           format        1
           kind          leaf
           flags         0
           page number   16
           tree          1
-          page LSN      158
+          page LSN      168
           level         0
           right sibling none
           low fence     -infinity
@@ -223,18 +235,18 @@ fn pages_of_every_kind() {
           prefix        ""
           bytes         35 used, 3973 free
           entries       1
-              0  "cats" = "\x01\x02\x00\x00\x00 \x00\x00\x00" [by txn 1, undo at 0]"#]]
+              0  "cats" = "\x01\x02\x00\x00\x00\x11\x00\x00\x00" [by txn 1, undo at 0]"#]]
     .assert_eq(&show(16));
     expect![[r#"
-        page 32, 4096 bytes at 131072 of /db/pages
+        page 17, 4096 bytes at 69632 of /db/pages
         sound: checksum, number and structure are right
-          checksum      f81f7a22
+          checksum      21a43d4e
           format        1
           kind          inner
           flags         0
-          page number   32
+          page number   17
           tree          2
-          page LSN      8210
+          page LSN      8220
           level         1
           right sibling none
           low fence     -infinity
@@ -242,21 +254,21 @@ fn pages_of_every_kind() {
           prefix        ""
           bytes         31 used, 3977 free
           entries       2
-              0  child 33         from ""
-              1  child 34         from "cat-022""#]]
-    .assert_eq(&show(32));
+              0  child 18         from ""
+              1  child 19         from "cat-022""#]]
+    .assert_eq(&show(17));
     expect![[r#"
-        page 33, 4096 bytes at 135168 of /db/pages
+        page 18, 4096 bytes at 73728 of /db/pages
         sound: checksum, number and structure are right
-          checksum      19bb897a
+          checksum      a2938043
           format        1
           kind          leaf
           flags         0
-          page number   33
+          page number   18
           tree          2
-          page LSN      8143
+          page LSN      8153
           level         0
-          right sibling 34
+          right sibling 19
           low fence     -infinity
           high fence    "cat-022"
           prefix        ""
@@ -266,20 +278,20 @@ fn pages_of_every_kind() {
               1  "cat-001" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 17]
               2  "cat-002" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 34]
               3  "cat-003" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 51]"#]]
-    .assert_eq(&head(33, 20));
-    let chain = (34..48).map(show).find(|text| text.contains("overflow")).unwrap();
+    .assert_eq(&head(18, 20));
+    let chain = (19..32).map(show).find(|text| text.contains("overflow")).unwrap();
     expect![[r#"
-        page 35, 4096 bytes at 143360 of /db/pages
+        page 20, 4096 bytes at 81920 of /db/pages
         sound: checksum, number and structure are right
-          checksum      e0bca960
+          checksum      0be7399a
           format        1
           kind          overflow
           flags         0
-          page number   35
+          page number   20
           tree          2
-          page LSN      15441
-          first page of a chain by txn 2, undo at 663; next page 36
-          ahead         36 37
+          page LSN      15451
+          first page of a chain by txn 2, undo at 663; next page 21
+          ahead         21 22
           data          "yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy"… (4008 bytes)"#]]
     .assert_eq(&chain);
     let beyond = page::view(&vfs, Path::new(DIR), 1 << 20).unwrap_err().to_string();
@@ -298,7 +310,7 @@ fn a_database_that_was_cut_off() {
           0000000000000000.log       0            0       0–259584  holds the checkpoint
           0000000000000001.log       1           64  259584–519168  holds redo, or ready
         epoch 2 from LSN 0
-        checkpoint LSN 20669; the log ends at LSN 20983 (segment 0, block 5)
+        checkpoint LSN 20679; the log ends at LSN 20993 (segment 0, block 5)
         nothing vouches for more: the end is sound
         redo behind the checkpoint: 314 bytes in 4 groups, 0 of them padding (0.0 %)
           record           number  bytes   share
@@ -307,11 +319,11 @@ fn a_database_that_was_cut_off() {
           row insert            1     31   9.9 %
           row replace           1    187  59.6 %
         last groups:
-          LSN 20669, 64 bytes: checkpoint list, 54 bytes
-          LSN 20733, 195 bytes: row replace, page 33, txn 4
-          LSN 20928, 39 bytes: row insert, page 34, txn 5
-          LSN 20967, 16 bytes: commit txn 5
-        checkpoint's list (LSN 20669): 1 unfinished transactions; next txn 4, next tree 3; 1 undo files
+          LSN 20679, 64 bytes: checkpoint list, 54 bytes
+          LSN 20743, 195 bytes: row replace, page 18, txn 4
+          LSN 20938, 39 bytes: row insert, page 19, txn 5
+          LSN 20977, 16 bytes: commit txn 5
+        checkpoint's list (LSN 20679): 1 unfinished transactions; next txn 4, next tree 3; 1 undo files
           undo file 00000001, 8192 bytes
           txn 3: prepared as "xid-1"; undo hardened up to 15
         at the log's end: 1 to revert, 1 prepared, 0 committed with something to purge; 189 bytes of undo; next txn 6
@@ -320,9 +332,9 @@ fn a_database_that_was_cut_off() {
     "#]].assert_eq(&log::view(&vfs, dir).unwrap());
     expect![[r#"
         /db: not in use
-        The pages file may be older than the log by 314 bytes of redo, 2 page changes (checkpoint LSN 20669 to the log's end at 20983).
+        The pages file may be older than the log by 314 bytes of redo, 2 page changes (checkpoint LSN 20679 to the log's end at 20993).
           table           "cats"
-          tree            2, root page 32
+          tree            2, root page 17
           catalog entry   there, by txn 1
           rows            41 (as they stand, whatever became of their transactions)
           delete marks    0
@@ -335,20 +347,20 @@ fn a_database_that_was_cut_off() {
     "#]].assert_eq(&table::view(&vfs, dir, "cats").unwrap());
     expect![[r#"
         /db: not in use
-        The pages file may be older than the log by 314 bytes of redo, 2 page changes (checkpoint LSN 20669 to the log's end at 20983).
-        page 33, 4096 bytes at 135168 of /db/pages
+        The pages file may be older than the log by 314 bytes of redo, 2 page changes (checkpoint LSN 20679 to the log's end at 20993).
+        page 18, 4096 bytes at 73728 of /db/pages
         sound: checksum, number and structure are right
-          checksum      19bb897a
+          checksum      a2938043
           format        1
           kind          leaf
           flags         0
-          page number   33
+          page number   18
           tree          2
-          page LSN      8143
+          page LSN      8153
         redo behind the checkpoint: 1 changes of this page, of which the file lacks 1
-          LSN 20733        row replace
+          LSN 20743        row replace
           level         0
-          right sibling 34
+          right sibling 19
           low fence     -infinity
           high fence    "cat-022"
           prefix        ""
@@ -376,7 +388,7 @@ fn a_database_that_was_cut_off() {
              19  "cat-019" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 323]
              20  "cat-020" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 340]
              21  "cat-021" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 357]
-    "#]].assert_eq(&page::view(&vfs, dir, 33).unwrap());
+    "#]].assert_eq(&page::view(&vfs, dir, 18).unwrap());
     // What the views promise is what an open finds.
     let db = open(&disk);
     assert_eq!(db.prepared().unwrap().len(), 1);
@@ -441,15 +453,15 @@ fn damage_is_named() {
     assert!(one.contains("slot 0, at 0: NOT WHOLE") && one.contains("it counts"), "{one}");
     let both = root::view(&damaged("root", &[100, 4200]), dir).unwrap();
     assert!(both.contains("neither slot of the root is whole"), "{both}");
-    let pages = damaged("pages", &[33 * 4096 + 3000]);
-    let leaf = page::view(&pages, dir, 33).unwrap();
+    let pages = damaged("pages", &[18 * 4096 + 3000]);
+    let leaf = page::view(&pages, dir, 18).unwrap();
     assert!(
         leaf.contains("DAMAGED: the page's checksum does not match") && leaf.contains("entries"),
         "{leaf}"
     );
-    assert!(leaf.contains("the doublewrite has an old copy, LSN 8143, at "), "{leaf}");
+    assert!(leaf.contains("the doublewrite has an old copy, LSN 8153, at "), "{leaf}");
     let shape = tree::view(&pages, dir, "cats").unwrap();
-    assert!(shape.contains("stopped: page 33 is damaged: the page's checksum"), "{shape}");
+    assert!(shape.contains("stopped: page 18 is damaged: the page's checksum"), "{shape}");
     let vfs = damaged("redo/0000000000000000.log", &[20]);
     let segment = log::view(&vfs, dir).unwrap();
     assert!(segment.contains("DAMAGED: /db/redo/0000000000000000.log is damaged"), "{segment}");
@@ -475,11 +487,11 @@ fn no_flipped_byte_stops_a_view() {
         let part = len.min(200 << 10);
         (0..part).step_by(part as usize / 40 + 1).for_each(|at| look(file, at, &VIEWS));
     }
-    // Headers, slots and fences, which a view follows: the map, a root, a leaf.
-    for (page, views) in [(1, &VIEWS[4..]), (32, &VIEWS[4..]), (33, &VIEWS[3..])] {
+    // Headers, slots and fences, which a view follows: the map, owners, a root, a leaf.
+    for (page, views) in [(1, &VIEWS[4..]), (2, &VIEWS[4..]), (17, &VIEWS[4..]), (18, &VIEWS[3..])] {
         (0..140).for_each(|at| look("pages", page * 4096 + at, views));
     }
-    assert!(page::view(&vfs, dir, 33).unwrap().contains("sound:"), "all flips are taken back");
+    assert!(page::view(&vfs, dir, 18).unwrap().contains("sound:"), "all flips are taken back");
 }
 
 /// Redo says of every transaction what it did. Before the log also said whose traces are gone, an open after a crash kept the

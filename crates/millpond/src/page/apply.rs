@@ -9,7 +9,7 @@ use super::edit::{self, Builder, NodeHead};
 use super::header::{self, HEADER_BYTES, Kind};
 use super::node::{Inner, Leaf, Node, ROW_FLAGS, SLOTS, Version};
 use super::op::{PageOp, RowChange, RowOp};
-use super::{Damage, ensure, inline_limit, map, max_key, overflow};
+use super::{Damage, ensure, inline_limit, map, max_key, overflow, owners};
 
 impl PageOp<'_> {
     /// Makes the change. `page` has passed [`super::verify::quick`], or the op [is an init](PageOp::is_init).
@@ -63,6 +63,13 @@ impl PageOp<'_> {
                 header::begin_file(page, content);
                 Ok(())
             }
+            PageOp::InitOwners => {
+                header::begin(page, Kind::Owners, base::TreeId::NONE);
+                page[HEADER_BYTES..].fill(0);
+                Ok(())
+            }
+            PageOp::OwnerSet { page: index, tree } => owners::set(page, index, tree),
+            PageOp::OwnerClear { page: index } => owners::clear(page, index),
         }
     }
 }

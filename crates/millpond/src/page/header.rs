@@ -51,11 +51,13 @@ pub(crate) enum Kind {
     Overflow = 4,
     /// The file's own header (page 0).
     File = 5,
+    /// A part of the space map: owners of single pages.
+    Owners = 6,
 }
 
 impl Kind {
     fn from_u8(v: u8) -> Option<Kind> {
-        [Kind::Free, Kind::Map, Kind::Leaf, Kind::Inner, Kind::Overflow, Kind::File]
+        [Kind::Free, Kind::Map, Kind::Leaf, Kind::Inner, Kind::Overflow, Kind::File, Kind::Owners]
             .get(usize::from(v))
             .copied()
     }

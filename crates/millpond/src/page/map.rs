@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! 56  spare    8 B
-//! 64  extents  page_bytes/16 x { owner tree u32 (0 = free), used u16 (bit i = page i), spare u16 }
+//! 64  extents  page_bytes/16 x { owner tree u32 (0 = free, u32::MAX = shared), used u16 (bit i = page i), spare u16 }
 //! ```
 
 use base::codec::fixed::{get_u16, get_u32, set_u16, set_u32};
 use base::{PageNo, TreeId};
 
 use super::header::{self, Kind};
+use super::owners::SHARED;
 use super::{Damage, ensure};
 
 const EXTENTS: usize = 64;
@@ -36,7 +37,7 @@ const _: () =
 /// What the map says of one extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
-    /// Owner; none if free.
+    /// Owner; none if free, [`SHARED`] if its pages have owners of their own.
     pub(crate) tree: TreeId,
     /// Bit i: page i is in use.
     pub(crate) used: u16,
@@ -65,6 +66,7 @@ fn owned(page: &[u8], index: u16, bit: u8) -> Result<Extent, Damage> {
     let e = checked(page, index)?;
     ensure!(u32::from(bit) < EXTENT_PAGES, "no such page in the extent");
     ensure!(e.tree != TreeId::NONE, "the extent belongs to no tree");
+    ensure!(e.tree != SHARED, "the pages of the extent have owners of their own");
     Ok(e)
 }
 
@@ -102,12 +104,15 @@ pub(crate) fn set_used_for_test(page: &mut [u8], index: u16, used: u16) {
     set_u16(page, place(index) + 4, used);
 }
 
-/// Reports what cannot be: a free extent with pages in use.
+/// Reports what cannot be: a free or shared extent that calls pages used.
 pub(super) fn check(page: &[u8], report: &mut dyn FnMut(Damage)) {
     for i in 0..extents_per_map(page.len()) {
         let e = extent(page, i as u16);
         if e.tree == TreeId::NONE && e.used != 0 {
             report(Damage("a free extent has pages in use"));
+        }
+        if e.tree == SHARED && e.used != 0 {
+            report(Damage("the map says which pages of a shared extent are in use"));
         }
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod map;
 pub(crate) mod node;
 pub(crate) mod op;
 pub(crate) mod overflow;
+pub(crate) mod owners;
 pub(crate) mod verify;
 
 #[cfg(test)]

@@ -22,6 +22,9 @@
 //! 16 init overflow  tree txn undo_at flags(1: 1 = head) | data
 //! 17 set next    next
 //! 18 init file | content
+//! 19 init owners
+//! 20 owner set   page tree
+//! 21 owner clear page
 //! ```
 
 use base::codec::{Put, Reader, Truncated};
@@ -192,14 +195,28 @@ pub(crate) enum PageOp<'a> {
         /// Its content.
         content: &'a [u8],
     },
+    /// Makes a page of owners that names none.
+    InitOwners,
+    /// Gives a free page of a shared extent to a tree.
+    OwnerSet {
+        /// Which of those that the page of owners describes.
+        page: u16,
+        /// The new owner.
+        tree: TreeId,
+    },
+    /// Takes a page of a shared extent back from its owner.
+    OwnerClear {
+        /// Which of those that the page of owners describes.
+        page: u16,
+    },
 }
 
 impl<'a> PageOp<'a> {
     /// Whether the op gives the page its whole content, so that redo needs no old image.
     #[must_use]
     pub(crate) fn is_init(&self) -> bool {
-        use PageOp::{Free, Init, InitFile, InitMap, InitOverflow};
-        matches!(self, Init { .. } | Free | InitMap | InitOverflow { .. } | InitFile { .. })
+        use PageOp::{Free, Init, InitFile, InitMap, InitOverflow, InitOwners};
+        matches!(self, Init { .. } | Free | InitMap | InitOverflow { .. } | InitFile { .. } | InitOwners)
     }
 
     /// Appends the op's bytes.
@@ -263,6 +280,9 @@ impl<'a> PageOp<'a> {
                 out.put_u8(18);
                 out.extend_from_slice(content);
             }
+            PageOp::InitOwners => out.put_u8(19),
+            PageOp::OwnerSet { page, tree } => put_tagged(out, 20, &[page.into(), tree.0.into()]),
+            PageOp::OwnerClear { page } => put_tagged(out, 21, &[page.into()]),
         }
     }
 
@@ -306,6 +326,9 @@ impl<'a> PageOp<'a> {
             }
             17 => PageOp::SetNext { next: PageNo(number(r)?) },
             18 => PageOp::InitFile { content: rest(r)? },
+            19 => PageOp::InitOwners,
+            20 => PageOp::OwnerSet { page: number(r)?, tree: TreeId(number(r)?) },
+            21 => PageOp::OwnerClear { page: number(r)? },
             _ => return Err(Truncated),
         };
         if r.is_empty() { Ok(op) } else { Err(Truncated) }

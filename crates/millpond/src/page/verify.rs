@@ -17,7 +17,7 @@ pub(crate) fn quick(page: &[u8]) -> Result<(), Damage> {
     match header::kind(page) {
         Some(Kind::Leaf | Kind::Inner) => quick_node(page),
         Some(Kind::Overflow) => overflow::check(page),
-        Some(Kind::Free | Kind::Map | Kind::File) => Ok(()),
+        Some(Kind::Free | Kind::Map | Kind::File | Kind::Owners) => Ok(()),
         None => Err(Damage("the page has an unknown kind")),
     }
 }

@@ -14,6 +14,7 @@ use crate::log::group::{Record, Records, ids};
 use crate::log::reader::Scanner;
 use crate::log::segment::Segments;
 use crate::page::op::PageOp;
+use crate::page::owners::SHARED;
 use crate::txn::Recovered;
 use crate::undo::journal::Journal;
 use crate::undo::spill::spill;
@@ -131,7 +132,9 @@ impl Rebuild {
             (Record::Page { page, .. }, Some(&PageOp::InitOverflow { tree, owner, head: true, .. })) => {
                 self.undo(lsn, owner.txn, owner.undo_at, Entry::Chain { tree, head: page })?;
             }
-            (Record::Page { .. }, Some(PageOp::MapOwn { tree, .. })) => {
+            (Record::Page { .. }, Some(PageOp::MapOwn { tree, .. } | PageOp::OwnerSet { tree, .. }))
+                if *tree != SHARED =>
+            {
                 self.next_tree = self.next_tree.max(TreeId(tree.0.saturating_add(1)));
             }
             (Record::Undo { txn, at, entry }, _) => {

@@ -113,12 +113,13 @@ fn kinds_of_log_records() {
 
 #[test]
 fn kinds_of_pages() {
-    let written = [Kind::Free, Kind::Map, Kind::Leaf, Kind::Inner, Kind::Overflow, Kind::File].map(|kind| {
-        let mut page = [0; 4096];
-        page[5] = kind as u8;
-        assert_eq!(header::kind(&page), Some(kind));
-        format!("{} {}", kind as u8, format!("{kind:?}").to_lowercase())
-    });
+    let written = [Kind::Free, Kind::Map, Kind::Leaf, Kind::Inner, Kind::Overflow, Kind::File, Kind::Owners]
+        .map(|kind| {
+            let mut page = [0; 4096];
+            page[5] = kind as u8;
+            assert_eq!(header::kind(&page), Some(kind));
+            format!("{} {}", kind as u8, format!("{kind:?}").to_lowercase())
+        });
     assert_eq!(kinds("page"), written);
 }
 

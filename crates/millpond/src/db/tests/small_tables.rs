@@ -1,0 +1,147 @@
+//! Small tables share extents: what they take, what is left when they go, and what power cuts leave of it.
+
+use super::*;
+use base::{PageNo, TreeId};
+use std::collections::BTreeSet;
+
+/// Pages of an extent.
+const EXTENT: u64 = 16;
+
+fn used(db: &Db) -> BTreeMap<TreeId, Vec<PageNo>> {
+    db.core.engine.store.space.used_pages().unwrap()
+}
+
+fn figure(db: &Db, name: &str) -> u64 {
+    db.metrics().get(name).unwrap() as u64
+}
+
+fn free_pages(db: &Db) -> u64 {
+    db.core.engine.store.space.free_pages()
+}
+
+/// Extents that are somebody's, or shared.
+fn extents(db: &Db) -> usize {
+    let pages = used(db).into_values().flatten();
+    pages.map(|page| u64::from(page.0) / EXTENT).collect::<BTreeSet<_>>().len()
+}
+
+#[test]
+fn a_table_of_one_row_takes_a_page_and_gives_it_back() {
+    const TABLES: usize = 300;
+    let disk = MemDisk::default();
+    let db = open(&disk);
+    let (free, owned) = (free_pages(&db), extents(&db));
+    let names: Vec<String> = (0..TABLES).map(|n| format!("table {n}")).collect();
+    for name in &names {
+        let table = db.create_table(name).unwrap();
+        put(&db, &table, b"k", name.as_bytes());
+    }
+    settle(&db);
+    let catalog: usize = used(&db)[&TreeId(1)].len();
+    let pages: usize = used(&db).values().map(Vec::len).sum();
+    assert_eq!(pages, TABLES + catalog);
+    assert!(extents(&db) <= pages.div_ceil(EXTENT as usize) + 2, "{} extents", extents(&db));
+    db.close().unwrap();
+    let db = open(&disk);
+    // One that grows has extents of its own, and then they are free.
+    let big = db.open_table("table 7").unwrap();
+    (0..200u32).for_each(|n| put(&db, &big, &n.to_be_bytes(), &[7; 700]));
+    let (grown, id) = (extents(&db), big.entry.tree.id);
+    let shared = |page: &&PageNo| {
+        let neighbours = page.0 / 16 * 16..page.0 / 16 * 16 + 16;
+        used(&db).iter().any(|(tree, pages)| *tree != id && pages.iter().any(|p| neighbours.contains(&p.0)))
+    };
+    let of_big = used(&db)[&id].clone();
+    assert_eq!((of_big.len() > 32, of_big.iter().filter(shared).count()), (true, EXTENT as usize));
+    drop(big);
+    db.drop_table("table 7").unwrap();
+    assert!(extents(&db) + 2 <= grown, "{} extents of {grown}", extents(&db));
+    for name in names.iter().filter(|name| *name != "table 7") {
+        assert_eq!(all(&db, name).values().next().unwrap(), name.as_bytes());
+        db.drop_table(name).unwrap();
+    }
+    settle(&db);
+    assert!(extents(&db) <= owned + 2, "{} extents, {owned} in the beginning", extents(&db));
+    let file = figure(&db, "file_pages");
+    assert!(free_pages(&db) >= free.min(file) && figure(&db, "extents_freed") > 0);
+    db.close().unwrap();
+    let db = open(&disk);
+    settle(&db);
+    assert!(extents(&db) <= owned + 2);
+}
+
+/// The tables that there are, with their rows.
+type Tables = BTreeMap<String, Rows>;
+
+fn tables_of(db: &Db) -> Tables {
+    db.table_names().unwrap().into_iter().map(|name| (name.clone(), all(db, &name))).collect()
+}
+
+/// Creates a table, drops one, or puts rows into one, sometimes so many that it outgrows what is shared.
+fn change(db: &Db, rng: &mut Prng, n: u32, model: &mut Tables) {
+    let some = model.keys().nth(rng.below(model.len().max(1) as u64) as usize).cloned();
+    match (rng.below(8), some) {
+        (0..3, _) | (_, None) => {
+            let name = format!("table {n}");
+            db.create_table(&name).unwrap();
+            model.insert(name, Rows::new());
+        }
+        (3..5, Some(name)) => {
+            db.drop_table(&name).unwrap();
+            model.remove(&name);
+        }
+        (what, Some(name)) => {
+            let (count, bytes) = if what == 5 { (120, 900) } else { (rng.between(1, 3), 40) };
+            let table = db.open_table(&name).unwrap();
+            let mut tx = db.begin().unwrap();
+            for i in 0..count {
+                let row = (format!("{n} {i}").into_bytes(), vec![n as u8; bytes]);
+                tx.put(&table, &row.0, &row.1).unwrap();
+                model.get_mut(&name).unwrap().insert(row.0, row.1);
+            }
+            tx.commit().unwrap();
+        }
+    }
+}
+
+/// Whatever a power cut leaves half done of sharing an extent, taking pages of it, giving them back and making it free: the tables
+/// are those that were acknowledged, perhaps one change more, every page is somebody's or free, and more tables come and go.
+#[test]
+fn power_cuts_leave_every_shared_page_to_its_table() {
+    let stride = std::env::var("MILLPOND_CRASH_STRIDE").map_or(31, |s| s.parse().unwrap());
+    for seed in 0..2 {
+        let disk = MemDisk::default();
+        let (db, mut rng, mut model) = (open(&disk), Prng::new(seed), Tables::new());
+        let mut history = vec![(disk.op_count(), model.clone())];
+        for n in 0..90 {
+            change(&db, &mut rng, n, &mut model);
+            history.push((disk.op_count(), model.clone()));
+            if n % 30 == 12 {
+                db.checkpoint().unwrap();
+            }
+        }
+        let end = disk.op_count();
+        let (mut walk, mut states) = (disk.walk(), 0);
+        while walk.step() && walk.at() <= end {
+            if walk.at() < history[0].0 || !(walk.at() + seed).is_multiple_of(stride) {
+                continue;
+            }
+            for choice in [CrashChoice::None, CrashChoice::All, CrashChoice::Random(walk.at())] {
+                let at = format!("seed {seed}, power cut before operation {}, {choice:?}", walk.at());
+                let image = walk.image(choice);
+                let db = try_open(&image).unwrap_or_else(|e| panic!("{at}: {e}"));
+                let found = tables_of(&db);
+                let acked = history.partition_point(|(op, _)| *op <= walk.at()) - 1;
+                let fits = history[acked..].iter().take(2).any(|(_, state)| *state == found);
+                assert!(fits, "{at}: neither the {acked} acknowledged changes nor one more");
+                settle(&db);
+                let mut now = found;
+                (1000..1006).for_each(|n| change(&db, &mut rng, n, &mut now));
+                assert!(tables_of(&db) == now, "{at}: what came after it is not there");
+                settle(&db);
+                states += 1;
+            }
+        }
+        assert!(states > 20, "{states} states");
+    }
+}

@@ -1,0 +1,146 @@
+//! Extents whose pages belong to different trees, in memory. Pure.
+
+use crate::page::map::EXTENT_PAGES;
+use base::{PageNo, TreeId};
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A tree that has no extent of its own gets so many pages of shared ones before it gets one.
+pub(super) const PAGES_OF_A_TREE: usize = 16;
+
+/// All pages of an extent.
+const ALL: u16 = u16::MAX;
+
+/// The shared extents.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    /// By number: which of its pages are free and not set aside.
+    extents: BTreeMap<u32, u16>,
+    /// Those that have such a page.
+    roomy: BTreeSet<u32>,
+    /// Those that have nothing else.
+    empty: BTreeSet<u32>,
+    /// The pages that each tree has in them, in use or set aside.
+    pages: BTreeMap<TreeId, SmallVec<[PageNo; 2]>>,
+}
+
+fn place(page: PageNo) -> (u32, u16) {
+    (page.0 / EXTENT_PAGES, 1 << (page.0 % EXTENT_PAGES))
+}
+
+impl Shared {
+    /// Whether the extent is one of them.
+    pub(super) fn holds(&self, extent: u32) -> bool {
+        self.extents.contains_key(&extent)
+    }
+
+    fn put(&mut self, extent: u32, free: u16) {
+        self.extents.insert(extent, free);
+        let _ = if free == 0 { self.roomy.remove(&extent) } else { self.roomy.insert(extent) };
+        let _ = if free == ALL { self.empty.insert(extent) } else { self.empty.remove(&extent) };
+    }
+
+    /// Takes an extent in, and whose its pages are.
+    pub(super) fn add(&mut self, extent: u32, owners: [TreeId; EXTENT_PAGES as usize]) {
+        let mut free = 0;
+        for (i, tree) in owners.into_iter().enumerate() {
+            if tree == TreeId::NONE {
+                free |= 1 << i;
+            } else {
+                self.pages.entry(tree).or_default().push(PageNo(extent * EXTENT_PAGES + i as u32));
+            }
+        }
+        self.put(extent, free);
+    }
+
+    /// Whether a tree that has no extent with room gets a page here.
+    pub(super) fn takes(&self, tree: TreeId) -> bool {
+        self.pages_of(tree).len() < PAGES_OF_A_TREE
+    }
+
+    /// Whether any page is free and not set aside.
+    pub(super) fn has_room(&self) -> bool {
+        !self.roomy.is_empty()
+    }
+
+    /// A free page for `tree`, the first there is.
+    pub(super) fn pick(&mut self, tree: TreeId) -> Option<PageNo> {
+        let extent = *self.roomy.first()?;
+        let free = self.extents[&extent];
+        let bit = free.trailing_zeros();
+        self.put(extent, free & !(1 << bit));
+        let page = PageNo(extent * EXTENT_PAGES + bit);
+        self.pages.entry(tree).or_default().push(page);
+        Some(page)
+    }
+
+    /// Takes a page back that `tree` had.
+    pub(super) fn give_back(&mut self, tree: TreeId, page: PageNo) {
+        let (extent, bit) = place(page);
+        let free = self.extents[&extent];
+        base::verify!(free & bit == 0, "{page:?} is given back twice");
+        self.put(extent, free | bit);
+        if let Some(pages) = self.pages.get_mut(&tree) {
+            pages.retain(|had| *had != page);
+            if pages.is_empty() {
+                self.pages.remove(&tree);
+            }
+        }
+    }
+
+    /// The pages of a tree.
+    pub(super) fn pages_of(&self, tree: TreeId) -> &[PageNo] {
+        self.pages.get(&tree).map_or(&[], |pages| pages)
+    }
+
+    /// Takes out an extent of which no tree has a page.
+    pub(super) fn take_empty(&mut self) -> Option<u32> {
+        let extent = self.empty.pop_first()?;
+        self.remove(extent);
+        Some(extent)
+    }
+
+    /// Takes an extent out.
+    pub(super) fn remove(&mut self, extent: u32) {
+        self.extents.remove(&extent);
+        self.roomy.remove(&extent);
+        self.empty.remove(&extent);
+    }
+
+    /// Pages that are free and not set aside.
+    pub(super) fn free_pages(&self) -> u64 {
+        self.roomy.iter().map(|extent| u64::from(self.extents[extent].count_ones())).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trees_come_and_go_and_an_extent_without_any_is_free() {
+        let mut shared = Shared::default();
+        let mut owners = [TreeId::NONE; 16];
+        (owners[0], owners[3]) = (TreeId(1), TreeId(2));
+        shared.add(5, owners);
+        assert!(shared.holds(5) && !shared.holds(4));
+        assert_eq!((shared.pages_of(TreeId(2)), shared.free_pages()), (&[PageNo(83)][..], 14));
+        let picked: Vec<_> = std::iter::from_fn(|| shared.pick(TreeId(3))).collect();
+        let wanted: Vec<_> = (80..96).filter(|page| ![80, 83].contains(page)).map(PageNo).collect();
+        assert_eq!((picked.as_slice(), shared.free_pages()), (&wanted[..], 0));
+        shared.add(2, [TreeId::NONE; 16]);
+        let more: Vec<_> = (0..2).map(|_| shared.pick(TreeId(3)).unwrap()).collect();
+        assert!(!shared.takes(TreeId(3)) && shared.takes(TreeId(1)));
+        assert_eq!(shared.take_empty(), None);
+        shared.give_back(TreeId(3), more[1]);
+        assert!(shared.takes(TreeId(3)));
+        shared.give_back(TreeId(3), more[0]);
+        assert_eq!((shared.take_empty(), shared.holds(2)), (Some(2), false));
+        picked.iter().for_each(|page| shared.give_back(TreeId(3), *page));
+        assert!(shared.pages_of(TreeId(3)).is_empty() && shared.take_empty().is_none());
+        for (tree, page) in [(1, 80), (2, 83)] {
+            shared.give_back(TreeId(tree), PageNo(page));
+        }
+        assert_eq!((shared.take_empty(), shared.pick(TreeId(1))), (Some(5), None));
+    }
+}

@@ -115,6 +115,8 @@ pub enum Bug {
     CircleUnseen,
     /// Who is granted a lock is not woken.
     GrantUnwoken,
+    /// Dropping a table frees the extents that it shares with others.
+    SharedFreedWhole,
 }
 
 impl Bug {
@@ -174,6 +176,7 @@ impl Bug {
         Bug::ReserveRunDown,
         Bug::CircleUnseen,
         Bug::GrantUnwoken,
+        Bug::SharedFreedWhole,
     ];
 
     /// What a world's flags hold for it.

@@ -86,6 +86,13 @@ fn what_goes_on_half_undone_or_not_at_all_is_found() {
     }
 }
 
+/// Pages that two tables have show when one of them reads its rows, or the whole database is looked at.
+#[test]
+fn a_shared_extent_that_goes_with_one_table_is_found() {
+    let done = look(Bug::SharedFreedWhole.flag(), find("small-tables"), 16);
+    assert!(!done.findings.is_empty(), "it was not found");
+}
+
 /// Databases that a workload makes beside its own: what is wrong with them shows at once.
 #[test]
 fn what_decay_and_strange_directories_find_is_found() {

@@ -195,6 +195,7 @@ const BEYOND: &[Bug] = &[
     Bug::ReserveRunDown,
     Bug::CircleUnseen,
     Bug::GrantUnwoken,
+    Bug::SharedFreedWhole,
 ];
 
 #[cfg(feature = "planted")]

@@ -7,6 +7,7 @@ use crate::mtr::{Mtr, Slot};
 use crate::page::map::EXTENT_PAGES;
 use crate::page::op::PageOp;
 use crate::page::owners::{self, SHARED};
+use crate::planted::{Bug, planted};
 use base::{PageNo, TreeId};
 use metrics::M;
 use std::collections::BTreeMap;
@@ -80,6 +81,10 @@ impl Space {
             self.log.make_room()?;
             let mut mtr = Mtr::begin(&self.log, &self.pool);
             for page in pages {
+                if planted(Bug::SharedFreedWhole) {
+                    self.free_whole(&mut mtr, page);
+                    continue;
+                }
                 let (slot, index) = self.latch_owners(&mut mtr, page);
                 mtr.apply(slot, &PageOp::OwnerClear { page: index });
                 self.state.lock().shared.give_back(tree, page);
@@ -87,6 +92,20 @@ impl Space {
             mtr.commit();
         }
         self.unshare().map(drop)
+    }
+
+    /// The planted mistake: the extent goes, whoever else has pages in it.
+    fn free_whole<'s>(&'s self, mtr: &mut Mtr<'s>, page: PageNo) {
+        let extent = page.0 / EXTENT_PAGES;
+        let mut state = self.state.lock();
+        if state.shared.holds(extent) {
+            state.shared.remove(extent);
+            state.free.insert(extent);
+            drop(state);
+            let (map, index) = self.place(extent);
+            let map = self.latch_pinned(mtr, map);
+            mtr.apply(map, &PageOp::MapRelease { extent: index });
+        }
     }
 
     /// Reads the owners of the pages of these extents and keeps the pages that name them. Returns the greatest.

@@ -81,6 +81,7 @@ pub const ALL: &[Workload] = &[
     w("schema", "tables created, renamed, dropped, created again", SMALL, schema::schema),
     w("schema-beside", "tables come and go while another thread writes", SMALL, schema::beside),
     w("schema-in-use", "tables dropped and renamed while others read them", SMALL, schema::in_use),
+    w("small-tables", "many small tables come and go in extents that they share", SMALL, schema::small),
     w("drop-full", "a table of many pages dropped, its space used again", TINY_POOL, schema::drop_full),
     w(
         "loads",

@@ -1,6 +1,6 @@
 //! Tables come and go.
 
-use super::{fill, key, value};
+use super::{fill, key, stands_in, value};
 use crate::driver::Driver;
 use crate::subject::{Fail, How, Isolation};
 
@@ -96,6 +96,36 @@ pub(super) fn in_use(d: &Driver) {
             tx.rollback();
         }
     });
+}
+
+/// More tables than an extent has pages; one outgrows what is shared, and some go while others stay.
+pub(super) fn small(d: &Driver) {
+    if stands_in(d) {
+        return;
+    }
+    let mut rng = d.rng(1);
+    let name = |n: u64| format!("t{n}");
+    for n in 0..18 {
+        d.create(&name(n));
+        fill(d, &name(n), 2, 30);
+        if n == 9 {
+            d.checkpoint();
+        }
+    }
+    for n in (0..18).filter(|n| n % 4 != 1) {
+        d.drop_table(&name(n));
+        if n == 12 {
+            d.checkpoint();
+            fill(d, &name(5), 60, 900);
+        }
+    }
+    for n in 30..35 {
+        d.create(&name(n));
+        fill(d, &name(n), rng.between(1, 4), 200);
+    }
+    (1..18).step_by(4).for_each(|n| d.drop_table(&name(n)));
+    d.idle(200_000);
+    fill(d, &name(31), 8, 200);
 }
 
 pub(super) fn drop_full(d: &Driver) {

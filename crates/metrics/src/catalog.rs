@@ -165,6 +165,7 @@ catalog! {
     FreeFramesReserve "free_frames_reserve" Pages Gauge "Free frames that the cleaner keeps in reserve.";
     LruPages "lru_pages" Pages Gauge "Resident pages.";
     BufferFrames "buffer_frames" Pages Gauge "Frames of the buffer pool.";
+    BufferOverheadBytes "buffer_overhead_bytes" Bytes Gauge "Memory of the buffer pool beside its pages: control blocks of frames, page table, free list; a part of buffer_pool_bytes.";
     FrameEvictions "frame_evictions" Count Counter "Clean pages evicted to free their frame.";
     FreeFrameWaits "free_frame_waits" Count Counter "Times a thread waited for a free frame.";
     LatchWaits "latch_waits" Count Counter "Times a thread slept for a page latch.";

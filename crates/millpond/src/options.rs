@@ -118,7 +118,7 @@ impl Options {
         }
     }
 
-    /// Memory for cached pages, bytes. Default: a quarter of the machine's memory; 64 MiB for a database that is
+    /// Memory for cached pages and all that is kept for each of them, bytes. Default: a quarter of the machine's memory; 64 MiB for a database that is
     /// [in memory](Options::open_in_memory) itself.
     #[must_use]
     pub fn buffer_pool_bytes(mut self, bytes: u64) -> Options {

@@ -45,6 +45,8 @@ pub(super) struct Frame {
     latch: Latch,
     state: AtomicU32,
     page_no: AtomicU32,
+    /// The next frame of the page table's chain, by its number plus one; 0: none. Changes under the chain's mutex.
+    pub(super) next: AtomicU32,
     /// First-dirty LSN of the changes that no copy has; written under the dirty set's mutex.
     pub(super) first_dirty: AtomicU64,
     /// First-dirty LSN of what the copy being written has; written under the dirty set's mutex.
@@ -57,6 +59,7 @@ impl Frame {
             latch: Latch::new(),
             state: AtomicU32::new(CLAIMED),
             page_no: AtomicU32::new(PageNo::NONE.0),
+            next: AtomicU32::new(0),
             first_dirty: AtomicU64::new(NO_LSN),
             writing: AtomicU64::new(NO_LSN),
         }
@@ -72,6 +75,18 @@ impl Frame {
     #[inline]
     pub(super) fn page_no(&self) -> PageNo {
         PageNo(self.page_no.load(Ordering::Relaxed))
+    }
+
+    /// Whether the frame was just given this page or has it. Who sees so also sees that it was latched for that.
+    #[inline]
+    pub(super) fn names(&self, page: PageNo) -> bool {
+        self.page_no.load(Ordering::Acquire) == page.0
+    }
+
+    /// How often the frame's page may have changed, see [`Latch::version`].
+    #[inline]
+    pub(super) fn version(&self) -> Option<u32> {
+        self.latch.version()
     }
 
     /// Adds a pin, and tells the state before. The caller judges it and takes the pin back with [`Frame::unpin`].
@@ -127,7 +142,7 @@ impl Frame {
 
     /// The owner of a claimed frame gives it a page: it is loading from now on, and the owner has a pin.
     pub(super) fn publish(&self, page: PageNo) {
-        self.page_no.store(page.0, Ordering::Relaxed);
+        self.page_no.store(page.0, Ordering::Release);
         let before = self.step(|state| ((state & PINS) + 1) | LOADING);
         assert!(before & CLAIMED != 0, "a page was put into a frame that has one");
     }
@@ -167,6 +182,11 @@ impl Frames {
         })
     }
 
+    /// Bytes of the control blocks of so many.
+    pub(super) fn control_bytes(count: usize) -> usize {
+        count * size_of::<Frame>()
+    }
+
     /// How many there are.
     #[inline]
     pub(super) fn count(&self) -> usize {
@@ -189,12 +209,6 @@ impl Frames {
     #[inline]
     pub(super) fn get(&self, index: u32) -> &Frame {
         &self.control[index as usize]
-    }
-
-    /// How often the frame's page may have changed, see [`Latch::version`].
-    #[inline]
-    pub(super) fn version(&self, index: u32) -> Option<u32> {
-        self.get(index).latch.version()
     }
 
     #[inline]

@@ -60,6 +60,11 @@ pub(crate) struct Sweep {
 }
 
 impl FreeFrames {
+    /// Bytes that the list takes for so many frames.
+    pub(super) fn bytes(count: usize) -> usize {
+        count * size_of::<u32>()
+    }
+
     /// All `count` frames free.
     pub(super) fn new(count: usize, cleaner: Unparker) -> FreeFrames {
         FreeFrames {
@@ -192,7 +197,7 @@ impl Pool {
             return None;
         }
         // Between the claim and the removal a fetch of the page finds a claimed frame and looks again.
-        self.table.remove(frame.page_no(), index);
+        self.table.remove(self.frames(), frame.page_no(), index);
         frame.forget_page();
         self.metrics.add(M::FrameEvictions, 1);
         Some(self.own_frame(index))
@@ -256,7 +261,7 @@ impl Pool {
             if freed >= missing {
                 break;
             }
-            let Some(index) = self.table.get(*page) else { continue };
+            let Some(index) = self.table.get(self.frames(), *page) else { continue };
             if self.frames().get(index).state() & REFERENCED == 0 && self.evict(index).is_some() {
                 freed += 1;
             }

@@ -1,74 +1,201 @@
-//! Page number → frame, as a flat array: page numbers are dense, so there is nothing to hash and nothing to lock.
+//! Page number → frame: chains of frames, as many as two for each frame, so that its size follows from the pool's and not from the
+//! file's.
 //!
-//! An entry is the frame's index plus one, 0 for "not resident". It is a hint until the frame, once pinned, confirms
-//! that it holds the page.
-
-use std::sync::OnceLock;
+//! Readers follow a chain without a lock, and what they find is a hint until the frame, once pinned, confirms that it holds the page. A
+//! frame that goes into another chain under a reader's feet leads him there, so that he misses what is there: who finds nothing looks again
+//! under the mutex under which the chain changes, and then it is not there.
 
 use base::PageNo;
+use base::sync::Mutex;
 use base::sync::atomic::{AtomicU32, Ordering};
 
-/// Entries of one chunk, allocated when a page of it is first fetched: 512 KiB of table for 1 GiB of 8 KiB pages.
-const CHUNK: usize = 1 << 17;
-const CHUNKS: usize = (1 << 32) / CHUNK;
+use super::frame::{Frame, Frames};
 
-type Chunk = Box<[AtomicU32]>;
+/// Mutexes for all chains.
+const STRIPES: usize = 64;
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Stripe(Mutex<()>);
 
 /// The table.
 #[derive(Debug)]
 pub(super) struct PageTable {
-    /// Filled by an initialiser that waits for nobody, so the cell is no hidden wait.
-    chunks: Box<[OnceLock<Chunk>]>,
+    /// The first frame of each chain, by its number plus one; 0: none. A power of two of them.
+    heads: Box<[AtomicU32]>,
+    /// What is left of a hash is the chain.
+    shift: u32,
+    stripes: Box<[Stripe]>,
 }
 
 impl PageTable {
-    /// An empty table.
-    pub(super) fn new() -> Self {
-        PageTable { chunks: (0..CHUNKS).map(|_| OnceLock::new()).collect() }
+    /// An empty table for so many frames.
+    pub(super) fn new(frames: usize) -> Self {
+        let chains = Self::chains(frames);
+        PageTable {
+            heads: (0..chains).map(|_| AtomicU32::new(0)).collect(),
+            shift: 32 - chains.trailing_zeros(),
+            stripes: (0..STRIPES).map(|_| Stripe::default()).collect(),
+        }
     }
 
-    /// The frame that holds `page`, if the table knows one.
+    fn chains(frames: usize) -> usize {
+        (2 * frames).next_power_of_two().max(STRIPES)
+    }
+
+    /// Bytes that the table takes for so many frames.
+    pub(super) fn bytes(frames: usize) -> usize {
+        Self::chains(frames) * size_of::<AtomicU32>() + STRIPES * size_of::<Stripe>()
+    }
+
     #[inline]
-    pub(super) fn get(&self, page: PageNo) -> Option<u32> {
-        let index = page.0 as usize;
-        let entry = self.chunks[index / CHUNK].get()?[index % CHUNK].load(Ordering::Acquire);
-        entry.checked_sub(1)
+    fn chain(&self, page: PageNo) -> usize {
+        // Neighbours in the file, which are read together, come into chains of their own.
+        (page.0.wrapping_mul(0x9e37_79b1) >> self.shift) as usize
     }
 
-    fn entry(&self, page: PageNo) -> &AtomicU32 {
-        let index = page.0 as usize;
-        let chunk =
-            self.chunks[index / CHUNK].get_or_init(|| (0..CHUNK).map(|_| AtomicU32::new(0)).collect());
-        &chunk[index % CHUNK]
+    /// The frame that holds `page`, if one does.
+    #[inline]
+    pub(super) fn get(&self, frames: &Frames, page: PageNo) -> Option<u32> {
+        self.hint(frames, page).map(|(index, _)| index).or_else(|| self.get_surely(frames, page))
     }
 
-    /// Enters `page` unless it has a frame.
-    pub(super) fn enter(&self, page: PageNo, frame: u32) -> bool {
-        self.entry(page).compare_exchange(0, frame + 1, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    /// The same, with its control block, but it may miss one while others come and go.
+    #[inline]
+    pub(super) fn hint<'f>(&self, frames: &'f Frames, page: PageNo) -> Option<(u32, &'f Frame)> {
+        let mut at = self.heads[self.chain(page)].load(Ordering::Acquire);
+        while let Some(index) = at.checked_sub(1) {
+            let frame = frames.get(index);
+            if frame.names(page) {
+                return Some((index, frame));
+            }
+            at = frame.next.load(Ordering::Acquire);
+        }
+        None
+    }
+
+    /// The frame that holds `page`, if one does, for who has had no hint of one.
+    #[cold]
+    pub(super) fn get_surely(&self, frames: &Frames, page: PageNo) -> Option<u32> {
+        let _changing = self.stripes[self.chain(page) % STRIPES].0.lock();
+        self.hint(frames, page).map(|(index, _)| index)
+    }
+
+    /// Enters `page` unless it has a frame. REQUIRES: the frame names the page, and is in no chain.
+    pub(super) fn enter(&self, frames: &Frames, page: PageNo, frame: u32) -> bool {
+        let chain = self.chain(page);
+        let _changing = self.stripes[chain % STRIPES].0.lock();
+        if self.hint(frames, page).is_some() {
+            return false;
+        }
+        let head = &self.heads[chain];
+        frames.get(frame).next.store(head.load(Ordering::Relaxed), Ordering::Relaxed);
+        head.store(frame + 1, Ordering::Release);
+        true
     }
 
     /// Takes `page` out; `frame` must be what it has.
-    pub(super) fn remove(&self, page: PageNo, frame: u32) {
-        let gone = self.entry(page).compare_exchange(frame + 1, 0, Ordering::AcqRel, Ordering::Acquire);
-        assert!(gone.is_ok(), "{page:?} is not in the frame that gives it up");
+    pub(super) fn remove(&self, frames: &Frames, page: PageNo, frame: u32) {
+        let chain = self.chain(page);
+        let _changing = self.stripes[chain % STRIPES].0.lock();
+        let mut link = &self.heads[chain];
+        loop {
+            let at = link.load(Ordering::Relaxed);
+            assert!(at != 0, "{page:?} is not in the frame that gives it up");
+            let here = frames.get(at - 1);
+            if at == frame + 1 {
+                return link.store(here.next.load(Ordering::Relaxed), Ordering::Release);
+            }
+            link = &here.next;
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::prng::Prng;
+    use metrics::Metrics;
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    fn frames(count: usize) -> Frames {
+        Frames::new(count, 4096, &Arc::new(Metrics::new())).unwrap()
+    }
+
+    /// Gives a frame that is nobody's a page, and enters it.
+    fn put(table: &PageTable, frames: &Frames, page: PageNo, frame: u32) -> bool {
+        frames.get(frame).publish(page);
+        let entered = table.enter(frames, page, frame);
+        if !entered {
+            frames.get(frame).withdraw();
+            frames.get(frame).forget_page();
+        }
+        entered
+    }
+
+    fn take(table: &PageTable, frames: &Frames, page: PageNo, frame: u32) {
+        table.remove(frames, page, frame);
+        frames.get(frame).withdraw();
+        frames.get(frame).forget_page();
+    }
 
     #[test]
-    fn one_frame_a_page_up_to_the_last_page_number() {
-        let table = PageTable::new();
-        for page in [PageNo(0), PageNo(CHUNK as u32 - 1), PageNo(CHUNK as u32), PageNo(u32::MAX)] {
-            assert_eq!(table.get(page), None);
-            assert!(table.enter(page, 0));
-            assert!(!table.enter(page, 7));
-            assert_eq!(table.get(page), Some(0));
-            table.remove(page, 0);
-            assert!(table.enter(page, 7));
-            assert_eq!(table.get(page), Some(7));
+    fn one_frame_a_page_whatever_the_page_numbers() {
+        let (table, frames) = (PageTable::new(40), frames(40));
+        let (mut rng, mut model) = (Prng::new(1), BTreeMap::new());
+        for _ in 0..20_000 {
+            // Few pages, so that they meet, some of them far beyond the pool's size.
+            let page = PageNo((rng.below(60) as u32).wrapping_mul(0x0400_0001));
+            let free = (0..40).find(|frame| !model.values().any(|used| used == frame));
+            match (rng.below(2), model.get(&page).copied(), free) {
+                (0, Some(frame), _) => {
+                    take(&table, &frames, page, frame);
+                    model.remove(&page);
+                }
+                (1, had, Some(free)) => {
+                    assert_eq!(put(&table, &frames, page, free), had.is_none());
+                    model.entry(page).or_insert(free);
+                }
+                _ => {}
+            }
+            assert_eq!(table.get(&frames, page), model.get(&page).copied());
         }
+        for (page, frame) in model {
+            assert_eq!(table.get(&frames, page), Some(frame));
+        }
+    }
+
+    /// A reader stands on a frame that goes to another chain.
+    #[test]
+    fn what_is_there_is_found_while_others_come_and_go() {
+        let (table, frames, stop) = (PageTable::new(64), frames(64), AtomicBool::new(false));
+        // Of all chains only a few are used, so that they are long.
+        let few: Vec<_> =
+            (0..100_000u32).map(PageNo).filter(|page| table.chain(*page) < 4).take(60).collect();
+        for (frame, page) in few[..20].iter().enumerate() {
+            assert!(put(&table, &frames, *page, frame as u32));
+        }
+        std::thread::scope(|scope| {
+            for writer in 0..2 {
+                let (table, frames, few, stop) = (&table, &frames, &few, &stop);
+                scope.spawn(move || {
+                    let mut rng = Prng::new(writer);
+                    let own = 20 + 20 * writer as usize;
+                    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                        let (page, frame) =
+                            (few[own + rng.below(20) as usize], (own + rng.below(20) as usize) as u32);
+                        assert!(put(table, frames, page, frame));
+                        take(table, frames, page, frame);
+                    }
+                });
+            }
+            for turn in 0..200_000 {
+                let frame = turn % 20;
+                assert_eq!(table.get(&frames, few[frame]), Some(frame as u32));
+            }
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
     }
 }

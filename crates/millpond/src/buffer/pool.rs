@@ -118,7 +118,7 @@ pub(crate) struct Pool {
 pub(super) enum Probe<'p> {
     /// In no frame.
     Absent,
-    /// Somebody is putting it in or out: look again.
+    /// Somebody is putting it or another in or out: look again.
     Leaving,
     /// Being read.
     Loading(Pin<'p>),
@@ -145,7 +145,7 @@ impl Pool {
         Ok(Pool {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             frames: memory,
-            table: PageTable::new(),
+            table: PageTable::new(frames),
             dirty: DirtySet::default(),
             free: FreeFrames::new(frames, cleaner),
             poison,
@@ -155,6 +155,17 @@ impl Pool {
             path,
             hook,
         })
+    }
+
+    /// Frames of a pool that takes `bytes` of memory with all that it keeps for them.
+    pub(crate) fn frames_in(bytes: usize, page_bytes: usize) -> usize {
+        let most = bytes / page_bytes;
+        most - Self::overhead(most).div_ceil(page_bytes).min(most / 2)
+    }
+
+    /// Bytes of memory of a pool of so many frames beside its pages: the frames' control blocks, the page table, the free list.
+    pub(crate) fn overhead(frames: usize) -> usize {
+        Frames::control_bytes(frames) + PageTable::bytes(frames) + FreeFrames::bytes(frames)
     }
 
     #[inline]
@@ -183,18 +194,21 @@ impl Pool {
 
     /// The state word of the frame that the table has for the page: a hint.
     pub(super) fn resident_state(&self, page: PageNo) -> Option<u32> {
-        self.table.get(page).map(|frame| self.frames.get(frame).state())
+        self.table.get(&self.frames, page).map(|frame| self.frames.get(frame).state())
     }
 
     /// Whether a frame has the page. REQUIRES, for a no to last: nobody who could fetch it knows the page.
     pub(crate) fn holds(&self, page: PageNo) -> bool {
-        self.table.get(page).is_some()
+        self.table.get(&self.frames, page).is_some()
     }
 
     pub(super) fn probe(&self, page: PageNo) -> Probe<'_> {
-        let Some(index) = self.table.get(page) else { return Probe::Absent };
+        let Some((index, frame)) = self.table.hint(&self.frames, page) else {
+            // One that is there after all was missed because others come and go.
+            let there = self.table.get_surely(&self.frames, page);
+            return if there.is_some() { Probe::Leaving } else { Probe::Absent };
+        };
         self.frames.prefetch(index);
-        let frame = self.frames.get(index);
         let before = frame.pin();
         let pin = Pin::adopt(self, index, page);
         if before & CLAIMED != 0 || frame.page_no() != page {
@@ -215,20 +229,19 @@ impl Pool {
     /// The stamp of a page that is in memory and that nobody is changing. It counts as used.
     #[inline]
     pub(crate) fn stamp(&self, page: PageNo) -> Option<Stamp> {
-        let index = self.table.get(page)?;
-        let frame = self.frames.get(index);
+        let (index, frame) = self.table.hint(&self.frames, page)?;
         if frame.state() & REFERENCED == 0 {
             frame.set(REFERENCED);
         }
-        self.stamp_of(index)
+        Some(Stamp { pool: self.id, frame: index, version: frame.version()? })
     }
 
     #[inline]
     pub(super) fn stamp_of(&self, frame: u32) -> Option<Stamp> {
-        Some(Stamp { pool: self.id, frame, version: self.frames.version(frame)? })
+        Some(Stamp { pool: self.id, frame, version: self.frames.get(frame).version()? })
     }
 
-    /// Pins a page that is in memory. Never waits: `None` also for a page that is on its way in or out.
+    /// Pins a page that is in memory. Never waits: `None` also for a page that is on its way in or out, and perhaps while others are.
     #[inline]
     pub(crate) fn try_pin(&self, page: PageNo) -> Option<Pin<'_>> {
         self.try_pin_with(page, FetchHint::Normal)
@@ -251,9 +264,9 @@ impl Pool {
     /// Asks the processor for the beginning of a page that is in memory, if it is.
     #[inline]
     pub(crate) fn prefetch(&self, page: PageNo) {
-        if let Some(frame) = self.table.get(page) {
-            base::prefetch::to_write(std::slice::from_ref(self.frames.get(frame)), 1);
-            self.frames.prefetch(frame);
+        if let Some((index, frame)) = self.table.hint(&self.frames, page) {
+            base::prefetch::to_write(std::slice::from_ref(frame), 1);
+            self.frames.prefetch(index);
         }
     }
 
@@ -292,7 +305,7 @@ impl Pool {
     pub(crate) fn fetch_many(&self, pages: &[PageNo]) -> Result {
         let mut batch = Vec::with_capacity(pages.len());
         for &page in pages {
-            if self.table.get(page).is_some() {
+            if self.table.get(&self.frames, page).is_some() {
                 continue;
             }
             let Some(free) = self.try_take_frame(FetchHint::Normal) else { break };
@@ -362,7 +375,7 @@ impl Pool {
         // At most somebody who waited here for a page that was withdrawn is about to release it.
         let latched = self.frames.exclude(index);
         frame.publish(page);
-        if self.table.enter(page, index) {
+        if self.table.enter(&self.frames, page, index) {
             return Ok(Loading { pool: self, frame: index, page, latched: Some(latched) });
         }
         frame.withdraw();
@@ -406,7 +419,7 @@ impl Pool {
     /// Checks a page in the file that is in no frame, without bringing it into one: it may be one that is being written aside, and a frame
     /// would go on showing what stood there before.
     pub(crate) fn look(&self, page: PageNo) -> Result {
-        if self.table.get(page).is_some() {
+        if self.table.get(&self.frames, page).is_some() {
             return Ok(());
         }
         let mut bytes = AlignedBuf::zeroed(self.page_bytes());
@@ -452,7 +465,7 @@ impl Drop for Loading<'_> {
     fn drop(&mut self) {
         let Some(latched) = self.latched.take() else { return };
         let frame = self.pool.frames.get(self.frame);
-        self.pool.table.remove(self.page, self.frame);
+        self.pool.table.remove(&self.pool.frames, self.page, self.frame);
         frame.withdraw();
         frame.forget_page();
         drop(latched);

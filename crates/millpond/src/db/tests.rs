@@ -16,6 +16,7 @@ mod memory;
 mod power_cuts;
 mod scans;
 mod serializable;
+mod small_pool;
 mod small_tables;
 mod undoing;
 

@@ -1,6 +1,7 @@
 //! The engine's part of the catalog: levels are read when somebody asks, and what parts count for themselves is copied.
 
 use super::Engine;
+use crate::buffer::Pool;
 use metrics::{M, Snapshot};
 
 impl Engine {
@@ -32,6 +33,7 @@ impl Engine {
         metrics.set(M::FreeFrames, free);
         metrics.set(M::LruPages, frames.saturating_sub(free));
         metrics.set(M::FreeFramesReserve, pool.free_reserve() as u64);
+        metrics.set(M::BufferOverheadBytes, Pool::overhead(pool.frame_count()) as u64);
         metrics.set(M::FreePages, store.space.free_pages());
         let txns = &self.txns;
         metrics.set(M::AbortedTransactions, txns.aborted() as u64);

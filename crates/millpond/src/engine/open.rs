@@ -158,7 +158,7 @@ impl Engine {
         let (hook, made_anew) = RedoHook::new(&paths.pages, &log, &tail, plan.stale);
         let pool = Arc::new(Pool::new(PoolOptions {
             frames: match options.tuning.frames {
-                0 => pool_bytes / root.page_bytes,
+                0 => Pool::frames_in(pool_bytes, root.page_bytes),
                 n => n,
             },
             page_bytes: root.page_bytes,

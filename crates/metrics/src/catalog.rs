@@ -202,6 +202,7 @@ catalog! {
     FileGrowthsAwaited "file_growths_awaited" Count Counter "Growths of the pages file that a caller made, who found no free extent.";
     FileReserveBytes "file_reserve_bytes" Bytes Gauge "Free space of the pages file below which it grows.";
     FreePages "free_pages" Pages Gauge "Pages of the pages file that are in no use: free extents, and free pages of the extents of trees and of shared ones.";
+    SpaceMapBytes "space_map_bytes" Bytes Gauge "Memory of what is known of the space map while its pages are not looked at.";
 
     // Undo and purge.
     UndoBytes "undo_bytes" Bytes Gauge "Memory of undo, with what is kept for each transaction that has some.";

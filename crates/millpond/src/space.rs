@@ -8,8 +8,8 @@
 //!  +-------------+----------+---------+----------------+----------+-----
 //! ```
 //! A group is as many extents as one map page describes. The first extent of each group holds the map page, behind it the pages
-//! that name the owners of single pages, made when they are needed, and is given to no tree. They all stay pinned for good, so
-//! that a mini-transaction can latch one without waiting for I/O.
+//! that name the owners of single pages, made when they are needed, and is given to no tree. They come and go like all other pages. Who
+//! changes one pins it before anything is latched ([`Map`]), so that a mini-transaction can latch it without waiting for I/O.
 //!
 //! An extent belongs to one tree, or it is shared: its pages are given one by one to trees that have few (Fi5).
 //!
@@ -19,25 +19,28 @@
 
 mod ends;
 mod grow;
+mod reservation;
+mod room;
 mod shared;
 mod sharing;
 mod state;
 
-use crate::buffer::Pool;
+pub(crate) use reservation::Map;
+
+use crate::buffer::{FetchHint, PageWrite, Pool};
 use crate::error::{Error, Poison, Result};
 use crate::log::Log;
-use crate::mtr::{Mtr, Slot};
-use crate::page::map::{self, EXTENT_PAGES, Extent, extents_per_map};
+use crate::mtr::Mtr;
+use crate::page::map::{self, EXTENT_PAGES, extents_per_map};
 use crate::page::op::PageOp;
-use crate::page::owners::{self, SHARED};
+use crate::page::owners::SHARED;
 use crate::reserve::Reserve;
 use base::codec::Reader;
-use base::sync::atomic::{AtomicU64, Ordering};
+use base::sync::atomic::AtomicU64;
 use base::sync::{Mutex, Unparker};
 use base::{PageNo, TreeId};
 use metrics::{M, Metrics, SyncReason};
-use smallvec::SmallVec;
-use state::{Picked, State};
+use state::State;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,7 +53,7 @@ const GROW_WRITE_BYTES: usize = 1 << 20;
 const SLICE_BYTES_MIN: u64 = 2 << 20;
 
 /// Map pages that are read together.
-const MAPS_TOGETHER: u32 = 64;
+const MAPS_TOGETHER: usize = 64;
 
 /// The first page that a new file can give to a tree: the extent before it holds the map.
 pub(crate) const EXTENT_FIRST: PageNo = PageNo(EXTENT_PAGES);
@@ -89,28 +92,10 @@ pub(crate) struct Space {
     poison: Arc<Poison>,
     state: Mutex<State>,
     growing: Mutex<()>,
-    /// One makes an extent shared, or free again. The pages of owners that there are.
-    sharing: Mutex<BTreeSet<PageNo>>,
+    /// One makes an extent shared, or free again.
+    sharing: Mutex<()>,
     /// Callers that found no free extent and wait for one.
     waiting: AtomicU64,
-}
-
-/// What came of setting pages aside.
-enum Found {
-    /// They are as many as were asked for.
-    Enough,
-    /// A small tree needs a page, and no shared extent has one.
-    NoShared,
-    /// No extent is free.
-    NoExtent,
-}
-
-/// Pages set aside for one tree. What is not taken goes back on drop.
-#[derive(Debug)]
-pub(crate) struct Reservation<'s> {
-    space: &'s Space,
-    tree: TreeId,
-    pages: SmallVec<[PageNo; 4]>,
 }
 
 impl Space {
@@ -122,15 +107,16 @@ impl Space {
         metrics: &Arc<Metrics>,
         poison: &Arc<Poison>,
     ) -> Space {
+        let each = extents_per_map(pool.page_bytes());
         Space {
             options,
             log: Arc::clone(log),
             pool: Arc::clone(pool),
             metrics: Arc::clone(metrics),
             poison: Arc::clone(poison),
-            state: Mutex::new(State::default()),
+            state: Mutex::new(State::new(each)),
             growing: Mutex::new(()),
-            sharing: Mutex::new(BTreeSet::new()),
+            sharing: Mutex::new(()),
             waiting: AtomicU64::new(0),
         }
     }
@@ -163,114 +149,126 @@ impl Space {
         self.grow(&self.growing.lock(), SyncReason::Create)
     }
 
-    /// Map pages that are read together: a file of half a terabyte has eight thousand.
-    fn maps_together(&self) -> u32 {
-        MAPS_TOGETHER.min(self.pool.frame_count() as u32 / 8).max(1)
-    }
-
     /// Reads the map of an existing file. Returns the greatest id of a tree that owns an extent or a page.
     pub(crate) fn load(&self) -> Result<TreeId> {
         let len = self.options.file.len().map_err(|e| Error::io("measure", self.path(), e))?;
         let file_pages = u32::try_from(len / self.page_bytes() as u64).unwrap_or(PAGES_MAX).min(PAGES_MAX);
         let groups = self.read_header()?;
         let each = extents_per_map(self.page_bytes());
-        let untouched = file_pages / EXTENT_PAGES;
-        let mut state = State { groups, file_pages, untouched, ..State::default() };
-        let mut greatest = TreeId::NONE;
-        let (together, mut shared) = (self.maps_together(), Vec::new());
-        for group in 0..groups {
-            if group % together == 0 {
-                let maps = group..(group + together).min(groups);
-                let maps: Vec<_> =
-                    maps.map(|group| self.map_page(group)).filter(|map| map.0 < file_pages).collect();
-                // Whatever fails here is told below.
-                let _ = self.pool.fetch_many(&maps);
-            }
-            ends::holds_map(self.path(), self.map_page(group), file_pages, groups)?;
-            let page = self.pin_for_good(self.map_page(group))?;
-            self.refuse_damaged(self.map_page(group), &page)?;
-            ends::holds_owned(self.path(), &page, group * each, file_pages)?;
+        // Before anything takes memory for them: the header may promise what nobody has. The first group's map is page 1.
+        if let Some(last) = groups.checked_sub(1) {
+            let map = u64::from(last) * u64::from(self.group_pages());
+            let map = PageNo(u32::try_from(map.max(1)).unwrap_or(u32::MAX));
+            ends::holds_map(self.path(), map, file_pages, groups)?;
+        }
+        let mut state = State::new(each);
+        (state.file_pages, state.untouched) = (file_pages, file_pages / EXTENT_PAGES);
+        state.describe(groups);
+        let (mut found, mut shared) = (BTreeSet::new(), Vec::new());
+        self.each_page(&self.maps(0..groups), |group, page| {
+            let group = group as u32;
+            self.refuse_damaged(self.map_page(group), page)?;
+            ends::holds_owned(self.path(), page, group * each, file_pages)?;
             for index in 1..each as u16 {
                 let number = group * each + u32::from(index);
                 if number >= file_pages / EXTENT_PAGES {
                     break;
                 }
-                let extent = map::extent(&page, index);
-                if extent.tree == SHARED {
-                    shared.push(number);
-                    continue;
-                }
-                greatest = greatest.max(extent.tree);
-                if extent.tree == TreeId::NONE {
-                    state.free.insert(number);
-                } else if extent.used != u16::MAX {
-                    state.room.insert((extent.tree, number), !extent.used);
+                let extent = map::extent(page, index);
+                match extent.tree {
+                    TreeId::NONE => state.set_free(number),
+                    SHARED => shared.push(number),
+                    tree => {
+                        state.set_owned(tree, number, !extent.used);
+                        found.insert(tree);
+                    }
                 }
             }
-        }
+            Ok(())
+        })?;
+        self.load_shared(&shared, &mut state, &mut found)?;
         self.metrics.set(M::FilePages, u64::from(file_pages));
+        let greatest = found.last().copied().unwrap_or(TreeId::NONE);
+        state.found = Some(found);
         *self.state.lock() = state;
-        Ok(greatest.max(self.load_shared(&shared)?))
+        Ok(greatest)
+    }
+
+    fn maps(&self, groups: impl IntoIterator<Item = u32>) -> Vec<PageNo> {
+        groups.into_iter().map(|group| self.map_page(group)).collect()
+    }
+
+    /// Shows pages of the map, in order and with their place in `pages`, and reads many at once. REQUIRES: no latch held.
+    fn each_page(&self, pages: &[PageNo], mut look: impl FnMut(usize, &[u8]) -> Result) -> Result {
+        for (n, &page) in pages.iter().enumerate() {
+            self.bring_ahead(pages, n);
+            let page = self.pool.fetch_with(page, FetchHint::Scan)?.read();
+            look(n, &page)?;
+        }
+        Ok(())
+    }
+
+    /// Brings some of the pages of the map in that stand from `n` on, with many reads in flight, when it is their turn: a file of half a
+    /// terabyte has eight thousand, a small pool has few frames. Who fetches them one by one learns what failed here.
+    fn bring_ahead(&self, pages: &[PageNo], n: usize) {
+        let together = MAPS_TOGETHER.min(self.pool.frame_count() / 8).max(1);
+        if n.is_multiple_of(together) {
+            let _ = self.pool.fetch_many(&pages[n..pages.len().min(n + together)], FetchHint::Scan);
+        }
+    }
+
+    /// That a page of the map holds what it can: one that looks free and is not would be given out and then refuse it, which nobody
+    /// survives.
+    fn refuse_damaged(&self, place: PageNo, page: &[u8]) -> Result {
+        match crate::page::verify::problems(page).first() {
+            None => Ok(()),
+            Some(damage) => Err(Error::corrupt(self.path(), format!("{place:?}: {damage}"))),
+        }
     }
 
     /// Takes all extents and pages of a tree back, in steps that are each safe to repeat. REQUIRES: nobody uses the tree any more,
     /// and none will; no latch held.
     pub(crate) fn release_tree(&self, tree: TreeId) -> Result {
         self.release_shared(tree)?;
-        let groups = self.state.lock().groups;
         let each = extents_per_map(self.page_bytes());
-        for group in 0..groups {
+        let groups: Vec<u32> = {
+            let state = self.state.lock();
+            (0..state.groups()).filter(|group| state.may_own(tree, *group)).collect()
+        };
+        let maps = self.maps(groups.iter().copied());
+        for (n, (group, map)) in groups.into_iter().zip(&maps).enumerate() {
+            self.bring_ahead(&maps, n);
             self.log.make_room()?;
-            let map = self.map_page(group);
-            let mut mtr = Mtr::begin(&self.log, &self.pool);
-            let slot = self.latch_pinned(&mut mtr, map);
-            let owned: Vec<u16> =
-                (0..each as u16).filter(|&i| map::extent(mtr.page(slot), i).tree == tree).collect();
-            for &extent in &owned {
-                mtr.apply(slot, &PageOp::MapRelease { extent });
-            }
-            self.metrics.add(M::ExtentsFreed, owned.len() as u64);
-            {
-                let mut state = self.state.lock();
-                for &extent in &owned {
-                    let number = group * each + u32::from(extent);
-                    state.room.remove(&(tree, number));
-                    state.free.insert(number);
-                }
-            }
-            mtr.commit();
+            let map = self.pool.fetch_with(*map, FetchHint::Scan)?.write();
+            self.release_group(tree, group * each, map);
         }
         self.state.lock().forget(tree);
         Ok(())
     }
 
-    /// The trees that own extents or pages.
-    pub(crate) fn owners(&self) -> Result<BTreeSet<TreeId>> {
-        let mut owners = BTreeSet::new();
-        self.each_extent(|number, extent| {
-            if extent.tree == SHARED {
-                owners.extend(self.owned_pages(number)?.map(|(tree, _)| tree));
-            } else if extent.tree != TreeId::NONE {
-                owners.insert(extent.tree);
+    /// Takes a tree's extents back that one map page describes, whose first is `first`.
+    fn release_group<'s>(&'s self, tree: TreeId, first: u32, map: PageWrite<'s>) {
+        let each = extents_per_map(self.page_bytes()) as u16;
+        let mut mtr = Mtr::begin(&self.log, &self.pool);
+        let slot = mtr.add(map);
+        let extents = (0..each).map(|index| (index, map::extent(mtr.page(slot), index)));
+        let owned: Vec<_> = extents.filter(|(_, extent)| extent.tree == tree).collect();
+        for &(extent, _) in &owned {
+            mtr.apply(slot, &PageOp::MapRelease { extent });
+        }
+        self.metrics.add(M::ExtentsFreed, owned.len() as u64);
+        {
+            let mut state = self.state.lock();
+            for &(index, extent) in &owned {
+                state.released(tree, first + u32::from(index), extent.used);
             }
-            Ok(())
-        })?;
-        Ok(owners)
+        }
+        mtr.commit();
     }
 
-    /// Shows all extents with their numbers. No latch is held meanwhile.
-    fn each_extent(&self, mut each: impl FnMut(u32, Extent) -> Result) -> Result {
-        let (groups, per_map) = (self.state.lock().groups, extents_per_map(self.page_bytes()));
-        for group in 0..groups {
-            let page = self.pool.fetch(self.map_page(group))?.read();
-            let extents: Vec<Extent> = (0..per_map as u16).map(|index| map::extent(&page, index)).collect();
-            drop(page);
-            extents
-                .into_iter()
-                .zip(group * per_map..)
-                .try_for_each(|(extent, number)| each(number, extent))?;
-        }
-        Ok(())
+    /// The trees that owned extents or pages when the map was loaded; that is forgotten then. REQUIRES: no tree has come or gone since.
+    pub(crate) fn owners_found(&self) -> BTreeSet<TreeId> {
+        self.state.lock().found.take().unwrap_or_default()
     }
 
     fn read_header(&self) -> Result<u32> {
@@ -287,86 +285,10 @@ impl Space {
         r.u32().map_err(damage)
     }
 
-    /// Fetches a map page and never lets go of its pin.
-    fn pin_for_good(&self, page: PageNo) -> Result<crate::buffer::PageRead<'_>> {
-        // The pin count of a map page stays above 0 for the life of the pool, so `try_pin` always finds it.
-        std::mem::forget(self.pool.fetch(page)?);
-        Ok(self.pool.fetch(page)?.read())
-    }
-
-    /// Sets `n` pages aside for `tree`. REQUIRES: no latch held. `DiskFull` and the limit of pages come from here, and then nothing
-    /// changed.
-    pub(crate) fn reserve(&self, tree: TreeId, n: u32) -> Result<Reservation<'_>> {
-        let mut reservation = Reservation { space: self, tree, pages: SmallVec::new() };
-        self.reserve_more(&mut reservation, n)?;
-        Ok(reservation)
-    }
-
-    /// Sets `n` more pages aside. After an error some more may be, and go back with the others.
-    pub(crate) fn reserve_more(&self, reservation: &mut Reservation<'_>, n: u32) -> Result {
-        let (tree, wanted) = (reservation.tree, reservation.pages.len() + n as usize);
-        self.reserve_by(reservation, |state, pages| {
-            while pages.len() < wanted {
-                match state.pick(tree) {
-                    Picked::Page(page) => pages.push(page),
-                    Picked::NoShared => return Found::NoShared,
-                    Picked::NoExtent => return Found::NoExtent,
-                }
-            }
-            Found::Enough
-        })
-    }
-
-    /// Sets all free pages of one extent aside for `tree`, in order. Otherwise as [`Space::reserve`].
-    pub(crate) fn reserve_extent(&self, tree: TreeId) -> Result<Reservation<'_>> {
-        let mut reservation = Reservation { space: self, tree, pages: SmallVec::new() };
-        self.reserve_by(&mut reservation, |state, pages| {
-            let Some((extent, bits)) = state.pick_extent(tree) else { return Found::NoExtent };
-            state.room.remove(&(tree, extent));
-            let free = (0..EXTENT_PAGES).filter(|bit| bits & 1 << bit != 0);
-            pages.extend(free.map(|bit| PageNo(extent * EXTENT_PAGES + bit)));
-            Found::Enough
-        })?;
-        Ok(reservation)
-    }
-
-    /// Lets `pick` set pages aside until it says that they are enough, growing the file when it runs out of extents.
-    fn reserve_by(
-        &self,
-        reservation: &mut Reservation<'_>,
-        mut pick: impl FnMut(&mut State, &mut SmallVec<[PageNo; 4]>) -> Found,
-    ) -> Result {
-        loop {
-            let mut state = self.state.lock();
-            let found = pick(&mut state, &mut reservation.pages);
-            let wake = state.free.len() < state.wake_below;
-            if wake {
-                state.wake_below = 0;
-            }
-            drop(state);
-            if wake {
-                self.options.grower.unpark();
-            }
-            match found {
-                Found::Enough => return Ok(()),
-                Found::NoShared if self.share_extent()? => continue,
-                Found::NoExtent if self.unshare()? => continue,
-                Found::NoShared | Found::NoExtent => {}
-            }
-            self.waiting.fetch_add(1, Ordering::Relaxed);
-            let growing = self.growing.lock();
-            let needed = self.state.lock().free.is_empty();
-            let grown = if needed { self.grow(&growing, SyncReason::Grow) } else { Ok(()) };
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
-            self.metrics.add(M::FileGrowthsAwaited, u64::from(needed && grown.is_ok()));
-            grown?;
-        }
-    }
-
     /// Bytes of free extents, and of those that trees have taken since the start.
     pub(crate) fn free_and_taken(&self) -> (u64, u64) {
         let state = self.state.lock();
-        (self.extent_bytes() * state.free.len() as u64, self.extent_bytes() * state.taken)
+        (self.extent_bytes() * state.free_extents() as u64, self.extent_bytes() * state.taken)
     }
 
     fn extent_bytes(&self) -> u64 {
@@ -383,7 +305,7 @@ impl Space {
         let mut state = self.state.lock();
         let extents = (bytes / self.extent_bytes()) as usize;
         state.wake_below = extents;
-        state.free.len() >= extents
+        state.free_extents() >= extents
     }
 
     /// Grows the file before anybody needs it. A full disk harms nobody yet.
@@ -406,7 +328,7 @@ impl Space {
             return Ok(());
         }
         // From here on nobody can take them.
-        drop(state.free.split_off(&kept));
+        state.cut(kept);
         state.file_pages = kept * EXTENT_PAGES;
         state.trims += 1;
         drop(state);
@@ -423,37 +345,9 @@ impl Space {
         (state.trims, u64::from(state.file_pages) * self.page_bytes() as u64)
     }
 
-    /// Latches a page of the map.
-    fn latch_pinned<'s>(&'s self, mtr: &mut Mtr<'s>, map: PageNo) -> Slot {
-        mtr.find(map).unwrap_or_else(|| {
-            let pin = self.pool.try_pin(map).expect("map pages stay pinned");
-            mtr.add(pin.write())
-        })
-    }
-
     /// Whether trees share the extent. That lasts for as long as one of them has a page of it in use or set aside.
     fn is_shared(&self, extent: u32) -> bool {
         self.state.lock().shared.holds(extent)
-    }
-
-    /// Gives a page back, in the mini-transaction that empties it. It may be reused once that is logged.
-    pub(crate) fn free<'s>(&'s self, mtr: &mut Mtr<'s>, page: PageNo) {
-        let extent = page.0 / EXTENT_PAGES;
-        let owner = if self.is_shared(extent) {
-            let (slot, index) = self.latch_owners(mtr, page);
-            let owner = owners::owner(mtr.page(slot), index);
-            mtr.apply(slot, &PageOp::OwnerClear { page: index });
-            owner
-        } else {
-            let (map, index) = self.place(extent);
-            let slot = self.latch_pinned(mtr, map);
-            let owner = map::extent(mtr.page(slot), index).tree;
-            mtr.apply(slot, &PageOp::MapClear { extent: index, page: (page.0 % EXTENT_PAGES) as u8 });
-            owner
-        };
-        // Reusable at once: whoever takes it must latch this map page and then the page itself, which this
-        // mini-transaction holds until its redo is in the log buffer.
-        self.state.lock().give_back(owner, page);
     }
 
     /// Whether the page belongs to a tree. REQUIRES: no latch held.
@@ -469,66 +363,38 @@ impl Space {
 
     /// Pages that are in no use: those of free extents, and free ones in the extents of trees and in shared ones.
     pub(crate) fn free_pages(&self) -> u64 {
-        let state = self.state.lock();
-        let room: u64 = state.room.values().map(|bits| u64::from(bits.count_ones())).sum();
-        state.free.len() as u64 * u64::from(EXTENT_PAGES) + room + state.shared.free_pages()
+        self.state.lock().free_pages()
+    }
+
+    /// Bytes of memory of what is known of the map while its pages are not looked at.
+    pub(crate) fn map_bytes(&self) -> u64 {
+        self.state.lock().bytes() as u64
     }
 
     /// Pages in use by each tree, for the whole-database check.
     pub(crate) fn used_pages(&self) -> Result<BTreeMap<TreeId, Vec<PageNo>>> {
+        let groups = self.state.lock().groups();
         let mut used: BTreeMap<TreeId, Vec<PageNo>> = BTreeMap::new();
-        self.each_extent(|number, extent| {
-            if extent.tree == SHARED {
-                self.owned_pages(number)?.for_each(|(tree, page)| used.entry(tree).or_default().push(page));
-            } else if extent.used != 0 {
-                let bits = (0..EXTENT_PAGES).filter(|bit| extent.used & 1 << bit != 0);
-                let pages = bits.map(|bit| PageNo(number * EXTENT_PAGES + bit));
-                used.entry(extent.tree).or_default().extend(pages);
+        let each = extents_per_map(self.page_bytes());
+        let mut shared = Vec::new();
+        self.each_page(&self.maps(0..groups), |group, page| {
+            for index in 0..each as u16 {
+                let extent = map::extent(page, index);
+                let number = group as u32 * each + u32::from(index);
+                if extent.tree == SHARED {
+                    shared.push(number);
+                } else if extent.used != 0 {
+                    let bits = (0..EXTENT_PAGES).filter(|bit| extent.used & 1 << bit != 0);
+                    let pages = bits.map(|bit| PageNo(number * EXTENT_PAGES + bit));
+                    used.entry(extent.tree).or_default().extend(pages);
+                }
             }
             Ok(())
         })?;
+        for extent in shared {
+            self.owned_pages(extent)?.for_each(|(tree, page)| used.entry(tree).or_default().push(page));
+        }
         Ok(used)
-    }
-}
-
-impl<'s> Reservation<'s> {
-    /// The pages that have not been handed out, in the order in which they will be.
-    pub(crate) fn pages(&self) -> &[PageNo] {
-        &self.pages
-    }
-
-    /// How many of the pages have not been handed out.
-    pub(crate) fn left(&self) -> usize {
-        self.pages.len()
-    }
-
-    /// Hands out one of the pages: it is in use once `mtr` is committed. Latches its map page, the last latch in order.
-    pub(crate) fn take(&mut self, mtr: &mut Mtr<'s>) -> PageNo {
-        let page = self.pages.remove(0);
-        base::verify!(page >= EXTENT_FIRST, "{page:?} describes the file and is given to a tree");
-        let extent = page.0 / EXTENT_PAGES;
-        if self.space.is_shared(extent) {
-            let (slot, index) = self.space.latch_owners(mtr, page);
-            mtr.apply(slot, &PageOp::OwnerSet { page: index, tree: self.tree });
-            return page;
-        }
-        let (map, index) = self.space.place(extent);
-        let slot = self.space.latch_pinned(mtr, map);
-        if map::extent(mtr.page(slot), index).tree == TreeId::NONE {
-            mtr.apply(slot, &PageOp::MapOwn { extent: index, tree: self.tree });
-            self.space.metrics.add(M::ExtentsAllocated, 1);
-        }
-        mtr.apply(slot, &PageOp::MapSet { extent: index, page: (page.0 % EXTENT_PAGES) as u8 });
-        page
-    }
-}
-
-impl Drop for Reservation<'_> {
-    fn drop(&mut self) {
-        let mut state = self.space.state.lock();
-        for page in self.pages.drain(..) {
-            state.give_back(self.tree, page);
-        }
     }
 }
 

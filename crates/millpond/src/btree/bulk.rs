@@ -335,9 +335,11 @@ impl Bulk {
             outlet.admit(REDO_OVERHEAD)?;
             store.log.make_room()?;
             let mut reserved = store.space.reserve_extent(self.tree.id)?;
+            let map = reserved.map()?;
             let mut mtr = Mtr::begin(&store.log, &store.pool);
+            let map = map.latch(&mut mtr);
             while reserved.left() > 0 {
-                self.numbers.push_back(reserved.take(&mut mtr));
+                self.numbers.push_back(reserved.take(&mut mtr, map));
             }
             self.taken_at = mtr.commit();
         }
@@ -345,11 +347,15 @@ impl Bulk {
 
     /// Gives pages back that turned out not to be needed.
     fn give_back(&mut self, store: &Store, outlet: &dyn Outlet) -> Result {
+        let Some(&first) = self.numbers.front() else { return Ok(()) };
         outlet.admit(REDO_OVERHEAD)?;
         store.log.make_room()?;
+        // They are all of one extent.
+        let map = store.space.map_of(first)?;
         let mut mtr = Mtr::begin(&store.log, &store.pool);
+        let map = map.latch(&mut mtr);
         for page in self.numbers.drain(..) {
-            store.space.free(&mut mtr, page);
+            store.space.free(&mut mtr, map, page);
         }
         mtr.commit();
         Ok(())

@@ -10,6 +10,7 @@ use crate::page::apply::content_bytes;
 use crate::page::edit::body_of;
 use crate::page::node::{Inner, Node, SLOTS};
 use crate::page::op::{NodeHead, PageOp};
+use crate::space::Map;
 use crate::store::Store;
 use base::PageNo;
 use metrics::M;
@@ -91,7 +92,10 @@ impl Tree {
             let right = right.write();
             self.expect(store, &right, level, right_no)?;
             if worth_merging(&left, &right) {
-                return Ok(self.merge(store, parent, left_at + 1, left, right));
+                let Some(map) = store.space.try_map_of(right_no) else {
+                    return Ok(Attempt::Missing(store.space.map_page_of(right_no)));
+                };
+                return Ok(self.merge(store, parent, left_at + 1, left, right, map));
             }
         }
         Ok(Attempt::Nothing)
@@ -104,6 +108,7 @@ impl Tree {
         right_at: u16,
         left: PageWrite<'s>,
         right: PageWrite<'s>,
+        map: Map<'s>,
     ) -> Attempt {
         let right_no = right.page_no();
         let is_root = parent.page_no() == self.root;
@@ -120,7 +125,8 @@ impl Tree {
         mtr.apply(right, &PageOp::Free);
         let above = Inner::new(mtr.page(parent));
         let parent_small = above.len() == 1 || (!is_root && is_small(above.bytes()));
-        store.space.free(&mut mtr, right_no);
+        let map = map.latch(&mut mtr);
+        store.space.free(&mut mtr, map, right_no);
         mtr.commit();
         store.metrics.add(M::Merges, 1);
         Attempt::Merged { parent_small }
@@ -149,6 +155,11 @@ impl Tree {
             if !Node::new(&child).right().is_none() {
                 return Ok(freed); // It has a sibling that is not posted yet.
             }
+            let Some(map) = store.space.try_map_of(child_no) else {
+                store.metrics.add(M::DescentRestarts, 1);
+                missing = Some(store.space.map_page_of(child_no));
+                continue;
+            };
             let mut mtr = Mtr::begin(&store.log, &store.pool);
             let (root, child) = (mtr.add(root), mtr.add(child));
             let node = Node::new(mtr.page(child));
@@ -156,7 +167,8 @@ impl Tree {
             let head = NodeHead { tree: self.id, level, right: PageNo::NONE, low: &[], high: &[] };
             mtr.apply(root, &PageOp::Init { head, body: &body });
             mtr.apply(child, &PageOp::Free);
-            store.space.free(&mut mtr, child_no);
+            let map = map.latch(&mut mtr);
+            store.space.free(&mut mtr, map, child_no);
             mtr.commit();
             store.metrics.add(M::Merges, 1);
             freed = true;

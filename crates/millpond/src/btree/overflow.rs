@@ -50,11 +50,13 @@ pub(crate) fn write_chain(
         }
         let ahead = numbers(&reserved.pages()[1..][..names]);
         let (data, others) = rest.split_at(rest.len().min(capacity(page_bytes, names)));
+        let map = reserved.map()?;
         let frame = store.pool.reserve_frame()?;
         let before = if last.is_none() { None } else { Some(store.pool.fetch(last)?) };
         let mut mtr = Mtr::begin(&store.log, &store.pool);
         let before = before.map(|pin| mtr.add(pin.write()));
-        let no = reserved.take(&mut mtr);
+        let map = map.latch(&mut mtr);
+        let no = reserved.take(&mut mtr, map);
         let new = mtr.add(store.pool.create(no, frame));
         let head = chain.is_none();
         let owner = match chain {
@@ -116,12 +118,13 @@ pub(crate) fn chain_to_free(store: &Store, head: PageNo, owner: Version) -> Resu
 pub(crate) fn free_last(store: &Store, pages: &mut Vec<PageNo>, most: usize) -> Result {
     let left = pages.len().saturating_sub(most);
     // Backwards: each page is changed twice, to end the chain and to go itself.
-    let _ = store.pool.fetch_many(&pages[left.saturating_sub(1)..]);
+    let _ = store.pool.fetch_many(&pages[left.saturating_sub(1)..], FetchHint::Normal);
     while pages.len() > left {
         store.log.make_room()?;
         let last = pages.len() - 1;
         let before = if last > 0 { Some(store.pool.fetch(pages[last - 1])?) } else { None };
         let page = store.pool.fetch(pages[last])?;
+        let map = store.space.map_of(pages[last])?;
         let mut mtr = Mtr::begin(&store.log, &store.pool);
         if let Some(before) = before {
             let before = mtr.add(before.write());
@@ -129,7 +132,8 @@ pub(crate) fn free_last(store: &Store, pages: &mut Vec<PageNo>, most: usize) -> 
         }
         let page = mtr.add(page.write());
         mtr.apply(page, &PageOp::Free);
-        store.space.free(&mut mtr, pages[last]);
+        let map = map.latch(&mut mtr);
+        store.space.free(&mut mtr, map, pages[last]);
         mtr.commit();
         pages.pop();
     }

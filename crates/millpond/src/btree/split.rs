@@ -49,6 +49,7 @@ impl Tree {
     ) -> Result<Option<Vec<u8>>> {
         store.log.make_room()?;
         let mut reserved = store.space.reserve(self.id, 1)?;
+        let map = reserved.map()?;
         let frame = store.pool.reserve_frame()?;
         let Some(found) = self.descend(store, Seek::At(key), level, true)? else { return Ok(None) };
         let Latched::Write(page) = found.page else { unreachable!("an exclusive latch was asked for") };
@@ -58,7 +59,8 @@ impl Tree {
         let mut mtr = Mtr::begin(&store.log, &store.pool);
         let old_no = page.page_no();
         let old = mtr.add(page);
-        let new_no = reserved.take(&mut mtr);
+        let map = map.latch(&mut mtr);
+        let new_no = reserved.take(&mut mtr, map);
         let new = mtr.add(store.pool.create(new_no, frame));
         if old_no == self.root {
             let mut only_child = Vec::new();

@@ -28,9 +28,11 @@ impl Tree {
     pub(crate) fn create(store: &Store, id: TreeId) -> Result<Tree> {
         store.log.make_room()?;
         let mut reserved = store.space.reserve(id, 1)?;
+        let map = reserved.map()?;
         let frame = store.pool.reserve_frame()?;
         let mut mtr = Mtr::begin(&store.log, &store.pool);
-        let root = reserved.take(&mut mtr);
+        let map = map.latch(&mut mtr);
+        let root = reserved.take(&mut mtr, map);
         let slot = mtr.add(store.pool.create(root, frame));
         let head = NodeHead { tree: id, level: 0, right: PageNo::NONE, low: &[], high: &[] };
         mtr.apply(slot, &PageOp::Init { head, body: &[] });

@@ -302,13 +302,13 @@ impl Pool {
 
     /// Brings pages in that are not there, with many reads in flight; as many as frames can be had for without waiting.
     /// REQUIRES: the caller holds no latch. After an error the other pages are in all the same.
-    pub(crate) fn fetch_many(&self, pages: &[PageNo]) -> Result {
+    pub(crate) fn fetch_many(&self, pages: &[PageNo], hint: FetchHint) -> Result {
         let mut batch = Vec::with_capacity(pages.len());
         for &page in pages {
             if self.table.get(&self.frames, page).is_some() {
                 continue;
             }
-            let Some(free) = self.try_take_frame(FetchHint::Normal) else { break };
+            let Some(free) = self.try_take_frame(hint) else { break };
             if let Ok(loading) = self.install(free, page) {
                 batch.push(loading);
             }
@@ -329,7 +329,7 @@ impl Pool {
         for mut loading in batch {
             // A batch tells only that some read failed; one by one they tell which.
             let read = if together { Ok(()) } else { self.read(&mut loading) };
-            let arrived = read.and_then(|()| self.arrive(loading, FetchHint::Normal).map(drop));
+            let arrived = read.and_then(|()| self.arrive(loading, hint).map(drop));
             first_error = first_error.and(arrived);
         }
         first_error

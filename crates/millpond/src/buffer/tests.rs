@@ -118,7 +118,7 @@ fn a_page_that_cannot_be_read_leaves_nothing_behind() {
             matches!(&error, Error::Io { op: "read", .. }) && error.to_string().contains(PATH),
             "{error}"
         );
-        let error = w.pool.fetch_many(&[PageNo(7), PageNo(8)]).unwrap_err();
+        let error = w.pool.fetch_many(&[PageNo(7), PageNo(8)], FetchHint::Normal).unwrap_err();
         assert!(error.to_string().contains(PATH), "{error}");
         assert!(w.pool.try_pin(PageNo(7)).is_none() && w.pool.free_frames() == 4);
     }
@@ -126,7 +126,7 @@ fn a_page_that_cannot_be_read_leaves_nothing_behind() {
     w.file.damage(PageNo(7));
     let error = w.pool.fetch(PageNo(7)).unwrap_err();
     assert!(matches!(&error, Error::Corrupt { what, .. } if what.contains('7')), "{error}");
-    let error = w.pool.fetch_many(&[PageNo(6), PageNo(7), PageNo(8)]).unwrap_err();
+    let error = w.pool.fetch_many(&[PageNo(6), PageNo(7), PageNo(8)], FetchHint::Normal).unwrap_err();
     assert!(matches!(error, Error::Corrupt { .. }), "{error}");
     assert!(w.pool.try_pin(PageNo(6)).is_some() && w.pool.try_pin(PageNo(8)).is_some());
     assert!(w.pool.try_pin(PageNo(7)).is_none() && w.pool.free_frames() == 2);

@@ -35,6 +35,7 @@ impl Engine {
         metrics.set(M::FreeFramesReserve, pool.free_reserve() as u64);
         metrics.set(M::BufferOverheadBytes, Pool::overhead(pool.frame_count()) as u64);
         metrics.set(M::FreePages, store.space.free_pages());
+        metrics.set(M::SpaceMapBytes, store.space.map_bytes());
         let txns = &self.txns;
         metrics.set(M::AbortedTransactions, txns.aborted() as u64);
         metrics.set(M::TransactionsSetAside, txns.unreadable() as u64);

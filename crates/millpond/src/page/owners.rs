@@ -20,7 +20,7 @@ const OWNERS: usize = 64;
 pub(crate) const SHARED: TreeId = TreeId(u32::MAX);
 
 /// Where the first page of owners stands in the extent that holds the map page of its group.
-const FIRST: u32 = 2;
+pub(crate) const FIRST: u32 = 2;
 
 /// Extents that one page of owners describes.
 #[must_use]

@@ -2,7 +2,7 @@
 
 use super::end::LogTail;
 use super::stretch::{Abandoning, Belt, Ending, Stretch};
-use crate::buffer::{Pool, ReadHook};
+use crate::buffer::{FetchHint, Pool, ReadHook};
 use crate::error::{Error, Result};
 use crate::log::Log;
 use crate::log::group::{PREV_MASK, Record, Records};
@@ -293,7 +293,7 @@ impl Replay {
         let mut changes = Vec::new();
         for batch in by_page.chunks(BATCH_PAGES.min(window_pages)) {
             let pages: Vec<PageNo> = batch.iter().map(|page| page[0].0).collect();
-            self.pool.fetch_many(&pages)?;
+            self.pool.fetch_many(&pages, FetchHint::Normal)?;
             for page in batch {
                 changes.clear();
                 changes.extend(page.iter().map(|&(_, stretch, change)| {

@@ -38,7 +38,7 @@ impl Space {
     pub(super) fn grow(&self, _: &MutexGuard<'_, ()>, reason: SyncReason) -> Result {
         let (groups, from) = {
             let state = self.state.lock();
-            (state.groups, state.file_pages)
+            (state.groups(), state.file_pages)
         };
         let most = self.options.pages_max.min(PAGES_MAX) / EXTENT_PAGES * EXTENT_PAGES;
         if from >= most {
@@ -57,9 +57,9 @@ impl Space {
         let mut state = self.state.lock();
         base::check!(state.file_pages == from, "the file grows from {from}, where it does not end");
         let new = from / EXTENT_PAGES..to / EXTENT_PAGES;
-        state.free.extend(new.filter(|extent| extent % each != 0));
+        state.describe(needed);
+        new.filter(|extent| extent % each != 0).for_each(|extent| state.set_free(extent));
         state.file_pages = to;
-        state.groups = needed;
         self.metrics.set(M::FilePages, u64::from(to));
         Ok(())
     }
@@ -106,7 +106,6 @@ impl Space {
             mtr.apply(header, &PageOp::InitFile { content: &content });
             mtr.apply(map, &PageOp::InitMap);
             mtr.commit();
-            drop(self.pin_for_good(self.map_page(group))?);
         }
         Ok(())
     }

@@ -21,7 +21,21 @@ pub(super) struct Shared {
     /// Those that have nothing else.
     empty: BTreeSet<u32>,
     /// The pages that each tree has in them, in use or set aside.
-    pages: BTreeMap<TreeId, SmallVec<[PageNo; 2]>>,
+    pages: BTreeMap<TreeId, Pages>,
+    /// Pages that are free and not set aside.
+    free_pages: u64,
+    /// Bytes of memory of the lists of pages, their entries left out.
+    list_bytes: usize,
+}
+
+type Pages = SmallVec<[PageNo; 2]>;
+
+/// Bytes of an extent in the maps and sets, and of a tree, their share of half-filled nodes included.
+const EXTENT_BYTES: usize = 2 * 14;
+const TREE_BYTES: usize = 2 * size_of::<(TreeId, Pages)>();
+
+fn list_bytes(pages: &Pages) -> usize {
+    if pages.spilled() { pages.capacity() * size_of::<PageNo>() } else { 0 }
 }
 
 fn place(page: PageNo) -> (u32, u16) {
@@ -35,7 +49,8 @@ impl Shared {
     }
 
     fn put(&mut self, extent: u32, free: u16) {
-        self.extents.insert(extent, free);
+        let before = self.extents.insert(extent, free).unwrap_or(0);
+        self.free_pages = self.free_pages + u64::from(free.count_ones()) - u64::from(before.count_ones());
         let _ = if free == 0 { self.roomy.remove(&extent) } else { self.roomy.insert(extent) };
         let _ = if free == ALL { self.empty.insert(extent) } else { self.empty.remove(&extent) };
     }
@@ -47,7 +62,7 @@ impl Shared {
             if tree == TreeId::NONE {
                 free |= 1 << i;
             } else {
-                self.pages.entry(tree).or_default().push(PageNo(extent * EXTENT_PAGES + i as u32));
+                self.change_list(tree, |pages| pages.push(PageNo(extent * EXTENT_PAGES + i as u32)));
             }
         }
         self.put(extent, free);
@@ -70,7 +85,7 @@ impl Shared {
         let bit = free.trailing_zeros();
         self.put(extent, free & !(1 << bit));
         let page = PageNo(extent * EXTENT_PAGES + bit);
-        self.pages.entry(tree).or_default().push(page);
+        self.change_list(tree, |pages| pages.push(page));
         Some(page)
     }
 
@@ -80,11 +95,17 @@ impl Shared {
         let free = self.extents[&extent];
         base::verify!(free & bit == 0, "{page:?} is given back twice");
         self.put(extent, free | bit);
-        if let Some(pages) = self.pages.get_mut(&tree) {
-            pages.retain(|had| *had != page);
-            if pages.is_empty() {
-                self.pages.remove(&tree);
-            }
+        self.change_list(tree, |pages| pages.retain(|had| *had != page));
+    }
+
+    fn change_list(&mut self, tree: TreeId, change: impl FnOnce(&mut Pages)) {
+        let pages = self.pages.entry(tree).or_default();
+        let before = list_bytes(pages);
+        change(pages);
+        self.list_bytes = self.list_bytes - before + list_bytes(pages);
+        if pages.is_empty() {
+            self.list_bytes -= list_bytes(pages);
+            self.pages.remove(&tree);
         }
     }
 
@@ -93,23 +114,36 @@ impl Shared {
         self.pages.get(&tree).map_or(&[], |pages| pages)
     }
 
-    /// Takes out an extent of which no tree has a page.
-    pub(super) fn take_empty(&mut self) -> Option<u32> {
-        let extent = self.empty.pop_first()?;
-        self.remove(extent);
-        Some(extent)
+    /// An extent of which no tree has a page.
+    pub(super) fn empty(&self) -> Option<u32> {
+        self.empty.first().copied()
+    }
+
+    /// Takes out an extent if no tree has a page of it.
+    pub(super) fn take_if_empty(&mut self, extent: u32) -> bool {
+        let is_empty = self.empty.contains(&extent);
+        if is_empty {
+            self.remove(extent);
+        }
+        is_empty
     }
 
     /// Takes an extent out.
     pub(super) fn remove(&mut self, extent: u32) {
-        self.extents.remove(&extent);
+        let free = self.extents.remove(&extent).unwrap_or(0);
+        self.free_pages -= u64::from(free.count_ones());
         self.roomy.remove(&extent);
         self.empty.remove(&extent);
     }
 
     /// Pages that are free and not set aside.
     pub(super) fn free_pages(&self) -> u64 {
-        self.roomy.iter().map(|extent| u64::from(self.extents[extent].count_ones())).sum()
+        self.free_pages
+    }
+
+    /// Bytes of memory of all this.
+    pub(super) fn bytes(&self) -> usize {
+        self.extents.len() * EXTENT_BYTES + self.pages.len() * TREE_BYTES + self.list_bytes
     }
 }
 
@@ -131,16 +165,19 @@ mod tests {
         shared.add(2, [TreeId::NONE; 16]);
         let more: Vec<_> = (0..2).map(|_| shared.pick(TreeId(3)).unwrap()).collect();
         assert!(!shared.takes(TreeId(3)) && shared.takes(TreeId(1)));
-        assert_eq!(shared.take_empty(), None);
+        assert!(shared.empty().is_none() && !shared.take_if_empty(2));
         shared.give_back(TreeId(3), more[1]);
         assert!(shared.takes(TreeId(3)));
         shared.give_back(TreeId(3), more[0]);
-        assert_eq!((shared.take_empty(), shared.holds(2)), (Some(2), false));
+        assert_eq!(shared.empty(), Some(2));
+        assert!(shared.take_if_empty(2) && !shared.holds(2));
         picked.iter().for_each(|page| shared.give_back(TreeId(3), *page));
-        assert!(shared.pages_of(TreeId(3)).is_empty() && shared.take_empty().is_none());
+        assert!(shared.pages_of(TreeId(3)).is_empty() && shared.empty().is_none());
         for (tree, page) in [(1, 80), (2, 83)] {
             shared.give_back(TreeId(tree), PageNo(page));
         }
-        assert_eq!((shared.take_empty(), shared.pick(TreeId(1))), (Some(5), None));
+        assert_eq!(shared.empty(), Some(5));
+        assert!(shared.take_if_empty(5) && shared.pick(TreeId(1)).is_none());
+        assert_eq!((shared.free_pages(), shared.bytes()), (0, 0));
     }
 }

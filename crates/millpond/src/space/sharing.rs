@@ -2,15 +2,16 @@
 //! The map says that an extent is shared, and pages of owners whose each of its pages is; see `page::owners`.
 
 use super::Space;
-use crate::error::{Error, Result};
-use crate::mtr::{Mtr, Slot};
-use crate::page::map::EXTENT_PAGES;
+use super::state::State;
+use crate::error::Result;
+use crate::mtr::Mtr;
+use crate::page::map::{EXTENT_PAGES, extents_per_map};
 use crate::page::op::PageOp;
 use crate::page::owners::{self, SHARED};
 use crate::planted::{Bug, planted};
 use base::{PageNo, TreeId};
 use metrics::M;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Space {
     /// The page that names the owners of an extent's pages.
@@ -18,36 +19,46 @@ impl Space {
         owners::page_of(self.page_bytes(), extent)
     }
 
-    /// Latches the page of owners that describes `page`, and says where in it.
-    pub(super) fn latch_owners<'s>(&'s self, mtr: &mut Mtr<'s>, page: PageNo) -> (Slot, u16) {
-        let slot = self.latch_pinned(mtr, self.owners_page(page.0 / EXTENT_PAGES));
-        (slot, owners::index_of(self.page_bytes(), page))
-    }
-
     /// Makes a free extent a shared one. False if none is free.
     pub(super) fn share_extent(&self) -> Result<bool> {
-        let mut made = self.sharing.lock();
-        if self.state.lock().shared.has_room() {
-            return Ok(true);
+        let _sharing = self.sharing.lock();
+        let extent = {
+            let mut state = self.state.lock();
+            if state.shared.has_room() {
+                return Ok(true);
+            }
+            let Some(extent) = state.take_free() else { return Ok(false) };
+            extent
+        };
+        let shared = self.share(extent);
+        let mut state = self.state.lock();
+        match shared {
+            Ok(()) => state.shared.add(extent, [TreeId::NONE; EXTENT_PAGES as usize]),
+            Err(_) => state.set_free(extent),
         }
+        shared.map(|()| true)
+    }
+
+    /// Says of an extent that is nobody's that trees share it, and makes the page that is to name the owners of its pages. One thread at a
+    /// time.
+    fn share(&self, extent: u32) -> Result {
         self.log.make_room()?;
-        let frame = self.pool.reserve_frame()?;
-        let Some(extent) = self.state.lock().take_free() else { return Ok(false) };
-        let (map, index) = self.place(extent);
         let names = self.owners_page(extent);
+        let (map, index) = self.place(extent);
+        let map = self.pool.fetch(map)?;
+        let frame = self.pool.reserve_frame()?;
+        let which = names.0 % EXTENT_PAGES - owners::FIRST;
+        let make = self.state.lock().name(extent / extents_per_map(self.page_bytes()), which);
         let mut mtr = Mtr::begin(&self.log, &self.pool);
-        let map = self.latch_pinned(&mut mtr, map);
-        if made.insert(names) {
+        let map = mtr.add(map.write());
+        if make {
             let slot = mtr.add(self.pool.create(names, frame));
-            // Never let go of, like a map page.
-            std::mem::forget(self.pool.try_pin(names).expect("it was just made"));
             mtr.apply(slot, &PageOp::InitOwners);
         }
         mtr.apply(map, &PageOp::MapOwn { extent: index, tree: SHARED });
         mtr.commit();
         self.metrics.add(M::ExtentsAllocated, 1);
-        self.state.lock().shared.add(extent, [TreeId::NONE; EXTENT_PAGES as usize]);
-        Ok(true)
+        Ok(())
     }
 
     /// Makes shared extents of which no tree has a page free ones. Returns whether there was one.
@@ -56,15 +67,19 @@ impl Space {
         let _sharing = self.sharing.lock();
         loop {
             self.log.make_room()?;
-            let Some(extent) = self.state.lock().shared.take_empty() else { return Ok(any) };
+            let Some(extent) = self.state.lock().shared.empty() else { return Ok(any) };
             let (map, index) = self.place(extent);
+            let (map, names) = (self.pool.fetch(map)?, self.pool.fetch(self.owners_page(extent))?);
+            if !self.state.lock().shared.take_if_empty(extent) {
+                continue;
+            }
             let mut mtr = Mtr::begin(&self.log, &self.pool);
-            let map = self.latch_pinned(&mut mtr, map);
+            let map = mtr.add(map.write());
             // Whoever gave its last page back has logged that before this.
-            self.latch_pinned(&mut mtr, self.owners_page(extent));
+            mtr.add(names.write());
             mtr.apply(map, &PageOp::MapRelease { extent: index });
             self.metrics.add(M::ExtentsFreed, 1);
-            self.state.lock().free.insert(extent);
+            self.state.lock().set_free(extent);
             mtr.commit();
             any = true;
         }
@@ -77,16 +92,17 @@ impl Space {
         for page in pages {
             by_place.entry(self.owners_page(page.0 / EXTENT_PAGES)).or_default().push(page);
         }
-        for pages in by_place.into_values() {
+        for (place, pages) in by_place {
             self.log.make_room()?;
+            if planted(Bug::SharedFreedWhole) {
+                pages.into_iter().try_for_each(|page| self.free_whole(page))?;
+                continue;
+            }
+            let names = self.pool.fetch(place)?;
             let mut mtr = Mtr::begin(&self.log, &self.pool);
+            let slot = mtr.add(names.write());
             for page in pages {
-                if planted(Bug::SharedFreedWhole) {
-                    self.free_whole(&mut mtr, page);
-                    continue;
-                }
-                let (slot, index) = self.latch_owners(&mut mtr, page);
-                mtr.apply(slot, &PageOp::OwnerClear { page: index });
+                mtr.apply(slot, &PageOp::OwnerClear { page: owners::index_of(self.page_bytes(), page) });
                 self.state.lock().shared.give_back(tree, page);
             }
             mtr.commit();
@@ -95,40 +111,44 @@ impl Space {
     }
 
     /// The planted mistake: the extent goes, whoever else has pages in it.
-    fn free_whole<'s>(&'s self, mtr: &mut Mtr<'s>, page: PageNo) {
+    fn free_whole(&self, page: PageNo) -> Result {
         let extent = page.0 / EXTENT_PAGES;
+        let (map, index) = self.place(extent);
+        let map = self.pool.fetch(map)?;
         let mut state = self.state.lock();
         if state.shared.holds(extent) {
             state.shared.remove(extent);
-            state.free.insert(extent);
+            state.set_free(extent);
             drop(state);
-            let (map, index) = self.place(extent);
-            let map = self.latch_pinned(mtr, map);
+            let mut mtr = Mtr::begin(&self.log, &self.pool);
+            let map = mtr.add(map.write());
             mtr.apply(map, &PageOp::MapRelease { extent: index });
+            mtr.commit();
         }
+        Ok(())
     }
 
-    /// Reads the owners of the pages of these extents and keeps the pages that name them. Returns the greatest.
-    pub(super) fn load_shared(&self, extents: &[u32]) -> Result<TreeId> {
-        let mut greatest = TreeId::NONE;
+    /// Reads the owners of the pages of these extents, which are in order.
+    pub(super) fn load_shared(
+        &self,
+        extents: &[u32],
+        state: &mut State,
+        found: &mut BTreeSet<TreeId>,
+    ) -> Result {
         let alike: Vec<&[u32]> =
             extents.chunk_by(|a, b| self.owners_page(*a) == self.owners_page(*b)).collect();
-        for together in alike.chunks(self.maps_together() as usize) {
-            let places: Vec<PageNo> = together.iter().map(|alike| self.owners_page(alike[0])).collect();
-            // Whatever fails here is told below.
-            let _ = self.pool.fetch_many(&places);
-            for (extents, place) in together.iter().zip(places) {
-                let page = self.pin_for_good(place)?;
-                self.refuse_damaged(place, &page)?;
-                for &extent in *extents {
-                    let owners = owners::of_extent(&page, extent);
-                    greatest = greatest.max(owners.into_iter().max().unwrap_or_default());
-                    self.state.lock().shared.add(extent, owners);
-                }
-                self.sharing.lock().insert(place);
+        let places: Vec<PageNo> = alike.iter().map(|alike| self.owners_page(alike[0])).collect();
+        self.each_page(&places, |n, page| {
+            self.refuse_damaged(places[n], page)?;
+            let group = alike[n][0] / extents_per_map(self.page_bytes());
+            state.name(group, places[n].0 % EXTENT_PAGES - owners::FIRST);
+            for &extent in alike[n] {
+                let owners = owners::of_extent(page, extent);
+                found.extend(owners.into_iter().filter(|tree| *tree != TreeId::NONE));
+                state.shared.add(extent, owners);
             }
-        }
-        Ok(greatest)
+            Ok(())
+        })
     }
 
     /// The pages in use of a shared extent and whose they are.
@@ -137,14 +157,5 @@ impl Space {
         let owners = owners::of_extent(&page, extent);
         let numbered = owners.into_iter().zip(extent * EXTENT_PAGES..);
         Ok(numbered.filter(|(tree, _)| *tree != TreeId::NONE).map(|(tree, page)| (tree, PageNo(page))))
-    }
-
-    /// That a page of the map holds what it can: one that looks free and is not would be given out and then refuse it, which nobody
-    /// survives.
-    pub(super) fn refuse_damaged(&self, place: PageNo, page: &[u8]) -> Result {
-        match crate::page::verify::problems(page).first() {
-            None => Ok(()),
-            Some(damage) => Err(Error::corrupt(self.path(), format!("{place:?}: {damage}"))),
-        }
     }
 }

@@ -1,19 +1,54 @@
-//! Which extents are free and which pages of the others, in memory. Pure.
+//! Which extents are free and in which of their extents trees have room, in memory. Pure.
+//!
+//! Of each extent a bit says whether it is free, and of each tree and group where the tree has room a few bytes say in which extents.
+//! Which pages are free only the map page says. Of shared extents the pages are known: there are as many as small trees need.
 
+use super::room::Room;
 use super::shared::Shared;
 use crate::page::map::EXTENT_PAGES;
 use base::{PageNo, TreeId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The free extents, and the free pages of the others.
-#[derive(Debug, Default)]
+/// Bytes of one tree's room in one group, its share of a half-filled node of the map included.
+const ROOM_BYTES: usize = 2 * size_of::<((TreeId, u32), Room)>();
+
+/// What is known of the extents of one map page.
+#[derive(Clone, Copy, Debug, Default)]
+struct Group {
+    /// Bit `id % 64` of each tree that had an extent here since the start, for those who look for a tree's extents.
+    owners: u64,
+    /// Free extents.
+    free: u16,
+    /// A bit for each page of owners that is known to have been made.
+    named: u8,
+}
+
+/// What came of asking for a page.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Picked {
+    /// It was set aside.
+    Page(PageNo),
+    /// An extent of the tree may have one.
+    Extent(u32),
+    /// The tree is small, and no shared extent has room.
+    NoShared,
+    /// No extent is free.
+    NoExtent,
+}
+
+/// The free extents, and where the others have free pages.
+#[derive(Debug)]
 pub(super) struct State {
-    /// Groups whose map page exists.
-    pub(super) groups: u32,
+    /// Extents of a group.
+    each: u32,
+    groups: Vec<Group>,
+    /// A bit for each extent, set for those without an owner.
+    free: Vec<u64>,
+    free_extents: usize,
+    /// No group before this one has a free extent.
+    first: u32,
     /// Pages of the file that are zero-written and durable in length.
     pub(super) file_pages: u32,
-    /// Extents without an owner, by number.
-    pub(super) free: BTreeSet<u32>,
     /// Free extents that trees have taken since the start.
     pub(super) taken: u64,
     /// The extents from this one on were added to the file since the start, and no tree has taken one yet: nothing of them is
@@ -23,71 +58,252 @@ pub(super) struct State {
     pub(super) trims: u64,
     /// With fewer free ones the file is to grow.
     pub(super) wake_below: usize,
+    /// The extents where a tree may have free pages that nobody has set aside, by tree and group. One that has some is
+    /// always there; one that has none any more goes when that is seen.
+    room: BTreeMap<(TreeId, u32), Room>,
+    room_bytes: usize,
+    /// Free pages of extents that trees have, those set aside left out.
+    room_pages: u64,
+    /// Pages that are set aside and not yet taken, by extent: as many as there are calls under way that make pages.
+    aside: BTreeMap<u32, u16>,
     /// Extents whose pages belong to different trees.
     pub(super) shared: Shared,
-    /// Extents of each tree that have room: extent → bits that are free and not reserved.
-    pub(super) room: BTreeMap<(TreeId, u32), u16>,
-}
-
-/// What came of asking for a page.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Picked {
-    /// The page.
-    Page(PageNo),
-    /// The tree is small, and no shared extent has room.
-    NoShared,
-    /// No extent is free.
-    NoExtent,
+    /// The trees that owned extents or pages at the start, for whoever asks first.
+    pub(super) found: Option<BTreeSet<TreeId>>,
 }
 
 impl State {
+    /// Of a file without groups whose map pages describe `each` extents.
+    pub(super) fn new(each: u32) -> State {
+        State {
+            each,
+            groups: Vec::new(),
+            free: Vec::new(),
+            free_extents: 0,
+            first: 0,
+            file_pages: 0,
+            taken: 0,
+            untouched: 0,
+            trims: 0,
+            wake_below: 0,
+            room: BTreeMap::new(),
+            room_bytes: 0,
+            room_pages: 0,
+            aside: BTreeMap::new(),
+            shared: Shared::default(),
+            found: None,
+        }
+    }
+
+    /// Groups whose map page exists.
+    pub(super) fn groups(&self) -> u32 {
+        self.groups.len() as u32
+    }
+
+    /// There are so many groups now; nothing is free in new ones.
+    pub(super) fn describe(&mut self, groups: u32) {
+        self.groups.resize(groups as usize, Group::default());
+        self.free.resize(self.groups.len() * self.each as usize / 64, 0);
+    }
+
+    /// Bytes of memory of all this.
+    pub(super) fn bytes(&self) -> usize {
+        let fixed = self.groups.capacity() * size_of::<Group>() + self.free.capacity() * 8;
+        let room = self.room.len() * ROOM_BYTES + self.room_bytes + self.aside.len() * 16;
+        fixed + room + self.shared.bytes()
+    }
+
+    /// How many extents are free.
+    pub(super) fn free_extents(&self) -> usize {
+        self.free_extents
+    }
+
+    /// Pages in no use and not set aside.
+    pub(super) fn free_pages(&self) -> u64 {
+        self.free_extents as u64 * u64::from(EXTENT_PAGES) + self.room_pages + self.shared.free_pages()
+    }
+
+    pub(super) fn is_free(&self, extent: u32) -> bool {
+        self.free[extent as usize / 64] & 1 << (extent % 64) != 0
+    }
+
+    /// An extent has no owner any more, or is new.
+    pub(super) fn set_free(&mut self, extent: u32) {
+        base::check!(!self.is_free(extent), "extent {extent} is free twice");
+        let group = extent / self.each;
+        self.free[extent as usize / 64] |= 1 << (extent % 64);
+        self.groups[group as usize].free += 1;
+        self.first = self.first.min(group);
+        self.free_extents += 1;
+    }
+
+    /// A page of owners of the group is there from now on. Whether it was not.
+    pub(super) fn name(&mut self, group: u32, which: u32) -> bool {
+        let named = &mut self.groups[group as usize].named;
+        let before = *named;
+        *named |= 1 << which;
+        *named != before
+    }
+
+    fn unset_free(&mut self, extent: u32) {
+        self.free[extent as usize / 64] &= !(1 << (extent % 64));
+        self.groups[(extent / self.each) as usize].free -= 1;
+        self.free_extents -= 1;
+    }
+
+    /// An extent is the tree's, and these of its pages are free.
+    pub(super) fn set_owned(&mut self, tree: TreeId, extent: u32, free: u16) {
+        self.groups[(extent / self.each) as usize].owners |= Self::sign(tree);
+        if free != 0 {
+            self.set_room(tree, extent);
+            self.room_pages += u64::from(free.count_ones());
+        }
+    }
+
+    /// The extents from `end` on are no more.
+    pub(super) fn cut(&mut self, end: u32) {
+        for extent in end..self.file_pages / EXTENT_PAGES {
+            if self.is_free(extent) {
+                self.unset_free(extent);
+            }
+        }
+    }
+
+    fn sign(tree: TreeId) -> u64 {
+        1 << (tree.0 % 64)
+    }
+
+    /// Whether the tree may own extents of the group. A yes may be wrong.
+    pub(super) fn may_own(&self, tree: TreeId, group: u32) -> bool {
+        self.groups[group as usize].owners & Self::sign(tree) != 0
+    }
+
+    fn change_room(&mut self, tree: TreeId, extent: u32, change: impl FnOnce(&mut Room, u16)) {
+        let place = (tree, extent / self.each);
+        let room = self.room.entry(place).or_default();
+        let before = room.bytes();
+        change(room, (extent % self.each) as u16);
+        self.room_bytes = self.room_bytes - before + room.bytes();
+        if room.first().is_none() {
+            self.room_bytes -= room.bytes();
+            self.room.remove(&place);
+        }
+    }
+
+    fn set_room(&mut self, tree: TreeId, extent: u32) {
+        self.change_room(tree, extent, Room::insert);
+    }
+
+    fn unset_room(&mut self, tree: TreeId, extent: u32) {
+        self.change_room(tree, extent, Room::remove);
+    }
+
     /// Takes the first of the free extents.
     pub(super) fn take_free(&mut self) -> Option<u32> {
-        let extent = self.free.pop_first()?;
+        let group = (self.first..self.groups()).find(|group| self.groups[*group as usize].free > 0)?;
+        self.first = group;
+        let words = (group * self.each / 64) as usize..((group + 1) * self.each / 64) as usize;
+        let word = words.into_iter().find(|word| self.free[*word] != 0).expect("the group has a free extent");
+        let extent = word as u32 * 64 + self.free[word].trailing_zeros();
+        self.unset_free(extent);
         self.taken += 1;
         self.untouched = self.untouched.max(extent + 1);
         Some(extent)
     }
 
-    /// An extent with free pages for `tree`, and which those are: one that it owns, or else one that was free and is taken
-    /// out of the free ones.
-    pub(super) fn pick_extent(&mut self, tree: TreeId) -> Option<(u32, u16)> {
-        let own = self.room.range((tree, 0)..=(tree, u32::MAX)).next().map(|((_, e), bits)| (*e, *bits));
-        own.or_else(|| Some((self.take_free()?, u16::MAX)))
+    /// An extent that may have free pages for `tree`: one where it has room, or else one that was free and is the tree's from now on.
+    pub(super) fn pick_extent(&mut self, tree: TreeId) -> Option<u32> {
+        let own = self.room.range((tree, 0)..=(tree, u32::MAX)).next();
+        let own = own.and_then(|((_, group), room)| Some(group * self.each + u32::from(room.first()?)));
+        own.or_else(|| {
+            let extent = self.take_free()?;
+            self.set_owned(tree, extent, u16::MAX);
+            Some(extent)
+        })
     }
 
-    /// A free page for `tree`: of an extent that it owns, of a shared one if it has few there, or of one that was free.
+    /// Where `tree` gets a page: of an extent that it owns, of a shared one if it has few there, or of one that was free.
     pub(super) fn pick(&mut self, tree: TreeId) -> Picked {
         let owns = self.room.range((tree, 0)..=(tree, u32::MAX)).next().is_some();
         if !owns && self.shared.takes(tree) {
             return self.shared.pick(tree).map_or(Picked::NoShared, Picked::Page);
         }
-        let Some((extent, bits)) = self.pick_extent(tree) else { return Picked::NoExtent };
-        let bit = bits.trailing_zeros();
-        let left = bits & !(1 << bit);
-        if left == 0 {
-            self.room.remove(&(tree, extent));
-        } else {
-            self.room.insert((tree, extent), left);
-        }
-        Picked::Page(PageNo(extent * EXTENT_PAGES + bit))
+        self.pick_extent(tree).map_or(Picked::NoExtent, Picked::Extent)
     }
 
-    /// Takes a page back that was set aside for `tree`, or that it had.
+    /// Sets up to `most` pages of an extent that was picked aside for `tree` and tells which. REQUIRES: the map page, which the caller has
+    /// latched, says that the pages `used` are in use.
+    pub(super) fn set_aside(&mut self, tree: TreeId, extent: u32, used: u16, most: usize) -> u16 {
+        let aside = self.aside.get(&extent).copied().unwrap_or(0);
+        let mut left = !(used | aside);
+        let mut picked = 0;
+        for _ in 0..most.min(left.count_ones() as usize) {
+            picked |= left & left.wrapping_neg();
+            left &= left - 1;
+        }
+        if picked != 0 {
+            self.aside.insert(extent, aside | picked);
+            self.room_pages = self.room_pages.saturating_sub(u64::from(picked.count_ones()));
+        }
+        if left == 0 {
+            self.unset_room(tree, extent);
+        }
+        picked
+    }
+
+    /// A page that was set aside is in use. REQUIRES: its map page, which says so, is latched; its extent is not shared.
+    pub(super) fn taken(&mut self, page: PageNo) {
+        let (extent, bit) = (page.0 / EXTENT_PAGES, 1 << (page.0 % EXTENT_PAGES));
+        let aside = self.aside.get_mut(&extent).filter(|aside| **aside & bit != 0);
+        let aside = aside.unwrap_or_else(|| panic!("{page:?} is taken and was not set aside"));
+        *aside &= !bit;
+        if *aside == 0 {
+            self.aside.remove(&extent);
+        }
+    }
+
+    /// A page that was set aside for `tree` is not wanted.
     pub(super) fn give_back(&mut self, tree: TreeId, page: PageNo) {
+        if !self.shared.holds(page.0 / EXTENT_PAGES) {
+            self.taken(page);
+        }
+        self.freed(tree, page);
+    }
+
+    /// A page of `tree` is in no use any more. REQUIRES: the page that says so is latched, if it was in use.
+    pub(super) fn freed(&mut self, tree: TreeId, page: PageNo) {
         if self.shared.holds(page.0 / EXTENT_PAGES) {
             return self.shared.give_back(tree, page);
         }
-        *self.room.entry((tree, page.0 / EXTENT_PAGES)).or_default() |= 1 << (page.0 % EXTENT_PAGES);
+        self.set_room(tree, page.0 / EXTENT_PAGES);
+        self.room_pages += 1;
+    }
+
+    /// An extent of `tree` whose pages `used` were in use is free. REQUIRES: none of its pages is set aside.
+    pub(super) fn released(&mut self, tree: TreeId, extent: u32, used: u16) {
+        base::check!(!self.aside.contains_key(&extent), "extent {extent} goes and has pages set aside");
+        self.unset_room(tree, extent);
+        self.room_pages = self.room_pages.saturating_sub(u64::from(used.count_zeros()));
+        self.set_free(extent);
+    }
+
+    /// An extent is not what it was thought to be: nobody is to take a page of it.
+    pub(super) fn doubted(&mut self, tree: TreeId, extent: u32) {
+        self.unset_room(tree, extent);
     }
 
     /// Frees the extents that were set aside for `tree` and of which it never took a page, so that no map names it as their owner.
     /// REQUIRES: those that it owned are free already.
     pub(super) fn forget(&mut self, tree: TreeId) {
-        let left: Vec<_> = self.room.range((tree, 0)..=(tree, u32::MAX)).map(|(place, _)| *place).collect();
-        for place in left {
-            self.room.remove(&place);
-            self.free.insert(place.1);
+        while let Some((_, group)) = self.room.range((tree, 0)..=(tree, u32::MAX)).next().map(|(at, _)| *at) {
+            let room = self.room.remove(&(tree, group)).unwrap_or_default();
+            self.room_bytes -= room.bytes();
+            let mut room = room;
+            while let Some(index) = room.first() {
+                room.remove(index);
+                self.room_pages = self.room_pages.saturating_sub(u64::from(EXTENT_PAGES));
+                self.set_free(group * self.each + u32::from(index));
+            }
         }
     }
 }

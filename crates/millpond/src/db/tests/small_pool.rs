@@ -1,10 +1,20 @@
 //! The memory of the buffer pool, whatever the size of the file.
 
-use super::{DIR, options};
+use super::{DIR, Rows, fresh, options, rows, try_open};
 use crate::db::Db;
+use crate::page::header;
+use crate::page::map::{self, extents_per_map, page_of_group};
+use crate::page::op::PageOp;
+use base::PageNo;
+use base::prng::Prng;
 use std::path::Path;
-use vfs::Vfs;
 use vfs::mem::MemDisk;
+use vfs::{Create, OpenMode, Vfs};
+
+const PAGE: usize = 4096;
+const GROUPS: u32 = 100;
+/// Threads that write at once.
+const WRITERS: u64 = 4;
 
 fn figure(db: &Db, name: &str) -> u64 {
     db.metrics().get(name).unwrap() as u64
@@ -24,4 +34,107 @@ fn frames_take_the_memory_that_was_given_with_all_that_is_kept_for_them() {
         assert!((64 * frames..90 * frames + 5000).contains(&beside), "{beside} bytes for {frames}");
         assert!(taken <= given && taken + 2 * page_bytes as u64 > given, "{taken} of {given}");
     }
+}
+
+/// Makes the file 1.6 GB long, nearly all of it one table's, so that each extent that others get is described by another map page.
+fn lengthen(disk: &MemDisk, ballast: base::TreeId) {
+    let path = Path::new(DIR).join("pages");
+    let mode = OpenMode { create: Create::Never, direct: false, read_only: false };
+    let file = disk.vfs(1).disk.open(&path, mode).unwrap();
+    let read = |page: PageNo| {
+        let mut bytes = vec![0; PAGE];
+        file.read_at(&mut bytes, u64::from(page.0) * PAGE as u64).unwrap();
+        bytes
+    };
+    let write = |page: PageNo, bytes: &mut Vec<u8>| {
+        header::set_page_no(bytes, page);
+        header::seal(bytes);
+        file.write_at(bytes, u64::from(page.0) * PAGE as u64).unwrap();
+    };
+    let each = extents_per_map(PAGE);
+    let mut head = read(PageNo(0));
+    let lsn = header::lsn(&head);
+    let groups_at = header::HEADER_BYTES + 16;
+    head[groups_at..groups_at + 4].copy_from_slice(&GROUPS.to_le_bytes());
+    write(PageNo(0), &mut head);
+    file.set_len(u64::from(GROUPS * each * map::EXTENT_PAGES) * PAGE as u64).unwrap();
+    for group in 0..GROUPS {
+        let at = page_of_group(PAGE, group);
+        let mut page = read(at);
+        if group > 0 {
+            PageOp::InitMap.apply(&mut page).unwrap();
+            header::set_lsn(&mut page, lsn);
+        }
+        // One extent stays free.
+        for index in 1..each as u16 - 1 {
+            if map::extent(&page, index).tree == base::TreeId::NONE {
+                PageOp::MapOwn { extent: index, tree: ballast }.apply(&mut page).unwrap();
+            }
+        }
+        write(at, &mut page);
+    }
+    file.sync().unwrap();
+}
+
+fn write(db: &Db, writer: u64, round: u64) {
+    let table = db.open_table("t").unwrap();
+    let mut rng = Prng::new(writer);
+    for n in 0..60u64 {
+        let mut tx = db.begin().unwrap();
+        for m in 0..20 {
+            let number = if round == 0 { rng.below(1500) } else { n * 20 + m };
+            let key = [&writer.to_be_bytes()[..], &number.to_be_bytes()].concat();
+            let long = rng.below(40) == 0;
+            match round == 1 && rng.below(16) > 0 {
+                true => drop(tx.delete(&table, &key).unwrap()),
+                false => tx.put(&table, &key, &vec![n as u8; if long { 9000 } else { 300 }]).unwrap(),
+            }
+        }
+        tx.commit().unwrap();
+    }
+}
+
+/// Map pages once stayed in the pool for good, and there was no frame left.
+#[test]
+fn more_map_pages_than_frames() {
+    let (disk, db, _) = fresh();
+    let ballast = db.create_table("ballast").unwrap().entry.tree.id;
+    db.close().unwrap();
+    drop(db);
+    lengthen(&disk, ballast);
+    let mut before = Rows::new();
+    for round in 0..2 {
+        let db = try_open(&disk).unwrap();
+        assert!(u64::from(GROUPS) > figure(&db, "buffer_frames") && options().tuning.frames == 64);
+        let table = db.open_table("t").unwrap();
+        assert!(rows(&db.begin().unwrap(), &table) == before);
+        std::thread::scope(|scope| {
+            let db = &db;
+            (0..WRITERS).for_each(|writer| drop(scope.spawn(move || write(db, writer, round))));
+        });
+        before = rows(&db.begin().unwrap(), &table);
+        while figure(&db, "history_transactions") > 0 {
+            std::thread::yield_now();
+        }
+        if round == 0 {
+            assert!(figure(&db, "extents_allocated") > 30, "{}", figure(&db, "extents_allocated"));
+        } else {
+            assert!(figure(&db, "merges") > 40, "{}", figure(&db, "merges"));
+        }
+        let bytes = figure(&db, "space_map_bytes");
+        // A hundred groups of 48 bytes, and 176 for each where the ballast has room.
+        assert!((4800..40_000).contains(&bytes), "{bytes}");
+        let report = db.check().unwrap();
+        assert!(report.is_clean(), "{report}");
+        db.close().unwrap();
+    }
+    // Dropping looks at the groups where the table has been, and all of it comes back.
+    let db = try_open(&disk).unwrap();
+    let free = figure(&db, "free_pages");
+    db.drop_table("t").unwrap();
+    db.drop_table("ballast").unwrap();
+    let each = u64::from(extents_per_map(PAGE) - 1) * 16;
+    assert!(free + 100 < figure(&db, "free_pages"));
+    // All but the extent of the catalog and one that another table may have.
+    assert!(figure(&db, "free_pages") >= u64::from(GROUPS) * each - 3 * 16, "{}", figure(&db, "free_pages"));
 }

@@ -16,9 +16,10 @@ use vfs::mem::{ManualClock, MemDisk};
 
 const SEED: u64 = 5;
 
-/// A log of up to 96 segments, and nothing cleaned for its sake.
+/// A log of up to 96 segments, and nothing cleaned for its sake or for the frames'.
 fn options() -> Options {
-    let options = super::options().redo_capacity_bytes(24 << 20);
+    let mut options = super::options().redo_capacity_bytes(24 << 20);
+    options.tuning.frames = 512;
     options.hold_cleaning_until_redo_bytes(20 << 20)
 }
 
@@ -34,6 +35,7 @@ fn fill(engine: &Engine, tree: Tree, from: u64, segments: u64) -> u64 {
         let (key, value) = row(SEED, n);
         let lsn = put(engine, tree, n, &key, &value).unwrap();
         n += 1;
+        assert!(n < from + 200_000, "the log stays at {} segments", engine.store.log.segments().count());
         if n.is_multiple_of(64) {
             engine.store.log.flush_to(lsn, SyncReason::Commit).unwrap();
         }

@@ -1,0 +1,78 @@
+//! In which extents of one group a tree has free pages: a few numbers, or a bit for each. Pure.
+
+/// Numbers that stand without memory of their own.
+const FEW: usize = 7;
+/// Words of a bit for each extent that a map page describes, with the largest pages.
+const WORDS: usize = 1024 / 64;
+
+/// A set of extents, by their index in the group.
+#[derive(Debug)]
+pub(super) enum Room {
+    /// Ascending.
+    Few { len: u8, at: [u16; FEW] },
+    /// More of them.
+    Many(Box<[u64; WORDS]>),
+}
+
+impl Default for Room {
+    fn default() -> Room {
+        Room::Few { len: 0, at: [0; FEW] }
+    }
+}
+
+impl Room {
+    /// Adds an extent, if it is not there.
+    pub(super) fn insert(&mut self, index: u16) {
+        match self {
+            Room::Many(words) => words[usize::from(index) / 64] |= 1 << (index % 64),
+            Room::Few { len, at } => {
+                let n = usize::from(*len);
+                let Err(place) = at[..n].binary_search(&index) else { return };
+                if n < FEW {
+                    at.copy_within(place..n, place + 1);
+                    at[place] = index;
+                    *len += 1;
+                    return;
+                }
+                let mut words = Box::new([0; WORDS]);
+                for index in at.iter().copied().chain([index]) {
+                    words[usize::from(index) / 64] |= 1 << (index % 64);
+                }
+                *self = Room::Many(words);
+            }
+        }
+    }
+
+    /// Takes an extent out, if it is there.
+    pub(super) fn remove(&mut self, index: u16) {
+        match self {
+            Room::Many(words) => words[usize::from(index) / 64] &= !(1 << (index % 64)),
+            Room::Few { len, at } => {
+                let n = usize::from(*len);
+                if let Ok(place) = at[..n].binary_search(&index) {
+                    at.copy_within(place + 1..n, place);
+                    *len -= 1;
+                }
+            }
+        }
+    }
+
+    /// The least of them.
+    pub(super) fn first(&self) -> Option<u16> {
+        match self {
+            Room::Few { len, at } => at[..usize::from(*len)].first().copied(),
+            Room::Many(words) => {
+                let word = words.iter().position(|word| *word != 0)?;
+                Some(word as u16 * 64 + words[word].trailing_zeros() as u16)
+            }
+        }
+    }
+
+    /// Bytes of memory of its own.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Room::Few { .. } => 0,
+            Room::Many(_) => WORDS * 8,
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! The only door to files, time and randomness. The engine sees the traits of this page; the operating system and the
 //! simulated disk implement them.
 
+pub mod between;
 pub mod ephemeral;
 pub mod fault;
 pub mod few;

@@ -22,6 +22,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use vfs::between::Between;
 use vfs::{Create, Disk, File, OpenMode, Vfs};
 
 /// As a database has them by default.
@@ -95,16 +96,9 @@ fn round(threads: usize, work: impl Fn(usize) + Sync) -> (f64, f64, u64, u64) {
 
 /// Files in memory whose syncs take as long as those of the reference machine's disk: a machine that others use can
 /// still compare two ways to commit. `MODEL=1` asks for it.
-#[derive(Debug)]
-struct ModelDisk {
-    real: Arc<dyn Disk>,
-    syncing: Arc<AtomicU64>,
-}
-
-#[derive(Debug)]
-struct ModelFile {
-    real: Arc<dyn File>,
-    syncing: Arc<AtomicU64>,
+#[derive(Debug, Default)]
+struct Model {
+    syncing: AtomicU64,
 }
 
 /// A write and sync alone, and what each other one in flight adds, microseconds.
@@ -113,42 +107,14 @@ const MODEL_EACH_US: u64 = 17;
 /// Processor time of a sync, microseconds.
 const MODEL_CPU_US: u64 = 12;
 
-impl Disk for ModelDisk {
-    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
-        let real = self.real.open(path, mode)?;
-        Ok(Arc::new(ModelFile { real, syncing: Arc::clone(&self.syncing) }))
-    }
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.real.create_dir(path)
-    }
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.real.list(dir)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.real.rename(from, to)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.real.remove(path)
-    }
-    fn sync_dir(&self, _: &Path) -> io::Result<()> {
+impl Between for Model {
+    fn sync_dir(&self, _: &dyn Disk, _: &Path) -> io::Result<()> {
         Ok(())
     }
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        self.real.lock(path)
-    }
-    fn is_durable(&self, _: &Path) -> bool {
+    fn is_durable(&self, _: &dyn Disk, _: &Path) -> bool {
         false
     }
-}
-
-impl File for ModelFile {
-    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        self.real.read_at(bytes, offset)
-    }
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.real.write_at(bytes, offset)
-    }
-    fn sync(&self) -> io::Result<()> {
+    fn sync(&self, _: &dyn File, _: &Path) -> io::Result<()> {
         let start = Instant::now();
         let others = self.syncing.fetch_add(1, Ordering::Relaxed);
         let until = Duration::from_micros(MODEL_ALONE_US + MODEL_EACH_US * (others + 1));
@@ -157,16 +123,7 @@ impl File for ModelFile {
         self.syncing.fetch_sub(1, Ordering::Relaxed);
         Ok(())
     }
-    fn len(&self) -> io::Result<u64> {
-        self.real.len()
-    }
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.real.set_len(len)
-    }
-    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.real.punch(offset, len)
-    }
-    fn is_direct(&self) -> bool {
+    fn is_direct(&self, _: &dyn File) -> bool {
         true
     }
 }
@@ -182,7 +139,7 @@ fn vfs() -> Vfs {
     }
     // Sleeps are as exact as interrupts of a device; threads inherit it.
     rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1)).unwrap();
-    Vfs { disk: Arc::new(ModelDisk { real: os.disk, syncing: Arc::default() }), clock: os.clock }
+    Vfs::between(os.disk, os.clock, Arc::new(Model::default()))
 }
 
 /// The bare device: a zero-written file whose blocks are overwritten in turn.

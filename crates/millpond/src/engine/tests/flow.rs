@@ -17,8 +17,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use vfs::between::Between;
 use vfs::mem::MemDisk;
-use vfs::{Clock, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
+use vfs::{Clock, Disk, File, OpenMode, Vfs, WriteOp};
 
 mod rest;
 
@@ -57,12 +58,6 @@ struct Device {
     full: Arc<AtomicBool>,
 }
 
-#[derive(Debug)]
-struct DeviceFile {
-    file: Arc<dyn File>,
-    device: Device,
-}
-
 impl Device {
     fn new(io_us: u64) -> Device {
         Device {
@@ -74,7 +69,8 @@ impl Device {
     }
 
     fn vfs(&self) -> Vfs {
-        Vfs { disk: Arc::new(self.clone()), clock: Arc::clone(&self.time) as Arc<dyn Clock> }
+        let clock = Arc::clone(&self.time) as Arc<dyn Clock>;
+        Vfs::between(Arc::new(self.disk.clone()), clock, Arc::new(self.clone()))
     }
 
     fn take(&self) {
@@ -82,65 +78,26 @@ impl Device {
     }
 }
 
-impl Disk for Device {
-    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+impl Between for Device {
+    fn open(&self, disk: &dyn Disk, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         if self.full.load(Ordering::Relaxed) && path.extension().is_some_and(|e| e == "new") {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        Ok(Arc::new(DeviceFile { file: self.disk.open(path, mode)?, device: self.clone() }))
+        disk.open(path, mode)
     }
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.disk.create_dir(path)
-    }
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.disk.list(dir)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
-    }
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+    fn sync_dir(&self, disk: &dyn Disk, dir: &Path) -> io::Result<()> {
         self.take();
-        self.disk.sync_dir(dir)
+        disk.sync_dir(dir)
     }
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        self.disk.lock(path)
+    fn write(&self, file: &dyn File, _: &Path, op: WriteOp<'_>) -> io::Result<()> {
+        self.take();
+        file.write_at(op.bytes, op.offset)
     }
-    fn is_durable(&self, dir: &Path) -> bool {
-        self.disk.is_durable(dir)
+    fn sync(&self, file: &dyn File, _: &Path) -> io::Result<()> {
+        self.take();
+        file.sync()
     }
-}
-
-impl File for DeviceFile {
-    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_at(bytes, offset)
-    }
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.device.take();
-        self.file.write_at(bytes, offset)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.device.take();
-        self.file.sync()
-    }
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)
-    }
-    fn read_batch(&self, ops: &mut [ReadOp<'_>]) -> io::Result<()> {
-        self.file.read_batch(ops)
-    }
-    fn write_batch(&self, ops: &[WriteOp<'_>]) -> io::Result<()> {
-        ops.iter().try_for_each(|op| self.write_at(op.bytes, op.offset))
-    }
-    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.file.punch(offset, len)
-    }
-    fn is_direct(&self) -> bool {
+    fn is_direct(&self, _: &dyn File) -> bool {
         true
     }
 }

@@ -4,11 +4,12 @@
 use base::sync::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use vfs::between::Between;
 use vfs::mem::MemDisk;
-use vfs::{BatchIo, Clock, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
+use vfs::{BatchIo, Clock, Disk, File, Vfs, WriteOp};
 
 /// What can be held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,13 +42,6 @@ pub(super) struct Watched {
     disk: MemDisk,
     shared: Arc<Shared>,
     pub(super) clock: Arc<Ticking>,
-}
-
-#[derive(Debug)]
-struct WatchedFile {
-    file: Arc<dyn File>,
-    path: PathBuf,
-    shared: Arc<Shared>,
 }
 
 /// The machine's clock, a little later at every look, and moved on by hand.
@@ -95,7 +89,8 @@ impl Watched {
     }
 
     pub(super) fn vfs(&self) -> Vfs {
-        Vfs { disk: Arc::new(self.clone()), clock: Arc::clone(&self.clock) as Arc<dyn Clock> }
+        let between = Arc::clone(&self.shared) as Arc<dyn Between>;
+        Vfs::between(Arc::new(self.disk.clone()), Arc::clone(&self.clock) as Arc<dyn Clock>, between)
     }
 
     pub(super) fn disk(&self) -> &MemDisk {
@@ -131,96 +126,54 @@ impl Watched {
     }
 }
 
-impl Disk for Watched {
-    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
-        let file = self.disk.open(path, mode)?;
-        Ok(Arc::new(WatchedFile { file, path: path.to_owned(), shared: Arc::clone(&self.shared) }))
-    }
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.disk.create_dir(path)
-    }
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.disk.list(dir)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
-    }
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.disk.sync_dir(dir)?;
-        self.shared.counts.lock().syncs += 1;
+fn is_pages(path: &Path) -> bool {
+    path.ends_with("pages")
+}
+
+impl Between for Shared {
+    fn sync_dir(&self, disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+        disk.sync_dir(dir)?;
+        self.counts.lock().syncs += 1;
         Ok(())
     }
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        self.disk.lock(path)
-    }
-    fn is_durable(&self, _: &Path) -> bool {
+    fn is_durable(&self, _: &dyn Disk, _: &Path) -> bool {
         true
     }
-    fn batch_io(&self) -> BatchIo {
+    fn batch_io(&self, _: &dyn Disk) -> BatchIo {
         BatchIo::Ring
     }
-}
-
-impl WatchedFile {
-    fn is_pages(&self) -> bool {
-        self.path.ends_with("pages")
-    }
-}
-
-impl File for WatchedFile {
-    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_at(bytes, offset)
-    }
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let grows = offset + bytes.len() as u64 > self.file.len()?;
-        let limited = self.is_pages() || self.path.parent().is_some_and(|dir| dir.ends_with("undo"));
-        if limited && grows && self.shared.full.load(Ordering::Relaxed) {
+    fn write(&self, file: &dyn File, path: &Path, op: WriteOp<'_>) -> io::Result<()> {
+        let grows = op.offset + op.bytes.len() as u64 > file.len()?;
+        let limited = is_pages(path) || path.parent().is_some_and(|dir| dir.ends_with("undo"));
+        if limited && grows && self.full.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        if self.is_pages() && !grows {
+        if is_pages(path) && !grows {
             let thread = std::thread::current().name().unwrap_or("?").to_owned();
-            let pages = (bytes.len() / super::PAGE) as u64;
-            *self.shared.counts.lock().pages.entry(thread).or_default() += pages;
+            let pages = (op.bytes.len() / super::PAGE) as u64;
+            *self.counts.lock().pages.entry(thread).or_default() += pages;
         }
-        self.file.write_at(bytes, offset)
+        file.write_at(op.bytes, op.offset)
     }
-    fn sync(&self) -> io::Result<()> {
+    fn sync(&self, file: &dyn File, path: &Path) -> io::Result<()> {
         // A segment may have been made under another name.
-        let is_log = self.path.parent().is_some_and(|dir| dir.ends_with("redo"));
+        let is_log = path.parent().is_some_and(|dir| dir.ends_with("redo"));
         let held = |what: &Held| match what {
             Held::LogSync => is_log,
-            Held::PagesSync => self.is_pages(),
+            Held::PagesSync => is_pages(path),
         };
-        let mut counts = self.shared.counts.lock();
+        let mut counts = self.counts.lock();
         while counts.held.iter().any(held) {
-            self.shared.freed.wait(&mut counts);
+            self.freed.wait(&mut counts);
         }
-        if self.shared.broken.load(Ordering::Relaxed) {
+        if self.broken.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::Other.into());
         }
         counts.syncs += 1;
         drop(counts);
-        self.file.sync()
+        file.sync()
     }
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)
-    }
-    fn read_batch(&self, ops: &mut [ReadOp<'_>]) -> io::Result<()> {
-        self.file.read_batch(ops)
-    }
-    fn write_batch(&self, ops: &[WriteOp<'_>]) -> io::Result<()> {
-        ops.iter().try_for_each(|op| self.write_at(op.bytes, op.offset))
-    }
-    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.file.punch(offset, len)
-    }
-    fn is_direct(&self) -> bool {
+    fn is_direct(&self, _: &dyn File) -> bool {
         true
     }
 }

@@ -3,26 +3,60 @@
 use millpond::{Db, Error, Options};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 const CHILD: &str = "MILLPOND_CHILD";
 const ROWS: u64 = 1000;
 
-/// Runs the test of this name in a process of its own, in a directory that goes with it.
-fn in_a_process(name: &str, child: impl FnOnce(&Path)) {
+/// Runs the test of this name in a process of its own, in a directory that goes with it. How many descriptors that process was seen to have
+/// at most, from outside; `None` in the process itself.
+fn in_a_process(name: &str, child: impl FnOnce(&Path)) -> Option<usize> {
     if let Some(dir) = std::env::var_os(CHILD) {
-        return child(Path::new(&dir));
+        child(Path::new(&dir));
+        return None;
     }
     let dir = std::env::temp_dir().join(format!("millpond-limits-{name}-{}", std::process::id()));
     std::fs::create_dir(&dir).unwrap();
     let run = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
         .env(CHILD, &dir)
-        .output()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
         .unwrap();
+    let descriptors = format!("/proc/{}/fd", run.id());
+    let (ended, seen) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let run = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                let open = std::fs::read_dir(&descriptors).map_or(0, Iterator::count);
+                seen.fetch_max(open, Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let run = run.wait_with_output().unwrap();
+        ended.store(true, Ordering::Relaxed);
+        run
+    });
     let text = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);
     std::fs::remove_dir_all(&dir).unwrap();
     assert!(run.status.success() && text.contains("1 passed"), "{:?}: {text}", run.status);
+    Some(seen.into_inner())
+}
+
+/// What the documents promise: a quarter of those that the process may have, 24 that a database needs whatever it does, and what the process
+/// has without it.
+fn few(seen: Option<usize>, limit: u64) {
+    let Some(seen) = seen else { return };
+    let most = limit as usize / 4 + 24 + 8;
+    println!("{seen} descriptors of {limit} were seen in use, {most} may be");
+    assert!((1..=most).contains(&seen), "{seen} descriptors of {limit} were seen in use");
+}
+
+fn knob(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |n| n.parse().expect("a number"))
 }
 
 fn limit(resource: Resource, soft: u64, hard: u64) {
@@ -41,8 +75,12 @@ fn open_files() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// Writes the same rows until the log has so many files.
-fn fill(db: &Db, dir: &Path, segments: usize) -> u64 {
+fn segments(dir: &Path) -> usize {
+    std::fs::read_dir(dir.join("db/redo")).unwrap().count()
+}
+
+/// Writes the same rows until that is enough. How often it wrote them.
+fn fill(db: &Db, mut enough: impl FnMut(u64) -> bool) -> u64 {
     let table = db.open_table("t").unwrap();
     for round in 1u64.. {
         let mut tx = db.begin().unwrap();
@@ -50,7 +88,7 @@ fn fill(db: &Db, dir: &Path, segments: usize) -> u64 {
             tx.put(&table, &n.to_be_bytes(), &[round as u8; 1500]).unwrap();
         }
         tx.commit().unwrap();
-        if std::fs::read_dir(dir.join("db/redo")).unwrap().count() >= segments {
+        if enough(round) {
             return round;
         }
     }
@@ -64,21 +102,45 @@ fn holds(db: &Db, round: u64) {
     assert_eq!(rows.map(|(_, value)| assert_eq!(value, [round as u8; 1500])).count() as u64, ROWS);
 }
 
-/// `MILLPOND_DESCRIPTORS=256` is the real thing: a gigabyte of log.
+/// `MILLPOND_DESCRIPTORS=256` is the real thing: a gigabyte of log. `MILLPOND_SEGMENTS=2048` more of it: 8 GiB, all of it replayed.
 #[test]
 fn a_long_log_runs_and_recovers_with_few_descriptors() {
-    in_a_process("a_long_log_runs_and_recovers_with_few_descriptors", |dir| {
-        let most = std::env::var("MILLPOND_DESCRIPTORS").map_or(40, |n| n.parse().expect("a number"));
+    let most = knob("MILLPOND_DESCRIPTORS", 40);
+    let files = knob("MILLPOND_SEGMENTS", most + 8) as usize;
+    let seen = in_a_process("a_long_log_runs_and_recovers_with_few_descriptors", |dir| {
         limit(Resource::Nofile, most, most);
-        let db = options().open(dir.join("db")).unwrap();
+        let options = options()
+            .redo_capacity_bytes(files as u64 * (5 << 20) + (8 << 30))
+            .hold_cleaning_until_redo_bytes(files as u64 * (5 << 20) + (7 << 30));
+        let db = options.open(dir.join("db")).unwrap();
         db.create_table("t").unwrap();
-        let round = fill(&db, dir, most as usize + 8);
-        assert!(open_files() <= most as usize);
+        let round = fill(&db, |_| segments(dir) >= files);
         drop(db);
-        let db = options().open(dir.join("db")).unwrap();
+        let db = options.open(dir.join("db")).unwrap();
         holds(&db, round);
         db.close().unwrap();
     });
+    few(seen, most);
+}
+
+/// As a program has it that says how long recovery may take, and nothing else. `MILLPOND_WRITTEN_MB=4000` writes for some time.
+#[test]
+fn a_long_recovery_target_needs_no_more_descriptors() {
+    const MOST: u64 = 1024;
+    let mb = knob("MILLPOND_WRITTEN_MB", 40);
+    let seen = in_a_process("a_long_recovery_target_needs_no_more_descriptors", |dir| {
+        limit(Resource::Nofile, MOST, MOST);
+        let options = Options::new().recovery_target(Duration::from_secs(30));
+        let db = options.open(dir.join("db")).unwrap();
+        db.create_table("t").unwrap();
+        let round = fill(&db, |round| round * ROWS * 1500 >= mb * 1_000_000);
+        println!("{} files of log", segments(dir));
+        drop(db);
+        let db = options.open(dir.join("db")).unwrap();
+        holds(&db, round);
+        db.close().unwrap();
+    });
+    few(seen, MOST);
 }
 
 #[test]

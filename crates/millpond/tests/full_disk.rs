@@ -108,15 +108,21 @@ fn count(db: &Db, table: &Table) -> u64 {
         .count() as u64
 }
 
-/// Deletes rows in one transaction; who is told that there is no room tries again: on a busy machine purge may come late.
-fn delete(db: &Db, table: &Table, rows: std::ops::Range<u64>) {
-    for _ in 0..1_000 {
-        let mut tx = db.begin().unwrap();
-        match rows.clone().try_for_each(|n| tx.delete(table, &key(n)).map(|_| ())) {
-            Ok(()) => return assert!(tx.commit().is_ok()),
-            Err(Error::DiskFull { .. }) => tx.rollback(),
+/// Deletes rows in one transaction, again and again until it is not refused in their midst. Returns how many deletes each refused try had
+/// done: what it had written was what kept the disk full, and it went with the try.
+fn delete(db: &Db, table: &Table, rows: std::ops::Range<u64>) -> Vec<u64> {
+    let mut refused = Vec::new();
+    while refused.len() < 1_000 {
+        let (mut tx, mut done) = (db.begin().unwrap(), 0);
+        match rows.clone().try_for_each(|n| tx.delete(table, &key(n)).map(|_| done += 1)) {
+            Ok(()) => {
+                tx.commit().unwrap();
+                return refused;
+            }
+            Err(Error::DiskFull { .. }) => refused.push(done),
             Err(other) => panic!("deleting {rows:?}: {other}"),
         }
+        tx.rollback();
     }
     panic!("nothing can be deleted");
 }
@@ -147,16 +153,21 @@ fn a_database_on_a_full_disk_closes_opens_deletes_and_has_room_again() {
         let db = open(&disk);
         let table = db.open_table("t").unwrap();
         assert_eq!(count(&db, &table), rows, "round {round}");
-        let mut deleted = 0;
+        // A row at a time, nobody is refused; a hundred at a time, nobody before it has written, and few.
+        let (mut deleted, mut refused) = (0, 0);
         while deleted < rows / 2 {
-            delete(&db, &table, deleted..deleted + 100);
-            deleted += 100;
+            let each = if deleted < rows / 8 { 1 } else { 100 };
+            let done = delete(&db, &table, deleted..deleted + each);
+            assert!(done.iter().all(|done| *done > 0), "round {round}: {each} rows from {deleted}: {done:?}");
+            refused += done.len() as u64;
+            deleted += each;
         }
+        assert!(refused * 1_000 <= deleted, "round {round}: {refused} refused, {deleted} deleted");
         db.drop_table("aside").unwrap();
         db.checkpoint().unwrap();
         let again = fill(&db, &table, rows, 10, u64::MAX) - rows;
         println!(
-            "round {round}: {rows} rows fit, {deleted} deleted, {again} more fit, {} segments",
+            "round {round}: {rows} rows fit, {deleted} deleted, {refused} refused, {again} more fit, {} segments",
             names(&disk.0.join("db/redo"))
         );
         assert!(again >= 2000, "round {round}: {again} rows fit after half of {rows} were deleted");

@@ -22,9 +22,10 @@ use vfs::Clock;
 /// How long a hard wait sleeps before it looks again whether the database still lives.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// On a full disk there may be room as soon as purge has cleared away what a checkpoint has to write. An operation waits while the log's end or
-/// the checkpoint moves, which say that somebody is at that: until neither has moved for so long, but no longer than so long in all.
+/// On a full disk there may be room as soon as purge and rollback have cleared away what a checkpoint has to write. An operation waits while
+/// they get on: until they have not for so long, and the cleaner has looked twice at what they left, but no longer than so long in all.
 const FULL_STILL_US: u64 = 200_000;
+const FULL_LOOKS: u64 = 2;
 const FULL_WAIT_US: u64 = 10_000_000;
 /// So often it looks.
 const FULL_LOOK_US: u64 = 2_000;
@@ -44,6 +45,10 @@ pub(crate) struct Admission {
     cleaner: Unparker,
     /// For rollback and purge.
     pub(super) slice: Slice,
+    /// How often they were let on where not everybody is.
+    pub(super) undone: AtomicU64,
+    /// How often the cleaner has been round.
+    rounds: AtomicU64,
     /// Nobody is delayed whose redo ends below it, nor has anybody look: the checkpoint LSN and the soft mark, or the age above
     /// which the log needs more files.
     free_below: AtomicU64,
@@ -77,6 +82,15 @@ pub(crate) struct Admitted<'a> {
     credit: u64,
     /// Microseconds for which the operation was held.
     pub(crate) held_us: u64,
+}
+
+/// Since when nobody has got on with what makes room on a full disk.
+#[derive(Clone, Copy, Debug)]
+struct Still {
+    since_us: u64,
+    rounds: u64,
+    undone: u64,
+    checkpoint: u64,
 }
 
 /// The answer to an operation that asks to be let in.
@@ -115,6 +129,8 @@ impl Admission {
             poison: Arc::clone(poison),
             cleaner,
             slice: Slice::default(),
+            undone: AtomicU64::new(0),
+            rounds: AtomicU64::new(0),
             free_below: AtomicU64::new(u64::MAX),
             checkpoint: AtomicU64::new(0),
             soft: AtomicU64::new(u64::MAX),
@@ -192,7 +208,7 @@ impl Admission {
     fn admit_above(&self, redo_bytes: u64) -> Result<Admitted<'_>> {
         let begun = self.clock.now_us();
         let (mut held, mut at_limit) = (false, false);
-        let mut moved = (begun, Lsn::ZERO, 0);
+        let mut still = self.still(begun);
         if self.is_silent(begun) {
             // A burst after a quiet time: the cleaner had no reason to look so soon. It makes files first.
             self.cleaner.unpark();
@@ -221,7 +237,7 @@ impl Admission {
                 Ask::AtLimit => {
                     self.metrics.add(M::HardWaits, u64::from(!at_limit));
                     (held, at_limit) = (true, true);
-                    self.wait_for_room(redo_bytes, begun, &mut moved)?;
+                    self.wait_for_room(redo_bytes, begun, &mut still)?;
                 }
             }
         }
@@ -262,9 +278,21 @@ impl Admission {
         futex_wait(&self.closed, 0, Some(Duration::from_micros(delay_us)));
     }
 
-    /// Waits for the checkpoint, once. If it cannot move, not for long after `begun_us`: nobody knows how long a disk stays full. `moved`: when
-    /// the log's end and the checkpoint were first seen where they were seen last.
-    fn wait_for_room(&self, redo_bytes: u64, begun_us: u64, moved: &mut (u64, Lsn, u64)) -> Result {
+    /// What is seen of who could make room.
+    fn still(&self, now_us: u64) -> Still {
+        // While the reserve is spent the checkpoint moves as pages are cleaned, which does not bring it back.
+        let short = self.short.load(Ordering::Relaxed);
+        Still {
+            since_us: now_us,
+            rounds: self.rounds.load(Ordering::Relaxed),
+            undone: self.undone.load(Ordering::Relaxed),
+            checkpoint: if short { 0 } else { self.checkpoint.load(Ordering::Relaxed) },
+        }
+    }
+
+    /// Waits for the checkpoint, once. If it cannot move, not for long after `begun_us`: nobody knows how long a disk stays full. `still`: what
+    /// was seen when it was first seen so.
+    fn wait_for_room(&self, redo_bytes: u64, begun_us: u64, still: &mut Still) -> Result {
         let mut full = self.at_limit.lock();
         // The marks move under this mutex, so a move is not missed.
         if must_wait(&self.view(0), redo_bytes) && self.check().is_ok() {
@@ -274,12 +302,13 @@ impl Admission {
                 return Ok(());
             };
             let now_us = self.clock.now_us();
-            let (end, checkpoint) = (self.log.reserved_lsn(), self.checkpoint.load(Ordering::Relaxed));
-            if (moved.1, moved.2) != (end, checkpoint) {
-                *moved = (now_us, end, checkpoint);
+            let now = self.still(now_us);
+            if (still.undone, still.checkpoint) != (now.undone, now.checkpoint) {
+                *still = now;
             }
-            let (still_us, all_us) = (now_us.saturating_sub(moved.0), now_us.saturating_sub(begun_us));
-            if still_us >= FULL_STILL_US || all_us >= FULL_WAIT_US {
+            let (still_us, all_us) = (now_us.saturating_sub(still.since_us), now_us.saturating_sub(begun_us));
+            let looked = now.rounds - still.rounds > FULL_LOOKS;
+            if (still_us >= FULL_STILL_US && looked) || all_us >= FULL_WAIT_US {
                 return Err(Error::DiskFull { file: file.clone() });
             }
             drop(full);
@@ -336,8 +365,9 @@ impl Admission {
         drop(known);
     }
 
-    /// Says whether the checkpoint can move, or for which file there is no space.
+    /// Says whether the checkpoint can move, or for which file there is no space: the end of a round of the cleaner.
     pub(super) fn set_full(&self, full: Option<&Path>) {
+        self.rounds.fetch_add(1, Ordering::Relaxed);
         let mut known = self.at_limit.lock();
         if known.as_deref() != full {
             *known = full.map(Path::to_owned);

@@ -30,7 +30,9 @@ impl Room for Admission {
         if self.is_free(redo_bytes) || planted(Bug::UndoingUnasked) {
             return Ok(true);
         }
-        self.undo_above(redo_bytes, patience)
+        let may = self.undo_above(redo_bytes, patience)?;
+        self.undone.fetch_add(1, Ordering::Relaxed);
+        Ok(may)
     }
 }
 

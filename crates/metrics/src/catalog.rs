@@ -218,6 +218,7 @@ catalog! {
     ScanMarks "scan_marks" Count Counter "Delete marks that ranges and scans looked at.";
     PurgeRows "purge_rows" Count Counter "Delete-marked rows removed and old versions forgotten by purge.";
     TransactionsSetAside "transactions_set_aside" Count Gauge "Ended transactions, or pieces of their history, that wait because a page or undo of theirs cannot be read; they are tried again now and then, and after the next open.";
+    TreesWithoutTable "trees_without_table" Count Gauge "Trees that have pages and belong to no table: those of tables being made or loaded, and of dropped ones until their pages are given back, which waits where the disk is full or a page of the space map cannot be read.";
 
     // Recovery.
     RecoveryMs "recovery_ms" Milliseconds Gauge "From open until all redo of the last run was applied.";

@@ -7,7 +7,8 @@
 //!   second in each second, by a plain range and by one that locks and skips what is locked.
 //! - `hot`: 100 rows are updated while one snapshot is held, and that snapshot reads them at the end of each second.
 //! - `rolled-back`: COUNT rows (1,000,000) are inserted, or all updated, and rolled back; a scan begins at once.
-//! - `tables`: COUNT tables (2,000) of one row each are made and dropped; what `pages` takes on disk for each.
+//! - `tables`: COUNT tables (2,000) of one row each are made and dropped, half of them one by one and half in one call; what `pages` takes on disk for
+//!   each, and how long a drop takes.
 //!
 //! Nothing waits for the disk (`Durability::Bounded`).
 
@@ -166,9 +167,13 @@ fn tables(dir: &Path, count: u64) -> Outcome<()> {
     }
     db.checkpoint()?;
     let full = pages_bytes(dir)?;
-    for n in 0..count {
-        db.drop_table(&format!("table {n}"))?;
-    }
+    let names: Vec<String> = (0..count).map(|n| format!("table {n}")).collect();
+    let (one_by_one, together) = names.split_at(names.len() / 2);
+    let start = Instant::now();
+    one_by_one.iter().try_for_each(|name| db.drop_table(name))?;
+    let (one, start) = (start.elapsed(), Instant::now());
+    db.drop_tables(&together.iter().map(String::as_str).collect::<Vec<_>>())?;
+    let rest = start.elapsed();
     db.checkpoint()?;
     let dropped = pages_bytes(dir)?;
     db.close()?;
@@ -181,6 +186,9 @@ fn tables(dir: &Path, count: u64) -> Outcome<()> {
         (full - empty) / count as f64
     );
     println!("        dropped            {:>8.1} MiB", mib(dropped));
+    let each = |took: Duration, names: &[String]| took.as_secs_f64() * 1e6 / names.len().max(1) as f64;
+    println!("        dropped one by one {:>8.0} us each, synced", each(one, one_by_one));
+    println!("        dropped in a call  {:>8.0} us each", each(rest, together));
     println!("        closed             {:>8.1} MiB", mib(closed));
     Ok(())
 }

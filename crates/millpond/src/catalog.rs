@@ -78,7 +78,8 @@ pub(crate) struct Loading {
 #[derive(Debug)]
 pub(crate) struct Catalog {
     txns: Arc<Txns>,
-    /// One change at a time; nobody waits for the log or for a lock under it.
+    /// One change at a time; nobody waits for a lock under it. Who makes or drops many tables waits for room in the log, which comes without
+    /// any other change.
     changing: Mutex<()>,
     tables: Mutex<BTreeMap<String, Arc<Entry>>>,
 }
@@ -125,7 +126,8 @@ impl Catalog {
         catalog.load()?;
         for owner in owners {
             if txns.trees.get(owner).is_none() {
-                store.space.release_tree(owner)?;
+                txns.add_tableless(1);
+                txns.release(owner);
             }
         }
         Ok(catalog)
@@ -194,8 +196,13 @@ impl Catalog {
         CATALOG
     }
 
-    /// Creates tables, all or none. They can be used at once; the LSN is to be made durable by the caller.
-    pub(crate) fn create(&self, names: &[&str]) -> Result<(Vec<Arc<Entry>>, Lsn)> {
+    /// Creates tables, all or none. They can be used at once; the LSN is to be made durable by the caller. Before each of them `room` is asked
+    /// for room in the log, which is the table's until it is made.
+    pub(crate) fn create<G>(
+        &self,
+        names: &[&str],
+        room: impl Fn() -> Result<G>,
+    ) -> Result<(Vec<Arc<Entry>>, Lsn)> {
         names.iter().try_for_each(|name| check_name(name))?;
         let _changing = self.changing.lock();
         for (i, &name) in names.iter().enumerate() {
@@ -205,28 +212,35 @@ impl Catalog {
         }
         let txn = Txn::default();
         let mut made = Vec::new();
-        let result = self.create_in(&txn, names, &mut made).and_then(|()| self.commit(&txn));
+        self.txns.add_tableless(names.len());
+        let result = self.create_in(&txn, names, room, &mut made).and_then(|()| self.commit(&txn));
         match result {
             Ok(lsn) => {
                 for entry in &made {
                     self.txns.trees.add(entry.tree);
                     self.tables.lock().insert(entry.name(), Arc::clone(entry));
                 }
+                self.txns.sub_tableless(names.len());
                 Ok((made, lsn))
             }
             Err(error) => {
                 self.txns.rollback(&txn);
-                for entry in made {
-                    // If this fails too, the next open takes the extents back.
-                    let _ = self.txns.store.space.release_tree(entry.tree.id);
-                }
+                self.txns.sub_tableless(names.len() - made.len());
+                made.iter().for_each(|entry| self.txns.release(entry.tree.id));
                 Err(error)
             }
         }
     }
 
-    fn create_in(&self, txn: &Txn, names: &[&str], made: &mut Vec<Arc<Entry>>) -> Result {
+    fn create_in<G>(
+        &self,
+        txn: &Txn,
+        names: &[&str],
+        room: impl Fn() -> Result<G>,
+        made: &mut Vec<Arc<Entry>>,
+    ) -> Result {
         for &name in names {
+            let _room = room()?;
             let tree = Tree::create(&self.txns.store, self.txns.new_tree_id()?)?;
             made.push(Entry::new(name, tree));
             self.write(txn, name, New::Insert(&encode(tree)))?;
@@ -242,6 +256,7 @@ impl Catalog {
             return Err(Error::TableExists { name: name.to_owned() });
         }
         let (txn, id) = (Txn::default(), self.txns.new_tree_id()?);
+        self.txns.add_tableless(1);
         let begun = self.txns.begin_load(&txn, id).and_then(|bulk| {
             self.write(&txn, name, New::Insert(&encode(bulk.tree())))?;
             Ok(bulk)
@@ -280,6 +295,7 @@ impl Catalog {
                 let entry = Entry::new(&loading.name, loading.bulk.tree());
                 self.txns.trees.add(entry.tree);
                 self.tables.lock().insert(loading.name, Arc::clone(&entry));
+                self.txns.sub_tableless(1);
                 Ok((entry, loading.bulk.rows(), lsn))
             }
             Err(error) => {
@@ -299,8 +315,7 @@ impl Catalog {
     /// Takes back a tree that did not become a table. The pages go first: a check that finds no transaction unfinished takes
     /// every page for lost that no table leads to.
     fn forget(&self, txn: &Txn, tree: TreeId) {
-        // If this fails, the next open takes the extents back.
-        let _ = self.txns.store.space.release_tree(tree);
+        self.txns.release(tree);
         self.txns.rollback(txn);
     }
 
@@ -334,8 +349,13 @@ impl Catalog {
     }
 
     /// Drops tables, all or none, once no transaction uses them. The LSN is to be made durable by the caller, who then
-    /// calls [`Catalog::reclaim`].
-    pub(crate) fn drop_tables(&self, names: &[&str], wait: Duration) -> Result<(Vec<Arc<Entry>>, Lsn)> {
+    /// calls [`Catalog::reclaim`]. `room` is asked for room in the log before each of them.
+    pub(crate) fn drop_tables(
+        &self,
+        names: &[&str],
+        wait: Duration,
+        room: impl Fn() -> Result,
+    ) -> Result<(Vec<Arc<Entry>>, Lsn)> {
         let mut entries = names.iter().map(|name| self.find(name)).collect::<Result<Vec<_>>>()?;
         // In one order, so that two who drop the same tables do not wait for each other.
         entries.sort_by_key(|entry| entry.tree.id);
@@ -346,7 +366,11 @@ impl Catalog {
         let mut closed = Vec::new();
         let dropped = self.own(&txn, &entries, wait, &mut closed).and_then(|()| {
             let _changing = self.changing.lock();
-            entries.iter().try_for_each(|entry| self.write(&txn, &entry.name(), New::Delete))?;
+            for entry in &entries {
+                room()?;
+                self.write(&txn, &entry.name(), New::Delete)?;
+            }
+            self.txns.add_tableless(entries.len());
             // Before the locks go: who gets one of them next must see it.
             for entry in &entries {
                 entry.dropped.store(true, Ordering::Release);
@@ -361,14 +385,13 @@ impl Catalog {
         dropped.map(|lsn| (entries, lsn))
     }
 
-    /// Gives the pages of dropped tables back.
-    pub(crate) fn reclaim(&self, dropped: &[Arc<Entry>]) -> Result {
+    /// Gives the pages of dropped tables back, now or, where something is in the way, later.
+    pub(crate) fn reclaim(&self, dropped: &[Arc<Entry>]) {
         for entry in dropped {
             self.txns.trees.remove(entry.tree.id);
             self.txns.cleared.forget(entry.tree.id);
-            self.txns.store.space.release_tree(entry.tree.id)?;
+            self.txns.release(entry.tree.id);
         }
-        Ok(())
     }
 
     /// Renames a table, once no other transaction uses it. The LSN is to be made durable by the caller.

@@ -117,6 +117,8 @@ pub enum Bug {
     GrantUnwoken,
     /// Dropping a table frees the extents that it shares with others.
     SharedFreedWhole,
+    /// Dropping tables asks for no room in the log.
+    ReleaseUnasked,
 }
 
 impl Bug {
@@ -177,6 +179,7 @@ impl Bug {
         Bug::CircleUnseen,
         Bug::GrantUnwoken,
         Bug::SharedFreedWhole,
+        Bug::ReleaseUnasked,
     ];
 
     /// What a world's flags hold for it.

@@ -19,6 +19,7 @@
 
 mod ends;
 mod grow;
+mod release;
 mod reservation;
 mod room;
 mod shared;
@@ -27,12 +28,10 @@ mod state;
 
 pub(crate) use reservation::Map;
 
-use crate::buffer::{FetchHint, PageWrite, Pool};
+use crate::buffer::{FetchHint, Pool};
 use crate::error::{Error, Poison, Result};
 use crate::log::Log;
-use crate::mtr::Mtr;
 use crate::page::map::{self, EXTENT_PAGES, extents_per_map};
-use crate::page::op::PageOp;
 use crate::page::owners::SHARED;
 use crate::reserve::Reserve;
 use base::codec::Reader;
@@ -224,46 +223,6 @@ impl Space {
             None => Ok(()),
             Some(damage) => Err(Error::corrupt(self.path(), format!("{place:?}: {damage}"))),
         }
-    }
-
-    /// Takes all extents and pages of a tree back, in steps that are each safe to repeat. REQUIRES: nobody uses the tree any more,
-    /// and none will; no latch held.
-    pub(crate) fn release_tree(&self, tree: TreeId) -> Result {
-        self.release_shared(tree)?;
-        let each = extents_per_map(self.page_bytes());
-        let groups: Vec<u32> = {
-            let state = self.state.lock();
-            (0..state.groups()).filter(|group| state.may_own(tree, *group)).collect()
-        };
-        let maps = self.maps(groups.iter().copied());
-        for (n, (group, map)) in groups.into_iter().zip(&maps).enumerate() {
-            self.bring_ahead(&maps, n);
-            self.log.make_room()?;
-            let map = self.pool.fetch_with(*map, FetchHint::Scan)?.write();
-            self.release_group(tree, group * each, map);
-        }
-        self.state.lock().forget(tree);
-        Ok(())
-    }
-
-    /// Takes a tree's extents back that one map page describes, whose first is `first`.
-    fn release_group<'s>(&'s self, tree: TreeId, first: u32, map: PageWrite<'s>) {
-        let each = extents_per_map(self.page_bytes()) as u16;
-        let mut mtr = Mtr::begin(&self.log, &self.pool);
-        let slot = mtr.add(map);
-        let extents = (0..each).map(|index| (index, map::extent(mtr.page(slot), index)));
-        let owned: Vec<_> = extents.filter(|(_, extent)| extent.tree == tree).collect();
-        for &(extent, _) in &owned {
-            mtr.apply(slot, &PageOp::MapRelease { extent });
-        }
-        self.metrics.add(M::ExtentsFreed, owned.len() as u64);
-        {
-            let mut state = self.state.lock();
-            for &(index, extent) in &owned {
-                state.released(tree, first + u32::from(index), extent.used);
-            }
-        }
-        mtr.commit();
     }
 
     /// The trees that owned extents or pages when the map was loaded; that is forgotten then. REQUIRES: no tree has come or gone since.

@@ -316,6 +316,17 @@ mod tests {
     use super::*;
 
     #[test]
+    #[should_panic(expected = "more pins than the state word can count")]
+    fn more_pins_than_can_be_counted_are_refused_aloud() {
+        let frame = Frame::free();
+        frame.publish(PageNo(3));
+        frame.clear(LOADING);
+        frame.state.fetch_add(PINS - 2, Ordering::Relaxed);
+        assert_eq!(frame.pin(), PINS - 1);
+        frame.pin();
+    }
+
+    #[test]
     fn a_frame_is_claimed_only_when_nothing_holds_it() {
         let frame = Frame::free();
         assert!(!frame.claim(), "claimed already");

@@ -216,6 +216,15 @@ mod tests {
     }
 
     #[test]
+    #[should_panic(expected = "more readers than the latch can count")]
+    fn more_readers_than_can_be_counted_are_refused_aloud() {
+        let latch = Latch::new();
+        latch.word.store(READERS - 1, Ordering::Relaxed);
+        assert!(latch.try_read());
+        latch.try_read();
+    }
+
+    #[test]
     fn the_version_wraps_without_touching_the_rest() {
         let latch = Latch::new();
         latch.word.store(!0 << 32, Ordering::Relaxed);

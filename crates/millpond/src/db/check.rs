@@ -51,7 +51,10 @@ pub(super) fn check(core: &Core) -> Result<CheckReport> {
     let (engine, txns) = (&core.engine, &core.engine.txns);
     let store = &engine.store;
     let mut report = CheckReport::default();
-    let nothing_left = || txns.streams.len() == 0 && txns.history.is_empty() && txns.unreadable() == 0;
+    let nothing_left = || {
+        let of_txns = txns.streams.len() == 0 && txns.history.is_empty() && txns.unreadable() == 0;
+        of_txns && txns.tableless() == 0
+    };
     let quiet = nothing_left();
     let begun = store.log.reserved_lsn();
     let mut reached: BTreeSet<PageNo> = BTreeSet::new();

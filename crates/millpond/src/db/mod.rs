@@ -26,6 +26,7 @@ use crate::catalog::Catalog;
 use crate::engine::{Engine, Inside};
 use crate::error::{Error, Result};
 use crate::options::Options;
+use crate::planted::{Bug, planted};
 use crate::table::Table;
 use crate::txn::{Patience, Room};
 use base::Lsn;
@@ -195,6 +196,8 @@ impl Db {
             engine.txns.revert_losers()?;
         }
         engine.start_background()?;
+        // What was to be taken back may have met it, and an open does not fail for the rest of that.
+        engine.check_poison()?;
         engine.is_open();
         let gate = Gate::new(engine.crowd());
         let core = Shares::of(Core {
@@ -251,8 +254,9 @@ impl Db {
             return Ok(Vec::new());
         }
         let admission = self.core.engine.admission();
-        let _admitted = admission.admit(TABLE_REDO * names.len() as u64)?;
-        let (made, lsn) = self.core.told(self.core.catalog.create(names))?;
+        // One by one: all of them together may be more than the log holds.
+        let room = || admission.admit(TABLE_REDO);
+        let (made, lsn) = self.core.told(self.core.catalog.create(names, room))?;
         self.core.flush(lsn)?;
         Ok(made.into_iter().map(|entry| self.table(entry)).collect())
     }
@@ -311,11 +315,15 @@ impl Db {
             return Ok(());
         }
         // What gives space back finds room where nothing else does any more.
-        let redo = TABLE_REDO * names.len() as u64;
-        self.core.engine.admission().for_undoing(redo, Patience::Call)?;
-        let (dropped, lsn) = self.core.told(self.core.catalog.drop_tables(names, self.core.lock_wait))?;
+        let room = || match planted(Bug::ReleaseUnasked) {
+            true => Ok(()),
+            false => self.core.engine.admission().for_undoing(TABLE_REDO, Patience::Call).map(drop),
+        };
+        let dropped = self.core.catalog.drop_tables(names, self.core.lock_wait, room);
+        let (dropped, lsn) = self.core.told(dropped)?;
         self.core.flush(lsn)?;
-        self.core.catalog.reclaim(&dropped)
+        self.core.catalog.reclaim(&dropped);
+        Ok(())
     }
 
     /// Renames a table, once no transaction uses it any more. Durable when the call returns.

@@ -2,6 +2,7 @@
 
 mod bulk_load;
 mod digests;
+mod drops;
 mod figures;
 mod full_disk;
 mod growth;

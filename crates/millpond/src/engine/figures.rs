@@ -39,6 +39,7 @@ impl Engine {
         let txns = &self.txns;
         metrics.set(M::AbortedTransactions, txns.aborted() as u64);
         metrics.set(M::TransactionsSetAside, txns.unreadable() as u64);
+        metrics.set(M::TreesWithoutTable, txns.tableless());
         metrics.set(M::PreparedTransactions, txns.prepared_xids().len() as u64);
         metrics.set(M::HistoryTransactions, txns.purge_queue.len() as u64 + txns.history.len());
         metrics.set(M::OpenSnapshots, txns.snapshots.len() as u64);

@@ -196,6 +196,7 @@ const BEYOND: &[Bug] = &[
     Bug::CircleUnseen,
     Bug::GrantUnwoken,
     Bug::SharedFreedWhole,
+    Bug::ReleaseUnasked,
 ];
 
 #[cfg(feature = "planted")]

@@ -8,10 +8,9 @@ use crate::mtr::Mtr;
 use crate::page::map::{EXTENT_PAGES, extents_per_map};
 use crate::page::op::PageOp;
 use crate::page::owners::{self, SHARED};
-use crate::planted::{Bug, planted};
 use base::{PageNo, TreeId};
 use metrics::M;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 impl Space {
     /// The page that names the owners of an extent's pages.
@@ -85,33 +84,8 @@ impl Space {
         }
     }
 
-    /// Gives the pages of a tree in shared extents back, in steps that are each safe to repeat.
-    pub(super) fn release_shared(&self, tree: TreeId) -> Result {
-        let pages = self.state.lock().shared.pages_of(tree).to_vec();
-        let mut by_place: BTreeMap<PageNo, Vec<PageNo>> = BTreeMap::new();
-        for page in pages {
-            by_place.entry(self.owners_page(page.0 / EXTENT_PAGES)).or_default().push(page);
-        }
-        for (place, pages) in by_place {
-            self.log.make_room()?;
-            if planted(Bug::SharedFreedWhole) {
-                pages.into_iter().try_for_each(|page| self.free_whole(page))?;
-                continue;
-            }
-            let names = self.pool.fetch(place)?;
-            let mut mtr = Mtr::begin(&self.log, &self.pool);
-            let slot = mtr.add(names.write());
-            for page in pages {
-                mtr.apply(slot, &PageOp::OwnerClear { page: owners::index_of(self.page_bytes(), page) });
-                self.state.lock().shared.give_back(tree, page);
-            }
-            mtr.commit();
-        }
-        self.unshare().map(drop)
-    }
-
     /// The planted mistake: the extent goes, whoever else has pages in it.
-    fn free_whole(&self, page: PageNo) -> Result {
+    pub(super) fn free_whole(&self, page: PageNo) -> Result {
         let extent = page.0 / EXTENT_PAGES;
         let (map, index) = self.place(extent);
         let map = self.pool.fetch(map)?;

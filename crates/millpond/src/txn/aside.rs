@@ -1,4 +1,4 @@
-//! What could not be reverted or purged, because a page or undo of it cannot be read or a full disk has no room for what it
+//! What could not be reverted, purged or given back, because a page or undo of it cannot be read or a full disk has no room for what it
 //! needs. It is set aside, so that it holds up nobody else, and tried again after a pause that doubles.
 //!
 //! What is set aside is still what it was for everybody else: an aborted transaction stays aborted and a committed one stays committed, with
@@ -9,8 +9,8 @@ use crate::checkpoint::list::Segments;
 use crate::error::Error;
 use crate::mvcc::purge::Ended;
 use crate::undo::{Extent, Segment};
-use base::TxnId;
 use base::sync::Mutex;
+use base::{TreeId, TxnId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -35,13 +35,21 @@ pub(super) enum Task {
     Segment(Arc<Segment>),
     /// Segments of the last run.
     Left(Extent),
+    /// A tree without a table that has pages still.
+    Release(TreeId),
 }
 
 impl Task {
+    /// Whether it may be given up. An aborted version would be taken for a committed one, and of a tree little is kept.
+    fn is_purge(&self) -> bool {
+        matches!(self, Task::Purge(_) | Task::Segment(_) | Task::Left(_))
+    }
+
     fn name(&self) -> String {
         match self {
             Task::Revert(job) => format!("{} cannot be reverted", job.stream.owner()),
             Task::Purge(ended) => format!("{} cannot be purged", ended.txn),
+            Task::Release(tree) => format!("the pages of {tree:?}, which no table has, cannot be given back"),
             Task::Segment(_) | Task::Left(_) => "a segment of history cannot be purged".to_owned(),
         }
     }
@@ -88,7 +96,7 @@ impl Aside {
     /// Sets a task aside that has failed so. False if there is no room for it.
     pub(super) fn put(&self, task: Task, error: Error, now_us: u64) -> bool {
         let mut mu = self.mu.lock();
-        if mu.1.len() >= PURGES_MOST && !matches!(task, Task::Revert(_)) {
+        if task.is_purge() && mu.1.values().filter(|entry| entry.task.is_purge()).count() >= PURGES_MOST {
             return false;
         }
         let mut entry = Entry { task, error: error.clone(), tries: 0, again_us: 0 };
@@ -126,9 +134,10 @@ impl Aside {
         self.mu.lock().1.len()
     }
 
-    /// How many wait because something cannot be read.
+    /// How many transactions, or pieces of their history, wait because something cannot be read.
     pub(super) fn unreadable(&self) -> usize {
-        self.mu.lock().1.values().filter(|entry| entry.is_unreadable()).count()
+        let of_txns = |entry: &&Entry| entry.is_unreadable() && !matches!(entry.task, Task::Release(_));
+        self.mu.lock().1.values().filter(of_txns).count()
     }
 
     /// Whether an aborted transaction waits because there is no space.
@@ -156,7 +165,7 @@ impl Aside {
             match &entry.task {
                 Task::Segment(segment) => segment.list(listed),
                 Task::Left(extent) => extent.list(listed),
-                Task::Revert(_) | Task::Purge(_) => {}
+                Task::Revert(_) | Task::Purge(_) | Task::Release(_) => {}
             }
         }
     }

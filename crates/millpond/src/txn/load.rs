@@ -5,6 +5,7 @@
 //! length has undo for its long values alone. It is never undone row by row: the tree goes as a whole.
 
 use super::system::{Txn, Txns};
+use super::write::refuse_long;
 use crate::btree::{Bulk, Outlet, Tree, write_chain};
 use crate::error::{Error, Result};
 use crate::mtr::Mtr;
@@ -53,9 +54,7 @@ impl Txns {
             return bulk.push(store, key, 0, value, outlet);
         }
         let tree = bulk.tree().id;
-        if u32::try_from(value.len()).is_err() {
-            return Err(Error::Misuse(format!("a value of {} bytes: 4 GiB - 1 is the most", value.len())));
-        }
+        refuse_long(value.len())?;
         let stream = self.stream_of(txn);
         let mut begin = |_: &mut Mtr<'_>, head| {
             let undo_at = stream.append(Entry::Chain { tree, head });

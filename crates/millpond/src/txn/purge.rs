@@ -96,6 +96,7 @@ impl Txns {
             Task::Purge(ended) => self.purge(ended, horizon),
             Task::Segment(segment) => self.purge_members_of(segment, horizon),
             Task::Left(extent) => self.purge_extent(extent.clone(), horizon),
+            Task::Release(tree) => self.release_now(*tree, Patience::Endless),
         };
         match done {
             Ok(()) => self.aside.done(id),

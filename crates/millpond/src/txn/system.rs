@@ -80,7 +80,9 @@ pub(crate) struct Txns {
     pub(super) reverts: Mutex<VecDeque<Reverting>>,
     /// How many transactions these are, with those that are being reverted or set aside.
     pub(super) reverting: AtomicU64,
-    /// What could not be reverted or purged.
+    /// Trees that have pages and no table.
+    pub(super) tableless: AtomicU64,
+    /// What could not be reverted, purged or given back.
     pub(super) aside: Aside,
     /// Asked before redo that takes back or clears away.
     pub(super) room: Arc<dyn Room>,
@@ -229,6 +231,7 @@ impl Txns {
             journal: Mutex::new(journal),
             losers: AtomicU64::new(reverts.len() as u64),
             reverting: AtomicU64::new(reverts.len() as u64),
+            tableless: AtomicU64::new(0),
             aside: Aside::default(),
             room,
             reverts: Mutex::new(reverts),
@@ -370,7 +373,7 @@ impl Txns {
         self.reverting.load(Ordering::Acquire) as usize
     }
 
-    /// Sets aside what could not be reverted or purged. False if there is no room for it.
+    /// Sets aside what could not be reverted, purged or given back. False if there is no room for it.
     pub(super) fn set_aside(&self, task: Task, error: Error) -> bool {
         self.aside.put(task, error, self.vfs.clock.now_us())
     }

@@ -35,6 +35,14 @@ pub(crate) enum Wrote {
     Nothing,
 }
 
+/// Fails for a value that is longer than its length can say.
+pub(super) fn refuse_long(len: usize) -> Result {
+    match u32::try_from(len) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Error::Misuse(format!("a value of {len} bytes: 4 GiB - 1 is the most"))),
+    }
+}
+
 /// The bytes and flags that the leaf gets.
 #[derive(Clone, Copy, Debug)]
 struct Image<'a> {
@@ -67,9 +75,7 @@ impl Txns {
             let image = Image { flags: 0, bytes: value };
             return self.write_image(txn, tree, key, new, Some(image), rules);
         }
-        if u32::try_from(value.len()).is_err() {
-            return Err(Error::Misuse(format!("a value of {} bytes: 4 GiB - 1 is the most", value.len())));
-        }
+        refuse_long(value.len())?;
         // The chain is written before the row that links it, so the row is locked first: a conflict then costs nothing.
         let locked = self.lock_row(txn, tree, key, Mode::Exclusive, rules)?;
         if matches!((new, locked), (New::Insert(_), Locked::Present(_))) {
@@ -207,5 +213,18 @@ impl Txns {
             owner.add_work(1);
             return Ok(Wrote::Done { replaced: present });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_of_four_gibibytes_is_one_byte_too_long() {
+        let most = u32::MAX as usize;
+        refuse_long(most).unwrap();
+        let error = refuse_long(most + 1).unwrap_err();
+        assert!(matches!(&error, Error::Misuse(what) if what.contains("4294967296 bytes")), "{error}");
     }
 }

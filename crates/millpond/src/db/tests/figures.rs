@@ -161,7 +161,10 @@ fn everyday(unseen: &mut Unseen) {
     tx.commit_async().unwrap().wait().unwrap();
     assert_eq!(rows(&db.begin().unwrap(), t).len(), 3001);
     db.begin().unwrap().commit().unwrap();
-    db.bulk_load("loaded", (0..4000).map(|n| (row(n), [1; 100]))).unwrap();
+    let mut load = db.begin_bulk_load("loaded").unwrap();
+    (0..4000).for_each(|n| load.push(&row(n), &[1; 100]).unwrap());
+    unseen.look(db);
+    drop(load.commit().unwrap());
     w.write(Durability::Bounded { ms: 1000, bytes: 1 }, 0..1, 100);
     w.write(Durability::None, 0..50, 100);
     db.checkpoint().unwrap();

@@ -167,3 +167,37 @@ fn a_million_rollbacks_to_savepoints_are_the_limit() {
     tx.commit().unwrap();
     assert_eq!(rows(&db.begin().unwrap(), &table).into_keys().collect::<Vec<_>>(), [b"a".to_vec()]);
 }
+
+/// The longest key is one like any other, in each call that takes one, and one byte more is refused without any change.
+#[test]
+fn the_longest_key_of_each_size_of_pages() {
+    for (page_bytes, most) in [(4096, 896), (8192, 1920), (16384, 3500)] {
+        let vfs = Vfs { clock: Vfs::os().clock, ..MemDisk::default().vfs(1) };
+        let db = Db::open_on(&vfs, Path::new(DIR), &options().page_bytes(page_bytes)).unwrap();
+        let table = db.create_table("t").unwrap();
+        let (fits, long) = (vec![7; most], vec![7; most + 1]);
+        let refused = |result: crate::Result<()>| {
+            let named =
+                matches!(&result, Err(Error::KeyTooLong { len, max }) if (*len, *max) == (most + 1, most));
+            assert!(named, "pages of {page_bytes} bytes: {result:?}");
+        };
+        let mut tx = db.begin().unwrap();
+        refused(tx.insert(&table, &long, b"v"));
+        refused(tx.put(&table, &long, b"v"));
+        refused(tx.delete(&table, &long).map(drop));
+        // So many that inner pages hold them too, each with a value that has pages of its own.
+        for n in 0..40 {
+            let key = [&fits[..most - 1], &[n]].concat();
+            tx.insert(&table, &key, &vec![n; page_bytes]).unwrap();
+        }
+        tx.commit().unwrap();
+        let found = rows(&db.begin().unwrap(), &table);
+        assert!(found.len() == 40 && found.keys().all(|key| key.len() == most));
+        let mut load = db.begin_bulk_load("loaded").unwrap();
+        load.push(&fits, b"v").unwrap();
+        refused(load.push(&long, b"v"));
+        drop(load);
+        db.bulk_load("loaded", [(&fits, b"v")]).unwrap();
+        assert!(db.check().unwrap().is_clean());
+    }
+}

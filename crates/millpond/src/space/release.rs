@@ -1,0 +1,120 @@
+//! Giving the space of a tree back that no table has any more: the pages that it has in shared extents, then its own extents, map page by map
+//! page. Each step asks for room in the log, is safe to repeat, and stands for itself: a page of the map that cannot be read keeps back
+//! what it describes and nothing else.
+
+use super::Space;
+use crate::buffer::FetchHint;
+use crate::error::{Error, Result};
+use crate::mtr::Mtr;
+use crate::page::map::{self, EXTENT_PAGES, extents_per_map};
+use crate::page::op::PageOp;
+use crate::page::owners;
+use crate::planted::{Bug, planted};
+use base::{PageNo, TreeId};
+use metrics::M;
+use std::collections::BTreeMap;
+
+/// What a step logs, about: so many bytes, and so many for each page or extent.
+const STEP_REDO: u64 = 64;
+const EACH_REDO: u64 = 8;
+/// Shared extents that become free with a tree, at most: its own pages there make as many empty, and another caller a few.
+const EMPTIED: u64 = 20;
+
+/// Asked for room for so many bytes of redo before each step; no latch is held.
+pub(crate) type AskRoom<'a> = &'a dyn Fn(u64) -> Result;
+
+/// Whether other steps may get on after a step that failed so.
+fn keeps_only_itself(error: &Error) -> bool {
+    matches!(error, Error::Corrupt { .. } | Error::Io { .. })
+}
+
+impl Space {
+    /// Takes all extents and pages of a tree back. What cannot be read it passes over, and says so in the end; called again, it does what is
+    /// left. REQUIRES: nobody uses the tree any more, and none will; no latch held.
+    pub(crate) fn release_tree(&self, tree: TreeId, room: AskRoom<'_>) -> Result {
+        let mut first = Ok(());
+        let mut pass = |done: Result| match done {
+            Err(error) if !keeps_only_itself(&error) => Err(error),
+            done => {
+                if first.is_ok() {
+                    first = done;
+                }
+                Ok(())
+            }
+        };
+        let pages = self.state.lock().shared.pages_of(tree).to_vec();
+        let mut by_place: BTreeMap<PageNo, Vec<PageNo>> = BTreeMap::new();
+        for page in pages {
+            by_place.entry(self.owners_page(page.0 / EXTENT_PAGES)).or_default().push(page);
+        }
+        for (place, pages) in by_place {
+            pass(self.release_pages(tree, place, pages, room))?;
+        }
+        let groups: Vec<u32> = {
+            let state = self.state.lock();
+            (0..state.groups()).filter(|group| state.may_own(tree, *group)).collect()
+        };
+        let maps = self.maps(groups.iter().copied());
+        for (n, &group) in groups.iter().enumerate() {
+            self.bring_ahead(&maps, n);
+            pass(self.release_group(tree, group, room))?;
+        }
+        // What stays shared and empty small trees use, or the next drop makes it free.
+        match room(STEP_REDO * EMPTIED).and_then(|()| self.unshare()) {
+            Err(error) if !keeps_only_itself(&error) => return Err(error),
+            Ok(_) | Err(_) => {}
+        }
+        first?;
+        self.state.lock().forget(tree);
+        Ok(())
+    }
+
+    /// Gives pages of a tree in shared extents back that the page of owners at `place` describes.
+    fn release_pages(&self, tree: TreeId, place: PageNo, pages: Vec<PageNo>, room: AskRoom<'_>) -> Result {
+        room(STEP_REDO + EACH_REDO * pages.len() as u64)?;
+        self.log.make_room()?;
+        if planted(Bug::SharedFreedWhole) {
+            return pages.into_iter().try_for_each(|page| self.free_whole(page));
+        }
+        let names = self.pool.fetch(place)?;
+        let mut mtr = Mtr::begin(&self.log, &self.pool);
+        let slot = mtr.add(names.write());
+        for page in pages {
+            mtr.apply(slot, &PageOp::OwnerClear { page: owners::index_of(self.page_bytes(), page) });
+            self.state.lock().shared.give_back(tree, page);
+        }
+        mtr.commit();
+        Ok(())
+    }
+
+    /// Gives the extents of a tree in one group back.
+    fn release_group(&self, tree: TreeId, group: u32, room: AskRoom<'_>) -> Result {
+        let each = extents_per_map(self.page_bytes());
+        let map = self.map_page(group);
+        let page = self.pool.fetch_with(map, FetchHint::Scan)?.read();
+        let extents = (0..each as u16).map(|index| (index, map::extent(&page, index)));
+        let owned: Vec<_> = extents.filter(|(_, extent)| extent.tree == tree).collect();
+        drop(page);
+        if owned.is_empty() {
+            return Ok(());
+        }
+        room(STEP_REDO + EACH_REDO * owned.len() as u64)?;
+        self.log.make_room()?;
+        // Nobody else changes what the page says of them.
+        let page = self.pool.fetch_with(map, FetchHint::Scan)?.write();
+        let mut mtr = Mtr::begin(&self.log, &self.pool);
+        let slot = mtr.add(page);
+        for &(extent, _) in &owned {
+            mtr.apply(slot, &PageOp::MapRelease { extent });
+        }
+        self.metrics.add(M::ExtentsFreed, owned.len() as u64);
+        {
+            let mut state = self.state.lock();
+            for &(index, extent) in &owned {
+                state.released(tree, group * each + u32::from(index), extent.used);
+            }
+        }
+        mtr.commit();
+        Ok(())
+    }
+}

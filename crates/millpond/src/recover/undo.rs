@@ -18,7 +18,9 @@ use crate::page::owners::SHARED;
 use crate::txn::Recovered;
 use crate::undo::journal::Journal;
 use crate::undo::spill::spill;
-use crate::undo::{Entry, Extent, Stream, Streams, decode_rewind};
+use crate::undo::{
+    Entry, Extent, MEMBER_BYTES_MAX, Member, SEGMENT_BYTES, SEGMENT_TXNS, Stream, Streams, decode_rewind,
+};
 use base::{Lsn, TreeId, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -64,9 +66,27 @@ pub(crate) struct Rebuild {
     /// Streams that were just written to, at their transaction's number modulo the length: most records find theirs here.
     recent: Vec<Option<Arc<Stream>>>,
     room: Option<Room>,
+    /// Up to where the log has been taken in.
+    at: Lsn,
 }
 
 const RECENT: usize = 256;
+
+/// Bytes of undo that are written to segments at once, about.
+const SEAL_BYTES: usize = 4 << 20;
+
+/// Takes the first of them off, at least one, as many as `most` and with no more undo than `bytes`.
+fn parts<'m>(left: &mut &'m mut [Member], most: usize, bytes: usize) -> &'m mut [Member] {
+    let mut sum = 0;
+    let fit = left.iter().take(most).take_while(|member| {
+        sum += member.len;
+        sum <= bytes
+    });
+    let fit = fit.count().max(1);
+    let (first, others) = std::mem::take(left).split_at_mut(fit);
+    *left = others;
+    first
+}
 
 /// How much of the undo may be in memory, and where the rest goes.
 #[derive(Debug)]
@@ -76,6 +96,8 @@ struct Room {
     memory: u64,
     /// Bytes that went to files.
     spilled: u64,
+    /// Committed transactions that went to files, to be purged.
+    sealed: Vec<Extent>,
 }
 
 impl Rebuild {
@@ -91,6 +113,7 @@ impl Rebuild {
             ended: BTreeSet::new(),
             recent: vec![None; RECENT],
             room: None,
+            at: Lsn::ZERO,
         };
         rebuild.stages.extend(list.txns.into_iter().map(|listed| (listed.txn, listed.stage)));
         rebuild
@@ -98,19 +121,23 @@ impl Rebuild {
 
     /// Keeps no more than `memory` bytes of undo in memory, about, from here on: see [`Rebuild::make_room`].
     pub(crate) fn within(mut self, memory: u64, journal: Journal) -> Rebuild {
-        self.room = Some(Room { journal, memory, spilled: 0 });
+        self.room = Some(Room { journal, memory, spilled: 0, sealed: Vec::new() });
         self
     }
 
     /// Has undo go to files if there is too much of it in memory; to be called every few hundred kilobytes of log. Where the disk is full it
     /// stays in memory, for what is there must open.
     pub(crate) fn make_room(&mut self) -> Result {
-        let Some(Room { journal, memory, spilled }) = &mut self.room else { return Ok(()) };
+        let Some(Room { memory, .. }) = &self.room else { return Ok(()) };
         // A quarter for what the log brings until the next call, half of the rest at once.
-        let bytes = self.streams.bytes();
-        if bytes <= *memory - *memory / 4 {
+        if self.streams.bytes() <= *memory - *memory / 4 {
             return Ok(());
         }
+        match self.seal() {
+            Ok(()) | Err(Error::DiskFull { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let Some(Room { journal, memory, spilled, .. }) = &mut self.room else { return Ok(()) };
         let most = *memory / 2;
         for tail in [false, true] {
             let above = self.streams.bytes().saturating_sub(most);
@@ -123,8 +150,43 @@ impl Rebuild {
         Ok(())
     }
 
+    /// Has the committed transactions go to segments, to be purged from there: of very many that have deleted a row or two each the undo takes
+    /// less memory than the rest of what is kept for them. One whose `purged` record comes later is purged twice, which changes nothing.
+    fn seal(&mut self) -> Result {
+        let Some(Room { journal, spilled, sealed, .. }) = &mut self.room else { return Ok(()) };
+        // Below the list there may be undo to come of one that the list says has committed.
+        if self.at < self.list_at {
+            return Ok(());
+        }
+        let committed = self.stages.iter().filter_map(|(&txn, stage)| {
+            let &Stage::Committed(lsn) = stage else { return None };
+            let stream = self.streams.get(txn)?;
+            let (len, purge) = stream.whole().filter(|(len, _)| *len <= MEMBER_BYTES_MAX)?;
+            Some(Member { txn, lsn, purge, stream, len: len as usize })
+        });
+        let mut members: Vec<_> = committed.collect();
+        members.sort_by_key(|member| member.lsn);
+        let mut left = &mut members[..];
+        while !left.is_empty() {
+            let batch = parts(&mut left, usize::MAX, SEAL_BYTES);
+            let (mut rest, mut segments) = (&mut *batch, Vec::new());
+            while !rest.is_empty() {
+                segments.push(parts(&mut rest, SEGMENT_TXNS, SEGMENT_BYTES));
+            }
+            Extent::of_segments(journal.append_segments(segments.into_iter())?, sealed);
+            for &mut Member { txn, len, .. } in batch {
+                *spilled += len as u64;
+                self.streams.remove(txn);
+                self.stages.remove(&txn);
+                self.recent[txn.0 as usize % RECENT].take_if(|stream| stream.owner() == txn);
+            }
+        }
+        Ok(())
+    }
+
     /// Takes in one record of the log; `op` is the change of a page record.
     pub(crate) fn record(&mut self, lsn: Lsn, record: &Record<'_>, op: Option<&PageOp<'_>>) -> Result {
+        self.at = lsn;
         match (*record, op) {
             (Record::Page { .. }, Some(PageOp::Row(row))) => {
                 self.undo(lsn, row.version.txn, row.version.undo_at, Entry::of(row))?;
@@ -147,7 +209,10 @@ impl Rebuild {
             (Record::Reverted { txn }, _) => {
                 self.saw(txn);
                 self.forget(txn);
-                self.ended.insert(txn);
+                // Nothing of it follows; but what lies below the list may have begun before the log that is read.
+                if lsn < self.list_at {
+                    self.ended.insert(txn);
+                }
             }
             (Record::Purged { txns }, _) => {
                 for txn in ids(txns) {
@@ -231,13 +296,13 @@ impl Rebuild {
     /// What the log's end leaves.
     /// REQUIRES: it was told by [`Rebuild::within`] where the undo files are.
     pub(crate) fn finish(self, segments: Vec<Extent>) -> Recovered {
-        let Room { journal, spilled, .. } = self.room.expect("it was told where the undo files are");
+        let Room { journal, spilled, sealed, .. } = self.room.expect("it was told where the undo files are");
         let mut recovered = Recovered {
             next_txn: self.next_txn,
             next_tree: self.next_tree,
             streams: self.streams,
             committed: Vec::new(),
-            segments,
+            segments: segments.into_iter().chain(sealed).collect(),
             aborted: Vec::new(),
             prepared: Vec::new(),
             journal,

@@ -8,18 +8,13 @@ use crate::mvcc::State;
 use crate::mvcc::purge::Ended;
 use crate::planted::{Bug, planted};
 use crate::undo::journal::Journal;
-use crate::undo::{Member, spill};
+use crate::undo::{MEMBER_BYTES_MAX, Member, SEGMENT_BYTES, SEGMENT_TXNS, spill};
 use base::Lsn;
 use base::sync::Unparker;
 use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use metrics::M;
 use pace::history::{Plan, Sample, mark, plan};
 
-/// A stream longer than this does not go into a segment: its chunks go to files one by one.
-const MEMBER_BYTES_MAX: u64 = 64 << 10;
-/// A segment is full with so many transactions, or so many bytes.
-const SEGMENT_TXNS: usize = 1024;
-const SEGMENT_BYTES: usize = 128 << 10;
 /// Bytes of chunks that are written at once, about.
 const WRITE_BYTES: usize = 4 << 20;
 /// Transactions that are taken from the queue at once: committers wait for so long.

@@ -24,7 +24,7 @@ pub(crate) mod walk;
 pub(crate) use fetch::{Access, Cache, Held, Piece};
 pub(crate) use history::History;
 pub(crate) use record::{Entry, Record, decode_rewind, encode_rewind};
-pub(crate) use segment::{Extent, Member, Segment, ToPurge};
+pub(crate) use segment::{Extent, MEMBER_BYTES_MAX, Member, SEGMENT_BYTES, SEGMENT_TXNS, Segment, ToPurge};
 pub(crate) use shortcuts::Passed;
 pub(crate) use stream::{Chunk, Mark, Stream};
 pub(crate) use streams::{Streams, Undo};

@@ -18,6 +18,12 @@ use base::codec::{Put, Reader, Truncated};
 use base::{Lsn, TxnId, crc};
 use std::sync::Arc;
 
+/// A stream longer than this does not go into a segment: its chunks go to files one by one.
+pub(crate) const MEMBER_BYTES_MAX: u64 = 64 << 10;
+/// A segment is full with so many transactions, or so many bytes.
+pub(crate) const SEGMENT_TXNS: usize = 1024;
+pub(crate) const SEGMENT_BYTES: usize = 128 << 10;
+
 const MAGIC: u32 = u32::from_le_bytes(*b"USEG");
 /// Bytes of one entry of the directory.
 const ENTRY: usize = 15;
@@ -131,6 +137,16 @@ impl Extent {
     /// Adds what is left of it to what a checkpoint names.
     pub(crate) fn list(&self, listed: &mut Vec<Segments>) {
         add(listed, self.file.number, self.at, self.end, self.txns);
+    }
+
+    /// Segments that nobody reads before their purge, as few stretches of files. No snapshot asks for them.
+    pub(crate) fn of_segments(segments: Vec<Segment>, extents: &mut Vec<Extent>) {
+        for Segment { file, at, end, count, .. } in segments {
+            match extents.last_mut().filter(|last| Arc::ptr_eq(&last.file, &file) && last.end == at) {
+                Some(last) => (last.end, last.txns) = (end, last.txns + u64::from(count)),
+                None => extents.push(Extent { file, at, end, txns: count.into() }),
+            }
+        }
     }
 
     pub(super) fn of(file: Arc<UndoFile>, listed: &Segments) -> Extent {

@@ -379,3 +379,47 @@ fn recovery_keeps_to_the_memory_for_the_past() {
     assert!(report.is_clean(), "{report}");
     SMALL.set(0);
 }
+
+/// Of a million transactions that have deleted a row each the undo is little; what is kept for each of them is not.
+#[test]
+fn recovery_of_very_many_small_transactions_keeps_to_the_memory() {
+    const MEMORY: u64 = 256 << 10;
+    const ROWS: u64 = 4000;
+    let (disk, db, t) = fresh();
+    let mut tx = db.begin().unwrap();
+    (0..ROWS).for_each(|n| tx.put(&t, &key(n), b"v").unwrap());
+    tx.commit().unwrap();
+    db.close().unwrap();
+    let (mut options, vfs) = (options(), Vfs { clock: Vfs::os().clock, ..disk.vfs(1) });
+    // Nothing is purged.
+    options.tuning.still = true;
+    let db = Db::open_on(&vfs, Path::new(DIR), &options).unwrap();
+    let t = db.open_table("t").unwrap();
+    for n in 0..ROWS - 1 {
+        let mut tx = db.begin_with(crate::TxnOptions::new().durability(crate::Durability::None)).unwrap();
+        assert!(tx.delete(&t, &key(n)).unwrap());
+        tx.commit().unwrap();
+    }
+    put(&db, &t, b"other", b"");
+    let image = cut(&disk, CrashChoice::None);
+
+    let vfs = Vfs { clock: Vfs::os().clock, ..image.vfs(1) };
+    let options = options.history_memory_bytes(MEMORY);
+    let engine = crate::engine::Engine::open(&vfs, Path::new(DIR), &options).unwrap();
+    let figures = engine.metrics();
+    let figure = |name: &str| figures.get(name).unwrap() as u64;
+    // Purge may have begun meanwhile.
+    // Some 13 bytes each, of nearly half of them at least: memory has room for the others.
+    assert!(figure("undo_spilled_bytes") > 4 * ROWS, "{}", figure("undo_spilled_bytes"));
+    assert!(figure("undo_bytes") <= MEMORY, "{} bytes in memory", figure("undo_bytes"));
+    // A checkpoint names them, and they are purged after the next opening, which a power cut forces.
+    engine.checkpoint().unwrap();
+    let image = cut(&image, CrashChoice::None);
+    drop(engine);
+    let db = open(&image);
+    settle(&db);
+    let left: Vec<_> = all(&db, "t").into_keys().collect();
+    assert_eq!(left, [key(ROWS - 1).to_vec(), b"other".to_vec()]);
+    let report = db.check().unwrap();
+    assert!(report.is_clean(), "{report}");
+}

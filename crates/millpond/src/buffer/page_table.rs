@@ -118,7 +118,6 @@ mod tests {
     use metrics::Metrics;
     use std::collections::BTreeMap;
     use std::sync::Arc;
-    use std::sync::atomic::AtomicBool;
 
     fn frames(count: usize) -> Frames {
         Frames::new(count, 4096, &Arc::new(Metrics::new())).unwrap()
@@ -170,32 +169,32 @@ mod tests {
     /// A reader stands on a frame that goes to another chain.
     #[test]
     fn what_is_there_is_found_while_others_come_and_go() {
-        let (table, frames, stop) = (PageTable::new(64), frames(64), AtomicBool::new(false));
-        // Of all chains only a few are used, so that they are long.
+        let (table, frames, at_work) = (PageTable::new(64), frames(64), AtomicU32::new(2));
+        // Of all chains only two are used, so that they are long.
         let few: Vec<_> =
-            (0..100_000u32).map(PageNo).filter(|page| table.chain(*page) < 4).take(60).collect();
+            (0..100_000u32).map(PageNo).filter(|page| table.chain(*page) < 2).take(60).collect();
         for (frame, page) in few[..20].iter().enumerate() {
             assert!(put(&table, &frames, *page, frame as u32));
         }
         std::thread::scope(|scope| {
             for writer in 0..2 {
-                let (table, frames, few, stop) = (&table, &frames, &few, &stop);
+                let (table, frames, few, at_work) = (&table, &frames, &few, &at_work);
                 scope.spawn(move || {
-                    let mut rng = Prng::new(writer);
                     let own = 20 + 20 * writer as usize;
-                    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                        let (page, frame) =
-                            (few[own + rng.below(20) as usize], (own + rng.below(20) as usize) as u32);
-                        assert!(put(table, frames, page, frame));
-                        take(table, frames, page, frame);
+                    for round in 0..40_000 {
+                        // Frame by frame another page, mostly of another chain, than the round before.
+                        let held = (0..10).map(|n| (few[own + (n + 7 * round) % 20], (own + n) as u32));
+                        held.clone().for_each(|(page, frame)| assert!(put(table, frames, page, frame)));
+                        held.for_each(|(page, frame)| take(table, frames, page, frame));
                     }
+                    at_work.fetch_sub(1, Ordering::Relaxed);
                 });
             }
-            for turn in 0..200_000 {
-                let frame = turn % 20;
-                assert_eq!(table.get(&frames, few[frame]), Some(frame as u32));
+            while at_work.load(Ordering::Relaxed) > 0 {
+                for (frame, page) in few[..20].iter().enumerate() {
+                    assert_eq!(table.get(&frames, *page), Some(frame as u32));
+                }
             }
-            stop.store(true, std::sync::atomic::Ordering::Relaxed);
         });
     }
 }

@@ -4,7 +4,7 @@ use super::list::Listed;
 use super::root::{Root, RootFile};
 use super::{UndoFiles, Unfinished};
 use crate::buffer::Pool;
-use crate::error::{Poison, Result};
+use crate::error::{Error, Poison, Result};
 use crate::log::Log;
 use crate::log::block::{block_of, block_start};
 use crate::planted::{Bug, planted};
@@ -33,6 +33,8 @@ pub(crate) struct Checkpointer {
     replayed: AtomicU64,
     /// Below it nothing is worth a checkpoint: it is the last one's own list.
     settled: AtomicU64,
+    /// Redo that the last list took, bytes.
+    list_bytes: AtomicU64,
     /// Who knows the unfinished transactions.
     unfinished: Arc<dyn Unfinished>,
     metrics: Arc<Metrics>,
@@ -58,6 +60,7 @@ impl Checkpointer {
             replayed: AtomicU64::new(root.checkpoint.0),
             named: Mutex::new(Named { root, listed: Arc::default() }),
             settled: AtomicU64::new(0),
+            list_bytes: AtomicU64::new(0),
             unfinished,
             metrics: Arc::clone(metrics),
             poison: Arc::clone(poison),
@@ -93,6 +96,11 @@ impl Checkpointer {
     /// What the files of undo are there for.
     pub(crate) fn undo_files(&self) -> UndoFiles {
         self.unfinished.undo_files()
+    }
+
+    /// Redo that the last list took, with what others logged meanwhile, bytes.
+    pub(crate) fn list_bytes(&self) -> u64 {
+        self.list_bytes.load(Ordering::Acquire)
     }
 
     /// How far the checkpoint could move now.
@@ -139,8 +147,11 @@ impl Checkpointer {
         next.sequence += 1;
         next.checkpoint = target.max(root.checkpoint);
         // After the target is known: what is below it is in some stream by now, and what ends below it has ended.
-        let list = self.unfinished.harden(next.sequence)?;
+        // A file that cannot be made, for another reason than a full disk, would keep the checkpoint where it is for ever.
+        let fatal = |error: Error| if error.may_pass() { error } else { self.poison.set(error) };
+        let list = self.unfinished.harden(next.sequence).map_err(fatal)?;
         let end = self.log.reserved_lsn();
+        self.list_bytes.store(end.since(list.first), Ordering::Release);
         self.log.flush_to(list.last, SyncReason::Checkpoint)?;
         next.record = list.first;
         next.durable = self.log.durable_lsn();

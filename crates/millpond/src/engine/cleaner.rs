@@ -12,7 +12,7 @@ use base::{Lsn, PageNo};
 use metrics::{Force, M, SyncReason};
 use pace::admission::clean_rate;
 use pace::budget::{Device, PagesPerIo};
-use pace::checkpoint::worth_writing;
+use pace::checkpoint::{pays, worth_writing};
 use pace::crowd::AtWork;
 use pace::governor::{self, Governor, Plan, Sample, Slice};
 use pace::redo_rate::Rate;
@@ -55,14 +55,6 @@ impl Cleaner {
     }
 }
 
-/// Sets an error aside that may pass, such as a full disk. Any other is given back at once.
-fn passing<T>(result: Result<T>) -> Result<Result<T>> {
-    match result {
-        Err(error) if !error.may_pass() => Err(error),
-        kept => Ok(kept),
-    }
-}
-
 impl Shared {
     /// One step. Returns the microseconds until the next is due unless somebody wakes the cleaner before.
     pub(super) fn clean(&self, c: &mut Cleaner) -> Result<u64> {
@@ -72,10 +64,10 @@ impl Shared {
         self.tend_files(now_us)?;
         self.tell_short();
         // Where there is no space to harden undo the checkpoint stands still; frames are needed all the same.
-        let moved = passing(self.move_checkpoint(c, now_us))?;
+        let moved = self.passing(self.move_checkpoint(c, now_us))?;
         let plan = self.plan(c, now_us);
         let freed = self.supply_frames(c, &plan)?;
-        let cleaned = passing(self.clean_oldest(c, &plan))?;
+        let cleaned = self.passing(self.clean_oldest(c, &plan))?;
         let worked = freed > 0 || cleaned.as_ref().is_ok_and(|pages| *pages > 0);
         self.store.metrics.add(M::CleanerSteps, u64::from(worked));
         self.set_marks(c, now_us);
@@ -98,6 +90,15 @@ impl Shared {
         }
         let files = self.checkpointer.undo_files();
         (files.used || files.spare) && !files.waits
+    }
+
+    /// Sets an error aside that may pass, such as a full disk: frames are needed all the same. Any other poisons, or a cleaner that
+    /// fails at each step would let those who wait for frames wait for ever.
+    fn passing<T>(&self, result: Result<T>) -> Result<Result<T>> {
+        match result {
+            Err(error) if !error.may_pass() => Err(self.poison.set(error)),
+            kept => Ok(kept),
+        }
     }
 
     /// Tells admission whether that is so.
@@ -239,12 +240,14 @@ impl Shared {
             capacity: self.room(now_us).now,
             segment: segments.shape().payload_bytes(),
             since_us: now_us.saturating_sub(c.root_written_us),
+            list: self.checkpointer.list_bytes(),
         };
         if planted(Bug::RecycledEarly) {
             segments.recycle_below(self.checkpointer.possible()).map_err(|error| self.fatal(error))?;
         }
-        // The files that a root lists no more give the reserve its space back.
-        let is_wanted = || view.possible > view.named || self.checkpointer.undo_files().spare;
+        // The files that a root lists no more give the reserve its space back. Each such root removes one at least, so there are
+        // few of them; any other must pay for its list, or the log runs full of lists.
+        let is_wanted = || pays(&view) || self.checkpointer.undo_files().spare;
         if worth_writing(&view) || (self.is_short() && is_wanted()) {
             let advanced = self.checkpointer.advance(SyncReason::Checkpoint, false);
             // At once: what is let in from here on adds to what the next one must harden.

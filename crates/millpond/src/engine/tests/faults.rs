@@ -223,6 +223,23 @@ fn every_failed_operation_on_a_name_or_a_length() {
     }
 }
 
+/// A file of undo cannot be made, and not for want of space. The engine stops: else the cleaner would fail at each step, and threads
+/// that need frames would wait for ever.
+#[test]
+fn a_checkpoint_that_cannot_make_its_file_stops_the_engine() {
+    let disk = FaultDisk::new(Arc::new(MemDisk::default()));
+    let engine = Engine::open(&vfs(&disk), Path::new(DIR), &options()).unwrap();
+    let tree = Tree::create(&engine.store, TREE).unwrap();
+    assert!(fill(&engine, tree, 0, 20).1.is_none());
+    // Its rows are of transactions that never commit, so the next checkpoint hardens their undo.
+    drop(engine);
+    disk.fail_on("undo/0", Rule { kind: Kind::Create, nth: 1, for_ever: true, fault: REFUSED });
+    let engine = Engine::open(&vfs(&disk), Path::new(DIR), &options()).unwrap();
+    let (_, error) = fill(&engine, tree, 20, 20);
+    let refused = error.map_or_else(|| engine.checkpoint().map(drop), Err).unwrap_err();
+    assert!(engine.shared.poison.is_set(), "the engine goes on after {refused}");
+}
+
 /// Puts rows until one finds no space or `most` are done. Returns the number of the next.
 fn fill(engine: &Engine, tree: Tree, from: u64, most: u64) -> (u64, Option<Error>) {
     for n in from..from + most {

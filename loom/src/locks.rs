@@ -1,7 +1,7 @@
 //! Locks: exclusive is exclusive, nobody is granted twice, and whoever waits is granted, refused or told why, whatever comes
 //! between: an end, a time limit, a verdict, a withdrawal of somebody before him, closing. A waiter who is forgotten is a deadlock to loom.
 
-use crate::lock::{Denied, Enqueued, LockTable, Mode, Owner, Since, Wait, Writer};
+use crate::lock::{Denied, Enqueued, KeyRange, LockTable, Mode, Owner, Since, Wait, Writer};
 use crate::watched::Watched;
 use crate::{Clock, model};
 use base::sync::Mutex;
@@ -64,6 +64,22 @@ impl World {
         }
         self.locks.release_all(&owner);
         outcome
+    }
+
+    /// One transaction that changes the row as soon as no range keeps it from that.
+    fn change_in_ranges(&self, txn: u64) {
+        let owner = self.locks.begin(TxnId(txn));
+        loop {
+            let leaf = self.leaf.lock();
+            match self.locks.claim(&owner, TREE, ROW, FOR_EVER).unwrap() {
+                Enqueued::Granted => break self.row.change(),
+                waiting => {
+                    drop(leaf);
+                    assert_eq!(waiting.finish(), Ok(()));
+                }
+            }
+        }
+        self.locks.release_all(&owner);
     }
 
     /// After all have ended: `changes` were made, and nothing is left behind.
@@ -277,7 +293,7 @@ pub(crate) fn models() {
         let w = World::new();
         let readers = [1, 2].map(|txn| w.locks.begin(TxnId(txn)));
         for owner in &readers {
-            w.locks.cover(owner, TREE, b"a", None, Since::Nobody, false);
+            w.locks.cover(owner, KeyRange::new(TREE, b"a", None), Since::Nobody, false).unwrap();
         }
         let ends = readers.map(|owner| {
             let w = Arc::clone(&w);
@@ -286,41 +302,17 @@ pub(crate) fn models() {
                 w.locks.release_all(&owner);
             })
         });
-        let owner = w.locks.begin(TxnId(3));
-        loop {
-            let leaf = w.leaf.lock();
-            match w.locks.claim(&owner, TREE, ROW, FOR_EVER).unwrap() {
-                Enqueued::Granted => break w.row.change(),
-                waiting => {
-                    drop(leaf);
-                    assert_eq!(waiting.finish(), Ok(()));
-                }
-            }
-        }
-        w.locks.release_all(&owner);
+        w.change_in_ranges(3);
         ends.into_iter().for_each(|t| t.join().unwrap());
         w.ends_with(1);
     });
     model("locks: a scan lets a waiting writer go first, and both get through", 3, || {
         let w = World::new();
         let reader = w.locks.begin(TxnId(1));
-        w.locks.cover(&reader, TREE, b"a", None, Since::Nobody, false);
+        w.locks.cover(&reader, KeyRange::new(TREE, b"a", None), Since::Nobody, false).unwrap();
         let writer = {
             let w = Arc::clone(&w);
-            spawn(move || {
-                let owner = w.locks.begin(TxnId(2));
-                loop {
-                    let leaf = w.leaf.lock();
-                    match w.locks.claim(&owner, TREE, ROW, FOR_EVER).unwrap() {
-                        Enqueued::Granted => break w.row.change(),
-                        waiting => {
-                            drop(leaf);
-                            assert_eq!(waiting.finish(), Ok(()));
-                        }
-                    }
-                }
-                w.locks.release_all(&owner);
-            })
+            spawn(move || w.change_in_ranges(2))
         };
         let scan = {
             let w = Arc::clone(&w);
@@ -328,10 +320,10 @@ pub(crate) fn models() {
                 let (owner, mut since) = (w.locks.begin(TxnId(3)), Since::default());
                 loop {
                     let leaf = w.leaf.lock();
-                    match w.locks.let_go_first(&owner, TREE, b"a", None, &mut since, FOR_EVER).unwrap() {
+                    match w.locks.let_go_first(&owner, KeyRange::new(TREE, b"a", None), &mut since, FOR_EVER).unwrap() {
                         None => {
                             // What stops it now was granted meanwhile; the model looks once.
-                            w.locks.cover(&owner, TREE, b"a", None, since, false);
+                            w.locks.cover(&owner, KeyRange::new(TREE, b"a", None), since, false).unwrap();
                             break;
                         }
                         Some(gate) => {
@@ -352,7 +344,7 @@ pub(crate) fn models() {
         let w = World::new();
         let holder = w.locks.begin(TxnId(1));
         assert_eq!(w.lock(&holder, ROW, Mode::Exclusive, FOR_EVER), Ok(()));
-        w.locks.cover(&holder, TREE, b"a", Some(b"p"), Since::Nobody, false);
+        w.locks.cover(&holder, KeyRange::new(TREE, b"a", Some(b"p")), Since::Nobody, false).unwrap();
         let waiting = [(2, ROW), (3, OTHER)].map(|(txn, key)| {
             let w = Arc::clone(&w);
             spawn(move || {

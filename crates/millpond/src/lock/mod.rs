@@ -34,7 +34,7 @@ mod users;
 pub(crate) use key::hash_row;
 pub(crate) use mode::Mode;
 pub(crate) use owner::Owner;
-pub(crate) use ranges::{Gated, Since};
+pub(crate) use ranges::{Gated, KeyRange, Since};
 pub(crate) use table::{Enqueued, LockTable, Writer};
 pub(crate) use ticket::Ticket;
 pub(crate) use users::{Closed, Users, Using};

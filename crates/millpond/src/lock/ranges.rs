@@ -55,6 +55,25 @@ pub(super) struct Ranges {
     turns: AtomicU64,
 }
 
+/// Keys of a tree that lie side by side.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyRange<'a> {
+    pub(crate) tree: TreeId,
+    pub(crate) from: &'a [u8],
+    /// The first key beyond. None: to the tree's end.
+    pub(crate) to: Option<&'a [u8]>,
+}
+
+impl<'a> KeyRange<'a> {
+    pub(crate) fn new(tree: TreeId, from: &'a [u8], to: Option<&'a [u8]>) -> KeyRange<'a> {
+        KeyRange { tree, from, to }
+    }
+
+    fn is_empty(self) -> bool {
+        self.to.is_some_and(|to| to <= self.from)
+    }
+}
+
 /// When a scan began, among those who wait for ranges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Since {
@@ -125,19 +144,17 @@ impl TreeRanges {
         self.holders.values().filter(covers).map(|(owner, _)| owner)
     }
 
-    /// The wants from `from` on and below `to` that a scan must let go first, in order of their keys. REQUIRES: `from` lies
-    /// below `to`.
+    /// The wants in `range` that a scan must let go first, in order of their keys. REQUIRES: `range` is not empty.
     fn stopping(
         &self,
         txn: TxnId,
         since: Since,
-        from: &[u8],
-        to: Option<&[u8]>,
+        range: KeyRange<'_>,
     ) -> impl DoubleEndedIterator<Item = (&Vec<u8>, &Want)> {
         let own = self.holders.get(&txn).map(|(_, set)| set);
-        let end = to.map_or(Unbounded, Excluded);
+        let end = range.to.map_or(Unbounded, Excluded);
         self.wants
-            .range::<[u8], _>((Included(from), end))
+            .range::<[u8], _>((Included(range.from), end))
             .filter(move |(key, _)| own.is_none_or(|set| !set.covers(key)))
             .flat_map(|(key, wants)| wants.iter().map(move |want| (key, want)))
             .filter(move |(_, want)| want.stops(txn, since))
@@ -315,29 +332,28 @@ impl TreeRanges {
 }
 
 impl LockTable {
-    /// Before a scan covers what it has read: keeps the keys from `from` on and below `to` as `owner` has seen them, rows and gaps, until
+    /// Before a scan covers what it has read: keeps the keys of `range` as `owner` has seen them, rows and gaps, until
     /// it ends. Where somebody in between must go first it keeps what lies before his key, in the direction of the scan, and returns the
     /// key. Full: nothing is kept. REQUIRES: one leaf encloses the keys and has been latched since its rows were looked at; none of them was another
     /// transaction's uncommitted version or exclusively locked.
     pub(crate) fn cover(
         &self,
         owner: &Arc<Owner>,
-        tree: TreeId,
-        from: &[u8],
-        to: Option<&[u8]>,
+        range: KeyRange<'_>,
         since: Since,
         backward: bool,
     ) -> Result<Option<Vec<u8>>, Denied> {
-        if to.is_some_and(|to| to <= from) {
+        if range.is_empty() {
             return Ok(None);
         }
+        let KeyRange { tree, from, to } = range;
         if self.is_full() {
             return Err(Denied::Full);
         }
         let shard = self.ranges.shard(tree);
         let mut trees = shard.mu.lock();
         let ranges = trees.entry(tree).or_default();
-        let mut stopping = ranges.stopping(owner.txn, since, from, to);
+        let mut stopping = ranges.stopping(owner.txn, since, range);
         let stopped = if backward { stopping.next_back() } else { stopping.next() };
         let stopped = stopped.map(|(key, _)| key.clone());
         drop(stopping);
@@ -367,14 +383,12 @@ impl LockTable {
         Ok(stopped)
     }
 
-    /// Whether a scan from `from` to `to` must let others go first: then it waits as a transaction that holds what it held before. None: it goes on.
+    /// Whether a scan of `range` must let others go first: then it waits as a transaction that holds what it held before. None: it goes on.
     #[inline]
     pub(crate) fn let_go_first(
         &self,
         owner: &Arc<Owner>,
-        tree: TreeId,
-        from: &[u8],
-        to: Option<&[u8]>,
+        range: KeyRange<'_>,
         since: &mut Since,
         wait: Wait,
     ) -> Result<Option<Gated<'_>>, Denied> {
@@ -384,26 +398,24 @@ impl LockTable {
                 Wait::NoWait | Wait::Skip => Since::Nobody,
             };
         }
-        let none = self.ranges.shard(tree).wants.load(Ordering::Acquire) == 0;
-        if none || to.is_some_and(|to| to <= from) {
+        let none = self.ranges.shard(range.tree).wants.load(Ordering::Acquire) == 0;
+        if none || range.is_empty() {
             return Ok(None);
         }
-        self.wait_at_gate(owner, tree, from, to, *since, wait)
+        self.wait_at_gate(owner, range, *since, wait)
     }
 
     fn wait_at_gate(
         &self,
         owner: &Arc<Owner>,
-        tree: TreeId,
-        from: &[u8],
-        to: Option<&[u8]>,
+        range: KeyRange<'_>,
         since: Since,
         wait: Wait,
     ) -> Result<Option<Gated<'_>>, Denied> {
-        let mut trees = self.ranges.shard(tree).mu.lock();
-        let Some(ranges) = trees.get_mut(&tree) else { return Ok(None) };
+        let mut trees = self.ranges.shard(range.tree).mu.lock();
+        let Some(ranges) = trees.get_mut(&range.tree) else { return Ok(None) };
         let first =
-            ranges.stopping(owner.txn, since, from, to).map(|(_, want)| (want.turn, Arc::clone(&want.owner)));
+            ranges.stopping(owner.txn, since, range).map(|(_, want)| (want.turn, Arc::clone(&want.owner)));
         let first: SmallVec<[(u64, Arc<Owner>); 2]> = first.collect();
         let limit = match wait {
             Wait::Until(_) if first.is_empty() => return Ok(None),
@@ -413,7 +425,7 @@ impl LockTable {
         };
         first.iter().for_each(|(_, first)| first.becomes_awaited());
         ranges.gates.push(Gate { owner: Arc::clone(owner), first });
-        let key = LockKey::gate(tree);
+        let key = LockKey::gate(range.tree);
         owner.begin_wait(&key, ticket::WAITING);
         self.count_wait();
         Ok(Some(Gated(Ticket::new(self, Arc::clone(owner), key, limit))))

@@ -89,7 +89,7 @@ fn check(script: &str, expected: &Expect) {
             (_, "scans") => {
                 let (from, to) = bounds(words[2]);
                 let turn = since.entry(id).insert_entry(Since::default()).into_mut();
-                match table.let_go_first(&owners[&id], TREE, from, to, turn, wait) {
+                match table.let_go_first(&owners[&id], KeyRange::new(TREE, from, to), turn, wait) {
                     Ok(Some(gate)) => keep(Ok(Enqueued::Waiting(gate.into_ticket())), &mut new_ticket),
                     Ok(None) => "goes on".to_owned(),
                     Err(denied) => format!("{denied:?}"),
@@ -100,7 +100,7 @@ fn check(script: &str, expected: &Expect) {
                 let turn = *since.entry(id).or_insert(Since::Nobody);
                 let stopped = {
                     let backward = words.get(3) == Some(&"backward");
-                    table.cover(&owners[&id], TREE, from, to, turn, backward).unwrap()
+                    table.cover(&owners[&id], KeyRange::new(TREE, from, to), turn, backward).unwrap()
                 };
                 stopped.map_or(String::new(), |key| format!("to {}", String::from_utf8(key).unwrap()))
             }

@@ -8,7 +8,7 @@ use super::scan::Next;
 use super::system::{Rules, Txn, Txns, denied};
 use crate::btree::Tree;
 use crate::error::Result;
-use crate::lock::{Gated, Mode, Since};
+use crate::lock::{Gated, KeyRange, Mode, Since};
 use crate::page::node::{DELETED, Leaf, Row};
 use crate::planted::{Bug, planted};
 use crate::undo::Held;
@@ -73,7 +73,8 @@ impl Txns {
     fn let_take(&self, txn: &Txn, tree: Tree, key: &[u8], since: &mut Since, rules: Rules) -> Result {
         let mut now = Since::default();
         let end = after(key);
-        let gate = self.locks.let_go_first(self.owner(txn), tree.id, key, Some(&end), &mut now, rules.wait);
+        let range = KeyRange::new(tree.id, key, Some(&end));
+        let gate = self.locks.let_go_first(self.owner(txn), range, &mut now, rules.wait);
         if let Some(gate) = gate.map_err(denied)? {
             self.wait_at_gate(txn, gate, &mut now)?;
         }
@@ -141,8 +142,8 @@ impl Txns {
             let (leaf, mut marks) = (Leaf::new(&page), Marks::default());
             if hold.range && *since == Since::Unbegun {
                 // Where the range has no end, nobody knows how far it will be read: as far as this leaf goes.
-                let sight = to.or(leaf.high_fence());
-                let gate = self.locks.let_go_first(owner, tree.id, &from, sight, since, rules.wait);
+                let sight = KeyRange::new(tree.id, &from, to.or(leaf.high_fence()));
+                let gate = self.locks.let_go_first(owner, sight, since, rules.wait);
                 if let Some(gate) = gate.map_err(denied)? {
                     drop(page);
                     self.wait_at_gate(txn, gate, since)?;
@@ -183,7 +184,8 @@ impl Txns {
             });
             let stopped = match hold.range {
                 true => {
-                    self.locks.cover(owner, tree.id, &from, end.as_deref(), *since, false).map_err(denied)?
+                    let read = KeyRange::new(tree.id, &from, end.as_deref());
+                    self.locks.cover(owner, read, *since, false).map_err(denied)?
                 }
                 false => None,
             };
@@ -236,8 +238,9 @@ impl Txns {
             let page = tree.leaf_read_below(&self.store, to.as_deref())?;
             let (leaf, mut marks) = (Leaf::new(&page), Marks::default());
             if hold.range && *since == Since::Unbegun {
-                let sight = if from.is_empty() { leaf.low_fence() } else { from };
-                let gate = self.locks.let_go_first(owner, tree.id, sight, to.as_deref(), since, rules.wait);
+                let start = if from.is_empty() { leaf.low_fence() } else { from };
+                let sight = KeyRange::new(tree.id, start, to.as_deref());
+                let gate = self.locks.let_go_first(owner, sight, since, rules.wait);
                 if let Some(gate) = gate.map_err(denied)? {
                     drop(page);
                     self.wait_at_gate(txn, gate, since)?;
@@ -281,7 +284,8 @@ impl Txns {
             });
             let stopped = match hold.range {
                 true => {
-                    self.locks.cover(owner, tree.id, &start, to.as_deref(), *since, true).map_err(denied)?
+                    let read = KeyRange::new(tree.id, &start, to.as_deref());
+                    self.locks.cover(owner, read, *since, true).map_err(denied)?
                 }
                 false => None,
             };

@@ -106,11 +106,12 @@ fn every_circle_is_broken_and_nobody_else() {
                         0 => acquire(&table, &owner, &row, Mode::Shared, long),
                         1 => {
                             let mut since = Since::default();
-                            let gate = table.let_go_first(&owner, TREE, &row, None, &mut since, long);
+                            let range = KeyRange::new(TREE, &row, None);
+                            let gate = table.let_go_first(&owner, range, &mut since, long);
                             if let Some(gate) = gate.unwrap() {
                                 gate.wait(&mut since).unwrap();
                             }
-                            table.cover(&owner, TREE, &row, None, since, false).unwrap();
+                            table.cover(&owner, range, since, false).unwrap();
                             Ok(())
                         }
                         _ => loop {

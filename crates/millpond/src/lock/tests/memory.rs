@@ -41,7 +41,7 @@ fn who_asks_for_more_than_there_is_room_for_is_refused() {
     // What one insertion takes at most: more room for a part and for a list.
     assert!(table.bytes() < MOST + 5_000, "{} bytes", table.bytes());
     assert_eq!(lock(full, Mode::Shared), Err(Denied::Full));
-    let cover = |from: &[u8]| table.cover(&owners[0], TREE, from, None, Since::Nobody, false);
+    let cover = |from: &[u8]| table.cover(&owners[0], KeyRange::new(TREE, from, None), Since::Nobody, false);
     assert_eq!(cover(&key(full)), Err(Denied::Full));
     assert_eq!(table.keep_written(&owners[0], TREE, &key(full)), Err(Denied::Full));
     // What it has it has, and may make stronger.

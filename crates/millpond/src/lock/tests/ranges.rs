@@ -400,7 +400,7 @@ proptest! {
             match step {
                 Step::Cover(_, from, to) => {
                     let end = to.as_ref().map(std::slice::from_ref);
-                    table.cover(&owner, TREE, &[from], end, Since::Nobody, false).unwrap();
+                    table.cover(&owner, KeyRange::new(TREE, &[from], end), Since::Nobody, false).unwrap();
                     kept.extend((from..to.unwrap_or(KEYS)).map(|key| (id, key)));
                 }
                 Step::Change(_, key) => {

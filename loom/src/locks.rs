@@ -26,6 +26,9 @@ impl Clock for StandingClock {
     fn now_us(&self) -> u64 {
         1
     }
+    fn random_u64(&self) -> u64 {
+        0
+    }
 }
 
 /// A table of locks, the latch of the one leaf, and a row.

@@ -21,6 +21,8 @@ mod watched;
 pub trait Clock: Send + Sync + std::fmt::Debug {
     /// Microseconds.
     fn now_us(&self) -> u64;
+    /// A number that nobody foresees.
+    fn random_u64(&self) -> u64;
 }
 
 /// What the queue of purge needs to know of undo.

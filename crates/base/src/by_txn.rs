@@ -1,31 +1,12 @@
 //! What is known of each transaction that matters just now, found by its id.
 
 use crate::TxnId;
+use crate::by_hash::Spread;
 use crate::sync::Mutex;
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
 /// Ids are dense, so transactions that run side by side are in different shards.
 const SHARDS: usize = if cfg!(loom) { 1 } else { 64 };
-
-/// Spreads ids, which nobody chooses: no seed is needed against those who would choose badly, and what is done in
-/// simulated worlds repeats.
-#[derive(Debug, Default)]
-struct Spread(u64);
-
-impl Hasher for Spread {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(self.0.rotate_left(8) ^ u64::from(byte)));
-    }
-
-    fn write_u64(&mut self, id: u64) {
-        self.0 = id.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-}
 
 /// A shard with room for no more entries than this keeps it.
 const ROOMY: usize = 256;
@@ -36,7 +17,8 @@ fn shrink<V>(shard: &mut Map<V>) {
     shard.shrink_to(2 * shard.len());
 }
 
-type Map<V> = HashMap<TxnId, V, BuildHasherDefault<Spread>>;
+/// Nobody chooses ids: no seed is needed against those who would choose badly.
+type Map<V> = HashMap<TxnId, V, Spread>;
 
 /// A cache line of its own, so that neighbours do not wait for each other.
 #[derive(Debug)]

@@ -12,6 +12,6 @@ pub mod prefetch;
 pub mod prng;
 pub mod sync;
 
-pub use by_hash::ByHash;
+pub use by_hash::{ByHash, Spread};
 pub use by_txn::ByTxn;
 pub use ids::{Lsn, PageNo, TreeId, TxnId};

@@ -26,6 +26,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// Most ways are no longer, so most searches ask once for memory.
+const WAY_STEPS: usize = 16;
+
 /// A transaction that waits, and which of its waits that is.
 type Waiting = (Arc<Owner>, u64);
 
@@ -40,15 +43,20 @@ struct Step {
 
 /// A circle of waits.
 struct Circle {
-    members: Vec<Waiting>,
+    /// The way round it.
+    path: Vec<Step>,
     /// No other leads through the same beginning.
     only: bool,
 }
 
 impl Circle {
+    fn members(&self) -> impl Iterator<Item = &Waiting> {
+        self.path.iter().flat_map(|step| std::iter::once(&step.at).chain(&step.between))
+    }
+
     /// Whether it stands. As long as each member is in the same wait nobody has given anything back.
     fn stands(&self) -> bool {
-        self.members.iter().all(|(owner, wait)| owner.wait_number() == *wait)
+        self.members().all(|(owner, wait)| owner.wait_number() == *wait)
     }
 }
 
@@ -88,7 +96,7 @@ impl LockTable {
                 let Some(another) = self.find_cycle(start) else { break };
                 circle = another;
             }
-            self.break_one(&circle.members);
+            self.break_one(&circle);
             if circle.only {
                 break;
             }
@@ -98,8 +106,8 @@ impl LockTable {
 
     /// Breaks a circle. A scan that only lets others go first goes on; else the victim is who has done least, among equals the
     /// youngest.
-    fn break_one(&self, circle: &[Waiting]) {
-        let members = || circle.iter().map(|(owner, _)| owner);
+    fn break_one(&self, circle: &Circle) {
+        let members = || circle.members().map(|(owner, _)| owner);
         let lets_pass = |owner: &&Arc<Owner>| owner.waits_for().is_some_and(|key| key.is_gate());
         if let Some(scan) = members().find(lets_pass) {
             if let Some(key) = scan.waits_for() {
@@ -137,7 +145,7 @@ impl LockTable {
             holders.reverse();
             Step { at: (owner, wait), between, open: holders }
         };
-        let mut path: SmallVec<[Step; 16]> = SmallVec::new();
+        let mut path = Vec::with_capacity(WAY_STEPS);
         path.push(step(Arc::clone(start)));
         while let Some(last) = path.last_mut() {
             // Behind one who stands between others may stand.
@@ -147,8 +155,7 @@ impl LockTable {
                 continue;
             };
             if next.txn == start.txn {
-                let members = path.into_iter().flat_map(|step| [Some(step.at), step.between]).flatten();
-                return Some(Circle { members: members.collect(), only });
+                return Some(Circle { path, only });
             }
             let too_far = path.len() > 1 && planted(Bug::CircleUnseen);
             if seen.insert(next.txn) && !too_far {

@@ -1,7 +1,7 @@
 //! What a lock is on, as bytes: `[tree u32 big-endian][kind u8][row key]`. Never leaves memory.
 
 use super::range::heap_bytes;
-use base::TreeId;
+use base::{Spread, TreeId};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 
@@ -85,8 +85,9 @@ impl LockKey {
         if self.0.spilled() { heap_bytes(self.0.len()) } else { 0 }
     }
 
-    pub(super) fn hash(&self) -> u64 {
-        hash(self.tree(), self.0[4], self.bytes_of_row())
+    /// What it hashes to from `seed` on.
+    pub(super) fn hash_from(&self, seed: Spread) -> u64 {
+        hash(seed, self.tree(), self.0[4], self.bytes_of_row()).finish()
     }
 }
 
@@ -99,38 +100,40 @@ impl Clone for LockKey {
 
 impl Hash for LockKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(LockKey::hash(self));
+        feed(state, self.tree(), self.0[4], self.bytes_of_row());
     }
 }
 
 /// The hash of a row's key without building a [`LockKey`].
-pub(crate) fn hash_row(tree: TreeId, key: &[u8]) -> u64 {
-    hash(tree, ROW, key)
+#[inline]
+pub(crate) fn hash_row(seed: Spread, tree: TreeId, key: &[u8]) -> u64 {
+    hash(seed, tree, ROW, key).finish()
 }
 
-/// Eight bytes at a time, each mixed in by a multiplication (the odd constant of Knuth's multiplicative hashing) and a shift;
-/// fixed for ever, so that a seed replays.
 #[inline]
-fn hash(tree: TreeId, kind: u8, key: &[u8]) -> u64 {
-    let mix = |h: u64, word: u64| {
-        let h = (h ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        h ^ h >> 32
-    };
-    let start = mix(key.len() as u64, u64::from(tree.0) << 8 | u64::from(kind));
-    let (words, rest) = key.as_chunks::<8>();
-    let h = words.iter().fold(start, |h, word| mix(h, u64::from_le_bytes(*word)));
-    let last = rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
-    mix(h, last) & u64::from(u32::MAX)
+fn hash(mut seed: Spread, tree: TreeId, kind: u8, key: &[u8]) -> Spread {
+    feed(&mut seed, tree, kind, key);
+    seed
+}
+
+#[inline]
+fn feed(state: &mut impl Hasher, tree: TreeId, kind: u8, key: &[u8]) {
+    state.write_u64((key.len() as u64) << 40 | u64::from(tree.0) << 8 | u64::from(kind));
+    state.write(key);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::hash::BuildHasher;
 
     #[test]
     fn a_row_hashes_the_same_with_and_without_a_key() {
         for key in [&b""[..], b"a", b"a long key that does not fit into the inline bytes of a lock key"] {
-            assert_eq!(LockKey::row(TreeId(7), key).hash(), hash_row(TreeId(7), key));
+            let (seed, lock) = (Spread::from(5), LockKey::row(TreeId(7), key));
+            let hash = hash_row(seed, TreeId(7), key);
+            assert_eq!((lock.hash_from(seed), seed.hash_one(&lock)), (hash, hash));
+            assert_ne!(hash, hash_row(Spread::from(6), TreeId(7), key));
         }
         assert_ne!(LockKey::row(TreeId(7), b""), LockKey::table(TreeId(7)));
     }

@@ -22,6 +22,7 @@ mod key;
 mod mode;
 mod owner;
 mod queue;
+mod queues;
 mod range;
 mod ranges;
 mod table;

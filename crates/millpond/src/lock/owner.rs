@@ -26,6 +26,8 @@ pub(crate) struct Owner {
     turns: AtomicU64,
     /// Its locks are being released; those that still stand are nobody's.
     ended: AtomicBool,
+    /// It has thousands of locks.
+    many: AtomicBool,
     mu: Mutex<Held>,
 }
 
@@ -49,6 +51,7 @@ impl Owner {
             signal: AtomicU32::new(0),
             turns: AtomicU64::new(0),
             ended: AtomicBool::new(false),
+            many: AtomicBool::new(false),
             mu: Mutex::new(Held::default()),
         }
     }
@@ -79,10 +82,18 @@ impl Owner {
         if room == 0 {
             let more = mu.keys.last().map_or(CHUNK_LEAST, |chunk| (chunk.len() * 2).min(CHUNK_MOST));
             mu.keys.push(Vec::with_capacity(more));
+            if more == CHUNK_MOST {
+                self.many.store(true, Ordering::Relaxed);
+            }
             bytes += more * size_of::<LockKey>();
         }
         mu.keys.last_mut().expect("just made").push(key.clone());
         Some(bytes)
+    }
+
+    /// Whether it has so many locks that their queues stand apart.
+    pub(super) fn has_many(&self) -> bool {
+        self.many.load(Ordering::Relaxed)
     }
 
     /// Everything held; nothing can be added any more. What is to be released first, then all, in chunks.

@@ -3,12 +3,13 @@
 use super::key::{LockKey, hash_row};
 use super::owner::{Woken, bytes_of};
 use super::queue::{Placed, Queue};
+use super::queues::{By, Queues, shard_of};
 use super::ranges::Ranges;
 use super::ticket::{self, Ticket};
 use super::{Denied, Mode, Owner, Wait};
 use base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use base::sync::{Mutex, MutexGuard};
-use base::{ByHash, ByTxn, TreeId, TxnId};
+use base::{ByTxn, Spread, TreeId, TxnId};
 use std::sync::Arc;
 use vfs::Clock;
 
@@ -17,41 +18,24 @@ use vfs::Clock;
 const ROW_SHARDS: usize = if cfg!(loom) { 1 } else { 64 };
 const TABLE_SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 
-/// Maps in a shard, so that no single insertion moves many entries under the shard's mutex.
-const PARTS: usize = if cfg!(loom) { 1 } else { 16 };
-
-/// The queues of a shard.
-#[derive(Debug, Default)]
-pub(super) struct Queues([ByHash<LockKey, Queue>; PARTS]);
-
-impl Queues {
-    fn part(&self, key: &LockKey) -> &ByHash<LockKey, Queue> {
-        &self.0[(key.hash() >> 8) as usize % PARTS]
-    }
-
-    fn part_mut(&mut self, key: &LockKey) -> &mut ByHash<LockKey, Queue> {
-        &mut self.0[(key.hash() >> 8) as usize % PARTS]
-    }
-
-    pub(super) fn get(&self, key: &LockKey) -> Option<&Queue> {
-        self.part(key).get(key)
-    }
-
-    fn get_mut(&mut self, key: &LockKey) -> Option<&mut Queue> {
-        self.part_mut(key).get_mut(key)
-    }
-}
-
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Shard {
     /// How many queues `mu` holds. Changed under `mu`; read without it under the latch that covers the key in question.
     occupied: AtomicU32,
     mu: Mutex<Queues>,
 }
 
+impl Shard {
+    fn new(seed: Spread) -> Shard {
+        Shard { occupied: AtomicU32::new(0), mu: Mutex::new(Queues::new(seed)) }
+    }
+}
+
 /// All locks of a database.
 #[derive(Debug)]
 pub(crate) struct LockTable {
+    /// Drawn at opening, so that nobody who chooses keys can have them fall to one shard, or to one place of a map.
+    seed: Spread,
     shards: Box<[Shard]>,
     owners: ByTxn<Arc<Owner>>,
     /// One chooses victims at a time; see `deadlock.rs`.
@@ -119,8 +103,10 @@ pub(crate) enum Writer<'t> {
 impl LockTable {
     /// A table whose locks take so many bytes of memory, about, and no more.
     pub(crate) fn new(clock: Arc<dyn Clock>, bytes_most: u64) -> LockTable {
+        let seed = Spread::from(clock.random_u64());
         LockTable {
-            shards: (0..ROW_SHARDS + TABLE_SHARDS).map(|_| Shard::default()).collect(),
+            seed,
+            shards: (0..ROW_SHARDS + TABLE_SHARDS).map(|_| Shard::new(seed)).collect(),
             owners: ByTxn::default(),
             breaking: Mutex::new(()),
             searches: Searches::default(),
@@ -180,7 +166,7 @@ impl LockTable {
         if let waiting @ Enqueued::Waiting(_) = self.out_of_ranges(owner, tree, key, wait)? {
             return Ok(waiting);
         }
-        let at = hash_row(tree, key) as usize % ROW_SHARDS;
+        let at = shard_of(hash_row(self.seed, tree, key), ROW_SHARDS);
         if self.shards[at].occupied.load(Ordering::Acquire) > 0 {
             let row = LockKey::row(tree, key);
             let free = self.shards[at].mu.lock().get(&row).is_none_or(|queue| queue.only(owner.txn));
@@ -198,7 +184,7 @@ impl LockTable {
     /// that. REQUIRES: the leaf that covers the key is latched.
     #[inline]
     pub(crate) fn readable(&self, owner: &Owner, tree: TreeId, key: &[u8]) -> bool {
-        let shard = &self.shards[hash_row(tree, key) as usize % ROW_SHARDS];
+        let shard = &self.shards[shard_of(hash_row(self.seed, tree, key), ROW_SHARDS)];
         if shard.occupied.load(Ordering::Acquire) == 0 {
             return true;
         }
@@ -215,7 +201,7 @@ impl LockTable {
             return Err(Denied::Full);
         }
         base::check!(held || self.note(owner, &key), "{} undoes changes after its end", owner.txn);
-        let queue = self.queue_of(&mut queues, &key);
+        let queue = self.queue_of(&mut queues, &key, owner);
         queue.materialise(owner);
         queue.verify();
         Ok(())
@@ -253,7 +239,7 @@ impl LockTable {
         if !held && !self.note(&holder, &key) {
             return Ok(Writer::Gone);
         }
-        self.queue_of(&mut queues, &key).materialise(&holder);
+        self.queue_of(&mut queues, &key, &holder).materialise(&holder);
         match self.request_in(&mut queues, waiter, key, mode, wait)? {
             Enqueued::Waiting(ticket) => Ok(Writer::Waiting(ticket)),
             // It has ended since it was asked for, and its lock was taken for gone.
@@ -303,8 +289,7 @@ impl LockTable {
         for shard in &self.shards {
             let mut woken = Woken::default();
             let mut queues = shard.mu.lock();
-            let keys: Vec<Vec<LockKey>> = queues.0.iter().map(ByHash::keys).collect();
-            for key in keys.into_iter().flatten() {
+            for key in queues.keys() {
                 let waiting = queues.get(&key).map_or_else(Vec::new, Queue::waiting);
                 for owner in waiting {
                     self.withdraw_in(&mut queues, &owner, &key, ticket::STOPPED, &mut woken);
@@ -344,6 +329,12 @@ impl LockTable {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// Room for queues that stand near, bytes.
+    #[cfg(test)]
+    pub(super) fn bytes_of_few(&self) -> usize {
+        self.shards.iter().map(|shard| shard.mu.lock().bytes_of_few()).sum()
+    }
+
     /// Locks of rows held beside those that uncommitted versions are.
     pub(crate) fn held(&self) -> u64 {
         self.held.load(Ordering::Relaxed)
@@ -371,24 +362,26 @@ impl LockTable {
     }
 
     fn shard(&self, key: &LockKey) -> &Shard {
-        let hash = key.hash() as usize;
-        &self.shards[if key.is_table() { ROW_SHARDS + hash % TABLE_SHARDS } else { hash % ROW_SHARDS }]
+        let hash = key.hash_from(self.seed);
+        let at = match key.is_table() {
+            true => ROW_SHARDS + shard_of(hash, TABLE_SHARDS),
+            false => shard_of(hash, ROW_SHARDS),
+        };
+        &self.shards[at]
     }
 
     pub(super) fn lock_shard(&self, key: &LockKey) -> MutexGuard<'_, Queues> {
         self.shard(key).mu.lock()
     }
 
-    fn queue_of<'q>(&self, queues: &'q mut Queues, key: &LockKey) -> &'q mut Queue {
-        let part = queues.part_mut(key);
-        if part.get(key).is_none() {
+    /// The queue of `key`; `owner` enters it if there is none.
+    fn queue_of<'q>(&self, queues: &'q mut Queues, key: &LockKey, owner: &Owner) -> &'q mut Queue {
+        if queues.get(key).is_none() {
             self.shard(key).occupied.fetch_add(1, Ordering::Release);
-            let before = part.bytes();
-            part.insert(key.clone(), Queue::default());
-            let more = part.bytes() - before + key.heap_bytes();
+            let more = queues.insert(key, if owner.has_many() { By::Many } else { By::Few });
             self.bytes.fetch_add(more as u64, Ordering::Relaxed);
         }
-        part.get_mut(key).expect("just made")
+        queues.get_mut(key).expect("just made")
     }
 
     pub(super) fn request(
@@ -412,7 +405,7 @@ impl LockTable {
     ) -> Result<Enqueued<'_>, Denied> {
         let stopped = self.stopped();
         let limit = if let Wait::Until(limit) = wait { Some(limit) } else { None };
-        let queue = self.queue_of(queues, &key);
+        let queue = self.queue_of(queues, &key, owner);
         if queue.keeps_out(owner.txn, mode) {
             // Who releases a million locks would keep others waiting for the last of them.
             queue.forget_ended();
@@ -485,10 +478,7 @@ impl LockTable {
         }
         queue.verify();
         if queue.is_empty() {
-            let part = queues.part_mut(key);
-            let before = part.bytes();
-            part.remove(key);
-            let less = before - part.bytes() + key.heap_bytes();
+            let less = queues.remove(key);
             self.bytes.fetch_sub(less as u64, Ordering::Relaxed);
             self.shard(key).occupied.fetch_sub(1, Ordering::Release);
         }

@@ -1,0 +1,110 @@
+//! The queues of a shard, found by their keys. Pure.
+
+use super::key::LockKey;
+use super::queue::Queue;
+use base::{ByHash, Spread};
+
+/// Maps of a kind, so that no single insertion moves many entries under the shard's mutex.
+const PARTS: usize = if cfg!(loom) { 1 } else { 16 };
+
+/// Who first entered a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    /// A transaction with few locks.
+    Few,
+    /// One with thousands of them.
+    Many,
+}
+
+/// Where a queue belongs goes by bits that a map does not go by, which takes its lowest and highest: else all keys of a map would want the same few
+/// places in it.
+pub(super) fn shard_of(hash: u64, shards: usize) -> usize {
+    (hash >> 32) as usize % shards
+}
+
+fn part_of(hash: u64) -> usize {
+    (hash >> 44) as usize % PARTS
+}
+
+/// Queues that transactions with few locks have entered stand apart from those of transactions with very many. So the former are found in maps that
+/// are small and warm, and a look for what is not there costs one place in memory more, not a way through a map of a million.
+#[derive(Debug)]
+pub(super) struct Queues {
+    seed: Spread,
+    few: [ByHash<LockKey, Queue>; PARTS],
+    many: [ByHash<LockKey, Queue>; PARTS],
+}
+
+impl Queues {
+    pub(super) fn new(seed: Spread) -> Queues {
+        let parts = || std::array::from_fn(|_| ByHash::new(seed));
+        Queues { seed, few: parts(), many: parts() }
+    }
+
+    fn part_of(&self, key: &LockKey) -> usize {
+        part_of(key.hash_from(self.seed))
+    }
+
+    pub(super) fn get(&self, key: &LockKey) -> Option<&Queue> {
+        let part = self.part_of(key);
+        self.few[part].get(key).or_else(|| self.many[part].get(key))
+    }
+
+    pub(super) fn get_mut(&mut self, key: &LockKey) -> Option<&mut Queue> {
+        let part = self.part_of(key);
+        self.map_of(part, key).get_mut(key)
+    }
+
+    /// The map that has the queue, if any has it.
+    fn map_of(&mut self, part: usize, key: &LockKey) -> &mut ByHash<LockKey, Queue> {
+        if self.few[part].get(key).is_some() { &mut self.few[part] } else { &mut self.many[part] }
+    }
+
+    /// Enters an empty queue. Returns the bytes that this takes. REQUIRES: there is none.
+    pub(super) fn insert(&mut self, key: &LockKey, by: By) -> usize {
+        let part = self.part_of(key);
+        let map = match by {
+            By::Few => &mut self.few[part],
+            By::Many => &mut self.many[part],
+        };
+        let before = map.bytes();
+        map.insert(key.clone(), Queue::default());
+        map.bytes() - before + key.heap_bytes()
+    }
+
+    /// Takes a queue out. Returns the bytes that this frees. REQUIRES: it is there.
+    pub(super) fn remove(&mut self, key: &LockKey) -> usize {
+        let part = self.part_of(key);
+        let map = self.map_of(part, key);
+        let before = map.bytes();
+        map.remove(key);
+        before - map.bytes() + key.heap_bytes()
+    }
+
+    /// The keys of all queues, map by map in their order.
+    pub(super) fn keys(&self) -> Vec<LockKey> {
+        self.few.iter().chain(&self.many).flat_map(ByHash::keys).collect()
+    }
+
+    /// Room in the maps for queues that transactions with few locks have entered, bytes.
+    #[cfg(test)]
+    pub(super) fn bytes_of_few(&self) -> usize {
+        self.few.iter().map(ByHash::bytes).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::hash_row;
+    use super::*;
+    use base::TreeId;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn keys_of_one_map_are_spread_over_its_places() {
+        let hash = |n: u64| hash_row(Spread::from(3), TreeId(1), &n.to_be_bytes());
+        let of_one_map = (0..500_000).map(hash).filter(|&hash| shard_of(hash, 64) == 5 && part_of(hash) == 7);
+        let places: BTreeSet<u64> = of_one_map.map(|hash| hash % 256).collect();
+        assert!(places.len() > 150, "{} of 256", places.len());
+    }
+}

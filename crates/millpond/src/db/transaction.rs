@@ -234,13 +234,9 @@ impl Transaction {
         };
         // Enough for the record of one leaf; the pages of a long value are let in one by one.
         let redo = key.len() + value_bytes.min(engine.store.pool.page_bytes()) + 128;
-        let admitted = engine.admission().admit(redo as u64)?;
-        let mut held_us = admitted.held_us;
-        let mut admit = |bytes: usize| {
-            held_us += engine.admission().admit(bytes as u64)?.held_us;
-            Ok(())
-        };
-        let wrote = engine.txns.write_row(&self.txn, tree, key, new, self.rules(), &mut admit);
+        let mut admitted = engine.admission().admit(redo as u64)?;
+        let wrote = engine.txns.write_row(&self.txn, tree, key, new, self.rules(), &mut admitted);
+        let held_us = admitted.held_us;
         drop(admitted);
         let wrote = self.judge(wrote);
         drop(inside);

@@ -8,6 +8,7 @@
 use super::undoing::Slice;
 use crate::error::{Error, Poison, Result};
 use crate::log::{LAST_WRITE, Log};
+use crate::txn::Door;
 use base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use base::sync::{Condvar, Mutex, Unparker, futex_wait, futex_wake};
 use base::{Lsn, TxnId};
@@ -79,6 +80,9 @@ pub(crate) struct Admission {
 #[must_use = "hold it until the operation's mini-transactions are done"]
 pub(crate) struct Admitted<'a> {
     admission: &'a Admission,
+    /// The redo that it was let in for.
+    redo_bytes: u64,
+    /// As much of it as is counted.
     credit: u64,
     /// Microseconds for which the operation was held.
     pub(crate) held_us: u64,
@@ -104,12 +108,44 @@ pub(super) enum Ask<'a> {
     AtLimit,
 }
 
+/// Whether an operation buys time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pays {
+    Yes,
+    /// It has done so before.
+    Already,
+}
+
 impl Drop for Admitted<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.credit > 0 {
             self.admission.credit.fetch_sub(self.credit, Ordering::Relaxed);
         }
+    }
+}
+
+/// Those who wait for a lock hold no credit: they may be so many that who has the lock would find no room, and nobody would get on until their
+/// time is over.
+impl Door for Admitted<'_> {
+    fn more(&mut self, redo_bytes: usize) -> Result {
+        self.held_us += self.admission.admit(redo_bytes as u64)?.held_us;
+        Ok(())
+    }
+
+    fn step_out(&mut self) {
+        if self.credit > 0 {
+            self.admission.credit.fetch_sub(std::mem::take(&mut self.credit), Ordering::Relaxed);
+        }
+    }
+
+    fn step_in(&mut self) -> Result {
+        if !self.admission.is_free(self.redo_bytes) {
+            let mut again = self.admission.admit_above(self.redo_bytes, Pays::Already)?;
+            self.held_us += again.held_us;
+            self.credit = std::mem::take(&mut again.credit);
+        }
+        Ok(())
     }
 }
 
@@ -152,9 +188,9 @@ impl Admission {
     #[inline]
     pub(crate) fn admit(&self, redo_bytes: u64) -> Result<Admitted<'_>> {
         if self.is_free(redo_bytes) {
-            return Ok(Admitted { admission: self, credit: 0, held_us: 0 });
+            return Ok(Admitted { admission: self, redo_bytes, credit: 0, held_us: 0 });
         }
-        self.admit_above(redo_bytes)
+        self.admit_above(redo_bytes, Pays::Yes)
     }
 
     /// Whether an operation with so many redo bytes goes on without a second look.
@@ -205,7 +241,7 @@ impl Admission {
     }
 
     #[cold]
-    fn admit_above(&self, redo_bytes: u64) -> Result<Admitted<'_>> {
+    fn admit_above(&self, redo_bytes: u64, pays: Pays) -> Result<Admitted<'_>> {
         let begun = self.clock.now_us();
         let (mut held, mut at_limit) = (false, false);
         let mut still = self.still(begun);
@@ -215,7 +251,7 @@ impl Admission {
         }
         loop {
             self.check()?;
-            match self.ask(redo_bytes) {
+            match self.ask(redo_bytes, pays) {
                 Ask::In(mut admitted, delay_us) => {
                     if delay_us > 0 {
                         held = true;
@@ -249,7 +285,7 @@ impl Admission {
     }
 
     /// Asks once, without waiting.
-    pub(super) fn ask(&self, redo_bytes: u64) -> Ask<'_> {
+    pub(super) fn ask(&self, redo_bytes: u64, pays: Pays) -> Ask<'_> {
         loop {
             let now_us = self.clock.now_us();
             let view = self.view(now_us);
@@ -257,7 +293,8 @@ impl Admission {
                 return Ask::AtLimit;
             }
             let before = self.next_ns.load(Ordering::Relaxed);
-            match turn(before, now_us, price_ns(&view, redo_bytes)) {
+            let price_ns = if pays == Pays::Yes { price_ns(&view, redo_bytes) } else { 0 };
+            match turn(before, now_us, price_ns) {
                 Turn::AskAgain { delay_us } => return Ask::Later(delay_us),
                 Turn::Admitted { delay_us, next_ns } => {
                     let (done, seen) = (Ordering::Relaxed, Ordering::Relaxed);
@@ -267,7 +304,8 @@ impl Admission {
                         continue;
                     }
                     self.credit.fetch_add(redo_bytes, Ordering::Relaxed);
-                    return Ask::In(Admitted { admission: self, credit: redo_bytes, held_us: 0 }, delay_us);
+                    let admitted = Admitted { admission: self, redo_bytes, credit: redo_bytes, held_us: 0 };
+                    return Ask::In(admitted, delay_us);
                 }
             }
         }
@@ -406,6 +444,16 @@ impl Admission {
         drop(at_limit);
         self.moved.notify_all();
         marks
+    }
+
+    /// From now on operations are delayed, and stop when there are so many bytes more.
+    #[cfg(test)]
+    pub(crate) fn leave_room(&self, bytes: u64) {
+        let checkpoint = Lsn(self.checkpoint.load(Ordering::Relaxed));
+        let soft = self.log.reserved_lsn().0 - checkpoint.0;
+        self.set_clean_rate(1e12);
+        let marks = Thresholds { target: 0, soft, hard: soft + bytes, capacity: u64::MAX };
+        self.set_marks(checkpoint, || (marks, None));
     }
 
     /// Wakes everybody who waits, to see that the database is poisoned.

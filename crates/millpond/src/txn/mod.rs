@@ -32,6 +32,6 @@ pub(crate) mod write;
 pub(crate) use history::Limits;
 pub(crate) use lock::Locked;
 pub(crate) use lock_range::Hold;
-pub(crate) use room::{Patience, Room};
+pub(crate) use room::{Door, Open, Patience, Room};
 pub(crate) use system::{Recovered, Rules, Txn, Txns};
 pub(crate) use write::{New, Wrote};

@@ -14,6 +14,32 @@ pub(crate) enum Patience {
     None,
 }
 
+/// Where a row operation that has been let in says what it does next. REQUIRES: no latch held.
+pub(crate) trait Door {
+    /// It will write so many bytes of redo more: waits its turn for them.
+    fn more(&mut self, redo_bytes: usize) -> Result;
+    /// It is about to wait for another transaction, which may want in itself: gives up the room that it was let in for.
+    fn step_out(&mut self);
+    /// It goes on: waits until there is room again. It has paid for its time.
+    fn step_in(&mut self) -> Result;
+}
+
+/// The door of operations that nobody keeps out.
+#[derive(Debug)]
+pub(crate) struct Open;
+
+impl Door for Open {
+    fn more(&mut self, _: usize) -> Result {
+        Ok(())
+    }
+
+    fn step_out(&mut self) {}
+
+    fn step_in(&mut self) -> Result {
+        Ok(())
+    }
+}
+
 /// Where redo that takes back or clears away asks for its room.
 pub(crate) trait Room: Send + Sync + std::fmt::Debug {
     /// Waits until so many bytes of such redo, about, may be logged. False, of [`Patience::None`] only: not now. REQUIRES: no

@@ -1,6 +1,7 @@
 //! Changing a row: locks, then undo, then the page with its redo, all under one latch of its leaf.
 
 use super::lock::{Locked, asked};
+use super::room::Door;
 use super::system::{Rules, Txn, Txns};
 use crate::btree::{Tree, row_bytes, write_chain};
 use crate::error::{Error, Result};
@@ -51,8 +52,7 @@ struct Image<'a> {
 }
 
 impl Txns {
-    /// Changes the row of `key`. REQUIRES: no latch held, the tree is shared by the transaction, and admission has been
-    /// asked.
+    /// Changes the row of `key`. REQUIRES: no latch held, the tree is shared by the transaction, and `door` has let it in.
     pub(crate) fn write_row(
         &self,
         txn: &Txn,
@@ -60,7 +60,7 @@ impl Txns {
         key: &[u8],
         new: New<'_>,
         rules: Rules,
-        admit: &mut dyn FnMut(usize) -> Result,
+        door: &mut dyn Door,
     ) -> Result<Wrote> {
         let page_bytes = self.store.pool.page_bytes();
         let max = max_key(page_bytes);
@@ -69,15 +69,17 @@ impl Txns {
         }
         let value = match new {
             New::Insert(value) | New::Put(value) => value,
-            New::Delete => return self.write_image(txn, tree, key, new, None, rules),
+            New::Delete => return self.write_image(txn, tree, key, new, None, rules, door),
         };
         if value.len() <= inline_limit(page_bytes) {
             let image = Image { flags: 0, bytes: value };
-            return self.write_image(txn, tree, key, new, Some(image), rules);
+            return self.write_image(txn, tree, key, new, Some(image), rules, door);
         }
         refuse_long(value.len())?;
         // The chain is written before the row that links it, so the row is locked first: a conflict then costs nothing.
+        door.step_out();
         let locked = self.lock_row(txn, tree, key, Mode::Exclusive, rules)?;
+        door.step_in()?;
         if matches!((new, locked), (New::Insert(_), Locked::Present(_))) {
             return Ok(Wrote::Nothing);
         }
@@ -87,11 +89,11 @@ impl Txns {
             Version { txn: stream.owner(), undo_at }
         };
         let mark = stream.mark();
-        let chain = write_chain(&self.store, tree.id, value, &mut begin, &mut || admit(page_bytes));
+        let chain = write_chain(&self.store, tree.id, value, &mut begin, &mut || door.more(page_bytes));
         stream.has_pages(value.len().div_ceil(page_bytes) as u64);
         let wrote = chain.and_then(|chain| {
             let image = Image { flags: OVERFLOW, bytes: &chain.encode() };
-            self.write_image(txn, tree, key, new, Some(image), rules)
+            self.write_image(txn, tree, key, new, Some(image), rules, door)
         });
         match wrote {
             // The caller rolls all of it back.
@@ -111,6 +113,7 @@ impl Txns {
         new: New<'_>,
         image: Option<Image<'_>>,
         rules: Rules,
+        door: &mut dyn Door,
     ) -> Result<Wrote> {
         // The leaf is on its way from memory while the transaction gets what it needs.
         let guess = match txn.near.leaf(tree, key) {
@@ -150,7 +153,9 @@ impl Txns {
             }
             if let Some(obstacle) = obstacle {
                 drop(page);
+                door.step_out();
                 self.get_over(txn, tree, key, obstacle, &mut Held::default())?;
+                door.step_in()?;
                 continue;
             }
             // Under the latch, after everything that the snapshot decides has been looked at.

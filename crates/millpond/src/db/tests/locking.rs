@@ -135,3 +135,39 @@ fn a_locking_range_meets_a_newer_version() {
     let mut tx = db.begin_with(TxnOptions::new().read_only(true)).unwrap();
     assert!(matches!(tx.range_for_update(&t, .., Wait), Err(Error::Misuse(_))));
 }
+
+/// Those who wait for a row hold no room in the log. They once held so much that who had the row found none, and all stood still until their
+/// time was over.
+#[test]
+fn who_waits_for_a_row_keeps_nobody_from_the_log() {
+    const WAITERS: u8 = 8;
+    const OP: u64 = 1 + 100 + 128;
+    let mut options = options().lock_wait(Duration::from_secs(20));
+    // The marks are the test's.
+    options.tuning.still = true;
+    let vfs = Vfs { clock: Vfs::os().clock, ..MemDisk::default().vfs(1) };
+    let db = Db::open_on(&vfs, Path::new(DIR), &options).unwrap();
+    let t = db.create_table("t").unwrap();
+    let mut holder = db.begin().unwrap();
+    holder.put(&t, &[0], b"held").unwrap();
+    let admission = db.core.engine.admission();
+    admission.leave_room(u64::from(WAITERS) * OP + OP / 2);
+    std::thread::scope(|scope| {
+        let work = |n| {
+            let mut tx = db.begin().unwrap();
+            tx.put(&t, &[0], &[n; 100])?;
+            tx.commit()
+        };
+        let waiters: Vec<_> = (0..WAITERS).map(|n| scope.spawn(move || work(n))).collect();
+        while db.metrics().get("lock_waits") < Some(f64::from(WAITERS)) {
+            std::thread::yield_now();
+        }
+        holder.put(&t, &[1], &[0; 100]).unwrap();
+        holder.commit().unwrap();
+        // Who has waited asks again whether there is room.
+        admission.leave_room(1 << 20);
+        for waiter in waiters {
+            waiter.join().unwrap().unwrap();
+        }
+    });
+}

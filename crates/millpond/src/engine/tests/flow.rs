@@ -1,7 +1,7 @@
 //! Flow control as the engine runs it. Where time matters, a test owns the clock: a device moves it on by what each I/O
 //! costs, one thread is the writers and takes the cleaner's steps, and the run is the same on every machine.
 
-use super::super::admission::Ask;
+use super::super::admission::{Ask, Pays};
 use super::super::cleaner::Cleaner;
 use super::super::{Engine, Shared};
 use super::{DIR, TREE, put, rows};
@@ -215,7 +215,7 @@ impl World {
 
     /// Asks admission; the operation's redo is taken as logged at once.
     fn ask(&self) -> Answer {
-        match self.engine.shared.admission.ask(OP_BYTES) {
+        match self.engine.shared.admission.ask(OP_BYTES, Pays::Yes) {
             Ask::In(_, delay_us) => Answer::In(delay_us),
             Ask::Later(delay_us) => Answer::Later(delay_us),
             Ask::AtLimit => Answer::AtLimit,

@@ -180,7 +180,8 @@ impl Options {
     /// Memory for the past, bytes: undo of transactions, what is known of how they ended, and their locks. Undo that finds no room
     /// goes to files in `undo/` below the database's directory, whether its transaction is active, prepared, rolled back or
     /// committed. Locks of rows and ranges that transactions ask for may take half of it, and are refused with [`Error::Limit`] then: some
-    /// 5,000 rows with short keys a MiB. Default: a quarter of the buffer pool, at least 64 MiB.
+    /// 5,000 rows with short keys a MiB. Default: a quarter of the buffer pool, at least 64 MiB, and for locks at least 256 MiB, so that a
+    /// million rows with short keys can be locked on any machine.
     #[must_use]
     pub fn history_memory_bytes(mut self, bytes: u64) -> Options {
         self.history_memory_bytes = Some(bytes);

@@ -23,7 +23,7 @@ pub struct Sample {
     pub undo: u64,
     /// Memory of the status of transactions, bytes.
     pub status: u64,
-    /// Memory of locks, bytes.
+    /// Memory of locks, bytes. Half of the budget at most is theirs; where they may take more, that is beside it.
     pub locks: u64,
     /// Bytes in undo files.
     pub files: u64,
@@ -48,22 +48,26 @@ pub struct Plan {
     pub give_up: bool,
 }
 
-/// Memory that undo may take before it goes to files, bytes, when everything else takes `others`.
+/// What locks take of the budget, bytes.
+fn shared(budget: u64, locks: u64) -> u64 {
+    locks.min(budget / 2)
+}
+
+/// Memory that undo may take before it goes to files, bytes, beside what status and locks take.
 #[must_use]
-pub fn mark(budget: u64, others: u64) -> u64 {
-    (budget / 64 * START).saturating_sub(others).max(budget / 64 * LEAST)
+pub fn mark(budget: u64, status: u64, locks: u64) -> u64 {
+    (budget / 64 * START).saturating_sub(status + shared(budget, locks)).max(budget / 64 * LEAST)
 }
 
 /// What to do as things stand.
 #[must_use]
 pub fn plan(sample: &Sample) -> Plan {
-    let total = sample.undo + sample.status + sample.locks;
+    let total = sample.undo + sample.status + shared(sample.budget, sample.locks);
     let part = |part: u64| sample.budget / 64 * part;
     let above = |most: u64| total.saturating_sub(part(most));
     let spare = sample.undo.saturating_sub(part(LEAST));
     let bytes = if above(START) > 0 { above(STOP).min(spare) } else { 0 };
-    // What locks alone take beyond the budget no snapshot can give back.
-    let helpless = (sample.stuck || bytes == 0) && above(64) > 0 && sample.locks <= sample.budget;
+    let helpless = (sample.stuck || bytes == 0) && above(64) > 0;
     Plan {
         transactions: if sample.waiting > WAITING_MOST { sample.waiting - WAITING_LEFT } else { 0 },
         bytes,
@@ -125,8 +129,9 @@ mod tests {
         let mut out = run(1000, 0, &[(20, 5, false), (100, 5, true), (50, 5, false)]);
         out += "a snapshot for longer than files last\n";
         out += &run(200, 0, &[(100, 5, true), (50, 5, false)]);
-        out += "locks take half of the memory\n";
+        out += "locks take half of the memory, and more beside it\n";
         out += &run(1000, 32, &[(100, 5, true), (50, 5, false)]);
+        out += &run(1000, 256, &[(100, 5, true), (50, 5, false)]);
         expect![[r#"
             20 steps of 5 MiB: memory 0, at most 0, files 0, given up 0
             100 steps of 5 MiB: memory 40, at most 45, files 460, given up 0
@@ -134,9 +139,11 @@ mod tests {
             a snapshot for longer than files last
             100 steps of 5 MiB: memory 0, at most 45, files 0, given up 1
             50 steps of 5 MiB: memory 0, at most 45, files 0, given up 1
-            locks take half of the memory
+            locks take half of the memory, and more beside it
             100 steps of 5 MiB: memory 40, at most 47, files 492, given up 0
             50 steps of 5 MiB: memory 32, at most 47, files 0, given up 0
+            100 steps of 5 MiB: memory 264, at most 271, files 492, given up 0
+            50 steps of 5 MiB: memory 256, at most 271, files 0, given up 0
         "#]]
         .assert_eq(&out);
     }
@@ -149,16 +156,13 @@ mod tests {
         let waiting = plan(&Sample { waiting: 40_000, ..calm });
         assert_eq!(waiting, Plan { transactions: 40_000 - WAITING_LEFT, ..Plan::default() });
         assert_eq!(plan(&Sample { undo: 50 * MIB, ..calm }).bytes, 10 * MIB);
-        let locked = plan(&Sample { undo: 9 * MIB, locks: 90 * MIB, ..calm });
-        assert_eq!((locked.bytes, locked.give_up), (MIB, false), "undo alone can go to files");
-        let locked = plan(&Sample { undo: 8 * MIB, locks: 60 * MIB, ..calm });
-        assert_eq!((locked.bytes, locked.give_up), (0, true));
-        let locked = plan(&Sample { undo: 8 * MIB, locks: 90 * MIB, ..calm });
-        assert_eq!(
-            (locked.bytes, locked.give_up),
-            (0, false),
-            "each snapshot would go in turn, and nothing with it"
-        );
+        for locks in [32 * MIB, 60 * MIB, 900 * MIB] {
+            let locked = plan(&Sample { undo: 17 * MIB, locks, ..calm });
+            assert_eq!((locked.bytes, locked.give_up), (9 * MIB, false), "half of the budget is theirs");
+            assert_eq!(mark(64 * MIB, 0, locks), 16 * MIB);
+            let locked = plan(&Sample { undo: 8 * MIB, locks, ..calm });
+            assert_eq!((locked.bytes, locked.give_up), (0, false), "no snapshot goes for their sake");
+        }
         assert!(plan(&Sample { files: 2 * MIB, ..calm }).give_up);
         assert!(!plan(&Sample { files: 2 * MIB, held: false, ..calm }).give_up, "purge is at work");
         assert!(plan(&Sample { undo: 65 * MIB, stuck: true, ..calm }).give_up);

@@ -94,7 +94,7 @@ impl Engine {
         let list = read_list(&segments, &root)?;
         let hardened = list.txns.iter().map(|listed| (listed.txn, listed.hardened)).collect();
         let pool_bytes = options.buffer_pool_bytes.unwrap_or_else(|| vfs.clock.memory_bytes() / 4) as usize;
-        let memory = options.history_memory_bytes.unwrap_or_else(|| (pool_bytes as u64 / 4).max(64 << 20));
+        let memory = Limits::memory(options.history_memory_bytes, pool_bytes as u64);
         let streams = Streams::default();
         let (db_id, files) = (root.db_id, &list.files);
         let mut journal =
@@ -197,7 +197,12 @@ impl Engine {
             by_target(options.recovery_target, root.replay_rate, have, segment_bytes)
         });
         let recovered = rebuild.finish(segments_left);
-        let limits = Limits::new(memory, options.history_disk_bytes, history_parker.unparker());
+        let limits = Limits::new(
+            options.history_memory_bytes,
+            pool_bytes as u64,
+            options.history_disk_bytes,
+            history_parker.unparker(),
+        );
         let admission =
             Arc::new(Admission::new(&log, &vfs.clock, &metrics, &poison, cleaner_parker.unparker()));
         let room = Arc::clone(&admission) as Arc<dyn Room>;

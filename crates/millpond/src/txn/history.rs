@@ -25,6 +25,8 @@ const RUN_TXNS: usize = 1024;
 pub(crate) struct Limits {
     /// Memory, bytes.
     pub(crate) memory: u64,
+    /// Memory that locks of rows and ranges may take, bytes.
+    pub(crate) locks: u64,
     /// Files, bytes.
     pub(crate) files: u64,
     /// Undo bytes from which somebody should look.
@@ -35,17 +37,23 @@ pub(crate) struct Limits {
     thread: Unparker,
 }
 
-/// Locks may take so much memory however small the budget is.
+/// Locks may take so much memory however small a budget was asked for, bytes.
 const LOCK_BYTES_LEAST: u64 = 1 << 20;
+/// And so much where none was: a million rows with short keys can be locked on a machine of any size.
+const LOCK_BYTES_DEFAULT: u64 = 256 << 20;
 
 impl Limits {
-    /// Memory that locks may take, bytes.
-    pub(crate) fn lock_bytes(&self) -> u64 {
-        (self.memory / 2).max(LOCK_BYTES_LEAST)
+    /// As somebody asked for, or by the size of the buffer pool.
+    pub(crate) fn new(asked: Option<u64>, pool_bytes: u64, files: u64, thread: Unparker) -> Limits {
+        let memory = Limits::memory(asked, pool_bytes);
+        let least = if asked.is_some() { LOCK_BYTES_LEAST } else { LOCK_BYTES_DEFAULT };
+        let mark = AtomicU64::new(mark(memory, 0, 0));
+        Limits { memory, locks: (memory / 2).max(least), files, mark, stuck: AtomicBool::new(false), thread }
     }
 
-    pub(crate) fn new(memory: u64, files: u64, thread: Unparker) -> Limits {
-        Limits { memory, files, mark: AtomicU64::new(mark(memory, 0)), stuck: AtomicBool::new(false), thread }
+    /// Memory that the past may take, bytes.
+    pub(crate) fn memory(asked: Option<u64>, pool_bytes: u64) -> u64 {
+        asked.unwrap_or_else(|| (pool_bytes / 4).max(64 << 20))
     }
 }
 
@@ -96,7 +104,7 @@ impl Txns {
         let oldest = [self.purge_queue.oldest(), self.history.oldest()].into_iter().flatten().min();
         let held = oldest.is_some_and(|oldest| oldest >= horizon) && self.history.left().is_none();
         let sample = Sample { files: journal.bytes_in_use(), held, ..self.past() };
-        let mark = mark(sample.budget, sample.status + sample.locks);
+        let mark = mark(sample.budget, sample.status, sample.locks);
         self.limits.mark.store(mark, Ordering::Relaxed);
         let Plan { transactions, bytes, .. } = plan(&sample);
         let wanted = transactions > 0 || bytes > 0;

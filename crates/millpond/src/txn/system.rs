@@ -194,7 +194,7 @@ impl Txns {
             .chain(found.prepared.iter().map(|(txn, _)| (*txn, State::Prepared)))
             .chain(unpurged);
         let status = Status::new(found.next_txn, states);
-        let locks = LockTable::new(Arc::clone(&vfs.clock), limits.lock_bytes());
+        let locks = LockTable::new(Arc::clone(&vfs.clock), limits.locks);
         let purge_queue = PurgeQueue::default();
         for (lsn, txn) in found.committed {
             match found.streams.get(txn) {
@@ -401,7 +401,7 @@ pub(crate) fn denied(why: Denied) -> Error {
         Denied::Timeout | Denied::Skipped => Error::LockTimeout,
         Denied::Stopped => Error::Closed,
         Denied::Full => Error::Limit {
-            what: "locks of rows and ranges take half of history_memory_bytes, which is all that they may"
+            what: "locks of rows and ranges take all the memory that history_memory_bytes lets them have"
                 .into(),
         },
     }

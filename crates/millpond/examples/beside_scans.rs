@@ -3,7 +3,7 @@
 //! ```text
 //! cargo run --release -p millpond --example beside_scans [-- SECONDS (3)]
 //! ```
-//! Two writers change one random row a transaction; scanners read all rows of the table, a transaction each, over and over. Shown are
+//! Two writers, or none, change one random row a transaction; scanners read all rows of the table, a transaction each, over and over. Shown are
 //! writes and scans a second, the 99th percentile and the longest of a write in milliseconds, the percentile over the
 //! time in which every scanner scans once (scanners / scans a second), the fewest scans of a scanner over the mean, and calls that
 //! ran out of time or gave way.
@@ -52,9 +52,10 @@ fn main() -> Outcome {
 
 fn measure(db: &Db, time: Duration) -> Outcome {
     println!(
-        "{:>8} {:>6} {:>10} {:>10} {:>9} {:>10} {:>12} {:>13} {:>7}",
+        "{:>8} {:>6} {:>7} {:>10} {:>10} {:>9} {:>10} {:>12} {:>13} {:>7}",
         "scanners",
         "rows",
+        "writers",
         "writes/s",
         "scans/s",
         "p99, ms",
@@ -63,8 +64,10 @@ fn measure(db: &Db, time: Duration) -> Outcome {
         "fewest/mean",
         "failed"
     );
-    for (scanners, rows) in [(0, 100), (8, 100), (200, 100), (4, 2_000)] {
-        let table = db.create_table(&format!("{scanners} {rows}"))?;
+    let kinds = [(8, 100), (200, 100), (4, 2_000)].into_iter();
+    let kinds = kinds.flat_map(|(scanners, rows)| [(scanners, rows, 0), (scanners, rows, WRITERS)]);
+    for (scanners, rows, writers) in std::iter::once((0, 100, WRITERS)).chain(kinds) {
+        let table = db.create_table(&format!("{scanners} {rows} {writers}"))?;
         let mut tx = db.begin()?;
         for key in 0..rows {
             tx.put(&table, &u64::to_be_bytes(key), &[0; VALUE_BYTES])?;
@@ -87,7 +90,7 @@ fn measure(db: &Db, time: Duration) -> Outcome {
             let (count, table) = (&count, &table);
             let scans: Vec<_> =
                 (0..scanners).map(|_| scope.spawn(move || count(&|| scan(db, table)).len())).collect();
-            let writes: Vec<_> = (0..WRITERS)
+            let writes: Vec<_> = (0..writers)
                 .map(|n| {
                     scope.spawn(move || {
                         let state = std::cell::Cell::new(n + 1);
@@ -109,15 +112,15 @@ fn measure(db: &Db, time: Duration) -> Outcome {
                 scans.into_iter().map(|thread| thread.join().expect("a scanner") as f64).collect();
             let elapsed = start.elapsed().as_secs_f64();
             took.sort_by(f64::total_cmp);
-            let total: f64 = scans.iter().sum();
-            let round = f64::from(scanners) / total * elapsed * 1e3;
-            let p99 = took.get(took.len() * 99 / 100).copied().unwrap_or(f64::INFINITY);
-            let fewest = scans.iter().copied().fold(f64::INFINITY, f64::min) / total * f64::from(scanners);
+            let total = scans.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+            let round = f64::from(scanners.max(1)) / total * elapsed * 1e3;
+            let p99 = took.get(took.len() * 99 / 100).copied().unwrap_or(0.0);
+            let fewest = scans.iter().copied().reduce(f64::min).unwrap_or(0.0) / total * f64::from(scanners);
             println!(
-                "{scanners:>8} {rows:>6} {:>10.0} {:>10.0} {p99:>9.2} {:>10.2} {:>12.2} {fewest:>13.2} {:>7}",
+                "{scanners:>8} {rows:>6} {writers:>7} {:>10.0} {:>10.0} {p99:>9.2} {:>10.2} {:>12.2} {fewest:>13.2} {:>7}",
                 took.len() as f64 / elapsed,
                 total / elapsed,
-                took.last().copied().unwrap_or(f64::INFINITY),
+                took.last().copied().unwrap_or(0.0),
                 p99 / round,
                 failed.load(Ordering::Relaxed)
             );

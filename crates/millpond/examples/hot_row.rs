@@ -1,21 +1,32 @@
-//! A crowd on few rows: how much of the rate of 16 threads is left with hundreds and thousands, and what deadlocks cost.
+//! How many commits a second there are when everybody wants the same row, or two of a few rows, and how long one takes.
 //!
 //! ```text
 //! cargo run --release -p millpond --example hot_row [-- SECONDS (3) [THREADS (16 128 512 2000)]...]
+//! perf record -F 999 --call-graph dwarf -- target/release/examples/hot_row random 2 512
 //! ```
 //! *One row*: every transaction changes the same row, unsynced and synced. Shown are commits a second, their share of the first row's,
 //! the 99th percentile and the longest of a commit in milliseconds, and the percentile over the time that it takes if all
-//! threads take turns (threads / rate). *Two of 64 rows*: every transaction changes two, in the order of their keys or in random
+//! threads take turns (threads / rate). Beside it stand the longest time without a commit, and the 99th percentile of how many others committed
+//! during one's own commit, over the number of threads: 1 where everybody is served in turn, whatever the machine does. *A bare queue* is what the machine
+//! makes of as many threads that take turns: whoever comes parks until it is handed on to him, works for as long as a commit of one thread alone takes, hands
+//! on and comes again.
+//!
+//! *Two of 64 rows*: every transaction changes two, in the order of their keys or in random
 //! order, which makes real deadlocks; whoever is chosen to give way begins anew. There the share of processor time that the search for
-//! deadlocks took is shown, and the longest that a circle stood.
+//! deadlocks took is shown, and the longest that a circle stood. That share is by the clock, with the time in which the thread had no core; with `random`
+//! nothing but these transactions runs, for a profiler to say what part of the work the search is (`find_cycle`).
+//!
+//! What begins before everybody has had two turns is not counted.
 
 #[path = "common/random.rs"]
 mod random;
 
 use millpond::{Db, Durability, Error, Options, Table, TxnOptions};
 use random::next;
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
@@ -23,7 +34,7 @@ type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 const HOT: u64 = 64;
 const VALUE_BYTES: usize = 100;
 
-/// Processor time of this process, seconds.
+/// Processor time of the process, seconds.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
@@ -43,8 +54,73 @@ struct Measured {
     /// Milliseconds.
     p99: f64,
     worst: f64,
+    /// The longest time without a commit, milliseconds.
+    gap: f64,
+    /// The 99th percentile of commits of others during a commit, over the number of threads.
+    passed: f64,
     retries: f64,
-    cpu: f64,
+}
+
+/// One commit: when it began and ended, milliseconds since the beginning; how many others there were meanwhile; how often it began anew.
+struct Sample {
+    from: f64,
+    to: f64,
+    passed: u64,
+    retries: u64,
+}
+
+/// Has threads commit over and over. `commit` gets the thread's number and its generator, and returns how often it began anew.
+fn crowd(threads: u64, time: Duration, commit: impl Fn(u64, &mut u64) -> u64 + Sync) -> Measured {
+    let (stop, all, done) = (AtomicBool::new(false), Barrier::new(threads as usize + 1), AtomicU64::new(0));
+    let begun = Instant::now();
+    let now = || begun.elapsed().as_secs_f64() * 1e3;
+    let work = |n: u64| {
+        let (mut state, mut samples) = (n + 1, Vec::new());
+        all.wait();
+        while !stop.load(Ordering::Relaxed) {
+            let (from, before) = (now(), done.load(Ordering::Relaxed));
+            let retries = commit(n, &mut state);
+            let passed = done.fetch_add(1, Ordering::Relaxed) - before;
+            samples.push(Sample { from, to: now(), passed, retries });
+        }
+        samples
+    };
+    std::thread::scope(|scope| {
+        let work = &work;
+        let handles: Vec<_> = (0..threads).map(|n| scope.spawn(move || work(n))).collect();
+        all.wait();
+        while done.load(Ordering::Relaxed) < 2 * threads {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let first = now();
+        std::thread::sleep(time);
+        let last = now();
+        stop.store(true, Ordering::Relaxed);
+        let all = handles.into_iter().flat_map(|handle| handle.join().expect("a thread"));
+        let samples: Vec<Sample> = all.filter(|sample| sample.to >= first && sample.from <= last).collect();
+        measured(&samples, threads, (first, last))
+    })
+}
+
+fn measured(samples: &[Sample], threads: u64, (first, last): (f64, f64)) -> Measured {
+    let sorted = |mut figures: Vec<f64>| {
+        figures.sort_by(f64::total_cmp);
+        figures
+    };
+    let p99 = |sorted: &[f64]| sorted.get(sorted.len() * 99 / 100).copied().unwrap_or(f64::INFINITY);
+    let within = samples.iter().map(|sample| sample.to).filter(|to| (first..last).contains(to));
+    let ends = sorted(within.chain([first, last]).collect());
+    let counted = || samples.iter().filter(|sample| sample.from >= first);
+    let took = sorted(counted().map(|sample| sample.to - sample.from).collect());
+    let passed = sorted(counted().map(|sample| sample.passed as f64 / threads as f64).collect());
+    Measured {
+        rate: (ends.len() - 2) as f64 / (last - first) * 1e3,
+        p99: p99(&took),
+        worst: took.last().copied().unwrap_or(f64::INFINITY),
+        gap: ends.windows(2).map(|two| two[1] - two[0]).fold(0.0, f64::max),
+        passed: p99(&passed),
+        retries: counted().map(|sample| sample.retries).sum::<u64>() as f64 / took.len() as f64,
+    }
 }
 
 /// Begins transactions until one commits; how often it was told to begin anew.
@@ -70,51 +146,65 @@ fn run(db: &Db, table: &Table, threads: u64, time: Duration, rows: Rows, durabil
         .isolation(millpond::Isolation::ReadCommitted)
         .durability(durability)
         .lock_wait(Duration::from_secs(600));
-    let (stop, all) = (AtomicBool::new(false), Barrier::new(threads as usize + 1));
-    let work = |seed: u64| {
-        let (mut state, mut took, mut retries) = (seed + 1, Vec::new(), 0);
-        all.wait();
-        while !stop.load(Ordering::Relaxed) {
-            let mut keys = match rows {
-                Rows::One => vec![0],
-                _ => vec![next(&mut state) % HOT, next(&mut state) % HOT],
-            };
-            if rows == Rows::Ordered {
-                keys.sort_unstable();
-            }
-            let from = Instant::now();
-            retries += one_commit(db, table, options, &keys, seed).expect("a commit");
-            took.push(from.elapsed().as_secs_f64() * 1e3);
+    crowd(threads, time, |n, state| {
+        let mut keys = match rows {
+            Rows::One => vec![0],
+            _ => vec![next(state) % HOT, next(state) % HOT],
+        };
+        if rows == Rows::Ordered {
+            keys.sort_unstable();
         }
-        (took, retries)
-    };
-    std::thread::scope(|scope| {
-        let work = &work;
-        let handles: Vec<_> = (0..threads).map(|n| scope.spawn(move || work(n))).collect();
-        all.wait();
-        let (start, cpu) = (Instant::now(), cpu_seconds());
-        std::thread::sleep(time);
-        stop.store(true, Ordering::Relaxed);
-        let (mut took, mut retries) = (Vec::new(), 0);
-        for handle in handles {
-            let (more, again) = handle.join().expect("a thread");
-            took.extend(more);
-            retries += again;
-        }
-        let elapsed = start.elapsed().as_secs_f64();
-        took.sort_by(f64::total_cmp);
-        Measured {
-            rate: took.len() as f64 / elapsed,
-            p99: took[took.len() * 99 / 100],
-            worst: took[took.len() - 1],
-            retries: retries as f64 / took.len() as f64,
-            cpu: cpu_seconds() - cpu,
-        }
+        one_commit(db, table, options, &keys, n).expect("a commit")
     })
 }
 
+/// Who waits, and whether it is his turn.
+struct Place {
+    thread: Thread,
+    mine: AtomicBool,
+}
+
+#[derive(Default)]
+struct Line {
+    taken: bool,
+    places: VecDeque<Arc<Place>>,
+}
+
+/// Threads in the order in which they came.
+#[derive(Default)]
+struct Queue(Mutex<Line>);
+
+impl Queue {
+    fn take_turn(&self, work: Duration) {
+        let mut line = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::replace(&mut line.taken, true) {
+            let place = Arc::new(Place { thread: std::thread::current(), mine: AtomicBool::new(false) });
+            line.places.push_back(Arc::clone(&place));
+            drop(line);
+            while !place.mine.load(Ordering::Acquire) {
+                std::thread::park();
+            }
+        } else {
+            drop(line);
+        }
+        let from = Instant::now();
+        while from.elapsed() < work {
+            std::hint::spin_loop();
+        }
+        let mut line = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = line.places.pop_front();
+        line.taken = next.is_some();
+        drop(line);
+        if let Some(next) = next {
+            next.mine.store(true, Ordering::Release);
+            next.thread.unpark();
+        }
+    }
+}
+
 fn main() -> Outcome {
-    let mut args = std::env::args().skip(1);
+    let mut args = std::env::args().skip(1).peekable();
+    let random = args.next_if(|arg| arg == "random").is_some();
     let time = Duration::from_secs_f64(args.next().map_or(Ok(3.0), |s| s.parse())?);
     let mut crowds = args.map(|n| n.parse()).collect::<Result<Vec<u64>, _>>()?;
     if crowds.is_empty() {
@@ -122,39 +212,70 @@ fn main() -> Outcome {
     }
     let dir = std::env::current_dir()?.join(format!("hot-row-{}", std::process::id()));
     let db = Options::new().open(&dir)?;
-    let result = measure(&db, time, &crowds);
+    let result = measure(&db, time, &crowds, random);
     drop(db);
     std::fs::remove_dir_all(&dir)?;
     result
 }
 
-fn measure(db: &Db, time: Duration, crowds: &[u64]) -> Outcome {
+fn measure(db: &Db, time: Duration, crowds: &[u64], random: bool) -> Outcome {
     let table = db.create_table("rows")?;
     let mut tx = db.begin()?;
     for key in 0..HOT {
         tx.put(&table, &key.to_be_bytes(), &[0; VALUE_BYTES])?;
     }
     tx.commit()?;
+    if random {
+        for &threads in crowds {
+            let m = run(db, &table, threads, time, Rows::Random, Durability::None);
+            println!(
+                "two of 64, in random order: {threads} threads, {:.0} commits/s, {:.3} again/commit",
+                m.rate, m.retries
+            );
+        }
+        return Ok(());
+    }
+    one_row(db, &table, time, crowds);
+    two_rows(db, &table, time, crowds);
+    Ok(())
+}
+
+fn one_row(db: &Db, table: &Table, time: Duration, crowds: &[u64]) {
     println!(
-        "{:>28} {:>8} {:>11} {:>8} {:>10} {:>10} {:>12}",
-        "", "threads", "commits/s", "share", "p99, ms", "worst, ms", "p99 / turn"
+        "{:>28} {:>8} {:>11} {:>8} {:>10} {:>10} {:>12} {:>10} {:>10}",
+        "", "threads", "commits/s", "share", "p99, ms", "worst, ms", "p99 / turn", "gap, ms", "p99 turns"
     );
-    for (name, durability) in [("one row, unsynced", Durability::None), ("one row, synced", Durability::Sync)]
-    {
+    let show = |name: &str, run: &dyn Fn(u64) -> Measured| {
         let mut first = None;
         for &threads in crowds {
-            let m = run(db, &table, threads, time, Rows::One, durability);
+            let m = run(threads);
             let share = m.rate / *first.get_or_insert(m.rate);
             let turn = threads as f64 / m.rate * 1e3;
             println!(
-                "{name:>28} {threads:>8} {:>11.0} {share:>8.2} {:>10.2} {:>10.2} {:>12.2}",
+                "{name:>28} {threads:>8} {:>11.0} {share:>8.2} {:>10.2} {:>10.2} {:>12.2} {:>10.2} {:>10.2}",
                 m.rate,
                 m.p99,
                 m.worst,
-                m.p99 / turn
+                m.p99 / turn,
+                m.gap,
+                m.passed
             );
         }
-    }
+    };
+    let commits = |threads, durability| run(db, table, threads, time, Rows::One, durability);
+    show("one row, unsynced", &|threads| commits(threads, Durability::None));
+    let alone = Duration::from_secs_f64(1.0 / commits(1, Durability::None).rate);
+    let queue = Queue::default();
+    show("a bare queue", &|threads| {
+        crowd(threads, time, |_, _| {
+            queue.take_turn(alone);
+            0
+        })
+    });
+    show("one row, synced", &|threads| commits(threads, Durability::Sync));
+}
+
+fn two_rows(db: &Db, table: &Table, time: Duration, crowds: &[u64]) {
     println!(
         "\n{:>28} {:>8} {:>11} {:>8} {:>10} {:>10} {:>12} {:>10} {:>12}",
         "",
@@ -173,19 +294,19 @@ fn measure(db: &Db, time: Duration, crowds: &[u64]) -> Outcome {
         for (name, rows) in
             [("two of 64, by key", Rows::Ordered), ("two of 64, in random order", Rows::Random)]
         {
-            let before = figure("deadlock_search_us_total");
-            let m = run(db, &table, threads, time, rows, Durability::None);
+            let before = (figure("deadlock_search_us_total"), cpu_seconds());
+            let m = run(db, table, threads, time, rows, Durability::None);
+            let (us, cpu) = (figure("deadlock_search_us_total") - before.0, cpu_seconds() - before.1);
             let share = m.rate / *first.get_or_insert(m.rate);
-            let searched = (figure("deadlock_search_us_total") - before) / 1e6 / m.cpu * 100.0;
             println!(
-                "{name:>28} {threads:>8} {:>11.0} {share:>8.2} {:>10.2} {:>10.2} {:>12.3} {searched:>10.2} {:>12.2}",
+                "{name:>28} {threads:>8} {:>11.0} {share:>8.2} {:>10.2} {:>10.2} {:>12.3} {:>10.2} {:>12.2}",
                 m.rate,
                 m.p99,
                 m.worst,
                 m.retries,
+                us / 1e4 / cpu,
                 figure("deadlock_stood_us_max") / 1e3,
             );
         }
     }
-    Ok(())
 }

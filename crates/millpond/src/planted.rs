@@ -119,6 +119,8 @@ pub enum Bug {
     SharedFreedWhole,
     /// Dropping tables asks for no room in the log.
     ReleaseUnasked,
+    /// A scan passes a writer who has waited since before it began.
+    ScanPasses,
 }
 
 impl Bug {
@@ -180,6 +182,7 @@ impl Bug {
         Bug::GrantUnwoken,
         Bug::SharedFreedWhole,
         Bug::ReleaseUnasked,
+        Bug::ScanPasses,
     ];
 
     /// What a world's flags hold for it.

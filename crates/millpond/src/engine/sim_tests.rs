@@ -197,6 +197,7 @@ const BEYOND: &[Bug] = &[
     Bug::GrantUnwoken,
     Bug::SharedFreedWhole,
     Bug::ReleaseUnasked,
+    Bug::ScanPasses,
 ];
 
 #[cfg(feature = "planted")]

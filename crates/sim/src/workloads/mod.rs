@@ -165,6 +165,12 @@ pub const ALL: &[Workload] = &[
     ),
     w("hot-row", "a hundred at once want one row", SMALL, waiters::one_row),
     w("hot-rows", "a hundred at once want two of four rows in any order", SMALL, waiters::circles),
+    w(
+        "hot-ranges",
+        "writers beside scanners who keep what they want at every moment",
+        SMALL,
+        waiters::ranges,
+    ),
     w("serializable-prepared", "serializable transactions that are prepared first", SMALL, serial::prepared),
     w(
         "spilled",

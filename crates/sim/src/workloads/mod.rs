@@ -225,6 +225,12 @@ pub const ALL: &[Workload] = &[
         FAULTS,
         undoing::full_disk,
     ),
+    w(
+        "full-disk-snapshot",
+        "a snapshot held on a full disk while others delete, and let go of",
+        TINY_LOG,
+        undoing::full_snapshot,
+    ),
     w("full-log-undo", "a rollback longer than the log, on a full disk", FAULTS_TINY_LOG, undoing::full_log),
     w(
         "unreadable",

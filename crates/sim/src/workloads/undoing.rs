@@ -71,6 +71,49 @@ pub(super) fn full_log(d: &Driver) {
     d.idle(2_000_000);
 }
 
+/// A reader keeps its snapshot on a full disk while others delete, so nothing can be purged: they are refused, and it reads on. Once it
+/// has gone nobody is refused any more who changes a row at a time, and all that was kept comes back.
+pub(super) fn full_snapshot(d: &Driver) {
+    if stands_in(d) {
+        return;
+    }
+    const ROWS: u64 = 160;
+    d.create("t");
+    d.create("spare");
+    fill(d, "t", ROWS, 500);
+    fill(d, "spare", 40, 900);
+    d.drop_table("spare");
+    d.idle(400_000);
+    d.checkpoint();
+    d.fill_disk(true);
+    let reader = d.tx();
+    assert!(reader.get("t", &key(0)).expect(FREE).is_some());
+    d.threads(2, |d, half| {
+        for n in (0..ROWS / 2).map(|n| 2 * n + half) {
+            let mut tx = d.tx();
+            match tx.delete("t", &key(n)) {
+                Ok(_) => tx.commit(),
+                Err(_) => return tx.rollback(),
+            }
+        }
+    });
+    assert!(d.figure("poisoned") == 0, "a snapshot stopped the database");
+    let left = d.tx().scan("t").expect(FREE).len();
+    assert!(left > 0, "the disk is not full");
+    assert!(reader.get("t", &key(0)).is_ok_and(|row| row.is_some()), "a reader is held");
+    reader.rollback();
+    for n in 0..ROWS {
+        let mut tx = d.tx();
+        tx.delete("t", &key(n)).expect("the snapshot is gone");
+        tx.commit();
+    }
+    d.idle(2_000_000);
+    let waiting = d.figure("history_transactions");
+    assert!(waiting == 0, "{waiting} transactions are not purged");
+    d.reopen();
+    d.fill_disk(false);
+}
+
 /// One leaf cannot be read while others are purged and reverted.
 pub(super) fn unreadable(d: &Driver) {
     if stands_in(d) {

@@ -91,6 +91,26 @@ struct Watch<'a> {
     total_peak: f64,
 }
 
+/// What writers got done in some time, and the processor time that it took.
+struct Period {
+    /// Transactions a second.
+    rate: f64,
+    /// Processors that the writers and the engine's own threads had.
+    writers: f64,
+    engine: f64,
+}
+
+/// Processor time of the writers and of the engine's threads so far, seconds. Zero where the system does not tell.
+fn processors() -> [f64; 2] {
+    let mut spent = [0.0; 2];
+    for task in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
+        let read = |name| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
+        let ns = read("schedstat").split(' ').next().and_then(|ns| ns.parse::<f64>().ok());
+        spent[usize::from(read("comm").starts_with("millpond-"))] += ns.unwrap_or(0.0) / 1e9;
+    }
+    spent
+}
+
 impl Watch<'_> {
     fn look(&mut self) {
         let metrics = self.db.metrics();
@@ -102,14 +122,16 @@ impl Watch<'_> {
         self.total_peak = self.total_peak.max(total);
     }
 
-    /// Transactions a second over some time.
-    fn rate(&mut self, time: Duration) -> f64 {
+    fn period(&mut self, time: Duration) -> Period {
         let (start, before) = (Instant::now(), self.done.load(Ordering::Relaxed));
+        let spent = processors();
         while start.elapsed() < time {
             std::thread::sleep(Duration::from_millis(50).min(time));
             self.look();
         }
-        (self.done.load(Ordering::Relaxed) - before) as f64 / start.elapsed().as_secs_f64()
+        let (took, now) = (start.elapsed().as_secs_f64(), processors());
+        let rate = (self.done.load(Ordering::Relaxed) - before) as f64 / took;
+        Period { rate, writers: (now[0] - spent[0]) / took, engine: (now[1] - spent[1]) / took }
     }
 }
 
@@ -149,19 +171,19 @@ fn measure(dir: &std::path::Path, held: Duration, writers: u64, durability: Dura
         })
         .collect();
     let mut watch = Watch { db: &db, done: &done, peaks: Peaks::default(), total_peak: 0.0 };
-    watch.rate(Duration::from_secs(2));
+    watch.period(Duration::from_secs(2));
     let beside = (held / 3).min(Duration::from_secs(60));
-    let before = watch.rate(beside);
+    let before = watch.period(beside);
     let reader = db.begin()?;
     let first = sum(&reader, &tables)?;
-    let during = watch.rate(held);
+    let during = watch.period(held);
     let start = Instant::now();
     let last = sum(&reader, &tables)?;
     let read_s = start.elapsed().as_secs_f64();
     drop(reader);
     watch.look();
     let start = Instant::now();
-    let after = watch.rate(beside);
+    let after = watch.period(beside);
     stop.store(true, Ordering::Relaxed);
     for thread in threads {
         thread.join().map_err(|_| "a writer panicked")??;
@@ -170,9 +192,14 @@ fn measure(dir: &std::path::Path, held: Duration, writers: u64, durability: Dura
     while db.metrics().get("history_transactions").unwrap_or(0.0) > 0.0 {
         std::thread::sleep(Duration::from_millis(10));
     }
-    println!("writers before      {before:>12.0} transactions a second");
-    println!("        during      {during:>12.0}, {:.2} of that", during / before);
-    println!("        after       {after:>12.0}, {:.2} of that", after / before);
+    for (name, period) in [("before", &before), ("during", &during), ("after", &after)] {
+        let Period { rate, writers, engine } = period;
+        println!(
+            "{name:<7} {rate:>9.0} transactions a second, {:.2} of before   processors: writers {writers:.2}, {:.2} µs each, engine {engine:.2}",
+            rate / before.rate,
+            writers * 1e6 / rate,
+        );
+    }
     println!("history empty       {:>12.1} s after the snapshot", start.elapsed().as_secs_f64());
     println!("                    {:>12.1} s after the writers' end", drained.elapsed().as_secs_f64());
     println!(

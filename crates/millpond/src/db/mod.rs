@@ -471,7 +471,8 @@ impl Db {
 
     /// Writes every changed page, so that the log is short: a crash right after needs next to no recovery. Disk that was kept ready
     /// for more is given back: spare segments of the log, but for what others who write meanwhile will need; and, if hardly anybody
-    /// writes, what the pages file has grown ahead of need since the database was opened.
+    /// writes, what the pages file has grown ahead of need since the database was opened. Who then writes very much at once waits for
+    /// segments to be made again.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;

@@ -16,7 +16,7 @@ use crate::log::reader::EpochStart;
 use crate::log::segment::{SegmentShape, Segments};
 use crate::planted::{Bug, planted};
 use crate::recover::end::{LogTail, find_end, go_on};
-use crate::recover::standing::Standings;
+use crate::recover::txn_table::TxnTable;
 use crate::recover::undo::{Rebuild, read_list};
 use crate::reserve::Reserve;
 use crate::undo::journal::Journal;
@@ -48,7 +48,7 @@ pub(super) struct Recovery {
     pub(super) tail: LogTail,
     pub(super) rebuild: Rebuild,
     pub(super) history: Vec<Extent>,
-    pub(super) standings: Standings,
+    pub(super) txn_table: TxnTable,
     /// The database had been closed.
     pub(super) was_clean: bool,
     /// The root names so many crashes since the last checkpoint that this opening takes one.
@@ -62,7 +62,7 @@ pub(super) fn adopt(opening: &Opening<'_>, inspected: Inspected) -> Result<(Adop
     let shape = SegmentShape { db_id: root.db_id, blocks: root.segment_blocks };
     let segments = Segments::open(vfs, &paths.redo, shape, metrics)?;
     segments.sync_from(shape.segment_of(block_of(root.checkpoint)), poison)?;
-    let (rebuild, history, standings, reserve) = begin_rebuild(opening, &root, &segments)?;
+    let (rebuild, history, txn_table, reserve) = begin_rebuild(opening, &root, &segments)?;
 
     let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
     let pages = vfs.disk.open(&paths.pages, mode).map_err(|e| Error::io("open", &paths.pages, e))?;
@@ -70,8 +70,8 @@ pub(super) fn adopt(opening: &Opening<'_>, inspected: Inspected) -> Result<(Adop
     let copies = doublewrite.copies();
     let asked = copies.keys().map(|page| (*page, Life::default())).collect();
     let window = (root.ring_blocks * PAYLOAD_BYTES) as u64;
-    let (tail, rebuild, standings) =
-        find_end(&segments, &root.epochs, root.checkpoint, root.durable, window, rebuild, standings, asked)?;
+    let (tail, rebuild, txn_table) =
+        find_end(&segments, &root.epochs, root.checkpoint, root.durable, window, rebuild, txn_table, asked)?;
     let bounds = Bounds { checkpoint: root.checkpoint, end: tail.end };
     let plan = doublewrite.plan(&copies, &tail.lives, bounds, (&*pages, &paths.pages), &paths.redo)?;
 
@@ -88,7 +88,7 @@ pub(super) fn adopt(opening: &Opening<'_>, inspected: Inspected) -> Result<(Adop
 
     let stale = plan.stale;
     let adopted = Adopted { locks, root_file, root, start, segments, pages, doublewrite, reserve, stale };
-    Ok((adopted, Recovery { tail, rebuild, history, standings, was_clean, crowded }))
+    Ok((adopted, Recovery { tail, rebuild, history, txn_table, was_clean, crowded }))
 }
 
 /// Reads the checkpoint's list and the hardened undo of the transactions in it.
@@ -96,7 +96,7 @@ fn begin_rebuild(
     opening: &Opening<'_>,
     root: &Root,
     segments: &Segments,
-) -> Result<(Rebuild, Vec<Extent>, Standings, Arc<Reserve>)> {
+) -> Result<(Rebuild, Vec<Extent>, TxnTable, Arc<Reserve>)> {
     let Opening { vfs, paths, metrics, poison, .. } = opening;
     let list = read_list(segments, root)?;
     let hardened = list.txns.iter().map(|listed| (listed.txn, listed.hardened)).collect();
@@ -108,13 +108,13 @@ fn begin_rebuild(
     let history = journal.open_segments(&list.segments)?;
     let reserve = Arc::new(Reserve::open(vfs, &paths.undo, segments.block_bytes())?);
     journal.keep(Arc::clone(&reserve));
-    let standings = Standings::begin(&list.txns, root.checkpoint);
+    let txn_table = TxnTable::begin(&list.txns, root.checkpoint);
     let rebuild = Rebuild::begin(&paths.redo, root.record, list, streams).within(memory, journal);
-    Ok((rebuild, history, standings, reserve))
+    Ok((rebuild, history, txn_table, reserve))
 }
 
-/// Enters the epoch that begins at `start`. Returns whether the root names so many crashes since the
-/// last checkpoint that this opening must take one.
+/// Enters the epoch that begins at `start`. Returns whether the root names so many crashes since
+/// the last checkpoint that this opening must take one.
 fn begin_epoch(root: &mut Root, start: &LogStart, opening: &Opening<'_>) -> Result<bool> {
     root.sequence += 1;
     root.clean = false;

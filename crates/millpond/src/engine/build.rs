@@ -46,7 +46,7 @@ pub(super) fn build(
 ) -> Result<(Engine, CatchUp)> {
     let Opening { vfs, paths, options, metrics, poison, opened_us } = opening;
     let Adopted { locks, root_file, root, start, segments, pages, doublewrite, reserve, stale } = adopted;
-    let Recovery { tail, rebuild, history, standings, was_clean, crowded } = recovery;
+    let Recovery { tail, rebuild, history, txn_table, was_clean, crowded } = recovery;
     let roster = Roster::new();
     poison.wakes(roster.unparkers());
     let log_options = LogOptions { ring_blocks: root.ring_blocks, flush_depth: options.tuning.flush_depth };
@@ -72,7 +72,7 @@ pub(super) fn build(
     let shared = Arc::new(Shared {
         flusher: Mutex::new(Flusher::new(vfs, &log, pool, files, doublewrite, metrics, poison)),
         checkpointer: Checkpointer::new(&log, pool, root_file, root.clone(), unfinished, metrics, poison),
-        standings: Mutex::new(standings),
+        txn_table: Mutex::new(txn_table),
         admission,
         capacity: Capacity::new(asked, (tail.end, tail.end.since(root.checkpoint))),
         reserve,
@@ -98,7 +98,11 @@ pub(super) fn build(
     Ok((engine, CatchUp { root, tail, made_anew, was_clean, crowded }))
 }
 
-/// Builds the pool and the space over log and pages file. Returns the pages file for the flusher too.
+/// The pages file and its path.
+type PagesFile = (Arc<dyn File>, PathBuf);
+
+/// Builds the pool and the space over log and pages file. Returns the pages file for the flusher
+/// too.
 fn build_store(
     opening: &Opening<'_>,
     root: &Root,
@@ -107,7 +111,7 @@ fn build_store(
     hook: RedoHook,
     roster: &Roster,
     reserve: &Arc<Reserve>,
-) -> Result<(Arc<Store>, (Arc<dyn File>, PathBuf))> {
+) -> Result<(Arc<Store>, PagesFile)> {
     let Opening { vfs, paths, options, metrics, poison, .. } = opening;
     let pool = Arc::new(Pool::new(PoolOptions {
         frames: match options.tuning.frames {

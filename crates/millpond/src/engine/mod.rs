@@ -27,7 +27,7 @@ use crate::checkpoint::fuzzy::Checkpointer;
 use crate::duty;
 use crate::error::{Poison, Result};
 use crate::flush::batch::Flusher;
-use crate::recover::standing::Standings;
+use crate::recover::txn_table::TxnTable;
 use crate::reserve::Reserve;
 use crate::store::Store;
 use crate::txn::Txns;
@@ -82,7 +82,7 @@ struct Shared {
     flusher: Mutex<Flusher>,
     checkpointer: Checkpointer,
     /// How transactions stand where the digests of segments have come to; only the cleaner asks.
-    standings: Mutex<Standings>,
+    txn_table: Mutex<TxnTable>,
     admission: Arc<Admission>,
     capacity: Capacity,
     /// What a checkpoint may spend on a full disk.

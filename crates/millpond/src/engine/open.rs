@@ -83,7 +83,8 @@ impl Engine {
 }
 
 impl Opening<'_> {
-    /// Takes the locks of all directories and reads the root. Creates the database if there is none.
+    /// Takes the locks of all directories and reads the root. Creates the database if there is
+    /// none.
     fn inspect(&self, dir: &Path) -> Result<Inspected> {
         let Opening { vfs, paths, options, metrics, .. } = self;
         make_dir(vfs, dir)?;

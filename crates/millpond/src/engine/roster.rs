@@ -1,10 +1,10 @@
 //! The roster: the engine's background threads, and how each starts, sleeps, is woken, panics and
 //! stops.
 //!
-//! A background thread repeats one *step*. The step does a bounded piece of work and returns how long
-//! the thread may sleep. Between steps the thread checks whether it is to stop. An error that may pass
-//! (a full disk, a page that cannot be read) makes it sleep for a while; once the database is poisoned
-//! it ends. A panic poisons the database.
+//! A background thread repeats one *step*. The step does a bounded piece of work and returns how
+//! long the thread may sleep. Between steps the thread checks whether it is to stop. An error that
+//! may pass (a full disk, a page that cannot be read) makes it sleep for a while; once the database
+//! is poisoned it ends. A panic poisons the database.
 
 use super::Shared;
 use crate::duty::spawn_engine;
@@ -47,8 +47,8 @@ impl Worker {
         }
     }
 
-    /// When the thread ends, at closing. A thread of the first stage may be waiting for a frame or for
-    /// the log, which the threads of the second stage supply.
+    /// When the thread ends, at closing. A thread of the first stage may be waiting for a frame or
+    /// for the log, which the threads of the second stage supply.
     fn stage(self) -> Stage {
         match self {
             Worker::Purge | Worker::Growth | Worker::History => Stage::First,
@@ -149,8 +149,8 @@ impl Roster {
     }
 
     fn join(&self, threads: Vec<JoinHandle<()>>) {
-        // A waker may close the database in the log's thread, with the last handle. That thread ends
-        // by itself later.
+        // A waker may close the database in the log's thread, with the last handle. That thread
+        // ends by itself later.
         for thread in threads.into_iter().filter(|thread| !thread.is_current()) {
             // A panic has been reported by its own message, and has poisoned the database.
             drop(thread.join());

@@ -190,7 +190,7 @@ impl Db {
 
     pub(crate) fn open_on(vfs: &Vfs, dir: &Path, options: &Options) -> Result<Db> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-        let mut engine = Engine::open(vfs, dir, options)?;
+        let engine = Engine::open(vfs, dir, options)?;
         let catalog = Catalog::open(&engine.txns)?;
         if options.eager_recovery {
             engine.txns.revert_losers()?;

@@ -1,7 +1,7 @@
 //! The redo capacity: how many segment files there may be, and how many there are (Lo8, Promise 3). The laws are
 //! `pace::capacity` and `pace::segments`.
 
-use super::Shared;
+use super::{Shared, Worker};
 use crate::error::{Error, Result};
 use crate::log::segment::Segments;
 use crate::planted::{Bug, planted};
@@ -225,7 +225,7 @@ impl Shared {
         }
         self.capacity.set(bytes);
         self.capacity.full_until_us.store(0, Ordering::Relaxed);
-        self.cleaner_thread.unpark();
+        self.roster.wake(Worker::Cleaner);
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use super::Shared;
 use crate::error::{Error, Result};
 use crate::flush::batch::{Flusher, Limit, Written};
 use crate::planted::{Bug, planted};
-use crate::recover::standing::Digested;
+use crate::recover::txn_table::Digested;
 use base::sync::atomic::Ordering;
 use base::sync::spin;
 use base::{Lsn, PageNo};
@@ -257,7 +257,7 @@ impl Shared {
         }
         let (checkpoint, listed) = self.checkpointer.named();
         {
-            let mut source = Digested { standings: &mut self.standings.lock(), listed: &listed };
+            let mut source = Digested { txn_table: &mut self.txn_table.lock(), listed: &listed };
             self.store.log.digest_next(checkpoint, &mut source).map_err(|error| self.fatal(error))?;
         }
         segments.recycle_below(checkpoint).map_err(|error| self.fatal(error))?;

@@ -2,7 +2,10 @@
 //! log for those who do not wait, one cleans.
 
 mod admission;
+mod adopt;
+mod build;
 mod capacity;
+mod catch_up;
 mod cleaner;
 mod create;
 mod crowd;
@@ -11,6 +14,7 @@ mod growth;
 mod home;
 mod open;
 mod outlet;
+mod roster;
 #[cfg(all(test, feature = "sim"))]
 mod sim_tests;
 #[cfg(test)]
@@ -20,25 +24,24 @@ pub(crate) mod tests;
 mod undoing;
 
 use crate::checkpoint::fuzzy::Checkpointer;
-use crate::duty::{self, spawn_engine};
-use crate::error::{Error, Poison, Result};
+use crate::duty;
+use crate::error::{Poison, Result};
 use crate::flush::batch::Flusher;
-use crate::recover::standing::Standings;
+use crate::recover::txn_table::TxnTable;
 use crate::reserve::Reserve;
 use crate::store::Store;
 use crate::txn::Txns;
 pub(crate) use admission::Admission;
 use base::Lsn;
-use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use base::sync::{JoinHandle, Mutex, Parker, Unparker};
+use base::sync::Mutex;
+use base::sync::atomic::AtomicU64;
 use capacity::Capacity;
 use cleaner::Cleaner;
 pub(crate) use create::Paths;
 pub(crate) use crowd::{Crowd, Inside};
 use growth::Growth;
 use metrics::{Force, SyncReason};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::Path;
+use roster::{Pause, Roster, Worker};
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::Clock;
@@ -52,8 +55,6 @@ const HISTORY_NAP: Duration = Duration::from_millis(50);
 /// The first time after something was moved: writers that have filled memory so far go on, and small portions find what they
 /// move in the processor's caches.
 const HISTORY_NAP_BUSY: Duration = Duration::from_millis(2);
-/// How long it sleeps after a failure that may pass.
-const BACKGROUND_RETRY: Duration = Duration::from_millis(500);
 /// A rate that is measured over less says nothing, microseconds.
 const RATE_US_MIN: u64 = 10_000;
 /// Ended transactions that it purges before it looks whether it is to stop.
@@ -70,21 +71,8 @@ pub(crate) struct Engine {
     /// Whether nothing outlives the process, synced or not.
     pub(crate) ephemeral: bool,
     shared: Arc<Shared>,
-    background: Option<Background>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
-    background_threads: Mutex<Vec<JoinHandle<()>>>,
     /// Held until the engine is closed.
     lock: Mutex<Option<Box<dyn Send + Sync>>>,
-}
-
-/// Wait to become threads.
-struct Background {
-    /// Reverts and purges.
-    purge: Parker,
-    /// Grows the pages file.
-    growth: Parker,
-    /// Keeps the past within its limits.
-    history: Parker,
 }
 
 /// What the threads share.
@@ -94,7 +82,7 @@ struct Shared {
     flusher: Mutex<Flusher>,
     checkpointer: Checkpointer,
     /// How transactions stand where the digests of segments have come to; only the cleaner asks.
-    standings: Mutex<Standings>,
+    txn_table: Mutex<TxnTable>,
     admission: Arc<Admission>,
     capacity: Capacity,
     /// What a checkpoint may spend on a full disk.
@@ -109,15 +97,8 @@ struct Shared {
     hold_cleaning_until: u64,
     /// So much replay a crash in its midst repeats at most.
     replay_checkpoint_us: u64,
-    stop: AtomicBool,
-    /// Reverting, purging and growth end first: they may be waiting for a frame, which the cleaner supplies.
-    stop_background: AtomicBool,
     poison: Arc<Poison>,
-    log_thread: Unparker,
-    cleaner_thread: Unparker,
-    background_thread: Unparker,
-    growth_thread: Unparker,
-    history_thread: Unparker,
+    roster: Roster,
 }
 
 impl Shared {
@@ -131,101 +112,47 @@ impl Shared {
             self.txns.locks.stop();
         }
     }
+
+    /// One slice of reverting and purging. `idle` counts the steps in which nothing was due.
+    fn purge_step(&self, idle: &mut u32) -> Result<Pause> {
+        let step = self.txns.background_step(PURGE_SLICE);
+        *idle = if matches!(step, Ok(0)) { *idle + 1 } else { 0 };
+        if *idle == NAPS_BEFORE_FLUSH {
+            *idle = 0;
+            self.txns.flush_for_purge()?;
+        }
+        Ok(if step? == PURGE_SLICE { Pause::None } else { Pause::For(BACKGROUND_NAP) })
+    }
 }
 
 impl Engine {
-    /// Starts one of the engine's threads, which ends when the engine stops or is poisoned.
-    fn start_one(
-        &self,
-        name: &str,
-        threads: &Mutex<Vec<JoinHandle<()>>>,
-        work: impl FnOnce(&Shared) + Send + 'static,
-    ) -> Result {
-        let shared = Arc::clone(&self.shared);
-        let thread = spawn_engine(name, move || {
-            let ended = catch_unwind(AssertUnwindSafe(|| work(&shared)));
-            if ended.is_err() {
-                // Nobody does its work any more. What it held has been let go of.
-                shared.poison.set(Error::Misuse("an engine thread panicked".into()));
-            }
-            shared.dismiss_waiters();
-            ended.unwrap_or_else(|panic| resume_unwind(panic));
-        });
-        let spawn_error = |e| Error::io("start a thread for", Path::new("the engine"), e);
-        threads.lock().push(thread.map_err(spawn_error)?);
-        Ok(())
-    }
-
-    fn start(&mut self, log: Parker, cleaner: Parker) -> Result {
-        self.start_one("millpond-log", &self.threads, move |shared| {
-            shared.store.log.serve(&log, &shared.stop);
-        })?;
-        self.start_one("millpond-cleaner", &self.threads, move |shared| {
-            let mut state = Cleaner::new();
-            while !shared.stop.load(Ordering::Acquire) {
-                match shared.clean(&mut state) {
-                    Ok(nap_us) => drop(cleaner.park_for(Duration::from_micros(nap_us))),
-                    Err(_) if shared.poison.is_set() => return,
-                    // A full disk may have room again later.
-                    Err(_) => drop(cleaner.park_for(BACKGROUND_RETRY)),
-                }
-            }
-        })
+    /// Starts the threads that supply log space and frames.
+    fn start(&self) -> Result {
+        self.shared.start(Worker::Log, |shared, parker, stop| shared.store.log.serve(parker, stop))?;
+        let mut cleaner = Cleaner::new();
+        self.shared.start_steps(Worker::Cleaner, move |shared| shared.clean(&mut cleaner).map(Pause::us))
     }
 
     /// Begins to revert, purge and grow in the background. REQUIRES: all trees are known to `txns`.
-    pub(crate) fn start_background(&mut self) -> Result {
-        let Some(Background { purge: parker, growth: growth_parker, history }) = self.background.take()
-        else {
-            return Ok(());
-        };
-        let txns = Arc::clone(&self.txns);
-        self.start_one("millpond-purge", &self.background_threads, move |shared| {
-            let mut idle = 0;
-            while !shared.stop_background.load(Ordering::Acquire) {
-                let mut step = txns.background_step(PURGE_SLICE);
-                idle = if matches!(step, Ok(0)) { idle + 1 } else { 0 };
-                if idle == NAPS_BEFORE_FLUSH {
-                    idle = 0;
-                    step = txns.flush_for_purge().map(|()| 0);
-                }
-                match step {
-                    Ok(PURGE_SLICE) => base::sync::point(),
-                    // A page that cannot be read may be readable later; a poisoned database is not.
-                    Ok(_) => drop(parker.park_for(BACKGROUND_NAP)),
-                    Err(_) if shared.poison.is_set() => return,
-                    Err(_) => drop(parker.park_for(BACKGROUND_RETRY)),
-                }
-            }
+    pub(crate) fn start_background(&self) -> Result {
+        let mut idle = 0;
+        self.shared.start_steps(Worker::Purge, move |shared| shared.purge_step(&mut idle))?;
+        let mut growth = Growth::default();
+        self.shared.start_steps(Worker::Growth, move |shared| {
+            Ok(match shared.grow_ahead(&mut growth)? {
+                0 => Pause::None,
+                nap_us => Pause::us(nap_us),
+            })
         })?;
-        self.start_one("millpond-growth", &self.background_threads, move |shared| {
-            let mut growth = Growth::default();
-            while !shared.stop_background.load(Ordering::Acquire) {
-                match shared.grow_ahead(&mut growth) {
-                    Ok(0) => base::sync::point(),
-                    Ok(nap_us) => drop(growth_parker.park_for(Duration::from_micros(nap_us))),
-                    Err(_) if shared.poison.is_set() => return,
-                    Err(_) => drop(growth_parker.park_for(BACKGROUND_RETRY)),
-                }
+        let mut nap = HISTORY_NAP;
+        self.shared.start_steps(Worker::History, move |shared| {
+            if shared.txns.history_step()? {
+                nap = HISTORY_NAP_BUSY;
+                return Ok(Pause::None);
             }
-        })?;
-        let txns = Arc::clone(&self.txns);
-        self.start_one("millpond-history", &self.background_threads, move |shared| {
-            let mut nap = HISTORY_NAP;
-            while !shared.stop_background.load(Ordering::Acquire) {
-                match txns.history_step() {
-                    Ok(true) => {
-                        base::sync::point();
-                        nap = HISTORY_NAP_BUSY;
-                    }
-                    Ok(false) => {
-                        history.park_for(nap);
-                        nap = (2 * nap).min(HISTORY_NAP);
-                    }
-                    Err(_) if shared.poison.is_set() => return,
-                    Err(_) => drop(history.park_for(BACKGROUND_RETRY)),
-                }
-            }
+            let pause = Pause::For(nap);
+            nap = (2 * nap).min(HISTORY_NAP);
+            Ok(pause)
         })
     }
 
@@ -300,26 +227,7 @@ impl Engine {
 
     fn stop(&self) {
         self.shared.admission.close();
-        self.shared.stop_background.store(true, Ordering::Release);
-        self.shared.background_thread.unpark();
-        self.shared.growth_thread.unpark();
-        self.shared.history_thread.unpark();
-        let background = std::mem::take(&mut *self.background_threads.lock());
-        self.join(background);
-        self.shared.stop.store(true, Ordering::Release);
-        self.shared.log_thread.unpark();
-        self.shared.cleaner_thread.unpark();
-        let threads = std::mem::take(&mut *self.threads.lock());
-        self.join(threads);
-    }
-
-    fn join(&self, threads: impl IntoIterator<Item = JoinHandle<()>>) {
-        // The last handle on a database may go in the log's thread, with a waker, and a waker may close it; that thread then ends
-        // by itself.
-        for thread in threads.into_iter().filter(|thread| !thread.is_current()) {
-            // A thread's panic has been reported by its own message, and has poisoned the database.
-            drop(thread.join());
-        }
+        self.shared.roster.stop();
     }
 }
 

@@ -11,7 +11,7 @@ use crate::log::block::{BLOCK_BYTES, block_of, block_start};
 use crate::log::group::{self, GROUP_HEADER_BYTES, Record, Records};
 use crate::log::segment::{Header, SegmentShape, Segments, read_header};
 use crate::page::op::{PageOp, RowChange};
-use crate::recover::standing::Sections;
+use crate::recover::txn_table::Sections;
 use crate::recover::undo::{Rebuild, read_list};
 use crate::undo::Streams;
 use crate::undo::journal::Journal;

@@ -1,7 +1,7 @@
 //! The second pass over the log: every change goes to its page unless the page has it already.
 
+use super::chunk_queue::{AbandonOnDrop, BoundedQueue, EndOnDrop, LogChunk};
 use super::end::LogTail;
-use super::stretch::{Abandoning, Belt, Ending, Stretch};
 use crate::buffer::{FetchHint, Pool, ReadHook};
 use crate::error::{Error, Result};
 use crate::log::Log;
@@ -105,8 +105,8 @@ impl ReadHook for RedoHook {
 
 /// A worker's window takes no more memory than this part of the pool's, and as much may wait behind it.
 const WINDOW_SHARE: usize = 16;
-/// A window is of several stretches, however small it is.
-const STRETCHES_MIN: usize = 4;
+/// A window is of several chunks, however small it is.
+const CHUNKS_MIN: usize = 4;
 /// Pages that are read in one batch.
 const BATCH_PAGES: usize = 64;
 
@@ -134,15 +134,15 @@ struct Change {
     page: PageNo,
     lsn: Lsn,
     prev: u64,
-    /// Where in its stretch's bytes the op begins and ends.
+    /// Where in its chunk's bytes the op begins and ends.
     op: (u32, u32),
 }
 
-/// A stretch of the log, and each worker's changes in it. Who reads it deals it out: it has its bytes at hand, and a worker
+/// A chunk of the log, and each worker's changes in it. Who reads it deals it out: it has its bytes at hand, and a worker
 /// touches only those that are its own.
 #[derive(Debug, Default)]
 struct Dealt {
-    stretch: Stretch,
+    chunk: LogChunk,
     changes: Vec<Vec<Change>>,
 }
 
@@ -150,10 +150,10 @@ impl Dealt {
     fn deal(&mut self, workers: usize) {
         self.changes.resize_with(workers, Vec::new);
         self.changes.iter_mut().for_each(Vec::clear);
-        for (lsn, records) in self.stretch.groups() {
+        for (lsn, records) in self.chunk.groups() {
             for record in Records::new(records).flatten() {
                 let Record::Page { page, prev, op } = record else { continue };
-                let start = self.stretch.offset_of(op);
+                let start = self.chunk.offset_of(op);
                 let op = (start as u32, (start + op.len()) as u32);
                 self.changes[page.0 as usize % workers].push(Change { page, lsn, prev, op });
             }
@@ -164,25 +164,25 @@ impl Dealt {
 /// What a worker has gathered.
 #[derive(Debug, Default)]
 struct Window {
-    stretches: Vec<Arc<Dealt>>,
-    /// Page number, and below it the indices of a stretch and of a change in it: sorted, they bring the changes of a page
+    chunks: Vec<Arc<Dealt>>,
+    /// Page number, and below it the indices of a chunk and of a change in it: sorted, they bring the changes of a page
     /// together, in order.
     order: Vec<(PageNo, u32, u32)>,
-    /// Bytes of the stretches.
+    /// Bytes of the chunks.
     bytes: usize,
 }
 
 impl Window {
     fn gather(&mut self, dealt: Arc<Dealt>, worker: usize) {
-        let index = self.stretches.len() as u32;
+        let index = self.chunks.len() as u32;
         let changes = dealt.changes[worker].iter().enumerate();
         self.order.extend(changes.map(|(n, change)| (change.page, index, n as u32)));
-        self.bytes += dealt.stretch.bytes().len();
-        self.stretches.push(dealt);
+        self.bytes += dealt.chunk.bytes().len();
+        self.chunks.push(dealt);
     }
 
-    fn clear(&mut self, belt: &Belt<Dealt>) {
-        self.stretches.drain(..).for_each(|dealt| belt.give_back(dealt));
+    fn clear(&mut self, queue: &BoundedQueue<Dealt>) {
+        self.chunks.drain(..).for_each(|dealt| queue.give_back(dealt));
         self.order.clear();
         self.bytes = 0;
     }
@@ -197,14 +197,14 @@ impl Window {
 pub(crate) fn replay(job: Replay, workers: usize) -> Result<u64> {
     base::check!(job.from <= job.end && workers > 0, "replay from {} to {}", job.from, job.end);
     let job = Arc::new(job);
-    let belt = Belt::new(workers, job.window_bytes());
+    let queue = BoundedQueue::new(workers, job.window_bytes());
     let places: Arc<[AtomicU64]> = (0..workers).map(|_| AtomicU64::new(job.from.0)).collect();
-    let ending = Ending(Arc::clone(&belt));
+    let ending = EndOnDrop(Arc::clone(&queue));
     let mut others = Vec::new();
     let mut result = Ok(());
     for worker in 0..workers {
-        let (job, belt, places) = (Arc::clone(&job), Arc::clone(&belt), Arc::clone(&places));
-        match spawn("millpond-replay", move || job.work(worker, &belt, &places)) {
+        let (job, queue, places) = (Arc::clone(&job), Arc::clone(&queue), Arc::clone(&places));
+        match spawn("millpond-replay", move || job.work(worker, &queue, &places)) {
             Ok(other) => others.push(other),
             Err(e) => {
                 ending.0.abandon();
@@ -214,7 +214,7 @@ pub(crate) fn replay(job: Replay, workers: usize) -> Result<u64> {
         }
     }
     if result.is_ok() {
-        result = job.read(&belt, workers);
+        result = job.read(&queue, workers);
     }
     drop(ending);
     let mut applied = Ok(0);
@@ -230,17 +230,17 @@ pub(crate) fn replay(job: Replay, workers: usize) -> Result<u64> {
 }
 
 impl Replay {
-    fn read(&self, belt: &Belt<Dealt>, workers: usize) -> Result {
+    fn read(&self, queue: &BoundedQueue<Dealt>, workers: usize) -> Result {
         let segments = self.log.segments();
         let mut scanner = Scanner::new(segments, &self.epochs, self.from).read_ahead()?;
         // What stands beyond is of this run: a checkpoint may be logging its list already.
         while scanner.position() < self.end {
-            let mut dealt = belt.spare();
-            if !dealt.stretch.refill(&mut scanner, self.end, self.window_bytes() / STRETCHES_MIN)? {
+            let mut dealt = queue.spare();
+            if !dealt.chunk.refill(&mut scanner, self.end, self.window_bytes() / CHUNKS_MIN)? {
                 break;
             }
             dealt.deal(workers);
-            if !belt.put(dealt) {
+            if !queue.put(dealt) {
                 // A worker failed, and says why.
                 return Ok(());
             }
@@ -256,21 +256,21 @@ impl Replay {
         Err(Error::corrupt(segments.dir(), what))
     }
 
-    fn work(&self, worker: usize, belt: &Arc<Belt<Dealt>>, places: &[AtomicU64]) -> Result<u64> {
-        let abandoning = Abandoning::new(belt);
+    fn work(&self, worker: usize, queue: &Arc<BoundedQueue<Dealt>>, places: &[AtomicU64]) -> Result<u64> {
+        let abandoning = AbandonOnDrop::new(queue);
         let window_pages = (self.pool.frame_count() / (8 * places.len())).max(1);
         let (mut window, mut applied) = (Window::default(), 0);
         loop {
             // Rather than wait for the reader, do what there is to do.
-            let more = if window.bytes < self.window_bytes() { belt.try_take(worker) } else { None };
+            let more = if window.bytes < self.window_bytes() { queue.try_take(worker) } else { None };
             if more.is_none() {
                 applied += self.apply(&mut window, worker, window_pages)?;
-                window.clear(belt);
+                window.clear(queue);
             }
-            let Some(dealt) = more.or_else(|| belt.take(worker)) else { break };
+            let Some(dealt) = more.or_else(|| queue.take(worker)) else { break };
             if window.order.is_empty() || planted(Bug::ReplayedEarly) {
-                let before = places[worker].swap(dealt.stretch.from.0, Ordering::AcqRel);
-                base::check!(before <= dealt.stretch.from.0, "replay goes back from {before}");
+                let before = places[worker].swap(dealt.chunk.from.0, Ordering::AcqRel);
+                base::check!(before <= dealt.chunk.from.0, "replay goes back from {before}");
                 let all = places.iter().map(|place| place.load(Ordering::Acquire)).min();
                 (self.reached)(Lsn(all.unwrap_or(0)));
             }
@@ -296,10 +296,10 @@ impl Replay {
             self.pool.fetch_many(&pages, FetchHint::Normal)?;
             for page in batch {
                 changes.clear();
-                changes.extend(page.iter().map(|&(_, stretch, change)| {
-                    let dealt = &window.stretches[stretch as usize];
+                changes.extend(page.iter().map(|&(_, chunk, change)| {
+                    let dealt = &window.chunks[chunk as usize];
                     let change = dealt.changes[worker][change as usize];
-                    (change, &dealt.stretch.bytes()[change.op.0 as usize..change.op.1 as usize])
+                    (change, &dealt.chunk.bytes()[change.op.0 as usize..change.op.1 as usize])
                 }));
                 applied += self.apply_to_page(&changes)?;
             }

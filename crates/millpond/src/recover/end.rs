@@ -1,7 +1,7 @@
 //! The first pass over the log: where it ends, and which pages its redo makes anew.
 
-use super::standing::Standings;
-use super::stretch::{Abandoning, Belt, Ending, Stretch};
+use super::chunk_queue::{AbandonOnDrop, BoundedQueue, EndOnDrop, LogChunk};
+use super::txn_table::TxnTable;
 use super::undo::Rebuild;
 use crate::error::{Error, Result};
 use crate::flush::restore::Life;
@@ -84,23 +84,23 @@ impl LogTail {
 /// What is worked out from the groups while the log is read on.
 struct Digestion {
     rebuild: Rebuild,
-    standings: Standings,
+    txn_table: TxnTable,
     tail: LogTail,
     redo_dir: PathBuf,
 }
 
 impl Digestion {
-    fn run(mut self, belt: &Arc<Belt<Stretch>>) -> Result<(LogTail, Rebuild, Standings)> {
-        let abandoning = Abandoning::new(belt);
-        while let Some(stretch) = belt.take(0) {
-            for (lsn, records) in stretch.groups() {
+    fn run(mut self, queue: &Arc<BoundedQueue<LogChunk>>) -> Result<(LogTail, Rebuild, TxnTable)> {
+        let abandoning = AbandonOnDrop::new(queue);
+        while let Some(chunk) = queue.take(0) {
+            for (lsn, records) in chunk.groups() {
                 self.group(lsn, records)?;
             }
-            belt.give_back(stretch);
+            queue.give_back(chunk);
             self.rebuild.make_room()?;
         }
         abandoning.defuse();
-        Ok((self.tail, self.rebuild, self.standings))
+        Ok((self.tail, self.rebuild, self.txn_table))
     }
 
     fn group(&mut self, lsn: Lsn, records: &[u8]) -> Result {
@@ -117,17 +117,17 @@ impl Digestion {
                     self.tail.changed(page, prev);
                 }
                 self.rebuild.record(lsn, &record, Some(&op))?;
-                self.standings.record(lsn, &record, Some(&op)).map_err(damage)?;
+                self.txn_table.record(lsn, &record, Some(&op)).map_err(damage)?;
             } else {
                 self.rebuild.record(lsn, &record, None)?;
-                self.standings.record(lsn, &record, None).map_err(damage)?;
+                self.txn_table.record(lsn, &record, None).map_err(damage)?;
             }
         }
         Ok(())
     }
 }
 
-/// Reads the log from `checkpoint` to its end and changes nothing; `rebuild` and `standings` hear of every record, and of the
+/// Reads the log from `checkpoint` to its end and changes nothing; `rebuild` and `txn_table` hear of every record, and of the
 /// change in it if it is one of a page. `known` is the LSN up to which the root knows the log
 /// to be durable. Of `pages` it fills in what redo says.
 #[expect(clippy::too_many_arguments, reason = "what the root says, and who hears of the records")]
@@ -138,30 +138,30 @@ pub(crate) fn find_end(
     known: Lsn,
     window: u64,
     rebuild: Rebuild,
-    standings: Standings,
+    txn_table: TxnTable,
     pages: BTreeMap<PageNo, Life>,
-) -> Result<(LogTail, Rebuild, Standings)> {
+) -> Result<(LogTail, Rebuild, TxnTable)> {
     let mut scanner = Scanner::new(segments, epochs, checkpoint).read_ahead()?;
-    let belt = Belt::new(1, READ_AHEAD_BYTES);
+    let queue = BoundedQueue::new(1, READ_AHEAD_BYTES);
     let digestion = Digestion {
         rebuild,
-        standings,
+        txn_table,
         tail: LogTail { lives: pages, ..LogTail::default() },
         redo_dir: segments.dir().to_owned(),
     };
-    let theirs = Arc::clone(&belt);
+    let theirs = Arc::clone(&queue);
     let other = spawn("millpond-redo", move || digestion.run(&theirs));
     let other = other.map_err(|e| Error::io("start a thread for", segments.dir(), e))?;
     let (mut last, mut end) = (checkpoint, checkpoint);
-    let ending = Ending(Arc::clone(&belt));
+    let ending = EndOnDrop(Arc::clone(&queue));
     let mut read = || -> Result {
         loop {
-            let mut stretch = belt.spare();
-            if !stretch.refill(&mut scanner, Lsn::MAX, usize::MAX)? {
+            let mut chunk = queue.spare();
+            if !chunk.refill(&mut scanner, Lsn::MAX, usize::MAX)? {
                 return Ok(());
             }
-            (last, end) = stretch.last();
-            if !belt.put(stretch) {
+            (last, end) = chunk.last();
+            if !queue.put(chunk) {
                 return Ok(());
             }
         }
@@ -170,15 +170,15 @@ pub(crate) fn find_end(
     drop(ending);
     let digested = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     read?;
-    let (mut tail, rebuild, mut standings) = digested?;
+    let (mut tail, rebuild, mut txn_table) = digested?;
     scanner.check_end(window, known)?;
     base::check!(
         checkpoint <= last && last <= end,
         "the log ends at {end}, before the checkpoint {checkpoint}"
     );
     tail.end = if planted(Bug::EndEarly) { last } else { end };
-    standings.cut_off();
-    Ok((tail, rebuild, standings))
+    txn_table.cut_off();
+    Ok((tail, rebuild, txn_table))
 }
 
 /// Where a log that ended at `end` goes on, in the epoch after `epochs`.

@@ -286,7 +286,7 @@ impl Rebuild {
 
     /// How the transactions stand that are not over, and whether they have undo.
     #[cfg(test)]
-    pub(crate) fn standings(&self) -> impl Iterator<Item = (TxnId, Stage, bool)> {
+    pub(crate) fn txn_states(&self) -> impl Iterator<Item = (TxnId, Stage, bool)> {
         let known = self.stages.iter().map(|(&txn, stage)| (txn, stage, self.streams.get(txn).is_some()));
         known
             .filter(|(_, stage, has_undo)| *has_undo || matches!(stage, Stage::Prepared(_)))

@@ -11,7 +11,7 @@ use crate::log::reader::{EpochStart, Scanner};
 use crate::log::segment::Segments;
 use crate::page::map::{extents_per_map, page_of_group};
 use crate::page::op::PageOp;
-use crate::recover::standing::{Digested, Sections, Standings};
+use crate::recover::txn_table::{Digested, Sections, TxnTable};
 use crate::recover::undo::{Rebuild, read_list};
 use crate::undo::Streams;
 use base::{Lsn, TxnId};
@@ -146,7 +146,7 @@ impl Whole {
         let mut epochs = self.epochs.iter().skip(1).peekable();
         for (n, (lsn, records)) in self.groups.iter().enumerate() {
             if epochs.next_if(|epoch| epoch.first <= *lsn).is_some() {
-                let active = rebuild.standings().filter(|(_, stage, _)| *stage == Stage::Active);
+                let active = rebuild.txn_states().filter(|(_, stage, _)| *stage == Stage::Active);
                 cut.extend(active.map(|(txn, _, _)| txn));
             }
             for record in Records::new(records).map(Result::unwrap) {
@@ -165,9 +165,9 @@ impl Whole {
             };
             let next = self.groups.get(n + 1).map_or(Lsn::MAX, |(next, _)| *next);
             if places.contains(&next) {
-                let standings = rebuild.standings();
+                let txn_table = rebuild.txn_states();
                 let state =
-                    standings.map(|(txn, stage, undo)| (txn, (aborted(txn, stage), last[&txn], undo)));
+                    txn_table.map(|(txn, stage, undo)| (txn, (aborted(txn, stage), last[&txn], undo)));
                 states.insert(next, state.collect());
             }
         }
@@ -237,8 +237,8 @@ fn runs(seed: u64) -> (Db, Whole) {
 
 /// Begins with a list at the group at `from`, reads on, and compares at each of `states` that lies at or above `listed_at`.
 fn read_on(whole: &Whole, listed: &[Listed], from: Lsn, listed_at: Lsn, states: &BTreeMap<Lsn, State>) {
-    let mut standings = Standings::default();
-    let mut source = Digested { standings: &mut standings, listed };
+    let mut txn_table = TxnTable::default();
+    let mut source = Digested { txn_table: &mut txn_table, listed };
     source.skip_to(from);
     for (lsn, records) in whole.groups.iter().filter(|(lsn, _)| *lsn >= from) {
         if *lsn >= listed_at
@@ -327,13 +327,13 @@ fn digests_that_a_checkpoint_overtook_lead_to_what_recovery_finds() {
         let shape = db.core.engine.store.log.segments().shape();
         let segments = Segments::open(&vfs, &paths.redo, shape, &metrics).unwrap();
         let end = |listed: &[Listed], from: Lsn| {
-            let mut standings = Standings::begin(listed, from);
+            let mut txn_table = TxnTable::begin(listed, from);
             let mut scanner = Scanner::new(&segments, &root.epochs, from);
             while let Some(group) = scanner.next().unwrap() {
-                standings.group(group.lsn, group.records, &mut |_, _| {}).unwrap();
+                txn_table.group(group.lsn, group.records, &mut |_, _| {}).unwrap();
             }
             let next = scanner.position();
-            let sections = Digested { standings: &mut standings, listed: &[] }.sections(next);
+            let sections = Digested { txn_table: &mut txn_table, listed: &[] }.sections(next);
             let mut txns = Sections::decode(&sections, next).unwrap().txns;
             // Of those that were listed while they were open it is not known whether anything is to purge.
             txns.retain(|_, (stage, ..)| !matches!(stage, Stage::Committed(_)));

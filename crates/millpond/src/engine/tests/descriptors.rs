@@ -3,7 +3,7 @@
 
 use super::{DIR, TREE, model, put, row, rows};
 use crate::btree::Tree;
-use crate::engine::Engine;
+use crate::engine::{Engine, Worker};
 use crate::error::{Error, Result};
 use crate::options::Options;
 use base::Lsn;
@@ -112,7 +112,7 @@ fn a_log_that_cannot_be_read_back_stops_nobody() {
         engine.store.log.flush_to(lsn, SyncReason::Commit).unwrap();
     }
     while disk.fired().iter().all(|fired| !fired.path.starts_with("/db/redo")) {
-        engine.shared.cleaner_thread.unpark();
+        engine.shared.roster.wake(Worker::Cleaner);
         base::sync::point();
         std::thread::yield_now();
     }

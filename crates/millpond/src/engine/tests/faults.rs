@@ -4,7 +4,7 @@
 
 use super::{DIR, Rows, TREE, model, open, put, row, rows};
 use crate::btree::Tree;
-use crate::engine::Engine;
+use crate::engine::{Engine, Worker};
 use crate::error::{Error, Result};
 use crate::lock::{Denied, Mode, Wait};
 use crate::options::Options;
@@ -304,7 +304,7 @@ fn a_panic_of_an_engine_thread_stops_the_database_and_wakes_who_waits() {
     let ask = |owner| locks.enqueue(owner, TreeId(9), b"row", Mode::Exclusive, Wait::Until(Duration::MAX));
     ask(&holder).unwrap().finish().unwrap();
     let waiting = ask(&waiter).unwrap();
-    engine.start_one("on purpose", &engine.threads, |_| panic!("on purpose")).unwrap();
+    engine.shared.start(Worker::History, |_, _, _| panic!("on purpose")).unwrap();
     assert_eq!(waiting.finish(), Err(Denied::Stopped));
     let error = engine.check_poison().unwrap_err().to_string();
     assert!(error.contains("an engine thread panicked"), "{error}");

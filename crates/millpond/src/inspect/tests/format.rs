@@ -11,7 +11,7 @@ use crate::page::map::EXTENT_PAGES;
 use crate::page::node::{CHILD_OVERHEAD, ROW_OVERHEAD, SLOT_BYTES, SLOTS};
 use crate::page::op::PageOp;
 use crate::page::overflow::ChainRef;
-use crate::recover::standing;
+use crate::recover::txn_table;
 use crate::undo::Entry;
 use crate::undo::record::Record as Undo;
 use base::{PageNo, TreeId, TxnId};
@@ -60,7 +60,7 @@ fn constants() {
 
 #[test]
 fn sections_of_a_digest() {
-    let is = [(standing::TRANSACTIONS, "transactions"), (standing::FREED, "freed extents")];
+    let is = [(txn_table::TRANSACTIONS, "transactions"), (txn_table::FREED, "freed extents")];
     let is = is.map(|(tag, name)| (tag.to_string(), name.to_owned()));
     assert_eq!(cells("section"), is);
 }

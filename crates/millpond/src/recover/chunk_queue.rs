@@ -1,5 +1,5 @@
-//! Hands the log from the one thread that reads and checks it to those that use it, a stretch at a time, so that reading
-//! is under way while what has been read is worked on.
+//! Hands the log from the one thread that reads and checks it to those that use it, a chunk at a
+//! time, so that reading is under way while what has been read is worked on.
 
 use crate::error::Result;
 use crate::log::group::{GROUP_BYTES_MAX, GROUP_HEADER_BYTES};
@@ -9,26 +9,26 @@ use base::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Bytes of a stretch, about.
-const STRETCH_BYTES: usize = 512 << 10;
-/// Fewer stretches than this never wait for a taker before their reader does.
+/// Bytes of a chunk, about.
+const CHUNK_BYTES: usize = 512 << 10;
+/// Fewer chunks than this never wait for a taker before their reader does.
 const WAITING_MIN: usize = 4;
 
-/// Groups in a row, checked.
+/// Consecutive groups of the log, checked.
 #[derive(Debug, Default)]
-pub(crate) struct Stretch {
-    /// Where the first one stands.
+pub(crate) struct LogChunk {
+    /// LSN at which the first group may begin.
     pub(crate) from: Lsn,
     bytes: Vec<u8>,
-    /// Of each group its LSN, and where in `bytes` its records begin and end.
+    /// For each group its LSN, and where in `bytes` its records begin and end.
     groups: Vec<(Lsn, usize, usize)>,
 }
 
-impl Stretch {
-    /// Reads the next stretch, up to `end` and not much longer than `most` bytes, in place of what it was. False: the log
-    /// ends.
+impl LogChunk {
+    /// Reads the next chunk, up to `end` and not much longer than `most` bytes, in place of what it
+    /// was. False: the log ends.
     pub(crate) fn refill(&mut self, scanner: &mut Scanner<'_>, end: Lsn, most: usize) -> Result<bool> {
-        let most = most.clamp(1, STRETCH_BYTES);
+        let most = most.clamp(1, CHUNK_BYTES);
         self.bytes.clear();
         self.groups.clear();
         self.from = scanner.position();
@@ -46,86 +46,84 @@ impl Stretch {
         Ok(!self.groups.is_empty())
     }
 
-    /// Each group's LSN and where its records lie in [`Stretch::bytes`].
+    /// Returns each group's LSN and records.
     pub(crate) fn groups(&self) -> impl Iterator<Item = (Lsn, &[u8])> {
         self.groups.iter().map(|&(lsn, start, end)| (lsn, &self.bytes[start..end]))
     }
 
-    /// The LSN of the last group, and where it ends: padding may follow.
+    /// Returns the LSN of the last group, and where it ends. Padding may follow.
     pub(crate) fn last(&self) -> (Lsn, Lsn) {
         let span = |&(lsn, start, end): &(Lsn, usize, usize)| {
             (lsn, lsn.plus((end - start + GROUP_HEADER_BYTES) as u64))
         };
         let (last, end) = self.groups.last().map_or((self.from, self.from), span);
-        base::verify!(self.from <= last && last <= end, "a stretch from {} ends at {end}", self.from);
+        base::verify!(self.from <= last && last <= end, "a chunk from {} ends at {end}", self.from);
         (last, end)
     }
 
-    /// All groups, headers included.
+    /// Returns all groups, headers included.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Where in [`Stretch::bytes`] a part of them lies. REQUIRES: `part` is one.
+    /// Returns the offset of `part` in [`LogChunk::bytes`]. REQUIRES: `part` is a part of them.
     pub(crate) fn offset_of(&self, part: &[u8]) -> usize {
         let at = (part.as_ptr() as usize).wrapping_sub(self.bytes.as_ptr() as usize);
-        base::verify!(
-            at <= self.bytes.len() && part.len() <= self.bytes.len() - at,
-            "no part of the stretch"
-        );
+        base::verify!(at <= self.bytes.len() && part.len() <= self.bytes.len() - at, "no part of the chunk");
         at
     }
 }
 
-/// Takes every stretch, or what was made of it, from one thread to each of the takers, in order.
+/// Carries every chunk, or what was made of it, from one thread to each of the takers, in order.
 #[derive(Debug)]
-pub(crate) struct Belt<T> {
-    /// Stretches that may wait for one taker.
+pub(crate) struct BoundedQueue<T> {
+    /// Chunks that may wait for one taker.
     waiting_max: usize,
     mu: Mutex<State<T>>,
-    /// Something was put on the belt, or it ended.
+    /// A chunk was put, or the queue ended.
     filled: Condvar,
-    /// Something was taken off it.
+    /// A chunk was taken.
     taken: Condvar,
 }
 
 #[derive(Debug)]
 struct State<T> {
     waiting: Vec<VecDeque<Arc<T>>>,
-    /// Those that nobody needs any more, for their memory.
+    /// Used chunks, kept for their memory.
     spare: Vec<T>,
     ended: bool,
     abandoned: bool,
 }
 
-impl<T: Default> Belt<T> {
-    /// A belt with so many takers, for each of which about `bytes` of the log may wait.
-    pub(crate) fn new(takers: usize, bytes: usize) -> Arc<Belt<T>> {
+impl<T: Default> BoundedQueue<T> {
+    /// A queue with `takers` takers. About `bytes` of the log may wait for each.
+    pub(crate) fn new(takers: usize, bytes: usize) -> Arc<BoundedQueue<T>> {
         let waiting = (0..takers).map(|_| VecDeque::new()).collect();
         let state = State { waiting, spare: Vec::new(), ended: false, abandoned: false };
-        Arc::new(Belt {
-            waiting_max: (bytes / STRETCH_BYTES).max(WAITING_MIN),
+        Arc::new(BoundedQueue {
+            waiting_max: (bytes / CHUNK_BYTES).max(WAITING_MIN),
             mu: Mutex::new(state),
             filled: Condvar::new(),
             taken: Condvar::new(),
         })
     }
 
-    /// One to be filled, with an old one's memory if there is one.
+    /// Returns a chunk to be filled, with the memory of a used one if there is one.
     pub(crate) fn spare(&self) -> T {
         self.mu.lock().spare.pop().unwrap_or_default()
     }
 
-    /// Takes one back with which a taker is done.
-    pub(crate) fn give_back(&self, stretch: Arc<T>) {
-        if let Some(last) = Arc::into_inner(stretch) {
+    /// Takes back a chunk that a taker has used.
+    pub(crate) fn give_back(&self, chunk: Arc<T>) {
+        if let Some(last) = Arc::into_inner(chunk) {
             self.mu.lock().spare.push(last);
         }
     }
 
-    /// Puts a stretch on the belt, once every taker has room for it. False if a taker has given up.
-    pub(crate) fn put(&self, stretch: T) -> bool {
-        let stretch = Arc::new(stretch);
+    /// Puts a chunk on the queue, when every taker has room for it. Returns false if a taker has
+    /// failed.
+    pub(crate) fn put(&self, chunk: T) -> bool {
+        let chunk = Arc::new(chunk);
         let mut state = self.mu.lock();
         while !state.abandoned && state.waiting.iter().any(|queue| queue.len() >= self.waiting_max) {
             self.taken.wait(&mut state);
@@ -133,9 +131,9 @@ impl<T: Default> Belt<T> {
         if state.abandoned {
             return false;
         }
-        base::check!(!state.ended, "a belt that has ended is given more");
+        base::check!(!state.ended, "a chunk is put on a queue that has ended");
         for queue in &mut state.waiting {
-            queue.push_back(Arc::clone(&stretch));
+            queue.push_back(Arc::clone(&chunk));
         }
         drop(state);
         self.filled.notify_all();
@@ -143,28 +141,28 @@ impl<T: Default> Belt<T> {
     }
 }
 
-impl<T> Belt<T> {
-    /// Nothing follows.
+impl<T> BoundedQueue<T> {
+    /// Ends the queue: no chunk follows.
     pub(crate) fn end(&self) {
         self.mu.lock().ended = true;
         self.filled.notify_all();
     }
 
-    /// The next stretch for `taker`, if one is waiting.
+    /// Returns the next chunk for `taker`, if one is waiting.
     pub(crate) fn try_take(&self, taker: usize) -> Option<Arc<T>> {
-        let stretch = self.mu.lock().waiting[taker].pop_front()?;
+        let chunk = self.mu.lock().waiting[taker].pop_front()?;
         self.taken.notify_one();
-        Some(stretch)
+        Some(chunk)
     }
 
-    /// The next stretch for `taker`; `None` at the end.
+    /// Waits for the next chunk for `taker`. Returns `None` at the end.
     pub(crate) fn take(&self, taker: usize) -> Option<Arc<T>> {
         let mut state = self.mu.lock();
         loop {
-            if let Some(stretch) = state.waiting[taker].pop_front() {
+            if let Some(chunk) = state.waiting[taker].pop_front() {
                 drop(state);
                 self.taken.notify_one();
-                return Some(stretch);
+                return Some(chunk);
             }
             if state.ended || state.abandoned {
                 return None;
@@ -173,7 +171,7 @@ impl<T> Belt<T> {
         }
     }
 
-    /// A taker has failed: nobody need go on.
+    /// Says that a taker has failed: the other threads need not go on.
     pub(crate) fn abandon(&self) {
         let mut state = self.mu.lock();
         state.abandoned = true;
@@ -184,36 +182,36 @@ impl<T> Belt<T> {
     }
 }
 
-/// Ends the belt when it goes, also by a panic: whoever takes from it must not wait for ever.
+/// Ends the queue when it is dropped, also by a panic, so that no taker waits for ever.
 #[derive(Debug)]
-pub(crate) struct Ending<T>(pub(crate) Arc<Belt<T>>);
+pub(crate) struct EndOnDrop<T>(pub(crate) Arc<BoundedQueue<T>>);
 
-impl<T> Drop for Ending<T> {
+impl<T> Drop for EndOnDrop<T> {
     fn drop(&mut self) {
         self.0.end();
     }
 }
 
-/// Abandons the belt when it goes, unless defused: a taker that is gone takes nothing more.
+/// Abandons the queue when it is dropped, unless defused: a taker that panicked takes nothing more.
 #[derive(Debug)]
-pub(crate) struct Abandoning<T>(Option<Arc<Belt<T>>>);
+pub(crate) struct AbandonOnDrop<T>(Option<Arc<BoundedQueue<T>>>);
 
-impl<T> Abandoning<T> {
-    /// Watches over a taker of `belt`.
-    pub(crate) fn new(belt: &Arc<Belt<T>>) -> Abandoning<T> {
-        Abandoning(Some(Arc::clone(belt)))
+impl<T> AbandonOnDrop<T> {
+    /// A guard for a taker of `queue`.
+    pub(crate) fn new(queue: &Arc<BoundedQueue<T>>) -> AbandonOnDrop<T> {
+        AbandonOnDrop(Some(Arc::clone(queue)))
     }
 
-    /// The taker has got to the end.
+    /// Says that the taker has reached the end.
     pub(crate) fn defuse(mut self) {
         self.0 = None;
     }
 }
 
-impl<T> Drop for Abandoning<T> {
+impl<T> Drop for AbandonOnDrop<T> {
     fn drop(&mut self) {
-        if let Some(belt) = self.0.take() {
-            belt.abandon();
+        if let Some(queue) = self.0.take() {
+            queue.abandon();
         }
     }
 }
@@ -224,17 +222,17 @@ mod tests {
 
     #[test]
     fn every_taker_gets_every_stretch_in_order() {
-        let belt = Belt::<u64>::new(3, 0);
+        let queue = BoundedQueue::<u64>::new(3, 0);
         let takers: Vec<_> = (0..3)
             .map(|taker| {
-                let belt = Arc::clone(&belt);
-                let take = move || std::iter::from_fn(|| belt.take(taker)).map(|n| *n).collect::<Vec<_>>();
+                let queue = Arc::clone(&queue);
+                let take = move || std::iter::from_fn(|| queue.take(taker)).map(|n| *n).collect::<Vec<_>>();
                 base::sync::spawn("taker", take).unwrap()
             })
             .collect();
-        let ending = Ending(Arc::clone(&belt));
+        let ending = EndOnDrop(Arc::clone(&queue));
         for n in 0..100 {
-            assert!(belt.put(n));
+            assert!(queue.put(n));
         }
         drop(ending);
         for taker in takers {
@@ -244,18 +242,18 @@ mod tests {
 
     #[test]
     fn one_that_gives_up_stops_all() {
-        let belt = Belt::<u64>::new(2, 0);
+        let queue = BoundedQueue::<u64>::new(2, 0);
         for n in 0..WAITING_MIN as u64 {
-            assert!(belt.put(n));
+            assert!(queue.put(n));
         }
         let other = {
-            let belt = Arc::clone(&belt);
-            base::sync::spawn("taker", move || drop(Abandoning::new(&belt))).unwrap()
+            let queue = Arc::clone(&queue);
+            base::sync::spawn("taker", move || drop(AbandonOnDrop::new(&queue))).unwrap()
         };
         // Nobody takes anything: only the other's failure ends this wait.
-        assert!(!belt.put(100));
+        assert!(!queue.put(100));
         other.join().unwrap();
-        assert!(belt.take(0).is_none());
-        Abandoning::new(&belt).defuse();
+        assert!(queue.take(0).is_none());
+        AbandonOnDrop::new(&queue).defuse();
     }
 }

@@ -36,7 +36,7 @@ pub(crate) const FREED: u8 = 2;
 
 /// How one transaction stands.
 #[derive(Debug)]
-struct Standing {
+struct TxnEntry {
     stage: Stage,
     /// The last group that names it; zero if that lies below the beginning.
     last: Lsn,
@@ -46,18 +46,18 @@ struct Standing {
 
 /// How all transactions stand at a place in the log.
 #[derive(Debug, Default)]
-pub(crate) struct Standings {
-    txns: BTreeMap<TxnId, Standing>,
+pub(crate) struct TxnTable {
+    txns: BTreeMap<TxnId, TxnEntry>,
     /// Extents freed since the segment began, by number.
     freed: BTreeMap<u32, Lsn>,
     /// Groups below have been taken in.
     next: Lsn,
 }
 
-impl Standings {
+impl TxnTable {
     /// Begins with the list of a checkpoint; the groups from it on are to follow.
-    pub(crate) fn begin(listed: &[Listed], checkpoint: Lsn) -> Standings {
-        let standing = |listed: &Listed| Standing {
+    pub(crate) fn begin(listed: &[Listed], checkpoint: Lsn) -> TxnTable {
+        let entry = |listed: &Listed| TxnEntry {
             stage: match listed.stage {
                 // The record is still to follow.
                 Stage::Committed(lsn) if lsn >= checkpoint => Stage::Active,
@@ -70,14 +70,14 @@ impl Standings {
             has_undo: listed.hardened > 0,
             purge: if listed.hardened > 0 { Left::unknown() } else { Left::default() },
         };
-        let txns = listed.iter().map(|listed| (listed.txn, standing(listed))).collect();
-        Standings { txns, freed: BTreeMap::new(), next: checkpoint }
+        let txns = listed.iter().map(|listed| (listed.txn, entry(listed))).collect();
+        TxnTable { txns, freed: BTreeMap::new(), next: checkpoint }
     }
 
     /// The log ended here in a crash, or at a close: what was active is aborted.
     pub(crate) fn cut_off(&mut self) {
-        for standing in self.txns.values_mut().filter(|standing| standing.stage == Stage::Active) {
-            standing.stage = Stage::Aborted;
+        for entry in self.txns.values_mut().filter(|entry| entry.stage == Stage::Active) {
+            entry.stage = Stage::Aborted;
         }
         self.freed.clear();
     }
@@ -131,23 +131,23 @@ impl Standings {
                 self.undo(lsn, txn, at, &entry);
             }
             (Record::Commit { txn }, _) => match self.txns.get_mut(&txn) {
-                Some(standing) if standing.purge.any() => {
-                    standing.stage = Stage::Committed(lsn);
-                    standing.last = lsn;
+                Some(entry) if entry.purge.any() => {
+                    entry.stage = Stage::Committed(lsn);
+                    entry.last = lsn;
                 }
                 _ => drop(self.txns.remove(&txn)),
             },
             (Record::Prepare { txn, xid }, _) => {
                 let blank =
-                    Standing { stage: Stage::Active, last: lsn, has_undo: false, purge: Left::default() };
-                let standing = self.txns.entry(txn).or_insert(blank);
-                standing.stage = Stage::Prepared(xid.to_vec());
-                standing.last = lsn;
+                    TxnEntry { stage: Stage::Active, last: lsn, has_undo: false, purge: Left::default() };
+                let entry = self.txns.entry(txn).or_insert(blank);
+                entry.stage = Stage::Prepared(xid.to_vec());
+                entry.last = lsn;
             }
             (Record::Abort { txn }, _) => match self.txns.get_mut(&txn) {
-                Some(standing) if standing.has_undo => {
-                    standing.stage = Stage::Aborted;
-                    standing.last = lsn;
+                Some(entry) if entry.has_undo => {
+                    entry.stage = Stage::Aborted;
+                    entry.last = lsn;
                 }
                 // Nothing is reverted, and nothing will say so.
                 _ => drop(self.txns.remove(&txn)),
@@ -163,18 +163,18 @@ impl Standings {
         Ok(())
     }
 
-    fn undo(&mut self, lsn: Lsn, txn: TxnId, at: u64, entry: &Entry<'_>) {
-        let standing = match self.txns.entry(txn) {
+    fn undo(&mut self, lsn: Lsn, txn: TxnId, at: u64, undo: &Entry<'_>) {
+        let entry = match self.txns.entry(txn) {
             Slot::Occupied(known) => known.into_mut(),
             // From the middle on: it began below the checkpoint, whose list does not name it, so it had ended before.
             Slot::Vacant(_) if txn == TxnId::NONE || at > 0 => return,
             Slot::Vacant(new) => {
                 let purge = Left::default();
-                new.insert(Standing { stage: Stage::Active, last: lsn, has_undo: true, purge })
+                new.insert(TxnEntry { stage: Stage::Active, last: lsn, has_undo: true, purge })
             }
         };
-        standing.last = lsn;
-        standing.purge.saw(at, entry);
+        entry.last = lsn;
+        entry.purge.saw(at, undo);
     }
 
     /// The sections of a segment behind which the next group starts at `next`; the next segment begins.
@@ -182,15 +182,15 @@ impl Standings {
         let distance = |lsn: Lsn| if lsn == Lsn::ZERO { 0 } else { next.since(lsn) };
         let mut txns = Vec::new();
         let mut before = 0;
-        for (txn, standing) in &self.txns {
+        for (txn, entry) in &self.txns {
             txns.put_varint(txn.0 - before);
             before = txn.0;
-            txns.put_u8(match standing.stage {
-                Stage::Prepared(_) if !standing.has_undo => PREPARED_IDLE,
-                _ => standing.stage.tag(),
+            txns.put_u8(match entry.stage {
+                Stage::Prepared(_) if !entry.has_undo => PREPARED_IDLE,
+                _ => entry.stage.tag(),
             });
-            txns.put_varint(distance(standing.last));
-            if let Stage::Prepared(xid) = &standing.stage {
+            txns.put_varint(distance(entry.last));
+            if let Stage::Prepared(xid) = &entry.stage {
                 txns.put_prefixed(xid);
             }
         }
@@ -210,11 +210,11 @@ impl Standings {
     }
 }
 
-/// Shows the log's groups to `Standings` while it digests its segments.
+/// Shows the log's groups to `TxnTable` while it digests its segments.
 #[derive(Debug)]
 pub(crate) struct Digested<'a> {
     /// How transactions stand where the digests have come to.
-    pub(crate) standings: &'a mut Standings,
+    pub(crate) txn_table: &'a mut TxnTable,
     /// The list of the checkpoint up to which groups may be left out.
     pub(crate) listed: &'a [Listed],
 }
@@ -226,15 +226,15 @@ impl DigestSource for Digested<'_> {
         records: &[u8],
         touch: &mut dyn FnMut(PageNo, bool),
     ) -> Result<(), Truncated> {
-        self.standings.group(lsn, records, &mut |page, op| touch(page, op.is_init()))
+        self.txn_table.group(lsn, records, &mut |page, op| touch(page, op.is_init()))
     }
 
     fn skip_to(&mut self, checkpoint: Lsn) {
-        *self.standings = Standings::begin(self.listed, checkpoint);
+        *self.txn_table = TxnTable::begin(self.listed, checkpoint);
     }
 
     fn sections(&mut self, next: Lsn) -> Vec<Section> {
-        self.standings.sections(next)
+        self.txn_table.sections(next)
     }
 }
 
@@ -324,11 +324,11 @@ mod tests {
     #[test]
     fn a_prepared_transaction_without_undo_is_gone_when_it_ends() {
         for end in [Record::Abort { txn: TxnId(4) }, Record::Commit { txn: TxnId(4) }] {
-            let mut standings = Standings::default();
-            standings.record(Lsn(1), &Record::Prepare { txn: TxnId(4), xid: b"x" }, None).unwrap();
-            assert_eq!(standings.txns.len(), 1);
-            standings.record(Lsn(2), &end, None).unwrap();
-            assert!(standings.txns.is_empty(), "no record will say that it is reverted or purged");
+            let mut txn_table = TxnTable::default();
+            txn_table.record(Lsn(1), &Record::Prepare { txn: TxnId(4), xid: b"x" }, None).unwrap();
+            assert_eq!(txn_table.txns.len(), 1);
+            txn_table.record(Lsn(2), &end, None).unwrap();
+            assert!(txn_table.txns.is_empty(), "no record will say that it is reverted or purged");
         }
     }
 
@@ -357,10 +357,10 @@ mod tests {
         }
         for round in 0..3 {
             for idle in [0u64, 1000, 100_000] {
-                let mut standings = Standings::default();
+                let mut txn_table = TxnTable::default();
                 for n in 0..idle {
                     let txn = TxnId((1 << 40) + n);
-                    standings.record(Lsn(0), &Record::Prepare { txn, xid: b"" }, None).unwrap();
+                    txn_table.record(Lsn(0), &Record::Prepare { txn, xid: b"" }, None).unwrap();
                 }
                 let begun = std::time::Instant::now();
                 let mut seen = 0u64;
@@ -374,7 +374,7 @@ mod tests {
                 let pages = begun.elapsed().as_nanos() as u64 / groups.len() as u64;
                 let begun = std::time::Instant::now();
                 for (n, group) in groups.iter().enumerate() {
-                    standings
+                    txn_table
                         .group(Lsn(n as u64 + 1), group, &mut |_, op| seen += u64::from(op.is_init()))
                         .unwrap();
                 }

@@ -1,0 +1,132 @@
+//! Adopting the files of a database: where its log ends, which copies of pages count, and the new
+//! epoch of the log.
+//!
+//! First everything is read and judged. Then the root gets the new epoch, and only after that torn
+//! pages are restored.
+
+use super::home::Locks;
+use super::open::{Inspected, Opening};
+use crate::checkpoint::root::{EPOCHS_MAX, Root, RootFile};
+use crate::error::{Error, Result};
+use crate::flush::doublewrite::Doublewrite;
+use crate::flush::restore::{Bounds, Life};
+use crate::log::LogStart;
+use crate::log::block::{PAYLOAD_BYTES, block_of};
+use crate::log::reader::EpochStart;
+use crate::log::segment::{SegmentShape, Segments};
+use crate::planted::{Bug, planted};
+use crate::recover::end::{LogTail, find_end, go_on};
+use crate::recover::txn_table::TxnTable;
+use crate::recover::undo::{Rebuild, read_list};
+use crate::reserve::Reserve;
+use crate::undo::journal::Journal;
+use crate::undo::{Extent, Streams};
+use base::{Lsn, PageNo};
+use metrics::{M, SyncReason};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use vfs::{BatchIo, Create, File, OpenMode};
+
+/// The files of a database that are ready to be built upon.
+pub(super) struct Adopted {
+    pub(super) locks: Locks,
+    pub(super) root_file: RootFile,
+    /// With the new epoch.
+    pub(super) root: Root,
+    /// Where the new epoch begins.
+    pub(super) start: LogStart,
+    pub(super) segments: Segments,
+    pub(super) pages: Arc<dyn File>,
+    pub(super) doublewrite: Doublewrite,
+    pub(super) reserve: Arc<Reserve>,
+    /// Pages whose copy proves that a later write was lost, with the copy's LSN.
+    pub(super) stale: BTreeMap<PageNo, Lsn>,
+}
+
+/// What the log told on the way to its end.
+pub(super) struct Recovery {
+    pub(super) tail: LogTail,
+    pub(super) rebuild: Rebuild,
+    pub(super) history: Vec<Extent>,
+    pub(super) txn_table: TxnTable,
+    /// The database had been closed.
+    pub(super) was_clean: bool,
+    /// The root names so many crashes since the last checkpoint that this opening takes one.
+    pub(super) crowded: bool,
+}
+
+/// Reads the log to its end, begins a new epoch and restores torn pages.
+pub(super) fn adopt(opening: &Opening<'_>, inspected: Inspected) -> Result<(Adopted, Recovery)> {
+    let Opening { vfs, paths, metrics, poison, .. } = opening;
+    let Inspected { locks, root_file, mut root } = inspected;
+    let shape = SegmentShape { db_id: root.db_id, blocks: root.segment_blocks };
+    let segments = Segments::open(vfs, &paths.redo, shape, metrics)?;
+    segments.sync_from(shape.segment_of(block_of(root.checkpoint)), poison)?;
+    let (rebuild, history, txn_table, reserve) = begin_rebuild(opening, &root, &segments)?;
+
+    let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
+    let pages = vfs.disk.open(&paths.pages, mode).map_err(|e| Error::io("open", &paths.pages, e))?;
+    let doublewrite = Doublewrite::open(vfs, &paths.doublewrite, root.db_id, root.page_bytes, metrics)?;
+    let copies = doublewrite.copies();
+    let asked = copies.keys().map(|page| (*page, Life::default())).collect();
+    let window = (root.ring_blocks * PAYLOAD_BYTES) as u64;
+    let (tail, rebuild, txn_table) =
+        find_end(&segments, &root.epochs, root.checkpoint, root.durable, window, rebuild, txn_table, asked)?;
+    let bounds = Bounds { checkpoint: root.checkpoint, end: tail.end };
+    let plan = doublewrite.plan(&copies, &tail.lives, bounds, (&*pages, &paths.pages), &paths.redo)?;
+
+    let was_clean = root.clean;
+    let start = go_on(tail.end, &root.epochs);
+    let crowded = begin_epoch(&mut root, &start, opening)?;
+    if !planted(Bug::NoEpoch) {
+        root_file.write(&root, SyncReason::Recovery)?;
+    }
+    metrics.set(M::DirectIo, u64::from(pages.is_direct() && segments.are_direct()));
+    metrics.set(M::Durable, u64::from(paths.are_durable(vfs)));
+    metrics.set(M::IoUring, u64::from(vfs.disk.batch_io() == BatchIo::Ring));
+    doublewrite.restore(&plan, &*pages, &paths.pages)?;
+
+    let stale = plan.stale;
+    let adopted = Adopted { locks, root_file, root, start, segments, pages, doublewrite, reserve, stale };
+    Ok((adopted, Recovery { tail, rebuild, history, txn_table, was_clean, crowded }))
+}
+
+/// Reads the checkpoint's list and the hardened undo of the transactions in it.
+fn begin_rebuild(
+    opening: &Opening<'_>,
+    root: &Root,
+    segments: &Segments,
+) -> Result<(Rebuild, Vec<Extent>, TxnTable, Arc<Reserve>)> {
+    let Opening { vfs, paths, metrics, poison, .. } = opening;
+    let list = read_list(segments, root)?;
+    let hardened = list.txns.iter().map(|listed| (listed.txn, listed.hardened)).collect();
+    let memory = opening.history_bytes();
+    let streams = Streams::default();
+    let (db_id, files) = (root.db_id, &list.files);
+    let mut journal =
+        Journal::open(vfs, &paths.undo, db_id, files, &hardened, &streams, memory, metrics, poison)?;
+    let history = journal.open_segments(&list.segments)?;
+    let reserve = Arc::new(Reserve::open(vfs, &paths.undo, segments.block_bytes())?);
+    journal.keep(Arc::clone(&reserve));
+    let txn_table = TxnTable::begin(&list.txns, root.checkpoint);
+    let rebuild = Rebuild::begin(&paths.redo, root.record, list, streams).within(memory, journal);
+    Ok((rebuild, history, txn_table, reserve))
+}
+
+/// Enters the epoch that begins at `start`. Returns whether the root names so many crashes since
+/// the last checkpoint that this opening must take one.
+fn begin_epoch(root: &mut Root, start: &LogStart, opening: &Opening<'_>) -> Result<bool> {
+    root.sequence += 1;
+    root.clean = false;
+    // An epoch that began at the same place wrote nothing; the new one replaces it.
+    root.epochs.retain(|e| e.first < start.lsn);
+    root.epochs.push(EpochStart { epoch: start.epoch, first: start.lsn });
+    if root.epochs.len() > EPOCHS_MAX {
+        let path = opening.paths.root.display();
+        let what =
+            format!("{path} names {EPOCHS_MAX} crashes since the last checkpoint, the most that it can");
+        return Err(Error::Limit { what });
+    }
+    // Long before the limit: the checkpoint of this opening may move during replay already.
+    Ok(root.epochs.len() > EPOCHS_MAX / 2)
+}

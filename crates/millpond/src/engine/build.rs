@@ -1,0 +1,155 @@
+//! Building the engine over adopted files: log, pool, space, transactions, and what the background
+//! threads share. Nothing is read or written yet, and no thread runs.
+
+use super::adopt::{Adopted, Recovery};
+use super::catch_up::CatchUp;
+use super::open::Opening;
+use super::roster::{Roster, Worker};
+use super::{Admission, Capacity, Crowd, Engine, Shared};
+use crate::buffer::{Pool, PoolOptions};
+use crate::checkpoint::Unfinished;
+use crate::checkpoint::fuzzy::Checkpointer;
+use crate::checkpoint::root::Root;
+use crate::error::Result;
+use crate::flush::batch::Flusher;
+use crate::log::{Log, LogOptions};
+use crate::recover::apply::RedoHook;
+use crate::reserve::Reserve;
+use crate::space::{Space, SpaceOptions};
+use crate::store::Store;
+use crate::txn::{Limits, Room, Txns};
+use base::sync::Mutex;
+use base::sync::atomic::AtomicU64;
+use pace::capacity::{self, Change};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use vfs::File;
+
+/// The capacity from which recovery takes no longer than the user allows. Existing files are kept
+/// where that makes no great difference.
+pub(super) fn capacity_by_target(target: Duration, replay_rate: u64, have: u64, segment_bytes: u64) -> u64 {
+    let target_us = u64::try_from(target.as_micros()).unwrap_or(u64::MAX);
+    let wanted = capacity::wanted(target_us, replay_rate, segment_bytes);
+    match capacity::change(have, wanted, segment_bytes) {
+        Change::Keep => have,
+        // Files are made as they are needed, so the whole growth is allowed at once.
+        Change::Grow(_) | Change::Shrink(_) => wanted,
+    }
+}
+
+/// Builds an engine that has still to catch up with its log.
+pub(super) fn build(
+    opening: &Opening<'_>,
+    adopted: Adopted,
+    recovery: Recovery,
+) -> Result<(Engine, CatchUp)> {
+    let Opening { vfs, paths, options, metrics, poison, opened_us } = opening;
+    let Adopted { locks, root_file, root, start, segments, pages, doublewrite, reserve, stale } = adopted;
+    let Recovery { tail, rebuild, history, txn_table, was_clean, crowded } = recovery;
+    let roster = Roster::new();
+    poison.wakes(roster.unparkers());
+    let log_options = LogOptions { ring_blocks: root.ring_blocks, flush_depth: options.tuning.flush_depth };
+    let log_thread = roster.unparker(Worker::Log);
+    let log = Arc::new(Log::new(vfs, log_options, start, segments, log_thread, metrics, poison));
+    let (hook, made_anew) = RedoHook::new(&paths.pages, &log, &tail, stale);
+    let (store, files) = build_store(opening, &root, &log, &pages, hook, &roster, &reserve)?;
+
+    let segment_bytes = log.segments().block_bytes();
+    let asked = options.redo_capacity_bytes.unwrap_or_else(|| {
+        let have = log.segments().count() * segment_bytes;
+        capacity_by_target(options.recovery_target, root.replay_rate, have, segment_bytes)
+    });
+    let recovered = rebuild.finish(history);
+    let limits = Limits::new(
+        options.history_memory_bytes,
+        opening.pool_bytes(),
+        options.history_disk_bytes,
+        roster.unparker(Worker::History),
+    );
+    let admission =
+        Arc::new(Admission::new(&log, &vfs.clock, metrics, poison, roster.unparker(Worker::Cleaner)));
+    let room = Arc::clone(&admission) as Arc<dyn Room>;
+    let txns = Arc::new(Txns::new(&store, vfs, recovered, limits, roster.unparker(Worker::Purge), room));
+    let unfinished = Arc::clone(&txns) as Arc<dyn Unfinished>;
+    let pool = &store.pool;
+    let shared = Arc::new(Shared {
+        flusher: Mutex::new(Flusher::new(vfs, &log, pool, files, doublewrite, metrics, poison)),
+        checkpointer: Checkpointer::new(&log, pool, root_file, root.clone(), unfinished, metrics, poison),
+        txn_table: Mutex::new(txn_table),
+        admission,
+        capacity: Capacity::new(asked, (tail.end, tail.end.since(root.checkpoint))),
+        reserve,
+        clock: Arc::clone(&vfs.clock),
+        crowd: Crowd::default(),
+        threads_at_work: AtomicU64::new(0),
+        opened_us: *opened_us,
+        hold_cleaning_until: options.hold_cleaning_until_redo_bytes,
+        replay_checkpoint_us: if crowded { 0 } else { options.tuning.replay_checkpoint_us },
+        poison: Arc::clone(poison),
+        roster,
+        store: Arc::clone(&store),
+        txns: Arc::clone(&txns),
+    });
+    let engine = Engine {
+        store,
+        txns,
+        durable: paths.are_durable(vfs),
+        ephemeral: vfs.disk.is_ephemeral(),
+        shared,
+        lock: Mutex::new(Some(Box::new(locks))),
+    };
+    Ok((engine, CatchUp { root, tail, made_anew, was_clean, crowded }))
+}
+
+/// The pages file and its path.
+type PagesFile = (Arc<dyn File>, PathBuf);
+
+/// Builds the pool and the space over log and pages file. Returns the pages file for the flusher
+/// too.
+fn build_store(
+    opening: &Opening<'_>,
+    root: &Root,
+    log: &Arc<Log>,
+    pages: &Arc<dyn File>,
+    hook: RedoHook,
+    roster: &Roster,
+    reserve: &Arc<Reserve>,
+) -> Result<(Arc<Store>, PagesFile)> {
+    let Opening { vfs, paths, options, metrics, poison, .. } = opening;
+    let pool = Arc::new(Pool::new(PoolOptions {
+        frames: match options.tuning.frames {
+            0 => Pool::frames_in(opening.pool_bytes() as usize, root.page_bytes),
+            n => n,
+        },
+        page_bytes: root.page_bytes,
+        file: Arc::clone(pages),
+        path: paths.pages.clone(),
+        hook: Box::new(hook),
+        cleaner: roster.unparker(Worker::Cleaner),
+        poison: Arc::clone(poison),
+        metrics: Arc::clone(metrics),
+        clock: Arc::clone(&vfs.clock),
+    })?);
+    let grow_pages = match options.tuning.grow_pages {
+        0 => ((64 << 20) / root.page_bytes) as u32,
+        n => n,
+    };
+    let space_options = SpaceOptions {
+        vfs: vfs.clone(),
+        file: Arc::clone(pages),
+        path: paths.pages.clone(),
+        db_id: root.db_id,
+        grow_pages,
+        pages_max: options.tuning.pages_max,
+        grower: roster.unparker(Worker::Growth),
+        reserve: Arc::clone(reserve),
+    };
+    let store = Arc::new(Store {
+        space: Space::new(space_options, log, &pool, metrics, poison),
+        log: Arc::clone(log),
+        pool,
+        metrics: Arc::clone(metrics),
+    });
+    Ok((store, (Arc::clone(pages), paths.pages.clone())))
+}

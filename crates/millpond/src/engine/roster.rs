@@ -1,0 +1,204 @@
+//! The roster: the engine's background threads, and how each starts, sleeps, is woken, panics and
+//! stops.
+//!
+//! A background thread repeats one *step*. The step does a bounded piece of work and returns how
+//! long the thread may sleep. Between steps the thread checks whether it is to stop. An error that
+//! may pass (a full disk, a page that cannot be read) makes it sleep for a while; once the database
+//! is poisoned it ends. A panic poisons the database.
+
+use super::Shared;
+use crate::duty::spawn_engine;
+use crate::error::{Error, Result};
+use base::sync::atomic::{AtomicBool, Ordering};
+use base::sync::{JoinHandle, Mutex, Parker, Unparker};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Sleep after a failure that may pass.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// A background thread of the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Worker {
+    /// Leads flushes of the log for commits that do not wait.
+    Log,
+    /// Writes dirty pages, moves the checkpoint, keeps the segments.
+    Cleaner,
+    /// Reverts and purges.
+    Purge,
+    /// Grows the pages file.
+    Growth,
+    /// Keeps history within its limits.
+    History,
+}
+
+impl Worker {
+    const ALL: [Worker; 5] = [Worker::Log, Worker::Cleaner, Worker::Purge, Worker::Growth, Worker::History];
+
+    fn name(self) -> &'static str {
+        match self {
+            Worker::Log => "millpond-log",
+            Worker::Cleaner => "millpond-cleaner",
+            Worker::Purge => "millpond-purge",
+            Worker::Growth => "millpond-growth",
+            Worker::History => "millpond-history",
+        }
+    }
+
+    /// When the thread ends, at closing. A thread of the first stage may be waiting for a frame or
+    /// for the log, which the threads of the second stage supply.
+    fn stage(self) -> Stage {
+        match self {
+            Worker::Purge | Worker::Growth | Worker::History => Stage::First,
+            Worker::Log | Worker::Cleaner => Stage::Second,
+        }
+    }
+}
+
+/// The order in which threads end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    First,
+    Second,
+}
+
+/// What a thread does between two steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pause {
+    /// Nothing: there is more work.
+    None,
+    /// Sleeps so long, unless it is woken.
+    For(Duration),
+}
+
+impl Pause {
+    pub(super) fn us(us: u64) -> Pause {
+        Pause::For(Duration::from_micros(us))
+    }
+}
+
+#[derive(Debug)]
+struct Place {
+    /// Until the thread starts.
+    parker: Mutex<Option<Parker>>,
+    unparker: Unparker,
+    handle: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// All background threads of an engine.
+#[derive(Debug)]
+pub(super) struct Roster {
+    places: [Place; Worker::ALL.len()],
+    stop_first: AtomicBool,
+    stop_second: AtomicBool,
+}
+
+impl Roster {
+    /// A roster of threads that have not started.
+    pub(super) fn new() -> Roster {
+        let place = |_| {
+            let parker = Parker::new();
+            let unparker = parker.unparker();
+            Place { parker: Mutex::new(Some(parker)), unparker, handle: Mutex::default() }
+        };
+        Roster {
+            places: std::array::from_fn(place),
+            stop_first: AtomicBool::new(false),
+            stop_second: AtomicBool::new(false),
+        }
+    }
+
+    fn place(&self, worker: Worker) -> &Place {
+        &self.places[worker as usize]
+    }
+
+    /// Wakes the thread from now on, also before it starts.
+    pub(super) fn unparker(&self, worker: Worker) -> Unparker {
+        self.place(worker).unparker.clone()
+    }
+
+    /// Those of all threads.
+    pub(super) fn unparkers(&self) -> Vec<Unparker> {
+        Worker::ALL.map(|worker| self.unparker(worker)).into()
+    }
+
+    /// Wakes the thread, or makes its next sleep end at once.
+    pub(super) fn wake(&self, worker: Worker) {
+        self.place(worker).unparker.unpark();
+    }
+
+    fn stop_flag(&self, stage: Stage) -> &AtomicBool {
+        match stage {
+            Stage::First => &self.stop_first,
+            Stage::Second => &self.stop_second,
+        }
+    }
+
+    /// Stops all threads, stage by stage, and waits for their ends.
+    pub(super) fn stop(&self) {
+        for stage in [Stage::First, Stage::Second] {
+            self.stop_flag(stage).store(true, Ordering::Release);
+            let members = || Worker::ALL.into_iter().filter(|worker| worker.stage() == stage);
+            members().for_each(|worker| self.wake(worker));
+            let handles: Vec<_> =
+                members().filter_map(|worker| self.place(worker).handle.lock().take()).collect();
+            self.join(handles);
+        }
+    }
+
+    fn join(&self, threads: Vec<JoinHandle<()>>) {
+        // A waker may close the database in the log's thread, with the last handle. That thread
+        // ends by itself later.
+        for thread in threads.into_iter().filter(|thread| !thread.is_current()) {
+            // A panic has been reported by its own message, and has poisoned the database.
+            drop(thread.join());
+        }
+    }
+}
+
+impl Shared {
+    /// Starts a thread that runs `work` once. Does nothing if it was started before.
+    pub(super) fn start(
+        self: &Arc<Self>,
+        worker: Worker,
+        work: impl FnOnce(&Shared, &Parker, &AtomicBool) + Send + 'static,
+    ) -> Result {
+        let place = self.roster.place(worker);
+        let Some(parker) = place.parker.lock().take() else { return Ok(()) };
+        let shared = Arc::clone(self);
+        let thread = spawn_engine(worker.name(), move || {
+            let stop = shared.roster.stop_flag(worker.stage());
+            let ended = catch_unwind(AssertUnwindSafe(|| work(&shared, &parker, stop)));
+            if ended.is_err() {
+                // Its work is not done any more. What it held has been released.
+                shared.poison.set(Error::Misuse("an engine thread panicked".into()));
+            }
+            shared.dismiss_waiters();
+            ended.unwrap_or_else(|panic| resume_unwind(panic));
+        });
+        let spawn_error = |e| Error::io("start a thread for", Path::new("the engine"), e);
+        *place.handle.lock() = Some(thread.map_err(spawn_error)?);
+        Ok(())
+    }
+
+    /// Starts a thread that repeats `step` until it is to stop or the database is poisoned.
+    pub(super) fn start_steps(
+        self: &Arc<Self>,
+        worker: Worker,
+        mut step: impl FnMut(&Shared) -> Result<Pause> + Send + 'static,
+    ) -> Result {
+        self.start(worker, move |shared, parker, stop| {
+            while !stop.load(Ordering::Acquire) {
+                match step(shared) {
+                    Ok(Pause::None) => base::sync::point(),
+                    Ok(Pause::For(time)) => drop(parker.park_for(time)),
+                    Err(_) if shared.poison.is_set() => return,
+                    // A full disk may have room later, and a page may be readable.
+                    Err(_) => drop(parker.park_for(RETRY)),
+                }
+            }
+        })
+    }
+}

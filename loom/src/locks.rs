@@ -1,7 +1,7 @@
 //! Locks: exclusive is exclusive, nobody is granted twice, and whoever waits is granted, refused or told why, whatever comes
 //! between: an end, a time limit, a verdict, a withdrawal of somebody before him, closing. A waiter who is forgotten is a deadlock to loom.
 
-use crate::lock::{Denied, Enqueued, KeyRange, LockTable, Mode, Owner, Since, Wait, Writer};
+use crate::lock::{Denied, Enqueued, KeyRange, LockTable, Mode, Owner, ScanStart, Wait, Writer};
 use crate::watched::Watched;
 use crate::{Clock, model};
 use base::sync::Mutex;
@@ -190,7 +190,7 @@ pub(crate) fn models() {
         assert!(patient.is_ok_and(|seen| seen <= 1) && brief.unwrap_or(0) <= 1);
         w.ends_with(1);
     });
-    model("locks: two close a circle; one of them may run out of time before", 3, || {
+    model("locks: two close a cycle; one of them may run out of time before", 3, || {
         let w = World::new();
         let both = |w: &World, txn: u64, first: &[u8], then: &[u8], wait: Wait| {
             let owner = w.locks.begin(TxnId(txn));
@@ -231,7 +231,7 @@ pub(crate) fn models() {
             spawn(move || upgrade(&w, &others))
         };
         let outcomes = [upgrade(&w, &mine), other.join().unwrap()];
-        // Who asks after the other is gone has no circle to break.
+        // Who asks after the other is gone has no cycle to break.
         assert!(outcomes.contains(&Ok(())) && w.locks.deadlocks() <= 1, "{outcomes:?}");
         w.ends_with(outcomes.iter().filter(|o| o.is_ok()).count() as u64);
     });
@@ -292,11 +292,11 @@ pub(crate) fn models() {
         assert_eq!(waiting.join().unwrap(), Ok(()));
         w.ends_with(2);
     });
-    model("locks: who wants a key in ranges waits for all of them and for nobody else", 3, || {
+    model("locks: who pending a key in ranges waits for all of them and for nobody else", 3, || {
         let w = World::new();
         let readers = [1, 2].map(|txn| w.locks.begin(TxnId(txn)));
         for owner in &readers {
-            w.locks.cover(owner, KeyRange::new(TREE, b"a", None), Since::Nobody, false).unwrap();
+            w.locks.cover(owner, KeyRange::new(TREE, b"a", None), ScanStart::NoYield, false).unwrap();
         }
         let ends = readers.map(|owner| {
             let w = Arc::clone(&w);
@@ -312,7 +312,7 @@ pub(crate) fn models() {
     model("locks: a scan lets a waiting writer go first, and both get through", 3, || {
         let w = World::new();
         let reader = w.locks.begin(TxnId(1));
-        w.locks.cover(&reader, KeyRange::new(TREE, b"a", None), Since::Nobody, false).unwrap();
+        w.locks.cover(&reader, KeyRange::new(TREE, b"a", None), ScanStart::NoYield, false).unwrap();
         let writer = {
             let w = Arc::clone(&w);
             spawn(move || w.change_in_ranges(2))
@@ -320,18 +320,18 @@ pub(crate) fn models() {
         let scan = {
             let w = Arc::clone(&w);
             spawn(move || {
-                let (owner, mut since) = (w.locks.begin(TxnId(3)), Since::default());
+                let (owner, mut since) = (w.locks.begin(TxnId(3)), ScanStart::default());
                 loop {
                     let leaf = w.leaf.lock();
-                    match w.locks.let_go_first(&owner, KeyRange::new(TREE, b"a", None), &mut since, FOR_EVER).unwrap() {
+                    match w.locks.let_writers_pass(&owner, KeyRange::new(TREE, b"a", None), &mut since, FOR_EVER).unwrap() {
                         None => {
                             // What stops it now was granted meanwhile; the model looks once.
                             w.locks.cover(&owner, KeyRange::new(TREE, b"a", None), since, false).unwrap();
                             break;
                         }
-                        Some(gate) => {
+                        Some(scan) => {
                             drop(leaf);
-                            assert_eq!(gate.wait(&mut since), Ok(()));
+                            assert_eq!(scan.wait(&mut since), Ok(()));
                         }
                     }
                 }
@@ -347,7 +347,7 @@ pub(crate) fn models() {
         let w = World::new();
         let holder = w.locks.begin(TxnId(1));
         assert_eq!(w.lock(&holder, ROW, Mode::Exclusive, FOR_EVER), Ok(()));
-        w.locks.cover(&holder, KeyRange::new(TREE, b"a", Some(b"p")), Since::Nobody, false).unwrap();
+        w.locks.cover(&holder, KeyRange::new(TREE, b"a", Some(b"p")), ScanStart::NoYield, false).unwrap();
         let waiting = [(2, ROW), (3, OTHER)].map(|(txn, key)| {
             let w = Arc::clone(&w);
             spawn(move || {

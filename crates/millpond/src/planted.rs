@@ -112,7 +112,7 @@ pub enum Bug {
     /// Writers are let in although the space is spent that hardening has on a full disk.
     ReserveRunDown,
     /// Nobody finds a circle of waits that is longer than two.
-    CircleUnseen,
+    CycleUnseen,
     /// Who is granted a lock is not woken.
     GrantUnwoken,
     /// Dropping a table frees the extents that it shares with others.
@@ -178,7 +178,7 @@ impl Bug {
         Bug::PassedAcross,
         Bug::LogGivenAway,
         Bug::ReserveRunDown,
-        Bug::CircleUnseen,
+        Bug::CycleUnseen,
         Bug::GrantUnwoken,
         Bug::SharedFreedWhole,
         Bug::ReleaseUnasked,

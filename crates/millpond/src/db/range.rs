@@ -3,7 +3,7 @@
 use super::Transaction;
 use crate::btree::Tree;
 use crate::error::Result;
-use crate::lock::Since;
+use crate::lock::ScanStart;
 use crate::mvcc::Snapshot;
 use crate::table::Table;
 use crate::txn::read::{Found, Value};
@@ -33,7 +33,7 @@ pub struct Range<'t> {
     /// What a fetch that locks brings.
     batch: Vec<Found>,
     /// When it began, if it locks what it reads.
-    since: Since,
+    since: ScanStart,
     progress: Progress,
 }
 
@@ -101,7 +101,7 @@ impl<'t> Range<'t> {
             back: VecDeque::new(),
             rows: Rows::default(),
             batch: Vec::new(),
-            since: Since::default(),
+            since: ScanStart::default(),
             progress: Progress::default(),
         })
     }

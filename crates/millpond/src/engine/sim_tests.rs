@@ -193,7 +193,7 @@ const BEYOND: &[Bug] = &[
     Bug::PassedAcross,
     Bug::LogGivenAway,
     Bug::ReserveRunDown,
-    Bug::CircleUnseen,
+    Bug::CycleUnseen,
     Bug::GrantUnwoken,
     Bug::SharedFreedWhole,
     Bug::ReleaseUnasked,

@@ -1,19 +1,22 @@
-//! Circles of waits: found when a wait begins, broken at once.
+//! Deadlock detection: cycles of waits are found when a wait begins and broken at once.
 //!
-//! **Edges.** A transaction that waits in a queue waits for all who have the lock (see `queue.rs`: whoever stands between
-//! waits for them too); one that wants a key in others' ranges for all whose range covers it; a scan that lets writers go
-//! first for those. Edges are read from queues and ranges themselves, each under the mutex that guards it, together with the
-//! fact that the transaction still waits there.
+//! **Edges of the wait-for graph.** A transaction in a queue waits for all holders of the lock (see
+//! `queue.rs`: the requests between wait for them too). A pending write waits for all transactions
+//! whose range covers its key. A scan that lets writers pass first waits for those writers. Edges
+//! are read from queues and ranges themselves, each under the mutex that guards it, together with
+//! the fact that the transaction still waits there.
 //!
-//! **Who looks.** A circle is closed by the request that completes it, and that request looks for circles through itself after it
-//! stands in its place. Nobody waits for a transaction that was never *awaited*, so most requests need not look: in a
-//! queue of two thousand for one row those who have nothing else do not.
+//! **Which transaction searches.** A cycle is closed by the request that completes it. After that
+//! request has entered its queue, its transaction searches for cycles through itself. No cycle runs
+//! through a transaction that no other has ever waited for, so most requests need no search: in a
+//! queue of two thousand for one row, those that hold nothing else need none (decision 0109).
 //!
-//! **A circle that is seen is real**: each transaction on the way was seen to wait when the edge to it had been read, and who
-//! waits gives nothing back, so all edges still stand when the circle closes, unless a wait has run out of time or another circle was
-//! broken meanwhile. The latter would make a victim more than is needed. So looking goes side by side, and victims are chosen with the
-//! mutex `breaking` alone, by who sees there that all members of what he has found are in the same waits still; else he
-//! looks again.
+//! **A cycle that was found is real.** Each transaction on the way was seen to wait when its edge
+//! was read, and a waiting transaction releases nothing. So all edges still exist when the cycle
+//! closes, unless a wait has timed out or another cycle was broken meanwhile. In the second case a
+//! further victim would be one too many. So searches run in parallel, but victims are chosen under
+//! the mutex `breaking`, and only if all members of the cycle are still in the same waits; else the
+//! search is repeated.
 
 use super::owner::Owner;
 use super::queue::{Blockers, Owners};
@@ -26,41 +29,42 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Most ways are no longer, so most searches ask once for memory.
+/// Most paths are not longer, so most searches allocate once.
 const WAY_STEPS: usize = 16;
 
-/// A transaction that waits, and which of its waits that is.
+/// A waiting transaction, and the number of its wait.
 type Waiting = (Arc<Owner>, u64);
 
-/// A transaction on the way of a search.
+/// A transaction on the path of a search.
 struct Step {
     at: Waiting,
-    /// Who else stands on the way from it to the next.
+    /// The transaction that stands between it and the next one, if there is one.
     between: Option<Waiting>,
-    /// For whom it waits and who has not been visited.
+    /// The transactions that it waits for and that have not been visited.
     open: Owners,
 }
 
-/// A circle of waits.
-struct Circle {
-    /// The way round it.
+/// A deadlock cycle.
+struct Cycle {
+    /// The path around it.
     path: Vec<Step>,
-    /// No other leads through the same beginning.
+    /// No other cycle leads through the same beginning.
     only: bool,
 }
 
-impl Circle {
+impl Cycle {
     fn members(&self) -> impl Iterator<Item = &Waiting> {
         self.path.iter().flat_map(|step| std::iter::once(&step.at).chain(&step.between))
     }
 
-    /// Whether it stands. As long as each member is in the same wait nobody has given anything back.
+    /// Returns whether the cycle still exists. As long as each member is in the same wait, none has
+    /// released anything.
     fn stands(&self) -> bool {
         self.members().all(|(owner, wait)| owner.wait_number() == *wait)
     }
 }
 
-/// Who has been visited. Most ways are short.
+/// The visited transactions. Most paths are short.
 #[derive(Default)]
 struct Seen {
     few: SmallVec<[TxnId; 32]>,
@@ -68,7 +72,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Whether it is the first time.
+    /// Returns whether it is the first visit.
     fn insert(&mut self, txn: TxnId) -> bool {
         if self.few.contains(&txn) {
             return false;
@@ -82,33 +86,33 @@ impl Seen {
 }
 
 impl LockTable {
-    /// Breaks every circle of waits that `start` stands in, whose wait began at `begun_us`.
+    /// Breaks every cycle through `start`, whose wait began at `begun_us`.
     pub(super) fn break_cycles(&self, start: &Arc<Owner>, begun_us: u64) {
-        if !start.was_awaited() {
+        if !start.has_blocked() {
             return;
         }
         let found = self.find_cycle(start);
         self.searches.count(self.clock.now_us().saturating_sub(begun_us));
-        let Some(mut circle) = found else { return };
+        let Some(mut cycle) = found else { return };
         let _one_at_a_time = self.breaking.lock();
         loop {
-            if !circle.stands() {
+            if !cycle.stands() {
                 let Some(another) = self.find_cycle(start) else { break };
-                circle = another;
+                cycle = another;
             }
-            self.break_one(&circle);
-            if circle.only {
+            self.break_one(&cycle);
+            if cycle.only {
                 break;
             }
         }
         self.searches.broken(self.clock.now_us().saturating_sub(begun_us));
     }
 
-    /// Breaks a circle. A scan that only lets others go first goes on; else the victim is who has done least, among equals the
-    /// youngest.
-    fn break_one(&self, circle: &Circle) {
-        let members = || circle.members().map(|(owner, _)| owner);
-        let lets_pass = |owner: &&Arc<Owner>| owner.waits_for().is_some_and(|key| key.is_gate());
+    /// Breaks a cycle. If a member is a scan that only lets writers pass, the scan continues. Else
+    /// the victim is the transaction that has done least; among equals the youngest.
+    fn break_one(&self, cycle: &Cycle) {
+        let members = || cycle.members().map(|(owner, _)| owner);
+        let lets_pass = |owner: &&Arc<Owner>| owner.waits_for().is_some_and(|key| key.is_scan_wait());
         if let Some(scan) = members().find(lets_pass) {
             if let Some(key) = scan.waits_for() {
                 self.withdraw(scan, &key, ticket::PASSED);
@@ -124,20 +128,20 @@ impl LockTable {
         }
     }
 
-    /// For whom `owner` waits now, in the wait of this number.
+    /// Returns the transactions for which `owner` waits, in the wait with this number.
     fn blockers(&self, owner: &Owner, wait: u64) -> Blockers {
         let Some(key) = owner.waits_for() else { return Blockers::default() };
         if !key.in_queue() {
             return Blockers { holders: self.ranges.blockers(owner, &key), between: None };
         }
         let queues = self.lock_shard(&key);
-        // Else it waits no longer, or somewhere else.
+        // Otherwise it waits no longer, or for another lock.
         let waits = owner.wait_number() == wait;
         queues.get(&key).filter(|_| waits).map_or_else(Blockers::default, |queue| queue.blockers(owner.txn))
     }
 
-    /// One circle through `start`.
-    fn find_cycle(&self, start: &Arc<Owner>) -> Option<Circle> {
+    /// Returns a cycle through `start`.
+    fn find_cycle(&self, start: &Arc<Owner>) -> Option<Cycle> {
         let (mut seen, mut only) = (Seen::default(), true);
         let step = |owner: Arc<Owner>| {
             let wait = owner.wait_number();
@@ -148,16 +152,16 @@ impl LockTable {
         let mut path = Vec::with_capacity(WAY_STEPS);
         path.push(step(Arc::clone(start)));
         while let Some(last) = path.last_mut() {
-            // Behind one who stands between others may stand.
+            // Behind a transaction that stands between, others may stand.
             only &= last.open.len() <= 1 && last.between.is_none();
             let Some(next) = last.open.pop() else {
                 path.pop();
                 continue;
             };
             if next.txn == start.txn {
-                return Some(Circle { path, only });
+                return Some(Cycle { path, only });
             }
-            let too_far = path.len() > 1 && planted(Bug::CircleUnseen);
+            let too_far = path.len() > 1 && planted(Bug::CycleUnseen);
             if seen.insert(next.txn) && !too_far {
                 path.push(step(next));
             }
@@ -165,7 +169,7 @@ impl LockTable {
         None
     }
 
-    /// The same question asked naively, of every edge that there is: whether a way leads from `owner` back to it.
+    /// Returns whether a path leads from `owner` back to it, over every edge that exists.
     #[cfg(test)]
     fn stands_in_circle(&self, owner: &Arc<Owner>) -> bool {
         let edges = |owner: &Owner| match owner.waits_for() {

@@ -1,20 +1,21 @@
-//! What a lock is on, as bytes: `[tree u32 big-endian][kind u8][row key]`. Never leaves memory.
+//! The name of a lock, as bytes: `[tree u32 big-endian][kind u8][row key]`. It exists only in
+//! memory.
 
 use super::range::heap_bytes;
 use base::{Spread, TreeId};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 
-/// Names a row, a whole table, the ranges of a table, a key that somebody wants who is kept from it by ranges, or the place where scans let
-/// others go first. Rows' keys of up to 18 bytes need no allocation.
+/// Names a row, a whole table, a transaction's ranges in a table, a pending write, or the wait of a
+/// scan that lets writers pass. Row keys of up to 18 bytes need no allocation.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct LockKey(SmallVec<[u8; 23]>);
 
 const ROW: u8 = 1;
 const TABLE: u8 = 2;
 const RANGES: u8 = 3;
-const WANTED: u8 = 4;
-const GATE: u8 = 5;
+const PENDING_WRITE: u8 = 4;
+const SCAN_WAIT: u8 = 5;
 
 impl LockKey {
     pub(super) fn row(tree: TreeId, key: &[u8]) -> LockKey {
@@ -25,19 +26,20 @@ impl LockKey {
         LockKey::new(tree, TABLE, &[])
     }
 
-    /// What a transaction notes of a tree in which it has ranges.
+    /// The entry in a transaction's list for its ranges in a tree.
     pub(super) fn ranges(tree: TreeId) -> LockKey {
         LockKey::new(tree, RANGES, &[])
     }
 
-    /// What a transaction waits for, and notes, that wants to change a key in others' ranges.
-    pub(super) fn wanted(tree: TreeId, key: &[u8]) -> LockKey {
-        LockKey::new(tree, WANTED, key)
+    /// The name of a pending write: a key in other transactions' ranges. The writer waits for it
+    /// and has it in its list.
+    pub(super) fn pending_write(tree: TreeId, key: &[u8]) -> LockKey {
+        LockKey::new(tree, PENDING_WRITE, key)
     }
 
-    /// What a scan waits for that lets others go first.
-    pub(super) fn gate(tree: TreeId) -> LockKey {
-        LockKey::new(tree, GATE, &[])
+    /// The name of a scan's wait for the writers that it lets pass.
+    pub(super) fn scan_wait(tree: TreeId) -> LockKey {
+        LockKey::new(tree, SCAN_WAIT, &[])
     }
 
     fn new(tree: TreeId, kind: u8, key: &[u8]) -> LockKey {
@@ -56,19 +58,19 @@ impl LockKey {
         self.0[4] == TABLE
     }
 
-    /// Whether a queue stands behind it; the others are kept with the ranges.
+    /// Returns whether it names a queue. The others are kept with the ranges.
     pub(super) fn in_queue(&self) -> bool {
         self.0[4] <= TABLE
     }
 
-    /// Whether it is a scan's place to wait.
-    pub(super) fn is_gate(&self) -> bool {
-        self.0[4] == GATE
+    /// Returns whether it names a scan's wait.
+    pub(super) fn is_scan_wait(&self) -> bool {
+        self.0[4] == SCAN_WAIT
     }
 
-    /// Whether it is a key that somebody wants who was kept from it by ranges.
-    pub(super) fn is_wanted(&self) -> bool {
-        self.0[4] == WANTED
+    /// Returns whether it names a pending write.
+    pub(super) fn is_pending_write(&self) -> bool {
+        self.0[4] == PENDING_WRITE
     }
 
     pub(super) fn tree(&self) -> TreeId {
@@ -80,12 +82,12 @@ impl LockKey {
         &self.0[5..]
     }
 
-    /// Memory that the key takes beside itself, in bytes.
+    /// Memory that the key takes on the heap, in bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         if self.0.spilled() { heap_bytes(self.0.len()) } else { 0 }
     }
 
-    /// What it hashes to from `seed` on.
+    /// Returns its hash from `seed` on.
     pub(super) fn hash_from(&self, seed: Spread) -> u64 {
         hash(seed, self.tree(), self.0[4], self.bytes_of_row()).finish()
     }
@@ -93,7 +95,7 @@ impl LockKey {
 
 impl Clone for LockKey {
     fn clone(&self) -> LockKey {
-        // With no more room than it needs.
+        // Without spare capacity.
         LockKey(SmallVec::from_slice(&self.0))
     }
 }

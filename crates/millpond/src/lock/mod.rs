@@ -1,21 +1,26 @@
-//! Row and table locks: logical, held to the end of a transaction, checked for deadlocks (Lk1, Lk4).
+//! The lock manager: row locks, range locks (next-key locks) and table locks, with deadlock
+//! detection (Lk1 to Lk4). Locks are logical and held to the end of a transaction.
 //!
-//! **Two forms of a row lock.** An uncommitted version in a page *is* its writer's exclusive lock and costs nothing.
-//! Everything else is an explicit request in a queue here: locks of readers, waits, and an implicit lock that somebody
-//! waits for (it is *materialised*, that is entered in its writer's name, so that the queue shows who waits for whom).
+//! **Two forms of a row lock.** An uncommitted version in a page *is* its writer's exclusive lock
+//! and costs nothing (an implicit lock). All others are explicit requests in a queue: locks of
+//! readers, waits, and implicit locks for which a transaction waits. Such a lock is *materialised*:
+//! entered in its writer's name, so that the queue shows which transaction waits for which.
 //!
-//! What serializable transactions have scanned they keep as ranges of keys, in [`ranges`].
+//! What a serializable transaction has scanned it locks as ranges of keys, in [`ranges`].
 //!
-//! **The latch rule that makes it exact.** Every call that may add a request for a row (`enqueue`, `claim`,
-//! `wait_for_writer`) is made under the latch of the leaf whose fences cover the key: exclusive to write, at least
-//! shared to lock. So nobody's request can slip in between a writer's look at the queue and the version that it writes,
-//! and `claim` may answer from one atomic load while a shard is empty. Waiting happens afterwards, on the [`Ticket`],
-//! with no latch held; the place in the queue was taken under the latch, so waiting is first come, first served.
+//! **The latch rule.** Every call that may add a request for a row (`enqueue`, `claim`,
+//! `wait_for_writer`) is made under the latch of the leaf that covers the key: exclusive for a
+//! write, at least shared for a lock. So no request can be added between a writer's look at the
+//! queue and its write of the version, and `claim` may answer from one atomic load while a shard is
+//! empty. The transaction waits afterwards, on its [`Ticket`], and holds no latch. Its place in the
+//! queue was taken under the latch, so locks are granted in the order of requests.
 //!
-//! **Order of mutexes:** a shard of queues or of ranges, then an owner. Who breaks deadlocks takes a mutex before both. Nobody waits for
-//! anything else under them, and who is granted something is woken when they have been let go of.
+//! **Order of mutexes:** a shard of queues or of ranges, then an owner. A thread that breaks
+//! deadlocks takes the mutex `breaking` before both. Under these mutexes a thread waits for nothing
+//! else. A transaction that is granted a lock is woken after they are released.
 //!
-//! Everything is deterministic for a given order of calls: queues are vectors, maps are ordered or have a fixed hash.
+//! The result depends only on the order of calls and on the seed: queues are vectors, maps are
+//! ordered or hash from the seed.
 
 mod deadlock;
 mod key;
@@ -35,7 +40,7 @@ mod users;
 pub(crate) use key::hash_row;
 pub(crate) use mode::Mode;
 pub(crate) use owner::Owner;
-pub(crate) use ranges::{Gated, KeyRange, Since};
+pub(crate) use ranges::{KeyRange, ScanStart, WriterWait};
 pub(crate) use table::{Enqueued, LockTable, Writer};
 pub(crate) use ticket::Ticket;
 pub(crate) use users::{Closed, Users, Using};
@@ -57,14 +62,14 @@ pub(crate) enum Wait {
 /// Why a lock was not granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Denied {
-    /// The owner was chosen to give way in a circle of waits: its transaction must roll back.
+    /// The owner was chosen as the victim of a deadlock: its transaction must roll back.
     Deadlock,
-    /// It was not free in time.
+    /// The lock was not free in time.
     Timeout,
-    /// It was not free and the caller skips such rows.
+    /// The lock was not free, and the caller skips such rows.
     Skipped,
     /// The database closes or is poisoned.
     Stopped,
-    /// Locks take all the memory that they may.
+    /// Locks take all the memory that they may take.
     Full,
 }

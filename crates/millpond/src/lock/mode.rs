@@ -3,19 +3,20 @@
 /// What a lock permits. Ordered by strength: a stronger mode includes the weaker one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mode {
-    /// Others may read, nobody may write.
+    /// Others may read; no transaction may write.
     Shared,
-    /// Nobody else may lock or write.
+    /// No other transaction may lock or write.
     Exclusive,
 }
 
 impl Mode {
-    /// Whether `self`, asked for by one transaction, must wait for `other`, held or asked for earlier by another one.
+    /// Returns whether a request for `self` must wait for `other`, which another transaction holds
+    /// or has asked for earlier.
     pub(crate) fn conflicts(self, other: Mode) -> bool {
         self == Mode::Exclusive || other == Mode::Exclusive
     }
 
-    /// Whether who holds `self` needs no further lock to have `other`.
+    /// Returns whether a holder of `self` needs no further lock to have `other`.
     pub(crate) fn covers(self, other: Mode) -> bool {
         self >= other
     }

@@ -1,4 +1,5 @@
-//! A transaction as the lock table sees it: what it holds, what it waits for, how much work it would lose.
+//! A transaction as the lock table sees it: the locks that it holds, the one it waits for, and the
+//! work that it would lose as a victim.
 
 use super::key::LockKey;
 use crate::planted::{Bug, planted};
@@ -8,23 +9,25 @@ use base::sync::{Mutex, futex_wake};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Keys in a chunk of those that a transaction has.
+/// Keys in a chunk of a transaction's list of locks.
 const CHUNK_LEAST: usize = 4;
 const CHUNK_MOST: usize = 2048;
-/// So many keys are released before all others because somebody waits for them, at most.
+/// At most so many keys are released first because other transactions wait for them.
 const URGENT_MOST: usize = 4096;
 
-/// One transaction's locks. It waits for at most one at a time, because a transaction is used by one thread at a time.
+/// The locks of one transaction. It waits for at most one at a time, because one thread at a time
+/// uses a transaction.
 #[derive(Debug)]
 pub(crate) struct Owner {
     pub(super) txn: TxnId,
-    /// What the transaction would lose if it were the victim, in row changes.
+    /// Row changes that the transaction would lose as a victim.
     work: AtomicU64,
-    /// How its present wait stands: one of the constants of [`super::ticket`].
+    /// State of its present wait: one of the constants of [`super::ticket`].
     pub(super) signal: AtomicU32,
-    /// Counts the beginnings and the ends of its waits: odd while it waits. Changed under the shard of what it waits for.
+    /// Counts the beginnings and ends of its waits: odd while it waits. Changes under the shard of
+    /// the lock that it waits for.
     turns: AtomicU64,
-    /// Its locks are being released; those that still stand are nobody's.
+    /// Its locks are being released. Those that are still in queues belong to no transaction.
     ended: AtomicBool,
     /// It has thousands of locks.
     many: AtomicBool,
@@ -33,13 +36,14 @@ pub(crate) struct Owner {
 
 #[derive(Debug, Default)]
 struct Held {
-    /// In chunks, so that many are not moved when there are more, and their memory goes back as they are released.
+    /// In chunks, so that a long list is never moved, and its memory is freed as locks are
+    /// released.
     keys: Vec<Vec<LockKey>>,
-    /// Those of them that somebody waits for and that do not stand near the beginning.
+    /// Keys that other transactions wait for and that do not stand near the beginning of the list.
     urgent: Vec<LockKey>,
     waits_for: Option<LockKey>,
-    /// Somebody has waited for what it holds.
-    awaited: bool,
+    /// Another transaction has waited for one of its locks.
+    blocking: bool,
     closed: bool,
 }
 
@@ -56,12 +60,13 @@ impl Owner {
         }
     }
 
-    /// Whose locks these are.
+    /// The transaction's id.
     pub(crate) fn txn(&self) -> TxnId {
         self.txn
     }
 
-    /// Counts one more row change; the victim of a deadlock is who has fewest. REQUIRES: one thread at a time, the transaction's.
+    /// Counts row changes; the victim of a deadlock is the transaction with the fewest. REQUIRES:
+    /// only the transaction's thread calls it.
     pub(crate) fn add_work(&self, rows: u64) {
         self.work.store(self.work() + rows, Ordering::Relaxed);
     }
@@ -70,8 +75,8 @@ impl Owner {
         self.work.load(Ordering::Relaxed)
     }
 
-    /// Notes a lock held. Returns the bytes that this takes; none once the transaction has begun to release: what comes later
-    /// would never be released.
+    /// Adds a lock to the list. Returns the bytes that this takes. Returns none once the
+    /// transaction has begun to release its locks: a lock added later would never be released.
     pub(super) fn note(&self, key: &LockKey) -> Option<usize> {
         let mut mu = self.mu.lock();
         if mu.closed {
@@ -96,7 +101,8 @@ impl Owner {
         self.many.load(Ordering::Relaxed)
     }
 
-    /// Everything held; nothing can be added any more. What is to be released first, then all, in chunks.
+    /// Takes the list of locks; nothing can be added any more. Returns the locks to release first,
+    /// then all, in chunks.
     pub(super) fn close(&self) -> (Vec<LockKey>, Vec<Vec<LockKey>>) {
         let mut mu = self.mu.lock();
         base::check!(mu.waits_for.is_none(), "{} ends while it waits for a lock", self.txn);
@@ -105,31 +111,34 @@ impl Owner {
         (std::mem::take(&mut mu.urgent), std::mem::take(&mut mu.keys))
     }
 
-    /// Whether its locks are being released: who meets one may take it for gone.
+    /// Returns whether its locks are being released. Another transaction may then treat them as
+    /// gone.
     pub(super) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Says that somebody is about to wait for what it holds: from now on its own waits may close circles. REQUIRES: who says so
-    /// has not begun his wait.
-    pub(super) fn becomes_awaited(&self) {
-        self.mu.lock().awaited = true;
+    /// Records that another transaction is about to wait for one of its locks. From now on its own
+    /// waits may close deadlock cycles. REQUIRES: the other transaction has not begun its wait.
+    pub(super) fn mark_blocking(&self) {
+        self.mu.lock().blocking = true;
     }
 
-    /// The same for a lock in a queue: it is released among the first.
-    pub(super) fn becomes_awaited_at(&self, key: &LockKey) {
+    /// Like [`Owner::mark_blocking`], for a lock in a queue: it is released among the first.
+    pub(super) fn mark_blocking_at(&self, key: &LockKey) {
         let mut mu = self.mu.lock();
-        mu.awaited = true;
+        mu.blocking = true;
         let far = mu.keys.last().is_some_and(|chunk| chunk.capacity() >= CHUNK_MOST);
         if far && mu.urgent.len() < URGENT_MOST {
             mu.urgent.push(key.clone());
         }
     }
 
-    /// Whether a wait of its may close a circle. Nobody waits for a transaction that was never awaited, so none leads back to
-    /// it. Asked after its wait has begun: who makes it awaited later begins his own wait later still, and looks for circles himself.
-    pub(super) fn was_awaited(&self) -> bool {
-        self.mu.lock().awaited
+    /// Returns whether one of its waits may close a deadlock cycle. No cycle leads back to a
+    /// transaction that no other has ever waited for. Asked after its own wait has begun: a
+    /// transaction that marks it as blocking later begins its own wait later still, and searches
+    /// itself.
+    pub(super) fn has_blocked(&self) -> bool {
+        self.mu.lock().blocking
     }
 
     pub(super) fn begin_wait(&self, key: &LockKey, signal: u32) {
@@ -139,7 +148,8 @@ impl Owner {
         self.signal.store(signal, Ordering::Release);
     }
 
-    /// Ends the wait. The thread is woken by [`Woken`]. REQUIRES: the shard of the awaited key is locked.
+    /// Ends the wait. [`WakeList`] wakes the thread. REQUIRES: the shard of the awaited key is
+    /// locked.
     pub(super) fn end_wait(&self, signal: u32) {
         let before = self.mu.lock().waits_for.take();
         base::check!(before.is_some(), "{} is told of a lock that it does not wait for", self.txn);
@@ -151,24 +161,25 @@ impl Owner {
         self.mu.lock().waits_for.clone()
     }
 
-    /// Which of its waits the present one is; an even number between them.
+    /// Number of its present wait; an even number between waits.
     pub(super) fn wait_number(&self) -> u64 {
         self.turns.load(Ordering::Acquire)
     }
 }
 
-/// Bytes that a chunk of noted keys takes.
+/// Bytes that a chunk of the list takes.
 pub(super) fn bytes_of(chunk: &Vec<LockKey>) -> usize {
     chunk.capacity() * size_of::<LockKey>() + chunk.iter().map(LockKey::heap_bytes).sum::<usize>()
 }
 
-/// Owners whose waits have ended and whose threads are still to be woken: when this is dropped, which is after the mutex under which
-/// it was decided, so that nobody waits for a mutex while threads are woken one by one.
+/// Owners whose waits have ended and whose threads are still to be woken. They are woken when the
+/// list is dropped, which is after the mutex is released, so that no thread waits for a mutex while
+/// others are woken one by one.
 #[derive(Debug, Default)]
 #[must_use]
-pub(super) struct Woken(SmallVec<[Arc<Owner>; 2]>);
+pub(super) struct WakeList(SmallVec<[Arc<Owner>; 2]>);
 
-impl Woken {
+impl WakeList {
     /// Ends a wait and remembers to wake the thread. REQUIRES: as [`Owner::end_wait`].
     pub(super) fn end_wait(&mut self, owner: &Arc<Owner>, signal: u32) {
         owner.end_wait(signal);
@@ -176,12 +187,13 @@ impl Woken {
     }
 }
 
-impl Drop for Woken {
+impl Drop for WakeList {
     fn drop(&mut self) {
         if planted(Bug::GrantUnwoken) {
             return;
         }
-        // A thread that has seen the signal by itself may wait for another lock by now; it looks at its signal and goes on waiting.
+        // The thread may have seen the signal by itself and may wait for another lock by now. It
+        // checks its signal and waits again.
         self.0.iter().for_each(|owner| futex_wake(&owner.signal, 1));
     }
 }

@@ -1,12 +1,15 @@
-//! One lock's queue: who has it, who waits, in order of arrival. Pure: it neither waits nor wakes.
+//! The queue of one lock: its holders, and the waiting requests in order of arrival. Pure: it
+//! neither waits nor wakes.
 //!
-//! A transaction has at most one granted and one waiting request here; both only while it holds the lock shared and wants
-//! it exclusive. Such an upgrade waits before the others: behind them it would block itself, because they wait for it.
+//! A transaction has at most one granted and one waiting request here. It has both only while it
+//! holds the lock shared and wants it exclusive. Such an upgrade waits before the other requests:
+//! behind them it would block itself, because they wait for it.
 //!
-//! **Who waits here waits for everybody who has the lock**, but for himself: somebody who waits shared does so because of
-//! who has it or who stands before him exclusively, and the latter waits for all who have it. So a search for circles goes
-//! from a waiter to the holders in one step, however many stand between them; and the first who cannot have the lock
-//! keeps all behind him from it, so granting looks at nobody else.
+//! **Every waiting request waits for all holders** (except for itself). A shared request waits
+//! because of the holders, or because of an exclusive request before it, which waits for all
+//! holders. So the deadlock search goes from a waiter to the holders in one step, however many
+//! requests stand between. And the first request that cannot be granted blocks all behind it, so
+//! granting looks at no others.
 
 use super::mode::Mode;
 use super::owner::Owner;
@@ -28,20 +31,20 @@ struct Held {
 struct Waiter {
     owner: Arc<Owner>,
     mode: Mode,
-    /// It holds the lock shared.
+    /// The transaction holds the lock shared.
     upgrade: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    /// By transaction id. One, if he has the lock exclusively.
+    /// By transaction id. Only one, if it holds the lock exclusively.
     held: SmallVec<[Held; 1]>,
-    /// Upgrades first. A queue without waiters, which is what nearly all are, has no memory for them.
+    /// Upgrades first. A queue without waiting requests, as nearly all are, has no memory for them.
     #[expect(clippy::box_collection, reason = "a word where nobody waits")]
     waiting: Option<Box<VecDeque<Waiter>>>,
 }
 
-/// What became of a new request.
+/// The result of a new request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placed {
     /// The transaction had the lock already, at least as strong.
@@ -50,20 +53,20 @@ pub(super) enum Placed {
     Granted,
     /// Granted, by making the transaction's own entry stronger.
     Upgraded,
-    /// It stands in the queue.
+    /// The request waits in the queue.
     Waiting,
-    /// It would have had to wait and did not want to. Nothing was added.
+    /// The request would have to wait and may not. Nothing was added.
     Refused,
 }
 
-/// For whom a waiter waits.
+/// The transactions that a request waits for.
 #[derive(Debug, Default)]
 pub(super) struct Blockers {
-    /// All who have what it waits for.
+    /// The holders of the lock.
     pub(super) holders: Owners,
-    /// Who waits between them and it and joins them to it, where nothing else does: the nearest that wants the lock exclusively,
-    /// before one that wants it shared as the holders have it.
-    /// And which of its waits that is.
+    /// A request that stands between the holders and this one and connects them, where nothing else
+    /// does: the nearest exclusive request before a shared one that the holders alone would admit.
+    /// With the number of its wait.
     pub(super) between: Option<(Arc<Owner>, u64)>,
 }
 
@@ -76,60 +79,61 @@ impl Queue {
         self.waiting.as_deref().map_or(Default::default(), VecDeque::iter)
     }
 
-    /// Whether anybody waits.
-    pub(super) fn awaited(&self) -> bool {
+    /// Returns whether a request waits.
+    pub(super) fn has_waiters(&self) -> bool {
         self.waiting.is_some()
     }
 
-    /// How many wait.
+    /// Number of waiting requests.
     pub(super) fn waiting_count(&self) -> usize {
         self.waiters().len()
     }
 
-    fn place_of(&self, txn: TxnId) -> Result<usize, usize> {
+    fn holder_index(&self, txn: TxnId) -> Result<usize, usize> {
         self.held.binary_search_by_key(&txn, |held| held.owner.txn)
     }
 
-    /// Whether `txn` has the lock, however weak.
+    /// Returns whether `txn` holds the lock in any mode.
     pub(super) fn holds(&self, txn: TxnId) -> bool {
-        self.place_of(txn).is_ok()
+        self.holder_index(txn).is_ok()
     }
 
-    /// All who have the lock.
+    /// The holders of the lock.
     pub(super) fn holders(&self) -> impl Iterator<Item = &Arc<Owner>> {
         self.held.iter().map(|held| &held.owner)
     }
 
-    /// Whether only `txn` has anything here.
+    /// Returns whether no other transaction holds the lock or waits for it.
     pub(super) fn only(&self, txn: TxnId) -> bool {
-        !self.awaited() && self.held.iter().all(|held| held.owner.txn == txn)
+        !self.has_waiters() && self.held.iter().all(|held| held.owner.txn == txn)
     }
 
-    /// Whether nobody but `txn` has or wants anything exclusively.
+    /// Returns whether no other transaction holds the lock exclusively or waits for that.
     pub(super) fn readable(&self, txn: TxnId) -> bool {
         let excludes = |owner: &Owner, mode| owner.txn != txn && mode == Mode::Exclusive;
         !self.held.iter().any(|held| excludes(&held.owner, held.mode))
             && !self.waiters().any(|waiter| excludes(&waiter.owner, waiter.mode))
     }
 
-    /// Whether who has the lock leaves room for somebody else with `mode`.
+    /// Returns whether the holders admit another transaction with `mode`.
     fn admits(&self, mode: Mode) -> bool {
         self.held.first().is_none_or(|held| !mode.conflicts(held.mode))
     }
 
-    /// Whether `txn` would have to wait for nothing but those who have the lock.
+    /// Returns whether `txn` would have to wait, and only for holders.
     pub(super) fn keeps_out(&self, txn: TxnId, mode: Mode) -> bool {
-        !self.awaited() && !self.admits(mode) && !self.held.iter().all(|held| held.owner.txn == txn)
+        !self.has_waiters() && !self.admits(mode) && !self.held.iter().all(|held| held.owner.txn == txn)
     }
 
-    /// Takes the locks away of those who have ended and have not come to it yet. REQUIRES: nobody waits.
+    /// Removes the locks of transactions that have ended and not released them yet. REQUIRES: no
+    /// request waits.
     pub(super) fn forget_ended(&mut self) {
         self.held.retain(|held| !held.owner.has_ended());
     }
 
-    /// Adds a request and grants it if nothing is in its way.
+    /// Adds a request, and grants it if nothing is in its way.
     pub(super) fn place(&mut self, owner: &Arc<Owner>, mode: Mode, may_wait: bool) -> Placed {
-        let own = self.place_of(owner.txn);
+        let own = self.holder_index(owner.txn);
         if own.is_ok_and(|at| self.held[at].mode.covers(mode)) {
             return Placed::Held;
         }
@@ -138,7 +142,7 @@ impl Queue {
                 self.held[at].mode = mode;
                 return Placed::Upgraded;
             }
-            Err(at) if !self.awaited() && self.admits(mode) => {
+            Err(at) if !self.has_waiters() && self.admits(mode) => {
                 self.held.insert(at, Held { owner: Arc::clone(owner), mode });
                 return Placed::Granted;
             }
@@ -154,15 +158,15 @@ impl Queue {
         Placed::Waiting
     }
 
-    /// Enters the lock that an uncommitted version of `owner` already is.
+    /// Enters the implicit lock of `owner`, which its uncommitted version is.
     pub(super) fn materialise(&mut self, owner: &Arc<Owner>) {
-        match self.place_of(owner.txn) {
+        match self.holder_index(owner.txn) {
             Ok(at) => self.held[at].mode = Mode::Exclusive,
             Err(at) => self.held.insert(at, Held { owner: Arc::clone(owner), mode: Mode::Exclusive }),
         }
     }
 
-    /// Takes out `txn`'s waiting request. False if it has none.
+    /// Removes the waiting request of `txn`. Returns false if there is none.
     pub(super) fn withdraw(&mut self, txn: TxnId) -> bool {
         let Some(waiting) = &mut self.waiting else { return false };
         let at = waiting.iter().position(|waiter| waiter.owner.txn == txn);
@@ -173,13 +177,13 @@ impl Queue {
         found
     }
 
-    /// Takes out `txn`'s lock. False if it has none.
+    /// Removes the lock of `txn`. Returns false if there is none.
     pub(super) fn release(&mut self, txn: TxnId) -> bool {
-        self.place_of(txn).map(|at| self.held.remove(at)).is_ok()
+        self.holder_index(txn).map(|at| self.held.remove(at)).is_ok()
     }
 
-    /// Grants what nothing stands in the way of any more, in order of arrival. Yields the owner and whether the grant
-    /// made its own earlier entry stronger, instead of adding one.
+    /// Grants the requests that nothing blocks any more, in order of arrival. Calls `granted` with
+    /// the owner and with whether the grant upgraded its lock.
     pub(super) fn grant(&mut self, mut granted: impl FnMut(&Arc<Owner>, bool)) {
         while let Some(next) = self.waiting.as_ref().and_then(|waiting| waiting.front()) {
             let free = if next.upgrade { self.held.len() == 1 } else { self.admits(next.mode) };
@@ -192,17 +196,17 @@ impl Queue {
                 self.waiting = None;
             }
             granted(&next.owner, next.upgrade);
-            match self.place_of(next.owner.txn) {
+            match self.holder_index(next.owner.txn) {
                 Ok(at) => self.held[at].mode = next.mode,
                 Err(at) => self.held.insert(at, Held { owner: next.owner, mode: next.mode }),
             }
         }
     }
 
-    /// For whom `txn`'s request waits. REQUIRES: it waits here.
+    /// Returns the transactions that the request of `txn` waits for. REQUIRES: it waits here.
     pub(super) fn blockers(&self, txn: TxnId) -> Blockers {
         if let [Held { owner, mode: Mode::Exclusive }] = &self.held[..] {
-            // Whatever it wants, and wherever it stands among thousands.
+            // True for every mode and every place in the queue.
             return Blockers { holders: Owners::from_elem(Arc::clone(owner), 1), between: None };
         }
         let Some(place) = self.waiters().position(|waiter| waiter.owner.txn == txn) else {
@@ -218,12 +222,12 @@ impl Queue {
         Blockers { holders: others.map(|held| Arc::clone(&held.owner)).collect(), between: between.flatten() }
     }
 
-    /// Every waiting owner, in order.
+    /// All waiting owners, in order.
     pub(super) fn waiting(&self) -> Vec<Arc<Owner>> {
         self.waiters().map(|waiter| Arc::clone(&waiter.owner)).collect()
     }
 
-    /// The queue's own rules, looked through in debug builds. Our bug if they do not hold.
+    /// Checks the rules of the queue in debug builds.
     pub(super) fn verify(&self) {
         if !cfg!(debug_assertions) {
             return;
@@ -240,10 +244,10 @@ impl Queue {
             let free = if waiter.upgrade { self.held.len() == 1 } else { self.admits(waiter.mode) };
             base::verify!(n > 0 || !free, "the first waits for nothing: {self:?}");
         }
-        base::verify!(!self.awaited() || self.waiters().len() > 0, "an empty list of waiters: {self:?}");
+        base::verify!(!self.has_waiters() || self.waiters().len() > 0, "an empty list of waiters: {self:?}");
     }
 
-    /// Everybody who keeps `txn` waiting, found one by one.
+    /// All transactions that keep `txn` waiting, found one by one.
     #[cfg(test)]
     pub(super) fn all_before(&self, txn: TxnId) -> Vec<Arc<Owner>> {
         let Some(place) = self.waiters().position(|waiter| waiter.owner.txn == txn) else {

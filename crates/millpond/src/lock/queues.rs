@@ -4,20 +4,21 @@ use super::key::LockKey;
 use super::queue::Queue;
 use base::{ByHash, Spread};
 
-/// Maps of a kind, so that no single insertion moves many entries under the shard's mutex.
+/// Maps of each kind, so that no single insertion moves many entries under the shard's mutex.
 const PARTS: usize = if cfg!(loom) { 1 } else { 16 };
 
-/// Who first entered a queue.
+/// The kind of transaction that first entered a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     /// A transaction with few locks.
     Few,
-    /// One with thousands of them.
+    /// A transaction with thousands of locks.
     Many,
 }
 
-/// Where a queue belongs goes by bits that a map does not go by, which takes its lowest and highest: else all keys of a map would want the same few
-/// places in it.
+/// Returns the shard of a hash. Shard and map are chosen by bits that the map itself does not use;
+/// it uses the lowest and the highest. Otherwise all keys of a map would want the same few places
+/// in it.
 pub(super) fn shard_of(hash: u64, shards: usize) -> usize {
     (hash >> 32) as usize % shards
 }
@@ -26,8 +27,10 @@ fn part_of(hash: u64) -> usize {
     (hash >> 44) as usize % PARTS
 }
 
-/// Queues that transactions with few locks have entered stand apart from those of transactions with very many. So the former are found in maps that
-/// are small and warm, and a look for what is not there costs one place in memory more, not a way through a map of a million.
+/// The queues of a shard. Queues that transactions with few locks have entered are kept apart from
+/// those of transactions with very many. So the former are found in maps that are small and cached,
+/// and a search for a missing key costs one more memory access instead of a search through a map of
+/// a million.
 #[derive(Debug)]
 pub(super) struct Queues {
     seed: Spread,
@@ -55,12 +58,12 @@ impl Queues {
         self.map_of(part, key).get_mut(key)
     }
 
-    /// The map that has the queue, if any has it.
+    /// Returns the map that holds the queue, if one does.
     fn map_of(&mut self, part: usize, key: &LockKey) -> &mut ByHash<LockKey, Queue> {
         if self.few[part].get(key).is_some() { &mut self.few[part] } else { &mut self.many[part] }
     }
 
-    /// Enters an empty queue. Returns the bytes that this takes. REQUIRES: there is none.
+    /// Adds an empty queue. Returns the bytes that this takes. REQUIRES: there is none.
     pub(super) fn insert(&mut self, key: &LockKey, by: By) -> usize {
         let part = self.part_of(key);
         let map = match by {
@@ -72,7 +75,7 @@ impl Queues {
         map.bytes() - before + key.heap_bytes()
     }
 
-    /// Takes a queue out. Returns the bytes that this frees. REQUIRES: it is there.
+    /// Removes a queue. Returns the bytes that this frees. REQUIRES: it is there.
     pub(super) fn remove(&mut self, key: &LockKey) -> usize {
         let part = self.part_of(key);
         let map = self.map_of(part, key);

@@ -1,19 +1,19 @@
-//! The keys of one tree that one transaction keeps as they are: disjoint ranges, few and long. Pure.
+//! The ranges of keys that one transaction has locked in one tree: disjoint, few and long. Pure.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
-/// Where a range ends, exclusive; none: at the tree's end.
+/// The exclusive end of a range; none means the tree's end.
 type End = Option<Vec<u8>>;
 
-/// Disjoint ranges that do not touch each other either: those that would are one.
+/// Disjoint ranges that do not touch either: touching ranges are joined.
 #[derive(Debug, Default)]
 pub(super) struct RangeSet {
     parts: BTreeMap<Vec<u8>, End>,
     bytes: usize,
 }
 
-/// Whether a range that ends at `end` goes on at least to `other`.
+/// Returns whether a range that ends at `end` reaches at least to `other`.
 fn reaches(end: &End, other: Option<&[u8]>) -> bool {
     match (end, other) {
         (None, _) => true,
@@ -26,7 +26,7 @@ fn bytes_of(end: &End) -> usize {
     end.as_ref().map_or(0, |end| heap_bytes(end.len()))
 }
 
-/// Memory of so many bytes of their own, as allocators give it.
+/// Memory that an allocation of `len` bytes takes, as allocators round it.
 pub(super) fn heap_bytes(len: usize) -> usize {
     if len == 0 { 0 } else { (len + 8).next_multiple_of(16).max(32) }
 }
@@ -46,7 +46,7 @@ impl RangeSet {
         let joins = touched.is_some();
         let mut end = to.map(<[u8]>::to_vec);
         loop {
-            // Whatever begins in the new range or where it ends becomes part of it.
+            // A range that begins in the new one, or where it ends, becomes part of it.
             let limit = end.as_deref().map_or(Unbounded, Included);
             let next = self.parts.range::<[u8], _>((Excluded(from), limit)).next();
             let Some(start) = next.map(|(start, _)| start.clone()) else { break };
@@ -67,13 +67,13 @@ impl RangeSet {
         }
     }
 
-    /// Whether `key` lies in one of the ranges.
+    /// Returns whether `key` lies in one of the ranges.
     pub(super) fn covers(&self, key: &[u8]) -> bool {
         let before = self.parts.range::<[u8], _>((Unbounded, Included(key))).next_back();
         before.is_some_and(|(_, end)| end.as_ref().is_none_or(|end| key < &end[..]))
     }
 
-    /// How many there are.
+    /// Number of ranges.
     pub(super) fn len(&self) -> usize {
         self.parts.len()
     }
@@ -93,8 +93,8 @@ mod tests {
     const KEYS: u8 = 40;
 
     proptest! {
-        /// Any ranges in any order: the set covers the keys that a list of them covers, holds no two that touch, and counts
-        /// its bytes.
+        /// Any ranges in any order: the set covers the keys that a list of them covers, holds no
+        /// two that touch, and counts its bytes.
         #[test]
         fn a_set_covers_what_a_list_covers(
             ranges in prop::collection::vec((0..KEYS, prop::option::of(0..KEYS)), 0..20)

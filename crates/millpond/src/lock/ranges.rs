@@ -1,30 +1,37 @@
-//! Ranges of keys that transactions keep as they are, shared: what a serializable scan has read, rows and gaps alike (Lk3).
+//! Range locks: the keys that serializable scans have read, rows and gaps alike (Lk3). They have
+//! the effect of next-key locks.
 //!
-//! Who wants to change or exclusively lock a key waits until no other transaction's range covers it, and then looks at the
-//! row again. The place where he waits is a *want*: his key, and when he came.
+//! A transaction that wants to change or exclusively lock a key waits until no other transaction's
+//! range covers it, and then reads the row again. Its entry here is a *pending write*: the key and
+//! the time of arrival.
 //!
-//! **Who came first goes first.** A scan that begins lets all go first who wait for a key of its range by then, and holds nothing
-//! of the range meanwhile ([`LockTable::let_go_first`]). It passes whoever begins to wait later; so neither side waits for more than those of the
-//! other that came before. When nobody covers a want any more it is *granted*: no scan covers its key, whenever it began, until the
-//! writer has taken the row, whose version or queue then speaks for him. A key that a scan's own transaction
-//! covers already stops it nowhere. None of this decides what is right: a writer asks again under the latch whether his key
-//! is covered. So a scan may pass a want when all would wait in a circle otherwise, and nobody gives way.
+//! **Writers and scans go in order of arrival.** A scan that begins first lets all pending writes
+//! of its range pass, and holds nothing of the range meanwhile ([`LockTable::let_writers_pass`]).
+//! It does not wait for writers that come later. So a writer waits only for scans that came before
+//! it, and a scan only for writers that came before it. When no range covers a pending write any
+//! more it is *granted*: no scan may cover its key, whenever the scan began, until the writer has
+//! taken the row; then the row's version or queue protects the key. A key that the scan's own
+//! transaction covers already does not stop the scan. None of this is needed for correctness: the
+//! writer checks again under the latch whether a range covers its key. So a scan may pass a pending
+//! write where otherwise all would wait in a cycle, and no transaction is rolled back.
 //!
-//! **The latch rule.** A range is added under the latch of a leaf whose fences enclose it, after its rows have been looked at
-//! under the same latch; a key is asked for under the exclusive latch of the leaf that covers it, before it is changed. So
-//! either the reader has seen the change or the writer sees the range, and an empty shard may be recognised by one atomic
-//! load. Ranges name keys and not pages: neither splits nor merges nor purge concern them.
+//! **The latch rule.** A range is added under the latch of a leaf that encloses it, after its rows
+//! were read under the same latch. A writer asks for a key under the exclusive latch of the leaf
+//! that covers it, before the change. So either the reader has seen the change or the writer sees
+//! the range, and one atomic load is enough to recognise an empty shard. Ranges name keys and not
+//! pages: splits, merges and purge do not concern them.
 //!
-//! **Deadlocks.** A waiting writer waits for every transaction whose range covers its key. A range that comes later adds to
-//! these, but who adds one is not waiting, and is awaited from then on. A scan waits for those whose wants it lets go
-//! first, until their ends, though their rows would be free before: it would most likely wait for them next, with half of its
-//! range held.
+//! **Deadlocks.** A pending write waits for every transaction whose range covers its key. A later
+//! range adds to these; the transaction that adds it does not wait, and counts as blocking from
+//! then on. A scan waits for the transactions whose pending writes it lets pass, until they end.
+//! Their rows would be free earlier, but the scan would most likely wait for them next, with half
+//! of its range locked.
 
 use super::key::LockKey;
-use super::owner::Woken;
+use super::owner::WakeList;
 use super::queue::Owners;
 use super::range::{RangeSet, heap_bytes};
-use super::ticket::{self, Ticket, Turn};
+use super::ticket::{self, Ticket, WaitEnd};
 use super::{Denied, Enqueued, LockTable, Owner, Wait};
 use crate::planted::{Bug, planted};
 use base::sync::Mutex;
@@ -40,27 +47,27 @@ const SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 /// The ranges of a few trees.
 #[derive(Debug, Default)]
 struct Shard {
-    /// How many transactions have ranges here, counted once a tree. Changed under `mu`; read without it under the latch that
-    /// covers the key in question.
+    /// Number of transactions that have ranges here, counted once a tree. Changed under `mu`; read
+    /// without it under the latch that covers the key in question.
     holders: AtomicU32,
-    /// How many keys are wanted here. The same.
-    wants: AtomicU32,
+    /// Number of pending writes here. Changed and read in the same way.
+    pending: AtomicU32,
     mu: Mutex<BTreeMap<TreeId, TreeRanges>>,
 }
 
 #[derive(Debug)]
 pub(super) struct Ranges {
     shards: Box<[Shard]>,
-    /// Counts those who have begun to wait for ranges.
+    /// Counts the arrivals of pending writes.
     turns: AtomicU64,
 }
 
-/// Keys of a tree that lie side by side.
+/// Adjacent keys of a tree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyRange<'a> {
     pub(crate) tree: TreeId,
     pub(crate) from: &'a [u8],
-    /// The first key beyond. None: to the tree's end.
+    /// The first key beyond. None: the tree's end.
     pub(crate) to: Option<&'a [u8]>,
 }
 
@@ -74,121 +81,123 @@ impl<'a> KeyRange<'a> {
     }
 }
 
-/// When a scan began, among those who wait for ranges.
+/// When a scan began, in the order of arrival of pending writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Since {
-    /// It has not.
+pub(crate) enum ScanStart {
+    /// It has not begun.
     #[default]
-    Unbegun,
-    /// It lets those go first who had waited by then.
-    Turn(u64),
-    /// It lets nobody go first: it does not wait, or has waited for its turn for as long as it may.
-    Nobody,
+    NotStarted,
+    /// It lets the writers pass that had arrived by then.
+    At(u64),
+    /// It lets no writer pass: it does not wait, or has waited as long as it may.
+    NoYield,
 }
 
-/// How a want stands.
+/// The state of a pending write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stands {
-    /// Its key is covered, by this transaction among others.
-    Behind(TxnId),
-    /// Nobody covers its key.
+enum PendingState {
+    /// This transaction's range covers its key; others may too.
+    BlockedBy(TxnId),
+    /// No range covers its key.
     Granted,
-    /// The writer has the row, which says so itself.
+    /// The writer has the row; its version or lock protects the key.
     Taken,
 }
 
 #[derive(Debug)]
-struct Want {
+struct PendingWrite {
     owner: Arc<Owner>,
     turn: u64,
-    stands: Stands,
+    stands: PendingState,
 }
 
-impl Want {
-    /// Whether a scan of `txn` must let it go first.
-    fn stops(&self, txn: TxnId, since: Since) -> bool {
+impl PendingWrite {
+    /// Returns whether a scan of `txn` must let it pass.
+    fn stops(&self, txn: TxnId, since: ScanStart) -> bool {
         let first = match since {
-            Since::Turn(turn) => match self.stands {
-                Stands::Behind(_) => self.turn <= turn,
-                Stands::Granted => true,
-                Stands::Taken => false,
+            ScanStart::At(turn) => match self.stands {
+                PendingState::BlockedBy(_) => self.turn <= turn,
+                PendingState::Granted => true,
+                PendingState::Taken => false,
             },
-            Since::Unbegun | Since::Nobody => false,
+            ScanStart::NotStarted | ScanStart::NoYield => false,
         };
         first && self.owner.txn != txn
     }
 }
 
-/// A scan that lets others go first, until they have ended or wait no more.
+/// A scan that lets writers pass, until they have ended or wait no more.
 #[derive(Debug)]
-struct Gate {
+struct WaitingScan {
     owner: Arc<Owner>,
-    /// Their wants, by turn.
+    /// The writers that it waits for, by arrival.
     first: SmallVec<[(u64, Arc<Owner>); 2]>,
 }
 
 #[derive(Debug, Default)]
 struct TreeRanges {
-    /// By transaction, so that who wakes whom in which order repeats.
+    /// By transaction id, so that the order of wake-ups can be repeated.
     holders: BTreeMap<TxnId, (Arc<Owner>, RangeSet)>,
-    /// By key, those of a key in order of arrival.
-    wants: BTreeMap<Vec<u8>, Vec<Want>>,
+    /// By key; those of one key in order of arrival.
+    pending: BTreeMap<Vec<u8>, Vec<PendingWrite>>,
     /// In order of arrival.
-    gates: Vec<Gate>,
+    scans: Vec<WaitingScan>,
 }
 
 impl TreeRanges {
-    /// Others than `txn` whose ranges cover `key`.
+    /// Transactions other than `txn` whose ranges cover `key`.
     fn covering(&self, txn: TxnId, key: &[u8]) -> impl Iterator<Item = &Arc<Owner>> {
         let covers = move |(owner, set): &&(Arc<Owner>, RangeSet)| owner.txn != txn && set.covers(key);
         self.holders.values().filter(covers).map(|(owner, _)| owner)
     }
 
-    /// The wants in `range` that a scan must let go first, in order of their keys. REQUIRES: `range` is not empty.
+    /// The pending writes in `range` that a scan must let pass, in order of their keys. REQUIRES:
+    /// `range` is not empty.
     fn stopping(
         &self,
         txn: TxnId,
-        since: Since,
+        since: ScanStart,
         range: KeyRange<'_>,
-    ) -> impl DoubleEndedIterator<Item = (&Vec<u8>, &Want)> {
+    ) -> impl DoubleEndedIterator<Item = (&Vec<u8>, &PendingWrite)> {
         let own = self.holders.get(&txn).map(|(_, set)| set);
         let end = range.to.map_or(Unbounded, Excluded);
-        self.wants
+        self.pending
             .range::<[u8], _>((Included(range.from), end))
             .filter(move |(key, _)| own.is_none_or(|set| !set.covers(key)))
-            .flat_map(|(key, wants)| wants.iter().map(move |want| (key, want)))
+            .flat_map(|(key, pending)| pending.iter().map(move |want| (key, want)))
             .filter(move |(_, want)| want.stops(txn, since))
     }
 
-    fn want_of(&mut self, txn: TxnId, key: &[u8]) -> Option<&mut Want> {
-        self.wants.get_mut(key)?.iter_mut().find(|want| want.owner.txn == txn)
+    fn pending_of(&mut self, txn: TxnId, key: &[u8]) -> Option<&mut PendingWrite> {
+        self.pending.get_mut(key)?.iter_mut().find(|want| want.owner.txn == txn)
     }
 
-    /// Takes a want out, and wakes the scans that waited for nobody else. Returns the bytes freed; none if there is none.
-    fn forget_want(&mut self, txn: TxnId, key: &[u8], woken: &mut Woken) -> Option<usize> {
-        let wants = self.wants.get_mut(key)?;
-        let gone = wants.remove(wants.iter().position(|want| want.owner.txn == txn)?);
-        if wants.is_empty() {
-            self.wants.remove(key);
+    /// Removes a pending write, and wakes the scans that waited for no other. Returns the bytes
+    /// freed; none if there is none.
+    fn remove_pending(&mut self, txn: TxnId, key: &[u8], woken: &mut WakeList) -> Option<usize> {
+        let pending = self.pending.get_mut(key)?;
+        let gone = pending.remove(pending.iter().position(|want| want.owner.txn == txn)?);
+        if pending.is_empty() {
+            self.pending.remove(key);
         }
-        self.gates.retain_mut(|gate| {
-            gate.first.retain(|(turn, _)| *turn != gone.turn);
-            if gate.first.is_empty() {
-                woken.end_wait(&gate.owner, ticket::GRANTED);
+        self.scans.retain_mut(|scan| {
+            scan.first.retain(|(turn, _)| *turn != gone.turn);
+            if scan.first.is_empty() {
+                woken.end_wait(&scan.owner, ticket::GRANTED);
             }
-            !gate.first.is_empty()
+            !scan.first.is_empty()
         });
-        Some(want_bytes(key))
+        Some(pending_bytes(key))
     }
 
     fn is_empty(&self) -> bool {
-        self.holders.is_empty() && self.wants.is_empty()
+        self.holders.is_empty() && self.pending.is_empty()
     }
 }
 
-/// Memory that a want takes, in bytes.
-fn want_bytes(key: &[u8]) -> usize {
-    size_of::<Want>() + size_of::<Vec<u8>>() + heap_bytes(key.len())
+/// Memory that a pending write takes, in bytes.
+fn pending_bytes(key: &[u8]) -> usize {
+    size_of::<PendingWrite>() + size_of::<Vec<u8>>() + heap_bytes(key.len())
 }
 
 impl Default for Ranges {
@@ -202,53 +211,54 @@ impl Ranges {
         &self.shards[tree.0 as usize % SHARDS]
     }
 
-    /// For whom `owner` waits at `key`, if it still does.
+    /// Returns the transactions for which `owner` waits at `key`, if it still waits.
     pub(super) fn blockers(&self, owner: &Owner, key: &LockKey) -> Owners {
         let mut trees = self.shard(key.tree()).mu.lock();
         let Some(ranges) = trees.get_mut(&key.tree()) else { return Owners::default() };
-        if key.is_gate() {
-            let gate = ranges.gates.iter().find(|gate| gate.owner.txn == owner.txn);
-            return gate
+        if key.is_scan_wait() {
+            let scan = ranges.scans.iter().find(|scan| scan.owner.txn == owner.txn);
+            return scan
                 .into_iter()
-                .flat_map(|gate| &gate.first)
+                .flat_map(|scan| &scan.first)
                 .map(|(_, first)| Arc::clone(first))
                 .collect();
         }
-        match ranges.want_of(owner.txn, key.bytes_of_row()) {
-            Some(Want { stands: Stands::Behind(_), .. }) => {
+        match ranges.pending_of(owner.txn, key.bytes_of_row()) {
+            Some(PendingWrite { stands: PendingState::BlockedBy(_), .. }) => {
                 ranges.covering(owner.txn, key.bytes_of_row()).cloned().collect()
             }
             _ => Owners::default(),
         }
     }
 
-    /// Takes a waiting transaction out and tells it why. Returns the bytes freed; none if it waits no longer.
+    /// Ends a transaction's wait with the reason `why`. Returns the bytes freed; none if it does
+    /// not wait.
     pub(super) fn withdraw(
         &self,
         owner: &Arc<Owner>,
         key: &LockKey,
         why: u32,
-        woken: &mut Woken,
+        woken: &mut WakeList,
     ) -> Option<usize> {
         let shard = self.shard(key.tree());
         let mut trees = shard.mu.lock();
         let ranges = trees.get_mut(&key.tree())?;
-        if key.is_gate() {
-            let at = ranges.gates.iter().position(|gate| gate.owner.txn == owner.txn)?;
-            woken.end_wait(&ranges.gates.remove(at).owner, why);
+        if key.is_scan_wait() {
+            let at = ranges.scans.iter().position(|scan| scan.owner.txn == owner.txn)?;
+            woken.end_wait(&ranges.scans.remove(at).owner, why);
             return Some(0);
         }
         let row = key.bytes_of_row();
-        let waits = matches!(ranges.want_of(owner.txn, row)?.stands, Stands::Behind(_));
+        let waits = matches!(ranges.pending_of(owner.txn, row)?.stands, PendingState::BlockedBy(_));
         if !waits {
             return None;
         }
         woken.end_wait(owner, why);
-        shard.wants.fetch_sub(1, Ordering::Release);
-        ranges.forget_want(owner.txn, row, woken)
+        shard.pending.fetch_sub(1, Ordering::Release);
+        ranges.remove_pending(owner.txn, row, woken)
     }
 
-    /// How many there are.
+    /// Number of ranges.
     pub(super) fn count(&self) -> u64 {
         let in_shard = |shard: &Shard| -> usize {
             if shard.holders.load(Ordering::Relaxed) == 0 {
@@ -268,14 +278,14 @@ impl Ranges {
     /// Ends every wait. REQUIRES: no new one begins.
     pub(super) fn stop(&self) {
         for shard in &self.shards {
-            let mut woken = Woken::default();
+            let mut woken = WakeList::default();
             for ranges in shard.mu.lock().values_mut() {
-                for gate in ranges.gates.drain(..) {
-                    woken.end_wait(&gate.owner, ticket::STOPPED);
+                for scan in ranges.scans.drain(..) {
+                    woken.end_wait(&scan.owner, ticket::STOPPED);
                 }
-                for want in ranges.wants.values_mut().flatten() {
-                    if matches!(want.stands, Stands::Behind(_)) {
-                        want.stands = Stands::Taken;
+                for want in ranges.pending.values_mut().flatten() {
+                    if matches!(want.stands, PendingState::BlockedBy(_)) {
+                        want.stands = PendingState::Taken;
                         woken.end_wait(&want.owner, ticket::STOPPED);
                     }
                 }
@@ -283,18 +293,18 @@ impl Ranges {
         }
     }
 
-    /// Takes away what `owner` noted of a tree, its ranges or a want, and wakes whom nobody else keeps waiting. Returns the
-    /// bytes freed.
-    pub(super) fn release(&self, owner: &Owner, noted: &LockKey, woken: &mut Woken) -> usize {
+    /// Removes the ranges of `owner` in a tree, or its pending write, and wakes the transactions
+    /// that no other blocks. Returns the bytes freed.
+    pub(super) fn release(&self, owner: &Owner, noted: &LockKey, woken: &mut WakeList) -> usize {
         let tree = noted.tree();
         let shard = self.shard(tree);
-        // What is many is freed after the mutex.
+        // A large set is freed after the mutex.
         let gone: RangeSet;
         let mut trees = shard.mu.lock();
         let Some(ranges) = trees.get_mut(&tree) else { return 0 };
-        let freed = if noted.is_wanted() {
-            let freed = ranges.forget_want(owner.txn, noted.bytes_of_row(), woken);
-            shard.wants.fetch_sub(u32::from(freed.is_some()), Ordering::Release);
+        let freed = if noted.is_pending_write() {
+            let freed = ranges.remove_pending(owner.txn, noted.bytes_of_row(), woken);
+            shard.pending.fetch_sub(u32::from(freed.is_some()), Ordering::Release);
             freed.unwrap_or(0)
         } else {
             let Some((_, set)) = ranges.holders.remove(&owner.txn) else { return 0 };
@@ -311,19 +321,20 @@ impl Ranges {
 }
 
 impl TreeRanges {
-    /// After the ranges `gone` of `txn` have gone: grants the wants that nobody else covers.
-    fn uncover(&mut self, txn: TxnId, gone: &RangeSet, woken: &mut Woken) {
+    /// Grants the pending writes that no transaction covers any more, after the ranges `gone` of
+    /// `txn` were removed.
+    fn uncover(&mut self, txn: TxnId, gone: &RangeSet, woken: &mut WakeList) {
         let holders = &self.holders;
-        for (key, wants) in &mut self.wants {
+        for (key, pending) in &mut self.pending {
             if !gone.covers(key) {
                 continue;
             }
-            for want in wants.iter_mut().filter(|want| want.stands == Stands::Behind(txn)) {
+            for want in pending.iter_mut().filter(|want| want.stands == PendingState::BlockedBy(txn)) {
                 let other = holders.values().find(|(o, set)| o.txn != want.owner.txn && set.covers(key));
                 if let Some((other, _)) = other {
-                    want.stands = Stands::Behind(other.txn);
+                    want.stands = PendingState::BlockedBy(other.txn);
                 } else {
-                    want.stands = Stands::Granted;
+                    want.stands = PendingState::Granted;
                     woken.end_wait(&want.owner, ticket::GRANTED);
                 }
             }
@@ -332,15 +343,16 @@ impl TreeRanges {
 }
 
 impl LockTable {
-    /// Before a scan covers what it has read: keeps the keys of `range` as `owner` has seen them, rows and gaps, until
-    /// it ends. Where somebody in between must go first it keeps what lies before his key, in the direction of the scan, and returns the
-    /// key. Full: nothing is kept. REQUIRES: one leaf encloses the keys and has been latched since its rows were looked at; none of them was another
-    /// transaction's uncommitted version or exclusively locked.
+    /// Locks the keys of `range` as `owner` has read them, rows and gaps, until it ends. If a
+    /// pending write in the range must pass first, it locks only the part before that key, in the
+    /// direction of the scan, and returns the key. On an error nothing is locked. REQUIRES: one
+    /// leaf encloses the keys and has been latched since its rows were read; none of them was
+    /// another transaction's uncommitted version or exclusively locked.
     pub(crate) fn cover(
         &self,
         owner: &Arc<Owner>,
         range: KeyRange<'_>,
-        since: Since,
+        since: ScanStart,
         backward: bool,
     ) -> Result<Option<Vec<u8>>, Denied> {
         if range.is_empty() {
@@ -367,9 +379,9 @@ impl LockTable {
             Some(key) => Some(&key[..]),
             None => to,
         };
-        if !ranges.wants.is_empty() {
-            // It may come to cover what somebody wants who waits.
-            owner.becomes_awaited();
+        if !ranges.pending.is_empty() {
+            // The new range may cover a pending write.
+            owner.mark_blocking();
         }
         let (_, set) = ranges.holders.entry(owner.txn).or_insert_with(|| {
             base::check!(self.note(owner, &LockKey::ranges(tree)), "{} locks after its end", owner.txn);
@@ -383,38 +395,39 @@ impl LockTable {
         Ok(stopped)
     }
 
-    /// Whether a scan of `range` must let others go first: then it waits as a transaction that holds what it held before. None: it goes on.
+    /// Returns the wait of a scan that must let writers of `range` pass; none if it may go on.
+    /// While it waits the transaction holds what it held before.
     #[inline]
-    pub(crate) fn let_go_first(
+    pub(crate) fn let_writers_pass(
         &self,
         owner: &Arc<Owner>,
         range: KeyRange<'_>,
-        since: &mut Since,
+        since: &mut ScanStart,
         wait: Wait,
-    ) -> Result<Option<Gated<'_>>, Denied> {
-        if *since == Since::Unbegun {
+    ) -> Result<Option<WriterWait<'_>>, Denied> {
+        if *since == ScanStart::NotStarted {
             *since = match wait {
-                Wait::Until(_) => Since::Turn(self.ranges.turns.load(Ordering::Acquire)),
-                Wait::NoWait | Wait::Skip => Since::Nobody,
+                Wait::Until(_) => ScanStart::At(self.ranges.turns.load(Ordering::Acquire)),
+                Wait::NoWait | Wait::Skip => ScanStart::NoYield,
             };
             if planted(Bug::ScanPasses) {
                 *since = Since::Nobody;
             }
         }
-        let none = self.ranges.shard(range.tree).wants.load(Ordering::Acquire) == 0;
+        let none = self.ranges.shard(range.tree).pending.load(Ordering::Acquire) == 0;
         if none || range.is_empty() {
             return Ok(None);
         }
-        self.wait_at_gate(owner, range, *since, wait)
+        self.wait_for_writers(owner, range, *since, wait)
     }
 
-    fn wait_at_gate(
+    fn wait_for_writers(
         &self,
         owner: &Arc<Owner>,
         range: KeyRange<'_>,
-        since: Since,
+        since: ScanStart,
         wait: Wait,
-    ) -> Result<Option<Gated<'_>>, Denied> {
+    ) -> Result<Option<WriterWait<'_>>, Denied> {
         let mut trees = self.ranges.shard(range.tree).mu.lock();
         let Some(ranges) = trees.get_mut(&range.tree) else { return Ok(None) };
         let first =
@@ -426,16 +439,16 @@ impl LockTable {
             Wait::Until(limit) => limit,
             Wait::NoWait | Wait::Skip => return Ok(None),
         };
-        first.iter().for_each(|(_, first)| first.becomes_awaited());
-        ranges.gates.push(Gate { owner: Arc::clone(owner), first });
-        let key = LockKey::gate(range.tree);
+        first.iter().for_each(|(_, first)| first.mark_blocking());
+        ranges.scans.push(WaitingScan { owner: Arc::clone(owner), first });
+        let key = LockKey::scan_wait(range.tree);
         owner.begin_wait(&key, ticket::WAITING);
         self.count_wait();
-        Ok(Some(Gated(Ticket::new(self, Arc::clone(owner), key, limit))))
+        Ok(Some(WriterWait(Ticket::new(self, Arc::clone(owner), key, limit))))
     }
 
-    /// Whether no other transaction's range covers `key`. After a wait the caller looks at the row again: `Waiting` never
-    /// means that the key is the caller's. REQUIRES: the leaf that covers the key is latched.
+    /// Returns whether no other transaction's range covers `key`. After a wait the caller reads the
+    /// row again: it does not own the key yet. REQUIRES: the leaf that covers the key is latched.
     #[inline]
     pub(super) fn out_of_ranges(
         &self,
@@ -461,7 +474,8 @@ impl LockTable {
         let shard = self.ranges.shard(tree);
         let mut trees = shard.mu.lock();
         let Some(ranges) = trees.get_mut(&tree) else { return Ok(Enqueued::Granted) };
-        let Some(behind) = ranges.covering(owner.txn, key).next().map(|other| Stands::Behind(other.txn))
+        let Some(behind) =
+            ranges.covering(owner.txn, key).next().map(|other| PendingState::BlockedBy(other.txn))
         else {
             return Ok(Enqueued::Granted);
         };
@@ -472,50 +486,51 @@ impl LockTable {
             Wait::Until(limit) => limit,
         };
         let kept = LockKey::ranges(tree);
-        ranges.covering(owner.txn, key).for_each(|other| other.becomes_awaited_at(&kept));
-        let name = LockKey::wanted(tree, key);
-        if let Some(want) = ranges.want_of(owner.txn, key) {
-            // A scan has passed it. It keeps its turn.
+        ranges.covering(owner.txn, key).for_each(|other| other.mark_blocking_at(&kept));
+        let name = LockKey::pending_write(tree, key);
+        if let Some(want) = ranges.pending_of(owner.txn, key) {
+            // A scan has passed it. It keeps its time of arrival.
             want.stands = behind;
         } else {
             let turn = self.ranges.turns.fetch_add(1, Ordering::AcqRel) + 1;
-            let want = Want { owner: Arc::clone(owner), turn, stands: behind };
-            ranges.wants.entry(key.to_vec()).or_default().push(want);
+            let want = PendingWrite { owner: Arc::clone(owner), turn, stands: behind };
+            ranges.pending.entry(key.to_vec()).or_default().push(want);
             base::check!(self.note(owner, &name), "{} waits after its end", owner.txn);
-            shard.wants.fetch_add(1, Ordering::Release);
-            self.bytes.fetch_add(want_bytes(key) as u64, Ordering::Relaxed);
+            shard.pending.fetch_add(1, Ordering::Release);
+            self.bytes.fetch_add(pending_bytes(key) as u64, Ordering::Relaxed);
         }
         owner.begin_wait(&name, ticket::WAITING);
         self.count_wait();
         Ok(Enqueued::Waiting(Ticket::new(self, Arc::clone(owner), name, limit)))
     }
 
-    /// The row of `key` is about to get a version of `owner`'s, which stops scans from then on. REQUIRES: the leaf that covers
-    /// the key is latched exclusively.
+    /// Marks the pending write of `key` as taken: the row is about to get a version of `owner`,
+    /// which stops later scans. REQUIRES: the leaf that covers the key is latched exclusively.
     #[inline]
-    pub(super) fn take_wanted(&self, owner: &Owner, tree: TreeId, key: &[u8]) {
+    pub(super) fn take_pending(&self, owner: &Owner, tree: TreeId, key: &[u8]) {
         let shard = self.ranges.shard(tree);
-        if shard.wants.load(Ordering::Acquire) == 0 {
+        if shard.pending.load(Ordering::Acquire) == 0 {
             return;
         }
         let mut trees = shard.mu.lock();
-        if let Some(want) = trees.get_mut(&tree).and_then(|ranges| ranges.want_of(owner.txn, key)) {
-            want.stands = Stands::Taken;
+        if let Some(want) = trees.get_mut(&tree).and_then(|ranges| ranges.pending_of(owner.txn, key)) {
+            want.stands = PendingState::Taken;
         }
     }
 }
 
-/// A scan that lets others go first.
+/// The wait of a scan that lets writers pass.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Gated<'t>(Ticket<'t>);
+pub(crate) struct WriterWait<'t>(Ticket<'t>);
 
-impl<'t> Gated<'t> {
-    /// Waits. A scan whose time is over goes on as well, and lets nobody go first from then on. REQUIRES: no latch is held.
-    pub(crate) fn wait(self, since: &mut Since) -> Result<(), Denied> {
+impl<'t> WriterWait<'t> {
+    /// Waits. A scan whose time is over continues as well, and lets no writer pass from then on.
+    /// REQUIRES: no latch is held.
+    pub(crate) fn wait(self, since: &mut ScanStart) -> Result<(), Denied> {
         match self.0.wait_for_turn() {
-            Ok(Turn::Come) => {}
-            Ok(Turn::Passed) | Err(Denied::Timeout | Denied::Skipped) => *since = Since::Nobody,
+            Ok(WaitEnd::Granted) => {}
+            Ok(WaitEnd::Passed) | Err(Denied::Timeout | Denied::Skipped) => *since = ScanStart::NoYield,
             Err(why @ (Denied::Stopped | Denied::Deadlock | Denied::Full)) => return Err(why),
         }
         Ok(())

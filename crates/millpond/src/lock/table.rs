@@ -1,7 +1,7 @@
-//! The sharded table of queues, and the calls that enter them.
+//! The sharded table of lock queues, and the calls that enter them.
 
 use super::key::{LockKey, hash_row};
-use super::owner::{Woken, bytes_of};
+use super::owner::{WakeList, bytes_of};
 use super::queue::{Placed, Queue};
 use super::queues::{By, Queues, shard_of};
 use super::ranges::Ranges;
@@ -13,14 +13,15 @@ use base::{ByTxn, Spread, TreeId, TxnId};
 use std::sync::Arc;
 use vfs::Clock;
 
-/// Shards for rows and for tables are apart, so that the table locks, which are always there, do not spoil the fast
-/// path of the rows.
+/// Shards for rows and for tables are separate, so that the table locks, which always exist, do not
+/// spoil the fast path of the rows.
 const ROW_SHARDS: usize = if cfg!(loom) { 1 } else { 64 };
 const TABLE_SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 
 #[derive(Debug)]
 pub(super) struct Shard {
-    /// How many queues `mu` holds. Changed under `mu`; read without it under the latch that covers the key in question.
+    /// Number of queues in `mu`. Changed under `mu`; read without it under the latch that covers
+    /// the key in question.
     occupied: AtomicU32,
     mu: Mutex<Queues>,
 }
@@ -34,31 +35,32 @@ impl Shard {
 /// All locks of a database.
 #[derive(Debug)]
 pub(crate) struct LockTable {
-    /// Drawn at opening, so that nobody who chooses keys can have them fall to one shard, or to one place of a map.
+    /// Drawn at opening, so that no user can choose keys that all fall into one shard, or into one
+    /// place of a map.
     seed: Spread,
     shards: Box<[Shard]>,
     owners: ByTxn<Arc<Owner>>,
-    /// One chooses victims at a time; see `deadlock.rs`.
+    /// One thread at a time chooses victims; see `deadlock.rs`.
     pub(super) breaking: Mutex<()>,
     pub(super) searches: Searches,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ranges: Ranges,
     stopped: AtomicBool,
     pub(super) bytes: AtomicU64,
-    /// When locks take more, nobody is given one that he asks for.
+    /// Locks take at most this many bytes; further requests are refused.
     bytes_most: u64,
-    /// Locks of rows that stand in queues, granted.
+    /// Granted row locks in queues.
     held: AtomicU64,
     waits: AtomicU64,
     pub(super) deadlocks: AtomicU64,
 }
 
-/// What searches for circles have cost.
+/// Figures of the deadlock searches.
 #[derive(Debug, Default)]
 pub(super) struct Searches {
     us: AtomicU64,
     longest_us: AtomicU64,
-    /// Victims that stood in no circle.
+    /// Victims that were in no cycle.
     #[cfg(test)]
     pub(super) wrong: AtomicU64,
 }
@@ -73,35 +75,36 @@ impl Searches {
         self.wrong.fetch_add(u64::from(!right), Ordering::Relaxed);
     }
 
-    /// A circle was broken so long after its last wait began.
+    /// Records that a cycle was broken `us` after its last wait began.
     pub(super) fn broken(&self, us: u64) {
         self.longest_us.fetch_max(us, Ordering::Relaxed);
     }
 }
 
-/// What a request came to at once.
+/// The immediate result of a request.
 #[derive(Debug)]
 #[must_use]
 pub(crate) enum Enqueued<'t> {
     /// The lock is held until the transaction ends.
     Granted,
-    /// The request stands in its queue, or waits for others' ranges. Release every latch, wait, and look at the row again:
-    /// it may have changed, and who waited for ranges does not have the lock yet.
+    /// The request waits in its queue, or for other transactions' ranges. The caller releases every
+    /// latch, waits, and reads the row again: it may have changed, and a writer that waited for
+    /// ranges does not have the lock yet.
     Waiting(Ticket<'t>),
 }
 
-/// What a wait for the writer of an uncommitted version came to at once.
+/// The immediate result of a request to wait for the writer of an uncommitted version.
 #[derive(Debug)]
 #[must_use]
 pub(crate) enum Writer<'t> {
-    /// The writer has just ended: look at the row again.
+    /// The writer has just ended: read the row again.
     Gone,
-    /// The request stands behind the writer. Release every latch, then wait.
+    /// The request waits behind the writer. Release every latch, then wait.
     Waiting(Ticket<'t>),
 }
 
 impl LockTable {
-    /// A table whose locks take so many bytes of memory, about, and no more.
+    /// An empty table. Its locks may take about `bytes_most` bytes of memory.
     pub(crate) fn new(clock: Arc<dyn Clock>, bytes_most: u64) -> LockTable {
         let seed = Spread::from(clock.random_u64());
         LockTable {
@@ -121,8 +124,8 @@ impl LockTable {
         }
     }
 
-    /// Makes a transaction known. REQUIRES: before its first lock and its first uncommitted version, also for one that
-    /// recovery found prepared.
+    /// Registers a transaction. REQUIRES: called before its first lock and its first uncommitted
+    /// version, also for a transaction that recovery found prepared.
     pub(crate) fn begin(&self, txn: TxnId) -> Arc<Owner> {
         let owner = Arc::new(Owner::new(txn));
         let before = self.owners.insert(txn, Arc::clone(&owner));
@@ -130,7 +133,7 @@ impl LockTable {
         owner
     }
 
-    /// Asks for an explicit lock on a row. REQUIRES: the leaf that covers the key is latched.
+    /// Requests an explicit lock on a row. REQUIRES: the leaf that covers the key is latched.
     pub(crate) fn enqueue(
         &self,
         owner: &Arc<Owner>,
@@ -152,9 +155,10 @@ impl LockTable {
         self.request_in(&mut queues, owner, key, mode, wait)
     }
 
-    /// Whether `owner` may write the row now. `Granted` records nothing: the version that the caller writes under the
-    /// same latch is the lock. REQUIRES: the leaf that covers the key is latched exclusively, and the row's newest
-    /// version is not another transaction's uncommitted one (else [`LockTable::wait_for_writer`]).
+    /// Returns whether `owner` may write the row now. `Granted` records nothing: the version that
+    /// the caller writes under the same latch is the lock. REQUIRES: the leaf that covers the key
+    /// is latched exclusively, and the row's newest version is not another transaction's
+    /// uncommitted one (for that see [`LockTable::wait_for_writer`]).
     #[inline]
     pub(crate) fn claim(
         &self,
@@ -176,12 +180,13 @@ impl LockTable {
                 return Ok(waiting);
             }
         }
-        self.take_wanted(owner, tree, key);
+        self.take_pending(owner, tree, key);
         Ok(Enqueued::Granted)
     }
 
-    /// Whether a row may be read by who is about to cover it with a range: nobody else has locked it exclusively or waits for
-    /// that. REQUIRES: the leaf that covers the key is latched.
+    /// Returns whether a scan that is about to lock the row's range may read the row: no other
+    /// transaction has locked it exclusively or waits for that. REQUIRES: the leaf that covers the
+    /// key is latched.
     #[inline]
     pub(crate) fn readable(&self, owner: &Owner, tree: TreeId, key: &[u8]) -> bool {
         let shard = &self.shards[shard_of(hash_row(self.seed, tree, key), ROW_SHARDS)];
@@ -191,8 +196,8 @@ impl LockTable {
         shard.mu.lock().get(&LockKey::row(tree, key)).is_none_or(|queue| queue.readable(owner.txn))
     }
 
-    /// Enters the lock that an uncommitted version of `owner` is, because that version is about to be undone. REQUIRES: the
-    /// row's leaf is latched exclusively.
+    /// Enters the implicit lock of `owner` in its queue, because its uncommitted version is about
+    /// to be undone. REQUIRES: the row's leaf is latched exclusively.
     pub(crate) fn keep_written(&self, owner: &Arc<Owner>, tree: TreeId, key: &[u8]) -> Result<(), Denied> {
         let key = LockKey::row(tree, key);
         let mut queues = self.lock_shard(&key);
@@ -207,10 +212,11 @@ impl LockTable {
         Ok(())
     }
 
-    /// Queues behind the transaction `writer`, whose uncommitted version the caller sees, and enters the lock that this
-    /// version is, so that the queue is complete. `still_active` is asked with the queue locked and tells whether
-    /// `writer` still has its status; if not, it may have released its locks already. REQUIRES: the leaf that covers the
-    /// key is latched, and a transaction leaves the active status before it releases its locks.
+    /// Waits behind the transaction `writer`, whose uncommitted version the caller sees. First it
+    /// enters the writer's implicit lock, so that the queue is complete. `still_active` is called
+    /// with the queue locked and tells whether `writer` still has its state; if not, it may have
+    /// released its locks already. REQUIRES: the leaf that covers the key is latched, and a
+    /// transaction leaves the active state before it releases its locks.
     pub(crate) fn wait_for_writer(
         &self,
         waiter: &Arc<Owner>,
@@ -228,7 +234,8 @@ impl LockTable {
         if !still_active() {
             return Ok(Writer::Gone);
         }
-        // Nothing is entered for who does not wait: rows that are skipped may be as many as others have written.
+        // A request that does not wait enters nothing: with SKIP LOCKED there may be as many such
+        // rows as others have written.
         match wait {
             Wait::Until(_) => {}
             _ if self.stopped() => return Err(Denied::Stopped),
@@ -242,13 +249,13 @@ impl LockTable {
         self.queue_of(&mut queues, &key, &holder).materialise(&holder);
         match self.request_in(&mut queues, waiter, key, mode, wait)? {
             Enqueued::Waiting(ticket) => Ok(Writer::Waiting(ticket)),
-            // It has ended since it was asked for, and its lock was taken for gone.
+            // The writer has ended meanwhile, and its lock was removed.
             Enqueued::Granted => Ok(Writer::Gone),
         }
     }
 
-    /// Ends a transaction: its locks go to those who wait. REQUIRES: its status is final, so that who comes now finds it
-    /// ended without asking here.
+    /// Releases all locks of a transaction that ends, and grants them to waiting requests.
+    /// REQUIRES: its state is final, so that a transaction that reads it now finds it ended.
     pub(crate) fn release_all(&self, owner: &Owner) {
         let (urgent, chunks) = owner.close();
         self.owners.remove(owner.txn);
@@ -265,9 +272,9 @@ impl LockTable {
         }
     }
 
-    /// Gives one lock back, under its shard's mutex alone. It may be gone already.
+    /// Releases one lock, under its shard's mutex alone. The lock may be gone already.
     pub(super) fn release(&self, owner: &Owner, key: &LockKey) {
-        let mut woken = Woken::default();
+        let mut woken = WakeList::default();
         if !key.in_queue() {
             let freed = self.ranges.release(owner, key, &mut woken);
             self.bytes.fetch_sub(freed as u64, Ordering::Relaxed);
@@ -278,16 +285,16 @@ impl LockTable {
             queue.release(owner.txn);
             self.settle(&mut queues, key, &mut woken);
         }
-        // The mutex goes first.
+        // The mutex is released before the wake-ups.
         drop(queues);
     }
 
-    /// Fails every wait, now and later: the database closes or is poisoned.
+    /// Makes every wait fail, now and later: the database closes or is poisoned.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         self.ranges.stop();
         for shard in &self.shards {
-            let mut woken = Woken::default();
+            let mut woken = WakeList::default();
             let mut queues = shard.mu.lock();
             for key in queues.keys() {
                 let waiting = queues.get(&key).map_or_else(Vec::new, Queue::waiting);
@@ -298,12 +305,12 @@ impl LockTable {
         }
     }
 
-    /// Whether every wait fails.
+    /// Returns whether every wait fails.
     pub(crate) fn stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// Notes what `owner` has. False once it has begun to release.
+    /// Adds a lock to the list of `owner`. Returns false once `owner` has begun to release.
     pub(super) fn note(&self, owner: &Owner, key: &LockKey) -> bool {
         let Some(bytes) = owner.note(key) else { return false };
         if bytes > 0 {
@@ -315,7 +322,7 @@ impl LockTable {
         true
     }
 
-    /// Whether locks take all the memory that they may.
+    /// Returns whether locks take all the memory that they may.
     pub(super) fn is_full(&self) -> bool {
         self.bytes() >= self.bytes_most
     }
@@ -324,18 +331,19 @@ impl LockTable {
         self.waits.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Memory that locks take, in bytes: queues with the room of their maps, ranges, and what transactions note of what they hold.
+    /// Memory that locks take, in bytes: queues with the capacity of their maps, ranges, and the
+    /// lists of transactions.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Room for queues that stand near, bytes.
+    /// Capacity of the maps of transactions with few locks, bytes.
     #[cfg(test)]
     pub(super) fn bytes_of_few(&self) -> usize {
         self.shards.iter().map(|shard| shard.mu.lock().bytes_of_few()).sum()
     }
 
-    /// Locks of rows held beside those that uncommitted versions are.
+    /// Explicit row locks that are held.
     pub(crate) fn held(&self) -> u64 {
         self.held.load(Ordering::Relaxed)
     }
@@ -355,7 +363,8 @@ impl LockTable {
         self.deadlocks.load(Ordering::Relaxed)
     }
 
-    /// Time spent looking for deadlocks, and the longest that one stood before it was broken, microseconds.
+    /// Time spent in deadlock searches, and the longest time from the wait that closed a cycle
+    /// until the cycle was broken, microseconds.
     pub(crate) fn searched_us(&self) -> (u64, u64) {
         let Searches { us, longest_us, .. } = &self.searches;
         (us.load(Ordering::Relaxed), longest_us.load(Ordering::Relaxed))
@@ -374,7 +383,7 @@ impl LockTable {
         self.shard(key).mu.lock()
     }
 
-    /// The queue of `key`; `owner` enters it if there is none.
+    /// Returns the queue of `key`; creates it for `owner` if there is none.
     fn queue_of<'q>(&self, queues: &'q mut Queues, key: &LockKey, owner: &Owner) -> &'q mut Queue {
         if queues.get(key).is_none() {
             self.shard(key).occupied.fetch_add(1, Ordering::Release);
@@ -407,7 +416,8 @@ impl LockTable {
         let limit = if let Wait::Until(limit) = wait { Some(limit) } else { None };
         let queue = self.queue_of(queues, &key, owner);
         if queue.keeps_out(owner.txn, mode) {
-            // Who releases a million locks would keep others waiting for the last of them.
+            // A holder that is releasing a million locks must not keep others waiting until it
+            // comes to this one.
             queue.forget_ended();
         }
         let placed = queue.place(owner, mode, limit.is_some() && !stopped);
@@ -419,12 +429,13 @@ impl LockTable {
             }
             (Placed::Held | Placed::Upgraded, _) => Ok(Enqueued::Granted),
             (Placed::Waiting, limit) => {
-                // They become awaited before this wait begins. When others wait already, they are.
+                // Holders are marked before this wait begins. If other requests wait already, they
+                // are marked.
                 if queue.waiting_count() == 1 {
                     queue
                         .holders()
                         .filter(|holder| holder.txn != owner.txn)
-                        .for_each(|holder| holder.becomes_awaited_at(&key));
+                        .for_each(|holder| holder.mark_blocking_at(&key));
                 }
                 owner.begin_wait(&key, ticket::WAITING);
                 self.count_wait();
@@ -436,9 +447,9 @@ impl LockTable {
         }
     }
 
-    /// Takes a waiting request out of its queue and tells its owner why. False if it waits no longer.
+    /// Ends the wait of a request with the reason `why`. Returns false if it does not wait.
     pub(super) fn withdraw(&self, owner: &Arc<Owner>, key: &LockKey, why: u32) -> bool {
-        let mut woken = Woken::default();
+        let mut woken = WakeList::default();
         if !key.in_queue() {
             let freed = self.ranges.withdraw(owner, key, why, &mut woken);
             self.bytes.fetch_sub(freed.unwrap_or(0) as u64, Ordering::Relaxed);
@@ -454,7 +465,7 @@ impl LockTable {
         owner: &Arc<Owner>,
         key: &LockKey,
         why: u32,
-        woken: &mut Woken,
+        woken: &mut WakeList,
     ) -> bool {
         let found = queues.get_mut(key).is_some_and(|queue| queue.withdraw(owner.txn));
         if found {
@@ -464,8 +475,9 @@ impl LockTable {
         found
     }
 
-    /// After something left a queue: grants what became free, and drops the queue when it is empty.
-    fn settle(&self, queues: &mut Queues, key: &LockKey, woken: &mut Woken) {
+    /// After a lock or request has left a queue: grants what became free, and removes an empty
+    /// queue.
+    fn settle(&self, queues: &mut Queues, key: &LockKey, woken: &mut WakeList) {
         let queue = queues.get_mut(key).expect("the caller found it");
         let mut granted = false;
         queue.grant(|owner, upgraded| {
@@ -473,8 +485,8 @@ impl LockTable {
             woken.end_wait(owner, ticket::GRANTED);
             granted = true;
         });
-        if granted && queue.awaited() {
-            queue.holders().for_each(|holder| holder.becomes_awaited_at(key));
+        if granted && queue.has_waiters() {
+            queue.holders().for_each(|holder| holder.mark_blocking_at(key));
         }
         queue.verify();
         if queue.is_empty() {

@@ -1,8 +1,10 @@
-//! Locks on whole tables (Lk4). Every transaction has a shared one from the first use of a table to its own end; drop,
-//! rename and truncate take the exclusive one, which waits for all of them and holds up who comes later.
+//! Locks on whole tables (Lk4). Every transaction has a shared one from its first use of a table to
+//! its end. Drop, rename and truncate take the exclusive lock; it waits for all shared locks, and
+//! later users wait for it.
 //!
-//! As long as nobody wants the exclusive one, a shared one is only a count, see [`super::users`]. The others stand in
-//! queues of the same kind as row locks, so a circle that runs over both is found.
+//! As long as no transaction wants the exclusive lock, a shared lock is only a count, see
+//! [`super::users`]. All other table locks stand in queues of the same kind as row locks, so a
+//! deadlock cycle over both is found.
 
 use super::key::LockKey;
 use super::{Denied, Enqueued, LockTable, Mode, Owner, Wait};
@@ -10,7 +12,8 @@ use base::TreeId;
 use std::sync::Arc;
 
 impl LockTable {
-    /// Keeps the table as it is until `owner` ends. Callers remember that they have it. REQUIRES: no latch is held.
+    /// Takes the shared lock on a table until `owner` ends. The caller remembers that it has the
+    /// lock. REQUIRES: no latch is held.
     pub(crate) fn share_table(
         &self,
         owner: &Arc<Owner>,
@@ -20,8 +23,8 @@ impl LockTable {
         self.request(owner, LockKey::table(tree), Mode::Shared, wait)
     }
 
-    /// Waits until nobody else uses the table, and keeps it so until `owner` ends. REQUIRES: no latch is held; the
-    /// table's users are closed, and stay so until `owner` ends.
+    /// Takes the exclusive lock on a table until `owner` ends. REQUIRES: no latch is held; the
+    /// table's users are closed, and stay closed until `owner` ends.
     pub(crate) fn own_table(
         &self,
         owner: &Arc<Owner>,

@@ -1,6 +1,6 @@
 //! Queues and deadlocks as text scripts, one line a call; then threads against a counter.
 
-mod circles;
+mod cycles;
 mod memory;
 mod ranges;
 
@@ -36,16 +36,17 @@ fn table() -> LockTable {
 
 /// Runs a script and prints, after each line, what it came to and whose wait ended by it.
 ///
-/// `1 X a` locks a row (`nowait`, `skip` may follow) · `1 writes a` claims it · `2 behind 1 X a` waits for a writer ·
-/// `1 scans a..c` begins a scan that lets others go first · `1 keeps a..c` covers a range (`a..` to the end; `backward` may follow), as
-/// that scan or, without one, passing everybody · `1 undoes a` keeps the lock of an undone version · `1 may-read a` ·
-/// `2 behind-ended 1 X a` the same when the writer's status is final · `1 works 5` · `1 looks` searches for deadlocks ·
-/// `1 quits` withdraws · `1 end` releases all · `show a` · `stop`
+/// `1 X a` locks a row (`nowait`, `skip` may follow) · `1 writes a` claims it · `2 behind 1 X a`
+/// waits for a writer · `1 scans a..c` begins a scan that lets others go first · `1 keeps a..c`
+/// covers a range (`a..` to the end; `backward` may follow), as that scan or, without one, passing
+/// everybody · `1 undoes a` keeps the lock of an undone version · `1 may-read a` · `2 behind-ended
+/// 1 X a` the same when the writer's status is final · `1 works 5` · `1 looks` searches for
+/// deadlocks · `1 quits` withdraws · `1 end` releases all · `show a` · `stop`
 fn check(script: &str, expected: &Expect) {
     let table = table();
     let mut owners: BTreeMap<u64, Arc<Owner>> = BTreeMap::new();
     let mut tickets: BTreeMap<u64, Ticket<'_>> = BTreeMap::new();
-    let mut since: BTreeMap<u64, Since> = BTreeMap::new();
+    let mut since: BTreeMap<u64, ScanStart> = BTreeMap::new();
     let mut out = String::new();
     for line in script.lines().map(str::trim).filter(|l| !l.is_empty()) {
         let words: Vec<&str> = line.split(' ').collect();
@@ -88,16 +89,16 @@ fn check(script: &str, expected: &Expect) {
             }
             (_, "scans") => {
                 let (from, to) = bounds(words[2]);
-                let turn = since.entry(id).insert_entry(Since::default()).into_mut();
-                match table.let_go_first(&owners[&id], KeyRange::new(TREE, from, to), turn, wait) {
-                    Ok(Some(gate)) => keep(Ok(Enqueued::Waiting(gate.into_ticket())), &mut new_ticket),
+                let turn = since.entry(id).insert_entry(ScanStart::default()).into_mut();
+                match table.let_writers_pass(&owners[&id], KeyRange::new(TREE, from, to), turn, wait) {
+                    Ok(Some(scan)) => keep(Ok(Enqueued::Waiting(scan.into_ticket())), &mut new_ticket),
                     Ok(None) => "goes on".to_owned(),
                     Err(denied) => format!("{denied:?}"),
                 }
             }
             (_, "keeps") => {
                 let (from, to) = bounds(words[2]);
-                let turn = *since.entry(id).or_insert(Since::Nobody);
+                let turn = *since.entry(id).or_insert(ScanStart::NoYield);
                 let stopped = {
                     let backward = words.get(3) == Some(&"backward");
                     table.cover(&owners[&id], KeyRange::new(TREE, from, to), turn, backward).unwrap()
@@ -530,7 +531,8 @@ fn a_circle_over_a_table_and_a_row_is_found() {
     acquire(&table, &owners[1], b"row", Mode::Exclusive, long).unwrap();
     owners[0].add_work(10);
     owners[1].add_work(10);
-    // 3 drops the table and waits for 1; 2 comes behind 3; 1 waits for 2's row. 3 has nothing to lose.
+    // 3 drops the table and waits for 1; 2 comes behind 3; 1 waits for 2's row. 3 has nothing to
+    // lose.
     let drop_table =
         table.request(&owners[2], super::key::LockKey::table(TREE), Mode::Exclusive, long).unwrap();
     let use_table = table.request(&owners[1], super::key::LockKey::table(TREE), Mode::Shared, long).unwrap();
@@ -546,8 +548,8 @@ fn a_circle_over_a_table_and_a_row_is_found() {
     assert_eq!((table.bytes(), table.deadlocks()), (0, 1));
 }
 
-/// Threads move units between rows in random order, with a deadlock now and then; a row is a plain load and store, so a
-/// lock that is held twice loses an update.
+/// Threads move units between rows in random order, with a deadlock now and then; a row is a plain
+/// load and store, so a lock that is held twice loses an update.
 #[test]
 fn threads_lose_no_update() {
     const ROWS: usize = 3;

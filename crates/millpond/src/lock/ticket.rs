@@ -1,4 +1,4 @@
-//! A place in a queue, and the wait for its turn.
+//! A request in a queue, and the wait for it.
 
 use super::key::LockKey;
 use super::{Denied, LockTable, Owner};
@@ -7,25 +7,25 @@ use base::sync::futex_wait;
 use std::sync::Arc;
 use std::time::Duration;
 
-// How a wait stands: the word that the waiting thread sleeps on.
+// States of a wait: the word that the waiting thread sleeps on.
 pub(super) const WAITING: u32 = 1;
 pub(super) const GRANTED: u32 = 2;
 pub(super) const DEADLOCK: u32 = 3;
 pub(super) const STOPPED: u32 = 4;
 pub(super) const WITHDRAWN: u32 = 5;
-/// Nothing was granted, and it goes on all the same: a scan passes those that it let go first.
+/// Nothing was granted, and the transaction continues: a scan no longer lets writers pass first.
 pub(super) const PASSED: u32 = 6;
 
 /// How a wait ended that was not refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
-    /// What was waited for has come.
-    Come,
-    /// It has not and is waited for no more.
+pub(super) enum WaitEnd {
+    /// The request was granted.
+    Granted,
+    /// The request was not granted, and the wait is over.
     Passed,
 }
 
-/// A request that stands in its queue. Dropping it without waiting withdraws it.
+/// A request in its queue. Dropping it without waiting withdraws the request.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Ticket<'t> {
@@ -45,8 +45,8 @@ impl<'t> Ticket<'t> {
         self.wait_for_turn().map(drop)
     }
 
-    /// The same for a scan that lets others go first. REQUIRES: no latch is held.
-    pub(super) fn wait_for_turn(self) -> Result<Turn, Denied> {
+    /// Like [`Ticket::wait`], for a scan that lets writers pass first. REQUIRES: no latch is held.
+    pub(super) fn wait_for_turn(self) -> Result<WaitEnd, Denied> {
         let limit_us = u64::try_from(self.limit.as_micros()).unwrap_or(u64::MAX);
         let begun_us = self.table.clock.now_us();
         self.table.break_cycles(&self.owner, begun_us);
@@ -54,8 +54,8 @@ impl<'t> Ticket<'t> {
         loop {
             match self.owner.signal.load(Ordering::Acquire) {
                 WAITING => {}
-                GRANTED => return Ok(Turn::Come),
-                PASSED => return Ok(Turn::Passed),
+                GRANTED => return Ok(WaitEnd::Granted),
+                PASSED => return Ok(WaitEnd::Passed),
                 DEADLOCK => return Err(Denied::Deadlock),
                 STOPPED => return Err(Denied::Stopped),
                 other => unreachable!("a wait in state {other}"),

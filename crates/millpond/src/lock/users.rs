@@ -1,13 +1,14 @@
-//! Who uses a table, counted and not named, so that using one costs nobody a mutex that all share.
+//! The users of a table, counted but not named. Using a table takes no shared mutex.
 //!
-//! A transaction that uses a table is counted in a lane of its thread until it ends ([`Using`]). Whoever wants the table
-//! for itself *closes* the count: who comes later asks for the shared lock in the table's queue instead, and those counted
-//! are waited for. Only then does the closer ask for the exclusive lock. It must close and wait for **all** tables that it
-//! wants before it asks for its first lock: while it waits for users that no queue names it holds nothing, so nobody
-//! waits for it, and no circle can run through this wait.
+//! A transaction that uses a table is counted in the stripe of its thread until it ends
+//! ([`Using`]). A transaction that wants the table for itself *closes* the count. Later users then
+//! ask for the shared lock in the table's queue, and the closer waits for the counted ones. Only
+//! then does it ask for the exclusive lock. It must close and await **all** tables that it wants
+//! before it asks for its first lock. This wait cannot deadlock: the waiter holds no lock.
 //!
-//! A user counts itself, then looks whether the count is closed; a closer closes, then looks at the counts: at least one
-//! of them sees the other. These steps are sequentially consistent.
+//! A user counts itself, then checks whether the count is closed. A closer closes the count, then
+//! reads the counters. So at least one of them sees the other. These steps are sequentially
+//! consistent.
 
 use super::Denied;
 use base::sync::atomic::{AtomicU32, Ordering};
@@ -18,15 +19,16 @@ use vfs::Clock;
 
 const LANES: usize = if cfg!(loom) { 2 } else { 8 };
 
-/// How long a wait sleeps before it looks again whether it should end: whoever poisons the database does not know the tables.
+/// How long a wait sleeps before it checks again whether it should end. The thread that poisons the
+/// database does not know the tables.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// What closers and users tell each other.
+/// State shared by closers and users.
 #[derive(Debug, Default)]
 struct Door {
-    /// How many want the table for themselves.
+    /// Transactions that want the table for themselves.
     closers: AtomicU32,
-    /// Moves when a user leaves while somebody wants that, or when waiting shall end.
+    /// Changes when a user leaves while a closer waits, and when waits must end.
     left: AtomicU32,
 }
 
@@ -48,7 +50,7 @@ pub(crate) struct Users {
 #[derive(Debug)]
 pub(crate) struct Using(Arc<Lane>);
 
-/// Nobody new is counted as long as it lives.
+/// While it lives no new user is counted.
 #[derive(Debug)]
 pub(crate) struct Closed<'u>(&'u Users);
 
@@ -61,7 +63,8 @@ impl Default for Users {
 }
 
 impl Users {
-    /// Counts a user; none if somebody wants the table for itself: then ask for the shared lock.
+    /// Counts a user. Returns none if a transaction wants the table for itself; the caller then
+    /// asks for the shared lock.
     #[inline]
     pub(crate) fn enter(&self) -> Option<Using> {
         let lane = &self.lanes[lane() % LANES];
@@ -70,13 +73,13 @@ impl Users {
         (self.door.closers.load(Ordering::SeqCst) == 0).then_some(using)
     }
 
-    /// From now on nobody new is counted.
+    /// Closes the count: from now on no new user is counted.
     pub(crate) fn close(&self) -> Closed<'_> {
         self.door.closers.fetch_add(1, Ordering::SeqCst);
         Closed(self)
     }
 
-    /// Lets those who wait for users look whether they still should.
+    /// Wakes the closers that wait for users, so that they check whether they still should.
     pub(crate) fn wake(&self) {
         self.door.wake();
     }
@@ -90,8 +93,9 @@ impl Door {
 }
 
 impl Closed<'_> {
-    /// Waits until nobody is counted. REQUIRES: the caller holds no lock and no latch. `stopped` ends the wait: soon if whoever
-    /// makes it true calls [`Users::wake`] after, else when the wait looks again.
+    /// Waits until no user is counted. REQUIRES: the caller holds no lock and no latch. `stopped`
+    /// ends the wait: soon, if the thread that makes it true calls [`Users::wake`] afterwards; else
+    /// at the next check.
     pub(crate) fn wait(
         &self,
         clock: &dyn Clock,
@@ -103,7 +107,8 @@ impl Closed<'_> {
         let Users { lanes, door } = self.0;
         loop {
             let left = door.left.load(Ordering::SeqCst);
-            // A lane that was seen empty stays so, but for those who count themselves, see the closer, and go.
+            // A stripe that was seen empty stays empty, except for users that count themselves, see
+            // the closer, and leave.
             if lanes.iter().all(|lane| lane.users.load(Ordering::SeqCst) == 0) {
                 return Ok(());
             }

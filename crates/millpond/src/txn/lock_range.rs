@@ -8,7 +8,7 @@ use super::scan::Next;
 use super::system::{Rules, Txn, Txns, denied};
 use crate::btree::Tree;
 use crate::error::Result;
-use crate::lock::{Gated, KeyRange, Mode, Since};
+use crate::lock::{KeyRange, Mode, ScanStart, WriterWait};
 use crate::page::node::{DELETED, Leaf, Row};
 use crate::planted::{Bug, planted};
 use crate::undo::Held;
@@ -65,20 +65,20 @@ impl Txns {
     }
 
     /// Waits until others have gone first. REQUIRES: no latch held.
-    fn wait_at_gate(&self, txn: &Txn, gate: Gated<'_>, since: &mut Since) -> Result {
+    fn wait_at_gate(&self, txn: &Txn, gate: WriterWait<'_>, since: &mut ScanStart) -> Result {
         self.timed(txn, || gate.wait(since))
     }
 
     /// Lets those go first who were granted `key`, or have waited for it since before the scan began. REQUIRES: no latch held.
-    fn let_take(&self, txn: &Txn, tree: Tree, key: &[u8], since: &mut Since, rules: Rules) -> Result {
-        let mut now = Since::default();
+    fn let_take(&self, txn: &Txn, tree: Tree, key: &[u8], since: &mut ScanStart, rules: Rules) -> Result {
+        let mut now = ScanStart::default();
         let end = after(key);
         let range = KeyRange::new(tree.id, key, Some(&end));
-        let gate = self.locks.let_go_first(self.owner(txn), range, &mut now, rules.wait);
+        let gate = self.locks.let_writers_pass(self.owner(txn), range, &mut now, rules.wait);
         if let Some(gate) = gate.map_err(denied)? {
             self.wait_at_gate(txn, gate, &mut now)?;
         }
-        if now == Since::Nobody {
+        if now == ScanStart::NoYield {
             *since = now;
         }
         Ok(())
@@ -122,7 +122,7 @@ impl Txns {
         to: Option<&[u8]>,
         max: usize,
         (hold, rules): (Hold, Rules),
-        since: &mut Since,
+        since: &mut ScanStart,
         out: &mut Vec<Found>,
     ) -> Result<Next> {
         let (owner, hold) = (self.owner(txn), hold.in_fact());
@@ -140,10 +140,10 @@ impl Txns {
             }
             let page = tree.leaf_read(&self.store, &from)?;
             let (leaf, mut marks) = (Leaf::new(&page), Marks::default());
-            if hold.range && *since == Since::Unbegun {
+            if hold.range && *since == ScanStart::NotStarted {
                 // Where the range has no end, nobody knows how far it will be read: as far as this leaf goes.
                 let sight = KeyRange::new(tree.id, &from, to.or(leaf.high_fence()));
-                let gate = self.locks.let_go_first(owner, sight, since, rules.wait);
+                let gate = self.locks.let_writers_pass(owner, sight, since, rules.wait);
                 if let Some(gate) = gate.map_err(denied)? {
                     drop(page);
                     self.wait_at_gate(txn, gate, since)?;
@@ -220,7 +220,7 @@ impl Txns {
         to: Option<&[u8]>,
         max: usize,
         (hold, rules): (Hold, Rules),
-        since: &mut Since,
+        since: &mut ScanStart,
         out: &mut Vec<Found>,
     ) -> Result<Next> {
         let (owner, hold) = (self.owner(txn), hold.in_fact());
@@ -237,10 +237,10 @@ impl Txns {
             }
             let page = tree.leaf_read_below(&self.store, to.as_deref())?;
             let (leaf, mut marks) = (Leaf::new(&page), Marks::default());
-            if hold.range && *since == Since::Unbegun {
+            if hold.range && *since == ScanStart::NotStarted {
                 let start = if from.is_empty() { leaf.low_fence() } else { from };
                 let sight = KeyRange::new(tree.id, start, to.as_deref());
-                let gate = self.locks.let_go_first(owner, sight, since, rules.wait);
+                let gate = self.locks.let_writers_pass(owner, sight, since, rules.wait);
                 if let Some(gate) = gate.map_err(denied)? {
                     drop(page);
                     self.wait_at_gate(txn, gate, since)?;

@@ -52,7 +52,8 @@ fn the_locks_of_one_with_very_many_stand_apart() {
     assert_eq!((table.held(), table.bytes(), table.bytes_of_few()), (0, 0, 0));
 }
 
-/// The bound refuses whoever asks for one more, row or range, and nobody who has one, waits, or writes.
+/// The bound refuses whoever asks for one more, row or range, and nobody who has one, waits, or
+/// writes.
 #[test]
 fn who_asks_for_more_than_there_is_room_for_is_refused() {
     const MOST: u64 = 20_000;
@@ -64,7 +65,8 @@ fn who_asks_for_more_than_there_is_room_for_is_refused() {
     // What one insertion takes at most: more room for a part and for a list.
     assert!(table.bytes() < MOST + 5_000, "{} bytes", table.bytes());
     assert_eq!(lock(full, Mode::Shared), Err(Denied::Full));
-    let cover = |from: &[u8]| table.cover(&owners[0], KeyRange::new(TREE, from, None), Since::Nobody, false);
+    let cover =
+        |from: &[u8]| table.cover(&owners[0], KeyRange::new(TREE, from, None), ScanStart::NoYield, false);
     assert_eq!(cover(&key(full)), Err(Denied::Full));
     assert_eq!(table.keep_written(&owners[0], TREE, &key(full)), Err(Denied::Full));
     // What it has it has, and may make stronger.
@@ -88,7 +90,8 @@ fn who_asks_for_more_than_there_is_room_for_is_refused() {
     assert_eq!((table.held(), table.bytes()), (0, 0));
 }
 
-/// Rows that others have written may be any number, and whoever passes over them leaves nothing behind.
+/// Rows that others have written may be any number, and whoever passes over them leaves nothing
+/// behind.
 #[test]
 fn who_skips_written_rows_enters_no_locks() {
     let table = table();
@@ -104,7 +107,8 @@ fn who_skips_written_rows_enters_no_locks() {
     table.release_all(&reader);
 }
 
-/// Who waits for a lock among many has it before the others are released, and who comes meanwhile does not wait.
+/// Who waits for a lock among many has it before the others are released, and who comes meanwhile
+/// does not wait.
 #[test]
 fn the_release_of_many_locks_keeps_nobody_waiting() {
     const LOCKS: u64 = 10_000;
@@ -133,7 +137,8 @@ fn the_release_of_many_locks_keeps_nobody_waiting() {
     assert_eq!((table.held(), table.bytes()), (0, 0));
 }
 
-/// A writer may end between the question whether it is active and the look at its lock, which is nobody's then.
+/// A writer may end between the question whether it is active and the look at its lock, which is
+/// nobody's then.
 #[test]
 fn a_writer_that_ends_while_somebody_comes_to_wait_for_it_is_gone() {
     let table = table();

@@ -1,4 +1,5 @@
-//! Ranges: who waits for them, who does not, circles through them; and any calls against a naive model.
+//! Ranges: who waits for them, who does not, cycles through them; and any calls against a naive
+//! model.
 
 use super::*;
 use proptest::prelude::*;
@@ -381,8 +382,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Ranges, changes and ends in any order: a change is let through exactly when no other transaction keeps the key. The
-    /// model is a list of (transaction, key).
+    /// Ranges, changes and ends in any order: a change is let through exactly when no other
+    /// transaction keeps the key. The model is a list of (transaction, key).
     #[test]
     fn a_change_is_let_through_when_nobody_else_keeps_the_key(steps in prop::collection::vec(step(), 0..80)) {
         let table = table();
@@ -400,7 +401,7 @@ proptest! {
             match step {
                 Step::Cover(_, from, to) => {
                     let end = to.as_ref().map(std::slice::from_ref);
-                    table.cover(&owner, KeyRange::new(TREE, &[from], end), Since::Nobody, false).unwrap();
+                    table.cover(&owner, KeyRange::new(TREE, &[from], end), ScanStart::NoYield, false).unwrap();
                     kept.extend((from..to.unwrap_or(KEYS)).map(|key| (id, key)));
                 }
                 Step::Change(_, key) => {

@@ -1,8 +1,9 @@
-//! Circles of waits: who looks for them, how far they are seen, and that nobody gives way who stands in none.
+//! Cycles of waits: who looks for them, how far they are seen, and that nobody gives way who stands
+//! in none.
 
 use super::*;
 
-/// Of a crowd behind one row nobody looks for circles: nobody waits for who has nothing else.
+/// Of a crowd behind one row nobody looks for cycles: nobody waits for who has nothing else.
 #[test]
 fn who_was_never_awaited_looks_for_no_circle() {
     let table = table();
@@ -10,7 +11,7 @@ fn who_was_never_awaited_looks_for_no_circle() {
     let long = Wait::Until(Duration::from_secs(3600));
     let request = |owner, row: &[u8]| table.enqueue(owner, TREE, row, Mode::Exclusive, long).unwrap();
     let mut places: Vec<_> = owners.iter().map(|owner| request(owner, b"hot")).collect();
-    let awaited = |owner: &Arc<Owner>| owner.was_awaited();
+    let awaited = |owner: &Arc<Owner>| owner.has_blocked();
     assert_eq!(owners.iter().filter(|owner| awaited(owner)).count(), 1, "only who has the row");
     for n in 0..owners.len() - 1 {
         assert!(matches!(places.remove(0), Enqueued::Granted) || n > 0);
@@ -23,7 +24,7 @@ fn who_was_never_awaited_looks_for_no_circle() {
     assert_eq!(table.bytes(), 0);
 }
 
-/// A circle behind a crowd: the way leads from holder to holder, past however many wait between.
+/// A cycle behind a crowd: the way leads from holder to holder, past however many wait between.
 #[test]
 fn a_circle_is_found_behind_hundreds_of_waiters() {
     let table = table();
@@ -53,7 +54,8 @@ fn a_circle_is_found_behind_hundreds_of_waiters() {
     assert_eq!((table.bytes(), table.deadlocks()), (0, 1));
 }
 
-/// Who stands between two that are in each other's way belongs to their circle, and so does the next one who stands there.
+/// Who stands between two that are in each other's way belongs to their cycle, and so does the next
+/// one who stands there.
 #[test]
 fn all_who_stand_between_give_way() {
     check(
@@ -86,8 +88,8 @@ fn all_who_stand_between_give_way() {
     );
 }
 
-/// Threads lock a few rows in any order and mode, scan and change in ranges: every circle is broken, for nobody has a time limit, and
-/// no victim stood in none.
+/// Threads lock a few rows in any order and mode, scan and change in ranges: every cycle is broken,
+/// for nobody has a time limit, and no victim stood in none.
 #[test]
 fn every_circle_is_broken_and_nobody_else() {
     const ROWS: u64 = 5;
@@ -105,11 +107,11 @@ fn every_circle_is_broken_and_nobody_else() {
                     let outcome = match prng.below(4) {
                         0 => acquire(&table, &owner, &row, Mode::Shared, long),
                         1 => {
-                            let mut since = Since::default();
+                            let mut since = ScanStart::default();
                             let range = KeyRange::new(TREE, &row, None);
-                            let gate = table.let_go_first(&owner, range, &mut since, long);
-                            if let Some(gate) = gate.unwrap() {
-                                gate.wait(&mut since).unwrap();
+                            let scan = table.let_writers_pass(&owner, range, &mut since, long);
+                            if let Some(scan) = scan.unwrap() {
+                                scan.wait(&mut since).unwrap();
                             }
                             table.cover(&owner, range, since, false).unwrap();
                             Ok(())
@@ -142,5 +144,5 @@ fn every_circle_is_broken_and_nobody_else() {
     let threads: Vec<_> = (0..8).map(work).collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
     assert_eq!((table.bytes(), table.searches.wrong.load(Ordering::Relaxed)), (0, 0));
-    assert!(table.deadlocks() > 0, "no circle was made");
+    assert!(table.deadlocks() > 0, "no cycle was made");
 }

@@ -9,7 +9,7 @@
 //! pages of a table are not transactional: a tree that no entry names, because a creation did not commit or a drop did,
 //! is told by its owner's number in the space map, and opening takes its extents back.
 
-use crate::btree::{Bulk, Outlet, Tree};
+use crate::btree::{BulkBuilder, BulkSink, Tree};
 use crate::error::{Error, Result};
 use crate::lock::{Closed, Users, Wait};
 use crate::space::EXTENT_FIRST;
@@ -32,7 +32,7 @@ const FORMAT: u8 = 1;
 
 /// A table that exists, or that existed when somebody opened it.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct CatalogEntry {
     /// Its rows.
     pub(crate) tree: Tree,
     /// The transactions that share it without a lock in a queue.
@@ -41,9 +41,9 @@ pub(crate) struct Entry {
     dropped: AtomicBool,
 }
 
-impl Entry {
-    fn new(name: &str, tree: Tree) -> Arc<Entry> {
-        Arc::new(Entry {
+impl CatalogEntry {
+    fn new(name: &str, tree: Tree) -> Arc<CatalogEntry> {
+        Arc::new(CatalogEntry {
             tree,
             users: Users::default(),
             name: Mutex::new(name.to_owned()),
@@ -68,10 +68,10 @@ impl Entry {
 /// A table that is being filled by a transaction of its own and that nobody knows yet. Its entry in the catalog's tree is
 /// there, not committed, and so keeps the name for it.
 #[derive(Debug)]
-pub(crate) struct Loading {
+pub(crate) struct TableLoad {
     name: String,
     txn: Txn,
-    bulk: Bulk,
+    bulk: BulkBuilder,
 }
 
 /// The tables of an open database.
@@ -81,7 +81,7 @@ pub(crate) struct Catalog {
     /// One change at a time; nobody waits for a lock under it. Who makes or drops many tables waits for room in the log, which comes without
     /// any other change.
     changing: Mutex<()>,
-    tables: Mutex<BTreeMap<String, Arc<Entry>>>,
+    tables: Mutex<BTreeMap<String, Arc<CatalogEntry>>>,
 }
 
 fn check_name(name: &str) -> Result {
@@ -153,7 +153,7 @@ impl Catalog {
                 };
                 txns.tree_ids_above(tree.id);
                 txns.trees.add(tree);
-                tables.insert(name.clone(), Entry::new(&name, tree));
+                tables.insert(name.clone(), CatalogEntry::new(&name, tree));
             }
         }
         Ok(())
@@ -176,7 +176,7 @@ impl Catalog {
     }
 
     /// The table of that name.
-    pub(crate) fn find(&self, name: &str) -> Result<Arc<Entry>> {
+    pub(crate) fn find(&self, name: &str) -> Result<Arc<CatalogEntry>> {
         let found = self.tables.lock().get(name).cloned();
         found.ok_or_else(|| Error::NoSuchTable { name: name.to_owned() })
     }
@@ -187,7 +187,7 @@ impl Catalog {
     }
 
     /// All tables, by name.
-    pub(crate) fn list(&self) -> Vec<Arc<Entry>> {
+    pub(crate) fn list(&self) -> Vec<Arc<CatalogEntry>> {
         self.tables.lock().values().cloned().collect()
     }
 
@@ -202,7 +202,7 @@ impl Catalog {
         &self,
         names: &[&str],
         room: impl Fn() -> Result<G>,
-    ) -> Result<(Vec<Arc<Entry>>, Lsn)> {
+    ) -> Result<(Vec<Arc<CatalogEntry>>, Lsn)> {
         names.iter().try_for_each(|name| check_name(name))?;
         let _changing = self.changing.lock();
         for (i, &name) in names.iter().enumerate() {
@@ -237,19 +237,19 @@ impl Catalog {
         txn: &Txn,
         names: &[&str],
         room: impl Fn() -> Result<G>,
-        made: &mut Vec<Arc<Entry>>,
+        made: &mut Vec<Arc<CatalogEntry>>,
     ) -> Result {
         for &name in names {
             let _room = room()?;
             let tree = Tree::create(&self.txns.store, self.txns.new_tree_id()?)?;
-            made.push(Entry::new(name, tree));
+            made.push(CatalogEntry::new(name, tree));
             self.write(txn, name, New::Insert(&encode(tree)))?;
         }
         Ok(())
     }
 
     /// Begins to load a table.
-    pub(crate) fn begin_load(&self, name: &str) -> Result<Loading> {
+    pub(crate) fn begin_load(&self, name: &str) -> Result<TableLoad> {
         check_name(name)?;
         let _changing = self.changing.lock();
         if self.tables.lock().contains_key(name) {
@@ -262,9 +262,9 @@ impl Catalog {
             Ok(bulk)
         });
         match begun {
-            Ok(bulk) => Ok(Loading { name: name.to_owned(), txn, bulk }),
+            Ok(bulk) => Ok(TableLoad { name: name.to_owned(), txn, bulk }),
             Err(error) => {
-                self.forget(&txn, id);
+                self.discard_load(&txn, id);
                 Err(error)
             }
         }
@@ -273,58 +273,58 @@ impl Catalog {
     /// Adds a row to a table that is being loaded; after an error there is nothing left but to abandon it.
     pub(crate) fn load_row(
         &self,
-        loading: &mut Loading,
+        loading: &mut TableLoad,
         key: &[u8],
         value: &[u8],
-        outlet: &dyn Outlet,
+        sink: &dyn BulkSink,
     ) -> Result {
-        self.txns.load_row(&loading.txn, &mut loading.bulk, key, value, outlet)
+        self.txns.load_row(&loading.txn, &mut loading.bulk, key, value, sink)
     }
 
     /// Ends a load: the table can be used at once; the LSN is to be made durable by the caller. Also told is how many rows it
     /// has.
     pub(crate) fn finish_load(
         &self,
-        mut loading: Loading,
-        outlet: &dyn Outlet,
-    ) -> Result<(Arc<Entry>, u64, Lsn)> {
-        let finished = loading.bulk.finish(&self.txns.store, outlet);
+        mut loading: TableLoad,
+        sink: &dyn BulkSink,
+    ) -> Result<(Arc<CatalogEntry>, u64, Lsn)> {
+        let finished = loading.bulk.finish(&self.txns.store, sink);
         let _changing = self.changing.lock();
         match finished.and_then(|()| self.commit(&loading.txn)) {
             Ok(lsn) => {
-                let entry = Entry::new(&loading.name, loading.bulk.tree());
+                let entry = CatalogEntry::new(&loading.name, loading.bulk.tree());
                 self.txns.trees.add(entry.tree);
                 self.tables.lock().insert(loading.name, Arc::clone(&entry));
                 self.txns.sub_tableless(1);
                 Ok((entry, loading.bulk.rows(), lsn))
             }
             Err(error) => {
-                self.abandon_load(&loading, outlet);
+                self.abandon_load(&loading, sink);
                 Err(error)
             }
         }
     }
 
     /// Ends a load so that nothing of it is left.
-    pub(crate) fn abandon_load(&self, loading: &Loading, outlet: &dyn Outlet) {
+    pub(crate) fn abandon_load(&self, loading: &TableLoad, sink: &dyn BulkSink) {
         // A page that is written after its extent was given back would overwrite another's. What became of it is no matter.
-        drop(outlet.settle());
-        self.forget(&loading.txn, loading.bulk.tree().id);
+        drop(sink.wait_for_writes());
+        self.discard_load(&loading.txn, loading.bulk.tree().id);
     }
 
     /// Takes back a tree that did not become a table. The pages go first: a check that finds no transaction unfinished takes
     /// every page for lost that no table leads to.
-    fn forget(&self, txn: &Txn, tree: TreeId) {
+    fn discard_load(&self, txn: &Txn, tree: TreeId) {
         self.txns.release(tree);
         self.txns.rollback(txn);
     }
 
     /// Waits until no other transaction uses the tables and keeps them for `txn`. `closed` is to be kept until `txn` has
     /// ended. REQUIRES: `txn` has no lock.
-    fn own<'e>(
+    fn lock_exclusively<'e>(
         &self,
         txn: &Txn,
-        entries: &'e [Arc<Entry>],
+        entries: &'e [Arc<CatalogEntry>],
         wait: Duration,
         closed: &mut Vec<Closed<'e>>,
     ) -> Result {
@@ -355,7 +355,7 @@ impl Catalog {
         names: &[&str],
         wait: Duration,
         room: impl Fn() -> Result,
-    ) -> Result<(Vec<Arc<Entry>>, Lsn)> {
+    ) -> Result<(Vec<Arc<CatalogEntry>>, Lsn)> {
         let mut entries = names.iter().map(|name| self.find(name)).collect::<Result<Vec<_>>>()?;
         // In one order, so that two who drop the same tables do not wait for each other.
         entries.sort_by_key(|entry| entry.tree.id);
@@ -364,7 +364,7 @@ impl Catalog {
         }
         let txn = Txn::default();
         let mut closed = Vec::new();
-        let dropped = self.own(&txn, &entries, wait, &mut closed).and_then(|()| {
+        let dropped = self.lock_exclusively(&txn, &entries, wait, &mut closed).and_then(|()| {
             let _changing = self.changing.lock();
             for entry in &entries {
                 room()?;
@@ -386,7 +386,7 @@ impl Catalog {
     }
 
     /// Gives the pages of dropped tables back, now or, where something is in the way, later.
-    pub(crate) fn reclaim(&self, dropped: &[Arc<Entry>]) {
+    pub(crate) fn reclaim(&self, dropped: &[Arc<CatalogEntry>]) {
         for entry in dropped {
             self.txns.trees.remove(entry.tree.id);
             self.txns.cleared.forget(entry.tree.id);
@@ -400,23 +400,24 @@ impl Catalog {
         let entry = self.find(from)?;
         let txn = Txn::default();
         let mut closed = Vec::new();
-        let renamed = self.own(&txn, std::slice::from_ref(&entry), wait, &mut closed).and_then(|()| {
-            let _changing = self.changing.lock();
-            if entry.name() != from {
-                return Err(Error::NoSuchTable { name: from.to_owned() });
-            }
-            if self.tables.lock().contains_key(to) {
-                return Err(Error::TableExists { name: to.to_owned() });
-            }
-            self.write(&txn, from, New::Delete)?;
-            self.write(&txn, to, New::Insert(&encode(entry.tree)))?;
-            let lsn = self.commit(&txn)?;
-            let mut tables = self.tables.lock();
-            tables.remove(from);
-            to.clone_into(&mut entry.name.lock());
-            tables.insert(to.to_owned(), Arc::clone(&entry));
-            Ok(lsn)
-        });
+        let renamed =
+            self.lock_exclusively(&txn, std::slice::from_ref(&entry), wait, &mut closed).and_then(|()| {
+                let _changing = self.changing.lock();
+                if entry.name() != from {
+                    return Err(Error::NoSuchTable { name: from.to_owned() });
+                }
+                if self.tables.lock().contains_key(to) {
+                    return Err(Error::TableExists { name: to.to_owned() });
+                }
+                self.write(&txn, from, New::Delete)?;
+                self.write(&txn, to, New::Insert(&encode(entry.tree)))?;
+                let lsn = self.commit(&txn)?;
+                let mut tables = self.tables.lock();
+                tables.remove(from);
+                to.clone_into(&mut entry.name.lock());
+                tables.insert(to.to_owned(), Arc::clone(&entry));
+                Ok(lsn)
+            });
         if renamed.is_err() {
             self.txns.rollback(&txn);
         }

@@ -1,6 +1,6 @@
 //! [`Table`]: a caller's handle on a table.
 
-use crate::catalog::Entry;
+use crate::catalog::CatalogEntry;
 use std::sync::Arc;
 
 /// A table of an open database: a map of byte keys to byte values, ordered by key.
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// [`Error::NoSuchTable`](crate::Error::NoSuchTable).
 #[derive(Clone, Debug)]
 pub struct Table {
-    pub(crate) entry: Arc<Entry>,
+    pub(crate) entry: Arc<CatalogEntry>,
     /// Which open database it belongs to.
     pub(crate) db: u64,
 }

@@ -33,22 +33,26 @@ const REDO_OVERHEAD: usize = 256;
 
 /// Pages that are made and not written yet, each with its number.
 #[derive(Debug)]
-pub(crate) struct Batch {
+pub(crate) struct PageBatch {
     /// In the order in which they were made.
     pub(crate) pages: Vec<PageNo>,
     images: AlignedBuf,
     page_bytes: usize,
 }
 
-impl Batch {
+impl PageBatch {
     /// Room for `pages` pages.
-    pub(crate) fn new(pages: usize, page_bytes: usize) -> Batch {
-        Batch { pages: Vec::with_capacity(pages), images: AlignedBuf::zeroed(pages * page_bytes), page_bytes }
+    pub(crate) fn new(pages: usize, page_bytes: usize) -> PageBatch {
+        PageBatch {
+            pages: Vec::with_capacity(pages),
+            images: AlignedBuf::zeroed(pages * page_bytes),
+            page_bytes,
+        }
     }
 
     /// Another one of the same size, empty.
-    pub(crate) fn another(&self) -> Batch {
-        Batch::new(self.images.len() / self.page_bytes, self.page_bytes)
+    pub(crate) fn another(&self) -> PageBatch {
+        PageBatch::new(self.images.len() / self.page_bytes, self.page_bytes)
     }
 
     /// The pages' numbers, and their bytes in the same order.
@@ -71,37 +75,37 @@ impl Batch {
 }
 
 /// What a build asks of the engine. It holds no latch then.
-pub(crate) trait Outlet {
+pub(crate) trait BulkSink {
     /// Asks to be let in with so many bytes of redo.
     fn admit(&self, redo_bytes: usize) -> Result;
     /// Pages that can be written at once.
     fn batch_pages(&self) -> usize;
     /// Has pages written that no frame holds. Gives back an empty batch to go on with, perhaps while the pages are still on
     /// their way.
-    fn write(&self, batch: Batch) -> Result<Batch>;
+    fn write(&self, batch: PageBatch) -> Result<PageBatch>;
     /// Returns when nothing is on its way any more, also if it fails. All pages are durable if neither this nor a write before
     /// has failed.
-    fn settle(&self) -> Result;
+    fn wait_for_writes(&self) -> Result;
 }
 
 /// A build in progress. Until the catalog names the tree, its extents' owner is all that tells of its pages.
-pub(crate) struct Bulk {
+pub(crate) struct BulkBuilder {
     tree: Tree,
     version: Version,
     rows: u64,
-    levels: Vec<Level>,
+    levels: Vec<BulkLevel>,
     body: Vec<u8>,
     /// Pages taken for the tree and not used yet.
-    numbers: VecDeque<PageNo>,
+    unused: VecDeque<PageNo>,
     /// Where the log says that they are taken.
-    taken_at: Lsn,
+    allocated_at: Lsn,
     /// Pages that are made and not written yet; none until the first is.
-    batch: Option<Batch>,
+    batch: Option<PageBatch>,
 }
 
 /// A row or a child whose key begins at `at` in its level's bytes; a row's value follows the key.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct PendingEntry {
     at: usize,
     key_len: usize,
     value_len: usize,
@@ -111,26 +115,26 @@ struct Entry {
 
 /// Entries of one level that are in no page yet.
 #[derive(Debug)]
-struct Level {
+struct BulkLevel {
     /// 0 for rows.
     number: u8,
     /// Low fence of the page that is being filled.
     low: Vec<u8>,
     /// Its number, if the page before it had to name it.
     page: PageNo,
-    entries: Vec<Entry>,
+    entries: Vec<PendingEntry>,
     bytes: Vec<u8>,
     /// What the entries take in a page that stores whole keys, slots included.
     size: usize,
 }
 
-impl Level {
-    fn new(number: u8) -> Level {
+impl BulkLevel {
+    fn new(number: u8) -> BulkLevel {
         let (low, entries, bytes) = (Vec::new(), Vec::new(), Vec::new());
-        Level { number, low, page: PageNo::NONE, entries, bytes, size: 0 }
+        BulkLevel { number, low, page: PageNo::NONE, entries, bytes, size: 0 }
     }
 
-    fn size_of(&self, entry: &Entry) -> usize {
+    fn size_of(&self, entry: &PendingEntry) -> usize {
         entry.key_len + entry.value_len + if self.number == 0 { ROW_OVERHEAD } else { CHILD_OVERHEAD }
     }
 
@@ -138,7 +142,7 @@ impl Level {
         let at = self.bytes.len();
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value);
-        let entry = Entry { at, key_len: key.len(), value_len: value.len(), flags, child };
+        let entry = PendingEntry { at, key_len: key.len(), value_len: value.len(), flags, child };
         self.size += self.size_of(&entry);
         self.entries.push(entry);
     }
@@ -197,18 +201,18 @@ impl Level {
     }
 }
 
-impl Bulk {
+impl BulkBuilder {
     /// Begins to fill `tree`, which nobody else knows, with rows of `version`. What its root holds now is replaced at the
     /// end.
-    pub(crate) fn begin(tree: Tree, version: Version) -> Bulk {
-        Bulk {
+    pub(crate) fn begin(tree: Tree, version: Version) -> BulkBuilder {
+        BulkBuilder {
             tree,
             version,
             rows: 0,
-            levels: vec![Level::new(0)],
+            levels: vec![BulkLevel::new(0)],
             body: Vec::new(),
-            numbers: VecDeque::new(),
-            taken_at: Lsn::ZERO,
+            unused: VecDeque::new(),
+            allocated_at: Lsn::ZERO,
             batch: None,
         }
     }
@@ -231,7 +235,7 @@ impl Bulk {
         key: &[u8],
         flags: u8,
         value: &[u8],
-        outlet: &dyn Outlet,
+        sink: &dyn BulkSink,
     ) -> Result {
         let page_bytes = store.pool.page_bytes();
         base::check!(key.len() <= max_key(page_bytes) && value.len() <= inline_limit(page_bytes));
@@ -246,7 +250,7 @@ impl Bulk {
                 self.rows
             )));
         }
-        self.add(store, 0, key, value, flags, PageNo::NONE, outlet)
+        self.add(store, 0, key, value, flags, PageNo::NONE, sink)
     }
 
     #[expect(clippy::too_many_arguments, reason = "the fields of an entry")]
@@ -258,24 +262,24 @@ impl Bulk {
         value: &[u8],
         flags: u8,
         child: PageNo,
-        outlet: &dyn Outlet,
+        sink: &dyn BulkSink,
     ) -> Result {
         if level == self.levels.len() {
-            self.levels.push(Level::new(level as u8));
+            self.levels.push(BulkLevel::new(level as u8));
         }
         let at = &mut self.levels[level];
         at.push(key, value, flags, child);
-        if at.may_overflow(limit(store, level)) { self.close_page(store, level, outlet) } else { Ok(()) }
+        if at.may_overflow(limit(store, level)) { self.close_page(store, level, sink) } else { Ok(()) }
     }
 
     /// Writes the fullest page that the entries allow and keeps the rest; there are two entries or more.
-    fn close_page(&mut self, store: &Store, level: usize, outlet: &dyn Outlet) -> Result {
+    fn close_page(&mut self, store: &Store, level: usize, sink: &dyn BulkSink) -> Result {
         let (n, high) = self.levels[level].full_page(limit(store, level));
-        let page = self.write_page(store, level, n, &high, outlet)?;
+        let page = self.write_page(store, level, n, &high, sink)?;
         let at = &mut self.levels[level];
         at.drop_first(n);
         let low = std::mem::replace(&mut at.low, high);
-        self.add(store, level + 1, &low, &[], 0, page, outlet)
+        self.add(store, level + 1, &low, &[], 0, page, sink)
     }
 
     /// Makes a page of the first `n` entries, the last of its level if there are no more. Returns its number.
@@ -285,19 +289,19 @@ impl Bulk {
         level: usize,
         n: usize,
         high: &[u8],
-        outlet: &dyn Outlet,
+        sink: &dyn BulkSink,
     ) -> Result<PageNo> {
         let named = self.levels[level].page;
-        let page = if named.is_none() { self.take_number(store, outlet)? } else { named };
+        let page = if named.is_none() { self.take_page(store, sink)? } else { named };
         let is_last = n == self.levels[level].entries.len();
-        let right = if is_last { PageNo::NONE } else { self.take_number(store, outlet)? };
+        let right = if is_last { PageNo::NONE } else { self.take_page(store, sink)? };
         let at = &mut self.levels[level];
         at.page = right;
         let head = NodeHead { tree: self.tree.id, level: at.number, right, low: &at.low, high };
         at.put_body(self.version, n, head.prefix(), &mut self.body);
         let op = PageOp::Init { head, body: &self.body };
         if store.pool.holds(page) {
-            outlet.admit(self.body.len() + REDO_OVERHEAD)?;
+            sink.admit(self.body.len() + REDO_OVERHEAD)?;
             store.log.make_room()?;
             let frame = store.pool.reserve_frame()?;
             let mut mtr = Mtr::begin(&store.log, &store.pool);
@@ -307,54 +311,54 @@ impl Bulk {
             return Ok(page);
         }
         let batch =
-            self.batch.get_or_insert_with(|| Batch::new(outlet.batch_pages(), store.pool.page_bytes()));
+            self.batch.get_or_insert_with(|| PageBatch::new(sink.batch_pages(), store.pool.page_bytes()));
         let image = batch.add(page);
         op.apply(image).expect("what fits a page");
         header::set_page_no(image, page);
-        header::set_lsn(image, self.taken_at);
+        header::set_lsn(image, self.allocated_at);
         if batch.is_full() {
-            self.write_made(outlet)?;
+            self.write_batch(sink)?;
         }
         Ok(page)
     }
 
     /// Has the pages written that are not yet. After an error the build is of no use.
-    fn write_made(&mut self, outlet: &dyn Outlet) -> Result {
+    fn write_batch(&mut self, sink: &dyn BulkSink) -> Result {
         if let Some(batch) = self.batch.take_if(|batch| !batch.pages.is_empty()) {
-            self.batch = Some(outlet.write(batch)?);
+            self.batch = Some(sink.write(batch)?);
         }
         Ok(())
     }
 
     /// A page for the tree, in order if possible, so that neighbours go to the file in one write.
-    fn take_number(&mut self, store: &Store, outlet: &dyn Outlet) -> Result<PageNo> {
+    fn take_page(&mut self, store: &Store, sink: &dyn BulkSink) -> Result<PageNo> {
         loop {
-            if let Some(page) = self.numbers.pop_front() {
+            if let Some(page) = self.unused.pop_front() {
                 return Ok(page);
             }
-            outlet.admit(REDO_OVERHEAD)?;
+            sink.admit(REDO_OVERHEAD)?;
             store.log.make_room()?;
             let mut reserved = store.space.reserve_extent(self.tree.id)?;
             let map = reserved.map()?;
             let mut mtr = Mtr::begin(&store.log, &store.pool);
             let map = map.latch(&mut mtr);
             while reserved.left() > 0 {
-                self.numbers.push_back(reserved.take(&mut mtr, map));
+                self.unused.push_back(reserved.take(&mut mtr, map));
             }
-            self.taken_at = mtr.commit();
+            self.allocated_at = mtr.commit();
         }
     }
 
     /// Gives pages back that turned out not to be needed.
-    fn give_back(&mut self, store: &Store, outlet: &dyn Outlet) -> Result {
-        let Some(&first) = self.numbers.front() else { return Ok(()) };
-        outlet.admit(REDO_OVERHEAD)?;
+    fn free_unused(&mut self, store: &Store, sink: &dyn BulkSink) -> Result {
+        let Some(&first) = self.unused.front() else { return Ok(()) };
+        sink.admit(REDO_OVERHEAD)?;
         store.log.make_room()?;
         // They are all of one extent.
         let map = store.space.map_of(first)?;
         let mut mtr = Mtr::begin(&store.log, &store.pool);
         let map = map.latch(&mut mtr);
-        for page in self.numbers.drain(..) {
+        for page in self.unused.drain(..) {
             store.space.free(&mut mtr, map, page);
         }
         mtr.commit();
@@ -362,37 +366,37 @@ impl Bulk {
     }
 
     /// Writes what is left, level by level, the root last.
-    pub(crate) fn finish(&mut self, store: &Store, outlet: &dyn Outlet) -> Result {
+    pub(crate) fn finish(&mut self, store: &Store, sink: &dyn BulkSink) -> Result {
         let mut level = 0;
         loop {
             // The last page has no high fence and so no common prefix.
             while self.levels[level].entries.len() > 1
                 && SLOTS + self.levels[level].low.len() + self.levels[level].size > limit(store, level)
             {
-                self.close_page(store, level, outlet)?;
+                self.close_page(store, level, sink)?;
             }
             let at = &self.levels[level];
             if at.page.is_none() {
                 // Everything of this level fits one page, and that page is the root.
                 at.put_body(self.version, at.entries.len(), 0, &mut self.body);
-                self.write_made(outlet)?;
+                self.write_batch(sink)?;
                 if !planted(Bug::LoadNotAwaited) {
-                    outlet.settle()?;
+                    sink.wait_for_writes()?;
                 }
-                self.give_back(store, outlet)?;
-                return self.write_root(store, level as u8, outlet);
+                self.free_unused(store, sink)?;
+                return self.write_root(store, level as u8, sink);
             }
             let n = at.entries.len();
-            let page = self.write_page(store, level, n, &[], outlet)?;
+            let page = self.write_page(store, level, n, &[], sink)?;
             let low = std::mem::take(&mut self.levels[level].low);
             self.levels[level].drop_first(n);
             level += 1;
-            self.add(store, level, &low, &[], 0, page, outlet)?;
+            self.add(store, level, &low, &[], 0, page, sink)?;
         }
     }
 
-    fn write_root(&self, store: &Store, level: u8, outlet: &dyn Outlet) -> Result {
-        outlet.admit(self.body.len() + REDO_OVERHEAD)?;
+    fn write_root(&self, store: &Store, level: u8, sink: &dyn BulkSink) -> Result {
+        sink.admit(self.body.len() + REDO_OVERHEAD)?;
         store.log.make_room()?;
         let root = store.pool.fetch(self.tree.root)?.write();
         let mut mtr = Mtr::begin(&store.log, &store.pool);
@@ -410,8 +414,8 @@ fn limit(store: &Store, level: usize) -> usize {
     if level == 0 { page_bytes - page_bytes / SPARE } else { page_bytes }
 }
 
-impl std::fmt::Debug for Bulk {
+impl std::fmt::Debug for BulkBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Bulk({:?}, {} rows)", self.tree, self.rows)
+        write!(f, "BulkBuilder({:?}, {} rows)", self.tree, self.rows)
     }
 }

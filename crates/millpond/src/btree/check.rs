@@ -28,7 +28,7 @@ pub(crate) struct TreeCheck {
 }
 
 /// What one child of an inner page, and the unposted pages to its right, turned out to be.
-enum Step {
+enum ChildCheck {
     /// Looked at; the next child begins at this key, if there is one.
     Done(Option<Vec<u8>>),
     /// A page had to be brought in: look again.
@@ -43,14 +43,14 @@ impl Tree {
         let mut chains = Vec::new();
         let root = match store.pool.fetch(self.root) {
             Ok(pin) => pin.read(),
-            Err(e) => return note(e, &mut report).map(|()| report),
+            Err(e) => return record_damage(e, &mut report).map(|()| report),
         };
-        if let Err(e) = self.expect_root(store, &root) {
-            return note(e, &mut report).map(|()| report);
+        if let Err(e) = self.verify_root(store, &root) {
+            return record_damage(e, &mut report).map(|()| report);
         }
         let top = Node::new(&root).level();
         report.height = u32::from(top) + 1;
-        self.look_at(&root, self.root, &mut report, &mut chains);
+        self.check_page(&root, self.root, &mut report, &mut chains);
         drop(root);
         for level in (0..top).rev() {
             self.check_level(store, level, &mut report, &mut chains)?;
@@ -76,14 +76,14 @@ impl Tree {
                 Some((page, beyond)) => match store.pool.fetch(page) {
                     Ok(pin) => Some(pin),
                     Err(e) => {
-                        note(e, report)?;
+                        record_damage(e, report)?;
                         cursor = beyond;
                         continue;
                     }
                 },
             };
             match self.check_child(store, level, &key, report, chains) {
-                Ok(Step::Done(next)) => {
+                Ok(ChildCheck::Done(next)) => {
                     if next.as_ref().is_some_and(|next| *next <= key) {
                         report.problems.push(format!(
                             "{:?}: the keys of level {} go back",
@@ -94,11 +94,11 @@ impl Tree {
                     }
                     cursor = next;
                 }
-                Ok(Step::Missing(page, beyond)) => {
+                Ok(ChildCheck::Missing(page, beyond)) => {
                     missing = Some((page, beyond));
                     cursor = Some(key);
                 }
-                Err(e) => return note(e, report),
+                Err(e) => return record_damage(e, report),
             }
         }
         Ok(())
@@ -112,9 +112,9 @@ impl Tree {
         key: &[u8],
         report: &mut TreeCheck,
         chains: &mut Vec<(ChainRef, Vec<u8>)>,
-    ) -> Result<Step> {
+    ) -> Result<ChildCheck> {
         let Some(found) = self.descend(store, Seek::At(key), level + 1, false)? else {
-            return Ok(Step::Done(None));
+            return Ok(ChildCheck::Done(None));
         };
         let Latched::Read(parent) = found.page else { unreachable!("a shared latch was asked for") };
         let inner = Inner::new(&parent);
@@ -129,19 +129,19 @@ impl Tree {
         let mut part_chains = Vec::new();
         let mut before: Option<crate::buffer::PageRead<'_>> = None;
         loop {
-            let Some(pin) = store.pool.try_pin(no) else { return Ok(Step::Missing(no, end)) };
+            let Some(pin) = store.pool.try_pin(no) else { return Ok(ChildCheck::Missing(no, end)) };
             if no == parent.page_no() || before.as_ref().is_some_and(|page| page.page_no() == no) {
                 return Err(self.damage(store, no, "the page leads to itself"));
             }
             let page = pin.read();
             drop(before.take());
-            self.expect(store, &page, level, no)?;
+            self.verify_page(store, &page, level, no)?;
             let node = Node::new(&page);
             if node.low_fence() != begin {
                 part.problems
                     .push(format!("{no:?}: it does not begin where its parent or left sibling says"));
             }
-            self.look_at(&page, no, &mut part, &mut part_chains);
+            self.check_page(&page, no, &mut part, &mut part_chains);
             match (node.high_fence(), &end) {
                 (None, None) => break,
                 (Some(high), Some(end)) if high == end => {
@@ -168,11 +168,11 @@ impl Tree {
         report.rows += part.rows;
         report.unposted += part.unposted;
         chains.append(&mut part_chains);
-        Ok(Step::Done(end))
+        Ok(ChildCheck::Done(end))
     }
 
     /// Checks one latched page by itself.
-    fn look_at(
+    fn check_page(
         &self,
         page: &[u8],
         no: PageNo,
@@ -202,7 +202,7 @@ impl Tree {
             Ok(pages) => {
                 let whole = pages.len() == pages_for(store.pool.page_bytes(), chain.len as usize);
                 // Nothing was latched meanwhile: the row may have another value by now, and this one may be going.
-                if !self.leads_to(store, key, chain)? {
+                if !self.row_has_chain(store, key, chain)? {
                     return Ok(());
                 }
                 if !whole {
@@ -211,12 +211,12 @@ impl Tree {
                 report.pages.extend(pages);
                 Ok(())
             }
-            Err(e) => note(e, report),
+            Err(e) => record_damage(e, report),
         }
     }
 
     /// Whether the row of `key` leads to `chain` now.
-    fn leads_to(&self, store: &Store, key: &[u8], chain: &ChainRef) -> Result<bool> {
+    fn row_has_chain(&self, store: &Store, key: &[u8], chain: &ChainRef) -> Result<bool> {
         let page = self.leaf_read(store, key)?;
         let leaf = Leaf::new(&page);
         let Ok(slot) = leaf.search(key) else { return Ok(false) };
@@ -226,7 +226,7 @@ impl Tree {
 }
 
 /// Damage goes into the report; any other error ends the check.
-fn note(error: Error, report: &mut TreeCheck) -> Result {
+fn record_damage(error: Error, report: &mut TreeCheck) -> Result {
     match error {
         Error::Corrupt { what, .. } => {
             report.problems.push(what);

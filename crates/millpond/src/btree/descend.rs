@@ -7,7 +7,7 @@ use super::root_copy;
 use super::tree::Tree;
 use crate::buffer::{FetchHint, PageRead, PageWrite, Pin};
 use crate::error::Result;
-use crate::page::header::{self, Kind};
+use crate::page::header::{self, PageKind};
 use crate::page::node::{Inner, Node};
 use crate::store::Store;
 
@@ -24,7 +24,7 @@ pub(super) enum Seek<'k> {
 
 impl Seek<'_> {
     /// Whether the goal lies to the right of `node`.
-    fn beyond(self, node: &Node<'_>) -> bool {
+    fn is_right_of(self, node: &Node<'_>) -> bool {
         let Some(high) = node.high_fence() else { return false };
         match self {
             Seek::At(key) => key >= high,
@@ -72,7 +72,7 @@ impl std::ops::Deref for Latched<'_> {
 }
 
 /// The end of a descent.
-pub(super) struct Found<'s> {
+pub(super) struct ReachedPage<'s> {
     /// The page.
     pub(super) page: Latched<'s>,
     /// The highest level at which the way went right: a split whose separator is not in the parent yet.
@@ -88,7 +88,7 @@ impl Tree {
         seek: Seek<'_>,
         level: u8,
         write: bool,
-    ) -> Result<Option<Found<'s>>> {
+    ) -> Result<Option<ReachedPage<'s>>> {
         self.descend_for(store, seek, level, write, FetchHint::Normal)
     }
 
@@ -100,7 +100,7 @@ impl Tree {
         level: u8,
         write: bool,
         hint: FetchHint,
-    ) -> Result<Option<Found<'s>>> {
+    ) -> Result<Option<ReachedPage<'s>>> {
         // The pages on the way are everybody's.
         let hint_at = |at| if at == level { hint } else { FetchHint::Normal };
         // A page fetched with nothing latched stays pinned until the way has come to it again.
@@ -108,7 +108,7 @@ impl Tree {
         'again: loop {
             let fetch = |(page, at)| store.pool.fetch_with(page, hint_at(at));
             let _kept = missing.take().map(fetch).transpose()?;
-            let mut page = match self.past_root(store, seek, level, write, hint) {
+            let mut page = match self.child_by_root_copy(store, seek, level, write, hint) {
                 Some(page) => page,
                 None => match self.latch_root(store, level, write)? {
                     Some(page) => page,
@@ -119,11 +119,11 @@ impl Tree {
             loop {
                 let node = Node::new(&page);
                 let at = node.level();
-                let (next, next_level) = if seek.beyond(&node) {
+                let (next, next_level) = if seek.is_right_of(&node) {
                     unposted = unposted.or(Some(at));
                     (node.right(), at)
                 } else if at == level {
-                    return Ok(Some(Found { page, unposted }));
+                    return Ok(Some(ReachedPage { page, unposted }));
                 } else {
                     (seek.child(&Inner::new(&page)), at - 1)
                 };
@@ -136,7 +136,7 @@ impl Tree {
                     continue 'again;
                 };
                 let next_page = Latched::latch(pin, write && next_level == level);
-                self.expect(store, &next_page, next_level, next)?;
+                self.verify_page(store, &next_page, next_level, next)?;
                 if next_level == at && Some(Node::new(&next_page).low_fence()) != node.high_fence() {
                     return Err(self.damage(
                         store,
@@ -153,19 +153,19 @@ impl Tree {
     fn latch_root<'s>(&self, store: &'s Store, level: u8, write: bool) -> Result<Option<Latched<'s>>> {
         loop {
             let page = store.pool.fetch(self.root)?.read();
-            self.expect_root(store, &page)?;
+            self.verify_root(store, &page)?;
             let root_level = Node::new(&page).level();
             if root_level < level {
                 return Ok(None);
             }
             if root_level > 0 {
-                root_copy::note(&page);
+                root_copy::note_visit(&page);
             }
             if !write || root_level > level {
                 return Ok(Some(Latched::Read(page)));
             }
             let page = page.unlatch().write();
-            self.expect_root(store, &page)?;
+            self.verify_root(store, &page)?;
             if Node::new(&page).level() == level {
                 return Ok(Some(Latched::Write(page)));
             }
@@ -176,7 +176,7 @@ impl Tree {
     /// The child of the root where the way goes on, latched, by this thread's copy of the root. None if that does not tell,
     /// the root has changed, or the child is not in memory.
     #[inline]
-    fn past_root<'s>(
+    fn child_by_root_copy<'s>(
         &self,
         store: &'s Store,
         seek: Seek<'_>,
@@ -184,20 +184,20 @@ impl Tree {
         write: bool,
         hint: FetchHint,
     ) -> Option<Latched<'s>> {
-        let way = root_copy::way(self.root, store.pool.stamp(self.root)?, seek, level)?;
-        let hint = if way.child_level == level { hint } else { FetchHint::Normal };
-        let pin = store.pool.try_pin_with(way.child, hint)?;
-        let child = Latched::latch(pin, write && way.child_level == level);
+        let next = root_copy::next_child(self.root, store.pool.stamp(self.root)?, seek, level)?;
+        let hint = if next.child_level == level { hint } else { FetchHint::Normal };
+        let pin = store.pool.try_pin_with(next.child, hint)?;
+        let child = Latched::latch(pin, write && next.child_level == level);
         // Only now is it certain that the child is what the copy says: until here it might have been freed.
-        if store.pool.stamp(self.root) != Some(way.stamp) {
+        if store.pool.stamp(self.root) != Some(next.stamp) {
             return None;
         }
-        self.expect(store, &child, way.child_level, way.child).ok()?;
+        self.verify_page(store, &child, next.child_level, next.child).ok()?;
         Some(child)
     }
 
-    pub(super) fn expect_root(&self, store: &Store, page: &[u8]) -> Result {
-        let is_node = matches!(header::kind(page), Some(Kind::Leaf | Kind::Inner));
+    pub(super) fn verify_root(&self, store: &Store, page: &[u8]) -> Result {
+        let is_node = matches!(header::kind(page), Some(PageKind::Leaf | PageKind::Inner));
         if !is_node || header::tree(page) != self.id {
             return Err(self.damage(store, self.root, "the root is no page of the tree"));
         }
@@ -210,8 +210,8 @@ impl Tree {
 
     /// That the page is one of this tree at `level`.
     #[inline]
-    pub(super) fn expect(&self, store: &Store, page: &[u8], level: u8, no: PageNo) -> Result {
-        let kind = if level == 0 { Kind::Leaf } else { Kind::Inner };
+    pub(super) fn verify_page(&self, store: &Store, page: &[u8], level: u8, no: PageNo) -> Result {
+        let kind = if level == 0 { PageKind::Leaf } else { PageKind::Inner };
         if header::kind(page) == Some(kind)
             && header::tree(page) == self.id
             && Node::new(page).level() == level

@@ -18,7 +18,7 @@ use metrics::M;
 /// A page is small when its entries take less than this share of it.
 const SMALL: (usize, usize) = (1, 4);
 /// A merged page is at most so full, lest the next insert split it again.
-const MERGED: (usize, usize) = (3, 4);
+const MERGED_MAX: (usize, usize) = (3, 4);
 
 /// Whether a page is so empty that [`Tree::try_merge`] is worth a try.
 #[must_use]
@@ -27,7 +27,7 @@ pub(crate) fn is_small(page: &[u8]) -> bool {
 }
 
 /// What became of one attempt.
-enum Attempt {
+enum MergeOutcome {
     /// A page had to be brought in: try again.
     Missing(PageNo),
     /// Nothing to do.
@@ -48,57 +48,59 @@ impl Tree {
             store.log.make_room()?;
             let _kept = missing.take().map(|page| store.pool.fetch(page)).transpose()?;
             match self.merge_once(store, level, key)? {
-                Attempt::Missing(page) => {
+                MergeOutcome::Missing(page) => {
                     store.metrics.add(M::DescentRestarts, 1);
                     missing = Some(page);
                 }
-                Attempt::Nothing => return Ok(freed),
-                Attempt::Merged { parent_small } => {
+                MergeOutcome::Nothing => return Ok(freed),
+                MergeOutcome::Merged { parent_small } => {
                     freed = true;
                     if !parent_small {
                         return Ok(true);
                     }
                     level += 1;
                 }
-                Attempt::OnlyChild { is_root: false } => level += 1,
-                Attempt::OnlyChild { is_root: true } => {
-                    freed |= self.lower_root(store)?;
+                MergeOutcome::OnlyChild { is_root: false } => level += 1,
+                MergeOutcome::OnlyChild { is_root: true } => {
+                    freed |= self.collapse_root(store)?;
                     return Ok(freed);
                 }
             }
         }
     }
 
-    fn merge_once(&self, store: &Store, level: u8, key: &[u8]) -> Result<Attempt> {
+    fn merge_once(&self, store: &Store, level: u8, key: &[u8]) -> Result<MergeOutcome> {
         let Some(found) = self.descend(store, Seek::At(key), level + 1, true)? else {
-            return Ok(Attempt::Nothing);
+            return Ok(MergeOutcome::Nothing);
         };
         let Latched::Write(parent) = found.page else { unreachable!("an exclusive latch was asked for") };
         let inner = Inner::new(&parent);
         let (n, at) = (inner.len(), inner.find(key));
         if n == 1 {
-            return Ok(Attempt::OnlyChild { is_root: parent.page_no() == self.root });
+            return Ok(MergeOutcome::OnlyChild { is_root: parent.page_no() == self.root });
         }
         // With the right neighbour, else with the left one.
         for left_at in [Some(at), at.checked_sub(1)].into_iter().flatten().filter(|&i| i + 1 < n) {
             let (left_no, right_no) = (inner.child(left_at), inner.child(left_at + 1));
-            let Some(left) = store.pool.try_pin(left_no) else { return Ok(Attempt::Missing(left_no)) };
-            let Some(right) = store.pool.try_pin(right_no) else { return Ok(Attempt::Missing(right_no)) };
+            let Some(left) = store.pool.try_pin(left_no) else { return Ok(MergeOutcome::Missing(left_no)) };
+            let Some(right) = store.pool.try_pin(right_no) else {
+                return Ok(MergeOutcome::Missing(right_no));
+            };
             let left = left.write();
-            self.expect(store, &left, level, left_no)?;
+            self.verify_page(store, &left, level, left_no)?;
             if Node::new(&left).right() != right_no {
                 continue; // A page between them is not posted yet.
             }
             let right = right.write();
-            self.expect(store, &right, level, right_no)?;
+            self.verify_page(store, &right, level, right_no)?;
             if worth_merging(&left, &right) {
                 let Some(map) = store.space.try_map_of(right_no) else {
-                    return Ok(Attempt::Missing(store.space.map_page_of(right_no)));
+                    return Ok(MergeOutcome::Missing(store.space.map_page_of(right_no)));
                 };
                 return Ok(self.merge(store, parent, left_at + 1, left, right, map));
             }
         }
-        Ok(Attempt::Nothing)
+        Ok(MergeOutcome::Nothing)
     }
 
     fn merge<'s>(
@@ -109,7 +111,7 @@ impl Tree {
         left: PageWrite<'s>,
         right: PageWrite<'s>,
         map: Map<'s>,
-    ) -> Attempt {
+    ) -> MergeOutcome {
         let right_no = right.page_no();
         let is_root = parent.page_no() == self.root;
         let mut mtr = Mtr::begin(&store.log, &store.pool);
@@ -129,11 +131,11 @@ impl Tree {
         store.space.free(&mut mtr, map, right_no);
         mtr.commit();
         store.metrics.add(M::Merges, 1);
-        Attempt::Merged { parent_small }
+        MergeOutcome::Merged { parent_small }
     }
 
     /// Moves the content of the root's only child into the root, as often as that is all the root has.
-    fn lower_root(&self, store: &Store) -> Result<bool> {
+    fn collapse_root(&self, store: &Store) -> Result<bool> {
         let mut freed = false;
         let mut missing = None;
         loop {
@@ -151,7 +153,7 @@ impl Tree {
                 continue;
             };
             let child = pin.write();
-            self.expect(store, &child, level, child_no)?;
+            self.verify_page(store, &child, level, child_no)?;
             if !Node::new(&child).right().is_none() {
                 return Ok(freed); // It has a sibling that is not posted yet.
             }
@@ -185,5 +187,5 @@ fn worth_merging(left: &[u8], right: &[u8]) -> bool {
     let high = r.high_fence().unwrap_or_default();
     let head =
         NodeHead { tree: base::TreeId::NONE, level: l.level(), right: r.right(), low: l.low_fence(), high };
-    content_bytes(&head, &[(l, 0..l.len()), (r, 0..r.len())]) * MERGED.1 <= left.len() * MERGED.0
+    content_bytes(&head, &[(l, 0..l.len()), (r, 0..r.len())]) * MERGED_MAX.1 <= left.len() * MERGED_MAX.0
 }

@@ -13,8 +13,8 @@
 //!    comes later (Tr2). A writer that had to go right posts it; a reader just goes right.
 //! 5. Structure changes carry no undo and stay whatever becomes of the transaction that caused them (Tr4).
 
-mod ahead;
 mod bulk;
+mod chain_reader;
 mod check;
 mod descend;
 mod merge;
@@ -26,7 +26,7 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use bulk::{Batch, Bulk, Outlet};
+pub(crate) use bulk::{BulkBuilder, BulkSink, PageBatch};
 #[cfg(test)]
 pub(crate) use check::TreeCheck;
 pub(crate) use merge::is_small;

@@ -9,7 +9,7 @@
 use base::{PageNo, TreeId};
 use metrics::M;
 
-use super::ahead::Ahead;
+use super::chain_reader::ChainReader;
 use crate::buffer::FetchHint;
 use crate::error::{Error, Result};
 use crate::mtr::Mtr;
@@ -80,9 +80,9 @@ pub(crate) fn write_chain(
 pub(crate) fn read_chain(store: &Store, chain: &ChainRef, hint: FetchHint, out: &mut Vec<u8>) -> Result {
     let (start, mut at) = (out.len(), chain.head);
     let damage = |at, what| Err(Error::corrupt(store.pages_path(), format!("{at:?}: {what}")));
-    let mut ahead = Ahead::new(store, hint, chain.len as usize);
+    let mut reader = ChainReader::new(store, hint, chain.len as usize);
     while !at.is_none() {
-        let read = ahead.look(at, |part| {
+        let read = reader.visit(at, |part| {
             if part.owner() != chain.owner {
                 return None;
             }
@@ -143,9 +143,9 @@ pub(crate) fn free_last(store: &Store, pages: &mut Vec<PageNo>, most: usize) -> 
 /// The pages of the chain at `head` that `owner` wrote, from its head to where it ends or was freed; none if it is gone.
 pub(super) fn chain_pages(store: &Store, head: PageNo, owner: Version) -> Result<Vec<PageNo>> {
     let (mut pages, mut at) = (Vec::new(), head);
-    let mut ahead = Ahead::past(store);
+    let mut reader = ChainReader::past_pool(store);
     while !at.is_none() {
-        let next = ahead.look(at, |part| {
+        let next = reader.visit(at, |part| {
             let ours = part.owner() == owner && part.is_head() == pages.is_empty();
             ours.then(|| part.next())
         })?;

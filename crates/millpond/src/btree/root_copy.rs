@@ -15,24 +15,24 @@ use base::PageNo;
 use std::cell::RefCell;
 
 /// Places for copies in each thread; trees whose roots share one take turns.
-const PLACES: usize = 32;
+const CACHE_SLOTS: usize = 32;
 /// Ways through an unchanged root before it is copied.
-const PATIENCE: u8 = 4;
+const VISITS_BEFORE_COPY: u8 = 4;
 
 thread_local! {
-    static COPIES: RefCell<[Option<Place>; PLACES]> = const { RefCell::new([const { None }; PLACES]) };
+    static COPIES: RefCell<[Option<CacheSlot>; CACHE_SLOTS]> = const { RefCell::new([const { None }; CACHE_SLOTS]) };
 }
 
 /// A root as this thread knows it.
-struct Place {
+struct CacheSlot {
     stamp: Stamp,
-    /// Ways that met the root with this stamp.
-    met: u8,
-    copy: Option<Copied>,
+    /// Ways that visits the root with this stamp.
+    visits: u8,
+    copy: Option<RootCopy>,
 }
 
 /// Which child covers a key.
-pub(super) struct Copied {
+pub(super) struct RootCopy {
     level: u8,
     children: Box<[PageNo]>,
     /// What all keys but that of child 0 begin with.
@@ -46,7 +46,7 @@ pub(super) struct Copied {
 
 /// What a copy says: the child to go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct NextChild {
     pub(super) child: PageNo,
     pub(super) child_level: u8,
     /// What the root's stamp must still be when the child is latched.
@@ -60,9 +60,9 @@ fn head_of(rest: &[u8]) -> u64 {
     u64::from_be_bytes(head)
 }
 
-impl Copied {
+impl RootCopy {
     /// REQUIRES: `root` has no sibling.
-    pub(super) fn of(root: &Inner<'_>) -> Copied {
+    pub(super) fn of(root: &Inner<'_>) -> RootCopy {
         let count = root.len();
         let keys: Vec<Vec<u8>> = (1..count).map(|i| root.key(i).to_vec()).collect();
         let prefix = match (keys.first(), keys.last()) {
@@ -75,7 +75,7 @@ impl Copied {
             end += (key.len() - prefix.len()) as u32;
             end
         });
-        Copied {
+        RootCopy {
             level: root.level(),
             children: (0..count).map(|i| root.child(i)).collect(),
             heads: keys.iter().map(|key| head_of(&key[prefix.len()..])).collect(),
@@ -129,36 +129,36 @@ impl Copied {
     }
 }
 
-fn place_of(root: PageNo) -> usize {
+fn slot_of(root: PageNo) -> usize {
     // Roots are the first pages of extents, so their low bits say little.
-    (root.0.wrapping_mul(0x9e37_79b9) >> 16) as usize % PLACES
+    (root.0.wrapping_mul(0x9e37_79b9) >> 16) as usize % CACHE_SLOTS
 }
 
 /// Where a copy of `root` says that the way goes on, if this thread has one with the stamp that the root has now, and the
 /// root stands above `level`.
 #[inline]
-pub(super) fn way(root: PageNo, now: Stamp, seek: Seek<'_>, level: u8) -> Option<Way> {
-    COPIES.with_borrow(|places| {
-        let place = places[place_of(root)].as_ref().filter(|place| place.stamp == now)?;
-        let copy = place.copy.as_ref().filter(|copy| copy.level > level)?;
-        Some(Way { child: copy.child(seek), child_level: copy.level - 1, stamp: now })
+pub(super) fn next_child(root: PageNo, now: Stamp, seek: Seek<'_>, level: u8) -> Option<NextChild> {
+    COPIES.with_borrow(|slots| {
+        let slot = slots[slot_of(root)].as_ref().filter(|slot| slot.stamp == now)?;
+        let copy = slot.copy.as_ref().filter(|copy| copy.level > level)?;
+        Some(NextChild { child: copy.child(seek), child_level: copy.level - 1, stamp: now })
     })
 }
 
 /// Takes note of a root that a way has come to, and copies it if it seems to stay as it is. REQUIRES: it is the root of its
 /// tree, and an inner page.
-pub(super) fn note(root: &PageRead<'_>) {
-    COPIES.with_borrow_mut(|places| {
+pub(super) fn note_visit(root: &PageRead<'_>) {
+    COPIES.with_borrow_mut(|slots| {
         let stamp = root.stamp();
-        let place = &mut places[place_of(root.page_no())];
-        match place {
-            Some(place) if place.stamp == stamp => {
-                place.met = place.met.saturating_add(1);
-                if place.copy.is_none() && place.met >= PATIENCE {
-                    place.copy = Some(Copied::of(&Inner::new(root)));
+        let slot = &mut slots[slot_of(root.page_no())];
+        match slot {
+            Some(slot) if slot.stamp == stamp => {
+                slot.visits = slot.visits.saturating_add(1);
+                if slot.copy.is_none() && slot.visits >= VISITS_BEFORE_COPY {
+                    slot.copy = Some(RootCopy::of(&Inner::new(root)));
                 }
             }
-            _ => *place = Some(Place { stamp, met: 1, copy: None }),
+            _ => *slot = Some(CacheSlot { stamp, visits: 1, copy: None }),
         }
     });
 }

@@ -7,7 +7,7 @@ use base::PageNo;
 use metrics::M;
 
 use super::descend::{Latched, Seek};
-use super::tree::{Tree, place_with_room};
+use super::tree::{Tree, slot_with_room};
 use crate::buffer::PageWrite;
 use crate::error::Result;
 use crate::mtr::Mtr;
@@ -18,11 +18,11 @@ use crate::page::op::{NodeHead, PageOp};
 use crate::store::Store;
 
 /// So many inserts in a row from one side count as a sequential load.
-const RUN: u8 = 4;
+const SEQUENTIAL_RUN: u8 = 4;
 
 /// Where a page is cut.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Cut {
+pub(super) struct SplitPoint {
     /// The first entry that goes right.
     pub(super) slot: u16,
     /// The least key that goes right.
@@ -76,9 +76,9 @@ impl Tree {
             return Ok(None);
         }
         let node = Node::new(mtr.page(old));
-        let cut = match cut_behind(&node, key, bytes) {
+        let cut = match split_point_behind(&node, key, bytes) {
             Some(cut) => cut,
-            None => choose_cut(&node, key),
+            None => choose_split_point(&node, key),
         };
         let high = node.high_fence().unwrap_or_default().to_vec();
         let head = NodeHead { tree: self.id, level, right: node.right(), low: &cut.key, high: &high };
@@ -113,7 +113,7 @@ impl Tree {
                 continue;
             };
             let child = pin.read();
-            self.expect(store, &child, level, child_no)?;
+            self.verify_page(store, &child, level, child_no)?;
             let node = Node::new(&child);
             let Some(sep) = node.high_fence().filter(|&high| key >= high) else { return Ok(()) };
             let Err(slot) = inner.search(sep) else {
@@ -138,18 +138,18 @@ impl Tree {
 fn has_room(page: &PageWrite<'_>, key: &[u8], bytes: usize) -> bool {
     let node = Node::new(page);
     if node.level() == 0 {
-        return place_with_room(page, key, bytes).is_some();
+        return slot_with_room(page, key, bytes).is_some();
     }
     node.free_bytes() + node.prefix().len() >= bytes
 }
 
 /// So much longer than need be a separator may be for the sake of a fuller page, bytes.
-const LONGER: usize = 4;
+const LONGER_MAX: usize = 4;
 
 /// A cut behind `key` itself, if that is greater than all keys of the last leaf and finds room there once the page has a high
 /// fence. Until then its keys share no prefix, so without this each page of a load in order would miss the row or two that
 /// the prefix makes room for.
-fn cut_behind(node: &Node<'_>, key: &[u8], bytes: usize) -> Option<Cut> {
+fn split_point_behind(node: &Node<'_>, key: &[u8], bytes: usize) -> Option<SplitPoint> {
     let at = node.len();
     if node.level() > 0
         || !node.right().is_none()
@@ -162,27 +162,28 @@ fn cut_behind(node: &Node<'_>, key: &[u8], bytes: usize) -> Option<Cut> {
     let mut behind = key.to_vec();
     *behind.last_mut()? = behind.last()?.checked_add(1)?;
     let last = node.key(at - 1).to_vec();
-    if behind.len() > separator(&last, key).len() + LONGER {
+    if behind.len() > separator(&last, key).len() + LONGER_MAX {
         return None;
     }
     let (tree, low) = (base::TreeId::NONE, node.low_fence());
     let left = NodeHead { tree, level: 0, right: PageNo(1), low, high: &behind };
     let taken = content_bytes(&left, &[(*node, 0..at)]) + bytes.checked_sub(left.prefix())?;
-    let cut = Cut { slot: at, key: behind.clone() };
+    let cut = SplitPoint { slot: at, key: behind.clone() };
     (taken <= node.bytes().len() && fits(node, &cut)).then_some(cut)
 }
 
 /// Where to cut a full page that is to take `key`. Loads that come in order leave full pages behind them; everything
 /// else cuts in the middle.
-pub(super) fn choose_cut(node: &Node<'_>, key: &[u8]) -> Cut {
+pub(super) fn choose_split_point(node: &Node<'_>, key: &[u8]) -> SplitPoint {
     if node.level() > 0 {
-        return cut_inner(&Inner::new(node.bytes()), key);
+        return inner_split_point(&Inner::new(node.bytes()), key);
     }
     let n = node.len();
     if let Err(at) = Leaf::new(node.bytes()).search(key) {
-        let after = |at: u16| Cut { slot: at, key: separator(&node.key(at - 1).to_vec(), key).to_vec() };
-        let before = |at: u16| Cut { slot: at, key: separator(key, &node.key(at).to_vec()).to_vec() };
-        let run = node.insert_run(at, RUN);
+        let after =
+            |at: u16| SplitPoint { slot: at, key: separator(&node.key(at - 1).to_vec(), key).to_vec() };
+        let before = |at: u16| SplitPoint { slot: at, key: separator(key, &node.key(at).to_vec()).to_vec() };
+        let run = node.insert_run(at, SEQUENTIAL_RUN);
         let ordered = match run {
             _ if at == n && node.right().is_none() => Some(after(at)),
             Ordering::Greater if at == n => Some(after(at)),
@@ -201,17 +202,17 @@ pub(super) fn choose_cut(node: &Node<'_>, key: &[u8]) -> Cut {
         }
     }
     let slot = middle(node);
-    Cut { slot, key: separator(&node.key(slot - 1).to_vec(), &node.key(slot).to_vec()).to_vec() }
+    SplitPoint { slot, key: separator(&node.key(slot - 1).to_vec(), &node.key(slot).to_vec()).to_vec() }
 }
 
-fn cut_inner(inner: &Inner<'_>, key: &[u8]) -> Cut {
+fn inner_split_point(inner: &Inner<'_>, key: &[u8]) -> SplitPoint {
     let at_end = inner.find(key) + 1 == inner.len() && inner.right().is_none();
     let slot = if at_end { inner.len() - 1 } else { middle(inner) };
-    Cut { slot, key: inner.key(slot).to_vec() }
+    SplitPoint { slot, key: inner.key(slot).to_vec() }
 }
 
 /// The slot that halves the page's bytes, with at least one entry on each side. A full page has two entries or more, or
-/// its one row had to make way in [`choose_cut`].
+/// its one row had to make way in [`choose_split_point`].
 fn middle(node: &Node<'_>) -> u16 {
     base::check!(node.len() >= 2, "a page with one entry cannot be cut in the middle");
     let half = node.entry_bytes() / 2;
@@ -228,7 +229,7 @@ fn middle(node: &Node<'_>) -> u16 {
 }
 
 /// Whether both pages have room for their entries and their new fence.
-fn fits(node: &Node<'_>, cut: &Cut) -> bool {
+fn fits(node: &Node<'_>, cut: &SplitPoint) -> bool {
     let (low, high) = (node.low_fence(), node.high_fence().unwrap_or_default());
     // Neither number is read; a left page has some right sibling, the right page the old one or none.
     let (tree, level) = (base::TreeId::NONE, node.level());

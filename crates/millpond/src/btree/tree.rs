@@ -8,7 +8,7 @@ use super::root_copy;
 use crate::buffer::{FetchHint, PageRead, PageWrite};
 use crate::error::{Error, Result};
 use crate::mtr::Mtr;
-use crate::page::header::{self, Kind};
+use crate::page::header::{self, PageKind};
 use crate::page::node::{Inner, Leaf, Node, ROW_OVERHEAD};
 use crate::page::op::{NodeHead, PageOp};
 use crate::page::{inline_limit, max_key};
@@ -46,7 +46,7 @@ impl Tree {
     }
 
     /// As [`Tree::leaf_read`], with a guess at the leaf, which saves the way down if it is right, and told what it is for.
-    pub(crate) fn leaf_read_near<'s>(
+    pub(crate) fn leaf_read_cached<'s>(
         &self,
         store: &'s Store,
         guess: Option<PageNo>,
@@ -64,7 +64,9 @@ impl Tree {
     /// become another, is not: a leaf's kind, tree and fences say all that the way down would.
     #[inline(always)]
     fn is_leaf_of(&self, page: &[u8], key: &[u8]) -> bool {
-        header::kind(page) == Some(Kind::Leaf) && header::tree(page) == self.id && Node::new(page).covers(key)
+        header::kind(page) == Some(PageKind::Leaf)
+            && header::tree(page) == self.id
+            && Node::new(page).covers(key)
     }
 
     /// The last leaf, latched shared. REQUIRES: no latch held.
@@ -114,7 +116,7 @@ impl Tree {
         let (right, Some(high)) = (leaf.right(), leaf.high_fence()) else { return Ok(None) };
         let high = high.to_vec();
         drop(page);
-        let page = self.leaf_read_near(store, Some(right), &high, FetchHint::Normal)?;
+        let page = self.leaf_read_cached(store, Some(right), &high, FetchHint::Normal)?;
         let (Ok(first) | Err(first)) = Leaf::new(&page).search(&high);
         Ok(Some((page, first)))
     }
@@ -128,11 +130,12 @@ impl Tree {
 
     /// A guess at the leaf of `key`, for who has other things to do before it wants that leaf: the processor is asked for it
     /// meanwhile. REQUIRES: no latch held.
-    pub(crate) fn leaf_ahead(&self, store: &Store, key: &[u8]) -> Result<Option<PageNo>> {
+    pub(crate) fn prefetch_leaf(&self, store: &Store, key: &[u8]) -> Result<Option<PageNo>> {
         let seek = Seek::At(key);
-        let copied = store.pool.stamp(self.root).and_then(|now| root_copy::way(self.root, now, seek, 0));
-        let leaf = match copied.filter(|way| way.child_level == 0) {
-            Some(way) => way.child,
+        let copied =
+            store.pool.stamp(self.root).and_then(|now| root_copy::next_child(self.root, now, seek, 0));
+        let leaf = match copied.filter(|next| next.child_level == 0) {
+            Some(next) => next.child,
             None => match self.descend(store, seek, 1, false)? {
                 Some(found) if found.unposted.is_none() => seek.child(&Inner::new(&found.page)),
                 // The way down itself will do what is left to do of a split.
@@ -152,12 +155,12 @@ impl Tree {
         key: &[u8],
         row_bytes: usize,
     ) -> Result<PageWrite<'s>> {
-        Ok(self.leaf_write_near(store, None, key, row_bytes)?.0)
+        Ok(self.leaf_write_cached(store, None, key, row_bytes)?.0)
     }
 
     /// As [`Tree::leaf_write`], with a guess at the leaf, which saves the way down if it is right. Tells also where in the leaf
     /// the row of `key` stands, or would stand.
-    pub(crate) fn leaf_write_near<'s>(
+    pub(crate) fn leaf_write_cached<'s>(
         &self,
         store: &'s Store,
         guess: Option<PageNo>,
@@ -168,9 +171,9 @@ impl Tree {
         base::check!(row_bytes <= ROW_OVERHEAD + max_key(page_bytes) + inline_limit(page_bytes));
         let guessed = guess.and_then(|page| store.pool.try_pin(page)).map(|pin| pin.write());
         if let Some(page) = guessed.filter(|page| self.is_leaf_of(page, key))
-            && let Some(place) = place_with_room(&page, key, row_bytes)
+            && let Some(slot) = slot_with_room(&page, key, row_bytes)
         {
-            return Ok((page, place));
+            return Ok((page, slot));
         }
         loop {
             let Some(found) = self.descend(store, Seek::At(key), 0, true)? else {
@@ -182,8 +185,8 @@ impl Tree {
                 continue;
             }
             let Latched::Write(page) = found.page else { unreachable!("an exclusive latch was asked for") };
-            if let Some(place) = place_with_room(&page, key, row_bytes) {
-                return Ok((page, place));
+            if let Some(slot) = slot_with_room(&page, key, row_bytes) {
+                return Ok((page, slot));
             }
             drop(page);
             self.split(store, 0, key, row_bytes)?;
@@ -203,14 +206,14 @@ pub(crate) fn row_bytes(key_len: usize, value_len: usize) -> usize {
 }
 
 /// Where in the leaf the row of `key` stands or would stand, if the leaf can hold one that takes `row_bytes`.
-pub(super) fn place_with_room(page: &[u8], key: &[u8], row_bytes: usize) -> Option<Result<u16, u16>> {
+pub(super) fn slot_with_room(page: &[u8], key: &[u8], row_bytes: usize) -> Option<Result<u16, u16>> {
     let leaf = Leaf::new(page);
-    let place = leaf.search(key);
+    let slot = leaf.search(key);
     let free = leaf.free_bytes();
     let has_room = free >= row_bytes
-        || match place {
+        || match slot {
             Ok(slot) => free + leaf.entry_size(slot) + leaf.prefix().len() >= row_bytes,
             Err(_) => free + leaf.prefix().len() >= row_bytes,
         };
-    has_room.then_some(place)
+    has_room.then_some(slot)
 }

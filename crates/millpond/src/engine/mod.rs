@@ -2,6 +2,7 @@
 //! log for those who do not wait, one cleans.
 
 mod admission;
+mod bulk_sink;
 mod capacity;
 mod cleaner;
 mod create;
@@ -10,7 +11,6 @@ mod figures;
 mod growth;
 mod home;
 mod open;
-mod outlet;
 #[cfg(all(test, feature = "sim"))]
 mod sim_tests;
 #[cfg(test)]

@@ -43,12 +43,12 @@ fn options() -> Options {
 type Files = Vec<(PathBuf, Vec<u8>)>;
 
 /// The files of a small database that was killed, and its tree.
-fn base() -> &'static (Files, Tree) {
+fn base_database() -> &'static (Files, Tree) {
     static BASE: OnceLock<(Files, Tree)> = OnceLock::new();
-    BASE.get_or_init(|| make().expect("a database on a sound disk"))
+    BASE.get_or_init(|| make_base().expect("a database on a sound disk"))
 }
 
-fn make() -> Result<(Files, Tree)> {
+fn make_base() -> Result<(Files, Tree)> {
     let disk = MemDisk::default();
     let engine = Engine::open(&disk.vfs(1), Path::new(DIR), &options())?;
     let tree = Tree::create(&engine.store, TREE)?;
@@ -119,7 +119,7 @@ impl<'a> Script<'a> {
 /// The input is a list of damages: a kind, a file, a place in it, and what goes there. Some kinds make the checksums
 /// right again, so that what lies behind them is met as well.
 pub fn fuzz_open(data: &[u8]) {
-    let (files, tree) = base();
+    let (files, tree) = base_database();
     let mut files = files.clone();
     let mut script = Script(data);
     for _ in 0..8 {
@@ -135,7 +135,7 @@ pub fn fuzz_open(data: &[u8]) {
         // A small device, so that no input can ask for much of it.
         let disk = FaultDisk::new(Arc::clone(&vfs.disk));
         disk.limit_space("/", 4 * LONGEST as u64);
-        let _ = use_it(&Vfs { disk: Arc::new(disk), ..vfs }, *tree);
+        let _ = open_and_read(&Vfs { disk: Arc::new(disk), ..vfs }, *tree);
     }
 }
 
@@ -226,7 +226,7 @@ fn fill(disk: &MemDisk, files: Files) -> std::io::Result<()> {
     Ok(())
 }
 
-fn use_it(vfs: &Vfs, tree: Tree) -> Result {
+fn open_and_read(vfs: &Vfs, tree: Tree) -> Result {
     let engine = Engine::open(vfs, Path::new(DIR), &options())?;
     tree.check(&engine.store)?;
     let mut next = Some((tree.leaf_read(&engine.store, &[])?, 0));

@@ -38,7 +38,7 @@ pub fn fuzz_page(data: &[u8]) {
 
 fn read_all(page: &[u8]) {
     match header::kind(page) {
-        Some(header::Kind::Leaf) => {
+        Some(header::PageKind::Leaf) => {
             let leaf = Leaf::new(page);
             for i in 0..leaf.len() {
                 let key = leaf.key(i).to_vec();
@@ -47,7 +47,7 @@ fn read_all(page: &[u8]) {
             }
             let _ = (leaf.low_fence(), leaf.high_fence(), leaf.prefix(), leaf.free_bytes());
         }
-        Some(header::Kind::Inner) => {
+        Some(header::PageKind::Inner) => {
             let inner = Inner::new(page);
             for i in 0..inner.len() {
                 let key = inner.key(i).to_vec();
@@ -55,19 +55,19 @@ fn read_all(page: &[u8]) {
             }
             let _ = (inner.find(b""), inner.find_before(b""), inner.right(), inner.level());
         }
-        Some(header::Kind::Overflow) => {
+        Some(header::PageKind::Overflow) => {
             let _ = Overflow::new(page).map(|o| (o.data().len(), o.next(), o.owner(), o.is_head()));
         }
-        Some(header::Kind::Map) => {
+        Some(header::PageKind::Map) => {
             for index in 0..map::extents_per_map(page.len()) as u16 {
                 let _ = map::extent(page, index);
             }
         }
-        Some(header::Kind::Owners) => {
+        Some(header::PageKind::Owners) => {
             for extent in 0..owners::extents_per_page(page.len()) {
                 let _ = owners::of_extent(page, extent);
             }
         }
-        Some(header::Kind::Free | header::Kind::File) | None => {}
+        Some(header::PageKind::Free | header::PageKind::File) | None => {}
     }
 }

@@ -10,7 +10,7 @@ use base::{PageNo, TreeId, TxnId};
 use std::path::PathBuf;
 
 /// Inputs that once failed, or that reach far: `fuzz/corpus/NAME/*`.
-fn kept(name: &str) -> Vec<Vec<u8>> {
+fn corpus(name: &str) -> Vec<Vec<u8>> {
     let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name);
     let mut paths: Vec<_> = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
     paths.sort();
@@ -45,7 +45,7 @@ fn mutate(rng: &mut Prng, corpus: &[Vec<u8>]) -> Vec<u8> {
 fn run(name: &str, seeds: Vec<Vec<u8>>, runs: u64, body: fn(&[u8])) {
     let runs = std::env::var("MILLPOND_FUZZ_RUNS").map_or(runs, |n| n.parse().expect("a number"));
     let panics = thread_panics();
-    let mut corpus = kept(name);
+    let mut corpus = corpus(name);
     corpus.extend(seeds);
     let mut rng = Prng::new(runs);
     let all = corpus.iter().cloned().chain((0..runs).map(|_| mutate(&mut rng, &corpus)));

@@ -17,15 +17,15 @@
 //! # Ok::<(), millpond::Error>(())
 //! ```
 
+mod db_dir;
 mod log;
 mod page;
 mod pages;
-mod place;
 mod root;
-mod rows;
 mod table;
 mod tail;
 mod tree;
+mod walk;
 
 #[cfg(test)]
 mod tests;

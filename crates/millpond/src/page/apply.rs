@@ -6,7 +6,7 @@ use std::ops::Range;
 use base::PageNo;
 
 use super::edit::{self, Builder, NodeHead};
-use super::header::{self, HEADER_BYTES, Kind};
+use super::header::{self, HEADER_BYTES, PageKind};
 use super::node::{Inner, Leaf, Node, ROW_FLAGS, SLOTS, Version};
 use super::op::{PageOp, RowChange, RowOp};
 use super::{Damage, ensure, inline_limit, map, max_key, overflow, owners};
@@ -41,12 +41,12 @@ impl PageOp<'_> {
             PageOp::Cut { slot, right, high } => cut(page, slot, right, high),
             PageOp::Absorb { right, high, body } => absorb(page, right, high, body),
             PageOp::Free => {
-                header::begin(page, Kind::Free, base::TreeId::NONE);
+                header::init(page, PageKind::Free, base::TreeId::NONE);
                 page[HEADER_BYTES..].fill(0);
                 Ok(())
             }
             PageOp::InitMap => {
-                header::begin(page, Kind::Map, base::TreeId::NONE);
+                header::init(page, PageKind::Map, base::TreeId::NONE);
                 page[HEADER_BYTES..].fill(0);
                 Ok(())
             }
@@ -60,11 +60,11 @@ impl PageOp<'_> {
             PageOp::SetNext { next } => overflow::set_next(page, next),
             PageOp::InitFile { content } => {
                 ensure!(content.len() <= page.len() - HEADER_BYTES, "the file header is longer than a page");
-                header::begin_file(page, content);
+                header::init_file(page, content);
                 Ok(())
             }
             PageOp::InitOwners => {
-                header::begin(page, Kind::Owners, base::TreeId::NONE);
+                header::init(page, PageKind::Owners, base::TreeId::NONE);
                 page[HEADER_BYTES..].fill(0);
                 Ok(())
             }
@@ -75,17 +75,17 @@ impl PageOp<'_> {
 }
 
 fn leaf(page: &[u8]) -> Result<Leaf<'_>, Damage> {
-    ensure!(header::kind(page) == Some(Kind::Leaf), "the page is no leaf");
+    ensure!(header::kind(page) == Some(PageKind::Leaf), "the page is no leaf");
     Ok(Leaf::new(page))
 }
 
 fn inner(page: &[u8]) -> Result<Inner<'_>, Damage> {
-    ensure!(header::kind(page) == Some(Kind::Inner), "the page is no inner page");
+    ensure!(header::kind(page) == Some(PageKind::Inner), "the page is no inner page");
     Ok(Inner::new(page))
 }
 
 fn node(page: &[u8]) -> Result<Node<'_>, Damage> {
-    ensure!(matches!(header::kind(page), Some(Kind::Leaf | Kind::Inner)), "the page is no tree page");
+    ensure!(matches!(header::kind(page), Some(PageKind::Leaf | PageKind::Inner)), "the page is no tree page");
     Ok(Node::new(page))
 }
 
@@ -180,7 +180,7 @@ fn cut(page: &mut [u8], slot: u16, right: PageNo, high: &[u8]) -> Result<(), Dam
     for i in 0..slot {
         fresh.push_from(&old, i, &mut buf)?;
     }
-    fresh.keep_run(&old);
+    fresh.copy_insert_run(&old);
     fresh.finish(page)
 }
 

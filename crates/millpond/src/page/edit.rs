@@ -5,7 +5,7 @@ use base::codec::Reader;
 use base::codec::fixed::{get_u16, set_u16, set_u32, set_u40, set_u48};
 use base::{PageNo, TreeId};
 
-use super::header::{self, HEADER_BYTES, Kind};
+use super::header::{self, HEADER_BYTES, PageKind};
 use super::node::{
     CHILD_HEAD, COUNT, DOWN, GARBAGE, HEAP_LOW, HIGH, Key, LAST, LEVEL, LOW, Node, PREFIX, RIGHT, ROW_HEAD,
     SLOT_BYTES, SLOTS, UP, Version, common_prefix, head_of,
@@ -35,7 +35,7 @@ fn compact(page: &mut [u8], skip: Option<u16>) {
 }
 
 /// Takes `len` bytes off the free space for an entry of slot `slot` and names its head. There is room.
-fn take(page: &mut [u8], slot: u16, len: usize, head: u32) -> usize {
+fn allocate(page: &mut [u8], slot: u16, len: usize, head: u32) -> usize {
     let at = usize::from(get_u16(page, HEAP_LOW)) - len;
     set_u16(page, HEAP_LOW, at as u16);
     let field = SLOTS + SLOT_BYTES * usize::from(slot);
@@ -46,7 +46,7 @@ fn take(page: &mut [u8], slot: u16, len: usize, head: u32) -> usize {
 }
 
 /// Counts `len` bytes at `at` as dead.
-fn drop_bytes(page: &mut [u8], at: usize, len: usize) {
+fn release_bytes(page: &mut [u8], at: usize, len: usize) {
     let low = usize::from(get_u16(page, HEAP_LOW));
     if at == low {
         set_u16(page, HEAP_LOW, (low + len) as u16);
@@ -57,7 +57,7 @@ fn drop_bytes(page: &mut [u8], at: usize, len: usize) {
 }
 
 /// Opens slot `slot` for an entry of `len` bytes; returns where the entry's bytes go.
-fn open(page: &mut [u8], slot: u16, len: usize, head: u32) -> Result<usize, Damage> {
+fn insert_slot(page: &mut [u8], slot: u16, len: usize, head: u32) -> Result<usize, Damage> {
     let node = Node::new(page);
     ensure!(node.free_bytes() >= len + SLOT_BYTES, "the page has no room for the entry");
     if node.contiguous() < len + SLOT_BYTES {
@@ -68,7 +68,7 @@ fn open(page: &mut [u8], slot: u16, len: usize, head: u32) -> Result<usize, Dama
     let to = SLOTS + SLOT_BYTES * usize::from(count);
     page.copy_within(from..to, from + SLOT_BYTES);
     set_u16(page, COUNT, count + 1);
-    Ok(take(page, slot, len, head))
+    Ok(allocate(page, slot, len, head))
 }
 
 /// Notes where an insert went, for the choice of the next split point.
@@ -103,7 +103,7 @@ pub(super) fn insert_row(
     value: &[u8],
 ) -> Result<(), Damage> {
     let len = ROW_HEAD + suffix.len() + value.len();
-    let at = open(page, slot, len, head_of(suffix))?;
+    let at = insert_slot(page, slot, len, head_of(suffix))?;
     let entry = &mut page[at..at + len];
     write_row_head(entry, flags, version);
     set_u16(entry, ROW_HEAD - 2, suffix.len() as u16);
@@ -116,7 +116,7 @@ pub(super) fn insert_row(
 /// Puts a child into slot `slot`.
 pub(super) fn insert_child(page: &mut [u8], slot: u16, suffix: &[u8], child: PageNo) -> Result<(), Damage> {
     let len = CHILD_HEAD + suffix.len();
-    let at = open(page, slot, len, head_of(suffix))?;
+    let at = insert_slot(page, slot, len, head_of(suffix))?;
     set_u32(page, at, child.0);
     page[at + CHILD_HEAD..at + len].copy_from_slice(suffix);
     note_insert(page, slot);
@@ -127,7 +127,7 @@ pub(super) fn insert_child(page: &mut [u8], slot: u16, suffix: &[u8], child: Pag
 pub(super) fn remove(page: &mut [u8], slot: u16) {
     let node = Node::new(page);
     let (count, (at, len)) = (node.len(), node.slot(slot));
-    drop_bytes(page, at, len);
+    release_bytes(page, at, len);
     let from = SLOTS + SLOT_BYTES * usize::from(slot);
     let to = SLOTS + SLOT_BYTES * usize::from(count);
     page.copy_within(from + SLOT_BYTES..to, from);
@@ -163,7 +163,7 @@ pub(super) fn replace_row(
         at
     } else if new_len <= node.contiguous() {
         let head = head_of(node.suffix(slot));
-        let new_at = take(page, slot, new_len, head);
+        let new_at = allocate(page, slot, new_len, head);
         page.copy_within(at..at + keep, new_at);
         page.copy_within(at + len - back..at + len, new_at + keep + middle.len());
         let garbage = get_u16(page, GARBAGE) + len as u16;
@@ -173,7 +173,7 @@ pub(super) fn replace_row(
         let head = head_of(node.suffix(slot));
         let old = page[at..at + len].to_vec();
         compact(page, Some(slot));
-        let new_at = take(page, slot, new_len, head);
+        let new_at = allocate(page, slot, new_len, head);
         page[new_at..new_at + keep].copy_from_slice(&old[..keep]);
         page[new_at + new_len - back..new_at + new_len].copy_from_slice(&old[len - back..]);
         new_at
@@ -222,7 +222,7 @@ impl Builder {
         ensure!(head.right.is_none() || head.low < head.high, "the fences are out of order");
         let mut page = vec![0u8; page_bytes];
         let inner = head.level > 0;
-        header::begin(&mut page, if inner { Kind::Inner } else { Kind::Leaf }, head.tree);
+        header::init(&mut page, if inner { PageKind::Inner } else { PageKind::Leaf }, head.tree);
         set_u32(&mut page, RIGHT, head.right.0);
         page[LEVEL] = head.level;
         let mut low = page_bytes;
@@ -252,7 +252,7 @@ impl Builder {
         };
         self.check_order(suffix)?;
         let slot = get_u16(&self.page, COUNT);
-        let at = open(&mut self.page, slot, entry.len(), head_of(suffix))?;
+        let at = insert_slot(&mut self.page, slot, entry.len(), head_of(suffix))?;
         self.page[at..at + entry.len()].copy_from_slice(entry);
         Ok(())
     }
@@ -297,7 +297,7 @@ impl Builder {
     }
 
     /// Remembers the inserts in a row of the page that lost its upper part.
-    pub(super) fn keep_run(&mut self, old: &Node<'_>) {
+    pub(super) fn copy_insert_run(&mut self, old: &Node<'_>) {
         self.page[UP..=DOWN].copy_from_slice(&old.bytes()[UP..=DOWN]);
         self.page[LAST..LAST + 2].copy_from_slice(&old.bytes()[LAST..LAST + 2]);
     }
@@ -306,8 +306,8 @@ impl Builder {
     pub(super) fn finish(self, page: &mut [u8]) -> Result<(), Damage> {
         let node = Node::new(&self.page);
         ensure!(!self.inner || node.len() > 0, "an inner page has no child");
-        let kind = if self.inner { Kind::Inner } else { Kind::Leaf };
-        header::begin(page, kind, header::tree(&self.page));
+        let kind = if self.inner { PageKind::Inner } else { PageKind::Leaf };
+        header::init(page, kind, header::tree(&self.page));
         page[HEADER_BYTES..].copy_from_slice(&self.page[HEADER_BYTES..]);
         Ok(())
     }

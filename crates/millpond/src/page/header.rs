@@ -3,7 +3,7 @@
 //! ```text
 //!  0  crc       u32   CRC32C of bytes 4.. of the page, so of the page number too
 //!  4  format    u8    1; 0 only in a page that was never written
-//!  5  kind      u8    see `Kind`
+//!  5  kind      u8    see `PageKind`
 //!  6  flags     u16   0
 //!  8  page_no   u32   the page's own number: a write that went astray is recognised
 //! 12  tree      u32   owning tree, 0 if none
@@ -38,7 +38,7 @@ const FORMAT_1: u8 = 1;
 /// What a page holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum PageKind {
     /// Nothing: freed, or never used.
     Free = 0,
     /// A part of the space map.
@@ -55,11 +55,19 @@ pub(crate) enum Kind {
     Owners = 6,
 }
 
-impl Kind {
-    fn from_u8(v: u8) -> Option<Kind> {
-        [Kind::Free, Kind::Map, Kind::Leaf, Kind::Inner, Kind::Overflow, Kind::File, Kind::Owners]
-            .get(usize::from(v))
-            .copied()
+impl PageKind {
+    fn from_u8(v: u8) -> Option<PageKind> {
+        [
+            PageKind::Free,
+            PageKind::Map,
+            PageKind::Leaf,
+            PageKind::Inner,
+            PageKind::Overflow,
+            PageKind::File,
+            PageKind::Owners,
+        ]
+        .get(usize::from(v))
+        .copied()
     }
 }
 
@@ -87,8 +95,8 @@ pub(crate) fn lsn(page: &[u8]) -> Lsn {
 /// What the page holds; `None` for a kind that this format does not know.
 #[inline]
 #[must_use]
-pub(crate) fn kind(page: &[u8]) -> Option<Kind> {
-    Kind::from_u8(page[KIND])
+pub(crate) fn kind(page: &[u8]) -> Option<PageKind> {
+    PageKind::from_u8(page[KIND])
 }
 
 /// Gives the page its number. Inits keep it, so it is set once, when the page is created in memory.
@@ -104,7 +112,7 @@ pub(crate) fn set_lsn(page: &mut [u8], lsn: Lsn) {
 }
 
 /// Writes what a fresh page of `kind` begins with; its number and LSN stay, everything behind the header too.
-pub(super) fn begin(page: &mut [u8], kind: Kind, tree: TreeId) {
+pub(super) fn init(page: &mut [u8], kind: PageKind, tree: TreeId) {
     page[FORMAT] = FORMAT_1;
     page[KIND] = kind as u8;
     set_u16(page, FLAGS, 0);
@@ -112,9 +120,9 @@ pub(super) fn begin(page: &mut [u8], kind: Kind, tree: TreeId) {
     page[RESERVED..HEADER_BYTES].fill(0);
 }
 
-/// Makes the page the file's own header of `kind` [`Kind::File`] with the given content, the rest zero.
-pub(crate) fn begin_file(page: &mut [u8], content: &[u8]) {
-    begin(page, Kind::File, TreeId::NONE);
+/// Makes the page the file's own header of `kind` [`PageKind::File`] with the given content, the rest zero.
+pub(crate) fn init_file(page: &mut [u8], content: &[u8]) {
+    init(page, PageKind::File, TreeId::NONE);
     let body = &mut page[HEADER_BYTES..];
     body.fill(0);
     body[..content.len()].copy_from_slice(content);
@@ -155,7 +163,7 @@ mod tests {
     #[test]
     fn a_sealed_page_verifies_and_any_flipped_bit_does_not() {
         let mut page = vec![0u8; 4096];
-        begin(&mut page, Kind::Free, TreeId(9));
+        init(&mut page, PageKind::Free, TreeId(9));
         set_page_no(&mut page, PageNo(7));
         set_lsn(&mut page, Lsn(1234));
         seal(&mut page);

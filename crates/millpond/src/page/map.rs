@@ -8,7 +8,7 @@
 use base::codec::fixed::{get_u16, get_u32, set_u16, set_u32};
 use base::{PageNo, TreeId};
 
-use super::header::{self, Kind};
+use super::header::{self, PageKind};
 use super::owners::SHARED;
 use super::{Damage, ensure};
 
@@ -44,7 +44,7 @@ pub(crate) struct Extent {
 }
 
 #[inline]
-fn place(extent: u16) -> usize {
+fn extent_offset(extent: u16) -> usize {
     EXTENTS + EXTENT_BYTES * usize::from(extent)
 }
 
@@ -52,12 +52,12 @@ fn place(extent: u16) -> usize {
 #[inline]
 #[must_use]
 pub(crate) fn extent(page: &[u8], extent: u16) -> Extent {
-    let at = place(extent);
+    let at = extent_offset(extent);
     Extent { tree: TreeId(get_u32(page, at)), used: get_u16(page, at + 4) }
 }
 
 fn checked(page: &[u8], index: u16) -> Result<Extent, Damage> {
-    ensure!(header::kind(page) == Some(Kind::Map), "the page is no map page");
+    ensure!(header::kind(page) == Some(PageKind::Map), "the page is no map page");
     ensure!(u32::from(index) < extents_per_map(page.len()), "no such extent in the map page");
     Ok(extent(page, index))
 }
@@ -73,35 +73,35 @@ fn owned(page: &[u8], index: u16, bit: u8) -> Result<Extent, Damage> {
 pub(super) fn own(page: &mut [u8], index: u16, tree: TreeId) -> Result<(), Damage> {
     ensure!(checked(page, index)? == Extent { tree: TreeId::NONE, used: 0 }, "the extent has an owner");
     ensure!(tree != TreeId::NONE, "an extent cannot be given to no tree");
-    set_u32(page, place(index), tree.0);
+    set_u32(page, extent_offset(index), tree.0);
     Ok(())
 }
 
 pub(super) fn set(page: &mut [u8], index: u16, bit: u8) -> Result<(), Damage> {
     let e = owned(page, index, bit)?;
     ensure!(e.used & 1 << bit == 0, "the page is in use");
-    set_u16(page, place(index) + 4, e.used | 1 << bit);
+    set_u16(page, extent_offset(index) + 4, e.used | 1 << bit);
     Ok(())
 }
 
 pub(super) fn clear(page: &mut [u8], index: u16, bit: u8) -> Result<(), Damage> {
     let e = owned(page, index, bit)?;
     ensure!(e.used & 1 << bit != 0, "the page is not in use");
-    set_u16(page, place(index) + 4, e.used & !(1 << bit));
+    set_u16(page, extent_offset(index) + 4, e.used & !(1 << bit));
     Ok(())
 }
 
 pub(super) fn release(page: &mut [u8], index: u16) -> Result<(), Damage> {
     ensure!(checked(page, index)?.tree != TreeId::NONE, "the extent belongs to no tree");
-    set_u32(page, place(index), 0);
-    set_u16(page, place(index) + 4, 0);
+    set_u32(page, extent_offset(index), 0);
+    set_u16(page, extent_offset(index) + 4, 0);
     Ok(())
 }
 
 /// Sets the bits of pages in use without asking whether that can be.
 #[cfg(test)]
 pub(crate) fn set_used_for_test(page: &mut [u8], index: u16, used: u16) {
-    set_u16(page, place(index) + 4, used);
+    set_u16(page, extent_offset(index) + 4, used);
 }
 
 /// Reports what cannot be: a free or shared extent that calls pages used.

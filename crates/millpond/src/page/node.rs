@@ -404,13 +404,13 @@ impl<'a> Node<'a> {
         match self.suffix(at).cmp(suffix) {
             Ordering::Equal => Ok(at),
             Ordering::Greater => Err(at),
-            Ordering::Less => self.search_among(at + 1, head, suffix),
+            Ordering::Less => self.search_equal_heads(at + 1, head, suffix),
         }
     }
 
     /// Finds `suffix` among the entries from `first` on whose head is `head`, which begin there.
     #[cold]
-    fn search_among(&self, first: u16, head: u32, suffix: &[u8]) -> Result<u16, u16> {
+    fn search_equal_heads(&self, first: u16, head: u32, suffix: &[u8]) -> Result<u16, u16> {
         let same = self.slots_from(first).partition_point(|slot| head_in(slot) == head) as u16;
         let (mut lo, mut hi) = (first, first + same);
         while lo < hi {

@@ -18,7 +18,7 @@ use base::codec::fixed::{get_u16, get_u32, get_u40, get_u48, set_u16, set_u32, s
 use base::codec::{Put, Reader, Truncated};
 use base::{PageNo, TreeId, TxnId};
 
-use super::header::{self, HEADER_BYTES, Kind};
+use super::header::{self, HEADER_BYTES, PageKind};
 use super::node::Version;
 use super::{Damage, ensure};
 
@@ -114,7 +114,7 @@ impl<'a> Overflow<'a> {
     /// Views `page`; none if it is no overflow page.
     #[must_use]
     pub(crate) fn new(page: &'a [u8]) -> Option<Self> {
-        (header::kind(page) == Some(Kind::Overflow)).then_some(Overflow { page })
+        (header::kind(page) == Some(PageKind::Overflow)).then_some(Overflow { page })
     }
 
     /// Who wrote the chain.
@@ -164,7 +164,7 @@ pub(super) fn init(
     );
     ensure!(data.len() <= capacity(page.len(), names), "an overflow page has too much data");
     ensure!(owner.txn.0 >> 48 == 0 && owner.undo_at >> 40 == 0, "the chain's owner is out of range");
-    header::begin(page, Kind::Overflow, tree);
+    header::init(page, PageKind::Overflow, tree);
     page[HEADER_BYTES..].fill(0);
     set_u48(page, TXN, owner.txn.0);
     set_u40(page, UNDO_AT, owner.undo_at);
@@ -178,7 +178,7 @@ pub(super) fn init(
 }
 
 pub(super) fn set_next(page: &mut [u8], next: PageNo) -> Result<(), Damage> {
-    ensure!(header::kind(page) == Some(Kind::Overflow), "the page is no overflow page");
+    ensure!(header::kind(page) == Some(PageKind::Overflow), "the page is no overflow page");
     set_u32(page, NEXT, next.0);
     Ok(())
 }

@@ -10,7 +10,7 @@
 use base::codec::fixed::{get_u32, set_u32};
 use base::{PageNo, TreeId};
 
-use super::header::{self, Kind};
+use super::header::{self, PageKind};
 use super::map::{EXTENT_PAGES, extents_per_map};
 use super::{Damage, ensure};
 
@@ -45,7 +45,7 @@ pub(crate) const fn index_of(page_bytes: usize, page: PageNo) -> u16 {
 }
 
 #[inline]
-fn place(index: u16) -> usize {
+fn owner_offset(index: u16) -> usize {
     OWNERS + 4 * usize::from(index)
 }
 
@@ -53,7 +53,7 @@ fn place(index: u16) -> usize {
 #[inline]
 #[must_use]
 pub(crate) fn owner(page: &[u8], index: u16) -> TreeId {
-    TreeId(get_u32(page, place(index)))
+    TreeId(get_u32(page, owner_offset(index)))
 }
 
 /// The owners of the pages of `extent`, by their place in it.
@@ -63,7 +63,7 @@ pub(crate) fn of_extent(page: &[u8], extent: u32) -> [TreeId; EXTENT_PAGES as us
 }
 
 fn checked(page: &[u8], index: u16) -> Result<TreeId, Damage> {
-    ensure!(header::kind(page) == Some(Kind::Owners), "the page names no owners");
+    ensure!(header::kind(page) == Some(PageKind::Owners), "the page names no owners");
     let all = extents_per_page(page.len()) * EXTENT_PAGES;
     ensure!(u32::from(index) < all, "the page does not name the owner of so many pages");
     Ok(owner(page, index))
@@ -72,13 +72,13 @@ fn checked(page: &[u8], index: u16) -> Result<TreeId, Damage> {
 pub(super) fn set(page: &mut [u8], index: u16, tree: TreeId) -> Result<(), Damage> {
     ensure!(checked(page, index)? == TreeId::NONE, "the page has an owner");
     ensure!(tree != TreeId::NONE && tree != SHARED, "a page cannot be given to no tree");
-    set_u32(page, place(index), tree.0);
+    set_u32(page, owner_offset(index), tree.0);
     Ok(())
 }
 
 pub(super) fn clear(page: &mut [u8], index: u16) -> Result<(), Damage> {
     ensure!(checked(page, index)? != TreeId::NONE, "the page has no owner");
-    set_u32(page, place(index), 0);
+    set_u32(page, owner_offset(index), 0);
     Ok(())
 }
 
@@ -98,7 +98,7 @@ mod tests {
             for extent in (0..3 * each).step_by(7) {
                 for page in extent * EXTENT_PAGES..(extent + 1) * EXTENT_PAGES {
                     let (no, index) = (page_of(bytes, extent), index_of(bytes, PageNo(page)));
-                    assert!(place(index) + 4 <= bytes);
+                    assert!(owner_offset(index) + 4 <= bytes);
                     assert!(places.insert((no, index)), "{bytes}: page {page}");
                     // Beside the map page, in the extent that no tree gets.
                     assert_eq!(no.0 / EXTENT_PAGES, extent / each * each);

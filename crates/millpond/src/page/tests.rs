@@ -317,7 +317,7 @@ fn use_everything(rng: &mut Prng, page: &mut [u8]) {
     let image = page.to_vec();
     let key = some_key(rng, b"k", 40);
     match header::kind(&image) {
-        Some(header::Kind::Leaf) => {
+        Some(header::PageKind::Leaf) => {
             let leaf = Leaf::new(&image);
             for i in 0..leaf.len() {
                 let (_, key, row) = (leaf.entry_size(i), leaf.key(i), leaf.row(i));
@@ -326,7 +326,7 @@ fn use_everything(rng: &mut Prng, page: &mut [u8]) {
             }
             let _ = put(&image, &key, (some_version(rng), 0, &some_value(rng, 300)), |op| op.apply(page));
         }
-        Some(header::Kind::Inner) => {
+        Some(header::PageKind::Inner) => {
             let inner = Inner::new(&image);
             for i in 0..inner.len() {
                 let _ = (inner.child(i), inner.find(&inner.key(i).to_vec()), inner.find_before(&key));
@@ -334,7 +334,7 @@ fn use_everything(rng: &mut Prng, page: &mut [u8]) {
             let slot = inner.search(&key).unwrap_or_else(|i| i);
             let _ = PageOp::PutChild { slot, child: PageNo(4), key: &key }.apply(page);
         }
-        Some(header::Kind::Overflow) => {
+        Some(header::PageKind::Overflow) => {
             let _ = Overflow::new(page).map(|o| (o.data().len(), o.next(), o.owner(), o.is_head()));
         }
         _ => {}

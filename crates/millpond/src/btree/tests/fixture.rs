@@ -11,7 +11,7 @@ use base::{Lsn, PageNo};
 use metrics::{Metrics, SyncReason};
 use vfs::{Create, File, OpenMode, Vfs};
 
-use crate::btree::{Batch, Outlet};
+use crate::btree::{BulkSink, PageBatch};
 use crate::buffer::{Pool, PoolOptions, RefuseDamage};
 use crate::error::{Poison, Result};
 use crate::log::group::{Record, Records};
@@ -26,7 +26,7 @@ use crate::store::Store;
 const DB_ID: u64 = 5;
 
 /// The store and what goes with it.
-pub(super) struct World {
+pub(super) struct TestStore {
     pub(super) store: Arc<Store>,
     file: Arc<dyn File>,
     dir: PathBuf,
@@ -35,64 +35,71 @@ pub(super) struct World {
     wake: base::sync::Unparker,
 }
 
-/// An empty store whose pool has `frames` frames.
-pub(super) fn world(page_bytes: usize, frames: usize) -> World {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let n = COUNT.fetch_add(1, Ordering::Relaxed);
-    let dir = std::env::temp_dir().join(format!("millpond-btree-{n}-{}", std::process::id()));
-    std::fs::create_dir(&dir).unwrap();
-    let (vfs, metrics, poison) = (Vfs::os(), Arc::new(Metrics::new()), Arc::new(Poison::default()));
-    let path = dir.join("pages");
-    let mode = OpenMode { create: Create::New, direct: false, read_only: false };
-    let file = vfs.disk.open(&path, mode).unwrap();
+impl TestStore {
+    /// An empty store whose pool has `frames` frames.
+    pub(super) fn new(page_bytes: usize, frames: usize) -> TestStore {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let n = COUNT.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("millpond-btree-{n}-{}", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        let (vfs, metrics, poison) = (Vfs::os(), Arc::new(Metrics::new()), Arc::new(Poison::default()));
+        let path = dir.join("pages");
+        let mode = OpenMode { create: Create::New, direct: false, read_only: false };
+        let file = vfs.disk.open(&path, mode).unwrap();
 
-    let parker = Parker::new();
-    let wake = parker.unparker();
-    let segments = Segments::open(&vfs, &dir, SegmentShape { db_id: DB_ID, blocks: 1024 }, &metrics).unwrap();
-    let options = LogOptions { ring_blocks: 512, flush_depth: 4 };
-    let start =
-        LogStart { lsn: Lsn(0), end: Lsn(0), prev_used: crate::log::block::PAYLOAD_BYTES as u16, epoch: 1 };
-    let log = Arc::new(Log::new(&vfs, options, start, segments, parker.unparker(), &metrics, &poison));
-    let pool = Arc::new(
-        Pool::new(PoolOptions {
-            frames,
-            page_bytes,
+        let parker = Parker::new();
+        let wake = parker.unparker();
+        let segments =
+            Segments::open(&vfs, &dir, SegmentShape { db_id: DB_ID, blocks: 1024 }, &metrics).unwrap();
+        let options = LogOptions { ring_blocks: 512, flush_depth: 4 };
+        let start = LogStart {
+            lsn: Lsn(0),
+            end: Lsn(0),
+            prev_used: crate::log::block::PAYLOAD_BYTES as u16,
+            epoch: 1,
+        };
+        let log = Arc::new(Log::new(&vfs, options, start, segments, parker.unparker(), &metrics, &poison));
+        let pool = Arc::new(
+            Pool::new(PoolOptions {
+                frames,
+                page_bytes,
+                file: Arc::clone(&file),
+                path: path.clone(),
+                hook: Box::new(RefuseDamage { path: path.clone() }),
+                cleaner: parker.unparker(),
+                poison: Arc::clone(&poison),
+                metrics: Arc::clone(&metrics),
+                clock: Arc::clone(&vfs.clock),
+            })
+            .unwrap(),
+        );
+        let space = SpaceOptions {
+            reserve: Arc::new(crate::reserve::Reserve::of(&vfs, path.parent().unwrap())),
+            vfs,
             file: Arc::clone(&file),
-            path: path.clone(),
-            hook: Box::new(RefuseDamage { path: path.clone() }),
-            cleaner: parker.unparker(),
-            poison: Arc::clone(&poison),
-            metrics: Arc::clone(&metrics),
-            clock: Arc::clone(&vfs.clock),
-        })
-        .unwrap(),
-    );
-    let space = SpaceOptions {
-        reserve: Arc::new(crate::reserve::Reserve::of(&vfs, path.parent().unwrap())),
-        vfs,
-        file: Arc::clone(&file),
-        path,
-        db_id: DB_ID,
-        pages_max: crate::space::PAGES_MAX,
-        grow_pages: 512,
-        grower: parker.unparker(),
-    };
-    let space = Space::new(space, &log, &pool, &metrics, &poison);
-    space.format().unwrap();
-    pool.set_free_reserve(frames / 8);
-    let store = Arc::new(Store { log, pool, space, metrics });
-    let stop = Arc::new(AtomicBool::new(false));
-    let cleaner = {
-        let (store, stop, file) = (Arc::clone(&store), Arc::clone(&stop), Arc::clone(&file));
-        std::thread::spawn(move || {
-            while !stop.load(Ordering::Relaxed) {
-                // Woken when frames or log buffer run short.
-                parker.park();
-                clean(&store, &*file);
-            }
-        })
-    };
-    World { store, file, dir, stop, cleaner: Some(cleaner), wake }
+            path,
+            db_id: DB_ID,
+            pages_max: crate::space::PAGES_MAX,
+            grow_pages: 512,
+            grower: parker.unparker(),
+        };
+        let space = Space::new(space, &log, &pool, &metrics, &poison);
+        space.format().unwrap();
+        pool.set_free_reserve(frames / 8);
+        let store = Arc::new(Store { log, pool, space, metrics });
+        let stop = Arc::new(AtomicBool::new(false));
+        let cleaner = {
+            let (store, stop, file) = (Arc::clone(&store), Arc::clone(&stop), Arc::clone(&file));
+            std::thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    // Woken when frames or log buffer run short.
+                    parker.park();
+                    clean(&store, &*file);
+                }
+            })
+        };
+        TestStore { store, file, dir, stop, cleaner: Some(cleaner), wake }
+    }
 }
 
 /// Writes pages until an eighth of the frames is free, each when its redo is durable.
@@ -114,7 +121,7 @@ fn clean(store: &Store, file: &dyn File) {
     }
 }
 
-impl Outlet for World {
+impl BulkSink for TestStore {
     fn admit(&self, _: usize) -> Result {
         Ok(())
     }
@@ -123,7 +130,7 @@ impl Outlet for World {
         16
     }
 
-    fn write(&self, mut batch: Batch) -> Result<Batch> {
+    fn write(&self, mut batch: PageBatch) -> Result<PageBatch> {
         let (pages, images) = batch.parts();
         let page_bytes = self.store.pool.page_bytes();
         for (page, image) in pages.iter().zip(images.chunks_exact_mut(page_bytes)) {
@@ -135,12 +142,12 @@ impl Outlet for World {
         Ok(batch)
     }
 
-    fn settle(&self) -> Result {
+    fn wait_for_writes(&self) -> Result {
         Ok(())
     }
 }
 
-impl World {
+impl TestStore {
     /// Pages that the space map says are in use by some tree.
     pub(super) fn used_pages(&self) -> Vec<u32> {
         let used = self.store.space.used_pages().unwrap();
@@ -178,7 +185,7 @@ impl World {
     }
 }
 
-impl Drop for World {
+impl Drop for TestStore {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.wake.unpark();

@@ -6,7 +6,7 @@ use crate::inspect::log::op_name;
 use crate::log::group::{self, Record};
 use crate::log::{self, block};
 use crate::mtr::MTR_REDO_BYTES_MAX;
-use crate::page::header::{self, HEADER_BYTES, Kind};
+use crate::page::header::{self, HEADER_BYTES, PageKind};
 use crate::page::map::EXTENT_PAGES;
 use crate::page::node::{CHILD_OVERHEAD, ROW_OVERHEAD, SLOT_BYTES, SLOTS};
 use crate::page::op::PageOp;
@@ -113,13 +113,21 @@ fn kinds_of_log_records() {
 
 #[test]
 fn kinds_of_pages() {
-    let written = [Kind::Free, Kind::Map, Kind::Leaf, Kind::Inner, Kind::Overflow, Kind::File, Kind::Owners]
-        .map(|kind| {
-            let mut page = [0; 4096];
-            page[5] = kind as u8;
-            assert_eq!(header::kind(&page), Some(kind));
-            format!("{} {}", kind as u8, format!("{kind:?}").to_lowercase())
-        });
+    let written = [
+        PageKind::Free,
+        PageKind::Map,
+        PageKind::Leaf,
+        PageKind::Inner,
+        PageKind::Overflow,
+        PageKind::File,
+        PageKind::Owners,
+    ]
+    .map(|kind| {
+        let mut page = [0; 4096];
+        page[5] = kind as u8;
+        assert_eq!(header::kind(&page), Some(kind));
+        format!("{} {}", kind as u8, format!("{kind:?}").to_lowercase())
+    });
     assert_eq!(kinds("page"), written);
 }
 

@@ -13,34 +13,34 @@ use vfs::Vfs;
 
 /// Whether somebody has the database open.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Use {
-    Free,
-    Taken,
+pub(super) enum InUse {
+    No,
+    Yes,
     Unknown(String),
 }
 
-impl Use {
+impl InUse {
     /// The sentence that begins every view.
     pub(super) fn sentence(&self) -> String {
         match self {
-            Use::Free => "not in use".to_owned(),
-            Use::Taken => "IN USE by another process: what follows may change while it is read".to_owned(),
-            Use::Unknown(why) => format!("perhaps in use (its lock cannot be tried: {why})"),
+            InUse::No => "not in use".to_owned(),
+            InUse::Yes => "IN USE by another process: what follows may change while it is read".to_owned(),
+            InUse::Unknown(why) => format!("perhaps in use (its lock cannot be tried: {why})"),
         }
     }
 }
 
 /// A directory that holds a database.
-pub(super) struct Place {
+pub(super) struct DbDir {
     pub(super) vfs: Vfs,
     pub(super) dir: PathBuf,
     pub(super) paths: Paths,
-    pub(super) in_use: Use,
+    pub(super) in_use: InUse,
 }
 
-impl Place {
+impl DbDir {
     /// Fails if there is no such directory, or no root in it.
-    pub(super) fn open(vfs: &Vfs, dir: &Path) -> Result<Place> {
+    pub(super) fn open(vfs: &Vfs, dir: &Path) -> Result<DbDir> {
         let reading = vfs.read_only();
         let names = reading.disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
         let paths = Paths::new(dir, &Options::new());
@@ -54,15 +54,15 @@ impl Place {
             match vfs.disk.lock(&paths.lock) {
                 Ok(held) => {
                     drop(held);
-                    Use::Free
+                    InUse::No
                 }
-                Err(e) if e.kind() == ErrorKind::WouldBlock => Use::Taken,
-                Err(e) => Use::Unknown(e.to_string()),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => InUse::Yes,
+                Err(e) => InUse::Unknown(e.to_string()),
             }
         } else {
-            Use::Free
+            InUse::No
         };
-        Ok(Place { vfs: reading, dir: dir.to_owned(), paths, in_use })
+        Ok(DbDir { vfs: reading, dir: dir.to_owned(), paths, in_use })
     }
 
     /// The root that an open would go by.
@@ -81,7 +81,7 @@ impl Place {
 }
 
 /// Key or value bytes, as far as a line holds them.
-pub(super) fn bytes(bytes: &[u8]) -> String {
+pub(super) fn quoted(bytes: &[u8]) -> String {
     const SHOWN: usize = 32;
     if bytes.len() <= SHOWN {
         return format!("\"{}\"", bytes.escape_ascii());
@@ -98,7 +98,7 @@ pub(super) fn percent(part: u64, whole: u64) -> String {
 }
 
 /// Rows of cells under a headline: first column to the left, all others to the right.
-pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+pub(super) fn text_table(head: &[&str], rows: &[Vec<String>]) -> String {
     let width = |n: usize| {
         let cells = rows.iter().map(|row| row[n].chars().count());
         cells.chain([head[n].chars().count()]).max().unwrap_or(0)

@@ -1,0 +1,25 @@
+//! The leaf cache: where a transaction's last row stood. Most rows are locked and read, then
+//! changed; the change can skip the descent.
+
+use crate::btree::Tree;
+use crate::lock::hash_row;
+use base::{PageNo, TreeId};
+use std::cell::Cell;
+
+/// The leaf of the key that was searched last. It is a guess: its user checks whether the page is
+/// still that leaf.
+#[derive(Debug, Default)]
+pub(crate) struct LeafCache(Cell<Option<(TreeId, u64, PageNo)>>);
+
+impl LeafCache {
+    /// Returns the leaf of `key`, if `key` is probably the key that was searched last.
+    pub(super) fn get(&self, tree: Tree, key: &[u8]) -> Option<PageNo> {
+        let (last, sum, page) = self.0.get()?;
+        (last == tree.id && sum == hash_row(tree.id, key)).then_some(page)
+    }
+
+    /// Remembers the leaf where `key` stands or would stand.
+    pub(super) fn set(&self, tree: Tree, key: &[u8], page: PageNo) {
+        self.0.set(Some((tree.id, hash_row(tree.id, key), page)));
+    }
+}

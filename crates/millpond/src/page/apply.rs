@@ -1,5 +1,6 @@
-//! Applying a [`PageOp`]: first everything is checked against the page, then the bytes change. A refused op leaves the
-//! page as it was. In normal operation a refusal is our own bug; in redo it means that a file was damaged.
+//! Applies a [`PageOp`]: first it checks the op against the page, then it changes the bytes. A
+//! refused op leaves the page as it was. In normal operation a refusal is a bug of the engine; in
+//! redo it means that a file was damaged.
 
 use std::ops::Range;
 
@@ -12,7 +13,8 @@ use super::op::{PageOp, RowChange, RowOp};
 use super::{Damage, ensure, inline_limit, map, max_key, overflow, owners};
 
 impl PageOp<'_> {
-    /// Makes the change. `page` has passed [`super::verify::quick`], or the op [is an init](PageOp::is_init).
+    /// Makes the change. REQUIRES: `page` has passed [`super::verify::quick`], or the op [is an
+    /// init](PageOp::is_init).
     pub(crate) fn apply(&self, page: &mut [u8]) -> Result<(), Damage> {
         match *self {
             PageOp::Row(ref row) => row.apply(page),
@@ -89,7 +91,7 @@ fn node(page: &[u8]) -> Result<Node<'_>, Damage> {
     Ok(Node::new(page))
 }
 
-/// That `key` may be inserted at `slot`; returns what of it the page stores.
+/// Checks that `key` may be inserted at `slot`. Returns the part of the key that the page stores.
 fn fits_between<'k>(node: &Node<'_>, slot: u16, key: &'k [u8]) -> Result<&'k [u8], Damage> {
     ensure!(key.len() <= max_key(node.bytes().len()), "the key is too long");
     ensure!(slot <= node.len(), "the slot lies beyond the entries");
@@ -97,7 +99,7 @@ fn fits_between<'k>(node: &Node<'_>, slot: u16, key: &'k [u8]) -> Result<&'k [u8
     let prefix = node.prefix();
     ensure!(key.starts_with(prefix), "the key lacks the page's prefix");
     let suffix = &key[prefix.len()..];
-    // Slot 0 of an inner page stands for the low fence, which `covers` has looked at.
+    // The key of slot 0 of an inner page is the low fence, which `covers` has checked.
     let first = u16::from(node.level() > 0);
     ensure!(slot <= first || node.order(slot - 1, suffix).is_lt(), "the key is not above its left neighbour");
     ensure!(
@@ -200,8 +202,8 @@ fn absorb(page: &mut [u8], right: PageNo, high: &[u8], body: &[u8]) -> Result<()
     fresh.finish(page)
 }
 
-/// Bytes of a page, its header included, that is made with `head` from these entries: what split and merge ask before they
-/// log.
+/// Returns the bytes of a page, header included, that is made with `head` from these entries. Split
+/// and merge call it before they log.
 #[must_use]
 pub(crate) fn content_bytes(head: &NodeHead<'_>, from: &[(Node<'_>, Range<u16>)]) -> usize {
     let prefix = head.prefix();

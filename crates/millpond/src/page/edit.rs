@@ -1,5 +1,6 @@
-//! Changing the bytes of a leaf or inner page. Only [`super::apply`] calls this, after it has checked that the change fits
-//! the page; what is asked here is room, and even that is refused without a trace.
+//! Changes the bytes of a leaf or inner page. Only [`super::apply`] calls it, after it has checked
+//! the change. Only free space is checked here; a change that does not fit is refused before any
+//! byte changes.
 
 use base::codec::Reader;
 use base::codec::fixed::{get_u16, set_u16, set_u32, set_u40, set_u48};
@@ -12,8 +13,8 @@ use super::node::{
 };
 use super::{Damage, ensure, inline_limit, max_key};
 
-/// Lays the dead bytes of the heap together with the free space. `skip` is an entry to drop: its slot keeps a place but
-/// no bytes.
+/// Compacts the heap, so that its dead bytes join the free space. `skip` is an entry to drop: its
+/// slot stays, its bytes go.
 fn compact(page: &mut [u8], skip: Option<u16>) {
     let old = page.to_vec();
     let node = Node::new(&old);
@@ -34,7 +35,8 @@ fn compact(page: &mut [u8], skip: Option<u16>) {
     set_u16(page, GARBAGE, 0);
 }
 
-/// Takes `len` bytes off the free space for an entry of slot `slot` and names its head. There is room.
+/// Takes `len` bytes of the free space for the entry of slot `slot` and sets the slot, with `head`
+/// as its head. Returns where the bytes start. REQUIRES: there is room.
 fn allocate(page: &mut [u8], slot: u16, len: usize, head: u32) -> usize {
     let at = usize::from(get_u16(page, HEAP_LOW)) - len;
     set_u16(page, HEAP_LOW, at as u16);
@@ -45,7 +47,7 @@ fn allocate(page: &mut [u8], slot: u16, len: usize, head: u32) -> usize {
     at
 }
 
-/// Counts `len` bytes at `at` as dead.
+/// Marks `len` bytes at `at` as dead.
 fn release_bytes(page: &mut [u8], at: usize, len: usize) {
     let low = usize::from(get_u16(page, HEAP_LOW));
     if at == low {
@@ -56,7 +58,7 @@ fn release_bytes(page: &mut [u8], at: usize, len: usize) {
     }
 }
 
-/// Opens slot `slot` for an entry of `len` bytes; returns where the entry's bytes go.
+/// Inserts slot `slot` for an entry of `len` bytes. Returns where the entry's bytes start.
 fn insert_slot(page: &mut [u8], slot: u16, len: usize, head: u32) -> Result<usize, Damage> {
     let node = Node::new(page);
     ensure!(node.free_bytes() >= len + SLOT_BYTES, "the page has no room for the entry");
@@ -71,7 +73,7 @@ fn insert_slot(page: &mut [u8], slot: u16, len: usize, head: u32) -> Result<usiz
     Ok(allocate(page, slot, len, head))
 }
 
-/// Notes where an insert went, for the choice of the next split point.
+/// Updates the insert run, from which the next split point is chosen.
 fn note_insert(page: &mut [u8], slot: u16) {
     let last = get_u16(page, LAST);
     let (up, down) = if get_u16(page, COUNT) == 1 {
@@ -93,7 +95,7 @@ fn write_row_head(entry: &mut [u8], flags: u8, version: Version) {
     set_u40(entry, 7, version.undo_at);
 }
 
-/// Puts a row into slot `slot`; `suffix` is its key without the page's prefix.
+/// Inserts a row at slot `slot`. `suffix` is its key without the page's prefix.
 pub(super) fn insert_row(
     page: &mut [u8],
     slot: u16,
@@ -113,7 +115,7 @@ pub(super) fn insert_row(
     Ok(())
 }
 
-/// Puts a child into slot `slot`.
+/// Inserts a child at slot `slot`.
 pub(super) fn insert_child(page: &mut [u8], slot: u16, suffix: &[u8], child: PageNo) -> Result<(), Damage> {
     let len = CHILD_HEAD + suffix.len();
     let at = insert_slot(page, slot, len, head_of(suffix))?;
@@ -123,7 +125,7 @@ pub(super) fn insert_child(page: &mut [u8], slot: u16, suffix: &[u8], child: Pag
     Ok(())
 }
 
-/// Takes slot `slot` out.
+/// Removes slot `slot`.
 pub(super) fn remove(page: &mut [u8], slot: u16) {
     let node = Node::new(page);
     let (count, (at, len)) = (node.len(), node.slot(slot));
@@ -134,8 +136,8 @@ pub(super) fn remove(page: &mut [u8], slot: u16) {
     set_u16(page, COUNT, count - 1);
 }
 
-/// Gives row `slot` a version, flags and the value `old[..front] + middle + old[len - back..]`. The caller has checked
-/// that `front + back` is at most the old value's length.
+/// Gives row `slot` a version, flags and the value `old[..front] + middle + old[len - back..]`.
+/// REQUIRES: `front + back` is at most the old value's length.
 #[inline]
 pub(super) fn replace_row(
     page: &mut [u8],
@@ -153,7 +155,7 @@ pub(super) fn replace_row(
         return Err(Damage("the page has no room for the longer row"));
     }
     let new_at = if new_len <= len {
-        // In place; the bytes left over at the end are dead.
+        // In place; the bytes left at the end are dead.
         page.copy_within(at + len - back..at + len, at + keep + middle.len());
         set_u16(page, SLOTS + SLOT_BYTES * usize::from(slot) + 2, new_len as u16);
         if new_len < len {
@@ -183,7 +185,7 @@ pub(super) fn replace_row(
     Ok(())
 }
 
-/// What a leaf or inner page is made with.
+/// What a leaf or inner page is made with: owner, level, right sibling and fences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodeHead<'a> {
     /// Owner.
@@ -199,14 +201,15 @@ pub(crate) struct NodeHead<'a> {
 }
 
 impl NodeHead<'_> {
-    /// How much of every key such a page does not store.
+    /// Returns the length of the prefix that such a page does not store.
     #[must_use]
     pub(crate) fn prefix(&self) -> usize {
         if self.right.is_none() { 0 } else { common_prefix(self.low, self.high) }
     }
 }
 
-/// Makes a page's new content aside, entry after entry, so that a refusal leaves the old one as it was.
+/// Builds the new content of a page in a buffer of its own, entry after entry. So a refusal leaves
+/// the old content as it was.
 pub(super) struct Builder {
     page: Vec<u8>,
     prefix: usize,
@@ -214,7 +217,7 @@ pub(super) struct Builder {
 }
 
 impl Builder {
-    /// Begins a page of `page_bytes`.
+    /// Starts a page of `page_bytes`.
     pub(super) fn new(page_bytes: usize, head: &NodeHead<'_>) -> Result<Builder, Damage> {
         let max = max_key(page_bytes);
         ensure!(head.low.len() <= max && head.high.len() <= max, "a fence is too long");
@@ -238,7 +241,7 @@ impl Builder {
         Ok(Builder { page, prefix, inner })
     }
 
-    /// Appends the stored form of an entry; its suffix lacks this page's prefix.
+    /// Appends an entry in its stored form, whose suffix lacks this page's prefix.
     pub(super) fn push_stored(&mut self, entry: &[u8]) -> Result<(), Damage> {
         let suffix = if self.inner {
             ensure!(entry.len() >= CHILD_HEAD, "an inner entry is too short");
@@ -257,7 +260,7 @@ impl Builder {
         Ok(())
     }
 
-    /// That `suffix` may stand behind what is there, and within the fences.
+    /// Checks that `suffix` is above the entries so far and within the fences.
     fn check_order(&self, suffix: &[u8]) -> Result<(), Damage> {
         let node = Node::new(&self.page);
         let n = node.len();
@@ -296,13 +299,13 @@ impl Builder {
         self.push_stored(buf)
     }
 
-    /// Remembers the inserts in a row of the page that lost its upper part.
+    /// Copies the insert run of the page that lost its upper part.
     pub(super) fn copy_insert_run(&mut self, old: &Node<'_>) {
         self.page[UP..=DOWN].copy_from_slice(&old.bytes()[UP..=DOWN]);
         self.page[LAST..LAST + 2].copy_from_slice(&old.bytes()[LAST..LAST + 2]);
     }
 
-    /// Puts the content in place of `page`'s; number and LSN of `page` stay.
+    /// Replaces the content of `page`; its number and LSN stay.
     pub(super) fn finish(self, page: &mut [u8]) -> Result<(), Damage> {
         let node = Node::new(&self.page);
         ensure!(!self.inner || node.len() > 0, "an inner page has no child");
@@ -313,8 +316,8 @@ impl Builder {
     }
 }
 
-/// Appends entry `i` of `from` as a page with a common prefix of `prefix` bytes stores it; `first` for the first entry
-/// of an inner page, whose key is the low fence.
+/// Appends entry `i` of `from` in the form that a page with a common prefix of `prefix` bytes
+/// stores. `first`: it becomes the first entry of an inner page, whose key is the low fence.
 fn stored_form(from: &Node<'_>, i: u16, prefix: usize, first: bool, out: &mut Vec<u8>) {
     let key = if first { Key::whole(&[]) } else { from.key(i).skip(prefix) };
     let entry = from.entry(i);
@@ -329,8 +332,8 @@ fn stored_form(from: &Node<'_>, i: u16, prefix: usize, first: bool, out: &mut Ve
     }
 }
 
-/// The entries `slots` of `from` as the body of an `Init` or `Absorb`, for a page with a common prefix of `prefix`
-/// bytes. `first`: the first of them becomes slot 0.
+/// Returns the entries `slots` of `from` as the body of an `Init` or `Absorb`, for a page with a
+/// common prefix of `prefix` bytes. `first`: the first of them becomes slot 0.
 #[must_use]
 pub(crate) fn body_of(from: &Node<'_>, slots: std::ops::Range<u16>, prefix: usize, first: bool) -> Vec<u8> {
     let (mut body, mut entry) = (Vec::with_capacity(from.used_bytes()), Vec::new());
@@ -343,7 +346,7 @@ pub(crate) fn body_of(from: &Node<'_>, slots: std::ops::Range<u16>, prefix: usiz
     body
 }
 
-/// Appends a row to a body that a bulk build collects.
+/// Appends a row to the body of a page, in its stored form. For bulk builds.
 pub(crate) fn push_row(body: &mut Vec<u8>, suffix: &[u8], version: Version, flags: u8, value: &[u8]) {
     use base::codec::Put;
     body.put_varint((ROW_HEAD + suffix.len() + value.len()) as u64);
@@ -355,7 +358,8 @@ pub(crate) fn push_row(body: &mut Vec<u8>, suffix: &[u8], version: Version, flag
     body.extend_from_slice(value);
 }
 
-/// Appends a child to a body that a bulk build or a growing root collects.
+/// Appends a child to the body of a page, in its stored form. For bulk builds and a root that
+/// grows.
 pub(crate) fn push_child(body: &mut Vec<u8>, suffix: &[u8], child: PageNo) {
     use base::codec::Put;
     body.put_varint((CHILD_HEAD + suffix.len()) as u64);

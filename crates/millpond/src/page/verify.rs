@@ -1,5 +1,5 @@
-//! Whether a page's bytes make sense. [`quick`] is asked once when a page comes from a file and covers all that the
-//! accessors rely on; [`problems`] looks at everything.
+//! Checks of a page's content. [`quick`] runs once, when a page comes from a file, and covers
+//! everything that the accessors rely on. [`problems`] checks everything.
 
 use base::codec::fixed::get_u16;
 
@@ -10,7 +10,8 @@ use super::node::{
 };
 use super::{Damage, ensure, inline_limit, map, max_key, overflow};
 
-/// Checks what makes reading the page safe: bounds and lengths, in time linear in the number of slots.
+/// Checks what makes reading the page safe: bounds and lengths. Takes time linear in the number of
+/// slots.
 pub(crate) fn quick(page: &[u8]) -> Result<(), Damage> {
     ensure!(super::PAGE_SIZES.contains(&page.len()), "the page has an odd size");
     header::check_format(page)?;
@@ -24,11 +25,11 @@ pub(crate) fn quick(page: &[u8]) -> Result<(), Damage> {
 
 const MAX_PAGE: usize = super::PAGE_SIZES[super::PAGE_SIZES.len() - 1];
 
-/// A bit for each byte of a page that some entry holds.
+/// A bitmap: one bit for each byte of a page, set if an entry holds the byte.
 struct UsedBytes([u64; MAX_PAGE / 64]);
 
 impl UsedBytes {
-    /// Takes a range; false if part of it is used.
+    /// Marks a range as used; false if a part of it is already used.
     fn add(&mut self, at: usize, len: usize) -> bool {
         let end = at + len;
         let mut from = at;
@@ -67,7 +68,7 @@ fn quick_node(page: &[u8]) -> Result<(), Damage> {
     for i in 0..node.len() {
         let (from, len) = node.slot(i);
         ensure!(from >= heap && from + len <= page.len(), "an entry lies outside the heap");
-        // An edit of one entry must not reach into another, whose lengths were checked here.
+        // Otherwise an edit of one entry could change another, whose lengths were checked already.
         ensure!(used.add(from, len), "two entries overlap");
         live += len;
         let key = if is_leaf {
@@ -87,7 +88,7 @@ fn quick_node(page: &[u8]) -> Result<(), Damage> {
     Ok(())
 }
 
-/// Everything that is wrong with a page's content; empty for a sound one.
+/// Returns all problems of a page's content; empty for a sound page.
 #[must_use]
 pub(crate) fn problems(page: &[u8]) -> Vec<Damage> {
     let mut found = Vec::new();

@@ -1,13 +1,17 @@
-//! Building a tree from rows in key order: pages are filled as far as is wanted and written once, level above level.
+//! Bulk load: builds a tree from rows in key order. Pages are filled to a limit and written once,
+//! level above level.
 //!
-//! A page's fences, and so the prefix that its keys need not store, are known only when it is closed. So a level holds rows
-//! back until they would overflow a page with the longest prefix that they allow, then closes the fullest page that its
-//! real fences permit and keeps the rest: memory for about a page a level, and for the batch of pages that is being made.
+//! The fences of a page, and so the prefix that its keys need not store, are known only when the
+//! page is closed. So a level collects rows until they would overflow a page with the longest
+//! prefix that they allow. Then it closes the fullest page that the real fences permit and keeps
+//! the rest. It needs memory for about one page a level, and for one batch of finished pages.
 //!
-//! The log has no content of these pages, only that they are taken, an extent at a time (To4). They go to the file in
-//! batches, by the flusher, under an LSN that is above all redo of whatever they held before, and are synced there before
-//! the root, the last page and the only one that is logged, makes them a tree. A page that a frame still holds from an
-//! earlier life could be written over by the cleaner later; such a page is made there, and logged.
+//! The log does not contain these pages; it only says, an extent at a time, that they are allocated
+//! (To4). The flusher writes them to the file in batches, under an LSN above all redo of their
+//! earlier content. They are synced there before the root makes them a tree; the root is the last
+//! page and the only one that is logged. One exception: a frame may still hold a page from its
+//! earlier use, and the cleaner could later overwrite the page in the file. Such a page is changed
+//! in that frame, and logged.
 
 use base::aligned::AlignedBuf;
 use base::{Lsn, PageNo};
@@ -23,25 +27,26 @@ use crate::page::{header, inline_limit, max_key};
 use crate::planted::{Bug, planted};
 use crate::store::Store;
 
-/// This part of a page stays free for the first changes: updates that make rows a little longer, an insert between two. A
-/// page that is filled to the brim splits at the first of them, into two that are half empty; a sixteenth of space is cheap
-/// beside that, and no more is given away in a table that is only read.
+/// This part of a leaf stays free for the first changes: updates that make rows a little longer, an
+/// insert between two rows. A full page splits at the first of them into two half-empty pages. A
+/// sixteenth of the space is cheap compared with that, and a table that is only read loses no more.
 const SPARE: usize = 16;
 
-/// Redo of a page besides its content: the record's head. Also enough to take an extent.
+/// Redo of a page besides its content: the record's header. Also enough for the allocation of an
+/// extent.
 const REDO_OVERHEAD: usize = 256;
 
-/// Pages that are made and not written yet, each with its number.
+/// Finished pages that are not written yet, each with its number.
 #[derive(Debug)]
 pub(crate) struct PageBatch {
-    /// In the order in which they were made.
+    /// Numbers, in the order in which the pages were finished.
     pub(crate) pages: Vec<PageNo>,
     images: AlignedBuf,
     page_bytes: usize,
 }
 
 impl PageBatch {
-    /// Room for `pages` pages.
+    /// Makes an empty batch with room for `pages` pages.
     pub(crate) fn new(pages: usize, page_bytes: usize) -> PageBatch {
         PageBatch {
             pages: Vec::with_capacity(pages),
@@ -50,12 +55,12 @@ impl PageBatch {
         }
     }
 
-    /// Another one of the same size, empty.
+    /// Returns an empty batch of the same size.
     pub(crate) fn another(&self) -> PageBatch {
         PageBatch::new(self.images.len() / self.page_bytes, self.page_bytes)
     }
 
-    /// The pages' numbers, and their bytes in the same order.
+    /// Returns the pages' numbers, and their bytes in the same order.
     pub(crate) fn parts(&mut self) -> (&[PageNo], &mut [u8]) {
         (&self.pages, &mut self.images[..self.pages.len() * self.page_bytes])
     }
@@ -64,7 +69,7 @@ impl PageBatch {
         (self.pages.len() + 1) * self.page_bytes > self.images.len()
     }
 
-    /// Takes in `page`, whose bytes, all zero, are to be filled. REQUIRES: it is not full.
+    /// Adds `page`. Returns its bytes, all zero, to be filled. REQUIRES: the batch is not full.
     fn add(&mut self, page: PageNo) -> &mut [u8] {
         let at = self.pages.len() * self.page_bytes;
         self.pages.push(page);
@@ -74,36 +79,57 @@ impl PageBatch {
     }
 }
 
-/// What a build asks of the engine. It holds no latch then.
+/// The services of the engine that a build calls. It holds no latch during a call.
 pub(crate) trait BulkSink {
-    /// Asks to be let in with so many bytes of redo.
+    /// Waits in admission for so many bytes of redo.
     fn admit(&self, redo_bytes: usize) -> Result;
-    /// Pages that can be written at once.
+    /// Returns how many pages can be written at once.
     fn batch_pages(&self) -> usize;
-    /// Has pages written that no frame holds. Gives back an empty batch to go on with, perhaps while the pages are still on
-    /// their way.
+    /// Writes pages that no frame holds. Returns an empty batch, possibly while the pages are still
+    /// being written.
     fn write(&self, batch: PageBatch) -> Result<PageBatch>;
-    /// Returns when nothing is on its way any more, also if it fails. All pages are durable if neither this nor a write before
-    /// has failed.
+    /// Waits until no write is in progress; also if it fails. All pages are durable if neither this
+    /// call nor a `write` before it has failed.
     fn wait_for_writes(&self) -> Result;
 }
 
-/// A build in progress. Until the catalog names the tree, its extents' owner is all that tells of its pages.
+/// A bulk build in progress. Until the catalog names the tree, only the owner of its extents tells
+/// which pages it has.
 pub(crate) struct BulkBuilder {
     tree: Tree,
     version: Version,
     rows: u64,
     levels: Vec<BulkLevel>,
     body: Vec<u8>,
-    /// Pages taken for the tree and not used yet.
+    /// Pages allocated for the tree and not used yet.
     unused: VecDeque<PageNo>,
-    /// Where the log says that they are taken.
+    /// LSN of the log group that allocated them.
     allocated_at: Lsn,
-    /// Pages that are made and not written yet; none until the first is.
+    /// Finished pages that are not written yet; none until the first page is finished.
     batch: Option<PageBatch>,
 }
 
-/// A row or a child whose key begins at `at` in its level's bytes; a row's value follows the key.
+/// A row or a child to be added to a level.
+#[derive(Clone, Copy, Debug)]
+struct NewEntry<'a> {
+    key: &'a [u8],
+    value: &'a [u8],
+    flags: u8,
+    child: PageNo,
+}
+
+impl<'a> NewEntry<'a> {
+    fn row(key: &'a [u8], value: &'a [u8], flags: u8) -> NewEntry<'a> {
+        NewEntry { key, value, flags, child: PageNo::NONE }
+    }
+
+    fn child(key: &'a [u8], child: PageNo) -> NewEntry<'a> {
+        NewEntry { key, value: &[], flags: 0, child }
+    }
+}
+
+/// A row or a child that is in no page yet. Its key begins at `at` in the bytes of its level; a
+/// row's value follows the key.
 #[derive(Clone, Copy, Debug)]
 struct PendingEntry {
     at: usize,
@@ -113,18 +139,18 @@ struct PendingEntry {
     child: PageNo,
 }
 
-/// Entries of one level that are in no page yet.
+/// The entries of one level that are in no page yet.
 #[derive(Debug)]
 struct BulkLevel {
-    /// 0 for rows.
+    /// 0 for the leaves.
     number: u8,
     /// Low fence of the page that is being filled.
     low: Vec<u8>,
-    /// Its number, if the page before it had to name it.
+    /// Number of that page, if the page before it had to name it.
     page: PageNo,
     entries: Vec<PendingEntry>,
     bytes: Vec<u8>,
-    /// What the entries take in a page that stores whole keys, slots included.
+    /// Bytes of the entries in a page that stores whole keys, slots included.
     size: usize,
 }
 
@@ -138,7 +164,8 @@ impl BulkLevel {
         entry.key_len + entry.value_len + if self.number == 0 { ROW_OVERHEAD } else { CHILD_OVERHEAD }
     }
 
-    fn push(&mut self, key: &[u8], value: &[u8], flags: u8, child: PageNo) {
+    fn push(&mut self, entry: NewEntry<'_>) {
+        let NewEntry { key, value, flags, child } = entry;
         let at = self.bytes.len();
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value);
@@ -152,7 +179,8 @@ impl BulkLevel {
         &self.bytes[entry.at..entry.at + entry.key_len]
     }
 
-    /// Whether the entries may overflow a page of which `limit` bytes may be used, whatever its fences turn out to be.
+    /// Returns whether the entries may overflow a page of which `limit` bytes may be used, whatever
+    /// fences it gets.
     fn may_overflow(&self, limit: usize) -> bool {
         let n = self.entries.len();
         n > 1 && {
@@ -161,8 +189,8 @@ impl BulkLevel {
         }
     }
 
-    /// How many entries the page takes when the next one begins the page after it, and that page's low fence. An entry that
-    /// is longer than `limit` gets a page to itself.
+    /// Returns how many entries go into the page when the next entry begins the page after it, and
+    /// the low fence of that page. An entry longer than `limit` gets a page of its own.
     fn full_page(&self, limit: usize) -> (usize, Vec<u8>) {
         let mut size = self.size;
         for n in (1..self.entries.len()).rev() {
@@ -177,7 +205,7 @@ impl BulkLevel {
         unreachable!("called with two entries or more")
     }
 
-    /// The first `n` entries as a page with a common prefix of `prefix` bytes holds them.
+    /// Encodes the first `n` entries as the body of a page with a common prefix of `prefix` bytes.
     fn put_body(&self, version: Version, n: usize, prefix: usize, body: &mut Vec<u8>) {
         body.clear();
         for (i, entry) in self.entries[..n].iter().enumerate() {
@@ -202,8 +230,8 @@ impl BulkLevel {
 }
 
 impl BulkBuilder {
-    /// Begins to fill `tree`, which nobody else knows, with rows of `version`. What its root holds now is replaced at the
-    /// end.
+    /// Begins to fill `tree`, which no other code knows yet, with rows of `version`. The end of the
+    /// build replaces the present content of the root.
     pub(crate) fn begin(tree: Tree, version: Version) -> BulkBuilder {
         BulkBuilder {
             tree,
@@ -217,18 +245,18 @@ impl BulkBuilder {
         }
     }
 
-    /// The tree that is being filled.
+    /// Returns the tree that is being filled.
     pub(crate) fn tree(&self) -> Tree {
         self.tree
     }
 
-    /// How many rows it has taken.
+    /// Returns how many rows it has taken.
     pub(crate) fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Adds a row; its key must be above the one before. After an error the build is of no use. REQUIRES: no latch held; key
-    /// and value are short enough for a leaf.
+    /// Adds a row; its key must be above the key before. After an error the build is of no use.
+    /// REQUIRES: no latch held; key and value are short enough for a leaf.
     pub(crate) fn push(
         &mut self,
         store: &Store,
@@ -250,39 +278,32 @@ impl BulkBuilder {
                 self.rows
             )));
         }
-        self.add(store, 0, key, value, flags, PageNo::NONE, sink)
+        self.add(store, 0, NewEntry::row(key, value, flags), sink)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the fields of an entry")]
-    fn add(
-        &mut self,
-        store: &Store,
-        level: usize,
-        key: &[u8],
-        value: &[u8],
-        flags: u8,
-        child: PageNo,
-        sink: &dyn BulkSink,
-    ) -> Result {
+    /// Adds an entry to `level`, and closes a page if the entries may overflow one.
+    fn add(&mut self, store: &Store, level: usize, entry: NewEntry<'_>, sink: &dyn BulkSink) -> Result {
         if level == self.levels.len() {
             self.levels.push(BulkLevel::new(level as u8));
         }
         let at = &mut self.levels[level];
-        at.push(key, value, flags, child);
+        at.push(entry);
         if at.may_overflow(limit(store, level)) { self.close_page(store, level, sink) } else { Ok(()) }
     }
 
-    /// Writes the fullest page that the entries allow and keeps the rest; there are two entries or more.
+    /// Closes the fullest page that the entries allow and keeps the rest. REQUIRES: two entries or
+    /// more.
     fn close_page(&mut self, store: &Store, level: usize, sink: &dyn BulkSink) -> Result {
         let (n, high) = self.levels[level].full_page(limit(store, level));
         let page = self.write_page(store, level, n, &high, sink)?;
         let at = &mut self.levels[level];
         at.drop_first(n);
         let low = std::mem::replace(&mut at.low, high);
-        self.add(store, level + 1, &low, &[], 0, page, sink)
+        self.add(store, level + 1, NewEntry::child(&low, page), sink)
     }
 
-    /// Makes a page of the first `n` entries, the last of its level if there are no more. Returns its number.
+    /// Makes a page of the first `n` entries, the last page of its level if there are no more.
+    /// Returns its number.
     fn write_page(
         &mut self,
         store: &Store,
@@ -322,7 +343,7 @@ impl BulkBuilder {
         Ok(page)
     }
 
-    /// Has the pages written that are not yet. After an error the build is of no use.
+    /// Writes the finished pages of the batch. After an error the build is of no use.
     fn write_batch(&mut self, sink: &dyn BulkSink) -> Result {
         if let Some(batch) = self.batch.take_if(|batch| !batch.pages.is_empty()) {
             self.batch = Some(sink.write(batch)?);
@@ -330,7 +351,8 @@ impl BulkBuilder {
         Ok(())
     }
 
-    /// A page for the tree, in order if possible, so that neighbours go to the file in one write.
+    /// Returns an unused page of the tree. Pages come in order if possible, so that neighbours are
+    /// written together.
     fn take_page(&mut self, store: &Store, sink: &dyn BulkSink) -> Result<PageNo> {
         loop {
             if let Some(page) = self.unused.pop_front() {
@@ -349,7 +371,7 @@ impl BulkBuilder {
         }
     }
 
-    /// Gives pages back that turned out not to be needed.
+    /// Frees the pages that turned out not to be needed.
     fn free_unused(&mut self, store: &Store, sink: &dyn BulkSink) -> Result {
         let Some(&first) = self.unused.front() else { return Ok(()) };
         sink.admit(REDO_OVERHEAD)?;
@@ -365,7 +387,7 @@ impl BulkBuilder {
         Ok(())
     }
 
-    /// Writes what is left, level by level, the root last.
+    /// Finishes the build: writes what is left, level by level, the root last.
     pub(crate) fn finish(&mut self, store: &Store, sink: &dyn BulkSink) -> Result {
         let mut level = 0;
         loop {
@@ -377,7 +399,7 @@ impl BulkBuilder {
             }
             let at = &self.levels[level];
             if at.page.is_none() {
-                // Everything of this level fits one page, and that page is the root.
+                // All entries of this level fit one page, and that page is the root.
                 at.put_body(self.version, at.entries.len(), 0, &mut self.body);
                 self.write_batch(sink)?;
                 if !planted(Bug::LoadNotAwaited) {
@@ -391,7 +413,7 @@ impl BulkBuilder {
             let low = std::mem::take(&mut self.levels[level].low);
             self.levels[level].drop_first(n);
             level += 1;
-            self.add(store, level, &low, &[], 0, page, sink)?;
+            self.add(store, level, NewEntry::child(&low, page), sink)?;
         }
     }
 
@@ -408,7 +430,8 @@ impl BulkBuilder {
     }
 }
 
-/// How much of a page is filled: inner pages to the brim, so that even the longest keys leave room for several children.
+/// Returns how many bytes of a page are filled. Inner pages are filled completely, so that even
+/// with the longest keys a page has several children.
 fn limit(store: &Store, level: usize) -> usize {
     let page_bytes = store.pool.page_bytes();
     if level == 0 { page_bytes - page_bytes / SPARE } else { page_bytes }

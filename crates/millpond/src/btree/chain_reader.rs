@@ -1,7 +1,9 @@
-//! Reading a chain faster than page by page: some of its pages name those that were set aside to follow.
+//! Reads an overflow chain faster than page by page: some of its pages name the pages that were
+//! reserved to follow.
 //!
-//! The names are a hint. What the chain is, its links say: a page that was read because it was named is visited at only when a
-//! link leads to it, and then it is the chain's and has not changed since it was linked.
+//! The names are hints; only the links say which pages belong to the chain. A page that was read
+//! because it was named is used only when a link leads to it. Then it belongs to the chain and has
+//! not changed since it was linked.
 
 use base::PageNo;
 
@@ -13,7 +15,7 @@ use crate::store::Store;
 /// A value longer than this part of the pool is not kept there (Bp6).
 const LONG_PART: usize = 32;
 
-/// Pages of one chain that have been read before they are asked for.
+/// Reads the pages of one chain, many at a time.
 pub(super) struct ChainReader<'s> {
     store: &'s Store,
     hint: FetchHint,
@@ -21,20 +23,23 @@ pub(super) struct ChainReader<'s> {
 }
 
 impl<'s> ChainReader<'s> {
-    /// For a value of `len` bytes that is read whole and stays: it goes into the pool unless it is long for that.
+    /// Makes a reader for a value of `len` bytes that cannot be freed meanwhile. Its pages enter
+    /// the pool unless the value is too long for that.
     pub(super) fn new(store: &'s Store, hint: FetchHint, len: usize) -> ChainReader<'s> {
         let pool = store.pool.frame_count() * store.pool.page_bytes();
         let hint = if len > pool / LONG_PART { FetchHint::Scan } else { hint };
         ChainReader { store, hint, images: Images::default() }
     }
 
-    /// For a chain that may be cut short, so that pages it names may be another's: none of them enters the pool on its account.
+    /// Makes a reader for a chain whose writing may have been cut off. Pages that it names may
+    /// belong to another owner, so none of them enters the pool.
     pub(super) fn past_pool(store: &'s Store) -> ChainReader<'s> {
         ChainReader { store, hint: FetchHint::Scan, images: Images::default() }
     }
 
-    /// Shows the page to `look` if it is an overflow page, and reads those that it names if `look` finds that it is the chain's.
-    /// REQUIRES: no latch held; `at` is the chain's head or what `look` was shown to be next.
+    /// Calls `visitor` with page `at` if it is an overflow page. If `visitor` confirms that the
+    /// page belongs to the chain, reads the pages that it names. REQUIRES: no latch held; `at` is
+    /// the chain's head or the next page of the page visited before.
     pub(super) fn visit<R>(
         &mut self,
         at: PageNo,

@@ -1,5 +1,6 @@
-//! Looks at every page of a tree and at how they hang together. It works beside writers: what it compares it holds latched
-//! at the same time, so a difference is damage and not a change under way.
+//! Checks every page of a tree and the links between them. It can run beside writers. It latches
+//! the pages that it compares at the same time, so a difference is damage, not a change in
+//! progress.
 
 use base::PageNo;
 
@@ -12,32 +13,32 @@ use crate::page::overflow::{ChainRef, pages_for};
 use crate::page::verify;
 use crate::store::Store;
 
-/// What a check of a tree found.
+/// The result of a check of a tree.
 #[derive(Debug, Default)]
 pub(crate) struct TreeCheck {
-    /// Every page that the root leads to, chains of the rows' present versions included.
+    /// Every page that the root leads to, including chains of the rows' present versions.
     pub(crate) pages: Vec<PageNo>,
-    /// Rows, delete marks included.
+    /// Rows, including delete marks.
     pub(crate) rows: u64,
     /// Levels.
     pub(crate) height: u32,
-    /// Splits whose separator is not posted yet: no damage.
+    /// Splits that are not posted yet. They are no damage.
     pub(crate) unposted: u64,
-    /// What is wrong, empty for a sound tree.
+    /// All problems; empty for a sound tree.
     pub(crate) problems: Vec<String>,
 }
 
-/// What one child of an inner page, and the unposted pages to its right, turned out to be.
+/// The result of checking one child of an inner page and the unposted pages to its right.
 enum ChildCheck {
-    /// Looked at; the next child begins at this key, if there is one.
+    /// Checked. The next child begins at this key, if there is one.
     Done(Option<Vec<u8>>),
-    /// A page had to be brought in: look again.
+    /// This page must be fetched; then check again. With it the key where the next child begins.
     Missing(PageNo, Option<Vec<u8>>),
 }
 
 impl Tree {
-    /// Checks the whole tree. An error means that checking itself was impossible; damage is reported.
-    /// REQUIRES: no latch held.
+    /// Checks the whole tree. Damage is reported; an error means that the check itself was
+    /// impossible. REQUIRES: no latch held.
     pub(crate) fn check(&self, store: &Store) -> Result<TreeCheck> {
         let mut report = TreeCheck::default();
         let mut chains = Vec::new();
@@ -104,7 +105,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Checks the child that covers `key` and what stands between it and the next child.
+    /// Checks the child that covers `key` and the pages between it and the next child.
     fn check_child(
         &self,
         store: &Store,
@@ -124,7 +125,8 @@ impl Tree {
             if is_last { inner.high_fence().map(<[u8]>::to_vec) } else { Some(inner.key(at + 1).to_vec()) };
         let mut begin = inner.key(at).to_vec();
         let mut no = inner.child(at);
-        // What is found goes into the report only if all pages were there; else they are looked at again.
+        // The findings go into the report only if no page was missing. Otherwise they are found
+        // again.
         let mut part = TreeCheck::default();
         let mut part_chains = Vec::new();
         let mut before: Option<crate::buffer::PageRead<'_>> = None;
@@ -201,7 +203,8 @@ impl Tree {
         match chain_pages(store, chain.head, chain.owner) {
             Ok(pages) => {
                 let whole = pages.len() == pages_for(store.pool.page_bytes(), chain.len as usize);
-                // Nothing was latched meanwhile: the row may have another value by now, and this one may be going.
+                // Nothing was latched meanwhile. The row may have another value by now, and this
+                // chain may be being freed.
                 if !self.row_has_chain(store, key, chain)? {
                     return Ok(());
                 }
@@ -215,7 +218,7 @@ impl Tree {
         }
     }
 
-    /// Whether the row of `key` leads to `chain` now.
+    /// Returns whether the row of `key` refers to `chain` now.
     fn row_has_chain(&self, store: &Store, key: &[u8], chain: &ChainRef) -> Result<bool> {
         let page = self.leaf_read(store, key)?;
         let leaf = Leaf::new(&page);
@@ -225,7 +228,7 @@ impl Tree {
     }
 }
 
-/// Damage goes into the report; any other error ends the check.
+/// Adds damage to the report; returns any other error, which ends the check.
 fn record_damage(error: Error, report: &mut TreeCheck) -> Result {
     match error {
         Error::Corrupt { what, .. } => {

@@ -1,4 +1,5 @@
-//! The way down: each page is latched before its parent, or its left sibling, is let go.
+//! The descent: each page is latched before the latch of its parent, or of its left sibling, is
+//! released (latch coupling).
 
 use base::PageNo;
 use metrics::M;
@@ -11,19 +12,19 @@ use crate::page::header::{self, PageKind};
 use crate::page::node::{Inner, Node};
 use crate::store::Store;
 
-/// Where to go.
+/// The target of a descent.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Seek<'k> {
-    /// To the page that covers the key.
+    /// The page that covers the key.
     At(&'k [u8]),
-    /// To the page that holds the greatest keys below the key.
+    /// The page that holds the greatest keys below the key.
     Before(&'k [u8]),
-    /// To the last page.
+    /// The last page of the level.
     Last,
 }
 
 impl Seek<'_> {
-    /// Whether the goal lies to the right of `node`.
+    /// Returns whether the target lies to the right of `node`.
     fn is_right_of(self, node: &Node<'_>) -> bool {
         let Some(high) = node.high_fence() else { return false };
         match self {
@@ -71,17 +72,18 @@ impl std::ops::Deref for Latched<'_> {
     }
 }
 
-/// The end of a descent.
+/// The result of a descent.
 pub(super) struct ReachedPage<'s> {
     /// The page.
     pub(super) page: Latched<'s>,
-    /// The highest level at which the way went right: a split whose separator is not in the parent yet.
+    /// The highest level at which the descent went right: the split there is not posted in the
+    /// parent yet.
     pub(super) unposted: Option<u8>,
 }
 
 impl Tree {
-    /// Goes down to `level`; latches the page there exclusively if `write`. None if the tree is not that high.
-    /// REQUIRES: no latch held.
+    /// Descends to `level`. Latches the page there exclusively if `write`, else shared. None if the
+    /// tree is not that high. REQUIRES: no latch held.
     pub(super) fn descend<'s>(
         &self,
         store: &'s Store,
@@ -92,7 +94,7 @@ impl Tree {
         self.descend_for(store, seek, level, write, FetchHint::Normal)
     }
 
-    /// As [`Tree::descend`], told what the page at `level` is for.
+    /// As [`Tree::descend`]; `hint` says how the pool treats the page at `level`.
     pub(super) fn descend_for<'s>(
         &self,
         store: &'s Store,
@@ -101,9 +103,9 @@ impl Tree {
         write: bool,
         hint: FetchHint,
     ) -> Result<Option<ReachedPage<'s>>> {
-        // The pages on the way are everybody's.
+        // The pages above `level` are used by all descents.
         let hint_at = |at| if at == level { hint } else { FetchHint::Normal };
-        // A page fetched with nothing latched stays pinned until the way has come to it again.
+        // A page fetched with nothing latched stays pinned until the next descent has reached it.
         let mut missing = None;
         'again: loop {
             let fetch = |(page, at)| store.pool.fetch_with(page, hint_at(at));
@@ -149,7 +151,8 @@ impl Tree {
         }
     }
 
-    /// The root, latched exclusively if it stands at `level` and `write`. None if it stands below.
+    /// Returns the root, latched exclusively if it is at `level` and `write`. None if it is below
+    /// `level`.
     fn latch_root<'s>(&self, store: &'s Store, level: u8, write: bool) -> Result<Option<Latched<'s>>> {
         loop {
             let page = store.pool.fetch(self.root)?.read();
@@ -173,8 +176,8 @@ impl Tree {
         }
     }
 
-    /// The child of the root where the way goes on, latched, by this thread's copy of the root. None if that does not tell,
-    /// the root has changed, or the child is not in memory.
+    /// Returns the child of the root to go to, latched, from this thread's copy of the root. None
+    /// if there is no valid copy, the root has changed, or the child is not in memory.
     #[inline]
     fn child_by_root_copy<'s>(
         &self,
@@ -188,7 +191,7 @@ impl Tree {
         let hint = if next.child_level == level { hint } else { FetchHint::Normal };
         let pin = store.pool.try_pin_with(next.child, hint)?;
         let child = Latched::latch(pin, write && next.child_level == level);
-        // Only now is it certain that the child is what the copy says: until here it might have been freed.
+        // Until here the child might have been freed. The stamp is unchanged, so the copy is right.
         if store.pool.stamp(self.root) != Some(next.stamp) {
             return None;
         }
@@ -208,7 +211,7 @@ impl Tree {
         Ok(())
     }
 
-    /// That the page is one of this tree at `level`.
+    /// Checks that the page belongs to this tree and is at `level`.
     #[inline]
     pub(super) fn verify_page(&self, store: &Store, page: &[u8], level: u8, no: PageNo) -> Result {
         let kind = if level == 0 { PageKind::Leaf } else { PageKind::Inner };

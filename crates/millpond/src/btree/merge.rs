@@ -1,5 +1,6 @@
-//! Shrinking: a page takes over its right sibling when both are small and hang from the same parent; a root with one child
-//! takes over that child. Purge alone calls this (Tr6), because it alone makes pages emptier.
+//! Merges. A page takes over its right sibling when one of them is small and both have the same
+//! parent. A root with one child takes over that child. Only purge calls this (Tr6), because only
+//! purge makes pages emptier.
 
 use super::descend::{Latched, Seek};
 use super::tree::Tree;
@@ -17,30 +18,30 @@ use metrics::M;
 
 /// A page is small when its entries take less than this share of it.
 const SMALL: (usize, usize) = (1, 4);
-/// A merged page is at most so full, lest the next insert split it again.
+/// A merged page is at most so full; otherwise the next insert would split it again.
 const MERGED_MAX: (usize, usize) = (3, 4);
 
-/// Whether a page is so empty that [`Tree::try_merge`] is worth a try.
+/// Returns whether a page is so empty that [`Tree::try_merge`] is worth a try.
 #[must_use]
 pub(crate) fn is_small(page: &[u8]) -> bool {
     Node::new(page).entry_bytes() * SMALL.1 < (page.len() - SLOTS) * SMALL.0
 }
 
-/// What became of one attempt.
+/// The result of one attempt to merge.
 enum MergeOutcome {
-    /// A page had to be brought in: try again.
+    /// This page must be fetched; then try again.
     Missing(PageNo),
     /// Nothing to do.
     Nothing,
-    /// Two pages are one; `parent_small` tells whether their parent should look for company too.
+    /// Two pages were merged. `parent_small`: their parent should be merged too.
     Merged { parent_small: bool },
-    /// The parent has this one child only.
+    /// The parent has only this child.
     OnlyChild { is_root: bool },
 }
 
 impl Tree {
-    /// Merges the leaf that covers `key` with a neighbour if both are small, and what becomes small above it. Returns
-    /// whether a page was freed. REQUIRES: no latch held.
+    /// Merges the leaf that covers `key` with a neighbour if possible, then the pages above it that
+    /// become small. Returns whether a page was freed. REQUIRES: no latch held.
     pub(crate) fn try_merge(&self, store: &Store, key: &[u8]) -> Result<bool> {
         let (mut level, mut freed) = (0u8, false);
         let mut missing = None;
@@ -79,7 +80,7 @@ impl Tree {
         if n == 1 {
             return Ok(MergeOutcome::OnlyChild { is_root: parent.page_no() == self.root });
         }
-        // With the right neighbour, else with the left one.
+        // Try the right neighbour, then the left one.
         for left_at in [Some(at), at.checked_sub(1)].into_iter().flatten().filter(|&i| i + 1 < n) {
             let (left_no, right_no) = (inner.child(left_at), inner.child(left_at + 1));
             let Some(left) = store.pool.try_pin(left_no) else { return Ok(MergeOutcome::Missing(left_no)) };
@@ -89,7 +90,7 @@ impl Tree {
             let left = left.write();
             self.verify_page(store, &left, level, left_no)?;
             if Node::new(&left).right() != right_no {
-                continue; // A page between them is not posted yet.
+                continue; // The split of a page between them is not posted yet.
             }
             let right = right.write();
             self.verify_page(store, &right, level, right_no)?;
@@ -134,7 +135,8 @@ impl Tree {
         MergeOutcome::Merged { parent_small }
     }
 
-    /// Moves the content of the root's only child into the root, as often as that is all the root has.
+    /// Moves the content of the root's only child into the root, as long as the root has only one
+    /// child.
     fn collapse_root(&self, store: &Store) -> Result<bool> {
         let mut freed = false;
         let mut missing = None;
@@ -155,7 +157,7 @@ impl Tree {
             let child = pin.write();
             self.verify_page(store, &child, level, child_no)?;
             if !Node::new(&child).right().is_none() {
-                return Ok(freed); // It has a sibling that is not posted yet.
+                return Ok(freed); // The split of the child is not posted yet.
             }
             let Some(map) = store.space.try_map_of(child_no) else {
                 store.metrics.add(M::DescentRestarts, 1);
@@ -178,7 +180,7 @@ impl Tree {
     }
 }
 
-/// Whether one of the pages is small and the page of both would not be too full.
+/// Returns whether one of the pages is small and the merged page would not be too full.
 fn worth_merging(left: &[u8], right: &[u8]) -> bool {
     if !is_small(left) && !is_small(right) {
         return false;

@@ -1,4 +1,5 @@
-//! The tree against an ordered map, alone and with many threads; loads in order; splits cut off half-way; long values.
+//! Tests of the tree against an ordered map, with one thread and with many; loads in key order;
+//! splits cut off half-way; long values.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -59,7 +60,7 @@ fn put(store: &Store, tree: Tree, key: &[u8], value: &[u8], flags: u8) {
     mtr.commit();
 }
 
-/// Removes a row as purge does, and merges what became small.
+/// Removes a row as purge does, and merges the pages that become small.
 fn remove(store: &Store, tree: Tree, key: &[u8]) -> bool {
     let page = tree.leaf_write(store, key, 0).unwrap();
     let Ok(slot) = Leaf::new(&page).search(key) else { return false };
@@ -130,7 +131,8 @@ fn assert_equals(fixture: &TestStore, tree: Tree, model: &Model) -> TreeCheck {
 fn some_key(rng: &mut Prng, page_bytes: usize, long: bool) -> Vec<u8> {
     let mut key = rng.below(3000).to_be_bytes()[6..].to_vec();
     if long {
-        // Neighbours that differ only at their ends, of the greatest length: the longest separators there are.
+        // Neighbours of the greatest length that differ only at their ends: the longest possible
+        // separators.
         let fill = rng.below(2) as u8;
         key.truncate(1);
         key.resize(max_key(page_bytes) - 1, fill);
@@ -176,7 +178,7 @@ fn grow_and_shrink(seed: u64, page_bytes: usize, long: bool) {
     }
     model.clear();
     assert_equals(&fixture, tree, &model);
-    // What is empty hangs together only where a neighbour stood under another parent.
+    // An empty page stays only if its neighbour has another parent.
     let left = fixture.used_pages().len();
     assert!(left <= 3, "{left} pages are left of an empty tree");
     fixture.assert_redo_gives_the_same_pages();
@@ -189,10 +191,10 @@ fn a_tree_is_an_ordered_map() {
     }
 }
 
-/// A guess saves the way down or is no help, whatever the page has become: freed, another leaf, an inner page, another
-/// tree's.
+/// A guess saves the descent or is ignored, even if the page has become another: freed, another
+/// leaf, an inner page, a page of another tree.
 #[test]
-fn a_guess_never_leads_astray() {
+fn a_wrong_guess_is_ignored() {
     let rng = &mut Prng::new(5);
     let fixture = TestStore::new(4096, 4096);
     let store = &fixture.store;
@@ -252,8 +254,9 @@ fn load(keys: impl Iterator<Item = u64>) -> f64 {
 }
 
 #[test]
-fn loads_in_order_fill_their_pages() {
-    // The outermost page stores whole keys; what it saves by a prefix once it has both fences stays free.
+fn loads_in_key_order_fill_their_pages() {
+    // The last leaf stores whole keys. The space that a prefix saves once it has both fences stays
+    // free.
     let ascending = load(0..10_000);
     assert!(ascending > 0.9, "{ascending}");
     let descending = load((0..10_000).rev());
@@ -261,7 +264,7 @@ fn loads_in_order_fill_their_pages() {
     // Eight loads side by side, each ascending in its own range.
     let side_by_side = load((0..10_000).map(|i| ((i % 8) << 32) | (i / 8)));
     assert!(side_by_side > 0.85, "{side_by_side}");
-    // A row more than fits while the last leaf's keys share no prefix.
+    // One row more fits than while the keys of the last leaf share no prefix.
     let fixture = TestStore::new(8192, 2048);
     let tree = Tree::create(&fixture.store, ID).unwrap();
     (0..8000u64).for_each(|key| put(&fixture.store, tree, &key.to_be_bytes(), &[7; 200], 0));
@@ -272,7 +275,7 @@ fn loads_in_order_fill_their_pages() {
     assert!((0.6..0.8).contains(&random), "{random}");
 }
 
-/// A tree with many splits whose separators are not posted, at the leaves and above.
+/// Makes a tree with many unposted splits, at the leaves and above.
 fn with_unposted_splits() -> (TestStore, Tree, Model) {
     let fixture = TestStore::new(4096, 1024);
     let tree = Tree::create(&fixture.store, ID).unwrap();
@@ -300,7 +303,7 @@ fn with_unposted_splits() -> (TestStore, Tree, Model) {
 }
 
 #[test]
-fn a_split_that_was_cut_off_is_found_and_completed() {
+fn an_unposted_split_is_found_and_posted() {
     let (fixture, tree, model) = with_unposted_splits();
     for key in model.keys() {
         drop(tree.leaf_write(&fixture.store, key, 0).unwrap());
@@ -311,9 +314,10 @@ fn a_split_that_was_cut_off_is_found_and_completed() {
 }
 
 #[test]
-fn a_merge_leaves_unposted_pages_in_the_tree() {
+fn merges_keep_unposted_pages_in_the_tree() {
     let (fixture, tree, mut model) = with_unposted_splits();
-    // Downwards, so that the way to a page to be merged does not lead over the unposted one to its right.
+    // In descending order, so that a descent to a page to be merged does not pass the unposted page
+    // to its right.
     for key in model.clone().keys().rev() {
         assert!(remove(&fixture.store, tree, key));
         model.remove(key);
@@ -324,7 +328,7 @@ fn a_merge_leaves_unposted_pages_in_the_tree() {
 }
 
 #[test]
-fn a_bulk_build_fills_every_page_but_for_a_sixteenth() {
+fn a_bulk_build_fills_fifteen_sixteenths_of_every_page() {
     for (rows, page_bytes) in [(0, 4096), (1, 4096), (30, 4096), (20_000, 4096), (20_000, 16384)] {
         let fixture = TestStore::new(page_bytes, 4096);
         let tree = Tree::create(&fixture.store, ID).unwrap();
@@ -367,7 +371,7 @@ fn build(fixture: &TestStore, tree: Tree, model: &Model) {
 }
 
 #[test]
-fn a_bulk_build_takes_any_key_lengths() {
+fn a_bulk_build_accepts_all_key_lengths() {
     let rng = &mut Prng::new(8);
     let fixture = TestStore::new(4096, 4096);
     let tree = Tree::create(&fixture.store, ID).unwrap();
@@ -380,14 +384,15 @@ fn a_bulk_build_takes_any_key_lengths() {
     assert_equals(&fixture, tree, &model);
 }
 
-/// Inner pages are filled to the brim, or those with the longest keys would have one child each and the levels no end.
+/// Inner pages are filled completely. Otherwise a page with the longest keys would have one child,
+/// and there would be levels without end.
 #[test]
-fn a_bulk_build_with_the_longest_keys_ends() {
+fn a_bulk_build_with_the_longest_keys_terminates() {
     for page_bytes in [4096, 8192, 16384] {
         let fixture = TestStore::new(page_bytes, 4096);
         let tree = Tree::create(&fixture.store, ID).unwrap();
-        // Two that differ in the last byte alone, then two others that differ from them in the first bytes: separators
-        // are long, and pages have no prefix.
+        // Two keys that differ in the last byte only, then two that differ from them in the first
+        // bytes. So separators are long and pages have no prefix.
         let key = |n: u32| {
             let mut key = vec![b'k'; max_key(page_bytes)];
             key[..4].copy_from_slice(&(n / 2).to_be_bytes());
@@ -400,7 +405,7 @@ fn a_bulk_build_with_the_longest_keys_ends() {
     }
 }
 
-/// Frees a chain, or no more than `most` pages of it; how many that were.
+/// Frees at most `most` pages of a chain. Returns how many it freed.
 fn free_chain(store: &crate::store::Store, head: base::PageNo, owner: Version, most: usize) -> usize {
     let mut pages = chain_to_free(store, head, owner).unwrap();
     let freed = pages.len().min(most);
@@ -408,7 +413,7 @@ fn free_chain(store: &crate::store::Store, head: base::PageNo, owner: Version, m
     freed
 }
 
-/// Lets `n` steps pass and refuses the next.
+/// Lets `n` steps pass and fails the next.
 fn stop_after(mut n: usize) -> impl FnMut() -> Result {
     move || {
         if n == 0 {
@@ -420,7 +425,7 @@ fn stop_after(mut n: usize) -> impl FnMut() -> Result {
 }
 
 #[test]
-fn a_long_value_comes_back_and_goes_away() {
+fn a_long_value_is_written_read_and_freed() {
     let fixture = TestStore::new(4096, 256);
     let store = &fixture.store;
     let tree = Tree::create(store, ID).unwrap();
@@ -445,7 +450,8 @@ fn a_long_value_comes_back_and_goes_away() {
 
     assert_eq!(fixture.used_pages().len(), 1 + 13 + 5);
     assert_eq!(tree.check(store).unwrap().pages.len(), 1 + 13);
-    // The pages that it names and never took may be another's by now: nobody brings them in on its account.
+    // The pages that it names and never used may belong to another owner by now, so they are not
+    // fetched.
     let (part, owner) = heads[1];
     let named: Vec<_> = {
         let page = store.pool.fetch(part).unwrap().read();
@@ -456,7 +462,7 @@ fn a_long_value_comes_back_and_goes_away() {
     assert!(named[4..].iter().all(|page| !store.pool.holds(*page)));
     assert_sound(&fixture, tree);
 
-    // Freeing that is cut off leaves a shorter chain, and freeing again or too often does no harm.
+    // Freeing that is cut off leaves a shorter chain. Freeing again or too often does no harm.
     assert_eq!(free_chain(store, chain.head, chain.owner, 6), 6);
     assert_eq!(fixture.used_pages().len(), 1 + 7);
     assert_ne!(tree.check(store).unwrap().problems, Vec::<String>::new());
@@ -470,7 +476,7 @@ fn a_long_value_comes_back_and_goes_away() {
 }
 
 #[test]
-fn damage_is_named() {
+fn damage_is_reported() {
     let fixture = TestStore::new(4096, 256);
     let store = &fixture.store;
     let tree = Tree::create(store, ID).unwrap();
@@ -481,14 +487,14 @@ fn damage_is_named() {
     let inner = Inner::new(&root);
     let (second, third) = (inner.child(1), inner.child(2));
     drop(root);
-    // The third child's content takes the second's place.
+    // The content of the third child replaces that of the second.
     let image = store.pool.fetch(third).unwrap().read().to_vec();
     let mut page = store.pool.fetch(second).unwrap().write();
     page.copy_from_slice(&image);
     drop(page);
     let problems = tree.check(store).unwrap().problems;
     assert!(problems.iter().any(|p| p.contains("does not begin where")), "{problems:?}");
-    // Another tree's page is an error for whoever comes by.
+    // A page of another tree is an error for every descent that reaches it.
     let other = Tree::create(store, TreeId(4)).unwrap();
     let image = store.pool.fetch(other.root).unwrap().read().to_vec();
     let mut page = store.pool.fetch(second).unwrap().write();
@@ -501,7 +507,7 @@ fn damage_is_named() {
 
 /// Threads that write, remove, merge, scan and check at once, in a pool far smaller than the tree.
 #[test]
-fn many_threads_agree() {
+fn many_threads_keep_the_tree_sound() {
     const THREADS: u64 = 4;
     let fixture = Arc::new(TestStore::new(4096, 96));
     let tree = Tree::create(&fixture.store, ID).unwrap();
@@ -513,7 +519,7 @@ fn many_threads_agree() {
                 let rows = forward(&fixture.store, tree);
                 assert!(rows.windows(2).all(|w| w[0].0 < w[1].0), "a scan goes back");
                 let rows = backward(&fixture.store, tree);
-                assert!(rows.windows(2).all(|w| w[0].0 > w[1].0), "a backward scan goes forth");
+                assert!(rows.windows(2).all(|w| w[0].0 > w[1].0), "a backward scan goes forward");
                 assert_eq!(tree.check(&fixture.store).unwrap().problems, Vec::<String>::new());
             }
         })
@@ -526,7 +532,7 @@ fn many_threads_agree() {
                 let mut mine = Model::new();
                 for round in 0..6000u64 {
                     let key = (rng.below(1500) * THREADS + me).to_be_bytes().to_vec();
-                    // Waves, so that the tree grows and shrinks.
+                    // In waves, so that the tree grows and shrinks.
                     let percent = if round / 1500 % 2 == 0 { 85 } else { 10 };
                     if rng.percent(percent) {
                         let value = some_value(rng, 4096);

@@ -1,5 +1,6 @@
-//! [`Tree`]: what the layers above ask of a tree. They get latched leaves and change rows in them with their own
-//! mini-transactions; the tree looks after the rest.
+//! [`Tree`]: the interface of a tree to the layers above. They get latched leaves and change rows
+//! there with mini-transactions of their own. The tree does everything else: descents, splits,
+//! merges.
 
 use base::{PageNo, TreeId};
 
@@ -14,17 +15,18 @@ use crate::page::op::{NodeHead, PageOp};
 use crate::page::{inline_limit, max_key};
 use crate::store::Store;
 
-/// A tree: its name and the page where it begins.
+/// A tree: its id and the page of its root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tree {
-    /// Names it for ever.
+    /// Its id, for ever the same.
     pub(crate) id: TreeId,
-    /// Its root, for ever the same page.
+    /// Its root page, for ever the same.
     pub(crate) root: PageNo,
 }
 
 impl Tree {
-    /// Makes an empty tree. Until the catalog names it, its extents are all that is known of it.
+    /// Creates an empty tree. Until the catalog names it, only the owner of its extents in the
+    /// space map tells that it exists.
     pub(crate) fn create(store: &Store, id: TreeId) -> Result<Tree> {
         store.log.make_room()?;
         let mut reserved = store.space.reserve(id, 1)?;
@@ -40,12 +42,13 @@ impl Tree {
         Ok(Tree { id, root })
     }
 
-    /// The leaf where `key` stands or would stand, latched shared. REQUIRES: no latch held.
+    /// Returns the leaf where `key` is or would be, latched shared. REQUIRES: no latch held.
     pub(crate) fn leaf_read<'s>(&self, store: &'s Store, key: &[u8]) -> Result<PageRead<'s>> {
         self.read_at(store, Seek::At(key), FetchHint::Normal)
     }
 
-    /// As [`Tree::leaf_read`], with a guess at the leaf, which saves the way down if it is right, and told what it is for.
+    /// As [`Tree::leaf_read`], but first tries `guess`, often from a leaf cache. A right guess
+    /// saves the descent. `hint` says how the pool treats the leaf.
     pub(crate) fn leaf_read_cached<'s>(
         &self,
         store: &'s Store,
@@ -60,8 +63,9 @@ impl Tree {
         }
     }
 
-    /// Whether a latched page is this tree's leaf for `key`. A page that has been freed since someone saw it there, or has
-    /// become another, is not: a leaf's kind, tree and fences say all that the way down would.
+    /// Returns whether a latched page is this tree's leaf for `key`. The page may have been freed
+    /// or reused since it was guessed. Kind, tree and fences of a leaf say everything that a
+    /// descent would check.
     #[inline(always)]
     fn is_leaf_of(&self, page: &[u8], key: &[u8]) -> bool {
         header::kind(page) == Some(PageKind::Leaf)
@@ -69,14 +73,15 @@ impl Tree {
             && Node::new(page).covers(key)
     }
 
-    /// The last leaf, latched shared. REQUIRES: no latch held.
+    /// Returns the last leaf, latched shared. REQUIRES: no latch held.
     pub(crate) fn leaf_read_last<'s>(&self, store: &'s Store, hint: FetchHint) -> Result<PageRead<'s>> {
         self.read_at(store, Seek::Last, hint)
     }
 
-    /// The leaf that holds the greatest key below `key`, latched shared, and how many of its entries are below `key`, at
-    /// least 1; none if there is no such key. For backward scans: when a leaf is done, ask with its low fence. (The leaf
-    /// may reach beyond `key`, for two may have become one meanwhile.) REQUIRES: no latch held.
+    /// Returns the leaf that holds the greatest key below `key`, latched shared, and how many of
+    /// its entries are below `key`, at least 1. None if there is no such key. A backward scan calls
+    /// it with the low fence of the leaf that it has finished. The leaf may reach beyond `key`,
+    /// because two leaves may have been merged meanwhile. REQUIRES: no latch held.
     pub(crate) fn leaf_read_before<'s>(
         &self,
         store: &'s Store,
@@ -98,14 +103,15 @@ impl Tree {
         }
     }
 
-    /// The leaf that covers the keys just below `to`, or the last one, latched shared; it may hold none of them. REQUIRES: no
-    /// latch held.
+    /// Returns the leaf that covers the keys just below `to`, or the last leaf, latched shared. It
+    /// may hold no such key. REQUIRES: no latch held.
     pub(crate) fn leaf_read_below<'s>(&self, store: &'s Store, to: Option<&[u8]>) -> Result<PageRead<'s>> {
         self.read_at(store, to.map_or(Seek::Last, Seek::Before), FetchHint::Normal)
     }
 
-    /// The leaf that goes on where `page` ends, latched shared, and its first entry from there on; none after the last
-    /// leaf. (The leaf may begin before that place, for two may have become one meanwhile.)
+    /// Returns the leaf that continues where `page` ends, latched shared, and its first entry from
+    /// there on. None after the last leaf. The leaf may begin before that key, because two leaves
+    /// may have been merged meanwhile.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn leaf_next<'s>(
         &self,
@@ -128,8 +134,8 @@ impl Tree {
         }
     }
 
-    /// A guess at the leaf of `key`, for who has other things to do before it wants that leaf: the processor is asked for it
-    /// meanwhile. REQUIRES: no latch held.
+    /// Guesses the leaf of `key` and asks the processor to prefetch it, for a caller that has other
+    /// work to do before it needs the leaf. REQUIRES: no latch held.
     pub(crate) fn prefetch_leaf(&self, store: &Store, key: &[u8]) -> Result<Option<PageNo>> {
         let seek = Seek::At(key);
         let copied =
@@ -138,7 +144,7 @@ impl Tree {
             Some(next) => next.child,
             None => match self.descend(store, seek, 1, false)? {
                 Some(found) if found.unposted.is_none() => seek.child(&Inner::new(&found.page)),
-                // The way down itself will do what is left to do of a split.
+                // A split is not posted yet; the descent itself will post it.
                 _ => return Ok(None),
             },
         };
@@ -146,9 +152,9 @@ impl Tree {
         Ok(Some(leaf))
     }
 
-    /// The leaf where `key` stands or would stand, latched exclusively, with room for a row of `key` that takes `row_bytes`
-    /// in all (see [`row_bytes`]); what the present row of `key` takes counts as room. Splits as needed. 0 asks for no
-    /// room. REQUIRES: no latch held.
+    /// Returns the leaf where `key` is or would be, latched exclusively, with room for a row of
+    /// `key` that takes `row_bytes` in all (see [`row_bytes`]). The bytes of the present row of
+    /// `key` count as room. Splits as needed. With 0 no room is needed. REQUIRES: no latch held.
     pub(crate) fn leaf_write<'s>(
         &self,
         store: &'s Store,
@@ -158,8 +164,8 @@ impl Tree {
         Ok(self.leaf_write_cached(store, None, key, row_bytes)?.0)
     }
 
-    /// As [`Tree::leaf_write`], with a guess at the leaf, which saves the way down if it is right. Tells also where in the leaf
-    /// the row of `key` stands, or would stand.
+    /// As [`Tree::leaf_write`], but first tries `guess`, which saves the descent if it is right.
+    /// Also returns the slot of `key` in the leaf, or the slot where it would be inserted.
     pub(crate) fn leaf_write_cached<'s>(
         &self,
         store: &'s Store,
@@ -193,19 +199,20 @@ impl Tree {
         }
     }
 
-    /// Damage in one of the tree's pages.
+    /// Returns an error that reports damage in one of the tree's pages.
     pub(super) fn damage(&self, store: &Store, page: PageNo, what: &str) -> Error {
         Error::corrupt(store.pages_path(), format!("{:?}, {page:?}: {what}", self.id))
     }
 }
 
-/// What a row takes in a leaf.
+/// Returns how many bytes a row takes in a leaf.
 #[must_use]
 pub(crate) fn row_bytes(key_len: usize, value_len: usize) -> usize {
     ROW_OVERHEAD + key_len + value_len
 }
 
-/// Where in the leaf the row of `key` stands or would stand, if the leaf can hold one that takes `row_bytes`.
+/// Returns the slot of `key` in the leaf, or the slot where it would be inserted, if the leaf has
+/// room for a row of `key` that takes `row_bytes`.
 pub(super) fn slot_with_room(page: &[u8], key: &[u8], row_bytes: usize) -> Option<Result<u16, u16>> {
     let leaf = Leaf::new(page);
     let slot = leaf.search(key);

@@ -1,4 +1,5 @@
-//! A store in a directory of its own, with a cleaner that writes pages as their frames are wanted.
+//! A store for tests, in a directory of its own, with a cleaner that writes pages when frames are
+//! needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -25,7 +26,7 @@ use crate::store::Store;
 
 const DB_ID: u64 = 5;
 
-/// The store and what goes with it.
+/// The store, its directory and its cleaner.
 pub(super) struct TestStore {
     pub(super) store: Arc<Store>,
     file: Arc<dyn File>,
@@ -36,7 +37,7 @@ pub(super) struct TestStore {
 }
 
 impl TestStore {
-    /// An empty store whose pool has `frames` frames.
+    /// Makes an empty store whose pool has `frames` frames.
     pub(super) fn new(page_bytes: usize, frames: usize) -> TestStore {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -102,7 +103,7 @@ impl TestStore {
     }
 }
 
-/// Writes pages until an eighth of the frames is free, each when its redo is durable.
+/// Writes pages until an eighth of the frames is free, each after its redo is durable.
 fn clean(store: &Store, file: &dyn File) {
     let (pool, wanted) = (&store.pool, store.pool.frame_count() / 8);
     let mut copy = vec![0; pool.page_bytes()];
@@ -148,14 +149,14 @@ impl BulkSink for TestStore {
 }
 
 impl TestStore {
-    /// Pages that the space map says are in use by some tree.
+    /// Returns the pages that are in use according to the space map.
     pub(super) fn used_pages(&self) -> Vec<u32> {
         let used = self.store.space.used_pages().unwrap();
         let pages: BTreeSet<u32> = used.values().flatten().map(|page| page.0).collect();
         pages.into_iter().collect()
     }
 
-    /// Applies all redo to blank pages and compares with the pool.
+    /// Applies all redo to blank pages, and compares the result with the pool.
     pub(super) fn assert_redo_gives_the_same_pages(&self) {
         let (log, pool) = (&self.store.log, &self.store.pool);
         log.flush_to(Lsn(log.published_lsn().0 - 1), SyncReason::Commit).unwrap();
@@ -163,7 +164,8 @@ impl TestStore {
         let mut scanner = Scanner::new(log.segments(), &epochs, Lsn(0));
         let mut pages: BTreeMap<PageNo, Vec<u8>> = BTreeMap::new();
         while let Some(group) = scanner.next().unwrap() {
-            // A page's previous LSN is that before the group, however often the group changes it.
+            // The previous LSN of a page is the one before the group, even if the group changes the
+            // page often.
             let mut before = BTreeMap::new();
             for record in Records::new(group.records) {
                 let Ok(Record::Page { page, prev, op }) = record else { panic!("{record:?}") };
@@ -179,7 +181,7 @@ impl TestStore {
         assert_eq!(scanner.position(), log.durable_lsn());
         for (no, bytes) in pages {
             let page = pool.fetch(no).unwrap().read();
-            // All but the checksum, which is set on the way to the file.
+            // All but the checksum, which is set only before a write.
             assert!(page[4..] == bytes[4..], "{no:?}");
         }
     }

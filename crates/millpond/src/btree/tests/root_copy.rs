@@ -1,4 +1,4 @@
-//! Copies of roots against the roots themselves.
+//! Tests of root copies against the roots themselves.
 
 use base::prng::Prng;
 
@@ -9,7 +9,8 @@ use crate::btree::descend::Seek;
 use crate::btree::root_copy::{RootCopy, next_child};
 use crate::page::node::{Inner, Node};
 
-/// Sets of keys that share nothing, something, much, or end where others go on.
+/// Sets of keys that share nothing, a prefix, or a long prefix, or where one key is the start of
+/// the next.
 fn key_of_kind(kind: u64, n: u64) -> Vec<u8> {
     match kind {
         0 => n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec(),
@@ -20,7 +21,7 @@ fn key_of_kind(kind: u64, n: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_copy_of_a_root_says_what_the_root_says() {
+fn a_root_copy_gives_the_same_child_as_the_root() {
     let mut prng = Prng::new(5);
     for kind in 0..4 {
         let fixture = TestStore::new(4096, 600);
@@ -44,7 +45,7 @@ fn a_copy_of_a_root_says_what_the_root_says() {
 }
 
 #[test]
-fn a_copy_is_made_of_a_root_that_stays_and_not_believed_when_it_has_changed() {
+fn a_root_is_copied_if_it_stays_unchanged_and_a_stale_copy_is_ignored() {
     let fixture = TestStore::new(4096, 600);
     let tree = Tree::create(&fixture.store, ID).unwrap();
     let store = &fixture.store;
@@ -54,10 +55,10 @@ fn a_copy_is_made_of_a_root_that_stays_and_not_believed_when_it_has_changed() {
         next_child(tree.root, now, Seek::At(&key(1)), 0).is_some()
     };
     let mut rows = 0..;
-    // Each time a split is posted in the root, its copy is worth nothing.
+    // Each time a split is posted in the root, its copy becomes invalid.
     for _ in 0..20 {
         let stamp = store.pool.stamp(tree.root);
-        // Another thread, for whoever changes a root takes note of it.
+        // In another thread, because a thread that changes a root also counts the visit.
         let grow = || {
             let level = || Node::new(&store.pool.fetch(tree.root).unwrap().read()).level();
             while store.pool.stamp(tree.root) == stamp || level() == 0 {

@@ -1,13 +1,16 @@
-//! Which tables there are: a tree of its own, changed by transactions, and a copy in memory.
+//! The catalog: which tables exist. It is a tree of its own, changed by transactions, with a copy
+//! in memory.
 //!
-//! The catalog is tree 1; its root is the first page that a new database gives to a tree. Key: a table's name. Value:
+//! The catalog is tree 1; its root is the first page that a new database gives to a tree. Key: the
+//! name of a table. Value:
 //!
 //! ```text
 //!  format u8 = 1 · tree u32 · root page u32
 //! ```
-//! Creating and dropping a table is one transaction on this tree, so a hundred of them cost a handful of syncs (Fi3). The
-//! pages of a table are not transactional: a tree that no entry names, because a creation did not commit or a drop did,
-//! is told by its owner's number in the space map, and opening takes its extents back.
+//! Creating or dropping a table is one transaction on this tree, so a hundred of them cost a
+//! handful of syncs (Fi3). The pages of a table are not transactional. A creation that did not
+//! commit, or a drop that did, leaves a tree that no entry names. Opening finds such a tree as an
+//! owner in the space map and releases its extents.
 
 use crate::btree::{BulkBuilder, BulkSink, Tree};
 use crate::error::{Error, Result};
@@ -24,18 +27,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The catalog's own tree.
+/// The tree of the catalog itself.
 pub(crate) const CATALOG: Tree = Tree { id: TreeId(1), root: EXTENT_FIRST };
-/// The longest name of a table, bytes.
+/// Length of the longest table name in bytes.
 const NAME_BYTES_MAX: usize = 255;
 const FORMAT: u8 = 1;
 
-/// A table that exists, or that existed when somebody opened it.
+/// A table that exists, or that existed when it was opened.
 #[derive(Debug)]
 pub(crate) struct CatalogEntry {
-    /// Its rows.
+    /// The tree with its rows.
     pub(crate) tree: Tree,
-    /// The transactions that share it without a lock in a queue.
+    /// The transactions that share the table's lock without an entry in a lock queue.
     pub(crate) users: Users,
     name: Mutex<String>,
     dropped: AtomicBool,
@@ -51,12 +54,13 @@ impl CatalogEntry {
         })
     }
 
-    /// Its present name.
+    /// Returns its present name.
     pub(crate) fn name(&self) -> String {
         self.name.lock().clone()
     }
 
-    /// Fails if the table has been dropped. The answer lasts for as long as the caller shares the table's lock.
+    /// Fails if the table has been dropped. The answer is valid as long as the caller shares the
+    /// table's lock.
     pub(crate) fn check(&self) -> Result {
         if self.dropped.load(Ordering::Acquire) {
             return Err(Error::NoSuchTable { name: self.name() });
@@ -65,8 +69,8 @@ impl CatalogEntry {
     }
 }
 
-/// A table that is being filled by a transaction of its own and that nobody knows yet. Its entry in the catalog's tree is
-/// there, not committed, and so keeps the name for it.
+/// A new table that a transaction of its own is filling. No other code knows the table yet. Its
+/// entry in the catalog's tree is inserted but not committed, which reserves the name.
 #[derive(Debug)]
 pub(crate) struct TableLoad {
     name: String,
@@ -78,8 +82,8 @@ pub(crate) struct TableLoad {
 #[derive(Debug)]
 pub(crate) struct Catalog {
     txns: Arc<Txns>,
-    /// One change at a time; nobody waits for a lock under it. Who makes or drops many tables waits for room in the log, which comes without
-    /// any other change.
+    /// Serialises changes. A holder never waits for a lock. It may wait for room in the log when it
+    /// creates or drops many tables; that room becomes free without any other change of the catalog.
     changing: Mutex<()>,
     tables: Mutex<BTreeMap<String, Arc<CatalogEntry>>>,
 }
@@ -108,8 +112,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Tree, Truncated> {
 }
 
 impl Catalog {
-    /// Reads the catalog, making it first in a new database, and takes back the extents of trees that it does not name.
-    /// REQUIRES: nobody else works on the database yet.
+    /// Reads the catalog, which it first makes in a new database. Releases the extents of trees
+    /// that the catalog does not name. REQUIRES: no other thread works on the database yet.
     pub(crate) fn open(txns: &Arc<Txns>) -> Result<Catalog> {
         let store = &txns.store;
         let catalog =
@@ -163,7 +167,8 @@ impl Catalog {
         Rules { conflicts_after: None, wait: Wait::NoWait, keeps: false }
     }
 
-    /// One change of the catalog's tree. Nobody else changes it meanwhile, so nothing is waited for.
+    /// Makes one change of the catalog's tree. No other transaction changes it meanwhile, so
+    /// nothing is waited for.
     fn write(&self, txn: &Txn, name: &str, new: New<'_>) -> Result {
         let wrote =
             self.txns.write_row(txn, CATALOG, name.as_bytes(), new, Self::no_wait(), &mut |_| Ok(()))?;
@@ -175,29 +180,30 @@ impl Catalog {
         Ok(self.txns.commit(txn)?.expect("the catalog was changed"))
     }
 
-    /// The table of that name.
+    /// Returns the table of that name.
     pub(crate) fn find(&self, name: &str) -> Result<Arc<CatalogEntry>> {
         let found = self.tables.lock().get(name).cloned();
         found.ok_or_else(|| Error::NoSuchTable { name: name.to_owned() })
     }
 
-    /// All names, sorted.
+    /// Returns all names, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         self.tables.lock().keys().cloned().collect()
     }
 
-    /// All tables, by name.
+    /// Returns all tables, sorted by name.
     pub(crate) fn list(&self) -> Vec<Arc<CatalogEntry>> {
         self.tables.lock().values().cloned().collect()
     }
 
-    /// The catalog's own tree, for checks.
+    /// Returns the catalog's own tree, for checks.
     pub(crate) fn tree(&self) -> Tree {
         CATALOG
     }
 
-    /// Creates tables, all or none. They can be used at once; the LSN is to be made durable by the caller. Before each of them `room` is asked
-    /// for room in the log, which is the table's until it is made.
+    /// Creates tables, all or none. They can be used at once. The caller makes the returned LSN
+    /// durable. Calls `room` before each table, for room in the log, and keeps what it returns until
+    /// the table is made.
     pub(crate) fn create<G>(
         &self,
         names: &[&str],
@@ -270,7 +276,7 @@ impl Catalog {
         }
     }
 
-    /// Adds a row to a table that is being loaded; after an error there is nothing left but to abandon it.
+    /// Adds a row to a table that is being loaded. After an error the caller must abandon the load.
     pub(crate) fn load_row(
         &self,
         loading: &mut TableLoad,
@@ -281,8 +287,8 @@ impl Catalog {
         self.txns.load_row(&loading.txn, &mut loading.bulk, key, value, sink)
     }
 
-    /// Ends a load: the table can be used at once; the LSN is to be made durable by the caller. Also told is how many rows it
-    /// has.
+    /// Ends a load and returns the table, its number of rows, and the LSN of its commit. The table
+    /// can be used at once. The caller makes the LSN durable.
     pub(crate) fn finish_load(
         &self,
         mut loading: TableLoad,
@@ -305,22 +311,24 @@ impl Catalog {
         }
     }
 
-    /// Ends a load so that nothing of it is left.
+    /// Ends a load without leaving anything of it.
     pub(crate) fn abandon_load(&self, loading: &TableLoad, sink: &dyn BulkSink) {
-        // A page that is written after its extent was given back would overwrite another's. What became of it is no matter.
+        // A page written after its extent was released could overwrite a page of another tree. The
+        // result of the writes does not matter.
         drop(sink.wait_for_writes());
         self.discard_load(&loading.txn, loading.bulk.tree().id);
     }
 
-    /// Takes back a tree that did not become a table. The pages go first: a check that finds no transaction unfinished takes
-    /// every page for lost that no table leads to.
+    /// Releases a tree that did not become a table. Its pages are released before the transaction
+    /// ends: a check that finds no unfinished transaction reports every page that no table leads to
+    /// as lost.
     fn discard_load(&self, txn: &Txn, tree: TreeId) {
         self.txns.release(tree);
         self.txns.rollback(txn);
     }
 
-    /// Waits until no other transaction uses the tables and keeps them for `txn`. `closed` is to be kept until `txn` has
-    /// ended. REQUIRES: `txn` has no lock.
+    /// Waits until no other transaction uses the tables, then locks them for `txn`. The caller
+    /// keeps `closed` until `txn` has ended. REQUIRES: `txn` has no lock.
     fn lock_exclusively<'e>(
         &self,
         txn: &Txn,
@@ -328,7 +336,7 @@ impl Catalog {
         wait: Duration,
         closed: &mut Vec<Closed<'e>>,
     ) -> Result {
-        // All of them are closed and waited for before the first lock, see `lock::users`.
+        // All of them are closed and waited for before the first lock; see `lock::users`.
         closed.extend(entries.iter().map(|entry| entry.users.close()));
         let (clock, locks) = (&*self.txns.vfs.clock, &self.txns.locks);
         for table in &*closed {
@@ -348,8 +356,9 @@ impl Catalog {
         self.list().iter().for_each(|entry| entry.users.wake());
     }
 
-    /// Drops tables, all or none, once no transaction uses them. The LSN is to be made durable by the caller, who then
-    /// calls [`Catalog::reclaim`]. `room` is asked for room in the log before each of them.
+    /// Drops tables, all or none, after no other transaction uses them. The caller makes the
+    /// returned LSN durable, then calls [`Catalog::reclaim`]. Calls `room` before each table, for
+    /// room in the log.
     pub(crate) fn drop_tables(
         &self,
         names: &[&str],
@@ -357,7 +366,7 @@ impl Catalog {
         room: impl Fn() -> Result,
     ) -> Result<(Vec<Arc<CatalogEntry>>, Lsn)> {
         let mut entries = names.iter().map(|name| self.find(name)).collect::<Result<Vec<_>>>()?;
-        // In one order, so that two who drop the same tables do not wait for each other.
+        // In one order, so that two transactions that drop the same tables cannot deadlock.
         entries.sort_by_key(|entry| entry.tree.id);
         if let Some(twice) = entries.windows(2).find(|pair| pair[0].tree.id == pair[1].tree.id) {
             return Err(Error::NoSuchTable { name: twice[0].name() });
@@ -371,7 +380,7 @@ impl Catalog {
                 self.write(&txn, &entry.name(), New::Delete)?;
             }
             self.txns.add_tableless(entries.len());
-            // Before the locks go: who gets one of them next must see it.
+            // Before the locks are released, because the next holder must see it.
             for entry in &entries {
                 entry.dropped.store(true, Ordering::Release);
                 self.tables.lock().remove(&entry.name());
@@ -385,7 +394,7 @@ impl Catalog {
         dropped.map(|lsn| (entries, lsn))
     }
 
-    /// Gives the pages of dropped tables back, now or, where something is in the way, later.
+    /// Releases the pages of dropped tables, or leaves that for later if something prevents it.
     pub(crate) fn reclaim(&self, dropped: &[Arc<CatalogEntry>]) {
         for entry in dropped {
             self.txns.trees.remove(entry.tree.id);
@@ -394,7 +403,8 @@ impl Catalog {
         }
     }
 
-    /// Renames a table, once no other transaction uses it. The LSN is to be made durable by the caller.
+    /// Renames a table after no other transaction uses it. The caller makes the returned LSN
+    /// durable.
     pub(crate) fn rename(&self, from: &str, to: &str, wait: Duration) -> Result<Lsn> {
         check_name(to)?;
         let entry = self.find(from)?;

@@ -1,4 +1,5 @@
-//! A page that the checksum let through: it is refused, or everything can be read of it and changed in it.
+//! Fuzz target for a page with a valid checksum: it is refused, or all of it can be read and
+//! changed.
 
 use crate::page::node::{Inner, Leaf};
 use crate::page::op::PageOp;
@@ -6,8 +7,8 @@ use crate::page::overflow::{ChainRef, Overflow};
 use crate::page::{PAGE_SIZES, header, map, owners, verify};
 use base::PageNo;
 
-/// The first byte chooses the page's size, the next so many bytes are the page, zeros where they end; what follows is
-/// a list of changes, each behind its length.
+/// The first byte chooses the page size. The next bytes are the page, padded with zeros. The rest
+/// is a list of page changes, each behind a byte with its length.
 pub fn fuzz_page(data: &[u8]) {
     let Some((&size, data)) = data.split_first() else { return };
     let size = PAGE_SIZES[usize::from(size) % PAGE_SIZES.len()];

@@ -1,4 +1,5 @@
-//! A database directory that is looked at: its files, through a disk that refuses writes, and who uses it.
+//! The directory of the database to view: its files, through a disk that refuses writes, and
+//! whether another process uses it.
 
 use crate::checkpoint::root::{Root, RootFile};
 use crate::engine::Paths;
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vfs::Vfs;
 
-/// Whether somebody has the database open.
+/// Whether a process has the database open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum InUse {
     No,
@@ -20,7 +21,7 @@ pub(super) enum InUse {
 }
 
 impl InUse {
-    /// The sentence that begins every view.
+    /// Returns the sentence that begins every view.
     pub(super) fn sentence(&self) -> String {
         match self {
             InUse::No => "not in use".to_owned(),
@@ -39,7 +40,7 @@ pub(super) struct DbDir {
 }
 
 impl DbDir {
-    /// Fails if there is no such directory, or no root in it.
+    /// Opens the directory for reading. Fails if there is no such directory, or no root in it.
     pub(super) fn open(vfs: &Vfs, dir: &Path) -> Result<DbDir> {
         let reading = vfs.read_only();
         let names = reading.disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
@@ -48,8 +49,8 @@ impl DbDir {
             let what = "is not the directory of a database: it has no root".to_owned();
             return Err(Error::Foreign { file: dir.to_owned(), what });
         }
-        // Only a lock file that is there is tried, so that none is made; and it is let go at once, so that nobody who
-        // opens the database meanwhile is refused for more than this moment.
+        // Tries only a lock file that exists, so that none is made. It is released at once, so a
+        // process that opens the database meanwhile is refused only for that short time.
         let in_use = if names.iter().any(|name| name == "LOCK") {
             match vfs.disk.lock(&paths.lock) {
                 Ok(held) => {
@@ -65,7 +66,7 @@ impl DbDir {
         Ok(DbDir { vfs: reading, dir: dir.to_owned(), paths, in_use })
     }
 
-    /// The root that an open would go by.
+    /// Returns the root that opening would use.
     pub(super) fn root(&self) -> Result<Root> {
         match RootFile::open(&self.vfs, &self.paths.root, &Arc::new(Metrics::new()))? {
             Some((_, root)) => Ok(root),
@@ -73,14 +74,14 @@ impl DbDir {
         }
     }
 
-    /// The log's segments.
+    /// Opens the log's segments.
     pub(super) fn segments(&self, root: &Root) -> Result<Segments> {
         let shape = SegmentShape { db_id: root.db_id, blocks: root.segment_blocks };
         Segments::open(&self.vfs, &self.paths.redo, shape, &Arc::new(Metrics::new()))
     }
 }
 
-/// Key or value bytes, as far as a line holds them.
+/// Formats bytes of a key or value, as many as fit a line.
 pub(super) fn quoted(bytes: &[u8]) -> String {
     const SHOWN: usize = 32;
     if bytes.len() <= SHOWN {
@@ -89,7 +90,7 @@ pub(super) fn quoted(bytes: &[u8]) -> String {
     format!("\"{}\"… ({} bytes)", bytes[..SHOWN].escape_ascii(), bytes.len())
 }
 
-/// A part of a whole in percent.
+/// Formats a part of a whole in percent.
 pub(super) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         return "-".to_owned();
@@ -97,7 +98,7 @@ pub(super) fn percent(part: u64, whole: u64) -> String {
     format!("{:.1} %", part as f64 * 100.0 / whole as f64)
 }
 
-/// Rows of cells under a headline: first column to the left, all others to the right.
+/// Formats rows of cells under a headline: the first column aligned left, all others right.
 pub(super) fn text_table(head: &[&str], rows: &[Vec<String>]) -> String {
     let width = |n: usize| {
         let cells = rows.iter().map(|row| row[n].chars().count());

@@ -1,4 +1,5 @@
-//! The redo log: its segments, its end, what stands in it, and whom it leaves unfinished.
+//! View of the redo log: its segments, its end, its records, and the transactions that it leaves
+//! unfinished.
 
 use super::db_dir::{DbDir, percent, text_table};
 use super::tail::{LogTail, scan_log};
@@ -127,7 +128,7 @@ fn show_end(root: &Root, segments: &Segments, tail: &LogTail, content: &LogConte
     .unwrap();
 }
 
-/// What the digests of segments that have been left count.
+/// Shows the counts in the digests of finished segments.
 fn show_digests(segments: &Segments, out: &mut String) -> Result {
     let mut rows = Vec::new();
     for number in segments.numbers() {
@@ -152,10 +153,10 @@ fn show_digests(segments: &Segments, out: &mut String) -> Result {
     Ok(())
 }
 
-/// Counts what the groups hold.
+/// Counts the records of the groups.
 #[derive(Default)]
 struct LogContent {
-    /// Records and their bytes, by kind.
+    /// Number of records and their bytes, by kind.
     kinds: BTreeMap<&'static str, (u64, u64)>,
     group_bytes: u64,
     /// LSN and records of the last groups.
@@ -204,7 +205,7 @@ impl LogContent {
     }
 }
 
-/// The name of a page change.
+/// Returns the name of a page change.
 pub(super) fn op_name(op: &PageOp<'_>) -> &'static str {
     match op {
         PageOp::Row(row) => match row.change {
@@ -302,16 +303,17 @@ fn show_list(list: &List, root: &Root, out: &mut String) {
     }
 }
 
-/// What an open would find of transactions: the list, the hardened undo and the redo put together.
+/// Shows the unfinished transactions that opening would find, from the checkpoint's list, the
+/// hardened undo and the redo.
 fn unfinished(db: &DbDir, root: &Root, segments: &Segments, list: List) -> Result<String> {
     let hardened = list.txns.iter().map(|listed| (listed.txn, listed.hardened)).collect();
     let (metrics, poison) = (Arc::new(Metrics::new()), Arc::new(Poison::default()));
     let undo = &db.paths.undo;
     let streams = Streams::default();
-    // Of undo in files it is enough to know where it stands.
+    // Undo in files is not loaded; its place is enough.
     let journal =
         Journal::open(&db.vfs, undo, root.db_id, &list.files, &hardened, &streams, 0, &metrics, &poison)?;
-    // Nothing is written here.
+    // The limit prevents any write to a file.
     let mut rebuild = Rebuild::begin(&db.paths.redo, root.record, list, streams).within(u64::MAX, journal);
     let mut first_error = None;
     scan_log(segments, root, &mut |group| {

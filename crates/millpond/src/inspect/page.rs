@@ -1,4 +1,4 @@
-//! One page: its header, its content, and the redo that its image in the file lacks.
+//! View of one page: its header, its content, and the redo that its image in the file lacks.
 
 use super::db_dir::{DbDir, quoted};
 use super::pages::{PageImage, PagesFile, file_header};
@@ -74,7 +74,7 @@ pub(super) fn view(vfs: &Vfs, dir: &Path, number: u32) -> Result<String> {
     Ok(out)
 }
 
-/// Whether the doublewrite has a copy that an open would restore the damaged page from.
+/// Tells whether the doublewrite has a copy from which opening would restore the damaged page.
 fn doublewrite_copy(db: &DbDir, root: &Root, no: PageNo) -> String {
     let (path, metrics) = (&db.paths.doublewrite, Arc::new(Metrics::new()));
     let copies = Doublewrite::open(&db.vfs, path, root.db_id, root.page_bytes, &metrics)
@@ -104,7 +104,7 @@ fn changes_of(group: &Group<'_>, no: PageNo, redo: &mut Vec<PageChange>) {
     }
 }
 
-/// Lists the page's redo; `has` is the LSN of the image in the file.
+/// Lists the page's redo. `has` is the LSN of the image in the file.
 fn show_redo(redo: &[PageChange], has: Lsn, out: &mut String) {
     const SHOWN: usize = 20;
     if redo.is_empty() {
@@ -142,7 +142,7 @@ fn owner_name(tree: TreeId) -> String {
     if tree == TreeId::NONE { "none".to_owned() } else { tree.0.to_string() }
 }
 
-/// The part that depends on the kind. `page` has passed [`verify::quick`].
+/// Shows the part that depends on the kind. REQUIRES: `page` has passed [`verify::quick`].
 fn show_content(page: &[u8], no: PageNo, out: &mut String) {
     match header::kind(page) {
         Some(PageKind::Leaf | PageKind::Inner) => show_node(page, out),
@@ -213,10 +213,11 @@ fn show_overflow(page: &[u8], out: &mut String) {
     writeln!(out, "  data          {}", quoted(part.data())).unwrap();
 }
 
-/// One line for every run of pages with one owner.
+/// Shows one line for every run of pages with one owner.
 fn show_owners(page: &[u8], no: PageNo, out: &mut String) {
     let each = owners::extents_per_page(page.len());
-    // It stands in the first extent of its group, and its place there tells which of the group's extents it is for.
+    // The page is in the first extent of its group. Its place there tells which extents of the
+    // group it describes.
     let first =
         u64::from(no.0 / EXTENT_PAGES) + u64::from(no.0 % EXTENT_PAGES).saturating_sub(2) * u64::from(each);
     let all: Vec<TreeId> = (0..each).flat_map(|extent| owners::of_extent(page, extent)).collect();
@@ -230,7 +231,7 @@ fn show_owners(page: &[u8], no: PageNo, out: &mut String) {
     }
 }
 
-/// One line for every run of extents that are alike.
+/// Shows one line for every run of equal extents.
 fn show_map(page: &[u8], no: PageNo, out: &mut String) {
     let each = extents_per_map(page.len());
     // The first map page stands behind the file's header, all others at the start of their group.
@@ -247,12 +248,12 @@ fn show_map(page: &[u8], no: PageNo, out: &mut String) {
         let pages = u64::from(EXTENT_PAGES);
         let Extent { tree, used } = run[0];
         let (a, b) = (from * pages, last * pages + pages - 1);
-        let who = match tree {
+        let owner = match tree {
             TreeId::NONE => "free".to_owned(),
             SHARED => "shared".to_owned(),
             _ => format!("{tree:?}"),
         };
         let n = run.len();
-        writeln!(out, "  pages {a}–{b} ({n} extents): {who}, used {used:016b}").unwrap();
+        writeln!(out, "  pages {a}–{b} ({n} extents): {owner}, used {used:016b}").unwrap();
     }
 }

@@ -1,4 +1,5 @@
-//! The `pages` file: one page at a time, judged as it is read; and the space map in it.
+//! The `pages` file as the views read it: one page at a time, checked as it is read; and its space
+//! map.
 
 use super::db_dir::DbDir;
 use crate::checkpoint::root::Root;
@@ -15,31 +16,32 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use vfs::{Create, File, OpenMode};
 
-/// The file.
+/// The `pages` file.
 pub(super) struct PagesFile {
     pub(super) path: PathBuf,
     file: Arc<dyn File>,
     pub(super) page_bytes: usize,
-    /// Whole pages in it.
+    /// Whole pages in the file.
     pub(super) count: u32,
 }
 
-/// The extents in which one tree has pages, by the space map.
+/// The extents in which one tree has pages, according to the space map.
 #[derive(Debug, Default)]
 pub(super) struct OwnedExtents {
-    /// By number, with the bits of its pages in use.
+    /// Number of the extent, and the bits of its pages in use.
     pub(super) extents: Vec<(u32, u16)>,
-    /// What is wrong with the map.
+    /// Problems of the map.
     pub(super) problems: Vec<String>,
 }
 
-/// A page as it stands in the file.
+/// A page as the file has it.
 pub(super) enum PageImage {
     /// Zeros only: never written.
     Blank,
     /// Its checksum, number and structure are right.
     Sound(AlignedBuf),
-    /// Something is wrong; whether its entries can be walked all the same is told by `walkable`.
+    /// Something is wrong. `walkable`: its structure is right, so its entries can be read all the
+    /// same.
     Damaged { bytes: AlignedBuf, damage: Damage, walkable: bool },
 }
 
@@ -53,7 +55,7 @@ impl PagesFile {
         Ok(PagesFile { path, file, page_bytes: root.page_bytes, count })
     }
 
-    /// Reads page `no`, which lies in the file.
+    /// Reads page `no`. REQUIRES: it lies in the file.
     pub(super) fn read(&self, no: PageNo) -> Result<PageImage> {
         let mut bytes = AlignedBuf::zeroed(self.page_bytes);
         let offset = u64::from(no.0) * self.page_bytes as u64;
@@ -69,7 +71,7 @@ impl PagesFile {
         })
     }
 
-    /// A sound page of the wanted kind, or a sentence on why there is none.
+    /// Returns a sound page of one of the kinds, or a sentence that says why there is none.
     pub(super) fn read_kind(&self, no: PageNo, kinds: &[PageKind]) -> Result<Result<AlignedBuf, String>> {
         if no.0 >= self.count {
             return Ok(Err(format!("{no:?} lies beyond the file's {} pages", self.count)));
@@ -85,7 +87,7 @@ impl PagesFile {
         })
     }
 
-    /// Of the shared extents those in which the tree has pages.
+    /// Adds the shared extents in which the tree has pages.
     fn add_shared_extents(&self, shared: &[u32], tree: TreeId, owned: &mut OwnedExtents) -> Result<()> {
         let place = |extent: u32| owners::page_of(self.page_bytes, extent);
         for extents in shared.chunk_by(|a, b| place(*a) == place(*b)) {
@@ -104,7 +106,7 @@ impl PagesFile {
         Ok(())
     }
 
-    /// What the space map gives a tree.
+    /// Returns the extents that the space map gives to a tree.
     pub(super) fn extents(&self, tree: TreeId) -> Result<OwnedExtents> {
         let (mut found, mut shared) = (OwnedExtents::default(), Vec::new());
         let each = extents_per_map(self.page_bytes);
@@ -128,7 +130,8 @@ impl PagesFile {
     }
 }
 
-/// The numbers of an extent's pages in use. An extent beyond what a page number can name has none.
+/// Returns the numbers of an extent's pages in use. An extent beyond the greatest page number has
+/// none.
 pub(super) fn used_pages(extent: u32, used: u16) -> impl Iterator<Item = PageNo> {
     let first = extent.checked_mul(EXTENT_PAGES);
     (0..EXTENT_PAGES)
@@ -136,7 +139,7 @@ pub(super) fn used_pages(extent: u32, used: u16) -> impl Iterator<Item = PageNo>
         .filter_map(move |bit| Some(PageNo(first? + bit)))
 }
 
-/// The content of the file's header: database and groups of the space map.
+/// Decodes the content of the file's header: database id and number of groups of the space map.
 pub(super) fn file_header(page: &[u8]) -> Result<(u64, u32), Truncated> {
     let mut r = Reader::new(&page[HEADER_BYTES..]);
     if r.bytes(FILE_MAGIC.len())? != FILE_MAGIC {

@@ -1,4 +1,4 @@
-//! The root: both slots as they stand, and which one counts.
+//! View of the root: both slots, and which one is valid.
 
 use super::db_dir::DbDir;
 use crate::checkpoint::root::{Root, SLOT_BYTES};
@@ -14,7 +14,7 @@ pub(super) fn view(vfs: &Vfs, dir: &Path) -> Result<String> {
     let path = &db.paths.root;
     let newest = match db.root() {
         Ok(root) => Some(root),
-        // Both slots are damaged: they are shown as far as they can be.
+        // Both slots are damaged. They are shown as far as possible.
         Err(Error::Corrupt { .. }) => None,
         Err(other) => return Err(other),
     };

@@ -1,4 +1,4 @@
-//! What a table takes: rows, delete marks, bytes and pages, as the `pages` file has them.
+//! View of the size of a table: rows, delete marks, bytes and pages, as the `pages` file has them.
 
 use super::db_dir::DbDir;
 use super::pages::PagesFile;
@@ -36,7 +36,7 @@ pub(super) fn view(vfs: &Vfs, dir: &Path, name: &str) -> Result<String> {
     Ok(out)
 }
 
-/// The transaction that changes the catalog's entry `name` in this group.
+/// Returns the transaction that changes the catalog's row `name` in this group.
 fn names_table(group: &Group<'_>, name: &[u8]) -> Option<TxnId> {
     Records::new(group.records).flatten().find_map(|record| match record {
         Record::Page { op, .. } => match PageOp::decode(op) {

@@ -1,4 +1,4 @@
-//! The log from the checkpoint to its end, and how far the `pages` file may lag behind it.
+//! The log from the checkpoint to its end, and how far the `pages` file may be behind it.
 
 use super::db_dir::DbDir;
 use crate::checkpoint::root::Root;
@@ -9,19 +9,19 @@ use crate::log::reader::{Group, Scanner};
 use crate::log::segment::Segments;
 use base::Lsn;
 
-/// Where the log ends.
+/// The end of the log.
 #[derive(Debug)]
 pub(super) struct LogTail {
-    /// Behind the last group.
+    /// The position behind the last group.
     pub(super) end: Lsn,
     pub(super) groups: u64,
-    /// Records that change a page.
+    /// Number of records that change a page.
     pub(super) changes: u64,
-    /// Why the end is not to be believed.
+    /// Why the end may be wrong.
     pub(super) broken: Option<Error>,
 }
 
-/// Reads all groups from the checkpoint on; `each` hears of every one.
+/// Reads all groups from the checkpoint on, and calls `each` for every one.
 pub(super) fn scan_log(
     segments: &Segments,
     root: &Root,
@@ -41,13 +41,13 @@ pub(super) fn scan_log(
     Ok(tail)
 }
 
-/// What stands above every view of pages: which database, whether it is in use, and what its `pages` file may lack.
-/// `each` hears of every group that may be missing in it.
+/// Returns the first lines of every view of pages: the directory, whether it is in use, and how
+/// much redo its `pages` file may lack. Calls `each` for every group of that redo.
 pub(super) fn headline(db: &DbDir, root: &Root, each: &mut dyn FnMut(&Group<'_>)) -> String {
     let (dir, sentence) = (db.dir.display(), db.in_use.sentence());
     let lag = match db.segments(root).and_then(|segments| scan_log(&segments, root, each)) {
         Err(error) => {
-            format!("The log cannot be read ({error}), so nobody knows how much older the pages file is.")
+            format!("The log cannot be read ({error}), so it is unknown how much older the pages file is.")
         }
         Ok(LogTail { broken: Some(error), end, .. }) => format!(
             "The pages file may be older than the log by {} bytes of redo or more: {error}.",

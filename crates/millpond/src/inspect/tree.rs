@@ -1,4 +1,5 @@
-//! The shape of a tree: pages a level, how full they are, and what of its space is in no level.
+//! View of the shape of a tree: pages a level, their fill, and the pages of the tree that are in no
+//! level.
 
 use super::db_dir::{DbDir, percent, text_table};
 use super::pages::{OwnedExtents, PageImage, PagesFile, used_pages};
@@ -67,7 +68,7 @@ fn shape(pages: &PagesFile, target: &TreeTarget, out: &mut String) -> Result {
     Ok(())
 }
 
-/// What the space map gives a tree.
+/// The pages of a tree according to the space map.
 #[derive(Debug, Default)]
 pub(super) struct TreeSpace {
     pub(super) extents: u64,

@@ -9,17 +9,18 @@ use crate::page::node::{DELETED, Inner, Leaf, Node, OVERFLOW, Version};
 use base::{PageNo, TreeId};
 use std::collections::BTreeSet;
 
-/// What a walk of a tree met.
+/// The result of a walk of a tree.
 #[derive(Debug, Default)]
 pub(super) struct TreeWalk {
-    /// PagesFile reached.
+    /// Pages that the walk reached.
     pub(super) reached: BTreeSet<PageNo>,
-    /// Where the walk could not go on, one sentence each.
+    /// Why the walk could not continue, one sentence each.
     pub(super) problems: Vec<String>,
 }
 
-/// Walks a tree from its root: each level from its first page along the right siblings. `each` sees every page. A level
-/// that breaks off is left there; the next is walked all the same if its first page is known.
+/// Walks a tree from its root: each level from its first page along the right siblings. Calls
+/// `each` for every page. If a level cannot be walked to its end, the walk continues with the next
+/// level if the first page of that is known.
 pub(super) fn walk(
     pages: &PagesFile,
     tree: Tree,
@@ -61,18 +62,18 @@ pub(super) fn walk(
     Ok(walk)
 }
 
-/// An entry of the catalog as it stands in the file.
+/// A row of the catalog as the file has it.
 #[derive(Debug)]
 pub(super) struct CatalogRow {
     pub(super) name: String,
     /// `None`: the entry is malformed.
     pub(super) tree: Option<Tree>,
     pub(super) version: Version,
-    /// A delete mark: the table was dropped or renamed, or is being so.
+    /// A delete mark: the table was dropped or renamed, or that is in progress.
     pub(super) deleted: bool,
 }
 
-/// All entries of the catalog in the file, and what stood in the way of reading it.
+/// Returns all rows of the catalog in the file, and the problems in reading it.
 pub(super) fn catalog(pages: &PagesFile) -> Result<(Vec<CatalogRow>, Vec<String>)> {
     let mut entries = Vec::new();
     let walk = walk(pages, catalog::CATALOG, &mut |_, node| {
@@ -94,12 +95,12 @@ pub(super) fn catalog(pages: &PagesFile) -> Result<(Vec<CatalogRow>, Vec<String>
     Ok((entries, walk.problems))
 }
 
-/// A tree that somebody asked for.
+/// The tree to view.
 #[derive(Debug)]
 pub(super) struct TreeTarget {
     pub(super) tree: Tree,
     pub(super) name: String,
-    /// Its entry in the catalog's tree; the catalog itself has none, nor has a tree that nobody names.
+    /// Its row in the catalog. The catalog itself has none, nor has a tree that no row names.
     pub(super) entry: Option<CatalogRow>,
 }
 
@@ -113,7 +114,7 @@ pub(super) fn find(pages: &PagesFile, name: &str) -> Result<Result<TreeTarget, S
         if entry.name == name {
             return Ok(Ok(TreeTarget { tree, name: format!("{name:?}"), entry: Some(entry) }));
         }
-        // The newest name of a renamed table is the one without a delete mark.
+        // The present name of a renamed table is the row without a delete mark.
         if Some(tree.id) == number && (by_number.is_none() || !entry.deleted) {
             let name = format!("{:?}", entry.name);
             by_number = Some(TreeTarget { tree, name, entry: Some(entry) });
@@ -138,7 +139,7 @@ pub(super) fn find(pages: &PagesFile, name: &str) -> Result<Result<TreeTarget, S
     Ok(Err(why))
 }
 
-/// The page of the highest level among those of a tree, which is its root.
+/// Returns the page of the tree with the highest level, which is its root.
 fn highest(pages: &PagesFile, id: TreeId) -> Result<Option<PageNo>> {
     let mut best: Option<(u8, PageNo)> = None;
     for (extent, used) in pages.extents(id)?.extents {

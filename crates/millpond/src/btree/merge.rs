@@ -122,12 +122,12 @@ impl Tree {
         let low = Node::new(mtr.page(left)).low_fence();
         let head = NodeHead { tree: self.id, level: node.level(), right: node.right(), low, high: &high };
         let body = body_of(&node, 0..node.len(), head.prefix(), false);
-        let beyond = node.right();
-        mtr.apply(left, &PageOp::Absorb { right: beyond, high: &high, body: &body });
+        let new_right = node.right();
+        mtr.apply(left, &PageOp::Absorb { right: new_right, high: &high, body: &body });
         mtr.apply(parent, &PageOp::RemoveChild { slot: right_at });
         mtr.apply(right, &PageOp::Free);
-        let above = Inner::new(mtr.page(parent));
-        let parent_small = above.len() == 1 || (!is_root && is_small(above.bytes()));
+        let inner = Inner::new(mtr.page(parent));
+        let parent_small = inner.len() == 1 || (!is_root && is_small(inner.bytes()));
         let map = map.latch(&mut mtr);
         store.space.free(&mut mtr, map, right_no);
         mtr.commit();

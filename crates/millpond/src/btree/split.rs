@@ -23,11 +23,11 @@ const SEQUENTIAL_RUN: u8 = 4;
 
 /// Where a page is split.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct SplitPoint {
+struct SplitPoint {
     /// The first entry that moves right.
-    pub(super) slot: u16,
+    slot: u16,
     /// The least key that belongs to the right page.
-    pub(super) key: Vec<u8>,
+    key: Vec<u8>,
 }
 
 impl Tree {
@@ -177,7 +177,7 @@ fn split_point_behind(node: &Node<'_>, key: &[u8], bytes: usize) -> Option<Split
 
 /// Chooses where to split a full page that is to take `key`. A load in key order leaves full pages
 /// behind; all other inserts split in the middle.
-pub(super) fn choose_split_point(node: &Node<'_>, key: &[u8]) -> SplitPoint {
+fn choose_split_point(node: &Node<'_>, key: &[u8]) -> SplitPoint {
     if node.level() > 0 {
         return inner_split_point(&Inner::new(node.bytes()), key);
     }

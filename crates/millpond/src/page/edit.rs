@@ -242,7 +242,7 @@ impl Builder {
     }
 
     /// Appends an entry in its stored form, whose suffix lacks this page's prefix.
-    pub(super) fn push_stored(&mut self, entry: &[u8]) -> Result<(), Damage> {
+    fn push_stored(&mut self, entry: &[u8]) -> Result<(), Damage> {
         let suffix = if self.inner {
             ensure!(entry.len() >= CHILD_HEAD, "an inner entry is too short");
             &entry[CHILD_HEAD..]

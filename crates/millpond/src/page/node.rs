@@ -76,7 +76,7 @@ pub(crate) const OVERFLOW: u8 = 2;
 /// version exists: a reader that does not see this version sees no row.
 pub(crate) const FRESH: u8 = 4;
 /// All flags of a row.
-pub(crate) const ROW_FLAGS: u8 = DELETED | OVERFLOW | FRESH;
+pub(super) const ROW_FLAGS: u8 = DELETED | OVERFLOW | FRESH;
 
 const _: () = assert!(RIGHT == HEADER_BYTES && SLOTS <= 96 && SLOTS.is_multiple_of(SLOT_BYTES));
 // These bounds make every split succeed. An entry of any allowed size fits a page beside any two
@@ -171,7 +171,7 @@ impl<'a> Key<'a> {
     }
 
     /// Appends the key to `out`.
-    pub(crate) fn append_to(&self, out: &mut Vec<u8>) {
+    pub(super) fn append_to(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.prefix);
         out.extend_from_slice(self.suffix);
     }
@@ -295,7 +295,7 @@ impl<'a> Node<'a> {
     /// Returns whether `key` is below the high fence.
     #[inline]
     #[must_use]
-    pub(crate) fn below_high(&self, key: &[u8]) -> bool {
+    pub(super) fn below_high(&self, key: &[u8]) -> bool {
         self.high_fence().is_none_or(|high| key < high)
     }
 

@@ -35,7 +35,7 @@ const HEAD: u8 = 1;
 
 /// The most pages that one page names ahead. The last of the pages that it names is the next to
 /// name others.
-pub(crate) const AHEAD_MAX: usize = 64;
+const AHEAD_MAX: usize = 64;
 
 /// Returns how many bytes of a value fit one page that names `ahead` pages ahead.
 #[must_use]

@@ -286,19 +286,23 @@ impl BulkBuilder {
         if level == self.levels.len() {
             self.levels.push(BulkLevel::new(level as u8));
         }
-        let at = &mut self.levels[level];
-        at.push(entry);
-        if at.may_overflow(limit(store, level)) { self.close_page(store, level, sink) } else { Ok(()) }
+        let pending = &mut self.levels[level];
+        pending.push(entry);
+        if pending.may_overflow(fill_limit(store, level)) {
+            self.close_page(store, level, sink)
+        } else {
+            Ok(())
+        }
     }
 
     /// Closes the fullest page that the entries allow and keeps the rest. REQUIRES: two entries or
     /// more.
     fn close_page(&mut self, store: &Store, level: usize, sink: &dyn BulkSink) -> Result {
-        let (n, high) = self.levels[level].full_page(limit(store, level));
+        let (n, high) = self.levels[level].full_page(fill_limit(store, level));
         let page = self.write_page(store, level, n, &high, sink)?;
-        let at = &mut self.levels[level];
-        at.drop_first(n);
-        let low = std::mem::replace(&mut at.low, high);
+        let pending = &mut self.levels[level];
+        pending.drop_first(n);
+        let low = std::mem::replace(&mut pending.low, high);
         self.add(store, level + 1, NewEntry::child(&low, page), sink)
     }
 
@@ -316,10 +320,10 @@ impl BulkBuilder {
         let page = if named.is_none() { self.take_page(store, sink)? } else { named };
         let is_last = n == self.levels[level].entries.len();
         let right = if is_last { PageNo::NONE } else { self.take_page(store, sink)? };
-        let at = &mut self.levels[level];
-        at.page = right;
-        let head = NodeHead { tree: self.tree.id, level: at.number, right, low: &at.low, high };
-        at.put_body(self.version, n, head.prefix(), &mut self.body);
+        let pending = &mut self.levels[level];
+        pending.page = right;
+        let head = NodeHead { tree: self.tree.id, level: pending.number, right, low: &pending.low, high };
+        pending.put_body(self.version, n, head.prefix(), &mut self.body);
         let op = PageOp::Init { head, body: &self.body };
         if store.pool.holds(page) {
             sink.admit(self.body.len() + REDO_OVERHEAD)?;
@@ -393,14 +397,14 @@ impl BulkBuilder {
         loop {
             // The last page has no high fence and so no common prefix.
             while self.levels[level].entries.len() > 1
-                && SLOTS + self.levels[level].low.len() + self.levels[level].size > limit(store, level)
+                && SLOTS + self.levels[level].low.len() + self.levels[level].size > fill_limit(store, level)
             {
                 self.close_page(store, level, sink)?;
             }
-            let at = &self.levels[level];
-            if at.page.is_none() {
+            let pending = &self.levels[level];
+            if pending.page.is_none() {
                 // All entries of this level fit one page, and that page is the root.
-                at.put_body(self.version, at.entries.len(), 0, &mut self.body);
+                pending.put_body(self.version, pending.entries.len(), 0, &mut self.body);
                 self.write_batch(sink)?;
                 if !planted(Bug::LoadNotAwaited) {
                     sink.wait_for_writes()?;
@@ -408,7 +412,7 @@ impl BulkBuilder {
                 self.free_unused(store, sink)?;
                 return self.write_root(store, level as u8, sink);
             }
-            let n = at.entries.len();
+            let n = pending.entries.len();
             let page = self.write_page(store, level, n, &[], sink)?;
             let low = std::mem::take(&mut self.levels[level].low);
             self.levels[level].drop_first(n);
@@ -432,7 +436,7 @@ impl BulkBuilder {
 
 /// Returns how many bytes of a page are filled. Inner pages are filled completely, so that even
 /// with the longest keys a page has several children.
-fn limit(store: &Store, level: usize) -> usize {
+fn fill_limit(store: &Store, level: usize) -> usize {
     let page_bytes = store.pool.page_bytes();
     if level == 0 { page_bytes - page_bytes / SPARE } else { page_bytes }
 }

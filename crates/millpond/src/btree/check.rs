@@ -28,6 +28,28 @@ pub(crate) struct TreeCheck {
     pub(crate) problems: Vec<String>,
 }
 
+/// What a check has found so far.
+#[derive(Default)]
+struct Findings {
+    report: TreeCheck,
+    /// Chains to check, and the keys of the rows that refer to them.
+    chains: Vec<(ChainRef, Vec<u8>)>,
+}
+
+impl Findings {
+    fn problem(&mut self, page: PageNo, what: &str) {
+        self.report.problems.push(format!("{page:?}: {what}"));
+    }
+
+    fn append(&mut self, mut part: Findings) {
+        self.report.pages.append(&mut part.report.pages);
+        self.report.problems.append(&mut part.report.problems);
+        self.report.rows += part.report.rows;
+        self.report.unposted += part.report.unposted;
+        self.chains.append(&mut part.chains);
+    }
+}
+
 /// The result of checking one child of an inner page and the unposted pages to its right.
 enum ChildCheck {
     /// Checked. The next child begins at this key, if there is one.
@@ -40,35 +62,29 @@ impl Tree {
     /// Checks the whole tree. Damage is reported; an error means that the check itself was
     /// impossible. REQUIRES: no latch held.
     pub(crate) fn check(&self, store: &Store) -> Result<TreeCheck> {
-        let mut report = TreeCheck::default();
-        let mut chains = Vec::new();
+        let mut found = Findings::default();
         let root = match store.pool.fetch(self.root) {
             Ok(pin) => pin.read(),
-            Err(e) => return record_damage(e, &mut report).map(|()| report),
+            Err(e) => return record_damage(e, &mut found.report).map(|()| found.report),
         };
         if let Err(e) = self.verify_root(store, &root) {
-            return record_damage(e, &mut report).map(|()| report);
+            return record_damage(e, &mut found.report).map(|()| found.report);
         }
         let top = Node::new(&root).level();
-        report.height = u32::from(top) + 1;
-        self.check_page(&root, self.root, &mut report, &mut chains);
+        found.report.height = u32::from(top) + 1;
+        check_page(&root, self.root, &mut found);
         drop(root);
         for level in (0..top).rev() {
-            self.check_level(store, level, &mut report, &mut chains)?;
+            self.check_level(store, level, &mut found)?;
         }
+        let Findings { mut report, chains } = found;
         for (chain, key) in chains {
             self.check_chain(store, &chain, &key, &mut report)?;
         }
         Ok(report)
     }
 
-    fn check_level(
-        &self,
-        store: &Store,
-        level: u8,
-        report: &mut TreeCheck,
-        chains: &mut Vec<(ChainRef, Vec<u8>)>,
-    ) -> Result {
+    fn check_level(&self, store: &Store, level: u8, found: &mut Findings) -> Result {
         let mut cursor = Some(Vec::new());
         let mut missing = None;
         while let Some(key) = cursor.take() {
@@ -77,20 +93,17 @@ impl Tree {
                 Some((page, beyond)) => match store.pool.fetch(page) {
                     Ok(pin) => Some(pin),
                     Err(e) => {
-                        record_damage(e, report)?;
+                        record_damage(e, &mut found.report)?;
                         cursor = beyond;
                         continue;
                     }
                 },
             };
-            match self.check_child(store, level, &key, report, chains) {
+            match self.check_child(store, level, &key, found) {
                 Ok(ChildCheck::Done(next)) => {
                     if next.as_ref().is_some_and(|next| *next <= key) {
-                        report.problems.push(format!(
-                            "{:?}: the keys of level {} go back",
-                            self.id,
-                            level + 1
-                        ));
+                        let what = format!("{:?}: the keys of level {} go back", self.id, level + 1);
+                        found.report.problems.push(what);
                         return Ok(());
                     }
                     cursor = next;
@@ -99,25 +112,18 @@ impl Tree {
                     missing = Some((page, beyond));
                     cursor = Some(key);
                 }
-                Err(e) => return record_damage(e, report),
+                Err(e) => return record_damage(e, &mut found.report),
             }
         }
         Ok(())
     }
 
     /// Checks the child that covers `key` and the pages between it and the next child.
-    fn check_child(
-        &self,
-        store: &Store,
-        level: u8,
-        key: &[u8],
-        report: &mut TreeCheck,
-        chains: &mut Vec<(ChainRef, Vec<u8>)>,
-    ) -> Result<ChildCheck> {
-        let Some(found) = self.descend(store, Seek::At(key), level + 1, false)? else {
+    fn check_child(&self, store: &Store, level: u8, key: &[u8], found: &mut Findings) -> Result<ChildCheck> {
+        let Some(reached) = self.descend(store, Seek::At(key), level + 1, false)? else {
             return Ok(ChildCheck::Done(None));
         };
-        let Latched::Read(parent) = found.page else { unreachable!("a shared latch was asked for") };
+        let Latched::Read(parent) = reached.page else { unreachable!("a shared latch was asked for") };
         let inner = Inner::new(&parent);
         let at = inner.find(key);
         let is_last = at + 1 == inner.len();
@@ -125,10 +131,8 @@ impl Tree {
             if is_last { inner.high_fence().map(<[u8]>::to_vec) } else { Some(inner.key(at + 1).to_vec()) };
         let mut begin = inner.key(at).to_vec();
         let mut no = inner.child(at);
-        // The findings go into the report only if no page was missing. Otherwise they are found
-        // again.
-        let mut part = TreeCheck::default();
-        let mut part_chains = Vec::new();
+        // These count only if no page was missing. Otherwise they are found again.
+        let mut part = Findings::default();
         let mut before: Option<crate::buffer::PageRead<'_>> = None;
         loop {
             let Some(pin) = store.pool.try_pin(no) else { return Ok(ChildCheck::Missing(no, end)) };
@@ -140,63 +144,31 @@ impl Tree {
             self.verify_page(store, &page, level, no)?;
             let node = Node::new(&page);
             if node.low_fence() != begin {
-                part.problems
-                    .push(format!("{no:?}: it does not begin where its parent or left sibling says"));
+                part.problem(no, "it does not begin where its parent or left sibling says");
             }
-            self.check_page(&page, no, &mut part, &mut part_chains);
+            check_page(&page, no, &mut part);
             match (node.high_fence(), &end) {
                 (None, None) => break,
                 (Some(high), Some(end)) if high == end => {
                     if !is_last && node.right() != inner.child(at + 1) {
-                        part.problems
-                            .push(format!("{no:?}: its right sibling is not the parent's next child"));
+                        part.problem(no, "its right sibling is not the parent's next child");
                     }
                     break;
                 }
                 (Some(high), end) if high > &begin[..] && end.as_ref().is_none_or(|end| high < end) => {
-                    part.unposted += 1;
+                    part.report.unposted += 1;
                     begin = high.to_vec();
                     no = node.right();
                 }
                 _ => {
-                    part.problems.push(format!("{no:?}: it does not end where its parent says"));
+                    part.problem(no, "it does not end where its parent says");
                     break;
                 }
             }
             before = Some(page);
         }
-        report.pages.append(&mut part.pages);
-        report.problems.append(&mut part.problems);
-        report.rows += part.rows;
-        report.unposted += part.unposted;
-        chains.append(&mut part_chains);
+        found.append(part);
         Ok(ChildCheck::Done(end))
-    }
-
-    /// Checks one latched page by itself.
-    fn check_page(
-        &self,
-        page: &[u8],
-        no: PageNo,
-        report: &mut TreeCheck,
-        chains: &mut Vec<(ChainRef, Vec<u8>)>,
-    ) {
-        report.pages.push(no);
-        report.problems.extend(verify::problems(page).iter().map(|damage| format!("{no:?}: {damage}")));
-        if Node::new(page).level() > 0 {
-            return;
-        }
-        let leaf = Leaf::new(page);
-        report.rows += u64::from(leaf.len());
-        for (i, row) in (0..leaf.len()).map(|i| (i, leaf.row(i))).filter(|(_, row)| row.flags & OVERFLOW != 0)
-        {
-            match ChainRef::decode(row.value) {
-                Ok(chain) => chains.push((chain, leaf.key(i).to_vec())),
-                Err(_) => {
-                    report.problems.push(format!("{no:?}: a row's reference to its long value is damaged"));
-                }
-            }
-        }
     }
 
     fn check_chain(&self, store: &Store, chain: &ChainRef, key: &[u8], report: &mut TreeCheck) -> Result {
@@ -225,6 +197,23 @@ impl Tree {
         let Ok(slot) = leaf.search(key) else { return Ok(false) };
         let row = leaf.row(slot);
         Ok(row.flags & OVERFLOW != 0 && ChainRef::decode(row.value).is_ok_and(|now| now == *chain))
+    }
+}
+
+/// Checks one latched page by itself.
+fn check_page(page: &[u8], no: PageNo, found: &mut Findings) {
+    found.report.pages.push(no);
+    found.report.problems.extend(verify::problems(page).iter().map(|damage| format!("{no:?}: {damage}")));
+    if Node::new(page).level() > 0 {
+        return;
+    }
+    let leaf = Leaf::new(page);
+    found.report.rows += u64::from(leaf.len());
+    for (i, row) in (0..leaf.len()).map(|i| (i, leaf.row(i))).filter(|(_, row)| row.flags & OVERFLOW != 0) {
+        match ChainRef::decode(row.value) {
+            Ok(chain) => found.chains.push((chain, leaf.key(i).to_vec())),
+            Err(_) => found.problem(no, "a row's reference to its long value is damaged"),
+        }
     }
 }
 

@@ -191,7 +191,8 @@ impl Tree {
         let hint = if next.child_level == level { hint } else { FetchHint::Normal };
         let pin = store.pool.try_pin_with(next.child, hint)?;
         let child = Latched::latch(pin, write && next.child_level == level);
-        // Until here the child might have been freed. The stamp is unchanged, so the copy is right.
+        // The child may have been freed before it was latched. If the root's stamp is unchanged, it
+        // was not.
         if store.pool.stamp(self.root) != Some(next.stamp) {
             return None;
         }
@@ -199,6 +200,7 @@ impl Tree {
         Some(child)
     }
 
+    /// Checks that the page is the root of this tree and covers all keys.
     pub(super) fn verify_root(&self, store: &Store, page: &[u8]) -> Result {
         let is_node = matches!(header::kind(page), Some(PageKind::Leaf | PageKind::Inner));
         if !is_node || header::tree(page) != self.id {

@@ -11,7 +11,7 @@ use super::descend::{Latched, Seek};
 use super::tree::{Tree, slot_with_room};
 use crate::buffer::PageWrite;
 use crate::error::Result;
-use crate::mtr::Mtr;
+use crate::mtr::{Mtr, Slot};
 use crate::page::apply::content_bytes;
 use crate::page::edit::{body_of, push_child};
 use crate::page::node::{CHILD_OVERHEAD, Inner, Leaf, Node, separator};
@@ -64,14 +64,7 @@ impl Tree {
         let new_no = reserved.take(&mut mtr, map);
         let new = mtr.add(store.pool.create(new_no, frame));
         if old_no == self.root {
-            let mut only_child = Vec::new();
-            push_child(&mut only_child, &[], new_no);
-            let node = Node::new(mtr.page(old));
-            let (level, all) = (node.level(), body_of(&node, 0..node.len(), 0, true));
-            base::check!(level < u8::MAX, "a tree of 255 levels has more pages than a file");
-            let head = NodeHead { tree: self.id, level, right: PageNo::NONE, low: &[], high: &[] };
-            mtr.apply(new, &PageOp::Init { head, body: &all });
-            mtr.apply(old, &PageOp::Init { head: NodeHead { level: level + 1, ..head }, body: &only_child });
+            self.grow_root(&mut mtr, old, new, new_no);
             mtr.commit();
             store.metrics.add(M::Splits, 1);
             return Ok(None);
@@ -89,6 +82,18 @@ impl Tree {
         mtr.commit();
         store.metrics.add(M::Splits, 1);
         Ok(Some(cut.key))
+    }
+
+    /// Moves the content of the root to its new only child `child`; the root gains a level.
+    fn grow_root(&self, mtr: &mut Mtr<'_>, root: Slot, child: Slot, child_no: PageNo) {
+        let mut only_child = Vec::new();
+        push_child(&mut only_child, &[], child_no);
+        let node = Node::new(mtr.page(root));
+        let (level, all) = (node.level(), body_of(&node, 0..node.len(), 0, true));
+        base::check!(level < u8::MAX, "a tree of 255 levels has more pages than a file");
+        let head = NodeHead { tree: self.id, level, right: PageNo::NONE, low: &[], high: &[] };
+        mtr.apply(child, &PageOp::Init { head, body: &all });
+        mtr.apply(root, &PageOp::Init { head: NodeHead { level: level + 1, ..head }, body: &only_child });
     }
 
     /// Posts the separators of all unposted splits at `level`, from the child that the parent names

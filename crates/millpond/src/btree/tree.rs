@@ -134,13 +134,12 @@ impl Tree {
         }
     }
 
-    /// Guesses the leaf of `key` and asks the processor to prefetch it, for a caller that has other
-    /// work to do before it needs the leaf. REQUIRES: no latch held.
+    /// Returns a guess at the leaf of `key`, and asks the processor to prefetch that leaf. For a
+    /// caller that has other work to do before it needs the leaf. REQUIRES: no latch held.
     pub(crate) fn prefetch_leaf(&self, store: &Store, key: &[u8]) -> Result<Option<PageNo>> {
         let seek = Seek::At(key);
-        let copied =
-            store.pool.stamp(self.root).and_then(|now| root_copy::next_child(self.root, now, seek, 0));
-        let leaf = match copied.filter(|next| next.child_level == 0) {
+        let next = store.pool.stamp(self.root).and_then(|now| root_copy::next_child(self.root, now, seek, 0));
+        let leaf = match next.filter(|next| next.child_level == 0) {
             Some(next) => next.child,
             None => match self.descend(store, seek, 1, false)? {
                 Some(found) if found.unposted.is_none() => seek.child(&Inner::new(&found.page)),

@@ -22,7 +22,7 @@ pub(super) fn view(vfs: &Vfs, dir: &Path, name: &str) -> Result<String> {
     let root = db.root()?;
     let mut in_log = None;
     let mut out = headline(&db, &root, &mut |group| {
-        in_log = names_table(group, name.as_bytes()).map(|txn| (group.lsn, txn)).or(in_log);
+        in_log = catalog_change(group, name.as_bytes()).map(|txn| (group.lsn, txn)).or(in_log);
     });
     let pages = PagesFile::open(&db, &root)?;
     match find(&pages, name)? {
@@ -37,7 +37,7 @@ pub(super) fn view(vfs: &Vfs, dir: &Path, name: &str) -> Result<String> {
 }
 
 /// Returns the transaction that changes the catalog's row `name` in this group.
-fn names_table(group: &Group<'_>, name: &[u8]) -> Option<TxnId> {
+fn catalog_change(group: &Group<'_>, name: &[u8]) -> Option<TxnId> {
     Records::new(group.records).flatten().find_map(|record| match record {
         Record::Page { op, .. } => match PageOp::decode(op) {
             Ok(PageOp::Row(row)) if row.tree == CATALOG.id && row.key == name => Some(row.version.txn),

@@ -81,7 +81,7 @@ impl PageBatch {
 
 /// The services of the engine that a build calls. It holds no latch during a call.
 pub(crate) trait BulkSink {
-    /// Waits in admission for so many bytes of redo.
+    /// Waits until admission lets in `redo_bytes` bytes of redo.
     fn admit(&self, redo_bytes: usize) -> Result;
     /// Returns how many pages can be written at once.
     fn batch_pages(&self) -> usize;

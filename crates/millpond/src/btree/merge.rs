@@ -18,7 +18,7 @@ use metrics::M;
 
 /// A page is small when its entries take less than this share of it.
 const SMALL: (usize, usize) = (1, 4);
-/// A merged page is at most so full; otherwise the next insert would split it again.
+/// A merged page is at most this full; otherwise the next insert would split it again.
 const MERGED_MAX: (usize, usize) = (3, 4);
 
 /// Returns whether a page is so empty that [`Tree::try_merge`] is worth a try.

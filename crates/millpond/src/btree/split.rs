@@ -18,7 +18,7 @@ use crate::page::node::{CHILD_OVERHEAD, Inner, Leaf, Node, separator};
 use crate::page::op::{NodeHead, PageOp};
 use crate::store::Store;
 
-/// So many inserts in a row from one side count as a sequential load.
+/// This many inserts in a row from one side count as a sequential load.
 const SEQUENTIAL_RUN: u8 = 4;
 
 /// Where a page is split.
@@ -150,7 +150,7 @@ fn has_room(page: &PageWrite<'_>, key: &[u8], bytes: usize) -> bool {
     node.free_bytes() + node.prefix().len() >= bytes
 }
 
-/// A separator may be so many bytes longer than needed if that makes a page fuller.
+/// Bytes by which a separator may be longer than needed, if that makes a page fuller.
 const LONGER_MAX: usize = 4;
 
 /// Returns a split point right behind `key`, if `key` is greater than all keys of the last leaf and

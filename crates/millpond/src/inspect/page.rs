@@ -234,7 +234,7 @@ fn show_owners(page: &[u8], no: PageNo, out: &mut String) {
 /// Shows one line for every run of equal extents.
 fn show_map(page: &[u8], no: PageNo, out: &mut String) {
     let each = extents_per_map(page.len());
-    // The first map page stands behind the file's header, all others at the start of their group.
+    // The first map page follows the file's header, all others are the first page of their group.
     let first = u64::from(if no.0 == 1 { 0 } else { no.0 / EXTENT_PAGES });
     let extents: Vec<Extent> = (0..each as u16).map(|i| map::extent(page, i)).collect();
     let free = extents[1..].iter().filter(|e| e.tree == TreeId::NONE).count();

@@ -24,7 +24,7 @@ pub(crate) const EXTENT_PAGES: u32 = 16;
 pub(crate) const fn extents_per_map(page_bytes: usize) -> u32 {
     (page_bytes / 16) as u32
 }
-/// Returns the map page of group `group`. That of group 0 stands behind the file's header.
+/// Returns the map page of group `group`. That of group 0 follows the file's header.
 #[must_use]
 pub(crate) const fn page_of_group(page_bytes: usize, group: u32) -> PageNo {
     match group {

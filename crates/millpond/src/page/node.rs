@@ -79,7 +79,7 @@ pub(crate) const FRESH: u8 = 4;
 pub(super) const ROW_FLAGS: u8 = DELETED | OVERFLOW | FRESH;
 
 const _: () = assert!(RIGHT == HEADER_BYTES && SLOTS <= 96 && SLOTS.is_multiple_of(SLOT_BYTES));
-// These bounds make every split succeed. An entry of any allowed size fits a page beside any two
+// These bounds make every split succeed. An entry of any allowed size fits a page with any two
 // fences, and a full inner page has at least three children.
 const _: () = {
     let mut i = 0;

@@ -96,7 +96,7 @@ fn show_segments(db: &DbDir, root: &Root, out: &mut String) -> Result {
     let bytes = shape.blocks * BLOCK_BYTES as u64;
     writeln!(out, "{} segments of {} blocks ({bytes} bytes) in {}", rows.len(), shape.blocks, dir.display())
         .unwrap();
-    out.push_str(&table(&["file", "number", "first block", "LSN", "state"], &rows));
+    out.push_str(&text_table(&["file", "number", "first block", "LSN", "state"], &rows));
     for problem in problems {
         writeln!(out, "  {problem}").unwrap();
     }
@@ -148,7 +148,7 @@ fn show_digests(segments: &Segments, out: &mut String) -> Result {
         writeln!(out, "digests of segments; transactions as they stand at the segment's end:").unwrap();
         let head =
             ["segment", "groups", "pages", "active", "prepared", "aborted", "committed", "extents freed"];
-        out.push_str(&table(&head, &rows));
+        out.push_str(&text_table(&head, &rows));
     }
     Ok(())
 }
@@ -195,7 +195,7 @@ impl LogContent {
         if rows.is_empty() {
             return;
         }
-        out.push_str(&table(&["record", "number", "bytes", "share"], &rows));
+        out.push_str(&text_table(&["record", "number", "bytes", "share"], &rows));
         writeln!(out, "last groups:").unwrap();
         for (lsn, records) in &self.last {
             let what: Vec<String> = Records::new(records).map(|record| sentence(&record)).collect();

@@ -59,7 +59,7 @@ fn shape(pages: &PagesFile, target: &TreeTarget, out: &mut String) -> Result {
             vec![n, pages, entries, fill(level.used, level.pages), fill(level.least, 1), fill(level.most, 1)]
         })
         .collect();
-    out.push_str(&table(&["level", "pages", "entries", "full", "emptiest", "fullest"], &rows));
+    out.push_str(&text_table(&["level", "pages", "entries", "full", "emptiest", "fullest"], &rows));
     let space = TreeSpace::of(pages, tree, &walked.reached)?;
     writeln!(out, "space: {space}").unwrap();
     for problem in walked.problems.iter().chain(&space.problems) {

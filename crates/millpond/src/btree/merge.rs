@@ -39,6 +39,16 @@ enum MergeOutcome {
     OnlyChild { is_root: bool },
 }
 
+/// Two siblings to merge, their parent, and the map page of the right one.
+struct MergePages<'s> {
+    parent: PageWrite<'s>,
+    /// Slot of the right page in the parent.
+    right_at: u16,
+    left: PageWrite<'s>,
+    right: PageWrite<'s>,
+    map: Map<'s>,
+}
+
 impl Tree {
     /// Merges the leaf that covers `key` with a neighbour if possible, then the pages above it that
     /// become small. Returns whether a page was freed. REQUIRES: no latch held.
@@ -98,21 +108,15 @@ impl Tree {
                 let Some(map) = store.space.try_map_of(right_no) else {
                     return Ok(MergeOutcome::Missing(store.space.map_page_of(right_no)));
                 };
-                return Ok(self.merge(store, parent, left_at + 1, left, right, map));
+                let right_at = left_at + 1;
+                return Ok(self.merge(store, MergePages { parent, right_at, left, right, map }));
             }
         }
         Ok(MergeOutcome::Nothing)
     }
 
-    fn merge<'s>(
-        &self,
-        store: &'s Store,
-        parent: PageWrite<'s>,
-        right_at: u16,
-        left: PageWrite<'s>,
-        right: PageWrite<'s>,
-        map: Map<'s>,
-    ) -> MergeOutcome {
+    fn merge<'s>(&self, store: &'s Store, pages: MergePages<'s>) -> MergeOutcome {
+        let MergePages { parent, right_at, left, right, map } = pages;
         let right_no = right.page_no();
         let is_root = parent.page_no() == self.root;
         let mut mtr = Mtr::begin(&store.log, &store.pool);

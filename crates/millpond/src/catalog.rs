@@ -83,7 +83,7 @@ pub(crate) struct TableLoad {
 pub(crate) struct Catalog {
     txns: Arc<Txns>,
     /// Serialises changes. A holder never waits for a lock. It may wait for room in the log when it
-    /// creates or drops many tables; that room becomes free without any other change of the catalog.
+    /// creates or drops many tables; that room becomes free without another change of the catalog.
     changing: Mutex<()>,
     tables: Mutex<BTreeMap<String, Arc<CatalogEntry>>>,
 }
@@ -202,8 +202,8 @@ impl Catalog {
     }
 
     /// Creates tables, all or none. They can be used at once. The caller makes the returned LSN
-    /// durable. Calls `room` before each table, for room in the log, and keeps what it returns until
-    /// the table is made.
+    /// durable. Calls `room` before each table, for room in the log, and keeps what it returns
+    /// until the table is made.
     pub(crate) fn create<G>(
         &self,
         names: &[&str],

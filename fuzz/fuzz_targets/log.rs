@@ -1,4 +1,4 @@
-//! Any bytes as parts of the log.
+//! Runs any bytes as parts of the log.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| millpond::fuzz::fuzz_log_record(data));

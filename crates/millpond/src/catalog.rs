@@ -1,15 +1,18 @@
-//! Which tables there are: a tree of its own, changed by transactions, and a copy in memory.
+//! The catalog: which tables exist. It is a tree of its own, changed by transactions, with a copy
+//! in memory.
 //!
-//! The catalog is tree 1; its root is the first page that a new database gives to a tree. Key: a table's name. Value:
+//! The catalog is tree 1; its root is the first page that a new database gives to a tree. Key: the
+//! name of a table. Value:
 //!
 //! ```text
 //!  format u8 = 1 · tree u32 · root page u32
 //! ```
-//! Creating and dropping a table is one transaction on this tree, so a hundred of them cost a handful of syncs (Fi3). The
-//! pages of a table are not transactional: a tree that no entry names, because a creation did not commit or a drop did,
-//! is told by its owner's number in the space map, and opening takes its extents back.
+//! Creating or dropping a table is one transaction on this tree, so a hundred of them cost a
+//! handful of syncs (Fi3). The pages of a table are not transactional. A creation that did not
+//! commit, or a drop that did, leaves a tree that no entry names. Opening finds such a tree as an
+//! owner in the space map and releases its extents.
 
-use crate::btree::{Bulk, Outlet, Tree};
+use crate::btree::{BulkBuilder, BulkSink, Tree};
 use crate::error::{Error, Result};
 use crate::lock::{Closed, Users, Wait};
 use crate::space::EXTENT_FIRST;
@@ -24,26 +27,26 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The catalog's own tree.
+/// The tree of the catalog itself.
 pub(crate) const CATALOG: Tree = Tree { id: TreeId(1), root: EXTENT_FIRST };
-/// The longest name of a table, bytes.
+/// Length of the longest table name in bytes.
 const NAME_BYTES_MAX: usize = 255;
 const FORMAT: u8 = 1;
 
-/// A table that exists, or that existed when somebody opened it.
+/// A table that exists, or that existed when it was opened.
 #[derive(Debug)]
-pub(crate) struct Entry {
-    /// Its rows.
+pub(crate) struct CatalogEntry {
+    /// The tree with its rows.
     pub(crate) tree: Tree,
-    /// The transactions that share it without a lock in a queue.
+    /// The transactions that share the table's lock without an entry in a lock queue.
     pub(crate) users: Users,
     name: Mutex<String>,
     dropped: AtomicBool,
 }
 
-impl Entry {
-    fn new(name: &str, tree: Tree) -> Arc<Entry> {
-        Arc::new(Entry {
+impl CatalogEntry {
+    fn new(name: &str, tree: Tree) -> Arc<CatalogEntry> {
+        Arc::new(CatalogEntry {
             tree,
             users: Users::default(),
             name: Mutex::new(name.to_owned()),
@@ -51,12 +54,13 @@ impl Entry {
         })
     }
 
-    /// Its present name.
+    /// Returns its present name.
     pub(crate) fn name(&self) -> String {
         self.name.lock().clone()
     }
 
-    /// Fails if the table has been dropped. The answer lasts for as long as the caller shares the table's lock.
+    /// Fails if the table has been dropped. The answer is valid as long as the caller shares the
+    /// table's lock.
     pub(crate) fn check(&self) -> Result {
         if self.dropped.load(Ordering::Acquire) {
             return Err(Error::NoSuchTable { name: self.name() });
@@ -65,23 +69,23 @@ impl Entry {
     }
 }
 
-/// A table that is being filled by a transaction of its own and that nobody knows yet. Its entry in the catalog's tree is
-/// there, not committed, and so keeps the name for it.
+/// A new table that a transaction of its own is filling. No other code knows the table yet. Its
+/// entry in the catalog's tree is inserted but not committed, which reserves the name.
 #[derive(Debug)]
-pub(crate) struct Loading {
+pub(crate) struct TableLoad {
     name: String,
     txn: Txn,
-    bulk: Bulk,
+    bulk: BulkBuilder,
 }
 
 /// The tables of an open database.
 #[derive(Debug)]
 pub(crate) struct Catalog {
     txns: Arc<Txns>,
-    /// One change at a time; nobody waits for a lock under it. Who makes or drops many tables waits for room in the log, which comes without
-    /// any other change.
+    /// Serialises changes. A holder never waits for a lock. It may wait for room in the log when it
+    /// creates or drops many tables; that room becomes free without another change of the catalog.
     changing: Mutex<()>,
-    tables: Mutex<BTreeMap<String, Arc<Entry>>>,
+    tables: Mutex<BTreeMap<String, Arc<CatalogEntry>>>,
 }
 
 fn check_name(name: &str) -> Result {
@@ -108,8 +112,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Tree, Truncated> {
 }
 
 impl Catalog {
-    /// Reads the catalog, making it first in a new database, and takes back the extents of trees that it does not name.
-    /// REQUIRES: nobody else works on the database yet.
+    /// Reads the catalog, which it first makes in a new database. Releases the extents of trees
+    /// that the catalog does not name. REQUIRES: no other thread works on the database yet.
     pub(crate) fn open(txns: &Arc<Txns>) -> Result<Catalog> {
         let store = &txns.store;
         let catalog =
@@ -153,7 +157,7 @@ impl Catalog {
                 };
                 txns.tree_ids_above(tree.id);
                 txns.trees.add(tree);
-                tables.insert(name.clone(), Entry::new(&name, tree));
+                tables.insert(name.clone(), CatalogEntry::new(&name, tree));
             }
         }
         Ok(())
@@ -163,7 +167,8 @@ impl Catalog {
         Rules { conflicts_after: None, wait: Wait::NoWait, keeps: false }
     }
 
-    /// One change of the catalog's tree. Nobody else changes it meanwhile, so nothing is waited for.
+    /// Makes one change of the catalog's tree. No other transaction changes it meanwhile, so
+    /// nothing is waited for.
     fn write(&self, txn: &Txn, name: &str, new: New<'_>) -> Result {
         let wrote = self.txns.write_row(txn, CATALOG, name.as_bytes(), new, Self::no_wait(), &mut Open)?;
         base::check!(matches!(wrote, Wrote::Done { .. }), "the catalog in memory is not the one in the tree");
@@ -174,34 +179,35 @@ impl Catalog {
         Ok(self.txns.commit(txn)?.expect("the catalog was changed"))
     }
 
-    /// The table of that name.
-    pub(crate) fn find(&self, name: &str) -> Result<Arc<Entry>> {
+    /// Returns the table of that name.
+    pub(crate) fn find(&self, name: &str) -> Result<Arc<CatalogEntry>> {
         let found = self.tables.lock().get(name).cloned();
         found.ok_or_else(|| Error::NoSuchTable { name: name.to_owned() })
     }
 
-    /// All names, sorted.
+    /// Returns all names, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         self.tables.lock().keys().cloned().collect()
     }
 
-    /// All tables, by name.
-    pub(crate) fn list(&self) -> Vec<Arc<Entry>> {
+    /// Returns all tables, sorted by name.
+    pub(crate) fn list(&self) -> Vec<Arc<CatalogEntry>> {
         self.tables.lock().values().cloned().collect()
     }
 
-    /// The catalog's own tree, for checks.
+    /// Returns the catalog's own tree, for checks.
     pub(crate) fn tree(&self) -> Tree {
         CATALOG
     }
 
-    /// Creates tables, all or none. They can be used at once; the LSN is to be made durable by the caller. Before each of them `room` is asked
-    /// for room in the log, which is the table's until it is made.
+    /// Creates tables, all or none. They can be used at once. The caller makes the returned LSN
+    /// durable. Calls `room` before each table, for room in the log, and keeps what it returns
+    /// until the table is made.
     pub(crate) fn create<G>(
         &self,
         names: &[&str],
         room: impl Fn() -> Result<G>,
-    ) -> Result<(Vec<Arc<Entry>>, Lsn)> {
+    ) -> Result<(Vec<Arc<CatalogEntry>>, Lsn)> {
         names.iter().try_for_each(|name| check_name(name))?;
         let _changing = self.changing.lock();
         for (i, &name) in names.iter().enumerate() {
@@ -236,19 +242,19 @@ impl Catalog {
         txn: &Txn,
         names: &[&str],
         room: impl Fn() -> Result<G>,
-        made: &mut Vec<Arc<Entry>>,
+        made: &mut Vec<Arc<CatalogEntry>>,
     ) -> Result {
         for &name in names {
             let _room = room()?;
             let tree = Tree::create(&self.txns.store, self.txns.new_tree_id()?)?;
-            made.push(Entry::new(name, tree));
+            made.push(CatalogEntry::new(name, tree));
             self.write(txn, name, New::Insert(&encode(tree)))?;
         }
         Ok(())
     }
 
     /// Begins to load a table.
-    pub(crate) fn begin_load(&self, name: &str) -> Result<Loading> {
+    pub(crate) fn begin_load(&self, name: &str) -> Result<TableLoad> {
         check_name(name)?;
         let _changing = self.changing.lock();
         if self.tables.lock().contains_key(name) {
@@ -261,73 +267,75 @@ impl Catalog {
             Ok(bulk)
         });
         match begun {
-            Ok(bulk) => Ok(Loading { name: name.to_owned(), txn, bulk }),
+            Ok(bulk) => Ok(TableLoad { name: name.to_owned(), txn, bulk }),
             Err(error) => {
-                self.forget(&txn, id);
+                self.discard_load(&txn, id);
                 Err(error)
             }
         }
     }
 
-    /// Adds a row to a table that is being loaded; after an error there is nothing left but to abandon it.
+    /// Adds a row to a table that is being loaded. After an error the caller must abandon the load.
     pub(crate) fn load_row(
         &self,
-        loading: &mut Loading,
+        loading: &mut TableLoad,
         key: &[u8],
         value: &[u8],
-        outlet: &dyn Outlet,
+        sink: &dyn BulkSink,
     ) -> Result {
-        self.txns.load_row(&loading.txn, &mut loading.bulk, key, value, outlet)
+        self.txns.load_row(&loading.txn, &mut loading.bulk, key, value, sink)
     }
 
-    /// Ends a load: the table can be used at once; the LSN is to be made durable by the caller. Also told is how many rows it
-    /// has.
+    /// Ends a load and returns the table, its number of rows, and the LSN of its commit. The table
+    /// can be used at once. The caller makes the LSN durable.
     pub(crate) fn finish_load(
         &self,
-        mut loading: Loading,
-        outlet: &dyn Outlet,
-    ) -> Result<(Arc<Entry>, u64, Lsn)> {
-        let finished = loading.bulk.finish(&self.txns.store, outlet);
+        mut loading: TableLoad,
+        sink: &dyn BulkSink,
+    ) -> Result<(Arc<CatalogEntry>, u64, Lsn)> {
+        let finished = loading.bulk.finish(&self.txns.store, sink);
         let _changing = self.changing.lock();
         match finished.and_then(|()| self.commit(&loading.txn)) {
             Ok(lsn) => {
-                let entry = Entry::new(&loading.name, loading.bulk.tree());
+                let entry = CatalogEntry::new(&loading.name, loading.bulk.tree());
                 self.txns.trees.add(entry.tree);
                 self.tables.lock().insert(loading.name, Arc::clone(&entry));
                 self.txns.sub_tableless(1);
                 Ok((entry, loading.bulk.rows(), lsn))
             }
             Err(error) => {
-                self.abandon_load(&loading, outlet);
+                self.abandon_load(&loading, sink);
                 Err(error)
             }
         }
     }
 
-    /// Ends a load so that nothing of it is left.
-    pub(crate) fn abandon_load(&self, loading: &Loading, outlet: &dyn Outlet) {
-        // A page that is written after its extent was given back would overwrite another's. What became of it is no matter.
-        drop(outlet.settle());
-        self.forget(&loading.txn, loading.bulk.tree().id);
+    /// Ends a load without leaving anything of it.
+    pub(crate) fn abandon_load(&self, loading: &TableLoad, sink: &dyn BulkSink) {
+        // A page written after its extent was released could overwrite a page of another tree. The
+        // result of the writes does not matter.
+        drop(sink.wait_for_writes());
+        self.discard_load(&loading.txn, loading.bulk.tree().id);
     }
 
-    /// Takes back a tree that did not become a table. The pages go first: a check that finds no transaction unfinished takes
-    /// every page for lost that no table leads to.
-    fn forget(&self, txn: &Txn, tree: TreeId) {
+    /// Releases a tree that did not become a table. Its pages are released before the transaction
+    /// ends: a check that finds no unfinished transaction reports every page that no table leads to
+    /// as lost.
+    fn discard_load(&self, txn: &Txn, tree: TreeId) {
         self.txns.release(tree);
         self.txns.rollback(txn);
     }
 
-    /// Waits until no other transaction uses the tables and keeps them for `txn`. `closed` is to be kept until `txn` has
-    /// ended. REQUIRES: `txn` has no lock.
-    fn own<'e>(
+    /// Waits until no other transaction uses the tables, then locks them for `txn`. The caller
+    /// keeps `closed` until `txn` has ended. REQUIRES: `txn` has no lock.
+    fn lock_exclusively<'e>(
         &self,
         txn: &Txn,
-        entries: &'e [Arc<Entry>],
+        entries: &'e [Arc<CatalogEntry>],
         wait: Duration,
         closed: &mut Vec<Closed<'e>>,
     ) -> Result {
-        // All of them are closed and waited for before the first lock, see `lock::users`.
+        // All of them are closed and waited for before the first lock; see `lock::users`.
         closed.extend(entries.iter().map(|entry| entry.users.close()));
         let (clock, locks) = (&*self.txns.vfs.clock, &self.txns.locks);
         for table in &*closed {
@@ -347,30 +355,31 @@ impl Catalog {
         self.list().iter().for_each(|entry| entry.users.wake());
     }
 
-    /// Drops tables, all or none, once no transaction uses them. The LSN is to be made durable by the caller, who then
-    /// calls [`Catalog::reclaim`]. `room` is asked for room in the log before each of them.
+    /// Drops tables, all or none, after no other transaction uses them. The caller makes the
+    /// returned LSN durable, then calls [`Catalog::reclaim`]. Calls `room` before each table, for
+    /// room in the log.
     pub(crate) fn drop_tables(
         &self,
         names: &[&str],
         wait: Duration,
         room: impl Fn() -> Result,
-    ) -> Result<(Vec<Arc<Entry>>, Lsn)> {
+    ) -> Result<(Vec<Arc<CatalogEntry>>, Lsn)> {
         let mut entries = names.iter().map(|name| self.find(name)).collect::<Result<Vec<_>>>()?;
-        // In one order, so that two who drop the same tables do not wait for each other.
+        // In one order, so that two transactions that drop the same tables cannot deadlock.
         entries.sort_by_key(|entry| entry.tree.id);
         if let Some(twice) = entries.windows(2).find(|pair| pair[0].tree.id == pair[1].tree.id) {
             return Err(Error::NoSuchTable { name: twice[0].name() });
         }
         let txn = Txn::default();
         let mut closed = Vec::new();
-        let dropped = self.own(&txn, &entries, wait, &mut closed).and_then(|()| {
+        let dropped = self.lock_exclusively(&txn, &entries, wait, &mut closed).and_then(|()| {
             let _changing = self.changing.lock();
             for entry in &entries {
                 room()?;
                 self.write(&txn, &entry.name(), New::Delete)?;
             }
             self.txns.add_tableless(entries.len());
-            // Before the locks go: who gets one of them next must see it.
+            // Before the locks are released, because the next holder must see it.
             for entry in &entries {
                 entry.dropped.store(true, Ordering::Release);
                 self.tables.lock().remove(&entry.name());
@@ -384,8 +393,8 @@ impl Catalog {
         dropped.map(|lsn| (entries, lsn))
     }
 
-    /// Gives the pages of dropped tables back, now or, where something is in the way, later.
-    pub(crate) fn reclaim(&self, dropped: &[Arc<Entry>]) {
+    /// Releases the pages of dropped tables, or leaves that for later if something prevents it.
+    pub(crate) fn reclaim(&self, dropped: &[Arc<CatalogEntry>]) {
         for entry in dropped {
             self.txns.trees.remove(entry.tree.id);
             self.txns.cleared.forget(entry.tree.id);
@@ -393,29 +402,31 @@ impl Catalog {
         }
     }
 
-    /// Renames a table, once no other transaction uses it. The LSN is to be made durable by the caller.
+    /// Renames a table after no other transaction uses it. The caller makes the returned LSN
+    /// durable.
     pub(crate) fn rename(&self, from: &str, to: &str, wait: Duration) -> Result<Lsn> {
         check_name(to)?;
         let entry = self.find(from)?;
         let txn = Txn::default();
         let mut closed = Vec::new();
-        let renamed = self.own(&txn, std::slice::from_ref(&entry), wait, &mut closed).and_then(|()| {
-            let _changing = self.changing.lock();
-            if entry.name() != from {
-                return Err(Error::NoSuchTable { name: from.to_owned() });
-            }
-            if self.tables.lock().contains_key(to) {
-                return Err(Error::TableExists { name: to.to_owned() });
-            }
-            self.write(&txn, from, New::Delete)?;
-            self.write(&txn, to, New::Insert(&encode(entry.tree)))?;
-            let lsn = self.commit(&txn)?;
-            let mut tables = self.tables.lock();
-            tables.remove(from);
-            to.clone_into(&mut entry.name.lock());
-            tables.insert(to.to_owned(), Arc::clone(&entry));
-            Ok(lsn)
-        });
+        let renamed =
+            self.lock_exclusively(&txn, std::slice::from_ref(&entry), wait, &mut closed).and_then(|()| {
+                let _changing = self.changing.lock();
+                if entry.name() != from {
+                    return Err(Error::NoSuchTable { name: from.to_owned() });
+                }
+                if self.tables.lock().contains_key(to) {
+                    return Err(Error::TableExists { name: to.to_owned() });
+                }
+                self.write(&txn, from, New::Delete)?;
+                self.write(&txn, to, New::Insert(&encode(entry.tree)))?;
+                let lsn = self.commit(&txn)?;
+                let mut tables = self.tables.lock();
+                tables.remove(from);
+                to.clone_into(&mut entry.name.lock());
+                tables.insert(to.to_owned(), Arc::clone(&entry));
+                Ok(lsn)
+            });
         if renamed.is_err() {
             self.txns.rollback(&txn);
         }

@@ -1,13 +1,17 @@
-//! Building a tree from rows in key order: pages are filled as far as is wanted and written once, level above level.
+//! Bulk load: builds a tree from rows in key order. Pages are filled to a limit and written once,
+//! level above level.
 //!
-//! A page's fences, and so the prefix that its keys need not store, are known only when it is closed. So a level holds rows
-//! back until they would overflow a page with the longest prefix that they allow, then closes the fullest page that its
-//! real fences permit and keeps the rest: memory for about a page a level, and for the batch of pages that is being made.
+//! The fences of a page, and so the prefix that its keys need not store, are known only when the
+//! page is closed. So a level collects rows until they would overflow a page with the longest
+//! prefix that they allow. Then it closes the fullest page that the real fences permit and keeps
+//! the rest. It needs memory for about one page a level, and for one batch of finished pages.
 //!
-//! The log has no content of these pages, only that they are taken, an extent at a time (To4). They go to the file in
-//! batches, by the flusher, under an LSN that is above all redo of whatever they held before, and are synced there before
-//! the root, the last page and the only one that is logged, makes them a tree. A page that a frame still holds from an
-//! earlier life could be written over by the cleaner later; such a page is made there, and logged.
+//! The log does not contain these pages; it only says, an extent at a time, that they are allocated
+//! (To4). The flusher writes them to the file in batches, under an LSN above all redo of their
+//! earlier content. They are synced there before the root makes them a tree; the root is the last
+//! page and the only one that is logged. One exception: a frame may still hold a page from its
+//! earlier use, and the cleaner could later overwrite the page in the file. Such a page is changed
+//! in that frame, and logged.
 
 use base::aligned::AlignedBuf;
 use base::{Lsn, PageNo};
@@ -23,35 +27,40 @@ use crate::page::{header, inline_limit, max_key};
 use crate::planted::{Bug, planted};
 use crate::store::Store;
 
-/// This part of a page stays free for the first changes: updates that make rows a little longer, an insert between two. A
-/// page that is filled to the brim splits at the first of them, into two that are half empty; a sixteenth of space is cheap
-/// beside that, and no more is given away in a table that is only read.
+/// This part of a leaf stays free for the first changes: updates that make rows a little longer, an
+/// insert between two rows. A full page splits at the first of them into two half-empty pages. A
+/// sixteenth of the space is cheap compared with that, and a table that is only read loses no more.
 const SPARE: usize = 16;
 
-/// Redo of a page besides its content: the record's head. Also enough to take an extent.
+/// Redo of a page besides its content: the record's header. Also enough for the allocation of an
+/// extent.
 const REDO_OVERHEAD: usize = 256;
 
-/// Pages that are made and not written yet, each with its number.
+/// Finished pages that are not written yet, each with its number.
 #[derive(Debug)]
-pub(crate) struct Batch {
-    /// In the order in which they were made.
+pub(crate) struct PageBatch {
+    /// Numbers, in the order in which the pages were finished.
     pub(crate) pages: Vec<PageNo>,
     images: AlignedBuf,
     page_bytes: usize,
 }
 
-impl Batch {
-    /// Room for `pages` pages.
-    pub(crate) fn new(pages: usize, page_bytes: usize) -> Batch {
-        Batch { pages: Vec::with_capacity(pages), images: AlignedBuf::zeroed(pages * page_bytes), page_bytes }
+impl PageBatch {
+    /// Makes an empty batch with room for `pages` pages.
+    pub(crate) fn new(pages: usize, page_bytes: usize) -> PageBatch {
+        PageBatch {
+            pages: Vec::with_capacity(pages),
+            images: AlignedBuf::zeroed(pages * page_bytes),
+            page_bytes,
+        }
     }
 
-    /// Another one of the same size, empty.
-    pub(crate) fn another(&self) -> Batch {
-        Batch::new(self.images.len() / self.page_bytes, self.page_bytes)
+    /// Returns an empty batch of the same size.
+    pub(crate) fn another(&self) -> PageBatch {
+        PageBatch::new(self.images.len() / self.page_bytes, self.page_bytes)
     }
 
-    /// The pages' numbers, and their bytes in the same order.
+    /// Returns the pages' numbers, and their bytes in the same order.
     pub(crate) fn parts(&mut self) -> (&[PageNo], &mut [u8]) {
         (&self.pages, &mut self.images[..self.pages.len() * self.page_bytes])
     }
@@ -60,7 +69,7 @@ impl Batch {
         (self.pages.len() + 1) * self.page_bytes > self.images.len()
     }
 
-    /// Takes in `page`, whose bytes, all zero, are to be filled. REQUIRES: it is not full.
+    /// Adds `page`. Returns its bytes, all zero, to be filled. REQUIRES: the batch is not full.
     fn add(&mut self, page: PageNo) -> &mut [u8] {
         let at = self.pages.len() * self.page_bytes;
         self.pages.push(page);
@@ -70,38 +79,59 @@ impl Batch {
     }
 }
 
-/// What a build asks of the engine. It holds no latch then.
-pub(crate) trait Outlet {
-    /// Asks to be let in with so many bytes of redo.
+/// The services of the engine that a build calls. It holds no latch during a call.
+pub(crate) trait BulkSink {
+    /// Waits until admission lets in `redo_bytes` bytes of redo.
     fn admit(&self, redo_bytes: usize) -> Result;
-    /// Pages that can be written at once.
+    /// Returns how many pages can be written at once.
     fn batch_pages(&self) -> usize;
-    /// Has pages written that no frame holds. Gives back an empty batch to go on with, perhaps while the pages are still on
-    /// their way.
-    fn write(&self, batch: Batch) -> Result<Batch>;
-    /// Returns when nothing is on its way any more, also if it fails. All pages are durable if neither this nor a write before
-    /// has failed.
-    fn settle(&self) -> Result;
+    /// Writes pages that no frame holds. Returns an empty batch, possibly while the pages are still
+    /// being written.
+    fn write(&self, batch: PageBatch) -> Result<PageBatch>;
+    /// Waits until no write is in progress; also if it fails. All pages are durable if neither this
+    /// call nor a `write` before it has failed.
+    fn wait_for_writes(&self) -> Result;
 }
 
-/// A build in progress. Until the catalog names the tree, its extents' owner is all that tells of its pages.
-pub(crate) struct Bulk {
+/// A bulk build in progress. Until the catalog names the tree, only the owner of its extents tells
+/// which pages it has.
+pub(crate) struct BulkBuilder {
     tree: Tree,
     version: Version,
     rows: u64,
-    levels: Vec<Level>,
+    levels: Vec<BulkLevel>,
     body: Vec<u8>,
-    /// Pages taken for the tree and not used yet.
-    numbers: VecDeque<PageNo>,
-    /// Where the log says that they are taken.
-    taken_at: Lsn,
-    /// Pages that are made and not written yet; none until the first is.
-    batch: Option<Batch>,
+    /// Pages allocated for the tree and not used yet.
+    unused: VecDeque<PageNo>,
+    /// LSN of the log group that allocated them.
+    allocated_at: Lsn,
+    /// Finished pages that are not written yet; none until the first page is finished.
+    batch: Option<PageBatch>,
 }
 
-/// A row or a child whose key begins at `at` in its level's bytes; a row's value follows the key.
+/// A row or a child to be added to a level.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct NewEntry<'a> {
+    key: &'a [u8],
+    value: &'a [u8],
+    flags: u8,
+    child: PageNo,
+}
+
+impl<'a> NewEntry<'a> {
+    fn row(key: &'a [u8], value: &'a [u8], flags: u8) -> NewEntry<'a> {
+        NewEntry { key, value, flags, child: PageNo::NONE }
+    }
+
+    fn child(key: &'a [u8], child: PageNo) -> NewEntry<'a> {
+        NewEntry { key, value: &[], flags: 0, child }
+    }
+}
+
+/// A row or a child that is in no page yet. Its key begins at `at` in the bytes of its level; a
+/// row's value follows the key.
+#[derive(Clone, Copy, Debug)]
+struct PendingEntry {
     at: usize,
     key_len: usize,
     value_len: usize,
@@ -109,36 +139,37 @@ struct Entry {
     child: PageNo,
 }
 
-/// Entries of one level that are in no page yet.
+/// The entries of one level that are in no page yet.
 #[derive(Debug)]
-struct Level {
-    /// 0 for rows.
+struct BulkLevel {
+    /// 0 for the leaves.
     number: u8,
     /// Low fence of the page that is being filled.
     low: Vec<u8>,
-    /// Its number, if the page before it had to name it.
+    /// Number of that page, if the page before it had to name it.
     page: PageNo,
-    entries: Vec<Entry>,
+    entries: Vec<PendingEntry>,
     bytes: Vec<u8>,
-    /// What the entries take in a page that stores whole keys, slots included.
+    /// Bytes of the entries in a page that stores whole keys, slots included.
     size: usize,
 }
 
-impl Level {
-    fn new(number: u8) -> Level {
+impl BulkLevel {
+    fn new(number: u8) -> BulkLevel {
         let (low, entries, bytes) = (Vec::new(), Vec::new(), Vec::new());
-        Level { number, low, page: PageNo::NONE, entries, bytes, size: 0 }
+        BulkLevel { number, low, page: PageNo::NONE, entries, bytes, size: 0 }
     }
 
-    fn size_of(&self, entry: &Entry) -> usize {
+    fn size_of(&self, entry: &PendingEntry) -> usize {
         entry.key_len + entry.value_len + if self.number == 0 { ROW_OVERHEAD } else { CHILD_OVERHEAD }
     }
 
-    fn push(&mut self, key: &[u8], value: &[u8], flags: u8, child: PageNo) {
+    fn push(&mut self, entry: NewEntry<'_>) {
+        let NewEntry { key, value, flags, child } = entry;
         let at = self.bytes.len();
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value);
-        let entry = Entry { at, key_len: key.len(), value_len: value.len(), flags, child };
+        let entry = PendingEntry { at, key_len: key.len(), value_len: value.len(), flags, child };
         self.size += self.size_of(&entry);
         self.entries.push(entry);
     }
@@ -148,7 +179,8 @@ impl Level {
         &self.bytes[entry.at..entry.at + entry.key_len]
     }
 
-    /// Whether the entries may overflow a page of which `limit` bytes may be used, whatever its fences turn out to be.
+    /// Returns whether the entries may overflow a page of which `limit` bytes may be used, whatever
+    /// fences it gets.
     fn may_overflow(&self, limit: usize) -> bool {
         let n = self.entries.len();
         n > 1 && {
@@ -157,8 +189,8 @@ impl Level {
         }
     }
 
-    /// How many entries the page takes when the next one begins the page after it, and that page's low fence. An entry that
-    /// is longer than `limit` gets a page to itself.
+    /// Returns how many entries go into the page when the next entry begins the page after it, and
+    /// the low fence of that page. An entry longer than `limit` gets a page of its own.
     fn full_page(&self, limit: usize) -> (usize, Vec<u8>) {
         let mut size = self.size;
         for n in (1..self.entries.len()).rev() {
@@ -173,7 +205,7 @@ impl Level {
         unreachable!("called with two entries or more")
     }
 
-    /// The first `n` entries as a page with a common prefix of `prefix` bytes holds them.
+    /// Encodes the first `n` entries as the body of a page with a common prefix of `prefix` bytes.
     fn put_body(&self, version: Version, n: usize, prefix: usize, body: &mut Vec<u8>) {
         body.clear();
         for (i, entry) in self.entries[..n].iter().enumerate() {
@@ -197,41 +229,41 @@ impl Level {
     }
 }
 
-impl Bulk {
-    /// Begins to fill `tree`, which nobody else knows, with rows of `version`. What its root holds now is replaced at the
-    /// end.
-    pub(crate) fn begin(tree: Tree, version: Version) -> Bulk {
-        Bulk {
+impl BulkBuilder {
+    /// Begins to fill `tree`, which no other code knows yet, with rows of `version`. The end of the
+    /// build replaces the present content of the root.
+    pub(crate) fn begin(tree: Tree, version: Version) -> BulkBuilder {
+        BulkBuilder {
             tree,
             version,
             rows: 0,
-            levels: vec![Level::new(0)],
+            levels: vec![BulkLevel::new(0)],
             body: Vec::new(),
-            numbers: VecDeque::new(),
-            taken_at: Lsn::ZERO,
+            unused: VecDeque::new(),
+            allocated_at: Lsn::ZERO,
             batch: None,
         }
     }
 
-    /// The tree that is being filled.
+    /// Returns the tree that is being filled.
     pub(crate) fn tree(&self) -> Tree {
         self.tree
     }
 
-    /// How many rows it has taken.
+    /// Returns how many rows it has taken.
     pub(crate) fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Adds a row; its key must be above the one before. After an error the build is of no use. REQUIRES: no latch held; key
-    /// and value are short enough for a leaf.
+    /// Adds a row; its key must be above the key before. After an error the build is of no use.
+    /// REQUIRES: no latch held; key and value are short enough for a leaf.
     pub(crate) fn push(
         &mut self,
         store: &Store,
         key: &[u8],
         flags: u8,
         value: &[u8],
-        outlet: &dyn Outlet,
+        sink: &dyn BulkSink,
     ) -> Result {
         let page_bytes = store.pool.page_bytes();
         base::check!(key.len() <= max_key(page_bytes) && value.len() <= inline_limit(page_bytes));
@@ -246,58 +278,55 @@ impl Bulk {
                 self.rows
             )));
         }
-        self.add(store, 0, key, value, flags, PageNo::NONE, outlet)
+        self.add(store, 0, NewEntry::row(key, value, flags), sink)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the fields of an entry")]
-    fn add(
-        &mut self,
-        store: &Store,
-        level: usize,
-        key: &[u8],
-        value: &[u8],
-        flags: u8,
-        child: PageNo,
-        outlet: &dyn Outlet,
-    ) -> Result {
+    /// Adds an entry to `level`, and closes a page if the entries may overflow one.
+    fn add(&mut self, store: &Store, level: usize, entry: NewEntry<'_>, sink: &dyn BulkSink) -> Result {
         if level == self.levels.len() {
-            self.levels.push(Level::new(level as u8));
+            self.levels.push(BulkLevel::new(level as u8));
         }
-        let at = &mut self.levels[level];
-        at.push(key, value, flags, child);
-        if at.may_overflow(limit(store, level)) { self.close_page(store, level, outlet) } else { Ok(()) }
+        let pending = &mut self.levels[level];
+        pending.push(entry);
+        if pending.may_overflow(fill_limit(store, level)) {
+            self.close_page(store, level, sink)
+        } else {
+            Ok(())
+        }
     }
 
-    /// Writes the fullest page that the entries allow and keeps the rest; there are two entries or more.
-    fn close_page(&mut self, store: &Store, level: usize, outlet: &dyn Outlet) -> Result {
-        let (n, high) = self.levels[level].full_page(limit(store, level));
-        let page = self.write_page(store, level, n, &high, outlet)?;
-        let at = &mut self.levels[level];
-        at.drop_first(n);
-        let low = std::mem::replace(&mut at.low, high);
-        self.add(store, level + 1, &low, &[], 0, page, outlet)
+    /// Closes the fullest page that the entries allow and keeps the rest. REQUIRES: two entries or
+    /// more.
+    fn close_page(&mut self, store: &Store, level: usize, sink: &dyn BulkSink) -> Result {
+        let (n, high) = self.levels[level].full_page(fill_limit(store, level));
+        let page = self.write_page(store, level, n, &high, sink)?;
+        let pending = &mut self.levels[level];
+        pending.drop_first(n);
+        let low = std::mem::replace(&mut pending.low, high);
+        self.add(store, level + 1, NewEntry::child(&low, page), sink)
     }
 
-    /// Makes a page of the first `n` entries, the last of its level if there are no more. Returns its number.
+    /// Makes a page of the first `n` entries, the last page of its level if there are no more.
+    /// Returns its number.
     fn write_page(
         &mut self,
         store: &Store,
         level: usize,
         n: usize,
         high: &[u8],
-        outlet: &dyn Outlet,
+        sink: &dyn BulkSink,
     ) -> Result<PageNo> {
         let named = self.levels[level].page;
-        let page = if named.is_none() { self.take_number(store, outlet)? } else { named };
+        let page = if named.is_none() { self.take_page(store, sink)? } else { named };
         let is_last = n == self.levels[level].entries.len();
-        let right = if is_last { PageNo::NONE } else { self.take_number(store, outlet)? };
-        let at = &mut self.levels[level];
-        at.page = right;
-        let head = NodeHead { tree: self.tree.id, level: at.number, right, low: &at.low, high };
-        at.put_body(self.version, n, head.prefix(), &mut self.body);
+        let right = if is_last { PageNo::NONE } else { self.take_page(store, sink)? };
+        let pending = &mut self.levels[level];
+        pending.page = right;
+        let head = NodeHead { tree: self.tree.id, level: pending.number, right, low: &pending.low, high };
+        pending.put_body(self.version, n, head.prefix(), &mut self.body);
         let op = PageOp::Init { head, body: &self.body };
         if store.pool.holds(page) {
-            outlet.admit(self.body.len() + REDO_OVERHEAD)?;
+            sink.admit(self.body.len() + REDO_OVERHEAD)?;
             store.log.make_room()?;
             let frame = store.pool.reserve_frame()?;
             let mut mtr = Mtr::begin(&store.log, &store.pool);
@@ -307,92 +336,93 @@ impl Bulk {
             return Ok(page);
         }
         let batch =
-            self.batch.get_or_insert_with(|| Batch::new(outlet.batch_pages(), store.pool.page_bytes()));
+            self.batch.get_or_insert_with(|| PageBatch::new(sink.batch_pages(), store.pool.page_bytes()));
         let image = batch.add(page);
         op.apply(image).expect("what fits a page");
         header::set_page_no(image, page);
-        header::set_lsn(image, self.taken_at);
+        header::set_lsn(image, self.allocated_at);
         if batch.is_full() {
-            self.write_made(outlet)?;
+            self.write_batch(sink)?;
         }
         Ok(page)
     }
 
-    /// Has the pages written that are not yet. After an error the build is of no use.
-    fn write_made(&mut self, outlet: &dyn Outlet) -> Result {
+    /// Writes the finished pages of the batch. After an error the build is of no use.
+    fn write_batch(&mut self, sink: &dyn BulkSink) -> Result {
         if let Some(batch) = self.batch.take_if(|batch| !batch.pages.is_empty()) {
-            self.batch = Some(outlet.write(batch)?);
+            self.batch = Some(sink.write(batch)?);
         }
         Ok(())
     }
 
-    /// A page for the tree, in order if possible, so that neighbours go to the file in one write.
-    fn take_number(&mut self, store: &Store, outlet: &dyn Outlet) -> Result<PageNo> {
+    /// Returns an unused page of the tree. Pages come in order if possible, so that neighbours are
+    /// written together.
+    fn take_page(&mut self, store: &Store, sink: &dyn BulkSink) -> Result<PageNo> {
         loop {
-            if let Some(page) = self.numbers.pop_front() {
+            if let Some(page) = self.unused.pop_front() {
                 return Ok(page);
             }
-            outlet.admit(REDO_OVERHEAD)?;
+            sink.admit(REDO_OVERHEAD)?;
             store.log.make_room()?;
             let mut reserved = store.space.reserve_extent(self.tree.id)?;
             let map = reserved.map()?;
             let mut mtr = Mtr::begin(&store.log, &store.pool);
             let map = map.latch(&mut mtr);
             while reserved.left() > 0 {
-                self.numbers.push_back(reserved.take(&mut mtr, map));
+                self.unused.push_back(reserved.take(&mut mtr, map));
             }
-            self.taken_at = mtr.commit();
+            self.allocated_at = mtr.commit();
         }
     }
 
-    /// Gives pages back that turned out not to be needed.
-    fn give_back(&mut self, store: &Store, outlet: &dyn Outlet) -> Result {
-        let Some(&first) = self.numbers.front() else { return Ok(()) };
-        outlet.admit(REDO_OVERHEAD)?;
+    /// Frees the pages that turned out not to be needed.
+    fn free_unused(&mut self, store: &Store, sink: &dyn BulkSink) -> Result {
+        let Some(&first) = self.unused.front() else { return Ok(()) };
+        sink.admit(REDO_OVERHEAD)?;
         store.log.make_room()?;
         // They are all of one extent.
         let map = store.space.map_of(first)?;
         let mut mtr = Mtr::begin(&store.log, &store.pool);
         let map = map.latch(&mut mtr);
-        for page in self.numbers.drain(..) {
+        for page in self.unused.drain(..) {
             store.space.free(&mut mtr, map, page);
         }
         mtr.commit();
         Ok(())
     }
 
-    /// Writes what is left, level by level, the root last.
-    pub(crate) fn finish(&mut self, store: &Store, outlet: &dyn Outlet) -> Result {
+    /// Finishes the build: writes what is left, level by level, the root last.
+    pub(crate) fn finish(&mut self, store: &Store, sink: &dyn BulkSink) -> Result {
         let mut level = 0;
         loop {
             // The last page has no high fence and so no common prefix.
             while self.levels[level].entries.len() > 1
-                && SLOTS + self.levels[level].low.len() + self.levels[level].size > limit(store, level)
+                && SLOTS + self.levels[level].low.len() + self.levels[level].size > fill_limit(store, level)
             {
-                self.close_page(store, level, outlet)?;
+                self.close_page(store, level, sink)?;
             }
-            let at = &self.levels[level];
-            if at.page.is_none() {
-                // Everything of this level fits one page, and that page is the root.
-                at.put_body(self.version, at.entries.len(), 0, &mut self.body);
-                self.write_made(outlet)?;
+            let pending = &self.levels[level];
+            if pending.page.is_none() {
+                // All entries of this level fit one page, and that page is the root.
+                pending.put_body(self.version, pending.entries.len(), 0, &mut self.body);
+                self.write_batch(sink)?;
                 if !planted(Bug::LoadNotAwaited) {
-                    outlet.settle()?;
+                    sink.wait_for_writes()?;
                 }
-                self.give_back(store, outlet)?;
-                return self.write_root(store, level as u8, outlet);
+                self.free_unused(store, sink)?;
+                return self.write_root(store, level as u8, sink);
             }
-            let n = at.entries.len();
-            let page = self.write_page(store, level, n, &[], outlet)?;
+            let n = pending.entries.len();
+            let page = self.write_page(store, level, n, &[], sink)?;
             let low = std::mem::take(&mut self.levels[level].low);
             self.levels[level].drop_first(n);
             level += 1;
-            self.add(store, level, &low, &[], 0, page, outlet)?;
+            self.add(store, level, NewEntry::child(&low, page), sink)?;
         }
     }
 
-    fn write_root(&self, store: &Store, level: u8, outlet: &dyn Outlet) -> Result {
-        outlet.admit(self.body.len() + REDO_OVERHEAD)?;
+    fn write_root(&self, store: &Store, level: u8, sink: &dyn BulkSink) -> Result {
+        sink.admit(self.body.len() + REDO_OVERHEAD)?;
         store.log.make_room()?;
         let root = store.pool.fetch(self.tree.root)?.write();
         let mut mtr = Mtr::begin(&store.log, &store.pool);
@@ -404,14 +434,15 @@ impl Bulk {
     }
 }
 
-/// How much of a page is filled: inner pages to the brim, so that even the longest keys leave room for several children.
-fn limit(store: &Store, level: usize) -> usize {
+/// Returns how many bytes of a page are filled. Inner pages are filled completely, so that even
+/// with the longest keys a page has several children.
+fn fill_limit(store: &Store, level: usize) -> usize {
     let page_bytes = store.pool.page_bytes();
     if level == 0 { page_bytes - page_bytes / SPARE } else { page_bytes }
 }
 
-impl std::fmt::Debug for Bulk {
+impl std::fmt::Debug for BulkBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Bulk({:?}, {} rows)", self.tree, self.rows)
+        write!(f, "BulkBuilder({:?}, {} rows)", self.tree, self.rows)
     }
 }

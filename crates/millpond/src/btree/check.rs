@@ -1,5 +1,6 @@
-//! Looks at every page of a tree and at how they hang together. It works beside writers: what it compares it holds latched
-//! at the same time, so a difference is damage and not a change under way.
+//! Checks every page of a tree and the links between them. It can run beside writers. It latches
+//! the pages that it compares at the same time, so a difference is damage, not a change in
+//! progress.
 
 use base::PageNo;
 
@@ -12,62 +13,78 @@ use crate::page::overflow::{ChainRef, pages_for};
 use crate::page::verify;
 use crate::store::Store;
 
-/// What a check of a tree found.
+/// The result of a check of a tree.
 #[derive(Debug, Default)]
 pub(crate) struct TreeCheck {
-    /// Every page that the root leads to, chains of the rows' present versions included.
+    /// Every page that the root leads to, including chains of the rows' present versions.
     pub(crate) pages: Vec<PageNo>,
-    /// Rows, delete marks included.
+    /// Rows, including delete marks.
     pub(crate) rows: u64,
     /// Levels.
     pub(crate) height: u32,
-    /// Splits whose separator is not posted yet: no damage.
+    /// Splits that are not posted yet. They are no damage.
     pub(crate) unposted: u64,
-    /// What is wrong, empty for a sound tree.
+    /// All problems; empty for a sound tree.
     pub(crate) problems: Vec<String>,
 }
 
-/// What one child of an inner page, and the unposted pages to its right, turned out to be.
-enum Step {
-    /// Looked at; the next child begins at this key, if there is one.
+/// What a check has found so far.
+#[derive(Default)]
+struct Findings {
+    report: TreeCheck,
+    /// Chains to check, and the keys of the rows that refer to them.
+    chains: Vec<(ChainRef, Vec<u8>)>,
+}
+
+impl Findings {
+    fn problem(&mut self, page: PageNo, what: &str) {
+        self.report.problems.push(format!("{page:?}: {what}"));
+    }
+
+    fn append(&mut self, mut part: Findings) {
+        self.report.pages.append(&mut part.report.pages);
+        self.report.problems.append(&mut part.report.problems);
+        self.report.rows += part.report.rows;
+        self.report.unposted += part.report.unposted;
+        self.chains.append(&mut part.chains);
+    }
+}
+
+/// The result of checking one child of an inner page and the unposted pages to its right.
+enum ChildCheck {
+    /// Checked. The next child begins at this key, if there is one.
     Done(Option<Vec<u8>>),
-    /// A page had to be brought in: look again.
+    /// This page must be fetched; then check again. With it the key where the next child begins.
     Missing(PageNo, Option<Vec<u8>>),
 }
 
 impl Tree {
-    /// Checks the whole tree. An error means that checking itself was impossible; damage is reported.
-    /// REQUIRES: no latch held.
+    /// Checks the whole tree. Damage is reported; an error means that the check itself was
+    /// impossible. REQUIRES: no latch held.
     pub(crate) fn check(&self, store: &Store) -> Result<TreeCheck> {
-        let mut report = TreeCheck::default();
-        let mut chains = Vec::new();
+        let mut found = Findings::default();
         let root = match store.pool.fetch(self.root) {
             Ok(pin) => pin.read(),
-            Err(e) => return note(e, &mut report).map(|()| report),
+            Err(e) => return record_damage(e, &mut found.report).map(|()| found.report),
         };
-        if let Err(e) = self.expect_root(store, &root) {
-            return note(e, &mut report).map(|()| report);
+        if let Err(e) = self.verify_root(store, &root) {
+            return record_damage(e, &mut found.report).map(|()| found.report);
         }
         let top = Node::new(&root).level();
-        report.height = u32::from(top) + 1;
-        self.look_at(&root, self.root, &mut report, &mut chains);
+        found.report.height = u32::from(top) + 1;
+        check_page(&root, self.root, &mut found);
         drop(root);
         for level in (0..top).rev() {
-            self.check_level(store, level, &mut report, &mut chains)?;
+            self.check_level(store, level, &mut found)?;
         }
+        let Findings { mut report, chains } = found;
         for (chain, key) in chains {
             self.check_chain(store, &chain, &key, &mut report)?;
         }
         Ok(report)
     }
 
-    fn check_level(
-        &self,
-        store: &Store,
-        level: u8,
-        report: &mut TreeCheck,
-        chains: &mut Vec<(ChainRef, Vec<u8>)>,
-    ) -> Result {
+    fn check_level(&self, store: &Store, level: u8, found: &mut Findings) -> Result {
         let mut cursor = Some(Vec::new());
         let mut missing = None;
         while let Some(key) = cursor.take() {
@@ -76,47 +93,37 @@ impl Tree {
                 Some((page, beyond)) => match store.pool.fetch(page) {
                     Ok(pin) => Some(pin),
                     Err(e) => {
-                        note(e, report)?;
+                        record_damage(e, &mut found.report)?;
                         cursor = beyond;
                         continue;
                     }
                 },
             };
-            match self.check_child(store, level, &key, report, chains) {
-                Ok(Step::Done(next)) => {
+            match self.check_child(store, level, &key, found) {
+                Ok(ChildCheck::Done(next)) => {
                     if next.as_ref().is_some_and(|next| *next <= key) {
-                        report.problems.push(format!(
-                            "{:?}: the keys of level {} go back",
-                            self.id,
-                            level + 1
-                        ));
+                        let what = format!("{:?}: the keys of level {} go back", self.id, level + 1);
+                        found.report.problems.push(what);
                         return Ok(());
                     }
                     cursor = next;
                 }
-                Ok(Step::Missing(page, beyond)) => {
+                Ok(ChildCheck::Missing(page, beyond)) => {
                     missing = Some((page, beyond));
                     cursor = Some(key);
                 }
-                Err(e) => return note(e, report),
+                Err(e) => return record_damage(e, &mut found.report),
             }
         }
         Ok(())
     }
 
-    /// Checks the child that covers `key` and what stands between it and the next child.
-    fn check_child(
-        &self,
-        store: &Store,
-        level: u8,
-        key: &[u8],
-        report: &mut TreeCheck,
-        chains: &mut Vec<(ChainRef, Vec<u8>)>,
-    ) -> Result<Step> {
-        let Some(found) = self.descend(store, Seek::At(key), level + 1, false)? else {
-            return Ok(Step::Done(None));
+    /// Checks the child that covers `key` and the pages between it and the next child.
+    fn check_child(&self, store: &Store, level: u8, key: &[u8], found: &mut Findings) -> Result<ChildCheck> {
+        let Some(reached) = self.descend(store, Seek::At(key), level + 1, false)? else {
+            return Ok(ChildCheck::Done(None));
         };
-        let Latched::Read(parent) = found.page else { unreachable!("a shared latch was asked for") };
+        let Latched::Read(parent) = reached.page else { unreachable!("a shared latch was asked for") };
         let inner = Inner::new(&parent);
         let at = inner.find(key);
         let is_last = at + 1 == inner.len();
@@ -124,85 +131,53 @@ impl Tree {
             if is_last { inner.high_fence().map(<[u8]>::to_vec) } else { Some(inner.key(at + 1).to_vec()) };
         let mut begin = inner.key(at).to_vec();
         let mut no = inner.child(at);
-        // What is found goes into the report only if all pages were there; else they are looked at again.
-        let mut part = TreeCheck::default();
-        let mut part_chains = Vec::new();
+        // These count only if no page was missing. Otherwise they are found again.
+        let mut part = Findings::default();
         let mut before: Option<crate::buffer::PageRead<'_>> = None;
         loop {
-            let Some(pin) = store.pool.try_pin(no) else { return Ok(Step::Missing(no, end)) };
+            let Some(pin) = store.pool.try_pin(no) else { return Ok(ChildCheck::Missing(no, end)) };
             if no == parent.page_no() || before.as_ref().is_some_and(|page| page.page_no() == no) {
                 return Err(self.damage(store, no, "the page leads to itself"));
             }
             let page = pin.read();
             drop(before.take());
-            self.expect(store, &page, level, no)?;
+            self.verify_page(store, &page, level, no)?;
             let node = Node::new(&page);
             if node.low_fence() != begin {
-                part.problems
-                    .push(format!("{no:?}: it does not begin where its parent or left sibling says"));
+                part.problem(no, "it does not begin where its parent or left sibling says");
             }
-            self.look_at(&page, no, &mut part, &mut part_chains);
+            check_page(&page, no, &mut part);
             match (node.high_fence(), &end) {
                 (None, None) => break,
                 (Some(high), Some(end)) if high == end => {
                     if !is_last && node.right() != inner.child(at + 1) {
-                        part.problems
-                            .push(format!("{no:?}: its right sibling is not the parent's next child"));
+                        part.problem(no, "its right sibling is not the parent's next child");
                     }
                     break;
                 }
                 (Some(high), end) if high > &begin[..] && end.as_ref().is_none_or(|end| high < end) => {
-                    part.unposted += 1;
+                    part.report.unposted += 1;
                     begin = high.to_vec();
                     no = node.right();
                 }
                 _ => {
-                    part.problems.push(format!("{no:?}: it does not end where its parent says"));
+                    part.problem(no, "it does not end where its parent says");
                     break;
                 }
             }
             before = Some(page);
         }
-        report.pages.append(&mut part.pages);
-        report.problems.append(&mut part.problems);
-        report.rows += part.rows;
-        report.unposted += part.unposted;
-        chains.append(&mut part_chains);
-        Ok(Step::Done(end))
-    }
-
-    /// Checks one latched page by itself.
-    fn look_at(
-        &self,
-        page: &[u8],
-        no: PageNo,
-        report: &mut TreeCheck,
-        chains: &mut Vec<(ChainRef, Vec<u8>)>,
-    ) {
-        report.pages.push(no);
-        report.problems.extend(verify::problems(page).iter().map(|damage| format!("{no:?}: {damage}")));
-        if Node::new(page).level() > 0 {
-            return;
-        }
-        let leaf = Leaf::new(page);
-        report.rows += u64::from(leaf.len());
-        for (i, row) in (0..leaf.len()).map(|i| (i, leaf.row(i))).filter(|(_, row)| row.flags & OVERFLOW != 0)
-        {
-            match ChainRef::decode(row.value) {
-                Ok(chain) => chains.push((chain, leaf.key(i).to_vec())),
-                Err(_) => {
-                    report.problems.push(format!("{no:?}: a row's reference to its long value is damaged"));
-                }
-            }
-        }
+        found.append(part);
+        Ok(ChildCheck::Done(end))
     }
 
     fn check_chain(&self, store: &Store, chain: &ChainRef, key: &[u8], report: &mut TreeCheck) -> Result {
         match chain_pages(store, chain.head, chain.owner) {
             Ok(pages) => {
                 let whole = pages.len() == pages_for(store.pool.page_bytes(), chain.len as usize);
-                // Nothing was latched meanwhile: the row may have another value by now, and this one may be going.
-                if !self.leads_to(store, key, chain)? {
+                // Nothing was latched meanwhile. The row may have another value by now, and this
+                // chain may be being freed.
+                if !self.row_has_chain(store, key, chain)? {
                     return Ok(());
                 }
                 if !whole {
@@ -211,12 +186,12 @@ impl Tree {
                 report.pages.extend(pages);
                 Ok(())
             }
-            Err(e) => note(e, report),
+            Err(e) => record_damage(e, report),
         }
     }
 
-    /// Whether the row of `key` leads to `chain` now.
-    fn leads_to(&self, store: &Store, key: &[u8], chain: &ChainRef) -> Result<bool> {
+    /// Returns whether the row of `key` refers to `chain` now.
+    fn row_has_chain(&self, store: &Store, key: &[u8], chain: &ChainRef) -> Result<bool> {
         let page = self.leaf_read(store, key)?;
         let leaf = Leaf::new(&page);
         let Ok(slot) = leaf.search(key) else { return Ok(false) };
@@ -225,8 +200,25 @@ impl Tree {
     }
 }
 
-/// Damage goes into the report; any other error ends the check.
-fn note(error: Error, report: &mut TreeCheck) -> Result {
+/// Checks one latched page by itself.
+fn check_page(page: &[u8], no: PageNo, found: &mut Findings) {
+    found.report.pages.push(no);
+    found.report.problems.extend(verify::problems(page).iter().map(|damage| format!("{no:?}: {damage}")));
+    if Node::new(page).level() > 0 {
+        return;
+    }
+    let leaf = Leaf::new(page);
+    found.report.rows += u64::from(leaf.len());
+    for (i, row) in (0..leaf.len()).map(|i| (i, leaf.row(i))).filter(|(_, row)| row.flags & OVERFLOW != 0) {
+        match ChainRef::decode(row.value) {
+            Ok(chain) => found.chains.push((chain, leaf.key(i).to_vec())),
+            Err(_) => found.problem(no, "a row's reference to its long value is damaged"),
+        }
+    }
+}
+
+/// Adds damage to the report; returns any other error, which ends the check.
+fn record_damage(error: Error, report: &mut TreeCheck) -> Result {
     match error {
         Error::Corrupt { what, .. } => {
             report.problems.push(what);

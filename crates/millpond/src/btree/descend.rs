@@ -1,4 +1,5 @@
-//! The way down: each page is latched before its parent, or its left sibling, is let go.
+//! The descent: each page is latched before the latch of its parent, or of its left sibling, is
+//! released (latch coupling).
 
 use base::PageNo;
 use metrics::M;
@@ -7,24 +8,24 @@ use super::root_copy;
 use super::tree::Tree;
 use crate::buffer::{FetchHint, PageRead, PageWrite, Pin};
 use crate::error::Result;
-use crate::page::header::{self, Kind};
+use crate::page::header::{self, PageKind};
 use crate::page::node::{Inner, Node};
 use crate::store::Store;
 
-/// Where to go.
+/// The target of a descent.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Seek<'k> {
-    /// To the page that covers the key.
+    /// The page that covers the key.
     At(&'k [u8]),
-    /// To the page that holds the greatest keys below the key.
+    /// The page that holds the greatest keys below the key.
     Before(&'k [u8]),
-    /// To the last page.
+    /// The last page of the level.
     Last,
 }
 
 impl Seek<'_> {
-    /// Whether the goal lies to the right of `node`.
-    fn beyond(self, node: &Node<'_>) -> bool {
+    /// Returns whether the target lies to the right of `node`.
+    fn is_right_of(self, node: &Node<'_>) -> bool {
         let Some(high) = node.high_fence() else { return false };
         match self {
             Seek::At(key) => key >= high,
@@ -71,28 +72,29 @@ impl std::ops::Deref for Latched<'_> {
     }
 }
 
-/// The end of a descent.
-pub(super) struct Found<'s> {
+/// The result of a descent.
+pub(super) struct ReachedPage<'s> {
     /// The page.
     pub(super) page: Latched<'s>,
-    /// The highest level at which the way went right: a split whose separator is not in the parent yet.
+    /// The highest level at which the descent went right: the split there is not posted in the
+    /// parent yet.
     pub(super) unposted: Option<u8>,
 }
 
 impl Tree {
-    /// Goes down to `level`; latches the page there exclusively if `write`. None if the tree is not that high.
-    /// REQUIRES: no latch held.
+    /// Descends to `level`. Latches the page there exclusively if `write`, else shared. None if the
+    /// tree is not that high. REQUIRES: no latch held.
     pub(super) fn descend<'s>(
         &self,
         store: &'s Store,
         seek: Seek<'_>,
         level: u8,
         write: bool,
-    ) -> Result<Option<Found<'s>>> {
+    ) -> Result<Option<ReachedPage<'s>>> {
         self.descend_for(store, seek, level, write, FetchHint::Normal)
     }
 
-    /// As [`Tree::descend`], told what the page at `level` is for.
+    /// As [`Tree::descend`]; `hint` says how the pool treats the page at `level`.
     pub(super) fn descend_for<'s>(
         &self,
         store: &'s Store,
@@ -100,15 +102,15 @@ impl Tree {
         level: u8,
         write: bool,
         hint: FetchHint,
-    ) -> Result<Option<Found<'s>>> {
-        // The pages on the way are everybody's.
+    ) -> Result<Option<ReachedPage<'s>>> {
+        // The pages above `level` are used by all descents.
         let hint_at = |at| if at == level { hint } else { FetchHint::Normal };
-        // A page fetched with nothing latched stays pinned until the way has come to it again.
+        // A page fetched with nothing latched stays pinned until the next descent has reached it.
         let mut missing = None;
         'again: loop {
             let fetch = |(page, at)| store.pool.fetch_with(page, hint_at(at));
             let _kept = missing.take().map(fetch).transpose()?;
-            let mut page = match self.past_root(store, seek, level, write, hint) {
+            let mut page = match self.child_by_root_copy(store, seek, level, write, hint) {
                 Some(page) => page,
                 None => match self.latch_root(store, level, write)? {
                     Some(page) => page,
@@ -119,11 +121,11 @@ impl Tree {
             loop {
                 let node = Node::new(&page);
                 let at = node.level();
-                let (next, next_level) = if seek.beyond(&node) {
+                let (next, next_level) = if seek.is_right_of(&node) {
                     unposted = unposted.or(Some(at));
                     (node.right(), at)
                 } else if at == level {
-                    return Ok(Some(Found { page, unposted }));
+                    return Ok(Some(ReachedPage { page, unposted }));
                 } else {
                     (seek.child(&Inner::new(&page)), at - 1)
                 };
@@ -136,7 +138,7 @@ impl Tree {
                     continue 'again;
                 };
                 let next_page = Latched::latch(pin, write && next_level == level);
-                self.expect(store, &next_page, next_level, next)?;
+                self.verify_page(store, &next_page, next_level, next)?;
                 if next_level == at && Some(Node::new(&next_page).low_fence()) != node.high_fence() {
                     return Err(self.damage(
                         store,
@@ -149,23 +151,24 @@ impl Tree {
         }
     }
 
-    /// The root, latched exclusively if it stands at `level` and `write`. None if it stands below.
+    /// Returns the root, latched exclusively if it is at `level` and `write`. None if it is below
+    /// `level`.
     fn latch_root<'s>(&self, store: &'s Store, level: u8, write: bool) -> Result<Option<Latched<'s>>> {
         loop {
             let page = store.pool.fetch(self.root)?.read();
-            self.expect_root(store, &page)?;
+            self.verify_root(store, &page)?;
             let root_level = Node::new(&page).level();
             if root_level < level {
                 return Ok(None);
             }
             if root_level > 0 {
-                root_copy::note(&page);
+                root_copy::note_visit(&page);
             }
             if !write || root_level > level {
                 return Ok(Some(Latched::Read(page)));
             }
             let page = page.unlatch().write();
-            self.expect_root(store, &page)?;
+            self.verify_root(store, &page)?;
             if Node::new(&page).level() == level {
                 return Ok(Some(Latched::Write(page)));
             }
@@ -173,10 +176,10 @@ impl Tree {
         }
     }
 
-    /// The child of the root where the way goes on, latched, by this thread's copy of the root. None if that does not tell,
-    /// the root has changed, or the child is not in memory.
+    /// Returns the child of the root to go to, latched, from this thread's copy of the root. None
+    /// if there is no valid copy, the root has changed, or the child is not in memory.
     #[inline]
-    fn past_root<'s>(
+    fn child_by_root_copy<'s>(
         &self,
         store: &'s Store,
         seek: Seek<'_>,
@@ -184,20 +187,22 @@ impl Tree {
         write: bool,
         hint: FetchHint,
     ) -> Option<Latched<'s>> {
-        let way = root_copy::way(self.root, store.pool.stamp(self.root)?, seek, level)?;
-        let hint = if way.child_level == level { hint } else { FetchHint::Normal };
-        let pin = store.pool.try_pin_with(way.child, hint)?;
-        let child = Latched::latch(pin, write && way.child_level == level);
-        // Only now is it certain that the child is what the copy says: until here it might have been freed.
-        if store.pool.stamp(self.root) != Some(way.stamp) {
+        let next = root_copy::next_child(self.root, store.pool.stamp(self.root)?, seek, level)?;
+        let hint = if next.child_level == level { hint } else { FetchHint::Normal };
+        let pin = store.pool.try_pin_with(next.child, hint)?;
+        let child = Latched::latch(pin, write && next.child_level == level);
+        // The child may have been freed before it was latched. If the root's stamp is unchanged, it
+        // was not.
+        if store.pool.stamp(self.root) != Some(next.stamp) {
             return None;
         }
-        self.expect(store, &child, way.child_level, way.child).ok()?;
+        self.verify_page(store, &child, next.child_level, next.child).ok()?;
         Some(child)
     }
 
-    pub(super) fn expect_root(&self, store: &Store, page: &[u8]) -> Result {
-        let is_node = matches!(header::kind(page), Some(Kind::Leaf | Kind::Inner));
+    /// Checks that the page is the root of this tree and covers all keys.
+    pub(super) fn verify_root(&self, store: &Store, page: &[u8]) -> Result {
+        let is_node = matches!(header::kind(page), Some(PageKind::Leaf | PageKind::Inner));
         if !is_node || header::tree(page) != self.id {
             return Err(self.damage(store, self.root, "the root is no page of the tree"));
         }
@@ -208,10 +213,10 @@ impl Tree {
         Ok(())
     }
 
-    /// That the page is one of this tree at `level`.
+    /// Checks that the page belongs to this tree and is at `level`.
     #[inline]
-    pub(super) fn expect(&self, store: &Store, page: &[u8], level: u8, no: PageNo) -> Result {
-        let kind = if level == 0 { Kind::Leaf } else { Kind::Inner };
+    pub(super) fn verify_page(&self, store: &Store, page: &[u8], level: u8, no: PageNo) -> Result {
+        let kind = if level == 0 { PageKind::Leaf } else { PageKind::Inner };
         if header::kind(page) == Some(kind)
             && header::tree(page) == self.id
             && Node::new(page).level() == level

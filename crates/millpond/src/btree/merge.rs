@@ -1,5 +1,6 @@
-//! Shrinking: a page takes over its right sibling when both are small and hang from the same parent; a root with one child
-//! takes over that child. Purge alone calls this (Tr6), because it alone makes pages emptier.
+//! Merges. A page takes over its right sibling when one of them is small and both have the same
+//! parent. A root with one child takes over that child. Only purge calls this (Tr6), because only
+//! purge makes pages emptier.
 
 use super::descend::{Latched, Seek};
 use super::tree::Tree;
@@ -17,30 +18,40 @@ use metrics::M;
 
 /// A page is small when its entries take less than this share of it.
 const SMALL: (usize, usize) = (1, 4);
-/// A merged page is at most so full, lest the next insert split it again.
-const MERGED: (usize, usize) = (3, 4);
+/// A merged page is at most this full; otherwise the next insert would split it again.
+const MERGED_MAX: (usize, usize) = (3, 4);
 
-/// Whether a page is so empty that [`Tree::try_merge`] is worth a try.
+/// Returns whether a page is so empty that [`Tree::try_merge`] is worth a try.
 #[must_use]
 pub(crate) fn is_small(page: &[u8]) -> bool {
     Node::new(page).entry_bytes() * SMALL.1 < (page.len() - SLOTS) * SMALL.0
 }
 
-/// What became of one attempt.
-enum Attempt {
-    /// A page had to be brought in: try again.
+/// The result of one attempt to merge.
+enum MergeOutcome {
+    /// This page must be fetched; then try again.
     Missing(PageNo),
     /// Nothing to do.
     Nothing,
-    /// Two pages are one; `parent_small` tells whether their parent should look for company too.
+    /// Two pages were merged. `parent_small`: their parent should be merged too.
     Merged { parent_small: bool },
-    /// The parent has this one child only.
+    /// The parent has only this child.
     OnlyChild { is_root: bool },
 }
 
+/// Two siblings to merge, their parent, and the map page of the right one.
+struct MergePages<'s> {
+    parent: PageWrite<'s>,
+    /// Slot of the right page in the parent.
+    right_at: u16,
+    left: PageWrite<'s>,
+    right: PageWrite<'s>,
+    map: Map<'s>,
+}
+
 impl Tree {
-    /// Merges the leaf that covers `key` with a neighbour if both are small, and what becomes small above it. Returns
-    /// whether a page was freed. REQUIRES: no latch held.
+    /// Merges the leaf that covers `key` with a neighbour if possible, then the pages above it that
+    /// become small. Returns whether a page was freed. REQUIRES: no latch held.
     pub(crate) fn try_merge(&self, store: &Store, key: &[u8]) -> Result<bool> {
         let (mut level, mut freed) = (0u8, false);
         let mut missing = None;
@@ -48,68 +59,64 @@ impl Tree {
             store.log.make_room()?;
             let _kept = missing.take().map(|page| store.pool.fetch(page)).transpose()?;
             match self.merge_once(store, level, key)? {
-                Attempt::Missing(page) => {
+                MergeOutcome::Missing(page) => {
                     store.metrics.add(M::DescentRestarts, 1);
                     missing = Some(page);
                 }
-                Attempt::Nothing => return Ok(freed),
-                Attempt::Merged { parent_small } => {
+                MergeOutcome::Nothing => return Ok(freed),
+                MergeOutcome::Merged { parent_small } => {
                     freed = true;
                     if !parent_small {
                         return Ok(true);
                     }
                     level += 1;
                 }
-                Attempt::OnlyChild { is_root: false } => level += 1,
-                Attempt::OnlyChild { is_root: true } => {
-                    freed |= self.lower_root(store)?;
+                MergeOutcome::OnlyChild { is_root: false } => level += 1,
+                MergeOutcome::OnlyChild { is_root: true } => {
+                    freed |= self.collapse_root(store)?;
                     return Ok(freed);
                 }
             }
         }
     }
 
-    fn merge_once(&self, store: &Store, level: u8, key: &[u8]) -> Result<Attempt> {
+    fn merge_once(&self, store: &Store, level: u8, key: &[u8]) -> Result<MergeOutcome> {
         let Some(found) = self.descend(store, Seek::At(key), level + 1, true)? else {
-            return Ok(Attempt::Nothing);
+            return Ok(MergeOutcome::Nothing);
         };
         let Latched::Write(parent) = found.page else { unreachable!("an exclusive latch was asked for") };
         let inner = Inner::new(&parent);
         let (n, at) = (inner.len(), inner.find(key));
         if n == 1 {
-            return Ok(Attempt::OnlyChild { is_root: parent.page_no() == self.root });
+            return Ok(MergeOutcome::OnlyChild { is_root: parent.page_no() == self.root });
         }
-        // With the right neighbour, else with the left one.
+        // Try the right neighbour, then the left one.
         for left_at in [Some(at), at.checked_sub(1)].into_iter().flatten().filter(|&i| i + 1 < n) {
             let (left_no, right_no) = (inner.child(left_at), inner.child(left_at + 1));
-            let Some(left) = store.pool.try_pin(left_no) else { return Ok(Attempt::Missing(left_no)) };
-            let Some(right) = store.pool.try_pin(right_no) else { return Ok(Attempt::Missing(right_no)) };
+            let Some(left) = store.pool.try_pin(left_no) else { return Ok(MergeOutcome::Missing(left_no)) };
+            let Some(right) = store.pool.try_pin(right_no) else {
+                return Ok(MergeOutcome::Missing(right_no));
+            };
             let left = left.write();
-            self.expect(store, &left, level, left_no)?;
+            self.verify_page(store, &left, level, left_no)?;
             if Node::new(&left).right() != right_no {
-                continue; // A page between them is not posted yet.
+                continue; // The split of a page between them is not posted yet.
             }
             let right = right.write();
-            self.expect(store, &right, level, right_no)?;
+            self.verify_page(store, &right, level, right_no)?;
             if worth_merging(&left, &right) {
                 let Some(map) = store.space.try_map_of(right_no) else {
-                    return Ok(Attempt::Missing(store.space.map_page_of(right_no)));
+                    return Ok(MergeOutcome::Missing(store.space.map_page_of(right_no)));
                 };
-                return Ok(self.merge(store, parent, left_at + 1, left, right, map));
+                let right_at = left_at + 1;
+                return Ok(self.merge(store, MergePages { parent, right_at, left, right, map }));
             }
         }
-        Ok(Attempt::Nothing)
+        Ok(MergeOutcome::Nothing)
     }
 
-    fn merge<'s>(
-        &self,
-        store: &'s Store,
-        parent: PageWrite<'s>,
-        right_at: u16,
-        left: PageWrite<'s>,
-        right: PageWrite<'s>,
-        map: Map<'s>,
-    ) -> Attempt {
+    fn merge<'s>(&self, store: &'s Store, pages: MergePages<'s>) -> MergeOutcome {
+        let MergePages { parent, right_at, left, right, map } = pages;
         let right_no = right.page_no();
         let is_root = parent.page_no() == self.root;
         let mut mtr = Mtr::begin(&store.log, &store.pool);
@@ -119,21 +126,22 @@ impl Tree {
         let low = Node::new(mtr.page(left)).low_fence();
         let head = NodeHead { tree: self.id, level: node.level(), right: node.right(), low, high: &high };
         let body = body_of(&node, 0..node.len(), head.prefix(), false);
-        let beyond = node.right();
-        mtr.apply(left, &PageOp::Absorb { right: beyond, high: &high, body: &body });
+        let new_right = node.right();
+        mtr.apply(left, &PageOp::Absorb { right: new_right, high: &high, body: &body });
         mtr.apply(parent, &PageOp::RemoveChild { slot: right_at });
         mtr.apply(right, &PageOp::Free);
-        let above = Inner::new(mtr.page(parent));
-        let parent_small = above.len() == 1 || (!is_root && is_small(above.bytes()));
+        let inner = Inner::new(mtr.page(parent));
+        let parent_small = inner.len() == 1 || (!is_root && is_small(inner.bytes()));
         let map = map.latch(&mut mtr);
         store.space.free(&mut mtr, map, right_no);
         mtr.commit();
         store.metrics.add(M::Merges, 1);
-        Attempt::Merged { parent_small }
+        MergeOutcome::Merged { parent_small }
     }
 
-    /// Moves the content of the root's only child into the root, as often as that is all the root has.
-    fn lower_root(&self, store: &Store) -> Result<bool> {
+    /// Moves the content of the root's only child into the root, as long as the root has only one
+    /// child.
+    fn collapse_root(&self, store: &Store) -> Result<bool> {
         let mut freed = false;
         let mut missing = None;
         loop {
@@ -151,9 +159,9 @@ impl Tree {
                 continue;
             };
             let child = pin.write();
-            self.expect(store, &child, level, child_no)?;
+            self.verify_page(store, &child, level, child_no)?;
             if !Node::new(&child).right().is_none() {
-                return Ok(freed); // It has a sibling that is not posted yet.
+                return Ok(freed); // The split of the child is not posted yet.
             }
             let Some(map) = store.space.try_map_of(child_no) else {
                 store.metrics.add(M::DescentRestarts, 1);
@@ -176,7 +184,7 @@ impl Tree {
     }
 }
 
-/// Whether one of the pages is small and the page of both would not be too full.
+/// Returns whether one of the pages is small and the merged page would not be too full.
 fn worth_merging(left: &[u8], right: &[u8]) -> bool {
     if !is_small(left) && !is_small(right) {
         return false;
@@ -185,5 +193,5 @@ fn worth_merging(left: &[u8], right: &[u8]) -> bool {
     let high = r.high_fence().unwrap_or_default();
     let head =
         NodeHead { tree: base::TreeId::NONE, level: l.level(), right: r.right(), low: l.low_fence(), high };
-    content_bytes(&head, &[(l, 0..l.len()), (r, 0..r.len())]) * MERGED.1 <= left.len() * MERGED.0
+    content_bytes(&head, &[(l, 0..l.len()), (r, 0..r.len())]) * MERGED_MAX.1 <= left.len() * MERGED_MAX.0
 }

@@ -1,20 +1,25 @@
 //! The ordered map of byte keys: a B-link tree over latched pages.
 //!
-//! Rules that every file here keeps:
+//! Rules of every file here:
 //!
-//! 1. Latches are taken from the root down and from left to right, the space map last, never more than four (Tr1).
-//! 2. Who holds a latch waits for nothing but another latch in that order. A page that is not in memory, a frame, a page
-//!    number, log room: everything is let go first, then fetched or reserved, then the descent starts again.
-//! 3. A page is reached only from a latched parent, a latched left sibling, or as the root, whose number never changes
-//!    (Tr3). So nobody waits for a page that is being freed, and no descent meets a freed one. A thread's copy of the root
-//!    and a guess at the leaf are shortcuts: what they lead to is believed only if, once it is latched, it proves to be what
-//!    the way down would have found.
-//! 4. A split is complete as soon as the left page names its right sibling; the separator in the parent is a shortcut that
-//!    comes later (Tr2). A writer that had to go right posts it; a reader just goes right.
-//! 5. Structure changes carry no undo and stay whatever becomes of the transaction that caused them (Tr4).
+//! 1. Latches are taken from the root down and from left to right, the space map last, never more
+//!    than four (Tr1).
+//! 2. A thread that holds a latch waits for nothing but another latch in that order. For a page
+//!    that is not in memory, a frame, a page number or log room, it first releases all latches.
+//!    Then it fetches or reserves, and the descent starts again.
+//! 3. A page is reached only from a latched parent, from a latched left sibling, or as the root,
+//!    whose number never changes (Tr3). So no thread waits for a page that is being freed, and no
+//!    descent reaches a freed page. A thread's copy of the root and a guess at the leaf are
+//!    shortcuts. The page that they name is used only if, once latched, it proves to be the page
+//!    that the descent would have found.
+//! 4. A split is complete as soon as the left page names its right sibling (the B-link). The
+//!    separator in the parent is a shortcut that is posted later (Tr2). A writer that had to go
+//!    right posts it; a reader only goes right.
+//! 5. Changes of structure carry no undo. They stay even if the transaction that caused them is
+//!    aborted (Tr4).
 
-mod ahead;
 mod bulk;
+mod chain_reader;
 mod check;
 mod descend;
 mod merge;
@@ -26,7 +31,7 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use bulk::{Batch, Bulk, Outlet};
+pub(crate) use bulk::{BulkBuilder, BulkSink, PageBatch};
 #[cfg(test)]
 pub(crate) use check::TreeCheck;
 pub(crate) use merge::is_small;

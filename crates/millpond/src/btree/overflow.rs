@@ -1,15 +1,16 @@
-//! Long values: a chain of overflow pages, written page by page from its head, each page in a mini-transaction of its own
-//! (Pa5).
+//! Long values: chains of overflow pages. A chain is written page by page from its head, each page
+//! in a mini-transaction of its own (Pa5).
 //!
-//! Whatever cuts the writing off, all pages of the chain hang from its head, and the mini-transaction that makes the head
-//! carries the undo record of the chain, so whoever reverts that record finds and frees them. Freeing goes from the tail to the head and
-//! unlinks each page in the mini-transaction that frees it, so a chain that is half freed is a shorter chain, and freeing it
-//! again is harmless: every page names the chain's owner, which no other chain has.
+//! If writing is cut off, all pages of the chain are still linked from its head. The
+//! mini-transaction that makes the head carries the chain's undo record, so reverting that record
+//! finds and frees them. Freeing goes from the tail to the head. The mini-transaction that frees a
+//! page also unlinks it, so a chain that is half freed is a shorter chain. Freeing it again is
+//! harmless: every page names the chain's owner, which no other chain has.
 
 use base::{PageNo, TreeId};
 use metrics::M;
 
-use super::ahead::Ahead;
+use super::chain_reader::ChainReader;
 use crate::buffer::FetchHint;
 use crate::error::{Error, Result};
 use crate::mtr::Mtr;
@@ -18,15 +19,16 @@ use crate::page::op::PageOp;
 use crate::page::overflow::{ChainRef, ahead_for, capacity, numbers};
 use crate::store::Store;
 
-/// More pages than a value of 4 GiB can take: a chain that goes on so long goes round.
+/// More pages than a value of 4 GiB takes. A longer chain must contain a cycle.
 const PAGES_MAX: usize = 1 << 21;
-/// Pages that are brought in together to be freed.
+/// Pages that are fetched together to be freed.
 pub(crate) const FREED_TOGETHER: usize = 16;
 
-/// Writes `value` as a chain. `begin` is asked once, for the owner of the chain, inside the mini-transaction that makes the
-/// head: it is told the head's number, appends the chain's undo record to the transaction's stream and to the
-/// mini-transaction, and must not wait. `between` runs before each page with nothing
-/// latched: admission. REQUIRES: no latch held; `value` is not empty.
+/// Writes `value` as a chain. `begin` is called once, inside the mini-transaction that makes the
+/// head, with the head's number. It returns the owner of the chain, appends the chain's undo record
+/// to the transaction's stream and to the mini-transaction, and must not wait. `between` runs
+/// before each page with nothing latched, for admission. REQUIRES: no latch held; `value` is not
+/// empty.
 pub(crate) fn write_chain(
     store: &Store,
     tree: TreeId,
@@ -37,13 +39,13 @@ pub(crate) fn write_chain(
     let page_bytes = store.pool.page_bytes();
     let mut chain: Option<ChainRef> = None;
     let mut last = PageNo::NONE;
-    // The page at hand and those that it or one before it has named.
+    // The next page, and the pages named so far that are not written yet.
     let mut reserved = store.space.reserve(tree, 1)?;
     let mut rest = value;
     while !rest.is_empty() {
         between()?;
         store.log.make_room()?;
-        // Only who knows the last page that was named can name more.
+        // Only the last page that was named can name more.
         let names = if reserved.left() <= 1 { ahead_for(page_bytes, rest.len()) } else { 0 };
         if names > 0 {
             store.space.reserve_more(&mut reserved, names as u32)?;
@@ -76,13 +78,14 @@ pub(crate) fn write_chain(
     Ok(chain.expect("a value that is not empty has a first page"))
 }
 
-/// Appends the value of a chain to `out`. REQUIRES: no latch held; the chain cannot be freed meanwhile.
+/// Appends the value of a chain to `out`. REQUIRES: no latch held; the chain cannot be freed
+/// meanwhile.
 pub(crate) fn read_chain(store: &Store, chain: &ChainRef, hint: FetchHint, out: &mut Vec<u8>) -> Result {
     let (start, mut at) = (out.len(), chain.head);
     let damage = |at, what| Err(Error::corrupt(store.pages_path(), format!("{at:?}: {what}")));
-    let mut ahead = Ahead::new(store, hint, chain.len as usize);
+    let mut reader = ChainReader::new(store, hint, chain.len as usize);
     while !at.is_none() {
-        let read = ahead.look(at, |part| {
+        let read = reader.visit(at, |part| {
             if part.owner() != chain.owner {
                 return None;
             }
@@ -103,21 +106,22 @@ pub(crate) fn read_chain(store: &Store, chain: &ChainRef, hint: FetchHint, out: 
     Ok(())
 }
 
-/// What is left of the chain at `head` that `owner` wrote, perhaps nothing, for [`free_last`]. One caller at a time for a chain.
-/// REQUIRES: no latch held.
+/// Returns the rest of the chain at `head` that `owner` wrote, possibly nothing, for [`free_last`].
+/// REQUIRES: no latch held; no other thread frees this chain.
 pub(crate) fn chain_to_free(store: &Store, head: PageNo, owner: Version) -> Result<Vec<PageNo>> {
     match chain_pages(store, head, owner) {
-        // The head goes last. Once it is free its bytes mean nothing, and damage there is nobody's.
+        // The head is freed last. Once it is free, its bytes mean nothing, and damage there is
+        // harmless.
         Err(Error::Corrupt { .. }) if !store.space.uses(head)? => Ok(Vec::new()),
         pages => pages,
     }
 }
 
-/// Frees up to `most` of the pages of a chain, the last ones. REQUIRES: no latch held; they were found by [`chain_to_free`], and the
-/// tree has not been dropped since.
+/// Frees up to `most` of the last pages of a chain. REQUIRES: no latch held; [`chain_to_free`]
+/// returned them, and the tree has not been dropped since.
 pub(crate) fn free_last(store: &Store, pages: &mut Vec<PageNo>, most: usize) -> Result {
     let left = pages.len().saturating_sub(most);
-    // Backwards: each page is changed twice, to end the chain and to go itself.
+    // Backwards. Each page changes twice: it becomes the end of the chain, then it is freed.
     let _ = store.pool.fetch_many(&pages[left.saturating_sub(1)..], FetchHint::Normal);
     while pages.len() > left {
         store.log.make_room()?;
@@ -140,12 +144,13 @@ pub(crate) fn free_last(store: &Store, pages: &mut Vec<PageNo>, most: usize) -> 
     Ok(())
 }
 
-/// The pages of the chain at `head` that `owner` wrote, from its head to where it ends or was freed; none if it is gone.
+/// Returns the pages of the chain at `head` that `owner` wrote, from its head to where it ends or
+/// was freed; none if it is gone.
 pub(super) fn chain_pages(store: &Store, head: PageNo, owner: Version) -> Result<Vec<PageNo>> {
     let (mut pages, mut at) = (Vec::new(), head);
-    let mut ahead = Ahead::past(store);
+    let mut reader = ChainReader::past_pool(store);
     while !at.is_none() {
-        let next = ahead.look(at, |part| {
+        let next = reader.visit(at, |part| {
             let ours = part.owner() == owner && part.is_head() == pages.is_empty();
             ours.then(|| part.next())
         })?;
@@ -154,7 +159,7 @@ pub(super) fn chain_pages(store: &Store, head: PageNo, owner: Version) -> Result
         if pages.len() > PAGES_MAX {
             return Err(Error::corrupt(
                 store.pages_path(),
-                format!("{head:?}: a long value goes round in a circle"),
+                format!("{head:?}: the chain of a long value has a cycle"),
             ));
         }
         at = next;

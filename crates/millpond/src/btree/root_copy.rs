@@ -1,12 +1,16 @@
-//! Each thread's own copies of the roots that it goes through, so that a way down touches no line that all threads write.
+//! Root copies: each thread copies the roots that it descends through, so that its descents write
+//! no cache line that other threads use.
 //!
-//! A root that is read by every thread is latched and pinned by every thread, and four read-modify-writes of one cache line
-//! are most of what a way down costs with many cores. A copy needs neither: it says which child covers a key. What it
-//! says is right if, *after* that child has been latched, the root still has the stamp that it had when it was copied
-//! ([`Pool::stamp`](crate::buffer::Pool::stamp)): the root has not changed in between, so the child is latched just as if the
-//! root had been latched until then. If the stamp has moved, the child is let go and the way begins at the root itself.
+//! Otherwise every descent of every thread latches and pins the root. With many cores these four
+//! read-modify-writes of one cache line are most of the cost of a descent. A root copy needs
+//! neither latch nor pin; it says which child covers a key. The answer is right if the root still
+//! has the stamp of the copy ([`Pool::stamp`](crate::buffer::Pool::stamp)) *after* that child has
+//! been latched. Then the root has not changed in between, so the child is latched as if the root
+//! had been latched until then. If the stamp has changed, the child is released and the descent
+//! begins at the root itself.
 //!
-//! A root that changes all the time is not worth copying: it is copied when its stamp has stood for a few ways.
+//! A root that changes often is not worth a copy. It is copied after its stamp has stayed the same
+//! for a few descents.
 
 use super::descend::Seek;
 use crate::buffer::{PageRead, Stamp};
@@ -14,42 +18,43 @@ use crate::page::node::{Inner, common_prefix};
 use base::PageNo;
 use std::cell::RefCell;
 
-/// Places for copies in each thread; trees whose roots share one take turns.
-const PLACES: usize = 32;
-/// Ways through an unchanged root before it is copied.
-const PATIENCE: u8 = 4;
+/// Slots for copies in each thread. Roots that share a slot replace each other's copies.
+const CACHE_SLOTS: usize = 32;
+/// Descents through an unchanged root before it is copied.
+const VISITS_BEFORE_COPY: u8 = 4;
 
 thread_local! {
-    static COPIES: RefCell<[Option<Place>; PLACES]> = const { RefCell::new([const { None }; PLACES]) };
+    static COPIES: RefCell<[Option<CacheSlot>; CACHE_SLOTS]> = const { RefCell::new([const { None }; CACHE_SLOTS]) };
 }
 
-/// A root as this thread knows it.
-struct Place {
+/// One slot of a thread's cache: a root, and its copy if there is one.
+struct CacheSlot {
     stamp: Stamp,
-    /// Ways that met the root with this stamp.
-    met: u8,
-    copy: Option<Copied>,
+    /// Descents through the root while it had this stamp.
+    visits: u8,
+    copy: Option<RootCopy>,
 }
 
-/// Which child covers a key.
-pub(super) struct Copied {
+/// A copy of a root: the children and the keys between them.
+pub(super) struct RootCopy {
     level: u8,
     children: Box<[PageNo]>,
-    /// What all keys but that of child 0 begin with.
+    /// The common prefix of all keys; child 0 has none.
     prefix: Box<[u8]>,
-    /// For each child but child 0: the eight bytes after the prefix, as a number that orders as they do, zero-padded.
+    /// For each child but child 0: the eight bytes behind the prefix as a number of the same order,
+    /// padded with zeros.
     heads: Box<[u64]>,
-    /// For each child but child 0: where the rest of its key, from the prefix on, ends in `rests`.
+    /// For each child but child 0: where its key without the prefix ends in `rests`.
     ends: Box<[u32]>,
     rests: Box<[u8]>,
 }
 
-/// What a copy says: the child to go to.
+/// The child that a copy leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct NextChild {
     pub(super) child: PageNo,
     pub(super) child_level: u8,
-    /// What the root's stamp must still be when the child is latched.
+    /// The stamp that the root must still have when the child is latched.
     pub(super) stamp: Stamp,
 }
 
@@ -60,9 +65,9 @@ fn head_of(rest: &[u8]) -> u64 {
     u64::from_be_bytes(head)
 }
 
-impl Copied {
+impl RootCopy {
     /// REQUIRES: `root` has no sibling.
-    pub(super) fn of(root: &Inner<'_>) -> Copied {
+    pub(super) fn of(root: &Inner<'_>) -> RootCopy {
         let count = root.len();
         let keys: Vec<Vec<u8>> = (1..count).map(|i| root.key(i).to_vec()).collect();
         let prefix = match (keys.first(), keys.last()) {
@@ -75,7 +80,7 @@ impl Copied {
             end += (key.len() - prefix.len()) as u32;
             end
         });
-        Copied {
+        RootCopy {
             level: root.level(),
             children: (0..count).map(|i| root.child(i)).collect(),
             heads: keys.iter().map(|key| head_of(&key[prefix.len()..])).collect(),
@@ -90,7 +95,8 @@ impl Copied {
         &self.rests[from as usize..self.ends[i] as usize]
     }
 
-    /// How many keys are below `key`, or equal to it if `equal_too`: the number of the child that covers it.
+    /// Returns how many keys are below `key`, or also equal to it if `equal_too`. That is the
+    /// number of the child to go to.
     fn below(&self, key: &[u8], equal_too: bool) -> usize {
         let n = self.prefix.len().min(key.len());
         match key[..n].cmp(&self.prefix[..n]) {
@@ -101,7 +107,8 @@ impl Copied {
         }
         let rest = &key[n..];
         let head = head_of(rest);
-        // By heads alone, which takes no branch that a processor could foresee wrongly; they decide most of the time.
+        // Compares heads only, without branches that the processor could mispredict. Most of the
+        // time heads decide.
         let low = self.heads.partition_point(|other| *other < head);
         if self.heads.get(low) != Some(&head) {
             return low;
@@ -129,36 +136,36 @@ impl Copied {
     }
 }
 
-fn place_of(root: PageNo) -> usize {
-    // Roots are the first pages of extents, so their low bits say little.
-    (root.0.wrapping_mul(0x9e37_79b9) >> 16) as usize % PLACES
+fn slot_of(root: PageNo) -> usize {
+    // Mixes the bits: page numbers of roots are often neighbours, or multiples of 16 apart.
+    (root.0.wrapping_mul(0x9e37_79b9) >> 16) as usize % CACHE_SLOTS
 }
 
-/// Where a copy of `root` says that the way goes on, if this thread has one with the stamp that the root has now, and the
-/// root stands above `level`.
+/// Returns the child of `root` on the way to `seek`, if this thread has a copy with the stamp `now`
+/// and the root is above `level`.
 #[inline]
-pub(super) fn way(root: PageNo, now: Stamp, seek: Seek<'_>, level: u8) -> Option<Way> {
-    COPIES.with_borrow(|places| {
-        let place = places[place_of(root)].as_ref().filter(|place| place.stamp == now)?;
-        let copy = place.copy.as_ref().filter(|copy| copy.level > level)?;
-        Some(Way { child: copy.child(seek), child_level: copy.level - 1, stamp: now })
+pub(super) fn next_child(root: PageNo, now: Stamp, seek: Seek<'_>, level: u8) -> Option<NextChild> {
+    COPIES.with_borrow(|slots| {
+        let slot = slots[slot_of(root)].as_ref().filter(|slot| slot.stamp == now)?;
+        let copy = slot.copy.as_ref().filter(|copy| copy.level > level)?;
+        Some(NextChild { child: copy.child(seek), child_level: copy.level - 1, stamp: now })
     })
 }
 
-/// Takes note of a root that a way has come to, and copies it if it seems to stay as it is. REQUIRES: it is the root of its
-/// tree, and an inner page.
-pub(super) fn note(root: &PageRead<'_>) {
-    COPIES.with_borrow_mut(|places| {
+/// Counts a descent through a root, and copies the root if it seems to stay unchanged. REQUIRES: it
+/// is the root of its tree, and an inner page.
+pub(super) fn note_visit(root: &PageRead<'_>) {
+    COPIES.with_borrow_mut(|slots| {
         let stamp = root.stamp();
-        let place = &mut places[place_of(root.page_no())];
-        match place {
-            Some(place) if place.stamp == stamp => {
-                place.met = place.met.saturating_add(1);
-                if place.copy.is_none() && place.met >= PATIENCE {
-                    place.copy = Some(Copied::of(&Inner::new(root)));
+        let slot = &mut slots[slot_of(root.page_no())];
+        match slot {
+            Some(slot) if slot.stamp == stamp => {
+                slot.visits = slot.visits.saturating_add(1);
+                if slot.copy.is_none() && slot.visits >= VISITS_BEFORE_COPY {
+                    slot.copy = Some(RootCopy::of(&Inner::new(root)));
                 }
             }
-            _ => *place = Some(Place { stamp, met: 1, copy: None }),
+            _ => *slot = Some(CacheSlot { stamp, visits: 1, copy: None }),
         }
     });
 }

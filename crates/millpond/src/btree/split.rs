@@ -1,5 +1,6 @@
-//! Growing: a split gives half of a page to a new right sibling in one mini-transaction, and a second one posts the
-//! separator in the parent (Tr2). The root cannot get a sibling; it hands its content to a new child and gains a level.
+//! Splits. One mini-transaction moves half of a page to a new right sibling, a second one posts the
+//! separator in the parent (Tr2). The root cannot get a sibling: it moves its content to a new
+//! child and gains a level.
 
 use std::cmp::Ordering;
 
@@ -7,31 +8,31 @@ use base::PageNo;
 use metrics::M;
 
 use super::descend::{Latched, Seek};
-use super::tree::{Tree, place_with_room};
+use super::tree::{Tree, slot_with_room};
 use crate::buffer::PageWrite;
 use crate::error::Result;
-use crate::mtr::Mtr;
+use crate::mtr::{Mtr, Slot};
 use crate::page::apply::content_bytes;
 use crate::page::edit::{body_of, push_child};
 use crate::page::node::{CHILD_OVERHEAD, Inner, Leaf, Node, separator};
 use crate::page::op::{NodeHead, PageOp};
 use crate::store::Store;
 
-/// So many inserts in a row from one side count as a sequential load.
-const RUN: u8 = 4;
+/// This many inserts in a row from one side count as a sequential load.
+const SEQUENTIAL_RUN: u8 = 4;
 
-/// Where a page is cut.
+/// Where a page is split.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Cut {
-    /// The first entry that goes right.
-    pub(super) slot: u16,
-    /// The least key that goes right.
-    pub(super) key: Vec<u8>,
+struct SplitPoint {
+    /// The first entry that moves right.
+    slot: u16,
+    /// The least key that belongs to the right page.
+    key: Vec<u8>,
 }
 
 impl Tree {
-    /// Makes room at `level` around `key` for an entry that takes `bytes`, unless there is room. It may take several
-    /// calls. REQUIRES: no latch held.
+    /// Makes room at `level` around `key` for an entry that takes `bytes`, unless there is room. It
+    /// may take several calls. REQUIRES: no latch held.
     pub(super) fn split(&self, store: &Store, level: u8, key: &[u8], bytes: usize) -> Result {
         match self.split_page(store, level, key, bytes)? {
             Some(sep) => self.post(store, level, &sep),
@@ -39,7 +40,7 @@ impl Tree {
         }
     }
 
-    /// The first half of [`Tree::split`]; returns the separator that is to be posted.
+    /// The first half of [`Tree::split`]. Returns the separator to post.
     pub(super) fn split_page(
         &self,
         store: &Store,
@@ -63,22 +64,15 @@ impl Tree {
         let new_no = reserved.take(&mut mtr, map);
         let new = mtr.add(store.pool.create(new_no, frame));
         if old_no == self.root {
-            let mut only_child = Vec::new();
-            push_child(&mut only_child, &[], new_no);
-            let node = Node::new(mtr.page(old));
-            let (level, all) = (node.level(), body_of(&node, 0..node.len(), 0, true));
-            base::check!(level < u8::MAX, "a tree of 255 levels has more pages than a file");
-            let head = NodeHead { tree: self.id, level, right: PageNo::NONE, low: &[], high: &[] };
-            mtr.apply(new, &PageOp::Init { head, body: &all });
-            mtr.apply(old, &PageOp::Init { head: NodeHead { level: level + 1, ..head }, body: &only_child });
+            self.grow_root(&mut mtr, old, new, new_no);
             mtr.commit();
             store.metrics.add(M::Splits, 1);
             return Ok(None);
         }
         let node = Node::new(mtr.page(old));
-        let cut = match cut_behind(&node, key, bytes) {
+        let cut = match split_point_behind(&node, key, bytes) {
             Some(cut) => cut,
-            None => choose_cut(&node, key),
+            None => choose_split_point(&node, key),
         };
         let high = node.high_fence().unwrap_or_default().to_vec();
         let head = NodeHead { tree: self.id, level, right: node.right(), low: &cut.key, high: &high };
@@ -90,9 +84,22 @@ impl Tree {
         Ok(Some(cut.key))
     }
 
-    /// Posts the separators of all splits at `level` that stand between the parent's pointer and the page that covers
-    /// `key`. It looks at nothing but the pages as they are, so it does not matter who split, when, or who else is posting.
-    /// REQUIRES: no latch held.
+    /// Moves the content of the root to its new only child `child`; the root gains a level.
+    fn grow_root(&self, mtr: &mut Mtr<'_>, root: Slot, child: Slot, child_no: PageNo) {
+        let mut only_child = Vec::new();
+        push_child(&mut only_child, &[], child_no);
+        let node = Node::new(mtr.page(root));
+        let (level, all) = (node.level(), body_of(&node, 0..node.len(), 0, true));
+        base::check!(level < u8::MAX, "a tree of 255 levels has more pages than a file");
+        let head = NodeHead { tree: self.id, level, right: PageNo::NONE, low: &[], high: &[] };
+        mtr.apply(child, &PageOp::Init { head, body: &all });
+        mtr.apply(root, &PageOp::Init { head: NodeHead { level: level + 1, ..head }, body: &only_child });
+    }
+
+    /// Posts the separators of all unposted splits at `level`, from the child that the parent names
+    /// for `key` to the page that covers `key`. It looks only at the pages as they are. So it does
+    /// not matter which thread split them, when, or which other threads are posting. REQUIRES: no
+    /// latch held.
     pub(super) fn post(&self, store: &Store, level: u8, key: &[u8]) -> Result {
         let mut missing = None;
         loop {
@@ -113,7 +120,7 @@ impl Tree {
                 continue;
             };
             let child = pin.read();
-            self.expect(store, &child, level, child_no)?;
+            self.verify_page(store, &child, level, child_no)?;
             let node = Node::new(&child);
             let Some(sep) = node.high_fence().filter(|&high| key >= high) else { return Ok(()) };
             let Err(slot) = inner.search(sep) else {
@@ -138,18 +145,19 @@ impl Tree {
 fn has_room(page: &PageWrite<'_>, key: &[u8], bytes: usize) -> bool {
     let node = Node::new(page);
     if node.level() == 0 {
-        return place_with_room(page, key, bytes).is_some();
+        return slot_with_room(page, key, bytes).is_some();
     }
     node.free_bytes() + node.prefix().len() >= bytes
 }
 
-/// So much longer than need be a separator may be for the sake of a fuller page, bytes.
-const LONGER: usize = 4;
+/// Bytes by which a separator may be longer than needed, if that makes a page fuller.
+const LONGER_MAX: usize = 4;
 
-/// A cut behind `key` itself, if that is greater than all keys of the last leaf and finds room there once the page has a high
-/// fence. Until then its keys share no prefix, so without this each page of a load in order would miss the row or two that
-/// the prefix makes room for.
-fn cut_behind(node: &Node<'_>, key: &[u8], bytes: usize) -> Option<Cut> {
+/// Returns a split point right behind `key`, if `key` is greater than all keys of the last leaf and
+/// fits there once the leaf has a high fence. The last leaf has no high fence yet, so its keys
+/// share no prefix. Without this split point each page of a load in key order would lack the row or
+/// two that the prefix saves room for.
+fn split_point_behind(node: &Node<'_>, key: &[u8], bytes: usize) -> Option<SplitPoint> {
     let at = node.len();
     if node.level() > 0
         || !node.right().is_none()
@@ -158,35 +166,37 @@ fn cut_behind(node: &Node<'_>, key: &[u8], bytes: usize) -> Option<Cut> {
     {
         return None;
     }
-    // Above the key, and not longer.
+    // The separator: above the key, and not longer.
     let mut behind = key.to_vec();
     *behind.last_mut()? = behind.last()?.checked_add(1)?;
     let last = node.key(at - 1).to_vec();
-    if behind.len() > separator(&last, key).len() + LONGER {
+    if behind.len() > separator(&last, key).len() + LONGER_MAX {
         return None;
     }
     let (tree, low) = (base::TreeId::NONE, node.low_fence());
     let left = NodeHead { tree, level: 0, right: PageNo(1), low, high: &behind };
     let taken = content_bytes(&left, &[(*node, 0..at)]) + bytes.checked_sub(left.prefix())?;
-    let cut = Cut { slot: at, key: behind.clone() };
+    let cut = SplitPoint { slot: at, key: behind.clone() };
     (taken <= node.bytes().len() && fits(node, &cut)).then_some(cut)
 }
 
-/// Where to cut a full page that is to take `key`. Loads that come in order leave full pages behind them; everything
-/// else cuts in the middle.
-pub(super) fn choose_cut(node: &Node<'_>, key: &[u8]) -> Cut {
+/// Chooses where to split a full page that is to take `key`. A load in key order leaves full pages
+/// behind; all other inserts split in the middle.
+fn choose_split_point(node: &Node<'_>, key: &[u8]) -> SplitPoint {
     if node.level() > 0 {
-        return cut_inner(&Inner::new(node.bytes()), key);
+        return inner_split_point(&Inner::new(node.bytes()), key);
     }
     let n = node.len();
     if let Err(at) = Leaf::new(node.bytes()).search(key) {
-        let after = |at: u16| Cut { slot: at, key: separator(&node.key(at - 1).to_vec(), key).to_vec() };
-        let before = |at: u16| Cut { slot: at, key: separator(key, &node.key(at).to_vec()).to_vec() };
-        let run = node.insert_run(at, RUN);
+        let after =
+            |at: u16| SplitPoint { slot: at, key: separator(&node.key(at - 1).to_vec(), key).to_vec() };
+        let before = |at: u16| SplitPoint { slot: at, key: separator(key, &node.key(at).to_vec()).to_vec() };
+        let run = node.insert_run(at, SEQUENTIAL_RUN);
         let ordered = match run {
             _ if at == n && node.right().is_none() => Some(after(at)),
             Ordering::Greater if at == n => Some(after(at)),
-            // Others' entries stand in the way of the load: they go, the load has the page to itself.
+            // Rows of others are in the way of the load. They move, so the load has the page to
+            // itself.
             Ordering::Greater => Some(before(at)),
             Ordering::Less if at == 0 => Some(before(at)),
             Ordering::Less => Some(after(at)),
@@ -196,22 +206,22 @@ pub(super) fn choose_cut(node: &Node<'_>, key: &[u8]) -> Cut {
             return cut;
         }
         if n == 1 {
-            // Rows so large that one fills the page: the new one gets a page of its own.
+            // The rows are so large that one fills the page. The new row gets a page of its own.
             return if at == 0 { before(0) } else { after(1) };
         }
     }
     let slot = middle(node);
-    Cut { slot, key: separator(&node.key(slot - 1).to_vec(), &node.key(slot).to_vec()).to_vec() }
+    SplitPoint { slot, key: separator(&node.key(slot - 1).to_vec(), &node.key(slot).to_vec()).to_vec() }
 }
 
-fn cut_inner(inner: &Inner<'_>, key: &[u8]) -> Cut {
+fn inner_split_point(inner: &Inner<'_>, key: &[u8]) -> SplitPoint {
     let at_end = inner.find(key) + 1 == inner.len() && inner.right().is_none();
     let slot = if at_end { inner.len() - 1 } else { middle(inner) };
-    Cut { slot, key: inner.key(slot).to_vec() }
+    SplitPoint { slot, key: inner.key(slot).to_vec() }
 }
 
-/// The slot that halves the page's bytes, with at least one entry on each side. A full page has two entries or more, or
-/// its one row had to make way in [`choose_cut`].
+/// Returns the slot that halves the page's bytes, with at least one entry on each side. A full page
+/// has two entries or more; [`choose_split_point`] has handled the page with one row.
 fn middle(node: &Node<'_>) -> u16 {
     base::check!(node.len() >= 2, "a page with one entry cannot be cut in the middle");
     let half = node.entry_bytes() / 2;
@@ -219,7 +229,7 @@ fn middle(node: &Node<'_>) -> u16 {
     for i in 0..node.len() - 1 {
         left += node.entry_size(i);
         if left >= half {
-            // The entry that crosses the middle goes where the halves differ less.
+            // The entry that crosses the middle goes to the side where the halves differ less.
             let without = left - node.entry_size(i);
             return if i > 0 && half - without < left - half { i } else { i + 1 };
         }
@@ -227,10 +237,11 @@ fn middle(node: &Node<'_>) -> u16 {
     node.len() - 1
 }
 
-/// Whether both pages have room for their entries and their new fence.
-fn fits(node: &Node<'_>, cut: &Cut) -> bool {
+/// Returns whether both pages have room for their entries and their new fence.
+fn fits(node: &Node<'_>, cut: &SplitPoint) -> bool {
     let (low, high) = (node.low_fence(), node.high_fence().unwrap_or_default());
-    // Neither number is read; a left page has some right sibling, the right page the old one or none.
+    // Neither number is used. The left page has some right sibling, the right page the old one or
+    // none.
     let (tree, level) = (base::TreeId::NONE, node.level());
     let left = NodeHead { tree, level, right: PageNo(1), low, high: &cut.key };
     let right = NodeHead { tree, level, right: node.right(), low: &cut.key, high };

@@ -1,5 +1,6 @@
-//! [`Tree`]: what the layers above ask of a tree. They get latched leaves and change rows in them with their own
-//! mini-transactions; the tree looks after the rest.
+//! [`Tree`]: the interface of a tree to the layers above. They get latched leaves and change rows
+//! there with mini-transactions of their own. The tree does everything else: descents, splits,
+//! merges.
 
 use base::{PageNo, TreeId};
 
@@ -8,23 +9,24 @@ use super::root_copy;
 use crate::buffer::{FetchHint, PageRead, PageWrite};
 use crate::error::{Error, Result};
 use crate::mtr::Mtr;
-use crate::page::header::{self, Kind};
+use crate::page::header::{self, PageKind};
 use crate::page::node::{Inner, Leaf, Node, ROW_OVERHEAD};
 use crate::page::op::{NodeHead, PageOp};
 use crate::page::{inline_limit, max_key};
 use crate::store::Store;
 
-/// A tree: its name and the page where it begins.
+/// A tree: its id and the page of its root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tree {
-    /// Names it for ever.
+    /// Its id, for ever the same.
     pub(crate) id: TreeId,
-    /// Its root, for ever the same page.
+    /// Its root page, for ever the same.
     pub(crate) root: PageNo,
 }
 
 impl Tree {
-    /// Makes an empty tree. Until the catalog names it, its extents are all that is known of it.
+    /// Creates an empty tree. Until the catalog names it, only the owner of its extents in the
+    /// space map tells that it exists.
     pub(crate) fn create(store: &Store, id: TreeId) -> Result<Tree> {
         store.log.make_room()?;
         let mut reserved = store.space.reserve(id, 1)?;
@@ -40,13 +42,14 @@ impl Tree {
         Ok(Tree { id, root })
     }
 
-    /// The leaf where `key` stands or would stand, latched shared. REQUIRES: no latch held.
+    /// Returns the leaf where `key` is or would be, latched shared. REQUIRES: no latch held.
     pub(crate) fn leaf_read<'s>(&self, store: &'s Store, key: &[u8]) -> Result<PageRead<'s>> {
         self.read_at(store, Seek::At(key), FetchHint::Normal)
     }
 
-    /// As [`Tree::leaf_read`], with a guess at the leaf, which saves the way down if it is right, and told what it is for.
-    pub(crate) fn leaf_read_near<'s>(
+    /// As [`Tree::leaf_read`], but first tries `guess`, often from a leaf cache. A right guess
+    /// saves the descent. `hint` says how the pool treats the leaf.
+    pub(crate) fn leaf_read_cached<'s>(
         &self,
         store: &'s Store,
         guess: Option<PageNo>,
@@ -60,21 +63,25 @@ impl Tree {
         }
     }
 
-    /// Whether a latched page is this tree's leaf for `key`. A page that has been freed since someone saw it there, or has
-    /// become another, is not: a leaf's kind, tree and fences say all that the way down would.
+    /// Returns whether a latched page is this tree's leaf for `key`. The page may have been freed
+    /// or reused since it was guessed. Kind, tree and fences of a leaf say everything that a
+    /// descent would check.
     #[inline(always)]
     fn is_leaf_of(&self, page: &[u8], key: &[u8]) -> bool {
-        header::kind(page) == Some(Kind::Leaf) && header::tree(page) == self.id && Node::new(page).covers(key)
+        header::kind(page) == Some(PageKind::Leaf)
+            && header::tree(page) == self.id
+            && Node::new(page).covers(key)
     }
 
-    /// The last leaf, latched shared. REQUIRES: no latch held.
+    /// Returns the last leaf, latched shared. REQUIRES: no latch held.
     pub(crate) fn leaf_read_last<'s>(&self, store: &'s Store, hint: FetchHint) -> Result<PageRead<'s>> {
         self.read_at(store, Seek::Last, hint)
     }
 
-    /// The leaf that holds the greatest key below `key`, latched shared, and how many of its entries are below `key`, at
-    /// least 1; none if there is no such key. For backward scans: when a leaf is done, ask with its low fence. (The leaf
-    /// may reach beyond `key`, for two may have become one meanwhile.) REQUIRES: no latch held.
+    /// Returns the leaf that holds the greatest key below `key`, latched shared, and how many of
+    /// its entries are below `key`, at least 1. None if there is no such key. A backward scan calls
+    /// it with the low fence of the leaf that it has finished. The leaf may reach beyond `key`,
+    /// because two leaves may have been merged meanwhile. REQUIRES: no latch held.
     pub(crate) fn leaf_read_before<'s>(
         &self,
         store: &'s Store,
@@ -96,14 +103,15 @@ impl Tree {
         }
     }
 
-    /// The leaf that covers the keys just below `to`, or the last one, latched shared; it may hold none of them. REQUIRES: no
-    /// latch held.
+    /// Returns the leaf that covers the keys just below `to`, or the last leaf, latched shared. It
+    /// may hold no such key. REQUIRES: no latch held.
     pub(crate) fn leaf_read_below<'s>(&self, store: &'s Store, to: Option<&[u8]>) -> Result<PageRead<'s>> {
         self.read_at(store, to.map_or(Seek::Last, Seek::Before), FetchHint::Normal)
     }
 
-    /// The leaf that goes on where `page` ends, latched shared, and its first entry from there on; none after the last
-    /// leaf. (The leaf may begin before that place, for two may have become one meanwhile.)
+    /// Returns the leaf that continues where `page` ends, latched shared, and its first entry from
+    /// there on. None after the last leaf. The leaf may begin before that key, because two leaves
+    /// may have been merged meanwhile.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn leaf_next<'s>(
         &self,
@@ -114,7 +122,7 @@ impl Tree {
         let (right, Some(high)) = (leaf.right(), leaf.high_fence()) else { return Ok(None) };
         let high = high.to_vec();
         drop(page);
-        let page = self.leaf_read_near(store, Some(right), &high, FetchHint::Normal)?;
+        let page = self.leaf_read_cached(store, Some(right), &high, FetchHint::Normal)?;
         let (Ok(first) | Err(first)) = Leaf::new(&page).search(&high);
         Ok(Some((page, first)))
     }
@@ -126,16 +134,16 @@ impl Tree {
         }
     }
 
-    /// A guess at the leaf of `key`, for who has other things to do before it wants that leaf: the processor is asked for it
-    /// meanwhile. REQUIRES: no latch held.
-    pub(crate) fn leaf_ahead(&self, store: &Store, key: &[u8]) -> Result<Option<PageNo>> {
+    /// Returns a guess at the leaf of `key`, and asks the processor to prefetch that leaf. For a
+    /// caller that has other work to do before it needs the leaf. REQUIRES: no latch held.
+    pub(crate) fn prefetch_leaf(&self, store: &Store, key: &[u8]) -> Result<Option<PageNo>> {
         let seek = Seek::At(key);
-        let copied = store.pool.stamp(self.root).and_then(|now| root_copy::way(self.root, now, seek, 0));
-        let leaf = match copied.filter(|way| way.child_level == 0) {
-            Some(way) => way.child,
+        let next = store.pool.stamp(self.root).and_then(|now| root_copy::next_child(self.root, now, seek, 0));
+        let leaf = match next.filter(|next| next.child_level == 0) {
+            Some(next) => next.child,
             None => match self.descend(store, seek, 1, false)? {
                 Some(found) if found.unposted.is_none() => seek.child(&Inner::new(&found.page)),
-                // The way down itself will do what is left to do of a split.
+                // A split is not posted yet; the descent itself will post it.
                 _ => return Ok(None),
             },
         };
@@ -143,21 +151,21 @@ impl Tree {
         Ok(Some(leaf))
     }
 
-    /// The leaf where `key` stands or would stand, latched exclusively, with room for a row of `key` that takes `row_bytes`
-    /// in all (see [`row_bytes`]); what the present row of `key` takes counts as room. Splits as needed. 0 asks for no
-    /// room. REQUIRES: no latch held.
+    /// Returns the leaf where `key` is or would be, latched exclusively, with room for a row of
+    /// `key` that takes `row_bytes` in all (see [`row_bytes`]). The bytes of the present row of
+    /// `key` count as room. Splits as needed. With 0 no room is needed. REQUIRES: no latch held.
     pub(crate) fn leaf_write<'s>(
         &self,
         store: &'s Store,
         key: &[u8],
         row_bytes: usize,
     ) -> Result<PageWrite<'s>> {
-        Ok(self.leaf_write_near(store, None, key, row_bytes)?.0)
+        Ok(self.leaf_write_cached(store, None, key, row_bytes)?.0)
     }
 
-    /// As [`Tree::leaf_write`], with a guess at the leaf, which saves the way down if it is right. Tells also where in the leaf
-    /// the row of `key` stands, or would stand.
-    pub(crate) fn leaf_write_near<'s>(
+    /// As [`Tree::leaf_write`], but first tries `guess`, which saves the descent if it is right.
+    /// Also returns the slot of `key` in the leaf, or the slot where it would be inserted.
+    pub(crate) fn leaf_write_cached<'s>(
         &self,
         store: &'s Store,
         guess: Option<PageNo>,
@@ -168,9 +176,9 @@ impl Tree {
         base::check!(row_bytes <= ROW_OVERHEAD + max_key(page_bytes) + inline_limit(page_bytes));
         let guessed = guess.and_then(|page| store.pool.try_pin(page)).map(|pin| pin.write());
         if let Some(page) = guessed.filter(|page| self.is_leaf_of(page, key))
-            && let Some(place) = place_with_room(&page, key, row_bytes)
+            && let Some(slot) = slot_with_room(&page, key, row_bytes)
         {
-            return Ok((page, place));
+            return Ok((page, slot));
         }
         loop {
             let Some(found) = self.descend(store, Seek::At(key), 0, true)? else {
@@ -182,35 +190,36 @@ impl Tree {
                 continue;
             }
             let Latched::Write(page) = found.page else { unreachable!("an exclusive latch was asked for") };
-            if let Some(place) = place_with_room(&page, key, row_bytes) {
-                return Ok((page, place));
+            if let Some(slot) = slot_with_room(&page, key, row_bytes) {
+                return Ok((page, slot));
             }
             drop(page);
             self.split(store, 0, key, row_bytes)?;
         }
     }
 
-    /// Damage in one of the tree's pages.
+    /// Returns an error that reports damage in one of the tree's pages.
     pub(super) fn damage(&self, store: &Store, page: PageNo, what: &str) -> Error {
         Error::corrupt(store.pages_path(), format!("{:?}, {page:?}: {what}", self.id))
     }
 }
 
-/// What a row takes in a leaf.
+/// Returns how many bytes a row takes in a leaf.
 #[must_use]
 pub(crate) fn row_bytes(key_len: usize, value_len: usize) -> usize {
     ROW_OVERHEAD + key_len + value_len
 }
 
-/// Where in the leaf the row of `key` stands or would stand, if the leaf can hold one that takes `row_bytes`.
-pub(super) fn place_with_room(page: &[u8], key: &[u8], row_bytes: usize) -> Option<Result<u16, u16>> {
+/// Returns the slot of `key` in the leaf, or the slot where it would be inserted, if the leaf has
+/// room for a row of `key` that takes `row_bytes`.
+pub(super) fn slot_with_room(page: &[u8], key: &[u8], row_bytes: usize) -> Option<Result<u16, u16>> {
     let leaf = Leaf::new(page);
-    let place = leaf.search(key);
+    let slot = leaf.search(key);
     let free = leaf.free_bytes();
     let has_room = free >= row_bytes
-        || match place {
+        || match slot {
             Ok(slot) => free + leaf.entry_size(slot) + leaf.prefix().len() >= row_bytes,
             Err(_) => free + leaf.prefix().len() >= row_bytes,
         };
-    has_room.then_some(place)
+    has_room.then_some(slot)
 }

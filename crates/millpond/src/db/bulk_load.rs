@@ -1,8 +1,8 @@
 //! [`BulkLoad`]: fills a new table with rows in key order, each page written once.
 
 use super::{Db, Share};
-use crate::btree::{Batch, Outlet};
-use crate::catalog::Loading;
+use crate::btree::{BulkSink, PageBatch};
+use crate::catalog::TableLoad;
 use crate::error::{Error, Result};
 use crate::table::Table;
 use base::sync::{JoinHandle, Mutex, spawn};
@@ -36,7 +36,7 @@ use std::sync::Arc;
 pub struct BulkLoad {
     core: Share,
     /// None once it has ended.
-    loading: Option<Loading>,
+    loading: Option<TableLoad>,
     beside: Beside,
 }
 
@@ -49,18 +49,18 @@ struct Beside {
     core: Share,
     /// A batch was full. The first one is written by the caller: a load that has no other needs no thread.
     begun: Cell<bool>,
-    under_way: RefCell<Option<JoinHandle<Result<Batch>>>>,
+    under_way: RefCell<Option<JoinHandle<Result<PageBatch>>>>,
 }
 
 impl Beside {
     /// Waits for the batch under way, if there is one, and gives it back empty.
-    fn join(&self) -> Result<Option<Batch>> {
+    fn join(&self) -> Result<Option<PageBatch>> {
         let Some(thread) = self.under_way.take() else { return Ok(None) };
         thread.join().unwrap_or_else(|panic| resume_unwind(panic)).map(Some)
     }
 }
 
-impl Outlet for Beside {
+impl BulkSink for Beside {
     fn admit(&self, redo_bytes: usize) -> Result {
         self.core.engine.admit(redo_bytes)
     }
@@ -69,7 +69,7 @@ impl Outlet for Beside {
         self.core.engine.batch_pages()
     }
 
-    fn write(&self, batch: Batch) -> Result<Batch> {
+    fn write(&self, batch: PageBatch) -> Result<PageBatch> {
         if !self.begun.replace(true) {
             return self.core.engine.write(batch);
         }
@@ -92,7 +92,7 @@ impl Outlet for Beside {
         Ok(empty)
     }
 
-    fn settle(&self) -> Result {
+    fn wait_for_writes(&self) -> Result {
         self.join().map(drop)
     }
 }

@@ -217,7 +217,7 @@ impl Db {
         self.core.engine.durable
     }
 
-    fn table(&self, entry: Arc<crate::catalog::Entry>) -> Table {
+    fn table(&self, entry: Arc<crate::catalog::CatalogEntry>) -> Table {
         Table { entry, db: self.core.id }
     }
 

@@ -4,6 +4,7 @@
 mod admission;
 mod adopt;
 mod build;
+mod bulk_sink;
 mod capacity;
 mod catch_up;
 mod cleaner;
@@ -13,7 +14,6 @@ mod figures;
 mod growth;
 mod home;
 mod open;
-mod outlet;
 mod roster;
 #[cfg(all(test, feature = "sim"))]
 mod sim_tests;

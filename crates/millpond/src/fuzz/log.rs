@@ -1,4 +1,4 @@
-//! What the log may hold: blocks, groups, records, the changes and undo entries inside.
+//! Fuzz target for the content of the log: blocks, groups, records, page changes and undo entries.
 
 use crate::checkpoint::root::{Root, SLOT_BYTES};
 use crate::log::block::BlockHeader;
@@ -8,8 +8,9 @@ use crate::page::verify;
 use crate::undo::record;
 use base::Lsn;
 
-/// The bytes are tried as a block's header, a group, a root slot, an undo entry, and as the records of a group whose
-/// checksum held: their changes go to a page, one after the other, as replay does it.
+/// Decodes the bytes as a block header, a group, a root slot, an undo record, and as the records of
+/// a group whose checksum held. The page changes among those are applied to a page one after the
+/// other, as replay does.
 pub fn fuzz_log_record(data: &[u8]) {
     let _ = BlockHeader::decode(data);
     if let Some(head) = data.first_chunk::<GROUP_HEADER_BYTES>()

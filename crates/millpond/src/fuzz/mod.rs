@@ -1,5 +1,6 @@
-//! Bodies for fuzzing: each takes any bytes, does with them what the engine does with bytes from a disk, and must come
-//! back. `cargo test` runs them on seeds, kept inputs and mutations of both; `fuzz/` gives them to libFuzzer.
+//! Fuzz targets. Each takes any bytes, does with them what the engine does with bytes from a disk,
+//! and must return. `cargo test` runs them on seeds, on stored inputs and on mutations of both;
+//! `fuzz/` runs them under libFuzzer.
 
 mod log;
 mod open;

@@ -1,6 +1,7 @@
-//! A whole database, damaged as the input says, opened, checked, read and closed. Nothing is put into it: with checksums
-//! made right again, pages may contradict each other in ways that only a writer would trip over, and a writer that meets
-//! such a page stops the process on purpose.
+//! Fuzz target for opening: damages a whole database as the input says, opens it, checks it, reads
+//! it and closes it. It writes no rows. Where the target corrects checksums, pages may contradict
+//! each other in ways that only a writer notices, and a writer that finds such a page stops the
+//! process on purpose.
 
 use crate::btree::Tree;
 use crate::engine::Engine;
@@ -23,7 +24,7 @@ use vfs::{Create, Disk, OpenMode, Vfs};
 const DIR: &str = "/db";
 const TREE: TreeId = TreeId(7);
 const PAGE: usize = 4096;
-/// No file is made longer than this.
+/// The greatest length that a file is extended to.
 const LONGEST: usize = 1 << 20;
 
 fn options() -> Options {
@@ -39,16 +40,16 @@ fn options() -> Options {
     options
 }
 
-/// Paths and what the files hold.
+/// Paths and contents of files.
 type Files = Vec<(PathBuf, Vec<u8>)>;
 
-/// The files of a small database that was killed, and its tree.
-fn base() -> &'static (Files, Tree) {
+/// Returns the files of a small database that was killed, and its tree.
+fn base_database() -> &'static (Files, Tree) {
     static BASE: OnceLock<(Files, Tree)> = OnceLock::new();
-    BASE.get_or_init(|| make().expect("a database on a sound disk"))
+    BASE.get_or_init(|| make_base().expect("a database on a sound disk"))
 }
 
-fn make() -> Result<(Files, Tree)> {
+fn make_base() -> Result<(Files, Tree)> {
     let disk = MemDisk::default();
     let engine = Engine::open(&disk.vfs(1), Path::new(DIR), &options())?;
     let tree = Tree::create(&engine.store, TREE)?;
@@ -100,7 +101,7 @@ fn read(disk: &MemDisk, path: &Path) -> Vec<u8> {
     bytes
 }
 
-/// Reads a script from the front of the input.
+/// Reads the input as a script, from front to back.
 struct Script<'a>(&'a [u8]);
 
 impl<'a> Script<'a> {
@@ -116,10 +117,10 @@ impl<'a> Script<'a> {
     }
 }
 
-/// The input is a list of damages: a kind, a file, a place in it, and what goes there. Some kinds make the checksums
-/// right again, so that what lies behind them is met as well.
+/// The input is a list of damages: a kind, a file, a place in it, and new bytes. Some kinds correct
+/// the checksums, so that the checks behind them are tested too.
 pub fn fuzz_open(data: &[u8]) {
-    let (files, tree) = base();
+    let (files, tree) = base_database();
     let mut files = files.clone();
     let mut script = Script(data);
     for _ in 0..8 {
@@ -130,12 +131,12 @@ pub fn fuzz_open(data: &[u8]) {
     }
     let disk = MemDisk::default();
     if fill(&disk, files).is_ok() {
-        // Any answer is an answer.
+        // An error is a valid answer, too.
         let vfs = disk.fork().vfs(2);
-        // A small device, so that no input can ask for much of it.
+        // A small device, so that no input can make the engine allocate much of it.
         let disk = FaultDisk::new(Arc::clone(&vfs.disk));
         disk.limit_space("/", 4 * LONGEST as u64);
-        let _ = use_it(&Vfs { disk: Arc::new(disk), ..vfs }, *tree);
+        let _ = open_and_read(&Vfs { disk: Arc::new(disk), ..vfs }, *tree);
     }
 }
 
@@ -145,7 +146,7 @@ fn damage(script: &mut Script<'_>, files: &mut Files) {
     let (path, bytes) = &mut files[which];
     let at = script.number(3) % (bytes.len() + 1);
     match kind {
-        // Other bytes; with odd kinds, and with sound checksums around them.
+        // Other bytes; with kind 1, checksums are corrected.
         0 | 1 => {
             let n = script.number(1) % 64;
             let new = script.bytes(n);
@@ -155,7 +156,7 @@ fn damage(script: &mut Script<'_>, files: &mut Files) {
                 seal(path, bytes, at);
             }
         }
-        // The same for a field near the start of a block, where the headers are.
+        // The same for a field near the start of a block, where headers are.
         2 | 3 => {
             let at = at / BLOCK_BYTES * BLOCK_BYTES + script.number(1) % 128;
             let n = script.number(1) % 9;
@@ -170,7 +171,7 @@ fn damage(script: &mut Script<'_>, files: &mut Files) {
         // Another length.
         4 => bytes.truncate(at),
         5 => bytes.resize((bytes.len() + at).min(LONGEST), 0),
-        // A block of another place.
+        // A copy of another block.
         6 => {
             let from = script.number(3) % (bytes.len() + 1) / BLOCK_BYTES * BLOCK_BYTES;
             let to = at / BLOCK_BYTES * BLOCK_BYTES;
@@ -178,7 +179,7 @@ fn damage(script: &mut Script<'_>, files: &mut Files) {
                 bytes.copy_within(from..from + BLOCK_BYTES, to);
             }
         }
-        // Gone, or taken for another.
+        // A missing file, or one with the content of another.
         _ => {
             let other = script.number(1) % files.len();
             if other == which {
@@ -190,7 +191,7 @@ fn damage(script: &mut Script<'_>, files: &mut Files) {
     }
 }
 
-/// Makes the checksum right of what holds byte `at`, whatever kind of file it is.
+/// Corrects the checksum that covers byte `at`, for any kind of file.
 fn seal(path: &Path, bytes: &mut [u8], at: usize) {
     let from = at / BLOCK_BYTES * BLOCK_BYTES;
     let Some(block) = bytes.get_mut(from..from + BLOCK_BYTES) else { return };
@@ -226,11 +227,11 @@ fn fill(disk: &MemDisk, files: Files) -> std::io::Result<()> {
     Ok(())
 }
 
-fn use_it(vfs: &Vfs, tree: Tree) -> Result {
+fn open_and_read(vfs: &Vfs, tree: Tree) -> Result {
     let engine = Engine::open(vfs, Path::new(DIR), &options())?;
     tree.check(&engine.store)?;
     let mut next = Some((tree.leaf_read(&engine.store, &[])?, 0));
-    // A damaged chain of leaves may run in a circle.
+    // Damaged leaves may form a cycle.
     for _ in 0..1000 {
         let Some((page, from)) = next.take() else { break };
         let leaf = Leaf::new(&page);

@@ -1,4 +1,5 @@
-//! A page that the checksum let through: it is refused, or everything can be read of it and changed in it.
+//! Fuzz target for a page with a valid checksum: it is refused, or all of it can be read and
+//! changed.
 
 use crate::page::node::{Inner, Leaf};
 use crate::page::op::PageOp;
@@ -6,8 +7,8 @@ use crate::page::overflow::{ChainRef, Overflow};
 use crate::page::{PAGE_SIZES, header, map, owners, verify};
 use base::PageNo;
 
-/// The first byte chooses the page's size, the next so many bytes are the page, zeros where they end; what follows is
-/// a list of changes, each behind its length.
+/// The first byte chooses the page size. The next bytes are the page, padded with zeros. The rest
+/// is a list of page changes, each behind a byte with its length.
 pub fn fuzz_page(data: &[u8]) {
     let Some((&size, data)) = data.split_first() else { return };
     let size = PAGE_SIZES[usize::from(size) % PAGE_SIZES.len()];
@@ -38,7 +39,7 @@ pub fn fuzz_page(data: &[u8]) {
 
 fn read_all(page: &[u8]) {
     match header::kind(page) {
-        Some(header::Kind::Leaf) => {
+        Some(header::PageKind::Leaf) => {
             let leaf = Leaf::new(page);
             for i in 0..leaf.len() {
                 let key = leaf.key(i).to_vec();
@@ -47,7 +48,7 @@ fn read_all(page: &[u8]) {
             }
             let _ = (leaf.low_fence(), leaf.high_fence(), leaf.prefix(), leaf.free_bytes());
         }
-        Some(header::Kind::Inner) => {
+        Some(header::PageKind::Inner) => {
             let inner = Inner::new(page);
             for i in 0..inner.len() {
                 let key = inner.key(i).to_vec();
@@ -55,19 +56,19 @@ fn read_all(page: &[u8]) {
             }
             let _ = (inner.find(b""), inner.find_before(b""), inner.right(), inner.level());
         }
-        Some(header::Kind::Overflow) => {
+        Some(header::PageKind::Overflow) => {
             let _ = Overflow::new(page).map(|o| (o.data().len(), o.next(), o.owner(), o.is_head()));
         }
-        Some(header::Kind::Map) => {
+        Some(header::PageKind::Map) => {
             for index in 0..map::extents_per_map(page.len()) as u16 {
                 let _ = map::extent(page, index);
             }
         }
-        Some(header::Kind::Owners) => {
+        Some(header::PageKind::Owners) => {
             for extent in 0..owners::extents_per_page(page.len()) {
                 let _ = owners::of_extent(page, extent);
             }
         }
-        Some(header::Kind::Free | header::Kind::File) | None => {}
+        Some(header::PageKind::Free | header::PageKind::File) | None => {}
     }
 }

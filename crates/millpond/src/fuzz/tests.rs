@@ -1,4 +1,5 @@
-//! The bodies on seeds, on kept inputs, and on mutations of both. `MILLPOND_FUZZ_RUNS=1000000` runs longer.
+//! Runs the fuzz targets on seeds, on stored inputs, and on mutations of both.
+//! `MILLPOND_FUZZ_RUNS=1000000` runs longer.
 
 use super::{fuzz_log_record, fuzz_open, fuzz_page};
 use crate::engine::tests::faults::thread_panics;
@@ -9,8 +10,8 @@ use base::prng::Prng;
 use base::{PageNo, TreeId, TxnId};
 use std::path::PathBuf;
 
-/// Inputs that once failed, or that reach far: `fuzz/corpus/NAME/*`.
-fn kept(name: &str) -> Vec<Vec<u8>> {
+/// Returns the stored inputs, `fuzz/corpus/NAME/*`: some failed once, others reach much code.
+fn corpus(name: &str) -> Vec<Vec<u8>> {
     let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name);
     let mut paths: Vec<_> = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
     paths.sort();
@@ -45,7 +46,7 @@ fn mutate(rng: &mut Prng, corpus: &[Vec<u8>]) -> Vec<u8> {
 fn run(name: &str, seeds: Vec<Vec<u8>>, runs: u64, body: fn(&[u8])) {
     let runs = std::env::var("MILLPOND_FUZZ_RUNS").map_or(runs, |n| n.parse().expect("a number"));
     let panics = thread_panics();
-    let mut corpus = kept(name);
+    let mut corpus = corpus(name);
     corpus.extend(seeds);
     let mut rng = Prng::new(runs);
     let all = corpus.iter().cloned().chain((0..runs).map(|_| mutate(&mut rng, &corpus)));
@@ -58,8 +59,8 @@ fn run(name: &str, seeds: Vec<Vec<u8>>, runs: u64, body: fn(&[u8])) {
     }
 }
 
-/// A leaf and a parent that were made by changes, each behind a list of further changes.
-fn pages() -> Vec<Vec<u8>> {
+/// Returns a leaf and an inner page at each step of being filled, each followed by a page change.
+fn page_seeds() -> Vec<Vec<u8>> {
     let mut all = vec![vec![0; 4097]];
     for level in [0, 1] {
         let mut page = vec![0; 4096];
@@ -73,7 +74,7 @@ fn pages() -> Vec<Vec<u8>> {
     all
 }
 
-/// Records that make a page and fill it.
+/// Returns the records that make a page and fill it.
 fn groups(level: u8) -> Vec<Vec<u8>> {
     let mut body = Vec::new();
     if level > 0 {
@@ -108,12 +109,12 @@ fn encoded(op: &PageOp<'_>) -> Vec<u8> {
 }
 
 #[test]
-fn any_page_is_refused_or_can_be_used() {
-    run("page", pages(), 10_000, fuzz_page);
+fn every_page_is_refused_or_can_be_used() {
+    run("page", page_seeds(), 10_000, fuzz_page);
 }
 
 #[test]
-fn any_record_is_refused_or_can_be_replayed() {
+fn every_record_is_refused_or_can_be_replayed() {
     let mut seeds: Vec<_> = [0, 1].map(|level| groups(level).concat()).into();
     for record in [
         Record::Commit { txn: TxnId(4) },
@@ -129,7 +130,7 @@ fn any_record_is_refused_or_can_be_replayed() {
 }
 
 #[test]
-fn any_directory_is_refused_or_can_be_opened() {
+fn every_directory_is_refused_or_can_be_opened() {
     let mut rng = Prng::new(1);
     let seeds = (0..40)
         .map(|n| {

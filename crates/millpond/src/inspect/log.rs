@@ -1,7 +1,8 @@
-//! The redo log: its segments, its end, what stands in it, and whom it leaves unfinished.
+//! View of the redo log: its segments, its end, its records, and the transactions that it leaves
+//! unfinished.
 
-use super::place::{Place, percent, table};
-use super::tail::{Tail, scan};
+use super::db_dir::{DbDir, percent, text_table};
+use super::tail::{LogTail, scan_log};
 use crate::checkpoint::list::{
     ABORTED, ACTIVE, COMMITTED, List, PREPARED, Segments as ListedSegments, Stage,
 };
@@ -30,29 +31,29 @@ const LAST_GROUPS: usize = 8;
 const TRANSACTIONS_SHOWN: usize = 20;
 
 pub(super) fn view(vfs: &Vfs, dir: &Path) -> Result<String> {
-    let place = Place::open(vfs, dir)?;
-    let root = place.root()?;
-    let mut out = format!("{}: {}\n", place.dir.display(), place.in_use.sentence());
-    files(&place, &root, &mut out)?;
+    let db = DbDir::open(vfs, dir)?;
+    let root = db.root()?;
+    let mut out = format!("{}: {}\n", db.dir.display(), db.in_use.sentence());
+    show_segments(&db, &root, &mut out)?;
     for epoch in &root.epochs {
         writeln!(out, "epoch {} from LSN {}", epoch.epoch, epoch.first).unwrap();
     }
-    let segments = match place.segments(&root) {
+    let segments = match db.segments(&root) {
         Ok(segments) => segments,
         Err(error) => {
             writeln!(out, "DAMAGED: {error}").unwrap();
             return Ok(out);
         }
     };
-    let mut content = Content::default();
-    let tail = scan(&segments, &root, &mut |group| content.add(group.lsn, group.records))?;
-    end(&root, &segments, &tail, &content, &mut out);
+    let mut content = LogContent::default();
+    let tail = scan_log(&segments, &root, &mut |group| content.add(group.lsn, group.records))?;
+    show_end(&root, &segments, &tail, &content, &mut out);
     content.show(&mut out);
-    digests(&segments, &mut out)?;
+    show_digests(&segments, &mut out)?;
     match read_list(&segments, &root) {
         Ok(list) => {
-            listed(&list, &root, &mut out);
-            match unfinished(&place, &root, &segments, list) {
+            show_list(&list, &root, &mut out);
+            match unfinished(&db, &root, &segments, list) {
                 Ok(text) => out.push_str(&text),
                 Err(error) => writeln!(out, "DAMAGED: {error}").unwrap(),
             }
@@ -62,9 +63,9 @@ pub(super) fn view(vfs: &Vfs, dir: &Path) -> Result<String> {
     Ok(out)
 }
 
-fn files(place: &Place, root: &Root, out: &mut String) -> Result {
-    let dir = &place.paths.redo;
-    let names = place.vfs.disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
+fn show_segments(db: &DbDir, root: &Root, out: &mut String) -> Result {
+    let dir = &db.paths.redo;
+    let names = db.vfs.disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
     let shape = SegmentShape { db_id: root.db_id, blocks: root.segment_blocks };
     let needed = shape.segment_of(block_of(root.checkpoint));
     let (mut rows, mut problems) = (Vec::new(), Vec::new());
@@ -78,7 +79,7 @@ fn files(place: &Place, root: &Root, out: &mut String) -> Result {
             continue;
         }
         let mode = OpenMode { create: Create::Never, direct: true, read_only: true };
-        let file = place.vfs.disk.open(&path, mode).map_err(|e| Error::io("open", &path, e));
+        let file = db.vfs.disk.open(&path, mode).map_err(|e| Error::io("open", &path, e));
         match file.and_then(|file| read_header(&*file, &path, shape)) {
             Ok(Header::Number(number)) => {
                 let first = number * shape.blocks;
@@ -95,14 +96,14 @@ fn files(place: &Place, root: &Root, out: &mut String) -> Result {
     let bytes = shape.blocks * BLOCK_BYTES as u64;
     writeln!(out, "{} segments of {} blocks ({bytes} bytes) in {}", rows.len(), shape.blocks, dir.display())
         .unwrap();
-    out.push_str(&table(&["file", "number", "first block", "LSN", "state"], &rows));
+    out.push_str(&text_table(&["file", "number", "first block", "LSN", "state"], &rows));
     for problem in problems {
         writeln!(out, "  {problem}").unwrap();
     }
     Ok(())
 }
 
-fn end(root: &Root, segments: &Segments, tail: &Tail, content: &Content, out: &mut String) {
+fn show_end(root: &Root, segments: &Segments, tail: &LogTail, content: &LogContent, out: &mut String) {
     let number = segments.shape().segment_of(block_of(tail.end));
     writeln!(
         out,
@@ -127,8 +128,8 @@ fn end(root: &Root, segments: &Segments, tail: &Tail, content: &Content, out: &m
     .unwrap();
 }
 
-/// What the digests of segments that have been left count.
-fn digests(segments: &Segments, out: &mut String) -> Result {
+/// Shows the counts in the digests of finished segments.
+fn show_digests(segments: &Segments, out: &mut String) -> Result {
     let mut rows = Vec::new();
     for number in segments.numbers() {
         let Some(digest) = segments.digest(number)? else { continue };
@@ -147,22 +148,22 @@ fn digests(segments: &Segments, out: &mut String) -> Result {
         writeln!(out, "digests of segments; transactions as they stand at the segment's end:").unwrap();
         let head =
             ["segment", "groups", "pages", "active", "prepared", "aborted", "committed", "extents freed"];
-        out.push_str(&table(&head, &rows));
+        out.push_str(&text_table(&head, &rows));
     }
     Ok(())
 }
 
-/// Counts what the groups hold.
+/// Counts the records of the groups.
 #[derive(Default)]
-struct Content {
-    /// Records and their bytes, by kind.
+struct LogContent {
+    /// Number of records and their bytes, by kind.
     kinds: BTreeMap<&'static str, (u64, u64)>,
     group_bytes: u64,
     /// LSN and records of the last groups.
     last: VecDeque<(Lsn, Vec<u8>)>,
 }
 
-impl Content {
+impl LogContent {
     fn add(&mut self, lsn: Lsn, records: &[u8]) {
         self.group_bytes += (GROUP_HEADER_BYTES + records.len()) as u64;
         let mut lengths = Reader::new(records);
@@ -194,7 +195,7 @@ impl Content {
         if rows.is_empty() {
             return;
         }
-        out.push_str(&table(&["record", "number", "bytes", "share"], &rows));
+        out.push_str(&text_table(&["record", "number", "bytes", "share"], &rows));
         writeln!(out, "last groups:").unwrap();
         for (lsn, records) in &self.last {
             let what: Vec<String> = Records::new(records).map(|record| sentence(&record)).collect();
@@ -204,7 +205,7 @@ impl Content {
     }
 }
 
-/// The name of a page change.
+/// Returns the name of a page change.
 pub(super) fn op_name(op: &PageOp<'_>) -> &'static str {
     match op {
         PageOp::Row(row) => match row.change {
@@ -266,7 +267,7 @@ fn sentence<E>(record: &Result<Record<'_>, E>) -> String {
     }
 }
 
-fn listed(list: &List, root: &Root, out: &mut String) {
+fn show_list(list: &List, root: &Root, out: &mut String) {
     let place = if root.record == Lsn::MAX { "none yet".to_owned() } else { format!("LSN {}", root.record) };
     writeln!(
         out,
@@ -302,19 +303,20 @@ fn listed(list: &List, root: &Root, out: &mut String) {
     }
 }
 
-/// What an open would find of transactions: the list, the hardened undo and the redo put together.
-fn unfinished(place: &Place, root: &Root, segments: &Segments, list: List) -> Result<String> {
+/// Shows the unfinished transactions that opening would find, from the checkpoint's list, the
+/// hardened undo and the redo.
+fn unfinished(db: &DbDir, root: &Root, segments: &Segments, list: List) -> Result<String> {
     let hardened = list.txns.iter().map(|listed| (listed.txn, listed.hardened)).collect();
     let (metrics, poison) = (Arc::new(Metrics::new()), Arc::new(Poison::default()));
-    let undo = &place.paths.undo;
+    let undo = &db.paths.undo;
     let streams = Streams::default();
-    // Of undo in files it is enough to know where it stands.
+    // Undo in files is not loaded; its place is enough.
     let journal =
-        Journal::open(&place.vfs, undo, root.db_id, &list.files, &hardened, &streams, 0, &metrics, &poison)?;
-    // Nothing is written here.
-    let mut rebuild = Rebuild::begin(&place.paths.redo, root.record, list, streams).within(u64::MAX, journal);
+        Journal::open(&db.vfs, undo, root.db_id, &list.files, &hardened, &streams, 0, &metrics, &poison)?;
+    // The limit prevents any write to a file.
+    let mut rebuild = Rebuild::begin(&db.paths.redo, root.record, list, streams).within(u64::MAX, journal);
     let mut first_error = None;
-    scan(segments, root, &mut |group| {
+    scan_log(segments, root, &mut |group| {
         for record in Records::new(group.records).flatten() {
             let op = match record {
                 Record::Page { op, .. } => PageOp::decode(op).ok(),

@@ -1,9 +1,10 @@
-//! The `pages` file: one page at a time, judged as it is read; and the space map in it.
+//! The `pages` file as the views read it: one page at a time, checked as it is read; and its space
+//! map.
 
-use super::place::Place;
+use super::db_dir::DbDir;
 use crate::checkpoint::root::Root;
 use crate::error::{Error, Result};
-use crate::page::header::{self, HEADER_BYTES, Kind};
+use crate::page::header::{self, HEADER_BYTES, PageKind};
 use crate::page::map::{self, EXTENT_PAGES, extents_per_map, page_of_group};
 use crate::page::owners::{self, SHARED};
 use crate::page::{Damage, verify};
@@ -15,69 +16,70 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use vfs::{Create, File, OpenMode};
 
-/// The file.
-pub(super) struct Pages {
+/// The `pages` file.
+pub(super) struct PagesFile {
     pub(super) path: PathBuf,
     file: Arc<dyn File>,
     pub(super) page_bytes: usize,
-    /// Whole pages in it.
+    /// Whole pages in the file.
     pub(super) count: u32,
 }
 
-/// The extents in which one tree has pages, by the space map.
+/// The extents in which one tree has pages, according to the space map.
 #[derive(Debug, Default)]
-pub(super) struct Owned {
-    /// By number, with the bits of its pages in use.
+pub(super) struct OwnedExtents {
+    /// Number of the extent, and the bits of its pages in use.
     pub(super) extents: Vec<(u32, u16)>,
-    /// What is wrong with the map.
+    /// Problems of the map.
     pub(super) problems: Vec<String>,
 }
 
-/// A page as it stands in the file.
-pub(super) enum Image {
+/// A page as the file has it.
+pub(super) enum PageImage {
     /// Zeros only: never written.
     Blank,
     /// Its checksum, number and structure are right.
     Sound(AlignedBuf),
-    /// Something is wrong; whether its entries can be walked all the same is told by `walkable`.
+    /// Something is wrong. `walkable`: its structure is right, so its entries can be read all the
+    /// same.
     Damaged { bytes: AlignedBuf, damage: Damage, walkable: bool },
 }
 
-impl Pages {
-    pub(super) fn open(place: &Place, root: &Root) -> Result<Pages> {
-        let path = place.paths.pages.clone();
+impl PagesFile {
+    pub(super) fn open(db: &DbDir, root: &Root) -> Result<PagesFile> {
+        let path = db.paths.pages.clone();
         let mode = OpenMode { create: Create::Never, direct: true, read_only: true };
-        let file = place.vfs.disk.open(&path, mode).map_err(|e| Error::io("open", &path, e))?;
+        let file = db.vfs.disk.open(&path, mode).map_err(|e| Error::io("open", &path, e))?;
         let len = file.len().map_err(|e| Error::io("measure", &path, e))?;
         let count = u32::try_from(len / root.page_bytes as u64).unwrap_or(u32::MAX);
-        Ok(Pages { path, file, page_bytes: root.page_bytes, count })
+        Ok(PagesFile { path, file, page_bytes: root.page_bytes, count })
     }
 
-    /// Reads page `no`, which lies in the file.
-    pub(super) fn read(&self, no: PageNo) -> Result<Image> {
+    /// Reads page `no`. REQUIRES: it lies in the file.
+    pub(super) fn read(&self, no: PageNo) -> Result<PageImage> {
         let mut bytes = AlignedBuf::zeroed(self.page_bytes);
         let offset = u64::from(no.0) * self.page_bytes as u64;
         self.file.read_at(&mut bytes, offset).map_err(|e| Error::io("read", &self.path, e))?;
         if header::is_blank(&bytes) {
-            return Ok(Image::Blank);
+            return Ok(PageImage::Blank);
         }
         let structure = verify::quick(&bytes);
         let verdict = header::verify(&bytes, no).and(structure);
         Ok(match verdict {
-            Ok(()) => Image::Sound(bytes),
-            Err(damage) => Image::Damaged { bytes, damage, walkable: structure.is_ok() },
+            Ok(()) => PageImage::Sound(bytes),
+            Err(damage) => PageImage::Damaged { bytes, damage, walkable: structure.is_ok() },
         })
     }
 
-    /// A sound page of the wanted kind, or a sentence on why there is none.
-    pub(super) fn want(&self, no: PageNo, kinds: &[Kind]) -> Result<Result<AlignedBuf, String>> {
+    /// Returns a sound page of one of the kinds, or a sentence that says why there is none.
+    pub(super) fn read_kind(&self, no: PageNo, kinds: &[PageKind]) -> Result<Result<AlignedBuf, String>> {
         if no.0 >= self.count {
             return Ok(Err(format!("{no:?} lies beyond the file's {} pages", self.count)));
         }
         Ok(match self.read(no)? {
-            Image::Blank => Err(format!("{no:?} was never written to the file")),
-            Image::Damaged { damage, .. } => Err(format!("{no:?} is damaged: {damage}")),
-            Image::Sound(bytes) => match header::kind(&bytes) {
+            PageImage::Blank => Err(format!("{no:?} was never written to the file")),
+            PageImage::Damaged { damage, .. } => Err(format!("{no:?} is damaged: {damage}")),
+            PageImage::Sound(bytes) => match header::kind(&bytes) {
                 Some(kind) if kinds.contains(&kind) => Ok(bytes),
                 Some(kind) => Err(format!("{no:?} is a page of kind {kind:?} in the file")),
                 None => Err(format!("{no:?} has an unknown kind")),
@@ -85,11 +87,11 @@ impl Pages {
         })
     }
 
-    /// Of the shared extents those in which the tree has pages.
-    fn shared(&self, shared: &[u32], tree: TreeId, owned: &mut Owned) -> Result<()> {
+    /// Adds the shared extents in which the tree has pages.
+    fn add_shared_extents(&self, shared: &[u32], tree: TreeId, owned: &mut OwnedExtents) -> Result<()> {
         let place = |extent: u32| owners::page_of(self.page_bytes, extent);
         for extents in shared.chunk_by(|a, b| place(*a) == place(*b)) {
-            match self.want(place(extents[0]), &[Kind::Owners])? {
+            match self.read_kind(place(extents[0]), &[PageKind::Owners])? {
                 Err(problem) => owned.problems.push(format!("owners of shared pages: {problem}")),
                 Ok(page) => {
                     let bits = |extent| {
@@ -104,12 +106,12 @@ impl Pages {
         Ok(())
     }
 
-    /// What the space map gives a tree.
-    pub(super) fn extents(&self, tree: TreeId) -> Result<Owned> {
-        let (mut found, mut shared) = (Owned::default(), Vec::new());
+    /// Returns the extents that the space map gives to a tree.
+    pub(super) fn extents(&self, tree: TreeId) -> Result<OwnedExtents> {
+        let (mut found, mut shared) = (OwnedExtents::default(), Vec::new());
         let each = extents_per_map(self.page_bytes);
         for group in 0..self.count.div_ceil(each * EXTENT_PAGES) {
-            match self.want(page_of_group(self.page_bytes, group), &[Kind::Map])? {
+            match self.read_kind(page_of_group(self.page_bytes, group), &[PageKind::Map])? {
                 Err(problem) => found.problems.push(format!("group {group} of the space map: {problem}")),
                 Ok(page) => {
                     for (i, number) in (0..each as u16).zip(group * each..) {
@@ -123,12 +125,13 @@ impl Pages {
                 }
             }
         }
-        self.shared(&shared, tree, &mut found)?;
+        self.add_shared_extents(&shared, tree, &mut found)?;
         Ok(found)
     }
 }
 
-/// The numbers of an extent's pages in use. An extent beyond what a page number can name has none.
+/// Returns the numbers of an extent's pages in use. An extent beyond the greatest page number has
+/// none.
 pub(super) fn used_pages(extent: u32, used: u16) -> impl Iterator<Item = PageNo> {
     let first = extent.checked_mul(EXTENT_PAGES);
     (0..EXTENT_PAGES)
@@ -136,7 +139,7 @@ pub(super) fn used_pages(extent: u32, used: u16) -> impl Iterator<Item = PageNo>
         .filter_map(move |bit| Some(PageNo(first? + bit)))
 }
 
-/// The content of the file's header: database and groups of the space map.
+/// Decodes the content of the file's header: database id and number of groups of the space map.
 pub(super) fn file_header(page: &[u8]) -> Result<(u64, u32), Truncated> {
     let mut r = Reader::new(&page[HEADER_BYTES..]);
     if r.bytes(FILE_MAGIC.len())? != FILE_MAGIC {

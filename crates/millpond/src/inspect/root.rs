@@ -1,6 +1,6 @@
-//! The root: both slots as they stand, and which one counts.
+//! View of the root: both slots, and which one is valid.
 
-use super::place::Place;
+use super::db_dir::DbDir;
 use crate::checkpoint::root::{Root, SLOT_BYTES};
 use crate::error::{Error, Result};
 use base::Lsn;
@@ -10,20 +10,20 @@ use std::path::Path;
 use vfs::{Create, OpenMode, Vfs};
 
 pub(super) fn view(vfs: &Vfs, dir: &Path) -> Result<String> {
-    let place = Place::open(vfs, dir)?;
-    let path = &place.paths.root;
-    let newest = match place.root() {
+    let db = DbDir::open(vfs, dir)?;
+    let path = &db.paths.root;
+    let newest = match db.root() {
         Ok(root) => Some(root),
-        // Both slots are damaged: they are shown as far as they can be.
+        // Both slots are damaged. They are shown as far as possible.
         Err(Error::Corrupt { .. }) => None,
         Err(other) => return Err(other),
     };
     let mode = OpenMode { create: Create::Never, direct: true, read_only: true };
-    let file = place.vfs.disk.open(path, mode).map_err(|e| Error::io("open", path, e))?;
+    let file = db.vfs.disk.open(path, mode).map_err(|e| Error::io("open", path, e))?;
     let mut slots = AlignedBuf::zeroed(2 * SLOT_BYTES);
     file.read_at(&mut slots, 0).map_err(|e| Error::io("read", path, e))?;
 
-    let mut out = format!("{}: {}\n", place.dir.display(), place.in_use.sentence());
+    let mut out = format!("{}: {}\n", db.dir.display(), db.in_use.sentence());
     if newest.is_none() {
         writeln!(out, "DAMAGED: neither slot of the root is whole; the database cannot be opened").unwrap();
     }

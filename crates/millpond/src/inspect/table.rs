@@ -1,10 +1,10 @@
-//! What a table takes: rows, delete marks, bytes and pages, as the `pages` file has them.
+//! View of the size of a table: rows, delete marks, bytes and pages, as the `pages` file has them.
 
-use super::pages::Pages;
-use super::place::Place;
-use super::rows::{Target, find, walk};
-use super::tail::head;
-use super::tree::Space;
+use super::db_dir::DbDir;
+use super::pages::PagesFile;
+use super::tail::headline;
+use super::tree::TreeSpace;
+use super::walk::{TreeTarget, find, walk};
 use crate::catalog::CATALOG;
 use crate::error::Result;
 use crate::log::group::{Record, Records};
@@ -18,13 +18,13 @@ use std::path::Path;
 use vfs::Vfs;
 
 pub(super) fn view(vfs: &Vfs, dir: &Path, name: &str) -> Result<String> {
-    let place = Place::open(vfs, dir)?;
-    let root = place.root()?;
+    let db = DbDir::open(vfs, dir)?;
+    let root = db.root()?;
     let mut in_log = None;
-    let mut out = head(&place, &root, &mut |group| {
-        in_log = names_table(group, name.as_bytes()).map(|txn| (group.lsn, txn)).or(in_log);
+    let mut out = headline(&db, &root, &mut |group| {
+        in_log = catalog_change(group, name.as_bytes()).map(|txn| (group.lsn, txn)).or(in_log);
     });
-    let pages = Pages::open(&place, &root)?;
+    let pages = PagesFile::open(&db, &root)?;
     match find(&pages, name)? {
         Err(why) => writeln!(out, "{why}").unwrap(),
         Ok(target) => sizes(&pages, &target, &mut out)?,
@@ -36,8 +36,8 @@ pub(super) fn view(vfs: &Vfs, dir: &Path, name: &str) -> Result<String> {
     Ok(out)
 }
 
-/// The transaction that changes the catalog's entry `name` in this group.
-fn names_table(group: &Group<'_>, name: &[u8]) -> Option<TxnId> {
+/// Returns the transaction that changes the catalog's row `name` in this group.
+fn catalog_change(group: &Group<'_>, name: &[u8]) -> Option<TxnId> {
     Records::new(group.records).flatten().find_map(|record| match record {
         Record::Page { op, .. } => match PageOp::decode(op) {
             Ok(PageOp::Row(row)) if row.tree == CATALOG.id && row.key == name => Some(row.version.txn),
@@ -48,7 +48,7 @@ fn names_table(group: &Group<'_>, name: &[u8]) -> Option<TxnId> {
 }
 
 #[derive(Default)]
-struct Sizes {
+struct TableSizes {
     rows: u64,
     marks: u64,
     key_bytes: u64,
@@ -62,7 +62,7 @@ struct Sizes {
     newest: TxnId,
 }
 
-impl Sizes {
+impl TableSizes {
     fn add(&mut self, leaf: Leaf<'_>) {
         for i in 0..leaf.len() {
             let row = leaf.row(i);
@@ -85,9 +85,9 @@ impl Sizes {
     }
 }
 
-fn sizes(pages: &Pages, target: &Target, out: &mut String) -> Result {
+fn sizes(pages: &PagesFile, target: &TreeTarget, out: &mut String) -> Result {
     let tree = target.tree;
-    let mut sizes = Sizes::default();
+    let mut sizes = TableSizes::default();
     let walked = walk(pages, tree, &mut |_, node| {
         if node.level() == 0 {
             sizes.leaves += 1;
@@ -96,7 +96,7 @@ fn sizes(pages: &Pages, target: &Target, out: &mut String) -> Result {
             sizes.inner += 1;
         }
     })?;
-    let space = Space::of(pages, tree, &walked.reached)?;
+    let space = TreeSpace::of(pages, tree, &walked.reached)?;
     let mut line = |name: &str, value: String| writeln!(out, "  {name:<16}{value}").unwrap();
     line("table", target.name.clone());
     line("tree", format!("{}, root {:?}", tree.id, tree.root));

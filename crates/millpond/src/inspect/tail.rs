@@ -1,6 +1,6 @@
-//! The log from the checkpoint to its end, and how far the `pages` file may lag behind it.
+//! The log from the checkpoint to its end, and how far the `pages` file may be behind it.
 
-use super::place::Place;
+use super::db_dir::DbDir;
 use crate::checkpoint::root::Root;
 use crate::error::{Error, Result};
 use crate::log::block::PAYLOAD_BYTES;
@@ -9,22 +9,26 @@ use crate::log::reader::{Group, Scanner};
 use crate::log::segment::Segments;
 use base::Lsn;
 
-/// Where the log ends.
+/// The end of the log.
 #[derive(Debug)]
-pub(super) struct Tail {
-    /// Behind the last group.
+pub(super) struct LogTail {
+    /// The position behind the last group.
     pub(super) end: Lsn,
     pub(super) groups: u64,
-    /// Records that change a page.
+    /// Number of records that change a page.
     pub(super) changes: u64,
-    /// Why the end is not to be believed.
+    /// Why the end may be wrong.
     pub(super) broken: Option<Error>,
 }
 
-/// Reads all groups from the checkpoint on; `each` hears of every one.
-pub(super) fn scan(segments: &Segments, root: &Root, each: &mut dyn FnMut(&Group<'_>)) -> Result<Tail> {
+/// Reads all groups from the checkpoint on, and calls `each` for every one.
+pub(super) fn scan_log(
+    segments: &Segments,
+    root: &Root,
+    each: &mut dyn FnMut(&Group<'_>),
+) -> Result<LogTail> {
     let mut scanner = Scanner::new(segments, &root.epochs, root.checkpoint);
-    let mut tail = Tail { end: root.checkpoint, groups: 0, changes: 0, broken: None };
+    let mut tail = LogTail { end: root.checkpoint, groups: 0, changes: 0, broken: None };
     while let Some(group) = scanner.next()? {
         tail.groups += 1;
         tail.end = group.end;
@@ -37,19 +41,19 @@ pub(super) fn scan(segments: &Segments, root: &Root, each: &mut dyn FnMut(&Group
     Ok(tail)
 }
 
-/// What stands above every view of pages: which database, whether it is in use, and what its `pages` file may lack.
-/// `each` hears of every group that may be missing in it.
-pub(super) fn head(place: &Place, root: &Root, each: &mut dyn FnMut(&Group<'_>)) -> String {
-    let (dir, sentence) = (place.dir.display(), place.in_use.sentence());
-    let lag = match place.segments(root).and_then(|segments| scan(&segments, root, each)) {
+/// Returns the first lines of every view of pages: the directory, whether it is in use, and how
+/// much redo its `pages` file may lack. Calls `each` for every group of that redo.
+pub(super) fn headline(db: &DbDir, root: &Root, each: &mut dyn FnMut(&Group<'_>)) -> String {
+    let (dir, sentence) = (db.dir.display(), db.in_use.sentence());
+    let lag = match db.segments(root).and_then(|segments| scan_log(&segments, root, each)) {
         Err(error) => {
-            format!("The log cannot be read ({error}), so nobody knows how much older the pages file is.")
+            format!("The log cannot be read ({error}), so it is unknown how much older the pages file is.")
         }
-        Ok(Tail { broken: Some(error), end, .. }) => format!(
+        Ok(LogTail { broken: Some(error), end, .. }) => format!(
             "The pages file may be older than the log by {} bytes of redo or more: {error}.",
             end.since(root.checkpoint)
         ),
-        Ok(Tail { changes: 0, .. }) => {
+        Ok(LogTail { changes: 0, .. }) => {
             "No page changes stand in the log behind the checkpoint: the pages file has everything."
                 .to_owned()
         }

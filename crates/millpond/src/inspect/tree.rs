@@ -1,12 +1,13 @@
-//! The shape of a tree: pages a level, how full they are, and what of its space is in no level.
+//! View of the shape of a tree: pages a level, their fill, and the pages of the tree that are in no
+//! level.
 
-use super::pages::{Image, Owned, Pages, used_pages};
-use super::place::{Place, percent, table};
-use super::rows::{Target, find, walk};
-use super::tail::head;
+use super::db_dir::{DbDir, percent, text_table};
+use super::pages::{OwnedExtents, PageImage, PagesFile, used_pages};
+use super::tail::headline;
+use super::walk::{TreeTarget, find, walk};
 use crate::btree::Tree;
 use crate::error::Result;
-use crate::page::header::{self, Kind};
+use crate::page::header::{self, PageKind};
 use crate::page::node::{Node, SLOTS};
 use base::PageNo;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +16,7 @@ use std::path::Path;
 use vfs::Vfs;
 
 #[derive(Default)]
-struct Level {
+struct LevelStats {
     pages: u64,
     entries: u64,
     used: u64,
@@ -25,10 +26,10 @@ struct Level {
 }
 
 pub(super) fn view(vfs: &Vfs, dir: &Path, name: &str) -> Result<String> {
-    let place = Place::open(vfs, dir)?;
-    let root = place.root()?;
-    let mut out = head(&place, &root, &mut |_| {});
-    let pages = Pages::open(&place, &root)?;
+    let db = DbDir::open(vfs, dir)?;
+    let root = db.root()?;
+    let mut out = headline(&db, &root, &mut |_| {});
+    let pages = PagesFile::open(&db, &root)?;
     match find(&pages, name)? {
         Err(why) => writeln!(out, "{why}").unwrap(),
         Ok(target) => shape(&pages, &target, &mut out)?,
@@ -36,10 +37,10 @@ pub(super) fn view(vfs: &Vfs, dir: &Path, name: &str) -> Result<String> {
     Ok(out)
 }
 
-fn shape(pages: &Pages, target: &Target, out: &mut String) -> Result {
+fn shape(pages: &PagesFile, target: &TreeTarget, out: &mut String) -> Result {
     let tree = target.tree;
     writeln!(out, "{:?}, {}: root {:?}", tree.id, target.name, tree.root).unwrap();
-    let mut levels: BTreeMap<u8, Level> = BTreeMap::new();
+    let mut levels: BTreeMap<u8, LevelStats> = BTreeMap::new();
     let walked = walk(pages, tree, &mut |_, node: Node<'_>| {
         let (level, used) = (levels.entry(node.level()).or_default(), node.used_bytes() as u64);
         level.least = if level.pages == 0 { used } else { level.least.min(used) };
@@ -58,8 +59,8 @@ fn shape(pages: &Pages, target: &Target, out: &mut String) -> Result {
             vec![n, pages, entries, fill(level.used, level.pages), fill(level.least, 1), fill(level.most, 1)]
         })
         .collect();
-    out.push_str(&table(&["level", "pages", "entries", "full", "emptiest", "fullest"], &rows));
-    let space = Space::of(pages, tree, &walked.reached)?;
+    out.push_str(&text_table(&["level", "pages", "entries", "full", "emptiest", "fullest"], &rows));
+    let space = TreeSpace::of(pages, tree, &walked.reached)?;
     writeln!(out, "space: {space}").unwrap();
     for problem in walked.problems.iter().chain(&space.problems) {
         writeln!(out, "stopped: {problem}").unwrap();
@@ -67,24 +68,24 @@ fn shape(pages: &Pages, target: &Target, out: &mut String) -> Result {
     Ok(())
 }
 
-/// What the space map gives a tree.
+/// The pages of a tree according to the space map.
 #[derive(Debug, Default)]
-pub(super) struct Space {
+pub(super) struct TreeSpace {
     pub(super) extents: u64,
     pub(super) in_use: u64,
     pub(super) overflow: u64,
     /// Leaf and inner pages that the walk did not reach.
-    apart: u64,
+    unreached: u64,
     blank: u64,
     damaged: u64,
     other: u64,
     pub(super) problems: Vec<String>,
 }
 
-impl Space {
-    pub(super) fn of(pages: &Pages, tree: Tree, reached: &BTreeSet<PageNo>) -> Result<Space> {
-        let Owned { extents, problems } = pages.extents(tree.id)?;
-        let mut space = Space { extents: extents.len() as u64, problems, ..Space::default() };
+impl TreeSpace {
+    pub(super) fn of(pages: &PagesFile, tree: Tree, reached: &BTreeSet<PageNo>) -> Result<TreeSpace> {
+        let OwnedExtents { extents, problems } = pages.extents(tree.id)?;
+        let mut space = TreeSpace { extents: extents.len() as u64, problems, ..TreeSpace::default() };
         let used = extents.iter().flat_map(|&(extent, used)| used_pages(extent, used));
         for no in used {
             space.in_use += 1;
@@ -96,24 +97,24 @@ impl Space {
                 continue;
             }
             match pages.read(no)? {
-                Image::Blank => space.blank += 1,
-                Image::Damaged { damage, .. } => {
+                PageImage::Blank => space.blank += 1,
+                PageImage::Damaged { damage, .. } => {
                     space.damaged += 1;
                     space.problems.push(format!("{no:?} is damaged: {damage}"));
                 }
-                Image::Sound(bytes) if header::tree(&bytes) == tree.id => match header::kind(&bytes) {
-                    Some(Kind::Overflow) => space.overflow += 1,
-                    Some(Kind::Leaf | Kind::Inner) => space.apart += 1,
+                PageImage::Sound(bytes) if header::tree(&bytes) == tree.id => match header::kind(&bytes) {
+                    Some(PageKind::Overflow) => space.overflow += 1,
+                    Some(PageKind::Leaf | PageKind::Inner) => space.unreached += 1,
                     _ => space.other += 1,
                 },
-                Image::Sound(_) => space.other += 1,
+                PageImage::Sound(_) => space.other += 1,
             }
         }
         Ok(space)
     }
 }
 
-impl std::fmt::Display for Space {
+impl std::fmt::Display for TreeSpace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
@@ -121,7 +122,7 @@ impl std::fmt::Display for Space {
             self.extents, self.in_use, self.overflow
         )?;
         let rest = [
-            (self.apart, "in no level of this walk"),
+            (self.unreached, "in no level of this walk"),
             (self.blank, "never written to the file"),
             (self.damaged, "damaged"),
             (self.other, "free or another tree's in the file"),

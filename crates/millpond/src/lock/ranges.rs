@@ -411,7 +411,7 @@ impl LockTable {
                 Wait::NoWait | Wait::Skip => ScanStart::NoYield,
             };
             if planted(Bug::ScanPasses) {
-                *since = Since::Nobody;
+                *since = ScanStart::NoYield;
             }
         }
         let none = self.ranges.shard(range.tree).pending.load(Ordering::Acquire) == 0;

@@ -1,18 +1,20 @@
-//! Applying a [`PageOp`]: first everything is checked against the page, then the bytes change. A refused op leaves the
-//! page as it was. In normal operation a refusal is our own bug; in redo it means that a file was damaged.
+//! Applies a [`PageOp`]: first it checks the op against the page, then it changes the bytes. A
+//! refused op leaves the page as it was. In normal operation a refusal is a bug of the engine; in
+//! redo it means that a file was damaged.
 
 use std::ops::Range;
 
 use base::PageNo;
 
 use super::edit::{self, Builder, NodeHead};
-use super::header::{self, HEADER_BYTES, Kind};
+use super::header::{self, HEADER_BYTES, PageKind};
 use super::node::{Inner, Leaf, Node, ROW_FLAGS, SLOTS, Version};
 use super::op::{PageOp, RowChange, RowOp};
 use super::{Damage, ensure, inline_limit, map, max_key, overflow, owners};
 
 impl PageOp<'_> {
-    /// Makes the change. `page` has passed [`super::verify::quick`], or the op [is an init](PageOp::is_init).
+    /// Makes the change. REQUIRES: `page` has passed [`super::verify::quick`], or the op [is an
+    /// init](PageOp::is_init).
     pub(crate) fn apply(&self, page: &mut [u8]) -> Result<(), Damage> {
         match *self {
             PageOp::Row(ref row) => row.apply(page),
@@ -41,12 +43,12 @@ impl PageOp<'_> {
             PageOp::Cut { slot, right, high } => cut(page, slot, right, high),
             PageOp::Absorb { right, high, body } => absorb(page, right, high, body),
             PageOp::Free => {
-                header::begin(page, Kind::Free, base::TreeId::NONE);
+                header::init(page, PageKind::Free, base::TreeId::NONE);
                 page[HEADER_BYTES..].fill(0);
                 Ok(())
             }
             PageOp::InitMap => {
-                header::begin(page, Kind::Map, base::TreeId::NONE);
+                header::init(page, PageKind::Map, base::TreeId::NONE);
                 page[HEADER_BYTES..].fill(0);
                 Ok(())
             }
@@ -60,11 +62,11 @@ impl PageOp<'_> {
             PageOp::SetNext { next } => overflow::set_next(page, next),
             PageOp::InitFile { content } => {
                 ensure!(content.len() <= page.len() - HEADER_BYTES, "the file header is longer than a page");
-                header::begin_file(page, content);
+                header::init_file(page, content);
                 Ok(())
             }
             PageOp::InitOwners => {
-                header::begin(page, Kind::Owners, base::TreeId::NONE);
+                header::init(page, PageKind::Owners, base::TreeId::NONE);
                 page[HEADER_BYTES..].fill(0);
                 Ok(())
             }
@@ -75,21 +77,21 @@ impl PageOp<'_> {
 }
 
 fn leaf(page: &[u8]) -> Result<Leaf<'_>, Damage> {
-    ensure!(header::kind(page) == Some(Kind::Leaf), "the page is no leaf");
+    ensure!(header::kind(page) == Some(PageKind::Leaf), "the page is no leaf");
     Ok(Leaf::new(page))
 }
 
 fn inner(page: &[u8]) -> Result<Inner<'_>, Damage> {
-    ensure!(header::kind(page) == Some(Kind::Inner), "the page is no inner page");
+    ensure!(header::kind(page) == Some(PageKind::Inner), "the page is no inner page");
     Ok(Inner::new(page))
 }
 
 fn node(page: &[u8]) -> Result<Node<'_>, Damage> {
-    ensure!(matches!(header::kind(page), Some(Kind::Leaf | Kind::Inner)), "the page is no tree page");
+    ensure!(matches!(header::kind(page), Some(PageKind::Leaf | PageKind::Inner)), "the page is no tree page");
     Ok(Node::new(page))
 }
 
-/// That `key` may be inserted at `slot`; returns what of it the page stores.
+/// Checks that `key` may be inserted at `slot`. Returns the part of the key that the page stores.
 fn fits_between<'k>(node: &Node<'_>, slot: u16, key: &'k [u8]) -> Result<&'k [u8], Damage> {
     ensure!(key.len() <= max_key(node.bytes().len()), "the key is too long");
     ensure!(slot <= node.len(), "the slot lies beyond the entries");
@@ -97,7 +99,7 @@ fn fits_between<'k>(node: &Node<'_>, slot: u16, key: &'k [u8]) -> Result<&'k [u8
     let prefix = node.prefix();
     ensure!(key.starts_with(prefix), "the key lacks the page's prefix");
     let suffix = &key[prefix.len()..];
-    // Slot 0 of an inner page stands for the low fence, which `covers` has looked at.
+    // The key of slot 0 of an inner page is the low fence, which `covers` has checked.
     let first = u16::from(node.level() > 0);
     ensure!(slot <= first || node.order(slot - 1, suffix).is_lt(), "the key is not above its left neighbour");
     ensure!(
@@ -180,7 +182,7 @@ fn cut(page: &mut [u8], slot: u16, right: PageNo, high: &[u8]) -> Result<(), Dam
     for i in 0..slot {
         fresh.push_from(&old, i, &mut buf)?;
     }
-    fresh.keep_run(&old);
+    fresh.copy_insert_run(&old);
     fresh.finish(page)
 }
 
@@ -200,8 +202,8 @@ fn absorb(page: &mut [u8], right: PageNo, high: &[u8], body: &[u8]) -> Result<()
     fresh.finish(page)
 }
 
-/// Bytes of a page, its header included, that is made with `head` from these entries: what split and merge ask before they
-/// log.
+/// Returns the bytes of a page, header included, that is made with `head` from these entries. Split
+/// and merge call it before they log.
 #[must_use]
 pub(crate) fn content_bytes(head: &NodeHead<'_>, from: &[(Node<'_>, Range<u16>)]) -> usize {
     let prefix = head.prefix();

@@ -1,19 +1,20 @@
-//! Changing the bytes of a leaf or inner page. Only [`super::apply`] calls this, after it has checked that the change fits
-//! the page; what is asked here is room, and even that is refused without a trace.
+//! Changes the bytes of a leaf or inner page. Only [`super::apply`] calls it, after it has checked
+//! the change. Only free space is checked here; a change that does not fit is refused before any
+//! byte changes.
 
 use base::codec::Reader;
 use base::codec::fixed::{get_u16, set_u16, set_u32, set_u40, set_u48};
 use base::{PageNo, TreeId};
 
-use super::header::{self, HEADER_BYTES, Kind};
+use super::header::{self, HEADER_BYTES, PageKind};
 use super::node::{
     CHILD_HEAD, COUNT, DOWN, GARBAGE, HEAP_LOW, HIGH, Key, LAST, LEVEL, LOW, Node, PREFIX, RIGHT, ROW_HEAD,
     SLOT_BYTES, SLOTS, UP, Version, common_prefix, head_of,
 };
 use super::{Damage, ensure, inline_limit, max_key};
 
-/// Lays the dead bytes of the heap together with the free space. `skip` is an entry to drop: its slot keeps a place but
-/// no bytes.
+/// Compacts the heap, so that its dead bytes join the free space. `skip` is an entry to drop: its
+/// slot stays, its bytes go.
 fn compact(page: &mut [u8], skip: Option<u16>) {
     let old = page.to_vec();
     let node = Node::new(&old);
@@ -34,8 +35,9 @@ fn compact(page: &mut [u8], skip: Option<u16>) {
     set_u16(page, GARBAGE, 0);
 }
 
-/// Takes `len` bytes off the free space for an entry of slot `slot` and names its head. There is room.
-fn take(page: &mut [u8], slot: u16, len: usize, head: u32) -> usize {
+/// Takes `len` bytes of the free space for the entry of slot `slot` and sets the slot, with `head`
+/// as its head. Returns where the bytes start. REQUIRES: there is room.
+fn allocate(page: &mut [u8], slot: u16, len: usize, head: u32) -> usize {
     let at = usize::from(get_u16(page, HEAP_LOW)) - len;
     set_u16(page, HEAP_LOW, at as u16);
     let field = SLOTS + SLOT_BYTES * usize::from(slot);
@@ -45,8 +47,8 @@ fn take(page: &mut [u8], slot: u16, len: usize, head: u32) -> usize {
     at
 }
 
-/// Counts `len` bytes at `at` as dead.
-fn drop_bytes(page: &mut [u8], at: usize, len: usize) {
+/// Marks `len` bytes at `at` as dead.
+fn release_bytes(page: &mut [u8], at: usize, len: usize) {
     let low = usize::from(get_u16(page, HEAP_LOW));
     if at == low {
         set_u16(page, HEAP_LOW, (low + len) as u16);
@@ -56,8 +58,8 @@ fn drop_bytes(page: &mut [u8], at: usize, len: usize) {
     }
 }
 
-/// Opens slot `slot` for an entry of `len` bytes; returns where the entry's bytes go.
-fn open(page: &mut [u8], slot: u16, len: usize, head: u32) -> Result<usize, Damage> {
+/// Inserts slot `slot` for an entry of `len` bytes. Returns where the entry's bytes start.
+fn insert_slot(page: &mut [u8], slot: u16, len: usize, head: u32) -> Result<usize, Damage> {
     let node = Node::new(page);
     ensure!(node.free_bytes() >= len + SLOT_BYTES, "the page has no room for the entry");
     if node.contiguous() < len + SLOT_BYTES {
@@ -68,10 +70,10 @@ fn open(page: &mut [u8], slot: u16, len: usize, head: u32) -> Result<usize, Dama
     let to = SLOTS + SLOT_BYTES * usize::from(count);
     page.copy_within(from..to, from + SLOT_BYTES);
     set_u16(page, COUNT, count + 1);
-    Ok(take(page, slot, len, head))
+    Ok(allocate(page, slot, len, head))
 }
 
-/// Notes where an insert went, for the choice of the next split point.
+/// Updates the insert run, from which the next split point is chosen.
 fn note_insert(page: &mut [u8], slot: u16) {
     let last = get_u16(page, LAST);
     let (up, down) = if get_u16(page, COUNT) == 1 {
@@ -93,7 +95,7 @@ fn write_row_head(entry: &mut [u8], flags: u8, version: Version) {
     set_u40(entry, 7, version.undo_at);
 }
 
-/// Puts a row into slot `slot`; `suffix` is its key without the page's prefix.
+/// Inserts a row at slot `slot`. `suffix` is its key without the page's prefix.
 pub(super) fn insert_row(
     page: &mut [u8],
     slot: u16,
@@ -103,7 +105,7 @@ pub(super) fn insert_row(
     value: &[u8],
 ) -> Result<(), Damage> {
     let len = ROW_HEAD + suffix.len() + value.len();
-    let at = open(page, slot, len, head_of(suffix))?;
+    let at = insert_slot(page, slot, len, head_of(suffix))?;
     let entry = &mut page[at..at + len];
     write_row_head(entry, flags, version);
     set_u16(entry, ROW_HEAD - 2, suffix.len() as u16);
@@ -113,29 +115,29 @@ pub(super) fn insert_row(
     Ok(())
 }
 
-/// Puts a child into slot `slot`.
+/// Inserts a child at slot `slot`.
 pub(super) fn insert_child(page: &mut [u8], slot: u16, suffix: &[u8], child: PageNo) -> Result<(), Damage> {
     let len = CHILD_HEAD + suffix.len();
-    let at = open(page, slot, len, head_of(suffix))?;
+    let at = insert_slot(page, slot, len, head_of(suffix))?;
     set_u32(page, at, child.0);
     page[at + CHILD_HEAD..at + len].copy_from_slice(suffix);
     note_insert(page, slot);
     Ok(())
 }
 
-/// Takes slot `slot` out.
+/// Removes slot `slot`.
 pub(super) fn remove(page: &mut [u8], slot: u16) {
     let node = Node::new(page);
     let (count, (at, len)) = (node.len(), node.slot(slot));
-    drop_bytes(page, at, len);
+    release_bytes(page, at, len);
     let from = SLOTS + SLOT_BYTES * usize::from(slot);
     let to = SLOTS + SLOT_BYTES * usize::from(count);
     page.copy_within(from + SLOT_BYTES..to, from);
     set_u16(page, COUNT, count - 1);
 }
 
-/// Gives row `slot` a version, flags and the value `old[..front] + middle + old[len - back..]`. The caller has checked
-/// that `front + back` is at most the old value's length.
+/// Gives row `slot` a version, flags and the value `old[..front] + middle + old[len - back..]`.
+/// REQUIRES: `front + back` is at most the old value's length.
 #[inline]
 pub(super) fn replace_row(
     page: &mut [u8],
@@ -153,7 +155,7 @@ pub(super) fn replace_row(
         return Err(Damage("the page has no room for the longer row"));
     }
     let new_at = if new_len <= len {
-        // In place; the bytes left over at the end are dead.
+        // In place; the bytes left at the end are dead.
         page.copy_within(at + len - back..at + len, at + keep + middle.len());
         set_u16(page, SLOTS + SLOT_BYTES * usize::from(slot) + 2, new_len as u16);
         if new_len < len {
@@ -163,7 +165,7 @@ pub(super) fn replace_row(
         at
     } else if new_len <= node.contiguous() {
         let head = head_of(node.suffix(slot));
-        let new_at = take(page, slot, new_len, head);
+        let new_at = allocate(page, slot, new_len, head);
         page.copy_within(at..at + keep, new_at);
         page.copy_within(at + len - back..at + len, new_at + keep + middle.len());
         let garbage = get_u16(page, GARBAGE) + len as u16;
@@ -173,7 +175,7 @@ pub(super) fn replace_row(
         let head = head_of(node.suffix(slot));
         let old = page[at..at + len].to_vec();
         compact(page, Some(slot));
-        let new_at = take(page, slot, new_len, head);
+        let new_at = allocate(page, slot, new_len, head);
         page[new_at..new_at + keep].copy_from_slice(&old[..keep]);
         page[new_at + new_len - back..new_at + new_len].copy_from_slice(&old[len - back..]);
         new_at
@@ -183,7 +185,7 @@ pub(super) fn replace_row(
     Ok(())
 }
 
-/// What a leaf or inner page is made with.
+/// What a leaf or inner page is made with: owner, level, right sibling and fences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodeHead<'a> {
     /// Owner.
@@ -199,14 +201,15 @@ pub(crate) struct NodeHead<'a> {
 }
 
 impl NodeHead<'_> {
-    /// How much of every key such a page does not store.
+    /// Returns the length of the prefix that such a page does not store.
     #[must_use]
     pub(crate) fn prefix(&self) -> usize {
         if self.right.is_none() { 0 } else { common_prefix(self.low, self.high) }
     }
 }
 
-/// Makes a page's new content aside, entry after entry, so that a refusal leaves the old one as it was.
+/// Builds the new content of a page in a buffer of its own, entry after entry. So a refusal leaves
+/// the old content as it was.
 pub(super) struct Builder {
     page: Vec<u8>,
     prefix: usize,
@@ -214,7 +217,7 @@ pub(super) struct Builder {
 }
 
 impl Builder {
-    /// Begins a page of `page_bytes`.
+    /// Starts a page of `page_bytes`.
     pub(super) fn new(page_bytes: usize, head: &NodeHead<'_>) -> Result<Builder, Damage> {
         let max = max_key(page_bytes);
         ensure!(head.low.len() <= max && head.high.len() <= max, "a fence is too long");
@@ -222,7 +225,7 @@ impl Builder {
         ensure!(head.right.is_none() || head.low < head.high, "the fences are out of order");
         let mut page = vec![0u8; page_bytes];
         let inner = head.level > 0;
-        header::begin(&mut page, if inner { Kind::Inner } else { Kind::Leaf }, head.tree);
+        header::init(&mut page, if inner { PageKind::Inner } else { PageKind::Leaf }, head.tree);
         set_u32(&mut page, RIGHT, head.right.0);
         page[LEVEL] = head.level;
         let mut low = page_bytes;
@@ -238,8 +241,8 @@ impl Builder {
         Ok(Builder { page, prefix, inner })
     }
 
-    /// Appends the stored form of an entry; its suffix lacks this page's prefix.
-    pub(super) fn push_stored(&mut self, entry: &[u8]) -> Result<(), Damage> {
+    /// Appends an entry in its stored form, whose suffix lacks this page's prefix.
+    fn push_stored(&mut self, entry: &[u8]) -> Result<(), Damage> {
         let suffix = if self.inner {
             ensure!(entry.len() >= CHILD_HEAD, "an inner entry is too short");
             &entry[CHILD_HEAD..]
@@ -252,12 +255,12 @@ impl Builder {
         };
         self.check_order(suffix)?;
         let slot = get_u16(&self.page, COUNT);
-        let at = open(&mut self.page, slot, entry.len(), head_of(suffix))?;
+        let at = insert_slot(&mut self.page, slot, entry.len(), head_of(suffix))?;
         self.page[at..at + entry.len()].copy_from_slice(entry);
         Ok(())
     }
 
-    /// That `suffix` may stand behind what is there, and within the fences.
+    /// Checks that `suffix` is above the entries so far and within the fences.
     fn check_order(&self, suffix: &[u8]) -> Result<(), Damage> {
         let node = Node::new(&self.page);
         let n = node.len();
@@ -296,25 +299,25 @@ impl Builder {
         self.push_stored(buf)
     }
 
-    /// Remembers the inserts in a row of the page that lost its upper part.
-    pub(super) fn keep_run(&mut self, old: &Node<'_>) {
+    /// Copies the insert run of the page that lost its upper part.
+    pub(super) fn copy_insert_run(&mut self, old: &Node<'_>) {
         self.page[UP..=DOWN].copy_from_slice(&old.bytes()[UP..=DOWN]);
         self.page[LAST..LAST + 2].copy_from_slice(&old.bytes()[LAST..LAST + 2]);
     }
 
-    /// Puts the content in place of `page`'s; number and LSN of `page` stay.
+    /// Replaces the content of `page`; its number and LSN stay.
     pub(super) fn finish(self, page: &mut [u8]) -> Result<(), Damage> {
         let node = Node::new(&self.page);
         ensure!(!self.inner || node.len() > 0, "an inner page has no child");
-        let kind = if self.inner { Kind::Inner } else { Kind::Leaf };
-        header::begin(page, kind, header::tree(&self.page));
+        let kind = if self.inner { PageKind::Inner } else { PageKind::Leaf };
+        header::init(page, kind, header::tree(&self.page));
         page[HEADER_BYTES..].copy_from_slice(&self.page[HEADER_BYTES..]);
         Ok(())
     }
 }
 
-/// Appends entry `i` of `from` as a page with a common prefix of `prefix` bytes stores it; `first` for the first entry
-/// of an inner page, whose key is the low fence.
+/// Appends entry `i` of `from` in the form that a page with a common prefix of `prefix` bytes
+/// stores. `first`: it becomes the first entry of an inner page, whose key is the low fence.
 fn stored_form(from: &Node<'_>, i: u16, prefix: usize, first: bool, out: &mut Vec<u8>) {
     let key = if first { Key::whole(&[]) } else { from.key(i).skip(prefix) };
     let entry = from.entry(i);
@@ -329,8 +332,8 @@ fn stored_form(from: &Node<'_>, i: u16, prefix: usize, first: bool, out: &mut Ve
     }
 }
 
-/// The entries `slots` of `from` as the body of an `Init` or `Absorb`, for a page with a common prefix of `prefix`
-/// bytes. `first`: the first of them becomes slot 0.
+/// Returns the entries `slots` of `from` as the body of an `Init` or `Absorb`, for a page with a
+/// common prefix of `prefix` bytes. `first`: the first of them becomes slot 0.
 #[must_use]
 pub(crate) fn body_of(from: &Node<'_>, slots: std::ops::Range<u16>, prefix: usize, first: bool) -> Vec<u8> {
     let (mut body, mut entry) = (Vec::with_capacity(from.used_bytes()), Vec::new());
@@ -343,7 +346,7 @@ pub(crate) fn body_of(from: &Node<'_>, slots: std::ops::Range<u16>, prefix: usiz
     body
 }
 
-/// Appends a row to a body that a bulk build collects.
+/// Appends a row to the body of a page, in its stored form. For bulk builds.
 pub(crate) fn push_row(body: &mut Vec<u8>, suffix: &[u8], version: Version, flags: u8, value: &[u8]) {
     use base::codec::Put;
     body.put_varint((ROW_HEAD + suffix.len() + value.len()) as u64);
@@ -355,7 +358,8 @@ pub(crate) fn push_row(body: &mut Vec<u8>, suffix: &[u8], version: Version, flag
     body.extend_from_slice(value);
 }
 
-/// Appends a child to a body that a bulk build or a growing root collects.
+/// Appends a child to the body of a page, in its stored form. For bulk builds and a root that
+/// grows.
 pub(crate) fn push_child(body: &mut Vec<u8>, suffix: &[u8], child: PageNo) {
     use base::codec::Put;
     body.put_varint((CHILD_HEAD + suffix.len()) as u64);

@@ -1,15 +1,15 @@
-//! The head that every page of the `pages` file begins with, and its checksum.
+//! The header at the start of every page of the `pages` file, and its checksum.
 //!
 //! ```text
-//!  0  crc       u32   CRC32C of bytes 4.. of the page, so of the page number too
+//!  0  crc       u32   CRC32C of bytes 4.. of the page, so it covers the page number
 //!  4  format    u8    1; 0 only in a page that was never written
-//!  5  kind      u8    see `Kind`
+//!  5  kind      u8    see `PageKind`
 //!  6  flags     u16   0
-//!  8  page_no   u32   the page's own number: a write that went astray is recognised
+//!  8  page_no   u32   the page's own number: detects a write that went to a wrong place
 //! 12  tree      u32   owning tree, 0 if none
 //! 16  page_lsn  u64   start LSN of the last group that changed the page
-//! 24  reserved  32 B  0; nonce and tag of an encrypted page
-//! 56  …               by kind
+//! 24  reserved  32 B  0; for nonce and tag of an encrypted page
+//! 56  …               depends on the kind
 //! ```
 //! All numbers are little-endian.
 
@@ -38,16 +38,16 @@ const FORMAT_1: u8 = 1;
 /// What a page holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum PageKind {
     /// Nothing: freed, or never used.
     Free = 0,
     /// A part of the space map.
     Map = 1,
-    /// Rows.
+    /// A leaf: rows.
     Leaf = 2,
-    /// Separator keys and children.
-    Inner = 3,
     /// A part of a long value.
+    Inner = 3,
+    /// An inner page: separator keys and children.
     Overflow = 4,
     /// The file's own header (page 0).
     File = 5,
@@ -55,56 +55,65 @@ pub(crate) enum Kind {
     Owners = 6,
 }
 
-impl Kind {
-    fn from_u8(v: u8) -> Option<Kind> {
-        [Kind::Free, Kind::Map, Kind::Leaf, Kind::Inner, Kind::Overflow, Kind::File, Kind::Owners]
-            .get(usize::from(v))
-            .copied()
+impl PageKind {
+    fn from_u8(v: u8) -> Option<PageKind> {
+        [
+            PageKind::Free,
+            PageKind::Map,
+            PageKind::Leaf,
+            PageKind::Inner,
+            PageKind::Overflow,
+            PageKind::File,
+            PageKind::Owners,
+        ]
+        .get(usize::from(v))
+        .copied()
     }
 }
 
-/// The number that the page says it has.
+/// Returns the page number that the page names as its own.
 #[inline]
 #[must_use]
 pub(crate) fn page_no(page: &[u8]) -> PageNo {
     PageNo(get_u32(page, PAGE_NO))
 }
 
-/// The owning tree.
+/// Returns the owning tree.
 #[inline]
 #[must_use]
 pub(crate) fn tree(page: &[u8]) -> TreeId {
     TreeId(get_u32(page, TREE))
 }
 
-/// The start LSN of the last group that changed the page.
+/// Returns the page LSN: the start LSN of the last group that changed the page.
 #[inline]
 #[must_use]
 pub(crate) fn lsn(page: &[u8]) -> Lsn {
     Lsn(get_u64(page, LSN))
 }
 
-/// What the page holds; `None` for a kind that this format does not know.
+/// Returns the kind of the page; `None` for a kind that this format does not know.
 #[inline]
 #[must_use]
-pub(crate) fn kind(page: &[u8]) -> Option<Kind> {
-    Kind::from_u8(page[KIND])
+pub(crate) fn kind(page: &[u8]) -> Option<PageKind> {
+    PageKind::from_u8(page[KIND])
 }
 
-/// Gives the page its number. Inits keep it, so it is set once, when the page is created in memory.
+/// Sets the page's number. Inits keep it, so it is set once, when the page is created in memory.
 #[inline]
 pub(crate) fn set_page_no(page: &mut [u8], no: PageNo) {
     set_u32(page, PAGE_NO, no.0);
 }
 
-/// Notes the group that changed the page last.
+/// Sets the page LSN to the start LSN of the group that changes the page.
 #[inline]
 pub(crate) fn set_lsn(page: &mut [u8], lsn: Lsn) {
     set_u64(page, LSN, lsn.0);
 }
 
-/// Writes what a fresh page of `kind` begins with; its number and LSN stay, everything behind the header too.
-pub(super) fn begin(page: &mut [u8], kind: Kind, tree: TreeId) {
+/// Writes the header of a fresh page of `kind`. The page's number, its LSN and all bytes behind the
+/// header stay.
+pub(super) fn init(page: &mut [u8], kind: PageKind, tree: TreeId) {
     page[FORMAT] = FORMAT_1;
     page[KIND] = kind as u8;
     set_u16(page, FLAGS, 0);
@@ -112,27 +121,29 @@ pub(super) fn begin(page: &mut [u8], kind: Kind, tree: TreeId) {
     page[RESERVED..HEADER_BYTES].fill(0);
 }
 
-/// Makes the page the file's own header of `kind` [`Kind::File`] with the given content, the rest zero.
-pub(crate) fn begin_file(page: &mut [u8], content: &[u8]) {
-    begin(page, Kind::File, TreeId::NONE);
+/// Makes the page the file's own header, of kind [`PageKind::File`], with the given content; the
+/// rest is zero.
+pub(crate) fn init_file(page: &mut [u8], content: &[u8]) {
+    init(page, PageKind::File, TreeId::NONE);
     let body = &mut page[HEADER_BYTES..];
     body.fill(0);
     body[..content.len()].copy_from_slice(content);
 }
 
-/// Sets the checksum: the last step before a page image goes to a file.
+/// Sets the checksum. This is the last step before a page image goes to a file.
 pub(crate) fn seal(page: &mut [u8]) {
     let crc = crc32c(&page[FORMAT..]);
     set_u32(page, CRC, crc);
 }
 
-/// Whether the page was never written: zeros only, as a grown file holds them.
+/// Returns whether the page was never written: all zeros, as in a file that has just grown.
 #[must_use]
 pub(crate) fn is_blank(page: &[u8]) -> bool {
     page.iter().all(|&b| b == 0)
 }
 
-/// Checks that these bytes were sealed as page `no` of this format. [`super::verify::quick`] looks at the content.
+/// Checks checksum, page number, format, kind and flags. [`super::verify::quick`] checks the
+/// content.
 pub(crate) fn verify(page: &[u8], no: PageNo) -> Result<(), Damage> {
     ensure!(page.len() > HEADER_BYTES, "a page is shorter than its header");
     ensure!(get_u32(page, CRC) == crc32c(&page[FORMAT..]), "the page's checksum does not match");
@@ -155,7 +166,7 @@ mod tests {
     #[test]
     fn a_sealed_page_verifies_and_any_flipped_bit_does_not() {
         let mut page = vec![0u8; 4096];
-        begin(&mut page, Kind::Free, TreeId(9));
+        init(&mut page, PageKind::Free, TreeId(9));
         set_page_no(&mut page, PageNo(7));
         set_lsn(&mut page, Lsn(1234));
         seal(&mut page);

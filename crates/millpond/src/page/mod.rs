@@ -1,8 +1,10 @@
-//! The bytes of one page. Pure: no I/O, no latches, no clock; everything works on `&[u8]` and `&mut [u8]`.
+//! The bytes of one page. Pure: no I/O, no latches, no clock. All functions work on `&[u8]` and
+//! `&mut [u8]`.
 //!
-//! Two rules make this module safe to stand on. Bytes from a file are looked at once by [`verify::quick`] before anyone
-//! else reads them; after that no accessor and no [`op::PageOp`] panics, whatever the bytes say. And a page changes only
-//! through [`op::PageOp::apply`], in normal operation and in redo alike, so both give the same bytes.
+//! Two rules make this module safe. First, [`verify::quick`] checks bytes from a file once, before
+//! any other code reads them. After that no accessor and no [`op::PageOp`] panics, whatever the
+//! bytes are. Second, a page changes only through [`op::PageOp::apply`]. Normal operation and redo
+//! both call it, so both give the same bytes.
 
 pub(crate) mod apply;
 pub(crate) mod edit;
@@ -17,7 +19,7 @@ pub(crate) mod verify;
 #[cfg(test)]
 mod tests;
 
-/// A page, or a change of a page, that this engine never wrote: what is wrong with it.
+/// Says what is wrong with a page, or with a change of a page, that this engine never wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Damage(pub(crate) &'static str);
 
@@ -27,7 +29,7 @@ impl std::fmt::Display for Damage {
     }
 }
 
-/// Fails with the given text unless the condition holds.
+/// Returns an error with the given text unless the condition holds.
 macro_rules! ensure {
     ($cond:expr, $what:literal) => {
         if !$cond {
@@ -37,11 +39,12 @@ macro_rules! ensure {
 }
 pub(crate) use ensure;
 
-/// The page sizes that a database may be created with.
+/// The page sizes that a database can be created with.
 pub(crate) const PAGE_SIZES: [usize; 3] = [4096, 8192, 16384];
 
-/// The longest key in bytes (Pa4). A leaf must always hold two fences and one longest row, an inner page two fences and
-/// three children; see the assertions in [`node`].
+/// Returns the length of the longest key in bytes (Pa4). A leaf must always have room for two
+/// fences and one longest row, an inner page for two fences and three children; see the assertions
+/// in [`node`].
 #[must_use]
 pub(crate) const fn max_key(page_bytes: usize) -> usize {
     match page_bytes {
@@ -51,8 +54,9 @@ pub(crate) const fn max_key(page_bytes: usize) -> usize {
     }
 }
 
-/// The longest value in bytes that a leaf holds itself; a longer one goes to an overflow chain. A fifth of a page, so
-/// that four such rows with keys of up to 1/64 of a page share a leaf.
+/// Returns the length of the longest value in bytes that a leaf stores itself. A longer value goes
+/// to an overflow chain. The limit is a fifth of a page, so four such rows with keys of up to 1/64
+/// of a page fit one leaf.
 #[must_use]
 pub(crate) const fn inline_limit(page_bytes: usize) -> usize {
     page_bytes / 5

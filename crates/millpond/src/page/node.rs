@@ -1,30 +1,34 @@
-//! Reading a leaf or inner page: a sorted slot directory over a heap, keys without the prefix that all of them share.
+//! The layout of a leaf or inner page, and reading it. A sorted slot directory points into a heap
+//! of entries. Keys are stored without their common prefix (prefix compression).
 //!
 //! ```text
 //! 56  right      u32   right sibling; 0 in the last page of a level, whose high fence is +infinity
 //! 60  spare      u32   0
 //! 64  level      u8    0 = leaf
-//! 65  up         u8    inserts in a row that each came right behind the one before (saturating)
-//! 66  down       u8    inserts in a row that each came right before the one before (saturating)
+//! 65  up         u8    ascending run: inserts, each right behind the one before (saturating)
+//! 66  down       u8    descending run: inserts, each right before the one before (saturating)
 //! 67  spare      u8    0
 //! 68  count      u16   entries
 //! 70  heap_low   u16   lowest used byte of the heap, which ends with the page
 //! 72  garbage    u16   dead bytes inside the heap
-//! 74  prefix     u16   length of the common prefix of both fences (0 if the high fence is +infinity)
+//! 74  prefix     u16   length of the common prefix of both fences; 0 if the high one is +infinity
 //! 76  low_at     u16   \ low fence: the least key that belongs here, empty = -infinity
 //! 78  low_len    u16   /
 //! 80  high_at    u16   \ high fence: the least key that no longer belongs here
 //! 82  high_len   u16   /
 //! 84  last       u16   slot of the last insert
 //! 86  spare      u16   0
-//! 88  slots      count x { offset u16, len u16, head u32 }   head: first 4 bytes of the key suffix, big-endian, zero-padded
+//! 88  slots      count x { offset u16, len u16, head u32 }
+//!                head: first 4 bytes of the key suffix, big-endian, zero-padded
 //!  …  free space
 //!  …  heap       entries and fences, in any order
 //! ```
-//! Leaf entry: `flags u8, txn u48, undo_at u40, suffix_len u16, key suffix, value`. Inner entry: `child u32, key suffix`.
-//! The key of an inner page's slot 0 is the low fence and its suffix is stored empty; key i is the least key below child i.
+//! Leaf entry: `flags u8, txn u48, undo_at u40, suffix_len u16, key suffix, value`. Inner entry:
+//! `child u32, key suffix`. The key of slot 0 of an inner page is the low fence, and its suffix is
+//! stored empty. Key i is the least key below child i.
 //!
-//! There is no left sibling: a backward scan finds its next page by key, so a split touches no third page of its level.
+//! Pages have no left sibling. A backward scan finds its next page by key, so a split changes no
+//! third page of its level.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -46,7 +50,7 @@ pub(super) const PREFIX: usize = 74;
 pub(super) const LOW: usize = 76;
 pub(super) const HIGH: usize = 80;
 pub(super) const LAST: usize = 84;
-/// Where the slots begin: what every leaf and inner page spends on its header.
+/// Where the slots begin: the bytes that the header of every leaf and inner page takes.
 pub(crate) const SLOTS: usize = 88;
 
 /// Bytes of a slot.
@@ -56,26 +60,27 @@ const HEAD_IN_SLOT: usize = 4;
 pub(super) const ROW_HEAD: usize = 14;
 /// Bytes of an inner entry before its key suffix.
 pub(super) const CHILD_HEAD: usize = 4;
-/// What a row takes in a leaf besides its key and value.
+/// Bytes that a row takes in a leaf besides its key and value.
 pub(crate) const ROW_OVERHEAD: usize = SLOT_BYTES + ROW_HEAD;
-/// What a child takes in an inner page besides its key.
+/// Bytes that a child takes in an inner page besides its key.
 pub(crate) const CHILD_OVERHEAD: usize = SLOT_BYTES + CHILD_HEAD;
 
-/// Cache lines of an entry that a search has the processor fetch side by side.
+/// Cache lines of an entry that a search prefetches together.
 const PREFETCHED_LINES: usize = 5;
 
-/// Row flag: the row is deleted; kept for readers that still see it.
+/// Row flag: the row is deleted. It is kept for readers that still see it.
 pub(crate) const DELETED: u8 = 1;
 /// Row flag: the value bytes are a reference to an overflow chain.
 pub(crate) const OVERFLOW: u8 = 2;
-/// Row flag: the version came where no row was, not even a deleted one. Below it stands none: who does not see it sees no row.
+/// Row flag: when the version was made, the key had no row, not even a deleted one. So no older
+/// version exists: a reader that does not see this version sees no row.
 pub(crate) const FRESH: u8 = 4;
 /// All flags of a row.
-pub(crate) const ROW_FLAGS: u8 = DELETED | OVERFLOW | FRESH;
+pub(super) const ROW_FLAGS: u8 = DELETED | OVERFLOW | FRESH;
 
 const _: () = assert!(RIGHT == HEADER_BYTES && SLOTS <= 96 && SLOTS.is_multiple_of(SLOT_BYTES));
-// What makes every split succeed: an entry of any allowed size fits a page beside any two fences, and an inner page
-// that is full has at least three children.
+// These bounds make every split succeed. An entry of any allowed size fits a page with any two
+// fences, and a full inner page has at least three children.
 const _: () = {
     let mut i = 0;
     while i < PAGE_SIZES.len() {
@@ -87,32 +92,33 @@ const _: () = {
     }
 };
 
-/// Who made a row version, and where its undo record stands in that transaction's undo stream.
+/// The transaction that made a row version, and the address of the version's undo record in that
+/// transaction's undo stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Version {
     /// The transaction; below 2^48.
     pub(crate) txn: TxnId,
-    /// Offset of the undo record; below 2^40.
+    /// The address: offset of the undo record; below 2^40.
     pub(crate) undo_at: u64,
 }
 
-/// One row as it lies in a leaf.
+/// One row of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row<'a> {
-    /// Who made it.
+    /// The version, as the row's header names it.
     pub(crate) version: Version,
-    /// [`DELETED`], [`OVERFLOW`], [`FRESH`].
+    /// The flags [`DELETED`], [`OVERFLOW`], [`FRESH`].
     pub(crate) flags: u8,
     /// The value, or a reference to its chain.
     pub(crate) value: &'a [u8],
 }
 
-/// One row as it lies in a leaf, by places in the page.
+/// One row of a leaf, its key and value as ranges of bytes of the page.
 #[derive(Clone, Debug)]
 pub(crate) struct RowAt {
-    /// Who made it.
+    /// The version, as the row's header names it.
     pub(crate) version: Version,
-    /// [`DELETED`], [`OVERFLOW`], [`FRESH`].
+    /// The flags [`DELETED`], [`OVERFLOW`], [`FRESH`].
     pub(crate) flags: u8,
     /// The stored part of the key.
     pub(crate) suffix: Range<usize>,
@@ -120,29 +126,29 @@ pub(crate) struct RowAt {
     pub(crate) value: Range<usize>,
 }
 
-/// A key in two parts, as a page holds it.
+/// A key in two parts, as a page stores it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key<'a> {
-    /// What all keys of the page begin with.
+    /// The common prefix of all keys of the page.
     pub(crate) prefix: &'a [u8],
     /// The rest.
     pub(crate) suffix: &'a [u8],
 }
 
 impl<'a> Key<'a> {
-    /// A key in one part.
+    /// Makes a key in one part.
     #[must_use]
     pub(crate) fn whole(key: &'a [u8]) -> Key<'a> {
         Key { prefix: &[], suffix: key }
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     #[must_use]
     pub(crate) fn len(&self) -> usize {
         self.prefix.len() + self.suffix.len()
     }
 
-    /// The key in one part, put together in `room` if need be.
+    /// Returns the key in one part. A key in two parts is put together in `room`.
     #[inline]
     pub(crate) fn whole_in<'b>(self, room: &'b mut Vec<u8>) -> &'b [u8]
     where
@@ -156,7 +162,7 @@ impl<'a> Key<'a> {
         room
     }
 
-    /// A copy in one part.
+    /// Returns a copy in one part.
     #[must_use]
     pub(crate) fn to_vec(self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.len());
@@ -165,12 +171,12 @@ impl<'a> Key<'a> {
     }
 
     /// Appends the key to `out`.
-    pub(crate) fn append_to(&self, out: &mut Vec<u8>) {
+    pub(super) fn append_to(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.prefix);
         out.extend_from_slice(self.suffix);
     }
 
-    /// The key without its first `n` bytes, all of it if it is shorter.
+    /// Returns the key without its first `n` bytes; nothing is left of a shorter key.
     #[must_use]
     pub(crate) fn skip(&self, n: usize) -> Key<'a> {
         let in_prefix = n.min(self.prefix.len());
@@ -178,7 +184,7 @@ impl<'a> Key<'a> {
         Key { prefix: &self.prefix[in_prefix..], suffix: &self.suffix[in_suffix..] }
     }
 
-    /// Compares with a key in one part.
+    /// Compares the key with a key in one part.
     #[inline]
     #[must_use]
     pub(crate) fn cmp(&self, other: &[u8]) -> Ordering {
@@ -191,7 +197,8 @@ impl<'a> Key<'a> {
     }
 }
 
-/// The first four bytes of a key suffix as a number that orders as they do; zero-padded, so equal heads decide nothing.
+/// Returns the head: the first four bytes of a key suffix as a number of the same order. A short
+/// suffix is padded with zeros, so equal heads decide nothing.
 #[inline]
 pub(super) fn head_of(suffix: &[u8]) -> u32 {
     match suffix.first_chunk::<4>() {
@@ -204,25 +211,27 @@ pub(super) fn head_of(suffix: &[u8]) -> u32 {
     }
 }
 
-/// The head in a slot.
+/// Returns the head in a slot.
 #[inline]
 fn head_in(slot: &[u8; SLOT_BYTES]) -> u32 {
     get_u32(slot, HEAD_IN_SLOT)
 }
 
-/// How many bytes two keys share at the front.
+/// Returns how many bytes two keys share at the front.
 #[must_use]
 pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(x, y)| x == y).count()
 }
 
-/// The shortest key that is greater than `left` and not greater than `right`; `left < right`.
+/// Returns the shortest key that is greater than `left` and not greater than `right`. REQUIRES:
+/// `left < right`.
 #[must_use]
 pub(crate) fn separator<'a>(left: &[u8], right: &'a [u8]) -> &'a [u8] {
     &right[..(common_prefix(left, right) + 1).min(right.len())]
 }
 
-/// What a leaf and an inner page have in common. Made only of bytes that passed [`super::verify::quick`].
+/// A view of the parts that a leaf and an inner page share. Made only of bytes that passed
+/// [`super::verify::quick`].
 #[derive(Clone, Copy)]
 pub(crate) struct Node<'a> {
     page: &'a [u8],
@@ -241,108 +250,109 @@ impl<'a> Node<'a> {
         usize::from(get_u16(self.page, field))
     }
 
-    /// The page's bytes.
+    /// Returns the page's bytes.
     #[must_use]
     pub(crate) fn bytes(&self) -> &'a [u8] {
         self.page
     }
 
-    /// Height above the leaves.
+    /// Returns the height above the leaves.
     #[inline]
     #[must_use]
     pub(crate) fn level(&self) -> u8 {
         self.page[LEVEL]
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     #[inline]
     #[must_use]
     pub(crate) fn len(&self) -> u16 {
         get_u16(self.page, COUNT)
     }
 
-    /// The page that holds the keys from the high fence on; none in the last page of a level.
+    /// Returns the right sibling, which holds the keys from the high fence on; none in the last
+    /// page of a level.
     #[inline]
     #[must_use]
     pub(crate) fn right(&self) -> PageNo {
         PageNo(get_u32(self.page, RIGHT))
     }
 
-    /// The least key that belongs here.
+    /// Returns the low fence: the least key that belongs here.
     #[inline]
     #[must_use]
     pub(crate) fn low_fence(&self) -> &'a [u8] {
         &self.page[self.at(LOW)..][..self.at(LOW + 2)]
     }
 
-    /// The least key that no longer belongs here; `None` is +infinity.
+    /// Returns the high fence: the least key that no longer belongs here; `None` is +infinity.
     #[inline]
     #[must_use]
     pub(crate) fn high_fence(&self) -> Option<&'a [u8]> {
         (!self.right().is_none()).then(|| &self.page[self.at(HIGH)..][..self.at(HIGH + 2)])
     }
 
-    /// Whether `key` is below the high fence.
+    /// Returns whether `key` is below the high fence.
     #[inline]
     #[must_use]
-    pub(crate) fn below_high(&self, key: &[u8]) -> bool {
+    pub(super) fn below_high(&self, key: &[u8]) -> bool {
         self.high_fence().is_none_or(|high| key < high)
     }
 
-    /// Whether `key` belongs here.
+    /// Returns whether `key` belongs here.
     #[inline]
     #[must_use]
     pub(crate) fn covers(&self, key: &[u8]) -> bool {
         self.low_fence() <= key && self.below_high(key)
     }
 
-    /// What all keys here begin with.
+    /// Returns the common prefix of all keys here.
     #[inline]
     #[must_use]
     pub(crate) fn prefix(&self) -> &'a [u8] {
         &self.low_fence()[..self.at(PREFIX)]
     }
 
-    /// Bytes that new entries may take (with their slots), the heap compacted if need be.
+    /// Returns the bytes that are free for new entries and their slots, if the heap is compacted.
     #[inline]
     #[must_use]
     pub(crate) fn free_bytes(&self) -> usize {
         self.contiguous() + self.at(GARBAGE)
     }
 
-    /// Bytes of entries, slots and fences.
+    /// Returns the bytes of entries, slots and fences.
     #[must_use]
     pub(crate) fn used_bytes(&self) -> usize {
         self.page.len() - SLOTS - self.free_bytes()
     }
 
-    /// Bytes of entries and slots, without the fences.
+    /// Returns the bytes of entries and slots, without the fences.
     #[must_use]
     pub(crate) fn entry_bytes(&self) -> usize {
         self.used_bytes() - self.at(LOW + 2) - self.at(HIGH + 2)
     }
 
-    /// Bytes between the slots and the heap.
+    /// Returns the bytes between the slots and the heap.
     #[inline]
     pub(super) fn contiguous(&self) -> usize {
         self.at(HEAP_LOW) - (SLOTS + SLOT_BYTES * usize::from(self.len()))
     }
 
-    /// Offset and length of an entry.
+    /// Returns offset and length of entry `i`.
     #[inline]
     pub(super) fn slot(&self, i: u16) -> (usize, usize) {
         let both = get_u32(self.page, SLOTS + SLOT_BYTES * usize::from(i)) as usize;
         (both & 0xffff, both >> 16)
     }
 
-    /// An entry's bytes.
+    /// Returns the bytes of entry `i`.
     #[inline]
     pub(super) fn entry(&self, i: u16) -> &'a [u8] {
         let (at, len) = self.slot(i);
         &self.page[at..at + len]
     }
 
-    /// Bytes that entry `i` takes with its slot.
+    /// Returns how many bytes entry `i` and its slot take.
     #[must_use]
     pub(crate) fn entry_size(&self, i: u16) -> usize {
         self.slot(i).1 + SLOT_BYTES
@@ -353,7 +363,7 @@ impl<'a> Node<'a> {
         get_u32(self.page, SLOTS + SLOT_BYTES * usize::from(i) + HEAD_IN_SLOT)
     }
 
-    /// The stored part of a key.
+    /// Returns the stored part of key `i`.
     #[inline]
     pub(super) fn suffix(&self, i: u16) -> &'a [u8] {
         let entry = self.entry(i);
@@ -364,13 +374,14 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// How the stored part of key `i` stands to `suffix`. The head, which lies in the slot, decides most of the time.
+    /// Compares the stored part of key `i` with `suffix`. Most of the time the head in the slot
+    /// decides.
     #[inline]
     pub(super) fn order(&self, i: u16, suffix: &[u8]) -> Ordering {
         self.head(i).cmp(&head_of(suffix)).then_with(|| self.suffix(i).cmp(suffix))
     }
 
-    /// The key of entry `i`.
+    /// Returns the key of entry `i`.
     #[inline]
     #[must_use]
     pub(crate) fn key(&self, i: u16) -> Key<'a> {
@@ -380,7 +391,8 @@ impl<'a> Node<'a> {
         Key { prefix: self.prefix(), suffix: self.suffix(i) }
     }
 
-    /// Finds `key` among the entries from `first` on: its slot, or the slot where it would stand.
+    /// Searches `key` among the entries from `first` on. Returns its slot, or the slot where it
+    /// would be inserted.
     #[inline]
     fn search_from(&self, first: u16, key: &[u8]) -> Result<u16, u16> {
         let prefix = self.prefix();
@@ -393,24 +405,25 @@ impl<'a> Node<'a> {
         }
         let suffix = &key[n..];
         let head = head_of(suffix);
-        // By heads alone, which takes no branch that a processor could foresee wrongly; they decide most of the time.
+        // Compares heads only, without branches that the processor could mispredict. Most of the
+        // time heads decide.
         let slots = self.slots_from(first);
         let at = first + slots.partition_point(|slot| head_in(slot) < head) as u16;
         if at == self.len() || self.head(at) != head {
             return Err(at);
         }
-        // Probably the one that is sought, and all of it will be wanted.
+        // Probably the entry that is searched for, and its reader needs all of it.
         base::prefetch::to_read(self.entry(at), PREFETCHED_LINES);
         match self.suffix(at).cmp(suffix) {
             Ordering::Equal => Ok(at),
             Ordering::Greater => Err(at),
-            Ordering::Less => self.search_among(at + 1, head, suffix),
+            Ordering::Less => self.search_equal_heads(at + 1, head, suffix),
         }
     }
 
-    /// Finds `suffix` among the entries from `first` on whose head is `head`, which begin there.
+    /// Searches `suffix` among the entries whose head is `head`. The first of them is at `first`.
     #[cold]
-    fn search_among(&self, first: u16, head: u32, suffix: &[u8]) -> Result<u16, u16> {
+    fn search_equal_heads(&self, first: u16, head: u32, suffix: &[u8]) -> Result<u16, u16> {
         let same = self.slots_from(first).partition_point(|slot| head_in(slot) == head) as u16;
         let (mut lo, mut hi) = (first, first + same);
         while lo < hi {
@@ -424,7 +437,7 @@ impl<'a> Node<'a> {
         Err(lo)
     }
 
-    /// The slots from `first` on, none if there are no more.
+    /// Returns the slots from `first` on; none if there are no more.
     #[inline]
     fn slots_from(&self, first: u16) -> &'a [[u8; SLOT_BYTES]] {
         let (first, len) = (usize::from(first), usize::from(self.len()));
@@ -432,8 +445,8 @@ impl<'a> Node<'a> {
         slots.as_chunks().0
     }
 
-    /// Finds `key`: its slot, or the slot where it would stand. In an inner page slot 0 stands for everything below
-    /// key 1.
+    /// Searches `key`. Returns its slot, or the slot where it would be inserted. In an inner page
+    /// slot 0 covers all keys below key 1.
     #[inline]
     pub(crate) fn search(&self, key: &[u8]) -> Result<u16, u16> {
         if self.level() == 0 {
@@ -445,8 +458,9 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Which side of the entries the last inserts came from, at least `run` of them in a row: `Greater` = ascending
-    /// and the next one belongs at slot `next`, `Less` = descending.
+    /// Returns the direction of the last inserts if at least `run` of them came in a row: `Greater`
+    /// if they ascended and the next one belongs at slot `next`, `Less` if they descended, else
+    /// `Equal`.
     #[must_use]
     pub(crate) fn insert_run(&self, next: u16, run: u8) -> Ordering {
         let last = get_u16(self.page, LAST);
@@ -460,7 +474,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// A leaf.
+/// A view of a leaf.
 #[derive(Clone, Copy)]
 pub(crate) struct Leaf<'a>(Node<'a>);
 
@@ -472,7 +486,8 @@ impl<'a> Leaf<'a> {
         Leaf(Node::new(page))
     }
 
-    /// The part of the page where the entries in `slots` lie, and others perhaps.
+    /// Returns the range of bytes of the page in which the entries in `slots` lie. Other entries
+    /// may lie there too.
     #[must_use]
     pub(crate) fn span(&self, slots: Range<u16>) -> Range<usize> {
         let (mut from, mut to) = (usize::MAX, 0);
@@ -482,7 +497,7 @@ impl<'a> Leaf<'a> {
         from.min(to)..to
     }
 
-    /// Row `i`.
+    /// Returns row `i`.
     #[inline]
     #[must_use]
     pub(crate) fn row(&self, i: u16) -> Row<'a> {
@@ -490,7 +505,7 @@ impl<'a> Leaf<'a> {
         Row { version, flags, value: &self.0.page[value] }
     }
 
-    /// Row `i`, its parts by where they stand in the page.
+    /// Returns row `i`, its parts as ranges of the page.
     #[inline]
     #[must_use]
     pub(crate) fn row_at(&self, i: u16) -> RowAt {
@@ -510,7 +525,7 @@ impl<'a> std::ops::Deref for Leaf<'a> {
     }
 }
 
-/// An inner page.
+/// A view of an inner page.
 #[derive(Clone, Copy)]
 pub(crate) struct Inner<'a>(Node<'a>);
 
@@ -522,14 +537,14 @@ impl<'a> Inner<'a> {
         Inner(Node::new(page))
     }
 
-    /// Child `i`.
+    /// Returns child `i`.
     #[inline]
     #[must_use]
     pub(crate) fn child(&self, i: u16) -> PageNo {
         PageNo(get_u32(self.0.entry(i), 0))
     }
 
-    /// The slot of the child whose keys include `key`.
+    /// Returns the slot of the child that covers `key`.
     #[inline]
     #[must_use]
     pub(crate) fn find(&self, key: &[u8]) -> u16 {
@@ -539,7 +554,7 @@ impl<'a> Inner<'a> {
         }
     }
 
-    /// The slot of the child that holds the greatest keys below `key`.
+    /// Returns the slot of the child that holds the greatest keys below `key`.
     #[inline]
     #[must_use]
     pub(crate) fn find_before(&self, key: &[u8]) -> u16 {

@@ -1,11 +1,13 @@
-//! [`PageOp`]: the one definition of every change of a page, and its bytes in a redo record.
+//! [`PageOp`]: the only definition of every change of a page, and its encoding in a redo record.
 //!
-//! Encoding: a tag byte, then the fields in the order of the variants below; numbers are LEB128 varints, byte strings a
-//! varint length and the bytes, unless noted. The last byte string of an op has no length: it ends with the record.
+//! Encoding: a tag byte, then the fields in the order below. Numbers are LEB128 varints. Byte
+//! strings are a varint length and the bytes. Exceptions are noted. The last byte string of an op
+//! (behind `|`) has no length: it ends with the record.
 //!
 //! ```text
 //! 1 row insert   slot tree txn undo_at flags(1) key | value
-//! 2 row replace  slot tree txn undo_at flags(1: old, new << 4) key before.txn before.undo_at front back old_middle | new_middle
+//! 2 row replace  slot tree txn undo_at flags(1: old, new << 4) key before.txn before.undo_at
+//!                front back old_middle | new_middle
 //! 3 restore      slot txn undo_at flags(1) front back | middle
 //! 4 remove       slot
 //! 5 init         tree level(1) right low high | body
@@ -19,7 +21,7 @@
 //! 13 map set     extent page(1)
 //! 14 map clear   extent page(1)
 //! 15 map release extent
-//! 16 init overflow  tree txn undo_at flags(1: 1 = head) | data
+//! 16 init overflow  tree txn undo_at flags(1: 1 = head) ahead | data
 //! 17 set next    next
 //! 18 init file | content
 //! 19 init owners
@@ -33,35 +35,35 @@ use base::{PageNo, TreeId, TxnId};
 pub(crate) use super::edit::NodeHead;
 use super::node::{Version, common_prefix};
 
-/// A transactional change of one row: page change and undo in one record (Lo4).
+/// A transactional change of one row: page change and undo in one redo record (Lo4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowOp<'a> {
     /// Slot in the leaf.
     pub(crate) slot: u16,
-    /// The tree, so that undo works without the page.
+    /// The tree, because undo works without the page.
     pub(crate) tree: TreeId,
     /// The whole key, for the same reason.
     pub(crate) key: &'a [u8],
-    /// The new version's transaction, and the address of this very undo record.
+    /// The new version: its transaction, and the address of its undo record, which this op is.
     pub(crate) version: Version,
-    /// What happens.
+    /// The change.
     pub(crate) change: RowChange<'a>,
 }
 
-/// What a [`RowOp`] does.
+/// The kinds of a [`RowOp`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowChange<'a> {
-    /// The page does not hold the key yet.
+    /// Inserts a row; the page does not hold the key yet.
     Insert {
-        /// Of the new row.
+        /// Flags of the new row.
         flags: u8,
-        /// Its value.
+        /// Value of the new row.
         value: &'a [u8],
     },
-    /// The row gets the value `old[..front] + new_middle + old[len - back..]`: an update, a delete mark (flags only), an
-    /// insert over a delete mark.
+    /// Gives the row the value `old[..front] + new_middle + old[len - back..]`. It is an update, a
+    /// delete mark (flags only), or an insert over a delete mark.
     Replace {
-        /// The version that stood there.
+        /// The replaced version.
         before: Version,
         /// Its flags.
         old_flags: u8,
@@ -69,11 +71,11 @@ pub(crate) enum RowChange<'a> {
         new_flags: u8,
         /// Bytes that stay at the front of the value.
         front: u16,
-        /// Bytes that stay at its end.
+        /// Bytes that stay at the end of the value.
         back: u16,
-        /// What stood between.
+        /// The bytes between them in the old value.
         old_middle: &'a [u8],
-        /// What stands there now.
+        /// The bytes between them in the new value.
         new_middle: &'a [u8],
     },
 }
@@ -83,22 +85,22 @@ pub(crate) enum RowChange<'a> {
 pub(crate) enum PageOp<'a> {
     /// A transactional row change.
     Row(RowOp<'a>),
-    /// Gives row `slot` an older version back; carries no undo.
+    /// Restores an older version of row `slot`. Carries no undo.
     Restore {
         /// Slot in the leaf.
         slot: u16,
-        /// The version to stand there.
+        /// The version to restore.
         version: Version,
         /// Its flags.
         flags: u8,
         /// Bytes that stay at the front of the value.
         front: u16,
-        /// Bytes that stay at its end.
+        /// Bytes that stay at the end of the value.
         back: u16,
-        /// What goes between.
+        /// The bytes to put between them.
         middle: &'a [u8],
     },
-    /// Takes row `slot` out: purge, or the revert of an insert.
+    /// Removes row `slot`: purge, or the revert of an insert.
     Remove {
         /// Slot in the leaf.
         slot: u16,
@@ -110,30 +112,31 @@ pub(crate) enum PageOp<'a> {
         /// The entries, see `edit::body_of`.
         body: &'a [u8],
     },
-    /// Inserts a separator and the child that holds the keys from it on.
+    /// Inserts a separator and the child that holds the keys from the separator on.
     PutChild {
         /// Slot in the inner page, at least 1.
         slot: u16,
         /// The child.
         child: PageNo,
-        /// The separator, whole.
+        /// The separator, with its prefix.
         key: &'a [u8],
     },
-    /// Takes a child out, whose keys its left neighbour has taken over.
+    /// Removes a child that was merged into its left neighbour.
     RemoveChild {
         /// Slot in the inner page, at least 1.
         slot: u16,
     },
-    /// Takes all entries from `slot` on out: they are in the new right sibling.
+    /// Removes all entries from `slot` on, the second half of a split: they are in the new right
+    /// sibling.
     Cut {
-        /// The first entry to go.
+        /// The first entry to remove.
         slot: u16,
         /// The new right sibling.
         right: PageNo,
         /// The new high fence.
         high: &'a [u8],
     },
-    /// Takes over the right sibling's entries, sibling and high fence.
+    /// Takes over the right sibling's entries, sibling and high fence (a merge).
     Absorb {
         /// The right sibling's right sibling.
         right: PageNo,
@@ -142,7 +145,7 @@ pub(crate) enum PageOp<'a> {
         /// The entries, stored for the page's new common prefix.
         body: &'a [u8],
     },
-    /// The page holds nothing any more.
+    /// Makes the page a free one.
     Free,
     /// Makes an empty part of the space map.
     InitMap,
@@ -167,20 +170,21 @@ pub(crate) enum PageOp<'a> {
         /// Index of the page within the extent.
         page: u8,
     },
-    /// Takes an extent back from its owner, whatever pages it still holds.
+    /// Takes an extent back from its owner, with all pages that are still in use.
     MapRelease {
         /// Index of the extent within this map page.
         extent: u16,
     },
-    /// Makes one page of an overflow chain, the last one so far.
+    /// Makes one page of an overflow chain, for the time being the last one.
     InitOverflow {
         /// The tree whose row will own the chain.
         tree: TreeId,
-        /// The transaction that writes the chain, and where its undo record for it stands.
+        /// The version that writes the chain: its transaction, and the address of its undo record
+        /// for the chain.
         owner: Version,
         /// Whether this is the first page.
         head: bool,
-        /// Numbers of pages that are set aside to follow, as the page has them.
+        /// Numbers of pages that are reserved to follow, encoded as the page stores them.
         ahead: &'a [u8],
         /// The bytes of the value.
         data: &'a [u8],
@@ -195,31 +199,31 @@ pub(crate) enum PageOp<'a> {
         /// Its content.
         content: &'a [u8],
     },
-    /// Makes a page of owners that names none.
+    /// Makes a page of owners; all pages that it describes are free.
     InitOwners,
     /// Gives a free page of a shared extent to a tree.
     OwnerSet {
-        /// Which of those that the page of owners describes.
+        /// Index of the page within this page of owners.
         page: u16,
         /// The new owner.
         tree: TreeId,
     },
     /// Takes a page of a shared extent back from its owner.
     OwnerClear {
-        /// Which of those that the page of owners describes.
+        /// Index of the page within this page of owners.
         page: u16,
     },
 }
 
 impl<'a> PageOp<'a> {
-    /// Whether the op gives the page its whole content, so that redo needs no old image.
+    /// Returns whether the op sets the whole content of the page, so that redo needs no old image.
     #[must_use]
     pub(crate) fn is_init(&self) -> bool {
         use PageOp::{Free, Init, InitFile, InitMap, InitOverflow, InitOwners};
         matches!(self, Init { .. } | Free | InitMap | InitOverflow { .. } | InitFile { .. } | InitOwners)
     }
 
-    /// Appends the op's bytes.
+    /// Appends the op's encoding to `out`.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         match *self {
             PageOp::Row(ref row) => row.encode(out),
@@ -286,7 +290,7 @@ impl<'a> PageOp<'a> {
         }
     }
 
-    /// Reads an op back from all of `bytes`; what is no op is `Truncated` too.
+    /// Decodes an op from all of `bytes`. Bytes that are not an op give `Truncated` too.
     pub(crate) fn decode(bytes: &'a [u8]) -> Result<PageOp<'a>, Truncated> {
         let r = &mut Reader::new(bytes);
         let op = match r.u8()? {
@@ -382,7 +386,8 @@ impl<'a> RowOp<'a> {
     }
 }
 
-/// How many bytes `old` and `new` share at the front, and behind those at the end: what a replace need not log.
+/// Returns how many bytes `old` and `new` share at the front, and how many of the rest at the end.
+/// A replace does not log them.
 #[must_use]
 pub(crate) fn common_ends(old: &[u8], new: &[u8]) -> (u16, u16) {
     let front = common_prefix(old, new);

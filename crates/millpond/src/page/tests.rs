@@ -1,4 +1,4 @@
-//! The page against a model: an ordered map.
+//! Tests of pages against a model, an ordered map.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::{Damage, PAGE_SIZES, header, inline_limit, max_key, overflow, verify}
 const TREE: TreeId = TreeId(7);
 type Model = BTreeMap<Vec<u8>, (Version, u8, Vec<u8>)>;
 
-/// A page and its twin, which gets every op through its encoding.
+/// A page and its copy, which gets every op through its encoding.
 struct Twin {
     page: Vec<u8>,
     redone: Vec<u8>,
@@ -79,7 +79,8 @@ fn some_version(rng: &mut Prng) -> Version {
     Version { txn: TxnId(rng.below(1 << 48)), undo_at: rng.below(1 << 40) }
 }
 
-/// Makes a put of `key` as the engine does: an insert, or a replace of what differs.
+/// Makes the op that the engine makes for a put of `key`: an insert, or a replace of the bytes that
+/// differ.
 fn put<T>(
     page: &[u8],
     key: &[u8],
@@ -180,7 +181,7 @@ fn leaf_against_model(seed: u64, page_bytes: usize, low: &[u8], high: &[u8]) {
     split_and_merge(rng, &twin.page, &model, low, high);
 }
 
-/// Splits a leaf as the tree does and merges the halves again.
+/// Splits a leaf as the tree does, and merges the halves again.
 fn split_and_merge(rng: &mut Prng, whole: &[u8], model: &Model, low: &[u8], high: &[u8]) {
     let node = Node::new(whole);
     if node.len() < 2 {
@@ -312,12 +313,13 @@ fn filled(rng: &mut Prng, inner: bool) -> Vec<u8> {
     page
 }
 
-/// Reads a page that passed the quick check in every way and changes it in many: nothing may panic.
+/// Reads a page that passed the quick check in every way, and changes it in many ways. Nothing may
+/// panic.
 fn use_everything(rng: &mut Prng, page: &mut [u8]) {
     let image = page.to_vec();
     let key = some_key(rng, b"k", 40);
     match header::kind(&image) {
-        Some(header::Kind::Leaf) => {
+        Some(header::PageKind::Leaf) => {
             let leaf = Leaf::new(&image);
             for i in 0..leaf.len() {
                 let (_, key, row) = (leaf.entry_size(i), leaf.key(i), leaf.row(i));
@@ -326,7 +328,7 @@ fn use_everything(rng: &mut Prng, page: &mut [u8]) {
             }
             let _ = put(&image, &key, (some_version(rng), 0, &some_value(rng, 300)), |op| op.apply(page));
         }
-        Some(header::Kind::Inner) => {
+        Some(header::PageKind::Inner) => {
             let inner = Inner::new(&image);
             for i in 0..inner.len() {
                 let _ = (inner.child(i), inner.find(&inner.key(i).to_vec()), inner.find_before(&key));
@@ -334,7 +336,7 @@ fn use_everything(rng: &mut Prng, page: &mut [u8]) {
             let slot = inner.search(&key).unwrap_or_else(|i| i);
             let _ = PageOp::PutChild { slot, child: PageNo(4), key: &key }.apply(page);
         }
-        Some(header::Kind::Overflow) => {
+        Some(header::PageKind::Overflow) => {
             let _ = Overflow::new(page).map(|o| (o.data().len(), o.next(), o.owner(), o.is_head()));
         }
         _ => {}
@@ -377,7 +379,7 @@ fn a_row_change_costs_few_log_bytes() {
 }
 
 #[test]
-fn inserts_in_a_row_are_noticed() {
+fn runs_of_inserts_are_detected() {
     let mut page = vec![0; 4096];
     PageOp::Init { head: head(0, b"", b""), body: &[] }.apply(&mut page).unwrap();
     let mut add = |key: &[u8]| {
@@ -398,7 +400,7 @@ fn inserts_in_a_row_are_noticed() {
 }
 
 #[test]
-fn an_overflow_page_says_what_it_holds() {
+fn an_overflow_page_reads_back() {
     let mut twin = Twin::new(8192);
     let owner = Version { txn: TxnId(3), undo_at: 9 };
     let (data, ahead) = (vec![7; overflow::capacity(8192, 2)], [PageNo(12), PageNo(70_000)]);
@@ -419,22 +421,25 @@ fn an_overflow_page_says_what_it_holds() {
     assert!(Overflow::new(&twin.page).is_none());
 }
 
-/// Pages are named until every byte has its page, and no page is named in vain.
+/// A chain names pages until all bytes have a page, and it uses every page that it names.
 #[test]
-fn a_chain_takes_every_page_that_it_names() {
+fn a_chain_uses_every_page_that_it_names() {
     for page_bytes in [4096, 8192, 16384] {
         let all = overflow::capacity(page_bytes, 0);
         let lens =
             (1..200).flat_map(|pages| [pages * all - 5, pages * all, pages * all + 1, pages * (all - 4)]);
         for len in lens.chain([1, 3_000_000]) {
-            // The page at hand counts among those that were named.
+            // `named` includes the page that is written next.
             let (mut left, mut named, mut pages) = (len, 1, 0);
             while left > 0 {
                 pages += 1;
                 let names = if named == 1 { overflow::ahead_for(page_bytes, left) } else { 0 };
                 named = named + names - 1;
                 left = left.saturating_sub(overflow::capacity(page_bytes, names));
-                assert!(left > 0 || named == 0, "{len} bytes in pages of {page_bytes}: {named} in vain");
+                assert!(
+                    left > 0 || named == 0,
+                    "{len} bytes in pages of {page_bytes}: {named} named but not used"
+                );
                 assert!(named > 0 || left == 0, "{len} bytes in pages of {page_bytes}: {left} left");
             }
             assert_eq!(pages, overflow::pages_for(page_bytes, len));
@@ -461,7 +466,7 @@ fn init_keeps_number_and_lsn_and_a_key_compares_in_two_parts() {
 }
 
 #[test]
-fn two_slots_on_one_entry_are_noticed() {
+fn two_slots_on_one_entry_are_damage() {
     let mut page = vec![0; 4096];
     PageOp::Init { head: head(0, b"", b""), body: &[] }.apply(&mut page).unwrap();
     for key in [b"a", b"b"] {

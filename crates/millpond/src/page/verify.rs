@@ -1,34 +1,35 @@
-//! Whether a page's bytes make sense. [`quick`] is asked once when a page comes from a file and covers all that the
-//! accessors rely on; [`problems`] looks at everything.
+//! Checks of a page's content. [`quick`] runs once, when a page comes from a file, and covers
+//! everything that the accessors rely on. [`problems`] checks everything.
 
 use base::codec::fixed::get_u16;
 
-use super::header::{self, Kind};
+use super::header::{self, PageKind};
 use super::node::{
     CHILD_HEAD, GARBAGE, HEAP_LOW, HIGH, Inner, LOW, Leaf, Node, PREFIX, ROW_FLAGS, ROW_HEAD, SLOT_BYTES,
     SLOTS, head_of,
 };
 use super::{Damage, ensure, inline_limit, map, max_key, overflow};
 
-/// Checks what makes reading the page safe: bounds and lengths, in time linear in the number of slots.
+/// Checks what makes reading the page safe: bounds and lengths. Takes time linear in the number of
+/// slots.
 pub(crate) fn quick(page: &[u8]) -> Result<(), Damage> {
     ensure!(super::PAGE_SIZES.contains(&page.len()), "the page has an odd size");
     header::check_format(page)?;
     match header::kind(page) {
-        Some(Kind::Leaf | Kind::Inner) => quick_node(page),
-        Some(Kind::Overflow) => overflow::check(page),
-        Some(Kind::Free | Kind::Map | Kind::File | Kind::Owners) => Ok(()),
+        Some(PageKind::Leaf | PageKind::Inner) => quick_node(page),
+        Some(PageKind::Overflow) => overflow::check(page),
+        Some(PageKind::Free | PageKind::Map | PageKind::File | PageKind::Owners) => Ok(()),
         None => Err(Damage("the page has an unknown kind")),
     }
 }
 
 const MAX_PAGE: usize = super::PAGE_SIZES[super::PAGE_SIZES.len() - 1];
 
-/// A bit for each byte of a page that some entry holds.
-struct Taken([u64; MAX_PAGE / 64]);
+/// A bitmap: one bit for each byte of a page, set if an entry holds the byte.
+struct UsedBytes([u64; MAX_PAGE / 64]);
 
-impl Taken {
-    /// Takes a range; false if part of it is taken.
+impl UsedBytes {
+    /// Marks a range as used; false if a part of it is already used.
     fn add(&mut self, at: usize, len: usize) -> bool {
         let end = at + len;
         let mut from = at;
@@ -51,7 +52,7 @@ fn quick_node(page: &[u8]) -> Result<(), Damage> {
     let node = Node::new(page);
     let (count, heap, max) = (usize::from(node.len()), at(HEAP_LOW), max_key(page.len()));
     ensure!(SLOTS + SLOT_BYTES * count <= heap && heap <= page.len(), "the slots and the heap overlap");
-    let is_leaf = header::kind(page) == Some(Kind::Leaf);
+    let is_leaf = header::kind(page) == Some(PageKind::Leaf);
     ensure!(is_leaf == (node.level() == 0), "the level does not suit the kind");
     ensure!(is_leaf || count > 0, "an inner page has no child");
     for field in [LOW, HIGH] {
@@ -61,14 +62,14 @@ fn quick_node(page: &[u8]) -> Result<(), Damage> {
     let (low, high, prefix) = (at(LOW + 2), at(HIGH + 2), at(PREFIX));
     ensure!(!node.right().is_none() || (high == 0 && prefix == 0), "a last page has a high fence");
     ensure!(prefix <= low && prefix <= high, "the prefix is longer than a fence");
-    let mut taken = Taken([0; MAX_PAGE / 64]);
-    ensure!(taken.add(at(LOW), low) && taken.add(at(HIGH), high), "two entries overlap");
+    let mut used = UsedBytes([0; MAX_PAGE / 64]);
+    ensure!(used.add(at(LOW), low) && used.add(at(HIGH), high), "two entries overlap");
     let mut live = low + high;
     for i in 0..node.len() {
         let (from, len) = node.slot(i);
         ensure!(from >= heap && from + len <= page.len(), "an entry lies outside the heap");
-        // An edit of one entry must not reach into another, whose lengths were checked here.
-        ensure!(taken.add(from, len), "two entries overlap");
+        // Otherwise an edit of one entry could change another, whose lengths were checked already.
+        ensure!(used.add(from, len), "two entries overlap");
         live += len;
         let key = if is_leaf {
             ensure!(len >= ROW_HEAD, "a row is too short");
@@ -87,7 +88,7 @@ fn quick_node(page: &[u8]) -> Result<(), Damage> {
     Ok(())
 }
 
-/// Everything that is wrong with a page's content; empty for a sound one.
+/// Returns all problems of a page's content; empty for a sound page.
 #[must_use]
 pub(crate) fn problems(page: &[u8]) -> Vec<Damage> {
     let mut found = Vec::new();
@@ -96,8 +97,8 @@ pub(crate) fn problems(page: &[u8]) -> Vec<Damage> {
         return found;
     }
     match header::kind(page) {
-        Some(Kind::Map) => map::check(page, &mut |damage| found.push(damage)),
-        Some(Kind::Leaf | Kind::Inner) => node_problems(page, &mut found),
+        Some(PageKind::Map) => map::check(page, &mut |damage| found.push(damage)),
+        Some(PageKind::Leaf | PageKind::Inner) => node_problems(page, &mut found),
         _ => {}
     }
     found

@@ -6,7 +6,7 @@
 
 use super::system::{Txn, Txns};
 use super::write::refuse_long;
-use crate::btree::{Bulk, Outlet, Tree, write_chain};
+use crate::btree::{BulkBuilder, BulkSink, Tree, write_chain};
 use crate::error::{Error, Result};
 use crate::mtr::Mtr;
 use crate::page::node::{OVERFLOW, Version};
@@ -18,7 +18,7 @@ use base::TreeId;
 impl Txns {
     /// Makes a tree and begins to fill it. If this fails, or the load does later, the extents of `id` are to be released.
     /// REQUIRES: no latch held; the transaction has changed nothing yet.
-    pub(crate) fn begin_load(&self, txn: &Txn, id: TreeId) -> Result<Bulk> {
+    pub(crate) fn begin_load(&self, txn: &Txn, id: TreeId) -> Result<BulkBuilder> {
         let store = &self.store;
         let tree = Tree::create(store, id)?;
         let stream = self.stream_of(txn);
@@ -32,17 +32,17 @@ impl Txns {
         let root = mtr.add(root);
         mtr.apply(root, &PageOp::Row(op));
         mtr.commit();
-        Ok(Bulk::begin(tree, version))
+        Ok(BulkBuilder::begin(tree, version))
     }
 
     /// Adds a row to a load. After an error the load is of no use. REQUIRES: no latch held.
     pub(crate) fn load_row(
         &self,
         txn: &Txn,
-        bulk: &mut Bulk,
+        bulk: &mut BulkBuilder,
         key: &[u8],
         value: &[u8],
-        outlet: &dyn Outlet,
+        sink: &dyn BulkSink,
     ) -> Result {
         let store = &self.store;
         let page_bytes = store.pool.page_bytes();
@@ -51,7 +51,7 @@ impl Txns {
             return Err(Error::KeyTooLong { len: key.len(), max });
         }
         if value.len() <= inline_limit(page_bytes) {
-            return bulk.push(store, key, 0, value, outlet);
+            return bulk.push(store, key, 0, value, sink);
         }
         let tree = bulk.tree().id;
         refuse_long(value.len())?;
@@ -60,7 +60,7 @@ impl Txns {
             let undo_at = stream.append(Entry::Chain { tree, head });
             Version { txn: stream.owner(), undo_at }
         };
-        let chain = write_chain(store, tree, value, &mut begin, &mut || outlet.admit(page_bytes))?;
-        bulk.push(store, key, OVERFLOW, &chain.encode(), outlet)
+        let chain = write_chain(store, tree, value, &mut begin, &mut || sink.admit(page_bytes))?;
+        bulk.push(store, key, OVERFLOW, &chain.encode(), sink)
     }
 }

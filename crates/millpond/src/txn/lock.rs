@@ -112,8 +112,9 @@ impl Txns {
     ) -> Result<Locked> {
         let (owner, mut held) = (self.owner(txn), Held::default());
         loop {
-            let page = tree.leaf_read_near(&self.store, txn.near.leaf(tree, key), key, FetchHint::Normal)?;
-            txn.near.was(tree, key, page.page_no());
+            let page =
+                tree.leaf_read_cached(&self.store, txn.leaf_cache.get(tree, key), key, FetchHint::Normal)?;
+            txn.leaf_cache.set(tree, key, page.page_no());
             let leaf = Leaf::new(&page);
             let row = leaf.search(key).ok().map(|slot| leaf.row(slot));
             let mut obstacle = match row {

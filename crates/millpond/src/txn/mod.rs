@@ -4,7 +4,7 @@
 //! [`system::Txns`] joins the status table, undo, snapshots and locks of one database. [`mod@write`] changes a row, [`lock`]
 //! locks one, [`lock_range`] those of a range, [`load`] fills a new tree, [`read`] reads, [`end`] commits and rolls back,
 //! [`revert`] installs older versions, [`purge`] removes what nobody sees any more, both ask for [`room`] in the log and set [`aside`] what
-//! they cannot do, as does [`release`], which gives the space of dropped trees back, [`near`] saves ways down, [`marks`] notes where scans find
+//! they cannot do, as does [`release`], which gives the space of dropped trees back, [`leaf_cache`] saves descents, [`marks`] notes where scans find
 //! nothing but delete marks, [`harden`] keeps
 //! a checkpoint from losing the undo of the unfinished, [`history`] keeps the past within its limits.
 //!
@@ -14,11 +14,11 @@ mod aside;
 pub(crate) mod end;
 pub(crate) mod harden;
 pub(crate) mod history;
+mod leaf_cache;
 pub(crate) mod load;
 pub(crate) mod lock;
 pub(crate) mod lock_range;
 mod marks;
-mod near;
 pub(crate) mod purge;
 pub(crate) mod read;
 mod release;

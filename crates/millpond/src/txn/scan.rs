@@ -187,7 +187,7 @@ impl Txns {
             }
         };
         let hint = progress.hint(&self.store.pool);
-        let page = tree.leaf_read_near(&self.store, progress.right.take(), from, hint)?;
+        let page = tree.leaf_read_cached(&self.store, progress.right.take(), from, hint)?;
         let leaf = Leaf::new(&page);
         let (Ok(first) | Err(first)) = leaf.search(from);
         // Nothing is to be looked for where the whole leaf lies below the end.

@@ -2,7 +2,7 @@
 
 use super::aside::{Aside, Task};
 use super::history::Limits;
-use super::near::Near;
+use super::leaf_cache::LeafCache;
 use super::revert::Reverting;
 use super::room::Room;
 use super::trees::Trees;
@@ -120,7 +120,7 @@ pub(crate) struct Txn {
     /// The highest commit whose rows it was shown.
     pub(crate) seen: Cell<Lsn>,
     /// Where its last row stood.
-    pub(super) near: Near,
+    pub(super) leaf_cache: LeafCache,
     /// Time spent waiting for locks, microseconds.
     pub(crate) lock_us: Cell<u64>,
     /// It has been rolled back because undoing a part of it failed half way.

@@ -116,9 +116,9 @@ impl Txns {
         door: &mut dyn Door,
     ) -> Result<Wrote> {
         // The leaf is on its way from memory while the transaction gets what it needs.
-        let guess = match txn.near.leaf(tree, key) {
+        let guess = match txn.leaf_cache.get(tree, key) {
             Some(leaf) => Some(leaf),
-            None => tree.leaf_ahead(&self.store, key)?,
+            None => tree.prefetch_leaf(&self.store, key)?,
         };
         let owner = self.owner(txn);
         let room = image.map_or(0, |image| row_bytes(key.len(), image.bytes.len()));
@@ -126,8 +126,8 @@ impl Txns {
         let stream = self.stream_of(txn);
         loop {
             self.store.log.make_room()?;
-            let (page, place) = tree.leaf_write_near(&self.store, guess, key, room)?;
-            txn.near.was(tree, key, page.page_no());
+            let (page, place) = tree.leaf_write_cached(&self.store, guess, key, room)?;
+            txn.leaf_cache.set(tree, key, page.page_no());
             let leaf = Leaf::new(&page);
             let (slot, found) = match place {
                 Ok(slot) => (slot, true),

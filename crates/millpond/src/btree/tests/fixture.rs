@@ -1,4 +1,5 @@
-//! A store in a directory of its own, with a cleaner that writes pages as their frames are wanted.
+//! A store for tests, in a directory of its own, with a cleaner that writes pages when frames are
+//! needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ use base::{Lsn, PageNo};
 use metrics::{Metrics, SyncReason};
 use vfs::{Create, File, OpenMode, Vfs};
 
-use crate::btree::{Batch, Outlet};
+use crate::btree::{BulkSink, PageBatch};
 use crate::buffer::{Pool, PoolOptions, RefuseDamage};
 use crate::error::{Poison, Result};
 use crate::log::group::{Record, Records};
@@ -25,8 +26,8 @@ use crate::store::Store;
 
 const DB_ID: u64 = 5;
 
-/// The store and what goes with it.
-pub(super) struct World {
+/// The store, its directory and its cleaner.
+pub(super) struct TestStore {
     pub(super) store: Arc<Store>,
     file: Arc<dyn File>,
     dir: PathBuf,
@@ -35,67 +36,74 @@ pub(super) struct World {
     wake: base::sync::Unparker,
 }
 
-/// An empty store whose pool has `frames` frames.
-pub(super) fn world(page_bytes: usize, frames: usize) -> World {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let n = COUNT.fetch_add(1, Ordering::Relaxed);
-    let dir = std::env::temp_dir().join(format!("millpond-btree-{n}-{}", std::process::id()));
-    std::fs::create_dir(&dir).unwrap();
-    let (vfs, metrics, poison) = (Vfs::os(), Arc::new(Metrics::new()), Arc::new(Poison::default()));
-    let path = dir.join("pages");
-    let mode = OpenMode { create: Create::New, direct: false, read_only: false };
-    let file = vfs.disk.open(&path, mode).unwrap();
+impl TestStore {
+    /// Makes an empty store whose pool has `frames` frames.
+    pub(super) fn new(page_bytes: usize, frames: usize) -> TestStore {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let n = COUNT.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("millpond-btree-{n}-{}", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        let (vfs, metrics, poison) = (Vfs::os(), Arc::new(Metrics::new()), Arc::new(Poison::default()));
+        let path = dir.join("pages");
+        let mode = OpenMode { create: Create::New, direct: false, read_only: false };
+        let file = vfs.disk.open(&path, mode).unwrap();
 
-    let parker = Parker::new();
-    let wake = parker.unparker();
-    let segments = Segments::open(&vfs, &dir, SegmentShape { db_id: DB_ID, blocks: 1024 }, &metrics).unwrap();
-    let options = LogOptions { ring_blocks: 512, flush_depth: 4 };
-    let start =
-        LogStart { lsn: Lsn(0), end: Lsn(0), prev_used: crate::log::block::PAYLOAD_BYTES as u16, epoch: 1 };
-    let log = Arc::new(Log::new(&vfs, options, start, segments, parker.unparker(), &metrics, &poison));
-    let pool = Arc::new(
-        Pool::new(PoolOptions {
-            frames,
-            page_bytes,
+        let parker = Parker::new();
+        let wake = parker.unparker();
+        let segments =
+            Segments::open(&vfs, &dir, SegmentShape { db_id: DB_ID, blocks: 1024 }, &metrics).unwrap();
+        let options = LogOptions { ring_blocks: 512, flush_depth: 4 };
+        let start = LogStart {
+            lsn: Lsn(0),
+            end: Lsn(0),
+            prev_used: crate::log::block::PAYLOAD_BYTES as u16,
+            epoch: 1,
+        };
+        let log = Arc::new(Log::new(&vfs, options, start, segments, parker.unparker(), &metrics, &poison));
+        let pool = Arc::new(
+            Pool::new(PoolOptions {
+                frames,
+                page_bytes,
+                file: Arc::clone(&file),
+                path: path.clone(),
+                hook: Box::new(RefuseDamage { path: path.clone() }),
+                cleaner: parker.unparker(),
+                poison: Arc::clone(&poison),
+                metrics: Arc::clone(&metrics),
+                clock: Arc::clone(&vfs.clock),
+            })
+            .unwrap(),
+        );
+        let space = SpaceOptions {
+            reserve: Arc::new(crate::reserve::Reserve::of(&vfs, path.parent().unwrap())),
+            vfs,
             file: Arc::clone(&file),
-            path: path.clone(),
-            hook: Box::new(RefuseDamage { path: path.clone() }),
-            cleaner: parker.unparker(),
-            poison: Arc::clone(&poison),
-            metrics: Arc::clone(&metrics),
-            clock: Arc::clone(&vfs.clock),
-        })
-        .unwrap(),
-    );
-    let space = SpaceOptions {
-        reserve: Arc::new(crate::reserve::Reserve::of(&vfs, path.parent().unwrap())),
-        vfs,
-        file: Arc::clone(&file),
-        path,
-        db_id: DB_ID,
-        pages_max: crate::space::PAGES_MAX,
-        grow_pages: 512,
-        grower: parker.unparker(),
-    };
-    let space = Space::new(space, &log, &pool, &metrics, &poison);
-    space.format().unwrap();
-    pool.set_free_reserve(frames / 8);
-    let store = Arc::new(Store { log, pool, space, metrics });
-    let stop = Arc::new(AtomicBool::new(false));
-    let cleaner = {
-        let (store, stop, file) = (Arc::clone(&store), Arc::clone(&stop), Arc::clone(&file));
-        std::thread::spawn(move || {
-            while !stop.load(Ordering::Relaxed) {
-                // Woken when frames or log buffer run short.
-                parker.park();
-                clean(&store, &*file);
-            }
-        })
-    };
-    World { store, file, dir, stop, cleaner: Some(cleaner), wake }
+            path,
+            db_id: DB_ID,
+            pages_max: crate::space::PAGES_MAX,
+            grow_pages: 512,
+            grower: parker.unparker(),
+        };
+        let space = Space::new(space, &log, &pool, &metrics, &poison);
+        space.format().unwrap();
+        pool.set_free_reserve(frames / 8);
+        let store = Arc::new(Store { log, pool, space, metrics });
+        let stop = Arc::new(AtomicBool::new(false));
+        let cleaner = {
+            let (store, stop, file) = (Arc::clone(&store), Arc::clone(&stop), Arc::clone(&file));
+            std::thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    // Woken when frames or log buffer run short.
+                    parker.park();
+                    clean(&store, &*file);
+                }
+            })
+        };
+        TestStore { store, file, dir, stop, cleaner: Some(cleaner), wake }
+    }
 }
 
-/// Writes pages until an eighth of the frames is free, each when its redo is durable.
+/// Writes pages until an eighth of the frames is free, each after its redo is durable.
 fn clean(store: &Store, file: &dyn File) {
     let (pool, wanted) = (&store.pool, store.pool.frame_count() / 8);
     let mut copy = vec![0; pool.page_bytes()];
@@ -114,7 +122,7 @@ fn clean(store: &Store, file: &dyn File) {
     }
 }
 
-impl Outlet for World {
+impl BulkSink for TestStore {
     fn admit(&self, _: usize) -> Result {
         Ok(())
     }
@@ -123,7 +131,7 @@ impl Outlet for World {
         16
     }
 
-    fn write(&self, mut batch: Batch) -> Result<Batch> {
+    fn write(&self, mut batch: PageBatch) -> Result<PageBatch> {
         let (pages, images) = batch.parts();
         let page_bytes = self.store.pool.page_bytes();
         for (page, image) in pages.iter().zip(images.chunks_exact_mut(page_bytes)) {
@@ -135,20 +143,20 @@ impl Outlet for World {
         Ok(batch)
     }
 
-    fn settle(&self) -> Result {
+    fn wait_for_writes(&self) -> Result {
         Ok(())
     }
 }
 
-impl World {
-    /// Pages that the space map says are in use by some tree.
+impl TestStore {
+    /// Returns the pages that are in use according to the space map.
     pub(super) fn used_pages(&self) -> Vec<u32> {
         let used = self.store.space.used_pages().unwrap();
         let pages: BTreeSet<u32> = used.values().flatten().map(|page| page.0).collect();
         pages.into_iter().collect()
     }
 
-    /// Applies all redo to blank pages and compares with the pool.
+    /// Applies all redo to blank pages, and compares the result with the pool.
     pub(super) fn assert_redo_gives_the_same_pages(&self) {
         let (log, pool) = (&self.store.log, &self.store.pool);
         log.flush_to(Lsn(log.published_lsn().0 - 1), SyncReason::Commit).unwrap();
@@ -156,7 +164,8 @@ impl World {
         let mut scanner = Scanner::new(log.segments(), &epochs, Lsn(0));
         let mut pages: BTreeMap<PageNo, Vec<u8>> = BTreeMap::new();
         while let Some(group) = scanner.next().unwrap() {
-            // A page's previous LSN is that before the group, however often the group changes it.
+            // The previous LSN of a page is the one before the group, even if the group changes the
+            // page often.
             let mut before = BTreeMap::new();
             for record in Records::new(group.records) {
                 let Ok(Record::Page { page, prev, op }) = record else { panic!("{record:?}") };
@@ -172,13 +181,13 @@ impl World {
         assert_eq!(scanner.position(), log.durable_lsn());
         for (no, bytes) in pages {
             let page = pool.fetch(no).unwrap().read();
-            // All but the checksum, which is set on the way to the file.
+            // All but the checksum, which is set only before a write.
             assert!(page[4..] == bytes[4..], "{no:?}");
         }
     }
 }
 
-impl Drop for World {
+impl Drop for TestStore {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.wake.unpark();

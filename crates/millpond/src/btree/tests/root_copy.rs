@@ -1,15 +1,16 @@
-//! Copies of roots against the roots themselves.
+//! Tests of root copies against the roots themselves.
 
 use base::prng::Prng;
 
-use super::fixture::world;
+use super::fixture::TestStore;
 use super::{ID, get, put, remove};
 use crate::btree::Tree;
 use crate::btree::descend::Seek;
-use crate::btree::root_copy::{Copied, way};
+use crate::btree::root_copy::{RootCopy, next_child};
 use crate::page::node::{Inner, Node};
 
-/// Sets of keys that share nothing, something, much, or end where others go on.
+/// Sets of keys that share nothing, a prefix, or a long prefix, or where one key is the start of
+/// the next.
 fn key_of_kind(kind: u64, n: u64) -> Vec<u8> {
     match kind {
         0 => n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec(),
@@ -20,44 +21,44 @@ fn key_of_kind(kind: u64, n: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_copy_of_a_root_says_what_the_root_says() {
+fn a_root_copy_gives_the_same_child_as_the_root() {
     let mut prng = Prng::new(5);
     for kind in 0..4 {
-        let world = world(4096, 600);
-        let tree = Tree::create(&world.store, ID).unwrap();
+        let fixture = TestStore::new(4096, 600);
+        let tree = Tree::create(&fixture.store, ID).unwrap();
         for n in 0..3000 {
-            put(&world.store, tree, &key_of_kind(kind, n), &[7; 100], 0);
+            put(&fixture.store, tree, &key_of_kind(kind, n), &[7; 100], 0);
         }
-        let root = world.store.pool.fetch(tree.root).unwrap().read();
+        let root = fixture.store.pool.fetch(tree.root).unwrap().read();
         let inner = Inner::new(&root);
         assert!(inner.level() > 0 && inner.len() > 1);
-        let copied = Copied::of(&inner);
-        let near = |key: &[u8]| [key.to_vec(), [key, &[0][..]].concat(), key[..key.len() / 2].to_vec()];
-        let asked = (0..500).flat_map(|_| near(&key_of_kind(kind, prng.below(3100))));
-        let fences = (1..inner.len()).flat_map(|i| near(&inner.key(i).to_vec()));
+        let copy = RootCopy::of(&inner);
+        let neighbours = |key: &[u8]| [key.to_vec(), [key, &[0][..]].concat(), key[..key.len() / 2].to_vec()];
+        let asked = (0..500).flat_map(|_| neighbours(&key_of_kind(kind, prng.below(3100))));
+        let fences = (1..inner.len()).flat_map(|i| neighbours(&inner.key(i).to_vec()));
         for key in asked.chain(fences).chain([vec![], vec![0xff; 20]]) {
             for seek in [Seek::At(&key), Seek::Before(&key), Seek::Last] {
-                assert_eq!(copied.child(seek), seek.child(&inner), "{seek:?}");
+                assert_eq!(copy.child(seek), seek.child(&inner), "{seek:?}");
             }
         }
     }
 }
 
 #[test]
-fn a_copy_is_made_of_a_root_that_stays_and_not_believed_when_it_has_changed() {
-    let world = world(4096, 600);
-    let tree = Tree::create(&world.store, ID).unwrap();
-    let store = &world.store;
+fn a_root_is_copied_if_it_stays_unchanged_and_a_stale_copy_is_ignored() {
+    let fixture = TestStore::new(4096, 600);
+    let tree = Tree::create(&fixture.store, ID).unwrap();
+    let store = &fixture.store;
     let key = |n: u64| key_of_kind(0, n);
     let copied = || {
         let now = store.pool.stamp(tree.root).unwrap();
-        way(tree.root, now, Seek::At(&key(1)), 0).is_some()
+        next_child(tree.root, now, Seek::At(&key(1)), 0).is_some()
     };
     let mut rows = 0..;
-    // Each time a split is posted in the root, its copy is worth nothing.
+    // Each time a split is posted in the root, its copy becomes invalid.
     for _ in 0..20 {
         let stamp = store.pool.stamp(tree.root);
-        // Another thread, for whoever changes a root takes note of it.
+        // In another thread, because a thread that changes a root also counts the visit.
         let grow = || {
             let level = || Node::new(&store.pool.fetch(tree.root).unwrap().read()).level();
             while store.pool.stamp(tree.root) == stamp || level() == 0 {

@@ -26,7 +26,7 @@ pub(super) struct PageFile {
 
 fn fresh(page: PageNo) -> Vec<u8> {
     let mut bytes = vec![0; PAGE];
-    header::begin_file(&mut bytes, b"a page of the test");
+    header::init_file(&mut bytes, b"a page of the test");
     header::set_page_no(&mut bytes, page);
     header::seal(&mut bytes);
     bytes

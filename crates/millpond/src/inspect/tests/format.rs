@@ -1,12 +1,12 @@
-//! `docs/format.md` against the code: its constants, the tags of page changes, the kinds of log records, pages and undo
-//! records.
+//! Compares `docs/format.md` with the code: constants, tags of page changes, kinds of log records,
+//! pages and undo records.
 
 use crate::checkpoint::root;
 use crate::inspect::log::op_name;
 use crate::log::group::{self, Record};
 use crate::log::{self, block};
 use crate::mtr::MTR_REDO_BYTES_MAX;
-use crate::page::header::{self, HEADER_BYTES, Kind};
+use crate::page::header::{self, HEADER_BYTES, PageKind};
 use crate::page::map::EXTENT_PAGES;
 use crate::page::node::{CHILD_OVERHEAD, ROW_OVERHEAD, SLOT_BYTES, SLOTS};
 use crate::page::op::PageOp;
@@ -18,7 +18,7 @@ use base::{PageNo, TreeId, TxnId};
 
 const PAGE: &str = include_str!("../../../../../docs/format.md");
 
-/// First and second cells of the table whose head begins with `| head |`.
+/// Returns the first two cells of each row of the table whose head begins with `| head |`.
 fn cells(head: &str) -> Vec<(String, String)> {
     let lines = PAGE.lines().skip_while(|line| !line.starts_with(&format!("| {head} |"))).skip(2);
     let rows = lines.take_while(|line| line.starts_with('|'));
@@ -71,7 +71,7 @@ fn tags_of_page_changes() {
     for (tag, name) in cells("tag") {
         n += 1;
         assert_eq!(tag, n.to_string());
-        // Zeros are the fields of every change: numbers, empty strings, flags.
+        // Zeros are valid fields of every change: numbers, empty strings, flags.
         let mut bytes = [0; 64];
         bytes[0] = n;
         let found =
@@ -83,7 +83,8 @@ fn tags_of_page_changes() {
     }
 }
 
-/// Numbers and names of the table of kinds whose head goes on with `second`; a name ends at its colon.
+/// Returns numbers and names of the table of kinds whose head continues with `second`. A name ends
+/// at its colon.
 fn kinds(second: &str) -> Vec<String> {
     let cells = cells(&format!("kind | {second}"));
     cells.into_iter().map(|(number, name)| format!("{number} {}", name.split(':').next().unwrap())).collect()
@@ -113,13 +114,21 @@ fn kinds_of_log_records() {
 
 #[test]
 fn kinds_of_pages() {
-    let written = [Kind::Free, Kind::Map, Kind::Leaf, Kind::Inner, Kind::Overflow, Kind::File, Kind::Owners]
-        .map(|kind| {
-            let mut page = [0; 4096];
-            page[5] = kind as u8;
-            assert_eq!(header::kind(&page), Some(kind));
-            format!("{} {}", kind as u8, format!("{kind:?}").to_lowercase())
-        });
+    let written = [
+        PageKind::Free,
+        PageKind::Map,
+        PageKind::Leaf,
+        PageKind::Inner,
+        PageKind::Overflow,
+        PageKind::File,
+        PageKind::Owners,
+    ]
+    .map(|kind| {
+        let mut page = [0; 4096];
+        page[5] = kind as u8;
+        assert_eq!(header::kind(&page), Some(kind));
+        format!("{} {}", kind as u8, format!("{kind:?}").to_lowercase())
+    });
     assert_eq!(kinds("page"), written);
 }
 

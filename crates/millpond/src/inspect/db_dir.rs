@@ -1,4 +1,5 @@
-//! A database directory that is looked at: its files, through a disk that refuses writes, and who uses it.
+//! The directory of the database to view: its files, through a disk that refuses writes, and
+//! whether another process uses it.
 
 use crate::checkpoint::root::{Root, RootFile};
 use crate::engine::Paths;
@@ -11,36 +12,36 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vfs::Vfs;
 
-/// Whether somebody has the database open.
+/// Whether a process has the database open.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Use {
-    Free,
-    Taken,
+pub(super) enum InUse {
+    No,
+    Yes,
     Unknown(String),
 }
 
-impl Use {
-    /// The sentence that begins every view.
+impl InUse {
+    /// Returns the sentence that begins every view.
     pub(super) fn sentence(&self) -> String {
         match self {
-            Use::Free => "not in use".to_owned(),
-            Use::Taken => "IN USE by another process: what follows may change while it is read".to_owned(),
-            Use::Unknown(why) => format!("perhaps in use (its lock cannot be tried: {why})"),
+            InUse::No => "not in use".to_owned(),
+            InUse::Yes => "IN USE by another process: what follows may change while it is read".to_owned(),
+            InUse::Unknown(why) => format!("perhaps in use (its lock cannot be tried: {why})"),
         }
     }
 }
 
 /// A directory that holds a database.
-pub(super) struct Place {
+pub(super) struct DbDir {
     pub(super) vfs: Vfs,
     pub(super) dir: PathBuf,
     pub(super) paths: Paths,
-    pub(super) in_use: Use,
+    pub(super) in_use: InUse,
 }
 
-impl Place {
-    /// Fails if there is no such directory, or no root in it.
-    pub(super) fn open(vfs: &Vfs, dir: &Path) -> Result<Place> {
+impl DbDir {
+    /// Opens the directory for reading. Fails if there is no such directory, or no root in it.
+    pub(super) fn open(vfs: &Vfs, dir: &Path) -> Result<DbDir> {
         let reading = vfs.read_only();
         let names = reading.disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
         let paths = Paths::new(dir, &Options::new());
@@ -48,24 +49,24 @@ impl Place {
             let what = "is not the directory of a database: it has no root".to_owned();
             return Err(Error::Foreign { file: dir.to_owned(), what });
         }
-        // Only a lock file that is there is tried, so that none is made; and it is let go at once, so that nobody who
-        // opens the database meanwhile is refused for more than this moment.
+        // Tries only a lock file that exists, so that none is made. It is released at once, so a
+        // process that opens the database meanwhile is refused only for that short time.
         let in_use = if names.iter().any(|name| name == "LOCK") {
             match vfs.disk.lock(&paths.lock) {
                 Ok(held) => {
                     drop(held);
-                    Use::Free
+                    InUse::No
                 }
-                Err(e) if e.kind() == ErrorKind::WouldBlock => Use::Taken,
-                Err(e) => Use::Unknown(e.to_string()),
+                Err(e) if e.kind() == ErrorKind::WouldBlock => InUse::Yes,
+                Err(e) => InUse::Unknown(e.to_string()),
             }
         } else {
-            Use::Free
+            InUse::No
         };
-        Ok(Place { vfs: reading, dir: dir.to_owned(), paths, in_use })
+        Ok(DbDir { vfs: reading, dir: dir.to_owned(), paths, in_use })
     }
 
-    /// The root that an open would go by.
+    /// Returns the root that opening would use.
     pub(super) fn root(&self) -> Result<Root> {
         match RootFile::open(&self.vfs, &self.paths.root, &Arc::new(Metrics::new()))? {
             Some((_, root)) => Ok(root),
@@ -73,15 +74,15 @@ impl Place {
         }
     }
 
-    /// The log's segments.
+    /// Opens the log's segments.
     pub(super) fn segments(&self, root: &Root) -> Result<Segments> {
         let shape = SegmentShape { db_id: root.db_id, blocks: root.segment_blocks };
         Segments::open(&self.vfs, &self.paths.redo, shape, &Arc::new(Metrics::new()))
     }
 }
 
-/// Key or value bytes, as far as a line holds them.
-pub(super) fn bytes(bytes: &[u8]) -> String {
+/// Formats bytes of a key or value, as many as fit a line.
+pub(super) fn quoted(bytes: &[u8]) -> String {
     const SHOWN: usize = 32;
     if bytes.len() <= SHOWN {
         return format!("\"{}\"", bytes.escape_ascii());
@@ -89,7 +90,7 @@ pub(super) fn bytes(bytes: &[u8]) -> String {
     format!("\"{}\"… ({} bytes)", bytes[..SHOWN].escape_ascii(), bytes.len())
 }
 
-/// A part of a whole in percent.
+/// Formats a part of a whole in percent.
 pub(super) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         return "-".to_owned();
@@ -97,8 +98,8 @@ pub(super) fn percent(part: u64, whole: u64) -> String {
     format!("{:.1} %", part as f64 * 100.0 / whole as f64)
 }
 
-/// Rows of cells under a headline: first column to the left, all others to the right.
-pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+/// Formats rows of cells under a headline: the first column aligned left, all others right.
+pub(super) fn text_table(head: &[&str], rows: &[Vec<String>]) -> String {
     let width = |n: usize| {
         let cells = rows.iter().map(|row| row[n].chars().count());
         cells.chain([head[n].chars().count()]).max().unwrap_or(0)

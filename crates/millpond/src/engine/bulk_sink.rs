@@ -1,11 +1,11 @@
 //! What a bulk build asks of the engine: a place in the redo, and pages written.
 
 use super::Engine;
-use crate::btree::{Batch, Outlet};
+use crate::btree::{BulkSink, PageBatch};
 use crate::duty;
 use crate::error::Result;
 
-impl Outlet for Engine {
+impl BulkSink for Engine {
     fn admit(&self, redo_bytes: usize) -> Result {
         self.shared.admission.admit(redo_bytes as u64).map(drop)
     }
@@ -14,7 +14,7 @@ impl Outlet for Engine {
         self.shared.flusher.lock().batch_pages()
     }
 
-    fn write(&self, mut batch: Batch) -> Result<Batch> {
+    fn write(&self, mut batch: PageBatch) -> Result<PageBatch> {
         let _asked = duty::page_writes();
         let (pages, images) = batch.parts();
         self.shared.flusher.lock().write_new(pages, images)?;
@@ -22,7 +22,7 @@ impl Outlet for Engine {
         Ok(batch)
     }
 
-    fn settle(&self) -> Result {
+    fn wait_for_writes(&self) -> Result {
         // Each write is done when it returns.
         Ok(())
     }

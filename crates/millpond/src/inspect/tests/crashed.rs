@@ -1,0 +1,112 @@
+//! Views of a database whose process was killed.
+
+use super::{DIR, killed, open};
+use crate::inspect::{log, page, table};
+use expect_test::expect;
+use std::path::Path;
+
+#[test]
+fn the_log_and_a_table_that_lags_behind_it() {
+    let disk = killed();
+    let vfs = disk.vfs(1);
+    let dir = Path::new(DIR);
+    expect![[r#"
+        /db: not in use
+        2 segments of 64 blocks (262144 bytes) in /db/redo
+          file                  number  first block            LSN                 state
+          0000000000000000.log       0            0       0–259584  holds the checkpoint
+          0000000000000001.log       1           64  259584–519168  holds redo, or ready
+        epoch 2 from LSN 0
+        checkpoint LSN 20679; the log ends at LSN 20993 (segment 0, block 5)
+        nothing vouches for more: the end is sound
+        redo behind the checkpoint: 314 bytes in 4 groups, 0 of them padding (0.0 %)
+          record           number  bytes   share
+          checkpoint list       1     56  17.8 %
+          commit                1      8   2.5 %
+          row insert            1     31   9.9 %
+          row replace           1    187  59.6 %
+        last groups:
+          LSN 20679, 64 bytes: checkpoint list, 54 bytes
+          LSN 20743, 195 bytes: row replace, page 18, txn 4
+          LSN 20938, 39 bytes: row insert, page 19, txn 5
+          LSN 20977, 16 bytes: commit txn 5
+        checkpoint's list (LSN 20679): 1 unfinished transactions; next txn 4, next tree 3; 1 undo files
+          undo file 00000001, 8192 bytes
+          txn 3: prepared as "xid-1"; undo hardened up to 15
+        at the log's end: 1 to revert, 1 prepared, 0 committed with something to purge; 189 bytes of undo; next txn 6
+          to revert: txn 4, 174 bytes of undo
+          prepared: txn 3 as "xid-1"
+    "#]].assert_eq(&log::view(&vfs, dir).unwrap());
+    expect![[r#"
+        /db: not in use
+        The pages file may be older than the log by 314 bytes of redo, 2 page changes (checkpoint LSN 20679 to the log's end at 20993).
+          table           "cats"
+          tree            2, root page 17
+          catalog entry   there, by txn 1
+          rows            41 (as they stand, whatever became of their transactions)
+          delete marks    0
+          newest version  by txn 3
+          key bytes       282
+          value bytes     5860 in leaves
+          long values     1, 9000 bytes in overflow pages
+          pages           2 leaf, 1 inner, 3 overflow
+          file bytes      24576 in pages in use, 1 extents
+    "#]].assert_eq(&table::view(&vfs, dir, "cats").unwrap());
+    // An open finds what the views say.
+    let db = open(&disk);
+    assert_eq!(db.prepared().unwrap().len(), 1);
+    let t = db.open_table("cats").unwrap();
+    let value = db.begin().unwrap().get(&t, b"cat-007").unwrap();
+    assert_eq!(value, Some(vec![b'x'; 150]));
+}
+
+#[test]
+fn a_page_that_lacks_redo() {
+    let disk = killed();
+    let vfs = disk.vfs(1);
+    let dir = Path::new(DIR);
+    expect![[r#"
+        /db: not in use
+        The pages file may be older than the log by 314 bytes of redo, 2 page changes (checkpoint LSN 20679 to the log's end at 20993).
+        page 18, 4096 bytes at 73728 of /db/pages
+        sound: checksum, number and structure are right
+          checksum      a2938043
+          format        1
+          kind          leaf
+          flags         0
+          page number   18
+          tree          2
+          page LSN      8153
+        redo behind the checkpoint: 1 changes of this page, of which the file lacks 1
+          LSN 20743        row replace
+          level         0
+          right sibling 19
+          low fence     -infinity
+          high fence    "cat-022"
+          prefix        ""
+          bytes         3945 used, 63 free
+          entries       22
+              0  "cat-000" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 0]
+              1  "cat-001" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 17]
+              2  "cat-002" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 34]
+              3  "cat-003" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 51]
+              4  "cat-004" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 68]
+              5  "cat-005" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 85]
+              6  "cat-006" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 102]
+              7  "cat-007" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 119]
+              8  "cat-008" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 136]
+              9  "cat-009" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 153]
+             10  "cat-010" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 170]
+             11  "cat-011" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 187]
+             12  "cat-012" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 204]
+             13  "cat-013" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 221]
+             14  "cat-014" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 238]
+             15  "cat-015" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 255]
+             16  "cat-016" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 272]
+             17  "cat-017" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 289]
+             18  "cat-018" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 306]
+             19  "cat-019" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 323]
+             20  "cat-020" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 340]
+             21  "cat-021" = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"… (150 bytes) [by txn 2, undo at 357]
+    "#]].assert_eq(&page::view(&vfs, dir, 18).unwrap());
+}

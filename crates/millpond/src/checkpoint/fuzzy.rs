@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// The checkpoint that counts.
 #[derive(Debug)]
-struct Named {
+struct CurrentCheckpoint {
     root: Root,
     /// The unfinished transactions that its list names; none before this run's first checkpoint.
     listed: Arc<[Listed]>,
@@ -28,11 +28,11 @@ pub(crate) struct Checkpointer {
     log: Arc<Log>,
     pool: Arc<Pool>,
     file: RootFile,
-    named: Mutex<Named>,
+    current: Mutex<CurrentCheckpoint>,
     /// Redo of the last run has been applied up to here; beyond it the checkpoint must not go. [`Lsn::MAX`] once all is.
     replayed: AtomicU64,
     /// Below it nothing is worth a checkpoint: it is the last one's own list.
-    settled: AtomicU64,
+    own_list_end: AtomicU64,
     /// Who knows the unfinished transactions.
     unfinished: Arc<dyn Unfinished>,
     metrics: Arc<Metrics>,
@@ -56,8 +56,8 @@ impl Checkpointer {
             pool: Arc::clone(pool),
             file,
             replayed: AtomicU64::new(root.checkpoint.0),
-            named: Mutex::new(Named { root, listed: Arc::default() }),
-            settled: AtomicU64::new(0),
+            current: Mutex::new(CurrentCheckpoint { root, listed: Arc::default() }),
+            own_list_end: AtomicU64::new(0),
             unfinished,
             metrics: Arc::clone(metrics),
             poison: Arc::clone(poison),
@@ -76,18 +76,18 @@ impl Checkpointer {
 
     /// Has the next root name the rate at which recovery replays redo, bytes a second.
     pub(crate) fn set_replay_rate(&self, bytes_per_s: u64) {
-        self.named.lock().root.replay_rate = bytes_per_s;
+        self.current.lock().root.replay_rate = bytes_per_s;
     }
 
     /// The place that the root names now.
     pub(crate) fn lsn(&self) -> Lsn {
-        self.named.lock().root.checkpoint
+        self.current.lock().root.checkpoint
     }
 
     /// That place, and the unfinished transactions that a checkpoint of this run lists with it.
-    pub(crate) fn named(&self) -> (Lsn, Arc<[Listed]>) {
-        let named = self.named.lock();
-        (named.root.checkpoint, Arc::clone(&named.listed))
+    pub(crate) fn current(&self) -> (Lsn, Arc<[Listed]>) {
+        let current = self.current.lock();
+        (current.root.checkpoint, Arc::clone(&current.listed))
     }
 
     /// What the files of undo are there for.
@@ -118,8 +118,8 @@ impl Checkpointer {
     /// Moves the checkpoint as far as the dirty pages allow. Returns where it stands. A failure poisons.
     pub(crate) fn advance(&self, reason: SyncReason, clean: bool) -> Result<Lsn> {
         self.poison.check()?;
-        let mut named = self.named.lock();
-        let Named { root, listed } = &mut *named;
+        let mut current = self.current.lock();
+        let CurrentCheckpoint { root, listed } = &mut *current;
         let target = self.possible();
         // INV-5: no page is dirty from below the checkpoint, and the checkpoint never goes back.
         let too_far = planted(Bug::CheckpointIgnoresDirty)
@@ -130,7 +130,7 @@ impl Checkpointer {
             target >= root.checkpoint || too_far,
             "a page is dirty from {target}, below the checkpoint"
         );
-        let moves = target.0 > root.checkpoint.0.max(self.settled.load(Ordering::Acquire));
+        let moves = target.0 > root.checkpoint.0.max(self.own_list_end.load(Ordering::Acquire));
         if !moves && !clean && !self.undo_files().spare {
             return Ok(root.checkpoint);
         }
@@ -155,7 +155,7 @@ impl Checkpointer {
         self.file.write(&next, reason).map_err(|error| self.poison.set(error))?;
         *root = next;
         if all {
-            self.settled.store(end.0, Ordering::Release);
+            self.own_list_end.store(end.0, Ordering::Release);
         }
         *listed = list.listed.into();
         self.unfinished.root_is_durable()?;

@@ -12,7 +12,7 @@ use crate::duty;
 use crate::error::{Error, Poison, Result};
 use crate::flush::batch::Flusher;
 use crate::flush::doublewrite::Doublewrite;
-use crate::flush::restore::{Bounds, Life};
+use crate::flush::restore::{LogBounds, PageRedo};
 use crate::log::block::PAYLOAD_BYTES;
 use crate::log::reader::EpochStart;
 use crate::log::segment::{SegmentShape, Segments};
@@ -109,7 +109,7 @@ impl Engine {
         let pages = vfs.disk.open(&paths.pages, mode).map_err(|e| Error::io("open", &paths.pages, e))?;
         let doublewrite = Doublewrite::open(vfs, &paths.doublewrite, root.db_id, root.page_bytes, &metrics)?;
         let copies = doublewrite.copies();
-        let asked = copies.keys().map(|page| (*page, Life::default())).collect();
+        let asked = copies.keys().map(|page| (*page, PageRedo::default())).collect();
         let (tail, rebuild, standings) = find_end(
             &segments,
             &root.epochs,
@@ -120,7 +120,7 @@ impl Engine {
             standings,
             asked,
         )?;
-        let bounds = Bounds { checkpoint: root.checkpoint, end: tail.end };
+        let bounds = LogBounds { checkpoint: root.checkpoint, end: tail.end };
         let plan = doublewrite.plan(&copies, &tail.lives, bounds, (&*pages, &paths.pages), &paths.redo)?;
 
         let start = go_on(tail.end, &root.epochs);

@@ -21,21 +21,21 @@ const NEIGHBOURHOOD_BYTES: usize = 64 << 10;
 
 /// Where a batch ends, if it is not full before; it may go beyond by one neighbourhood.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limit {
+pub(crate) struct BatchLimit {
     /// Pages.
     pub(crate) pages: u64,
     /// In-place I/Os.
     pub(crate) ios: u64,
 }
 
-impl Limit {
+impl BatchLimit {
     /// Where the batch is full.
-    pub(crate) const NONE: Limit = Limit { pages: u64::MAX, ios: u64::MAX };
+    pub(crate) const NONE: BatchLimit = BatchLimit { pages: u64::MAX, ios: u64::MAX };
 }
 
 /// What a batch wrote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Written {
+pub(crate) struct BatchWritten {
     /// Pages.
     pub(crate) pages: u64,
     /// In-place I/Os that carried them.
@@ -93,12 +93,17 @@ impl Flusher {
 
     /// Writes those of `wanted`, and of their dirty neighbours, that nobody is changing right now, in the order given
     /// until the limit or the batch is full. A failure poisons the database.
-    pub(crate) fn flush(&mut self, wanted: &[PageNo], limit: Limit, force: Force) -> Result<Written> {
+    pub(crate) fn flush(
+        &mut self,
+        wanted: &[PageNo],
+        limit: BatchLimit,
+        force: Force,
+    ) -> Result<BatchWritten> {
         self.poison.check()?;
         self.try_flush(wanted, limit, force).map_err(|error| self.poison.set(error))
     }
 
-    fn try_flush(&mut self, wanted: &[PageNo], limit: Limit, force: Force) -> Result<Written> {
+    fn try_flush(&mut self, wanted: &[PageNo], limit: BatchLimit, force: Force) -> Result<BatchWritten> {
         let begun = self.vfs.clock.now_us();
         let page_bytes = self.pool.page_bytes();
         let mut tickets = Vec::new();
@@ -115,7 +120,7 @@ impl Flusher {
             tickets.push(ticket);
         }
         if tickets.is_empty() {
-            return Ok(Written::default());
+            return Ok(BatchWritten::default());
         }
         if !planted(Bug::PageBeforeRedo) {
             self.log.flush_to(newest, SyncReason::WriteAhead)?;
@@ -137,7 +142,7 @@ impl Flusher {
         } else {
             self.pool.flushed(tickets);
         }
-        Ok(Written { pages, ios, took_us: self.vfs.clock.now_us().saturating_sub(begun) })
+        Ok(BatchWritten { pages, ios, took_us: self.vfs.clock.now_us().saturating_sub(begun) })
     }
 
     /// Writes pages of which redo has no content: no frame holds them and nothing refers to them yet. They are protected
@@ -205,7 +210,7 @@ impl Flusher {
     }
 
     /// The wanted pages and the dirty ones of their neighbourhoods, by page number.
-    fn with_neighbours(&self, wanted: &[PageNo], limit: Limit) -> BTreeSet<PageNo> {
+    fn with_neighbours(&self, wanted: &[PageNo], limit: BatchLimit) -> BTreeSet<PageNo> {
         let each = (NEIGHBOURHOOD_BYTES / self.pool.page_bytes()) as u32;
         let mut all = BTreeSet::new();
         let mut runs = 0;

@@ -11,7 +11,7 @@
 //! area is used again only after the in-place writes are synced (To2). A slot is a page image as it would stand in
 //! place, so its own checksum and number say what it is.
 
-use super::restore::{Bounds, Life, Place, Verdict, judge};
+use super::restore::{LogBounds, PageInPlace, PageRedo, Verdict, judge};
 use crate::duty;
 use crate::error::{Error, Result};
 use crate::page::header;
@@ -31,11 +31,11 @@ const HEADER_BYTES: usize = 4096;
 const AREAS: usize = 2;
 
 /// The newest valid copy of each page: its LSN, and where it stands in the file.
-pub(crate) type Copies = BTreeMap<PageNo, (Lsn, u64)>;
+pub(crate) type PageCopies = BTreeMap<PageNo, (Lsn, u64)>;
 
 /// What the copies are good for.
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
+pub(crate) struct RestorePlan {
     /// Damaged pages, and where the copy stands that belongs in their place.
     restore: Vec<(PageNo, u64)>,
     /// Whole pages that are older than an image of theirs that was written and synced, and that image's LSN.
@@ -151,8 +151,8 @@ impl Doublewrite {
     }
 
     /// The newest valid copy of each page here: its LSN and where it stands. A slot that cannot be read holds none.
-    pub(crate) fn copies(&self) -> Copies {
-        let mut newest = Copies::new();
+    pub(crate) fn copies(&self) -> PageCopies {
+        let mut newest = PageCopies::new();
         let mut image = AlignedBuf::zeroed(self.page_bytes);
         for slot in 0..AREAS * self.slots {
             let at = (HEADER_BYTES + slot * self.page_bytes) as u64;
@@ -174,22 +174,22 @@ impl Doublewrite {
     /// redo says of the pages.
     pub(crate) fn plan(
         &self,
-        copies: &Copies,
-        lives: &BTreeMap<PageNo, Life>,
-        bounds: Bounds,
+        copies: &PageCopies,
+        redo: &BTreeMap<PageNo, PageRedo>,
+        bounds: LogBounds,
         (pages, pages_path): (&dyn File, &Path),
         redo_dir: &Path,
-    ) -> Result<Plan> {
-        let mut plan = Plan::default();
+    ) -> Result<RestorePlan> {
+        let mut plan = RestorePlan::default();
         let mut image = AlignedBuf::zeroed(self.page_bytes);
         for (&page, &(lsn, at)) in copies {
             let place = match pages.read_at(&mut image, u64::from(page.0) * self.page_bytes as u64) {
-                Ok(()) if header::verify(&image, page).is_ok() => Place::Whole(header::lsn(&image)),
-                Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => Place::Beyond,
+                Ok(()) if header::verify(&image, page).is_ok() => PageInPlace::Whole(header::lsn(&image)),
+                Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => PageInPlace::Beyond,
                 // An unreadable place is like any other damage: writing may mend it.
-                Ok(()) | Err(_) => Place::Damaged,
+                Ok(()) | Err(_) => PageInPlace::Damaged,
             };
-            match judge(lsn, place, lives.get(&page).copied().unwrap_or_default(), bounds) {
+            match judge(lsn, place, redo.get(&page).copied().unwrap_or_default(), bounds) {
                 Verdict::Leave => {}
                 Verdict::Restore => plan.restore.push((page, at)),
                 Verdict::Stale => drop(plan.stale.insert(page, lsn)),
@@ -211,7 +211,7 @@ impl Doublewrite {
     }
 
     /// Puts the copies of a plan in their places and syncs them (To6).
-    pub(crate) fn restore(&self, plan: &Plan, pages: &dyn File, pages_path: &Path) -> Result {
+    pub(crate) fn restore(&self, plan: &RestorePlan, pages: &dyn File, pages_path: &Path) -> Result {
         let mut image = AlignedBuf::zeroed(self.page_bytes);
         for &(page, at) in &plan.restore {
             self.file.read_at(&mut image, at).map_err(|e| Error::io("read", &self.path, e))?;

@@ -16,7 +16,7 @@ use base::Lsn;
 
 /// What stands in a page's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum PageInPlace {
     /// A whole image of the page with this LSN.
     Whole(Lsn),
     /// No image of it, or nothing that can be read.
@@ -27,7 +27,7 @@ pub(super) enum Place {
 
 /// What the log says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct LogBounds {
     /// From here on there is redo.
     pub(crate) checkpoint: Lsn,
     /// Here it ends.
@@ -36,7 +36,7 @@ pub(crate) struct Bounds {
 
 /// What redo says of a page.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Life {
+pub(crate) struct PageRedo {
     /// Low bits of the LSN that the first change found on it.
     pub(crate) before: Option<u64>,
 }
@@ -57,16 +57,16 @@ pub(super) enum Verdict {
 }
 
 /// Judges the newest whole copy of a page, of LSN `copy`.
-pub(super) fn judge(copy: Lsn, place: Place, life: Life, bounds: Bounds) -> Verdict {
-    let is_named = life.before == Some(copy.0 & PREV_MASK);
+pub(super) fn judge(copy: Lsn, place: PageInPlace, redo: PageRedo, bounds: LogBounds) -> Verdict {
+    let is_named = redo.before == Some(copy.0 & PREV_MASK);
     let is_history = copy < bounds.checkpoint && !is_named && !planted(Bug::RestoredStale);
     match place {
         _ if copy >= bounds.end => Verdict::LogCut,
-        Place::Beyond => Verdict::FileCut,
-        Place::Damaged if is_history => Verdict::Leave,
-        Place::Damaged => Verdict::Restore,
-        Place::Whole(lsn) if lsn < copy && copy < bounds.checkpoint => Verdict::Stale,
-        Place::Whole(_) => Verdict::Leave,
+        PageInPlace::Beyond => Verdict::FileCut,
+        PageInPlace::Damaged if is_history => Verdict::Leave,
+        PageInPlace::Damaged => Verdict::Restore,
+        PageInPlace::Whole(lsn) if lsn < copy && copy < bounds.checkpoint => Verdict::Stale,
+        PageInPlace::Whole(_) => Verdict::Leave,
     }
 }
 
@@ -76,18 +76,18 @@ mod tests {
 
     #[test]
     fn only_what_redo_brings_up_to_date_is_restored() {
-        let bounds = Bounds { checkpoint: Lsn(100), end: Lsn(200) };
-        let whole = |lsn| Place::Whole(Lsn(lsn));
-        let none = Life::default();
-        let found = |lsn| Life { before: Some(lsn) };
+        let bounds = LogBounds { checkpoint: Lsn(100), end: Lsn(200) };
+        let whole = |lsn| PageInPlace::Whole(Lsn(lsn));
+        let none = PageRedo::default();
+        let found = |lsn| PageRedo { before: Some(lsn) };
         let cases = [
             // A torn page's copy may have the checkpoint's own LSN.
-            (100, Place::Damaged, none, Verdict::Restore),
-            (199, Place::Damaged, none, Verdict::Restore),
-            (99, Place::Damaged, none, Verdict::Leave),
+            (100, PageInPlace::Damaged, none, Verdict::Restore),
+            (199, PageInPlace::Damaged, none, Verdict::Restore),
+            (99, PageInPlace::Damaged, none, Verdict::Leave),
             // Redo found the page as the copy has it, or newer.
-            (99, Place::Damaged, found(99), Verdict::Restore),
-            (98, Place::Damaged, found(99), Verdict::Leave),
+            (99, PageInPlace::Damaged, found(99), Verdict::Restore),
+            (98, PageInPlace::Damaged, found(99), Verdict::Leave),
             // A whole page is never overwritten. One that is behind a copy that redo covers is what a crash leaves.
             (150, whole(120), none, Verdict::Leave),
             (150, whole(20), none, Verdict::Leave),
@@ -95,15 +95,15 @@ mod tests {
             (99, whole(120), none, Verdict::Leave),
             // The write of 99 was synced before the checkpoint passed it.
             (99, whole(98), none, Verdict::Stale),
-            (50, Place::Beyond, none, Verdict::FileCut),
+            (50, PageInPlace::Beyond, none, Verdict::FileCut),
             (200, whole(20), none, Verdict::LogCut),
-            (200, Place::Damaged, none, Verdict::LogCut),
+            (200, PageInPlace::Damaged, none, Verdict::LogCut),
         ];
-        for (copy, place, life, wanted) in cases {
+        for (copy, place, redo, wanted) in cases {
             assert_eq!(
-                judge(Lsn(copy), place, life, bounds),
+                judge(Lsn(copy), place, redo, bounds),
                 wanted,
-                "a copy of LSN {copy}, {place:?}, {life:?}"
+                "a copy of LSN {copy}, {place:?}, {redo:?}"
             );
         }
     }

@@ -13,16 +13,16 @@ const PIECE_BYTES: usize = 64 << 10;
 
 /// Blocks in a row, of one segment.
 #[derive(Clone, Debug)]
-pub(super) struct Stretch {
+pub(super) struct ReadRange {
     pub(super) segment: Arc<Segment>,
     /// Where its file has the first one.
     pub(super) offset: u64,
 }
 
-impl Stretch {
+impl ReadRange {
     /// The blocks from `block` on, which `segment` holds.
-    pub(super) fn new(segment: Arc<Segment>, shape: super::segment::SegmentShape, block: u64) -> Stretch {
-        Stretch { segment, offset: file_offset(shape, block) }
+    pub(super) fn new(segment: Arc<Segment>, shape: super::segment::SegmentShape, block: u64) -> ReadRange {
+        ReadRange { segment, offset: file_offset(shape, block) }
     }
 
     /// Fills `bytes` with them.
@@ -38,65 +38,65 @@ impl Stretch {
         self.segment.file.read_batch(&mut pieces)
     }
 
-    fn is(&self, other: &Stretch) -> bool {
+    fn is(&self, other: &ReadRange) -> bool {
         Arc::ptr_eq(&self.segment, &other.segment) && self.offset == other.offset
     }
 }
 
 /// What the reading thread is to do, and has done.
 #[derive(Debug)]
-struct Desk {
-    mu: Mutex<State>,
+struct ReadAheadShared {
+    mu: Mutex<ReadAheadState>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct ReadAheadState {
     /// Where what is read goes; away while the thread reads.
     buffer: Option<AlignedBuf>,
     /// To be read, and how many bytes.
-    asked: Option<(Stretch, usize)>,
+    requested: Option<(ReadRange, usize)>,
     /// Read, or tried.
-    done: Option<(Stretch, io::Result<usize>)>,
+    done: Option<(ReadRange, io::Result<usize>)>,
     closed: bool,
 }
 
 /// A thread that reads one stretch ahead.
 #[derive(Debug)]
-pub(super) struct Ahead {
-    desk: Arc<Desk>,
+pub(super) struct ReadAhead {
+    shared: Arc<ReadAheadShared>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Ahead {
+impl ReadAhead {
     /// Starts the thread, which can read up to `blocks` at a time.
-    pub(super) fn start(blocks: usize) -> io::Result<Ahead> {
+    pub(super) fn start(blocks: usize) -> io::Result<ReadAhead> {
         let buffer = Some(AlignedBuf::zeroed(blocks * BLOCK_BYTES));
-        let state = State { buffer, asked: None, done: None, closed: false };
-        let desk = Arc::new(Desk { mu: Mutex::new(state), changed: Condvar::new() });
-        let theirs = Arc::clone(&desk);
+        let state = ReadAheadState { buffer, requested: None, done: None, closed: false };
+        let shared = Arc::new(ReadAheadShared { mu: Mutex::new(state), changed: Condvar::new() });
+        let theirs = Arc::clone(&shared);
         let thread = spawn("millpond-ahead", move || theirs.serve())?;
-        Ok(Ahead { desk, thread: Some(thread) })
+        Ok(ReadAhead { shared, thread: Some(thread) })
     }
 
-    /// Has `bytes` bytes of a stretch read, unless the thread is still busy with another.
-    pub(super) fn ask(&self, stretch: Stretch, bytes: usize) {
-        let mut state = self.desk.mu.lock();
-        if state.asked.is_none() {
+    /// Has `bytes` bytes of a range read, unless the thread is still busy with another.
+    pub(super) fn request(&self, range: ReadRange, bytes: usize) {
+        let mut state = self.shared.mu.lock();
+        if state.requested.is_none() {
             state.done = None;
-            state.asked = Some((stretch, bytes));
-            self.desk.changed.notify_all();
+            state.requested = Some((range, bytes));
+            self.shared.changed.notify_all();
         }
     }
 
-    /// Fills `bytes` from what was asked for, waiting for it; `None` if that was another stretch or another length. What went wrong
+    /// Fills `bytes` from what was asked for, waiting for it; `None` if that was another range or another length. What went wrong
     /// with what nobody takes never comes to light.
-    pub(super) fn take(&self, stretch: &Stretch, bytes: &mut [u8]) -> Option<io::Result<()>> {
-        let mut state = self.desk.mu.lock();
-        while state.asked.is_some() {
-            self.desk.changed.wait(&mut state);
+    pub(super) fn take(&self, range: &ReadRange, bytes: &mut [u8]) -> Option<io::Result<()>> {
+        let mut state = self.shared.mu.lock();
+        while state.requested.is_some() {
+            self.shared.changed.wait(&mut state);
         }
-        let (_, read) = state.done.take().filter(|(done, _)| done.is(stretch))?;
+        let (_, read) = state.done.take().filter(|(done, _)| done.is(range))?;
         match read {
             Ok(len) if len == bytes.len() => {
                 bytes.copy_from_slice(&state.buffer.as_ref()?[..len]);
@@ -108,28 +108,28 @@ impl Ahead {
     }
 }
 
-impl Desk {
+impl ReadAheadShared {
     fn serve(&self) {
         let mut state = self.mu.lock();
         while !state.closed {
-            let Some((stretch, len)) = state.asked.clone() else {
+            let Some((range, len)) = state.requested.clone() else {
                 self.changed.wait(&mut state);
                 continue;
             };
             let mut buffer = state.buffer.take().expect("it is here while the thread does not read");
             drop(state);
-            let read = stretch.read(&mut buffer[..len]).map(|()| len);
+            let read = range.read(&mut buffer[..len]).map(|()| len);
             state = self.mu.lock();
-            (state.buffer, state.asked, state.done) = (Some(buffer), None, Some((stretch, read)));
+            (state.buffer, state.requested, state.done) = (Some(buffer), None, Some((range, read)));
             self.changed.notify_all();
         }
     }
 }
 
-impl Drop for Ahead {
+impl Drop for ReadAhead {
     fn drop(&mut self) {
-        self.desk.mu.lock().closed = true;
-        self.desk.changed.notify_all();
+        self.shared.mu.lock().closed = true;
+        self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
             // It does nothing that could panic but read.
             let _ = thread.join();
@@ -165,34 +165,34 @@ mod tests {
     #[test]
     fn what_was_asked_for_is_there_and_nothing_else() {
         let (segment, other) = (segment(0, 64), segment(1, 64));
-        let at = |block| Stretch::new(Arc::clone(&segment), SHAPE, block);
-        let ahead = Ahead::start(8).unwrap();
+        let at = |block| ReadRange::new(Arc::clone(&segment), SHAPE, block);
+        let ahead = ReadAhead::start(8).unwrap();
         let mut bytes = AlignedBuf::zeroed(LEN);
         assert!(ahead.take(&at(0), &mut bytes).is_none(), "nothing was asked for");
-        ahead.ask(at(4), LEN);
+        ahead.request(at(4), LEN);
         ahead.take(&at(4), &mut bytes).unwrap().unwrap();
         assert!((0..4).all(|n| bytes[n * BLOCK_BYTES..][..BLOCK_BYTES].iter().all(|b| *b == 4 + n as u8)));
         assert!(ahead.take(&at(4), &mut bytes).is_none(), "it is taken once");
-        for wrong in [at(5), Stretch::new(other, SHAPE, 4)] {
-            ahead.ask(at(4), LEN);
+        for wrong in [at(5), ReadRange::new(other, SHAPE, 4)] {
+            ahead.request(at(4), LEN);
             assert!(ahead.take(&wrong, &mut bytes).is_none());
         }
-        ahead.ask(at(4), 2 * LEN);
+        ahead.request(at(4), 2 * LEN);
         assert!(ahead.take(&at(4), &mut bytes).is_none(), "another length");
     }
 
     #[test]
     fn an_error_waits_for_who_needs_the_blocks() {
         let segment = segment(0, 4);
-        let at = |block| Stretch::new(Arc::clone(&segment), SHAPE, block);
-        let ahead = Ahead::start(4).unwrap();
+        let at = |block| ReadRange::new(Arc::clone(&segment), SHAPE, block);
+        let ahead = ReadAhead::start(4).unwrap();
         let mut bytes = AlignedBuf::zeroed(LEN);
-        ahead.ask(at(60), LEN);
-        ahead.ask(at(0), LEN);
+        ahead.request(at(60), LEN);
+        ahead.request(at(0), LEN);
         assert!(ahead.take(&at(60), &mut bytes).is_none_or(|read| read.is_err()));
-        ahead.ask(at(60), LEN);
+        ahead.request(at(60), LEN);
         assert!(ahead.take(&at(60), &mut bytes).unwrap().is_err());
-        ahead.ask(at(0), LEN);
+        ahead.request(at(0), LEN);
         ahead.take(&at(0), &mut bytes).unwrap().unwrap();
     }
 }

@@ -15,7 +15,7 @@
 use super::block::{
     BLOCK_BYTES, BlockHeader, HEADER_BYTES, PAYLOAD_BYTES, block_of, block_start, offset_in_block,
 };
-use super::landed::FlushInfo;
+use super::completed::FlushInfo;
 use super::segment::file_offset;
 use super::waiters::{Ticket, Waiters, Wake};
 use super::{LSN_END, Log};
@@ -38,7 +38,7 @@ use vfs::WriteOp;
 const GATHER_BLOCKS: u64 = 16;
 
 #[derive(Debug)]
-struct Flight {
+struct InFlightFlush {
     from: Lsn,
     end: Lsn,
     /// What it came to, once it is done.
@@ -47,7 +47,7 @@ struct Flight {
     open_tail: bool,
     started_us: u64,
     /// When commits that it covers and that did not wait are promised to be durable; microseconds of the clock.
-    promise_us: u64,
+    deadline_us: u64,
 }
 
 /// Everything about flushes that the log's mutex guards.
@@ -56,7 +56,7 @@ pub(crate) struct FlushState {
     pub(super) from: Lsn,
     /// `prev_used` of the block that holds `from`.
     from_prev_used: u16,
-    flights: VecDeque<Flight>,
+    in_flight: VecDeque<InFlightFlush>,
     waiters: Waiters,
     scratch: Vec<Scratch>,
     /// Smoothed duration of a flush, microseconds.
@@ -80,7 +80,7 @@ impl Scratch {
 }
 
 /// A flush that has been given its range.
-pub(super) struct Plan {
+pub(super) struct FlushPlan {
     from: Lsn,
     to: Lsn,
     prev_used: u16,
@@ -97,15 +97,15 @@ impl FlushState {
         FlushState {
             from: start,
             from_prev_used: prev_used,
-            flights: VecDeque::new(),
+            in_flight: VecDeque::new(),
             waiters: Waiters::default(),
             scratch: Vec::new(),
             usual_us: 0,
         }
     }
 
-    pub(super) fn none_in_the_air(&self) -> bool {
-        self.flights.is_empty()
+    pub(super) fn none_in_flight(&self) -> bool {
+        self.in_flight.is_empty()
     }
 
     /// Whether somebody waits for what no flight has taken.
@@ -144,16 +144,16 @@ impl Log {
         let mut state = self.flush.lock();
         loop {
             if self.durable_lsn() > lsn {
-                return Ok(self.carried(lsn));
+                return Ok(self.flush_info(lsn));
             }
             self.poison.check()?;
             // Nothing would ever make a position durable that nobody has reserved.
             base::check!(lsn < self.reserved_lsn(), "nothing has been appended at LSN {lsn}");
             if lsn >= state.from
                 && self.slot_free(&state, 1)
-                && let Some(plan) = self.plan(&mut state)
+                && let Some(plan) = self.plan_flush(&mut state)
             {
-                state = self.fly(state, plan, reason)?;
+                state = self.run_flush(state, plan, reason)?;
                 continue;
             }
             let ticket = state.waiters.add(lsn, Wake::Thread(parker.unparker()));
@@ -161,7 +161,7 @@ impl Log {
             parker.park();
             if self.durable_lsn() > lsn {
                 // Whoever moved the durable LSN has taken this waiter off the list.
-                return Ok(self.carried(lsn));
+                return Ok(self.flush_info(lsn));
             }
             state = self.flush.lock();
             state.waiters.remove(ticket);
@@ -184,7 +184,7 @@ impl Log {
         self.poison.check()?;
         base::check!(lsn < self.reserved_lsn(), "nothing has been appended at LSN {lsn}");
         let renewed = match *ticket {
-            Some(ticket) => state.waiters.renew(ticket, wake),
+            Some(ticket) => state.waiters.replace(ticket, wake),
             None => Err(wake),
         };
         let old = match renewed {
@@ -201,27 +201,27 @@ impl Log {
 
     /// What the flush came to that made the group at `lsn` durable; nothing, but for the moment, if that is long ago.
     /// REQUIRES: it is durable.
-    pub(crate) fn carried(&self, lsn: Lsn) -> FlushInfo {
-        self.landed
+    pub(crate) fn flush_info(&self, lsn: Lsn) -> FlushInfo {
+        self.completed
             .find(lsn)
             .unwrap_or_else(|| FlushInfo { done_us: self.vfs.clock.now_us(), ..FlushInfo::default() })
     }
 
     /// Says how many flights are in the air, after each change.
-    fn count_flights(&self, state: &FlushState) {
-        let count = state.flights.len() as u32;
-        self.in_the_air.store(count, Ordering::SeqCst);
+    fn count_in_flight(&self, state: &FlushState) {
+        let count = state.in_flight.len() as u32;
+        self.in_flight.store(count, Ordering::SeqCst);
         self.metrics.set(M::LogFlushesInFlight, u64::from(count));
     }
 
     fn view(&self, state: &FlushState, own: u32) -> FlushView {
         FlushView {
-            in_flight: state.flights.len() as u32,
+            in_flight: state.in_flight.len() as u32,
             depth_max: self.options.flush_depth,
             waiting: state.waiters.beyond(state.from).len() as u32 + own,
             busy_committers: self.busy.load(Ordering::Relaxed),
             elapsed_of_running_us: state
-                .flights
+                .in_flight
                 .back()
                 .map_or(0, |f| self.vfs.clock.now_us().saturating_sub(f.started_us)),
             usual_us: state.usual_us,
@@ -229,33 +229,33 @@ impl Log {
     }
 
     pub(super) fn slot_free(&self, state: &FlushState, own: u32) -> bool {
-        match state.flights.back() {
+        match state.in_flight.back() {
             None => true,
             Some(last) => !last.open_tail && may_start(&self.view(state, own)),
         }
     }
 
     /// Takes a range for a new flight. `None` if nothing is ready for one.
-    pub(super) fn plan(&self, state: &mut FlushState) -> Option<Plan> {
+    pub(super) fn plan_flush(&self, state: &mut FlushState) -> Option<FlushPlan> {
         // Before the end is read: whoever relied on the promise has reserved by then.
-        let promised = self.promises.take();
+        let taken = self.deadlines.take();
         let Some((to, next_prev_used)) = self.range_end(state) else {
             // What is promised and was already taken goes with the flight that took it.
-            match state.flights.back_mut().filter(|_| self.ring.reserved() == state.from) {
-                Some(last) => last.promise_us = last.promise_us.min(promised.by_us),
-                None if state.from > self.durable_lsn() => self.promises.put_back(promised),
+            match state.in_flight.back_mut().filter(|_| self.ring.reserved() == state.from) {
+                Some(last) => last.deadline_us = last.deadline_us.min(taken.deadline_us),
+                None if state.from > self.durable_lsn() => self.deadlines.put_back(taken),
                 None => {}
             }
-            self.promises.in_flight(state.flights.iter().map(|f| f.promise_us));
+            self.deadlines.set_in_flight(state.in_flight.iter().map(|f| f.deadline_us));
             return None;
         };
         let now = self.vfs.clock.now_us();
-        let plan = Plan {
+        let plan = FlushPlan {
             from: state.from,
             to,
             prev_used: state.from_prev_used,
             durable: self.vouched(),
-            depth: state.flights.len() as u64 + 1,
+            depth: state.in_flight.len() as u64 + 1,
             // Those who wait for less wait for a flight before.
             waiters: (state.waiters.below(to) - state.waiters.below(state.from)) as u64 + duty::callers(),
             scratch: state.scratch.pop().unwrap_or_else(Scratch::new),
@@ -264,10 +264,10 @@ impl Log {
         base::check!(plan.from < to, "a flight of nothing at {to}");
         // INV-7: each begins where the one before ends, and no block is in two of them.
         base::check!(
-            state.flights.back().is_none_or(|last| last.end == plan.from && !last.open_tail),
+            state.in_flight.back().is_none_or(|last| last.end == plan.from && !last.open_tail),
             "a flight from {} does not adjoin {:?}",
             plan.from,
-            state.flights.back()
+            state.in_flight.back()
         );
         // INV-8: nothing unflushed lies beyond the window.
         base::verify!(
@@ -279,17 +279,17 @@ impl Log {
         self.planned.store(to.0, Ordering::Relaxed);
         state.from_prev_used = next_prev_used;
         let open_tail = offset_in_block(to) != 0;
-        state.flights.push_back(Flight {
+        state.in_flight.push_back(InFlightFlush {
             from: plan.from,
             end: to,
             done: None,
             open_tail,
             started_us: now,
-            promise_us: promised.by_us,
+            deadline_us: taken.deadline_us,
         });
-        self.count_flights(state);
-        self.promises.in_flight(state.flights.iter().map(|f| f.promise_us));
-        self.metrics.max(M::LogFlushDepthMax, state.flights.len() as u64);
+        self.count_in_flight(state);
+        self.deadlines.set_in_flight(state.in_flight.iter().map(|f| f.deadline_us));
+        self.metrics.max(M::LogFlushDepthMax, state.in_flight.len() as u64);
         Some(plan)
     }
 
@@ -298,12 +298,12 @@ impl Log {
         if self.ring.reserved() <= state.from {
             return None;
         }
-        if !state.flights.is_empty() || should_seal(&self.view(state, 1)) {
+        if !state.in_flight.is_empty() || should_seal(&self.view(state, 1)) {
             if let Some(seal) = self.ring.seal(self.durable_lsn()) {
                 self.metrics.add(M::RedoPadBytes, seal.pad);
                 return Some((seal.end, seal.used));
             }
-            if !state.flights.is_empty() {
+            if !state.in_flight.is_empty() {
                 return None;
             }
         }
@@ -314,10 +314,10 @@ impl Log {
     }
 
     /// Writes and syncs a planned range without the lock, then settles it. A failure poisons the database.
-    pub(super) fn fly<'a>(
+    pub(super) fn run_flush<'a>(
         &'a self,
         state: MutexGuard<'a, FlushState>,
-        mut plan: Plan,
+        mut plan: FlushPlan,
         reason: SyncReason,
     ) -> Result<MutexGuard<'a, FlushState>> {
         drop(state);
@@ -335,7 +335,7 @@ impl Log {
         let mut state = self.flush.lock();
         if let Err(error) = done {
             let poisoned = self.poison.set(error);
-            self.dismiss(state);
+            self.wake_all(state);
             return Err(poisoned);
         }
         let done_us = self.vfs.clock.now_us();
@@ -343,11 +343,15 @@ impl Log {
         self.metrics.time(Latency::LogSync, took);
         state.usual_us = if state.usual_us == 0 { took } else { (state.usual_us * 7 + took) / 8 };
         state.scratch.push(plan.scratch);
-        self.settle(state, plan.to, FlushInfo { batch_commits: commits, flush_depth: plan.depth, done_us })
+        self.complete_flush(
+            state,
+            plan.to,
+            FlushInfo { batch_commits: commits, flush_depth: plan.depth, done_us },
+        )
     }
 
     /// Marks the flight that ends at `end` as done, moves the durable LSN, and wakes whom that serves.
-    fn settle<'a>(
+    fn complete_flush<'a>(
         &'a self,
         mut state: MutexGuard<'a, FlushState>,
         end: Lsn,
@@ -356,43 +360,43 @@ impl Log {
         // A neighbour's failure poisons this flight too: the durable LSN must not move any more. Who waits for this flight, or to
         // lead the next, would never hear of it from anybody else.
         if let Err(poisoned) = self.poison.check() {
-            self.dismiss(state);
+            self.wake_all(state);
             return Err(poisoned);
         }
-        let flight = state.flights.iter_mut().find(|f| f.end == end).expect("the flight is in the air");
-        flight.done = Some(info);
+        let flush = state.in_flight.iter_mut().find(|f| f.end == end).expect("the flight is in the air");
+        flush.done = Some(info);
         let mut durable = None;
         let mut prefix = self.durable_lsn();
-        while let Some(flight) = state.flights.pop_front_if(|flight| flight.done.is_some()) {
+        while let Some(flush) = state.in_flight.pop_front_if(|flush| flush.done.is_some()) {
             // INV-7: the finished prefix has no hole, and never shrinks.
             base::check!(
-                flight.from == prefix && flight.from < flight.end || planted(Bug::DurableOutOfOrder),
+                flush.from == prefix && flush.from < flush.end || planted(Bug::DurableOutOfOrder),
                 "a flight {}..{} behind the durable LSN {prefix}",
-                flight.from,
-                flight.end
+                flush.from,
+                flush.end
             );
-            prefix = flight.end;
+            prefix = flush.end;
             // Who sees that it is durable finds the flight. A flight that overtook another is of use when that is done.
-            let carried = flight.done.unwrap_or_default();
-            self.landed.enter(flight.from, flight.end, FlushInfo { done_us: info.done_us, ..carried });
-            durable = Some(flight.end);
+            let carried = flush.done.unwrap_or_default();
+            self.completed.record(flush.from, flush.end, FlushInfo { done_us: info.done_us, ..carried });
+            durable = Some(flush.end);
         }
         if planted(Bug::DurableOutOfOrder) {
             durable = Some(end.max(self.durable_lsn()));
         }
-        self.count_flights(&state);
+        self.count_in_flight(&state);
         if let Some(durable) = durable {
             base::verify!(durable <= self.ring.published(), "{durable} is durable and not published");
             self.durable.store(durable.0, Ordering::Release);
             self.ring.follow(durable);
             self.metrics.set(M::DurableLsn, durable.0);
-            self.promises.in_flight(state.flights.iter().map(|f| f.promise_us));
+            self.deadlines.set_in_flight(state.in_flight.iter().map(|f| f.deadline_us));
         }
         let served = state.waiters.take_below(self.durable_lsn());
         let mut next = None;
         let mut log_thread = false;
         if self.slot_free(&state, 0) {
-            log_thread = self.wanted_in(&state) == Some(0);
+            log_thread = self.flush_due_in(&state) == Some(0);
             for wake in state.waiters.beyond(state.from) {
                 match wake {
                     Wake::Thread(unparker) => {
@@ -404,53 +408,53 @@ impl Log {
             }
         }
         // With another thread to lead, the log thread has only the tasks to tell.
-        log_thread = state.waiters.has_served() || (log_thread && next.is_none());
+        log_thread = state.waiters.has_ready() || (log_thread && next.is_none());
         drop(state);
         if let Some(next) = next {
             next.unpark();
         }
         if log_thread {
-            self.thread.unpark();
+            self.log_thread.unpark();
         }
         served.into_iter().for_each(|thread| thread.unpark());
         if planted(Bug::ToldByLeader) {
-            self.tell();
+            self.wake_tasks();
         }
         Ok(self.flush.lock())
     }
 
     /// Sends everybody away who waits: the database is poisoned. Tasks hear of it from the log thread.
-    fn dismiss(&self, mut state: MutexGuard<'_, FlushState>) {
+    fn wake_all(&self, mut state: MutexGuard<'_, FlushState>) {
         base::check!(self.poison.is_set(), "those who wait for the log are sent away for nothing");
         if planted(Bug::FailureUnheard) {
             return;
         }
         let threads = state.waiters.take_all();
-        let tasks = state.waiters.has_served();
+        let tasks = state.waiters.has_ready();
         drop(state);
         threads.into_iter().for_each(|thread| thread.unpark());
         if tasks {
-            self.thread.unpark();
+            self.log_thread.unpark();
         }
     }
 
     /// Sends everybody away who waits for a flush, where the database is poisoned: whoever came before they could see that is on
     /// the list, and whoever comes later sees it.
-    pub(crate) fn dismiss_waiters(&self) {
-        self.dismiss(self.flush.lock());
+    pub(crate) fn wake_all_waiters(&self) {
+        self.wake_all(self.flush.lock());
     }
 
     /// Tells the tasks that have been served. REQUIRES: nothing is held, no call is under way that closing waits for; a waker may
     /// close the database.
-    pub(crate) fn tell(&self) {
-        let served = self.flush.lock().waiters.take_served();
+    pub(crate) fn wake_tasks(&self) {
+        let served = self.flush.lock().waiters.take_ready();
         for waker in served {
             // A caller's panic is reported by its own message. The others shall hear all the same.
             drop(catch_unwind(AssertUnwindSafe(|| waker.wake())));
         }
     }
 
-    fn write_and_sync(&self, plan: &mut Plan, reason: SyncReason) -> Result {
+    fn write_and_sync(&self, plan: &mut FlushPlan, reason: SyncReason) -> Result {
         if plan.to >= LSN_END {
             return Err(Error::Limit { what: format!("the log has reached its last position, {LSN_END}") });
         }
@@ -481,7 +485,7 @@ impl Log {
     /// Writes blocks `at..=upto` of the plan, which lie in one segment.
     fn write_blocks(
         &self,
-        plan: &mut Plan,
+        plan: &mut FlushPlan,
         first: u64,
         at: u64,
         upto: u64,

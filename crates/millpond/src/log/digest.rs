@@ -164,11 +164,11 @@ pub(crate) struct Digester {
     next: Option<Lsn>,
     begin: Lsn,
     /// The digest of the segment that holds `next`, as far as it has come.
-    part: Option<Part>,
+    part: Option<PartialDigest>,
 }
 
 #[derive(Debug)]
-struct Part {
+struct PartialDigest {
     first: Lsn,
     groups: u32,
     pages: BTreeMap<PageNo, Vec<Touch>>,
@@ -203,7 +203,7 @@ impl Log {
         if passed {
             source.skip_to(from);
         }
-        let blank = || Part { first: from, groups: 0, pages: BTreeMap::new() };
+        let blank = || PartialDigest { first: from, groups: 0, pages: BTreeMap::new() };
         let mut part = digester.part.take().unwrap_or_else(blank);
         let read = self.digest_slice(&mut part, digester.begin, from, end, source);
         let Some(next) = read.inspect_err(|_| digester.next = None).unwrap_or(None) else {
@@ -221,7 +221,7 @@ impl Log {
         } else {
             let (epoch, sections) = (self.epoch, source.sections(next));
             if digester.begin <= shape.first_lsn(number) {
-                let Part { first, groups, pages } = part;
+                let PartialDigest { first, groups, pages } = part;
                 base::check!(
                     first < end && next >= end,
                     "segment {number} is digested from {first} to {next}"
@@ -236,7 +236,7 @@ impl Log {
     /// Adds groups from `from` on to `part`. Returns the first that it did not add; `None` if the log cannot be read.
     fn digest_slice(
         &self,
-        part: &mut Part,
+        part: &mut PartialDigest,
         begin: Lsn,
         from: Lsn,
         end: Lsn,
@@ -274,7 +274,7 @@ mod tests {
     use crate::log::LogStart;
     use crate::log::block::{PAYLOAD_BYTES, block_start};
     use crate::log::group::{self, Record, Records};
-    use crate::log::tests::{Place, SHAPE, start};
+    use crate::log::tests::{LogDir, SHAPE, start};
     use expect_test::expect;
     use metrics::SyncReason;
     use proptest::prelude::*;
@@ -347,8 +347,8 @@ mod tests {
 
     #[test]
     fn a_digest_says_what_a_scan_finds() {
-        let place = Place::new("digest");
-        let log = place.log(start());
+        let dir = LogDir::new("digest");
+        let log = dir.log(start());
         fill(&log, 1500);
         assert!(log.segments().digest(0).unwrap().is_none(), "nobody has written it");
         while log.digest_next(Lsn(0), &mut Source::default()).unwrap() {}
@@ -372,9 +372,9 @@ mod tests {
 
     #[test]
     fn a_segment_that_a_restart_cut_has_no_digest() {
-        let place = Place::new("digest-cut");
+        let dir = LogDir::new("digest-cut");
         let begin = block_start(3);
-        let log = place.log(LogStart { lsn: begin, end: begin, prev_used: PAYLOAD_BYTES as u16, epoch: 2 });
+        let log = dir.log(LogStart { lsn: begin, end: begin, prev_used: PAYLOAD_BYTES as u16, epoch: 2 });
         fill(&log, 800);
         while log.digest_next(Lsn(0), &mut Source::default()).unwrap() {}
         assert!(log.segments().digest(0).unwrap().is_none(), "older groups may stand in it");
@@ -384,8 +384,8 @@ mod tests {
 
     #[test]
     fn segments_that_were_recycled_before_their_turn_are_passed_over() {
-        let place = Place::new("digest-gone");
-        let log = place.log(start());
+        let dir = LogDir::new("digest-gone");
+        let log = dir.log(start());
         fill(&log, 600);
         let mut scanner = Scanner::new(log.segments(), &[crate::log::tests::FIRST], Lsn(0));
         let mut checkpoint = Lsn(0);
@@ -417,8 +417,8 @@ mod tests {
 
     #[test]
     fn a_damaged_digest_is_none() {
-        let place = Place::new("digest-damage");
-        let log = place.log(start());
+        let dir = LogDir::new("digest-damage");
+        let log = dir.log(start());
         fill(&log, 300);
         while log.digest_next(Lsn(0), &mut Source::default()).unwrap() {}
         assert!(log.segments().digest(0).unwrap().is_some());

@@ -9,9 +9,9 @@ mod ahead;
 pub(crate) mod block;
 pub(crate) mod bounded;
 pub(crate) mod commit;
+pub(crate) mod completed;
 pub(crate) mod digest;
 pub(crate) mod group;
-pub(crate) mod landed;
 pub(crate) mod reader;
 pub(crate) mod ring;
 pub(crate) mod segment;
@@ -26,10 +26,10 @@ use crate::error::{Poison, Result};
 use base::Lsn;
 use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use base::sync::{Mutex, Unparker, spin};
-use bounded::Promises;
+use bounded::FlushDeadlines;
 use commit::FlushState;
+use completed::CompletedFlushes;
 use digest::Digester;
-use landed::Landed;
 use metrics::{M, Metrics, SyncReason};
 use ring::Ring;
 use segment::Segments;
@@ -82,13 +82,13 @@ pub(crate) struct Log {
     unflushed_commits: AtomicU64,
     /// Threads between the start of a commit and its return.
     busy: AtomicU32,
-    landed: Landed,
+    completed: CompletedFlushes,
     /// Flights in the air, for who asks without the mutex.
-    in_the_air: AtomicU32,
-    promises: Promises,
+    in_flight: AtomicU32,
+    deadlines: FlushDeadlines,
     digester: Mutex<Digester>,
     /// Wakes the log thread.
-    thread: Unparker,
+    log_thread: Unparker,
     metrics: Arc<Metrics>,
     poison: Arc<Poison>,
 }
@@ -100,7 +100,7 @@ impl Log {
         options: LogOptions,
         start: LogStart,
         segments: Segments,
-        thread: Unparker,
+        log_thread: Unparker,
         metrics: &Arc<Metrics>,
         poison: &Arc<Poison>,
     ) -> Log {
@@ -117,11 +117,11 @@ impl Log {
             flush: Mutex::new(FlushState::new(start.lsn, start.prev_used)),
             unflushed_commits: AtomicU64::new(0),
             busy: AtomicU32::new(0),
-            landed: Landed::default(),
-            in_the_air: AtomicU32::new(0),
-            promises: Promises::default(),
+            completed: CompletedFlushes::default(),
+            in_flight: AtomicU32::new(0),
+            deadlines: FlushDeadlines::default(),
             digester: Mutex::new(Digester::new(start.lsn)),
-            thread,
+            log_thread,
             metrics: Arc::clone(metrics),
             poison: Arc::clone(poison),
         }
@@ -182,7 +182,7 @@ impl Log {
 
     /// What no flush has taken may be so much, LSN units, before the log thread flushes it unasked. Long before half the
     /// buffer is full: then nobody who does not wait for durability ever waits for room, as long as the device keeps up.
-    pub(crate) fn flush_unasked(&self) -> u64 {
+    pub(crate) fn flush_threshold(&self) -> u64 {
         self.ring.capacity() / 8
     }
 
@@ -208,7 +208,8 @@ impl Log {
         self.ring.publish(range);
         self.metrics.add(M::RedoBytesWritten, group.len() as u64);
         self.metrics.add(M::RedoGroups, 1);
-        if self.reserved_lsn().0.saturating_sub(self.planned.load(Ordering::Relaxed)) > self.flush_unasked() {
+        if self.reserved_lsn().0.saturating_sub(self.planned.load(Ordering::Relaxed)) > self.flush_threshold()
+        {
             self.flush_soon(SyncReason::LogFullBuffer);
         }
         lsn
@@ -216,7 +217,7 @@ impl Log {
 
     /// Hands out positions; `None` when the database is poisoned. Waiting is rare, for callers make room beforehand, and
     /// the flush that frees the ring needs nothing from this thread, which has reserved nothing yet.
-    fn reserve(&self, n: usize) -> Option<ring::Reserved> {
+    fn reserve(&self, n: usize) -> Option<ring::ReservedRange> {
         let mut turn = 0;
         loop {
             if turn == 1 {

@@ -6,7 +6,7 @@
 //! that names a higher durable LSN, or one that lies further beyond than the window W in which unsynced writes can
 //! stand. Then a middle part of the log is missing, and the answer is `Corrupt`, never a guess.
 
-use super::ahead::{Ahead, Stretch};
+use super::ahead::{ReadAhead, ReadRange};
 use super::block::{
     BLOCK_BYTES, BlockHeader, HEADER_BYTES, PAYLOAD_BYTES, block_of, block_start, offset_in_block,
 };
@@ -61,7 +61,7 @@ pub(crate) struct Scanner<'a> {
     blocks: AlignedBuf,
     group: Vec<u8>,
     segment: Option<Arc<Segment>>,
-    ahead: Option<Ahead>,
+    ahead: Option<ReadAhead>,
     durable_named: Lsn,
 }
 
@@ -90,7 +90,7 @@ impl<'a> Scanner<'a> {
     /// Has a thread read what comes next while the caller is at work on what it has. For a caller that reads much.
     pub(crate) fn read_ahead(mut self) -> Result<Scanner<'a>> {
         let blocks = READ_BLOCKS.min(self.segments.shape().blocks) as usize;
-        let ahead = Ahead::start(blocks);
+        let ahead = ReadAhead::start(blocks);
         self.ahead = Some(ahead.map_err(|e| Error::io("start a thread for", self.segments.dir(), e))?);
         Ok(self)
     }
@@ -116,23 +116,23 @@ impl<'a> Scanner<'a> {
     /// Reads `count` blocks from `block` on, which lie in one segment, into `blocks` from index `at` on. False if the
     /// segment is not there.
     fn read(&mut self, block: u64, count: u64, at: usize) -> Result<bool> {
-        let Some(stretch) = self.stretch(block) else { return Ok(false) };
+        let Some(range) = self.read_range(block) else { return Ok(false) };
         let bytes = &mut self.blocks[at * BLOCK_BYTES..][..count as usize * BLOCK_BYTES];
-        let taken = self.ahead.as_ref().and_then(|ahead| ahead.take(&stretch, bytes));
-        let read = taken.unwrap_or_else(|| stretch.read(bytes));
-        read.map_err(|e| Error::io("read", &stretch.segment.path, e))?;
+        let taken = self.ahead.as_ref().and_then(|ahead| ahead.take(&range, bytes));
+        let read = taken.unwrap_or_else(|| range.read(bytes));
+        read.map_err(|e| Error::io("read", &range.segment.path, e))?;
         Ok(true)
     }
 
     /// The blocks from `block` on, if their segment is there.
-    fn stretch(&mut self, block: u64) -> Option<Stretch> {
+    fn read_range(&mut self, block: u64) -> Option<ReadRange> {
         let shape = self.segments.shape();
         let number = shape.segment_of(block);
         if self.segment.as_ref().is_none_or(|s| s.number != number) {
             self.segment = self.segments.find(number);
         }
         let segment = self.segment.as_ref()?;
-        Some(Stretch::new(Arc::clone(segment), shape, block))
+        Some(ReadRange::new(Arc::clone(segment), shape, block))
     }
 
     /// How many blocks from `block` on one read fetches.
@@ -156,11 +156,11 @@ impl<'a> Scanner<'a> {
             }
             let after = from + count;
             if self.ahead.is_some()
-                && let (bytes, Some(stretch)) =
-                    (self.read_count(after) as usize * BLOCK_BYTES, self.stretch(after))
+                && let (bytes, Some(range)) =
+                    (self.read_count(after) as usize * BLOCK_BYTES, self.read_range(after))
                 && let Some(ahead) = &self.ahead
             {
-                ahead.ask(stretch, bytes);
+                ahead.request(range, bytes);
             }
             for n in 0..count as usize {
                 let bytes = &self.blocks[(at + n) * BLOCK_BYTES..][..BLOCK_BYTES];

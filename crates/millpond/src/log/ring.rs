@@ -33,30 +33,30 @@ pub(crate) const PAD: u8 = 0xff;
 /// A sequence number (wrapping) and an LSN. Its word has 12 bits for the first and holds the lower 52 of the second: the rest
 /// follows from a *base* below it that is read before the word is, as no two positions that matter at once lie so far apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Mark {
+struct RingMark {
     seq: u64,
     lsn: Lsn,
 }
 
-impl Mark {
+impl RingMark {
     fn word(self) -> u64 {
         self.seq << LOW_BITS | self.lsn.0 & LOW_MASK
     }
     /// The mark of a word that was read after `base` was.
     #[inline]
-    fn of(word: u64, base: u64) -> Mark {
-        Mark { seq: word >> LOW_BITS, lsn: Lsn(base + (word.wrapping_sub(base) & LOW_MASK)) }
+    fn of(word: u64, base: u64) -> RingMark {
+        RingMark { seq: word >> LOW_BITS, lsn: Lsn(base + (word.wrapping_sub(base) & LOW_MASK)) }
     }
     /// The mark after a range that ends at `end`.
-    fn next(self, end: Lsn) -> Mark {
-        Mark { seq: self.seq.wrapping_add(1) & (SLOTS as u64 - 1), lsn: end }
+    fn next(self, end: Lsn) -> RingMark {
+        RingMark { seq: self.seq.wrapping_add(1) & (SLOTS as u64 - 1), lsn: end }
     }
 }
 
 /// A reserved range, to be copied into and published exactly once.
 #[derive(Debug)]
 #[must_use = "a range that is never published stops the log"]
-pub(crate) struct Reserved {
+pub(crate) struct ReservedRange {
     seq: u64,
     /// First position.
     pub start: Lsn,
@@ -92,7 +92,7 @@ impl Ring {
     pub(crate) fn new(blocks: usize, start: Lsn) -> Ring {
         assert!(blocks.is_power_of_two() && blocks * PAYLOAD_BYTES >= 2 * super::group::GROUP_BYTES_MAX);
         assert!(offset_in_block(start) == 0);
-        let first = Mark { seq: 0, lsn: start }.word();
+        let first = RingMark { seq: 0, lsn: start }.word();
         Ring {
             memory: AlignedBuf::zeroed(blocks * BLOCK_BYTES),
             blocks: blocks as u64,
@@ -110,9 +110,9 @@ impl Ring {
 
     /// The base and a mark, in this order.
     #[inline]
-    fn mark(&self, word: &AtomicU64, order: Ordering) -> Mark {
+    fn mark(&self, word: &AtomicU64, order: Ordering) -> RingMark {
         let base = self.base.load(Ordering::Acquire);
-        Mark::of(word.load(order), base)
+        RingMark::of(word.load(order), base)
     }
 
     /// Where the next range will start.
@@ -134,12 +134,12 @@ impl Ring {
     }
 
     /// Hands out `n` positions, or `None` while the ring has no room for them above `durable`.
-    pub(crate) fn reserve(&self, n: usize, durable: Lsn) -> Option<Reserved> {
+    pub(crate) fn reserve(&self, n: usize, durable: Lsn) -> Option<ReservedRange> {
         let mut now = self.mark(&self.reserved, Ordering::Acquire);
         loop {
             let next = now.next(now.lsn.plus(n as u64));
             if next.lsn > self.limit(durable) || !self.slot_free(now.seq) {
-                match self.moved_on(now) {
+                match self.changed_mark(now) {
                     Some(seen) => now = seen,
                     None => return None,
                 }
@@ -148,9 +148,9 @@ impl Ring {
             // SeqCst: a snapshot that reads the reservation point is ordered against commits by this word alone.
             let (old, new) = (now.word(), next.word());
             match self.reserved.compare_exchange_weak(old, new, Ordering::SeqCst, Ordering::Acquire) {
-                Ok(_) => return Some(Reserved { seq: now.seq, start: now.lsn, end: next.lsn }),
+                Ok(_) => return Some(ReservedRange { seq: now.seq, start: now.lsn, end: next.lsn }),
                 // Later than the one before, so its base will do.
-                Err(seen) => now = Mark::of(seen, now.lsn.0),
+                Err(seen) => now = RingMark::of(seen, now.lsn.0),
             }
         }
     }
@@ -162,7 +162,7 @@ impl Ring {
 
     /// The reservation mark, if it is no longer `now`. A stale mark must not be judged: the published prefix may have
     /// passed it, and its distance then wraps.
-    fn moved_on(&self, now: Mark) -> Option<Mark> {
+    fn changed_mark(&self, now: RingMark) -> Option<RingMark> {
         let seen = self.mark(&self.reserved, Ordering::Acquire);
         (seen != now).then_some(seen)
     }
@@ -186,7 +186,7 @@ impl Ring {
                 return Some(Seal { end, used: PAYLOAD_BYTES as u16, pad });
             }
             if end > self.limit(durable) || !self.slot_free(now.seq) {
-                match self.moved_on(now) {
+                match self.changed_mark(now) {
                     Some(seen) => now = seen,
                     None => return None,
                 }
@@ -200,18 +200,18 @@ impl Ring {
             ) {
                 Ok(_) => {
                     let used = offset_in_block(now.lsn);
-                    let range = Reserved { seq: now.seq, start: now.lsn, end };
+                    let range = ReservedRange { seq: now.seq, start: now.lsn, end };
                     self.fill_pad(&range);
                     self.publish(range);
                     return Some(Seal { end, used: used as u16, pad });
                 }
-                Err(seen) => now = Mark::of(seen, now.lsn.0),
+                Err(seen) => now = RingMark::of(seen, now.lsn.0),
             }
         }
     }
 
     /// Copies `bytes`, which must fill the range, into it.
-    pub(crate) fn copy(&self, range: &Reserved, bytes: &[u8]) {
+    pub(crate) fn copy(&self, range: &ReservedRange, bytes: &[u8]) {
         assert!(bytes.len() as u64 == range.end.since(range.start));
         let mut rest = bytes;
         let mut at = range.start;
@@ -230,7 +230,7 @@ impl Ring {
         }
     }
 
-    fn fill_pad(&self, range: &Reserved) {
+    fn fill_pad(&self, range: &ReservedRange) {
         let n = range.end.since(range.start) as usize;
         assert!(offset_in_block(range.start) + n <= PAYLOAD_BYTES);
         // SAFETY: as in `copy`: the range is this caller's alone until published, and lies in one block.
@@ -250,7 +250,7 @@ impl Ring {
     }
 
     /// Says that the range has been copied. From now on a flush may take it.
-    pub(crate) fn publish(&self, range: Reserved) {
+    pub(crate) fn publish(&self, range: ReservedRange) {
         let slot = &self.slots[range.seq as usize & (SLOTS - 1)];
         slot.store(range.end.0, Ordering::Release);
         base::sync::point();
@@ -258,7 +258,7 @@ impl Ring {
     }
 
     /// Moves the published mark over every slot that is filled, and returns it.
-    fn advance(&self) -> Mark {
+    fn advance(&self) -> RingMark {
         let mut now = self.mark(&self.published, Ordering::Acquire);
         loop {
             // A slot's value from an earlier lap is at most the published LSN, so a larger one is this lap's.
@@ -270,7 +270,7 @@ impl Ring {
             let (old, new) = (now.word(), next.word());
             now = match self.published.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => next,
-                Err(seen) => Mark::of(seen, now.lsn.0),
+                Err(seen) => RingMark::of(seen, now.lsn.0),
             };
         }
     }
@@ -398,7 +398,7 @@ mod tests {
     fn the_base_follows_before_the_bits_come_round() {
         let ring = Ring::new(64, Lsn(0));
         for lsn in [BASE_LAG - 1, BASE_LAG, BASE_LAG + 5, 3 * BASE_LAG, 40 * BASE_LAG] {
-            let at = Mark { seq: 5, lsn: Lsn(lsn) };
+            let at = RingMark { seq: 5, lsn: Lsn(lsn) };
             ring.published.store(at.word(), Ordering::Relaxed);
             ring.reserved.store(at.word(), Ordering::Relaxed);
             let base = ring.base.load(Ordering::Relaxed);

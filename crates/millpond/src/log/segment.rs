@@ -32,7 +32,7 @@ use vfs::{Create, File, OpenMode, Vfs};
 const MAGIC: &[u8; 8] = b"MPONDLOG";
 const FORMAT: u16 = 1;
 /// A shrinking log keeps so many segments beyond the one being written: what nobody has begun to write is in nobody's hands.
-const AHEAD: u64 = 1;
+const SPARE_SEGMENTS: u64 = 1;
 
 /// What all segments of a database share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +111,7 @@ pub(crate) struct Segments {
     shape: SegmentShape,
     ready: Mutex<BTreeMap<u64, Arc<Segment>>>,
     /// Held while files are made, recycled or removed, so that two threads never make the same one.
-    making: Mutex<()>,
+    files_lock: Mutex<()>,
     /// The segment that was written last.
     written: AtomicU64,
     /// The descriptors of that one and the next: the log never waits for one.
@@ -120,10 +120,10 @@ pub(crate) struct Segments {
 }
 
 /// Whoever has it makes, recycles or removes files, and is alone in that.
-type Making<'a> = MutexGuard<'a, ()>;
+type FilesLock<'a> = MutexGuard<'a, ()>;
 
 /// What the header block of a segment file turned out to be.
-pub(crate) enum Header {
+pub(crate) enum SegmentHeader {
     /// A segment of this database.
     Number(u64),
     /// No header was ever completed here: a file that a crash left half made.
@@ -144,7 +144,7 @@ impl Segments {
             let path = dir.join(name);
             let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
             let file = vfs.disk.open(&path, mode).map_err(|e| Error::io("open", &path, e))?;
-            if let Header::Number(number) = read_header(&*file, &path, shape)? {
+            if let SegmentHeader::Number(number) = read_header(&*file, &path, shape)? {
                 ready.insert(number, Arc::new(Segment { number, path, file }));
             }
         }
@@ -153,7 +153,7 @@ impl Segments {
             dir: dir.to_owned(),
             shape,
             ready: Mutex::new(ready),
-            making: Mutex::new(()),
+            files_lock: Mutex::new(()),
             written: AtomicU64::new(u64::MAX),
             kept_open: Mutex::default(),
             metrics: Arc::clone(metrics),
@@ -194,12 +194,12 @@ impl Segments {
             }
             return Ok(segment);
         }
-        let making = self.making.lock();
+        let lock = self.files_lock.lock();
         if let Some(segment) = self.find(number) {
             return Ok(segment);
         }
-        let made = self.make(&making, number, waiting)?;
-        drop(making);
+        let made = self.make(&lock, number, waiting)?;
+        drop(lock);
         Ok(made)
     }
 
@@ -220,7 +220,7 @@ impl Segments {
     }
 
     /// Creates a zero-written segment.
-    fn make(&self, making: &Making<'_>, number: u64, waiting: u64) -> Result<Arc<Segment>> {
+    fn make(&self, lock: &FilesLock<'_>, number: u64, waiting: u64) -> Result<Arc<Segment>> {
         let draft = self.dir.join(format!("{number:016x}.new"));
         let made = self.write_draft(&draft, number, waiting);
         let file = match made {
@@ -231,7 +231,7 @@ impl Segments {
                 return Err(Error::io("create", &draft, error));
             }
         };
-        let made = self.admit(making, number, &draft, file, waiting)?;
+        let made = self.make_ready(lock, number, &draft, file, waiting)?;
         self.metrics.add(M::LogSegmentsCreated, 1);
         Ok(made)
     }
@@ -262,9 +262,9 @@ impl Segments {
     }
 
     /// Gives a synced file its name and makes the name durable; then it is ready.
-    fn admit(
+    fn make_ready(
         &self,
-        _: &Making<'_>,
+        _: &FilesLock<'_>,
         number: u64,
         from: &Path,
         file: Arc<dyn File>,
@@ -298,7 +298,7 @@ impl Segments {
     /// Gives the segments that lie wholly below `checkpoint`, which the root holds durably, new numbers behind the last.
     /// Returns how many.
     pub(crate) fn recycle_below(&self, checkpoint: Lsn) -> Result<usize> {
-        let making = self.making.lock();
+        let lock = self.files_lock.lock();
         let needed = self.shape.segment_of(super::block::block_of(checkpoint));
         let numbers = self.numbers();
         let Some(last) = numbers.last().copied() else { return Ok(0) };
@@ -308,7 +308,7 @@ impl Segments {
         for (number, old) in (first..).zip(old) {
             // INV-13: it lies wholly below the checkpoint, and comes back above everything.
             base::check!(old < needed && number >= needed && number > last, "segment {old} becomes {number}");
-            self.recycle(&making, old, number)?;
+            self.recycle(&lock, old, number)?;
             recycled += 1;
         }
         Ok(recycled)
@@ -317,11 +317,11 @@ impl Segments {
     /// Makes `count` more segments behind the last, none of them below `writing`. A full disk leaves those that it had
     /// room for; how many that is, is said in the error's place.
     pub(crate) fn make_more(&self, count: u64, writing: Lsn) -> Result<(), (u64, Error)> {
-        let making = self.making.lock();
+        let lock = self.files_lock.lock();
         let current = self.shape.segment_of(super::block::block_of(writing));
         let first = self.numbers().last().map_or(current, |last| (last + 1).max(current));
         for n in 0..count {
-            self.make(&making, first + n, duty::callers()).map_err(|error| (n, error))?;
+            self.make(&lock, first + n, duty::callers()).map_err(|error| (n, error))?;
         }
         Ok(())
     }
@@ -337,7 +337,7 @@ impl Segments {
     /// Removes segments while more than `files` are ready: those that lie wholly below `checkpoint`, which the root holds
     /// durably, then those that hold nothing yet, from the last on. `writing` tells the end of what has been reserved in the log.
     pub(crate) fn shrink_to(&self, files: u64, checkpoint: Lsn, writing: impl Fn() -> Lsn) -> Result {
-        let _making = self.making.lock();
+        let _lock = self.files_lock.lock();
         let mut removed = Vec::new();
         let reserved;
         {
@@ -352,7 +352,7 @@ impl Segments {
             // A flush that holds a segment found it under this mutex, below what was reserved then; so what lies above
             // what is reserved now is in nobody's hands.
             reserved = self.shape.segment_of(super::block::block_of(writing()));
-            let keep = reserved + if planted(Bug::LogGivenAway) { 0 } else { AHEAD };
+            let keep = reserved + if planted(Bug::LogGivenAway) { 0 } else { SPARE_SEGMENTS };
             while ready.len() as u64 > files
                 && let Some(last) = ready.last_entry()
                 && *last.key() > keep
@@ -373,7 +373,7 @@ impl Segments {
 
     /// Writes a segment's digest, unless the segment has been put to other use.
     pub(crate) fn put_digest(&self, number: u64, bytes: &[u8]) -> Result {
-        let _making = self.making.lock();
+        let _lock = self.files_lock.lock();
         let Some(segment) = self.find(number) else { return Ok(()) };
         let area = self.shape.digest_blocks() * BLOCK_BYTES as u64;
         base::check!(bytes.len() as u64 <= area, "a digest of {} bytes in an area of {area}", bytes.len());
@@ -384,7 +384,7 @@ impl Segments {
             .map_err(|e| Error::io("write the digest of", &segment.path, e))
     }
 
-    fn recycle(&self, making: &Making<'_>, old: u64, number: u64) -> Result {
+    fn recycle(&self, lock: &FilesLock<'_>, old: u64, number: u64) -> Result {
         let Some(segment) = self.ready.lock().remove(&old) else { return Ok(()) };
         let header = self.shape.encode(number);
         let failed = |e| Error::io("recycle", &segment.path, e);
@@ -396,7 +396,7 @@ impl Segments {
             return Err(error);
         }
         self.sync(&*segment.file, duty::callers()).map_err(failed)?;
-        self.admit(making, number, &segment.path, Arc::clone(&segment.file), duty::callers()).map(drop)?;
+        self.make_ready(lock, number, &segment.path, Arc::clone(&segment.file), duty::callers()).map(drop)?;
         self.metrics.add(M::LogSegmentsRecycled, 1);
         Ok(())
     }
@@ -421,15 +421,15 @@ impl Segments {
     }
 }
 
-pub(crate) fn read_header(file: &dyn File, path: &Path, shape: SegmentShape) -> Result<Header> {
+pub(crate) fn read_header(file: &dyn File, path: &Path, shape: SegmentShape) -> Result<SegmentHeader> {
     let len = file.len().map_err(|e| Error::io("measure", path, e))?;
     if len < BLOCK_BYTES as u64 {
-        return Ok(Header::Unfinished);
+        return Ok(SegmentHeader::Unfinished);
     }
     let mut h = AlignedBuf::zeroed(BLOCK_BYTES);
     file.read_at(&mut h, 0).map_err(|e| Error::io("read", path, e))?;
     if h.iter().all(|b| *b == 0) {
-        return Ok(Header::Unfinished);
+        return Ok(SegmentHeader::Unfinished);
     }
     if &h[..8] != MAGIC || get_u32(&h, 40) != crc::crc32c(&h[..40]) {
         return Err(Error::corrupt(path, "its header is not that of a log segment"));
@@ -451,5 +451,5 @@ pub(crate) fn read_header(file: &dyn File, path: &Path, shape: SegmentShape) -> 
         let what = format!("it is {len} bytes long and should be {}", shape.file_bytes());
         return Err(Error::corrupt(path, what));
     }
-    Ok(Header::Number(number))
+    Ok(SegmentHeader::Number(number))
 }

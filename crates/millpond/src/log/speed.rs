@@ -34,18 +34,18 @@ const ROUND: Duration = Duration::from_millis(250);
 /// Below it something else is at the disk.
 const DEVICE_AT_LEAST: f64 = 6000.0;
 
-struct Place(PathBuf);
+struct TempDir(PathBuf);
 
-impl Place {
-    fn new(name: &str) -> Place {
+impl TempDir {
+    fn new(name: &str) -> TempDir {
         let here = if modelled() { PathBuf::from("/dev/shm") } else { std::env::current_dir().unwrap() };
-        let place = Place(here.join(format!("speed-{name}-{}", std::process::id())));
-        std::fs::create_dir(&place.0).unwrap();
-        place
+        let dir = TempDir(here.join(format!("speed-{name}-{}", std::process::id())));
+        std::fs::create_dir(&dir.0).unwrap();
+        dir
     }
 }
 
-impl Drop for Place {
+impl Drop for TempDir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -149,9 +149,9 @@ struct Device {
 }
 
 impl Device {
-    fn new(place: &Place) -> Device {
+    fn new(dir: &TempDir) -> Device {
         let mode = OpenMode { create: Create::New, direct: true, read_only: false };
-        let file = vfs().disk.open(&place.0.join("device"), mode).unwrap();
+        let file = vfs().disk.open(&dir.0.join("device"), mode).unwrap();
         let zeros = AlignedBuf::zeroed(1 << 20);
         for at in (0..DEVICE_FILE_BLOCKS * 4096).step_by(zeros.len()) {
             file.write_at(&zeros, at).unwrap();
@@ -181,9 +181,9 @@ struct Running {
 }
 
 impl Running {
-    fn new(place: &Place, flush_depth: u32) -> Running {
+    fn new(dir: &TempDir, flush_depth: u32) -> Running {
         let (vfs, metrics, poison) = (vfs(), Arc::new(Metrics::new()), Arc::new(Poison::default()));
-        let segments = Segments::open(&vfs, &place.0, SHAPE, &metrics).unwrap();
+        let segments = Segments::open(&vfs, &dir.0, SHAPE, &metrics).unwrap();
         let options = LogOptions { ring_blocks: RING_BLOCKS, flush_depth };
         let start = LogStart { lsn: Lsn(0), end: Lsn(0), prev_used: PAYLOAD_BYTES as u16, epoch: 1 };
         let parker = Parker::new();
@@ -274,7 +274,7 @@ fn commits(running: &Running, threads: usize, work_us: u64) -> Shown {
 
 /// Rounds of every depth in turn, each beside a round of the device.
 fn compare(device: &Device, depths: &[u32], threads: usize, work_us: u64) {
-    let dirs: Vec<_> = depths.iter().map(|d| (Place::new(&format!("log-{threads}-{d}")), *d)).collect();
+    let dirs: Vec<_> = depths.iter().map(|d| (TempDir::new(&format!("log-{threads}-{d}")), *d)).collect();
     let runs: Vec<_> = dirs.iter().map(|(dir, depth)| Running::new(dir, *depth)).collect();
     let mut shown: Vec<Vec<Shown>> = vec![Vec::new(); runs.len()];
     let mut bare = Vec::new();
@@ -319,8 +319,8 @@ fn compare(device: &Device, depths: &[u32], threads: usize, work_us: u64) {
 #[test]
 #[ignore = "a measurement"]
 fn durable_commits_against_the_device() {
-    let place = Place::new("commit");
-    let device = Device::new(&place);
+    let dir = TempDir::new("commit");
+    let device = Device::new(&dir);
     println!("device alone, overwrites and syncs of 4 KiB on one file:");
     for threads in [1, 2, 4, 8, 16] {
         let rounds: Vec<_> = (0..3).map(|_| device.round(threads)).collect();
@@ -344,8 +344,8 @@ fn durable_commits_against_the_device() {
 #[test]
 #[ignore = "a measurement"]
 fn appends_without_syncs() {
-    let place = Place::new("append");
-    let running = Running::new(&place, 4);
+    let dir = TempDir::new("append");
+    let running = Running::new(&dir, 4);
     println!("appends of 200 bytes, nobody waits for durability:");
     for threads in [1, 2, 16] {
         let (rate, cpu, ..) = round(threads, |id| {

@@ -32,7 +32,7 @@ pub(super) struct Waiters {
     next: u64,
     /// Tasks that need not wait any more and have not heard of it. A waker is a caller's code: it may end the last use of the
     /// database, or close it. Who leads a flush may be in the midst of a call that closing waits for; so the log thread calls it.
-    served: Vec<Waker>,
+    ready: Vec<Waker>,
 }
 
 impl Waiters {
@@ -53,7 +53,7 @@ impl Waiters {
     }
 
     /// Has `wake` told instead of what the ticket was drawn with, which comes back. `Err` if it no longer waits.
-    pub(super) fn renew(&mut self, ticket: Ticket, wake: Wake) -> Result<Wake, Wake> {
+    pub(super) fn replace(&mut self, ticket: Ticket, wake: Wake) -> Result<Wake, Wake> {
         match self.queue.binary_search_by_key(&ticket, |(other, _)| *other) {
             Ok(at) => Ok(std::mem::replace(&mut self.queue[at].1, wake)),
             Err(_) => Err(wake),
@@ -87,20 +87,20 @@ impl Waiters {
         for (_, wake) in self.queue.drain(..count) {
             match wake {
                 Wake::Thread(unparker) => threads.push(unparker),
-                Wake::Task(waker) => self.served.push(waker),
+                Wake::Task(waker) => self.ready.push(waker),
             }
         }
         threads
     }
 
     /// Whether a task is to be told.
-    pub(super) fn has_served(&self) -> bool {
-        !self.served.is_empty()
+    pub(super) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
     }
 
     /// The tasks that are to be told, each once.
-    pub(super) fn take_served(&mut self) -> Vec<Waker> {
-        std::mem::take(&mut self.served)
+    pub(super) fn take_ready(&mut self) -> Vec<Waker> {
+        std::mem::take(&mut self.ready)
     }
 }
 
@@ -131,18 +131,18 @@ mod tests {
     #[test]
     fn a_task_that_moved_is_woken_where_it_is() {
         let mut waiters = Waiters::default();
-        let (old, new) = (Waker::noop(), Waker::from(std::sync::Arc::new(Nobody)));
+        let (old, new) = (Waker::noop(), Waker::from(std::sync::Arc::new(NoopWake)));
         let ticket = waiters.add(Lsn(1), Wake::Task(old.clone()));
-        assert!(matches!(waiters.renew(ticket, Wake::Task(new.clone())), Ok(Wake::Task(_))));
-        assert!(!waiters.has_served() && waiters.take_all().is_empty() && waiters.has_served());
-        assert!(matches!(&waiters.take_served()[..], [waker] if waker.will_wake(&new)));
-        assert!(!waiters.has_served());
-        assert!(waiters.renew(ticket, thread()).is_err(), "it has been woken");
+        assert!(matches!(waiters.replace(ticket, Wake::Task(new.clone())), Ok(Wake::Task(_))));
+        assert!(!waiters.has_ready() && waiters.take_all().is_empty() && waiters.has_ready());
+        assert!(matches!(&waiters.take_ready()[..], [waker] if waker.will_wake(&new)));
+        assert!(!waiters.has_ready());
+        assert!(waiters.replace(ticket, thread()).is_err(), "it has been woken");
     }
 
-    struct Nobody;
+    struct NoopWake;
 
-    impl std::task::Wake for Nobody {
+    impl std::task::Wake for NoopWake {
         fn wake(self: std::sync::Arc<Self>) {}
     }
 }

@@ -22,31 +22,34 @@ pub(crate) struct FlushInfo {
 }
 
 #[derive(Debug, Default)]
-struct Entry {
+struct CompletedFlush {
     from: AtomicU64,
     end: AtomicU64,
     /// The commits and, in the low byte, the depth.
-    carried: AtomicU64,
+    commits_and_depth: AtomicU64,
     done_us: AtomicU64,
 }
 
 /// The latest flights whose range is durable.
 #[derive(Debug)]
-pub(super) struct Landed {
+pub(super) struct CompletedFlushes {
     /// Flights ever entered.
     count: AtomicU64,
-    entries: Box<[Entry]>,
+    entries: Box<[CompletedFlush]>,
 }
 
-impl Default for Landed {
+impl Default for CompletedFlushes {
     fn default() -> Self {
-        Landed { count: AtomicU64::new(0), entries: (0..KEPT).map(|_| Entry::default()).collect() }
+        CompletedFlushes {
+            count: AtomicU64::new(0),
+            entries: (0..KEPT).map(|_| CompletedFlush::default()).collect(),
+        }
     }
 }
 
-impl Landed {
+impl CompletedFlushes {
     /// Enters the flight that carried [`from`, `end`). In the order of the log. REQUIRES: the log's mutex.
-    pub(super) fn enter(&self, from: Lsn, end: Lsn, info: FlushInfo) {
+    pub(super) fn record(&self, from: Lsn, end: Lsn, info: FlushInfo) {
         let number = self.count.load(Ordering::Relaxed);
         base::check!(from < end, "a flight that carried nothing landed at {end}");
         if let Some(before) = number.checked_sub(1) {
@@ -56,13 +59,13 @@ impl Landed {
         let entry = &self.entries[(number % KEPT) as usize];
         entry.end.store(0, Ordering::SeqCst);
         entry.from.store(from.0, Ordering::SeqCst);
-        entry.carried.store(info.batch_commits << 8 | info.flush_depth.min(0xff), Ordering::SeqCst);
+        entry.commits_and_depth.store(info.batch_commits << 8 | info.flush_depth.min(0xff), Ordering::SeqCst);
         entry.done_us.store(info.done_us, Ordering::SeqCst);
         entry.end.store(end.0, Ordering::SeqCst);
         self.count.store(number + 1, Ordering::SeqCst);
     }
 
-    /// The flight that carried `lsn`, unless as many have landed since as are remembered. REQUIRES: it has landed.
+    /// The flight that carried `lsn`, unless as many have landed since as are remembered. REQUIRES: it has completed.
     pub(super) fn find(&self, lsn: Lsn) -> Option<FlushInfo> {
         let count = self.count.load(Ordering::SeqCst);
         let end = |number: u64| self.entries[(number % KEPT) as usize].end.load(Ordering::SeqCst);
@@ -78,13 +81,13 @@ impl Landed {
         let entry = &self.entries[(low % KEPT) as usize];
         let first = entry.end.load(Ordering::SeqCst);
         let from = entry.from.load(Ordering::SeqCst);
-        let carried = entry.carried.load(Ordering::SeqCst);
+        let commits_and_depth = entry.commits_and_depth.load(Ordering::SeqCst);
         let done_us = entry.done_us.load(Ordering::SeqCst);
         // What was overwritten meanwhile misled the search at most to an entry that does not hold `lsn`.
         let whole = entry.end.load(Ordering::SeqCst) == first;
         (whole && from <= lsn.0 && lsn.0 < first).then_some(FlushInfo {
-            batch_commits: carried >> 8,
-            flush_depth: carried & 0xff,
+            batch_commits: commits_and_depth >> 8,
+            flush_depth: commits_and_depth & 0xff,
             done_us,
         })
     }
@@ -101,29 +104,29 @@ mod tests {
 
     #[test]
     fn each_position_finds_its_flight_until_that_is_forgotten() {
-        let landed = Landed::default();
-        assert_eq!(landed.find(Lsn(0)), None);
+        let completed = CompletedFlushes::default();
+        assert_eq!(completed.find(Lsn(0)), None);
         for n in 0..5 * KEPT {
-            landed.enter(Lsn(n * 10), Lsn(n * 10 + 10), info(n));
+            completed.record(Lsn(n * 10), Lsn(n * 10 + 10), info(n));
             for lsn in 0..n * 10 + 10 {
                 let expected = (lsn / 10 + KEPT > n).then(|| info(lsn / 10));
-                assert_eq!(landed.find(Lsn(lsn)), expected, "{lsn} after {n}");
+                assert_eq!(completed.find(Lsn(lsn)), expected, "{lsn} after {n}");
             }
         }
     }
 
     #[test]
     fn an_entry_that_is_overwritten_is_not_believed() {
-        let (landed, stop) = (Landed::default(), AtomicBool::new(false));
+        let (completed, stop) = (CompletedFlushes::default(), AtomicBool::new(false));
         std::thread::scope(|scope| {
             for reader in 0..3 {
-                let (landed, stop) = (&landed, &stop);
+                let (completed, stop) = (&completed, &stop);
                 scope.spawn(move || {
                     while !stop.load(Ordering::Relaxed) {
                         // From the oldest to the newest, where it is and where it has just gone.
-                        let count = landed.count.load(Ordering::SeqCst);
+                        let count = completed.count.load(Ordering::SeqCst);
                         for n in count.saturating_sub(KEPT + reader)..count {
-                            if let Some(found) = landed.find(Lsn(n * 10 + reader)) {
+                            if let Some(found) = completed.find(Lsn(n * 10 + reader)) {
                                 assert_eq!(found, info(n));
                             }
                         }
@@ -131,7 +134,7 @@ mod tests {
                 });
             }
             for n in 0..100_000 {
-                landed.enter(Lsn(n * 10), Lsn(n * 10 + 10), info(n));
+                completed.record(Lsn(n * 10), Lsn(n * 10 + 10), info(n));
             }
             stop.store(true, Ordering::Relaxed);
         });

@@ -1,4 +1,5 @@
-//! Reading ahead: while a scanner checks blocks and cuts them into groups, a thread of its own reads those that follow.
+//! Read-ahead of recovery: while the scanner checks blocks and cuts them into groups, a thread of
+//! its own reads the blocks that follow.
 
 use super::block::BLOCK_BYTES;
 use super::segment::{Segment, file_offset};
@@ -8,26 +9,27 @@ use std::io;
 use std::sync::Arc;
 use vfs::ReadOp;
 
-/// Bytes of one of the reads that fetch blocks.
+/// Bytes of each of the reads into which a range is split.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Blocks in a row, of one segment.
+/// Consecutive blocks of one segment.
 #[derive(Clone, Debug)]
 pub(super) struct ReadRange {
     pub(super) segment: Arc<Segment>,
-    /// Where its file has the first one.
+    /// Where the first block lies in its file.
     pub(super) offset: u64,
 }
 
 impl ReadRange {
-    /// The blocks from `block` on, which `segment` holds.
+    /// The blocks from `block` on. REQUIRES: `segment` holds them.
     pub(super) fn new(segment: Arc<Segment>, shape: super::segment::SegmentShape, block: u64) -> ReadRange {
         ReadRange { segment, offset: file_offset(shape, block) }
     }
 
-    /// Fills `bytes` with them.
+    /// Reads as many of the blocks as fill `bytes`.
     pub(super) fn read(&self, bytes: &mut [u8]) -> io::Result<()> {
-        // In pieces, many in flight: a device answers one long read slower than its parts side by side.
+        // In pieces, many in flight: a device answers one long read more slowly than its parts side
+        // by side.
         let mut offset = self.offset;
         let pieces = bytes.chunks_mut(PIECE_BYTES).map(|bytes| {
             let piece = ReadOp { offset, bytes };
@@ -38,30 +40,32 @@ impl ReadRange {
         self.segment.file.read_batch(&mut pieces)
     }
 
+    /// Whether both begin at the same block of the same file.
     fn is(&self, other: &ReadRange) -> bool {
         Arc::ptr_eq(&self.segment, &other.segment) && self.offset == other.offset
     }
 }
 
-/// What the reading thread is to do, and has done.
+/// What the scanner and the reading thread share.
 #[derive(Debug)]
 struct ReadAheadShared {
     mu: Mutex<ReadAheadState>,
     changed: Condvar,
 }
 
+/// What the reading thread is to do, and has done.
 #[derive(Debug)]
 struct ReadAheadState {
-    /// Where what is read goes; away while the thread reads.
+    /// The buffer of the reads; `None` while the thread reads.
     buffer: Option<AlignedBuf>,
-    /// To be read, and how many bytes.
+    /// The range to be read, and how many bytes of it.
     requested: Option<(ReadRange, usize)>,
-    /// Read, or tried.
+    /// The range that was read last, and the result.
     done: Option<(ReadRange, io::Result<usize>)>,
     closed: bool,
 }
 
-/// A thread that reads one stretch ahead.
+/// A thread that reads one range ahead.
 #[derive(Debug)]
 pub(super) struct ReadAhead {
     shared: Arc<ReadAheadShared>,
@@ -69,17 +73,17 @@ pub(super) struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// Starts the thread, which can read up to `blocks` at a time.
+    /// Starts the thread, which can read up to `blocks` blocks at a time.
     pub(super) fn start(blocks: usize) -> io::Result<ReadAhead> {
         let buffer = Some(AlignedBuf::zeroed(blocks * BLOCK_BYTES));
         let state = ReadAheadState { buffer, requested: None, done: None, closed: false };
         let shared = Arc::new(ReadAheadShared { mu: Mutex::new(state), changed: Condvar::new() });
-        let theirs = Arc::clone(&shared);
-        let thread = spawn("millpond-ahead", move || theirs.serve())?;
+        let for_thread = Arc::clone(&shared);
+        let thread = spawn("millpond-ahead", move || for_thread.serve())?;
         Ok(ReadAhead { shared, thread: Some(thread) })
     }
 
-    /// Has `bytes` bytes of a range read, unless the thread is still busy with another.
+    /// Requests `bytes` bytes of a range, unless the thread is still busy with another.
     pub(super) fn request(&self, range: ReadRange, bytes: usize) {
         let mut state = self.shared.mu.lock();
         if state.requested.is_none() {
@@ -89,8 +93,8 @@ impl ReadAhead {
         }
     }
 
-    /// Fills `bytes` from what was asked for, waiting for it; `None` if that was another range or another length. What went wrong
-    /// with what nobody takes never comes to light.
+    /// Waits for the requested range and copies it into `bytes`. `None` if another range or another
+    /// length was requested. The error of a range that is never taken is never reported.
     pub(super) fn take(&self, range: &ReadRange, bytes: &mut [u8]) -> Option<io::Result<()>> {
         let mut state = self.shared.mu.lock();
         while state.requested.is_some() {
@@ -109,6 +113,7 @@ impl ReadAhead {
 }
 
 impl ReadAheadShared {
+    /// The loop of the thread: reads what is requested until the end.
     fn serve(&self) {
         let mut state = self.mu.lock();
         while !state.closed {
@@ -116,7 +121,7 @@ impl ReadAheadShared {
                 self.changed.wait(&mut state);
                 continue;
             };
-            let mut buffer = state.buffer.take().expect("it is here while the thread does not read");
+            let mut buffer = state.buffer.take().expect("the buffer is here while the thread does not read");
             drop(state);
             let read = range.read(&mut buffer[..len]).map(|()| len);
             state = self.mu.lock();
@@ -131,7 +136,7 @@ impl Drop for ReadAhead {
         self.shared.mu.lock().closed = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // It does nothing that could panic but read.
+            // Only its reads could panic.
             let _ = thread.join();
         }
     }
@@ -148,7 +153,7 @@ mod tests {
     const SHAPE: SegmentShape = SegmentShape { blocks: 64, db_id: 1 };
     const LEN: usize = 4 * BLOCK_BYTES;
 
-    /// A segment whose block `n` is full of `n`, of which the first `blocks` are there.
+    /// A segment whose block `n` is full of the byte `n`. Only its first `blocks` blocks exist.
     fn segment(number: u64, blocks: u8) -> Arc<Segment> {
         let disk = MemDisk::default();
         let path = PathBuf::from(format!("/{number}"));
@@ -163,12 +168,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_is_there_and_nothing_else() {
+    fn a_requested_range_is_taken_once_and_nothing_else_is() {
         let (segment, other) = (segment(0, 64), segment(1, 64));
         let at = |block| ReadRange::new(Arc::clone(&segment), SHAPE, block);
         let ahead = ReadAhead::start(8).unwrap();
         let mut bytes = AlignedBuf::zeroed(LEN);
-        assert!(ahead.take(&at(0), &mut bytes).is_none(), "nothing was asked for");
+        assert!(ahead.take(&at(0), &mut bytes).is_none(), "nothing was requested");
         ahead.request(at(4), LEN);
         ahead.take(&at(4), &mut bytes).unwrap().unwrap();
         assert!((0..4).all(|n| bytes[n * BLOCK_BYTES..][..BLOCK_BYTES].iter().all(|b| *b == 4 + n as u8)));
@@ -182,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_waits_for_who_needs_the_blocks() {
+    fn a_read_error_is_reported_only_to_a_reader_of_the_range() {
         let segment = segment(0, 4);
         let at = |block| ReadRange::new(Arc::clone(&segment), SHAPE, block);
         let ahead = ReadAhead::start(4).unwrap();

@@ -1,16 +1,18 @@
-//! Group commit: who flushes the log, how much, and who waits.
+//! Group commit: which thread flushes the redo log (WAL), how much, and which threads wait.
 //!
-//! Leader–follower, greedy (Co1): a thread that needs a position durable and finds a free flush slot writes all that is
-//! published and syncs it, holding no lock; everyone covered wakes; the next waiter leads. There is no timer and no
-//! relay thread. Several flushes may be in flight (Co2) as long as no two write one block (Co4): the later ones *seal*
-//! their range at a block's start. With none in flight a flush may rewrite the partial tail block instead.
+//! Leader and followers, greedy (Co1). A thread that needs a position durable and finds a free
+//! flush slot leads: it writes everything that is reserved and syncs it, holding no lock. The
+//! waiters that the flush covers wake, and the next waiter leads. There is no timer and no relay
+//! thread. Several flushes may be in flight (Co2) as long as no two of them write one block (Co4).
+//! So a flush that starts beside another *seals* its range at a block's start. With none in flight
+//! a flush may rewrite the partial tail block instead.
 //!
 //! ```text
 //!   durable        from                              reserved
-//!      |  flight 1   |  flight 2 |                       |
+//!      |   flush 1   |  flush 2  |                       |
 //!   ---+-------------+-----------+------ unflushed ------+----> LSN
 //! ```
-//! The durable LSN is the end of the finished contiguous prefix of flights.
+//! The durable LSN is the end of the contiguous prefix of completed flushes.
 
 use super::block::{
     BLOCK_BYTES, BlockHeader, HEADER_BYTES, PAYLOAD_BYTES, block_of, block_start, offset_in_block,
@@ -34,39 +36,43 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use vfs::WriteOp;
 
-/// Flushes of at most this many blocks are gathered into one write; longer ones are written from the ring.
+/// Flushes of at most this many blocks are gathered into one write. Longer ones are written from
+/// the ring.
 const GATHER_BLOCKS: u64 = 16;
 
+/// A flush that has its range and is not yet complete.
 #[derive(Debug)]
 struct InFlightFlush {
     from: Lsn,
     end: Lsn,
-    /// What it came to, once it is done.
+    /// Its result, once it is complete. A flush before it may still be in flight.
     done: Option<FlushInfo>,
-    /// It ends inside a block, which no other flush may touch until it is done.
+    /// It ends inside a block. No other flush may touch that block until this one is complete.
     open_tail: bool,
     started_us: u64,
-    /// When commits that it covers and that did not wait are promised to be durable; microseconds of the clock.
+    /// The earliest flush deadline of the commits that it covers, microseconds of the clock.
     deadline_us: u64,
 }
 
-/// Everything about flushes that the log's mutex guards.
+/// Everything about flushes that the mutex of the log guards.
 pub(crate) struct FlushState {
-    /// First position that no flight has taken.
+    /// The first position that no flush has taken.
     pub(super) from: Lsn,
     /// `prev_used` of the block that holds `from`.
     from_prev_used: u16,
     in_flight: VecDeque<InFlightFlush>,
     waiters: Waiters,
+    /// Buffers of earlier flushes, to be used again.
     scratch: Vec<Scratch>,
     /// Smoothed duration of a flush, microseconds.
     pub(super) usual_us: u64,
 }
 
-/// Where a short flush is put together.
+/// The buffer in which a short flush is put together.
 struct Scratch {
     bytes: AlignedBuf,
-    /// From here on each block is zero. Most flushes end near the last one's end, so there is little to clear.
+    /// From here on each block is zero. Most flushes end near the end of the last one, so there is
+    /// little to clear.
     used: [usize; GATHER_BLOCKS as usize],
 }
 
@@ -79,7 +85,7 @@ impl Scratch {
     }
 }
 
-/// A flush that has been given its range.
+/// A flush that has its range and has not been written.
 pub(super) struct FlushPlan {
     from: Lsn,
     to: Lsn,
@@ -108,28 +114,30 @@ impl FlushState {
         self.in_flight.is_empty()
     }
 
-    /// Whether somebody waits for what no flight has taken.
+    /// Whether a waiter needs a position that no flush has taken.
     pub(super) fn has_uncovered(&self) -> bool {
         self.waiters.beyond(self.from).len() > 0
     }
 }
 
 impl Log {
-    /// The end of the finished contiguous prefix: everything below survives a power cut.
+    /// Returns the end of the contiguous prefix of completed flushes. Everything below it survives
+    /// a power cut.
     #[inline]
     pub(crate) fn durable_lsn(&self) -> Lsn {
         Lsn(self.durable.load(Ordering::Acquire))
     }
 
-    /// What a block that is written now may vouch for. Before anything of this epoch is durable those are the groups of the
-    /// last one: what lies between is told by this epoch's first block, which may be lost while a later one survives.
-    fn vouched(&self) -> Lsn {
+    /// Returns the durable LSN that the headers of blocks written now may name. Until something of
+    /// this epoch is durable that is the end of the groups of the last epoch. The first block of
+    /// this epoch tells what lies between, and it may be lost while a later one survives.
+    fn durable_for_blocks(&self) -> Lsn {
         let durable = self.durable_lsn();
         if durable == self.start.lsn { self.start.end } else { durable }
     }
 
-    /// Returns when the group that starts at `lsn`, which has been appended, is durable. Leads a flush where nobody else
-    /// covers it.
+    /// Waits until the group that starts at `lsn` is durable, and leads a flush if no other flush
+    /// covers it. An error if the log has failed. REQUIRES: the group has been appended.
     pub(crate) fn flush_to(&self, lsn: Lsn, reason: SyncReason) -> Result<FlushInfo> {
         if self.durable_lsn() > lsn {
             return Ok(FlushInfo::default());
@@ -140,6 +148,7 @@ impl Log {
         PARKER.with(|parker| self.wait_durable(lsn, reason, parker))
     }
 
+    /// Waits as [`Log::flush_to`] does, parked on `parker`.
     fn wait_durable(&self, lsn: Lsn, reason: SyncReason, parker: &Parker) -> Result<FlushInfo> {
         let mut state = self.flush.lock();
         loop {
@@ -147,7 +156,7 @@ impl Log {
                 return Ok(self.flush_info(lsn));
             }
             self.poison.check()?;
-            // Nothing would ever make a position durable that nobody has reserved.
+            // No flush would ever make a position durable that no thread has reserved.
             base::check!(lsn < self.reserved_lsn(), "nothing has been appended at LSN {lsn}");
             if lsn >= state.from
                 && self.slot_free(&state, 1)
@@ -160,7 +169,7 @@ impl Log {
             drop(state);
             parker.park();
             if self.durable_lsn() > lsn {
-                // Whoever moved the durable LSN has taken this waiter off the list.
+                // The thread that moved the durable LSN has taken this waiter off the list.
                 return Ok(self.flush_info(lsn));
             }
             state = self.flush.lock();
@@ -168,14 +177,16 @@ impl Log {
         }
     }
 
-    /// Ready when the group that starts at `lsn` is durable or the log has failed; until then `waker` is called when that has
-    /// changed, by the log thread and with nothing held. `ticket` is the caller's place among those who wait, at first none. REQUIRES: [`Log::flush_soon`] was
-    /// called after the group was appended; the log thread leads.
+    /// Returns `Ready` when the group that starts at `lsn` is durable or the log has failed. Until
+    /// then it stores `waker`; the log thread calls it after such a change, holding nothing.
+    /// `ticket` is the caller's entry in the list of waiters, `None` at first. REQUIRES:
+    /// [`Log::flush_soon`] was called after the group was appended; the log thread runs.
     pub(crate) fn poll_durable(&self, lsn: Lsn, ticket: &mut Option<Ticket>, waker: &Waker) -> Poll<Result> {
         if self.durable_lsn() > lsn {
             return Poll::Ready(Ok(()));
         }
-        // A waker is a caller's code: it is neither cloned nor dropped under the mutex, which goes before it.
+        // A waker is a caller's code: it is cloned before the mutex is taken and dropped after it
+        // is released.
         let wake = Wake::Task(waker.clone());
         let mut state = self.flush.lock();
         if self.durable_lsn() > lsn {
@@ -183,11 +194,11 @@ impl Log {
         }
         self.poison.check()?;
         base::check!(lsn < self.reserved_lsn(), "nothing has been appended at LSN {lsn}");
-        let renewed = match *ticket {
+        let replaced = match *ticket {
             Some(ticket) => state.waiters.replace(ticket, wake),
             None => Err(wake),
         };
-        let old = match renewed {
+        let old = match replaced {
             Ok(old) => Some(old),
             Err(wake) => {
                 *ticket = Some(state.waiters.add(lsn, wake));
@@ -199,21 +210,23 @@ impl Log {
         Poll::Pending
     }
 
-    /// What the flush came to that made the group at `lsn` durable; nothing, but for the moment, if that is long ago.
-    /// REQUIRES: it is durable.
+    /// Returns the result of the flush that made the group at `lsn` durable. If that was long ago,
+    /// only the time is set, to now. REQUIRES: the group is durable.
     pub(crate) fn flush_info(&self, lsn: Lsn) -> FlushInfo {
         self.completed
             .find(lsn)
             .unwrap_or_else(|| FlushInfo { done_us: self.vfs.clock.now_us(), ..FlushInfo::default() })
     }
 
-    /// Says how many flights are in the air, after each change.
+    /// Publishes the number of flushes in flight. Called after each change.
     fn count_in_flight(&self, state: &FlushState) {
         let count = state.in_flight.len() as u32;
         self.in_flight.store(count, Ordering::SeqCst);
         self.metrics.set(M::LogFlushesInFlight, u64::from(count));
     }
 
+    /// What the rule of `pace::commit` looks at. `own` is 1 if the calling thread needs a flush and
+    /// is not on the list of waiters.
     fn view(&self, state: &FlushState, own: u32) -> FlushView {
         FlushView {
             in_flight: state.in_flight.len() as u32,
@@ -228,6 +241,7 @@ impl Log {
         }
     }
 
+    /// Whether another flush may start now. `own` as in [`Log::view`].
     pub(super) fn slot_free(&self, state: &FlushState, own: u32) -> bool {
         match state.in_flight.back() {
             None => true,
@@ -235,12 +249,14 @@ impl Log {
         }
     }
 
-    /// Takes a range for a new flight. `None` if nothing is ready for one.
+    /// Takes a range for a new flush. Returns `None` if there is nothing to flush, or no room to
+    /// seal.
     pub(super) fn plan_flush(&self, state: &mut FlushState) -> Option<FlushPlan> {
-        // Before the end is read: whoever relied on the promise has reserved by then.
+        // Before the end is read: a commit that relies on the deadline has reserved its range by
+        // then.
         let taken = self.deadlines.take();
         let Some((to, next_prev_used)) = self.range_end(state) else {
-            // What is promised and was already taken goes with the flight that took it.
+            // If everything reserved is already in flight, the deadline passes to the latest flush.
             match state.in_flight.back_mut().filter(|_| self.ring.reserved() == state.from) {
                 Some(last) => last.deadline_us = last.deadline_us.min(taken.deadline_us),
                 None if state.from > self.durable_lsn() => self.deadlines.put_back(taken),
@@ -254,25 +270,25 @@ impl Log {
             from: state.from,
             to,
             prev_used: state.from_prev_used,
-            durable: self.vouched(),
+            durable: self.durable_for_blocks(),
             depth: state.in_flight.len() as u64 + 1,
-            // Those who wait for less wait for a flight before.
+            // Waiters for lower positions wait for an earlier flush.
             waiters: (state.waiters.below(to) - state.waiters.below(state.from)) as u64 + duty::callers(),
             scratch: state.scratch.pop().unwrap_or_else(Scratch::new),
             started_us: now,
         };
-        base::check!(plan.from < to, "a flight of nothing at {to}");
-        // INV-7: each begins where the one before ends, and no block is in two of them.
+        base::check!(plan.from < to, "a flush of nothing at {to}");
+        // INV-7: each flush begins where the one before ends, and no block is in two of them.
         base::check!(
             state.in_flight.back().is_none_or(|last| last.end == plan.from && !last.open_tail),
-            "a flight from {} does not adjoin {:?}",
+            "a flush from {} does not adjoin {:?}",
             plan.from,
             state.in_flight.back()
         );
         // INV-8: nothing unflushed lies beyond the window.
         base::verify!(
             to <= block_start(block_of(self.durable_lsn())).plus(self.ring.capacity()),
-            "a flight ends at {to}, beyond the window behind {}",
+            "a flush ends at {to}, beyond the window behind {}",
             self.durable_lsn()
         );
         state.from = to;
@@ -293,7 +309,8 @@ impl Log {
         Some(plan)
     }
 
-    /// Where a flight that starts now ends, and the bytes in use in that block if it ends there.
+    /// Returns the end of a flush that starts now, and the `prev_used` of the block that holds this
+    /// end. `None` if there is nothing to flush, or no room to seal.
     fn range_end(&self, state: &FlushState) -> Option<(Lsn, u16)> {
         if self.ring.reserved() <= state.from {
             return None;
@@ -307,13 +324,14 @@ impl Log {
                 return None;
             }
         }
-        // Not only what is published: those who have reserved are copying, which takes no time.
+        // Not only what is published: threads that have reserved are copying, which takes no time.
         let to = self.ring.reserved();
         let same_block = block_of(to) == block_of(state.from);
         Some((to, if same_block { state.from_prev_used } else { PAYLOAD_BYTES as u16 }))
     }
 
-    /// Writes and syncs a planned range without the lock, then settles it. A failure poisons the database.
+    /// Writes and syncs a planned range without the mutex, then completes the flush. A failure
+    /// poisons the database.
     pub(super) fn run_flush<'a>(
         &'a self,
         state: MutexGuard<'a, FlushState>,
@@ -350,41 +368,55 @@ impl Log {
         )
     }
 
-    /// Marks the flight that ends at `end` as done, moves the durable LSN, and wakes whom that serves.
+    /// Marks the flush that ends at `end` as complete, moves the durable LSN, and wakes the waiters
+    /// that it covers. An error if the database is poisoned.
     fn complete_flush<'a>(
         &'a self,
         mut state: MutexGuard<'a, FlushState>,
         end: Lsn,
         info: FlushInfo,
     ) -> Result<MutexGuard<'a, FlushState>> {
-        // A neighbour's failure poisons this flight too: the durable LSN must not move any more. Who waits for this flight, or to
-        // lead the next, would never hear of it from anybody else.
+        // The failure of another flush poisons this one too: the durable LSN must not move any
+        // more. The waiters for this flush, and those that would lead the next, have no other
+        // wake-up.
         if let Err(poisoned) = self.poison.check() {
             self.wake_all(state);
             return Err(poisoned);
         }
-        let flush = state.in_flight.iter_mut().find(|f| f.end == end).expect("the flight is in the air");
+        let flush = state.in_flight.iter_mut().find(|f| f.end == end).expect("the flush is in flight");
         flush.done = Some(info);
+        self.advance_durable(&mut state, end, info.done_us);
+        self.wake_covered(state);
+        if planted(Bug::ToldByLeader) {
+            self.wake_tasks();
+        }
+        Ok(self.flush.lock())
+    }
+
+    /// Moves the durable LSN over the prefix of completed flushes. The flush that ends at `end` was
+    /// the last to complete, at `done_us`.
+    fn advance_durable(&self, state: &mut FlushState, end: Lsn, done_us: u64) {
         let mut durable = None;
         let mut prefix = self.durable_lsn();
         while let Some(flush) = state.in_flight.pop_front_if(|flush| flush.done.is_some()) {
-            // INV-7: the finished prefix has no hole, and never shrinks.
+            // INV-7: the completed prefix has no hole, and never shrinks.
             base::check!(
                 flush.from == prefix && flush.from < flush.end || planted(Bug::DurableOutOfOrder),
-                "a flight {}..{} behind the durable LSN {prefix}",
+                "a flush {}..{} behind the durable LSN {prefix}",
                 flush.from,
                 flush.end
             );
             prefix = flush.end;
-            // Who sees that it is durable finds the flight. A flight that overtook another is of use when that is done.
-            let carried = flush.done.unwrap_or_default();
-            self.completed.record(flush.from, flush.end, FlushInfo { done_us: info.done_us, ..carried });
+            // Before the durable LSN moves: a thread that sees the commit durable finds this entry.
+            // A flush that overtook another one counts as done only when that one is.
+            let info = FlushInfo { done_us, ..flush.done.unwrap_or_default() };
+            self.completed.record(flush.from, flush.end, info);
             durable = Some(flush.end);
         }
         if planted(Bug::DurableOutOfOrder) {
             durable = Some(end.max(self.durable_lsn()));
         }
-        self.count_in_flight(&state);
+        self.count_in_flight(state);
         if let Some(durable) = durable {
             base::verify!(durable <= self.ring.published(), "{durable} is durable and not published");
             self.durable.store(durable.0, Ordering::Release);
@@ -392,7 +424,12 @@ impl Log {
             self.metrics.set(M::DurableLsn, durable.0);
             self.deadlines.set_in_flight(state.in_flight.iter().map(|f| f.deadline_us));
         }
-        let served = state.waiters.take_below(self.durable_lsn());
+    }
+
+    /// Wakes the threads whose positions are durable, and a thread to lead the next flush if one
+    /// may start now. Releases the mutex first.
+    fn wake_covered(&self, mut state: MutexGuard<'_, FlushState>) {
+        let covered = state.waiters.take_below(self.durable_lsn());
         let mut next = None;
         let mut log_thread = false;
         if self.slot_free(&state, 0) {
@@ -407,7 +444,7 @@ impl Log {
                 }
             }
         }
-        // With another thread to lead, the log thread has only the tasks to tell.
+        // If another thread leads, the log thread only has to call wakers.
         log_thread = state.waiters.has_ready() || (log_thread && next.is_none());
         drop(state);
         if let Some(next) = next {
@@ -416,16 +453,12 @@ impl Log {
         if log_thread {
             self.log_thread.unpark();
         }
-        served.into_iter().for_each(|thread| thread.unpark());
-        if planted(Bug::ToldByLeader) {
-            self.wake_tasks();
-        }
-        Ok(self.flush.lock())
+        covered.into_iter().for_each(|thread| thread.unpark());
     }
 
-    /// Sends everybody away who waits: the database is poisoned. Tasks hear of it from the log thread.
+    /// Wakes all waiters of a poisoned log. The log thread calls the wakers of tasks.
     fn wake_all(&self, mut state: MutexGuard<'_, FlushState>) {
-        base::check!(self.poison.is_set(), "those who wait for the log are sent away for nothing");
+        base::check!(self.poison.is_set(), "the waiters of a healthy log are woken");
         if planted(Bug::FailureUnheard) {
             return;
         }
@@ -438,22 +471,24 @@ impl Log {
         }
     }
 
-    /// Sends everybody away who waits for a flush, where the database is poisoned: whoever came before they could see that is on
-    /// the list, and whoever comes later sees it.
+    /// Wakes all threads and tasks that wait for a flush. REQUIRES: the database is poisoned. A
+    /// waiter that came before it could see the poison is on the list; a later one sees the poison.
     pub(crate) fn wake_all_waiters(&self) {
         self.wake_all(self.flush.lock());
     }
 
-    /// Tells the tasks that have been served. REQUIRES: nothing is held, no call is under way that closing waits for; a waker may
-    /// close the database.
+    /// Calls the wakers of the tasks whose wait is over. REQUIRES: the caller holds nothing and is
+    /// not inside a call that closing waits for, because a waker may close the database.
     pub(crate) fn wake_tasks(&self) {
-        let served = self.flush.lock().waiters.take_ready();
-        for waker in served {
-            // A caller's panic is reported by its own message. The others shall hear all the same.
+        let ready = self.flush.lock().waiters.take_ready();
+        for waker in ready {
+            // A caller's panic is reported by its own message. The other wakers are called all the
+            // same.
             drop(catch_unwind(AssertUnwindSafe(|| waker.wake())));
         }
     }
 
+    /// Writes the blocks of a planned range and syncs each segment that they lie in.
     fn write_and_sync(&self, plan: &mut FlushPlan, reason: SyncReason) -> Result {
         if plan.to >= LSN_END {
             return Err(Error::Limit { what: format!("the log has reached its last position, {LSN_END}") });
@@ -526,7 +561,8 @@ impl Log {
         Ok(())
     }
 
-    /// Copies the published payload of `block` below `to` to the place of block `n` in `scratch`, and zeros behind it.
+    /// Copies the published payload of `block` below `to` to the place of block `n` in `scratch`,
+    /// and zeros behind it.
     fn gather<'s>(&self, block: u64, to: Lsn, scratch: &'s mut Scratch, n: usize) -> &'s mut [u8] {
         let end = to.min(block_start(block + 1));
         let out = &mut scratch.bytes[n * BLOCK_BYTES..][..BLOCK_BYTES];
@@ -539,10 +575,12 @@ impl Log {
         out
     }
 
+    /// Returns the ring's memory of `count` blocks from `first` on, their headers filled in.
     #[allow(unsafe_code)]
     fn ring_blocks(&self, first: u64, count: u64, header: &dyn Fn(u64) -> BlockHeader) -> &[u8] {
-        // SAFETY: flights never share a block: a flight with an open tail is alone, the others end at a block's start,
-        // and `plan` hands out ranges one after the other. The slice is used for this flight's write only.
+        // SAFETY: two flushes never share a block. A flush with an open tail is alone, the others
+        // end at a block's start, and `plan_flush` hands out ranges one after the other. The slice
+        // is used for the write of this flush only.
         let bytes = unsafe { self.ring.blocks_mut(first, count) };
         for (n, block) in bytes.chunks_exact_mut(BLOCK_BYTES).enumerate() {
             header(first + n as u64).encode(block);

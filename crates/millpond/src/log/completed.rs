@@ -1,26 +1,29 @@
-//! What the latest flights of the log came to, for the commits that they carried.
+//! The results of the latest completed flushes, for the commits that they covered.
 //!
-//! A commit that did not wait asks afterwards which flight made it durable and when. Nobody is told one by one: the flight
-//! leaves one entry, and who wants to know searches for it by LSN. One thread writes at a time, holding the log's mutex;
-//! readers take none. An entry is read whole or not at all: `end` is 0 while it changes, and no two flights have the same.
+//! A commit that did not wait asks afterwards which flush made it durable, and when. No thread is
+//! told: each flush leaves one entry, and a commit searches for its entry by LSN. One thread writes
+//! at a time, holding the mutex of the log; readers take no lock. An entry is read whole or not at
+//! all: its `end` is 0 while it changes, and no two flushes have the same end.
 
 use base::Lsn;
 use base::sync::atomic::{AtomicU64, Ordering};
 
-/// Flights that are remembered: of about 0.1 ms each some 50 ms, in which a thread makes ten thousand commits.
+/// Entries that are kept. Flushes of about 0.1 ms each make that some 50 ms, in which a thread
+/// makes ten thousand commits.
 const KEPT: u64 = if cfg!(test) { 8 } else { 512 };
 
-/// What a flush meant for one of those that it covered.
+/// The result of a flush, for one of the commits that it covered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FlushInfo {
     /// Commits that became durable by the same flush.
     pub batch_commits: u64,
     /// Flushes in flight when it began, itself included.
     pub flush_depth: u64,
-    /// When all below its end was durable, microseconds of the clock.
+    /// When everything below its end was durable, microseconds of the clock.
     pub done_us: u64,
 }
 
+/// The entry of one flush.
 #[derive(Debug, Default)]
 struct CompletedFlush {
     from: AtomicU64,
@@ -30,10 +33,10 @@ struct CompletedFlush {
     done_us: AtomicU64,
 }
 
-/// The latest flights whose range is durable.
+/// The latest flushes whose range is durable.
 #[derive(Debug)]
 pub(super) struct CompletedFlushes {
-    /// Flights ever entered.
+    /// Flushes ever recorded.
     count: AtomicU64,
     entries: Box<[CompletedFlush]>,
 }
@@ -48,13 +51,14 @@ impl Default for CompletedFlushes {
 }
 
 impl CompletedFlushes {
-    /// Enters the flight that carried [`from`, `end`). In the order of the log. REQUIRES: the log's mutex.
+    /// Records the flush that covered [`from`, `end`). REQUIRES: the caller holds the mutex of the
+    /// log; calls come in the order of the log.
     pub(super) fn record(&self, from: Lsn, end: Lsn, info: FlushInfo) {
         let number = self.count.load(Ordering::Relaxed);
-        base::check!(from < end, "a flight that carried nothing landed at {end}");
+        base::check!(from < end, "an empty flush completed at {end}");
         if let Some(before) = number.checked_sub(1) {
             let before = self.entries[(before % KEPT) as usize].end.load(Ordering::Relaxed);
-            base::verify!(before <= from.0, "flights land in order: {before} before {from}");
+            base::verify!(before <= from.0, "flushes complete in order: {before} before {from}");
         }
         let entry = &self.entries[(number % KEPT) as usize];
         entry.end.store(0, Ordering::SeqCst);
@@ -65,11 +69,13 @@ impl CompletedFlushes {
         self.count.store(number + 1, Ordering::SeqCst);
     }
 
-    /// The flight that carried `lsn`, unless as many have landed since as are remembered. REQUIRES: it has completed.
+    /// Returns the result of the flush that covered `lsn`, or `None` if it is no longer kept.
+    /// REQUIRES: that flush is complete.
     pub(super) fn find(&self, lsn: Lsn) -> Option<FlushInfo> {
         let count = self.count.load(Ordering::SeqCst);
         let end = |number: u64| self.entries[(number % KEPT) as usize].end.load(Ordering::SeqCst);
-        // The first that ends beyond `lsn`. Mostly the last or the one before, as who asks has just been served.
+        // The first entry that ends beyond `lsn`. Mostly it is the last or the one before, because
+        // the commit that asks has just become durable.
         let (mut low, mut high) = (count.saturating_sub(KEPT), count);
         if high > low + 2 && end(high - 2) <= lsn.0 {
             low = high - 1;
@@ -83,7 +89,8 @@ impl CompletedFlushes {
         let from = entry.from.load(Ordering::SeqCst);
         let commits_and_depth = entry.commits_and_depth.load(Ordering::SeqCst);
         let done_us = entry.done_us.load(Ordering::SeqCst);
-        // What was overwritten meanwhile misled the search at most to an entry that does not hold `lsn`.
+        // An entry overwritten meanwhile can mislead the search only to an entry that does not hold
+        // `lsn`.
         let whole = entry.end.load(Ordering::SeqCst) == first;
         (whole && from <= lsn.0 && lsn.0 < first).then_some(FlushInfo {
             batch_commits: commits_and_depth >> 8,
@@ -103,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn each_position_finds_its_flight_until_that_is_forgotten() {
+    fn each_position_finds_its_flush_while_the_entry_is_kept() {
         let completed = CompletedFlushes::default();
         assert_eq!(completed.find(Lsn(0)), None);
         for n in 0..5 * KEPT {
@@ -116,14 +123,15 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_is_overwritten_is_not_believed() {
+    fn an_entry_that_is_being_overwritten_is_not_returned() {
         let (completed, stop) = (CompletedFlushes::default(), AtomicBool::new(false));
         std::thread::scope(|scope| {
             for reader in 0..3 {
                 let (completed, stop) = (&completed, &stop);
                 scope.spawn(move || {
                     while !stop.load(Ordering::Relaxed) {
-                        // From the oldest to the newest, where it is and where it has just gone.
+                        // From the oldest to the newest, including entries that have just been
+                        // overwritten.
                         let count = completed.count.load(Ordering::SeqCst);
                         for n in count.saturating_sub(KEPT + reader)..count {
                             if let Some(found) = completed.find(Lsn(n * 10 + reader)) {

@@ -1,4 +1,5 @@
-//! The log as a whole: what is acknowledged is read back, and a log that was cut or holed ends or is refused by the rule.
+//! The log as a whole. Acknowledged commits are read back; a log that was cut or has a hole ends
+//! there or is refused, by the rule.
 
 use super::block::{BLOCK_BYTES, PAYLOAD_BYTES, block_of, block_start, offset_in_block, round_up};
 use super::group::{self, Record, Records};
@@ -36,7 +37,7 @@ impl LogDir {
         Log::new(&Vfs::os(), OPTIONS, start, self.segments(), Parker::new().unparker(), &metrics, &poison)
     }
 
-    /// Reads every commit, checks the end, and returns both. That it reads ahead must make no difference.
+    /// Reads every commit, checks the end, and returns both. Read-ahead must make no difference.
     fn read(&self, epochs: &[EpochStart], from: Lsn, known: Lsn) -> Result<(Vec<u64>, Lsn)> {
         let segments = self.segments();
         let plain = Self::read_by(Scanner::new(&segments, epochs, from), known);
@@ -89,7 +90,7 @@ pub(crate) fn commit(log: &Log, n: u64, bulk: usize) -> Lsn {
 }
 
 #[test]
-fn what_is_flushed_is_read_back_across_segments_and_laps_of_the_ring() {
+fn flushed_groups_are_read_back_across_segments_and_laps_of_the_ring() {
     let dir = LogDir::new("round");
     let log = dir.log(start());
     for n in 0..2000 {
@@ -109,9 +110,9 @@ fn what_is_flushed_is_read_back_across_segments_and_laps_of_the_ring() {
     assert_eq!(read_to, end);
 }
 
-/// A word of the ring once held 52 bits of a position and no more, and the log ended there.
+/// A word of the ring once held only 52 bits of a position, and the log ended there.
 #[test]
-fn the_log_goes_on_beyond_four_pebibytes() {
+fn the_log_continues_beyond_four_pebibytes() {
     let dir = LogDir::new("far");
     let first = block_start(block_of(Lsn(1 << 52)) / SHAPE.blocks * SHAPE.blocks - SHAPE.blocks);
     let log = dir.log(LogStart { lsn: first, end: first, ..start() });
@@ -131,7 +132,7 @@ fn the_log_goes_on_beyond_four_pebibytes() {
     assert_eq!((commits, read_to), ((0..=400).collect::<Vec<_>>(), end));
 }
 
-/// The very last position poisons: nothing beyond it could be told apart from the beginning.
+/// The very last position poisons: a position beyond it could not be told from the beginning.
 #[test]
 fn the_last_position_of_the_log_is_an_error() {
     let dir = LogDir::new("last");
@@ -147,7 +148,7 @@ fn the_last_position_of_the_log_is_an_error() {
 }
 
 #[test]
-fn behind_the_end_of_the_log_a_block_is_zero_whatever_its_buffer_held() {
+fn after_the_end_of_the_log_a_block_is_zero() {
     let dir = LogDir::new("zeros");
     let log = dir.log(start());
     for n in 1..200 {
@@ -196,10 +197,10 @@ fn many_threads_commit_and_nothing_acknowledged_is_missing() {
     assert_eq!(end, log.durable_lsn());
 }
 
-/// A hole that nothing vouches for is the end; from there a new epoch goes on, and blocks of the old epoch behind it
-/// never come back.
+/// A hole ends the log if nothing proves that the log was longer. A new epoch begins there, and the
+/// blocks of the old epoch after the hole are never read again.
 #[test]
-fn a_torn_tail_ends_the_log_and_its_leftovers_stay_dead() {
+fn a_torn_tail_ends_the_log_and_later_blocks_are_never_read_again() {
     let dir = LogDir::new("tail");
     let log = dir.log(start());
     let mut lsns = Vec::new();
@@ -224,10 +225,11 @@ fn a_torn_tail_ends_the_log_and_its_leftovers_stay_dead() {
     assert_eq!(commits, (0..kept).chain([1000]).collect::<Vec<_>>());
 }
 
-/// The first block of an epoch is lost, a later one of the same flush is not. It vouched for the epoch's start, beyond the
-/// end of the groups before it, and the log was called damaged.
+/// The first block of an epoch is lost, a later one of the same flush is not. The later one once
+/// named the start of the epoch as durable, beyond the end of the groups before it, and the log was
+/// called damaged.
 #[test]
-fn a_lost_first_flush_of_an_epoch_vouches_for_nothing_of_it() {
+fn a_lost_first_flush_of_an_epoch_is_no_damage() {
     let dir = LogDir::new("epoch");
     let log = dir.log(start());
     let lsn = commit(&log, 1, 1000);
@@ -246,9 +248,10 @@ fn a_lost_first_flush_of_an_epoch_vouches_for_nothing_of_it() {
     assert_eq!((commits, found), (vec![1], end));
 }
 
-/// The same hole is damage as soon as a later flush named a durable LSN above it, or the root knows better.
+/// The same hole is damage as soon as a later flush named a durable LSN above it, or the root names
+/// one.
 #[test]
-fn a_hole_below_what_was_durable_is_named() {
+fn a_hole_below_the_durable_lsn_is_reported() {
     let dir = LogDir::new("hole");
     let log = dir.log(start());
     let mut last = Lsn(0);
@@ -274,7 +277,7 @@ fn a_hole_below_what_was_durable_is_named() {
 }
 
 #[test]
-fn one_committer_rewrites_its_tail_block_and_pads_nothing() {
+fn a_single_committer_rewrites_the_tail_block_without_padding() {
     let dir = LogDir::new("alone");
     let log = dir.log(start());
     for n in 0..50 {
@@ -305,7 +308,7 @@ fn segments_below_the_checkpoint_are_recycled() {
 }
 
 #[test]
-fn a_shrinking_log_keeps_what_may_be_written() {
+fn a_shrinking_log_keeps_the_segments_that_may_be_written() {
     let dir = LogDir::new("shrink");
     let log = dir.log(start());
     let segments = log.segments();

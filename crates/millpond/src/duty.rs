@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 
 /// What a thread works for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Duty {
+enum Duty {
     /// A caller that asked for anything but page writes. The default.
     Caller,
     /// A caller that asked for page writes: opening, a checkpoint, closing, a bulk load.

@@ -120,8 +120,8 @@ impl Checkpointer {
         self.pool.min_first_dirty().map_or(published, |first| first.min(published))
     }
 
-    /// Moves the checkpoint as far as the dirty pages allow, and returns where it is then. A
-    /// failure poisons.
+    /// Moves the checkpoint as far as the dirty pages allow, and returns where it is then. `clean`
+    /// says in the root that the database is closed. A failure poisons.
     pub(crate) fn advance(&self, reason: SyncReason, clean: bool) -> Result<Lsn> {
         self.poison.check()?;
         let mut current = self.current.lock();

@@ -138,7 +138,7 @@ impl Doublewrite {
 
     /// Makes sealed page images durable, while `waiting` callers wait. REQUIRES: the in-place
     /// writes of the batch before last are synced.
-    pub(crate) fn protect(&mut self, images: &[u8], waiting: u64) -> Result {
+    pub(super) fn protect(&mut self, images: &[u8], waiting: u64) -> Result {
         assert!(images.len() <= self.slots * self.page_bytes && images.len().is_multiple_of(self.page_bytes));
         let at = HEADER_BYTES + self.next_area * self.slots * self.page_bytes;
         self.next_area = if planted(Bug::AreaReusedEarly) { 0 } else { (self.next_area + 1) % AREAS };

@@ -18,7 +18,7 @@ use crate::log::group::PREV_MASK;
 use crate::planted::{Bug, planted};
 use base::Lsn;
 
-/// What a page is in the file.
+/// What the file holds in the place of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PageInPlace {
     /// A whole image with this LSN.

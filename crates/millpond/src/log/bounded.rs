@@ -23,7 +23,7 @@ const NEVER: u64 = u64::MAX;
 /// The flush deadlines of commits that did not wait, microseconds of the clock; and the request for
 /// a flush at once.
 #[derive(Debug)]
-pub(crate) struct FlushDeadlines {
+pub(super) struct FlushDeadlines {
     /// The earliest deadline that no flush has taken.
     pending_us: AtomicU64,
     /// The earliest deadline that a flush in flight has taken.
@@ -109,7 +109,7 @@ pub(super) struct TakenDeadline {
 
 /// What the log thread did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LogThreadStep {
+enum LogThreadStep {
     /// It led a flush.
     Flushed,
     /// Nothing. There is nothing to do for this long, or until the thread is woken.
@@ -177,7 +177,7 @@ impl Log {
 
     /// Leads one flush if one is due that no thread waits for: for a request, a deadline, a task,
     /// or a log buffer that fills up.
-    pub(crate) fn flush_if_wanted(&self) -> Result<LogThreadStep> {
+    fn flush_if_wanted(&self) -> Result<LogThreadStep> {
         let mut state = self.flush.lock();
         self.poison.check()?;
         let wait_us = if state.has_uncovered() { Some(0) } else { self.flush_due_in(&state) };

@@ -55,7 +55,7 @@ struct InFlightFlush {
 }
 
 /// Everything about flushes that the mutex of the log guards.
-pub(crate) struct FlushState {
+pub(super) struct FlushState {
     /// The first position that no flush has taken.
     pub(super) from: Lsn,
     /// `prev_used` of the block that holds `from`.
@@ -98,7 +98,7 @@ pub(super) struct FlushPlan {
 }
 
 impl FlushState {
-    pub(crate) fn new(start: Lsn, prev_used: u16) -> FlushState {
+    pub(super) fn new(start: Lsn, prev_used: u16) -> FlushState {
         assert!(offset_in_block(start) == 0);
         FlushState {
             from: start,
@@ -292,7 +292,7 @@ impl Log {
             self.durable_lsn()
         );
         state.from = to;
-        self.planned.store(to.0, Ordering::Relaxed);
+        self.next_flush_from.store(to.0, Ordering::Relaxed);
         state.from_prev_used = next_prev_used;
         let open_tail = offset_in_block(to) != 0;
         state.in_flight.push_back(InFlightFlush {

@@ -171,7 +171,7 @@ const SLICE_BYTES: u64 = if cfg!(test) { 50_000 } else { 1 << 20 };
 
 /// How far this run's segments have been digested.
 #[derive(Debug)]
-pub(crate) struct Digester {
+pub(super) struct Digester {
     /// The first group that has not been read. `None` once the log could not be read back:
     /// recovery, not the digest, reports such an error.
     next: Option<Lsn>,
@@ -190,7 +190,7 @@ struct PartialDigest {
 }
 
 impl Digester {
-    pub(crate) fn new(begin: Lsn) -> Digester {
+    pub(super) fn new(begin: Lsn) -> Digester {
         Digester { next: Some(begin), begin, part: None }
     }
 }

@@ -10,13 +10,13 @@
 
 mod ahead;
 pub(crate) mod block;
-pub(crate) mod bounded;
-pub(crate) mod commit;
+mod bounded;
+mod commit;
 pub(crate) mod completed;
 pub(crate) mod digest;
 pub(crate) mod group;
 pub(crate) mod reader;
-pub(crate) mod ring;
+mod ring;
 pub(crate) mod segment;
 pub(crate) mod waiters;
 
@@ -79,7 +79,7 @@ pub(crate) struct Log {
     segments: Segments,
     durable: AtomicU64,
     /// Where the next flush begins, for threads that read it without the mutex.
-    planned: AtomicU64,
+    next_flush_from: AtomicU64,
     flush: Mutex<FlushState>,
     /// Commits published that no flush has taken.
     unflushed_commits: AtomicU64,
@@ -121,7 +121,7 @@ impl Log {
             ring: Ring::new(options.ring_blocks, start.lsn),
             segments,
             durable: AtomicU64::new(start.lsn.0),
-            planned: AtomicU64::new(start.lsn.0),
+            next_flush_from: AtomicU64::new(start.lsn.0),
             flush: Mutex::new(FlushState::new(start.lsn, start.prev_used)),
             unflushed_commits: AtomicU64::new(0),
             busy: AtomicU32::new(0),
@@ -157,7 +157,7 @@ impl Log {
     }
 
     /// Returns how many positions of the log buffer are free.
-    pub(crate) fn buffer_room(&self) -> u64 {
+    fn buffer_room(&self) -> u64 {
         self.ring.capacity().saturating_sub(self.ring.reserved().since(self.durable_lsn()))
     }
 
@@ -192,7 +192,7 @@ impl Log {
     /// How far, in LSN units, the log may be reserved beyond the last flush before the log thread
     /// flushes without a request. It is far less than half of the buffer. So a thread that does not
     /// wait for durability never waits for room either, as long as the device keeps up.
-    pub(crate) fn flush_threshold(&self) -> u64 {
+    fn flush_threshold(&self) -> u64 {
         self.ring.capacity() / 8
     }
 
@@ -219,7 +219,8 @@ impl Log {
         self.ring.publish(range);
         self.metrics.add(M::RedoBytesWritten, group.len() as u64);
         self.metrics.add(M::RedoGroups, 1);
-        if self.reserved_lsn().0.saturating_sub(self.planned.load(Ordering::Relaxed)) > self.flush_threshold()
+        if self.reserved_lsn().0.saturating_sub(self.next_flush_from.load(Ordering::Relaxed))
+            > self.flush_threshold()
         {
             self.flush_soon(SyncReason::LogFullBuffer);
         }

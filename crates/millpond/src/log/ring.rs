@@ -34,7 +34,7 @@ const PREFETCH_MAX: usize = 640;
 
 /// The byte that fills a block up to a seal. No group begins with it, so padding differs from a
 /// part that was never written.
-pub(crate) const PAD: u8 = 0xff;
+pub(super) const PAD: u8 = 0xff;
 
 /// A sequence number (wrapping) and an LSN. Its word has 12 bits for the sequence number and holds
 /// the lower 52 bits of the LSN. The rest follows from a *base* below it, which is read before the
@@ -63,7 +63,7 @@ impl RingMark {
 /// A reserved range. REQUIRES: it is copied into and published exactly once.
 #[derive(Debug)]
 #[must_use = "a range that is never published stops the log"]
-pub(crate) struct ReservedRange {
+pub(super) struct ReservedRange {
     seq: u64,
     /// First position.
     pub start: Lsn,
@@ -73,7 +73,7 @@ pub(crate) struct ReservedRange {
 
 /// The result of [`Ring::seal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seal {
+pub(super) struct Seal {
     /// The sealed range ends here, at a block's start.
     pub end: Lsn,
     /// Payload bytes in use in the last block.
@@ -84,7 +84,7 @@ pub(crate) struct Seal {
 
 /// The ring.
 #[derive(Debug)]
-pub(crate) struct Ring {
+pub(super) struct Ring {
     memory: AlignedBuf,
     blocks: u64,
     /// A durable position, not far behind: every mark that can be read lies at or above it.
@@ -96,7 +96,7 @@ pub(crate) struct Ring {
 
 impl Ring {
     /// A ring of `blocks` blocks (a power of two) whose first position is `start`, a block's start.
-    pub(crate) fn new(blocks: usize, start: Lsn) -> Ring {
+    pub(super) fn new(blocks: usize, start: Lsn) -> Ring {
         assert!(blocks.is_power_of_two() && blocks * PAYLOAD_BYTES >= 2 * super::group::GROUP_BYTES_MAX);
         assert!(offset_in_block(start) == 0);
         let first = RingMark { seq: 0, lsn: start }.word();
@@ -111,7 +111,7 @@ impl Ring {
     }
 
     /// Returns how many positions may lie between the durable LSN and the reservation point.
-    pub(crate) fn capacity(&self) -> u64 {
+    pub(super) fn capacity(&self) -> u64 {
         self.blocks * PAYLOAD_BYTES as u64
     }
 
@@ -124,25 +124,25 @@ impl Ring {
 
     /// Returns where the next range will start.
     #[inline]
-    pub(crate) fn reserved(&self) -> Lsn {
+    pub(super) fn reserved(&self) -> Lsn {
         self.mark(&self.reserved, Ordering::SeqCst).lsn
     }
 
     /// Returns the end of the contiguous published prefix.
-    pub(crate) fn published(&self) -> Lsn {
+    pub(super) fn published(&self) -> Lsn {
         self.advance().lsn
     }
 
     /// Moves the base when it has fallen far behind. REQUIRES: one thread at a time; everything
     /// below `durable` is published.
-    pub(crate) fn follow(&self, durable: Lsn) {
+    pub(super) fn follow(&self, durable: Lsn) {
         if durable.0 - self.base.load(Ordering::Relaxed) >= BASE_LAG {
             self.base.store(durable.0, Ordering::Release);
         }
     }
 
     /// Reserves `n` positions; `None` while the ring has no room for them above `durable`.
-    pub(crate) fn reserve(&self, n: usize, durable: Lsn) -> Option<ReservedRange> {
+    pub(super) fn reserve(&self, n: usize, durable: Lsn) -> Option<ReservedRange> {
         let mut now = self.mark(&self.reserved, Ordering::Acquire);
         loop {
             let next = now.next(now.lsn.plus(n as u64));
@@ -186,7 +186,7 @@ impl Ring {
 
     /// Moves the reservation point to the start of the next block and pads what lies between.
     /// `None` if there is no room above `durable`.
-    pub(crate) fn seal(&self, durable: Lsn) -> Option<Seal> {
+    pub(super) fn seal(&self, durable: Lsn) -> Option<Seal> {
         // SeqCst: a flush that has taken a deadline must see what was reserved before.
         let mut now = self.mark(&self.reserved, Ordering::SeqCst);
         loop {
@@ -221,7 +221,7 @@ impl Ring {
     }
 
     /// Copies `bytes` into the range. REQUIRES: they fill it.
-    pub(crate) fn copy(&self, range: &ReservedRange, bytes: &[u8]) {
+    pub(super) fn copy(&self, range: &ReservedRange, bytes: &[u8]) {
         assert!(bytes.len() as u64 == range.end.since(range.start));
         let mut rest = bytes;
         let mut at = range.start;
@@ -259,12 +259,12 @@ impl Ring {
 
     /// Prefetches the memory of `n` bytes from `at` on. The thread that last wrote this block to
     /// the file has it in its cache.
-    pub(crate) fn prefetch(&self, at: Lsn, n: usize) {
+    pub(super) fn prefetch(&self, at: Lsn, n: usize) {
         base::prefetch::to_write_at(self.payload_ptr(at), n.min(PREFETCH_MAX));
     }
 
     /// Publishes a range that has been copied. From now on a flush may take it.
-    pub(crate) fn publish(&self, range: ReservedRange) {
+    pub(super) fn publish(&self, range: ReservedRange) {
         let slot = &self.slots[range.seq as usize & (SLOTS - 1)];
         slot.store(range.end.0, Ordering::Release);
         base::sync::point();
@@ -292,7 +292,7 @@ impl Ring {
 
     /// Copies the published payload positions [`from`, `to`) of one block into the payload of
     /// `out`, at the same offsets.
-    pub(crate) fn read_into(&self, from: Lsn, to: Lsn, out: &mut [u8]) {
+    pub(super) fn read_into(&self, from: Lsn, to: Lsn, out: &mut [u8]) {
         let n = to.since(from) as usize;
         let offset = offset_in_block(from);
         assert!(offset + n <= PAYLOAD_BYTES && out.len() >= BLOCK_BYTES);
@@ -316,7 +316,7 @@ impl Ring {
     /// # Safety
     /// No other flush may touch these blocks until the returned slice is dropped.
     #[allow(clippy::mut_from_ref)]
-    pub(crate) unsafe fn blocks_mut(&self, first: u64, count: u64) -> &mut [u8] {
+    pub(super) unsafe fn blocks_mut(&self, first: u64, count: u64) -> &mut [u8] {
         let index = first & (self.blocks - 1);
         assert!(index + count <= self.blocks);
         assert!(block_start(first + count) <= self.mark(&self.published, Ordering::Acquire).lsn);
@@ -332,7 +332,7 @@ impl Ring {
     }
 
     /// Returns how many blocks from `first` on are contiguous in memory.
-    pub(crate) fn contiguous(&self, first: u64) -> u64 {
+    pub(super) fn contiguous(&self, first: u64) -> u64 {
         self.blocks - (first & (self.blocks - 1))
     }
 }

@@ -54,17 +54,17 @@ impl SegmentShape {
     }
 
     /// Returns the size of the digest area behind the log blocks, in blocks.
-    pub(crate) fn digest_blocks(&self) -> u64 {
+    pub(super) fn digest_blocks(&self) -> u64 {
         (self.blocks / 8).max(1)
     }
 
     /// Returns the first position of a segment.
-    pub(crate) fn first_lsn(&self, number: u64) -> Lsn {
+    pub(super) fn first_lsn(&self, number: u64) -> Lsn {
         block_start(number * self.blocks)
     }
 
     /// Returns where in the file of a segment its digest begins.
-    pub(crate) fn digest_offset(&self) -> u64 {
+    pub(super) fn digest_offset(&self) -> u64 {
         (1 + self.blocks) * BLOCK_BYTES as u64
     }
 
@@ -384,7 +384,7 @@ impl Segments {
     }
 
     /// Writes the digest of a segment, unless the segment has been recycled or removed.
-    pub(crate) fn put_digest(&self, number: u64, bytes: &[u8]) -> Result {
+    pub(super) fn put_digest(&self, number: u64, bytes: &[u8]) -> Result {
         let _lock = self.files_lock.lock();
         let Some(segment) = self.find(number) else { return Ok(()) };
         let area = self.shape.digest_blocks() * BLOCK_BYTES as u64;

@@ -84,13 +84,13 @@ pub enum Bug {
     LoadNotSynced,
     /// A bulk load commits while a batch of its pages is still being written.
     LoadNotAwaited,
-    /// A segment of committed history contains commits on both sides of a snapshot.
+    /// A history batch contains commits on both sides of a snapshot.
     SealedAcross,
     /// The memory of undo is freed before the undo is in the files.
     ForgottenEarly,
-    /// A segment of history that a checkpoint lists is not synced.
+    /// A history batch that a checkpoint lists is not synced.
     SegmentNotSynced,
-    /// A reader does not look whether its snapshot has been given up meanwhile.
+    /// A reader does not check whether its snapshot has expired meanwhile.
     GivenUpUnseen,
     /// If a flush fails, or ends in a poisoned database, the waiters of the log are not woken.
     FailureUnheard,
@@ -114,7 +114,7 @@ pub enum Bug {
     LogGivenAway,
     /// Writers are admitted although the disk reserve for hardening undo is spent.
     ReserveRunDown,
-    /// Nobody finds a circle of waits that is longer than two.
+    /// The deadlock search finds no cycle that is longer than two.
     CircleUnseen,
     /// A transaction that is granted a lock is not woken.
     GrantUnwoken,

@@ -5,7 +5,7 @@
 //! body: next transaction u48 · next tree u32 · files varint { number u32, length u64 }
 //!       · transactions varint { id u48 · state u8 · hardened u40
 //!                               · LSN u64 (committed only) · xid prefixed (prepared only) }
-//!       · segments varint { file u32 · from u64 · to u64 · transactions varint };
+//!       · history batches varint { file u32 · from u64 · to u64 · transactions varint };
 //!         left out if there is none
 //! ```
 //! The bodies of all parts, concatenated, are one list.
@@ -69,18 +69,18 @@ pub(crate) struct List {
     pub(crate) files: Vec<(u32, u64)>,
     /// The unfinished transactions.
     pub(crate) txns: Vec<Listed>,
-    /// Segments of committed history that are not wholly purged.
+    /// History batches that are not wholly purged.
     pub(crate) segments: Vec<Segments>,
 }
 
-/// Consecutive segments of committed history in an undo file.
+/// Consecutive history batches in an undo file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segments {
     /// The number of the file.
     pub(crate) file: u32,
-    /// Where the first segment begins.
+    /// Where the first batch begins.
     pub(crate) from: u64,
-    /// Where the last segment ends.
+    /// Where the last batch ends.
     pub(crate) to: u64,
     /// How many transactions are in them.
     pub(crate) txns: u64,
@@ -242,7 +242,7 @@ mod tests {
         let parts = list(5000).encode(7);
         assert!(Collector::new().push(&parts[1]).is_err());
         let one = list(9).encode(7).remove(0);
-        // Without its segments of history it is a whole list, too.
+        // Without its history batches it is a whole list, too.
         let whole = List { segments: Vec::new(), ..list(9) }.encode(7).remove(0).len();
         for len in (12..one.len()).filter(|len| *len != whole) {
             assert!(Collector::new().push(&one[..len]).is_err(), "{len}");

@@ -2,11 +2,11 @@
 //! positions, no pages.
 //!
 //! `ring` is the log buffer: it reserves, copies and publishes. `commit` is group commit: it
-//! flushes and decides which thread leads. `bounded` flushes for commits that do not wait;
-//! `waiters` lists the threads and tasks that do, and `completed` keeps the results of the latest
-//! flushes. `segment` keeps the files, and `digest` sums up a segment that is no longer written.
-//! `block` and `group` are the formats. `reader` scans forward after a crash and decides where the
-//! log ends; `ahead` reads for it.
+//! decides which thread leads a flush, and `write` writes it. `bounded` flushes for commits that do
+//! not wait; `waiters` lists the threads and tasks that do, and `completed` keeps the results of
+//! the latest flushes. `segment` keeps the files, and `digest` sums up a segment that is no longer
+//! written. `block` and `group` are the formats. `reader` scans forward after a crash and decides
+//! where the log ends; `ahead` reads for it.
 
 mod ahead;
 pub(crate) mod block;
@@ -19,6 +19,7 @@ pub(crate) mod reader;
 mod ring;
 pub(crate) mod segment;
 pub(crate) mod waiters;
+mod write;
 
 #[cfg(test)]
 mod speed;

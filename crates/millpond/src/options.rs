@@ -61,7 +61,7 @@ pub(crate) struct Tuning {
     pub ring_blocks: usize,
     /// Log flushes in flight at once.
     pub flush_depth: u32,
-    /// Pages by which the `pages` file grows.
+    /// Pages by which the `pages` file grows; 0 takes 64 MiB of them.
     pub grow_pages: u32,
     /// The most pages that the `pages` file may have: as many as page numbers can name, fewer in
     /// tests.

@@ -194,7 +194,7 @@ impl Log {
             in_flight: state.in_flight.len() as u32,
             depth_max: self.options.flush_depth,
             waiting: state.waiters.beyond(state.from).len() as u32 + own,
-            busy_committers: self.busy.load(Ordering::Relaxed),
+            busy_committers: self.committers.load(Ordering::Relaxed),
             elapsed_of_running_us: state
                 .in_flight
                 .back()

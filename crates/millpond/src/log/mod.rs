@@ -85,7 +85,7 @@ pub(crate) struct Log {
     /// Commits published that no flush has taken.
     unflushed_commits: AtomicU64,
     /// Threads between the start of a commit and its return.
-    busy: AtomicU32,
+    committers: AtomicU32,
     completed: CompletedFlushes,
     /// The number of flushes in flight, for threads that read it without the mutex.
     in_flight: AtomicU32,
@@ -125,7 +125,7 @@ impl Log {
             next_flush_from: AtomicU64::new(start.lsn.0),
             flush: Mutex::new(FlushState::new(start.lsn, start.prev_used)),
             unflushed_commits: AtomicU64::new(0),
-            busy: AtomicU32::new(0),
+            committers: AtomicU32::new(0),
             completed: CompletedFlushes::default(),
             in_flight: AtomicU32::new(0),
             deadlines: FlushDeadlines::default(),
@@ -257,12 +257,12 @@ impl Log {
 
     /// Returns how many threads are between the start of a commit and its return.
     pub(crate) fn committers(&self) -> u64 {
-        self.busy.load(Ordering::Relaxed).into()
+        self.committers.load(Ordering::Relaxed).into()
     }
 
     /// Counts the calling thread among the committers until the returned guard is dropped.
     pub(crate) fn committing(&self) -> Committing<'_> {
-        self.busy.fetch_add(1, Ordering::Relaxed);
+        self.committers.fetch_add(1, Ordering::Relaxed);
         Committing { log: self }
     }
 }
@@ -274,7 +274,7 @@ pub(crate) struct Committing<'a> {
 
 impl Drop for Committing<'_> {
     fn drop(&mut self) {
-        let before = self.log.busy.fetch_sub(1, Ordering::Relaxed);
+        let before = self.log.committers.fetch_sub(1, Ordering::Relaxed);
         base::verify!(before > 0, "more commits return than were begun");
     }
 }

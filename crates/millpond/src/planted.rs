@@ -120,7 +120,7 @@ pub enum Bug {
     GrantUnwoken,
     /// Dropping a table frees the extents that it shares with other tables.
     SharedFreedWhole,
-    /// Dropping tables asks for no room in the log.
+    /// Dropping tables logs its redo without asking admission for room.
     ReleaseUnasked,
 }
 

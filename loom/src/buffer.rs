@@ -1,4 +1,5 @@
-//! The latch: exclusion, visibility, and that no wake-up is lost (a sleeper whom nobody wakes is a deadlock to loom).
+//! The latch: exclusion, visibility, and no lost wake-up. A sleeper that is never woken is a
+//! deadlock to loom.
 
 #[path = "../../crates/millpond/src/buffer/latch.rs"]
 mod latch;
@@ -32,6 +33,11 @@ fn read(g: &Guarded) -> u64 {
 }
 
 pub(crate) fn models() {
+    latch_models();
+    root_models();
+}
+
+fn latch_models() {
     model("latch: three writers", 2, || {
         let g = guarded();
         let threads = [0, 1].map(|_| {
@@ -62,7 +68,7 @@ pub(crate) fn models() {
         let seen: u64 = threads.into_iter().map(|t| t.join().unwrap()).sum();
         assert!(seen <= 2 && read(&g) == 1);
     });
-    model("latch: who only tries never waits and never breaks in", 3, || {
+    model("latch: a try-latch never waits and never breaks exclusion", 3, || {
         let g = guarded();
         let other = {
             let g = Arc::clone(&g);
@@ -78,19 +84,24 @@ pub(crate) fn models() {
         }
         other.join().unwrap();
     });
-    model("latch: past an unchanged root nobody meets a page that was freed", 3, || {
+}
+
+fn root_models() {
+    model("latch: below an unchanged root no reader finds a freed page", 3, || {
         let (root, child) = (guarded(), guarded());
         let stamp = root.latch.version();
         let merger = {
             let (root, child) = (Arc::clone(&root), Arc::clone(&child));
             spawn(move || {
-                // Takes the child out of the root, under both latches; who changes the freed page next latches it alone.
+                // Removes the child from the root, under both latches. The next thread that changes
+                // the freed page latches that page alone.
                 root.latch.write();
                 write(&child);
                 root.latch.release_write();
             })
         };
-        // By a copy of the root: the child first, then whether the root is as it was copied.
+        // With a copy of the root: read the child first, then check that the root is as it was
+        // copied.
         child.latch.read();
         let freed = child.value.read() > 0;
         if root.latch.version() == stamp {

@@ -1,5 +1,7 @@
-//! Locks: exclusive is exclusive, nobody is granted twice, and whoever waits is granted, refused or told why, whatever comes
-//! between: an end, a time limit, a verdict, a withdrawal of somebody before him, closing. A waiter who is forgotten is a deadlock to loom.
+//! Locks: an exclusive lock is exclusive, no lock is granted twice, and every waiter is granted,
+//! refused or told why. That holds whatever comes between: the end of a transaction, a time limit,
+//! a deadlock verdict, the withdrawal of an earlier waiter, closing. A waiter that is forgotten is
+//! a deadlock to loom.
 
 use crate::lock::{Denied, Enqueued, KeyRange, LockTable, Mode, Owner, ScanStart, Wait, Writer};
 use crate::watched::Watched;
@@ -16,7 +18,8 @@ const ROW: &[u8] = b"row";
 const OTHER: &[u8] = b"other";
 /// Longer than any model: it has no time.
 const FOR_EVER: Wait = Wait::Until(Duration::MAX);
-/// Over as soon as it has begun: in all orders of steps that is at any moment.
+/// A time limit that has passed as soon as the wait begins. Over all orders of steps that is at any
+/// time.
 const BRIEFLY: Wait = Wait::Until(Duration::ZERO);
 
 #[derive(Debug)]
@@ -31,12 +34,12 @@ impl Clock for StandingClock {
     }
 }
 
-/// A table of locks, the latch of the one leaf, and a row.
+/// A table of locks, the latch of the only leaf, and a row.
 struct World {
     locks: LockTable,
     leaf: Mutex<()>,
     row: Watched,
-    /// Whether the row's newest version is that of a transaction that has not ended.
+    /// Whether the newest version of the row belongs to a transaction that has not ended.
     written: AtomicBool,
 }
 
@@ -50,7 +53,7 @@ impl World {
         })
     }
 
-    /// Takes a place under the latch and waits with nothing held.
+    /// Joins the queue under the latch, and waits without it.
     fn lock(&self, owner: &Arc<Owner>, key: &[u8], mode: Mode, wait: Wait) -> Result<(), Denied> {
         let leaf = self.leaf.lock();
         let place = self.locks.enqueue(owner, TREE, key, mode, wait);
@@ -58,7 +61,7 @@ impl World {
         place?.finish()
     }
 
-    /// One transaction that changes the row if it gets it; whether it did.
+    /// Runs a transaction that changes the row if it gets the lock.
     fn change(&self, txn: u64, wait: Wait) -> Result<(), Denied> {
         let owner = self.locks.begin(TxnId(txn));
         let outcome = self.lock(&owner, ROW, Mode::Exclusive, wait);
@@ -69,7 +72,7 @@ impl World {
         outcome
     }
 
-    /// One transaction that changes the row as soon as no range keeps it from that.
+    /// One transaction that changes the row as soon as no range covers it.
     fn change_in_ranges(&self, txn: u64) {
         let owner = self.locks.begin(TxnId(txn));
         loop {
@@ -85,7 +88,7 @@ impl World {
         self.locks.release_all(&owner);
     }
 
-    /// After all have ended: `changes` were made, and nothing is left behind.
+    /// Called after all transactions have ended: `changes` were made, and no lock is left.
     fn ends_with(&self, changes: u64) {
         assert_eq!(self.row.read(), changes);
         assert_eq!(self.locks.bytes(), 0, "a queue or a range is left");
@@ -94,7 +97,18 @@ impl World {
 }
 
 pub(crate) fn models() {
-    model("locks: three want one row", 3, || {
+    queue_models();
+    withdrawal_models();
+    wait_models();
+    deadlock_models();
+    version_models();
+    range_models();
+    scan_models();
+    closing_models();
+}
+
+fn queue_models() {
+    model("locks: three transactions request one row", 3, || {
         let w = World::new();
         let threads = [1, 2].map(|txn| {
             let w = Arc::clone(&w);
@@ -104,7 +118,7 @@ pub(crate) fn models() {
         threads.into_iter().for_each(|t| assert_eq!(t.join().unwrap(), Ok(())));
         w.ends_with(3);
     });
-    model("locks: time runs out for one of three, at any moment", 3, || {
+    model("locks: one of three times out, at any time", 3, || {
         let w = World::new();
         let patient = {
             let w = Arc::clone(&w);
@@ -124,7 +138,8 @@ pub(crate) fn models() {
         };
         assert_eq!(w.change(3, FOR_EVER), Ok(()));
         assert_eq!(patient.join().unwrap(), Ok(()));
-        // Who was refused has nothing, though it goes on: the others have got past it.
+        // The refused transaction has no lock, though it has not ended: the others have got past
+        // it.
         let (outcome, owner) = brief.join().unwrap();
         match outcome {
             Ok(()) => {}
@@ -133,7 +148,10 @@ pub(crate) fn models() {
         }
         w.ends_with(2 + u64::from(outcome.is_ok()));
     });
-    model("locks: a writer who gives up lets the reader behind him in", 3, || {
+}
+
+fn withdrawal_models() {
+    model("locks: a writer that times out lets the reader behind it in", 3, || {
         let w = World::new();
         let holder = w.locks.begin(TxnId(1));
         assert_eq!(w.lock(&holder, ROW, Mode::Shared, FOR_EVER), Ok(()));
@@ -149,7 +167,7 @@ pub(crate) fn models() {
         w.locks.release_all(&holder);
         w.ends_with(0);
     });
-    model("locks: one locks a row, one changes it without asking first", 3, || {
+    model("locks: one locks a row, one changes it without a queue entry", 3, || {
         let w = World::new();
         let locker = {
             let w = Arc::clone(&w);
@@ -165,14 +183,18 @@ pub(crate) fn models() {
                 w.leaf.lock()
             }
         };
-        // No other place is taken while the leaf is latched, and the change ends with it: there is no version left.
+        // No other transaction joins the queue while the leaf is latched, and the change ends under
+        // the latch: it leaves no version.
         w.row.change();
         drop(leaf);
         w.locks.release_all(&owner);
         assert_eq!(locker.join().unwrap(), Ok(()));
         w.ends_with(2);
     });
-    model("locks: a reader, who may give up, stands between a reader and a writer", 3, || {
+}
+
+fn wait_models() {
+    model("locks: a reader that may time out waits between a reader and a writer", 3, || {
         let w = World::new();
         let reader = |txn: u64, wait: Wait| {
             let w = Arc::clone(&w);
@@ -190,7 +212,10 @@ pub(crate) fn models() {
         assert!(patient.is_ok_and(|seen| seen <= 1) && brief.unwrap_or(0) <= 1);
         w.ends_with(1);
     });
-    model("locks: two close a cycle; one of them may run out of time before", 3, || {
+}
+
+fn deadlock_models() {
+    model("locks: two close a cycle; one of them may time out before", 3, || {
         let w = World::new();
         let both = |w: &World, txn: u64, first: &[u8], then: &[u8], wait: Wait| {
             let owner = w.locks.begin(TxnId(txn));
@@ -212,7 +237,7 @@ pub(crate) fn models() {
         assert!(mine.is_ok() || other.is_ok() || w.locks.deadlocks() > 0);
         w.ends_with(u64::from(mine.is_ok()) + u64::from(other.is_ok()));
     });
-    model("locks: two readers both want to write: one gives way, the other gets it", 3, || {
+    model("locks: two readers upgrade: one is the victim, the other gets the lock", 3, || {
         let w = World::new();
         let (mine, others) = (w.locks.begin(TxnId(1)), w.locks.begin(TxnId(2)));
         for owner in [&mine, &others] {
@@ -231,11 +256,14 @@ pub(crate) fn models() {
             spawn(move || upgrade(&w, &others))
         };
         let outcomes = [upgrade(&w, &mine), other.join().unwrap()];
-        // Who asks after the other is gone has no cycle to break.
+        // A request after the end of the other transaction closes no cycle.
         assert!(outcomes.contains(&Ok(())) && w.locks.deadlocks() <= 1, "{outcomes:?}");
         w.ends_with(outcomes.iter().filter(|o| o.is_ok()).count() as u64);
     });
-    model("locks: a version is its writer's lock, entered by who waits for it", 3, || {
+}
+
+fn version_models() {
+    model("locks: a version is the lock of its writer, materialised by a waiter", 3, || {
         let w = World::new();
         let writer = w.locks.begin(TxnId(1));
         w.written.store(true, Ordering::Relaxed);
@@ -246,7 +274,8 @@ pub(crate) fn models() {
                 let mut outcome = Ok(());
                 loop {
                     let leaf = w.leaf.lock();
-                    // The version in the page: its writer's until another one writes.
+                    // The version in the page: the lock of its writer until another transaction
+                    // writes.
                     if !w.written.load(Ordering::Acquire) {
                         match w.locks.claim(&owner, TREE, ROW, wait) {
                             Ok(Enqueued::Granted) => {
@@ -292,7 +321,10 @@ pub(crate) fn models() {
         assert_eq!(waiting.join().unwrap(), Ok(()));
         w.ends_with(2);
     });
-    model("locks: who pending a key in ranges waits for all of them and for nobody else", 3, || {
+}
+
+fn range_models() {
+    model("locks: a writer of a key in two ranges waits for both and for no other", 3, || {
         let w = World::new();
         let readers = [1, 2].map(|txn| w.locks.begin(TxnId(txn)));
         for owner in &readers {
@@ -309,7 +341,10 @@ pub(crate) fn models() {
         ends.into_iter().for_each(|t| t.join().unwrap());
         w.ends_with(1);
     });
-    model("locks: a scan lets a waiting writer go first, and both get through", 3, || {
+}
+
+fn scan_models() {
+    model("locks: a scan yields to a waiting writer, and both finish", 3, || {
         let w = World::new();
         let reader = w.locks.begin(TxnId(1));
         w.locks.cover(&reader, KeyRange::new(TREE, b"a", None), ScanStart::NoYield, false).unwrap();
@@ -323,9 +358,14 @@ pub(crate) fn models() {
                 let (owner, mut since) = (w.locks.begin(TxnId(3)), ScanStart::default());
                 loop {
                     let leaf = w.leaf.lock();
-                    match w.locks.let_writers_pass(&owner, KeyRange::new(TREE, b"a", None), &mut since, FOR_EVER).unwrap() {
+                    match w
+                        .locks
+                        .let_writers_pass(&owner, KeyRange::new(TREE, b"a", None), &mut since, FOR_EVER)
+                        .unwrap()
+                    {
                         None => {
-                            // What stops it now was granted meanwhile; the model looks once.
+                            // A writer that would stop it now was granted meanwhile. The model
+                            // checks only once.
                             w.locks.cover(&owner, KeyRange::new(TREE, b"a", None), since, false).unwrap();
                             break;
                         }
@@ -343,7 +383,10 @@ pub(crate) fn models() {
         scan.join().unwrap();
         w.ends_with(1);
     });
-    model("locks: closing tells all who wait for rows or ranges", 3, || {
+}
+
+fn closing_models() {
+    model("locks: closing wakes all waiters for rows and ranges", 3, || {
         let w = World::new();
         let holder = w.locks.begin(TxnId(1));
         assert_eq!(w.lock(&holder, ROW, Mode::Exclusive, FOR_EVER), Ok(()));

@@ -1,12 +1,12 @@
-//! The log's ring: ranges never overlap, the published prefix never passes a range that is not copied, and nothing is
-//! forgotten when the slots go round.
+//! The ring of the log: ranges never overlap, the published prefix never passes a range that is not
+//! copied, and no range is lost when the slots are reused.
 
 #[path = "../../crates/millpond/src/log/block.rs"]
 mod block;
 #[path = "../../crates/millpond/src/log/ring.rs"]
 mod ring;
 
-/// What the ring needs to know of groups.
+/// What the ring needs of groups.
 mod group {
     pub(super) const GROUP_BYTES_MAX: usize = 96 << 10;
 }
@@ -19,7 +19,7 @@ use loom::thread::spawn;
 use ring::Ring;
 
 pub(crate) fn models() {
-    model("ring: two writers, one who watches", 2, || {
+    model("ring: two writers, one observer", 2, || {
         let ring = Arc::new(Ring::new(64, Lsn(0)));
         let copied: Arc<[AtomicU64; 2]> = Arc::new([AtomicU64::new(u64::MAX), AtomicU64::new(u64::MAX)]);
         let threads = [0, 1].map(|me: usize| {
@@ -34,7 +34,7 @@ pub(crate) fn models() {
             })
         });
         let seen = ring.published();
-        // Whoever sees a prefix sees that all in it was copied.
+        // A thread that sees a published prefix sees that all of it was copied.
         let starts = [0, 1].map(|n| copied[n].load(Ordering::Relaxed));
         let below = starts.iter().filter(|start| **start < seen.0).count();
         assert!(seen == Lsn(0) || below >= 1, "{seen:?} published, {starts:?} copied");
@@ -44,7 +44,7 @@ pub(crate) fn models() {
         assert!(ranges[0].0 == Lsn(0) && ranges[0].1 == ranges[1].0 && ranges[1].1 == Lsn(21));
         assert_eq!(ring.published(), Lsn(21));
     });
-    model("ring: a seal among writers, the slots going round", 2, || {
+    model("ring: a seal among writers, with reused slots", 2, || {
         let ring = Arc::new(Ring::new(64, Lsn(0)));
         for _ in 0..7 {
             let range = ring.reserve(1, Lsn(0)).expect("there is room");

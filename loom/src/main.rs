@@ -1,9 +1,11 @@
-//! Every order of steps of a few threads over the latch, the log's ring, locks, table users, transaction status, snapshots and the
-//! queue of purge. The sources are those of the engine; only the sizes are small (`cfg!(loom)` in each).
-// The engine's sources hold more than the models use.
+//! Loom models: every order of the steps of a few threads over the latch, the ring of the log,
+//! locks, users of tables, the status of transactions, snapshots and the purge queue. The sources
+//! are those of the engine; only the sizes are small (`cfg!(loom)` in each).
+// The sources of the engine contain more than the models use.
 #![allow(dead_code, unused_imports)]
 
-// The engine's sources name the crate `vfs` and some of their own crate's modules; here these are what follows.
+// The sources of the engine name the crate `vfs` and some modules of their own crate. In this crate
+// the following stand in for them.
 extern crate self as vfs;
 
 mod buffer;
@@ -17,7 +19,7 @@ mod planted;
 mod users;
 mod watched;
 
-/// What locks need to know of time.
+/// What locks need of a clock.
 pub trait Clock: Send + Sync + std::fmt::Debug {
     /// Microseconds.
     fn now_us(&self) -> u64;
@@ -25,7 +27,7 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
     fn random_u64(&self) -> u64;
 }
 
-/// What the queue of purge needs to know of undo.
+/// What the purge queue needs of undo.
 mod undo {
     #[derive(Debug)]
     pub(crate) struct Stream;
@@ -39,7 +41,8 @@ mod undo {
     }
 }
 
-/// Tries all orders with at most `preemptions` places where a running thread is interrupted.
+/// Runs `body` in every order with at most `preemptions` places where a running thread is
+/// interrupted.
 fn model(name: &str, preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
     let only = std::env::args().nth(1);
     if only.is_some_and(|only| !name.contains(&only)) {

@@ -1,5 +1,6 @@
-//! What readers rely on while others commit, purge and settle: a transaction's state only goes forward, no horizon passes a live
-//! snapshot, and what a snapshot needs is not purged.
+//! What readers rely on while others commit, purge and settle: the status of a transaction only
+//! moves forward, the horizon never passes a live snapshot, and what a snapshot needs is not
+//! purged.
 
 #[path = "../../crates/millpond/src/mvcc/purge.rs"]
 mod purge;
@@ -33,7 +34,7 @@ fn rank(state: State) -> u32 {
     }
 }
 
-/// Where commit LSNs come from: the log's reservation point and its durable end.
+/// The source of commit LSNs: the reservation point of the log and its durable LSN.
 struct Log {
     reserved: AtomicU64,
     durable: AtomicU64,
@@ -45,14 +46,15 @@ impl Log {
     }
 }
 
-/// Transactions that each put a version on top of an old one: `old[n]` is what transaction `n + 1` replaced, as a page's undo keeps it.
+/// Transactions that each put a new version on top of an old one. `old[n]` is the version that
+/// transaction `n + 1` replaced, as the undo of the page keeps it.
 struct Rows {
     log: Log,
     status: Status,
     snapshots: Snapshots,
     queue: PurgeQueue,
     known_due: AtomicU64,
-    /// How often each was purged.
+    /// How often each old version was purged.
     old: Vec<Watched>,
 }
 
@@ -78,7 +80,8 @@ impl Rows {
         self.queue.exchange(lsn, ended, due).into_iter().for_each(|ended| self.finish(&ended));
     }
 
-    /// Nobody else has it, and nobody reads it any more.
+    /// REQUIRES: no other thread has this transaction, and no reader needs the old version any
+    /// more.
     fn finish(&self, ended: &Ended) {
         self.old[ended.txn.0 as usize - 1].change();
         self.status.set(ended.txn, State::Settled);
@@ -89,7 +92,8 @@ impl Rows {
         self.log.durable.fetch_max(self.log.reserved().0, Ordering::AcqRel);
     }
 
-    /// As `Txns::background_step` with one transaction: whether it took one and got done with it.
+    /// As `Txns::background_step` with one transaction. Returns whether it took a transaction and
+    /// finished it.
     fn purge(&self, fails: bool) -> bool {
         let seen = self.snapshots.horizon(|| self.log.reserved());
         let durable = Lsn(self.log.durable.load(Ordering::Acquire));
@@ -104,7 +108,7 @@ impl Rows {
         true
     }
 
-    /// What a snapshot sees of `txn`'s row: whether the new version; the old one is looked at if not.
+    /// Whether a snapshot sees the new version of the row of `txn`. If not, it reads the old one.
     fn look(&self, txn: TxnId, snapshot: Lsn) -> bool {
         let mut turn = 0;
         loop {
@@ -120,13 +124,13 @@ impl Rows {
         }
     }
 
-    /// After all have ended: purge gets done with each transaction, once.
+    /// Called after all threads have ended: purge finishes each transaction, once.
     fn ends(&self) {
         self.flush();
         while self.purge(false) {}
         assert_eq!((self.queue.len(), self.snapshots.len()), (0, 0));
         for (n, old) in self.old.iter().enumerate() {
-            // SAFETY: nobody else runs any more.
+            // No other thread runs any more.
             assert_eq!(old.read(), 1, "how often transaction {} was purged", n + 1);
             assert_eq!(self.status.state(TxnId(n as u64 + 1)), State::Settled);
         }
@@ -135,8 +139,10 @@ impl Rows {
 
 pub(crate) fn models() {
     status_models();
+    settle_models();
     snapshot_models();
     purge_models();
+    failed_purge_models();
 }
 
 fn status_models() {
@@ -181,6 +187,9 @@ fn status_models() {
             assert_eq!(status.state(txn), State::Active);
         }
     });
+}
+
+fn settle_models() {
     model("status: a reader while a transaction is settled and its slot goes to a younger one", 3, || {
         let status = Arc::new(Status::new(TxnId(1), []));
         let txns = [0; 4].map(|_| status.begin());
@@ -228,7 +237,7 @@ fn status_models() {
 }
 
 fn snapshot_models() {
-    model("snapshots: one is drawn, one commits, one looks how far all see", 3, || {
+    model("snapshots: one thread draws, one commits, one reads the horizon", 3, || {
         let all = Arc::new((Snapshots::default(), AtomicU64::new(10), AtomicU64::new(0)));
         let reader = {
             let all = Arc::clone(&all);
@@ -253,7 +262,7 @@ fn snapshot_models() {
         committer.join().unwrap();
         reader.join().unwrap();
     });
-    for (name, lanes) in [("in lanes of their own", [0, 1]), ("in one lane and the crowd", [0, 0])] {
+    for (name, lanes) in [("in different stripes", [0, 1]), ("in one stripe and the overflow list", [0, 0])] {
         model(&format!("snapshots: two {name}, a horizon that moves"), 3, move || {
             let all = Arc::new((Snapshots::default(), AtomicU64::new(10), AtomicU64::new(0)));
             let readers = lanes.map(|lane| {
@@ -297,13 +306,13 @@ fn purge_models() {
         };
         let snapshot = rows.snapshots.draw(|| rows.log.reserved());
         let (first, second) = (rows.look(txn, snapshot.lsn()), rows.look(txn, snapshot.lsn()));
-        assert_eq!(first, second, "a snapshot sees a row as it is, at any time");
+        assert_eq!(first, second, "a snapshot sees the same row at any time");
         drop(snapshot);
         committer.join().unwrap();
         purger.join().unwrap();
         rows.ends();
     });
-    model("purge: who commits forgets what purge has been slow to take", 3, || {
+    model("purge: a commit finishes transactions that purge has been slow to take", 3, || {
         let rows = Rows::new(2);
         set_lane(0);
         rows.commit(TxnId(1));
@@ -324,14 +333,17 @@ fn purge_models() {
         let snapshot = rows.snapshots.draw(|| rows.log.reserved());
         for txn in [TxnId(1), TxnId(2)] {
             let (first, second) = (rows.look(txn, snapshot.lsn()), rows.look(txn, snapshot.lsn()));
-            assert_eq!(first, second, "a snapshot sees a row as it is, at any time");
+            assert_eq!(first, second, "a snapshot sees the same row at any time");
         }
         drop(snapshot);
         committer.join().unwrap();
         purger.join().unwrap();
         rows.ends();
     });
-    model("purge: two commit while a purge fails and gives back", 3, || {
+}
+
+fn failed_purge_models() {
+    model("purge: two commit while a purge fails and puts its transaction back", 3, || {
         let rows = Rows::new(2);
         rows.commit(TxnId(1));
         rows.flush();

@@ -1,4 +1,5 @@
-//! Who uses a table against who wants it alone: never both, and neither forgets the other.
+//! Users of a table, and a thread that needs the table exclusively: never both at once, and no
+//! wake-up is lost.
 
 use crate::lock::{Denied, Users};
 use crate::locks::StandingClock;
@@ -18,7 +19,7 @@ struct Table {
 }
 
 impl Table {
-    /// Uses the table if it is not wanted; whether it did.
+    /// Uses the table unless a thread has closed it. Returns whether it did.
     fn visit(&self) -> bool {
         let using = self.users.enter();
         if using.is_some() {
@@ -27,6 +28,7 @@ impl Table {
         using.is_some()
     }
 
+    /// Waits until there are no users, then changes the table.
     fn own(&self) -> Result<(), Denied> {
         let closed = self.users.close();
         closed.wait(&StandingClock, Duration::MAX, || self.stopped.load(Ordering::SeqCst))?;
@@ -36,7 +38,7 @@ impl Table {
 }
 
 pub(crate) fn models() {
-    model("users: two in lanes of their own, one who wants the table alone", 3, || {
+    model("users: two in different stripes, one exclusive", 3, || {
         let table = Arc::new(Table::default());
         let threads = [0, 1].map(|lane| {
             let table = Arc::clone(&table);
@@ -48,9 +50,9 @@ pub(crate) fn models() {
         });
         assert_eq!(table.own(), Ok(()));
         threads.into_iter().for_each(|t| t.join().unwrap());
-        assert!(table.visit(), "nobody wants it any more");
+        assert!(table.visit(), "no thread needs it exclusively any more");
     });
-    model("users: two in one lane, one who wants the table alone", 3, || {
+    model("users: two in the same stripe, one exclusive", 3, || {
         let table = Arc::new(Table::default());
         let threads = [0, 0].map(|lane| {
             let table = Arc::clone(&table);
@@ -61,9 +63,9 @@ pub(crate) fn models() {
         });
         assert_eq!(table.own(), Ok(()));
         threads.into_iter().for_each(|t| t.join().unwrap());
-        assert!(table.visit(), "nobody wants it any more");
+        assert!(table.visit(), "no thread needs it exclusively any more");
     });
-    model("users: the wait for one who stays ends when the database closes", 3, || {
+    model("users: the wait for a remaining user ends when the database closes", 3, || {
         let table = Arc::new(Table::default());
         let using = table.users.enter();
         let closing = {

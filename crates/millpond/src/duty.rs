@@ -1,18 +1,19 @@
-//! For whom a thread works: for its caller, or for the engine. By this a figure knows whether a page was written in a caller's
-//! time, and whether a caller waits for the sync that this thread makes.
+//! What a thread works for: its caller, or the engine. The metrics use it to tell whether a page
+//! was written in the time of a caller (a foreground write), and whether a caller waits for a sync
+//! that this thread makes.
 
 use base::sync::{JoinHandle, spawn};
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-/// For whom a thread works.
+/// What a thread works for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Duty {
-    /// For a caller who asked for anything but page writes. What every thread does that says nothing else.
+enum Duty {
+    /// A caller that asked for anything but page writes. The default.
     Caller,
-    /// For a caller who asked for page writes: opening, a checkpoint, closing, a bulk load.
+    /// A caller that asked for page writes: opening, a checkpoint, closing, a bulk load.
     PageWrites,
-    /// For the engine.
+    /// The engine.
     Engine,
 }
 
@@ -20,12 +21,12 @@ thread_local! {
     static DUTY: Cell<Duty> = const { Cell::new(Duty::Caller) };
 }
 
-/// Until it is dropped the thread works for whom it was said.
+/// Sets the duty of its thread until it is dropped.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct OnDuty {
     before: Duty,
-    /// It belongs to its thread.
+    /// Not `Send`: it belongs to its thread.
     _here: PhantomData<*const ()>,
 }
 
@@ -41,7 +42,8 @@ impl Drop for OnDuty {
     }
 }
 
-/// Says that the caller asked for page writes. A thread of the engine stays one.
+/// Marks the work of this thread as page writes that its caller asked for. A thread of the engine
+/// stays one.
 pub(crate) fn page_writes() -> OnDuty {
     OnDuty::begin(match DUTY.get() {
         Duty::Engine => Duty::Engine,
@@ -60,12 +62,14 @@ pub(crate) fn spawn_engine<T: Send + 'static>(
     })
 }
 
-/// Callers that this thread keeps waiting as long as it waits itself: its own, if it has one.
+/// Returns how many callers wait as long as this thread waits: one, or none for a thread of the
+/// engine.
 pub(crate) fn callers() -> u64 {
     u64::from(DUTY.get() != Duty::Engine)
 }
 
-/// Whether a page that this thread writes is written in the time of a caller who did not ask for it.
+/// Whether a page that this thread writes is written in the time of a caller that did not ask for
+/// it.
 pub(crate) fn is_foreground() -> bool {
     DUTY.get() == Duty::Caller
 }

@@ -1,5 +1,5 @@
-//! What can go wrong, in five families: retry, misuse, environment, corruption, poison. And the cell that remembers the
-//! first fatal error of a database.
+//! Errors, in five families: retry, misuse, environment, corruption, poison. Also the cell that
+//! stores the first fatal error of a database.
 
 use base::sync::atomic::{AtomicBool, Ordering};
 use base::sync::{Mutex, Unparker};
@@ -10,35 +10,37 @@ use std::sync::{Arc, OnceLock};
 /// `std::result::Result` with [`Error`].
 pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 
-/// Why a call did not do what was asked. Each names the thing: the table, the file, the limit.
+/// Why a call did not do what was asked. Each error names the table, the file or the limit.
 ///
 /// | | | what to do |
 /// | --- | --- | --- |
 /// | retry | [`Deadlock`](Error::Deadlock), [`WriteConflict`](Error::WriteConflict), [`LockTimeout`](Error::LockTimeout) | begin the transaction again: [`Error::is_retryable`] |
-/// | the data | [`KeyExists`](Error::KeyExists), [`TableExists`](Error::TableExists), [`NoSuchTable`](Error::NoSuchTable) | as the program means it; the transaction goes on |
+/// | the data | [`KeyExists`](Error::KeyExists), [`TableExists`](Error::TableExists), [`NoSuchTable`](Error::NoSuchTable) | depends on the program; the transaction can continue |
 /// | the call | [`Misuse`](Error::Misuse), [`KeyTooLong`](Error::KeyTooLong), [`Aborted`](Error::Aborted), [`Closed`](Error::Closed) | a mistake in the program |
-/// | the machine | [`Io`](Error::Io), [`DiskFull`](Error::DiskFull), [`InUse`](Error::InUse) | make room, or wait; a full disk leaves the database usable |
-/// | a limit | [`Limit`](Error::Limit) | it is named; deleting, reading and ending transactions go on |
-/// | the past | [`SnapshotTooOld`](Error::SnapshotTooOld) | end the transaction; [more room](crate::Options::history_disk_bytes), or shorter ones |
-/// | the files | [`Corrupt`](Error::Corrupt), [`Foreign`](Error::Foreign) | the file is named; nothing was changed |
-/// | after a failed write or sync | [`Poisoned`](Error::Poisoned) | close and open again: recovery keeps all that was acknowledged |
+/// | the machine | [`Io`](Error::Io), [`DiskFull`](Error::DiskFull), [`InUse`](Error::InUse) | make room, or wait; after a full disk the database stays usable |
+/// | a limit | [`Limit`](Error::Limit) | the error names it; deleting, reading and ending transactions still work |
+/// | the past | [`SnapshotTooOld`](Error::SnapshotTooOld) | end the transaction; allow [more space](crate::Options::history_disk_bytes), or use shorter transactions |
+/// | the files | [`Corrupt`](Error::Corrupt), [`Foreign`](Error::Foreign) | the error names the file; nothing was changed |
+/// | after a failed write or sync | [`Poisoned`](Error::Poisoned) | close and open again: recovery keeps every acknowledged commit |
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Transactions waited for each other in a circle and this one was chosen to give way. It has been rolled back.
+    /// Transactions waited for each other in a cycle, and this one was chosen as the victim. It has
+    /// been rolled back.
     #[error("deadlock: the transaction was rolled back to let others go on")]
     Deadlock,
     /// A row or table lock did not become free in time. Only this call failed.
     #[error("a lock did not become free in time")]
     LockTimeout,
-    /// The row was changed by a transaction that committed after this one's snapshot. It has been rolled back.
+    /// A transaction that committed after this one's snapshot has changed the row. This one has
+    /// been rolled back.
     #[error("write conflict: the row was changed after the transaction's snapshot")]
     WriteConflict,
 
     /// The call makes no sense as it was made.
     #[error("{0}")]
     Misuse(String),
-    /// `create_table` or `rename_table` met a table of that name.
+    /// A table of the name passed to `create_table` or `rename_table` exists.
     #[error("table {name:?} already exists")]
     TableExists {
         /// The name.
@@ -50,7 +52,7 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// `insert` met the key. Nothing was changed.
+    /// The key passed to `insert` exists. Nothing was changed.
     #[error("the key already exists")]
     KeyExists,
     /// The key is longer than a page of this database can index.
@@ -73,10 +75,11 @@ pub enum Error {
         /// The database's directory.
         dir: PathBuf,
     },
-    /// The snapshot was held for so long that what it needs found no room in [`crate::Options::history_disk_bytes`], and it was the
-    /// oldest. Only this call failed, but so will all others that go by the snapshot; what the transaction has changed can be
-    /// committed. Not retryable: the same work would most likely take as long again, so it needs more room or shorter
-    /// transactions.
+    /// The snapshot was held so long that [`crate::Options::history_disk_bytes`] had no space left
+    /// for the versions that it needs, and it was the oldest snapshot. Only this call failed, but
+    /// all later reads by the snapshot will fail too. The changes of the transaction can be
+    /// committed. Not retryable: the same work would most likely take as long again, so it needs
+    /// more space or shorter transactions.
     #[error("the snapshot is too old: the versions that it needs are gone")]
     SnapshotTooOld,
 
@@ -90,22 +93,25 @@ pub enum Error {
         /// What the system said.
         source: Arc<io::Error>,
     },
-    /// The database has reached a limit of its format, or locks take all the memory that they may; which is named. Nothing was changed,
-    /// but for [`rollback_to`](crate::Transaction::rollback_to), which has rolled the transaction back; what needs no more of it goes on.
+    /// The database has reached a limit of its format, or locks take all the memory that they may;
+    /// the error names the limit. Nothing was changed, except by
+    /// [`rollback_to`](crate::Transaction::rollback_to), which has rolled the transaction back.
+    /// Work that needs no more of it can continue.
     #[error("{what}")]
     Limit {
         /// Which limit.
         what: String,
     },
-    /// No space is left for what the call needs: the device is full, a quota is used up, or the file would be longer than files may be.
-    /// Nothing was changed, but for [`rollback_to`](crate::Transaction::rollback_to), which has rolled the transaction back.
+    /// No space is left for the call: the device is full, a quota is used up, or the file would
+    /// exceed the limit on the size of files. Nothing was changed, except by
+    /// [`rollback_to`](crate::Transaction::rollback_to), which has rolled the transaction back.
     #[error("no space left for {}", file.display())]
     DiskFull {
-        /// The file that could not grow; for a database in memory its name there.
+        /// The file that could not grow. For a database in memory, its name there.
         file: PathBuf,
     },
 
-    /// A file holds what this engine never wrote, or lost what it wrote.
+    /// A file holds data that this engine never wrote, or has lost data that it wrote.
     #[error("{} is damaged: {what}", file.display())]
     Corrupt {
         /// The file.
@@ -113,7 +119,7 @@ pub enum Error {
         /// What is wrong and where.
         what: String,
     },
-    /// A file belongs to another program, another database or a newer format.
+    /// A file belongs to another program or another database, or has another format.
     #[error("{} {what}", file.display())]
     Foreign {
         /// The file.
@@ -121,7 +127,7 @@ pub enum Error {
         /// How it differs.
         what: String,
     },
-    /// An earlier failure made it unsafe to go on; reopening recovers.
+    /// An earlier failure made it unsafe to continue. Opening the database again recovers it.
     #[error("the database stopped after an earlier failure ({first}); reopen it to recover")]
     Poisoned {
         /// That failure.
@@ -130,8 +136,9 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same transaction may well succeed when tried again, from its beginning and in a new [`Transaction`](crate::Transaction).
-    /// After [`Error::LockTimeout`] the old one is still there, with its locks; roll it back, or let it go on and try the call again.
+    /// Whether the same transaction may well succeed if it is run again from its beginning, in a
+    /// new [`Transaction`](crate::Transaction). After [`Error::LockTimeout`] the old transaction is
+    /// still active and keeps its locks: roll it back, or try the call again in it.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -158,7 +165,8 @@ impl Error {
         matches!(self, Error::Deadlock | Error::LockTimeout | Error::WriteConflict)
     }
 
-    /// Wraps an I/O error. A full disk gets its own name, and a file that ends before what should be read has lost it.
+    /// Wraps an I/O error. A full disk becomes [`Error::DiskFull`]. A file that ends before the
+    /// bytes to be read has lost them and is [`Error::Corrupt`].
     pub(crate) fn io(op: &'static str, file: &Path, source: io::Error) -> Error {
         match source.kind() {
             _ if vfs::sticky::is_full(&source) => Error::DiskFull { file: file.to_owned() },
@@ -167,7 +175,7 @@ impl Error {
         }
     }
 
-    /// A file of a format that this program does not read, and what to do about it.
+    /// The error for a file of a format that this program does not read. Says what to do about it.
     pub(crate) fn other_format(file: &Path, has: u32, reads: u32) -> Error {
         let what = if has < reads {
             format!(
@@ -182,7 +190,8 @@ impl Error {
         Error::Foreign { file: file.to_owned(), what }
     }
 
-    /// Whether nothing has happened and the same may succeed later: there was no space, or no file descriptor.
+    /// Whether nothing has happened and the same call may succeed later, because there was no disk
+    /// space or no file descriptor.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Error::DiskFull { .. } => true,
@@ -191,27 +200,29 @@ impl Error {
         }
     }
 
-    /// Names damage in a file.
+    /// The error for damage in a file.
     pub(crate) fn corrupt(file: &Path, what: impl Into<String>) -> Error {
         Error::Corrupt { file: file.to_owned(), what: what.into() }
     }
 }
 
-/// Remembers the first fatal error of a database. After a failed write or sync nothing may be trusted or retried
-/// (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020), so everything stops here.
+/// Stores the first fatal error of a database. After a failed write or sync nothing may be trusted
+/// or retried (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020), so
+/// everything stops here.
 ///
-/// Whoever sets it need not know who waits for what: it wakes the engine's threads, and each of them sends everybody away who
-/// waits in the engine. So one of them is enough, and nobody's wait depends on the thread that failed.
+/// The thread that sets it need not know which threads wait for what. Setting it wakes the threads
+/// of the engine, and each of those wakes every thread that waits in the engine. One of them is
+/// enough. So no wait depends on the thread that failed.
 #[derive(Debug, Default)]
 pub(crate) struct Poison {
     set: AtomicBool,
     first: Mutex<Option<Error>>,
-    /// The engine's threads.
+    /// The threads of the engine.
     threads: OnceLock<Vec<Unparker>>,
 }
 
 impl Poison {
-    /// Latches `error` if it is the first; returns what callers get from now on.
+    /// Stores `error` if it is the first. Returns the error that callers get from now on.
     pub(crate) fn set(&self, error: Error) -> Error {
         let mut first = self.first.lock();
         if first.is_none() {
@@ -224,7 +235,8 @@ impl Poison {
         poisoned
     }
 
-    /// Has these threads woken when the database is poisoned, or now if it is. Once.
+    /// Sets the threads that are woken when the database is poisoned, and wakes them now if it
+    /// already is. REQUIRES: called once.
     pub(crate) fn wakes(&self, threads: Vec<Unparker>) {
         base::check!(self.threads.set(threads).is_ok(), "two sets of threads for one database");
         if self.is_set() {

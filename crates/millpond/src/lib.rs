@@ -1,7 +1,8 @@
 //! Millpond: a transactional storage engine with a calm write path.
 //!
-//! An embedded store for programs whose writes matter: many threads write at once, transactions are atomic, isolated and
-//! durable, and neither the size of the log nor a burst of changes makes anybody wait for seconds.
+//! An embedded store for programs whose writes matter. Many threads write at once. Transactions are
+//! atomic, isolated and durable. Neither the size of the log nor a burst of changes makes a call
+//! wait for seconds.
 //!
 //! ```
 //! # fn main() -> millpond::Result<()> {
@@ -31,43 +32,51 @@
 //!
 //! # When to use it
 //!
-//! A [`Db`] is a directory with tables; a [`Table`] is an ordered map of byte keys to byte values; a [`Transaction`] reads and
-//! changes rows of any tables, and ends by [`commit`](Transaction::commit) or not at all. Use it where a program keeps data of
-//! its own that must not be lost, and where several threads change it at once: a queue, a ledger, an index, the state of a
-//! service. One process has a database open at a time. It is a library and no server, knows no SQL and no types: what bytes
-//! mean is the program's business. It runs on Linux.
+//! A [`Db`] is a directory with tables; a [`Table`] is an ordered map of byte keys to byte values;
+//! a [`Transaction`] reads and changes rows of any tables. Its changes take effect when it
+//! [commits](Transaction::commit), all or none. Use it for data that a program keeps itself and
+//! must not lose, and that several threads change at once: a queue, a ledger, an index, the state
+//! of a service. Only one process can have a database open. It is a library, not a server. It has
+//! no SQL and no types: the program decides what the bytes mean. It runs on Linux.
 //!
 //! The examples `queue`, `ledger` and `async_service` of the crate are small programs of that kind.
 //!
 //! # Isolation
 //!
-//! [`TxnOptions::isolation`] says what a transaction sees of others that run at the same time; each level has an example.
+//! Transactions are isolated by multi-version concurrency control (MVCC) and locks.
+//! [`TxnOptions::isolation`] chooses what a transaction sees of others that run at the same time.
+//! Each level has an example.
 //!
 //! | level | reads | when two change the same row |
 //! | --- | --- | --- |
 //! | [`ReadCommitted`](Isolation::ReadCommitted) | what was committed when the read began | the second waits and changes the newest version |
-//! | [`RepeatableRead`](Isolation::RepeatableRead), the default | one moment, that of the first read | the second waits, and if the first committed after its moment, it gets [`Error::WriteConflict`] |
-//! | [`Serializable`](Isolation::Serializable) | as if alone, phantoms included | one waits; one of a circle gets [`Error::Deadlock`] |
+//! | [`RepeatableRead`](Isolation::RepeatableRead), the default | one snapshot, taken at the first read | the second waits; if the first committed after the snapshot of the second, the second gets [`Error::WriteConflict`] |
+//! | [`Serializable`](Isolation::Serializable) | as if no other transaction ran; no phantoms | one waits; in a deadlock, one of them gets [`Error::Deadlock`] |
 //!
-//! Plain reads of the first two wait for nobody and make nobody wait. At any level a read can lock what it returns:
-//! [`get_for_update`](Transaction::get_for_update), [`get_for_share`](Transaction::get_for_share),
-//! [`range_for_update`](Transaction::range_for_update), [`range_for_share`](Transaction::range_for_share); with [`LockWait`] they
-//! wait, fail at once, or skip rows that others have.
+//! At the first two levels, plain reads never wait and never make another transaction wait. At any
+//! level a read can lock the rows that it returns: [`get_for_update`](Transaction::get_for_update),
+//! [`get_for_share`](Transaction::get_for_share),
+//! [`range_for_update`](Transaction::range_for_update),
+//! [`range_for_share`](Transaction::range_for_share). With [`LockWait`] these calls wait, fail at
+//! once, or skip rows that other transactions have locked.
 //!
 //! # Durability
 //!
-//! [`TxnOptions::durability`] says what a commit's return promises: on disk ([`Durability::Sync`], the default), on disk within so many
-//! milliseconds and bytes ([`Durability::Bounded`]), or nothing ([`Durability::None`]). Atomicity, isolation and the order of
-//! commits are the same for all. Commits of many threads share syncs; a thread that has better things to do than to wait for
-//! one uses [`commit_async`](Transaction::commit_async). The [`Receipt`] tells what a commit came to.
+//! [`TxnOptions::durability`] chooses what is guaranteed when a commit returns: it is on disk
+//! ([`Durability::Sync`], the default), it will be on disk within some milliseconds and bytes
+//! ([`Durability::Bounded`]), or nothing ([`Durability::None`]). Atomicity, isolation and the order
+//! of commits are the same for all three. Commits of many threads share syncs (group commit). A
+//! thread that does not want to wait for one uses [`commit_async`](Transaction::commit_async). The
+//! [`Receipt`] holds the result and the times of a commit.
 //!
-//! A database [in memory](Db::open_in_memory) is the same engine without files, for tests and caches, and never durable.
+//! A database [in memory](Db::open_in_memory) is the same engine without files, for tests and
+//! caches, and never durable.
 //!
 //! # Errors and retries
 //!
-//! Every call returns [`Error`] where it did not do what was asked; its documentation says what to do about each kind. A
-//! program that changes rows from several threads has to be ready to run a transaction again. One loop does it, around a
-//! closure that can run twice:
+//! A call that did not do what was asked returns an [`Error`]; its documentation says what to do
+//! about each kind. A program that changes rows from several threads must be able to run a
+//! transaction again. A loop around a closure that can run twice does this:
 //!
 //! ```
 //! use millpond::{Db, Result, Transaction};
@@ -98,13 +107,14 @@
 //! | what | at most |
 //! | --- | --- |
 //! | key | 896, 1,920 or 3,500 bytes with pages of 4, 8 or 16 KiB; longer: [`Error::KeyTooLong`] |
-//! | value | 4 GiB - 1, held in memory whole where it is read or written; one above a fifth of a page lies in pages of its own |
+//! | value | 4 GiB - 1, held in memory as a whole while it is read or written; a value longer than a fifth of a page has pages of its own |
 //! | name of a table | 255 bytes |
-//! | outside name of a prepared transaction | 256 bytes |
+//! | xid of a prepared transaction | 256 bytes |
 //! | tables, rows, transactions at once | as disk and memory allow |
 //! | database | 2^32 pages: 16, 32 or 64 TiB; then [`Error::Limit`] |
 //!
-//! Limits that hardly anybody meets, such as the last position of the log, give [`Error::Limit`] too, which names them.
+//! Limits that are hardly ever reached, such as the last position of the log, give [`Error::Limit`]
+//! too. The error names the limit.
 //!
 //! ```
 //! let db = millpond::Options::new().page_bytes(4096).open_in_memory()?;
@@ -116,38 +126,47 @@
 //! assert!(matches!(long, Err(millpond::Error::KeyTooLong { len: 897, max: 896 })));
 //! # Ok::<(), millpond::Error>(())
 //! ```
-//! A new database takes about 40 MiB of disk, zero-written so that later writes find their place. Undo of open transactions and
-//! the versions that open snapshots still need have a budget of memory, [`Options::history_memory_bytes`]; what does not fit goes
-//! to files, so a transaction may change any number of rows, and a snapshot may be held for hours while others write. Past
-//! [`Options::history_disk_bytes`] the oldest snapshot is given up: its reads fail with [`Error::SnapshotTooOld`].
-//! [`Db::begin_bulk_load`] fills a new table without undo. [`Db::checkpoint`] gives the disk back what was kept ready.
+//! A new database takes about 40 MiB of disk, written with zeros so that later writes have space.
+//! The undo of open transactions and the versions that open snapshots still need have a budget of
+//! memory, [`Options::history_memory_bytes`]. What does not fit goes to files. So a transaction may
+//! change any number of rows, and a snapshot may be held for hours while others write. Beyond
+//! [`Options::history_disk_bytes`] the oldest snapshot expires: its reads fail with
+//! [`Error::SnapshotTooOld`]. [`Db::begin_bulk_load`] fills a new table without undo.
+//! [`Db::checkpoint`] frees disk space that was kept ready.
 //!
 //! # What a crash leaves
 //!
-//! After a killed process or a power cut the next [`Db::open`] finds every transaction whose commit was acknowledged with
-//! [`Durability::Sync`], and of every other transaction all or nothing. What was open is rolled back, what was
-//! [prepared](Transaction::prepare) waits for its decision, a table that was being loaded does not exist. Opening takes about as long
-//! as [`Options::recovery_target`] at most; nothing else has to be done.
+//! After a killed process or a power cut the next [`Db::open`] finds every transaction whose commit
+//! was acknowledged with [`Durability::Sync`], and all or nothing of every other transaction. Open
+//! transactions are rolled back, [prepared](Transaction::prepare) ones wait for their decision, and
+//! a table that was being loaded does not exist. Opening takes at most about
+//! [`Options::recovery_target`]. The program has nothing else to do.
 //!
-//! After the first failed write or sync nothing is acknowledged any more: calls give [`Error::Poisoned`], and opening again
-//! recovers. A full disk is no such failure where space is reserved first: the call gives [`Error::DiskFull`], and the database goes on.
-//! It also closes and opens there, and what is deleted or dropped makes room. Of a limit on the size of files (`ulimit -f`) the system tells by
-//! the signal `SIGXFSZ` as well, which ends a program that does not ignore it; then the call gives [`Error::DiskFull`].
+//! After the first failed write or sync nothing is acknowledged any more: calls return
+//! [`Error::Poisoned`], and opening again recovers. A full disk is no such failure, because the
+//! engine reserves space first: the call returns [`Error::DiskFull`], and the database stays
+//! usable. It can also be closed and opened then, and deleting rows or dropping tables makes room.
+//! If a file reaches a limit on the size of files (`ulimit -f`), the system also sends the signal
+//! `SIGXFSZ`, which ends a program that does not ignore it. In a program that ignores it the call
+//! returns [`Error::DiskFull`].
 //!
-//! A database has a few dozen files open, more where the process may. Opening one raises the soft limit of the process (`ulimit -n`) as far as the
-//! hard one allows, up to 8,192: a program that uses `select` should keep its own files below 1,024.
+//! A database has a few dozen files open, or more if the process may. Opening a database raises the
+//! soft limit of the process (`ulimit -n`) as far as the hard limit allows, up to 8,192. A program
+//! that uses `select` should keep its own files below 1,024.
 //!
 //! # Tuning
 //!
-//! None. Two choices are worth a thought, and both are in [`Options`]: memory for cached pages, and how long recovery may
-//! take. How long the log is, when pages are written, how commits are batched and how much writers are slowed when the
-//! device cannot follow: that the engine works out from what it measures.
+//! There is nothing to tune. Two options deserve a thought, and both are in [`Options`]: memory for
+//! cached pages, and how long recovery may take. The engine derives the rest from what it measures:
+//! the length of the log, when pages are written, how commits are batched, and how much writers are
+//! delayed when the device is too slow.
 //!
 //! # Looking at it
 //!
-//! [`Db::metrics`] is a copy of every figure, by name, as JSON or in the Prometheus format; two copies can be subtracted. Every page
-//! write and every sync is counted with its cause. [`Receipt`] has the time of one commit by stage. [`Db::check`] reads every page
-//! and names what is wrong. [`inspect`] shows what stands in the files of a database.
+//! [`Db::metrics`] is a copy of every metric, by name, as JSON or in the Prometheus format; two
+//! copies can be subtracted. Every page write and every sync is counted with its cause. [`Receipt`]
+//! has the time of one commit by stage. [`Db::check`] reads every page and reports damage.
+//! [`inspect`] shows the content of the files of a database.
 
 #[doc(hidden)]
 pub mod planted;

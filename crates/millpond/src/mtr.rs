@@ -1,12 +1,14 @@
-//! The mini-transaction: the only way to change a page while the database runs.
+//! The mini-transaction (mtr): the only way to change a page while the database runs.
 //!
-//! It holds the latches of the pages it changes, gathers one group of redo, and at its end, in this order: reserves the
-//! group's place in the log, stamps the LSN on its pages and enters them in the dirty list, copies and publishes the
-//! group, releases the latches. So whoever sees the published LSN beyond a group finds its pages in the dirty list
-//! (INV-5, INV-6), and no latch is free before the redo is in the log buffer.
+//! It holds the latches of the pages that it changes and gathers one group of redo. At its end it
+//! does this, in this order: it reserves the position of the group in the log, stamps the LSN on
+//! its pages and adds them to the dirty list, copies and publishes the group, releases the latches.
+//! So a thread that sees the published LSN beyond a group finds its pages in the dirty list (INV-5,
+//! INV-6), and no latch is released before the redo is in the log buffer.
 //!
-//! Once it has changed a page it must be committed: a mini-transaction has no way back, and half of one in memory could
-//! reach a file. Dropping it then aborts the process, because a crash is recovered from and a wrong page is not.
+//! Once it has changed a page it must be committed: a mini-transaction cannot be rolled back, and
+//! half of one in memory could reach a file. Dropping it then aborts the process, because the
+//! database can recover from a crash and not from a wrong page.
 
 use crate::buffer::{PageWrite, Pool};
 use crate::log::Log;
@@ -44,26 +46,27 @@ pub(crate) struct Mtr<'s> {
 }
 
 thread_local! {
-    /// The buffer that the last mini-transaction of this thread left, so that the common one allocates nothing.
+    /// The redo buffer of the last mini-transaction of this thread, so that most of them allocate
+    /// nothing.
     static SPARE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 impl<'s> Mtr<'s> {
-    /// An empty mini-transaction.
+    /// Begins an empty mini-transaction.
     pub(crate) fn begin(log: &'s Log, pool: &'s Pool) -> Mtr<'s> {
         let mut redo = SPARE.try_with(RefCell::take).unwrap_or_default();
         group::begin(&mut redo);
         Mtr { log, pool, pages: SmallVec::new(), redo, dirty: false }
     }
 
-    /// Takes a latched page in.
+    /// Adds a latched page.
     pub(crate) fn add(&mut self, page: PageWrite<'s>) -> Slot {
         base::verify!(self.find(page.page_no()).is_none(), "{:?} is latched twice", page.page_no());
         base::verify!(self.pages.len() < LATCHED_MAX, "a mini-transaction latches five pages");
-        // What the header names is the page, unless it was just made, or redo has yet to make it.
+        // The header names the page, unless the page is new or redo has yet to make it.
         base::verify!(
             header::page_no(&page) == page.page_no() || header::is_blank(&page),
-            "{:?} stands where {:?} should",
+            "{:?} is where {:?} should be",
             header::page_no(&page),
             page.page_no()
         );
@@ -72,18 +75,19 @@ impl<'s> Mtr<'s> {
         Slot(self.pages.len() - 1)
     }
 
-    /// The slot of a page that was taken in before.
+    /// Returns the slot of a page that was added before.
     pub(crate) fn find(&self, page: PageNo) -> Option<Slot> {
         self.pages.iter().position(|held| held.page.page_no() == page).map(Slot)
     }
 
-    /// The bytes of a held page.
+    /// Returns the bytes of a held page.
     #[inline(always)]
     pub(crate) fn page(&self, slot: Slot) -> &[u8] {
         &self.pages[slot.0].page
     }
 
-    /// Changes a held page and gathers the redo. The change must fit: the caller looked under the same latch.
+    /// Changes a held page and gathers the redo. REQUIRES: the change fits; the caller has checked
+    /// that under the same latch.
     pub(crate) fn apply(&mut self, slot: Slot, op: &PageOp<'_>) {
         let held = &mut self.pages[slot.0];
         let page = held.page.page_no();
@@ -96,7 +100,8 @@ impl<'s> Mtr<'s> {
         }
     }
 
-    /// Ends the mini-transaction: logs what it did and releases its latches. Returns the group's LSN.
+    /// Ends the mini-transaction: logs its changes and releases its latches. Returns the LSN of the
+    /// group.
     pub(crate) fn commit(mut self) -> Lsn {
         self.finish()
     }
@@ -110,7 +115,8 @@ impl<'s> Mtr<'s> {
         let lsn = self.log.append(&mut self.redo, |lsn| {
             for held in pages.iter_mut().filter(|held| held.changed) {
                 let page_no = held.page.page_no();
-                // Once poisoned, several have the LSN that never becomes durable.
+                // In a poisoned database several groups have the same LSN, which never becomes
+                // durable.
                 base::verify!(held.before <= lsn, "{page_no:?} goes back from {} to {lsn}", held.before);
                 header::set_page_no(&mut held.page, page_no);
                 header::set_lsn(&mut held.page, lsn);
@@ -125,7 +131,7 @@ impl<'s> Mtr<'s> {
 impl Drop for Mtr<'_> {
     fn drop(&mut self) {
         if self.dirty {
-            // A simulated world that a panic has ended keeps this thread here.
+            // If a panic has ended the simulated world, the thread stays here.
             base::sync::point();
             // A panic message, if there was one, has been printed by now.
             eprintln!("millpond: a mini-transaction ended half done; aborting so that recovery can undo it");

@@ -1,24 +1,26 @@
-//! Choices that a database is opened with: plain data, checked once.
+//! The options of opening a database: plain data, checked once.
 
 use crate::error::{Error, Result};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Less memory for history than a few transactions take is of no use to anybody, bytes.
+/// The least memory for history, bytes. Less would not hold a few transactions.
 const HISTORY_MEMORY_MIN: u64 = 4 << 10;
 
-/// The buffer pool of a database in memory, unless another was asked for.
+/// The default buffer pool of a database in memory.
 const IN_MEMORY_POOL_BYTES: u64 = 64 << 20;
-/// The redo that it keeps at most: as little as lets pages be cleaned in large batches.
+/// The default redo capacity of a database in memory: just enough for cleaning pages in large
+/// batches.
 const IN_MEMORY_REDO_BYTES: u64 = 64 << 20;
 
-/// Blocks of its log buffer: half of them hold the redo of sixteen of the longest mini-transactions.
+/// Blocks of its log buffer. Half of them hold the redo of sixteen of the longest
+/// mini-transactions.
 const IN_MEMORY_RING_BLOCKS: usize = 512;
-/// Pages that it writes at once.
+/// Pages that it writes in one batch.
 const IN_MEMORY_DOUBLEWRITE_PAGES: usize = 64;
 
-/// How a database is opened. Every choice has a default that serves. There is nothing to tune: sizes and rates that are not
-/// here follow from these and from what the engine measures.
+/// How a database is opened. Every option has a good default, and there is nothing to tune: all
+/// other sizes and rates follow from these options and from what the engine measures.
 ///
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("millpond-doc-options-{}", std::process::id()));
@@ -59,19 +61,20 @@ pub(crate) struct Tuning {
     pub ring_blocks: usize,
     /// Log flushes in flight at once.
     pub flush_depth: u32,
-    /// Pages by which the `pages` file grows.
+    /// Pages by which the `pages` file grows; 0 takes 64 MiB of them.
     pub grow_pages: u32,
-    /// Pages that the `pages` file never goes beyond: what page numbers can name, but for tests.
+    /// The most pages that the `pages` file may have: as many as page numbers can name, fewer in
+    /// tests.
     pub pages_max: u32,
     /// Pages in one area of the doublewrite.
     pub doublewrite_pages: usize,
-    /// Frames of the buffer pool; 0: by its bytes.
+    /// Frames of the buffer pool; 0 derives them from its bytes.
     pub frames: usize,
-    /// Redo that a worker of recovery holds in memory before it turns to the pages, bytes.
+    /// Redo that a worker of recovery holds in memory before it applies it to pages, bytes.
     pub replay_window_bytes: usize,
-    /// So much replay a crash in its midst repeats at most, microseconds.
+    /// At most this much replay is repeated if recovery crashes, microseconds.
     pub replay_checkpoint_us: u64,
-    /// Start no threads: a test takes the cleaner's steps itself.
+    /// Start no threads: a test takes the steps of the cleaner itself.
     pub still: bool,
 }
 
@@ -99,7 +102,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The defaults.
+    /// The default options.
     #[must_use]
     pub fn new() -> Options {
         Options {
@@ -118,17 +121,18 @@ impl Options {
         }
     }
 
-    /// Memory for cached pages and all that is kept for each of them, bytes. Default: a quarter of the machine's memory; 64 MiB for a database that is
-    /// [in memory](Options::open_in_memory) itself.
+    /// Memory for cached pages and everything that is stored for each of them, bytes. Default: a
+    /// quarter of the memory of the machine; 64 MiB for a database that is [in
+    /// memory](Options::open_in_memory).
     #[must_use]
     pub fn buffer_pool_bytes(mut self, bytes: u64) -> Options {
         self.buffer_pool_bytes = Some(bytes);
         self
     }
 
-    /// How long recovery after a crash may take; sizes the redo log, from the speed that replay was measured to have here. A
-    /// longer time lets more changes of a page share one write. Default: 10 seconds. Zero is refused. Takes back
-    /// [`Options::redo_capacity_bytes`].
+    /// How long recovery after a crash may take. The size of the redo log follows from it and from
+    /// the measured speed of replay. A longer time lets more changes of a page share one write.
+    /// Default: 10 seconds. Zero is refused. Overrides an earlier [`Options::redo_capacity_bytes`].
     #[must_use]
     pub fn recovery_target(mut self, target: Duration) -> Options {
         self.recovery_target = target;
@@ -136,76 +140,86 @@ impl Options {
         self
     }
 
-    /// Pins the redo log's capacity, bytes, at least 16 MiB, instead of deriving it from the recovery target. The log takes that
-    /// much of the disk only once it is needed. [`Db::set_redo_capacity`](crate::Db::set_redo_capacity) changes it later.
+    /// Sets the capacity of the redo log, bytes, at least 16 MiB, instead of deriving it from the
+    /// recovery target. The log takes that much of the disk only when it is needed.
+    /// [`Db::set_redo_capacity`](crate::Db::set_redo_capacity) changes it later.
     #[must_use]
     pub fn redo_capacity_bytes(mut self, bytes: u64) -> Options {
         self.redo_capacity_bytes = Some(bytes);
         self
     }
 
-    /// Page size in bytes: 4096, 8192 or 16384. Default: 8192 for a new database. Fixed when the database is created; opening
-    /// with another is [`Error::Misuse`]. It decides how long a key may be (see [the crate's limits](crate#sizes-and-limits)).
+    /// Page size in bytes: 4096, 8192 or 16384. Default: 8192 for a new database. Fixed when the
+    /// database is created; opening with another size is [`Error::Misuse`]. It decides how long a
+    /// key may be (see [the limits of the crate](crate#sizes-and-limits)).
     #[must_use]
     pub fn page_bytes(mut self, bytes: usize) -> Options {
         self.page_bytes = Some(bytes);
         self
     }
 
-    /// Where the redo log lives, if not in `redo` below the database's directory: best on the device that syncs fastest. Its
-    /// parent must exist, and it must be given at every open. It is this database's alone, and nothing else is in it: a new
-    /// database wants it empty or missing. It may be moved while the database is closed. One that belongs to another database, or holds no
-    /// log, is [`Error::Foreign`]; one that has another purpose here as well is [`Error::Misuse`].
+    /// The directory of the redo log, if not `redo` below the directory of the database: best on
+    /// the device that syncs fastest. Its parent must exist, and it must be given at every open.
+    /// Only this database uses it, and it holds nothing else: for a new database it must be empty
+    /// or missing. It may be moved while the database is closed. A directory of another database,
+    /// or one without a log, is [`Error::Foreign`]. A directory that this database already uses for
+    /// another purpose is [`Error::Misuse`].
     #[must_use]
     pub fn redo_dir(mut self, dir: impl Into<PathBuf>) -> Options {
         self.redo_dir = Some(dir.into());
         self
     }
 
-    /// Where the doublewrite lives, if not in `doublewrite` below the database's directory. As [`Options::redo_dir`].
+    /// The directory of the doublewrite, if not `doublewrite` below the directory of the database.
+    /// The rules of [`Options::redo_dir`] apply.
     #[must_use]
     pub fn doublewrite_dir(mut self, dir: impl Into<PathBuf>) -> Options {
         self.doublewrite_dir = Some(dir.into());
         self
     }
 
-    /// How long a row or table lock is waited for unless a transaction [says otherwise](crate::TxnOptions::lock_wait), before
-    /// the call gives [`Error::LockTimeout`]. Default: 50 seconds.
+    /// How long a call waits for a row or table lock before it returns [`Error::LockTimeout`]. A
+    /// transaction can [set its own](crate::TxnOptions::lock_wait). Default: 50 seconds.
     #[must_use]
     pub fn lock_wait(mut self, wait: Duration) -> Options {
         self.lock_wait = wait;
         self
     }
 
-    /// Memory for the past, bytes: undo of transactions, what is known of how they ended, and their locks. Undo that finds no room
-    /// goes to files in `undo/` below the database's directory, whether its transaction is active, prepared, rolled back or
-    /// committed. Locks of rows and ranges that transactions ask for may take half of it, and are refused with [`Error::Limit`] then: some
-    /// 5,000 rows with short keys a MiB. Default: a quarter of the buffer pool, at least 64 MiB, and for locks at least 256 MiB, so that a
-    /// million rows with short keys can be locked on any machine.
+    /// Memory for history, bytes: the undo of transactions, their states, and their locks. Undo
+    /// that does not fit goes to files in `undo/` below the directory of the database, whether its
+    /// transaction is active, prepared, rolled back or committed. The locks of rows and ranges that
+    /// transactions request may take half of it; beyond that they are refused with
+    /// [`Error::Limit`]. That is some 5,000 rows with short keys per MiB. Default: a quarter of the
+    /// buffer pool, at least 64 MiB, and for locks at least 256 MiB, so that a million rows with
+    /// short keys can be locked on any machine.
     #[must_use]
     pub fn history_memory_bytes(mut self, bytes: u64) -> Options {
         self.history_memory_bytes = Some(bytes);
         self
     }
 
-    /// What those files may take, bytes. When they take more, and what is in them is kept for the sake of a snapshot, the oldest
-    /// snapshot is given up: reads by it fail with [`Error::SnapshotTooOld`] from then on. The undo of a transaction that has not
-    /// ended is never given up, so one that changes very much can go beyond this. Default: 32 GiB.
+    /// The disk space that those files may take, bytes. If they take more because a snapshot needs
+    /// them, the oldest snapshot expires: its reads fail with [`Error::SnapshotTooOld`] from then
+    /// on. The undo of a transaction that has not ended is always kept, so a transaction with very
+    /// many changes can exceed this. Default: 32 GiB.
     #[must_use]
     pub fn history_disk_bytes(mut self, bytes: u64) -> Options {
         self.history_disk_bytes = bytes;
         self
     }
 
-    /// Finish all recovery, undo included, before `open` returns. Default: false; what transactions that a crash cut off had
-    /// changed is then taken back in the background, and nobody sees it meanwhile.
+    /// Finishes all recovery, rollback included, before `open` returns. Default: false. Then the
+    /// changes of transactions that a crash interrupted are rolled back in the background, and no
+    /// transaction sees them meanwhile.
     #[must_use]
     pub fn eager_recovery(mut self, eager: bool) -> Options {
         self.eager_recovery = eager;
         self
     }
 
-    /// Holds the cleaner back until the redo since the checkpoint reaches so many bytes. For crash experiments.
+    /// Holds the cleaner back until the redo since the checkpoint reaches this many bytes. For
+    /// crash experiments.
     #[doc(hidden)]
     #[must_use]
     pub fn hold_cleaning_until_redo_bytes(mut self, bytes: u64) -> Options {
@@ -213,8 +227,8 @@ impl Options {
         self
     }
 
-    /// The choices for a database in memory. A miss in the pool costs a copy there, and redo nothing but memory, so both
-    /// are small unless somebody asked for more.
+    /// The options for a database in memory. There a miss in the pool costs only a copy, and redo
+    /// costs only memory, so both are small by default.
     pub(crate) fn in_memory(&self) -> Result<Options> {
         for (dir, name) in [(&self.redo_dir, "redo_dir"), (&self.doublewrite_dir, "doublewrite_dir")] {
             if let Some(dir) = dir {
@@ -225,13 +239,14 @@ impl Options {
         let mut options = self.clone();
         options.buffer_pool_bytes.get_or_insert(IN_MEMORY_POOL_BYTES);
         options.redo_capacity_bytes.get_or_insert(IN_MEMORY_REDO_BYTES);
-        // Buffers that hide a device's slowness have nothing to hide, and many a test opens many of these.
+        // Large buffers hide the slowness of a device. Here there is none, and many tests open many
+        // databases.
         options.tuning.ring_blocks = options.tuning.ring_blocks.min(IN_MEMORY_RING_BLOCKS);
         options.tuning.doublewrite_pages = options.tuning.doublewrite_pages.min(IN_MEMORY_DOUBLEWRITE_PAGES);
         Ok(options)
     }
 
-    /// Checks what can be checked without a directory.
+    /// Checks everything that can be checked without a directory.
     pub(crate) fn validate(&self) -> Result {
         let misuse = |what: String| Err(Error::Misuse(what));
         if let Some(bytes) = self.page_bytes

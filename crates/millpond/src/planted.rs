@@ -1,25 +1,28 @@
-//! Mistakes that can be planted, so that the simulator can show how soon it finds each.
+//! Mistakes that can be planted on purpose, so that the simulator can show how soon it finds each
+//! of them.
 //!
-//! A mistake is on in a simulated world whose flags name it and nowhere else; worlds with it and without it can run side
-//! by side. Without the feature `planted` the question is a constant `false` and nothing of this is left in the program.
+//! A mistake is on only in a simulated world whose flags name it. Worlds with it and without it can
+//! run side by side. Without the feature `planted` the check is the constant `false`, and none of
+//! this is compiled into the program.
 
-/// A mistake.
+/// A planted mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Bug {
     /// A log flush is not synced.
     NoLogSync,
-    /// Of a log flush that lies in two segments only the second is synced.
+    /// If a log flush lies in two segments, only the second is synced.
     OneSegmentSynced,
-    /// A page batch is not synced in place.
+    /// The in-place writes of a page batch are not synced.
     NoPagesSync,
     /// The doublewrite is not synced before pages are written in place.
     NoDoublewriteSync,
     /// The doublewrite is not written.
     NoDoublewrite,
-    /// An area of the doublewrite is used again before the in-place writes it protects are synced.
+    /// An area of the doublewrite is used again before the in-place writes that it protects are
+    /// synced.
     AreaReusedEarly,
-    /// A root is not synced.
+    /// The root is not synced.
     NoRootSync,
     /// A segment's new name is not made durable.
     NoSegmentDirSync,
@@ -29,29 +32,29 @@ pub enum Bug {
     PageBeforeRedo,
     /// The checkpoint ignores dirty pages.
     CheckpointIgnoresDirty,
-    /// The checkpoint ignores copies that are on their way to the file.
+    /// The checkpoint ignores dirty pages that a batch is writing now.
     CheckpointIgnoresWriting,
-    /// The checkpoint looks at the dirty pages first and at the published log afterwards.
+    /// The checkpoint reads the dirty pages first and the published LSN afterwards.
     CheckpointOrder,
-    /// Segments are recycled by a checkpoint that the root does not hold yet.
+    /// Segments are recycled by a checkpoint that the root does not name durably yet.
     RecycledEarly,
     /// The durable LSN passes flushes that are still in flight.
     DurableOutOfOrder,
-    /// Recovery takes the last group of the log for a torn one.
+    /// Recovery treats the last group of the log as torn.
     EndEarly,
-    /// Recovery lets the log go on a block too far.
+    /// Recovery ends the log one block too late.
     EndLate,
     /// Recovery does not make the new epoch durable.
     NoEpoch,
-    /// Recovery does not sync the log it has read.
+    /// Recovery does not sync the log that it has read.
     NoRecoverySync,
     /// Torn pages are not restored.
     NoRestore,
-    /// Redo is applied to pages that have it already.
+    /// Redo is applied to pages that already have it.
     RedoTwice,
-    /// Redo skips one change in some.
+    /// Redo skips some changes.
     RedoSkips,
-    /// The file's growth is not synced.
+    /// The growth of the `pages` file is not synced.
     NoGrowSync,
     /// A commit is acknowledged before it is durable.
     CommitNotAwaited,
@@ -65,66 +68,66 @@ pub enum Bug {
     PurgedEarly,
     /// A rollback to a savepoint is not logged.
     RewindNotLogged,
-    /// While redo is replayed, the checkpoint goes by the dirty pages alone.
+    /// While redo is replayed, the checkpoint follows the dirty pages alone.
     CheckpointIgnoresReplay,
-    /// Replay says how far it has read, not how far it has changed pages.
+    /// Replay reports how far it has read, not how far it has changed pages.
     ReplayedEarly,
     /// A prepare is acknowledged before it is durable.
     PrepareNotAwaited,
-    /// Writers do not ask whether somebody keeps the range that they change.
+    /// Writers do not check whether another transaction locks the range of their key.
     RangesIgnored,
-    /// A serializable reader keeps the rows that it found and not what lies between them.
+    /// A serializable reader locks the rows that it found and not the gaps between them.
     GapsFree,
-    /// The log says that transactions are purged before they are.
+    /// The log records that transactions are purged before they are.
     PurgedLoggedEarly,
     /// The pages of a bulk load are not synced before it commits.
     LoadNotSynced,
     /// A bulk load commits while a batch of its pages is still being written.
     LoadNotAwaited,
-    /// A segment of committed history reaches over a snapshot.
+    /// A history batch contains commits on both sides of a snapshot.
     SealedAcross,
-    /// Memory of undo is let go of before the undo is in the files.
+    /// The memory of undo is freed before the undo is in the files.
     ForgottenEarly,
-    /// A segment that a checkpoint lists is not synced.
+    /// A history batch that a checkpoint lists is not synced.
     SegmentNotSynced,
-    /// A reader does not look whether its snapshot has been given up meanwhile.
+    /// A reader does not check whether its snapshot has expired meanwhile.
     GivenUpUnseen,
-    /// Where a flush fails, or ends in a poisoned database, those who wait for the log are not woken.
+    /// If a flush fails, or ends in a poisoned database, the waiters of the log are not woken.
     FailureUnheard,
-    /// Whoever leads a flush calls the wakers of those it served, in the midst of its own call.
+    /// The leader of a flush calls the wakers of the tasks that it covered, inside its own call.
     ToldByLeader,
-    /// A transaction goes on after a rollback to a savepoint that failed half way.
+    /// A transaction continues after a rollback to a savepoint that failed half way.
     HalfUndoneGoesOn,
-    /// Rollback and purge log their redo without asking for room.
+    /// Rollback and purge log their redo without asking admission for room.
     UndoingUnasked,
-    /// What cannot be reverted or purged stays in front of all others.
+    /// Undo that cannot be reverted or purged blocks all undo after it.
     StuckAtUnreadable,
     /// A damaged page is restored from any copy, however old.
     RestoredStale,
-    /// A new database does not ask whose a directory is.
+    /// A new database does not check which database a directory belongs to.
     CreatedOverOthers,
-    /// Who makes a row does not say so to those who know the range as cleared.
+    /// A writer that inserts a row does not remove its key from the cleared range.
     ClearedForEver,
-    /// Readers go past versions together that a snapshot tells apart.
+    /// Readers skip several versions at once although a snapshot sees only some of them.
     PassedAcross,
-    /// A checkpoint gives the disk back what the log needs to be opened.
+    /// A checkpoint frees disk space that the log needs to be opened.
     LogGivenAway,
-    /// Writers are let in although the space is spent that hardening has on a full disk.
+    /// Writers are admitted although the disk reserve for hardening undo is spent.
     ReserveRunDown,
-    /// Nobody finds a circle of waits that is longer than two.
+    /// The deadlock search finds no cycle that is longer than two.
     CycleUnseen,
-    /// Who is granted a lock is not woken.
+    /// A transaction that is granted a lock is not woken.
     GrantUnwoken,
-    /// Dropping a table frees the extents that it shares with others.
+    /// Dropping a table frees the extents that it shares with other tables.
     SharedFreedWhole,
-    /// Dropping tables asks for no room in the log.
+    /// Dropping tables logs its redo without asking admission for room.
     ReleaseUnasked,
     /// A scan passes a writer who has waited since before it began.
     ScanPasses,
 }
 
 impl Bug {
-    /// All of them.
+    /// All planted mistakes.
     pub const ALL: &[Bug] = &[
         Bug::NoLogSync,
         Bug::OneSegmentSynced,
@@ -185,14 +188,14 @@ impl Bug {
         Bug::ScanPasses,
     ];
 
-    /// What a world's flags hold for it.
+    /// The flag of this mistake in the flags of a world.
     #[must_use]
     pub const fn flag(self) -> u64 {
         1 << self as u8
     }
 }
 
-/// Whether the mistake is on in the calling thread's world.
+/// Whether the mistake is on in the world of the calling thread.
 #[cfg(feature = "planted")]
 #[inline]
 pub(crate) fn planted(bug: Bug) -> bool {

@@ -1,6 +1,10 @@
-//! Space that is set aside on the disk for what a full disk must not stop: hardening the undo without which the checkpoint cannot
-//! move. It is a file of zeros beside the undo files. Who is told that the disk is full *spends* it: it goes, and what it took is
-//! there for the write that failed. Before `pages` grows again it must be *held* again (INV-27), so what one gives away no growth takes.
+//! The disk reserve: space that is kept for hardening undo, which a full disk must not stop because
+//! without it the checkpoint cannot move.
+//!
+//! The reserve is a file of zeros beside the undo files. When a write of undo finds the disk full,
+//! the reserve is *spent*: the file is removed, and its space is free for the write. The reserve
+//! must be *held* again before `pages` grows again (INV-27), so growth cannot take the space that
+//! was freed.
 
 use crate::error::{Error, Result};
 use base::aligned::AlignedBuf;
@@ -11,7 +15,7 @@ use vfs::{Create, OpenMode, Vfs};
 
 /// The name of the file.
 const NAME: &str = "reserve";
-/// The least that it takes, bytes: a file's header and a batch.
+/// Its least size, bytes: the header of an undo file and a batch.
 const LEAST_BYTES: u64 = 8192;
 
 /// The reserve of an open database.
@@ -20,13 +24,15 @@ pub(crate) struct Reserve {
     vfs: Vfs,
     path: PathBuf,
     bytes: u64,
-    /// Whether the file is there, whole. Held over its I/O.
+    /// Whether the file exists and is whole. Locked during its I/O.
     held: Mutex<bool>,
 }
 
 impl Reserve {
-    /// Takes stock of the reserve in `dir`. A quarter of a log segment is what a checkpoint has to harden twice over, for it can move each
-    /// time that an eighth of one has been written (`pace::checkpoint`), and undo is no longer than the redo that holds it.
+    /// Looks for the reserve in `dir`. Its size is a quarter of a log segment. That is twice the
+    /// undo that a checkpoint has to harden: the checkpoint can move each time that an eighth of a
+    /// segment has been written (`pace::checkpoint`), and undo is no longer than the redo that
+    /// holds it.
     pub(crate) fn open(vfs: &Vfs, dir: &Path, segment_bytes: u64) -> Result<Reserve> {
         let (path, bytes) = (dir.join(NAME), (segment_bytes / 4).max(LEAST_BYTES));
         let mode = OpenMode { create: Create::Never, direct: false, read_only: true };
@@ -38,14 +44,14 @@ impl Reserve {
         Ok(Reserve { vfs: vfs.clone(), path, bytes, held: Mutex::new(len >= bytes) })
     }
 
-    /// Sets the space aside unless it is. A full disk is an answer.
+    /// Makes the file unless it exists. An error if the disk is full.
     pub(crate) fn hold(&self) -> Result {
         let mut held = self.held.lock();
         if *held {
             return Ok(());
         }
         if let Err(error) = self.write() {
-            // What fitted of it is for others.
+            // The part that was written must not take space from others.
             let _ = self.vfs.disk.remove(&self.path);
             return Err(Error::io("write", &self.path, error));
         }
@@ -53,29 +59,30 @@ impl Reserve {
         Ok(())
     }
 
-    /// Not synced: what a power cut leaves of the file, it leaves free of what is missing.
+    /// Not synced. If a power cut leaves a part of the file, the missing part is free space on the
+    /// disk.
     fn write(&self) -> io::Result<()> {
         let mode = OpenMode { create: Create::IfMissing, direct: false, read_only: false };
         let file = self.vfs.disk.open(&self.path, mode)?;
         file.write_at(&AlignedBuf::zeroed(self.bytes as usize), 0)
     }
 
-    /// Whether it is set aside.
+    /// Whether the reserve is held.
     pub(crate) fn is_held(&self) -> bool {
         *self.held.lock()
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Gives the space to whoever has just found none. False if there is none to give.
+    /// Frees the space for a write that has found the disk full. False if the reserve is not held.
     pub(crate) fn spend(&self) -> bool {
         std::mem::take(&mut *self.held.lock()) && self.vfs.disk.remove(&self.path).is_ok()
     }
 
-    /// One of its own for a test.
+    /// A reserve for a test.
     #[cfg(test)]
     pub(crate) fn of(vfs: &Vfs, dir: &Path) -> Reserve {
         Reserve::open(vfs, dir, 0).expect("a file that is not there is none")
@@ -88,7 +95,7 @@ mod tests {
     use vfs::mem::MemDisk;
 
     #[test]
-    fn it_is_held_again_after_it_was_spent_and_stands_over_an_opening() {
+    fn a_reserve_is_held_again_after_it_was_spent_and_survives_an_open() {
         let disk = MemDisk::default();
         let (vfs, dir) = (disk.vfs(1), Path::new("/undo"));
         vfs.disk.create_dir(dir).unwrap();

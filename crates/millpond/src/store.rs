@@ -1,4 +1,4 @@
-//! What a tree works on: the log, the buffer pool and the space map of one database.
+//! The storage that a tree works on: the log, the buffer pool and the space map of one database.
 
 use crate::buffer::Pool;
 use crate::log::Log;
@@ -21,7 +21,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// The `pages` file, for errors.
+    /// Returns the path of the `pages` file, for errors.
     pub(crate) fn pages_path(&self) -> &Path {
         self.space.path()
     }

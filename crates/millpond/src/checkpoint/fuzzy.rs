@@ -1,4 +1,5 @@
-//! Moves the checkpoint: the place below which no redo is needed any more.
+//! Fuzzy checkpoints: moves the checkpoint LSN, below which no redo is needed, while transactions
+//! run.
 
 use super::list::Listed;
 use super::root::{Root, RootFile};
@@ -14,11 +15,11 @@ use base::sync::atomic::{AtomicU64, Ordering};
 use metrics::{M, Metrics, SyncReason};
 use std::sync::Arc;
 
-/// The checkpoint that counts.
+/// The checkpoint that the root names.
 #[derive(Debug)]
-struct Named {
+struct CurrentCheckpoint {
     root: Root,
-    /// The unfinished transactions that its list names; none before this run's first checkpoint.
+    /// The unfinished transactions in its list; empty before the first checkpoint of this run.
     listed: Arc<[Listed]>,
 }
 
@@ -28,14 +29,16 @@ pub(crate) struct Checkpointer {
     log: Arc<Log>,
     pool: Arc<Pool>,
     file: RootFile,
-    named: Mutex<Named>,
-    /// Redo of the last run has been applied up to here; beyond it the checkpoint must not go. [`Lsn::MAX`] once all is.
+    current: Mutex<CurrentCheckpoint>,
+    /// Redo of the last run has been applied up to here, and the checkpoint must not pass it.
+    /// [`Lsn::MAX`] once all of it is applied.
     replayed: AtomicU64,
-    /// Below it nothing is worth a checkpoint: it is the last one's own list.
-    settled: AtomicU64,
+    /// Below it there is nothing but the list of the last checkpoint itself, which is worth no new
+    /// checkpoint.
+    own_list_end: AtomicU64,
     /// Redo that the last list took, bytes.
     list_bytes: AtomicU64,
-    /// Who knows the unfinished transactions.
+    /// Knows the unfinished transactions.
     unfinished: Arc<dyn Unfinished>,
     metrics: Arc<Metrics>,
     poison: Arc<Poison>,
@@ -58,8 +61,8 @@ impl Checkpointer {
             pool: Arc::clone(pool),
             file,
             replayed: AtomicU64::new(root.checkpoint.0),
-            named: Mutex::new(Named { root, listed: Arc::default() }),
-            settled: AtomicU64::new(0),
+            current: Mutex::new(CurrentCheckpoint { root, listed: Arc::default() }),
+            own_list_end: AtomicU64::new(0),
             list_bytes: AtomicU64::new(0),
             unfinished,
             metrics: Arc::clone(metrics),
@@ -67,7 +70,7 @@ impl Checkpointer {
         }
     }
 
-    /// Says how far the redo of the last run has been applied to pages that are marked dirty.
+    /// Records how far the redo of the last run has been applied to pages that are marked dirty.
     pub(crate) fn replayed_to(&self, lsn: Lsn) {
         self.replayed.fetch_max(lsn.0, Ordering::AcqRel);
     }
@@ -77,35 +80,37 @@ impl Checkpointer {
         self.replayed.load(Ordering::Acquire) != Lsn::MAX.0
     }
 
-    /// Has the next root name the rate at which recovery replays redo, bytes a second.
+    /// Sets the rate at which recovery replays redo, bytes a second, for the next root.
     pub(crate) fn set_replay_rate(&self, bytes_per_s: u64) {
-        self.named.lock().root.replay_rate = bytes_per_s;
+        self.current.lock().root.replay_rate = bytes_per_s;
     }
 
-    /// The place that the root names now.
+    /// Returns the checkpoint LSN that the root names now.
     pub(crate) fn lsn(&self) -> Lsn {
-        self.named.lock().root.checkpoint
+        self.current.lock().root.checkpoint
     }
 
-    /// That place, and the unfinished transactions that a checkpoint of this run lists with it.
-    pub(crate) fn named(&self) -> (Lsn, Arc<[Listed]>) {
-        let named = self.named.lock();
-        (named.root.checkpoint, Arc::clone(&named.listed))
+    /// Returns the checkpoint LSN, and the unfinished transactions that this checkpoint lists if it
+    /// is of this run.
+    pub(crate) fn current(&self) -> (Lsn, Arc<[Listed]>) {
+        let current = self.current.lock();
+        (current.root.checkpoint, Arc::clone(&current.listed))
     }
 
-    /// What the files of undo are there for.
+    /// Returns what the undo files are needed for.
     pub(crate) fn undo_files(&self) -> UndoFiles {
         self.unfinished.undo_files()
     }
 
-    /// Redo that the last list took, with what others logged meanwhile, bytes.
+    /// Redo that the last list took, with what other threads logged meanwhile, bytes.
     pub(crate) fn list_bytes(&self) -> u64 {
         self.list_bytes.load(Ordering::Acquire)
     }
 
-    /// How far the checkpoint could move now.
+    /// Returns how far the checkpoint could move now.
     pub(crate) fn possible(&self) -> Lsn {
-        // In this order: a change whose redo lies below the published prefix has marked its page by now.
+        // The log first, then the pool: a change whose redo lies below the published prefix has
+        // marked its page dirty by now.
         let mut replayed = Lsn(self.replayed.load(Ordering::Acquire));
         if planted(Bug::CheckpointIgnoresReplay) {
             replayed = Lsn::MAX;
@@ -123,13 +128,14 @@ impl Checkpointer {
         self.pool.min_first_dirty().map_or(published, |first| first.min(published))
     }
 
-    /// Moves the checkpoint as far as the dirty pages allow. Returns where it stands. A failure poisons.
+    /// Moves the checkpoint as far as the dirty pages allow, and returns where it is then. `clean`
+    /// says in the root that the database is closed. A failure poisons.
     pub(crate) fn advance(&self, reason: SyncReason, clean: bool) -> Result<Lsn> {
         self.poison.check()?;
-        let mut named = self.named.lock();
-        let Named { root, listed } = &mut *named;
+        let mut current = self.current.lock();
+        let CurrentCheckpoint { root, listed } = &mut *current;
         let target = self.possible();
-        // INV-5: no page is dirty from below the checkpoint, and the checkpoint never goes back.
+        // INV-5: no page is dirty from below the checkpoint, and the checkpoint never moves back.
         let too_far = planted(Bug::CheckpointIgnoresDirty)
             || planted(Bug::CheckpointIgnoresWriting)
             || planted(Bug::CheckpointIgnoresReplay)
@@ -138,7 +144,7 @@ impl Checkpointer {
             target >= root.checkpoint || too_far,
             "a page is dirty from {target}, below the checkpoint"
         );
-        let moves = target.0 > root.checkpoint.0.max(self.settled.load(Ordering::Acquire));
+        let moves = target.0 > root.checkpoint.0.max(self.own_list_end.load(Ordering::Acquire));
         if !moves && !clean && !self.undo_files().spare {
             return Ok(root.checkpoint);
         }
@@ -146,8 +152,11 @@ impl Checkpointer {
         let mut next = root.clone();
         next.sequence += 1;
         next.checkpoint = target.max(root.checkpoint);
-        // After the target is known: what is below it is in some stream by now, and what ends below it has ended.
-        // A file that cannot be made, for another reason than a full disk, would keep the checkpoint where it is for ever.
+        // After the target is known: by now the undo of everything below it is in a stream, and a
+        // transaction whose end lies below it has ended.
+        //
+        // A file that cannot be made, for another reason than a full disk, would stop the checkpoint
+        // for ever.
         let fatal = |error: Error| if error.may_pass() { error } else { self.poison.set(error) };
         let list = self.unfinished.harden(next.sequence).map_err(fatal)?;
         let end = self.log.reserved_lsn();
@@ -158,15 +167,15 @@ impl Checkpointer {
         next.clean = clean;
         base::check!(next.checkpoint <= next.durable, "the checkpoint {} is not durable", next.checkpoint);
         base::check!(list.first <= list.last && list.last < next.durable, "the list is not durable");
-        base::check!(next.durable >= root.durable, "the durable LSN goes back from {}", root.durable);
-        // The epoch of the checkpoint's own block and all later ones are still read.
+        base::check!(next.durable >= root.durable, "the durable LSN moves back from {}", root.durable);
+        // The epoch of the block of the checkpoint, and all later epochs, are still read.
         let needed = block_start(block_of(next.checkpoint));
         let older = next.epochs.partition_point(|epoch| epoch.first <= needed);
         next.epochs.drain(..older.saturating_sub(1));
         self.file.write(&next, reason).map_err(|error| self.poison.set(error))?;
         *root = next;
         if all {
-            self.settled.store(end.0, Ordering::Release);
+            self.own_list_end.store(end.0, Ordering::Release);
         }
         *listed = list.listed.into();
         self.unfinished.root_is_durable()?;

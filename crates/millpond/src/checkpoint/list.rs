@@ -1,18 +1,20 @@
-//! A checkpoint's list of unfinished transactions, as it stands in the log.
+//! The list of unfinished transactions of a checkpoint, as it is written in the log.
 //!
 //! ```text
 //! part: sequence u64 (of the root that will name it) · part u16 · parts u16 · body
-//! body: next transaction u48 · next tree u32 · files varint { number u32, length u64 } · transactions varint
-//!       { id u48 · state u8 · hardened u40 · LSN u64 (committed only) · xid prefixed (prepared only) }
-//!       · segments varint { file u32 · from u64 · to u64 · transactions varint }; left out if there is none
+//! body: next transaction u48 · next tree u32 · files varint { number u32, length u64 }
+//!       · transactions varint { id u48 · state u8 · hardened u40
+//!                               · LSN u64 (committed only) · xid prefixed (prepared only) }
+//!       · history batches varint { file u32 · from u64 · to u64 · transactions varint };
+//!         left out if there is none
 //! ```
-//! The bodies of all parts, one after the other, are one list.
+//! The bodies of all parts, concatenated, are one list.
 
 use crate::page::Damage;
 use base::codec::{Put, Reader, Truncated};
 use base::{Lsn, TreeId, TxnId};
 
-/// Bytes of a list in one part.
+/// Bytes of the list in one part.
 const PART_BYTES: usize = 32 << 10;
 
 pub(crate) const ACTIVE: u8 = 1;
@@ -20,21 +22,21 @@ pub(crate) const PREPARED: u8 = 2;
 pub(crate) const ABORTED: u8 = 3;
 pub(crate) const COMMITTED: u8 = 4;
 
-/// How a listed transaction stands.
+/// The state of a listed transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// Neither ended nor prepared.
     Active,
-    /// Prepared under this outside name.
+    /// Prepared, with this id of the outside coordinator.
     Prepared(Vec<u8>),
-    /// Rolled back, and not wholly reverted.
+    /// Aborted, and not wholly reverted.
     Aborted,
-    /// Committed at this LSN, with something left to purge.
+    /// Committed at this LSN, and not yet purged.
     Committed(Lsn),
 }
 
 impl Stage {
-    /// The byte that stands for it, here and in digests.
+    /// Returns the byte that encodes it, here and in digests.
     pub(crate) fn tag(&self) -> u8 {
         match self {
             Stage::Active => ACTIVE,
@@ -45,47 +47,47 @@ impl Stage {
     }
 }
 
-/// One unfinished transaction.
+/// An unfinished transaction in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listed {
-    /// Which.
+    /// Its id.
     pub(crate) txn: TxnId,
-    /// How it stands.
+    /// Its state.
     pub(crate) stage: Stage,
-    /// Its undo is in the undo files up to here.
+    /// Its undo is in the undo files up to this address.
     pub(crate) hardened: u64,
 }
 
-/// All that a checkpoint says of transactions.
+/// Everything that a checkpoint stores about transactions.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(crate) struct List {
-    /// Transaction ids at or above have not been given out.
+    /// Transaction ids at or above this have not been used.
     pub(crate) next_txn: TxnId,
-    /// Tree ids at or above have not been given out.
+    /// Tree ids at or above this have not been used.
     pub(crate) next_tree: TreeId,
-    /// Undo files that count, and their lengths.
+    /// The undo files in use, and their lengths.
     pub(crate) files: Vec<(u32, u64)>,
     /// The unfinished transactions.
     pub(crate) txns: Vec<Listed>,
-    /// Segments of committed history that have something to purge, one behind the other.
+    /// History batches that are not wholly purged.
     pub(crate) segments: Vec<Segments>,
 }
 
-/// Segments of committed history that stand one behind the other in an undo file.
+/// Consecutive history batches in an undo file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segments {
-    /// The file's number.
+    /// The number of the file.
     pub(crate) file: u32,
-    /// Where the first one begins.
+    /// Where the first batch begins.
     pub(crate) from: u64,
-    /// Where the last one ends.
+    /// Where the last batch ends.
     pub(crate) to: u64,
     /// How many transactions are in them.
     pub(crate) txns: u64,
 }
 
 impl List {
-    /// The list in parts, each for one record.
+    /// Encodes the list in parts, each for one record.
     pub(crate) fn encode(&self, sequence: u64) -> Vec<Vec<u8>> {
         let mut body = Vec::new();
         body.put_u48(self.next_txn.0);
@@ -157,22 +159,24 @@ impl List {
     }
 }
 
-/// Puts a list together from the parts that a reader of the log meets.
+/// Assembles a list from its parts as a reader of the log finds them.
 #[derive(Debug)]
 pub(crate) struct Collector {
-    /// What the first part said; all others belong to another attempt.
+    /// The sequence number of the first part. Other parts belong to another checkpoint that was not
+    /// completed.
     sequence: Option<u64>,
     parts: u16,
     body: Vec<u8>,
 }
 
 impl Collector {
-    /// Collects the list whose first part is the first that it is given.
+    /// Collects the list to which the first part passed in belongs.
     pub(crate) fn new() -> Collector {
         Collector { sequence: None, parts: 0, body: Vec::new() }
     }
 
-    /// Takes a part; the list, once that was the last one. Parts of other checkpoints are passed over.
+    /// Adds a part. Returns the list after the last part. Ignores parts of other checkpoints. An
+    /// error if a part is missing or malformed.
     pub(crate) fn push(&mut self, part: &[u8]) -> Result<Option<List>, Damage> {
         let damage = |_| Damage("a checkpoint's list of transactions is malformed");
         let mut r = Reader::new(part);
@@ -216,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_any_length_is_put_together_again_among_parts_of_others() {
+    fn a_list_of_any_length_is_assembled_among_parts_of_others() {
         for n in [0, 1, 30, 5000] {
             let (mine, other) = (list(n).encode(7), list(3).encode(8));
             assert_eq!(mine.len() > 1, n == 5000);
@@ -234,11 +238,11 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_part_and_a_cut_one_are_noticed() {
+    fn missing_and_cut_parts_are_errors() {
         let parts = list(5000).encode(7);
         assert!(Collector::new().push(&parts[1]).is_err());
         let one = list(9).encode(7).remove(0);
-        // Without its segments it is a whole list, too.
+        // Without its history batches it is a whole list, too.
         let whole = List { segments: Vec::new(), ..list(9) }.encode(7).remove(0).len();
         for len in (12..one.len()).filter(|len| *len != whole) {
             assert!(Collector::new().push(&one[..len]).is_err(), "{len}");

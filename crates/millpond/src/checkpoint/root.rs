@@ -1,15 +1,15 @@
-//! The root: two slots of which the newer valid one says where recovery starts.
+//! The root: two slots, of which the newer valid one says where recovery starts.
 //!
 //! ```text
 //!  slot at 0 and at 4096, each 4,096 bytes, little-endian:
-//!  0   magic "MILLPOND"           8   format u16 | 0 u16        12  page bytes u32
-//!  16  database id u64            24  sequence u64              32  checkpoint LSN u64
-//!  40  checkpoint record LSN u64  48  durable LSN u64           56  segment blocks u32 | ring blocks u32
-//!  64  clean shutdown u8 | 0 ×3 | number of epochs u32          72  replay rate, bytes a second u64
+//!  0   magic "MILLPOND"           8   format u16 | 0 u16   12  page bytes u32
+//!  16  database id u64            24  sequence u64         32  checkpoint LSN u64
+//!  40  checkpoint record LSN u64  48  durable LSN u64      56  segment blocks, ring blocks u32 each
+//!  64  clean shutdown u8 | 0 ×3 | number of epochs u32     72  replay rate, bytes a second u64
 //!  80  epochs: epoch u32, 0 u32, first LSN u64 each
 //!  4092 crc32c of the slot before it
 //! ```
-//! A slot is written where the older one stands and synced, so a torn write loses the new slot only.
+//! A slot is written over the older one and synced, so a torn write loses only the new slot.
 
 use crate::duty;
 use crate::error::{Error, Result};
@@ -26,25 +26,25 @@ use std::sync::Arc;
 use vfs::{Create, File, OpenMode, Vfs};
 
 const MAGIC: &[u8; 8] = b"MILLPOND";
-/// The format that this program writes and the only one it reads.
+/// The format that this program writes, and the only one that it reads.
 pub(crate) const FORMAT: u16 = 3;
 /// Bytes of a slot.
 pub(crate) const SLOT_BYTES: usize = 4096;
 const EPOCHS_AT: usize = 80;
 const EPOCH_BYTES: usize = 16;
-/// The longest segment, 256 MiB: its draft is written whole.
+/// The longest segment, 256 MiB: a new segment is written as a whole.
 const SEGMENT_BLOCKS_MAX: u64 = 1 << 16;
 /// A log buffer holds two of the longest groups.
 const RING_BLOCKS_MIN: usize = (2 * GROUP_BYTES_MAX).div_ceil(PAYLOAD_BYTES);
 /// The largest log buffer, 256 MiB: it is memory.
 const RING_BLOCKS_MAX: usize = 1 << 16;
-/// Epochs that a slot can name. Each is a crash since the checkpoint moved past the one before.
+/// Epochs that a slot can list. Each is a crash since the checkpoint passed the epoch before.
 pub(crate) const EPOCHS_MAX: usize = (SLOT_BYTES - 4 - EPOCHS_AT) / EPOCH_BYTES;
 
-/// What a root slot says.
+/// The content of a root slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Root {
-    /// Names the database in every file.
+    /// The id of the database, which is in every file.
     pub db_id: u64,
     /// Page size.
     pub page_bytes: usize,
@@ -56,15 +56,17 @@ pub(crate) struct Root {
     pub sequence: u64,
     /// Recovery replays from here.
     pub checkpoint: Lsn,
-    /// Where the checkpoint's list of unfinished transactions begins; [`Lsn::MAX`] if there is none.
+    /// Where the list of unfinished transactions of the checkpoint begins; [`Lsn::MAX`] if there is
+    /// none.
     pub record: Lsn,
     /// The log is known to be durable up to here.
     pub durable: Lsn,
-    /// Nothing follows `durable`: the database was closed.
+    /// The database was closed: nothing follows `durable`.
     pub clean: bool,
-    /// How fast earlier recoveries replayed redo, bytes a second; 0 if none had enough to tell.
+    /// How fast earlier recoveries replayed redo, bytes a second; 0 if none had enough redo to
+    /// tell.
     pub replay_rate: u64,
-    /// Epochs whose blocks stand at or above the checkpoint, by position.
+    /// Epochs whose blocks lie at or above the checkpoint, by position.
     pub epochs: Vec<EpochStart>,
 }
 
@@ -91,12 +93,13 @@ impl Root {
         }
         let crc = crc::crc32c(&s[..SLOT_BYTES - 4]);
         set_u32(&mut s, SLOT_BYTES - 4, crc);
-        // A root that cannot be read back is the end of the database; it costs nothing beside the sync.
+        // Without a readable root the database is lost. The check costs nothing compared with the
+        // sync.
         base::check!(Root::decode(&s).as_ref() == Some(self), "{self:?} is not read back");
         s
     }
 
-    /// Reads a slot; `None` if it is not whole or makes no sense.
+    /// Decodes a slot; `None` if it is not whole or makes no sense.
     pub(crate) fn decode(s: &[u8]) -> Option<Root> {
         if &s[..8] != MAGIC || get_u32(s, SLOT_BYTES - 4) != crc::crc32c(&s[..SLOT_BYTES - 4]) {
             return None;
@@ -133,7 +136,7 @@ impl Root {
     }
 }
 
-/// The root's file.
+/// The file of the root.
 #[derive(Debug)]
 pub(crate) struct RootFile {
     vfs: Vfs,
@@ -143,7 +146,8 @@ pub(crate) struct RootFile {
 }
 
 impl RootFile {
-    /// Opens the root and reads the newer valid slot. `None` if the file does not exist.
+    /// Opens the root and reads the newer valid slot. `None` if the file does not exist. An error
+    /// if the file is damaged, or of another program or format.
     pub(crate) fn open(vfs: &Vfs, path: &Path, metrics: &Arc<Metrics>) -> Result<Option<(RootFile, Root)>> {
         let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
         let file = match vfs.disk.open(path, mode) {
@@ -181,8 +185,8 @@ impl RootFile {
         Ok(Some((file, root)))
     }
 
-    /// Creates the file with `root` in it: under another name first, so that a root is there whole or not at all. The
-    /// caller syncs the directory.
+    /// Creates the file with `root` in it, under another name first, so that the file exists as a
+    /// whole or not at all. The caller syncs the directory.
     pub(crate) fn create(vfs: &Vfs, path: &Path, root: &Root, metrics: &Arc<Metrics>) -> Result {
         let draft = path.with_extension("new");
         Self::write_draft(vfs, &draft, root, metrics)?;
@@ -198,7 +202,7 @@ impl RootFile {
         this.write(root, SyncReason::Create)
     }
 
-    /// Writes `root` over the older slot and syncs. An error is fatal: the caller poisons.
+    /// Writes `root` over the older slot and syncs it. An error is fatal: the caller poisons.
     pub(crate) fn write(&self, root: &Root, reason: SyncReason) -> Result {
         let at = (root.sequence % 2) * SLOT_BYTES as u64;
         self.file.write_at(&root.encode(), at).map_err(|e| Error::io("write", &self.path, e))?;

@@ -2,7 +2,7 @@
 
 use super::share::Share;
 use crate::error::{Error, Result};
-use crate::log::landed::FlushInfo;
+use crate::log::completed::FlushInfo;
 use crate::log::waiters::Ticket;
 use crate::planted::{Bug, planted};
 use base::Lsn;
@@ -123,7 +123,7 @@ impl CommitFuture {
 
 /// The receipt of a commit whose position `lsn` is durable.
 fn flushed(core: &Share, lsn: Lsn, receipt: Receipt, since_us: u64) -> Receipt {
-    let info = core.engine.store.log.carried(lsn);
+    let info = core.engine.store.log.flush_info(lsn);
     receipt.flushed(info, info.done_us.saturating_sub(since_us), core.engine.ephemeral)
 }
 

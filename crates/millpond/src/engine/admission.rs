@@ -482,7 +482,7 @@ mod tests {
     use super::*;
     use crate::log::LogStart;
     use crate::log::block::{block_of, block_start};
-    use crate::log::tests::{Place, commit, start};
+    use crate::log::tests::{LogDir, commit, start};
     use base::sync::Parker;
     use metrics::SyncReason;
     use pace::thresholds::thresholds;
@@ -491,9 +491,9 @@ mod tests {
     /// Whoever has begun may end: there is a terabyte for that.
     #[test]
     fn near_the_last_position_of_the_log_nobody_begins_to_write() {
-        let place = Place::new("near-the-end");
+        let dir = LogDir::new("near-the-end");
         let from = block_start(block_of(LAST_WRITE) / 64 * 64 - 64);
-        let log = Arc::new(place.log(LogStart { lsn: from, end: from, ..start() }));
+        let log = Arc::new(dir.log(LogStart { lsn: from, end: from, ..start() }));
         let (metrics, poison) = (Arc::new(Metrics::new()), Arc::new(Poison::default()));
         let cleaner = Parker::new();
         let admission = Admission::new(&log, &Vfs::os().clock, &metrics, &poison, cleaner.unparker());
@@ -516,8 +516,8 @@ mod tests {
 
     #[test]
     fn with_the_last_ids_nobody_begins_to_write() {
-        let place = Place::new("last-ids");
-        let log = Arc::new(place.log(start()));
+        let dir = LogDir::new("last-ids");
+        let log = Arc::new(dir.log(start()));
         let (metrics, poison) = (Arc::new(Metrics::new()), Arc::new(Poison::default()));
         let cleaner = Parker::new();
         let admission = Admission::new(&log, &Vfs::os().clock, &metrics, &poison, cleaner.unparker());

@@ -9,7 +9,7 @@ use super::open::{Inspected, Opening};
 use crate::checkpoint::root::{EPOCHS_MAX, Root, RootFile};
 use crate::error::{Error, Result};
 use crate::flush::doublewrite::Doublewrite;
-use crate::flush::restore::{Bounds, Life};
+use crate::flush::restore::{LogBounds, PageRedo};
 use crate::log::LogStart;
 use crate::log::block::{PAYLOAD_BYTES, block_of};
 use crate::log::reader::EpochStart;
@@ -68,11 +68,11 @@ pub(super) fn adopt(opening: &Opening<'_>, inspected: Inspected) -> Result<(Adop
     let pages = vfs.disk.open(&paths.pages, mode).map_err(|e| Error::io("open", &paths.pages, e))?;
     let doublewrite = Doublewrite::open(vfs, &paths.doublewrite, root.db_id, root.page_bytes, metrics)?;
     let copies = doublewrite.copies();
-    let asked = copies.keys().map(|page| (*page, Life::default())).collect();
+    let asked = copies.keys().map(|page| (*page, PageRedo::default())).collect();
     let window = (root.ring_blocks * PAYLOAD_BYTES) as u64;
     let (tail, rebuild, txn_table) =
         find_end(&segments, &root.epochs, root.checkpoint, root.durable, window, rebuild, txn_table, asked)?;
-    let bounds = Bounds { checkpoint: root.checkpoint, end: tail.end };
+    let bounds = LogBounds { checkpoint: root.checkpoint, end: tail.end };
     let plan = doublewrite.plan(&copies, &tail.lives, bounds, (&*pages, &paths.pages), &paths.redo)?;
 
     let was_clean = root.clean;

@@ -3,7 +3,7 @@
 
 use super::Shared;
 use crate::error::{Error, Result};
-use crate::flush::batch::{Flusher, Limit, Written};
+use crate::flush::batch::{BatchLimit, BatchWritten, Flusher};
 use crate::planted::{Bug, planted};
 use crate::recover::txn_table::Digested;
 use base::sync::atomic::Ordering;
@@ -173,7 +173,7 @@ impl Shared {
         }
         let mut freed = swept.freed;
         if plan.free_frame_ios > 0 && !swept.dirty.is_empty() {
-            let limit = Limit { pages: u64::MAX, ios: plan.free_frame_ios.into() };
+            let limit = BatchLimit { pages: u64::MAX, ios: plan.free_frame_ios.into() };
             self.write(c, &mut flusher, &swept.dirty, limit, Force::FreeFrames)?;
             freed += pool.free_cleaned(&swept.dirty, target);
         }
@@ -194,7 +194,7 @@ impl Shared {
             let mut flusher = self.flusher.lock();
             let oldest = pool.oldest_dirty(Lsn(plan.clean_to_lsn), flusher.batch_pages());
             let oldest: Vec<PageNo> = oldest.into_iter().map(|(page, _)| page).collect();
-            let limit = Limit { pages: plan.page_quota - pages, ios };
+            let limit = BatchLimit { pages: plan.page_quota - pages, ios };
             let written = self.write(c, &mut flusher, &oldest, limit, force)?;
             drop(flusher);
             pages += written.pages;
@@ -215,9 +215,9 @@ impl Shared {
         c: &mut Cleaner,
         flusher: &mut Flusher,
         pages: &[PageNo],
-        limit: Limit,
+        limit: BatchLimit,
         force: Force,
-    ) -> Result<Written> {
+    ) -> Result<BatchWritten> {
         let written = flusher.flush(pages, limit, force)?;
         if written.ios > 0 {
             c.device.observe(written.ios, written.took_us);
@@ -255,7 +255,7 @@ impl Shared {
             advanced?;
             c.root_written_us = now_us;
         }
-        let (checkpoint, listed) = self.checkpointer.named();
+        let (checkpoint, listed) = self.checkpointer.current();
         {
             let mut source = Digested { txn_table: &mut self.txn_table.lock(), listed: &listed };
             self.store.log.digest_next(checkpoint, &mut source).map_err(|error| self.fatal(error))?;
@@ -298,7 +298,7 @@ impl Shared {
                 return Ok(());
             }
             let pages: Vec<_> = oldest.into_iter().map(|(page, _)| page).collect();
-            if flusher.flush(&pages, Limit::NONE, force)?.pages == 0 {
+            if flusher.flush(&pages, BatchLimit::NONE, force)?.pages == 0 {
                 // Somebody holds them all for a moment.
                 drop(flusher);
                 spin(&mut turn);

@@ -106,7 +106,7 @@ impl Shared {
     /// whoever failed: any of them may be in the midst of a call to the device, and one is enough. Tasks hear from the log thread.
     fn dismiss_waiters(&self) {
         if self.poison.is_set() {
-            self.store.log.dismiss_waiters();
+            self.store.log.wake_all_waiters();
             self.store.pool.wake_frame_waiters();
             self.admission.wake();
             self.txns.locks.stop();
@@ -180,7 +180,7 @@ impl Engine {
         let log = &self.shared.store.log;
         drop(log.flush_to(Lsn(log.reserved_lsn().0.saturating_sub(1)), SyncReason::Close));
         // The log thread has ended, or is this one.
-        log.tell();
+        log.wake_tasks();
         if self.ephemeral {
             // Nobody will open it again.
             return self.check_poison();

@@ -1,5 +1,6 @@
-//! One batch: copy dirty pages under try-latches, make their redo durable, protect the copies against tearing, write
-//! them in place, sync, and only then call them clean (To1, To2).
+//! One batch of page writes: copy dirty pages under try-latches, make their redo durable (the WAL
+//! rule), protect the copies against torn writes, write them in place, sync, and only then mark
+//! them clean (To1, To2).
 
 use super::doublewrite::Doublewrite;
 use crate::buffer::{FlushTicket, Pool};
@@ -16,35 +17,36 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use vfs::{File, Vfs, WriteOp};
 
-/// Pages this close together in the file go in one write (Fl4): an I/O costs the same at any size up to here.
+/// Dirty pages in the same aligned range of this size go in one write (Fl4): up to this size every
+/// I/O costs the same.
 const NEIGHBOURHOOD_BYTES: usize = 64 << 10;
 
-/// Where a batch ends, if it is not full before; it may go beyond by one neighbourhood.
+/// Where a batch ends, if it is not full before. It may exceed the limit by one neighbourhood.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limit {
+pub(crate) struct BatchLimit {
     /// Pages.
     pub(crate) pages: u64,
     /// In-place I/Os.
     pub(crate) ios: u64,
 }
 
-impl Limit {
-    /// Where the batch is full.
-    pub(crate) const NONE: Limit = Limit { pages: u64::MAX, ios: u64::MAX };
+impl BatchLimit {
+    /// No limit: the batch ends when it is full.
+    pub(crate) const NONE: BatchLimit = BatchLimit { pages: u64::MAX, ios: u64::MAX };
 }
 
 /// What a batch wrote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Written {
+pub(crate) struct BatchWritten {
     /// Pages.
     pub(crate) pages: u64,
-    /// In-place I/Os that carried them.
+    /// In-place I/Os.
     pub(crate) ios: u64,
     /// Microseconds from the first copy to the last sync.
     pub(crate) took_us: u64,
 }
 
-/// Writes batches of pages. There is one, so no page is in two batches.
+/// Writes batches of pages. There is only one, so no page is in two batches.
 #[derive(Debug)]
 pub(crate) struct Flusher {
     vfs: Vfs,
@@ -54,14 +56,15 @@ pub(crate) struct Flusher {
     path: PathBuf,
     doublewrite: Doublewrite,
     copies: AlignedBuf,
-    /// For [`Bug::AreaReusedEarly`] alone.
+    /// The pages of the last batch, not yet marked clean; for [`Bug::AreaReusedEarly`] alone.
+    #[cfg(feature = "planted")]
     late: Vec<FlushTicket>,
     metrics: Arc<Metrics>,
     poison: Arc<Poison>,
 }
 
 impl Flusher {
-    /// A flusher for the pages of `pool`, which live in `file` at `path`.
+    /// A flusher for the pages of `pool`, which are in `file` at `path`.
     pub(crate) fn new(
         vfs: &Vfs,
         log: &Arc<Log>,
@@ -80,25 +83,32 @@ impl Flusher {
             path,
             doublewrite,
             copies,
+            #[cfg(feature = "planted")]
             late: Vec::new(),
             metrics: Arc::clone(metrics),
             poison: Arc::clone(poison),
         }
     }
 
-    /// Pages that one batch may hold.
+    /// Returns how many pages one batch may hold.
     pub(crate) fn batch_pages(&self) -> usize {
         self.doublewrite.slots()
     }
 
-    /// Writes those of `wanted`, and of their dirty neighbours, that nobody is changing right now, in the order given
-    /// until the limit or the batch is full. A failure poisons the database.
-    pub(crate) fn flush(&mut self, wanted: &[PageNo], limit: Limit, force: Force) -> Result<Written> {
+    /// Writes the pages of `wanted` and their dirty neighbours, in the order given, until the limit
+    /// is reached or the batch is full. Skips pages that another thread is changing now. A failure
+    /// poisons the database.
+    pub(crate) fn flush(
+        &mut self,
+        wanted: &[PageNo],
+        limit: BatchLimit,
+        force: Force,
+    ) -> Result<BatchWritten> {
         self.poison.check()?;
         self.try_flush(wanted, limit, force).map_err(|error| self.poison.set(error))
     }
 
-    fn try_flush(&mut self, wanted: &[PageNo], limit: Limit, force: Force) -> Result<Written> {
+    fn try_flush(&mut self, wanted: &[PageNo], limit: BatchLimit, force: Force) -> Result<BatchWritten> {
         let begun = self.vfs.clock.now_us();
         let page_bytes = self.pool.page_bytes();
         let mut tickets = Vec::new();
@@ -115,7 +125,7 @@ impl Flusher {
             tickets.push(ticket);
         }
         if tickets.is_empty() {
-            return Ok(Written::default());
+            return Ok(BatchWritten::default());
         }
         if !planted(Bug::PageBeforeRedo) {
             self.log.flush_to(newest, SyncReason::WriteAhead)?;
@@ -132,18 +142,25 @@ impl Flusher {
         let (pages, ios) = (pages.len() as u64, ios?);
         self.metrics.page_writes(force, pages, ios, duty::is_foreground());
         self.metrics.add(M::PageBatches, 1);
-        if planted(Bug::AreaReusedEarly) {
-            self.late = tickets;
-        } else {
-            self.pool.flushed(tickets);
-        }
-        Ok(Written { pages, ios, took_us: self.vfs.clock.now_us().saturating_sub(begun) })
+        self.mark_clean(tickets);
+        Ok(BatchWritten { pages, ios, took_us: self.vfs.clock.now_us().saturating_sub(begun) })
     }
 
-    /// Writes pages of which redo has no content: no frame holds them and nothing refers to them yet. They are protected
-    /// and synced like all others (To4): redo of an earlier life of such a page may lie above the checkpoint, and replay
-    /// wants a whole page to see that it need not be applied. A failure poisons the database. REQUIRES: at most
-    /// [`Flusher::batch_pages`], each with its number and an LSN above all redo that there is of it.
+    /// Marks the pages of a batch clean.
+    fn mark_clean(&mut self, tickets: Vec<FlushTicket>) {
+        #[cfg(feature = "planted")]
+        if planted(Bug::AreaReusedEarly) {
+            self.late = tickets;
+            return;
+        }
+        self.pool.flushed(tickets);
+    }
+
+    /// Writes new pages whose redo has no content; no frame holds them and nothing refers to them
+    /// yet. They are protected and synced like all others (To4): redo of an earlier use of such a
+    /// page may lie above the checkpoint, and replay needs a whole page to see that it need not
+    /// apply that redo. A failure poisons the database. REQUIRES: at most [`Flusher::batch_pages`]
+    /// pages, each with its number and an LSN above all of its redo.
     pub(crate) fn write_new(&mut self, pages: &[PageNo], images: &mut [u8]) -> Result {
         self.poison.check()?;
         let page_bytes = self.pool.page_bytes();
@@ -163,7 +180,8 @@ impl Flusher {
         Ok(())
     }
 
-    /// Protects page images, writes them in place and syncs them. Returns the in-place I/Os.
+    /// Protects page images, writes them in place and syncs them. Returns the number of in-place
+    /// I/Os.
     fn write(&mut self, pages: &[PageNo], images: &[u8], reason: SyncReason) -> Result<u64> {
         let page_bytes = self.pool.page_bytes();
         let is_load = reason == SyncReason::BulkLoad;
@@ -171,8 +189,10 @@ impl Flusher {
         if !planted(Bug::NoDoublewrite) {
             self.doublewrite.protect(images, self.waiting())?;
         }
+        #[cfg(feature = "planted")]
         if planted(Bug::AreaReusedEarly) {
-            // Only now are the pages of the batch before synced and let go of.
+            // The planted mistake: only now are the pages of the batch before synced and marked
+            // clean.
             self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
             self.pool.flushed(std::mem::take(&mut self.late));
         }
@@ -199,13 +219,14 @@ impl Flusher {
         Ok(writes.len() as u64)
     }
 
-    /// Callers who cannot go on before the batch is written: who asked for it, and those who need the frames of its pages.
+    /// Returns how many callers wait for the batch: the one that asked for it, and those that need
+    /// the frames of its pages.
     fn waiting(&self) -> u64 {
         duty::callers() + self.pool.frame_waiters() as u64
     }
 
-    /// The wanted pages and the dirty ones of their neighbourhoods, by page number.
-    fn with_neighbours(&self, wanted: &[PageNo], limit: Limit) -> BTreeSet<PageNo> {
+    /// Returns the wanted pages and the dirty ones in their neighbourhoods, by page number.
+    fn with_neighbours(&self, wanted: &[PageNo], limit: BatchLimit) -> BTreeSet<PageNo> {
         let each = (NEIGHBOURHOOD_BYTES / self.pool.page_bytes()) as u32;
         let mut all = BTreeSet::new();
         let mut runs = 0;

@@ -1,17 +1,18 @@
-//! The doublewrite: page images that stand safe while their in-place writes may tear.
+//! The doublewrite: safe copies of pages whose in-place writes may be torn.
 //!
 //! ```text
 //!  0            4096                 4096 + slots * page bytes
 //!  +------------+--------------------+--------------------+
 //!  | header     | area 0: page slots | area 1: page slots |
 //!  +------------+--------------------+--------------------+
-//!  header: magic 8 | format u16 | 0 u16 | page bytes u32 | db id u64 | slots of an area u32 | areas u32 | crc32c u32
+//!  header: magic 8 | format u16 | 0 u16 | page bytes u32 | db id u64 | slots of an area u32
+//!          | areas u32 | crc32c u32
 //! ```
-//! A batch fills one area with one sequential write and a sync, and only then is any of its pages written in place; the
-//! area is used again only after the in-place writes are synced (To2). A slot is a page image as it would stand in
-//! place, so its own checksum and number say what it is.
+//! A batch fills one area with one sequential write and a sync. Only then is any of its pages
+//! written in place. The area is used again only after the in-place writes are synced (To2). A slot
+//! holds a page image as it is written in place, with its own checksum and page number.
 
-use super::restore::{Bounds, Life, Place, Verdict, judge};
+use super::restore::{LogBounds, PageInPlace, PageRedo, Verdict, judge};
 use crate::duty;
 use crate::error::{Error, Result};
 use crate::page::header;
@@ -30,15 +31,16 @@ const FORMAT: u16 = 1;
 const HEADER_BYTES: usize = 4096;
 const AREAS: usize = 2;
 
-/// The newest valid copy of each page: its LSN, and where it stands in the file.
-pub(crate) type Copies = BTreeMap<PageNo, (Lsn, u64)>;
+/// The newest valid copy of each page: its LSN, and its offset in the file.
+pub(crate) type PageCopies = BTreeMap<PageNo, (Lsn, u64)>;
 
-/// What the copies are good for.
+/// What follows from the copies when a database is opened.
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
-    /// Damaged pages, and where the copy stands that belongs in their place.
+pub(crate) struct RestorePlan {
+    /// Damaged pages, and the offset of the copy that replaces each.
     restore: Vec<(PageNo, u64)>,
-    /// Whole pages that are older than an image of theirs that was written and synced, and that image's LSN.
+    /// Whole pages that are older than an image that was once written and synced, and the LSN of
+    /// that image.
     pub(crate) stale: BTreeMap<PageNo, Lsn>,
 }
 
@@ -88,7 +90,8 @@ impl Doublewrite {
         Ok(())
     }
 
-    /// Opens the file of database `db_id`.
+    /// Opens the file of database `db_id`. An error if it is damaged, or of another database or
+    /// format.
     pub(crate) fn open(
         vfs: &Vfs,
         path: &Path,
@@ -128,13 +131,14 @@ impl Doublewrite {
         })
     }
 
-    /// Pages that one batch may hold.
+    /// Returns how many pages one batch may hold.
     pub(crate) fn slots(&self) -> usize {
         self.slots
     }
 
-    /// Makes sealed page images durable, for which `waiting` callers wait. The in-place sync of the batch before last must be done.
-    pub(crate) fn protect(&mut self, images: &[u8], waiting: u64) -> Result {
+    /// Makes sealed page images durable, while `waiting` callers wait. REQUIRES: the in-place
+    /// writes of the batch before last are synced.
+    pub(super) fn protect(&mut self, images: &[u8], waiting: u64) -> Result {
         assert!(images.len() <= self.slots * self.page_bytes && images.len().is_multiple_of(self.page_bytes));
         let at = HEADER_BYTES + self.next_area * self.slots * self.page_bytes;
         self.next_area = if planted(Bug::AreaReusedEarly) { 0 } else { (self.next_area + 1) % AREAS };
@@ -150,14 +154,15 @@ impl Doublewrite {
         Ok(())
     }
 
-    /// The newest valid copy of each page here: its LSN and where it stands. A slot that cannot be read holds none.
-    pub(crate) fn copies(&self) -> Copies {
-        let mut newest = Copies::new();
+    /// Returns the newest valid copy of each page. A slot that cannot be read holds none.
+    pub(crate) fn copies(&self) -> PageCopies {
+        let mut newest = PageCopies::new();
         let mut image = AlignedBuf::zeroed(self.page_bytes);
         for slot in 0..AREAS * self.slots {
             let at = (HEADER_BYTES + slot * self.page_bytes) as u64;
             if self.file.read_at(&mut image, at).is_err() {
-                // Most likely nobody needs it. Who does finds a damaged page and no copy.
+                // Most likely it is not needed. If it is, recovery finds a damaged page without a
+                // copy.
                 continue;
             }
             let page = header::page_no(&image);
@@ -170,26 +175,26 @@ impl Doublewrite {
         newest
     }
 
-    /// Judges the copies, changing nothing. An error if they prove that the log or the file has lost its end. `lives` is what
-    /// redo says of the pages.
+    /// Judges the copies, and changes nothing. `redo` is what the log holds about the pages. An
+    /// error if a copy proves that the log or the file has lost its end.
     pub(crate) fn plan(
         &self,
-        copies: &Copies,
-        lives: &BTreeMap<PageNo, Life>,
-        bounds: Bounds,
+        copies: &PageCopies,
+        redo: &BTreeMap<PageNo, PageRedo>,
+        bounds: LogBounds,
         (pages, pages_path): (&dyn File, &Path),
         redo_dir: &Path,
-    ) -> Result<Plan> {
-        let mut plan = Plan::default();
+    ) -> Result<RestorePlan> {
+        let mut plan = RestorePlan::default();
         let mut image = AlignedBuf::zeroed(self.page_bytes);
         for (&page, &(lsn, at)) in copies {
             let place = match pages.read_at(&mut image, u64::from(page.0) * self.page_bytes as u64) {
-                Ok(()) if header::verify(&image, page).is_ok() => Place::Whole(header::lsn(&image)),
-                Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => Place::Beyond,
-                // An unreadable place is like any other damage: writing may mend it.
-                Ok(()) | Err(_) => Place::Damaged,
+                Ok(()) if header::verify(&image, page).is_ok() => PageInPlace::Whole(header::lsn(&image)),
+                Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => PageInPlace::Beyond,
+                // A page that cannot be read is like any other damaged page: writing may mend it.
+                Ok(()) | Err(_) => PageInPlace::Damaged,
             };
-            match judge(lsn, place, lives.get(&page).copied().unwrap_or_default(), bounds) {
+            match judge(lsn, place, redo.get(&page).copied().unwrap_or_default(), bounds) {
                 Verdict::Leave => {}
                 Verdict::Restore => plan.restore.push((page, at)),
                 Verdict::Stale => drop(plan.stale.insert(page, lsn)),
@@ -210,8 +215,8 @@ impl Doublewrite {
         Ok(plan)
     }
 
-    /// Puts the copies of a plan in their places and syncs them (To6).
-    pub(crate) fn restore(&self, plan: &Plan, pages: &dyn File, pages_path: &Path) -> Result {
+    /// Writes the copies of a plan in place and syncs them (To6).
+    pub(crate) fn restore(&self, plan: &RestorePlan, pages: &dyn File, pages_path: &Path) -> Result {
         let mut image = AlignedBuf::zeroed(self.page_bytes);
         for &(page, at) in &plan.restore {
             self.file.read_at(&mut image, at).map_err(|e| Error::io("read", &self.path, e))?;
@@ -219,7 +224,8 @@ impl Doublewrite {
             pages.write_at(&image, offset).map_err(|e| Error::io("restore", pages_path, e))?;
         }
         let start = self.vfs.clock.now_us();
-        // Also without a restore: what the last run wrote in place may sit in a cache and must not vanish later.
+        // Also if nothing is restored: writes of the last run may be in a cache only, and must not
+        // vanish later.
         pages.sync().map_err(|e| Error::io("sync", pages_path, e))?;
         let took = self.vfs.clock.now_us() - start;
         self.metrics.fsync(FileKind::Pages, SyncReason::Recovery, took, duty::callers());

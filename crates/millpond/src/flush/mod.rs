@@ -1,4 +1,4 @@
-//! From dirty frame to durable page. Nothing else writes pages in place.
+//! Flushing of dirty pages, with the doublewrite. Nothing else writes pages in place.
 
 pub(crate) mod batch;
 pub(crate) mod doublewrite;

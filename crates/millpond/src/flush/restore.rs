@@ -1,72 +1,77 @@
-//! Which pages are restored from the doublewrite when a database is opened, and what its copies prove (To6).
+//! Torn pages: which pages are restored from the doublewrite when a database is opened, and what
+//! its copies prove (To6).
 //!
-//! A page that tore in flight has a copy whose LSN lies at or above the checkpoint: until a batch is synced in place its
-//! pages hold the checkpoint back by their first-dirty LSN, which is at most the copy's. Whatever older copy at or above
-//! the checkpoint is taken, redo brings it up to date. A copy below the checkpoint is history: the page was written and
-//! synced after it, and may have been changed and written many times since, so nobody knows what stood in its place. But
-//! where the first redo of the page names the copy's LSN as the one that it found, the copy is that version.
+//! A page whose write was torn by a crash has a copy whose LSN is at or above the checkpoint. Until
+//! a batch is synced in place, its pages hold the checkpoint back by their first-dirty LSN, and
+//! that is at most the LSN of the copy. Redo brings any copy at or above the checkpoint up to date,
+//! even an older one. A copy below the checkpoint is too old: the page was written and synced after
+//! it, and may have been changed and written many times since, so its last content is unknown.
+//! There is one exception. If the first redo of the page names the LSN of the copy as the LSN that
+//! it found on the page, then the copy is that version.
 //!
-//! A bulk load writes pages without redo, so a copy or redo from before may bring back what the page was in an earlier life. A
-//! page that tears before the load has written it needs just that; in a load that has committed the page then names another
-//! tree, and whoever descends to it refuses it.
+//! A bulk load writes pages without redo. So a copy or redo from before may restore the content
+//! that the page had in an earlier use. That is correct for a page that is torn before the load has
+//! written it. If the load has committed, the page then names another tree, and a descent that
+//! reads it refuses it.
 
 use crate::log::group::PREV_MASK;
 use crate::planted::{Bug, planted};
 use base::Lsn;
 
-/// What stands in a page's place.
+/// What the file holds in the place of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// A whole image of the page with this LSN.
+pub(super) enum PageInPlace {
+    /// A whole image with this LSN.
     Whole(Lsn),
-    /// No image of it, or nothing that can be read.
+    /// No whole image, or it cannot be read.
     Damaged,
     /// The file ends before it.
     Beyond,
 }
 
-/// What the log says.
+/// The part of the log that recovery replays.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
-    /// From here on there is redo.
+pub(crate) struct LogBounds {
+    /// Redo begins here.
     pub(crate) checkpoint: Lsn,
-    /// Here it ends.
+    /// The log ends here.
     pub(crate) end: Lsn,
 }
 
-/// What redo says of a page.
+/// What the redo of a page tells.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Life {
-    /// Low bits of the LSN that the first change found on it.
+pub(crate) struct PageRedo {
+    /// Low bits of the LSN that its first change found on the page.
     pub(crate) before: Option<u64>,
 }
 
-/// What follows from a page's newest whole copy.
+/// What follows from the newest whole copy of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Nothing.
+    /// Nothing is done.
     Leave,
-    /// The copy belongs in the page's place; redo does the rest.
+    /// The copy replaces the page; redo does the rest.
     Restore,
-    /// The page was once written with the copy's LSN and synced, and an older image stands there.
+    /// The page was once written with the LSN of the copy and synced, but the file holds an older
+    /// image.
     Stale,
     /// The file has lost its end: it was long enough when the copy was made.
     FileCut,
-    /// The log has lost its end: the copy's redo was durable before the copy was made.
+    /// The log has lost its end: the redo of the copy was durable before the copy was made.
     LogCut,
 }
 
 /// Judges the newest whole copy of a page, of LSN `copy`.
-pub(super) fn judge(copy: Lsn, place: Place, life: Life, bounds: Bounds) -> Verdict {
-    let is_named = life.before == Some(copy.0 & PREV_MASK);
-    let is_history = copy < bounds.checkpoint && !is_named && !planted(Bug::RestoredStale);
+pub(super) fn judge(copy: Lsn, place: PageInPlace, redo: PageRedo, bounds: LogBounds) -> Verdict {
+    let is_named = redo.before == Some(copy.0 & PREV_MASK);
+    let is_too_old = copy < bounds.checkpoint && !is_named && !planted(Bug::RestoredStale);
     match place {
         _ if copy >= bounds.end => Verdict::LogCut,
-        Place::Beyond => Verdict::FileCut,
-        Place::Damaged if is_history => Verdict::Leave,
-        Place::Damaged => Verdict::Restore,
-        Place::Whole(lsn) if lsn < copy && copy < bounds.checkpoint => Verdict::Stale,
-        Place::Whole(_) => Verdict::Leave,
+        PageInPlace::Beyond => Verdict::FileCut,
+        PageInPlace::Damaged if is_too_old => Verdict::Leave,
+        PageInPlace::Damaged => Verdict::Restore,
+        PageInPlace::Whole(lsn) if lsn < copy && copy < bounds.checkpoint => Verdict::Stale,
+        PageInPlace::Whole(_) => Verdict::Leave,
     }
 }
 
@@ -75,35 +80,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_redo_brings_up_to_date_is_restored() {
-        let bounds = Bounds { checkpoint: Lsn(100), end: Lsn(200) };
-        let whole = |lsn| Place::Whole(Lsn(lsn));
-        let none = Life::default();
-        let found = |lsn| Life { before: Some(lsn) };
+    fn only_copies_that_redo_brings_up_to_date_are_restored() {
+        let bounds = LogBounds { checkpoint: Lsn(100), end: Lsn(200) };
+        let whole = |lsn| PageInPlace::Whole(Lsn(lsn));
+        let none = PageRedo::default();
+        let found = |lsn| PageRedo { before: Some(lsn) };
         let cases = [
-            // A torn page's copy may have the checkpoint's own LSN.
-            (100, Place::Damaged, none, Verdict::Restore),
-            (199, Place::Damaged, none, Verdict::Restore),
-            (99, Place::Damaged, none, Verdict::Leave),
+            // The copy of a torn page may have the LSN of the checkpoint itself.
+            (100, PageInPlace::Damaged, none, Verdict::Restore),
+            (199, PageInPlace::Damaged, none, Verdict::Restore),
+            (99, PageInPlace::Damaged, none, Verdict::Leave),
             // Redo found the page as the copy has it, or newer.
-            (99, Place::Damaged, found(99), Verdict::Restore),
-            (98, Place::Damaged, found(99), Verdict::Leave),
-            // A whole page is never overwritten. One that is behind a copy that redo covers is what a crash leaves.
+            (99, PageInPlace::Damaged, found(99), Verdict::Restore),
+            (98, PageInPlace::Damaged, found(99), Verdict::Leave),
+            // A whole page is never overwritten. After a crash it may be older than a copy that
+            // redo covers.
             (150, whole(120), none, Verdict::Leave),
             (150, whole(20), none, Verdict::Leave),
             (99, whole(99), none, Verdict::Leave),
             (99, whole(120), none, Verdict::Leave),
             // The write of 99 was synced before the checkpoint passed it.
             (99, whole(98), none, Verdict::Stale),
-            (50, Place::Beyond, none, Verdict::FileCut),
+            (50, PageInPlace::Beyond, none, Verdict::FileCut),
             (200, whole(20), none, Verdict::LogCut),
-            (200, Place::Damaged, none, Verdict::LogCut),
+            (200, PageInPlace::Damaged, none, Verdict::LogCut),
         ];
-        for (copy, place, life, wanted) in cases {
+        for (copy, place, redo, wanted) in cases {
             assert_eq!(
-                judge(Lsn(copy), place, life, bounds),
+                judge(Lsn(copy), place, redo, bounds),
                 wanted,
-                "a copy of LSN {copy}, {place:?}, {life:?}"
+                "a copy of LSN {copy}, {place:?}, {redo:?}"
             );
         }
     }

@@ -10,7 +10,7 @@ use crate::checkpoint::root::Root;
 use crate::error::{Error, Poison, Result};
 use crate::log::block::{BLOCK_BYTES, block_of, block_start};
 use crate::log::group::{self, GROUP_HEADER_BYTES, Record, Records};
-use crate::log::segment::{Header, SegmentShape, Segments, read_header};
+use crate::log::segment::{SegmentHeader, SegmentShape, Segments, read_header};
 use crate::page::op::{PageOp, RowChange};
 use crate::recover::txn_table::Sections;
 use crate::recover::undo::{Rebuild, read_list};
@@ -81,7 +81,7 @@ fn show_segments(db: &DbDir, root: &Root, out: &mut String) -> Result {
         let mode = OpenMode { create: Create::Never, direct: true, read_only: true };
         let file = db.vfs.disk.open(&path, mode).map_err(|e| Error::io("open", &path, e));
         match file.and_then(|file| read_header(&*file, &path, shape)) {
-            Ok(Header::Number(number)) => {
+            Ok(SegmentHeader::Number(number)) => {
                 let first = number * shape.blocks;
                 let from = block_start(first);
                 let state = if number < needed { "below the checkpoint" } else { "holds redo, or ready" };
@@ -89,7 +89,9 @@ fn show_segments(db: &DbDir, root: &Root, out: &mut String) -> Result {
                 let range = format!("{from}–{}", from.plus(shape.payload_bytes()));
                 rows.push(vec![name, number.to_string(), first.to_string(), range, state.to_owned()]);
             }
-            Ok(Header::Unfinished) => problems.push(format!("{name}: no header was ever completed in it")),
+            Ok(SegmentHeader::Unfinished) => {
+                problems.push(format!("{name}: no header was ever completed in it"))
+            }
             Err(error) => problems.push(format!("DAMAGED: {error}")),
         }
     }

@@ -1,4 +1,5 @@
-//! Reading ahead: while a scanner checks blocks and cuts them into groups, a thread of its own reads those that follow.
+//! Read-ahead of recovery: while the scanner checks blocks and cuts them into groups, a thread of
+//! its own reads the blocks that follow.
 
 use super::block::BLOCK_BYTES;
 use super::segment::{Segment, file_offset};
@@ -8,26 +9,27 @@ use std::io;
 use std::sync::Arc;
 use vfs::ReadOp;
 
-/// Bytes of one of the reads that fetch blocks.
+/// Bytes of each of the reads into which a range is split.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Blocks in a row, of one segment.
+/// Consecutive blocks of one segment.
 #[derive(Clone, Debug)]
-pub(super) struct Stretch {
+pub(super) struct ReadRange {
     pub(super) segment: Arc<Segment>,
-    /// Where its file has the first one.
+    /// Where the first block lies in its file.
     pub(super) offset: u64,
 }
 
-impl Stretch {
-    /// The blocks from `block` on, which `segment` holds.
-    pub(super) fn new(segment: Arc<Segment>, shape: super::segment::SegmentShape, block: u64) -> Stretch {
-        Stretch { segment, offset: file_offset(shape, block) }
+impl ReadRange {
+    /// The blocks from `block` on. REQUIRES: `segment` holds them.
+    pub(super) fn new(segment: Arc<Segment>, shape: super::segment::SegmentShape, block: u64) -> ReadRange {
+        ReadRange { segment, offset: file_offset(shape, block) }
     }
 
-    /// Fills `bytes` with them.
+    /// Reads as many of the blocks as fill `bytes`.
     pub(super) fn read(&self, bytes: &mut [u8]) -> io::Result<()> {
-        // In pieces, many in flight: a device answers one long read slower than its parts side by side.
+        // In pieces, many in flight: a device answers one long read more slowly than its parts side
+        // by side.
         let mut offset = self.offset;
         let pieces = bytes.chunks_mut(PIECE_BYTES).map(|bytes| {
             let piece = ReadOp { offset, bytes };
@@ -38,65 +40,67 @@ impl Stretch {
         self.segment.file.read_batch(&mut pieces)
     }
 
-    fn is(&self, other: &Stretch) -> bool {
+    /// Whether both begin at the same block of the same file.
+    fn is(&self, other: &ReadRange) -> bool {
         Arc::ptr_eq(&self.segment, &other.segment) && self.offset == other.offset
     }
 }
 
-/// What the reading thread is to do, and has done.
+/// What the scanner and the reading thread share.
 #[derive(Debug)]
-struct Desk {
-    mu: Mutex<State>,
+struct ReadAheadShared {
+    mu: Mutex<ReadAheadState>,
     changed: Condvar,
 }
 
+/// What the reading thread is to do, and has done.
 #[derive(Debug)]
-struct State {
-    /// Where what is read goes; away while the thread reads.
+struct ReadAheadState {
+    /// The buffer of the reads; `None` while the thread reads.
     buffer: Option<AlignedBuf>,
-    /// To be read, and how many bytes.
-    asked: Option<(Stretch, usize)>,
-    /// Read, or tried.
-    done: Option<(Stretch, io::Result<usize>)>,
+    /// The range to be read, and how many bytes of it.
+    requested: Option<(ReadRange, usize)>,
+    /// The range that was read last, and the result.
+    done: Option<(ReadRange, io::Result<usize>)>,
     closed: bool,
 }
 
-/// A thread that reads one stretch ahead.
+/// A thread that reads one range ahead.
 #[derive(Debug)]
-pub(super) struct Ahead {
-    desk: Arc<Desk>,
+pub(super) struct ReadAhead {
+    shared: Arc<ReadAheadShared>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Ahead {
-    /// Starts the thread, which can read up to `blocks` at a time.
-    pub(super) fn start(blocks: usize) -> io::Result<Ahead> {
+impl ReadAhead {
+    /// Starts the thread, which can read up to `blocks` blocks at a time.
+    pub(super) fn start(blocks: usize) -> io::Result<ReadAhead> {
         let buffer = Some(AlignedBuf::zeroed(blocks * BLOCK_BYTES));
-        let state = State { buffer, asked: None, done: None, closed: false };
-        let desk = Arc::new(Desk { mu: Mutex::new(state), changed: Condvar::new() });
-        let theirs = Arc::clone(&desk);
-        let thread = spawn("millpond-ahead", move || theirs.serve())?;
-        Ok(Ahead { desk, thread: Some(thread) })
+        let state = ReadAheadState { buffer, requested: None, done: None, closed: false };
+        let shared = Arc::new(ReadAheadShared { mu: Mutex::new(state), changed: Condvar::new() });
+        let for_thread = Arc::clone(&shared);
+        let thread = spawn("millpond-ahead", move || for_thread.serve())?;
+        Ok(ReadAhead { shared, thread: Some(thread) })
     }
 
-    /// Has `bytes` bytes of a stretch read, unless the thread is still busy with another.
-    pub(super) fn ask(&self, stretch: Stretch, bytes: usize) {
-        let mut state = self.desk.mu.lock();
-        if state.asked.is_none() {
+    /// Requests `bytes` bytes of a range, unless the thread is still busy with another.
+    pub(super) fn request(&self, range: ReadRange, bytes: usize) {
+        let mut state = self.shared.mu.lock();
+        if state.requested.is_none() {
             state.done = None;
-            state.asked = Some((stretch, bytes));
-            self.desk.changed.notify_all();
+            state.requested = Some((range, bytes));
+            self.shared.changed.notify_all();
         }
     }
 
-    /// Fills `bytes` from what was asked for, waiting for it; `None` if that was another stretch or another length. What went wrong
-    /// with what nobody takes never comes to light.
-    pub(super) fn take(&self, stretch: &Stretch, bytes: &mut [u8]) -> Option<io::Result<()>> {
-        let mut state = self.desk.mu.lock();
-        while state.asked.is_some() {
-            self.desk.changed.wait(&mut state);
+    /// Waits for the requested range and copies it into `bytes`. `None` if another range or another
+    /// length was requested. The error of a range that is never taken is never reported.
+    pub(super) fn take(&self, range: &ReadRange, bytes: &mut [u8]) -> Option<io::Result<()>> {
+        let mut state = self.shared.mu.lock();
+        while state.requested.is_some() {
+            self.shared.changed.wait(&mut state);
         }
-        let (_, read) = state.done.take().filter(|(done, _)| done.is(stretch))?;
+        let (_, read) = state.done.take().filter(|(done, _)| done.is(range))?;
         match read {
             Ok(len) if len == bytes.len() => {
                 bytes.copy_from_slice(&state.buffer.as_ref()?[..len]);
@@ -108,30 +112,31 @@ impl Ahead {
     }
 }
 
-impl Desk {
+impl ReadAheadShared {
+    /// The loop of the thread: reads what is requested until the end.
     fn serve(&self) {
         let mut state = self.mu.lock();
         while !state.closed {
-            let Some((stretch, len)) = state.asked.clone() else {
+            let Some((range, len)) = state.requested.clone() else {
                 self.changed.wait(&mut state);
                 continue;
             };
-            let mut buffer = state.buffer.take().expect("it is here while the thread does not read");
+            let mut buffer = state.buffer.take().expect("the buffer is here while the thread does not read");
             drop(state);
-            let read = stretch.read(&mut buffer[..len]).map(|()| len);
+            let read = range.read(&mut buffer[..len]).map(|()| len);
             state = self.mu.lock();
-            (state.buffer, state.asked, state.done) = (Some(buffer), None, Some((stretch, read)));
+            (state.buffer, state.requested, state.done) = (Some(buffer), None, Some((range, read)));
             self.changed.notify_all();
         }
     }
 }
 
-impl Drop for Ahead {
+impl Drop for ReadAhead {
     fn drop(&mut self) {
-        self.desk.mu.lock().closed = true;
-        self.desk.changed.notify_all();
+        self.shared.mu.lock().closed = true;
+        self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // It does nothing that could panic but read.
+            // Only its reads could panic.
             let _ = thread.join();
         }
     }
@@ -148,7 +153,7 @@ mod tests {
     const SHAPE: SegmentShape = SegmentShape { blocks: 64, db_id: 1 };
     const LEN: usize = 4 * BLOCK_BYTES;
 
-    /// A segment whose block `n` is full of `n`, of which the first `blocks` are there.
+    /// A segment whose block `n` is full of the byte `n`. Only its first `blocks` blocks exist.
     fn segment(number: u64, blocks: u8) -> Arc<Segment> {
         let disk = MemDisk::default();
         let path = PathBuf::from(format!("/{number}"));
@@ -163,36 +168,36 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_is_there_and_nothing_else() {
+    fn a_requested_range_is_taken_once_and_nothing_else_is() {
         let (segment, other) = (segment(0, 64), segment(1, 64));
-        let at = |block| Stretch::new(Arc::clone(&segment), SHAPE, block);
-        let ahead = Ahead::start(8).unwrap();
+        let at = |block| ReadRange::new(Arc::clone(&segment), SHAPE, block);
+        let ahead = ReadAhead::start(8).unwrap();
         let mut bytes = AlignedBuf::zeroed(LEN);
-        assert!(ahead.take(&at(0), &mut bytes).is_none(), "nothing was asked for");
-        ahead.ask(at(4), LEN);
+        assert!(ahead.take(&at(0), &mut bytes).is_none(), "nothing was requested");
+        ahead.request(at(4), LEN);
         ahead.take(&at(4), &mut bytes).unwrap().unwrap();
         assert!((0..4).all(|n| bytes[n * BLOCK_BYTES..][..BLOCK_BYTES].iter().all(|b| *b == 4 + n as u8)));
         assert!(ahead.take(&at(4), &mut bytes).is_none(), "it is taken once");
-        for wrong in [at(5), Stretch::new(other, SHAPE, 4)] {
-            ahead.ask(at(4), LEN);
+        for wrong in [at(5), ReadRange::new(other, SHAPE, 4)] {
+            ahead.request(at(4), LEN);
             assert!(ahead.take(&wrong, &mut bytes).is_none());
         }
-        ahead.ask(at(4), 2 * LEN);
+        ahead.request(at(4), 2 * LEN);
         assert!(ahead.take(&at(4), &mut bytes).is_none(), "another length");
     }
 
     #[test]
-    fn an_error_waits_for_who_needs_the_blocks() {
+    fn a_read_error_is_reported_only_to_a_reader_of_the_range() {
         let segment = segment(0, 4);
-        let at = |block| Stretch::new(Arc::clone(&segment), SHAPE, block);
-        let ahead = Ahead::start(4).unwrap();
+        let at = |block| ReadRange::new(Arc::clone(&segment), SHAPE, block);
+        let ahead = ReadAhead::start(4).unwrap();
         let mut bytes = AlignedBuf::zeroed(LEN);
-        ahead.ask(at(60), LEN);
-        ahead.ask(at(0), LEN);
+        ahead.request(at(60), LEN);
+        ahead.request(at(0), LEN);
         assert!(ahead.take(&at(60), &mut bytes).is_none_or(|read| read.is_err()));
-        ahead.ask(at(60), LEN);
+        ahead.request(at(60), LEN);
         assert!(ahead.take(&at(60), &mut bytes).unwrap().is_err());
-        ahead.ask(at(0), LEN);
+        ahead.request(at(0), LEN);
         ahead.take(&at(0), &mut bytes).unwrap().unwrap();
     }
 }

@@ -1,19 +1,21 @@
-//! The blocks that the log is written in, and the arithmetic between positions and blocks.
+//! The format of the blocks in which the redo log is written, and the arithmetic between positions
+//! and blocks.
 //!
-//! The log is a sequence of 4,096-byte blocks, numbered from 0 for the life of the database; each is a header and
-//! 4,056 bytes of payload. An [`Lsn`] counts payload bytes only, so a group of `n` bytes takes `n` positions wherever
-//! it falls, and one atomic add can reserve it.
+//! The log is a sequence of 4,096-byte blocks, numbered from 0 for the life of the database. Each
+//! has a header and 4,056 bytes of payload. An [`Lsn`] counts payload bytes only. So a group of `n`
+//! bytes takes `n` positions wherever it lies, and one atomic add can reserve it.
 //!
 //! ```text
-//!  0        4    5    6     8         16         24        28     30     32          40          4096
-//!  +--------+----+----+-----+---------+----------+---------+------+------+-----------+-----------+
-//!  | crc32c |fmt | 0  |strm | db id   | block no | epoch   | prev | 0    | durable   | payload   |
-//!  +--------+----+----+-----+---------+----------+---------+------+------+-----------+-----------+
+//!  0        4    5    6     8         16         24        28     30     32          40       4096
+//!  +--------+----+----+-----+---------+----------+---------+------+------+-----------+---------+
+//!  | crc32c |fmt | 0  |strm | db id   | block no | epoch   | prev | 0    | durable   | payload |
+//!  +--------+----+----+-----+---------+----------+---------+------+------+-----------+---------+
 //! ```
-//! The checksum covers bytes 4..40 only: groups carry their own, and a tail block is rewritten with a superset of its
-//! bytes, which must stay readable when the rewrite tears between sectors. `prev` is how many payload bytes of the
-//! block before are in use: 4,056, or fewer where a flush sealed its range (the rest is padding, not a hole).
-//! `durable` is the durable LSN known when the flush began; it vouches for everything below it.
+//! The checksum covers only bytes 4..40. Groups have their own checksums, and a tail block is
+//! rewritten with a superset of its bytes, which must stay readable if the rewrite tears between
+//! sectors. `prev` is how many payload bytes of the block before are in use: 4,056, or fewer where
+//! a flush sealed its range (the rest is padding, not a hole). `durable` is the durable LSN that
+//! was known when the flush began: everything below it was durable.
 
 use base::codec::fixed::{get_u16, get_u32, get_u64, set_u16, set_u32, set_u64};
 use base::{Lsn, crc};
@@ -29,34 +31,34 @@ const FORMAT: u8 = 1;
 const _: () =
     assert!(HEADER_BYTES <= 512, "a header is rewritten whole or not at all: it lies in one sector");
 
-/// The block that holds position `lsn`.
+/// Returns the block that holds position `lsn`.
 #[inline]
 pub(crate) fn block_of(lsn: Lsn) -> u64 {
     lsn.0 / PAYLOAD_BYTES as u64
 }
 
-/// Where in its block's payload `lsn` lies.
+/// Returns where in the payload of its block `lsn` lies.
 #[inline]
 pub(crate) fn offset_in_block(lsn: Lsn) -> usize {
     (lsn.0 % PAYLOAD_BYTES as u64) as usize
 }
 
-/// The first position of block `number`.
+/// Returns the first position of block `number`.
 #[inline]
 pub(crate) fn block_start(number: u64) -> Lsn {
     Lsn(number * PAYLOAD_BYTES as u64)
 }
 
-/// `lsn`, or the start of the next block if `lsn` lies inside one.
+/// Returns `lsn`, or the start of the next block if `lsn` lies inside a block.
 #[inline]
 pub(crate) fn round_up(lsn: Lsn) -> Lsn {
     Lsn(lsn.0.next_multiple_of(PAYLOAD_BYTES as u64))
 }
 
-/// What a block's header says.
+/// The header of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockHeader {
-    /// Which database the block belongs to.
+    /// The database that the block belongs to.
     pub db_id: u64,
     /// Its number; its payload starts at [`block_start`] of it.
     pub number: u64,
@@ -64,7 +66,7 @@ pub(crate) struct BlockHeader {
     pub epoch: u32,
     /// Payload bytes in use in the block before.
     pub prev_used: u16,
-    /// The durable LSN known when the flush that wrote it began.
+    /// The durable LSN that was known when the flush that wrote it began.
     pub durable: Lsn,
 }
 
@@ -85,7 +87,7 @@ impl BlockHeader {
         base::verify!(Self::decode(block) == Some(*self), "{self:?} is not read back");
     }
 
-    /// Reads a header; `None` if the bytes are not one.
+    /// Decodes a header; `None` if the bytes are not one.
     pub(crate) fn decode(block: &[u8]) -> Option<BlockHeader> {
         if block.len() < HEADER_BYTES || get_u32(block, 0) != crc::crc32c(&block[4..HEADER_BYTES]) {
             return None;

@@ -1,10 +1,11 @@
-//! Commits that do not wait for their own flush, and the log thread that flushes for them.
+//! Commits that do not wait for their own flush, and the log thread, which flushes for them.
 //!
-//! A bounded commit (Co11) returns at once as long as no acknowledged commit is older than it was promised to stay
-//! undurable, nor further behind than so many bytes. What it relies on is a **promise**: the moment by which everything
-//! appended so far shall be durable. One word holds the earliest; the next flush, whoever leads it, takes it along with
-//! all that has been reserved, so a stream of commits makes one promise per flush, not one each. The log thread leads
-//! where nobody else does before the moment comes.
+//! A bounded commit (Co11) returns at once as long as no acknowledged commit has been undurable for
+//! longer than its milliseconds, or lies further than its bytes behind the durable LSN. It relies
+//! on a **flush deadline**: the time by which everything appended so far must be durable. One word
+//! holds the earliest deadline. The next flush, whichever thread leads it, takes the deadline
+//! together with everything reserved. So a stream of commits sets one deadline per flush, not one
+//! each. If no other thread leads a flush in time, the log thread does.
 
 use super::Log;
 use super::commit::FlushState;
@@ -16,111 +17,120 @@ use metrics::SyncReason;
 use std::time::Duration;
 use vfs::Clock;
 
-/// No moment.
+/// No deadline.
 const NEVER: u64 = u64::MAX;
 
-/// The moments by which commits that did not wait shall be durable, microseconds of the clock.
+/// The flush deadlines of commits that did not wait, microseconds of the clock; and the request for
+/// a flush at once.
 #[derive(Debug)]
-pub(crate) struct Promises {
-    /// For what no flight has taken.
-    waiting: AtomicU64,
-    /// The earliest among the flights in the air.
-    flying: AtomicU64,
-    /// Somebody wants a flush now, and does not wait for it: one more than the number of the reason, or 0.
-    soon: AtomicU32,
+pub(super) struct FlushDeadlines {
+    /// The earliest deadline that no flush has taken.
+    pending_us: AtomicU64,
+    /// The earliest deadline that a flush in flight has taken.
+    in_flight_us: AtomicU64,
+    /// A caller wants a flush now and does not wait for it: the number of its reason plus one, or
+    /// 0.
+    request: AtomicU32,
 }
 
-impl Default for Promises {
+impl Default for FlushDeadlines {
     fn default() -> Self {
-        Promises { waiting: AtomicU64::new(NEVER), flying: AtomicU64::new(NEVER), soon: AtomicU32::new(0) }
+        FlushDeadlines {
+            pending_us: AtomicU64::new(NEVER),
+            in_flight_us: AtomicU64::new(NEVER),
+            request: AtomicU32::new(0),
+        }
     }
 }
 
-impl Promises {
-    /// Promises `at`. The answer says whether that is earlier than what was promised and no flush has taken.
-    fn make(&self, at: u64) -> bool {
-        self.waiting.load(Ordering::SeqCst) > at && self.waiting.fetch_min(at, Ordering::SeqCst) > at
+impl FlushDeadlines {
+    /// Makes `at` the pending deadline if it is earlier. Returns whether it was.
+    fn lower_to(&self, at: u64) -> bool {
+        self.pending_us.load(Ordering::SeqCst) > at && self.pending_us.fetch_min(at, Ordering::SeqCst) > at
     }
 
-    /// Asks for a flush at once. The answer says whether nobody had.
-    fn hurry(&self, why: SyncReason) -> bool {
-        self.soon.load(Ordering::SeqCst) == 0 && self.soon.swap(why as u32 + 1, Ordering::SeqCst) == 0
+    /// Requests a flush at once. Returns whether there was no request before.
+    fn request_now(&self, why: SyncReason) -> bool {
+        self.request.load(Ordering::SeqCst) == 0 && self.request.swap(why as u32 + 1, Ordering::SeqCst) == 0
     }
 
-    /// A flush takes the promise. Whoever relied on it reserved before, so the reservation point that the flush reads
-    /// afterwards covers it.
+    /// Takes the pending deadline and the request for a flush. Commits that rely on the deadline
+    /// have reserved before, so the reservation point that the flush reads afterwards covers them.
     ///
-    /// Until [`Promises::in_flight`] it counts as taken by a flight, so that at no time it is in neither place.
-    pub(super) fn take(&self) -> Taken {
-        let soon = self.soon.swap(0, Ordering::SeqCst);
-        self.flying.fetch_min(self.waiting.load(Ordering::SeqCst), Ordering::SeqCst);
-        Taken { by_us: self.waiting.swap(NEVER, Ordering::SeqCst), soon }
+    /// Until the next [`FlushDeadlines::set_in_flight`] the deadline counts as in flight, so at no
+    /// time is it missing from both words.
+    pub(super) fn take(&self) -> TakenDeadline {
+        let request = self.request.swap(0, Ordering::SeqCst);
+        self.in_flight_us.fetch_min(self.pending_us.load(Ordering::SeqCst), Ordering::SeqCst);
+        TakenDeadline { deadline_us: self.pending_us.swap(NEVER, Ordering::SeqCst), request }
     }
 
-    /// The flush did not come about.
-    pub(super) fn put_back(&self, taken: Taken) {
-        self.waiting.fetch_min(taken.by_us, Ordering::SeqCst);
-        if taken.soon != 0 {
-            let _ = self.soon.compare_exchange(0, taken.soon, Ordering::SeqCst, Ordering::SeqCst);
+    /// Puts back what was taken for a flush that did not start.
+    pub(super) fn put_back(&self, taken: TakenDeadline) {
+        self.pending_us.fetch_min(taken.deadline_us, Ordering::SeqCst);
+        if taken.request != 0 {
+            let _ = self.request.compare_exchange(0, taken.request, Ordering::SeqCst, Ordering::SeqCst);
         }
     }
 
-    /// Says what the flights in the air have taken, after each change. Requires the log's mutex.
-    pub(super) fn in_flight(&self, taken: impl Iterator<Item = u64>) {
-        self.flying.store(taken.min().unwrap_or(NEVER), Ordering::SeqCst);
+    /// Stores the earliest of the deadlines that the flushes in flight have taken. Called after
+    /// each change. REQUIRES: the caller holds the mutex of the log.
+    pub(super) fn set_in_flight(&self, deadlines: impl Iterator<Item = u64>) {
+        self.in_flight_us.store(deadlines.min().unwrap_or(NEVER), Ordering::SeqCst);
     }
 
-    /// For what somebody wants a flush now that none has taken.
-    fn hurried(&self) -> Option<SyncReason> {
-        let index = self.soon.load(Ordering::SeqCst).checked_sub(1)?;
+    /// Returns the reason of a request for a flush at once that no flush has taken.
+    fn requested(&self) -> Option<SyncReason> {
+        let index = self.request.load(Ordering::SeqCst).checked_sub(1)?;
         Some(SyncReason::ALL[index as usize])
     }
 
-    /// Microseconds until a flush must start, if it takes `usual_us`, to keep the promise: 0 if it must now, `None` if
-    /// nothing is promised.
+    /// Returns the microseconds until a flush that takes `usual_us` must start to meet the pending
+    /// deadline: 0 if it must start now, `None` if no deadline is pending.
     fn due_in(&self, clock: &dyn Clock, usual_us: u64) -> Option<u64> {
-        let at = self.waiting.load(Ordering::SeqCst);
+        let at = self.pending_us.load(Ordering::SeqCst);
         (at != NEVER).then(|| at.saturating_sub(2 * usual_us).saturating_sub(clock.now_us()))
     }
 
-    /// Whether a promise was broken.
-    fn broken(&self, now_us: u64) -> bool {
-        self.waiting.load(Ordering::SeqCst).min(self.flying.load(Ordering::SeqCst)) < now_us
+    /// Whether a deadline has passed and its commits are not durable.
+    fn missed(&self, now_us: u64) -> bool {
+        self.pending_us.load(Ordering::SeqCst).min(self.in_flight_us.load(Ordering::SeqCst)) < now_us
     }
 }
 
-/// What a flush has taken upon it.
+/// What a flush has taken from [`FlushDeadlines`].
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Taken {
-    /// The moment that was promised, microseconds of the clock.
-    pub(super) by_us: u64,
-    /// It is the one that somebody wanted at once, see [`Promises`].
-    soon: u32,
+pub(super) struct TakenDeadline {
+    /// The deadline, microseconds of the clock.
+    pub(super) deadline_us: u64,
+    /// The request for a flush at once, as [`FlushDeadlines`] holds it.
+    request: u32,
 }
 
-/// What the log thread found to do.
+/// What the log thread did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Led {
-    /// A flush.
+enum LogThreadStep {
+    /// It led a flush.
     Flushed,
-    /// Nothing for so long, or until it is woken.
-    Nothing(Option<Duration>),
+    /// Nothing. There is nothing to do for this long, or until the thread is woken.
+    Idle(Option<Duration>),
 }
 
 impl Log {
-    /// Returns as soon as the commit at `lsn` may be acknowledged under a bound: no acknowledged commit stays undurable
-    /// longer than `ms` milliseconds, and none lies further than `bytes` behind the durable LSN.
+    /// Returns as soon as the commit at `lsn` may be acknowledged under its bound: no acknowledged
+    /// commit stays undurable for longer than `ms` milliseconds, and none lies further than `bytes`
+    /// behind the durable LSN. An error if the log has failed.
     pub(crate) fn flush_bounded(&self, lsn: Lsn, ms: u64, bytes: u64) -> Result {
         if self.durable_lsn() > lsn {
             return Ok(());
         }
         self.poison.check()?;
         let now = self.vfs.clock.now_us();
-        if self.promises.make(now.saturating_add(ms.saturating_mul(1000)).min(NEVER - 1)) {
-            self.thread.unpark();
+        if self.deadlines.lower_to(now.saturating_add(ms.saturating_mul(1000)).min(NEVER - 1)) {
+            self.log_thread.unpark();
         }
         point();
-        if self.promises.broken(now) {
+        if self.deadlines.missed(now) {
             return self.flush_to(lsn, SyncReason::Bounded).map(drop);
         }
         let end = self.reserved_lsn();
@@ -134,83 +144,91 @@ impl Log {
         Ok(())
     }
 
-    /// Has what has been appended so far flushed, by the log thread or by a committer that leads before it does.
+    /// Requests a flush of everything appended so far, by the log thread or by a committer that
+    /// leads before it does. Does not wait.
     pub(crate) fn flush_soon(&self, why: SyncReason) {
-        // The order matters: whoever ends a flight says first that it has landed and looks then whether one is wanted.
-        // So one of the two sees the other, and while a flight is in the air nobody pays for waking the log thread.
-        if self.promises.hurry(why) && self.in_the_air.load(Ordering::SeqCst) == 0 {
-            self.thread.unpark();
+        // The order matters. A thread that completes a flush first publishes that it is no longer
+        // in flight, then looks for a request. So one of the two threads sees the other, and no
+        // wake-up of the log thread is paid for while a flush is in flight.
+        if self.deadlines.request_now(why) && self.in_flight.load(Ordering::SeqCst) == 0 {
+            self.log_thread.unpark();
         }
     }
 
-    /// Leads flushes, and tells tasks, until `stop` is set (then wake it) or the database is poisoned. What the log thread does.
+    /// The loop of the log thread: leads flushes and calls the wakers of tasks, until `stop` is set
+    /// (then wake it) or the database is poisoned.
     pub(crate) fn serve(&self, parker: &Parker, stop: &AtomicBool) {
         while !stop.load(Ordering::Acquire) {
-            let led = self.lead_if_wanted();
-            // Before it sleeps, and after a failure: who has served a task hands over a token after it has put it on the list.
-            self.tell();
-            match led {
-                Ok(Led::Flushed) => {}
-                Ok(Led::Nothing(None)) => parker.park(),
-                Ok(Led::Nothing(Some(nap))) => drop(parker.park_for(nap)),
+            let step = self.flush_if_wanted();
+            // Before it sleeps, and after a failure: a thread that makes a task ready unparks this
+            // thread after that.
+            self.wake_tasks();
+            match step {
+                Ok(LogThreadStep::Flushed) => {}
+                Ok(LogThreadStep::Idle(None)) => parker.park(),
+                Ok(LogThreadStep::Idle(Some(nap))) => drop(parker.park_for(nap)),
                 Err(_) => {
-                    self.dismiss_waiters();
-                    return self.tell();
+                    self.wake_all_waiters();
+                    return self.wake_tasks();
                 }
             }
         }
     }
 
-    /// Leads one flush if one is wanted by somebody who does not wait: a call, a promise, a half-full ring.
-    pub(crate) fn lead_if_wanted(&self) -> Result<Led> {
+    /// Leads one flush if one is due that no thread waits for: for a request, a deadline, a task,
+    /// or a log buffer that fills up.
+    fn flush_if_wanted(&self) -> Result<LogThreadStep> {
         let mut state = self.flush.lock();
         self.poison.check()?;
-        let wait_us = if state.has_uncovered() { Some(0) } else { self.wanted_in(&state) };
+        let wait_us = if state.has_uncovered() { Some(0) } else { self.flush_due_in(&state) };
         match wait_us {
-            None => return Ok(Led::Nothing(None)),
-            Some(us) if us > 0 => return Ok(Led::Nothing(Some(Duration::from_micros(us)))),
-            // The end of a flight in the air wakes this thread again.
-            Some(_) if !self.slot_free(&state, 0) => return Ok(Led::Nothing(None)),
+            None => return Ok(LogThreadStep::Idle(None)),
+            Some(us) if us > 0 => return Ok(LogThreadStep::Idle(Some(Duration::from_micros(us)))),
+            // The end of a flush in flight wakes this thread again.
+            Some(_) if !self.slot_free(&state, 0) => return Ok(LogThreadStep::Idle(None)),
             Some(_) => {}
         }
-        let why = self.why(&state);
-        let Some(plan) = self.plan(&mut state) else { return Ok(Led::Nothing(None)) };
-        drop(self.fly(state, plan, why)?);
-        Ok(Led::Flushed)
+        let reason = self.flush_reason(&state);
+        let Some(plan) = self.plan_flush(&mut state) else { return Ok(LogThreadStep::Idle(None)) };
+        drop(self.run_flush(state, plan, reason)?);
+        Ok(LogThreadStep::Flushed)
     }
 
-    /// For what the log thread leads: for those who wait, because the buffer fills up, for who asked, or to keep a promise.
-    fn why(&self, state: &FlushState) -> SyncReason {
+    /// The reason of a flush that the log thread leads: waiters, a log buffer that fills up, a
+    /// request, or a deadline.
+    fn flush_reason(&self, state: &FlushState) -> SyncReason {
         if state.has_uncovered() {
             return SyncReason::Commit;
         }
-        if self.reserved_lsn().since(state.from) > self.flush_unasked() {
+        if self.reserved_lsn().since(state.from) > self.flush_threshold() {
             return SyncReason::LogFullBuffer;
         }
-        self.promises.hurried().unwrap_or(SyncReason::Bounded)
+        self.deadlines.requested().unwrap_or(SyncReason::Bounded)
     }
 
-    /// Microseconds until a flush must start that nobody waits for; `None` if there is no such.
-    pub(super) fn wanted_in(&self, state: &FlushState) -> Option<u64> {
-        if self.reserved_lsn().since(state.from) > self.flush_unasked() {
+    /// Returns the microseconds until a flush must start that no thread waits for; `None` if none
+    /// is needed.
+    pub(super) fn flush_due_in(&self, state: &FlushState) -> Option<u64> {
+        if self.reserved_lsn().since(state.from) > self.flush_threshold() {
             return Some(0);
         }
-        // Not beside a flight: what it leaves gathers meanwhile, and those who wait for their commits may lead before.
-        if state.none_in_the_air() && self.promises.hurried().is_some() {
+        // Not beside another flush: appended groups gather meanwhile, and threads that wait for
+        // their commits may lead earlier.
+        if state.none_in_flight() && self.deadlines.requested().is_some() {
             return Some(0);
         }
-        self.promises.due_in(&*self.vfs.clock, state.usual_us)
+        self.deadlines.due_in(&*self.vfs.clock, state.usual_us)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::tests::{Place, commit, start};
+    use crate::log::tests::{LogDir, commit, start};
     use std::sync::Arc;
     use std::task::Waker;
 
-    /// A clock that stands until it is moved.
+    /// A clock that moves only when the test moves it.
     #[derive(Debug, Default)]
     struct Still(AtomicU64);
 
@@ -226,43 +244,43 @@ mod tests {
         }
     }
 
-    fn at(place: &Place, us: u64) -> (Log, Arc<Still>) {
+    fn at(dir: &LogDir, us: u64) -> (Log, Arc<Still>) {
         let clock = Arc::new(Still(AtomicU64::new(us)));
-        let mut log = place.log(start());
+        let mut log = dir.log(start());
         log.vfs.clock = Arc::clone(&clock) as Arc<dyn Clock>;
         (log, clock)
     }
 
     #[test]
-    fn a_promise_moves_from_those_who_wait_to_the_flight_and_ends_with_it() {
-        let promises = Promises::default();
+    fn a_deadline_moves_from_pending_to_in_flight_and_ends_with_the_flush() {
+        let deadlines = FlushDeadlines::default();
         let clock = Still::default();
-        assert_eq!(promises.due_in(&clock, 90), None);
-        assert!(promises.make(5000));
-        assert!(!promises.make(6000), "an earlier one covers it");
-        assert!(promises.make(4000));
-        assert_eq!(promises.due_in(&clock, 500), Some(3000), "two flushes before it ends");
-        assert!(!promises.broken(4000) && promises.broken(4001));
-        let taken = promises.take().by_us;
+        assert_eq!(deadlines.due_in(&clock, 90), None);
+        assert!(deadlines.lower_to(5000));
+        assert!(!deadlines.lower_to(6000), "an earlier one covers it");
+        assert!(deadlines.lower_to(4000));
+        assert_eq!(deadlines.due_in(&clock, 500), Some(3000), "two flushes before it ends");
+        assert!(!deadlines.missed(4000) && deadlines.missed(4001));
+        let taken = deadlines.take().deadline_us;
         assert_eq!(taken, 4000);
-        assert_eq!(promises.due_in(&clock, 0), None);
-        assert!(promises.broken(4001), "as long as the flight is in the air");
-        promises.in_flight([9000, taken].into_iter());
-        assert!(promises.broken(4001));
-        promises.in_flight([9000].into_iter());
-        assert!(!promises.broken(4001));
-        assert!(promises.hurry(SyncReason::Bounded) && !promises.hurry(SyncReason::Commit));
-        let taken = promises.take();
-        assert_eq!(promises.hurried(), None);
-        promises.put_back(taken);
-        assert_eq!(promises.hurried(), Some(SyncReason::Bounded), "who asked first gives it its name");
-        assert_eq!(promises.due_in(&clock, 0), None, "no moment was promised");
+        assert_eq!(deadlines.due_in(&clock, 0), None);
+        assert!(deadlines.missed(4001), "as long as the flush is in flight");
+        deadlines.set_in_flight([9000, taken].into_iter());
+        assert!(deadlines.missed(4001));
+        deadlines.set_in_flight([9000].into_iter());
+        assert!(!deadlines.missed(4001));
+        assert!(deadlines.request_now(SyncReason::Bounded) && !deadlines.request_now(SyncReason::Commit));
+        let taken = deadlines.take();
+        assert_eq!(deadlines.requested(), None);
+        deadlines.put_back(taken);
+        assert_eq!(deadlines.requested(), Some(SyncReason::Bounded), "the first request gives the reason");
+        assert_eq!(deadlines.due_in(&clock, 0), None, "no deadline was set");
     }
 
     #[test]
-    fn a_bounded_commit_waits_only_for_a_broken_promise() {
-        let place = Place::new("bounded-ms");
-        let (log, clock) = at(&place, 1_000_000);
+    fn a_bounded_commit_waits_only_after_a_missed_deadline() {
+        let dir = LogDir::new("bounded-ms");
+        let (log, clock) = at(&dir, 1_000_000);
         let first = commit(&log, 1, 100);
         log.flush_bounded(first, 50, u64::MAX).unwrap();
         clock.0.fetch_add(50_000, Ordering::SeqCst);
@@ -276,13 +294,13 @@ mod tests {
         clock.0.fetch_add(49_000, Ordering::SeqCst);
         let fourth = commit(&log, 4, 100);
         log.flush_bounded(fourth, 50, u64::MAX).unwrap();
-        assert!(log.durable_lsn() <= fourth, "the flush took the promise with it");
+        assert!(log.durable_lsn() <= fourth, "the flush took the deadline with it");
     }
 
     #[test]
     fn a_bounded_commit_never_runs_further_ahead_than_its_bytes() {
-        let place = Place::new("bounded-bytes");
-        let (log, _) = at(&place, 0);
+        let dir = LogDir::new("bounded-bytes");
+        let (log, _) = at(&dir, 0);
         let mut free = 0;
         for n in 0..200 {
             let lsn = commit(&log, n, 100);
@@ -291,25 +309,25 @@ mod tests {
             assert!(lsn.0 < log.durable_lsn().0 + 5000, "commit {n}");
             free += u64::from(log.durable_lsn() == before);
         }
-        assert!(free > 150, "only {free} commits of 200 came through without a flush");
+        assert!(free > 150, "only {free} commits of 200 returned without a flush");
     }
 
     /// Runs the log thread while `test` runs.
     fn with_log_thread(log: &mut Log, test: impl FnOnce(&Log)) {
         let parker = Parker::new();
-        log.thread = parker.unparker();
+        log.log_thread = parker.unparker();
         let stop = AtomicBool::new(false);
         let log = &*log;
         std::thread::scope(|scope| {
             scope.spawn(|| log.serve(&parker, &stop));
             let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(log)));
             stop.store(true, Ordering::Release);
-            log.thread.unpark();
+            log.log_thread.unpark();
             done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         });
     }
 
-    /// A task that is woken when its thread is to go on.
+    /// A task whose waker unparks its thread.
     struct Task(base::sync::Unparker);
 
     impl std::task::Wake for Task {
@@ -318,7 +336,7 @@ mod tests {
         }
     }
 
-    /// Waits as a future does, for what the log thread flushes.
+    /// Waits as a future does for a flush by the log thread.
     fn await_durable(log: &Log, lsn: Lsn) {
         let parker = Parker::new();
         let (waker, mut ticket) = (Waker::from(Arc::new(Task(parker.unparker()))), None);
@@ -330,9 +348,9 @@ mod tests {
     }
 
     #[test]
-    fn the_log_thread_keeps_promises_and_wakes_tasks() {
-        let place = Place::new("bounded-thread");
-        let mut log = place.log(start());
+    fn the_log_thread_meets_deadlines_and_wakes_tasks() {
+        let dir = LogDir::new("bounded-thread");
+        let mut log = dir.log(start());
         with_log_thread(&mut log, |log| {
             for n in 0..20 {
                 let lsn = commit(log, n, 100);
@@ -348,12 +366,12 @@ mod tests {
         });
     }
 
-    /// The log thread once went back to sleep when the group before the wanted one was still being copied; with no
-    /// other commit to come, nobody ever heard.
+    /// The log thread once went back to sleep while the group before the wanted one was still being
+    /// copied. If no other commit followed, the task was never woken.
     #[test]
     fn a_task_behind_a_slow_copy_is_woken() {
-        let place = Place::new("bounded-slow");
-        let mut log = place.log(start());
+        let dir = LogDir::new("bounded-slow");
+        let mut log = dir.log(start());
         with_log_thread(&mut log, |log| {
             let slow = log.ring.reserve(16, Lsn(0)).unwrap();
             let lsn = commit(log, 1, 100);
@@ -367,11 +385,12 @@ mod tests {
         });
     }
 
-    /// A waker may do anything, so who leads a flush does not call it: the log thread does. One that panics harms no other.
+    /// A waker may do anything, so the leader of a flush does not call it: the log thread does. A
+    /// waker that panics does not affect the others.
     #[test]
     fn wakers_are_called_by_the_log_thread_alone() {
-        struct Told(Parker, AtomicU64, bool);
-        impl std::task::Wake for Told {
+        struct CountingWake(Parker, AtomicU64, bool);
+        impl std::task::Wake for CountingWake {
             fn wake(self: Arc<Self>) {
                 assert_eq!(std::thread::current().name(), Some("the log thread"));
                 self.1.fetch_add(1, Ordering::SeqCst);
@@ -379,35 +398,35 @@ mod tests {
                 assert!(!self.2, "a caller's panic");
             }
         }
-        let place = Place::new("bounded-wakers");
-        let mut log = place.log(start());
+        let dir = LogDir::new("bounded-wakers");
+        let mut log = dir.log(start());
         let parker = Parker::new();
-        log.thread = parker.unparker();
+        log.log_thread = parker.unparker();
         let (stop, log) = (AtomicBool::new(false), &log);
-        let told: Vec<_> =
-            (0..4).map(|n| Arc::new(Told(Parker::new(), AtomicU64::new(0), n % 2 == 0))).collect();
+        let wakes: Vec<_> =
+            (0..4).map(|n| Arc::new(CountingWake(Parker::new(), AtomicU64::new(0), n % 2 == 0))).collect();
         let lsns: Vec<_> = (0..4).map(|n| commit(log, n, 100)).collect();
-        for (told, lsn) in told.iter().zip(&lsns) {
-            assert!(log.poll_durable(*lsn, &mut None, &Waker::from(Arc::clone(told))).is_pending());
+        for (wake, lsn) in wakes.iter().zip(&lsns) {
+            assert!(log.poll_durable(*lsn, &mut None, &Waker::from(Arc::clone(wake))).is_pending());
         }
-        // Another than the log thread leads.
+        // This thread leads, not the log thread.
         log.flush_to(lsns[3], SyncReason::Commit).unwrap();
-        assert!(told.iter().all(|told| told.1.load(Ordering::SeqCst) == 0));
+        assert!(wakes.iter().all(|wake| wake.1.load(Ordering::SeqCst) == 0));
         std::thread::scope(|scope| {
-            let served = std::thread::Builder::new().name("the log thread".into());
-            served.spawn_scoped(scope, || log.serve(&parker, &stop)).unwrap();
-            told.iter().for_each(|told| told.0.park());
+            let builder = std::thread::Builder::new().name("the log thread".into());
+            builder.spawn_scoped(scope, || log.serve(&parker, &stop)).unwrap();
+            wakes.iter().for_each(|wake| wake.0.park());
             stop.store(true, Ordering::Release);
-            log.thread.unpark();
+            log.log_thread.unpark();
         });
-        assert!(told.iter().all(|told| told.1.load(Ordering::SeqCst) == 1));
+        assert!(wakes.iter().all(|wake| wake.1.load(Ordering::SeqCst) == 1));
     }
 
     #[test]
     #[should_panic(expected = "nothing has been appended")]
-    fn waiting_for_what_nobody_has_appended_is_our_own_bug() {
-        let place = Place::new("bounded-beyond");
-        let log = place.log(start());
+    fn waiting_for_a_position_that_was_not_appended_panics() {
+        let dir = LogDir::new("bounded-beyond");
+        let log = dir.log(start());
         commit(&log, 1, 100);
         let _ = log.flush_to(log.reserved_lsn(), SyncReason::Commit);
     }

@@ -1,135 +1,105 @@
-//! Group commit: who flushes the log, how much, and who waits.
+//! Group commit: which thread flushes the redo log (WAL), how much, and which threads wait.
 //!
-//! Leader–follower, greedy (Co1): a thread that needs a position durable and finds a free flush slot writes all that is
-//! published and syncs it, holding no lock; everyone covered wakes; the next waiter leads. There is no timer and no
-//! relay thread. Several flushes may be in flight (Co2) as long as no two write one block (Co4): the later ones *seal*
-//! their range at a block's start. With none in flight a flush may rewrite the partial tail block instead.
+//! Leader and followers, greedy (Co1). A thread that needs a position durable and finds a free
+//! flush slot leads: it writes everything that is reserved and syncs it, holding no lock. The
+//! waiters that the flush covers wake, and the next waiter leads. There is no timer and no relay
+//! thread. Several flushes may be in flight (Co2) as long as no two of them write one block (Co4).
+//! So a flush that starts beside another *seals* its range at a block's start. With none in flight
+//! a flush may rewrite the partial tail block instead.
 //!
 //! ```text
 //!   durable        from                              reserved
-//!      |  flight 1   |  flight 2 |                       |
+//!      |   flush 1   |  flush 2  |                       |
 //!   ---+-------------+-----------+------ unflushed ------+----> LSN
 //! ```
-//! The durable LSN is the end of the finished contiguous prefix of flights.
+//! The durable LSN is the end of the contiguous prefix of completed flushes.
 
-use super::block::{
-    BLOCK_BYTES, BlockHeader, HEADER_BYTES, PAYLOAD_BYTES, block_of, block_start, offset_in_block,
-};
-use super::landed::FlushInfo;
-use super::segment::file_offset;
+use super::Log;
+use super::block::{PAYLOAD_BYTES, block_of, block_start, offset_in_block};
+use super::completed::FlushInfo;
 use super::waiters::{Ticket, Waiters, Wake};
-use super::{LSN_END, Log};
+use super::write::{FlushPlan, Scratch};
 use crate::duty;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::planted::{Bug, planted};
 use base::Lsn;
-use base::aligned::AlignedBuf;
 use base::sync::atomic::Ordering;
 use base::sync::{MutexGuard, Parker, spin};
-use metrics::{FileKind, Latency, M, SyncReason};
+use metrics::{Latency, M, SyncReason};
 use pace::commit::{FlushView, may_start, should_seal};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::task::{Poll, Waker};
-use vfs::WriteOp;
 
-/// Flushes of at most this many blocks are gathered into one write; longer ones are written from the ring.
-const GATHER_BLOCKS: u64 = 16;
-
+/// A flush that has its range and is not yet complete.
 #[derive(Debug)]
-struct Flight {
+struct InFlightFlush {
     from: Lsn,
     end: Lsn,
-    /// What it came to, once it is done.
+    /// Its result, once it is complete. A flush before it may still be in flight.
     done: Option<FlushInfo>,
-    /// It ends inside a block, which no other flush may touch until it is done.
+    /// It ends inside a block. No other flush may touch that block until this one is complete.
     open_tail: bool,
     started_us: u64,
-    /// When commits that it covers and that did not wait are promised to be durable; microseconds of the clock.
-    promise_us: u64,
+    /// The earliest flush deadline of the commits that it covers, microseconds of the clock.
+    deadline_us: u64,
 }
 
-/// Everything about flushes that the log's mutex guards.
-pub(crate) struct FlushState {
-    /// First position that no flight has taken.
+/// Everything about flushes that the mutex of the log guards.
+pub(super) struct FlushState {
+    /// The first position that no flush has taken.
     pub(super) from: Lsn,
     /// `prev_used` of the block that holds `from`.
     from_prev_used: u16,
-    flights: VecDeque<Flight>,
+    in_flight: VecDeque<InFlightFlush>,
     waiters: Waiters,
+    /// Buffers of earlier flushes, to be used again.
     scratch: Vec<Scratch>,
     /// Smoothed duration of a flush, microseconds.
     pub(super) usual_us: u64,
 }
 
-/// Where a short flush is put together.
-struct Scratch {
-    bytes: AlignedBuf,
-    /// From here on each block is zero. Most flushes end near the last one's end, so there is little to clear.
-    used: [usize; GATHER_BLOCKS as usize],
-}
-
-impl Scratch {
-    fn new() -> Scratch {
-        Scratch {
-            bytes: AlignedBuf::zeroed(GATHER_BLOCKS as usize * BLOCK_BYTES),
-            used: [0; GATHER_BLOCKS as usize],
-        }
-    }
-}
-
-/// A flush that has been given its range.
-pub(super) struct Plan {
-    from: Lsn,
-    to: Lsn,
-    prev_used: u16,
-    durable: Lsn,
-    depth: u64,
-    waiters: u64,
-    scratch: Scratch,
-    started_us: u64,
-}
-
 impl FlushState {
-    pub(crate) fn new(start: Lsn, prev_used: u16) -> FlushState {
+    pub(super) fn new(start: Lsn, prev_used: u16) -> FlushState {
         assert!(offset_in_block(start) == 0);
         FlushState {
             from: start,
             from_prev_used: prev_used,
-            flights: VecDeque::new(),
+            in_flight: VecDeque::new(),
             waiters: Waiters::default(),
             scratch: Vec::new(),
             usual_us: 0,
         }
     }
 
-    pub(super) fn none_in_the_air(&self) -> bool {
-        self.flights.is_empty()
+    pub(super) fn none_in_flight(&self) -> bool {
+        self.in_flight.is_empty()
     }
 
-    /// Whether somebody waits for what no flight has taken.
+    /// Whether a waiter needs a position that no flush has taken.
     pub(super) fn has_uncovered(&self) -> bool {
         self.waiters.beyond(self.from).len() > 0
     }
 }
 
 impl Log {
-    /// The end of the finished contiguous prefix: everything below survives a power cut.
+    /// Returns the end of the contiguous prefix of completed flushes. Everything below it survives
+    /// a power cut.
     #[inline]
     pub(crate) fn durable_lsn(&self) -> Lsn {
         Lsn(self.durable.load(Ordering::Acquire))
     }
 
-    /// What a block that is written now may vouch for. Before anything of this epoch is durable those are the groups of the
-    /// last one: what lies between is told by this epoch's first block, which may be lost while a later one survives.
-    fn vouched(&self) -> Lsn {
+    /// Returns the durable LSN that the headers of blocks written now may name. Until something of
+    /// this epoch is durable that is the end of the groups of the last epoch. The first block of
+    /// this epoch tells what lies between, and it may be lost while a later one survives.
+    fn durable_for_blocks(&self) -> Lsn {
         let durable = self.durable_lsn();
         if durable == self.start.lsn { self.start.end } else { durable }
     }
 
-    /// Returns when the group that starts at `lsn`, which has been appended, is durable. Leads a flush where nobody else
-    /// covers it.
+    /// Waits until the group that starts at `lsn` is durable, and leads a flush if no other flush
+    /// covers it. An error if the log has failed. REQUIRES: the group has been appended.
     pub(crate) fn flush_to(&self, lsn: Lsn, reason: SyncReason) -> Result<FlushInfo> {
         if self.durable_lsn() > lsn {
             return Ok(FlushInfo::default());
@@ -140,42 +110,45 @@ impl Log {
         PARKER.with(|parker| self.wait_durable(lsn, reason, parker))
     }
 
+    /// Waits as [`Log::flush_to`] does, parked on `parker`.
     fn wait_durable(&self, lsn: Lsn, reason: SyncReason, parker: &Parker) -> Result<FlushInfo> {
         let mut state = self.flush.lock();
         loop {
             if self.durable_lsn() > lsn {
-                return Ok(self.carried(lsn));
+                return Ok(self.flush_info(lsn));
             }
             self.poison.check()?;
-            // Nothing would ever make a position durable that nobody has reserved.
+            // No flush would ever make a position durable that no thread has reserved.
             base::check!(lsn < self.reserved_lsn(), "nothing has been appended at LSN {lsn}");
             if lsn >= state.from
                 && self.slot_free(&state, 1)
-                && let Some(plan) = self.plan(&mut state)
+                && let Some(plan) = self.plan_flush(&mut state)
             {
-                state = self.fly(state, plan, reason)?;
+                state = self.run_flush(state, plan, reason)?;
                 continue;
             }
             let ticket = state.waiters.add(lsn, Wake::Thread(parker.unparker()));
             drop(state);
             parker.park();
             if self.durable_lsn() > lsn {
-                // Whoever moved the durable LSN has taken this waiter off the list.
-                return Ok(self.carried(lsn));
+                // The thread that moved the durable LSN has taken this waiter off the list.
+                return Ok(self.flush_info(lsn));
             }
             state = self.flush.lock();
             state.waiters.remove(ticket);
         }
     }
 
-    /// Ready when the group that starts at `lsn` is durable or the log has failed; until then `waker` is called when that has
-    /// changed, by the log thread and with nothing held. `ticket` is the caller's place among those who wait, at first none. REQUIRES: [`Log::flush_soon`] was
-    /// called after the group was appended; the log thread leads.
+    /// Returns `Ready` when the group that starts at `lsn` is durable or the log has failed. Until
+    /// then it stores `waker`; the log thread calls it after such a change, holding nothing.
+    /// `ticket` is the caller's entry in the list of waiters, `None` at first. REQUIRES:
+    /// [`Log::flush_soon`] was called after the group was appended; the log thread runs.
     pub(crate) fn poll_durable(&self, lsn: Lsn, ticket: &mut Option<Ticket>, waker: &Waker) -> Poll<Result> {
         if self.durable_lsn() > lsn {
             return Poll::Ready(Ok(()));
         }
-        // A waker is a caller's code: it is neither cloned nor dropped under the mutex, which goes before it.
+        // A waker is a caller's code: it is cloned before the mutex is taken and dropped after it
+        // is released.
         let wake = Wake::Task(waker.clone());
         let mut state = self.flush.lock();
         if self.durable_lsn() > lsn {
@@ -183,11 +156,11 @@ impl Log {
         }
         self.poison.check()?;
         base::check!(lsn < self.reserved_lsn(), "nothing has been appended at LSN {lsn}");
-        let renewed = match *ticket {
-            Some(ticket) => state.waiters.renew(ticket, wake),
+        let replaced = match *ticket {
+            Some(ticket) => state.waiters.replace(ticket, wake),
             None => Err(wake),
         };
-        let old = match renewed {
+        let old = match replaced {
             Ok(old) => Some(old),
             Err(wake) => {
                 *ticket = Some(state.waiters.add(lsn, wake));
@@ -199,125 +172,132 @@ impl Log {
         Poll::Pending
     }
 
-    /// What the flush came to that made the group at `lsn` durable; nothing, but for the moment, if that is long ago.
-    /// REQUIRES: it is durable.
-    pub(crate) fn carried(&self, lsn: Lsn) -> FlushInfo {
-        self.landed
+    /// Returns the result of the flush that made the group at `lsn` durable. If that was long ago,
+    /// only the time is set, to now. REQUIRES: the group is durable.
+    pub(crate) fn flush_info(&self, lsn: Lsn) -> FlushInfo {
+        self.completed
             .find(lsn)
             .unwrap_or_else(|| FlushInfo { done_us: self.vfs.clock.now_us(), ..FlushInfo::default() })
     }
 
-    /// Says how many flights are in the air, after each change.
-    fn count_flights(&self, state: &FlushState) {
-        let count = state.flights.len() as u32;
-        self.in_the_air.store(count, Ordering::SeqCst);
+    /// Publishes the number of flushes in flight. Called after each change.
+    fn count_in_flight(&self, state: &FlushState) {
+        let count = state.in_flight.len() as u32;
+        self.in_flight.store(count, Ordering::SeqCst);
         self.metrics.set(M::LogFlushesInFlight, u64::from(count));
     }
 
+    /// What the rule of `pace::commit` looks at. `own` is 1 if the calling thread needs a flush and
+    /// is not on the list of waiters.
     fn view(&self, state: &FlushState, own: u32) -> FlushView {
         FlushView {
-            in_flight: state.flights.len() as u32,
+            in_flight: state.in_flight.len() as u32,
             depth_max: self.options.flush_depth,
             waiting: state.waiters.beyond(state.from).len() as u32 + own,
-            busy_committers: self.busy.load(Ordering::Relaxed),
+            busy_committers: self.committers.load(Ordering::Relaxed),
             elapsed_of_running_us: state
-                .flights
+                .in_flight
                 .back()
                 .map_or(0, |f| self.vfs.clock.now_us().saturating_sub(f.started_us)),
             usual_us: state.usual_us,
         }
     }
 
+    /// Whether another flush may start now. `own` as in [`Log::view`].
     pub(super) fn slot_free(&self, state: &FlushState, own: u32) -> bool {
-        match state.flights.back() {
+        match state.in_flight.back() {
             None => true,
             Some(last) => !last.open_tail && may_start(&self.view(state, own)),
         }
     }
 
-    /// Takes a range for a new flight. `None` if nothing is ready for one.
-    pub(super) fn plan(&self, state: &mut FlushState) -> Option<Plan> {
-        // Before the end is read: whoever relied on the promise has reserved by then.
-        let promised = self.promises.take();
+    /// Takes a range for a new flush. Returns `None` if there is nothing to flush, or no room to
+    /// seal.
+    pub(super) fn plan_flush(&self, state: &mut FlushState) -> Option<FlushPlan> {
+        // Before the end is read: a commit that relies on the deadline has reserved its range by
+        // then.
+        let taken = self.deadlines.take();
         let Some((to, next_prev_used)) = self.range_end(state) else {
-            // What is promised and was already taken goes with the flight that took it.
-            match state.flights.back_mut().filter(|_| self.ring.reserved() == state.from) {
-                Some(last) => last.promise_us = last.promise_us.min(promised.by_us),
-                None if state.from > self.durable_lsn() => self.promises.put_back(promised),
+            // If everything reserved is already in flight, the deadline passes to the latest flush.
+            match state.in_flight.back_mut().filter(|_| self.ring.reserved() == state.from) {
+                Some(last) => last.deadline_us = last.deadline_us.min(taken.deadline_us),
+                None if state.from > self.durable_lsn() => self.deadlines.put_back(taken),
                 None => {}
             }
-            self.promises.in_flight(state.flights.iter().map(|f| f.promise_us));
+            self.deadlines.set_in_flight(state.in_flight.iter().map(|f| f.deadline_us));
             return None;
         };
         let now = self.vfs.clock.now_us();
-        let plan = Plan {
+        let plan = FlushPlan {
             from: state.from,
             to,
             prev_used: state.from_prev_used,
-            durable: self.vouched(),
-            depth: state.flights.len() as u64 + 1,
-            // Those who wait for less wait for a flight before.
+            durable: self.durable_for_blocks(),
+            depth: state.in_flight.len() as u64 + 1,
+            // Waiters for lower positions wait for an earlier flush.
             waiters: (state.waiters.below(to) - state.waiters.below(state.from)) as u64 + duty::callers(),
             scratch: state.scratch.pop().unwrap_or_else(Scratch::new),
             started_us: now,
         };
-        base::check!(plan.from < to, "a flight of nothing at {to}");
-        // INV-7: each begins where the one before ends, and no block is in two of them.
+        base::check!(plan.from < to, "a flush of nothing at {to}");
+        // INV-7: each flush begins where the one before ends, and no block is in two of them.
         base::check!(
-            state.flights.back().is_none_or(|last| last.end == plan.from && !last.open_tail),
-            "a flight from {} does not adjoin {:?}",
+            state.in_flight.back().is_none_or(|last| last.end == plan.from && !last.open_tail),
+            "a flush from {} does not adjoin {:?}",
             plan.from,
-            state.flights.back()
+            state.in_flight.back()
         );
         // INV-8: nothing unflushed lies beyond the window.
         base::verify!(
             to <= block_start(block_of(self.durable_lsn())).plus(self.ring.capacity()),
-            "a flight ends at {to}, beyond the window behind {}",
+            "a flush ends at {to}, beyond the window behind {}",
             self.durable_lsn()
         );
         state.from = to;
-        self.planned.store(to.0, Ordering::Relaxed);
+        self.next_flush_from.store(to.0, Ordering::Relaxed);
         state.from_prev_used = next_prev_used;
         let open_tail = offset_in_block(to) != 0;
-        state.flights.push_back(Flight {
+        state.in_flight.push_back(InFlightFlush {
             from: plan.from,
             end: to,
             done: None,
             open_tail,
             started_us: now,
-            promise_us: promised.by_us,
+            deadline_us: taken.deadline_us,
         });
-        self.count_flights(state);
-        self.promises.in_flight(state.flights.iter().map(|f| f.promise_us));
-        self.metrics.max(M::LogFlushDepthMax, state.flights.len() as u64);
+        self.count_in_flight(state);
+        self.deadlines.set_in_flight(state.in_flight.iter().map(|f| f.deadline_us));
+        self.metrics.max(M::LogFlushDepthMax, state.in_flight.len() as u64);
         Some(plan)
     }
 
-    /// Where a flight that starts now ends, and the bytes in use in that block if it ends there.
+    /// Returns the end of a flush that starts now, and the `prev_used` of the block that holds this
+    /// end. `None` if there is nothing to flush, or no room to seal.
     fn range_end(&self, state: &FlushState) -> Option<(Lsn, u16)> {
         if self.ring.reserved() <= state.from {
             return None;
         }
-        if !state.flights.is_empty() || should_seal(&self.view(state, 1)) {
+        if !state.in_flight.is_empty() || should_seal(&self.view(state, 1)) {
             if let Some(seal) = self.ring.seal(self.durable_lsn()) {
                 self.metrics.add(M::RedoPadBytes, seal.pad);
                 return Some((seal.end, seal.used));
             }
-            if !state.flights.is_empty() {
+            if !state.in_flight.is_empty() {
                 return None;
             }
         }
-        // Not only what is published: those who have reserved are copying, which takes no time.
+        // Not only what is published: threads that have reserved are copying, which takes no time.
         let to = self.ring.reserved();
         let same_block = block_of(to) == block_of(state.from);
         Some((to, if same_block { state.from_prev_used } else { PAYLOAD_BYTES as u16 }))
     }
 
-    /// Writes and syncs a planned range without the lock, then settles it. A failure poisons the database.
-    pub(super) fn fly<'a>(
+    /// Writes and syncs a planned range without the mutex, then completes the flush. A failure
+    /// poisons the database.
+    pub(super) fn run_flush<'a>(
         &'a self,
         state: MutexGuard<'a, FlushState>,
-        mut plan: Plan,
+        mut plan: FlushPlan,
         reason: SyncReason,
     ) -> Result<MutexGuard<'a, FlushState>> {
         drop(state);
@@ -335,7 +315,7 @@ impl Log {
         let mut state = self.flush.lock();
         if let Err(error) = done {
             let poisoned = self.poison.set(error);
-            self.dismiss(state);
+            self.wake_all(state);
             return Err(poisoned);
         }
         let done_us = self.vfs.clock.now_us();
@@ -343,56 +323,79 @@ impl Log {
         self.metrics.time(Latency::LogSync, took);
         state.usual_us = if state.usual_us == 0 { took } else { (state.usual_us * 7 + took) / 8 };
         state.scratch.push(plan.scratch);
-        self.settle(state, plan.to, FlushInfo { batch_commits: commits, flush_depth: plan.depth, done_us })
+        self.complete_flush(
+            state,
+            plan.to,
+            FlushInfo { batch_commits: commits, flush_depth: plan.depth, done_us },
+        )
     }
 
-    /// Marks the flight that ends at `end` as done, moves the durable LSN, and wakes whom that serves.
-    fn settle<'a>(
+    /// Marks the flush that ends at `end` as complete, moves the durable LSN, and wakes the waiters
+    /// that it covers. An error if the database is poisoned.
+    fn complete_flush<'a>(
         &'a self,
         mut state: MutexGuard<'a, FlushState>,
         end: Lsn,
         info: FlushInfo,
     ) -> Result<MutexGuard<'a, FlushState>> {
-        // A neighbour's failure poisons this flight too: the durable LSN must not move any more. Who waits for this flight, or to
-        // lead the next, would never hear of it from anybody else.
+        // The failure of another flush poisons this one too: the durable LSN must not move any
+        // more. The waiters for this flush, and those that would lead the next, have no other
+        // wake-up.
         if let Err(poisoned) = self.poison.check() {
-            self.dismiss(state);
+            self.wake_all(state);
             return Err(poisoned);
         }
-        let flight = state.flights.iter_mut().find(|f| f.end == end).expect("the flight is in the air");
-        flight.done = Some(info);
+        let flush = state.in_flight.iter_mut().find(|f| f.end == end).expect("the flush is in flight");
+        flush.done = Some(info);
+        self.advance_durable(&mut state, end, info.done_us);
+        self.wake_covered(state);
+        if planted(Bug::ToldByLeader) {
+            self.wake_tasks();
+        }
+        Ok(self.flush.lock())
+    }
+
+    /// Moves the durable LSN over the prefix of completed flushes. The flush that ends at `end` was
+    /// the last to complete, at `done_us`.
+    fn advance_durable(&self, state: &mut FlushState, end: Lsn, done_us: u64) {
         let mut durable = None;
         let mut prefix = self.durable_lsn();
-        while let Some(flight) = state.flights.pop_front_if(|flight| flight.done.is_some()) {
-            // INV-7: the finished prefix has no hole, and never shrinks.
+        while let Some(flush) = state.in_flight.pop_front_if(|flush| flush.done.is_some()) {
+            // INV-7: the completed prefix has no hole, and never shrinks.
             base::check!(
-                flight.from == prefix && flight.from < flight.end || planted(Bug::DurableOutOfOrder),
-                "a flight {}..{} behind the durable LSN {prefix}",
-                flight.from,
-                flight.end
+                flush.from == prefix && flush.from < flush.end || planted(Bug::DurableOutOfOrder),
+                "a flush {}..{} behind the durable LSN {prefix}",
+                flush.from,
+                flush.end
             );
-            prefix = flight.end;
-            // Who sees that it is durable finds the flight. A flight that overtook another is of use when that is done.
-            let carried = flight.done.unwrap_or_default();
-            self.landed.enter(flight.from, flight.end, FlushInfo { done_us: info.done_us, ..carried });
-            durable = Some(flight.end);
+            prefix = flush.end;
+            // Before the durable LSN moves: a thread that sees the commit durable finds this entry.
+            // A flush that overtook another one counts as done only when that one is.
+            let info = FlushInfo { done_us, ..flush.done.unwrap_or_default() };
+            self.completed.record(flush.from, flush.end, info);
+            durable = Some(flush.end);
         }
         if planted(Bug::DurableOutOfOrder) {
             durable = Some(end.max(self.durable_lsn()));
         }
-        self.count_flights(&state);
+        self.count_in_flight(state);
         if let Some(durable) = durable {
             base::verify!(durable <= self.ring.published(), "{durable} is durable and not published");
             self.durable.store(durable.0, Ordering::Release);
             self.ring.follow(durable);
             self.metrics.set(M::DurableLsn, durable.0);
-            self.promises.in_flight(state.flights.iter().map(|f| f.promise_us));
+            self.deadlines.set_in_flight(state.in_flight.iter().map(|f| f.deadline_us));
         }
-        let served = state.waiters.take_below(self.durable_lsn());
+    }
+
+    /// Wakes the threads whose positions are durable, and a thread to lead the next flush if one
+    /// may start now. Releases the mutex first.
+    fn wake_covered(&self, mut state: MutexGuard<'_, FlushState>) {
+        let covered = state.waiters.take_below(self.durable_lsn());
         let mut next = None;
         let mut log_thread = false;
         if self.slot_free(&state, 0) {
-            log_thread = self.wanted_in(&state) == Some(0);
+            log_thread = self.flush_due_in(&state) == Some(0);
             for wake in state.waiters.beyond(state.from) {
                 match wake {
                     Wake::Thread(unparker) => {
@@ -403,146 +406,47 @@ impl Log {
                 }
             }
         }
-        // With another thread to lead, the log thread has only the tasks to tell.
-        log_thread = state.waiters.has_served() || (log_thread && next.is_none());
+        // If another thread leads, the log thread only has to call wakers.
+        log_thread = state.waiters.has_ready() || (log_thread && next.is_none());
         drop(state);
         if let Some(next) = next {
             next.unpark();
         }
         if log_thread {
-            self.thread.unpark();
+            self.log_thread.unpark();
         }
-        served.into_iter().for_each(|thread| thread.unpark());
-        if planted(Bug::ToldByLeader) {
-            self.tell();
-        }
-        Ok(self.flush.lock())
+        covered.into_iter().for_each(|thread| thread.unpark());
     }
 
-    /// Sends everybody away who waits: the database is poisoned. Tasks hear of it from the log thread.
-    fn dismiss(&self, mut state: MutexGuard<'_, FlushState>) {
-        base::check!(self.poison.is_set(), "those who wait for the log are sent away for nothing");
+    /// Wakes all waiters of a poisoned log. The log thread calls the wakers of tasks.
+    fn wake_all(&self, mut state: MutexGuard<'_, FlushState>) {
+        base::check!(self.poison.is_set(), "the waiters of a healthy log are woken");
         if planted(Bug::FailureUnheard) {
             return;
         }
         let threads = state.waiters.take_all();
-        let tasks = state.waiters.has_served();
+        let tasks = state.waiters.has_ready();
         drop(state);
         threads.into_iter().for_each(|thread| thread.unpark());
         if tasks {
-            self.thread.unpark();
+            self.log_thread.unpark();
         }
     }
 
-    /// Sends everybody away who waits for a flush, where the database is poisoned: whoever came before they could see that is on
-    /// the list, and whoever comes later sees it.
-    pub(crate) fn dismiss_waiters(&self) {
-        self.dismiss(self.flush.lock());
+    /// Wakes all threads and tasks that wait for a flush. REQUIRES: the database is poisoned. A
+    /// waiter that came before it could see the poison is on the list; a later one sees the poison.
+    pub(crate) fn wake_all_waiters(&self) {
+        self.wake_all(self.flush.lock());
     }
 
-    /// Tells the tasks that have been served. REQUIRES: nothing is held, no call is under way that closing waits for; a waker may
-    /// close the database.
-    pub(crate) fn tell(&self) {
-        let served = self.flush.lock().waiters.take_served();
-        for waker in served {
-            // A caller's panic is reported by its own message. The others shall hear all the same.
+    /// Calls the wakers of the tasks whose wait is over. REQUIRES: the caller holds nothing and is
+    /// not inside a call that closing waits for, because a waker may close the database.
+    pub(crate) fn wake_tasks(&self) {
+        let ready = self.flush.lock().waiters.take_ready();
+        for waker in ready {
+            // A caller's panic is reported by its own message. The other wakers are called all the
+            // same.
             drop(catch_unwind(AssertUnwindSafe(|| waker.wake())));
         }
-    }
-
-    fn write_and_sync(&self, plan: &mut Plan, reason: SyncReason) -> Result {
-        if plan.to >= LSN_END {
-            return Err(Error::Limit { what: format!("the log has reached its last position, {LSN_END}") });
-        }
-        let shape = self.segments.shape();
-        let first = block_of(plan.from);
-        let last = block_of(Lsn(plan.to.0 - 1));
-        self.metrics.add(M::LogFlushes, 1);
-        self.metrics.add(M::LogBlocksWritten, last - first + 1);
-        let mut at = first;
-        while at <= last {
-            let segment_last = (shape.segment_of(at) + 1) * shape.blocks - 1;
-            let upto = last.min(segment_last);
-            let segment = self.segments.get(shape.segment_of(at), plan.waiters)?;
-            base::check!(segment.number == shape.segment_of(upto), "{at}..={upto} lie in two segments");
-            self.write_blocks(plan, first, at, upto, &segment)?;
-            let start = self.vfs.clock.now_us();
-            let unsynced = planted(Bug::NoLogSync) || (planted(Bug::OneSegmentSynced) && upto < last);
-            if !unsynced {
-                segment.file.sync().map_err(|e| Error::io("sync", &segment.path, e))?;
-            }
-            let took = self.vfs.clock.now_us() - start;
-            self.metrics.fsync(FileKind::Log, reason, took, plan.waiters);
-            at = upto + 1;
-        }
-        Ok(())
-    }
-
-    /// Writes blocks `at..=upto` of the plan, which lie in one segment.
-    fn write_blocks(
-        &self,
-        plan: &mut Plan,
-        first: u64,
-        at: u64,
-        upto: u64,
-        segment: &Arc<super::segment::Segment>,
-    ) -> Result {
-        let header = |block: u64| BlockHeader {
-            db_id: self.segments.shape().db_id,
-            number: block,
-            epoch: self.epoch,
-            prev_used: if block == first { plan.prev_used } else { PAYLOAD_BYTES as u16 },
-            durable: plan.durable,
-        };
-        let io = |e| Error::io("write", &segment.path, e);
-        let offset = |block| file_offset(self.segments.shape(), block);
-        let whole = |block: u64| block_start(block + 1) <= plan.to;
-        if upto - at < GATHER_BLOCKS {
-            for block in at..=upto {
-                let part = self.gather(block, plan.to, &mut plan.scratch, (block - at) as usize);
-                header(block).encode(part);
-            }
-            let bytes = &plan.scratch.bytes[..(upto - at + 1) as usize * BLOCK_BYTES];
-            return segment.file.write_at(bytes, offset(at)).map_err(io);
-        }
-        let mut block = at;
-        while block <= upto && whole(block) {
-            let whole_count = (upto - block + 1).min(self.ring.contiguous(block));
-            let count = whole_count - u64::from(!whole(block + whole_count - 1));
-            let bytes = self.ring_blocks(block, count, &header);
-            let op = WriteOp { offset: offset(block), bytes };
-            segment.file.write_at(op.bytes, op.offset).map_err(io)?;
-            block += count;
-        }
-        if block <= upto {
-            let part = self.gather(block, plan.to, &mut plan.scratch, 0);
-            header(block).encode(part);
-            segment.file.write_at(part, offset(block)).map_err(io)?;
-        }
-        Ok(())
-    }
-
-    /// Copies the published payload of `block` below `to` to the place of block `n` in `scratch`, and zeros behind it.
-    fn gather<'s>(&self, block: u64, to: Lsn, scratch: &'s mut Scratch, n: usize) -> &'s mut [u8] {
-        let end = to.min(block_start(block + 1));
-        let out = &mut scratch.bytes[n * BLOCK_BYTES..][..BLOCK_BYTES];
-        self.ring.read_into(block_start(block), end, out);
-        let used = HEADER_BYTES + end.since(block_start(block)) as usize;
-        let before = std::mem::replace(&mut scratch.used[n], used);
-        if used < before {
-            out[used..before].fill(0);
-        }
-        out
-    }
-
-    #[allow(unsafe_code)]
-    fn ring_blocks(&self, first: u64, count: u64, header: &dyn Fn(u64) -> BlockHeader) -> &[u8] {
-        // SAFETY: flights never share a block: a flight with an open tail is alone, the others end at a block's start,
-        // and `plan` hands out ranges one after the other. The slice is used for this flight's write only.
-        let bytes = unsafe { self.ring.blocks_mut(first, count) };
-        for (n, block) in bytes.chunks_exact_mut(BLOCK_BYTES).enumerate() {
-            header(first + n as u64).encode(block);
-        }
-        bytes
     }
 }

@@ -1,21 +1,29 @@
-//! What a sealed segment holds, in short, so that recovery need not scan it (Lo7).
+//! Digests: what a segment that is no longer written changes, in short, so that recovery need not
+//! scan it (Lo7).
 //!
-//! For every page that groups of the segment change: where those groups start, in order, and whether they make the page
-//! anew. Besides that, sections of bytes that only the layer above can read: the transactions that were open, the extents
-//! that were freed. A digest lies in the area behind the segment's blocks. It is written in the background some time
-//! after the segment was left, never on a commit's way; without it recovery scans, so a torn, stale or missing one is no
-//! damage.
+//! A digest lists every page that groups of the segment change: where those groups start, in order,
+//! and whether they make the page anew. It also has sections of bytes that only the layer above can
+//! read: the transactions that were open, the extents that were freed. A digest lies in the area
+//! behind the blocks of the segment. It is written in the background, some time after the last
+//! block of the segment; a commit never waits for it. Without a digest recovery scans, so a torn,
+//! stale or missing one is no damage.
 //!
 //! ```text
-//!  0       8        10      12     16      24        32       36      40      44         48          56         64
-//!  +-------+--------+-------+------+-------+---------+--------+-------+-------+----------+-----------+----------+------+
-//!  | magic | format | flags | crc  | db id | segment | epoch  | pages | groups| body len | first lsn | next lsn | body |
-//!  +-------+--------+-------+------+-------+---------+--------+-------+-------+----------+-----------+----------+------+
-//!  body: per page, ascending: varint page - page before, varint offsets, then per offset
-//!        varint (offset - offset before) * 2 + anew; then the sections: u8 tag, varint length, bytes
+//!  0       8        10      12     16      24        32       36      40      44         48
+//!  +-------+--------+-------+------+-------+---------+--------+-------+-------+----------+
+//!  | magic | format | flags | crc  | db id | segment | epoch  | pages | groups| body len |
+//!  +-------+--------+-------+------+-------+---------+--------+-------+-------+----------+
+//!  48          56         64
+//!  +-----------+----------+------+
+//!  | first lsn | next lsn | body |
+//!  +-----------+----------+------+
+//!  body: per page, ascending: varint page - page before, varint number of offsets, then per offset
+//!        varint (offset - offset before) * 2 + anew
+//!        then the sections: u8 tag, varint length, bytes
 //! ```
-//! Offsets count payload from the segment's first position. The checksum covers all that follows it. Flag 1: the digest
-//! does not fit its area and there is none.
+//! Offsets count payload from the first position of the segment. The checksum covers everything
+//! after itself, then the format and the flags. Flag 1: the digest does not fit its area, and there
+//! is none.
 
 mod read;
 
@@ -37,60 +45,63 @@ const FORMAT: u16 = 1;
 const ABSENT: u16 = 1;
 const HEADER_BYTES: usize = 64;
 
-/// A place where a page is changed.
+/// A change of a page by a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Touch {
-    /// Start of the group.
+    /// Where the group starts.
     pub lsn: Lsn,
     /// The group makes the page anew: nothing before it matters.
     pub anew: bool,
 }
 
-/// Bytes of the layer above.
+/// Bytes that the layer above adds to a digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Section {
-    /// What they are.
+    /// Says what they are.
     pub tag: u8,
-    /// They.
+    /// The bytes.
     pub bytes: Vec<u8>,
 }
 
-/// What the layer above knows of the records that are only bytes to the log.
+/// Reads the records of groups, which are only bytes to the log, for the digest.
 pub(crate) trait DigestSource {
-    /// Takes in a group and calls `touch` with each page that it changes, and whether it makes it anew. Groups come in the
-    /// order of the log, from its start in this run on.
+    /// Reads a group and calls `touch` with each page that it changes, and whether it makes the
+    /// page anew. Groups come in the order of the log, from its start in this run on.
     fn group(
         &mut self,
         lsn: Lsn,
         records: &[u8],
         touch: &mut dyn FnMut(PageNo, bool),
     ) -> Result<(), Truncated>;
-    /// Groups up to the checkpoint are left out: the next one starts there.
+    /// Leaves out the groups up to the checkpoint: the next group starts there.
     fn skip_to(&mut self, checkpoint: Lsn);
-    /// The sections of a segment whose groups have all come; the next segment's first group starts at `next`.
+    /// Returns the sections of a segment after its last group. The first group of the next segment
+    /// starts at `next`.
     fn sections(&mut self, next: Lsn) -> Vec<Section>;
 }
 
-/// What a segment holds.
+/// What a segment changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Digest {
-    /// Which one.
+    /// The number of the segment.
     pub segment: u64,
     /// The epoch that wrote all of it.
     pub epoch: u32,
-    /// The first group that starts in it and lay above the checkpoint when this was written.
+    /// The first group that starts in the segment and lay above the checkpoint when the digest was
+    /// written.
     pub first: Lsn,
-    /// The first group that starts in a later one.
+    /// The first group that starts in a later segment.
     pub next: Lsn,
-    /// Groups that start in it.
+    /// How many groups start in the segment.
     pub groups: u32,
-    /// What they change.
+    /// The pages that they change.
     pub pages: BTreeMap<PageNo, Vec<Touch>>,
-    /// From the layer above.
+    /// The sections of the layer above.
     pub sections: Vec<Section>,
 }
 
 impl Digest {
+    /// Encodes the pages and the sections.
     fn body(&self, base: Lsn) -> Vec<u8> {
         let mut out = Vec::new();
         let mut last_page = 0;
@@ -111,7 +122,8 @@ impl Digest {
         out
     }
 
-    /// The digest as it is written: whole blocks. One that exceeds the area says only that there is none.
+    /// Encodes the digest as it is written, in whole blocks. A digest that exceeds the area says
+    /// only that there is none.
     fn encode(&self, shape: SegmentShape) -> AlignedBuf {
         let mut body = self.body(shape.first_lsn(self.segment));
         let fits = HEADER_BYTES + body.len() <= shape.digest_blocks() as usize * BLOCK_BYTES;
@@ -153,37 +165,41 @@ impl fmt::Display for Digest {
     }
 }
 
-/// Log that one call digests: a few milliseconds of work, and what the scanner reads at once. Tests have small segments.
+/// Log that one call reads: a few milliseconds of work, and as much as the scanner reads at once.
+/// Tests have small segments.
 const SLICE_BYTES: u64 = if cfg!(test) { 50_000 } else { 1 << 20 };
 
 /// How far this run's segments have been digested.
 #[derive(Debug)]
-pub(crate) struct Digester {
-    /// The first group that has not been looked at. `None` once the log could not be read back: a digest is no place to
-    /// find out about that, recovery is.
+pub(super) struct Digester {
+    /// The first group that has not been read. `None` once the log could not be read back:
+    /// recovery, not the digest, reports such an error.
     next: Option<Lsn>,
+    /// Where this run began to write.
     begin: Lsn,
-    /// The digest of the segment that holds `next`, as far as it has come.
-    part: Option<Part>,
+    /// The digest of the segment that holds `next`, as far as it has been made.
+    part: Option<PartialDigest>,
 }
 
+/// The digest of a segment that has been read in part.
 #[derive(Debug)]
-struct Part {
+struct PartialDigest {
     first: Lsn,
     groups: u32,
     pages: BTreeMap<PageNo, Vec<Touch>>,
 }
 
 impl Digester {
-    pub(crate) fn new(begin: Lsn) -> Digester {
+    pub(super) fn new(begin: Lsn) -> Digester {
         Digester { next: Some(begin), begin, part: None }
     }
 }
 
 impl Log {
-    /// Goes on with the digest of the oldest segment that has been left and has none yet. Says whether there was anything
-    /// to do. For a background thread; it reads a slice of the segment back. What lies below `checkpoint`, where a group
-    /// starts, needs no digest any more and may be gone.
+    /// Continues the digest of the oldest segment that is no longer written and has none yet.
+    /// Returns whether there was anything to do. Called by a background thread; one call reads a
+    /// slice of the segment back. The log below `checkpoint`, where a group starts, needs no digest
+    /// any more and may be gone.
     pub(crate) fn digest_next(&self, checkpoint: Lsn, source: &mut dyn DigestSource) -> Result<bool> {
         let mut digester = self.digester.lock();
         let Some(mut from) = digester.next else { return Ok(false) };
@@ -196,21 +212,22 @@ impl Log {
         }
         let number = segment(from);
         let end = shape.first_lsn(number + 1);
-        // Behind the segment a whole group must be readable, which says where the next digest begins.
+        // A whole group must be readable after the segment: it says where the next digest begins.
         if self.durable_lsn() < end.plus(2 * GROUP_BYTES_MAX as u64) {
             return Ok(false);
         }
         if passed {
             source.skip_to(from);
         }
-        let blank = || Part { first: from, groups: 0, pages: BTreeMap::new() };
+        let blank = || PartialDigest { first: from, groups: 0, pages: BTreeMap::new() };
         let mut part = digester.part.take().unwrap_or_else(blank);
         let read = self.digest_slice(&mut part, digester.begin, from, end, source);
         let Some(next) = read.inspect_err(|_| digester.next = None).unwrap_or(None) else {
             if digester.next.is_none() {
                 return Ok(false);
             }
-            // If the segment is gone, the checkpoint has passed it; where it is, the next call is told.
+            // If the segment is gone, the checkpoint has passed it, and the next call learns that.
+            // If it still exists, it could not be read.
             digester.next = self.segments.find(number).is_none().then_some(from);
             return Ok(false);
         };
@@ -221,7 +238,7 @@ impl Log {
         } else {
             let (epoch, sections) = (self.epoch, source.sections(next));
             if digester.begin <= shape.first_lsn(number) {
-                let Part { first, groups, pages } = part;
+                let PartialDigest { first, groups, pages } = part;
                 base::check!(
                     first < end && next >= end,
                     "segment {number} is digested from {first} to {next}"
@@ -233,10 +250,11 @@ impl Log {
         Ok(true)
     }
 
-    /// Adds groups from `from` on to `part`. Returns the first that it did not add; `None` if the log cannot be read.
+    /// Adds groups from `from` on to `part`. Returns the first group that it did not add; `None` if
+    /// the log cannot be read.
     fn digest_slice(
         &self,
-        part: &mut Part,
+        part: &mut PartialDigest,
         begin: Lsn,
         from: Lsn,
         end: Lsn,
@@ -247,7 +265,7 @@ impl Log {
         let stop = end.min(from.plus(SLICE_BYTES));
         while let Some(group) = scanner.next()? {
             let lsn = group.lsn;
-            base::verify!(lsn >= from, "a digest from {from} on meets {lsn}");
+            base::verify!(lsn >= from, "a digest from {from} on reads {lsn}");
             if lsn >= stop {
                 return Ok(Some(lsn));
             }
@@ -274,12 +292,12 @@ mod tests {
     use crate::log::LogStart;
     use crate::log::block::{PAYLOAD_BYTES, block_start};
     use crate::log::group::{self, Record, Records};
-    use crate::log::tests::{Place, SHAPE, start};
+    use crate::log::tests::{LogDir, SHAPE, start};
     use expect_test::expect;
     use metrics::SyncReason;
     use proptest::prelude::*;
 
-    /// Page records whose first byte says whether they make the page anew.
+    /// Reads page records whose first byte says whether they make the page anew.
     #[derive(Default)]
     struct Source {
         seen: Vec<Lsn>,
@@ -327,7 +345,7 @@ mod tests {
         log.flush_to(Lsn(log.reserved_lsn().0 - 1), SyncReason::Commit).unwrap();
     }
 
-    /// What a scan of the whole log finds in segment `number`.
+    /// Returns what a scan of the whole log finds in segment `number`.
     fn scan(
         segments: &crate::log::segment::Segments,
         epochs: &[EpochStart],
@@ -346,24 +364,24 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_says_what_a_scan_finds() {
-        let place = Place::new("digest");
-        let log = place.log(start());
+    fn a_digest_lists_what_a_scan_finds() {
+        let dir = LogDir::new("digest");
+        let log = dir.log(start());
         fill(&log, 1500);
-        assert!(log.segments().digest(0).unwrap().is_none(), "nobody has written it");
+        assert!(log.segments().digest(0).unwrap().is_none(), "it has not been written");
         while log.digest_next(Lsn(0), &mut Source::default()).unwrap() {}
         let last = SHAPE.segment_of(block_of(log.durable_lsn()));
         assert!(last > 5);
         let mut expected_first = Lsn(0);
         for number in 0..last - 1 {
-            let digest = log.segments().digest(number).unwrap().expect("the segment has been left");
+            let digest = log.segments().digest(number).unwrap().expect("the segment is no longer written");
             assert_eq!(digest.pages, scan(log.segments(), &[crate::log::tests::FIRST], number));
             assert_eq!(digest.first, expected_first);
             assert_eq!(digest.sections, Source::default().sections(digest.next));
             expected_first = digest.next;
         }
         assert!(log.segments().digest(last).unwrap().is_none(), "it is still being written");
-        // A recycled segment has none before it is left again.
+        // A recycled segment has no digest before it has been written again.
         assert!(log.segments().recycle_below(log.durable_lsn()).unwrap() > 0);
         for number in log.segments().numbers().into_iter().filter(|n| *n > last) {
             assert!(log.segments().digest(number).unwrap().is_none());
@@ -371,21 +389,21 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_that_a_restart_cut_has_no_digest() {
-        let place = Place::new("digest-cut");
+    fn a_segment_written_in_two_runs_has_no_digest() {
+        let dir = LogDir::new("digest-cut");
         let begin = block_start(3);
-        let log = place.log(LogStart { lsn: begin, end: begin, prev_used: PAYLOAD_BYTES as u16, epoch: 2 });
+        let log = dir.log(LogStart { lsn: begin, end: begin, prev_used: PAYLOAD_BYTES as u16, epoch: 2 });
         fill(&log, 800);
         while log.digest_next(Lsn(0), &mut Source::default()).unwrap() {}
-        assert!(log.segments().digest(0).unwrap().is_none(), "older groups may stand in it");
+        assert!(log.segments().digest(0).unwrap().is_none(), "older groups may be in it");
         let digest = log.segments().digest(1).unwrap().unwrap();
         assert_eq!(digest.pages, scan(log.segments(), &[EpochStart { epoch: 2, first: begin }], 1));
     }
 
     #[test]
-    fn segments_that_were_recycled_before_their_turn_are_passed_over() {
-        let place = Place::new("digest-gone");
-        let log = place.log(start());
+    fn segments_recycled_before_their_digest_are_skipped() {
+        let dir = LogDir::new("digest-gone");
+        let log = dir.log(start());
         fill(&log, 600);
         let mut scanner = Scanner::new(log.segments(), &[crate::log::tests::FIRST], Lsn(0));
         let mut checkpoint = Lsn(0);
@@ -396,7 +414,7 @@ mod tests {
         assert!(log.segments().find(0).is_none());
         assert!(
             !log.digest_next(Lsn(0), &mut Source::default()).unwrap(),
-            "gone, and nobody has said so yet"
+            "gone, and the digester has not been told"
         );
         fill(&log, 600);
         let mut source = Source::default();
@@ -416,9 +434,9 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_digest_is_none() {
-        let place = Place::new("digest-damage");
-        let log = place.log(start());
+    fn a_damaged_digest_is_ignored() {
+        let dir = LogDir::new("digest-damage");
+        let log = dir.log(start());
         fill(&log, 300);
         while log.digest_next(Lsn(0), &mut Source::default()).unwrap() {}
         assert!(log.segments().digest(0).unwrap().is_some());
@@ -436,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_does_not_fit_is_absent_and_the_text_is_readable() {
+    fn a_digest_that_does_not_fit_is_absent_and_the_text_is_readable() {
         let touches = |n: u64| (0..n).map(|i| Touch { lsn: Lsn(i * 77), anew: i == 1 }).collect::<Vec<_>>();
         let mut digest = Digest {
             segment: 0,
@@ -464,7 +482,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_body_of_any_bytes_is_read_without_a_panic(body: Vec<u8>, pages: u32) {
+        fn any_bytes_are_read_as_a_body_without_a_panic(body: Vec<u8>, pages: u32) {
             let mut digest = Digest {
                 segment: 0, epoch: 0, first: Lsn(0), next: Lsn(0), groups: 0,
                 pages: BTreeMap::new(), sections: Vec::new(),

@@ -1,4 +1,4 @@
-//! Groups, the atomic unit of the log, and the records inside one.
+//! The format of groups, the atomic unit of the redo log, and of the records inside a group.
 //!
 //! ```text
 //!  0       3       4        8
@@ -7,19 +7,21 @@
 //!  +-------+-------+--------+---------------------------------------------+
 //!  record: [varint length of the rest][kind u8][body]
 //! ```
-//! `len` counts the whole group. The checksum covers everything after itself, then the group's LSN and its epoch, so
-//! that bytes of an earlier life of a segment never pass for a group here. A length of 0 is no group: the log ends. Bytes
-//! of 255 to the end of a block are padding: a flush sealed its range there.
+//! `len` counts the whole group. The checksum covers everything after itself, then the LSN of the
+//! group, its epoch and its length. So bytes of an earlier use of a segment never pass for a group.
+//! A length of 0 is no group: the log ends. Bytes of 255 up to the end of a block are padding: a
+//! flush sealed its range there.
 
 use base::codec::{Put, Reader, Truncated, fixed};
 use base::{Lsn, PageNo, TxnId, crc};
 
 /// Bytes before a group's records.
 pub(crate) const GROUP_HEADER_BYTES: usize = 8;
-/// The longest group: a mini-transaction's 64 KiB of page records (Pa6) and its header, with room for a page image.
+/// The longest group: the 64 KiB of page records of a mini-transaction (Pa6) and its header, with
+/// room for a page image.
 pub(crate) const GROUP_BYTES_MAX: usize = 96 << 10;
 
-/// Low bits of the previous page LSN that a record carries.
+/// The low bits of the previous page LSN that a record holds.
 pub(crate) const PREV_MASK: u64 = (1 << 40) - 1;
 
 const PAGE: u8 = 1;
@@ -37,64 +39,68 @@ const PURGED: u8 = 9;
 pub(crate) enum Record<'a> {
     /// A change of one page.
     Page {
-        /// Which page.
+        /// The page.
         page: PageNo,
-        /// The page's LSN before this group, low 40 bits: a mismatch at redo means that a page write was lost.
+        /// The LSN of the page before this group, low 40 bits. A mismatch at redo means that a
+        /// write of the page was lost.
         prev: u64,
         /// The change, in the encoding of `page::op`.
         op: &'a [u8],
     },
-    /// An undo entry that belongs to no page change (a chain of overflow pages that no row links yet).
+    /// An undo entry that belongs to no page change: for a chain of overflow pages that no row
+    /// links yet.
     Undo {
-        /// Whose stream.
+        /// The transaction of the undo stream.
         txn: TxnId,
-        /// The entry's address in it.
+        /// The address of the entry in the stream.
         at: u64,
         /// The entry.
         entry: &'a [u8],
     },
-    /// The transaction is committed; the group's LSN is its commit LSN.
+    /// The transaction is committed; the LSN of the group is its commit LSN.
     Commit {
-        /// Which one.
+        /// The transaction.
         txn: TxnId,
     },
-    /// The transaction will commit or roll back only when told by this id.
+    /// The transaction is prepared: an outside coordinator decides by this id whether it commits.
     Prepare {
-        /// Which one.
+        /// The transaction.
         txn: TxnId,
-        /// The outside name.
+        /// The id of the coordinator for it.
         xid: &'a [u8],
     },
-    /// The transaction will never commit; its versions are to be reverted.
+    /// The transaction will never commit. Its versions are to be reverted.
     Abort {
-        /// Which one.
+        /// The transaction.
         txn: TxnId,
     },
-    /// Nothing of the aborted transaction is left in any page.
+    /// The aborted transaction has been reverted: no page holds any of its versions.
     Reverted {
-        /// Which one.
+        /// The transaction.
         txn: TxnId,
     },
-    /// No id at or above these has been given out yet.
+    /// No id at or above these has been used yet.
     Ceiling {
         /// Transaction ids.
         txn: TxnId,
         /// Tree ids.
         tree: u32,
     },
-    /// A part of a checkpoint's list of unfinished transactions, in the encoding of `checkpoint`.
+    /// A part of the list of unfinished transactions of a checkpoint, in the encoding of
+    /// `checkpoint`.
     Checkpoint {
         /// The part.
         body: &'a [u8],
     },
-    /// Nothing is left to be purged of these committed transactions.
+    /// These committed transactions have been purged.
     Purged {
         /// Their ids, see [`put_ids`].
         txns: &'a [u8],
     },
 }
 
-/// Appends ids for [`Record::Purged`]: each as the varint of its distance from the one before, ascending. Sorts `txns`.
+/// Appends the ids of a [`Record::Purged`]: each as the varint of its distance from the id before,
+/// ascending. Sorts `txns`.
 pub(crate) fn put_ids(out: &mut Vec<u8>, txns: &mut [TxnId]) {
     txns.sort_unstable();
     let mut before = 0;
@@ -104,7 +110,7 @@ pub(crate) fn put_ids(out: &mut Vec<u8>, txns: &mut [TxnId]) {
     }
 }
 
-/// Reads the ids of [`Record::Purged`].
+/// Reads the ids of a [`Record::Purged`].
 pub(crate) fn ids(bytes: &[u8]) -> impl Iterator<Item = Result<TxnId, Truncated>> {
     let (mut reader, mut before) = (Reader::new(bytes), 0u64);
     std::iter::from_fn(move || {
@@ -166,7 +172,7 @@ pub(crate) fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
     }
 }
 
-/// Appends a [`Record::Page`] whose change `encode` appends: it is not copied once more.
+/// Appends a [`Record::Page`] whose change `encode` appends, which saves a copy.
 pub(crate) fn put_page(out: &mut Vec<u8>, page: PageNo, prev: u64, encode: impl FnOnce(&mut Vec<u8>)) {
     // Most lengths take two bytes.
     let start = out.len();
@@ -193,14 +199,14 @@ fn put_txn(out: &mut Vec<u8>, kind: u8, txn: TxnId) {
     out.put_u48(txn.0);
 }
 
-/// The records of a group whose checksum has been verified.
+/// Iterates over the records of a group whose checksum has been verified.
 #[derive(Clone, Debug)]
 pub(crate) struct Records<'a> {
     reader: Reader<'a>,
 }
 
 impl<'a> Records<'a> {
-    /// Reads the records in `body`: a group without its header.
+    /// Starts at the first record of `body`: a group without its header.
     pub(crate) fn new(body: &'a [u8]) -> Self {
         Records { reader: Reader::new(body) }
     }
@@ -237,13 +243,14 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// Clears `out` and leaves room for the header of a group whose records follow.
+/// Clears `out` and leaves room for the header of the group.
 pub(crate) fn begin(out: &mut Vec<u8>) {
     out.clear();
     out.resize(GROUP_HEADER_BYTES, 0);
 }
 
-/// Fills in the length and returns the checksum of the records, to be finished with [`seal`] once the LSN is known.
+/// Fills in the length, and returns the checksum of the records. [`seal`] finishes it once the LSN
+/// is known.
 pub(crate) fn close(group: &mut [u8]) -> u32 {
     let len = u32::try_from(group.len()).expect("a group is short");
     assert!(group.len() > GROUP_HEADER_BYTES && group.len() <= GROUP_BYTES_MAX, "group of {len} bytes");
@@ -251,14 +258,15 @@ pub(crate) fn close(group: &mut [u8]) -> u32 {
     crc::crc32c(&group[GROUP_HEADER_BYTES..])
 }
 
-/// Finishes the checksum of a closed group for the place and epoch where it will stand.
+/// Finishes the checksum of a closed group for its LSN and epoch.
 pub(crate) fn seal(group: &mut [u8], records_crc: u32, lsn: Lsn, epoch: u32) {
-    let crc = place(records_crc, group.len(), lsn, epoch);
+    let crc = with_position(records_crc, group.len(), lsn, epoch);
     fixed::set_u32(group, 4, crc);
     base::verify!(verify(group, lsn, epoch), "the group at {lsn} is not read back");
 }
 
-fn place(records_crc: u32, len: usize, lsn: Lsn, epoch: u32) -> u32 {
+/// Extends the checksum of the records over the length, the LSN and the epoch of the group.
+fn with_position(records_crc: u32, len: usize, lsn: Lsn, epoch: u32) -> u32 {
     let mut tail = [0u8; 16];
     tail[..8].copy_from_slice(&lsn.0.to_le_bytes());
     tail[8..12].copy_from_slice(&epoch.to_le_bytes());
@@ -266,18 +274,18 @@ fn place(records_crc: u32, len: usize, lsn: Lsn, epoch: u32) -> u32 {
     crc::crc32c_append(records_crc, &tail)
 }
 
-/// The length that the first bytes of a group claim; `None` if there is no group or it cannot be one.
+/// Returns the length that the header of a group claims; `None` if no group can have it.
 pub(crate) fn claimed_len(header: &[u8; GROUP_HEADER_BYTES]) -> Option<usize> {
     let len = fixed::get_u32(header, 0) as usize;
     (len > GROUP_HEADER_BYTES && len <= GROUP_BYTES_MAX).then_some(len)
 }
 
-/// Whether `group` is whole and stands where it was written.
+/// Whether `group` is whole and was written at this LSN in this epoch.
 pub(crate) fn verify(group: &[u8], lsn: Lsn, epoch: u32) -> bool {
     group.len() > GROUP_HEADER_BYTES
         && fixed::get_u32(group, 0) as usize == group.len()
         && fixed::get_u32(group, 4)
-            == place(crc::crc32c(&group[GROUP_HEADER_BYTES..]), group.len(), lsn, epoch)
+            == with_position(crc::crc32c(&group[GROUP_HEADER_BYTES..]), group.len(), lsn, epoch)
 }
 
 #[cfg(test)]
@@ -309,14 +317,14 @@ mod tests {
         let crc = close(&mut out);
         seal(&mut out, crc, Lsn(100), 2);
         assert!(verify(&out, Lsn(100), 2));
-        assert!(!verify(&out, Lsn(101), 2), "another place");
+        assert!(!verify(&out, Lsn(101), 2), "another position");
         assert!(!verify(&out, Lsn(100), 3), "another epoch");
         let read: Vec<_> = Records::new(&out[GROUP_HEADER_BYTES..]).map(Result::unwrap).collect();
         assert_eq!(read, all(b"some bytes"));
     }
 
     #[test]
-    fn a_page_record_is_the_same_made_in_place_whatever_its_length() {
+    fn put_page_and_put_record_agree_at_any_length() {
         for len in [0, 1, 100, 117, 118, 119, 1000, 16_373, 16_374, 16_375, 70_000] {
             let op = vec![7; len];
             let (mut whole, mut in_place) = (vec![1], vec![1]);

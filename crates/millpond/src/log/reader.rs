@@ -1,12 +1,15 @@
-//! Reading the log after a crash: groups in order from a position on, and the rule that decides where the log ends.
+//! Reading the redo log after a crash: groups in order from a position on, and the rule that
+//! decides where the log ends.
 //!
-//! A block counts only if its header is whole, names this database and its own number, and carries the epoch that the
-//! root gives to its place. Groups are taken while their bytes stand in a row of such blocks and their checksums hold.
-//! The first place where that fails is the end of the log — unless something vouches for more (El3): a valid block
-//! that names a higher durable LSN, or one that lies further beyond than the window W in which unsynced writes can
-//! stand. Then a middle part of the log is missing, and the answer is `Corrupt`, never a guess.
+//! A block is valid only if its header is whole, names this database and its own number, and
+//! carries the epoch that the root gives to its position. Groups are read while their bytes lie in
+//! consecutive valid blocks and their checksums hold. The first position where that fails is the
+//! end of the log, unless something proves that the log was longer (El3). That is a valid block
+//! that names a higher durable LSN, or one that lies further beyond than the window W in which
+//! unsynced writes can be. Then a middle part of the log is missing, and the answer is `Corrupt`,
+//! never a guess.
 
-use super::ahead::{Ahead, Stretch};
+use super::ahead::{ReadAhead, ReadRange};
 use super::block::{
     BLOCK_BYTES, BlockHeader, HEADER_BYTES, PAYLOAD_BYTES, block_of, block_start, offset_in_block,
 };
@@ -21,7 +24,8 @@ use std::sync::Arc;
 
 /// Blocks that one read fetches.
 const READ_BLOCKS: u64 = 512;
-/// Blocks that may be held when more are read: those of the longest group, and the ones that it begins and ends in.
+/// Blocks that may be held when more are read: those of the longest group, and the blocks in which
+/// it begins and ends.
 const HELD_BLOCKS_MAX: usize = GROUP_BYTES_MAX / PAYLOAD_BYTES + 3;
 
 /// An epoch and the first position that was written in it.
@@ -29,16 +33,16 @@ const HELD_BLOCKS_MAX: usize = GROUP_BYTES_MAX / PAYLOAD_BYTES + 3;
 pub(crate) struct EpochStart {
     /// The epoch.
     pub epoch: u32,
-    /// A block's start.
+    /// The first position of it, the start of a block.
     pub first: Lsn,
 }
 
-/// A whole group and where it stands.
+/// A whole group and its position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group<'a> {
     /// Its LSN.
     pub lsn: Lsn,
-    /// The position behind it.
+    /// The position after it.
     pub end: Lsn,
     /// Its records.
     pub records: &'a [u8],
@@ -50,23 +54,25 @@ pub(crate) struct Scanner<'a> {
     epochs: &'a [EpochStart],
     /// Where the next group is expected.
     next: Lsn,
-    /// Valid blocks in a row; the first is that of `next`.
+    /// The headers of consecutive valid blocks. The first is the block of `next`.
     held: VecDeque<BlockHeader>,
     first_held: u64,
-    /// Index in `blocks` of the first held one; the others follow.
+    /// Index in `blocks` of the first held block; the others follow.
     held_at: usize,
     /// No valid block follows the held ones.
     exhausted: bool,
-    /// As they were read.
+    /// The blocks as they were read.
     blocks: AlignedBuf,
     group: Vec<u8>,
     segment: Option<Arc<Segment>>,
-    ahead: Option<Ahead>,
+    ahead: Option<ReadAhead>,
+    /// The highest durable LSN that a valid block named.
     durable_named: Lsn,
 }
 
 impl<'a> Scanner<'a> {
-    /// A scanner whose first group is expected at `from`. `epochs` is sorted by position and not empty.
+    /// A scanner whose first group is expected at `from`. `epochs` is sorted by position and not
+    /// empty.
     pub(crate) fn new(segments: &'a Segments, epochs: &'a [EpochStart], from: Lsn) -> Scanner<'a> {
         assert!(!epochs.is_empty() && epochs.is_sorted_by_key(|e| e.first));
         // A read never goes beyond its segment.
@@ -87,24 +93,28 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Has a thread read what comes next while the caller is at work on what it has. For a caller that reads much.
+    /// Starts a thread that reads the next blocks while the caller works on the current ones. For
+    /// callers that read much of the log.
     pub(crate) fn read_ahead(mut self) -> Result<Scanner<'a>> {
         let blocks = READ_BLOCKS.min(self.segments.shape().blocks) as usize;
-        let ahead = Ahead::start(blocks);
+        let ahead = ReadAhead::start(blocks);
         self.ahead = Some(ahead.map_err(|e| Error::io("start a thread for", self.segments.dir(), e))?);
         Ok(self)
     }
 
-    /// Where the next group is expected; after [`Scanner::next`] returned `None`, the end of the log.
+    /// Returns where the next group is expected. After [`Scanner::next`] returned `None` this is
+    /// the end of the log.
     pub(crate) fn position(&self) -> Lsn {
         self.next
     }
 
+    /// Returns the epoch that block `block` must have.
     fn epoch_at(&self, block: u64) -> Option<u32> {
         let n = self.epochs.partition_point(|e| block_of(e.first) <= block);
         n.checked_sub(1).map(|n| self.epochs[n].epoch)
     }
 
+    /// Decodes the header of block `block`; `None` if the block is not valid.
     fn valid(&self, bytes: &[u8], block: u64) -> Option<BlockHeader> {
         let header = BlockHeader::decode(bytes)?;
         let ours = header.db_id == self.segments.shape().db_id
@@ -113,35 +123,36 @@ impl<'a> Scanner<'a> {
         ours.then_some(header)
     }
 
-    /// Reads `count` blocks from `block` on, which lie in one segment, into `blocks` from index `at` on. False if the
-    /// segment is not there.
+    /// Reads `count` blocks from `block` on, which lie in one segment, into `blocks` from index
+    /// `at` on. False if the segment does not exist.
     fn read(&mut self, block: u64, count: u64, at: usize) -> Result<bool> {
-        let Some(stretch) = self.stretch(block) else { return Ok(false) };
+        let Some(range) = self.read_range(block) else { return Ok(false) };
         let bytes = &mut self.blocks[at * BLOCK_BYTES..][..count as usize * BLOCK_BYTES];
-        let taken = self.ahead.as_ref().and_then(|ahead| ahead.take(&stretch, bytes));
-        let read = taken.unwrap_or_else(|| stretch.read(bytes));
-        read.map_err(|e| Error::io("read", &stretch.segment.path, e))?;
+        let taken = self.ahead.as_ref().and_then(|ahead| ahead.take(&range, bytes));
+        let read = taken.unwrap_or_else(|| range.read(bytes));
+        read.map_err(|e| Error::io("read", &range.segment.path, e))?;
         Ok(true)
     }
 
-    /// The blocks from `block` on, if their segment is there.
-    fn stretch(&mut self, block: u64) -> Option<Stretch> {
+    /// Returns the blocks from `block` on, if their segment exists.
+    fn read_range(&mut self, block: u64) -> Option<ReadRange> {
         let shape = self.segments.shape();
         let number = shape.segment_of(block);
         if self.segment.as_ref().is_none_or(|s| s.number != number) {
             self.segment = self.segments.find(number);
         }
         let segment = self.segment.as_ref()?;
-        Some(Stretch::new(Arc::clone(segment), shape, block))
+        Some(ReadRange::new(Arc::clone(segment), shape, block))
     }
 
-    /// How many blocks from `block` on one read fetches.
+    /// Returns how many blocks from `block` on one read fetches.
     fn read_count(&self, block: u64) -> u64 {
         let blocks = self.segments.shape().blocks;
         READ_BLOCKS.min(blocks - block % blocks)
     }
 
-    /// Reads on until block `block` is held, or nothing valid follows.
+    /// Reads until block `block` is held or no valid block follows. Returns its header if it is
+    /// held.
     fn hold(&mut self, block: u64) -> Result<Option<&BlockHeader>> {
         while !self.exhausted && block >= self.first_held + self.held.len() as u64 {
             let from = self.first_held + self.held.len() as u64;
@@ -156,11 +167,11 @@ impl<'a> Scanner<'a> {
             }
             let after = from + count;
             if self.ahead.is_some()
-                && let (bytes, Some(stretch)) =
-                    (self.read_count(after) as usize * BLOCK_BYTES, self.stretch(after))
+                && let (bytes, Some(range)) =
+                    (self.read_count(after) as usize * BLOCK_BYTES, self.read_range(after))
                 && let Some(ahead) = &self.ahead
             {
-                ahead.ask(stretch, bytes);
+                ahead.request(range, bytes);
             }
             for n in 0..count as usize {
                 let bytes = &self.blocks[(at + n) * BLOCK_BYTES..][..BLOCK_BYTES];
@@ -176,7 +187,7 @@ impl<'a> Scanner<'a> {
         Ok(index.and_then(|i| self.held.get(i)))
     }
 
-    /// The payload of a held block.
+    /// Returns the payload of a held block.
     fn payload(&self, block: u64) -> &[u8] {
         base::verify!(
             block.wrapping_sub(self.first_held) < self.held.len() as u64,
@@ -186,7 +197,7 @@ impl<'a> Scanner<'a> {
         &self.blocks[at * BLOCK_BYTES + HEADER_BYTES..(at + 1) * BLOCK_BYTES]
     }
 
-    /// Forgets blocks below that of `next`.
+    /// Releases the blocks below that of `next`.
     fn release(&mut self) {
         let keep = block_of(self.next);
         while self.first_held < keep && self.held.pop_front().is_some() {
@@ -199,7 +210,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The next group, or `None` where the log ends.
+    /// Returns the next group, or `None` at the end of the log.
     pub(crate) fn next(&mut self) -> Result<Option<Group<'_>>> {
         let mut group = std::mem::take(&mut self.group);
         group.clear();
@@ -208,7 +219,8 @@ impl<'a> Scanner<'a> {
         Ok(lsn?.map(|lsn| Group { lsn, end: self.next, records: &self.group[GROUP_HEADER_BYTES..] }))
     }
 
-    /// Appends the next group, its header included, to `out` and returns its LSN; `None` and nothing where the log ends.
+    /// Appends the next group, its header included, to `out` and returns its LSN. At the end of the
+    /// log it returns `None` and appends nothing.
     pub(crate) fn append_next(&mut self, out: &mut Vec<u8>) -> Result<Option<Lsn>> {
         let start = out.len();
         let found = self.locate(out);
@@ -222,6 +234,7 @@ impl<'a> Scanner<'a> {
         found
     }
 
+    /// Does the work of [`Scanner::append_next`]. May leave part of a group in `out`.
     fn locate(&mut self, out: &mut Vec<u8>) -> Result<Option<Lsn>> {
         let start = out.len();
         loop {
@@ -232,10 +245,11 @@ impl<'a> Scanner<'a> {
             let epoch = held.epoch;
             let offset = offset_in_block(at);
             let padded = self.payload(block)[offset..].iter().all(|b| *b == PAD);
-            // The last bytes of a block may also be the first of a group that goes on in the next.
-            let goes_on =
+            // The last bytes of a block may also be the first bytes of a group that continues in
+            // the next block.
+            let continues =
                 |after: &BlockHeader| usize::from(after.prev_used) == PAYLOAD_BYTES && after.epoch == epoch;
-            if padded && !self.hold(block + 1)?.is_some_and(goes_on) {
+            if padded && !self.hold(block + 1)?.is_some_and(continues) {
                 self.next = block_start(block + 1);
                 continue;
             }
@@ -259,7 +273,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Appends `n` positions from `at` to `out`. False if they do not stand in a row of valid blocks.
+    /// Appends `n` positions from `at` on to `out`. False if they do not lie in consecutive valid
+    /// blocks.
     fn gather(&mut self, at: Lsn, n: usize, epoch: u32, out: &mut Vec<u8>) -> Result<bool> {
         let mut at = at;
         let mut left = n;
@@ -267,8 +282,8 @@ impl<'a> Scanner<'a> {
             let offset = offset_in_block(at);
             let block = block_of(at);
             let Some(held) = self.hold(block)? else { return Ok(false) };
-            let in_a_row = offset > 0 || usize::from(held.prev_used) == PAYLOAD_BYTES;
-            if held.epoch != epoch || (left < n && !in_a_row) {
+            let contiguous = offset > 0 || usize::from(held.prev_used) == PAYLOAD_BYTES;
+            if held.epoch != epoch || (left < n && !contiguous) {
                 return Ok(false);
             }
             let take = left.min(PAYLOAD_BYTES - offset);
@@ -279,8 +294,9 @@ impl<'a> Scanner<'a> {
         Ok(true)
     }
 
-    /// Makes sure that nothing vouches for a longer log than the one that ended at [`Scanner::position`]. `known` is
-    /// the highest LSN that something outside the log (the root) knows to be durable.
+    /// Fails if something proves that the log was longer than up to [`Scanner::position`], where it
+    /// ended. `known` is the highest LSN that something outside the log (the root) knows to be
+    /// durable.
     pub(crate) fn check_end(&mut self, window: u64, known: Lsn) -> Result {
         let end = self.next;
         let shape = self.segments.shape();
@@ -304,8 +320,9 @@ impl<'a> Scanner<'a> {
             let named = self.durable_named;
             return fail(self, format!("a block before names LSN {named} as durable"));
         }
-        // A valid block behind the hole within the window may be an unsynced write; further out it cannot be. An epoch
-        // begins at a block's start, so the end's own block can be of another one only if the end is its start.
+        // A valid block behind the hole and within the window may be an unsynced write; further out
+        // it cannot be. An epoch begins at the start of a block. So the block of the end can be of
+        // another epoch only if the end is its start.
         let first = block_of(end) + u64::from(offset_in_block(end) > 0);
         let last = block_of(end.plus(window)) + 1 + shape.blocks;
         let highest = self.segments.numbers().last().map_or(0, |n| (n + 1) * shape.blocks);
@@ -314,7 +331,7 @@ impl<'a> Scanner<'a> {
             let count = self.read_count(block);
             if self.read(block, count, 0)? {
                 for n in 0..count {
-                    if let Some(what) = self.vouches(n as usize, block + n, end, window) {
+                    if let Some(what) = self.proves_longer_log(n as usize, block + n, end, window) {
                         return fail(self, what);
                     }
                 }
@@ -325,7 +342,7 @@ impl<'a> Scanner<'a> {
             let block = number * shape.blocks;
             if block > last
                 && self.read(block, 1, 0)?
-                && let Some(what) = self.vouches(0, block, end, window)
+                && let Some(what) = self.proves_longer_log(0, block, end, window)
             {
                 return fail(self, what);
             }
@@ -333,9 +350,12 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn vouches(&self, index: usize, block: u64, end: Lsn, window: u64) -> Option<String> {
+    /// Returns how block `block`, at `index` of the blocks read, proves that the log did not end at
+    /// `end`; `None` if it does not.
+    fn proves_longer_log(&self, index: usize, block: u64, end: Lsn, window: u64) -> Option<String> {
         let bytes = &self.blocks[index * BLOCK_BYTES..][..BLOCK_BYTES];
-        // An epoch is in the root before its first block is written, so a younger one proves that the newest root is lost.
+        // The root names an epoch before the first block of it is written. So a block of a younger
+        // epoch proves that the newest root is lost.
         if let Some(header) = BlockHeader::decode(bytes)
             && header.db_id == self.segments.shape().db_id
             && header.number == block

@@ -1,17 +1,20 @@
-//! The files that hold the log's blocks.
+//! The segment files, which hold the blocks of the log.
 //!
-//! A segment holds a fixed number of blocks: segment `n` those from `n * blocks` on. Segments are zero-written once,
-//! then recycled under a new number, or removed where the log is to be shorter; never on a commit's way. A segment's identity is in its header, not in
-//! its name; header rewrite, sync, rename and directory sync happen before it counts as ready.
+//! A segment holds a fixed number of blocks: segment `n` holds those from `n * blocks` on. Segments
+//! are zero-written once. Later they are recycled under a new number, or removed if the log is to
+//! be shorter. A commit never waits for that. The identity of a segment is in its header, not in
+//! its name. Header rewrite, sync, rename and directory sync are done before the segment counts as
+//! ready.
 //!
 //! ```text
 //!  0            4096                            4096 + blocks * 4096
 //!  +------------+-------------------------------+------------------+
 //!  | header     | blocks                        | digest area      |
 //!  +------------+-------------------------------+------------------+
-//!  header: magic 8 | format u16 | 0 u16 | blocks u32 | db id u64 | number u64 | first lsn u64 | crc32c u32
+//!  header: magic 8 | format u16 | 0 u16 | blocks u32 | db id u64 | number u64 | first lsn u64
+//!          | crc32c u32
 //! ```
-//! The digest area takes an eighth of the blocks' size; see `digest`.
+//! The digest area takes an eighth of the size of the blocks; see `digest`.
 
 use super::block::{BLOCK_BYTES, block_start};
 use crate::duty;
@@ -31,48 +34,51 @@ use vfs::{Create, File, OpenMode, Vfs};
 
 const MAGIC: &[u8; 8] = b"MPONDLOG";
 const FORMAT: u16 = 1;
-/// A shrinking log keeps so many segments beyond the one being written: what nobody has begun to write is in nobody's hands.
-const AHEAD: u64 = 1;
+/// Segments that a shrinking log keeps beyond the one being written. No thread holds a segment that
+/// is not yet being written.
+const SPARE_SEGMENTS: u64 = 1;
 
 /// What all segments of a database share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentShape {
-    /// The database.
+    /// The id of the database.
     pub db_id: u64,
     /// Blocks in a segment.
     pub blocks: u64,
 }
 
 impl SegmentShape {
-    /// Bytes of log payload in a segment.
+    /// Returns the bytes of log payload in a segment.
     pub(crate) fn payload_bytes(&self) -> u64 {
         block_start(self.blocks).0
     }
 
-    /// Blocks of the area behind the log blocks that is set aside for the segment's digest.
-    pub(crate) fn digest_blocks(&self) -> u64 {
+    /// Returns the size of the digest area behind the log blocks, in blocks.
+    pub(super) fn digest_blocks(&self) -> u64 {
         (self.blocks / 8).max(1)
     }
 
-    /// The first position of a segment.
-    pub(crate) fn first_lsn(&self, number: u64) -> Lsn {
+    /// Returns the first position of a segment.
+    pub(super) fn first_lsn(&self, number: u64) -> Lsn {
         block_start(number * self.blocks)
     }
 
-    /// Where in a segment's file its digest begins.
-    pub(crate) fn digest_offset(&self) -> u64 {
+    /// Returns where in the file of a segment its digest begins.
+    pub(super) fn digest_offset(&self) -> u64 {
         (1 + self.blocks) * BLOCK_BYTES as u64
     }
 
+    /// Returns the length of a segment file.
     fn file_bytes(&self) -> u64 {
         (1 + self.blocks + self.digest_blocks()) * BLOCK_BYTES as u64
     }
 
-    /// The segment that holds block `block`.
+    /// Returns the segment that holds block `block`.
     pub(crate) fn segment_of(&self, block: u64) -> u64 {
         block / self.blocks
     }
 
+    /// Returns the header block of segment `number`.
     fn encode(&self, number: u64) -> AlignedBuf {
         let mut h = AlignedBuf::zeroed(BLOCK_BYTES);
         h[..8].copy_from_slice(MAGIC);
@@ -90,15 +96,15 @@ impl SegmentShape {
 /// One segment file.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    /// Which blocks it holds.
+    /// Its number: it tells which blocks it holds.
     pub number: u64,
-    /// Where it is.
+    /// Where its file is.
     pub path: PathBuf,
-    /// Its bytes.
+    /// The open file.
     pub file: Arc<dyn File>,
 }
 
-/// Where block `block` lies in its segment's file.
+/// Returns where block `block` lies in the file of its segment.
 pub(crate) fn file_offset(shape: SegmentShape, block: u64) -> u64 {
     (1 + block % shape.blocks) * BLOCK_BYTES as u64
 }
@@ -111,27 +117,27 @@ pub(crate) struct Segments {
     shape: SegmentShape,
     ready: Mutex<BTreeMap<u64, Arc<Segment>>>,
     /// Held while files are made, recycled or removed, so that two threads never make the same one.
-    making: Mutex<()>,
-    /// The segment that was written last.
+    files_lock: Mutex<()>,
+    /// The number of the segment that was written last.
     written: AtomicU64,
-    /// The descriptors of that one and the next: the log never waits for one.
+    /// The descriptors of that segment and the next, so that the log never waits for one.
     kept_open: Mutex<Vec<Arc<dyn File>>>,
     metrics: Arc<Metrics>,
 }
 
-/// Whoever has it makes, recycles or removes files, and is alone in that.
-type Making<'a> = MutexGuard<'a, ()>;
+/// Its holder is the only thread that makes, recycles or removes files.
+type FilesLock<'a> = MutexGuard<'a, ()>;
 
-/// What the header block of a segment file turned out to be.
-pub(crate) enum Header {
+/// What [`read_header`] found.
+pub(crate) enum SegmentHeader {
     /// A segment of this database.
     Number(u64),
-    /// No header was ever completed here: a file that a crash left half made.
+    /// No header was ever completed: a crash left the file half made.
     Unfinished,
 }
 
 impl Segments {
-    /// Takes stock of the segments in `dir`. Nothing is changed on disk.
+    /// Lists the segments in `dir`. Changes nothing on disk.
     pub(crate) fn open(
         vfs: &Vfs,
         dir: &Path,
@@ -144,7 +150,7 @@ impl Segments {
             let path = dir.join(name);
             let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
             let file = vfs.disk.open(&path, mode).map_err(|e| Error::io("open", &path, e))?;
-            if let Header::Number(number) = read_header(&*file, &path, shape)? {
+            if let SegmentHeader::Number(number) = read_header(&*file, &path, shape)? {
                 ready.insert(number, Arc::new(Segment { number, path, file }));
             }
         }
@@ -153,7 +159,7 @@ impl Segments {
             dir: dir.to_owned(),
             shape,
             ready: Mutex::new(ready),
-            making: Mutex::new(()),
+            files_lock: Mutex::new(()),
             written: AtomicU64::new(u64::MAX),
             kept_open: Mutex::default(),
             metrics: Arc::clone(metrics),
@@ -170,12 +176,12 @@ impl Segments {
         &self.dir
     }
 
-    /// The segment with this number, if it is ready.
+    /// Returns the segment with this number, if it is ready.
     pub(crate) fn find(&self, number: u64) -> Option<Arc<Segment>> {
         self.ready.lock().get(&number).cloned()
     }
 
-    /// Numbers of all ready segments.
+    /// Returns the numbers of all ready segments, ascending.
     pub(crate) fn numbers(&self) -> Vec<u64> {
         self.ready.lock().keys().copied().collect()
     }
@@ -185,25 +191,27 @@ impl Segments {
         self.ready.lock().values().all(|segment| segment.file.is_direct())
     }
 
-    /// The segment with this number, made now, while `waiting` callers wait, if the preparation ran late.
+    /// Returns the segment with this number. If it was not prepared in time it is made now, while
+    /// `waiting` callers wait.
     pub(crate) fn get(&self, number: u64, waiting: u64) -> Result<Arc<Segment>> {
         if let Some(segment) = self.find(number) {
             if self.written.load(Ordering::Relaxed) != number {
-                // Without a descriptor for the next one there may be one when it is written.
+                // If there is no descriptor for the next segment now, there may be one when it is
+                // written.
                 let _ = self.keep_open(number);
             }
             return Ok(segment);
         }
-        let making = self.making.lock();
+        let lock = self.files_lock.lock();
         if let Some(segment) = self.find(number) {
             return Ok(segment);
         }
-        let made = self.make(&making, number, waiting)?;
-        drop(making);
+        let made = self.make(&lock, number, waiting)?;
+        drop(lock);
         Ok(made)
     }
 
-    /// Keeps the descriptors of a segment that is to be written, and of the next.
+    /// Keeps the descriptors of a segment that is about to be written, and of the next one.
     pub(crate) fn keep_open(&self, number: u64) -> Result {
         self.written.store(number, Ordering::Relaxed);
         let mut kept = Vec::new();
@@ -220,22 +228,23 @@ impl Segments {
     }
 
     /// Creates a zero-written segment.
-    fn make(&self, making: &Making<'_>, number: u64, waiting: u64) -> Result<Arc<Segment>> {
+    fn make(&self, lock: &FilesLock<'_>, number: u64, waiting: u64) -> Result<Arc<Segment>> {
         let draft = self.dir.join(format!("{number:016x}.new"));
         let made = self.write_draft(&draft, number, waiting);
         let file = match made {
             Ok(file) => file,
             Err(error) => {
-                // The draft was never part of the log; what is left of it is removed as well as can be.
+                // The draft was never part of the log. An error of its removal does not matter.
                 let _ = self.vfs.disk.remove(&draft);
                 return Err(Error::io("create", &draft, error));
             }
         };
-        let made = self.admit(making, number, &draft, file, waiting)?;
+        let made = self.make_ready(lock, number, &draft, file, waiting)?;
         self.metrics.add(M::LogSegmentsCreated, 1);
         Ok(made)
     }
 
+    /// Writes a new file of zeros with a header, and syncs it.
     fn write_draft(&self, draft: &Path, number: u64, waiting: u64) -> io::Result<Arc<dyn File>> {
         let mode = OpenMode { create: Create::IfMissing, direct: true, read_only: false };
         let file = self.vfs.disk.open(draft, mode)?;
@@ -252,6 +261,7 @@ impl Segments {
         Ok(file)
     }
 
+    /// Syncs a segment file, while `waiting` callers wait.
     fn sync(&self, file: &dyn File, waiting: u64) -> io::Result<()> {
         let start = self.vfs.clock.now_us();
         if !planted(Bug::NoSegmentSync) {
@@ -261,10 +271,10 @@ impl Segments {
         Ok(())
     }
 
-    /// Gives a synced file its name and makes the name durable; then it is ready.
-    fn admit(
+    /// Gives a synced file its name, makes the name durable, and counts the segment as ready.
+    fn make_ready(
         &self,
-        _: &Making<'_>,
+        _: &FilesLock<'_>,
         number: u64,
         from: &Path,
         file: Arc<dyn File>,
@@ -285,20 +295,20 @@ impl Segments {
         Ok(segment)
     }
 
-    /// How many segments are ready.
+    /// Returns how many segments are ready.
     pub(crate) fn count(&self) -> u64 {
         self.ready.lock().len() as u64
     }
 
-    /// What one segment takes of the disk for blocks of the log.
+    /// Returns the bytes of log blocks in one segment file.
     pub(crate) fn block_bytes(&self) -> u64 {
         self.shape.blocks * BLOCK_BYTES as u64
     }
 
-    /// Gives the segments that lie wholly below `checkpoint`, which the root holds durably, new numbers behind the last.
-    /// Returns how many.
+    /// Gives new numbers, after the last, to the segments that lie wholly below `checkpoint`.
+    /// Returns how many. REQUIRES: the root names this checkpoint durably.
     pub(crate) fn recycle_below(&self, checkpoint: Lsn) -> Result<usize> {
-        let making = self.making.lock();
+        let lock = self.files_lock.lock();
         let needed = self.shape.segment_of(super::block::block_of(checkpoint));
         let numbers = self.numbers();
         let Some(last) = numbers.last().copied() else { return Ok(0) };
@@ -306,27 +316,27 @@ impl Segments {
         let old = numbers.into_iter().take_while(|n| *n < needed);
         let mut recycled = 0;
         for (number, old) in (first..).zip(old) {
-            // INV-13: it lies wholly below the checkpoint, and comes back above everything.
+            // INV-13: it lies wholly below the checkpoint, and its new number is above all others.
             base::check!(old < needed && number >= needed && number > last, "segment {old} becomes {number}");
-            self.recycle(&making, old, number)?;
+            self.recycle(&lock, old, number)?;
             recycled += 1;
         }
         Ok(recycled)
     }
 
-    /// Makes `count` more segments behind the last, none of them below `writing`. A full disk leaves those that it had
-    /// room for; how many that is, is said in the error's place.
+    /// Makes `count` more segments after the last, none of them below `writing`. If the disk fills
+    /// up, the segments made so far stay; the error comes with their number.
     pub(crate) fn make_more(&self, count: u64, writing: Lsn) -> Result<(), (u64, Error)> {
-        let making = self.making.lock();
+        let lock = self.files_lock.lock();
         let current = self.shape.segment_of(super::block::block_of(writing));
         let first = self.numbers().last().map_or(current, |last| (last + 1).max(current));
         for n in 0..count {
-            self.make(&making, first + n, duty::callers()).map_err(|error| (n, error))?;
+            self.make(&lock, first + n, duty::callers()).map_err(|error| (n, error))?;
         }
         Ok(())
     }
 
-    /// Makes segments behind the last until there are `files`, which takes nothing but a look where there are.
+    /// Makes segments after the last until there are `files`. Cheap if there are enough.
     pub(crate) fn at_least(&self, files: u64, writing: Lsn) -> Result {
         match files.saturating_sub(self.count()) {
             0 => Ok(()),
@@ -334,10 +344,11 @@ impl Segments {
         }
     }
 
-    /// Removes segments while more than `files` are ready: those that lie wholly below `checkpoint`, which the root holds
-    /// durably, then those that hold nothing yet, from the last on. `writing` tells the end of what has been reserved in the log.
+    /// Removes segments while more than `files` are ready: first those that lie wholly below
+    /// `checkpoint`, then, from the last on, those that hold nothing yet. `writing` returns the end
+    /// of what has been reserved in the log. REQUIRES: the root names this checkpoint durably.
     pub(crate) fn shrink_to(&self, files: u64, checkpoint: Lsn, writing: impl Fn() -> Lsn) -> Result {
-        let _making = self.making.lock();
+        let _lock = self.files_lock.lock();
         let mut removed = Vec::new();
         let reserved;
         {
@@ -349,10 +360,10 @@ impl Segments {
             {
                 removed.push(first.remove());
             }
-            // A flush that holds a segment found it under this mutex, below what was reserved then; so what lies above
-            // what is reserved now is in nobody's hands.
+            // A flush that uses a segment found it under this mutex, below what was reserved then.
+            // So no flush uses a segment above what is reserved now.
             reserved = self.shape.segment_of(super::block::block_of(writing()));
-            let keep = reserved + if planted(Bug::LogGivenAway) { 0 } else { AHEAD };
+            let keep = reserved + if planted(Bug::LogGivenAway) { 0 } else { SPARE_SEGMENTS };
             while ready.len() as u64 > files
                 && let Some(last) = ready.last_entry()
                 && *last.key() > keep
@@ -361,8 +372,9 @@ impl Segments {
             }
         }
         for segment in removed {
-            // INV-13: nothing that recovery reads, nothing that a flush may hold. What is reserved by now may lie in it: who
-            // flushes that does not find it, and makes it anew when this is done.
+            // INV-13: recovery reads none of it, and no flush may use it. Log reserved since then
+            // may lie in it: the flush of that log does not find the segment, and makes it again
+            // after this call.
             let behind = segment.number > reserved;
             let below = segment.number < self.shape.segment_of(super::block::block_of(checkpoint));
             base::verify!(below || behind, "segment {} is removed and needed", segment.number);
@@ -371,9 +383,9 @@ impl Segments {
         Ok(())
     }
 
-    /// Writes a segment's digest, unless the segment has been put to other use.
-    pub(crate) fn put_digest(&self, number: u64, bytes: &[u8]) -> Result {
-        let _making = self.making.lock();
+    /// Writes the digest of a segment, unless the segment has been recycled or removed.
+    pub(super) fn put_digest(&self, number: u64, bytes: &[u8]) -> Result {
+        let _lock = self.files_lock.lock();
         let Some(segment) = self.find(number) else { return Ok(()) };
         let area = self.shape.digest_blocks() * BLOCK_BYTES as u64;
         base::check!(bytes.len() as u64 <= area, "a digest of {} bytes in an area of {area}", bytes.len());
@@ -384,24 +396,26 @@ impl Segments {
             .map_err(|e| Error::io("write the digest of", &segment.path, e))
     }
 
-    fn recycle(&self, making: &Making<'_>, old: u64, number: u64) -> Result {
+    /// Gives segment `old` the new number `number`.
+    fn recycle(&self, lock: &FilesLock<'_>, old: u64, number: u64) -> Result {
         let Some(segment) = self.ready.lock().remove(&old) else { return Ok(()) };
         let header = self.shape.encode(number);
         let failed = |e| Error::io("recycle", &segment.path, e);
         if let Err(error) = segment.file.write_at(&header, 0).map_err(failed) {
             if error.may_pass() {
-                // It was not even opened: another time.
+                // It was not even opened: it stays ready and is tried again later.
                 self.ready.lock().insert(old, Arc::clone(&segment));
             }
             return Err(error);
         }
         self.sync(&*segment.file, duty::callers()).map_err(failed)?;
-        self.admit(making, number, &segment.path, Arc::clone(&segment.file), duty::callers()).map(drop)?;
+        self.make_ready(lock, number, &segment.path, Arc::clone(&segment.file), duty::callers()).map(drop)?;
         self.metrics.add(M::LogSegmentsRecycled, 1);
         Ok(())
     }
 
-    /// Syncs every ready segment from number `first` on, so that what recovery reads cannot vanish afterwards.
+    /// Syncs every ready segment from number `first` on, so that what recovery reads cannot vanish
+    /// afterwards. A failure poisons.
     pub(crate) fn sync_from(&self, first: u64, poison: &Poison) -> Result {
         let segments: Vec<_> = self.ready.lock().range(first..).map(|(_, s)| Arc::clone(s)).collect();
         for segment in segments {
@@ -421,15 +435,17 @@ impl Segments {
     }
 }
 
-pub(crate) fn read_header(file: &dyn File, path: &Path, shape: SegmentShape) -> Result<Header> {
+/// Reads the header of a segment file. An error if the file is damaged, or of another database or
+/// format.
+pub(crate) fn read_header(file: &dyn File, path: &Path, shape: SegmentShape) -> Result<SegmentHeader> {
     let len = file.len().map_err(|e| Error::io("measure", path, e))?;
     if len < BLOCK_BYTES as u64 {
-        return Ok(Header::Unfinished);
+        return Ok(SegmentHeader::Unfinished);
     }
     let mut h = AlignedBuf::zeroed(BLOCK_BYTES);
     file.read_at(&mut h, 0).map_err(|e| Error::io("read", path, e))?;
     if h.iter().all(|b| *b == 0) {
-        return Ok(Header::Unfinished);
+        return Ok(SegmentHeader::Unfinished);
     }
     if &h[..8] != MAGIC || get_u32(&h, 40) != crc::crc32c(&h[..40]) {
         return Err(Error::corrupt(path, "its header is not that of a log segment"));
@@ -451,5 +467,5 @@ pub(crate) fn read_header(file: &dyn File, path: &Path, shape: SegmentShape) -> 
         let what = format!("it is {len} bytes long and should be {}", shape.file_bytes());
         return Err(Error::corrupt(path, what));
     }
-    Ok(Header::Number(number))
+    Ok(SegmentHeader::Number(number))
 }

@@ -1,11 +1,13 @@
-//! How fast commits become durable, against the bare device. Run by hand, on an idle machine:
+//! How fast commits become durable, compared with the bare device. Run by hand, on an idle machine:
 //!
 //! ```text
 //! cargo test --release -p millpond --lib log::speed -- --ignored --nocapture --test-threads 1
 //! ```
-//! Rounds of the device and rounds of the log alternate, and medians of the pairs' ratios are printed, because the device
-//! is not equally fast at all times; rounds that something else disturbed are dropped. `PAIRS`, `THREADS`, `DEPTH` and
-//! `WORK` (microseconds before each commit) in the environment choose; `MODEL=1` takes a modelled device. Files lie below the current directory: `/tmp` may be memory.
+//! Rounds of the device and rounds of the log alternate, and the medians of the ratios of the pairs
+//! are printed, because the device is not equally fast at all times. Rounds that other work
+//! disturbed are dropped. Environment variables: `PAIRS`, `THREADS`, `DEPTH`, `WORK` (microseconds
+//! before each commit); `MODEL=1` takes a modelled device. Files lie below the current directory,
+//! because `/tmp` may be memory.
 
 use super::block::PAYLOAD_BYTES;
 use super::group::{self, Record};
@@ -25,27 +27,27 @@ use std::time::{Duration, Instant};
 use vfs::between::Between;
 use vfs::{Create, Disk, File, OpenMode, Vfs};
 
-/// As a database has them by default.
+/// The defaults of a database.
 const SHAPE: SegmentShape = SegmentShape { db_id: 77, blocks: 4096 };
 const RING_BLOCKS: usize = 2048;
 const CAPACITY_BYTES: u64 = 64 << 20;
 const DEVICE_FILE_BLOCKS: u64 = 4 << 10;
 const ROUND: Duration = Duration::from_millis(250);
-/// Below it something else is at the disk.
+/// Syncs a second. If the device makes fewer, other work uses it.
 const DEVICE_AT_LEAST: f64 = 6000.0;
 
-struct Place(PathBuf);
+struct TempDir(PathBuf);
 
-impl Place {
-    fn new(name: &str) -> Place {
+impl TempDir {
+    fn new(name: &str) -> TempDir {
         let here = if modelled() { PathBuf::from("/dev/shm") } else { std::env::current_dir().unwrap() };
-        let place = Place(here.join(format!("speed-{name}-{}", std::process::id())));
-        std::fs::create_dir(&place.0).unwrap();
-        place
+        let dir = TempDir(here.join(format!("speed-{name}-{}", std::process::id())));
+        std::fs::create_dir(&dir.0).unwrap();
+        dir
     }
 }
 
-impl Drop for Place {
+impl Drop for TempDir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -55,7 +57,7 @@ fn knob(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |v| v.parse().unwrap())
 }
 
-/// Processor time of this process so far, microseconds.
+/// Returns the processor time of this process so far, microseconds.
 fn cpu_us() -> u64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let fields: Vec<_> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
@@ -68,8 +70,9 @@ fn median(mut of: Vec<f64>) -> f64 {
     of[of.len() / 2]
 }
 
-/// Runs `work(thread)` on `threads` threads for a round; each call is one thing done. Returns how many a second, the
-/// processor microseconds that each took, and the counts of the thread that did least and most.
+/// Runs `work(thread)` on `threads` threads for a round; each call is one operation. Returns the
+/// operations a second, the processor microseconds of each, and the counts of the threads that did
+/// least and most.
 fn round(threads: usize, work: impl Fn(usize) + Sync) -> (f64, f64, u64, u64) {
     let stop = AtomicBool::new(false);
     let counts: Vec<_> = (0..threads).map(|_| AtomicU64::new(0)).collect();
@@ -94,20 +97,20 @@ fn round(threads: usize, work: impl Fn(usize) + Sync) -> (f64, f64, u64, u64) {
     (total as f64 / seconds, cpu as f64 / total as f64, least, most)
 }
 
-/// Files in memory whose syncs take as long as those of the reference machine's disk: a machine that others use can
-/// still compare two ways to commit. `MODEL=1` asks for it.
+/// Files in memory whose syncs take as long as those of the disk of the reference machine. So a
+/// machine that is in use can still compare two ways to commit. `MODEL=1` selects it.
 #[derive(Debug, Default)]
-struct Model {
+struct DeviceModel {
     syncing: AtomicU64,
 }
 
-/// A write and sync alone, and what each other one in flight adds, microseconds.
+/// A write and sync alone, and what each sync in flight adds, microseconds.
 const MODEL_ALONE_US: u64 = 70;
 const MODEL_EACH_US: u64 = 17;
 /// Processor time of a sync, microseconds.
 const MODEL_CPU_US: u64 = 12;
 
-impl Between for Model {
+impl Between for DeviceModel {
     fn sync_dir(&self, _: &dyn Disk, _: &Path) -> io::Result<()> {
         Ok(())
     }
@@ -137,9 +140,9 @@ fn vfs() -> Vfs {
     if !modelled() {
         return os;
     }
-    // Sleeps are as exact as interrupts of a device; threads inherit it.
+    // Sleeps are as exact as the interrupts of a device; threads inherit the setting.
     rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1)).unwrap();
-    Vfs::between(os.disk, os.clock, Arc::new(Model::default()))
+    Vfs::between(os.disk, os.clock, Arc::new(DeviceModel::default()))
 }
 
 /// The bare device: a zero-written file whose blocks are overwritten in turn.
@@ -149,9 +152,9 @@ struct Device {
 }
 
 impl Device {
-    fn new(place: &Place) -> Device {
+    fn new(dir: &TempDir) -> Device {
         let mode = OpenMode { create: Create::New, direct: true, read_only: false };
-        let file = vfs().disk.open(&place.0.join("device"), mode).unwrap();
+        let file = vfs().disk.open(&dir.0.join("device"), mode).unwrap();
         let zeros = AlignedBuf::zeroed(1 << 20);
         for at in (0..DEVICE_FILE_BLOCKS * 4096).step_by(zeros.len()) {
             file.write_at(&zeros, at).unwrap();
@@ -171,7 +174,7 @@ impl Device {
     }
 }
 
-/// A log with the two threads that an engine gives it.
+/// A log with the two threads that the engine gives it.
 struct Running {
     log: Arc<Log>,
     metrics: Arc<Metrics>,
@@ -181,9 +184,9 @@ struct Running {
 }
 
 impl Running {
-    fn new(place: &Place, flush_depth: u32) -> Running {
+    fn new(dir: &TempDir, flush_depth: u32) -> Running {
         let (vfs, metrics, poison) = (vfs(), Arc::new(Metrics::new()), Arc::new(Poison::default()));
-        let segments = Segments::open(&vfs, &place.0, SHAPE, &metrics).unwrap();
+        let segments = Segments::open(&vfs, &dir.0, SHAPE, &metrics).unwrap();
         let options = LogOptions { ring_blocks: RING_BLOCKS, flush_depth };
         let start = LogStart { lsn: Lsn(0), end: Lsn(0), prev_used: PAYLOAD_BYTES as u16, epoch: 1 };
         let parker = Parker::new();
@@ -227,9 +230,9 @@ fn build(group: &mut Vec<u8>, id: usize, bytes: usize) {
     group::put_record(group, &Record::Commit { txn: TxnId(id as u64) });
 }
 
-/// What a round of commits showed.
+/// The figures of a round of commits.
 #[derive(Clone, Copy, Default)]
-struct Shown {
+struct RoundFigures {
     ratio: f64,
     rate: f64,
     per_flush: f64,
@@ -240,7 +243,7 @@ struct Shown {
 }
 
 /// One round: each of `threads` threads works `work_us`, then commits a group of 150 bytes.
-fn commits(running: &Running, threads: usize, work_us: u64) -> Shown {
+fn commits(running: &Running, threads: usize, work_us: u64) -> RoundFigures {
     let count = |m| running.metrics.get(m) as f64;
     let read = || [count(M::LogFlushes), count(M::RedoPadBytes), count(M::RedoBytesWritten)];
     let before = read();
@@ -261,7 +264,7 @@ fn commits(running: &Running, threads: usize, work_us: u64) -> Shown {
     });
     let after = read();
     let commits = commits.into_inner() as f64;
-    Shown {
+    RoundFigures {
         ratio: 0.0,
         rate,
         per_flush: commits / (after[0] - before[0]),
@@ -272,11 +275,11 @@ fn commits(running: &Running, threads: usize, work_us: u64) -> Shown {
     }
 }
 
-/// Rounds of every depth in turn, each beside a round of the device.
+/// Runs rounds of every depth in turn, each beside a round of the device.
 fn compare(device: &Device, depths: &[u32], threads: usize, work_us: u64) {
-    let dirs: Vec<_> = depths.iter().map(|d| (Place::new(&format!("log-{threads}-{d}")), *d)).collect();
+    let dirs: Vec<_> = depths.iter().map(|d| (TempDir::new(&format!("log-{threads}-{d}")), *d)).collect();
     let runs: Vec<_> = dirs.iter().map(|(dir, depth)| Running::new(dir, *depth)).collect();
-    let mut shown: Vec<Vec<Shown>> = vec![Vec::new(); runs.len()];
+    let mut shown: Vec<Vec<RoundFigures>> = vec![Vec::new(); runs.len()];
     let mut bare = Vec::new();
     let turns = knob("PAIRS", 9);
     let mut dropped = 0;
@@ -285,13 +288,13 @@ fn compare(device: &Device, depths: &[u32], threads: usize, work_us: u64) {
             let (before, _) = device.round(1);
             let seen = commits(run, threads, work_us);
             let (after, _) = device.round(1);
-            // Somebody else was at the disk or on the cores.
+            // Other work used the disk or the cores.
             if before.min(after) < 0.6 * before.max(after) || before < DEVICE_AT_LEAST {
                 dropped += 1;
                 continue;
             }
             bare.push(before);
-            shown.push(Shown { ratio: seen.rate * 2.0 / (before + after), ..seen });
+            shown.push(RoundFigures { ratio: seen.rate * 2.0 / (before + after), ..seen });
         }
     }
     if bare.is_empty() {
@@ -302,7 +305,7 @@ fn compare(device: &Device, depths: &[u32], threads: usize, work_us: u64) {
         median(bare)
     );
     for (depth, shown) in depths.iter().zip(shown).filter(|(_, s)| !s.is_empty()) {
-        let m = |column: fn(&Shown) -> f64| median(shown.iter().map(column).collect());
+        let m = |column: fn(&RoundFigures) -> f64| median(shown.iter().map(column).collect());
         println!(
             "  depth {depth}  {:>9.0}   {:>5.2}  {:>13.2}  {:>5.2}  {:>6.1}  {:>10.2}  {:>4.1}",
             m(|s| s.rate),
@@ -319,8 +322,8 @@ fn compare(device: &Device, depths: &[u32], threads: usize, work_us: u64) {
 #[test]
 #[ignore = "a measurement"]
 fn durable_commits_against_the_device() {
-    let place = Place::new("commit");
-    let device = Device::new(&place);
+    let dir = TempDir::new("commit");
+    let device = Device::new(&dir);
     println!("device alone, overwrites and syncs of 4 KiB on one file:");
     for threads in [1, 2, 4, 8, 16] {
         let rounds: Vec<_> = (0..3).map(|_| device.round(threads)).collect();
@@ -344,9 +347,9 @@ fn durable_commits_against_the_device() {
 #[test]
 #[ignore = "a measurement"]
 fn appends_without_syncs() {
-    let place = Place::new("append");
-    let running = Running::new(&place, 4);
-    println!("appends of 200 bytes, nobody waits for durability:");
+    let dir = TempDir::new("append");
+    let running = Running::new(&dir, 4);
+    println!("appends of 200 bytes, without waiting for durability:");
     for threads in [1, 2, 16] {
         let (rate, cpu, ..) = round(threads, |id| {
             let mut group = Vec::with_capacity(256);

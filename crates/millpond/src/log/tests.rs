@@ -1,4 +1,5 @@
-//! The log as a whole: what is acknowledged is read back, and a log that was cut or holed ends or is refused by the rule.
+//! The log as a whole. Acknowledged commits are read back; a log that was cut or has a hole ends
+//! there or is refused, by the rule.
 
 use super::block::{BLOCK_BYTES, PAYLOAD_BYTES, block_of, block_start, offset_in_block, round_up};
 use super::group::{self, Record, Records};
@@ -18,13 +19,13 @@ const OPTIONS: LogOptions = LogOptions { ring_blocks: 64, flush_depth: 4 };
 const WINDOW: u64 = 64 * PAYLOAD_BYTES as u64;
 pub(super) const FIRST: EpochStart = EpochStart { epoch: 1, first: Lsn(0) };
 
-pub(crate) struct Place(PathBuf);
+pub(crate) struct LogDir(PathBuf);
 
-impl Place {
-    pub(crate) fn new(name: &str) -> Place {
+impl LogDir {
+    pub(crate) fn new(name: &str) -> LogDir {
         let dir = std::env::temp_dir().join(format!("millpond-log-{name}-{}", std::process::id()));
         std::fs::create_dir(&dir).unwrap();
-        Place(dir)
+        LogDir(dir)
     }
 
     fn segments(&self) -> Segments {
@@ -36,7 +37,7 @@ impl Place {
         Log::new(&Vfs::os(), OPTIONS, start, self.segments(), Parker::new().unparker(), &metrics, &poison)
     }
 
-    /// Reads every commit, checks the end, and returns both. That it reads ahead must make no difference.
+    /// Reads every commit, checks the end, and returns both. Read-ahead must make no difference.
     fn read(&self, epochs: &[EpochStart], from: Lsn, known: Lsn) -> Result<(Vec<u64>, Lsn)> {
         let segments = self.segments();
         let plain = Self::read_by(Scanner::new(&segments, epochs, from), known);
@@ -67,7 +68,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for LogDir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -89,9 +90,9 @@ pub(crate) fn commit(log: &Log, n: u64, bulk: usize) -> Lsn {
 }
 
 #[test]
-fn what_is_flushed_is_read_back_across_segments_and_laps_of_the_ring() {
-    let place = Place::new("round");
-    let log = place.log(start());
+fn flushed_groups_are_read_back_across_segments_and_laps_of_the_ring() {
+    let dir = LogDir::new("round");
+    let log = dir.log(start());
     for n in 0..2000 {
         let lsn = commit(&log, n, (n as usize * 37) % 3000);
         if n % 3 == 0 {
@@ -104,17 +105,17 @@ fn what_is_flushed_is_read_back_across_segments_and_laps_of_the_ring() {
     log.flush_to(last, SyncReason::Commit).unwrap();
     let end = log.durable_lsn();
     assert!(SHAPE.segment_of(block_of(end)) > 5, "several segments");
-    let (commits, read_to) = place.read(&[FIRST], Lsn(0), end).unwrap();
+    let (commits, read_to) = dir.read(&[FIRST], Lsn(0), end).unwrap();
     assert_eq!(commits, (0..=2000).collect::<Vec<_>>());
     assert_eq!(read_to, end);
 }
 
-/// A word of the ring once held 52 bits of a position and no more, and the log ended there.
+/// A word of the ring once held only 52 bits of a position, and the log ended there.
 #[test]
-fn the_log_goes_on_beyond_four_pebibytes() {
-    let place = Place::new("far");
+fn the_log_continues_beyond_four_pebibytes() {
+    let dir = LogDir::new("far");
     let first = block_start(block_of(Lsn(1 << 52)) / SHAPE.blocks * SHAPE.blocks - SHAPE.blocks);
-    let log = place.log(LogStart { lsn: first, end: first, ..start() });
+    let log = dir.log(LogStart { lsn: first, end: first, ..start() });
     for n in 0..400 {
         let lsn = commit(&log, n, (n as usize * 37) % 5000);
         if n % 3 == 0 {
@@ -127,16 +128,16 @@ fn the_log_goes_on_beyond_four_pebibytes() {
     log.flush_to(last, SyncReason::Commit).unwrap();
     let end = log.durable_lsn();
     assert!(first < Lsn(1 << 52) && end > Lsn(1 << 52), "{first} to {end}");
-    let (commits, read_to) = place.read(&[EpochStart { epoch: 1, first }], first, end).unwrap();
+    let (commits, read_to) = dir.read(&[EpochStart { epoch: 1, first }], first, end).unwrap();
     assert_eq!((commits, read_to), ((0..=400).collect::<Vec<_>>(), end));
 }
 
-/// The very last position poisons: nothing beyond it could be told apart from the beginning.
+/// The very last position poisons: a position beyond it could not be told from the beginning.
 #[test]
 fn the_last_position_of_the_log_is_an_error() {
-    let place = Place::new("last");
+    let dir = LogDir::new("last");
     let first = block_start(block_of(super::LSN_END) / SHAPE.blocks * SHAPE.blocks);
-    let log = place.log(LogStart { lsn: first, end: first, ..start() });
+    let log = dir.log(LogStart { lsn: first, end: first, ..start() });
     let error = (0..2000).find_map(|n| {
         let lsn = commit(&log, n, 3000);
         log.flush_to(lsn, SyncReason::Commit).err()
@@ -147,9 +148,9 @@ fn the_last_position_of_the_log_is_an_error() {
 }
 
 #[test]
-fn behind_the_end_of_the_log_a_block_is_zero_whatever_its_buffer_held() {
-    let place = Place::new("zeros");
-    let log = place.log(start());
+fn after_the_end_of_the_log_a_block_is_zero() {
+    let dir = LogDir::new("zeros");
+    let log = dir.log(start());
     for n in 1..200 {
         let lsn = commit(&log, n, (n as usize * 613) % 5000);
         log.flush_to(lsn, SyncReason::Commit).unwrap();
@@ -158,7 +159,7 @@ fn behind_the_end_of_the_log_a_block_is_zero_whatever_its_buffer_held() {
         if used == 0 {
             continue;
         }
-        let segment = place.segments().find(SHAPE.segment_of(block)).unwrap();
+        let segment = dir.segments().find(SHAPE.segment_of(block)).unwrap();
         let mut bytes = base::aligned::AlignedBuf::zeroed(BLOCK_BYTES);
         segment.file.read_at(&mut bytes, file_offset(SHAPE, block)).unwrap();
         let rest = &bytes[BLOCK_BYTES - PAYLOAD_BYTES + used..];
@@ -168,8 +169,8 @@ fn behind_the_end_of_the_log_a_block_is_zero_whatever_its_buffer_held() {
 
 #[test]
 fn many_threads_commit_and_nothing_acknowledged_is_missing() {
-    let place = Place::new("threads");
-    let log = Arc::new(place.log(start()));
+    let dir = LogDir::new("threads");
+    let log = Arc::new(dir.log(start()));
     let threads: Vec<_> = (0..8u64)
         .map(|id| {
             let log = Arc::clone(&log);
@@ -188,7 +189,7 @@ fn many_threads_commit_and_nothing_acknowledged_is_missing() {
         })
         .collect();
     threads.into_iter().for_each(|t| t.join().unwrap());
-    let (mut commits, end) = place.read(&[FIRST], Lsn(0), log.durable_lsn()).unwrap();
+    let (mut commits, end) = dir.read(&[FIRST], Lsn(0), log.durable_lsn()).unwrap();
     commits.sort_unstable();
     let expected: Vec<_> = (0..8).flat_map(|id| (0..200).map(move |n| id * 1000 + n)).collect();
     assert_eq!(commits, expected);
@@ -196,61 +197,63 @@ fn many_threads_commit_and_nothing_acknowledged_is_missing() {
     assert_eq!(end, log.durable_lsn());
 }
 
-/// A hole that nothing vouches for is the end; from there a new epoch goes on, and blocks of the old epoch behind it
-/// never come back.
+/// A hole ends the log if nothing proves that the log was longer. A new epoch begins there, and the
+/// blocks of the old epoch after the hole are never read again.
 #[test]
-fn a_torn_tail_ends_the_log_and_its_leftovers_stay_dead() {
-    let place = Place::new("tail");
-    let log = place.log(start());
+fn a_torn_tail_ends_the_log_and_later_blocks_are_never_read_again() {
+    let dir = LogDir::new("tail");
+    let log = dir.log(start());
     let mut lsns = Vec::new();
     for n in 0..40 {
         lsns.push(commit(&log, n, 1000));
     }
     log.flush_to(lsns[39], SyncReason::Commit).unwrap();
     drop(log);
-    place.lose(block_of(lsns[20]));
-    let (commits, end) = place.read(&[FIRST], Lsn(0), Lsn(0)).unwrap();
+    dir.lose(block_of(lsns[20]));
+    let (commits, end) = dir.read(&[FIRST], Lsn(0), Lsn(0)).unwrap();
     let kept = commits.len() as u64;
     assert_eq!(commits, (0..kept).collect::<Vec<_>>());
     assert!(kept <= 20);
 
     let again = round_up(end);
     let used = if offset_in_block(end) == 0 { PAYLOAD_BYTES } else { offset_in_block(end) };
-    let log = place.log(LogStart { lsn: again, end, prev_used: used as u16, epoch: 2 });
+    let log = dir.log(LogStart { lsn: again, end, prev_used: used as u16, epoch: 2 });
     let lsn = commit(&log, 1000, 3900);
     log.flush_to(lsn, SyncReason::Commit).unwrap();
     let epochs = [FIRST, EpochStart { epoch: 2, first: again }];
-    let (commits, _) = place.read(&epochs, Lsn(0), log.durable_lsn()).unwrap();
+    let (commits, _) = dir.read(&epochs, Lsn(0), log.durable_lsn()).unwrap();
     assert_eq!(commits, (0..kept).chain([1000]).collect::<Vec<_>>());
 }
 
-/// The first block of an epoch is lost, a later one of the same flush is not. It vouched for the epoch's start, beyond the
-/// end of the groups before it, and the log was called damaged.
+/// The first block of an epoch is lost, a later one of the same flush is not. The later one once
+/// named the start of the epoch as durable, beyond the end of the groups before it, and the log was
+/// called damaged.
 #[test]
-fn a_lost_first_flush_of_an_epoch_vouches_for_nothing_of_it() {
-    let place = Place::new("epoch");
-    let log = place.log(start());
+fn a_lost_first_flush_of_an_epoch_is_no_damage() {
+    let dir = LogDir::new("epoch");
+    let log = dir.log(start());
     let lsn = commit(&log, 1, 1000);
     log.flush_to(lsn, SyncReason::Commit).unwrap();
     let end = log.durable_lsn();
     drop(log);
     assert!(offset_in_block(end) > 0);
     let (again, prev_used) = (round_up(end), offset_in_block(end) as u16);
-    let log = place.log(LogStart { lsn: again, end, prev_used, epoch: 2 });
+    let log = dir.log(LogStart { lsn: again, end, prev_used, epoch: 2 });
     let lsn = commit(&log, 2, 9000);
     log.flush_to(lsn, SyncReason::Commit).unwrap();
     drop(log);
-    place.lose(block_of(again));
+    dir.lose(block_of(again));
     let epochs = [FIRST, EpochStart { epoch: 2, first: again }];
-    let (commits, found) = place.read(&epochs, Lsn(0), end).unwrap();
+    let (commits, found) = dir.read(&epochs, Lsn(0), end).unwrap();
     assert_eq!((commits, found), (vec![1], end));
 }
 
-/// The same hole is damage as soon as a later flush named a durable LSN above it, or the root knows better.
+/// The same hole is damage as soon as a later flush named a durable LSN above it, or the root names
+/// one.
 #[test]
-fn a_hole_below_what_was_durable_is_named() {
-    let place = Place::new("hole");
-    let log = place.log(start());
+fn a_hole_below_the_durable_lsn_is_reported() {
+    let dir = LogDir::new("hole");
+    let log = dir.log(start());
     let mut last = Lsn(0);
     for n in 0..10 {
         last = commit(&log, n, 5000);
@@ -258,25 +261,25 @@ fn a_hole_below_what_was_durable_is_named() {
     }
     let durable = log.durable_lsn();
     drop(log);
-    place.lose(3);
-    let error = place.read(&[FIRST], Lsn(0), Lsn(0)).unwrap_err();
+    dir.lose(3);
+    let error = dir.read(&[FIRST], Lsn(0), Lsn(0)).unwrap_err();
     assert!(matches!(&error, Error::Corrupt { what, .. } if what.contains("names LSN")), "{error}");
     assert!(error.to_string().contains("0000000000000000.log"), "{error}");
 
-    let place = Place::new("known");
-    let log = place.log(start());
+    let dir = LogDir::new("known");
+    let log = dir.log(start());
     let lsn = commit(&log, 1, 5000);
     log.flush_to(lsn, SyncReason::Commit).unwrap();
     drop(log);
-    place.lose(1);
-    let error = place.read(&[FIRST], Lsn(0), durable.min(last)).unwrap_err();
+    dir.lose(1);
+    let error = dir.read(&[FIRST], Lsn(0), durable.min(last)).unwrap_err();
     assert!(matches!(&error, Error::Corrupt { what, .. } if what.contains("the root knows")), "{error}");
 }
 
 #[test]
-fn one_committer_rewrites_its_tail_block_and_pads_nothing() {
-    let place = Place::new("alone");
-    let log = place.log(start());
+fn a_single_committer_rewrites_the_tail_block_without_padding() {
+    let dir = LogDir::new("alone");
+    let log = dir.log(start());
     for n in 0..50 {
         let _committing = log.committing();
         let lsn = commit(&log, n, 0);
@@ -289,8 +292,8 @@ fn one_committer_rewrites_its_tail_block_and_pads_nothing() {
 
 #[test]
 fn segments_below_the_checkpoint_are_recycled() {
-    let place = Place::new("recycle");
-    let log = place.log(start());
+    let dir = LogDir::new("recycle");
+    let log = dir.log(start());
     let mut durable = Lsn(0);
     for n in 0..600 {
         let lsn = commit(&log, n, 3000);
@@ -300,14 +303,14 @@ fn segments_below_the_checkpoint_are_recycled() {
         log.segments().recycle_below(durable).unwrap();
     }
     assert!(SHAPE.segment_of(block_of(durable)) > 5);
-    let files = std::fs::read_dir(&place.0).unwrap().count();
+    let files = std::fs::read_dir(&dir.0).unwrap().count();
     assert!(files <= 4, "{files} files for a capacity of four segments");
 }
 
 #[test]
-fn a_shrinking_log_keeps_what_may_be_written() {
-    let place = Place::new("shrink");
-    let log = place.log(start());
+fn a_shrinking_log_keeps_the_segments_that_may_be_written() {
+    let dir = LogDir::new("shrink");
+    let log = dir.log(start());
     let segments = log.segments();
     segments.make_more(10, Lsn(0)).unwrap();
     let mut n = 0;

@@ -1,42 +1,44 @@
-//! Who waits for which position of the log, in the order of the positions.
+//! The threads and tasks that wait for a flush of the log, sorted by position.
 //!
-//! Commits come nearly in that order, so a new waiter stands at or near the end, those whom a flush serves are the front, and
-//! how many wait beyond a position is a binary search: with a thousand in flight nobody walks over all of them.
+//! Commits arrive nearly in that order. So a new waiter goes at or near the end, the waiters that a
+//! flush covers are a prefix, and a binary search counts the waiters beyond a position. With a
+//! thousand commits in flight no thread walks the whole list.
 
 use base::Lsn;
 use base::sync::Unparker;
 use std::collections::VecDeque;
 use std::task::Waker;
 
-/// How a waiter hears of it.
+/// How a waiter is woken.
 #[derive(Debug)]
 pub(super) enum Wake {
-    /// A thread that is parked. It may lead a flush as well.
+    /// A parked thread. It may also lead a flush.
     Thread(Unparker),
-    /// A future's task. The log thread leads for it, and calls its waker.
+    /// The task of a future. The log thread leads for it, and calls its waker.
     Task(Waker),
 }
 
-/// A waiter's place.
+/// A waiter's place in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket {
     lsn: Lsn,
     number: u64,
 }
 
-/// Those who wait.
+/// The list of waiters.
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
     /// Ascending by ticket.
     queue: VecDeque<(Ticket, Wake)>,
     next: u64,
-    /// Tasks that need not wait any more and have not heard of it. A waker is a caller's code: it may end the last use of the
-    /// database, or close it. Who leads a flush may be in the midst of a call that closing waits for; so the log thread calls it.
-    served: Vec<Waker>,
+    /// Tasks whose wait is over and whose wakers have not been called. A waker is a caller's code:
+    /// it may drop the last handle on the database, or close it. The leader of a flush may be
+    /// inside a call that closing waits for, so the log thread calls the wakers.
+    ready: Vec<Waker>,
 }
 
 impl Waiters {
-    /// Adds one that waits for the group that starts at `lsn`.
+    /// Adds a waiter for the group that starts at `lsn`.
     pub(super) fn add(&mut self, lsn: Lsn, wake: Wake) -> Ticket {
         let ticket = Ticket { lsn, number: self.next };
         self.next += 1;
@@ -45,39 +47,39 @@ impl Waiters {
         ticket
     }
 
-    /// Takes one off, if it still waits.
+    /// Removes a waiter, if it is still in the list.
     pub(super) fn remove(&mut self, ticket: Ticket) {
         if let Ok(at) = self.queue.binary_search_by_key(&ticket, |(other, _)| *other) {
             self.queue.remove(at);
         }
     }
 
-    /// Has `wake` told instead of what the ticket was drawn with, which comes back. `Err` if it no longer waits.
-    pub(super) fn renew(&mut self, ticket: Ticket, wake: Wake) -> Result<Wake, Wake> {
+    /// Replaces the wake-up of a waiter and returns the old one. `Err(wake)` if it no longer waits.
+    pub(super) fn replace(&mut self, ticket: Ticket, wake: Wake) -> Result<Wake, Wake> {
         match self.queue.binary_search_by_key(&ticket, |(other, _)| *other) {
             Ok(at) => Ok(std::mem::replace(&mut self.queue[at].1, wake)),
             Err(_) => Err(wake),
         }
     }
 
-    /// How many wait for groups that start below `lsn`.
+    /// Counts the waiters for groups that start below `lsn`.
     pub(super) fn below(&self, lsn: Lsn) -> usize {
         self.queue.partition_point(|(ticket, _)| ticket.lsn < lsn)
     }
 
-    /// Those who wait for groups that start at `lsn` or later.
+    /// Returns the waiters for groups that start at `lsn` or later.
     pub(super) fn beyond(&self, lsn: Lsn) -> impl ExactSizeIterator<Item = &Wake> {
         self.queue.range(self.below(lsn)..).map(|(_, wake)| wake)
     }
 
-    /// Takes off those who wait for groups that start below `lsn`. The threads come back, the first of them first; the tasks are
-    /// served.
+    /// Removes the waiters for groups that start below `lsn`. Returns the threads in order; the
+    /// tasks become ready.
     pub(super) fn take_below(&mut self, lsn: Lsn) -> Vec<Unparker> {
         let count = self.below(lsn);
         self.take(count)
     }
 
-    /// Takes all of them off, as [`Waiters::take_below`] does.
+    /// Removes all waiters, as [`Waiters::take_below`] does.
     pub(super) fn take_all(&mut self) -> Vec<Unparker> {
         self.take(self.queue.len())
     }
@@ -87,20 +89,20 @@ impl Waiters {
         for (_, wake) in self.queue.drain(..count) {
             match wake {
                 Wake::Thread(unparker) => threads.push(unparker),
-                Wake::Task(waker) => self.served.push(waker),
+                Wake::Task(waker) => self.ready.push(waker),
             }
         }
         threads
     }
 
-    /// Whether a task is to be told.
-    pub(super) fn has_served(&self) -> bool {
-        !self.served.is_empty()
+    /// Whether a task is ready and its waker has not been called.
+    pub(super) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
     }
 
-    /// The tasks that are to be told, each once.
-    pub(super) fn take_served(&mut self) -> Vec<Waker> {
-        std::mem::take(&mut self.served)
+    /// Takes the wakers of the ready tasks, each once.
+    pub(super) fn take_ready(&mut self) -> Vec<Waker> {
+        std::mem::take(&mut self.ready)
     }
 }
 
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn they_stand_by_position_then_by_arrival() {
+    fn waiters_are_sorted_by_position_then_by_arrival() {
         let mut waiters = Waiters::default();
         let tickets: Vec<_> = [30, 10, 20, 10, 40].map(|lsn| waiters.add(Lsn(lsn), thread())).into();
         let order: Vec<_> = waiters.queue.iter().map(|(ticket, _)| *ticket).collect();
@@ -129,20 +131,20 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_moved_is_woken_where_it_is() {
+    fn a_replaced_waker_is_called_instead_of_the_old_one() {
         let mut waiters = Waiters::default();
-        let (old, new) = (Waker::noop(), Waker::from(std::sync::Arc::new(Nobody)));
+        let (old, new) = (Waker::noop(), Waker::from(std::sync::Arc::new(NoopWake)));
         let ticket = waiters.add(Lsn(1), Wake::Task(old.clone()));
-        assert!(matches!(waiters.renew(ticket, Wake::Task(new.clone())), Ok(Wake::Task(_))));
-        assert!(!waiters.has_served() && waiters.take_all().is_empty() && waiters.has_served());
-        assert!(matches!(&waiters.take_served()[..], [waker] if waker.will_wake(&new)));
-        assert!(!waiters.has_served());
-        assert!(waiters.renew(ticket, thread()).is_err(), "it has been woken");
+        assert!(matches!(waiters.replace(ticket, Wake::Task(new.clone())), Ok(Wake::Task(_))));
+        assert!(!waiters.has_ready() && waiters.take_all().is_empty() && waiters.has_ready());
+        assert!(matches!(&waiters.take_ready()[..], [waker] if waker.will_wake(&new)));
+        assert!(!waiters.has_ready());
+        assert!(waiters.replace(ticket, thread()).is_err(), "it has been woken");
     }
 
-    struct Nobody;
+    struct NoopWake;
 
-    impl std::task::Wake for Nobody {
+    impl std::task::Wake for NoopWake {
         fn wake(self: std::sync::Arc<Self>) {}
     }
 }

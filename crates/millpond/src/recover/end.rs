@@ -4,7 +4,7 @@ use super::chunk_queue::{AbandonOnDrop, BoundedQueue, EndOnDrop, LogChunk};
 use super::txn_table::TxnTable;
 use super::undo::Rebuild;
 use crate::error::{Error, Result};
-use crate::flush::restore::Life;
+use crate::flush::restore::PageRedo;
 use crate::log::LogStart;
 use crate::log::block::{PAYLOAD_BYTES, block_start, offset_in_block, round_up};
 use crate::log::group::{Record, Records};
@@ -44,7 +44,7 @@ pub(crate) struct LogTail {
     /// By page number, in chunks; page numbers are dense.
     known: BTreeMap<u32, Box<[Known; CHUNK_PAGES]>>,
     /// What redo says of the pages that were asked about.
-    pub(crate) lives: BTreeMap<PageNo, Life>,
+    pub(crate) lives: BTreeMap<PageNo, PageRedo>,
     /// Groups from the checkpoint on.
     pub(crate) groups: u64,
 }
@@ -139,7 +139,7 @@ pub(crate) fn find_end(
     window: u64,
     rebuild: Rebuild,
     txn_table: TxnTable,
-    pages: BTreeMap<PageNo, Life>,
+    pages: BTreeMap<PageNo, PageRedo>,
 ) -> Result<(LogTail, Rebuild, TxnTable)> {
     let mut scanner = Scanner::new(segments, epochs, checkpoint).read_ahead()?;
     let queue = BoundedQueue::new(1, READ_AHEAD_BYTES);

@@ -20,7 +20,7 @@ const UNSAFE: &[&str] = &[
     "crates/millpond/src/buffer/arena.rs",
     "crates/millpond/src/buffer/frame.rs",
     "crates/millpond/src/buffer/latch.rs",
-    "crates/millpond/src/log/commit.rs",
+    "crates/millpond/src/log/write.rs",
     "crates/millpond/src/log/ring.rs",
     "crates/ffi/src/",
     "crates/compare/src/peers/lmdb.rs",

@@ -9,7 +9,7 @@ use crate::btree::Tree;
 use crate::checkpoint::root::{Root, SLOT_BYTES};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::flush::batch::Limit;
+use crate::flush::batch::BatchLimit;
 use crate::options::Options;
 use crate::page::header;
 use base::prng::Prng;
@@ -116,7 +116,7 @@ fn old(checkpoints: u64, killed: bool) -> Old {
         some(&engine, 10, 30, &mut rng);
         let written: Vec<_> = engine.store.pool.oldest_dirty(Lsn::MAX, 6);
         let written: Vec<_> = written.into_iter().map(|(page, _)| page).collect();
-        engine.shared.flusher.lock().flush(&written, Limit::NONE, Force::Shutdown).unwrap();
+        engine.shared.flusher.lock().flush(&written, BatchLimit::NONE, Force::Shutdown).unwrap();
         some(&engine, 10, 5, &mut rng);
         drop(engine);
     } else {

@@ -1,4 +1,5 @@
-//! Reading a digest back. Recovery scans all of the log; who looks at the log from outside reads them.
+//! Reads digests back. Recovery scans the whole log instead; only the inspection of a closed
+//! database reads digests.
 
 use super::{ABSENT, Digest, FORMAT, HEADER_BYTES, MAGIC, Section, Touch};
 use crate::error::{Error, Result};
@@ -11,7 +12,8 @@ use base::{Lsn, PageNo, crc};
 use std::collections::BTreeMap;
 
 impl Digest {
-    /// How many bytes follow the header that `block` begins with, if it is that of segment `number`.
+    /// Returns how many bytes follow the header at the start of `block`, if it is the header of a
+    /// digest of segment `number`.
     fn claimed(block: &[u8], shape: SegmentShape, number: u64) -> Option<usize> {
         let ours = &block[..8] == MAGIC
             && get_u16(block, 8) == FORMAT
@@ -22,7 +24,7 @@ impl Digest {
         (ours && HEADER_BYTES + len <= shape.digest_blocks() as usize * BLOCK_BYTES).then_some(len)
     }
 
-    /// Reads a digest; `None` if the bytes are not one of segment `number`.
+    /// Decodes a digest; `None` if the bytes are not one of segment `number`.
     pub(super) fn decode(bytes: &[u8], shape: SegmentShape, number: u64) -> Option<Digest> {
         let len = HEADER_BYTES + Digest::claimed(bytes, shape, number)?;
         let bytes = bytes.get(..len)?;
@@ -44,6 +46,7 @@ impl Digest {
         Some(digest)
     }
 
+    /// Decodes the pages, of which there are `pages`, and the sections.
     pub(super) fn take_body(&mut self, body: &[u8], pages: u32, base: Lsn) -> Result<(), Truncated> {
         let mut r = Reader::new(body);
         let mut page = 0u32;
@@ -67,7 +70,7 @@ impl Digest {
 }
 
 impl Segments {
-    /// The digest of a segment, if it has one.
+    /// Returns the digest of a segment, if it has one.
     pub(crate) fn digest(&self, number: u64) -> Result<Option<Digest>> {
         let Some(segment) = self.find(number) else { return Ok(None) };
         let io = |e| Error::io("read", &segment.path, e);

@@ -5,7 +5,7 @@ use crate::histogram::{Counts, Histogram};
 use crate::labels::{FileKind, Force, Latency, SyncReason};
 use crate::snapshot::{FsyncRow, LatencyRow, Snapshot};
 use base::sync::atomic::{AtomicU64, Ordering};
-use base::sync::lane;
+use base::sync::thread_number;
 
 /// Stripes: threads that run side by side mostly count in different ones.
 const STRIPES: usize = 16;
@@ -62,7 +62,7 @@ impl Metrics {
 
     #[inline]
     fn stripe(&self) -> &Stripe {
-        &self.stripes[lane() % STRIPES]
+        &self.stripes[thread_number() % STRIPES]
     }
 
     /// Adds to a metric.

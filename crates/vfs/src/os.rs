@@ -4,7 +4,7 @@ use crate::rings::Rings;
 use crate::transfer::{Direction, Next, Transfer};
 use crate::uring::Job;
 use crate::{BatchIo, Clock, Create, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
-use base::sync::share_out;
+use base::sync::for_each_in_parallel;
 use rustix::fs::{self, AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -231,7 +231,7 @@ impl File for OsFile {
                 return done;
             }
         }
-        share_out(ops, threads_for(ops.len()), |op| self.read_at(op.bytes, op.offset))
+        for_each_in_parallel(ops, threads_for(ops.len()), |op| self.read_at(op.bytes, op.offset))
     }
 
     fn write_batch(&self, ops: &[WriteOp<'_>]) -> io::Result<()> {
@@ -244,7 +244,7 @@ impl File for OsFile {
         }
         let mut ops = ops.to_vec();
         let threads = threads_for(ops.len());
-        share_out(&mut ops, threads, |op| self.write_at(op.bytes, op.offset))
+        for_each_in_parallel(&mut ops, threads, |op| self.write_at(op.bytes, op.offset))
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -8,25 +8,25 @@
 //! ordinary thread and runs the threads of a simulated world one at a time.
 
 pub mod atomic;
-#[cfg(not(loom))]
-mod lane;
 #[cfg(loom)]
 mod model;
 #[cfg(loom)]
 mod model_atomic;
 #[cfg(not(loom))]
+mod parallel;
+#[cfg(not(loom))]
 mod parker;
 #[cfg(not(any(loom, feature = "sim")))]
 mod real;
-#[cfg(not(loom))]
-mod share;
 #[cfg(all(not(loom), feature = "sim"))]
 pub mod sim;
-
 #[cfg(not(loom))]
-pub use lane::lane;
+mod thread_number;
+
 #[cfg(loom)]
-pub use model::{Mutex, MutexGuard, futex_wait, futex_wake, lane, point, set_lane, spin};
+pub use model::{Mutex, MutexGuard, futex_wait, futex_wake, point, set_thread_number, spin, thread_number};
+#[cfg(not(loom))]
+pub use parallel::for_each_in_parallel;
 #[cfg(not(loom))]
 pub use parker::{Parker, Unparker};
 #[cfg(not(any(loom, feature = "sim")))]
@@ -34,10 +34,10 @@ pub use real::{
     Condvar, JoinHandle, Mutex, MutexGuard, cores, device, event, futex_wait, futex_wake, point,
     simulated_us, spawn, spin, world_flags,
 };
-#[cfg(not(loom))]
-pub use share::share_out;
 #[cfg(all(not(loom), feature = "sim"))]
 pub use sim::{
     Condvar, JoinHandle, Mutex, MutexGuard, cores, device, event, futex_wait, futex_wake, point,
     simulated_us, spawn, spin, world_flags,
 };
+#[cfg(not(loom))]
+pub use thread_number::thread_number;

@@ -88,18 +88,18 @@ pub fn spin(turn: &mut u32) {
 }
 
 loom::thread_local! {
-    static LANE: Cell<usize> = Cell::new(0);
+    static THREAD_NUMBER: Cell<usize> = Cell::new(0);
 }
 
-/// The calling thread's number: 0, so that threads share what they can, until [`set_lane`].
+/// The calling thread's number: 0, so that threads share what they can, until [`set_thread_number`].
 #[must_use]
-pub fn lane() -> usize {
-    LANE.with(Cell::get)
+pub fn thread_number() -> usize {
+    THREAD_NUMBER.with(Cell::get)
 }
 
 /// Gives the calling thread a number of its own.
-pub fn set_lane(number: usize) {
-    LANE.with(|own| own.set(number));
+pub fn set_thread_number(number: usize) {
+    THREAD_NUMBER.with(|own| own.set(number));
 }
 
 /// A place where another thread may run: here every atomic is one.

@@ -24,7 +24,7 @@ mod tests;
 mod world;
 
 pub use failure::Failure;
-pub(super) use primitives::thread_number;
+pub(super) use primitives::number_in_world;
 pub use primitives::{
     Condvar, JoinHandle, Mutex, MutexGuard, cores, device, event, futex_wait, futex_wake, pause, point,
     simulated_us, spawn, spin, world_flags,

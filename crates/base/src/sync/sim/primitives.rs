@@ -374,6 +374,6 @@ pub fn world_flags() -> u64 {
 }
 
 /// Which thread of its world the calling one is; `None` outside one.
-pub(in crate::sync) fn thread_number() -> Option<usize> {
+pub(in crate::sync) fn number_in_world() -> Option<usize> {
     here().map(|here| here.me)
 }

@@ -8,7 +8,7 @@ use std::thread;
 ///
 /// For calls into the operating system that would wait one after the other. A simulated world has no such calls, so the
 /// threads are not its own.
-pub fn share_out<T: Send, E: Send>(
+pub fn for_each_in_parallel<T: Send, E: Send>(
     items: &mut [T],
     threads: usize,
     each: impl Fn(&mut T) -> Result<(), E> + Sync,
@@ -37,13 +37,13 @@ pub fn share_out<T: Send, E: Send>(
 
 #[cfg(test)]
 mod tests {
-    use super::share_out;
+    use super::for_each_in_parallel;
 
     #[test]
     fn everything_is_done_once() {
         for (count, threads) in [(0, 4), (1, 4), (100, 0), (100, 1), (100, 4), (3, 100)] {
             let mut items = vec![0; count];
-            share_out(&mut items, threads, |item| {
+            for_each_in_parallel(&mut items, threads, |item| {
                 *item += 1;
                 Ok::<(), ()>(())
             })
@@ -55,8 +55,9 @@ mod tests {
     #[test]
     fn an_error_is_told_and_the_others_go_on() {
         let mut items: Vec<u32> = (0..100).collect();
-        let result = share_out(&mut items, 4, |item| if *item == 50 { Err(*item) } else { Ok(()) });
+        let result =
+            for_each_in_parallel(&mut items, 4, |item| if *item == 50 { Err(*item) } else { Ok(()) });
         assert_eq!(result, Err(50));
-        assert_eq!(share_out(&mut items, 1, |item| Err::<(), u32>(*item)), Err(0));
+        assert_eq!(for_each_in_parallel(&mut items, 1, |item| Err::<(), u32>(*item)), Err(0));
     }
 }

@@ -3,15 +3,15 @@
 //! What threads tell each other by an atomic they tell with an order stronger than relaxed; relaxed ones are counters
 //! and hints, of which there are far too many. Simulated threads run one at a time, so weak memory is not simulated.
 
-use super::world::at_atomic;
+use super::world::atomic_point;
 use std::panic::Location;
 pub use std::sync::atomic::{Ordering, fence};
 
 #[inline]
 #[track_caller]
-fn meet(order: Ordering) {
+fn scheduling_point(order: Ordering) {
     if order != Ordering::Relaxed {
-        at_atomic(Location::caller());
+        atomic_point(Location::caller());
     }
 }
 
@@ -31,19 +31,19 @@ macro_rules! atomic {
             #[inline]
             #[track_caller]
             pub fn load(&self, order: Ordering) -> $value {
-                meet(order);
+                scheduling_point(order);
                 self.0.load(order)
             }
             #[inline]
             #[track_caller]
             pub fn store(&self, value: $value, order: Ordering) {
-                meet(order);
+                scheduling_point(order);
                 self.0.store(value, order);
             }
             #[inline]
             #[track_caller]
             pub fn swap(&self, value: $value, order: Ordering) -> $value {
-                meet(order);
+                scheduling_point(order);
                 self.0.swap(value, order)
             }
             #[inline]
@@ -55,7 +55,7 @@ macro_rules! atomic {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
-                meet(success);
+                scheduling_point(success);
                 self.0.compare_exchange(current, new, success, failure)
             }
             /// Never fails without a reason, so that a run repeats.
@@ -68,7 +68,7 @@ macro_rules! atomic {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
-                meet(success);
+                scheduling_point(success);
                 self.0.compare_exchange(current, new, success, failure)
             }
             #[inline]
@@ -79,19 +79,19 @@ macro_rules! atomic {
                 fetch: Ordering,
                 f: impl FnMut($value) -> Option<$value>,
             ) -> Result<$value, $value> {
-                meet(set);
+                scheduling_point(set);
                 self.0.fetch_update(set, fetch, f)
             }
             #[inline]
             #[track_caller]
             pub fn fetch_and(&self, value: $value, order: Ordering) -> $value {
-                meet(order);
+                scheduling_point(order);
                 self.0.fetch_and(value, order)
             }
             #[inline]
             #[track_caller]
             pub fn fetch_or(&self, value: $value, order: Ordering) -> $value {
-                meet(order);
+                scheduling_point(order);
                 self.0.fetch_or(value, order)
             }
             #[inline]
@@ -115,25 +115,25 @@ macro_rules! counting {
             #[inline]
             #[track_caller]
             pub fn fetch_add(&self, value: $value, order: Ordering) -> $value {
-                meet(order);
+                scheduling_point(order);
                 self.0.fetch_add(value, order)
             }
             #[inline]
             #[track_caller]
             pub fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
-                meet(order);
+                scheduling_point(order);
                 self.0.fetch_sub(value, order)
             }
             #[inline]
             #[track_caller]
             pub fn fetch_max(&self, value: $value, order: Ordering) -> $value {
-                meet(order);
+                scheduling_point(order);
                 self.0.fetch_max(value, order)
             }
             #[inline]
             #[track_caller]
             pub fn fetch_min(&self, value: $value, order: Ordering) -> $value {
-                meet(order);
+                scheduling_point(order);
                 self.0.fetch_min(value, order)
             }
         }

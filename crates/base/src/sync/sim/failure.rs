@@ -15,9 +15,9 @@ pub enum Failure {
     /// Nobody can run and no timeout is pending. What each thread waits for.
     Deadlock(String),
     /// More steps than the options allow. Where each thread stands.
-    Endless(String),
+    StepLimit(String),
     /// A thread runs without reaching a scheduling point. Where each thread was last seen.
-    Stuck(String),
+    Hung(String),
 }
 
 impl fmt::Display for Failure {
@@ -25,8 +25,8 @@ impl fmt::Display for Failure {
         match self {
             Failure::Panic { thread, message } => write!(f, "thread {thread} panicked: {message}"),
             Failure::Deadlock(threads) => write!(f, "deadlock, nobody can run:\n{threads}"),
-            Failure::Endless(threads) => write!(f, "more steps than allowed:\n{threads}"),
-            Failure::Stuck(threads) => write!(f, "a thread no longer reaches a scheduling point:\n{threads}"),
+            Failure::StepLimit(threads) => write!(f, "more steps than allowed:\n{threads}"),
+            Failure::Hung(threads) => write!(f, "a thread no longer reaches a scheduling point:\n{threads}"),
         }
     }
 }

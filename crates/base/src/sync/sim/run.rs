@@ -1,7 +1,7 @@
 //! Begins a world and waits for its end.
 
 use super::failure::Failure;
-use super::world::{Here, World, here, set_here};
+use super::world::{SimThread, World, current, set_current_thread};
 use std::panic::{self, Location};
 use std::sync::{Arc, Once};
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub struct WorldOptions {
     /// Scheduling points before the world counts as endless.
     pub max_steps: u64,
     /// Seconds of real time without a scheduling point before the world counts as stuck.
-    pub stuck_after_seconds: u64,
+    pub hung_after_seconds: u64,
     /// What [`super::cores`] says; 0: the seed decides, 1 to 4.
     pub cores: u32,
     /// What [`super::world_flags`] says.
@@ -32,7 +32,7 @@ impl WorldOptions {
         WorldOptions {
             seed,
             max_steps: 20_000_000,
-            stuck_after_seconds: 60,
+            hung_after_seconds: 60,
             cores: 0,
             flags: 0,
             atomics_one_in: 4,
@@ -57,9 +57,9 @@ pub struct Run<T> {
 /// Runs `f` as the first thread of a world and waits until all its threads have ended, or the world has failed.
 #[track_caller]
 pub fn run<T: Send + 'static>(options: WorldOptions, f: impl FnOnce() -> T + Send + 'static) -> Run<T> {
-    assert!(here().is_none(), "a world inside a world");
+    assert!(current().is_none(), "a world inside a world");
     catch_panics();
-    let patience = options.stuck_after_seconds;
+    let patience = options.hung_after_seconds;
     let world = Arc::new(World::new(options));
     let (first, _) = start(&world, "main", Location::caller(), f).expect("a thread for the world");
     world.begin();
@@ -69,7 +69,7 @@ pub fn run<T: Send + 'static>(options: WorldOptions, f: impl FnOnce() -> T + Sen
         silent = if state.steps == seen { silent + 1 } else { 0 };
         seen = state.steps;
         if silent >= patience {
-            state.failure = Some(Failure::Stuck(state.listing()));
+            state.failure = Some(Failure::Hung(state.listing()));
         }
     }
     let (failure, hash, steps, now_us) = (state.failure.clone(), state.hash, state.steps, state.now_us);
@@ -90,13 +90,13 @@ pub(super) fn start<T: Send + 'static>(
     f: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<(std::thread::JoinHandle<T>, usize)> {
     let me = world.enter(name, at);
-    let here = Here { world: Arc::clone(world), me };
+    let current = SimThread { world: Arc::clone(world), me };
     let handle = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-        set_here(Some(here.clone()));
-        here.world.wait_for_turn(me);
+        set_current_thread(Some(current.clone()));
+        current.world.wait_for_turn(me);
         let result = f();
-        set_here(None);
-        here.world.leave(me);
+        set_current_thread(None);
+        current.world.leave(me);
         result
     })?;
     Ok((handle, me))
@@ -109,7 +109,7 @@ fn catch_panics() {
     ONCE.call_once(|| {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
-            let Some(Here { world, me }) = here() else { return before(info) };
+            let Some(SimThread { world, me }) = current() else { return before(info) };
             let mut message = info.to_string();
             if world.backtrace {
                 message = format!("{message}\n{}", std::backtrace::Backtrace::force_capture());

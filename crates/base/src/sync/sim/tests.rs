@@ -270,12 +270,12 @@ fn an_endless_world_ends() {
             point();
         }
     });
-    assert!(matches!(&failure, Failure::Endless(text) if text.contains("0 main: can run")), "{failure}");
+    assert!(matches!(&failure, Failure::StepLimit(text) if text.contains("0 main: can run")), "{failure}");
 }
 
 #[test]
 fn a_thread_that_never_reaches_a_scheduling_point_ends_the_world() {
-    let options = WorldOptions { stuck_after_seconds: 1, ..WorldOptions::new(1) };
+    let options = WorldOptions { hung_after_seconds: 1, ..WorldOptions::new(1) };
     static STOP: AtomicU32 = AtomicU32::new(0);
     let run = run(options, || {
         while STOP.load(Ordering::Relaxed) == 0 {
@@ -283,7 +283,7 @@ fn a_thread_that_never_reaches_a_scheduling_point_ends_the_world() {
         }
     });
     STOP.store(1, Ordering::Relaxed);
-    assert!(matches!(run.result, Err(Failure::Stuck(_))));
+    assert!(matches!(run.result, Err(Failure::Hung(_))));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! One world: its threads, whose turn it is, its time.
 //!
-//! The running thread holds the baton. At a scheduling point it locks the state, lets the policy choose, and if another
-//! thread was chosen gives it the baton and waits for its own. So everything here happens one after the other, and what
+//! The running thread holds the permit. At a scheduling point it locks the state, lets the policy choose, and if another
+//! thread was chosen gives it the permit and waits for its own. So everything here happens one after the other, and what
 //! the generator draws depends on nothing but the seed and the steps before.
 
 use super::failure::Failure;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// What a thread waits for. Addresses tell waits apart; no order and no hash depends on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wait {
+pub(super) enum BlockedOn {
     Mutex { at: usize, owner: u32 },
     Condvar(usize),
     Futex(usize),
@@ -24,10 +24,10 @@ pub(super) enum Wait {
     Sleep,
 }
 
-impl Wait {
-    fn same(self, other: Wait) -> bool {
+impl BlockedOn {
+    fn same(self, other: BlockedOn) -> bool {
         match (self, other) {
-            (Wait::Mutex { at: a, .. }, Wait::Mutex { at: b, .. }) => a == b,
+            (BlockedOn::Mutex { at: a, .. }, BlockedOn::Mutex { at: b, .. }) => a == b,
             _ => self == other,
         }
     }
@@ -35,62 +35,62 @@ impl Wait {
 
 /// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Woken {
+pub(super) enum WakeReason {
     ByThread,
     ByTime,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Status {
+enum ThreadStatus {
     Ready,
-    Waiting { what: Wait, until: Option<u64> },
+    Waiting { what: BlockedOn, until: Option<u64> },
     Finished,
 }
 
 /// Where a thread waits for its turn.
 #[derive(Debug, Default)]
-struct Baton {
-    here: Mutex<bool>,
-    came: Condvar,
+struct RunPermit {
+    granted: Mutex<bool>,
+    changed: Condvar,
 }
 
-impl Baton {
-    fn give(&self) {
-        *self.here.lock() = true;
-        self.came.notify_one();
+impl RunPermit {
+    fn grant(&self) {
+        *self.granted.lock() = true;
+        self.changed.notify_one();
     }
 
-    fn take(&self) {
-        let mut here = self.here.lock();
-        while !*here {
-            self.came.wait(&mut here);
+    fn wait(&self) {
+        let mut granted = self.granted.lock();
+        while !*granted {
+            self.changed.wait(&mut granted);
         }
-        *here = false;
+        *granted = false;
     }
 }
 
 #[derive(Debug)]
-struct Thread {
+struct ThreadState {
     name: String,
-    status: Status,
-    woken: Woken,
-    baton: Arc<Baton>,
+    status: ThreadStatus,
+    woken: WakeReason,
+    permit: Arc<RunPermit>,
     /// The call that reached the last scheduling point.
     at: &'static Location<'static>,
     priority: u64,
-    /// When it last spun, by [`State::progress`].
+    /// When it last spun, by [`WorldState::progress`].
     spun_at: u64,
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct WorldState {
     options: WorldOptions,
     policy: Policy,
     pub(super) rng: Prng,
     pub(super) hash: u64,
     pub(super) steps: u64,
     pub(super) now_us: u64,
-    threads: Vec<Thread>,
+    threads: Vec<ThreadState>,
     /// Turns of spinning since anything else happened.
     idle_turns: usize,
     /// How often anything else has happened.
@@ -104,7 +104,7 @@ pub(super) struct State {
 /// One world.
 #[derive(Debug)]
 pub(super) struct World {
-    state: Mutex<State>,
+    state: Mutex<WorldState>,
     ended: Condvar,
     pub(super) flags: u64,
     pub(super) cores: u32,
@@ -115,41 +115,41 @@ pub(super) struct World {
 
 /// The world that a thread belongs to, and its number there.
 #[derive(Clone, Debug)]
-pub(super) struct Here {
+pub(super) struct SimThread {
     pub(super) world: Arc<World>,
     pub(super) me: usize,
 }
 
 thread_local! {
-    static HERE: RefCell<Option<Here>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<SimThread>> = const { RefCell::new(None) };
 }
 
 /// Where the calling thread is; `None` outside all worlds.
 #[inline]
-pub(super) fn here() -> Option<Here> {
-    HERE.try_with(|here| here.borrow().clone()).ok().flatten()
+pub(super) fn current() -> Option<SimThread> {
+    CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()
 }
 
 /// A scheduling point at an atomic operation, in worlds that have them.
 #[inline]
-pub(super) fn at_atomic(at: &'static Location<'static>) {
-    let _ = HERE.try_with(|here| {
-        if let Some(Here { world, me }) = &*here.borrow()
+pub(super) fn atomic_point(at: &'static Location<'static>) {
+    let _ = CURRENT.try_with(|current| {
+        if let Some(SimThread { world, me }) = &*current.borrow()
             && world.atomics
         {
             // A turn of a spin reads what it waits for: that is no progress.
-            world.glance(*me, at);
+            world.step_without_progress(*me, at);
         }
     });
 }
 
 /// Makes the calling thread one of a world's, or one outside.
-pub(super) fn set_here(here: Option<Here>) {
-    let _ = HERE.try_with(|h| *h.borrow_mut() = here);
+pub(super) fn set_current_thread(current: Option<SimThread>) {
+    let _ = CURRENT.try_with(|h| *h.borrow_mut() = current);
 }
 
 /// Where the threads of a world that has failed end up.
-fn stay() -> ! {
+fn park_forever() -> ! {
     loop {
         std::thread::park();
     }
@@ -159,28 +159,28 @@ fn mix(hash: u64, value: u64) -> u64 {
     (hash.rotate_left(5) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-impl State {
+impl WorldState {
     pub(super) fn feed(&mut self, value: u64) {
         self.hash = mix(self.hash, value);
     }
 
     fn ready(&self) -> usize {
-        self.threads.iter().filter(|t| t.status == Status::Ready).count()
+        self.threads.iter().filter(|t| t.status == ThreadStatus::Ready).count()
     }
 
     fn nth_ready(&self, n: usize) -> usize {
-        let mut ready = self.threads.iter().enumerate().filter(|(_, t)| t.status == Status::Ready);
+        let mut ready = self.threads.iter().enumerate().filter(|(_, t)| t.status == ThreadStatus::Ready);
         ready.nth(n).expect("counted before").0
     }
 
     /// Wakes whose time has come.
     fn fire_timers(&mut self) {
         for thread in &mut self.threads {
-            if let Status::Waiting { until: Some(until), .. } = thread.status
+            if let ThreadStatus::Waiting { until: Some(until), .. } = thread.status
                 && until <= self.now_us
             {
-                thread.status = Status::Ready;
-                thread.woken = Woken::ByTime;
+                thread.status = ThreadStatus::Ready;
+                thread.woken = WakeReason::ByTime;
             }
         }
     }
@@ -188,7 +188,7 @@ impl State {
     /// Moves on to the next timeout. False if there is none.
     fn jump(&mut self) -> bool {
         let timers = self.threads.iter().filter_map(|t| match t.status {
-            Status::Waiting { until, .. } => until,
+            ThreadStatus::Waiting { until, .. } => until,
             _ => None,
         });
         let Some(next) = timers.min() else { return false };
@@ -207,7 +207,7 @@ impl State {
     /// crowd of spinners may pass the one that they wait for many times.
     fn only_spins(&self) -> bool {
         self.idle_turns >= 64 * self.ready()
-            && self.threads.iter().all(|t| t.status != Status::Ready || t.spun_at == self.progress)
+            && self.threads.iter().all(|t| t.status != ThreadStatus::Ready || t.spun_at == self.progress)
     }
 
     /// Counts a step and says who goes on. `me` is who stands at the scheduling point, and whether it may stay.
@@ -215,7 +215,7 @@ impl State {
         self.steps += 1;
         self.now_us += 1;
         if self.steps > self.options.max_steps {
-            return Err(Failure::Endless(self.listing()));
+            return Err(Failure::StepLimit(self.listing()));
         }
         self.fire_timers();
         let ready = match self.ready() {
@@ -230,7 +230,7 @@ impl State {
         if ready == 1 {
             return Ok(self.nth_ready(0));
         }
-        let may_stay = stay && self.threads[me].status == Status::Ready;
+        let may_stay = stay && self.threads[me].status == ThreadStatus::Ready;
         let next = match self.policy {
             Policy::Random { one_in } => {
                 if may_stay && !self.rng.one_in(one_in) {
@@ -244,7 +244,7 @@ impl State {
                 if self.rng.one_in(one_in) {
                     self.threads[me].priority = Policy::priority(&mut self.rng);
                 }
-                let ready = self.threads.iter().enumerate().filter(|(_, t)| t.status == Status::Ready);
+                let ready = self.threads.iter().enumerate().filter(|(_, t)| t.status == ThreadStatus::Ready);
                 ready.max_by_key(|(_, t)| t.priority).expect("counted before").0
             }
         };
@@ -258,18 +258,18 @@ impl State {
         let name = |n: usize| self.threads.get(n).map_or("nobody", |t| t.name.as_str());
         for (n, thread) in self.threads.iter().enumerate() {
             let doing = match thread.status {
-                Status::Finished => continue,
-                Status::Ready => "can run".to_owned(),
-                Status::Waiting { what, until } => {
+                ThreadStatus::Finished => continue,
+                ThreadStatus::Ready => "can run".to_owned(),
+                ThreadStatus::Waiting { what, until } => {
                     let what = match what {
-                        Wait::Mutex { owner: 0, .. } => "waits for a mutex".to_owned(),
-                        Wait::Mutex { owner, .. } => {
+                        BlockedOn::Mutex { owner: 0, .. } => "waits for a mutex".to_owned(),
+                        BlockedOn::Mutex { owner, .. } => {
                             format!("waits for a mutex that {} holds", name(owner as usize - 1))
                         }
-                        Wait::Condvar(_) => "waits on a condition variable".to_owned(),
-                        Wait::Futex(_) => "waits on a futex".to_owned(),
-                        Wait::Join(thread) => format!("waits for the end of {}", name(thread)),
-                        Wait::Sleep => "sleeps".to_owned(),
+                        BlockedOn::Condvar(_) => "waits on a condition variable".to_owned(),
+                        BlockedOn::Futex(_) => "waits on a futex".to_owned(),
+                        BlockedOn::Join(thread) => format!("waits for the end of {}", name(thread)),
+                        BlockedOn::Sleep => "sleeps".to_owned(),
                     };
                     until.map_or(what.clone(), |until| format!("{what}, until {until} us"))
                 }
@@ -289,7 +289,7 @@ impl World {
         let cores = if options.cores == 0 { rng.between(1, 4) as u32 } else { options.cores };
         let (flags, hash, backtrace) = (options.flags, options.seed, options.backtrace);
         World {
-            state: Mutex::new(State {
+            state: Mutex::new(WorldState {
                 options,
                 policy,
                 rng,
@@ -311,14 +311,14 @@ impl World {
         }
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, WorldState> {
         self.state.lock()
     }
 
     /// Waits until the world has ended or a while has passed. True if it has ended.
     pub(super) fn wait_for_end(
         &self,
-        state: &mut MutexGuard<'_, State>,
+        state: &mut MutexGuard<'_, WorldState>,
         a_while: std::time::Duration,
     ) -> bool {
         if state.failure.is_none() && state.unfinished > 0 {
@@ -327,15 +327,15 @@ impl World {
         state.failure.is_some() || state.unfinished == 0
     }
 
-    /// Enters a thread. It may run when it gets the baton.
+    /// Enters a thread. It may run when it gets the permit.
     pub(super) fn enter(&self, name: &str, at: &'static Location<'static>) -> usize {
         let mut state = self.state.lock();
         let priority = Policy::priority(&mut state.rng);
-        let thread = Thread {
+        let thread = ThreadState {
             name: name.to_owned(),
-            status: Status::Ready,
-            woken: Woken::ByThread,
-            baton: Arc::default(),
+            status: ThreadStatus::Ready,
+            woken: WakeReason::ByThread,
+            permit: Arc::default(),
             at,
             priority,
             spun_at: 0,
@@ -347,13 +347,13 @@ impl World {
 
     /// Waits for the first turn.
     pub(super) fn wait_for_turn(&self, me: usize) {
-        let baton = Arc::clone(&self.state.lock().threads[me].baton);
-        baton.take();
+        let permit = Arc::clone(&self.state.lock().threads[me].permit);
+        permit.wait();
     }
 
     /// Gives the first thread its turn.
     pub(super) fn begin(&self) {
-        self.state.lock().threads[0].baton.give();
+        self.state.lock().threads[0].permit.grant();
     }
 
     /// A scheduling point: anybody who can may run on.
@@ -365,7 +365,7 @@ impl World {
     }
 
     /// A scheduling point that is no progress.
-    fn glance(&self, me: usize, at: &'static Location<'static>) {
+    fn step_without_progress(&self, me: usize, at: &'static Location<'static>) {
         let mut state = self.live();
         state.threads[me].at = at;
         self.pass(state, me, true);
@@ -389,24 +389,25 @@ impl World {
     pub(super) fn block(
         &self,
         me: usize,
-        what: Wait,
+        what: BlockedOn,
         for_us: Option<u64>,
         at: &'static Location<'static>,
-    ) -> Woken {
+    ) -> WakeReason {
         let mut state = self.live();
         let until = for_us.map(|us| state.now_us.saturating_add(us));
         state.progresses();
         let thread = &mut state.threads[me];
         thread.at = at;
-        thread.status = Status::Waiting { what, until };
+        thread.status = ThreadStatus::Waiting { what, until };
         self.pass(state, me, false);
         self.live().threads[me].woken
     }
 
     /// Lets up to `count` of those who wait for `what` run again, any of them. Returns how many.
-    pub(super) fn wake(&self, what: Wait, count: u32) -> u32 {
+    pub(super) fn wake(&self, what: BlockedOn, count: u32) -> u32 {
         let mut state = self.live();
-        let waits = |t: &Thread| matches!(t.status, Status::Waiting { what: w, .. } if w.same(what));
+        let waits =
+            |t: &ThreadState| matches!(t.status, ThreadStatus::Waiting { what: w, .. } if w.same(what));
         let mut woken = 0;
         while woken < count {
             let waiting = state.threads.iter().filter(|t| waits(t)).count();
@@ -415,27 +416,27 @@ impl World {
             }
             let n = if waiting == 1 { 0 } else { state.rng.below(waiting as u64) as usize };
             let thread = state.threads.iter_mut().filter(|t| waits(t)).nth(n).expect("counted above");
-            thread.status = Status::Ready;
-            thread.woken = Woken::ByThread;
+            thread.status = ThreadStatus::Ready;
+            thread.woken = WakeReason::ByThread;
             woken += 1;
         }
         woken
     }
 
     pub(super) fn is_finished(&self, thread: usize) -> bool {
-        self.state.lock().threads[thread].status == Status::Finished
+        self.state.lock().threads[thread].status == ThreadStatus::Finished
     }
 
-    /// Lets the policy choose and hands the baton over. Returns when it is back.
-    fn pass(&self, mut state: MutexGuard<'_, State>, me: usize, stay: bool) {
+    /// Lets the policy choose and hands the permit over. Returns when it is back.
+    fn pass(&self, mut state: MutexGuard<'_, WorldState>, me: usize, stay: bool) {
         match state.choose(me, stay) {
             Ok(next) if next == me => {}
             Ok(next) => {
-                let mine = Arc::clone(&state.threads[me].baton);
-                let theirs = Arc::clone(&state.threads[next].baton);
+                let mine = Arc::clone(&state.threads[me].permit);
+                let theirs = Arc::clone(&state.threads[next].permit);
                 drop(state);
-                theirs.give();
-                mine.take();
+                theirs.grant();
+                mine.wait();
             }
             Err(failure) => {
                 drop(state);
@@ -446,9 +447,9 @@ impl World {
 
     /// Ends the calling thread's part in the world.
     pub(super) fn leave(&self, me: usize) {
-        self.wake(Wait::Join(me), u32::MAX);
+        self.wake(BlockedOn::Join(me), u32::MAX);
         let mut state = self.live();
-        state.threads[me].status = Status::Finished;
+        state.threads[me].status = ThreadStatus::Finished;
         state.unfinished -= 1;
         if state.unfinished == 0 {
             self.ended.notify_all();
@@ -456,9 +457,9 @@ impl World {
         }
         match state.choose(me, false) {
             Ok(next) => {
-                let theirs = Arc::clone(&state.threads[next].baton);
+                let theirs = Arc::clone(&state.threads[next].permit);
                 drop(state);
-                theirs.give();
+                theirs.grant();
             }
             Err(failure) => {
                 drop(state);
@@ -470,7 +471,7 @@ impl World {
     /// Ends the world. The calling thread never goes on.
     fn fail(&self, failure: Failure) -> ! {
         self.end(failure);
-        stay();
+        park_forever();
     }
 
     fn end(&self, failure: Failure) {
@@ -487,7 +488,7 @@ impl World {
         if state.failure.is_some() {
             // A second panic, out of a destructor: it would abort the process.
             drop(state);
-            stay();
+            park_forever();
         }
         let thread = state.threads[me].name.clone();
         drop(state);
@@ -495,11 +496,11 @@ impl World {
     }
 
     /// The state for a thread of this world. Does not return once the world has ended.
-    pub(super) fn live(&self) -> MutexGuard<'_, State> {
+    pub(super) fn live(&self) -> MutexGuard<'_, WorldState> {
         let state = self.state.lock();
         if state.failure.is_some() {
             drop(state);
-            stay();
+            park_forever();
         }
         state
     }

@@ -29,7 +29,7 @@ pub const DELAY_US_MAX: u64 = 50_000;
 
 /// What admission looks at.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct View {
+pub struct AdmissionView {
     /// Redo between the checkpoint LSN and the end of the log, credit of admitted operations included.
     pub age: u64,
     /// Above it operations are delayed.
@@ -37,14 +37,14 @@ pub struct View {
     /// At it they wait.
     pub hard: u64,
     /// Redo bytes a second by which cleaning lets the checkpoint advance: the slow average
-    /// ([`crate::redo_rate::Rate::typical_per_second`] of the checkpoint LSN) through [`clean_rate`]. A quick one would pass each wave of the
+    /// ([`crate::smoothed_rate::SmoothedRate::typical_per_second`] of the checkpoint LSN) through [`clean_rate`]. A quick one would pass each wave of the
     /// redo rate on to the next round of the log, and the waves would never die down.
     pub clean_bytes_per_s: f64,
 }
 
 /// Time that an operation with so many redo bytes has to buy, in nanoseconds; 0 up to the soft mark.
 #[must_use]
-pub fn price_ns(view: &View, redo_bytes: u64) -> u64 {
+pub fn price_ns(view: &AdmissionView, redo_bytes: u64) -> u64 {
     if view.age <= view.soft {
         return 0;
     }
@@ -73,20 +73,20 @@ const BELIEVED_US: u64 = 100_000;
 /// nobody would ever tell that the checkpoint does not advance. What is believed falls as the silence grows, so that
 /// no more is admitted in a long silence than in a few short ones.
 #[must_use]
-pub fn believed(clean_bytes_per_s: f64, silent_us: u64) -> f64 {
+pub fn rate_after_silence(clean_bytes_per_s: f64, silent_us: u64) -> f64 {
     clean_bytes_per_s * BELIEVED_US as f64 / silent_us.max(BELIEVED_US) as f64
 }
 
 /// Whether an operation with so many redo bytes has to wait for the checkpoint: the hard wait, which a sound governor
 /// never lets happen.
 #[must_use]
-pub fn must_wait(view: &View, redo_bytes: u64) -> bool {
+pub fn must_wait(view: &AdmissionView, redo_bytes: u64) -> bool {
     view.age.saturating_add(redo_bytes) > view.hard
 }
 
 /// What becomes of an operation that asks to be admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum AdmissionDecision {
     /// It proceeds after `delay_us`; `next_ns` is stored for the next one.
     Admitted {
         /// How long it is held; 0 or at least [`DELAY_US_MIN`].
@@ -95,7 +95,7 @@ pub enum Turn {
         next_ns: u64,
     },
     /// The queue is too long: it is held for `delay_us` and asks again. Nothing is stored.
-    AskAgain {
+    Retry {
         /// How long it is held.
         delay_us: u64,
     },
@@ -107,18 +107,18 @@ pub enum Turn {
 /// An operation waits for what those before it bought and leaves its own price to the next: the sum of all prices is
 /// kept whatever the number of threads, time that nobody used is not saved up, and below the soft mark nothing is owed.
 #[must_use]
-pub fn turn(next_ns: u64, now_us: u64, price_ns: u64) -> Turn {
+pub fn admit(next_ns: u64, now_us: u64, price_ns: u64) -> AdmissionDecision {
     let now_ns = now_us.saturating_mul(1000);
     if price_ns == 0 {
-        return Turn::Admitted { delay_us: 0, next_ns };
+        return AdmissionDecision::Admitted { delay_us: 0, next_ns };
     }
     let start_ns = next_ns.max(now_ns);
     let delay_us = (start_ns - now_ns) / 1000;
     if delay_us > DELAY_US_MAX {
-        return Turn::AskAgain { delay_us: DELAY_US_MAX };
+        return AdmissionDecision::Retry { delay_us: DELAY_US_MAX };
     }
     let delay_us = if delay_us < DELAY_US_MIN { 0 } else { delay_us };
-    Turn::Admitted { delay_us, next_ns: start_ns.saturating_add(price_ns) }
+    AdmissionDecision::Admitted { delay_us, next_ns: start_ns.saturating_add(price_ns) }
 }
 
 #[cfg(test)]
@@ -126,8 +126,8 @@ mod tests {
     use super::*;
     use expect_test::expect;
 
-    fn view(percent: u64, clean_mb_per_s: f64) -> View {
-        View { age: percent, soft: 75, hard: 100, clean_bytes_per_s: clean_mb_per_s * 1e6 }
+    fn view(percent: u64, clean_mb_per_s: f64) -> AdmissionView {
+        AdmissionView { age: percent, soft: 75, hard: 100, clean_bytes_per_s: clean_mb_per_s * 1e6 }
     }
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn price_is_continuous_and_grows_with_age() {
-        let fine = |age| View { age, soft: 750_000, hard: 1_000_000, clean_bytes_per_s: 2e7 };
+        let fine = |age| AdmissionView { age, soft: 750_000, hard: 1_000_000, clean_bytes_per_s: 2e7 };
         let mut last = 0;
         for age in 0..1_000_000 {
             let price = price_ns(&fine(age), 450);
@@ -174,19 +174,27 @@ mod tests {
         // Whoever asks, 1,000 operations at a price of 20 µs take 20 ms together.
         let (mut next, mut last) = (0, 0);
         for _ in 0..=1000 {
-            let Turn::Admitted { delay_us, next_ns } = turn(next, 1_000, 20_000) else { panic!() };
+            let AdmissionDecision::Admitted { delay_us, next_ns } = admit(next, 1_000, 20_000) else {
+                panic!()
+            };
             assert!(delay_us >= last);
             (next, last) = (next_ns, delay_us);
         }
         assert_eq!(last, 20_000);
         // Time that nobody used is not saved up, and a short delay is left to the next.
-        assert_eq!(turn(next, 1_000_000, 20_000), Turn::Admitted { delay_us: 0, next_ns: 1_000_020_000 });
         assert_eq!(
-            turn(1_000_090_000, 1_000_000, 20_000),
-            Turn::Admitted { delay_us: 0, next_ns: 1_000_110_000 }
+            admit(next, 1_000_000, 20_000),
+            AdmissionDecision::Admitted { delay_us: 0, next_ns: 1_000_020_000 }
+        );
+        assert_eq!(
+            admit(1_000_090_000, 1_000_000, 20_000),
+            AdmissionDecision::Admitted { delay_us: 0, next_ns: 1_000_110_000 }
         );
         // Below the soft mark nothing is owed.
-        assert_eq!(turn(1_040_000_000, 1_000_000, 0), Turn::Admitted { delay_us: 0, next_ns: 1_040_000_000 });
+        assert_eq!(
+            admit(1_040_000_000, 1_000_000, 0),
+            AdmissionDecision::Admitted { delay_us: 0, next_ns: 1_040_000_000 }
+        );
     }
 
     #[test]
@@ -195,13 +203,13 @@ mod tests {
         let (mut next, mut admitted) = (0, 0);
         let mut wake = [0u64; 2];
         while let Some(me) = (0..2).min_by_key(|i| wake[*i]).filter(|i| wake[*i] < 4_000_000) {
-            match turn(next, wake[me], 40_000_000) {
-                Turn::Admitted { delay_us, next_ns } => {
+            match admit(next, wake[me], 40_000_000) {
+                AdmissionDecision::Admitted { delay_us, next_ns } => {
                     admitted += 1;
                     next = next_ns;
                     wake[me] += delay_us;
                 }
-                Turn::AskAgain { delay_us } => wake[me] += delay_us,
+                AdmissionDecision::Retry { delay_us } => wake[me] += delay_us,
             }
         }
         assert!((98..=103).contains(&admitted), "{admitted}");
@@ -219,7 +227,7 @@ mod tests {
     fn silence_is_believed_less_and_less() {
         let seen: Vec<u64> = [0, 50_000, 100_000, 200_000, 1_000_000, 10_000_000]
             .iter()
-            .map(|silent| believed(5e7, *silent) as u64)
+            .map(|silent| rate_after_silence(5e7, *silent) as u64)
             .collect();
         assert_eq!(seen, [50_000_000, 50_000_000, 50_000_000, 25_000_000, 5_000_000, 500_000]);
     }

@@ -6,7 +6,7 @@
 
 /// Numbers for each use of the budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Shares {
+pub struct IoShares {
     /// Cleaning for the checkpoint.
     pub checkpoint: f64,
     /// Cleaning victims for threads that need a frame.
@@ -18,11 +18,11 @@ pub struct Shares {
 }
 
 /// The part of the whole that each use gets whenever it needs it. What is missing to 1 goes to the needy.
-pub const FLOORS: Shares = Shares { checkpoint: 0.30, free_frames: 0.25, drain: 0.15, purge: 0.10 };
+pub const FLOORS: IoShares = IoShares { checkpoint: 0.30, free_frames: 0.25, drain: 0.15, purge: 0.10 };
 
-impl Shares {
-    fn zip(self, other: Shares, f: impl Fn(f64, f64) -> f64) -> Shares {
-        Shares {
+impl IoShares {
+    fn zip(self, other: IoShares, f: impl Fn(f64, f64) -> f64) -> IoShares {
+        IoShares {
             checkpoint: f(self.checkpoint, other.checkpoint),
             free_frames: f(self.free_frames, other.free_frames),
             drain: f(self.drain, other.drain),
@@ -40,7 +40,7 @@ impl Shares {
 /// Splits `ios` among what the uses want. Nobody gets more than it wants, nobody that wants its floor gets less, and
 /// nothing is left over while someone wants more.
 #[must_use]
-pub fn split(ios: f64, wanted: Shares) -> Shares {
+pub fn split(ios: f64, wanted: IoShares) -> IoShares {
     let base = wanted.zip(FLOORS, |want, floor| want.min(floor * ios).max(0.0));
     let unmet = wanted.zip(base, |want, got| (want - got).max(0.0));
     let (rest, hunger) = ((ios - base.total()).max(0.0), unmet.total());
@@ -51,11 +51,11 @@ pub fn split(ios: f64, wanted: Shares) -> Shares {
 /// Turns a stream of fractional quotas into whole I/Os without losing any: a share of half an I/O a step is one I/O
 /// every second step, never none.
 #[derive(Clone, Debug, Default)]
-pub struct Whole {
+pub struct WholeIos {
     carry: f64,
 }
 
-impl Whole {
+impl WholeIos {
     /// Adds a quota and takes out the whole I/Os. The rest, below one, stays for the next time.
     pub fn take(&mut self, quota: f64) -> u32 {
         self.carry += quota.clamp(0.0, f64::from(u32::MAX / 2));
@@ -71,7 +71,7 @@ impl Whole {
 /// quickly, bad news slowly, because a batch that was slow for another reason (a burst of reads, a trim) says
 /// little about the device.
 #[derive(Clone, Debug)]
-pub struct Device {
+pub struct DeviceSpeed {
     ios_per_s: f64,
     batches: u64,
 }
@@ -85,11 +85,11 @@ const IOS_PER_S_MIN: f64 = 100.0;
 /// The part of the device that background work leaves to reads and commits.
 const FOREGROUND_PART: f64 = 0.2;
 
-impl Device {
+impl DeviceSpeed {
     /// A device of which nothing is known.
     #[must_use]
     pub fn new() -> Self {
-        Device { ios_per_s: IOS_PER_S_GUESS, batches: 0 }
+        DeviceSpeed { ios_per_s: IOS_PER_S_GUESS, batches: 0 }
     }
 
     /// A batch of `ios` I/Os took `took_us`, all that belongs to it counted: what its I/Os cost in the end.
@@ -118,7 +118,7 @@ impl Device {
     }
 }
 
-impl Default for Device {
+impl Default for DeviceSpeed {
     fn default() -> Self {
         Self::new()
     }
@@ -175,7 +175,7 @@ mod tests {
         for line in script.lines().map(str::trim).filter(|l| !l.is_empty()) {
             let (ios, wants) = line.split_once(':').unwrap();
             let w: Vec<f64> = wants.split_whitespace().map(|n| n.parse().unwrap()).collect();
-            let wanted = Shares { checkpoint: w[0], free_frames: w[1], drain: w[2], purge: w[3] };
+            let wanted = IoShares { checkpoint: w[0], free_frames: w[1], drain: w[2], purge: w[3] };
             let got = split(ios.parse().unwrap(), wanted);
             out += &format!(
                 "{line} -> {:.0} {:.0} {:.0} {:.0}\n",
@@ -219,10 +219,10 @@ mod tests {
         for _ in 0..10_000 {
             let ios = rng.below(10_000) as f64;
             let mut want = || if rng.one_in(3) { 0.0 } else { rng.below(20_000) as f64 };
-            let wanted = Shares { checkpoint: want(), free_frames: want(), drain: want(), purge: want() };
+            let wanted = IoShares { checkpoint: want(), free_frames: want(), drain: want(), purge: want() };
             let got = split(ios, wanted);
             assert!((got.total() - ios.min(wanted.total())).abs() < 1e-6);
-            let uses = |s: Shares| [s.checkpoint, s.free_frames, s.drain, s.purge];
+            let uses = |s: IoShares| [s.checkpoint, s.free_frames, s.drain, s.purge];
             for ((got, want), floor) in uses(got).into_iter().zip(uses(wanted)).zip(uses(FLOORS)) {
                 assert!(got <= want + 1e-6 && got >= want.min(floor * ios) - 1e-6);
             }
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn small_shares_add_up_to_whole_ios() {
-        let mut whole = Whole::default();
+        let mut whole = WholeIos::default();
         let taken: Vec<u32> = (0..8).map(|_| whole.take(0.375)).collect();
         assert_eq!(taken, [0, 0, 1, 0, 0, 1, 0, 1]);
         assert_eq!(whole.take(f64::NAN.max(2.5)), 2);
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn the_device_is_learnt_from_full_batches() {
-        let mut d = Device::new();
+        let mut d = DeviceSpeed::new();
         d.observe(1, 100);
         assert_eq!(d.ios_per_s(), IOS_PER_S_GUESS);
         d.observe(64, 3_200);

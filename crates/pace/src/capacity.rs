@@ -8,7 +8,7 @@ pub const CAPACITY_MIN: u64 = 64 << 20;
 
 /// What to do with the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum CapacityChange {
     /// Leave it.
     Keep,
     /// Create segments until it holds this much. If that fails the old size stays.
@@ -34,14 +34,14 @@ pub fn wanted(recovery_target_us: u64, replay_bytes_per_s: u64, segment_bytes: u
 /// Small differences are left alone, so that a replay rate that wavers does not create and drop segments for ever. A
 /// growth at most doubles: the disk fills in steps that can be watched.
 #[must_use]
-pub fn change(current: u64, wanted: u64, segment_bytes: u64) -> Change {
+pub fn change(current: u64, wanted: u64, segment_bytes: u64) -> CapacityChange {
     if wanted > current + current / 4 {
         let doubled = current.saturating_mul(2).next_multiple_of(segment_bytes);
-        Change::Grow(wanted.min(doubled.max(segment_bytes)))
+        CapacityChange::Grow(wanted.min(doubled.max(segment_bytes)))
     } else if wanted < current / 3 * 2 {
-        Change::Shrink(wanted)
+        CapacityChange::Shrink(wanted)
     } else {
-        Change::Keep
+        CapacityChange::Keep
     }
 }
 
@@ -112,11 +112,11 @@ mod tests {
             let change = change(current, wanted_mib << 20, SEGMENT);
             out += &format!("{} MiB, wanted {wanted_mib:>5}: ", current >> 20);
             match change {
-                Change::Keep => out += "keep\n",
-                Change::Grow(to) => out += &format!("grow to {}\n", to >> 20),
-                Change::Shrink(to) => out += &format!("shrink to {}\n", to >> 20),
+                CapacityChange::Keep => out += "keep\n",
+                CapacityChange::Grow(to) => out += &format!("grow to {}\n", to >> 20),
+                CapacityChange::Shrink(to) => out += &format!("shrink to {}\n", to >> 20),
             }
-            if let Change::Grow(to) | Change::Shrink(to) = change {
+            if let CapacityChange::Grow(to) | CapacityChange::Shrink(to) = change {
                 current = to;
             }
         }

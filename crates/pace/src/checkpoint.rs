@@ -6,7 +6,7 @@ const EVERY_US: u64 = 1_000_000;
 
 /// What is known when the question is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct View {
+pub struct CheckpointView {
     /// The checkpoint LSN that the root names.
     pub named: u64,
     /// Where it could stand.
@@ -22,7 +22,7 @@ pub struct View {
 /// Whether to write the root: when that frees a segment; when the age would fall by a step that admission notices (1/128
 /// of the capacity, an eighth of a segment at least); or when it has been put off for a second.
 #[must_use]
-pub fn worth_writing(v: &View) -> bool {
+pub fn worth_writing(v: &CheckpointView) -> bool {
     if v.possible <= v.named {
         return false;
     }
@@ -37,7 +37,13 @@ mod tests {
     #[test]
     fn the_rule_as_a_table() {
         let segment = 4 << 20;
-        let v = |named, possible, since_us| View { named, possible, capacity: 96 << 20, segment, since_us };
+        let v = |named, possible, since_us| CheckpointView {
+            named,
+            possible,
+            capacity: 96 << 20,
+            segment,
+            since_us,
+        };
         let table = [
             ("nothing to gain", v(5, 5, u64::MAX), false),
             ("behind", v(5, 4, u64::MAX), false),

@@ -1,9 +1,9 @@
 //! The laws together, against a simulated engine: writers, a log, dirty pages and a device, in steps of a millisecond.
 //! What a law does to a whole second of throughput is visible only here.
 
-use crate::admission::{DELAY_US_MAX, Turn, View, clean_rate, must_wait, price_ns, turn};
-use crate::governor::{Governor, Sample, Slice};
-use crate::redo_rate::Rate;
+use crate::admission::{DELAY_US_MAX, AdmissionDecision, AdmissionView, clean_rate, must_wait, price_ns, admit};
+use crate::governor::{Governor, CleanerSample, DirtyBucket};
+use crate::smoothed_rate::SmoothedRate;
 use crate::thresholds::{Thresholds, thresholds};
 use base::prng::Prng;
 use expect_test::{Expect, expect};
@@ -29,8 +29,8 @@ struct World {
     queue: VecDeque<(u64, usize)>,
     rng: Prng,
     governor: Governor,
-    redo_rate: Rate,
-    clean_rate: Rate,
+    redo_rate: SmoothedRate,
+    clean_rate: SmoothedRate,
     pages_per_io: f64,
     clean_bytes_per_s: f64,
     device_ios_per_s: f64,
@@ -65,8 +65,8 @@ impl World {
             queue: VecDeque::new(),
             rng: Prng::new(1),
             governor: Governor::new(),
-            redo_rate: Rate::new(),
-            clean_rate: Rate::new(),
+            redo_rate: SmoothedRate::new(),
+            clean_rate: SmoothedRate::new(),
             pages_per_io: 1.0,
             clean_bytes_per_s: 0.0,
             device_ios_per_s,
@@ -114,7 +114,7 @@ impl World {
         self.demand_carry =
             self.demand_carry.min(self.demand_per_s * STEP_US as f64 / 1e6 + self.threads as f64);
         while self.demand_carry >= 1.0 {
-            let view = View {
+            let view = AdmissionView {
                 age: self.age(),
                 soft: self.limits.soft,
                 hard: self.limits.hard,
@@ -125,9 +125,9 @@ impl World {
                 return;
             }
             let price = price_ns(&view, ROW_BYTES);
-            let (delay_us, next_ns) = match turn(self.next_ns, self.now_us, price) {
-                Turn::Admitted { delay_us, next_ns } => (delay_us, next_ns),
-                Turn::AskAgain { delay_us } => {
+            let (delay_us, next_ns) = match admit(self.next_ns, self.now_us, price) {
+                AdmissionDecision::Admitted { delay_us, next_ns } => (delay_us, next_ns),
+                AdmissionDecision::Retry { delay_us } => {
                     second.delay_us_max = second.delay_us_max.max(delay_us);
                     return;
                 }
@@ -150,10 +150,10 @@ impl World {
         }
     }
 
-    fn slices(&self) -> Vec<Slice> {
+    fn slices(&self) -> Vec<DirtyBucket> {
         let width = (self.age() / SLICES).max(1);
-        let mut slices: Vec<Slice> = (0..=SLICES)
-            .map(|i| Slice { end_lsn: self.checkpoint_lsn + (i + 1) * width, pages: 0 })
+        let mut slices: Vec<DirtyBucket> = (0..=SLICES)
+            .map(|i| DirtyBucket { end_lsn: self.checkpoint_lsn + (i + 1) * width, pages: 0 })
             .collect();
         for (lsn, page) in &self.queue {
             if self.first_dirty[*page] == *lsn {
@@ -172,7 +172,7 @@ impl World {
             self.age(),
             slices.iter().map(|slice| slice.pages).sum(),
         );
-        let plan = self.governor.step(&Sample {
+        let plan = self.governor.step(&CleanerSample {
             now_us: self.now_us,
             end_lsn: self.end_lsn,
             checkpoint_lsn: self.checkpoint_lsn,
@@ -400,7 +400,7 @@ fn a_large_log_absorbs_rewrites() {
 fn free_frames_do_not_starve_while_the_checkpoint_takes_all() {
     let mut governor = Governor::new();
     let (mut free, mut victims_owed, mut waited_steps, mut checkpoint_ios) = (64.0f64, 0.0f64, 0, 0u64);
-    let first_dirty = [Slice { end_lsn: 1000 * MIB, pages: 50_000 }];
+    let first_dirty = [DirtyBucket { end_lsn: 1000 * MIB, pages: 50_000 }];
     for ms in 0..10_000u64 {
         // 2,500 frames a second are taken, in bursts of 5 every 2 ms, by 16 threads.
         if ms % 2 == 0 {
@@ -409,7 +409,7 @@ fn free_frames_do_not_starve_while_the_checkpoint_takes_all() {
         let waiting = (-free).clamp(0.0, 16.0) as u64;
         waited_steps += u64::from(waiting > 0);
         if ms % 2 == 1 {
-            let plan = governor.step(&Sample {
+            let plan = governor.step(&CleanerSample {
                 now_us: ms * 1000,
                 end_lsn: 1090 * MIB,
                 checkpoint_lsn: 1000 * MIB,

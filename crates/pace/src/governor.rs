@@ -19,13 +19,13 @@
 //!
 //! The rates are paid from one budget of I/Os, where free frames, recovery's drain and purge have their floors.
 
-use crate::budget::{Shares, Whole, split};
-use crate::reserve::{missing, reserve};
+use crate::budget::{IoShares, WholeIos, split};
+use crate::free_frames::{frames_to_supply, free_frame_reserve};
 use crate::thresholds::Thresholds;
 
 /// Dirty pages by first-dirty LSN: so many between the end of the slice before and `end_lsn`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slice {
+pub struct DirtyBucket {
     /// Where the slice ends.
     pub end_lsn: u64,
     /// Dirty pages whose first-dirty LSN lies in it.
@@ -34,19 +34,19 @@ pub struct Slice {
 
 /// What the governor looks at.
 #[derive(Clone, Debug)]
-pub struct Sample<'a> {
+pub struct CleanerSample<'a> {
     /// Time of the sample.
     pub now_us: u64,
     /// End of the log.
     pub end_lsn: u64,
     /// The checkpoint LSN.
     pub checkpoint_lsn: u64,
-    /// Redo bytes a second, smoothed ([`crate::redo_rate::Rate`]).
+    /// Redo bytes a second, smoothed ([`crate::smoothed_rate::SmoothedRate`]).
     pub redo_bytes_per_s: f64,
     /// Marks on the scale of the checkpoint age.
     pub thresholds: Thresholds,
     /// Dirty pages by first-dirty LSN, oldest first; a dozen to a few hundred slices.
-    pub first_dirty: &'a [Slice],
+    pub first_dirty: &'a [DirtyBucket],
     /// Frames of the pool.
     pub frames: u64,
     /// Frames that are free.
@@ -69,7 +69,7 @@ pub struct Sample<'a> {
 
 /// What mainly asks for cleaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Force {
+pub enum CleaningReason {
     /// The log has to become recyclable.
     CheckpointAge,
     /// Threads need frames.
@@ -82,7 +82,7 @@ pub enum Force {
 
 /// What to do in this step.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Plan {
+pub struct CleanerPlan {
     /// Clean pages whose first-dirty LSN lies below it, oldest first …
     pub clean_to_lsn: u64,
     /// … until so many pages are clean, neighbours included …
@@ -91,7 +91,7 @@ pub struct Plan {
     /// as many as they used to be.
     pub checkpoint_ios: u32,
     /// Why.
-    pub force: Force,
+    pub force: CleaningReason,
     /// Frames to add to the free list: clean victims first, which cost nothing …
     pub free_frames: u64,
     /// … and dirty ones with at most so many I/Os.
@@ -129,11 +129,11 @@ const DIRTY_EXCESS_S: f64 = 1.0;
 #[derive(Clone, Debug, Default)]
 pub struct Governor {
     last_us: Option<u64>,
-    pages: Whole,
-    checkpoint: Whole,
-    free_frames: Whole,
-    drain: Whole,
-    purge: Whole,
+    pages: WholeIos,
+    checkpoint: WholeIos,
+    free_frames: WholeIos,
+    drain: WholeIos,
+    purge: WholeIos,
 }
 
 impl Governor {
@@ -144,15 +144,15 @@ impl Governor {
     }
 
     /// Decides one step.
-    pub fn step(&mut self, s: &Sample<'_>) -> Plan {
+    pub fn step(&mut self, s: &CleanerSample<'_>) -> CleanerPlan {
         let dt_us = s.now_us.saturating_sub(self.last_us.unwrap_or(s.now_us)).min(STEP_US_MAX);
         self.last_us = Some(s.now_us);
         let dt_s = dt_us as f64 / 1e6;
         let pages_per_io = s.pages_per_io.max(1.0);
         let (force, wanted_pages_per_s) = wanted_pages_per_s(s, pages_per_io);
 
-        let frames = missing(reserve(s.threads, s.frames), s.free_frames, s.waiting_threads);
-        let wanted = Shares {
+        let frames = frames_to_supply(free_frame_reserve(s.threads, s.frames), s.free_frames, s.waiting_threads);
+        let wanted = IoShares {
             checkpoint: wanted_pages_per_s * dt_s / pages_per_io,
             free_frames: frames as f64 * s.dirty_victims.clamp(0.0, 1.0),
             drain: s.drain_ios_wanted as f64,
@@ -162,8 +162,8 @@ impl Governor {
         let others = got.total() - got.checkpoint;
         let checkpoint_ios = self.checkpoint.take((s.budget_ios_per_s * dt_s - others).max(0.0));
         let page_quota = u64::from(self.pages.take(wanted_pages_per_s * dt_s));
-        let force = if got.free_frames > got.checkpoint { Force::FreeFrames } else { force };
-        Plan {
+        let force = if got.free_frames > got.checkpoint { CleaningReason::FreeFrames } else { force };
+        CleanerPlan {
             clean_to_lsn: lsn_of(s, page_quota),
             checkpoint_ios,
             page_quota,
@@ -179,7 +179,7 @@ impl Governor {
 }
 
 /// The rate at which pages should be cleaned, and what mainly asks for it.
-fn wanted_pages_per_s(s: &Sample<'_>, pages_per_io: f64) -> (Force, f64) {
+fn wanted_pages_per_s(s: &CleanerSample<'_>, pages_per_io: f64) -> (CleaningReason, f64) {
     let dirty: u64 = s.first_dirty.iter().map(|slice| slice.pages).sum();
     let age = age_pages_per_s(s);
 
@@ -192,8 +192,8 @@ fn wanted_pages_per_s(s: &Sample<'_>, pages_per_io: f64) -> (Force, f64) {
     // At least a page a second, or the last pages would take for ever.
     let idle = (dirty as f64 / IDLE_DRAIN_S).max(dirty.min(16) as f64).min(idle_max) * quiet;
 
-    let mut most = (Force::CheckpointAge, age);
-    for other in [(Force::DirtyShare, share), (Force::Idle, idle)] {
+    let mut most = (CleaningReason::CheckpointAge, age);
+    for other in [(CleaningReason::DirtyShare, share), (CleaningReason::Idle, idle)] {
         if other.1 > most.1 {
             most = other;
         }
@@ -202,7 +202,7 @@ fn wanted_pages_per_s(s: &Sample<'_>, pages_per_io: f64) -> (Force, f64) {
 }
 
 /// The lowest steady rate that meets every deadline.
-fn age_pages_per_s(s: &Sample<'_>) -> f64 {
+fn age_pages_per_s(s: &CleanerSample<'_>) -> f64 {
     let target = s.thresholds.target as f64;
     // The distance to the deadline is bent over this much redo, so that it never reaches 0.
     let bend = target / 16.0;
@@ -222,12 +222,12 @@ fn age_pages_per_s(s: &Sample<'_>) -> f64 {
 
 /// I/Os that no budget may refuse: a thread that waits for a frame is not background work, and the budget knows only
 /// what the device gave so far.
-fn at_once(s: &Sample<'_>) -> u32 {
+fn at_once(s: &CleanerSample<'_>) -> u32 {
     s.waiting_threads.saturating_sub(s.free_frames).min(64) as u32
 }
 
 /// The LSN below which the oldest `pages` dirty pages lie.
-fn lsn_of(s: &Sample<'_>, pages: u64) -> u64 {
+fn lsn_of(s: &CleanerSample<'_>, pages: u64) -> u64 {
     let mut left = pages;
     let mut start = s.checkpoint_lsn;
     for slice in s.first_dirty {
@@ -244,10 +244,10 @@ fn lsn_of(s: &Sample<'_>, pages: u64) -> u64 {
 
 /// When a batch's worth of I/Os will have come together, or when the free frames should be looked at; in any case before
 /// the log has grown by much.
-fn next_step_us(ios_per_s: f64, s: &Sample<'_>) -> u64 {
+fn next_step_us(ios_per_s: f64, s: &CleanerSample<'_>) -> u64 {
     let ios_per_s = ios_per_s.min(s.budget_ios_per_s).max(1.0);
     let batch_us = (BATCH_IOS * 1e6 / ios_per_s) as u64;
-    let urgent = s.waiting_threads > 0 || s.free_frames < reserve(s.threads, s.frames).low;
+    let urgent = s.waiting_threads > 0 || s.free_frames < free_frame_reserve(s.threads, s.frames).low;
     let growth_us = s.thresholds.target as f64 / GROWTHS * 1e6 / s.redo_bytes_per_s.max(1.0);
     if urgent { STEP_US_MIN } else { batch_us.min(growth_us as u64).clamp(STEP_US_MIN, STEP_US_MAX) }
 }
@@ -298,9 +298,9 @@ mod tests {
                     _ => panic!("unknown word {word}"),
                 }
             }
-            let first_dirty: Vec<Slice> =
-                dirty.iter().map(|(age, pages)| Slice { end_lsn: end - age * MIB, pages: *pages }).collect();
-            let sample = |now_us| Sample {
+            let first_dirty: Vec<DirtyBucket> =
+                dirty.iter().map(|(age, pages)| DirtyBucket { end_lsn: end - age * MIB, pages: *pages }).collect();
+            let sample = |now_us| CleanerSample {
                 now_us,
                 end_lsn: end,
                 checkpoint_lsn: first_dirty.first().map_or(end, |slice| slice.end_lsn),
@@ -489,8 +489,8 @@ mod tests {
         for age_kib in 1024..92 * 1024 {
             let age = age_kib * 1024;
             let slices =
-                [Slice { end_lsn: 1000 * MIB - age, pages: 100 }, Slice { end_lsn: 1000 * MIB, pages: 1000 }];
-            let rate = age_pages_per_s(&Sample {
+                [DirtyBucket { end_lsn: 1000 * MIB - age, pages: 100 }, DirtyBucket { end_lsn: 1000 * MIB, pages: 1000 }];
+            let rate = age_pages_per_s(&CleanerSample {
                 now_us: 0,
                 end_lsn: 1000 * MIB,
                 checkpoint_lsn: 1000 * MIB - age,

@@ -23,7 +23,7 @@ pub const TRY_AGAIN_US: u64 = 10_000_000;
 /// Free space to keep, bytes, when `consumed_per_s` bytes a second are taken from a file of `file` bytes that grows by `step`
 /// bytes.
 #[must_use]
-pub fn reserve(consumed_per_s: f64, step: u64, file: u64) -> u64 {
+pub fn space_to_keep(consumed_per_s: f64, step: u64, file: u64) -> u64 {
     let most = (step * MOST).min((file / MOST_OF_FILE).max(step / LEAST));
     let least = (step / LEAST).min((file / LEAST_OF_FILE).max(step / 8));
     ((consumed_per_s * AHEAD_S) as u64).clamp(least, most)
@@ -32,7 +32,7 @@ pub fn reserve(consumed_per_s: f64, step: u64, file: u64) -> u64 {
 /// What one growth writes, bytes: an eighth of a step, so that whoever waits for it waits for that much, but not less than
 /// `least`, since each ends with a sync.
 #[must_use]
-pub fn slice(step: u64, least: u64) -> u64 {
+pub fn slice_bytes(step: u64, least: u64) -> u64 {
     (step / 8).max(least.min(step))
 }
 
@@ -47,8 +47,8 @@ mod tests {
     /// Consumption in MiB/s by phases of so many milliseconds, against a device that writes `zeros` MiB/s of zeros: free
     /// space at each phase's end, the least there was in it, what was written, and how long consumers found nothing.
     fn run(zeros: u64, phases: &[(u64, u64)]) -> String {
-        let (step, mut rate) = (64 * MIB, crate::redo_rate::Rate::new());
-        let slice = slice(step, 2 * MIB);
+        let (step, mut rate) = (64 * MIB, crate::smoothed_rate::SmoothedRate::new());
+        let slice = slice_bytes(step, 2 * MIB);
         let (mut free, mut total, mut now_us, mut out) = (8 * MIB, 0, 0, String::new());
         // Bytes still to be written of the slice under way.
         let mut under_way = 0u64;
@@ -61,7 +61,7 @@ mod tests {
                 dry_ms += u64::from(taken < wanted);
                 (free, total) = (free - taken, total + taken);
                 rate.update(now_us, total);
-                if under_way == 0 && free < reserve(rate.per_second(), step, 1 << 40) {
+                if under_way == 0 && free < space_to_keep(rate.per_second(), step, 1 << 40) {
                     under_way = slice;
                 }
                 if under_way > 0 {
@@ -110,10 +110,10 @@ mod tests {
 
     #[test]
     fn sizes() {
-        let reserves = |file| [0.0, 1e12].map(|rate| reserve(rate, 64 * MIB, file) / MIB);
+        let reserves = |file| [0.0, 1e12].map(|rate| space_to_keep(rate, 64 * MIB, file) / MIB);
         assert_eq!([64 * MIB, 640 * MIB, 6400 * MIB].map(reserves), [[8, 16], [10, 40], [16, 256]]);
         assert_eq!(
-            (slice(64 * MIB, 2 * MIB), slice(4 * MIB, 2 * MIB), slice(MIB, 2 * MIB)),
+            (slice_bytes(64 * MIB, 2 * MIB), slice_bytes(4 * MIB, 2 * MIB), slice_bytes(MIB, 2 * MIB)),
             (8 * MIB, 2 * MIB, MIB)
         );
     }

@@ -16,7 +16,7 @@ const WAITING_LEFT: u64 = 6 << 10;
 
 /// How things stand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sample {
+pub struct HistorySample {
     /// Memory that the past may take, bytes.
     pub budget: u64,
     /// Undo in memory, bytes, with all that is kept for it.
@@ -34,40 +34,40 @@ pub struct Sample {
     /// All that could still be purged waits for the oldest snapshot.
     pub held: bool,
     /// Two steps in a row should have moved undo to files, and there was none that could be moved or no space.
-    pub stuck: bool,
+    pub cannot_spill: bool,
 }
 
 /// What to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct HistoryPlan {
     /// Committed transactions that are to go to files, at least.
     pub transactions: u64,
     /// Memory that undo is to give back, bytes, at least.
     pub bytes: u64,
     /// The oldest snapshot is to be given up.
-    pub give_up: bool,
+    pub expire_oldest: bool,
 }
 
 /// Memory that undo may take before it goes to files, bytes, when everything else takes `others`.
 #[must_use]
-pub fn mark(budget: u64, others: u64) -> u64 {
+pub fn spill_threshold(budget: u64, others: u64) -> u64 {
     (budget / 64 * START).saturating_sub(others).max(budget / 64 * LEAST)
 }
 
 /// What to do as things stand.
 #[must_use]
-pub fn plan(sample: &Sample) -> Plan {
+pub fn plan(sample: &HistorySample) -> HistoryPlan {
     let total = sample.undo + sample.status + sample.locks;
     let part = |part: u64| sample.budget / 64 * part;
     let above = |most: u64| total.saturating_sub(part(most));
     let spare = sample.undo.saturating_sub(part(LEAST));
     let bytes = if above(START) > 0 { above(STOP).min(spare) } else { 0 };
     // What locks alone take beyond the budget no snapshot can give back.
-    let helpless = (sample.stuck || bytes == 0) && above(64) > 0 && sample.locks <= sample.budget;
-    Plan {
+    let helpless = (sample.cannot_spill || bytes == 0) && above(64) > 0 && sample.locks <= sample.budget;
+    HistoryPlan {
         transactions: if sample.waiting > WAITING_MOST { sample.waiting - WAITING_LEFT } else { 0 },
         bytes,
-        give_up: sample.held && (sample.files > sample.files_most || helpless),
+        expire_oldest: sample.held && (sample.files > sample.files_most || helpless),
     }
 }
 
@@ -82,11 +82,11 @@ mod tests {
     /// Phases of so many steps, each of which writes so many MiB of undo while a snapshot is held or not. Purge frees 20 MiB a
     /// step of what nobody holds, the loop moves at most 30. At each phase's end: memory, its peak, files, snapshots given up.
     fn run(files_most: u64, locks: u64, phases: &[(u64, u64, bool)]) -> String {
-        let mut s = Sample {
+        let mut s = HistorySample {
             budget: 64 * MIB,
             files_most: files_most * MIB,
             locks: locks * MIB,
-            ..Sample::default()
+            ..HistorySample::default()
         };
         let (mut out, mut given_up, mut peak) = (String::new(), 0, 0);
         for &(steps, written, snapshot) in phases {
@@ -101,9 +101,9 @@ mod tests {
                 s.held = snapshot;
                 let plan = plan(&s);
                 let moved = plan.bytes.min(30 * MIB);
-                s.stuck = plan.bytes > 0 && moved == 0;
+                s.cannot_spill = plan.bytes > 0 && moved == 0;
                 (s.undo, s.files) = (s.undo - moved, s.files + moved);
-                if plan.give_up {
+                if plan.expire_oldest {
                     (snapshot, given_up) = (false, given_up + 1);
                 }
                 peak = peak.max(s.undo + s.status + s.locks);
@@ -143,25 +143,33 @@ mod tests {
 
     #[test]
     fn each_case() {
-        let calm =
-            Sample { budget: 64 * MIB, undo: 40 * MIB, files_most: MIB, held: true, ..Sample::default() };
-        assert_eq!(plan(&calm), Plan::default());
-        let waiting = plan(&Sample { waiting: 40_000, ..calm });
-        assert_eq!(waiting, Plan { transactions: 40_000 - WAITING_LEFT, ..Plan::default() });
-        assert_eq!(plan(&Sample { undo: 50 * MIB, ..calm }).bytes, 10 * MIB);
-        let locked = plan(&Sample { undo: 9 * MIB, locks: 90 * MIB, ..calm });
-        assert_eq!((locked.bytes, locked.give_up), (MIB, false), "undo alone can go to files");
-        let locked = plan(&Sample { undo: 8 * MIB, locks: 60 * MIB, ..calm });
-        assert_eq!((locked.bytes, locked.give_up), (0, true));
-        let locked = plan(&Sample { undo: 8 * MIB, locks: 90 * MIB, ..calm });
+        let calm = HistorySample {
+            budget: 64 * MIB,
+            undo: 40 * MIB,
+            files_most: MIB,
+            held: true,
+            ..HistorySample::default()
+        };
+        assert_eq!(plan(&calm), HistoryPlan::default());
+        let waiting = plan(&HistorySample { waiting: 40_000, ..calm });
+        assert_eq!(waiting, HistoryPlan { transactions: 40_000 - WAITING_LEFT, ..HistoryPlan::default() });
+        assert_eq!(plan(&HistorySample { undo: 50 * MIB, ..calm }).bytes, 10 * MIB);
+        let locked = plan(&HistorySample { undo: 9 * MIB, locks: 90 * MIB, ..calm });
+        assert_eq!((locked.bytes, locked.expire_oldest), (MIB, false), "undo alone can go to files");
+        let locked = plan(&HistorySample { undo: 8 * MIB, locks: 60 * MIB, ..calm });
+        assert_eq!((locked.bytes, locked.expire_oldest), (0, true));
+        let locked = plan(&HistorySample { undo: 8 * MIB, locks: 90 * MIB, ..calm });
         assert_eq!(
-            (locked.bytes, locked.give_up),
+            (locked.bytes, locked.expire_oldest),
             (0, false),
             "each snapshot would go in turn, and nothing with it"
         );
-        assert!(plan(&Sample { files: 2 * MIB, ..calm }).give_up);
-        assert!(!plan(&Sample { files: 2 * MIB, held: false, ..calm }).give_up, "purge is at work");
-        assert!(plan(&Sample { undo: 65 * MIB, stuck: true, ..calm }).give_up);
-        assert!(!plan(&Sample { undo: 63 * MIB, stuck: true, ..calm }).give_up);
+        assert!(plan(&HistorySample { files: 2 * MIB, ..calm }).expire_oldest);
+        assert!(
+            !plan(&HistorySample { files: 2 * MIB, held: false, ..calm }).expire_oldest,
+            "purge is at work"
+        );
+        assert!(plan(&HistorySample { undo: 65 * MIB, cannot_spill: true, ..calm }).expire_oldest);
+        assert!(!plan(&HistorySample { undo: 63 * MIB, cannot_spill: true, ..calm }).expire_oldest);
     }
 }

@@ -4,20 +4,20 @@
 //! Rates are per second, times are microseconds, sizes are bytes, unless a name says otherwise. Positions in the redo
 //! stream are plain numbers.
 
+pub mod active_threads;
 pub mod admission;
 pub mod budget;
 pub mod capacity;
 pub mod checkpoint;
 pub mod commit;
-pub mod crowd;
+pub mod free_frames;
 pub mod governor;
 pub mod growth;
 pub mod history;
-pub mod redo_rate;
-pub mod reserve;
 pub mod segments;
+pub mod smoothed_rate;
 pub mod thresholds;
-pub mod undoing;
+pub mod undo_admission;
 
 #[cfg(test)]
 mod closed_loop;

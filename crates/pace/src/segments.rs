@@ -57,7 +57,7 @@ pub fn grows_above(have: u64, most: u64, segment: u64) -> Option<u64> {
 
 /// What to do about the number of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum SegmentStep {
     /// Leave it.
     Keep,
     /// Make so many more.
@@ -72,21 +72,21 @@ pub enum Step {
 /// shrinking log stays half as large again as the redo that is still needed, so that nobody is stopped by it: cleaning
 /// lowers the age, and the files follow. (Cleaning for the new size brings the age below 0.57 of it, so it gets there.)
 #[must_use]
-pub fn step(have: u64, most: u64, age: u64, segment: u64) -> Step {
+pub fn step(have: u64, most: u64, age: u64, segment: u64) -> SegmentStep {
     let least = most.min(least(age, segment));
     if have < least {
-        return Step::Make(least - have);
+        return SegmentStep::Make(least - have);
     }
     if have < most && age > redo_bytes(have, segment) / 8 * 3 {
-        return Step::Make((most - have).min((have / 8).max(1)));
+        return SegmentStep::Make((most - have).min((have / 8).max(1)));
     }
     if have > most {
         let to = most.max(needed(age, segment));
         if to < have {
-            return Step::Shrink(to);
+            return SegmentStep::Shrink(to);
         }
     }
-    Step::Keep
+    SegmentStep::Keep
 }
 
 #[cfg(test)]
@@ -99,17 +99,17 @@ mod tests {
     fn the_rule_as_a_table() {
         let mib = |n: u64| n << 20;
         let table = [
-            ("new", step(0, 24, 0, S), Step::Make(2)),
-            ("at rest", step(2, 24, mib(1) / 8, S), Step::Keep),
-            ("at rest no more", step(2, 24, mib(1) / 4, S), Step::Make(2)),
-            ("young", step(4, 24, mib(4), S), Step::Keep),
-            ("filling", step(4, 24, mib(5), S), Step::Make(1)),
-            ("filling, larger", step(16, 600, mib(24), S), Step::Make(2)),
-            ("nearly there", step(599, 600, mib(2000), S), Step::Make(1)),
-            ("there", step(600, 600, mib(2000), S), Step::Keep),
-            ("asked to shrink, all in use", step(600, 24, mib(2000), S), Step::Keep),
-            ("asked to shrink, half free", step(600, 24, mib(1000), S), Step::Shrink(376)),
-            ("asked to shrink, idle", step(600, 24, mib(1), S), Step::Shrink(24)),
+            ("new", step(0, 24, 0, S), SegmentStep::Make(2)),
+            ("at rest", step(2, 24, mib(1) / 8, S), SegmentStep::Keep),
+            ("at rest no more", step(2, 24, mib(1) / 4, S), SegmentStep::Make(2)),
+            ("young", step(4, 24, mib(4), S), SegmentStep::Keep),
+            ("filling", step(4, 24, mib(5), S), SegmentStep::Make(1)),
+            ("filling, larger", step(16, 600, mib(24), S), SegmentStep::Make(2)),
+            ("nearly there", step(599, 600, mib(2000), S), SegmentStep::Make(1)),
+            ("there", step(600, 600, mib(2000), S), SegmentStep::Keep),
+            ("asked to shrink, all in use", step(600, 24, mib(2000), S), SegmentStep::Keep),
+            ("asked to shrink, half free", step(600, 24, mib(1000), S), SegmentStep::Shrink(376)),
+            ("asked to shrink, idle", step(600, 24, mib(1), S), SegmentStep::Shrink(24)),
         ];
         for (name, is, wanted) in table {
             assert_eq!(is, wanted, "{name}");
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn it_is_known_where_the_next_step_up_is() {
         for (have, most) in (0..40).flat_map(|have| [4, 5, 24, 600].map(|most| (have, most))) {
-            let makes = |age| matches!(step(have, most, age, S), Step::Make(_));
+            let makes = |age| matches!(step(have, most, age, S), SegmentStep::Make(_));
             match grows_above(have, most, S) {
                 None => assert!(have >= FILES_SHORT || !makes(u64::MAX / 4), "{have} of {most}"),
                 Some(0) => assert!(makes(0) && makes(1)),
@@ -134,7 +134,7 @@ mod tests {
     fn a_log_cleaned_for_its_new_size_gets_there() {
         for (files, threads) in [(8, 4), (16, 16), (24, 16), (600, 64)] {
             let marks = crate::thresholds::thresholds(redo_bytes(files, S), threads);
-            assert_eq!(step(900, files, marks.target, S), Step::Shrink(files), "{files} files");
+            assert_eq!(step(900, files, marks.target, S), SegmentStep::Shrink(files), "{files} files");
         }
     }
 
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn a_shrinking_log_stops_nobody() {
         for age_mib in 0..2400 {
-            if let Step::Shrink(to) = step(600, 24, age_mib << 20, S) {
+            if let SegmentStep::Shrink(to) = step(600, 24, age_mib << 20, S) {
                 assert!(redo_bytes(to, S) >= (age_mib << 20) / 2 * 3, "{age_mib} MiB, {to} files");
             }
         }

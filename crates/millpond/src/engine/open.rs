@@ -33,7 +33,7 @@ use base::Lsn;
 use base::sync::atomic::{AtomicBool, AtomicU64};
 use base::sync::{Mutex, Parker};
 use metrics::{M, Metrics, SyncReason};
-use pace::capacity::{self, Change, ReplayRate};
+use pace::capacity::{self, CapacityChange, ReplayRate};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,9 +48,9 @@ fn by_target(target: Duration, replay_rate: u64, have: u64, segment_bytes: u64) 
     let target_us = u64::try_from(target.as_micros()).unwrap_or(u64::MAX);
     let wanted = capacity::wanted(target_us, replay_rate, segment_bytes);
     match capacity::change(have, wanted, segment_bytes) {
-        Change::Keep => have,
+        CapacityChange::Keep => have,
         // Files follow need, so the whole growth is allowed at once.
-        Change::Grow(_) | Change::Shrink(_) => wanted,
+        CapacityChange::Grow(_) | CapacityChange::Shrink(_) => wanted,
     }
 }
 

@@ -10,13 +10,13 @@ const SLOW_US: f64 = 4_000_000.0;
 
 /// A smoothed rate.
 #[derive(Clone, Debug, Default)]
-pub struct Rate {
+pub struct SmoothedRate {
     last: Option<(u64, u64)>,
     quick: f64,
     slow: f64,
 }
 
-impl Rate {
+impl SmoothedRate {
     /// A rate of 0 until two samples have come.
     #[must_use]
     pub fn new() -> Self {
@@ -61,7 +61,7 @@ mod tests {
 
     /// Feeds (milliseconds, MB/s) phases at 100 samples a second and prints the rate at each phase's end.
     fn run(phases: &[(u64, u64)]) -> String {
-        let (mut rate, mut now, mut total, mut out) = (Rate::new(), 0, 0, String::new());
+        let (mut rate, mut now, mut total, mut out) = (SmoothedRate::new(), 0, 0, String::new());
         rate.update(now, total);
         for &(ms, mb_per_s) in phases {
             for _ in 0..ms / 10 {
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn odd_samples_do_no_harm() {
-        let mut rate = Rate::new();
+        let mut rate = SmoothedRate::new();
         rate.update(1000, 500);
         rate.update(1000, 900);
         rate.update(500, 900);

@@ -33,18 +33,18 @@ pub fn pause_us(clean_bytes_per_s: f64) -> u64 {
 
 /// What is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct View {
+pub struct UndoView {
     /// Redo between the checkpoint LSN and the end of the log, that of admitted operations included.
     pub age: u64,
     /// The marks of the log as long as it is now.
     pub marks: Thresholds,
     /// The checkpoint cannot move: there is no space for what it has to write before.
-    pub stuck: bool,
+    pub checkpoint_blocked: bool,
 }
 
 /// What becomes of redo that asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum UndoDecision {
     /// It goes on.
     Now,
     /// It goes on if it is the rest of a slice, else after a pause.
@@ -55,27 +55,27 @@ pub enum Answer {
 
 /// The answer for so many bytes.
 #[must_use]
-pub fn answer(view: &View, redo_bytes: u64) -> Answer {
+pub fn decide(view: &UndoView, redo_bytes: u64) -> UndoDecision {
     let (marks, end) = (&view.marks, view.age.saturating_add(redo_bytes));
-    if end <= share(marks) {
-        Answer::Now
+    if end <= delay_mark(marks) {
+        UndoDecision::Now
     } else if end <= marks.hard {
-        Answer::InSlices
-    } else if view.stuck && end <= reserve(marks) {
-        Answer::Now
+        UndoDecision::InSlices
+    } else if view.checkpoint_blocked && end <= full_disk_limit(marks) {
+        UndoDecision::Now
     } else {
-        Answer::Wait
+        UndoDecision::Wait
     }
 }
 
 /// Three quarters of the way from the soft mark to the hard one.
-fn share(marks: &Thresholds) -> u64 {
+fn delay_mark(marks: &Thresholds) -> u64 {
     marks.soft + marks.hard.saturating_sub(marks.soft) / 4 * 3
 }
 
 /// Half of what is never given to new operations.
 #[must_use]
-pub fn reserve(marks: &Thresholds) -> u64 {
+fn full_disk_limit(marks: &Thresholds) -> u64 {
     marks.hard.saturating_add(marks.capacity.saturating_sub(marks.hard) / 2)
 }
 
@@ -89,7 +89,7 @@ mod tests {
         let marks = Thresholds { target: 60, soft: 75, hard: 95, capacity: 101 };
         let mut out = String::new();
         for age in [0, 75, 88, 89, 93, 94, 96, 97, 101, 200] {
-            let say = |stuck| answer(&View { age, marks, stuck }, 1);
+            let say = |checkpoint_blocked| decide(&UndoView { age, marks, checkpoint_blocked }, 1);
             out += &format!("{age:>3} {:?} {:?}\n", say(false), say(true));
         }
         expect![[r#"
@@ -105,7 +105,10 @@ mod tests {
             200 Wait Wait
         "#]]
         .assert_eq(&out);
-        assert_eq!(answer(&View { age: u64::MAX, marks, stuck: true }, 10), Answer::Wait);
+        assert_eq!(
+            decide(&UndoView { age: u64::MAX, marks, checkpoint_blocked: true }, 10),
+            UndoDecision::Wait
+        );
     }
 
     /// Writers that never pause, a rollback that never pauses, and a device that cleans so much: nobody is stopped, and the
@@ -121,16 +124,16 @@ mod tests {
                 (0_f64, 0_u64, 0_f64, 0_f64, 0_f64);
             for step in 0..20_000 {
                 // One millisecond: the rollback could log 300 KB, the writers 1 MB.
-                let view = View { age: age as u64, marks, stuck: false };
+                let view = UndoView { age: age as u64, marks, checkpoint_blocked: false };
                 if step % (pause_us(clean) / 1000) == 0 {
                     slice = SLICE_BYTES;
                 }
-                let gave = match answer(&view, 1000) {
-                    Answer::Now => 300_000,
-                    Answer::InSlices => std::mem::take(&mut slice),
-                    Answer::Wait => 0,
+                let gave = match decide(&view, 1000) {
+                    UndoDecision::Now => 300_000,
+                    UndoDecision::InSlices => std::mem::take(&mut slice),
+                    UndoDecision::Wait => 0,
                 } as f64;
-                let door = admission::View {
+                let door = admission::AdmissionView {
                     age: age as u64,
                     soft: marks.soft,
                     hard: marks.hard,

@@ -8,12 +8,12 @@ const FORGET_US: f64 = 2_000_000.0;
 
 /// How many threads are at work.
 #[derive(Clone, Debug, Default)]
-pub struct AtWork {
+pub struct ActiveThreads {
     level: f64,
     then_us: u64,
 }
 
-impl AtWork {
+impl ActiveThreads {
     /// Nobody yet.
     #[must_use]
     pub fn new() -> Self {
@@ -36,17 +36,17 @@ mod tests {
 
     #[test]
     fn a_thread_that_is_between_two_calls_still_counts() {
-        let mut at_work = AtWork::new();
+        let mut active = ActiveThreads::new();
         let seen: Vec<_> =
-            [3, 16, 0, 5, 0, 0].iter().zip(1..).map(|(&n, ms)| at_work.update(ms * 1000, n)).collect();
+            [3, 16, 0, 5, 0, 0].iter().zip(1..).map(|(&n, ms)| active.update(ms * 1000, n)).collect();
         assert_eq!(seen, [3, 16, 16, 16, 16, 16]);
     }
 
     #[test]
     fn who_has_gone_is_forgotten() {
-        let mut at_work = AtWork::new();
-        at_work.update(0, 1000);
-        let after = (1..=200).map(|n| at_work.update(n * 100_000, 2)).collect::<Vec<_>>();
+        let mut active = ActiveThreads::new();
+        active.update(0, 1000);
+        let after = (1..=200).map(|n| active.update(n * 100_000, 2)).collect::<Vec<_>>();
         assert!(after.is_sorted_by(|a, b| a >= b));
         assert_eq!((after[9] / 100, after[199]), (6, 2), "{after:?}");
     }

@@ -11,29 +11,23 @@ pub struct IoShares {
     pub checkpoint: f64,
     /// Cleaning victims for threads that need a frame.
     pub free_frames: f64,
-    /// Applying redo of the last run.
-    pub drain: f64,
-    /// Removing versions nobody sees.
-    pub purge: f64,
 }
 
 /// The part of the whole that each use gets whenever it needs it. What is missing to 1 goes to the needy.
-pub const FLOORS: IoShares = IoShares { checkpoint: 0.30, free_frames: 0.25, drain: 0.15, purge: 0.10 };
+pub const FLOORS: IoShares = IoShares { checkpoint: 0.30, free_frames: 0.25 };
 
 impl IoShares {
     fn zip(self, other: IoShares, f: impl Fn(f64, f64) -> f64) -> IoShares {
         IoShares {
             checkpoint: f(self.checkpoint, other.checkpoint),
             free_frames: f(self.free_frames, other.free_frames),
-            drain: f(self.drain, other.drain),
-            purge: f(self.purge, other.purge),
         }
     }
 
     /// The sum of all.
     #[must_use]
     pub fn total(self) -> f64 {
-        self.checkpoint + self.free_frames + self.drain + self.purge
+        self.checkpoint + self.free_frames
     }
 }
 
@@ -169,18 +163,15 @@ mod tests {
     use base::prng::Prng;
     use expect_test::expect;
 
-    /// Lines `budget: checkpoint free_frames drain purge` wanted; prints what each gets.
+    /// Lines `budget: checkpoint free_frames` wanted; prints what each gets.
     fn check(script: &str, expected: &expect_test::Expect) {
         let mut out = String::new();
         for line in script.lines().map(str::trim).filter(|l| !l.is_empty()) {
             let (ios, wants) = line.split_once(':').unwrap();
             let w: Vec<f64> = wants.split_whitespace().map(|n| n.parse().unwrap()).collect();
-            let wanted = IoShares { checkpoint: w[0], free_frames: w[1], drain: w[2], purge: w[3] };
+            let wanted = IoShares { checkpoint: w[0], free_frames: w[1] };
             let got = split(ios.parse().unwrap(), wanted);
-            out += &format!(
-                "{line} -> {:.0} {:.0} {:.0} {:.0}\n",
-                got.checkpoint, got.free_frames, got.drain, got.purge
-            );
+            out += &format!("{line} -> {:.0} {:.0}\n", got.checkpoint, got.free_frames);
         }
         expected.assert_eq(&out);
     }
@@ -189,26 +180,24 @@ mod tests {
     fn scripts() {
         check(
             "
-            1000: 100 100 0 0
-            1000: 900 0 0 0
-            1000: 5000 0 0 0
-            1000: 5000 100 0 0
-            1000: 5000 300 0 0
-            1000: 5000 5000 0 0
-            1000: 0 5000 0 50
-            1000: 1000000 20 5000 5000
-            1000: 9999 9999 9999 9999
+            1000: 100 100
+            1000: 900 0
+            1000: 5000 0
+            1000: 5000 100
+            1000: 5000 300
+            1000: 5000 5000
+            1000: 0 5000
+            1000: 1000000 20
             ",
             &expect![[r#"
-                1000: 100 100 0 0 -> 100 100 0 0
-                1000: 900 0 0 0 -> 900 0 0 0
-                1000: 5000 0 0 0 -> 1000 0 0 0
-                1000: 5000 100 0 0 -> 900 100 0 0
-                1000: 5000 300 0 0 -> 745 255 0 0
-                1000: 5000 5000 0 0 -> 524 476 0 0
-                1000: 0 5000 0 50 -> 0 950 0 50
-                1000: 1000000 20 5000 5000 -> 726 20 152 102
-                1000: 9999 9999 9999 9999 -> 349 300 200 151
+                1000: 100 100 -> 100 100
+                1000: 900 0 -> 900 0
+                1000: 5000 0 -> 1000 0
+                1000: 5000 100 -> 900 100
+                1000: 5000 300 -> 745 255
+                1000: 5000 5000 -> 524 476
+                1000: 0 5000 -> 0 1000
+                1000: 1000000 20 -> 980 20
             "#]],
         );
     }
@@ -219,10 +208,10 @@ mod tests {
         for _ in 0..10_000 {
             let ios = rng.below(10_000) as f64;
             let mut want = || if rng.one_in(3) { 0.0 } else { rng.below(20_000) as f64 };
-            let wanted = IoShares { checkpoint: want(), free_frames: want(), drain: want(), purge: want() };
+            let wanted = IoShares { checkpoint: want(), free_frames: want() };
             let got = split(ios, wanted);
             assert!((got.total() - ios.min(wanted.total())).abs() < 1e-6);
-            let uses = |s: IoShares| [s.checkpoint, s.free_frames, s.drain, s.purge];
+            let uses = |s: IoShares| [s.checkpoint, s.free_frames];
             for ((got, want), floor) in uses(got).into_iter().zip(uses(wanted)).zip(uses(FLOORS)) {
                 assert!(got <= want + 1e-6 && got >= want.min(floor * ios) - 1e-6);
             }

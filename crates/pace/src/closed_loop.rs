@@ -1,8 +1,10 @@
 //! The laws together, against a simulated engine: writers, a log, dirty pages and a device, in steps of a millisecond.
 //! What a law does to a whole second of throughput is visible only here.
 
-use crate::admission::{DELAY_US_MAX, AdmissionDecision, AdmissionView, clean_rate, must_wait, price_ns, admit};
-use crate::governor::{Governor, CleanerSample, DirtyBucket};
+use crate::admission::{
+    AdmissionDecision, AdmissionView, DELAY_US_MAX, admit, clean_rate, must_wait, price_ns,
+};
+use crate::governor::{CleanerSample, DirtyBucket, Governor};
 use crate::smoothed_rate::SmoothedRate;
 use crate::thresholds::{Thresholds, thresholds};
 use base::prng::Prng;
@@ -186,8 +188,6 @@ impl World {
             dirty_victims: 0.0,
             pages_per_io: self.pages_per_io,
             budget_ios_per_s: self.device_ios_per_s,
-            drain_ios_wanted: 0,
-            purge_ios_wanted: 0,
         });
         self.next_governor_us = self.now_us + plan.next_step_us;
         let (mut ios, mut pages) = (0, 0u64);
@@ -423,8 +423,6 @@ fn free_frames_do_not_starve_while_the_checkpoint_takes_all() {
                 dirty_victims: 0.8,
                 pages_per_io: 1.0,
                 budget_ios_per_s: 10_000.0,
-                drain_ios_wanted: 1_000,
-                purge_ios_wanted: 1_000,
             });
             checkpoint_ios += u64::from(plan.checkpoint_ios);
             // One dirty victim an I/O; four dirty ones to each clean one.

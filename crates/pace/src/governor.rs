@@ -61,10 +61,6 @@ pub struct CleanerSample<'a> {
     pub pages_per_io: f64,
     /// I/Os a second for all background work.
     pub budget_ios_per_s: f64,
-    /// I/Os that recovery's drain could use now.
-    pub drain_ios_wanted: u64,
-    /// I/Os that purge could use now.
-    pub purge_ios_wanted: u64,
 }
 
 /// What mainly asks for cleaning.
@@ -91,15 +87,11 @@ pub struct CleanerPlan {
     /// as many as they used to be.
     pub checkpoint_ios: u32,
     /// Why.
-    pub force: CleaningReason,
+    pub reason: CleaningReason,
     /// Frames to add to the free list: clean victims first, which cost nothing …
     pub free_frames: u64,
     /// … and dirty ones with at most so many I/Os.
     pub free_frame_ios: u32,
-    /// I/Os for recovery's drain.
-    pub drain_ios: u32,
-    /// I/Os for purge.
-    pub purge_ios: u32,
     /// Pages a second that cleaning asks for; more than the device gives means that admission will slow writers.
     pub wanted_pages_per_s: f64,
     /// When to step again unless woken before.
@@ -132,8 +124,6 @@ pub struct Governor {
     pages: WholeIos,
     checkpoint: WholeIos,
     free_frames: WholeIos,
-    drain: WholeIos,
-    purge: WholeIos,
 }
 
 impl Governor {
@@ -149,29 +139,26 @@ impl Governor {
         self.last_us = Some(s.now_us);
         let dt_s = dt_us as f64 / 1e6;
         let pages_per_io = s.pages_per_io.max(1.0);
-        let (force, wanted_pages_per_s) = wanted_pages_per_s(s, pages_per_io);
+        let (reason, wanted_pages_per_s) = wanted_pages_per_s(s, pages_per_io);
 
-        let frames = frames_to_supply(free_frame_reserve(s.threads, s.frames), s.free_frames, s.waiting_threads);
+        let frames =
+            frames_to_supply(free_frame_reserve(s.threads, s.frames), s.free_frames, s.waiting_threads);
         let wanted = IoShares {
             checkpoint: wanted_pages_per_s * dt_s / pages_per_io,
             free_frames: frames as f64 * s.dirty_victims.clamp(0.0, 1.0),
-            drain: s.drain_ios_wanted as f64,
-            purge: s.purge_ios_wanted as f64,
         };
         let got = split(s.budget_ios_per_s * dt_s, wanted);
-        let others = got.total() - got.checkpoint;
-        let checkpoint_ios = self.checkpoint.take((s.budget_ios_per_s * dt_s - others).max(0.0));
+        let left = s.budget_ios_per_s * dt_s - got.free_frames;
+        let checkpoint_ios = self.checkpoint.take(left.max(0.0));
         let page_quota = u64::from(self.pages.take(wanted_pages_per_s * dt_s));
-        let force = if got.free_frames > got.checkpoint { CleaningReason::FreeFrames } else { force };
+        let reason = if got.free_frames > got.checkpoint { CleaningReason::FreeFrames } else { reason };
         CleanerPlan {
             clean_to_lsn: lsn_of(s, page_quota),
             checkpoint_ios,
             page_quota,
-            force,
+            reason,
             free_frames: frames,
             free_frame_ios: self.free_frames.take(got.free_frames).max(at_once(s)),
-            drain_ios: self.drain.take(got.drain),
-            purge_ios: self.purge.take(got.purge),
             wanted_pages_per_s,
             next_step_us: next_step_us(wanted_pages_per_s / pages_per_io, s),
         }
@@ -266,7 +253,7 @@ mod tests {
         let mut governor = Governor::new();
         let (mut end, mut rate, mut capacity, mut frames, mut free) = (10_000 * MIB, 0.0, 96, 65_536, 1000);
         let (mut threads, mut waiting, mut victims, mut per_io, mut ios) = (16, 0, 0.5, 4.0, 10_000.0);
-        let (mut drain, mut purge, mut now_us) = (0, 0, 0);
+        let mut now_us = 0;
         let mut dirty: Vec<(u64, u64)> = Vec::new();
         let mut out = String::new();
         for line in script.lines().map(str::trim).filter(|l| !l.is_empty()) {
@@ -285,8 +272,6 @@ mod tests {
                     "victims" => victims = float(),
                     "per_io" => per_io = float(),
                     "ios" => ios = float(),
-                    "drain" => drain = int(),
-                    "purge" => purge = int(),
                     "dirty" => {
                         dirty = value
                             .split(',')
@@ -298,8 +283,10 @@ mod tests {
                     _ => panic!("unknown word {word}"),
                 }
             }
-            let first_dirty: Vec<DirtyBucket> =
-                dirty.iter().map(|(age, pages)| DirtyBucket { end_lsn: end - age * MIB, pages: *pages }).collect();
+            let first_dirty: Vec<DirtyBucket> = dirty
+                .iter()
+                .map(|(age, pages)| DirtyBucket { end_lsn: end - age * MIB, pages: *pages })
+                .collect();
             let sample = |now_us| CleanerSample {
                 now_us,
                 end_lsn: end,
@@ -314,8 +301,6 @@ mod tests {
                 dirty_victims: victims,
                 pages_per_io: per_io,
                 budget_ios_per_s: ios,
-                drain_ios_wanted: drain,
-                purge_ios_wanted: purge,
             };
             if now_us == 0 {
                 let _ = governor.step(&sample(0));
@@ -323,15 +308,13 @@ mod tests {
             now_us += 10_000;
             let p = governor.step(&sample(now_us));
             out += &format!(
-                "{line}\n    {:?}: {:.0} pages/s, {} I/Os up to age {:.1} MiB; free {} with {} I/Os; drain {} purge {}; next {} ms\n",
-                p.force,
+                "{line}\n    {:?}: {:.0} pages/s, {} I/Os up to age {:.1} MiB; free {} with {} I/Os; next {} ms\n",
+                p.reason,
                 p.wanted_pages_per_s,
                 p.checkpoint_ios,
                 (end - p.clean_to_lsn) as f64 / MIB as f64,
                 p.free_frames,
                 p.free_frame_ios,
-                p.drain_ios,
-                p.purge_ios,
                 p.next_step_us / 1000,
             );
         }
@@ -356,27 +339,27 @@ mod tests {
             ",
             &expect![[r#"
                 dirty= redo=0
-                    CheckpointAge: 0 pages/s, 100 I/Os up to age 0.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    CheckpointAge: 0 pages/s, 100 I/Os up to age 0.0 MiB; free 0 with 0 I/Os; next 100 ms
                 dirty=40/1000,20/1000,0/1000 redo=0
-                    Idle: 50 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    Idle: 50 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; next 100 ms
                 redo=0.01
-                    Idle: 44 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    Idle: 44 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; next 100 ms
                 redo=1
-                    CheckpointAge: 83 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    CheckpointAge: 83 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; next 100 ms
                 redo=10
-                    CheckpointAge: 829 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    CheckpointAge: 829 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; next 100 ms
                 redo=40
-                    CheckpointAge: 3317 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 77 ms
+                    CheckpointAge: 3317 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; next 77 ms
                 dirty=48/1000,28/1000,8/1000
-                    CheckpointAge: 6209 pages/s, 100 I/Os up to age 48.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 41 ms
+                    CheckpointAge: 6209 pages/s, 100 I/Os up to age 48.0 MiB; free 0 with 0 I/Os; next 41 ms
                 dirty=56/1000,36/1000,16/1000
-                    CheckpointAge: 41600 pages/s, 100 I/Os up to age 56.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 6 ms
+                    CheckpointAge: 41600 pages/s, 100 I/Os up to age 56.0 MiB; free 0 with 0 I/Os; next 6 ms
                 dirty=64/1000,44/1000,24/1000
-                    CheckpointAge: 144359 pages/s, 100 I/Os up to age 55.1 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 6 ms
+                    CheckpointAge: 144359 pages/s, 100 I/Os up to age 55.1 MiB; free 0 with 0 I/Os; next 6 ms
                 dirty=72/1000,52/1000,32/1000
-                    CheckpointAge: 255043 pages/s, 100 I/Os up to age 41.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 6 ms
+                    CheckpointAge: 255043 pages/s, 100 I/Os up to age 41.0 MiB; free 0 with 0 I/Os; next 6 ms
                 dirty=80/1000,60/1000,40/1000
-                    CheckpointAge: 454438 pages/s, 100 I/Os up to age 0.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 6 ms
+                    CheckpointAge: 454438 pages/s, 100 I/Os up to age 0.0 MiB; free 0 with 0 I/Os; next 6 ms
             "#]],
         );
     }
@@ -391,11 +374,11 @@ mod tests {
             ",
             &expect![[r#"
                 redo=20 dirty=40/100,30/100,10/100
-                    CheckpointAge: 209 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    CheckpointAge: 209 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; next 100 ms
                 redo=20 dirty=40/100,30/20000,10/100
-                    CheckpointAge: 20994 pages/s, 100 I/Os up to age 39.9 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 12 ms
+                    CheckpointAge: 20994 pages/s, 100 I/Os up to age 39.9 MiB; free 0 with 0 I/Os; next 12 ms
                 redo=20 dirty=30/100,20/20000,0/100
-                    CheckpointAge: 13815 pages/s, 100 I/Os up to age 30.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 18 ms
+                    CheckpointAge: 13815 pages/s, 100 I/Os up to age 30.0 MiB; free 0 with 0 I/Os; next 18 ms
             "#]],
         );
     }
@@ -411,13 +394,13 @@ mod tests {
             ",
             &expect![[r#"
                 capacity=4000 redo=20 frames=10000 dirty=200/3000,0/3000
-                    CheckpointAge: 56 pages/s, 100 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    CheckpointAge: 56 pages/s, 100 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; next 100 ms
                 dirty=200/3500,0/3500
-                    CheckpointAge: 65 pages/s, 100 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    CheckpointAge: 65 pages/s, 100 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; next 100 ms
                 dirty=200/4000,0/4000
-                    DirtyShare: 1000 pages/s, 100 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    DirtyShare: 1000 pages/s, 100 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; next 100 ms
                 dirty=200/4900,0/4900
-                    DirtyShare: 2800 pages/s, 100 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 91 ms
+                    DirtyShare: 2800 pages/s, 100 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; next 91 ms
             "#]],
         );
     }
@@ -434,21 +417,18 @@ mod tests {
             free=0 waiting=16
             free=0 waiting=16 victims=1
             free=0 waiting=60 threads=64 victims=1
-            drain=5000 purge=5000
             ",
             &expect![[r#"
                 redo=200 ios=10000 dirty=80/20000,40/20000,0/20000 free=64
-                    CheckpointAge: 36674465 pages/s, 100 I/Os up to age 0.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 6 ms
+                    CheckpointAge: 36674465 pages/s, 100 I/Os up to age 0.0 MiB; free 0 with 0 I/Os; next 6 ms
                 free=40
-                    CheckpointAge: 36674465 pages/s, 88 I/Os up to age 0.0 MiB; free 24 with 12 I/Os; drain 0 purge 0; next 6 ms
+                    CheckpointAge: 36674465 pages/s, 88 I/Os up to age 0.0 MiB; free 24 with 12 I/Os; next 6 ms
                 free=0 waiting=16
-                    CheckpointAge: 36674465 pages/s, 74 I/Os up to age 0.0 MiB; free 80 with 25 I/Os; drain 0 purge 0; next 2 ms
+                    CheckpointAge: 36674465 pages/s, 74 I/Os up to age 0.0 MiB; free 80 with 25 I/Os; next 2 ms
                 free=0 waiting=16 victims=1
-                    CheckpointAge: 36674465 pages/s, 75 I/Os up to age 0.0 MiB; free 80 with 25 I/Os; drain 0 purge 0; next 2 ms
+                    CheckpointAge: 36674465 pages/s, 75 I/Os up to age 0.0 MiB; free 80 with 25 I/Os; next 2 ms
                 free=0 waiting=60 threads=64 victims=1
-                    CheckpointAge: 57013615 pages/s, 75 I/Os up to age 0.0 MiB; free 316 with 60 I/Os; drain 0 purge 0; next 2 ms
-                drain=5000 purge=5000
-                    CheckpointAge: 57013615 pages/s, 49 I/Os up to age 0.0 MiB; free 316 with 60 I/Os; drain 15 purge 10; next 2 ms
+                    CheckpointAge: 57013615 pages/s, 75 I/Os up to age 0.0 MiB; free 316 with 60 I/Os; next 2 ms
             "#]],
         );
     }
@@ -467,17 +447,17 @@ mod tests {
             ",
             &expect![[r#"
                 redo=0 dirty=10/60000
-                    DirtyShare: 14125 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 18 ms
+                    DirtyShare: 14125 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; next 18 ms
                 dirty=10/600
-                    Idle: 16 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    Idle: 16 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; next 100 ms
                 dirty=10/6
-                    Idle: 6 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    Idle: 6 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; next 100 ms
                 redo=0.01
-                    Idle: 5 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    Idle: 5 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; next 100 ms
                 redo=0.05
-                    Idle: 3 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    Idle: 3 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; next 100 ms
                 redo=0.1
-                    CheckpointAge: 0 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    CheckpointAge: 0 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; next 100 ms
             "#]],
         );
     }
@@ -488,8 +468,10 @@ mod tests {
         let mut last: Option<f64> = None;
         for age_kib in 1024..92 * 1024 {
             let age = age_kib * 1024;
-            let slices =
-                [DirtyBucket { end_lsn: 1000 * MIB - age, pages: 100 }, DirtyBucket { end_lsn: 1000 * MIB, pages: 1000 }];
+            let slices = [
+                DirtyBucket { end_lsn: 1000 * MIB - age, pages: 100 },
+                DirtyBucket { end_lsn: 1000 * MIB, pages: 1000 },
+            ];
             let rate = age_pages_per_s(&CleanerSample {
                 now_us: 0,
                 end_lsn: 1000 * MIB,
@@ -504,8 +486,6 @@ mod tests {
                 dirty_victims: 0.5,
                 pages_per_io: 4.0,
                 budget_ios_per_s: 1e4,
-                drain_ios_wanted: 0,
-                purge_ios_wanted: 0,
             });
             if let Some(last) = last {
                 assert!(rate >= last && rate <= last * 1.001, "age {age_kib} KiB: {last} -> {rate}");

@@ -49,33 +49,33 @@ impl Unit {
 
 /// How a metric moves, and so how two snapshots are subtracted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// Only grows; the difference of two snapshots is what happened between them.
     Counter,
     /// A level; the difference of two snapshots keeps the later value.
     Gauge,
 }
 
-impl Kind {
+impl MetricKind {
     /// The kind's name, as Prometheus spells it.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
         }
     }
 }
 
 /// One line of the catalog.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct CatalogEntry {
     /// The name by which [`crate::Snapshot::get`] finds it.
     pub name: &'static str,
     /// What the number counts.
     pub unit: Unit,
     /// How it moves.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// What it means, in one sentence.
     pub help: &'static str,
 }
@@ -95,15 +95,15 @@ macro_rules! catalog {
         }
 
         /// The catalog, in the order of [`M`].
-        pub const CATALOG: &[Entry] =
-            &[$(Entry { name: $name, unit: Unit::$unit, kind: Kind::$kind, help: $help }),*];
+        pub const CATALOG: &[CatalogEntry] =
+            &[$(CatalogEntry { name: $name, unit: Unit::$unit, kind: MetricKind::$kind, help: $help }),*];
     };
 }
 
 impl M {
     /// This metric's line of the catalog.
     #[must_use]
-    pub fn entry(self) -> &'static Entry {
+    pub fn entry(self) -> &'static CatalogEntry {
         &CATALOG[self as usize]
     }
 }

@@ -26,7 +26,7 @@ pub fn bucket_end(bucket: usize) -> u64 {
     (5 + quarter) << (power - 2)
 }
 
-/// Counts of values by bucket, their sum and their maximum.
+/// HistogramCounts of values by bucket, their sum and their maximum.
 #[derive(Debug)]
 pub struct Histogram {
     buckets: [AtomicU64; BUCKETS],
@@ -45,7 +45,7 @@ impl Histogram {
         }
     }
 
-    /// Counts a value.
+    /// HistogramCounts a value.
     pub fn record(&self, us: u64) {
         self.buckets[bucket_of(us)].fetch_add(1, Ordering::Relaxed);
         self.sum_us.fetch_add(us, Ordering::Relaxed);
@@ -57,9 +57,9 @@ impl Histogram {
 
     /// A copy. Taken while others record it may lack some of a value's parts; none is lost for the next copy.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> HistogramCounts {
         let last = self.buckets.iter().rposition(|b| b.load(Ordering::Relaxed) > 0);
-        Counts {
+        HistogramCounts {
             buckets: self.buckets[..last.map_or(0, |i| i + 1)]
                 .iter()
                 .map(|b| b.load(Ordering::Relaxed))
@@ -72,13 +72,13 @@ impl Histogram {
 
 /// A copy of a histogram: plain numbers. Trailing empty buckets are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct HistogramCounts {
     buckets: Vec<u64>,
     sum_us: u64,
     max_us: u64,
 }
 
-impl Counts {
+impl HistogramCounts {
     /// How many values.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -91,7 +91,7 @@ impl Counts {
         self.sum_us
     }
 
-    /// The largest value; after [`Counts::minus`], an upper bound of it.
+    /// The largest value; after [`HistogramCounts::minus`], an upper bound of it.
     #[must_use]
     pub fn max_us(&self) -> u64 {
         self.max_us
@@ -120,7 +120,7 @@ impl Counts {
 
     /// What was counted since `earlier`.
     #[must_use]
-    pub fn minus(&self, earlier: &Counts) -> Counts {
+    pub fn minus(&self, earlier: &HistogramCounts) -> HistogramCounts {
         let mut buckets: Vec<u64> = self
             .buckets
             .iter()
@@ -132,11 +132,11 @@ impl Counts {
             0 => 0,
             n => (bucket_end(n - 1) - 1).min(self.max_us),
         };
-        Counts { buckets, sum_us: self.sum_us.saturating_sub(earlier.sum_us), max_us }
+        HistogramCounts { buckets, sum_us: self.sum_us.saturating_sub(earlier.sum_us), max_us }
     }
 
     /// Adds another histogram's values.
-    pub fn merge(&mut self, other: &Counts) {
+    pub fn merge(&mut self, other: &HistogramCounts) {
         if self.buckets.len() < other.buckets.len() {
             self.buckets.resize(other.buckets.len(), 0);
         }
@@ -177,7 +177,7 @@ mod tests {
         }
         assert_eq!((counts.count(), counts.max_us(), counts.sum_us()), (10_000, 10_000, 50_005_000));
         assert_eq!(counts.below(4096), 4095);
-        assert_eq!(Counts::default().quantile(0.5), 0);
+        assert_eq!(HistogramCounts::default().quantile(0.5), 0);
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
         let h = Histogram::new();
         h.record(100_000);
         let earlier = h.counts();
-        assert_eq!(earlier.minus(&earlier), Counts::default());
+        assert_eq!(earlier.minus(&earlier), HistogramCounts::default());
         h.record(10);
         let d = h.counts().minus(&earlier);
         assert_eq!((d.count(), d.sum_us(), d.max_us()), (1, 10, 11));

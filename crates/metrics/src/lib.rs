@@ -11,7 +11,7 @@ mod registry;
 pub mod render;
 mod snapshot;
 
-pub use catalog::{Entry, Kind, M, Unit};
+pub use catalog::{CatalogEntry, M, MetricKind, Unit};
 pub use labels::{FileKind, Force, Latency, SyncReason};
 pub use registry::Metrics;
 pub use snapshot::{FsyncRow, LatencyRow, Snapshot};

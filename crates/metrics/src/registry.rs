@@ -1,7 +1,7 @@
 //! The live numbers of one open database.
 
 use crate::catalog::M;
-use crate::histogram::{Counts, Histogram};
+use crate::histogram::{Histogram, HistogramCounts};
 use crate::labels::{FileKind, Force, Latency, SyncReason};
 use crate::snapshot::{FsyncRow, LatencyRow, Snapshot};
 use base::sync::atomic::{AtomicU64, Ordering};
@@ -13,14 +13,14 @@ const STRIPES: usize = 16;
 /// A thread's share of what is counted in the shortest calls: nobody else's cache lines, mostly.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Stripe {
+struct ThreadCounts {
     plain: [AtomicU64; M::COUNT],
     latencies: [Histogram; Latency::COUNT],
 }
 
-impl Stripe {
+impl ThreadCounts {
     fn new() -> Self {
-        Stripe {
+        ThreadCounts {
             plain: std::array::from_fn(|_| AtomicU64::new(0)),
             latencies: std::array::from_fn(|_| Histogram::new()),
         }
@@ -29,7 +29,7 @@ impl Stripe {
 
 /// Syncs of one kind of file for one reason.
 #[derive(Debug)]
-struct SyncCell {
+struct SyncCounts {
     waiters: AtomicU64,
     took: Histogram,
 }
@@ -39,10 +39,10 @@ struct SyncCell {
 pub struct Metrics {
     /// A number is the sum over all stripes. What is added in one may be taken in another, so a stripe's share may be
     /// negative, in two's complement. Numbers that are set stand in the first one.
-    stripes: Box<[Stripe]>,
+    stripes: Box<[ThreadCounts]>,
     pages_by_force: Box<[AtomicU64]>,
     ios_by_force: Box<[AtomicU64]>,
-    syncs: Box<[SyncCell]>,
+    syncs: Box<[SyncCounts]>,
 }
 
 impl Metrics {
@@ -51,17 +51,17 @@ impl Metrics {
     pub fn new() -> Self {
         let cells = |n: usize| (0..n).map(|_| AtomicU64::new(0)).collect::<Box<[AtomicU64]>>();
         Metrics {
-            stripes: (0..STRIPES).map(|_| Stripe::new()).collect(),
+            stripes: (0..STRIPES).map(|_| ThreadCounts::new()).collect(),
             pages_by_force: cells(Force::COUNT),
             ios_by_force: cells(Force::COUNT),
             syncs: (0..FileKind::COUNT * SyncReason::COUNT)
-                .map(|_| SyncCell { waiters: AtomicU64::new(0), took: Histogram::new() })
+                .map(|_| SyncCounts { waiters: AtomicU64::new(0), took: Histogram::new() })
                 .collect(),
         }
     }
 
     #[inline]
-    fn stripe(&self) -> &Stripe {
+    fn stripe(&self) -> &ThreadCounts {
         &self.stripes[thread_number() % STRIPES]
     }
 
@@ -100,15 +100,15 @@ impl Metrics {
         shares.fold(0, u64::wrapping_add).cast_signed().max(0).cast_unsigned()
     }
 
-    fn took(&self, what: Latency) -> Counts {
-        let mut all = Counts::default();
+    fn took(&self, what: Latency) -> HistogramCounts {
+        let mut all = HistogramCounts::default();
         for stripe in &self.stripes {
             all.merge(&stripe.latencies[what as usize].counts());
         }
         all
     }
 
-    /// Counts pages written in place and the I/Os that carried them, under what forced them, and whether they were written in the
+    /// HistogramCounts pages written in place and the I/Os that carried them, under what forced them, and whether they were written in the
     /// time of a caller who did not ask for it. The totals `pages_written`, `pages_written_foreground` and `page_writes_io` are
     /// counted here too, so that the parts always add up.
     pub fn page_writes(&self, force: Force, pages: u64, ios: u64, foreground: bool) {
@@ -121,14 +121,14 @@ impl Metrics {
         self.ios_by_force[force as usize].fetch_add(ios, Ordering::Relaxed);
     }
 
-    /// Counts one sync: which file, for what, how long it took, and how many callers waited for its end, by a thread or by a future.
+    /// HistogramCounts one sync: which file, for what, how long it took, and how many callers waited for its end, by a thread or by a future.
     pub fn fsync(&self, file: FileKind, reason: SyncReason, took_us: u64, waiters: u64) {
         let cell = &self.syncs[file as usize * SyncReason::COUNT + reason as usize];
         cell.waiters.fetch_add(waiters, Ordering::Relaxed);
         cell.took.record(took_us);
     }
 
-    /// Counts one duration.
+    /// HistogramCounts one duration.
     #[inline]
     pub fn time(&self, what: Latency, took_us: u64) {
         self.stripe().latencies[what as usize].record(took_us);

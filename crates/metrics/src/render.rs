@@ -1,7 +1,7 @@
 //! A snapshot as JSON, as a text table, in the Prometheus format, and the catalog as a page of documentation.
 
-use crate::catalog::{CATALOG, Kind};
-use crate::histogram::Counts;
+use crate::catalog::{CATALOG, MetricKind};
+use crate::histogram::HistogramCounts;
 use crate::labels::{FileKind, Force, Latency, SyncReason};
 use crate::snapshot::{LatencyRow, Snapshot};
 use std::fmt::Write;
@@ -24,7 +24,7 @@ fn object(members: &[(&'static str, u64)]) -> String {
 }
 
 /// The members that describe a histogram.
-fn counts(took: &Counts) -> [(&'static str, u64); 6] {
+fn counts(took: &HistogramCounts) -> [(&'static str, u64); 6] {
     [
         ("count", took.count()),
         ("us_total", took.sum_us()),
@@ -126,7 +126,7 @@ impl Snapshot {
     pub fn to_prometheus(&self) -> String {
         let mut out = String::new();
         for (entry, value) in CATALOG.iter().zip(&self.plain) {
-            let counter = entry.kind == Kind::Counter && !entry.name.ends_with("_total");
+            let counter = entry.kind == MetricKind::Counter && !entry.name.ends_with("_total");
             let name = format!("millpond_{}{}", entry.name, if counter { "_total" } else { "" });
             head(&mut out, &name, entry.help, entry.kind.label());
             let _ = writeln!(out, "{name} {value}");
@@ -175,7 +175,7 @@ fn head(out: &mut String, name: &str, help: &str, kind: &str) {
 }
 
 /// Durations are whole microseconds, cut off: "below 16 µs" and "at most 16 µs" hold for the same measurements.
-fn histogram(out: &mut String, name: &str, labels: &str, took: &Counts) {
+fn histogram(out: &mut String, name: &str, labels: &str, took: &HistogramCounts) {
     let comma = if labels.is_empty() { "" } else { "," };
     for bound in PROMETHEUS_BOUNDS_US {
         let seconds = bound as f64 / 1e6;

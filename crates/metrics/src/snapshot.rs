@@ -4,8 +4,8 @@
 //! `fsyncs_by_file.F`, `fsyncs_by_reason.R`, `pages_written_by_force.W`, `page_writes_io_by_force.W`, and
 //! `L.count`, `L.mean`, `L.p50`, `L.p95`, `L.p99`, `L.max` for each latency L. The set of names never changes while a program runs.
 
-use crate::catalog::{CATALOG, Kind, M};
-use crate::histogram::Counts;
+use crate::catalog::{CATALOG, M, MetricKind};
+use crate::histogram::HistogramCounts;
 use crate::labels::{FileKind, Force, Latency, SyncReason};
 
 /// Syncs of one kind of file for one reason.
@@ -18,7 +18,7 @@ pub struct FsyncRow {
     /// Threads that waited, summed over the syncs.
     pub waiters: u64,
     /// How long the syncs took.
-    pub took: Counts,
+    pub took: HistogramCounts,
 }
 
 /// One kind of duration.
@@ -27,7 +27,7 @@ pub struct LatencyRow {
     /// What took the time.
     pub what: Latency,
     /// How long.
-    pub took: Counts,
+    pub took: HistogramCounts,
 }
 
 /// A copy of all metrics: plain numbers, each with a name. Two copies can be [subtracted](Snapshot::minus), so that a program sees
@@ -136,8 +136,8 @@ impl Snapshot {
             .iter()
             .zip(self.plain.iter().zip(&earlier.plain))
             .map(|(entry, (now, then))| match entry.kind {
-                Kind::Counter => now.saturating_sub(*then),
-                Kind::Gauge => *now,
+                MetricKind::Counter => now.saturating_sub(*then),
+                MetricKind::Gauge => *now,
             })
             .collect();
         let fsyncs = self.fsyncs.iter().filter_map(|row| {

@@ -1,6 +1,6 @@
 //! The catalog's own rules, and golden output of each rendering.
 
-use crate::catalog::{CATALOG, Kind, M, Unit};
+use crate::catalog::{CATALOG, M, MetricKind, Unit};
 use crate::{FileKind, Force, Latency, Metrics, SyncReason};
 use expect_test::{expect, expect_file};
 use std::collections::BTreeSet;
@@ -33,7 +33,7 @@ fn catalog_is_well_formed() {
         assert!(entry.name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{}", entry.name);
         assert!(entry.help.ends_with('.') && !entry.help.contains(['|', '"', '\n']), "{}", entry.help);
         if matches!(entry.unit, Unit::Lsn | Unit::Flag | Unit::BytesPerSecond | Unit::IosPerSecond) {
-            assert_eq!(entry.kind, Kind::Gauge, "{}", entry.name);
+            assert_eq!(entry.kind, MetricKind::Gauge, "{}", entry.name);
         }
     }
 }

@@ -161,7 +161,7 @@ impl Error {
     /// Wraps an I/O error. A full disk gets its own name, and a file that ends before what should be read has lost it.
     pub(crate) fn io(op: &'static str, file: &Path, source: io::Error) -> Error {
         match source.kind() {
-            _ if vfs::sticky::is_full(&source) => Error::DiskFull { file: file.to_owned() },
+            _ if vfs::fail_stop::is_full(&source) => Error::DiskFull { file: file.to_owned() },
             io::ErrorKind::UnexpectedEof => Error::corrupt(file, format!("it is too short: {source}")),
             _ => Error::Io { op, file: file.to_owned(), source: Arc::new(source) },
         }
@@ -186,7 +186,7 @@ impl Error {
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Error::DiskFull { .. } => true,
-            Error::Io { source, .. } => vfs::few::no_descriptor(source),
+            Error::Io { source, .. } => vfs::descriptor_cache::no_descriptor(source),
             _ => false,
         }
     }

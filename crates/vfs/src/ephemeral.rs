@@ -23,11 +23,11 @@ const STRIPES: usize = 64;
 /// The disk. Clones share it; its memory is free when the last clone and the last open file are gone.
 #[derive(Clone, Debug, Default)]
 pub struct EphemeralDisk {
-    names: Arc<Mutex<Names>>,
+    names: Arc<Mutex<Namespace>>,
 }
 
 #[derive(Debug, Default)]
-struct Names {
+struct Namespace {
     dirs: BTreeSet<PathBuf>,
     files: BTreeMap<PathBuf, Arc<EphemeralFile>>,
     locked: BTreeSet<PathBuf>,
@@ -44,7 +44,7 @@ struct EphemeralFile {
 }
 
 struct EphemeralLock {
-    names: Arc<Mutex<Names>>,
+    names: Arc<Mutex<Namespace>>,
     path: PathBuf,
 }
 
@@ -65,7 +65,7 @@ impl Vfs {
     }
 }
 
-impl Names {
+impl Namespace {
     /// Whether something can stand at `path`. The top is always there.
     fn parent_exists(&self, path: &Path) -> bool {
         let top = |dir: &Path| dir.as_os_str().is_empty() || dir == Path::new("/");

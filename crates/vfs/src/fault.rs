@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Operations that can fail, counted each for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum OpKind {
     /// Opening a file that is there.
     Open,
     /// Making a file or a directory.
@@ -50,9 +50,9 @@ pub enum Fault {
 
 /// A rule: the operation with this number of its kind fails.
 #[derive(Clone, Copy, Debug)]
-pub struct Rule {
+pub struct FaultRule {
     /// Which operations.
-    pub kind: Kind,
+    pub kind: OpKind,
     /// Counted from 1.
     pub nth: u64,
     /// All later ones of the kind fail as well.
@@ -63,9 +63,9 @@ pub struct Rule {
 
 /// An operation that was made to fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fired {
+pub struct FailedOp {
     /// What it was.
-    pub kind: Kind,
+    pub kind: OpKind,
     /// On which file or directory.
     pub path: PathBuf,
     /// Where in the file; 0 if it was no write.
@@ -74,15 +74,15 @@ pub struct Fired {
 
 /// What is known of a file, whoever has it open.
 #[derive(Debug, Default)]
-struct Node {
+struct FileRecord {
     /// Its name now.
     path: Mutex<PathBuf>,
-    unsynced: Mutex<Unsynced>,
+    unsynced: Mutex<UnsyncedWrites>,
 }
 
 /// A file's bytes as they were before the writes that nothing has synced.
 #[derive(Debug, Default)]
-struct Unsynced {
+struct UnsyncedWrites {
     /// In the order of the writes.
     before: Vec<(u64, Vec<u8>)>,
     /// The length before the first of them.
@@ -91,20 +91,20 @@ struct Unsynced {
 
 /// A rule for the files whose path holds `part`, with a count of its own.
 #[derive(Debug)]
-struct Aimed {
+struct PathRule {
     part: String,
-    rule: Rule,
+    rule: FaultRule,
     count: u64,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    rules: Vec<Rule>,
-    aimed: Vec<Aimed>,
-    counts: BTreeMap<Kind, u64>,
-    fired: Vec<Fired>,
+struct FaultState {
+    rules: Vec<FaultRule>,
+    path_rules: Vec<PathRule>,
+    counts: BTreeMap<OpKind, u64>,
+    failed: Vec<FailedOp>,
     /// What was tried again.
-    retried: Vec<Fired>,
+    retried: Vec<FailedOp>,
     /// Reads of these ranges of files fail.
     unreadable: Vec<(PathBuf, std::ops::Range<u64>)>,
     /// Sectors that cannot be read until they are written.
@@ -118,21 +118,21 @@ struct State {
     open: usize,
     /// The most that were open at once.
     open_peak: usize,
-    nodes: BTreeMap<PathBuf, Arc<Node>>,
+    records: BTreeMap<PathBuf, Arc<FileRecord>>,
 }
 
 /// The failing disk. Clones share it.
 #[derive(Clone, Debug)]
 pub struct FaultDisk {
     disk: Arc<dyn Disk>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FaultState>>,
 }
 
 #[derive(Debug)]
 struct FaultFile {
     disk: FaultDisk,
     file: Arc<dyn File>,
-    node: Arc<Node>,
+    record: Arc<FileRecord>,
 }
 
 fn failure(kind: ErrorKind) -> io::Error {
@@ -147,15 +147,15 @@ impl FaultDisk {
     }
 
     /// Adds a rule; counting begins anew for its kind.
-    pub fn fail(&self, rule: Rule) {
+    pub fn fail(&self, rule: FaultRule) {
         let mut state = self.state.lock();
         state.counts.insert(rule.kind, 0);
         state.rules.push(rule);
     }
 
     /// Adds a rule for the files whose path holds `part`, of whose operations alone it counts.
-    pub fn fail_on(&self, part: &str, rule: Rule) {
-        self.state.lock().aimed.push(Aimed { part: part.to_owned(), rule, count: 0 });
+    pub fn fail_on(&self, part: &str, rule: FaultRule) {
+        self.state.lock().path_rules.push(PathRule { part: part.to_owned(), rule, count: 0 });
     }
 
     /// Lets files below `dir` grow by `bytes` in all from now on.
@@ -205,7 +205,7 @@ impl FaultDisk {
     fn open_one(&self) -> io::Result<()> {
         let mut state = self.state.lock();
         if state.open_most.is_some_and(|(most, _)| state.open >= most) {
-            return Err(io::Error::from_raw_os_error(crate::few::NO_DESCRIPTOR[0]));
+            return Err(io::Error::from_raw_os_error(crate::descriptor_cache::NO_DESCRIPTOR[0]));
         }
         state.open += 1;
         state.open_peak = state.open_peak.max(state.open);
@@ -220,7 +220,7 @@ impl FaultDisk {
     pub fn heal(&self) {
         let mut state = self.state.lock();
         state.rules.clear();
-        state.aimed.clear();
+        state.path_rules.clear();
         state.unreadable.clear();
         state.spoiled.clear();
         state.space = None;
@@ -229,43 +229,44 @@ impl FaultDisk {
 
     /// Operations of a kind since the last rule for it.
     #[must_use]
-    pub fn count(&self, kind: Kind) -> u64 {
+    pub fn count(&self, kind: OpKind) -> u64 {
         self.state.lock().counts.get(&kind).copied().unwrap_or(0)
     }
 
     /// The operations that failed, in order.
     #[must_use]
-    pub fn fired(&self) -> Vec<Fired> {
-        self.state.lock().fired.clone()
+    pub fn failures(&self) -> Vec<FailedOp> {
+        self.state.lock().failed.clone()
     }
 
     /// Syncs of a file after a failed sync of it, and writes to where a write had failed: there must be none. Growth
     /// that found no space may be tried again.
     #[must_use]
-    pub fn retried(&self) -> Vec<Fired> {
+    pub fn retried(&self) -> Vec<FailedOp> {
         self.state.lock().retried.clone()
     }
 
     /// Counts an operation; says how it has to fail, if it has to.
-    fn meet(&self, kind: Kind, path: &Path, offset: u64) -> Option<Fault> {
+    fn count_operation(&self, kind: OpKind, path: &Path, offset: u64) -> Option<Fault> {
         let mut state = self.state.lock();
         let count = state.counts.entry(kind).or_default();
         *count += 1;
         let count = *count;
-        let this = Fired { kind, path: path.to_owned(), offset };
-        if matches!(kind, Kind::Write | Kind::Sync) && state.fired.contains(&this) {
+        let this = FailedOp { kind, path: path.to_owned(), offset };
+        if matches!(kind, OpKind::Write | OpKind::Sync) && state.failed.contains(&this) {
             state.retried.push(this.clone());
         }
-        let hit = |r: &Rule, count: u64| r.kind == kind && (r.nth == count || (r.for_ever && r.nth < count));
+        let hit =
+            |r: &FaultRule, count: u64| r.kind == kind && (r.nth == count || (r.for_ever && r.nth < count));
         let mut fault = state.rules.iter().find(|rule| hit(rule, count)).map(|rule| rule.fault);
-        for aimed in &mut state.aimed {
-            if aimed.rule.kind == kind && path.to_string_lossy().contains(&aimed.part) {
-                aimed.count += 1;
-                fault = fault.or(hit(&aimed.rule, aimed.count).then_some(aimed.rule.fault));
+        for path_rule in &mut state.path_rules {
+            if path_rule.rule.kind == kind && path.to_string_lossy().contains(&path_rule.part) {
+                path_rule.count += 1;
+                fault = fault.or(hit(&path_rule.rule, path_rule.count).then_some(path_rule.rule.fault));
             }
         }
         let fault = fault?;
-        state.fired.push(this);
+        state.failed.push(this);
         Some(fault)
     }
 
@@ -273,24 +274,24 @@ impl FaultDisk {
         let there = OpenMode { create: Create::Never, ..mode };
         let file = match self.disk.open(path, there) {
             Err(e) if e.kind() == ErrorKind::NotFound && mode.create != Create::Never => {
-                self.pass(Kind::Create, path)?;
+                self.check(OpKind::Create, path)?;
                 self.disk.open(path, mode)?
             }
             Err(e) => return Err(e),
             Ok(_) if mode.create == Create::New => return Err(ErrorKind::AlreadyExists.into()),
             Ok(file) => {
-                self.pass(Kind::Open, path)?;
+                self.check(OpKind::Open, path)?;
                 file
             }
         };
-        let node = Arc::clone(self.state.lock().nodes.entry(path.to_owned()).or_default());
-        *node.path.lock() = path.to_owned();
-        Ok(Arc::new(FaultFile { disk: self.clone(), file, node }))
+        let record = Arc::clone(self.state.lock().records.entry(path.to_owned()).or_default());
+        *record.path.lock() = path.to_owned();
+        Ok(Arc::new(FaultFile { disk: self.clone(), file, record }))
     }
 
-    /// As [`FaultDisk::meet`], for operations that can only be refused.
-    fn pass(&self, kind: Kind, path: &Path) -> io::Result<()> {
-        match self.meet(kind, path, 0) {
+    /// As [`FaultDisk::count_operation`], for operations that can only be refused.
+    fn check(&self, kind: OpKind, path: &Path) -> io::Result<()> {
+        match self.count_operation(kind, path, 0) {
             None => Ok(()),
             Some(Fault::Refused(kind)) => Err(failure(kind)),
             Some(Fault::Torn | Fault::Dropped) => Err(failure(ErrorKind::Other)),
@@ -306,7 +307,7 @@ impl FaultDisk {
         let taken = growth.min(*left);
         *left -= taken;
         if taken < growth {
-            state.fired.push(Fired { kind: Kind::Grow, path: path.to_owned(), offset: 0 });
+            state.failed.push(FailedOp { kind: OpKind::Grow, path: path.to_owned(), offset: 0 });
         }
         taken
     }
@@ -319,30 +320,30 @@ impl Disk for FaultDisk {
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.pass(Kind::Create, path)?;
+        self.check(OpKind::Create, path)?;
         self.disk.create_dir(path)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.pass(Kind::Ask, dir)?;
+        self.check(OpKind::Ask, dir)?;
         self.disk.list(dir)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.pass(Kind::Rename, from)?;
+        self.check(OpKind::Rename, from)?;
         self.disk.rename(from, to)?;
         let mut state = self.state.lock();
-        if let Some(node) = state.nodes.remove(from) {
-            *node.path.lock() = to.to_owned();
-            state.nodes.insert(to.to_owned(), node);
+        if let Some(record) = state.records.remove(from) {
+            *record.path.lock() = to.to_owned();
+            state.records.insert(to.to_owned(), record);
         }
         Ok(())
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.pass(Kind::Remove, path)?;
+        self.check(OpKind::Remove, path)?;
         self.disk.remove(path)?;
-        self.state.lock().nodes.remove(path);
+        self.state.lock().records.remove(path);
         Ok(())
     }
 
@@ -350,7 +351,7 @@ impl Disk for FaultDisk {
         // It is opened for that.
         self.open_one()?;
         self.state.lock().open -= 1;
-        self.pass(Kind::SyncDir, dir)?;
+        self.check(OpKind::SyncDir, dir)?;
         self.disk.sync_dir(dir)
     }
 
@@ -379,12 +380,12 @@ impl Drop for FaultFile {
 
 impl FaultFile {
     fn path(&self) -> PathBuf {
-        self.node.path.lock().clone()
+        self.record.path.lock().clone()
     }
 
     /// Writes, remembering what stood there.
-    fn put(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let mut unsynced = self.node.unsynced.lock();
+    fn write_remembering(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let mut unsynced = self.record.unsynced.lock();
         let len = self.file.len()?;
         unsynced.len.get_or_insert(len);
         let there = len.saturating_sub(offset).min(bytes.len() as u64) as usize;
@@ -400,7 +401,7 @@ impl FaultFile {
 
     /// Puts everything back to what the last sync made durable.
     fn lose_unsynced(&self) -> io::Result<()> {
-        let Unsynced { before, len } = std::mem::take(&mut *self.node.unsynced.lock());
+        let UnsyncedWrites { before, len } = std::mem::take(&mut *self.record.unsynced.lock());
         for (offset, bytes) in before.into_iter().rev() {
             self.file.write_at(&bytes, offset)?;
         }
@@ -413,7 +414,7 @@ impl FaultFile {
 
 impl File for FaultFile {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        self.disk.pass(Kind::Read, &self.path())?;
+        self.disk.check(OpKind::Read, &self.path())?;
         if self.disk.is_unreadable(&self.path(), offset, bytes.len()) {
             return Err(failure(ErrorKind::Other));
         }
@@ -421,11 +422,11 @@ impl File for FaultFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        match self.disk.meet(Kind::Write, &self.path(), offset) {
+        match self.disk.count_operation(OpKind::Write, &self.path(), offset) {
             None => {}
             Some(Fault::Torn) => {
                 let half = bytes.len() / 2 / crate::mem::SECTOR_BYTES * crate::mem::SECTOR_BYTES;
-                self.put(&bytes[..half], offset)?;
+                self.write_remembering(&bytes[..half], offset)?;
                 return Err(failure(ErrorKind::WriteZero));
             }
             Some(Fault::Refused(kind)) => return Err(failure(kind)),
@@ -437,19 +438,19 @@ impl File for FaultFile {
             // What fits arrives.
             let fits = (bytes.len() as u64).saturating_sub(missing) as usize;
             let fits = fits / crate::mem::SECTOR_BYTES * crate::mem::SECTOR_BYTES;
-            self.put(&bytes[..fits], offset)?;
+            self.write_remembering(&bytes[..fits], offset)?;
             return Err(self.disk.no_space());
         }
-        self.put(bytes, offset)
+        self.write_remembering(bytes, offset)
     }
 
     fn sync(&self) -> io::Result<()> {
-        match self.disk.meet(Kind::Sync, &self.path(), 0) {
+        match self.disk.count_operation(OpKind::Sync, &self.path(), 0) {
             None => {
                 // Held over the sync: a write that comes meanwhile is not covered.
-                let mut unsynced = self.node.unsynced.lock();
+                let mut unsynced = self.record.unsynced.lock();
                 self.file.sync()?;
-                *unsynced = Unsynced::default();
+                *unsynced = UnsyncedWrites::default();
                 Ok(())
             }
             Some(Fault::Dropped) => {
@@ -462,17 +463,17 @@ impl File for FaultFile {
     }
 
     fn len(&self) -> io::Result<u64> {
-        self.disk.pass(Kind::Ask, &self.path())?;
+        self.disk.check(OpKind::Ask, &self.path())?;
         self.file.len()
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.disk.pass(Kind::SetLen, &self.path())?;
+        self.disk.check(OpKind::SetLen, &self.path())?;
         let now = self.file.len()?;
         if len > now && self.disk.take_space(&self.path(), len - now) < len - now {
             return Err(self.disk.no_space());
         }
-        let mut unsynced = self.node.unsynced.lock();
+        let mut unsynced = self.record.unsynced.lock();
         unsynced.len.get_or_insert(now);
         let mut cut = vec![0; now.saturating_sub(len) as usize];
         if !cut.is_empty() {

@@ -2,15 +2,15 @@
 //! simulated disk implement them.
 
 pub mod between;
+pub mod descriptor_cache;
 pub mod ephemeral;
+pub mod fail_stop;
 pub mod fault;
-pub mod few;
 mod machine;
 pub mod mem;
 pub mod os;
 pub mod read_only;
 mod rings;
-pub mod sticky;
 mod transfer;
 mod uring;
 
@@ -132,7 +132,7 @@ pub trait File: Send + Sync + Debug {
     fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
     /// Whether reads and writes pass the page cache.
     fn is_direct(&self) -> bool;
-    /// For a file that is not always open ([`few`]): what keeps it open as long as the caller has it.
+    /// For a file that is not always open ([`descriptor_cache`]): what keeps it open as long as the caller has it.
     fn opened(&self) -> io::Result<Option<Arc<dyn File>>> {
         Ok(None)
     }

@@ -18,8 +18,8 @@ use crate::{Clock, Create, Disk, File, OpenMode, Vfs, WriteOp};
 use base::prng::Prng;
 use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use base::sync::{Mutex, device, event, simulated_us};
-use content::{Bytes, Content};
-use journal::{Entry, Op};
+use content::{DiskContent, FileBytes};
+use journal::{DiskOp, JournalEntry};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -31,11 +31,11 @@ const WRITE_US: u64 = 8;
 const SYNC_US: u64 = 80;
 
 #[derive(Debug, Default)]
-struct Inner {
+struct MemState {
     /// What was there, durably, when the journal began.
-    base: Content,
-    now: Content,
-    ops: Vec<Entry>,
+    base: DiskContent,
+    now: DiskContent,
+    ops: Vec<JournalEntry>,
     locked: BTreeMap<PathBuf, Arc<AtomicBool>>,
     /// Bytes that all files together may be long.
     capacity: Option<u64>,
@@ -44,7 +44,7 @@ struct Inner {
 /// The simulated disk. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct MemDisk {
-    inner: Arc<Mutex<Inner>>,
+    inner: Arc<Mutex<MemState>>,
 }
 
 #[derive(Debug)]
@@ -62,12 +62,12 @@ impl Drop for MemLock {
 }
 
 impl MemDisk {
-    fn holding(content: Content) -> MemDisk {
+    fn holding(content: DiskContent) -> MemDisk {
         MemDisk::with_journal(content.clone(), content, Vec::new())
     }
 
-    fn with_journal(base: Content, now: Content, ops: Vec<Entry>) -> MemDisk {
-        let inner = Inner { base, now, ops, ..Inner::default() };
+    fn with_journal(base: DiskContent, now: DiskContent, ops: Vec<JournalEntry>) -> MemDisk {
+        let inner = MemState { base, now, ops, ..MemState::default() };
         MemDisk { inner: Arc::new(Mutex::new(inner)) }
     }
 
@@ -120,7 +120,7 @@ impl MemDisk {
     }
 
     /// Does what changes something: seen by others at once, done after a while.
-    fn change(&self, op: Op) {
+    fn change(&self, op: DiskOp) {
         let mut inner = self.inner.lock();
         let at = inner.begin(op);
         drop(inner);
@@ -130,15 +130,15 @@ impl MemDisk {
     }
 
     /// A sync of what had been done when it began.
-    fn harden(&self, op: Op) {
+    fn harden(&self, op: DiskOp) {
         let began = self.inner.lock().ops.len();
         device(SYNC_US);
         event(|| op.digest());
-        self.inner.lock().ops.push(Entry { op, mark: began });
+        self.inner.lock().ops.push(JournalEntry { op, mark: began });
     }
 }
 
-impl Inner {
+impl MemState {
     fn used(&self) -> u64 {
         self.now.names.values().map(|inode| self.now.inodes[*inode].len() as u64).sum()
     }
@@ -150,10 +150,10 @@ impl Inner {
     }
 
     /// Applies an operation that has not returned yet. Returns its place in the journal.
-    fn begin(&mut self, op: Op) -> usize {
+    fn begin(&mut self, op: DiskOp) -> usize {
         event(|| op.digest());
         self.now.apply(&op);
-        self.ops.push(Entry { op, mark: usize::MAX });
+        self.ops.push(JournalEntry { op, mark: usize::MAX });
         self.ops.len() - 1
     }
 }
@@ -168,8 +168,8 @@ impl Disk for MemDisk {
             (None, _) if !inner.now.parent_exists(path) => return Err(ErrorKind::NotFound.into()),
             (None, _) => {
                 let inode = inner.now.inodes.len();
-                inner.now.inodes.push(Bytes::default());
-                let at = inner.begin(Op::Link { path: path.to_owned(), inode });
+                inner.now.inodes.push(FileBytes::default());
+                let at = inner.begin(DiskOp::Link { path: path.to_owned(), inode });
                 inner.ops[at].mark = at + 1;
                 inode
             }
@@ -186,7 +186,7 @@ impl Disk for MemDisk {
             return Err(ErrorKind::NotFound.into());
         }
         drop(inner);
-        self.change(Op::MakeDir { path: path.to_owned() });
+        self.change(DiskOp::MakeDir { path: path.to_owned() });
         Ok(())
     }
 
@@ -206,7 +206,7 @@ impl Disk for MemDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let inode = *self.inner.lock().now.names.get(from).ok_or(ErrorKind::NotFound)?;
-        self.change(Op::Rename { from: from.to_owned(), to: to.to_owned(), inode });
+        self.change(DiskOp::Rename { from: from.to_owned(), to: to.to_owned(), inode });
         Ok(())
     }
 
@@ -214,12 +214,12 @@ impl Disk for MemDisk {
         if !self.inner.lock().now.names.contains_key(path) {
             return Err(ErrorKind::NotFound.into());
         }
-        self.change(Op::Unlink { path: path.to_owned() });
+        self.change(DiskOp::Unlink { path: path.to_owned() });
         Ok(())
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.harden(Op::SyncDir { dir: dir.to_owned() });
+        self.harden(DiskOp::SyncDir { dir: dir.to_owned() });
         Ok(())
     }
 
@@ -251,7 +251,7 @@ impl File for MemFile {
         let missing = ((end - fits) as usize).next_multiple_of(SECTOR_BYTES).min(bytes.len());
         let part = if fits < end { &bytes[..bytes.len() - missing] } else { bytes };
         if !part.is_empty() {
-            self.disk.change(Op::Write { inode: self.inode, offset, bytes: part.into() });
+            self.disk.change(DiskOp::Write { inode: self.inode, offset, bytes: part.into() });
         }
         if fits < end { Err(ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
@@ -261,7 +261,7 @@ impl File for MemFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.disk.harden(Op::Sync { inode: self.inode });
+        self.disk.harden(DiskOp::Sync { inode: self.inode });
         Ok(())
     }
 
@@ -273,7 +273,7 @@ impl File for MemFile {
         if self.disk.inner.lock().fits(self.inode, len) < len {
             return Err(ErrorKind::StorageFull.into());
         }
-        self.disk.change(Op::SetLen { inode: self.inode, len });
+        self.disk.change(DiskOp::SetLen { inode: self.inode, len });
         Ok(())
     }
 

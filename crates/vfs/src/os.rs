@@ -1,8 +1,8 @@
 //! The operating system's files and clock.
 
 use crate::rings::Rings;
-use crate::transfer::{Direction, Next, Transfer};
-use crate::uring::Job;
+use crate::transfer::{Direction, Progress, Transfer};
+use crate::uring::RingJob;
 use crate::{BatchIo, Clock, Create, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
 use base::sync::for_each_in_parallel;
 use rustix::fs::{self, AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
@@ -47,7 +47,7 @@ struct OsLock {
 
 impl Drop for OsLock {
     fn drop(&mut self) {
-        self.rings.let_go(&self.fd);
+        self.rings.remove_lock(&self.fd);
         // Closing would not do: a ring that is just being torn down still has the file.
         let _ = fs::flock(&*self.fd, FlockOperation::Unlock);
     }
@@ -159,7 +159,7 @@ impl Disk for OsDisk {
         match fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {
                 let fd = Arc::new(fd);
-                self.rings.hold(Arc::clone(&fd));
+                self.rings.add_lock(Arc::clone(&fd));
                 Ok(Box::new(OsLock { fd, rings: Arc::clone(&self.rings) }))
             }
             Err(Errno::WOULDBLOCK) => Err(io::ErrorKind::WouldBlock.into()),
@@ -201,9 +201,9 @@ impl OsFile {
         while transfer.left() > 0 {
             let answer = request(&transfer);
             match transfer.answered(answer) {
-                Next::Done => break,
-                Next::Again => {}
-                Next::Failed(error) => return Err(error),
+                Progress::Done => break,
+                Progress::Again => {}
+                Progress::Failed(error) => return Err(error),
             }
         }
         Ok(())
@@ -226,7 +226,7 @@ impl File for OsFile {
     fn read_batch(&self, ops: &mut [ReadOp<'_>]) -> io::Result<()> {
         if ops.len() > 1 {
             let jobs = ops.iter_mut().filter(|op| !op.bytes.is_empty());
-            let mut jobs: Vec<_> = jobs.map(|op| Job::read(op.bytes, op.offset, self.direct)).collect();
+            let mut jobs: Vec<_> = jobs.map(|op| RingJob::read(op.bytes, op.offset, self.direct)).collect();
             if let Some(done) = self.rings.run(self.fd.as_fd(), &mut jobs) {
                 return done;
             }
@@ -237,7 +237,7 @@ impl File for OsFile {
     fn write_batch(&self, ops: &[WriteOp<'_>]) -> io::Result<()> {
         if ops.len() > 1 {
             let jobs = ops.iter().filter(|op| !op.bytes.is_empty());
-            let mut jobs: Vec<_> = jobs.map(|op| Job::write(op.bytes, op.offset, self.direct)).collect();
+            let mut jobs: Vec<_> = jobs.map(|op| RingJob::write(op.bytes, op.offset, self.direct)).collect();
             if let Some(done) = self.rings.run(self.fd.as_fd(), &mut jobs) {
                 return done;
             }

@@ -1,7 +1,7 @@
 //! The rings of a disk: one for each batch that is under way, kept for the next. Says once whether the system has
 //! io_uring at all.
 
-use crate::uring::{Job, Ring};
+use crate::uring::{Ring, RingJob};
 use base::sync::Mutex;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -15,11 +15,11 @@ const IDLE_MAX: usize = 8;
 pub(crate) struct Rings {
     /// Filled by an initialiser that waits for nobody, so the cell is no hidden wait.
     support: OnceLock<Result<(), String>>,
-    pool: Mutex<Pool>,
+    pool: Mutex<RingPool>,
 }
 
 #[derive(Debug, Default)]
-struct Pool {
+struct RingPool {
     idle: Vec<Ring>,
     /// Lock files that every ring holds.
     locks: Vec<Arc<OwnedFd>>,
@@ -39,12 +39,12 @@ impl Rings {
     }
 
     /// Has every ring from now on hold `lock`.
-    pub(crate) fn hold(&self, lock: Arc<OwnedFd>) {
+    pub(crate) fn add_lock(&self, lock: Arc<OwnedFd>) {
         self.change_locks(|locks| locks.push(lock));
     }
 
     /// Has no ring hold `lock` any more, once those in use are given back.
-    pub(crate) fn let_go(&self, lock: &Arc<OwnedFd>) {
+    pub(crate) fn remove_lock(&self, lock: &Arc<OwnedFd>) {
         self.change_locks(|locks| locks.retain(|held| !Arc::ptr_eq(held, lock)));
     }
 
@@ -59,7 +59,7 @@ impl Rings {
     }
 
     /// Does all jobs on `fd`, or `None` if no ring is to be had.
-    pub(crate) fn run(&self, fd: BorrowedFd<'_>, jobs: &mut [Job<'_>]) -> Option<io::Result<()>> {
+    pub(crate) fn run(&self, fd: BorrowedFd<'_>, jobs: &mut [RingJob<'_>]) -> Option<io::Result<()>> {
         let mut ring = self.take()?;
         let done = ring.run(fd, jobs);
         self.give_back(ring);

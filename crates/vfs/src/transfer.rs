@@ -26,7 +26,7 @@ pub(crate) struct Transfer {
 
 /// What comes next.
 #[derive(Debug)]
-pub(crate) enum Next {
+pub(crate) enum Progress {
     /// All bytes are done.
     Done,
     /// Ask for the rest.
@@ -62,15 +62,15 @@ impl Transfer {
     }
 
     /// Takes the answer to a request for the rest.
-    pub(crate) fn answered(&mut self, answer: Result<usize, Errno>) -> Next {
+    pub(crate) fn answered(&mut self, answer: Result<usize, Errno>) -> Progress {
         let done = match answer {
             Ok(n) => self.done + n.min(self.left()),
-            Err(Errno::INTR | Errno::AGAIN) => return Next::Again,
-            Err(errno) => return Next::Failed(self.error(errno.into())),
+            Err(Errno::INTR | Errno::AGAIN) => return Progress::Again,
+            Err(errno) => return Progress::Failed(self.error(errno.into())),
         };
         if done == self.len {
             self.done = done;
-            return Next::Done;
+            return Progress::Done;
         }
         // What lies beyond the last multiple is asked for again.
         let done = done - done % self.grain;
@@ -79,10 +79,10 @@ impl Transfer {
                 Direction::Read => io::ErrorKind::UnexpectedEof,
                 Direction::Write => io::ErrorKind::WriteZero,
             };
-            return Next::Failed(self.error(kind.into()));
+            return Progress::Failed(self.error(kind.into()));
         }
         self.done = done;
-        Next::Again
+        Progress::Again
     }
 
     /// Says what was tried. The kind stays that of `cause`.
@@ -107,30 +107,32 @@ mod tests {
     #[test]
     fn a_short_answer_goes_on_where_it_stopped() {
         let mut t = read(false);
-        assert!(matches!(t.answered(Ok(5000)), Next::Again));
+        assert!(matches!(t.answered(Ok(5000)), Progress::Again));
         assert_eq!((t.at(), t.left()), (13192, 11384));
-        assert!(matches!(t.answered(Err(Errno::INTR)), Next::Again));
-        assert!(matches!(t.answered(Err(Errno::AGAIN)), Next::Again));
+        assert!(matches!(t.answered(Err(Errno::INTR)), Progress::Again));
+        assert!(matches!(t.answered(Err(Errno::AGAIN)), Progress::Again));
         assert_eq!(t.done(), 5000, "an interruption changes nothing");
-        assert!(matches!(t.answered(Ok(11384)), Next::Done));
+        assert!(matches!(t.answered(Ok(11384)), Progress::Done));
     }
 
     #[test]
     fn direct_io_goes_on_at_an_aligned_place_and_ends_at_the_files_end() {
         let mut t = read(true);
-        assert!(matches!(t.answered(Ok(5000)), Next::Again));
+        assert!(matches!(t.answered(Ok(5000)), Progress::Again));
         assert_eq!((t.at(), t.left()), (12288, 12288));
-        let Next::Failed(e) = t.answered(Ok(904)) else { panic!("the file ends inside a block") };
+        let Progress::Failed(e) = t.answered(Ok(904)) else { panic!("the file ends inside a block") };
         assert_eq!(e.kind(), io::ErrorKind::UnexpectedEof);
     }
 
     #[test]
     fn an_error_names_the_operation_and_keeps_its_kind() {
         let mut t = Transfer::new(Direction::Write, 4096, 8192, true);
-        let Next::Failed(e) = t.answered(Err(Errno::NOSPC)) else { panic!("no space is no reason to go on") };
+        let Progress::Failed(e) = t.answered(Err(Errno::NOSPC)) else {
+            panic!("no space is no reason to go on")
+        };
         assert_eq!(e.kind(), io::ErrorKind::StorageFull);
         assert!(e.to_string().starts_with("write of 8192 bytes at offset 4096: "), "{e}");
-        let Next::Failed(e) = t.answered(Ok(0)) else { panic!("nothing was written") };
+        let Progress::Failed(e) = t.answered(Ok(0)) else { panic!("nothing was written") };
         assert_eq!(e.kind(), io::ErrorKind::WriteZero);
     }
 }

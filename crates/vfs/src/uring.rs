@@ -2,7 +2,7 @@
 //! go of every byte of it.
 #![allow(unsafe_code)]
 
-use crate::transfer::{Direction, Next, Transfer};
+use crate::transfer::{Direction, Progress, Transfer};
 use base::sync::spin;
 use io_uring::{IoUring, Probe, opcode, types};
 use rustix::io::Errno;
@@ -15,23 +15,23 @@ use std::sync::Arc;
 const DEPTH: u32 = 64;
 
 /// One read or write of a batch, and the memory that it borrows.
-pub(crate) struct Job<'a> {
+pub(crate) struct RingJob<'a> {
     transfer: Transfer,
     memory: *mut u8,
     _borrowed: PhantomData<&'a mut [u8]>,
 }
 
-impl<'a> Job<'a> {
+impl<'a> RingJob<'a> {
     /// Fills `bytes` from `offset`.
-    pub(crate) fn read(bytes: &'a mut [u8], offset: u64, direct: bool) -> Job<'a> {
+    pub(crate) fn read(bytes: &'a mut [u8], offset: u64, direct: bool) -> RingJob<'a> {
         let transfer = Transfer::new(Direction::Read, offset, bytes.len(), direct);
-        Job { transfer, memory: bytes.as_mut_ptr(), _borrowed: PhantomData }
+        RingJob { transfer, memory: bytes.as_mut_ptr(), _borrowed: PhantomData }
     }
 
     /// Writes `bytes` at `offset`. The kernel only reads the memory of a write.
-    pub(crate) fn write(bytes: &'a [u8], offset: u64, direct: bool) -> Job<'a> {
+    pub(crate) fn write(bytes: &'a [u8], offset: u64, direct: bool) -> RingJob<'a> {
         let transfer = Transfer::new(Direction::Write, offset, bytes.len(), direct);
-        Job { transfer, memory: bytes.as_ptr().cast_mut(), _borrowed: PhantomData }
+        RingJob { transfer, memory: bytes.as_ptr().cast_mut(), _borrowed: PhantomData }
     }
 
     fn entry(&self, fd: types::Fd, index: usize) -> io_uring::squeue::Entry {
@@ -94,15 +94,15 @@ impl Ring {
     }
 
     /// Does all jobs, in any order. After an error some of the others are done and some are not.
-    pub(crate) fn run(&mut self, fd: BorrowedFd<'_>, jobs: &mut [Job<'_>]) -> io::Result<()> {
+    pub(crate) fn run(&mut self, fd: BorrowedFd<'_>, jobs: &mut [RingJob<'_>]) -> io::Result<()> {
         let fd = types::Fd(fd.as_raw_fd());
-        let mut flight = Flight { ring: self, entered: 0 };
+        let mut in_flight = InFlight { ring: self, entered: 0 };
         let mut again: Vec<usize> = Vec::new();
         let mut next = 0;
         let mut answers = Vec::with_capacity(DEPTH as usize);
         let mut turn = 0;
         loop {
-            while flight.entered < DEPTH as usize {
+            while in_flight.entered < DEPTH as usize {
                 let index = match again.pop() {
                     Some(index) => index,
                     None if next < jobs.len() => {
@@ -112,32 +112,32 @@ impl Ring {
                     None => break,
                 };
                 // SAFETY: the entry's memory is borrowed by `jobs`, from which nothing else takes it while this call
-                // runs, and its file by `fd`. Neither a return nor a panic ends this call before `Flight` has been
+                // runs, and its file by `fd`. Neither a return nor a panic ends this call before `InFlight` has been
                 // dropped, which waits until the kernel has answered every entry.
-                unsafe { flight.push(&jobs[index].entry(fd, index)) };
+                unsafe { in_flight.push(&jobs[index].entry(fd, index)) };
             }
-            if flight.entered == 0 {
+            if in_flight.entered == 0 {
                 return Ok(());
             }
-            match flight.ring.ring.submit_and_wait(1) {
+            match in_flight.ring.ring.submit_and_wait(1) {
                 Ok(_) => {}
                 Err(e) => match Errno::from_io_error(&e) {
                     Some(Errno::INTR) => {}
                     // Short of memory, or of room for answers: it goes on when some have been taken.
                     Some(Errno::AGAIN | Errno::BUSY) => spin(&mut turn),
                     _ => {
-                        flight.ring.broken = true;
+                        in_flight.ring.broken = true;
                         return Err(io::Error::new(e.kind(), format!("io_uring: {e}")));
                     }
                 },
             }
-            flight.take_answers(&mut answers);
+            in_flight.take_answers(&mut answers);
             for (index, result) in answers.drain(..) {
                 let answer = usize::try_from(result).map_err(|_| Errno::from_raw_os_error(-result));
                 match jobs[index].transfer.answered(answer) {
-                    Next::Done => {}
-                    Next::Again => again.push(index),
-                    Next::Failed(error) => return Err(error),
+                    Progress::Done => {}
+                    Progress::Again => again.push(index),
+                    Progress::Failed(error) => return Err(error),
                 }
             }
         }
@@ -145,12 +145,12 @@ impl Ring {
 }
 
 /// Entries that have been pushed and not answered. Dropping it waits for them.
-struct Flight<'r> {
+struct InFlight<'r> {
     ring: &'r mut Ring,
     entered: usize,
 }
 
-impl Flight<'_> {
+impl InFlight<'_> {
     /// Pushes an entry.
     ///
     /// # Safety
@@ -169,7 +169,7 @@ impl Flight<'_> {
     }
 }
 
-impl Drop for Flight<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         let mut turn = 0;
         let mut answers = Vec::new();

@@ -63,7 +63,7 @@ impl Engine {
         let poison = Arc::new(Poison::default());
         let paths = Paths::new(dir, options);
         are_apart(&paths)?;
-        let vfs = &paths.few(vfs, &metrics).sticky();
+        let vfs = &paths.few(vfs, &metrics).fail_stop();
         let opened_us = vfs.clock.now_us();
         make_dir(vfs, dir)?;
         if !vfs.disk.list(dir).map_err(|e| Error::io("list", dir, e))?.iter().any(|name| name == "root") {

@@ -19,21 +19,21 @@ fn bytes(file: &dyn File) -> Vec<u8> {
     bytes
 }
 
-fn rule(kind: Kind, nth: u64, for_ever: bool, fault: Fault) -> Rule {
-    Rule { kind, nth, for_ever, fault }
+fn rule(kind: OpKind, nth: u64, for_ever: bool, fault: Fault) -> FaultRule {
+    FaultRule { kind, nth, for_ever, fault }
 }
 
 #[test]
 fn the_nth_fails_once_or_for_ever() {
     let (disk, file) = disk();
-    disk.fail(rule(Kind::Write, 2, false, Fault::Refused(ErrorKind::Other)));
+    disk.fail(rule(OpKind::Write, 2, false, Fault::Refused(ErrorKind::Other)));
     let answers: Vec<_> = (0..4).map(|_| file.write_at(&[2; 512], 0).is_ok()).collect();
     assert_eq!(answers, [true, false, true, true]);
     disk.heal();
-    disk.fail(rule(Kind::Sync, 2, true, Fault::Refused(ErrorKind::Other)));
+    disk.fail(rule(OpKind::Sync, 2, true, Fault::Refused(ErrorKind::Other)));
     let answers: Vec<_> = (0..4).map(|_| file.sync().is_ok()).collect();
     assert_eq!(answers, [true, false, false, false]);
-    assert_eq!(disk.fired().len(), 4);
+    assert_eq!(disk.failures().len(), 4);
     assert_eq!(disk.retried().len(), 4, "who tries again is found out");
 }
 
@@ -41,7 +41,7 @@ fn the_nth_fails_once_or_for_ever() {
 fn a_rule_that_is_aimed_counts_and_fails_its_own_files() {
     let (disk, file) = disk();
     let other = disk.open(Path::new("other"), NEW).unwrap();
-    disk.fail_on("oth", rule(Kind::Write, 2, true, Fault::Refused(ErrorKind::Other)));
+    disk.fail_on("oth", rule(OpKind::Write, 2, true, Fault::Refused(ErrorKind::Other)));
     let answers: Vec<_> =
         (0..3).map(|_| (file.write_at(&[2; 512], 0).is_ok(), other.write_at(&[2; 512], 0).is_ok())).collect();
     assert_eq!(answers, [(true, true), (true, false), (true, false)]);
@@ -55,7 +55,7 @@ fn a_dropping_sync_takes_bytes_and_length_back_and_the_next_one_lies() {
     file.write_at(&[2; 1024], 512).unwrap();
     file.write_at(&[3; 512], 512).unwrap();
     file.write_at(&[4; 2048], 2048).unwrap();
-    disk.fail(rule(Kind::Sync, 1, false, Fault::Dropped));
+    disk.fail(rule(OpKind::Sync, 1, false, Fault::Dropped));
     assert!(file.sync().is_err());
     assert_eq!(bytes(&*file), [1; 2048]);
     file.sync().unwrap();
@@ -78,7 +78,7 @@ fn a_spoiled_sector_is_unreadable_until_it_is_written() {
 #[test]
 fn a_torn_write_leaves_its_first_half() {
     let (disk, file) = disk();
-    disk.fail(rule(Kind::Write, 1, false, Fault::Torn));
+    disk.fail(rule(OpKind::Write, 1, false, Fault::Torn));
     assert!(file.write_at(&[2; 2048], 0).is_err());
     assert_eq!(bytes(&*file), [[2; 1024], [1; 1024]].concat());
 }

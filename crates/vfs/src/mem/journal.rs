@@ -1,7 +1,7 @@
 //! What was done to a simulated disk, in order, and what a power cut at any moment of it leaves.
 
 use super::MemDisk;
-use super::content::Content;
+use super::content::DiskContent;
 use base::prng::Prng;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,32 +18,32 @@ pub enum CrashChoice {
 }
 
 /// Decides bit by bit what survives.
-pub(super) enum Fate {
+pub(super) enum CrashFate {
     None,
     All,
     Random(Prng),
 }
 
-impl Fate {
-    pub(super) fn new(choice: CrashChoice) -> Fate {
+impl CrashFate {
+    pub(super) fn new(choice: CrashChoice) -> CrashFate {
         match choice {
-            CrashChoice::None => Fate::None,
-            CrashChoice::All => Fate::All,
-            CrashChoice::Random(seed) => Fate::Random(Prng::new(seed)),
+            CrashChoice::None => CrashFate::None,
+            CrashChoice::All => CrashFate::All,
+            CrashChoice::Random(seed) => CrashFate::Random(Prng::new(seed)),
         }
     }
 
-    pub(super) fn spares(&mut self) -> bool {
+    pub(super) fn survives(&mut self) -> bool {
         match self {
-            Fate::None => false,
-            Fate::All => true,
-            Fate::Random(rng) => rng.one_in(2),
+            CrashFate::None => false,
+            CrashFate::All => true,
+            CrashFate::Random(rng) => rng.one_in(2),
         }
     }
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Op {
+pub(super) enum DiskOp {
     Write { inode: usize, offset: u64, bytes: Arc<[u8]> },
     SetLen { inode: usize, len: u64 },
     Sync { inode: usize },
@@ -54,18 +54,19 @@ pub(super) enum Op {
     SyncDir { dir: PathBuf },
 }
 
-impl Op {
+impl DiskOp {
     /// Whether this is made durable by the sync of the same file or directory.
-    fn durable_by(&self, sync: &Op) -> bool {
+    fn durable_by(&self, sync: &DiskOp) -> bool {
         let below = |path: &Path, dir: &Path| path.parent() == Some(dir);
         match (self, sync) {
-            (Op::Write { inode, .. } | Op::SetLen { inode, .. }, Op::Sync { inode: synced }) => {
+            (DiskOp::Write { inode, .. } | DiskOp::SetLen { inode, .. }, DiskOp::Sync { inode: synced }) => {
                 inode == synced
             }
-            (Op::Link { path, .. } | Op::Unlink { path } | Op::MakeDir { path }, Op::SyncDir { dir }) => {
-                below(path, dir)
-            }
-            (Op::Rename { to, .. }, Op::SyncDir { dir }) => below(to, dir),
+            (
+                DiskOp::Link { path, .. } | DiskOp::Unlink { path } | DiskOp::MakeDir { path },
+                DiskOp::SyncDir { dir },
+            ) => below(path, dir),
+            (DiskOp::Rename { to, .. }, DiskOp::SyncDir { dir }) => below(to, dir),
             _ => false,
         }
     }
@@ -74,16 +75,16 @@ impl Op {
     pub(super) fn digest(&self) -> u64 {
         let text = |path: &Path| u64::from(base::crc::crc32c(path.as_os_str().as_encoded_bytes()));
         let (kind, a, b) = match self {
-            Op::Write { inode, offset, bytes } => {
+            DiskOp::Write { inode, offset, bytes } => {
                 (1, *offset << 16 ^ *inode as u64, u64::from(base::crc::crc32c(bytes)))
             }
-            Op::SetLen { inode, len } => (2, *inode as u64, *len),
-            Op::Sync { inode } => (3, *inode as u64, 0),
-            Op::Link { path, inode } => (4, *inode as u64, text(path)),
-            Op::Rename { from, to, .. } => (5, text(from), text(to)),
-            Op::Unlink { path } => (6, text(path), 0),
-            Op::MakeDir { path } => (7, text(path), 0),
-            Op::SyncDir { dir } => (8, text(dir), 0),
+            DiskOp::SetLen { inode, len } => (2, *inode as u64, *len),
+            DiskOp::Sync { inode } => (3, *inode as u64, 0),
+            DiskOp::Link { path, inode } => (4, *inode as u64, text(path)),
+            DiskOp::Rename { from, to, .. } => (5, text(from), text(to)),
+            DiskOp::Unlink { path } => (6, text(path), 0),
+            DiskOp::MakeDir { path } => (7, text(path), 0),
+            DiskOp::SyncDir { dir } => (8, text(dir), 0),
         };
         (kind << 56) ^ (a << 20) ^ b
     }
@@ -92,8 +93,8 @@ impl Op {
 /// An operation in the journal. One that changes something stands where it began, so that a power cut while it was
 /// under way may let it through; a sync stands where it ended, so that nothing is promised before.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
-    pub(super) op: Op,
+pub(super) struct JournalEntry {
+    pub(super) op: DiskOp,
     /// For a change: how many operations there were when it returned. For a sync: how many when it began. A sync covers
     /// what had returned when it began.
     pub(super) mark: usize,
@@ -102,16 +103,16 @@ pub(super) struct Entry {
 /// Walks over a run, operation by operation, and builds what a crash would have left.
 #[derive(Clone, Debug)]
 pub struct CrashWalker {
-    ops: Arc<[Entry]>,
+    ops: Arc<[JournalEntry]>,
     at: usize,
-    durable: Content,
+    durable: DiskContent,
     /// Changes of `durable` so far.
     durable_version: u64,
     pending: Vec<usize>,
 }
 
 impl CrashWalker {
-    pub(super) fn new(ops: Arc<[Entry]>, base: Content) -> CrashWalker {
+    pub(super) fn new(ops: Arc<[JournalEntry]>, base: DiskContent) -> CrashWalker {
         CrashWalker { ops, at: 0, durable: base, durable_version: 0, pending: Vec::new() }
     }
 
@@ -130,9 +131,9 @@ impl CrashWalker {
     /// Moves behind the next operation. False at the end of the run.
     pub fn step(&mut self) -> bool {
         let ops = Arc::clone(&self.ops);
-        let Some(Entry { op, mark: began }) = ops.get(self.at) else { return false };
+        let Some(JournalEntry { op, mark: began }) = ops.get(self.at) else { return false };
         match op {
-            Op::Sync { .. } | Op::SyncDir { .. } => {
+            DiskOp::Sync { .. } | DiskOp::SyncDir { .. } => {
                 let durable = &mut self.durable;
                 let before = self.pending.len();
                 self.pending.retain(|n| {
@@ -148,7 +149,7 @@ impl CrashWalker {
                 }
             }
             _ => {
-                if let Op::Link { inode, .. } = op
+                if let DiskOp::Link { inode, .. } = op
                     && self.durable.inodes.len() <= *inode
                 {
                     self.durable.inodes.resize(*inode + 1, Default::default());
@@ -164,9 +165,9 @@ impl CrashWalker {
     #[must_use]
     pub fn image(&self, choice: CrashChoice) -> MemDisk {
         let mut content = self.durable.clone();
-        let mut fate = Fate::new(choice);
+        let mut fate = CrashFate::new(choice);
         for n in &self.pending {
-            content.survive(&self.ops[*n].op, &mut fate);
+            content.apply_surviving(&self.ops[*n].op, &mut fate);
         }
         content.prune();
         MemDisk::holding(content)
@@ -177,7 +178,7 @@ impl CrashWalker {
     #[must_use]
     pub fn killed(&self) -> MemDisk {
         let ops: Vec<_> =
-            self.pending.iter().map(|n| Entry { op: self.ops[*n].op.clone(), mark: 0 }).collect();
+            self.pending.iter().map(|n| JournalEntry { op: self.ops[*n].op.clone(), mark: 0 }).collect();
         let mut now = self.durable.clone();
         ops.iter().for_each(|entry| now.apply(&entry.op));
         MemDisk::with_journal(self.durable.clone(), now, ops)
@@ -186,19 +187,19 @@ impl CrashWalker {
     /// A number that two images of the same walk share only if they hold the same bytes, or by an accident of hashing.
     #[must_use]
     pub fn image_key(&self, choice: CrashChoice) -> u64 {
-        let mut fate = Fate::new(choice);
+        let mut fate = CrashFate::new(choice);
         let mut key = self.durable_version;
         let mut feed = |value: u64| key = (key.rotate_left(5) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         for n in &self.pending {
             let parts = match &self.ops[*n].op {
-                Op::Write { offset, bytes, .. } => {
+                DiskOp::Write { offset, bytes, .. } => {
                     let sector = super::SECTOR_BYTES as u64;
                     (offset + bytes.len() as u64).div_ceil(sector) - offset / sector
                 }
                 _ => 1,
             };
             for part in 0..parts {
-                if fate.spares() {
+                if fate.survives() {
                     feed((*n as u64) << 20 | part);
                 }
             }

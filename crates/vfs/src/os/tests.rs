@@ -169,7 +169,7 @@ fn a_ring_holds_the_lock_until_it_is_gone() {
     let lock = Arc::new(open(&path, flags(mode)).unwrap());
     fs::flock(&*lock, FlockOperation::NonBlockingLockExclusive).unwrap();
     let rings = Rings::default();
-    rings.hold(Arc::clone(&lock));
+    rings.add_lock(Arc::clone(&lock));
     let in_use = rings.take().unwrap();
     // The process dies: its descriptors are closed, nothing is unlocked.
     drop(rings);

@@ -56,7 +56,7 @@ pub fn no_descriptor(error: &io::Error) -> bool {
 /// Hears of a sync that was made so that a file could be closed: how long it took, microseconds.
 pub type OnSync = Box<dyn Fn(u64) + Send + Sync>;
 
-struct Shared {
+struct DescriptorCache {
     disk: Arc<dyn Disk>,
     /// Whose files are closed and opened again.
     dirs: Vec<PathBuf>,
@@ -65,37 +65,37 @@ struct Shared {
     most: usize,
     /// Files that are open now.
     open: AtomicUsize,
-    files: Mutex<Files>,
+    files: Mutex<CachedFiles>,
     clock: Arc<dyn Clock>,
     on_sync: OnSync,
 }
 
 #[derive(Default)]
-struct Files {
+struct CachedFiles {
     /// Those that may be open, those first that were opened or looked at longest ago.
-    queue: VecDeque<Weak<FewFile>>,
+    queue: VecDeque<Weak<CachedFile>>,
     /// By name, the last one opened where several are one file.
-    names: BTreeMap<PathBuf, Weak<FewFile>>,
+    names: BTreeMap<PathBuf, Weak<CachedFile>>,
 }
 
 /// The disk. Clones share its files.
 #[derive(Clone)]
-pub struct FewDisk {
-    shared: Arc<Shared>,
+pub struct CachingDisk {
+    cache: Arc<DescriptorCache>,
 }
 
-struct FewFile {
-    me: Weak<FewFile>,
-    shared: Arc<Shared>,
+struct CachedFile {
+    me: Weak<CachedFile>,
+    cache: Arc<DescriptorCache>,
     mode: OpenMode,
     direct: bool,
-    /// Changes that have ended, and how many of them a sync has covered. While one is under way somebody has `State::file` in hand.
+    /// Changes that have ended, and how many of them a sync has covered. While one is under way somebody has `CachedFileState::file` in hand.
     changes: AtomicU64,
     synced: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<CachedFileState>,
 }
 
-struct State {
+struct CachedFileState {
     path: PathBuf,
     file: Option<Arc<dyn File>>,
     /// It was used since the queue was last looked through.
@@ -109,14 +109,14 @@ struct State {
 impl Vfs {
     /// The same files, of which those in `dirs` are not all kept open, where the disk says how many may be.
     #[must_use]
-    pub fn few(&self, dirs: &[&Path], on_sync: OnSync) -> Vfs {
+    pub fn with_descriptor_cache(&self, dirs: &[&Path], on_sync: OnSync) -> Vfs {
         let Some(limit) = self.disk.descriptors() else { return self.clone() };
-        let disk = FewDisk::new(self, dirs, limit, on_sync);
+        let disk = CachingDisk::new(self, dirs, limit, on_sync);
         Vfs { disk: Arc::new(disk), clock: Arc::clone(&self.clock) }
     }
 }
 
-impl Shared {
+impl DescriptorCache {
     /// Does what needs a descriptor; where there is none, closes files and tries again.
     fn with_descriptor<T>(&self, mut act: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         loop {
@@ -162,12 +162,12 @@ impl Shared {
         false
     }
 
-    fn close(&self, few: &FewFile, state: &mut State) {
+    fn close(&self, cached: &CachedFile, state: &mut CachedFileState) {
         let Some(file) = state.file.take() else { return };
-        if few.is_unsynced() {
+        if cached.is_unsynced() {
             let begun = self.clock.now_us();
             match file.sync() {
-                Ok(()) => few.synced.store(few.changes.load(Ordering::Relaxed), Ordering::Relaxed),
+                Ok(()) => cached.synced.store(cached.changes.load(Ordering::Relaxed), Ordering::Relaxed),
                 Err(error) => state.failed = Some((error.kind(), error.to_string())),
             }
             (self.on_sync)(self.clock.now_us().saturating_sub(begun));
@@ -183,37 +183,39 @@ impl Shared {
     }
 }
 
-impl FewDisk {
+impl CachingDisk {
     /// A disk over that of `vfs`, which lets a process have `limit` files open.
     #[must_use]
-    pub fn new(vfs: &Vfs, dirs: &[&Path], limit: usize, on_sync: OnSync) -> FewDisk {
+    pub fn new(vfs: &Vfs, dirs: &[&Path], limit: usize, on_sync: OnSync) -> CachingDisk {
         let most = (limit / 4).clamp(*OPEN.start(), *OPEN.end());
         let dirs = dirs.iter().map(|dir| dir.to_path_buf()).collect();
         let (open, files) = (AtomicUsize::new(0), Mutex::default());
         let Vfs { disk, clock } = vfs.clone();
-        FewDisk { shared: Arc::new(Shared { disk, dirs, limit, most, open, files, clock, on_sync }) }
+        CachingDisk {
+            cache: Arc::new(DescriptorCache { disk, dirs, limit, most, open, files, clock, on_sync }),
+        }
     }
 
-    fn find(&self, path: &Path) -> Option<Arc<FewFile>> {
-        self.shared.files.lock().names.get(path).and_then(Weak::upgrade)
+    fn find(&self, path: &Path) -> Option<Arc<CachedFile>> {
+        self.cache.files.lock().names.get(path).and_then(Weak::upgrade)
     }
 }
 
-impl Disk for FewDisk {
+impl Disk for CachingDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
-        let shared = &self.shared;
-        if !path.parent().is_some_and(|dir| shared.dirs.iter().any(|few| few == dir)) {
-            return shared.with_descriptor(|| shared.disk.open(path, mode));
+        let cache = &self.cache;
+        if !path.parent().is_some_and(|dir| cache.dirs.iter().any(|cached| cached == dir)) {
+            return cache.with_descriptor(|| cache.disk.open(path, mode));
         }
-        let file = shared.open(path, mode)?;
-        let few = Arc::new_cyclic(|me| FewFile {
+        let file = cache.open(path, mode)?;
+        let cached = Arc::new_cyclic(|me| CachedFile {
             me: Weak::clone(me),
-            shared: Arc::clone(shared),
+            cache: Arc::clone(cache),
             mode: OpenMode { create: Create::Never, ..mode },
             direct: file.is_direct(),
             changes: AtomicU64::new(0),
             synced: AtomicU64::new(0),
-            state: Mutex::new(State {
+            state: Mutex::new(CachedFileState {
                 path: path.to_owned(),
                 file: Some(file),
                 used: true,
@@ -221,30 +223,30 @@ impl Disk for FewDisk {
                 failed: None,
             }),
         });
-        let mut files = shared.files.lock();
-        files.queue.push_back(Arc::downgrade(&few));
-        files.names.insert(path.to_owned(), Arc::downgrade(&few));
-        Ok(few)
+        let mut files = cache.files.lock();
+        files.queue.push_back(Arc::downgrade(&cached));
+        files.names.insert(path.to_owned(), Arc::downgrade(&cached));
+        Ok(cached)
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.shared.disk.create_dir(path)
+        self.cache.disk.create_dir(path)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.shared.with_descriptor(|| self.shared.disk.list(dir))
+        self.cache.with_descriptor(|| self.cache.disk.list(dir))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let file = self.find(from);
         // Nobody opens it while its name changes.
         let mut state = file.as_ref().map(|file| file.state.lock());
-        self.shared.disk.rename(from, to)?;
+        self.cache.disk.rename(from, to)?;
         if let Some(state) = &mut state {
             to.clone_into(&mut state.path);
         }
         drop(state);
-        let mut files = self.shared.files.lock();
+        let mut files = self.cache.files.lock();
         if let Some(name) = files.names.remove(from) {
             files.names.insert(to.to_owned(), name);
         }
@@ -254,41 +256,41 @@ impl Disk for FewDisk {
     fn remove(&self, path: &Path) -> io::Result<()> {
         let file = self.find(path);
         let mut state = file.as_ref().map(|file| file.state.lock());
-        self.shared.disk.remove(path)?;
+        self.cache.disk.remove(path)?;
         if let Some(state) = &mut state {
             state.gone = true;
         }
         drop(state);
-        self.shared.files.lock().names.remove(path);
+        self.cache.files.lock().names.remove(path);
         Ok(())
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.shared.with_descriptor(|| self.shared.disk.sync_dir(dir))
+        self.cache.with_descriptor(|| self.cache.disk.sync_dir(dir))
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        self.shared.with_descriptor(|| self.shared.disk.lock(path))
+        self.cache.with_descriptor(|| self.cache.disk.lock(path))
     }
 
     fn is_durable(&self, dir: &Path) -> bool {
-        self.shared.disk.is_durable(dir)
+        self.cache.disk.is_durable(dir)
     }
 
     fn is_ephemeral(&self) -> bool {
-        self.shared.disk.is_ephemeral()
+        self.cache.disk.is_ephemeral()
     }
 
     fn batch_io(&self) -> BatchIo {
-        self.shared.disk.batch_io()
+        self.cache.disk.batch_io()
     }
 
     fn descriptors(&self) -> Option<usize> {
-        Some(self.shared.limit)
+        Some(self.cache.limit)
     }
 }
 
-impl FewFile {
+impl CachedFile {
     /// The open file. Nobody closes it as long as the caller has it.
     fn get(&self) -> io::Result<Arc<dyn File>> {
         self.get_by(self.state.lock())
@@ -304,7 +306,7 @@ impl FewFile {
     }
 
     #[inline]
-    fn get_by(&self, mut state: MutexGuard<'_, State>) -> io::Result<Arc<dyn File>> {
+    fn get_by(&self, mut state: MutexGuard<'_, CachedFileState>) -> io::Result<Arc<dyn File>> {
         state.used = true;
         if let Some(file) = &state.file {
             return Ok(Arc::clone(file));
@@ -313,15 +315,15 @@ impl FewFile {
     }
 
     #[cold]
-    fn open_again(&self, mut state: MutexGuard<'_, State>) -> io::Result<Arc<dyn File>> {
+    fn open_again(&self, mut state: MutexGuard<'_, CachedFileState>) -> io::Result<Arc<dyn File>> {
         if state.gone {
             return Err(ErrorKind::NotFound.into());
         }
         // Others that look for a file to close find this one taken, and pass it by.
-        let file = self.shared.open(&state.path, self.mode)?;
+        let file = self.cache.open(&state.path, self.mode)?;
         state.file = Some(Arc::clone(&file));
         drop(state);
-        self.shared.files.lock().queue.push_back(Weak::clone(&self.me));
+        self.cache.files.lock().queue.push_back(Weak::clone(&self.me));
         Ok(file)
     }
 
@@ -339,15 +341,15 @@ impl FewFile {
     }
 }
 
-impl Drop for FewFile {
+impl Drop for CachedFile {
     fn drop(&mut self) {
         let state = self.state.lock();
         if state.file.is_some() {
-            self.shared.open.fetch_sub(1, Ordering::Relaxed);
+            self.cache.open.fetch_sub(1, Ordering::Relaxed);
         }
         let path = state.path.clone();
         drop(state);
-        let mut files = self.shared.files.lock();
+        let mut files = self.cache.files.lock();
         if files.names.get(&path).is_some_and(|file| file.strong_count() == 0) {
             files.names.remove(&path);
         }
@@ -358,7 +360,7 @@ impl Drop for FewFile {
     }
 }
 
-impl File for FewFile {
+impl File for CachedFile {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         self.get()?.read_at(bytes, offset)
     }
@@ -404,28 +406,28 @@ impl File for FewFile {
     }
 }
 
-impl fmt::Debug for FewDisk {
+impl fmt::Debug for CachingDisk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "FewDisk({:?})", self.shared.disk)
+        write!(f, "CachingDisk({:?})", self.cache.disk)
     }
 }
 
-impl fmt::Debug for FewFile {
+impl fmt::Debug for CachedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "FewFile({:?})", self.state.lock().path)
+        write!(f, "CachedFile({:?})", self.state.lock().path)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fault::{Fault, FaultDisk, Kind, Rule};
+    use crate::fault::{Fault, FaultDisk, FaultRule, OpKind};
     use crate::mem::MemDisk;
 
     const NEW: OpenMode = OpenMode { create: Create::New, direct: true, read_only: false };
 
     /// A disk that lets `most` be open, told so, and how often a file was synced so that it could be closed.
-    fn few(most: usize) -> (FaultDisk, FewDisk, Arc<AtomicUsize>) {
+    fn few(most: usize) -> (FaultDisk, CachingDisk, Arc<AtomicUsize>) {
         let mem = MemDisk::default();
         mem.create_dir(Path::new("/few")).unwrap();
         let fault = FaultDisk::new(Arc::new(mem.clone()));
@@ -436,7 +438,7 @@ mod tests {
         let on_sync = Box::new(move |_| {
             count_here.fetch_add(1, Ordering::Relaxed);
         });
-        (fault, FewDisk::new(&vfs, &[Path::new("/few")], most, on_sync), count)
+        (fault, CachingDisk::new(&vfs, &[Path::new("/few")], most, on_sync), count)
     }
 
     fn path(n: usize) -> PathBuf {
@@ -475,7 +477,7 @@ mod tests {
             }
             if fails {
                 let refused = Fault::Refused(ErrorKind::Other);
-                fault.fail(Rule { kind: Kind::Sync, nth: 1, for_ever: false, fault: refused });
+                fault.fail(FaultRule { kind: OpKind::Sync, nth: 1, for_ever: false, fault: refused });
             }
             assert_eq!(synced.load(Ordering::Relaxed), 0);
             let others: Vec<_> = (10..13).map(|n| disk.open(&path(n), NEW).unwrap()).collect();

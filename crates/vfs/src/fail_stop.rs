@@ -9,7 +9,7 @@
 //! succeeds: the kernel tells each error to one caller. So syncs of a buffered file go one by one, and the next begins
 //! when the answer to the one before is known. With direct I/O each sync answers for itself.
 
-use crate::few::no_descriptor;
+use crate::descriptor_cache::no_descriptor;
 use crate::{BatchIo, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,7 @@ pub fn is_full(error: &io::Error) -> bool {
 }
 
 #[derive(Debug, Default)]
-struct Latch {
+struct FailureLatch {
     set: AtomicBool,
     first: Mutex<Option<(ErrorKind, String)>>,
     /// The names of open files, by what they are; the last one opened where several are one file.
@@ -37,29 +37,29 @@ struct Latch {
 
 /// The disk. Clones share its latch.
 #[derive(Clone, Debug)]
-pub struct StickyDisk {
+pub struct FailStopDisk {
     disk: Arc<dyn Disk>,
-    latch: Arc<Latch>,
+    latch: Arc<FailureLatch>,
 }
 
 impl Vfs {
     /// The same files, of which none is changed any more once a write or sync of one has failed.
     #[must_use]
-    pub fn sticky(&self) -> Vfs {
-        let disk = StickyDisk::new(Arc::clone(&self.disk));
+    pub fn fail_stop(&self) -> Vfs {
+        let disk = FailStopDisk::new(Arc::clone(&self.disk));
         Vfs { disk: Arc::new(disk), clock: Arc::clone(&self.clock) }
     }
 }
 
 #[derive(Debug)]
-struct StickyFile {
+struct FailStopFile {
     file: Arc<dyn File>,
     name: Name,
-    latch: Arc<Latch>,
+    latch: Arc<FailureLatch>,
     syncing: Mutex<()>,
 }
 
-impl Latch {
+impl FailureLatch {
     /// Does `change` unless one failed before; remembers if this one does.
     fn guard<T>(
         &self,
@@ -88,20 +88,20 @@ impl Latch {
     }
 }
 
-impl StickyDisk {
+impl FailStopDisk {
     /// A disk over `disk` on which nothing has failed yet.
     #[must_use]
-    pub fn new(disk: Arc<dyn Disk>) -> StickyDisk {
-        StickyDisk { disk, latch: Arc::default() }
+    pub fn new(disk: Arc<dyn Disk>) -> FailStopDisk {
+        FailStopDisk { disk, latch: Arc::default() }
     }
 }
 
-impl Disk for StickyDisk {
+impl Disk for FailStopDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         let file = self.disk.open(path, mode)?;
         let name = Name::new(Mutex::new(path.to_owned()));
         self.latch.open.lock().insert(path.to_owned(), Arc::clone(&name));
-        Ok(Arc::new(StickyFile { file, name, latch: Arc::clone(&self.latch), syncing: Mutex::default() }))
+        Ok(Arc::new(FailStopFile { file, name, latch: Arc::clone(&self.latch), syncing: Mutex::default() }))
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
@@ -151,13 +151,13 @@ impl Disk for StickyDisk {
     }
 }
 
-impl StickyFile {
+impl FailStopFile {
     fn name(&self) -> PathBuf {
         self.name.lock().clone()
     }
 }
 
-impl Drop for StickyFile {
+impl Drop for FailStopFile {
     fn drop(&mut self) {
         let mut open = self.latch.open.lock();
         let name = self.name();
@@ -167,7 +167,7 @@ impl Drop for StickyFile {
     }
 }
 
-impl File for StickyFile {
+impl File for FailStopFile {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         self.file.read_at(bytes, offset)
     }
@@ -214,26 +214,26 @@ impl File for StickyFile {
 mod tests {
     use super::*;
     use crate::Create;
-    use crate::fault::{Fault, FaultDisk, Kind, Rule};
+    use crate::fault::{Fault, FaultDisk, FaultRule, OpKind};
     use crate::mem::MemDisk;
 
     const NEW: OpenMode = OpenMode { create: Create::New, direct: true, read_only: false };
 
     fn disks() -> (FaultDisk, Arc<dyn File>, Arc<dyn File>) {
         let fault = FaultDisk::new(Arc::new(MemDisk::default()));
-        let sticky = StickyDisk::new(Arc::new(fault.clone()));
-        let open = |name: &str| sticky.open(Path::new(name), NEW).unwrap();
+        let fail_stop = FailStopDisk::new(Arc::new(fault.clone()));
+        let open = |name: &str| fail_stop.open(Path::new(name), NEW).unwrap();
         (fault, open("a"), open("b"))
     }
 
     #[test]
     fn after_the_first_failure_no_file_is_written_or_synced_and_all_can_be_read() {
-        for kind in [Kind::Write, Kind::Sync] {
+        for kind in [OpKind::Write, OpKind::Sync] {
             let (fault, a, b) = disks();
             a.write_at(&[1; 512], 0).unwrap();
-            fault.fail(Rule { kind, nth: 1, for_ever: false, fault: Fault::Refused(ErrorKind::Other) });
+            fault.fail(FaultRule { kind, nth: 1, for_ever: false, fault: Fault::Refused(ErrorKind::Other) });
             assert!(a.write_at(&[2; 512], 0).and_then(|()| a.sync()).is_err());
-            let before = (fault.count(Kind::Write), fault.count(Kind::Sync));
+            let before = (fault.count(OpKind::Write), fault.count(OpKind::Sync));
             for file in [&a, &b] {
                 for answer in [
                     file.write_at(&[3; 512], 0),
@@ -245,7 +245,7 @@ mod tests {
                     assert!(text.contains("not tried") && text.contains(" a: "), "{text}");
                 }
             }
-            assert_eq!(before, (fault.count(Kind::Write), fault.count(Kind::Sync)), "not even tried");
+            assert_eq!(before, (fault.count(OpKind::Write), fault.count(OpKind::Sync)), "not even tried");
             a.read_at(&mut [0; 512], 0).unwrap();
         }
     }
@@ -257,8 +257,8 @@ mod tests {
         assert_eq!(a.write_at(&[1; 512], 0).unwrap_err().kind(), ErrorKind::StorageFull);
         fault.heal();
         a.write_at(&[1; 512], 0).unwrap();
-        fault.fail(Rule {
-            kind: Kind::Sync,
+        fault.fail(FaultRule {
+            kind: OpKind::Sync,
             nth: 1,
             for_ever: false,
             fault: Fault::Refused(ErrorKind::StorageFull),
@@ -272,12 +272,12 @@ mod tests {
     #[test]
     fn a_failure_names_the_file_as_it_is_called_by_then() {
         let faults = FaultDisk::new(Arc::new(MemDisk::default()));
-        let disk = StickyDisk::new(Arc::new(faults.clone()));
+        let disk = FailStopDisk::new(Arc::new(faults.clone()));
         let mode = OpenMode { create: Create::New, direct: false, read_only: false };
         let file = disk.open(Path::new("/a.new"), mode).unwrap();
         disk.rename(Path::new("/a.new"), Path::new("/a")).unwrap();
-        faults.fail(Rule {
-            kind: Kind::Write,
+        faults.fail(FaultRule {
+            kind: OpKind::Write,
             nth: 1,
             for_ever: true,
             fault: Fault::Refused(ErrorKind::Other),

@@ -17,7 +17,7 @@ pub use journal::{CrashChoice, CrashWalker};
 use crate::{Clock, Create, Disk, File, OpenMode, Vfs, WriteOp};
 use base::prng::Prng;
 use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use base::sync::{Mutex, device, event, simulated_us};
+use base::sync::{Mutex, device_time, event, simulated_us};
 use content::{DiskContent, FileBytes};
 use journal::{DiskOp, JournalEntry};
 use std::collections::BTreeMap;
@@ -124,7 +124,7 @@ impl MemDisk {
         let mut inner = self.inner.lock();
         let at = inner.begin(op);
         drop(inner);
-        device(WRITE_US);
+        device_time(WRITE_US);
         let mut inner = self.inner.lock();
         inner.ops[at].mark = inner.ops.len();
     }
@@ -132,7 +132,7 @@ impl MemDisk {
     /// A sync of what had been done when it began.
     fn harden(&self, op: DiskOp) {
         let began = self.inner.lock().ops.len();
-        device(SYNC_US);
+        device_time(SYNC_US);
         event(|| op.digest());
         self.inner.lock().ops.push(JournalEntry { op, mark: began });
     }
@@ -238,7 +238,7 @@ impl Disk for MemDisk {
 
 impl File for MemFile {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        device(READ_US);
+        device_time(READ_US);
         let inner = self.disk.inner.lock();
         let whole = inner.now.inodes[self.inode].read(offset as usize, bytes);
         if whole { Ok(()) } else { Err(ErrorKind::UnexpectedEof.into()) }

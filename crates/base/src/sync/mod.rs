@@ -31,12 +31,12 @@ pub use parallel::for_each_in_parallel;
 pub use parker::{Parker, Unparker};
 #[cfg(not(any(loom, feature = "sim")))]
 pub use real::{
-    Condvar, JoinHandle, Mutex, MutexGuard, cores, device, event, futex_wait, futex_wake, point,
+    Condvar, JoinHandle, Mutex, MutexGuard, cores, device_time, event, futex_wait, futex_wake, point,
     simulated_us, spawn, spin, world_flags,
 };
 #[cfg(all(not(loom), feature = "sim"))]
 pub use sim::{
-    Condvar, JoinHandle, Mutex, MutexGuard, cores, device, event, futex_wait, futex_wake, point,
+    Condvar, JoinHandle, Mutex, MutexGuard, cores, device_time, event, futex_wait, futex_wake, point,
     simulated_us, spawn, spin, world_flags,
 };
 #[cfg(not(loom))]

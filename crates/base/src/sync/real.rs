@@ -161,7 +161,7 @@ pub fn event(_: impl FnOnce() -> u64) {}
 
 /// Lets the simulated time pass that a device takes, about so many microseconds. Costs nothing otherwise.
 #[inline]
-pub fn device(_: u64) {}
+pub fn device_time(_: u64) {}
 
 /// Microseconds of simulated time; `None` outside a simulated world.
 #[inline]

@@ -26,7 +26,7 @@ mod world;
 pub use failure::Failure;
 pub(super) use primitives::number_in_world;
 pub use primitives::{
-    Condvar, JoinHandle, Mutex, MutexGuard, cores, device, event, futex_wait, futex_wake, pause, point,
+    Condvar, JoinHandle, Mutex, MutexGuard, cores, device_time, event, futex_wait, futex_wake, pause, point,
     simulated_us, spawn, spin, world_flags,
 };
 pub use run::{Run, WorldOptions, run};

@@ -340,7 +340,7 @@ pub fn event(value: impl FnOnce() -> u64) {
 
 /// Lets the simulated time pass that a device takes, about `us` microseconds, sometimes far more.
 #[track_caller]
-pub fn device(us: u64) {
+pub fn device_time(us: u64) {
     if let Some(SimThread { world, me }) = current() {
         let takes = {
             let rng = &mut world.live().rng;

@@ -66,7 +66,7 @@ fn medley() -> Vec<u32> {
             spawn("worker", move || {
                 for round in 0..3 {
                     log.lock().push(id * 10 + round);
-                    device(20);
+                    device_time(20);
                 }
                 *ready.0.lock() += 1;
                 ready.1.notify_one();
@@ -183,7 +183,7 @@ fn a_condition_variable_times_out_or_is_notified() {
             let pair = Arc::new((Mutex::new(false), Condvar::new()));
             let theirs = Arc::clone(&pair);
             let setter = spawn("setter", move || {
-                device(100);
+                device_time(100);
                 *theirs.0.lock() = true;
                 theirs.1.notify_all();
             })

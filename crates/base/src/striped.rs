@@ -9,7 +9,7 @@ use crate::sync::thread_number;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// How many stripes a value usually has. It bounds memory, and the work of whoever adds all stripes
+/// How many stripes a value usually has. It bounds memory, and the work of adding all stripes
 /// up.
 pub const STRIPES: usize = stripes(16);
 

@@ -26,7 +26,7 @@ pub fn bucket_end(bucket: usize) -> u64 {
     (5 + quarter) << (power - 2)
 }
 
-/// HistogramCounts of values by bucket, their sum and their maximum.
+/// Counts of values by bucket, their sum and their maximum.
 #[derive(Debug)]
 pub struct Histogram {
     buckets: [AtomicU64; BUCKETS],
@@ -45,7 +45,7 @@ impl Histogram {
         }
     }
 
-    /// HistogramCounts a value.
+    /// Counts a value.
     pub fn record(&self, us: u64) {
         self.buckets[bucket_of(us)].fetch_add(1, Ordering::Relaxed);
         self.sum_us.fetch_add(us, Ordering::Relaxed);

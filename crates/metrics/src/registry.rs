@@ -101,8 +101,8 @@ impl Metrics {
         all
     }
 
-    /// HistogramCounts pages written in place and the I/Os that carried them, under what forced
-    /// them, and whether they were written in the time of a caller who did not ask for it. The
+    /// Counts pages written in place and the I/Os that wrote them, by what forced the write. `foreground` says that a caller's thread
+    /// wrote them although the caller asked for no page write. The
     /// totals `pages_written`, `pages_written_foreground` and `page_writes_io` are counted here
     /// too, so that the parts always add up.
     pub fn page_writes(&self, force: Force, pages: u64, ios: u64, foreground: bool) {
@@ -115,7 +115,7 @@ impl Metrics {
         self.ios_by_force[force as usize].fetch_add(ios, Ordering::Relaxed);
     }
 
-    /// HistogramCounts one sync: which file, for what, how long it took, and how many callers
+    /// Counts one sync: which file, for what, how long it took, and how many callers
     /// waited for its end, by a thread or by a future.
     pub fn fsync(&self, file: FileKind, reason: SyncReason, took_us: u64, waiters: u64) {
         let cell = &self.syncs[file as usize * SyncReason::COUNT + reason as usize];
@@ -123,7 +123,7 @@ impl Metrics {
         cell.took.record(took_us);
     }
 
-    /// HistogramCounts one duration.
+    /// Counts one duration.
     #[inline]
     pub fn time(&self, what: Latency, took_us: u64) {
         self.stripes.own().latencies[what as usize].record(took_us);

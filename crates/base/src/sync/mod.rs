@@ -1,11 +1,12 @@
-//! The one module through which every wait and wake goes.
+//! Synchronisation: the one module through which every wait and wake goes.
 //!
-//! Engine code takes its mutexes, condition variables, parkers, futexes and threads from here and nowhere else, so
-//! that the simulator can make each of them a scheduling point. Mutexes do not poison: a panic inside the engine
-//! either aborts or poisons the database as a whole.
+//! Engine code takes its mutexes, condition variables, parkers, futexes and threads from here and
+//! nowhere else. So the simulator can make each of them a scheduling point. A mutex is not poisoned
+//! by a panic: a panic inside the engine aborts the process or poisons the whole database.
 //!
-//! `real` is what a program runs. With the feature `sim` the same names come from `sim`, which does the same for an
-//! ordinary thread and runs the threads of a simulated world one at a time.
+//! A program runs `real`. With the feature `sim` the same names come from `sim`. It does the same
+//! for an ordinary thread, and it runs the threads of a simulated world one at a time. With `--cfg
+//! loom` they come from `model`.
 
 pub mod atomic;
 #[cfg(loom)]

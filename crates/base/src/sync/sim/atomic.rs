@@ -1,7 +1,8 @@
-//! Atomics that are scheduling points too, in some worlds.
+//! Atomics that are scheduling points in some worlds.
 //!
-//! What threads tell each other by an atomic they tell with an order stronger than relaxed; relaxed ones are counters
-//! and hints, of which there are far too many. Simulated threads run one at a time, so weak memory is not simulated.
+//! Only operations with an order stronger than relaxed are scheduling points: threads communicate
+//! by these. Relaxed ones are counters and hints; there are far too many of them. Simulated threads
+//! run one at a time, so weak memory is not simulated.
 
 use super::world::atomic_point;
 use std::panic::Location;
@@ -22,7 +23,7 @@ macro_rules! atomic {
         #[repr(transparent)]
         pub struct $name(pub(super) std::sync::atomic::$name);
 
-        #[allow(missing_docs)] // each is its namesake's
+        #[allow(missing_docs)] // each is as in the standard library
         impl $name {
             #[inline]
             pub const fn new(value: $value) -> Self {
@@ -58,7 +59,7 @@ macro_rules! atomic {
                 scheduling_point(success);
                 self.0.compare_exchange(current, new, success, failure)
             }
-            /// Never fails without a reason, so that a run repeats.
+            /// Never fails spuriously, so that a run repeats.
             #[inline]
             #[track_caller]
             pub fn compare_exchange_weak(
@@ -110,7 +111,7 @@ macro_rules! counting {
     ($name:ident, $value:ty) => {
         atomic!($name, $value);
 
-        #[allow(missing_docs)] // each is its namesake's
+        #[allow(missing_docs)] // each is as in the standard library
         impl $name {
             #[inline]
             #[track_caller]

@@ -1,4 +1,4 @@
-//! The primitives of `base::sync`, for a thread of a simulated world and for any other.
+//! The primitives of `base::sync`, for a thread of a simulated world and for any other thread.
 
 use super::run::start;
 use super::world::{BlockedOn, SimThread, WakeReason, World, current};
@@ -9,33 +9,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32 as Plain, Ordering};
 use std::time::Duration;
 
-/// One wait in so many ends early, as a real futex may.
+/// One wait in so many ends early (a spurious wakeup), as a real futex may.
 const SPURIOUS_ONE_IN: u64 = 64;
-/// One device operation in so many takes very long.
+/// One device operation in so many takes 100 times as long.
 const SLOW_ONE_IN: u64 = 48;
 
 /// Mutual exclusion without poisoning.
 #[derive(Debug, Default)]
 pub struct Mutex<T> {
     inner: parking_lot::Mutex<T>,
-    /// The simulated thread that holds it, plus one; for the listing of a deadlock.
+    /// The number of the simulated thread that holds it, plus one; for the listing of a deadlock.
     owner: Plain,
 }
 
-/// Access to what a [`Mutex`] guards.
+/// Access to the value that a [`Mutex`] guards.
 pub struct MutexGuard<'a, T> {
     mutex: &'a Mutex<T>,
-    /// `None` only while [`Condvar::wait`] has let go of it.
+    /// `None` only while [`Condvar::wait`] has released it.
     inner: Option<parking_lot::MutexGuard<'a, T>>,
 }
 
 impl<T> Mutex<T> {
-    /// A mutex around `value`.
+    /// Makes a mutex around `value`.
     pub const fn new(value: T) -> Self {
         Mutex { inner: parking_lot::Mutex::new(value), owner: Plain::new(0) }
     }
 
-    /// Waits until the mutex is free and takes it.
+    /// Waits until the mutex is free, and takes it.
     #[track_caller]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         match current() {
@@ -61,7 +61,7 @@ impl<T> Mutex<T> {
         Some(MutexGuard { mutex: self, inner: Some(inner) })
     }
 
-    /// The value, when nobody shares the mutex any more.
+    /// Returns the value of a mutex that no other thread shares any more.
     pub fn into_inner(self) -> T {
         self.inner.into_inner()
     }
@@ -72,18 +72,18 @@ impl<T> Mutex<T> {
                 self.owner.store(current.me as u32 + 1, Ordering::Relaxed);
                 return inner;
             }
-            current.world.block(current.me, self.wait(), None, at);
+            current.world.block(current.me, self.blocked_on(), None, at);
         }
     }
 
-    fn wait(&self) -> BlockedOn {
+    fn blocked_on(&self) -> BlockedOn {
         BlockedOn::Mutex { at: &raw const self.owner as usize, owner: self.owner.load(Ordering::Relaxed) }
     }
 
-    /// Says that the mutex is free. Returns whether anybody waited.
+    /// Announces that the mutex is free. Returns whether a thread waited for it.
     fn released(&self, current: &SimThread) -> bool {
         self.owner.store(0, Ordering::Relaxed);
-        current.world.wake(self.wait(), u32::MAX) > 0
+        current.world.wake(self.blocked_on(), u32::MAX) > 0
     }
 }
 
@@ -112,21 +112,22 @@ impl<T> Drop for MutexGuard<'_, T> {
     }
 }
 
-/// A place to wait for a condition that a [`Mutex`] guards.
+/// A condition variable, for a condition that a [`Mutex`] guards.
 #[derive(Debug, Default)]
 pub struct Condvar {
     inner: parking_lot::Condvar,
-    /// So that no two have the same address.
-    place: Plain,
+    /// Gives each condition variable an address of its own.
+    address: Plain,
 }
 
 impl Condvar {
-    /// A condition variable nobody waits on.
+    /// Makes a condition variable without waiters.
     pub const fn new() -> Self {
-        Condvar { inner: parking_lot::Condvar::new(), place: Plain::new(0) }
+        Condvar { inner: parking_lot::Condvar::new(), address: Plain::new(0) }
     }
 
-    /// Releases the mutex, waits for a notification, takes the mutex again. May wake without one.
+    /// Releases the mutex, waits for a notification, takes the mutex again. May wake without a
+    /// notification.
     #[track_caller]
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         match current() {
@@ -135,7 +136,7 @@ impl Condvar {
         }
     }
 
-    /// As [`Condvar::wait`], for at most `timeout`. True if the time ran out.
+    /// As [`Condvar::wait`], for at most `timeout`. Returns true if the time has passed.
     #[track_caller]
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> bool {
         match current() {
@@ -160,14 +161,14 @@ impl Condvar {
             world.step(*me, at);
             WakeReason::ByThread
         } else {
-            world.block(*me, self.place(), for_us, at)
+            world.block(*me, self.blocked_on(), for_us, at)
         };
         guard.inner = Some(guard.mutex.lock_in(current, at));
         woken
     }
 
-    fn place(&self) -> BlockedOn {
-        BlockedOn::Condvar(&raw const self.place as usize)
+    fn blocked_on(&self) -> BlockedOn {
+        BlockedOn::Condvar(&raw const self.address as usize)
     }
 
     fn notify(&self, count: u32, at: &'static Location<'static>) {
@@ -175,7 +176,7 @@ impl Condvar {
             None if count == 1 => drop(self.inner.notify_one()),
             None => drop(self.inner.notify_all()),
             Some(current) => {
-                current.world.wake(self.place(), count);
+                current.world.wake(self.blocked_on(), count);
                 current.world.step(current.me, at);
             }
         }
@@ -254,12 +255,12 @@ pub struct JoinHandle<T> {
 }
 
 impl<T> JoinHandle<T> {
-    /// Whether it is the calling thread, which cannot wait for its own end.
+    /// Whether this is the calling thread. A thread cannot wait for its own end.
     pub fn is_current(&self) -> bool {
         self.inner.thread().id() == std::thread::current().id()
     }
 
-    /// Waits for the thread's end. `Err` holds its panic.
+    /// Waits for the thread's end. Returns its panic as `Err`.
     #[track_caller]
     pub fn join(self) -> std::thread::Result<T> {
         if let (Some(thread), Some(SimThread { world, me })) = (self.simulated, current()) {
@@ -301,8 +302,8 @@ pub fn spawn<T: Send + 'static>(
     Ok(JoinHandle { inner, simulated })
 }
 
-/// One turn of a short spin: for waits that end when another running thread takes a few more steps.
-/// `turn` counts the turns so far; after some the thread yields its core.
+/// Does one turn of a short spin: for waits that end when another running thread takes a few more
+/// steps. `turn` counts the turns so far. After 64 turns the thread yields its core.
 #[track_caller]
 pub fn spin(turn: &mut u32) {
     *turn += 1;
@@ -315,7 +316,7 @@ pub fn spin(turn: &mut u32) {
     }
 }
 
-/// Cores that this process may use.
+/// Returns the number of cores that this process may use.
 pub fn cores() -> u32 {
     match current() {
         Some(current) => current.world.cores,
@@ -323,7 +324,7 @@ pub fn cores() -> u32 {
     }
 }
 
-/// A place where the simulator may run another thread.
+/// A scheduling point: the simulator may run another thread here.
 #[track_caller]
 pub fn point() {
     if let Some(SimThread { world, me }) = current() {
@@ -331,14 +332,14 @@ pub fn point() {
     }
 }
 
-/// Tells the simulator of something that a replay must repeat.
+/// Tells the simulator of an event that a replay must repeat.
 pub fn event(value: impl FnOnce() -> u64) {
     if let Some(current) = current() {
         current.world.live().feed(value());
     }
 }
 
-/// Lets the simulated time pass that a device takes, about `us` microseconds, sometimes far more.
+/// Lets simulated time pass that a device would take, about `us` microseconds, sometimes far more.
 #[track_caller]
 pub fn device_time(us: u64) {
     if let Some(SimThread { world, me }) = current() {
@@ -351,7 +352,7 @@ pub fn device_time(us: u64) {
     }
 }
 
-/// Sleeps for so many microseconds of simulated time. Does nothing outside a simulated world.
+/// Sleeps for `us` microseconds of simulated time. Does nothing outside a simulated world.
 #[track_caller]
 pub fn pause(us: u64) {
     if let Some(SimThread { world, me }) = current() {
@@ -359,7 +360,7 @@ pub fn pause(us: u64) {
     }
 }
 
-/// Microseconds of simulated time; `None` outside a simulated world.
+/// Returns microseconds of simulated time; `None` outside a simulated world.
 #[track_caller]
 pub fn simulated_us() -> Option<u64> {
     let SimThread { world, me } = current()?;
@@ -368,12 +369,12 @@ pub fn simulated_us() -> Option<u64> {
     Some(now)
 }
 
-/// What the simulated world that this thread belongs to was given by those who began it; 0 outside one.
+/// Returns the flags that the simulated world of this thread was started with; 0 outside a world.
 pub fn world_flags() -> u64 {
     current().map_or(0, |current| current.world.flags)
 }
 
-/// Which thread of its world the calling one is; `None` outside one.
+/// Returns the number of the calling thread in its world; `None` outside a world.
 pub(in crate::sync) fn number_in_world() -> Option<usize> {
     current().map(|current| current.me)
 }

@@ -1,4 +1,4 @@
-//! Begins a world and waits for its end.
+//! Runs a world: begins it and waits for its end.
 
 use super::failure::Failure;
 use super::world::{SimThread, World, current, set_current_thread};
@@ -6,27 +6,28 @@ use std::panic::{self, Location};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-/// How a world is.
+/// The options of a world.
 #[derive(Clone, Debug)]
 pub struct WorldOptions {
-    /// Decides everything.
+    /// Decides every choice of the world.
     pub seed: u64,
-    /// Scheduling points before the world counts as endless.
+    /// With more scheduling points than this the world fails with [`Failure::StepLimit`].
     pub max_steps: u64,
-    /// Seconds of real time without a scheduling point before the world counts as stuck.
+    /// After so many seconds of real time without a scheduling point the world fails with
+    /// [`Failure::Hung`].
     pub hung_after_seconds: u64,
-    /// What [`super::cores`] says; 0: the seed decides, 1 to 4.
+    /// The result of [`super::cores`]; with 0 the seed decides, 1 to 4.
     pub cores: u32,
-    /// What [`super::world_flags`] says.
+    /// The result of [`super::world_flags`].
     pub flags: u64,
-    /// In one world of so many, by the seed, atomics are scheduling points.
+    /// In one world of so many, as the seed decides, atomics are scheduling points.
     pub atomics_one_in: u64,
-    /// Whether a panic tells how the thread came there.
+    /// Whether the message of a panic has a backtrace.
     pub backtrace: bool,
 }
 
 impl WorldOptions {
-    /// The usual world of a seed.
+    /// Returns the usual options for a seed.
     #[must_use]
     pub fn new(seed: u64) -> WorldOptions {
         WorldOptions {
@@ -41,20 +42,21 @@ impl WorldOptions {
     }
 }
 
-/// What became of a world.
+/// The result of a world.
 #[derive(Debug)]
 pub struct Run<T> {
-    /// What the first thread returned, when all threads had ended; or why they did not.
+    /// The value that the first thread returned, if all threads have ended; or why they have not.
     pub result: Result<T, Failure>,
-    /// Every decision and every event, folded into one number.
+    /// A hash of every decision and every event.
     pub hash: u64,
-    /// Scheduling points.
+    /// How many scheduling points there were.
     pub steps: u64,
-    /// Simulated time that passed.
+    /// Simulated time that has passed.
     pub now_us: u64,
 }
 
-/// Runs `f` as the first thread of a world and waits until all its threads have ended, or the world has failed.
+/// Runs `f` as the first thread of a world and waits until all its threads have ended, or the world
+/// has failed.
 #[track_caller]
 pub fn run<T: Send + 'static>(options: WorldOptions, f: impl FnOnce() -> T + Send + 'static) -> Run<T> {
     assert!(current().is_none(), "a world inside a world");
@@ -82,7 +84,7 @@ pub fn run<T: Send + 'static>(options: WorldOptions, f: impl FnOnce() -> T + Sen
     Run { result, hash, steps, now_us }
 }
 
-/// Starts a thread of a world. It runs when it is chosen.
+/// Starts a thread of a world. It runs when the world picks it.
 pub(super) fn start<T: Send + 'static>(
     world: &Arc<World>,
     name: &str,
@@ -102,8 +104,8 @@ pub(super) fn start<T: Send + 'static>(
     Ok((handle, me))
 }
 
-/// Makes the first panic of a simulated thread the end of its world, before anything is unwound. (The hook itself has to
-/// return: the standard library holds a lock while it runs.)
+/// Makes the first panic of a simulated thread end its world, before the stack is unwound. (The
+/// hook itself must return: the standard library holds a lock while the hook runs.)
 fn catch_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,8 +1,9 @@
-//! One world: its threads, whose turn it is, its time.
+//! One world: its threads, the scheduler that picks the running one, and simulated time.
 //!
-//! The running thread holds the permit. At a scheduling point it locks the state, lets the policy choose, and if another
-//! thread was chosen gives it the permit and waits for its own. So everything here happens one after the other, and what
-//! the generator draws depends on nothing but the seed and the steps before.
+//! Only the running thread has a permit. At a scheduling point it locks the state and lets the
+//! policy pick a thread. If that is another thread, it grants the permit to that thread and waits
+//! for its own. So all steps of a world happen one after the other. What the generator draws
+//! depends only on the seed and on the steps before.
 
 use super::failure::Failure;
 use super::policy::Policy;
@@ -14,7 +15,8 @@ use std::fmt::Write;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// What a thread waits for. Addresses tell waits apart; no order and no hash depends on them.
+/// The object that a thread waits for. An address identifies a mutex, a condition variable or a
+/// futex word. No order and no hash depends on the addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlockedOn {
     Mutex { at: usize, owner: u32 },
@@ -47,7 +49,7 @@ enum ThreadStatus {
     Finished,
 }
 
-/// Where a thread waits for its turn.
+/// The permit to run: a thread waits here until another thread grants it.
 #[derive(Debug, Default)]
 struct RunPermit {
     granted: Mutex<bool>,
@@ -75,10 +77,10 @@ struct ThreadState {
     status: ThreadStatus,
     woken: WakeReason,
     permit: Arc<RunPermit>,
-    /// The call that reached the last scheduling point.
+    /// The source line of the last scheduling point.
     at: &'static Location<'static>,
     priority: u64,
-    /// When it last spun, by [`WorldState::progress`].
+    /// The value of [`WorldState::progress`] when the thread last spun.
     spun_at: u64,
 }
 
@@ -91,11 +93,12 @@ pub(super) struct WorldState {
     pub(super) steps: u64,
     pub(super) now_us: u64,
     threads: Vec<ThreadState>,
-    /// Turns of spinning since anything else happened.
+    /// Turns of spinning since the last step that was not spinning.
     idle_turns: usize,
-    /// How often anything else has happened.
+    /// How many steps were not spinning.
     progress: u64,
-    /// Priorities for those who spin, each below the one before.
+    /// The last priority that a spinning thread got. Each one gets a lower priority than the one
+    /// before.
     lowest: u64,
     unfinished: usize,
     pub(super) failure: Option<Failure>,
@@ -113,7 +116,7 @@ pub(super) struct World {
     atomics: bool,
 }
 
-/// The world that a thread belongs to, and its number there.
+/// A thread of a world: the world, and the thread's number in it.
 #[derive(Clone, Debug)]
 pub(super) struct SimThread {
     pub(super) world: Arc<World>,
@@ -124,7 +127,7 @@ thread_local! {
     static CURRENT: RefCell<Option<SimThread>> = const { RefCell::new(None) };
 }
 
-/// Where the calling thread is; `None` outside all worlds.
+/// Returns the calling thread's world and number; `None` outside all worlds.
 #[inline]
 pub(super) fn current() -> Option<SimThread> {
     CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()
@@ -137,18 +140,18 @@ pub(super) fn atomic_point(at: &'static Location<'static>) {
         if let Some(SimThread { world, me }) = &*current.borrow()
             && world.atomics
         {
-            // A turn of a spin reads what it waits for: that is no progress.
+            // A turn of a spin reads the word that it waits for. That is no progress.
             world.step_without_progress(*me, at);
         }
     });
 }
 
-/// Makes the calling thread one of a world's, or one outside.
-pub(super) fn set_current_thread(current: Option<SimThread>) {
-    let _ = CURRENT.try_with(|h| *h.borrow_mut() = current);
+/// Makes the calling thread belong to a world, or to none.
+pub(super) fn set_current_thread(thread: Option<SimThread>) {
+    let _ = CURRENT.try_with(|current| *current.borrow_mut() = thread);
 }
 
-/// Where the threads of a world that has failed end up.
+/// Parks a thread of a world that has failed, for ever.
 fn park_forever() -> ! {
     loop {
         std::thread::park();
@@ -173,7 +176,7 @@ impl WorldState {
         ready.nth(n).expect("counted before").0
     }
 
-    /// Wakes whose time has come.
+    /// Wakes the threads whose timeout has passed.
     fn fire_timers(&mut self) {
         for thread in &mut self.threads {
             if let ThreadStatus::Waiting { until: Some(until), .. } = thread.status
@@ -185,7 +188,7 @@ impl WorldState {
         }
     }
 
-    /// Moves on to the next timeout. False if there is none.
+    /// Moves time to the next timeout. Returns false if there is none.
     fn jump(&mut self) -> bool {
         let timers = self.threads.iter().filter_map(|t| match t.status {
             ThreadStatus::Waiting { until, .. } => until,
@@ -203,14 +206,16 @@ impl WorldState {
         self.progress += 1;
     }
 
-    /// Whether all who can run have spun, and nobody has done anything else, for so long that what they wait for must come with time. A
-    /// crowd of spinners may pass the one that they wait for many times.
+    /// Whether only spinning threads can run, and have spun for long. Then the event that they wait
+    /// for needs time to pass. They must have spun for long: many spinning threads may be picked
+    /// again and again before the thread that they wait for.
     fn only_spins(&self) -> bool {
         self.idle_turns >= 64 * self.ready()
             && self.threads.iter().all(|t| t.status != ThreadStatus::Ready || t.spun_at == self.progress)
     }
 
-    /// Counts a step and says who goes on. `me` is who stands at the scheduling point, and whether it may stay.
+    /// Counts a step and picks the thread that runs next. `me` is the thread at the scheduling
+    /// point; `stay` says whether it may go on itself.
     fn choose(&mut self, me: usize, stay: bool) -> Result<usize, Failure> {
         self.steps += 1;
         self.now_us += 1;
@@ -252,10 +257,10 @@ impl WorldState {
         Ok(next)
     }
 
-    /// What each thread does, one a line.
+    /// Returns what each thread does, one thread a line.
     pub(super) fn listing(&self) -> String {
         let mut out = String::new();
-        let name = |n: usize| self.threads.get(n).map_or("nobody", |t| t.name.as_str());
+        let name = |n: usize| self.threads.get(n).map_or("no thread", |t| t.name.as_str());
         for (n, thread) in self.threads.iter().enumerate() {
             let doing = match thread.status {
                 ThreadStatus::Finished => continue,
@@ -315,7 +320,7 @@ impl World {
         self.state.lock()
     }
 
-    /// Waits until the world has ended or a while has passed. True if it has ended.
+    /// Waits until the world has ended or `a_while` has passed. Returns whether it has ended.
     pub(super) fn wait_for_end(
         &self,
         state: &mut MutexGuard<'_, WorldState>,
@@ -327,7 +332,7 @@ impl World {
         state.failure.is_some() || state.unfinished == 0
     }
 
-    /// Enters a thread. It may run when it gets the permit.
+    /// Adds a thread to the world. It runs when it gets the permit.
     pub(super) fn enter(&self, name: &str, at: &'static Location<'static>) -> usize {
         let mut state = self.state.lock();
         let priority = Policy::priority(&mut state.rng);
@@ -345,18 +350,18 @@ impl World {
         state.threads.len() - 1
     }
 
-    /// Waits for the first turn.
+    /// Waits until the thread is picked for the first time.
     pub(super) fn wait_for_turn(&self, me: usize) {
         let permit = Arc::clone(&self.state.lock().threads[me].permit);
         permit.wait();
     }
 
-    /// Gives the first thread its turn.
+    /// Lets the first thread run.
     pub(super) fn begin(&self) {
         self.state.lock().threads[0].permit.grant();
     }
 
-    /// A scheduling point: anybody who can may run on.
+    /// A scheduling point: any thread that can run may go on.
     pub(super) fn step(&self, me: usize, at: &'static Location<'static>) {
         let mut state = self.live();
         state.threads[me].at = at;
@@ -364,14 +369,14 @@ impl World {
         self.pass(state, me, true);
     }
 
-    /// A scheduling point that is no progress.
+    /// A scheduling point that does not count as progress.
     fn step_without_progress(&self, me: usize, at: &'static Location<'static>) {
         let mut state = self.live();
         state.threads[me].at = at;
         self.pass(state, me, true);
     }
 
-    /// A turn of a spin: somebody else runs if anybody can.
+    /// A turn of a spin: another thread runs if one can.
     pub(super) fn spin(&self, me: usize, at: &'static Location<'static>) {
         let mut state = self.live();
         state.threads[me].at = at;
@@ -385,7 +390,7 @@ impl World {
         self.pass(state, me, false);
     }
 
-    /// Waits for `what`, for at most `for_us`. Others run meanwhile.
+    /// Waits for `what`, for at most `for_us`. Other threads run meanwhile.
     pub(super) fn block(
         &self,
         me: usize,
@@ -403,7 +408,7 @@ impl World {
         self.live().threads[me].woken
     }
 
-    /// Lets up to `count` of those who wait for `what` run again, any of them. Returns how many.
+    /// Wakes up to `count` threads that wait for `what`, picked at random. Returns how many.
     pub(super) fn wake(&self, what: BlockedOn, count: u32) -> u32 {
         let mut state = self.live();
         let waits =
@@ -427,7 +432,8 @@ impl World {
         self.state.lock().threads[thread].status == ThreadStatus::Finished
     }
 
-    /// Lets the policy choose and hands the permit over. Returns when it is back.
+    /// Lets the policy pick a thread and grants it the permit. Returns when the calling thread has
+    /// its own permit again.
     fn pass(&self, mut state: MutexGuard<'_, WorldState>, me: usize, stay: bool) {
         match state.choose(me, stay) {
             Ok(next) if next == me => {}
@@ -445,7 +451,7 @@ impl World {
         }
     }
 
-    /// Ends the calling thread's part in the world.
+    /// Removes the calling thread from the world, because it has ended.
     pub(super) fn leave(&self, me: usize) {
         self.wake(BlockedOn::Join(me), u32::MAX);
         let mut state = self.live();
@@ -468,7 +474,7 @@ impl World {
         }
     }
 
-    /// Ends the world. The calling thread never goes on.
+    /// Ends the world with a failure. Never returns.
     fn fail(&self, failure: Failure) -> ! {
         self.end(failure);
         park_forever();
@@ -482,11 +488,12 @@ impl World {
         self.ended.notify_all();
     }
 
-    /// Ends the world with a panic of thread `me`, which goes on to the next scheduling point in its destructors.
+    /// Ends the world with a panic of thread `me`. That thread goes on to the next scheduling point
+    /// in its destructors.
     pub(super) fn panicked(&self, me: usize, message: String) {
         let state = self.state.lock();
         if state.failure.is_some() {
-            // A second panic, out of a destructor: it would abort the process.
+            // A second panic, from a destructor: it would abort the process.
             drop(state);
             park_forever();
         }
@@ -495,7 +502,7 @@ impl World {
         self.end(Failure::Panic { thread, message });
     }
 
-    /// The state for a thread of this world. Does not return once the world has ended.
+    /// Returns the state, for a thread of this world. Does not return once the world has ended.
     pub(super) fn live(&self) -> MutexGuard<'_, WorldState> {
         let state = self.state.lock();
         if state.failure.is_some() {

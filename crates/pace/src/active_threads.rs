@@ -1,12 +1,12 @@
-//! How many threads are at work, from samples of how many are inside the engine.
+//! How many threads use the engine, estimated from samples of how many are inside it.
 //!
-//! A sample finds a thread that works without a pause inside or between two calls. So the greatest of late counts, and is forgotten
-//! within some seconds.
+//! A sample may find a busy thread inside a call, or between two calls. So the estimate is the
+//! greatest recent sample, which decays within some seconds.
 
-/// Time in which all but a third of what was seen is forgotten.
+/// Time in which an old maximum decays to about a third.
 const FORGET_US: f64 = 2_000_000.0;
 
-/// How many threads are at work.
+/// An estimate of how many threads use the engine.
 #[derive(Clone, Debug, Default)]
 pub struct ActiveThreads {
     level: f64,
@@ -14,13 +14,13 @@ pub struct ActiveThreads {
 }
 
 impl ActiveThreads {
-    /// Nobody yet.
+    /// Starts with no threads.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes a sample and tells how many threads to reckon with.
+    /// Takes a sample. Returns the estimate.
     pub fn update(&mut self, now_us: u64, inside: u64) -> u64 {
         let dt_us = now_us.saturating_sub(self.then_us) as f64;
         self.then_us = now_us;
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_gone_is_forgotten() {
+    fn threads_that_have_gone_are_forgotten() {
         let mut active = ActiveThreads::new();
         active.update(0, 1000);
         let after = (1..=200).map(|n| active.update(n * 100_000, 2)).collect::<Vec<_>>();

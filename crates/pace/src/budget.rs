@@ -1,19 +1,21 @@
-//! One I/O budget for all background work (Fl2): each use has a floor that the others cannot take, and what one does
-//! not need flows to those that do. Units are I/Os, because an I/O costs the device the same at 4 and at 64 KiB (Fl5).
+//! One I/O budget for all background work (Fl2). Each use has a floor that the other use cannot
+//! take. I/Os that one use does not need go to the other. The unit is the I/O, because an I/O of 4
+//! KiB costs the device as much as one of 64 KiB (Fl5).
 //!
-//! Every stall of this family (checkpoint flushing took the whole budget, threads that needed a free frame got none)
-//! was a missing floor.
+//! The floors prevent a known kind of stall: checkpoint flushing takes the whole budget, and
+//! threads that need a free frame get none.
 
-/// Numbers for each use of the budget.
+/// A number of I/Os for each use of the budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct IoShares {
     /// Cleaning for the checkpoint.
     pub checkpoint: f64,
-    /// Cleaning victims for threads that need a frame.
+    /// Cleaning eviction victims for threads that need a frame.
     pub free_frames: f64,
 }
 
-/// The part of the whole that each use gets whenever it needs it. What is missing to 1 goes to the needy.
+/// The part of the budget that each use gets whenever it needs it. The rest goes to the use that
+/// needs more.
 pub const FLOORS: IoShares = IoShares { checkpoint: 0.30, free_frames: 0.25 };
 
 impl IoShares {
@@ -24,15 +26,15 @@ impl IoShares {
         }
     }
 
-    /// The sum of all.
+    /// Returns the sum.
     #[must_use]
     pub fn total(self) -> f64 {
         self.checkpoint + self.free_frames
     }
 }
 
-/// Splits `ios` among what the uses want. Nobody gets more than it wants, nobody that wants its floor gets less, and
-/// nothing is left over while someone wants more.
+/// Splits `ios` among the uses. No use gets more than it wants. A use that wants its floor gets at
+/// least its floor. Nothing is left over while a use wants more.
 #[must_use]
 pub fn split(ios: f64, wanted: IoShares) -> IoShares {
     let base = wanted.zip(FLOORS, |want, floor| want.min(floor * ios).max(0.0));
@@ -42,15 +44,15 @@ pub fn split(ios: f64, wanted: IoShares) -> IoShares {
     base.zip(unmet, |got, missing| got + missing * part)
 }
 
-/// Turns a stream of fractional quotas into whole I/Os without losing any: a share of half an I/O a step is one I/O
-/// every second step, never none.
+/// Turns fractional quotas into whole I/Os without loss: half an I/O a step becomes one I/O every
+/// second step.
 #[derive(Clone, Debug, Default)]
 pub struct WholeIos {
     carry: f64,
 }
 
 impl WholeIos {
-    /// Adds a quota and takes out the whole I/Os. The rest, below one, stays for the next time.
+    /// Adds a quota and returns the whole I/Os. The rest, below one, is kept for the next call.
     pub fn take(&mut self, quota: f64) -> u32 {
         self.carry += quota.clamp(0.0, f64::from(u32::MAX / 2));
         let whole = self.carry.floor();
@@ -59,53 +61,54 @@ impl WholeIos {
     }
 }
 
-/// How many I/Os a second the device gives, learnt from batches.
+/// How many I/Os a second the device can do, learnt from batches.
 ///
-/// Only batches with enough I/Os in flight say something: a single write measures latency. Good news is believed
-/// quickly, bad news slowly, because a batch that was slow for another reason (a burst of reads, a trim) says
-/// little about the device.
+/// Only batches with enough I/Os in flight count: a single write measures latency. A faster batch
+/// counts more than a slower one, because a batch may be slow for another reason (a burst of reads,
+/// a trim).
 #[derive(Clone, Debug)]
 pub struct DeviceSpeed {
     ios_per_s: f64,
     batches: u64,
 }
 
-/// Batches below this many I/Os are ignored.
+/// Batches with fewer I/Os are ignored.
 const BATCH_IOS_MIN: u64 = 8;
-/// Assumed before the first batch.
+/// The I/Os a second that are assumed before the first batch.
 const IOS_PER_S_GUESS: f64 = 2_000.0;
-/// A spinning disk gives this much.
+/// The least estimate: what a spinning disk can do.
 const IOS_PER_S_MIN: f64 = 100.0;
 /// The part of the device that background work leaves to reads and commits.
 const FOREGROUND_PART: f64 = 0.2;
 
 impl DeviceSpeed {
-    /// A device of which nothing is known.
+    /// Makes an estimate for an unknown device.
     #[must_use]
     pub fn new() -> Self {
         DeviceSpeed { ios_per_s: IOS_PER_S_GUESS, batches: 0 }
     }
 
-    /// A batch of `ios` I/Os took `took_us`, all that belongs to it counted: what its I/Os cost in the end.
+    /// Takes a measurement: a batch of `ios` I/Os took `took_us`, with everything that belongs to
+    /// the batch.
     pub fn observe(&mut self, ios: u64, took_us: u64) {
         if ios < BATCH_IOS_MIN {
             return;
         }
         let seen = ios as f64 * 1e6 / took_us.max(1) as f64;
         self.batches += 1;
-        // The first batches are all that is known; a guess must not outlive them.
+        // The first batches replace the initial guess.
         let first = 1.0 / self.batches as f64;
         let weight = first.max(if seen > self.ios_per_s { 0.25 } else { 0.05 });
         self.ios_per_s = (self.ios_per_s + (seen - self.ios_per_s) * weight).max(IOS_PER_S_MIN);
     }
 
-    /// I/Os a second that the device gives.
+    /// Returns the I/Os a second that the device can do.
     #[must_use]
     pub fn ios_per_s(&self) -> f64 {
         self.ios_per_s
     }
 
-    /// I/Os a second that background work may use.
+    /// Returns the I/Os a second that background work may use.
     #[must_use]
     pub fn budget_ios_per_s(&self) -> f64 {
         self.ios_per_s * (1.0 - FOREGROUND_PART)
@@ -118,7 +121,7 @@ impl Default for DeviceSpeed {
     }
 }
 
-/// How many pages one I/O cleans, thanks to neighbours: smoothed over batches.
+/// How many pages one I/O cleans, because neighbours are written together. Smoothed over batches.
 #[derive(Clone, Debug)]
 pub struct PagesPerIo {
     pages: f64,
@@ -126,25 +129,25 @@ pub struct PagesPerIo {
 }
 
 impl PagesPerIo {
-    /// One, until a batch says otherwise.
+    /// Starts with one page.
     #[must_use]
     pub fn new() -> Self {
         PagesPerIo { pages: 1.0, batches: 0 }
     }
 
-    /// A batch wrote `pages` with `ios`.
+    /// Takes a measurement: a batch wrote `pages` pages with `ios` I/Os.
     pub fn observe(&mut self, pages: u64, ios: u64) {
         if ios == 0 {
             return;
         }
         self.batches += 1;
-        // While it is too low, each I/O is expected to clean less than it does and too few pages are asked for; so the
-        // first batches count in full.
+        // If the estimate is too low, too few pages are asked for. So the first batches have a
+        // large weight.
         let weight = (1.0 / self.batches as f64).max(0.1);
         self.pages += (pages as f64 / ios as f64 - self.pages) * weight;
     }
 
-    /// Pages that the next I/O will clean.
+    /// Returns how many pages the next I/O will probably clean.
     #[must_use]
     pub fn get(&self) -> f64 {
         self.pages
@@ -163,7 +166,8 @@ mod tests {
     use base::prng::Prng;
     use expect_test::expect;
 
-    /// Lines `budget: checkpoint free_frames` wanted; prints what each gets.
+    /// Each line of the script is `budget: checkpoint free_frames` as wanted. Prints what each
+    /// gets.
     fn check(script: &str, expected: &expect_test::Expect) {
         let mut out = String::new();
         for line in script.lines().map(str::trim).filter(|l| !l.is_empty()) {
@@ -203,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_and_nobody_starves() {
+    fn nothing_is_lost_and_no_use_starves() {
         let mut rng = Prng::new(7);
         for _ in 0..10_000 {
             let ios = rng.below(10_000) as f64;
@@ -242,18 +246,18 @@ mod tests {
     }
 
     #[test]
-    fn the_device_is_learnt_from_full_batches() {
+    fn the_device_speed_is_learnt_from_full_batches() {
         let mut d = DeviceSpeed::new();
         d.observe(1, 100);
         assert_eq!(d.ios_per_s(), IOS_PER_S_GUESS);
         d.observe(64, 3_200);
-        assert_eq!(d.ios_per_s(), 20_000.0, "the first batch takes the guess's place");
+        assert_eq!(d.ios_per_s(), 20_000.0, "the first batch replaces the guess");
         for _ in 0..40 {
             d.observe(64, 1_600);
         }
         assert!((39_000.0..=40_000.0).contains(&d.ios_per_s()), "{}", d.ios_per_s());
         d.observe(64, 64_000);
-        assert!(d.ios_per_s() > 37_000.0, "one slow batch says little");
+        assert!(d.ios_per_s() > 37_000.0, "one slow batch has little weight");
         for _ in 0..200 {
             d.observe(64, 64_000);
         }

@@ -1,26 +1,29 @@
-//! How many free frames are kept ready (Bp5): as many as the threads can take before the cleaner's next batch ends.
+//! The free-frame reserve (Bp5): how many free frames the cleaner keeps ready. As many as the
+//! threads can take before the cleaner's next batch ends.
 //!
-//! A thread takes two to four frames in that time (a leaf and an inner node read, a split's new pages). The number of
-//! threads is known, so nobody has to size this.
+//! A thread takes two to four frames in that time (for a leaf and an inner node that it reads, and
+//! for the new pages of a split). The number of threads is known, so the user need not configure
+//! this.
 
-/// Levels of free frames.
+/// The levels of the free-frame reserve, in frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreeFrameReserve {
-    /// Below it the cleaner steps at once.
+    /// Below it the cleaner runs a step at once.
     pub low: u64,
-    /// Up to it the cleaner supplies.
+    /// The cleaner supplies frames up to it.
     pub high: u64,
 }
 
-/// The levels for so many threads inside the engine and a pool of so many frames. Never more than an eighth of the
-/// pool: a reserve is memory that caches nothing.
+/// Returns the levels for `threads` threads inside the engine and a pool of `frames` frames. Never
+/// more than an eighth of the pool: a reserve is memory that caches nothing.
 #[must_use]
 pub fn free_frame_reserve(threads: u64, frames: u64) -> FreeFrameReserve {
     let high = (threads.max(4) * 4).min(frames / 8).max(1);
     FreeFrameReserve { low: high.div_ceil(2), high }
 }
 
-/// Frames to supply now: what is missing to the upper level, and one for each thread that waits already.
+/// Returns how many frames to supply now: up to the upper level, and one more for each thread that
+/// already waits.
 #[must_use]
 pub fn frames_to_supply(reserve: FreeFrameReserve, free: u64, waiting: u64) -> u64 {
     (reserve.high + waiting).saturating_sub(free)

@@ -1,25 +1,27 @@
-//! How much of the past is kept, and where: undo, the status of transactions and locks share one budget of memory; what does
-//! not fit goes to files, and when those are full the oldest snapshot is given up.
+//! How much history is kept, and where. Undo, the status of transactions and locks share one memory
+//! budget. Undo that does not fit is spilled to files. When those are full, the oldest snapshot
+//! expires.
 
-/// Above this part of the budget undo goes to files, in 64ths.
+/// Above this part of the budget undo is spilled to files, in 64ths.
 const START: u64 = 48;
-/// Until memory has come down to this part of it.
+/// Spilling goes on until memory has come down to this part of the budget, in 64ths.
 const STOP: u64 = 40;
-/// So much of the budget undo keeps whatever else takes: what goes to files in small portions costs more memory there than it
-/// gives back.
+/// Undo may always keep this part of the budget, in 64ths. Spilled in small portions, undo needs
+/// more memory for the index of its files than it frees.
 const LEAST: u64 = 8;
-/// So many committed transactions may wait for purge in memory whatever it has room for: a checkpoint looks at each of them, and the memory of
-/// more would not stay in the processor's caches from its one user to the next.
+/// At most so many committed transactions wait for purge in memory, even if there is room for more.
+/// A checkpoint reads each of them, and the memory of more of them would not stay in the
+/// processor's caches.
 const WAITING_MOST: u64 = 8 << 10;
-/// When there are more, so many stay.
+/// If more wait, all but so many are spilled.
 const WAITING_LEFT: u64 = 6 << 10;
 
-/// How things stand.
+/// The state on which the plan is based.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HistorySample {
-    /// Memory that the past may take, bytes.
+    /// The memory budget of history, bytes.
     pub budget: u64,
-    /// Undo in memory, bytes, with all that is kept for it.
+    /// Memory of undo, bytes, with its bookkeeping.
     pub undo: u64,
     /// Memory of the status of transactions, bytes.
     pub status: u64,
@@ -31,30 +33,32 @@ pub struct HistorySample {
     pub files_most: u64,
     /// Committed transactions that wait in memory for purge.
     pub waiting: u64,
-    /// All that could still be purged waits for the oldest snapshot.
+    /// Everything that could be purged waits for the oldest snapshot.
     pub held: bool,
-    /// Two steps in a row should have moved undo to files, and there was none that could be moved or no space.
+    /// Two steps in a row should have spilled undo, but none could be spilled, or there was no disk
+    /// space.
     pub cannot_spill: bool,
 }
 
 /// What to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HistoryPlan {
-    /// Committed transactions that are to go to files, at least.
+    /// Spill at least so many committed transactions.
     pub transactions: u64,
-    /// Memory that undo is to give back, bytes, at least.
+    /// Free at least so many bytes of undo memory.
     pub bytes: u64,
-    /// The oldest snapshot is to be given up.
+    /// Expire the oldest snapshot.
     pub expire_oldest: bool,
 }
 
-/// Memory that undo may take before it goes to files, bytes, when everything else takes `others`.
+/// Returns the memory that undo may take before it is spilled, bytes, when everything else takes
+/// `others` bytes.
 #[must_use]
 pub fn spill_threshold(budget: u64, others: u64) -> u64 {
     (budget / 64 * START).saturating_sub(others).max(budget / 64 * LEAST)
 }
 
-/// What to do as things stand.
+/// Decides what to spill, and whether the oldest snapshot expires.
 #[must_use]
 pub fn plan(sample: &HistorySample) -> HistoryPlan {
     let total = sample.undo + sample.status + sample.locks;
@@ -62,7 +66,8 @@ pub fn plan(sample: &HistorySample) -> HistoryPlan {
     let above = |most: u64| total.saturating_sub(part(most));
     let spare = sample.undo.saturating_sub(part(LEAST));
     let bytes = if above(START) > 0 { above(STOP).min(spare) } else { 0 };
-    // What locks alone take beyond the budget no snapshot can give back.
+    // An expired snapshot does not free memory of locks. So it does not help if locks alone exceed
+    // the budget.
     let helpless = (sample.cannot_spill || bytes == 0) && above(64) > 0 && sample.locks <= sample.budget;
     HistoryPlan {
         transactions: if sample.waiting > WAITING_MOST { sample.waiting - WAITING_LEFT } else { 0 },
@@ -79,8 +84,9 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Phases of so many steps, each of which writes so many MiB of undo while a snapshot is held or not. Purge frees 20 MiB a
-    /// step of what nobody holds, the loop moves at most 30. At each phase's end: memory, its peak, files, snapshots given up.
+    /// Simulates phases of (steps, MiB of undo a step, whether a snapshot is held). Without a
+    /// snapshot purge frees 20 MiB a step; at most 30 MiB a step are spilled. Prints at the end of
+    /// each phase the memory, its peak, the files, and how many snapshots have expired.
     fn run(files_most: u64, locks: u64, phases: &[(u64, u64, bool)]) -> String {
         let mut s = HistorySample {
             budget: 64 * MIB,
@@ -88,7 +94,7 @@ mod tests {
             locks: locks * MIB,
             ..HistorySample::default()
         };
-        let (mut out, mut given_up, mut peak) = (String::new(), 0, 0);
+        let (mut out, mut expired, mut peak) = (String::new(), 0, 0);
         for &(steps, written, snapshot) in phases {
             let mut snapshot = snapshot;
             for _ in 0..steps {
@@ -104,13 +110,13 @@ mod tests {
                 s.cannot_spill = plan.bytes > 0 && moved == 0;
                 (s.undo, s.files) = (s.undo - moved, s.files + moved);
                 if plan.expire_oldest {
-                    (snapshot, given_up) = (false, given_up + 1);
+                    (snapshot, expired) = (false, expired + 1);
                 }
                 peak = peak.max(s.undo + s.status + s.locks);
             }
             writeln!(
                 out,
-                "{steps} steps of {written} MiB: memory {}, at most {}, files {}, given up {given_up}",
+                "{steps} steps of {written} MiB: memory {}, at most {}, files {}, expired {expired}",
                 (s.undo + s.locks) / MIB,
                 peak / MIB,
                 s.files / MIB
@@ -128,15 +134,15 @@ mod tests {
         out += "locks take half of the memory\n";
         out += &run(1000, 32, &[(100, 5, true), (50, 5, false)]);
         expect![[r#"
-            20 steps of 5 MiB: memory 0, at most 0, files 0, given up 0
-            100 steps of 5 MiB: memory 40, at most 45, files 460, given up 0
-            50 steps of 5 MiB: memory 0, at most 45, files 0, given up 0
+            20 steps of 5 MiB: memory 0, at most 0, files 0, expired 0
+            100 steps of 5 MiB: memory 40, at most 45, files 460, expired 0
+            50 steps of 5 MiB: memory 0, at most 45, files 0, expired 0
             a snapshot for longer than files last
-            100 steps of 5 MiB: memory 0, at most 45, files 0, given up 1
-            50 steps of 5 MiB: memory 0, at most 45, files 0, given up 1
+            100 steps of 5 MiB: memory 0, at most 45, files 0, expired 1
+            50 steps of 5 MiB: memory 0, at most 45, files 0, expired 1
             locks take half of the memory
-            100 steps of 5 MiB: memory 40, at most 47, files 492, given up 0
-            50 steps of 5 MiB: memory 32, at most 47, files 0, given up 0
+            100 steps of 5 MiB: memory 40, at most 47, files 492, expired 0
+            50 steps of 5 MiB: memory 32, at most 47, files 0, expired 0
         "#]]
         .assert_eq(&out);
     }
@@ -155,14 +161,14 @@ mod tests {
         assert_eq!(waiting, HistoryPlan { transactions: 40_000 - WAITING_LEFT, ..HistoryPlan::default() });
         assert_eq!(plan(&HistorySample { undo: 50 * MIB, ..calm }).bytes, 10 * MIB);
         let locked = plan(&HistorySample { undo: 9 * MIB, locks: 90 * MIB, ..calm });
-        assert_eq!((locked.bytes, locked.expire_oldest), (MIB, false), "undo alone can go to files");
+        assert_eq!((locked.bytes, locked.expire_oldest), (MIB, false), "only undo can be spilled");
         let locked = plan(&HistorySample { undo: 8 * MIB, locks: 60 * MIB, ..calm });
         assert_eq!((locked.bytes, locked.expire_oldest), (0, true));
         let locked = plan(&HistorySample { undo: 8 * MIB, locks: 90 * MIB, ..calm });
         assert_eq!(
             (locked.bytes, locked.expire_oldest),
             (0, false),
-            "each snapshot would go in turn, and nothing with it"
+            "each snapshot would expire in turn, and no memory would be freed"
         );
         assert!(plan(&HistorySample { files: 2 * MIB, ..calm }).expire_oldest);
         assert!(

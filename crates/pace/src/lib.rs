@@ -1,8 +1,10 @@
-//! The laws of flow control as pure functions. The engine samples, asks, and acts; nothing here reads a clock, takes a
-//! lock, or knows what a page is, so each law is tested by a script of numbers and drawn from it.
+//! Flow control as pure functions: adaptive flushing (page cleaning), admission of writers, group
+//! commit, size of the redo log. The engine takes a sample, asks a function here, and acts. Nothing
+//! here reads a clock, takes a lock, or knows what a page is. So each rule is tested with a script
+//! of numbers.
 //!
-//! Rates are per second, times are microseconds, sizes are bytes, unless a name says otherwise. Positions in the redo
-//! stream are plain numbers.
+//! Rates are per second, times are microseconds, sizes are bytes, unless a name says otherwise.
+//! Positions in the redo stream (LSNs) are plain numbers.
 
 pub mod active_threads;
 pub mod admission;

@@ -63,7 +63,7 @@ impl Metrics {
         self.stripes.own().plain[metric as usize].fetch_add(n, Ordering::Relaxed);
     }
 
-    /// Subtracts from a gauge. REQUIRES: at least as much was added before, by any thread.
+    /// Subtracts from a gauge. REQUIRES: at least as much was added before, by any threads.
     #[inline]
     pub fn sub(&self, gauge: M, n: u64) {
         self.stripes.own().plain[gauge as usize].fetch_sub(n, Ordering::Relaxed);
@@ -101,10 +101,10 @@ impl Metrics {
         all
     }
 
-    /// Counts pages written in place and the I/Os that wrote them, by what forced the write. `foreground` says that a caller's thread
-    /// wrote them although the caller asked for no page write. The
-    /// totals `pages_written`, `pages_written_foreground` and `page_writes_io` are counted here
-    /// too, so that the parts always add up.
+    /// Counts pages written in place and the I/Os that wrote them, by what forced the write.
+    /// `foreground` says that a caller's thread wrote them although the caller asked for no page
+    /// write. The totals `pages_written`, `pages_written_foreground` and `page_writes_io` are
+    /// counted here too, so that the parts always add up.
     pub fn page_writes(&self, force: Force, pages: u64, ios: u64, foreground: bool) {
         if foreground {
             self.add(M::PagesWrittenForeground, pages);
@@ -115,8 +115,8 @@ impl Metrics {
         self.ios_by_force[force as usize].fetch_add(ios, Ordering::Relaxed);
     }
 
-    /// Counts one sync: which file, for what, how long it took, and how many callers
-    /// waited for its end, by a thread or by a future.
+    /// Counts one sync: of which file, for what reason, how long it took, and how many callers
+    /// waited for it, in a thread or by a future.
     pub fn fsync(&self, file: FileKind, reason: SyncReason, took_us: u64, waiters: u64) {
         let cell = &self.syncs[file as usize * SyncReason::COUNT + reason as usize];
         cell.waiters.fetch_add(waiters, Ordering::Relaxed);

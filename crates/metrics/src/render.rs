@@ -1,4 +1,5 @@
-//! A snapshot as JSON, as a text table, in the Prometheus format, and the catalog as a page of documentation.
+//! Renders a snapshot as JSON, as a text table and in the Prometheus format, and the catalog as a
+//! page of documentation.
 
 use crate::catalog::{CATALOG, MetricKind};
 use crate::histogram::HistogramCounts;
@@ -17,13 +18,13 @@ const PROMETHEUS_BOUNDS_US: [u64; 11] = {
     bounds
 };
 
-/// `{"a":1,"b":2}` from labels and numbers; labels need no escape.
+/// Returns `{"a":1,"b":2}` for labels and numbers. Labels need no escape.
 fn object(members: &[(&'static str, u64)]) -> String {
     let members: Vec<String> = members.iter().map(|(label, n)| format!("\"{label}\":{n}")).collect();
     format!("{{{}}}", members.join(","))
 }
 
-/// The members that describe a histogram.
+/// Returns the members of the JSON object of a histogram.
 fn counts(took: &HistogramCounts) -> [(&'static str, u64); 6] {
     [
         ("count", took.count()),
@@ -36,7 +37,8 @@ fn counts(took: &HistogramCounts) -> [(&'static str, u64); 6] {
 }
 
 impl Snapshot {
-    /// One JSON object: each metric of the catalog by its name, and the families as objects.
+    /// Returns one JSON object: each metric of the catalog by its name, and the families as
+    /// objects.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut parts: Vec<String> =
@@ -70,7 +72,7 @@ impl Snapshot {
         format!("{{{}}}", parts.join(","))
     }
 
-    /// A table for people; what is 0 is left out.
+    /// Returns a table for people. Metrics that are 0 are left out.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut out = String::new();
@@ -121,7 +123,8 @@ impl Snapshot {
         out
     }
 
-    /// The Prometheus text exposition format. Names begin with `millpond_`, counters end in `_total`, times are seconds.
+    /// Returns the Prometheus text exposition format. Names begin with `millpond_`, counters end in
+    /// `_total`, times are seconds.
     #[must_use]
     pub fn to_prometheus(&self) -> String {
         let mut out = String::new();
@@ -174,7 +177,8 @@ fn head(out: &mut String, name: &str, help: &str, kind: &str) {
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
-/// Durations are whole microseconds, cut off: "below 16 µs" and "at most 16 µs" hold for the same measurements.
+/// Appends a Prometheus histogram. Durations are whole microseconds, rounded down: "below 16 µs"
+/// and "at most 16 µs" hold for the same measurements.
 fn histogram(out: &mut String, name: &str, labels: &str, took: &HistogramCounts) {
     let comma = if labels.is_empty() { "" } else { "," };
     for bound in PROMETHEUS_BOUNDS_US {
@@ -187,21 +191,22 @@ fn histogram(out: &mut String, name: &str, labels: &str, took: &HistogramCounts)
     let _ = writeln!(out, "{name}_count{braces} {}", took.count());
 }
 
-/// The catalog as a Markdown page: `docs/metrics.md`, kept equal by a test.
+/// Returns the catalog as a Markdown page: `docs/metrics.md`. A test keeps that file equal.
 #[must_use]
 pub fn catalog_page() -> String {
     let mut out = String::from(
-        "# Metrics\n\nMade from the catalog in `crates/metrics/src/catalog.rs`; `UPDATE_EXPECT=1 cargo test -p millpond-metrics` \
-         renews it.\nA counter only grows; a gauge is a level. Every name is found by `Snapshot::get`.\n\n\
+        "# Metrics\n\nThis page is generated from the catalog in `crates/metrics/src/catalog.rs`, by\n\
+         `UPDATE_EXPECT=1 cargo test -p millpond-metrics`.\n\
+         A counter only grows; a gauge is a level. `Snapshot::get` finds every name.\n\n\
          | name | unit | kind | meaning |\n| --- | --- | --- | --- |\n",
     );
     for e in CATALOG {
         let _ = writeln!(out, "| `{}` | {} | {} | {} |", e.name, e.unit.label(), e.kind.label(), e.help);
     }
     out.push_str(
-        "\n## Syncs\n\n`fsyncs`, `fsync_us_total` and `fsync_waiters` count all syncs, their time, and the threads that \
-         waited for them.\n`fsyncs_by_file.F` and `fsyncs_by_reason.R` split them; each pair of file and reason has its \
-         own latency histogram.\n\n| F | file |\n| --- | --- |\n",
+        "\n## Syncs\n\n`fsyncs`, `fsync_us_total` and `fsync_waiters` count all syncs, their time, and the callers \
+         that waited\nfor them. `fsyncs_by_file.F` and `fsyncs_by_reason.R` split them. Each pair of file and reason \
+         has a\nlatency histogram of its own.\n\n| F | file |\n| --- | --- |\n",
     );
     for f in FileKind::ALL {
         let _ = writeln!(out, "| `{}` | {} |", f.label(), f.help());
@@ -212,14 +217,14 @@ pub fn catalog_page() -> String {
     }
     out.push_str(
         "\n## Page writes by force\n\n`pages_written_by_force.W` counts pages, `page_writes_io_by_force.W` the I/Os \
-         that carried them.\n\n| W | what forced the write |\n| --- | --- |\n",
+         that wrote them.\n\n| W | what forced the write |\n| --- | --- |\n",
     );
     for w in Force::ALL {
         let _ = writeln!(out, "| `{}` | {} |", w.label(), w.help());
     }
     out.push_str(
-        "\n## Latencies\n\nEach has `.count`, `.mean`, `.p50`, `.p95`, `.p99` and `.max`, in microseconds; a quantile \
-         is at most a quarter too high.\n\n| name | what took the time |\n| --- | --- |\n",
+        "\n## Latencies\n\nEach has `.count`, `.mean`, `.p50`, `.p95`, `.p99` and `.max`, in microseconds. A quantile \
+         is at most a\nquarter too high.\n\n| name | what took the time |\n| --- | --- |\n",
     );
     for l in Latency::ALL {
         let _ = writeln!(out, "| `{}` | {} |", l.label(), l.help());

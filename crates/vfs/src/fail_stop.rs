@@ -1,13 +1,14 @@
-//! A disk on which the first failed write or sync is the last one tried: whatever would change a file afterwards is
-//! refused. After such a failure nobody knows what the file holds, and a second try that succeeds proves nothing
-//! (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020).
+//! A fail-stop disk: after the first failed write or sync, every call that would change a file
+//! fails. After such a failure the content of the file is unknown, and a retry that succeeds proves
+//! nothing (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020).
 //!
-//! A write that found no space is no such failure: it is an answer, and space may come back. Neither is it one that no file descriptor was
-//! left: then nothing was tried.
+//! A write that finds no space is no such failure: nothing is unknown, and space may become free. A
+//! missing file descriptor is none either: then nothing was tried.
 //!
-//! Behind a page cache one sync can hear of the failure of what another one was to make durable, and the other then
-//! succeeds: the kernel tells each error to one caller. So syncs of a buffered file go one by one, and the next begins
-//! when the answer to the one before is known. With direct I/O each sync answers for itself.
+//! With a page cache one sync may report the failed writes of another one, which then succeeds: the
+//! kernel reports each error to one caller only. So the syncs of a buffered file go one after the
+//! other, each after the result of the one before. With direct I/O each sync reports its own
+//! errors.
 
 use crate::descriptor_cache::no_descriptor;
 use crate::{BatchIo, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
@@ -18,10 +19,11 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a file is called, which changes when it is renamed while it is open.
+/// The name of a file. It changes if the file is renamed while it is open.
 type Name = Arc<Mutex<PathBuf>>;
 
-/// Whether a file cannot grow: its device is full, a quota is used up, or it would be longer than files may be.
+/// Whether the error says that a file cannot grow: the device is full, a quota is used up, or the
+/// file would be too long.
 #[must_use]
 pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
@@ -31,11 +33,11 @@ pub fn is_full(error: &io::Error) -> bool {
 struct FailureLatch {
     set: AtomicBool,
     first: Mutex<Option<(ErrorKind, String)>>,
-    /// The names of open files, by what they are; the last one opened where several are one file.
+    /// The names of open files, by path. If a file is open several times, the last one counts.
     open: Mutex<BTreeMap<PathBuf, Name>>,
 }
 
-/// The disk. Clones share its latch.
+/// The fail-stop disk. Clones share its latch.
 #[derive(Clone, Debug)]
 pub struct FailStopDisk {
     disk: Arc<dyn Disk>,
@@ -43,7 +45,8 @@ pub struct FailStopDisk {
 }
 
 impl Vfs {
-    /// The same files, of which none is changed any more once a write or sync of one has failed.
+    /// Returns a VFS with the same files. After a failed write or sync of one file it changes none
+    /// of them.
     #[must_use]
     pub fn fail_stop(&self) -> Vfs {
         let disk = FailStopDisk::new(Arc::clone(&self.disk));
@@ -60,7 +63,7 @@ struct FailStopFile {
 }
 
 impl FailureLatch {
-    /// Does `change` unless one failed before; remembers if this one does.
+    /// Does `change` unless one has failed before. Remembers its failure.
     fn guard<T>(
         &self,
         what: &str,
@@ -75,10 +78,11 @@ impl FailureLatch {
         }
         change().inspect_err(|error| {
             let full = is_full(error);
-            // Without a descriptor nothing was tried: it is said before a directory is synced, or a file opened for what is asked.
-            let answer = (full && may_be_full) || no_descriptor(error);
-            if !answer {
-                // A full disk that shows in a sync only has lost what was written before.
+            // Without a descriptor nothing was tried: the error comes before a directory is synced,
+            // or before a closed file is opened for the change.
+            let harmless = (full && may_be_full) || no_descriptor(error);
+            if !harmless {
+                // If a sync is the first to report a full disk, earlier writes are lost.
                 let kind = if full { ErrorKind::Other } else { error.kind() };
                 let what = format!("{what} {}: {error}", path().display());
                 self.first.lock().get_or_insert((kind, what));
@@ -89,7 +93,7 @@ impl FailureLatch {
 }
 
 impl FailStopDisk {
-    /// A disk over `disk` on which nothing has failed yet.
+    /// Makes a disk over `disk` without a failure.
     #[must_use]
     pub fn new(disk: Arc<dyn Disk>) -> FailStopDisk {
         FailStopDisk { disk, latch: Arc::default() }
@@ -227,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn after_the_first_failure_no_file_is_written_or_synced_and_all_can_be_read() {
+    fn after_the_first_failure_files_are_read_and_neither_written_nor_synced() {
         for kind in [OpKind::Write, OpKind::Sync] {
             let (fault, a, b) = disks();
             a.write_at(&[1; 512], 0).unwrap();
@@ -251,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_an_answer_unless_a_sync_gives_it() {
+    fn a_full_disk_is_no_failure_unless_a_sync_reports_it() {
         let (fault, a, _) = disks();
         fault.limit_space("", 0);
         assert_eq!(a.write_at(&[1; 512], 0).unwrap_err().kind(), ErrorKind::StorageFull);
@@ -265,12 +269,12 @@ mod tests {
         });
         assert!(a.sync().is_err());
         let error = a.write_at(&[1; 512], 0).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Other, "nobody takes it for a full disk: {error}");
+        assert_eq!(error.kind(), ErrorKind::Other, "it must not look like a full disk: {error}");
     }
 
-    /// A file that is made under a passing name is known by the one that it got.
+    /// A file that was created with a temporary name is reported with its present name.
     #[test]
-    fn a_failure_names_the_file_as_it_is_called_by_then() {
+    fn a_failure_gives_the_present_name_of_the_file() {
         let faults = FaultDisk::new(Arc::new(MemDisk::default()));
         let disk = FailStopDisk::new(Arc::new(faults.clone()));
         let mode = OpenMode { create: Create::New, direct: false, read_only: false };

@@ -1,13 +1,14 @@
-//! Directories, names and bytes of a simulated disk, cheap to copy: copies share what neither has changed since.
+//! The content of a simulated disk: directories, names and bytes. Cheap to copy: copies share all
+//! chunks that no copy has changed.
 
 use super::journal::{CrashFate, DiskOp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a disk writes whole or not at all, bytes.
+/// The unit of atomic writes of a disk, bytes.
 pub const SECTOR_BYTES: usize = 512;
-/// Bytes that copies share or do not share together.
+/// The size of a chunk, the unit in which copies share bytes.
 const CHUNK_BYTES: usize = 4096;
 
 /// The bytes of a file.
@@ -34,7 +35,8 @@ impl FileBytes {
         self.len = len;
     }
 
-    /// Calls `each` with the chunk, the place in it and the range of the bytes for every chunk that a range touches.
+    /// Calls `each` for every chunk that a range touches, with the chunk's number, the offset in
+    /// it, and the part of the range.
     fn split(at: usize, n: usize, mut each: impl FnMut(usize, usize, std::ops::Range<usize>)) {
         let mut done = 0;
         while done < n {
@@ -63,7 +65,7 @@ impl FileBytes {
         });
     }
 
-    /// False if the file ends before.
+    /// Fills `out` from `at`. Returns false if the file ends before.
     pub(super) fn read(&self, at: usize, out: &mut [u8]) -> bool {
         if at + out.len() > self.len {
             return false;
@@ -87,7 +89,7 @@ pub(super) struct DiskContent {
     pub(super) inodes: Vec<FileBytes>,
 }
 
-/// The directories that are always there.
+/// Whether a directory always exists.
 pub(super) fn is_top(dir: &Path) -> bool {
     dir.as_os_str().is_empty() || dir == Path::new("/")
 }
@@ -112,7 +114,7 @@ impl DiskContent {
         }
     }
 
-    /// Applies what a crash lets through of `op`.
+    /// Applies the parts of `op` that survive a crash.
     pub(super) fn apply_surviving(&mut self, op: &DiskOp, fate: &mut CrashFate) {
         match op {
             DiskOp::Write { inode, offset, bytes } => {
@@ -131,7 +133,7 @@ impl DiskContent {
         }
     }
 
-    /// Drops files and directories whose directory did not survive.
+    /// Removes files and directories whose directory did not survive.
     pub(super) fn prune(&mut self) {
         let whole = |dirs: &BTreeSet<PathBuf>, path: &Path| {
             path.ancestors().skip(1).all(|up| is_top(up) || dirs.contains(up))
@@ -149,7 +151,7 @@ mod tests {
     use base::prng::Prng;
 
     #[test]
-    fn bytes_are_as_a_plain_vector_and_copies_do_not_meet() {
+    fn a_file_behaves_as_a_vector_and_copies_are_independent() {
         let mut rng = Prng::new(1);
         let (mut bytes, mut plain) = (FileBytes::default(), Vec::new());
         let mut copies = Vec::new();

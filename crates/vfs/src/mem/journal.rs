@@ -1,4 +1,5 @@
-//! What was done to a simulated disk, in order, and what a power cut at any moment of it leaves.
+//! The journal of a simulated disk: all operations in order, and the state that a power cut leaves
+//! at any point of it.
 
 use super::MemDisk;
 use super::content::DiskContent;
@@ -6,18 +7,19 @@ use base::prng::Prng;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What survives of the operations that nothing had made durable.
+/// Which operations survive a crash, of those that no sync had made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrashChoice {
-    /// Nothing.
+    /// None.
     None,
-    /// Everything.
+    /// All.
     All,
-    /// A random subset: each sector of each write, each entry, each change of length on its own.
+    /// A random subset. Each sector of each write, each entry and each change of length is decided
+    /// separately.
     Random(u64),
 }
 
-/// Decides bit by bit what survives.
+/// Decides for each part of an operation whether it survives.
 pub(super) enum CrashFate {
     None,
     All,
@@ -55,7 +57,7 @@ pub(super) enum DiskOp {
 }
 
 impl DiskOp {
-    /// Whether this is made durable by the sync of the same file or directory.
+    /// Whether `sync` makes this operation durable.
     fn durable_by(&self, sync: &DiskOp) -> bool {
         let below = |path: &Path, dir: &Path| path.parent() == Some(dir);
         match (self, sync) {
@@ -71,7 +73,7 @@ impl DiskOp {
         }
     }
 
-    /// A number that tells operations apart.
+    /// Returns a hash of the operation.
     pub(super) fn digest(&self) -> u64 {
         let text = |path: &Path| u64::from(base::crc::crc32c(path.as_os_str().as_encoded_bytes()));
         let (kind, a, b) = match self {
@@ -90,23 +92,23 @@ impl DiskOp {
     }
 }
 
-/// An operation in the journal. One that changes something stands where it began, so that a power cut while it was
-/// under way may let it through; a sync stands where it ended, so that nothing is promised before.
+/// An operation in the journal. A change is entered when it begins, so that it may survive a power
+/// cut before it returns. A sync is entered when it ends, so that it makes nothing durable before.
 #[derive(Clone, Debug)]
 pub(super) struct JournalEntry {
     pub(super) op: DiskOp,
-    /// For a change: how many operations there were when it returned. For a sync: how many when it began. A sync covers
-    /// what had returned when it began.
+    /// For a change: how many operations there were when it returned. For a sync: how many there
+    /// were when it began. A sync covers the changes that had returned when it began.
     pub(super) mark: usize,
 }
 
-/// Walks over a run, operation by operation, and builds what a crash would have left.
+/// Walks over a run, operation by operation, and builds the disk that a crash would have left.
 #[derive(Clone, Debug)]
 pub struct CrashWalker {
     ops: Arc<[JournalEntry]>,
     at: usize,
     durable: DiskContent,
-    /// Changes of `durable` so far.
+    /// The number of changes of `durable` so far.
     durable_version: u64,
     pending: Vec<usize>,
 }
@@ -116,19 +118,19 @@ impl CrashWalker {
         CrashWalker { ops, at: 0, durable: base, durable_version: 0, pending: Vec::new() }
     }
 
-    /// Operations before the present moment.
+    /// Returns how many operations come before the present point.
     #[must_use]
     pub fn at(&self) -> u64 {
         self.at as u64
     }
 
-    /// Operations that nothing has made durable yet.
+    /// Returns how many operations before this point are not durable.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.pending.len()
     }
 
-    /// Moves behind the next operation. False at the end of the run.
+    /// Moves behind the next operation. Returns false at the end of the run.
     pub fn step(&mut self) -> bool {
         let ops = Arc::clone(&self.ops);
         let Some(JournalEntry { op, mark: began }) = ops.get(self.at) else { return false };
@@ -161,7 +163,7 @@ impl CrashWalker {
         true
     }
 
-    /// The disk as a power cut at this moment would leave it.
+    /// Returns the disk as a power cut at this point would leave it.
     #[must_use]
     pub fn image(&self, choice: CrashChoice) -> MemDisk {
         let mut content = self.durable.clone();
@@ -173,8 +175,9 @@ impl CrashWalker {
         MemDisk::holding(content)
     }
 
-    /// The disk as the next process finds it when this one is killed at this moment: nothing is lost, but what was not
-    /// durable is not durable yet, and stands at the beginning of the new journal.
+    /// Returns the disk as the next process finds it if this one is killed at this point. Nothing
+    /// is lost. Operations that were not durable are still not durable, and are the first ones of
+    /// the new journal.
     #[must_use]
     pub fn killed(&self) -> MemDisk {
         let ops: Vec<_> =
@@ -184,7 +187,8 @@ impl CrashWalker {
         MemDisk::with_journal(self.durable.clone(), now, ops)
     }
 
-    /// A number that two images of the same walk share only if they hold the same bytes, or by an accident of hashing.
+    /// Returns a hash of the image. Two images of one walk with the same key have the same bytes,
+    /// but for a collision of the hash.
     #[must_use]
     pub fn image_key(&self, choice: CrashChoice) -> u64 {
         let mut fate = CrashFate::new(choice);

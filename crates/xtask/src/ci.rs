@@ -1,10 +1,10 @@
-//! Everything that must hold, in the order in which it fails fastest. To add a check, add a line to [`HOOKS`].
+//! All checks, the fast ones first. To add a check, add a line to [`HOOKS`].
 
 use crate::{api, root, run_tidy};
 use std::process::Command;
 use std::time::Instant;
 
-/// One check.
+/// A check that is a cargo command.
 struct Hook {
     name: &'static str,
     /// Arguments for cargo.
@@ -12,10 +12,10 @@ struct Hook {
     when: When,
 }
 
-/// Whether a check applies.
+/// When a check is run.
 enum When {
     Always,
-    /// The cargo subcommand is installed.
+    /// If this cargo subcommand is installed.
     Installed(&'static str),
 }
 
@@ -33,9 +33,10 @@ const HOOKS: &[Hook] = &[
         args: &["doc", "--workspace", "--no-deps", "--document-private-items"],
         when: When::Always,
     },
-    // Documentation examples are part of it.
+    // This includes the examples of the documentation.
     Hook { name: "tests", args: &["test", "--workspace"], when: When::Always },
-    // Every order of steps over latch, log ring, locks, status, snapshots and purge's queue: built apart, for all below is.
+    // The loom models: every order of steps of latch, log ring, locks, status, snapshots and the
+    // purge queue. They have a build of their own, because `--cfg loom` changes every crate.
     Hook {
         name: "orders of steps",
         args: &[
@@ -51,10 +52,10 @@ const HOOKS: &[Hook] = &[
     },
 ];
 
-/// How long the simulator explores here, on two cores; by hand it takes any number.
+/// How long the simulator runs here, on two cores.
 const SIMULATOR_SECONDS: &str = "300";
 
-/// Runs everything; the first failure ends it.
+/// Runs all checks. Stops at the first failure.
 pub(crate) fn run() -> Result<(), String> {
     let before = changes()?;
     step("tidy", run_tidy)?;
@@ -65,7 +66,7 @@ pub(crate) fn run() -> Result<(), String> {
             println!("== {}: skipped", hook.name);
         }
     }
-    step("public surface", api::check)?;
+    step("public API", api::check)?;
     step("simulator", simulate)?;
     if changes()? == before {
         Ok(())
@@ -74,7 +75,8 @@ pub(crate) fn run() -> Result<(), String> {
     }
 }
 
-/// Lets the simulator explore from a seed that each commit has for itself; a finding prints the command that replays it.
+/// Runs the simulator with a seed that follows from the commit. If it finds a mistake, it prints
+/// the command that replays it.
 fn simulate() -> Result<(), String> {
     let seed = git(&["rev-parse", "--short=8", "HEAD"]).ok();
     let seed = seed.and_then(|hash| u32::from_str_radix(hash.trim(), 16).ok()).unwrap_or(1).to_string();
@@ -118,8 +120,8 @@ pub(crate) fn cargo(args: &[&str]) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("cargo {} failed", args.join(" "))) }
 }
 
-/// What git sees as changed: the same before and after, or a check wrote where it should only look. A copy without
-/// git has nothing to compare.
+/// Returns the changes that git sees. If they differ after the checks, a check has written to the
+/// repository. Without git there is nothing to compare.
 fn changes() -> Result<String, String> {
     if !root().join(".git").exists() {
         return Ok(String::new());

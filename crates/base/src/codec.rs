@@ -118,7 +118,7 @@ impl<'a> Reader<'a> {
 
     /// Reads a varint that must fit a length in memory.
     #[inline]
-    pub fn varlen(&mut self) -> Result<usize, Truncated> {
+    fn varlen(&mut self) -> Result<usize, Truncated> {
         usize::try_from(self.varint()?).map_err(|_| Truncated)
     }
 

@@ -4,11 +4,11 @@
 use base::sync::atomic::{AtomicU64, Ordering};
 
 /// The number of buckets. All values from 2^34 µs (nearly five hours) on are in the last one.
-pub const BUCKETS: usize = 4 * 33;
+const BUCKETS: usize = 4 * 33;
 
 /// Returns the bucket of a value. Each value below 4 has a bucket of its own.
 #[must_use]
-pub fn bucket_of(us: u64) -> usize {
+fn bucket_of(us: u64) -> usize {
     if us < 4 {
         return us as usize;
     }
@@ -19,7 +19,7 @@ pub fn bucket_of(us: u64) -> usize {
 
 /// Returns the smallest value above all values of a bucket.
 #[must_use]
-pub fn bucket_end(bucket: usize) -> u64 {
+fn bucket_end(bucket: usize) -> u64 {
     if bucket < 4 {
         return bucket as u64 + 1;
     }

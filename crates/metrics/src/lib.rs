@@ -8,8 +8,10 @@
 pub mod catalog;
 pub mod histogram;
 pub mod labels;
+#[cfg(test)]
+mod page;
 mod registry;
-pub mod render;
+mod render;
 mod snapshot;
 
 pub use catalog::{CatalogEntry, M, MetricKind, Unit};

@@ -257,5 +257,5 @@ fn prometheus() {
 
 #[test]
 fn documentation_page() {
-    expect_file!["../../../docs/metrics.md"].assert_eq(&crate::render::catalog_page());
+    expect_file!["../../../docs/metrics.md"].assert_eq(&crate::page::catalog_page());
 }

@@ -7,10 +7,10 @@
 //! ```text
 //! R(x) = C * (1 - x) / x
 //! ```
-//! Just above the soft mark that is no limit. Halfway it equals C, so under any load the age comes
-//! to rest there. Towards the hard mark it falls to 0, so the age approaches the limit but does not
-//! reach it, even if the device stops for ever. If the estimate of C is wrong by a factor k, the
-//! age comes to rest at k / (k + 1) instead of a half: still below 1.
+//! Just above the soft mark there is practically no limit. Halfway it equals C, so under any load
+//! the age comes to rest there. Towards the hard mark it falls to 0, so the age approaches the
+//! limit but does not reach it, even if the device stops for ever. If the estimate of C is wrong by
+//! a factor k, the age comes to rest at k / (k + 1) instead of a half: still below 1.
 //!
 //! The rate holds for all writers together. Each operation pays a price in time for its bytes, and
 //! these times follow each other in one queue. So the number of threads does not matter, and no

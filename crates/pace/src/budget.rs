@@ -7,16 +7,16 @@
 
 /// A number of I/Os for each use of the budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct IoShares {
+pub(crate) struct IoShares {
     /// Cleaning for the checkpoint.
-    pub checkpoint: f64,
+    pub(crate) checkpoint: f64,
     /// Cleaning eviction victims for threads that need a frame.
-    pub free_frames: f64,
+    pub(crate) free_frames: f64,
 }
 
 /// The part of the budget that each use gets whenever it needs it. The rest goes to the use that
 /// needs more.
-pub const FLOORS: IoShares = IoShares { checkpoint: 0.30, free_frames: 0.25 };
+const FLOORS: IoShares = IoShares { checkpoint: 0.30, free_frames: 0.25 };
 
 impl IoShares {
     fn zip(self, other: IoShares, f: impl Fn(f64, f64) -> f64) -> IoShares {
@@ -28,7 +28,7 @@ impl IoShares {
 
     /// Returns the sum.
     #[must_use]
-    pub fn total(self) -> f64 {
+    pub(crate) fn total(self) -> f64 {
         self.checkpoint + self.free_frames
     }
 }
@@ -36,7 +36,7 @@ impl IoShares {
 /// Splits `ios` among the uses. No use gets more than it wants. A use that wants its floor gets at
 /// least its floor. Nothing is left over while a use wants more.
 #[must_use]
-pub fn split(ios: f64, wanted: IoShares) -> IoShares {
+pub(crate) fn split(ios: f64, wanted: IoShares) -> IoShares {
     let base = wanted.zip(FLOORS, |want, floor| want.min(floor * ios).max(0.0));
     let unmet = wanted.zip(base, |want, got| (want - got).max(0.0));
     let (rest, hunger) = ((ios - base.total()).max(0.0), unmet.total());
@@ -47,13 +47,13 @@ pub fn split(ios: f64, wanted: IoShares) -> IoShares {
 /// Turns fractional quotas into whole I/Os without loss: half an I/O a step becomes one I/O every
 /// second step.
 #[derive(Clone, Debug, Default)]
-pub struct WholeIos {
+pub(crate) struct WholeIos {
     carry: f64,
 }
 
 impl WholeIos {
     /// Adds a quota and returns the whole I/Os. The rest, below one, is kept for the next call.
-    pub fn take(&mut self, quota: f64) -> u32 {
+    pub(crate) fn take(&mut self, quota: f64) -> u32 {
         self.carry += quota.clamp(0.0, f64::from(u32::MAX / 2));
         let whole = self.carry.floor();
         self.carry -= whole;
@@ -100,12 +100,6 @@ impl DeviceSpeed {
         let first = 1.0 / self.batches as f64;
         let weight = first.max(if seen > self.ios_per_s { 0.25 } else { 0.05 });
         self.ios_per_s = (self.ios_per_s + (seen - self.ios_per_s) * weight).max(IOS_PER_S_MIN);
-    }
-
-    /// Returns the I/Os a second that the device can do.
-    #[must_use]
-    pub fn ios_per_s(&self) -> f64 {
-        self.ios_per_s
     }
 
     /// Returns the I/Os a second that background work may use.
@@ -249,18 +243,18 @@ mod tests {
     fn the_device_speed_is_learnt_from_full_batches() {
         let mut d = DeviceSpeed::new();
         d.observe(1, 100);
-        assert_eq!(d.ios_per_s(), IOS_PER_S_GUESS);
+        assert_eq!(d.ios_per_s, IOS_PER_S_GUESS);
         d.observe(64, 3_200);
-        assert_eq!(d.ios_per_s(), 20_000.0, "the first batch replaces the guess");
+        assert_eq!(d.ios_per_s, 20_000.0, "the first batch replaces the guess");
         for _ in 0..40 {
             d.observe(64, 1_600);
         }
-        assert!((39_000.0..=40_000.0).contains(&d.ios_per_s()), "{}", d.ios_per_s());
+        assert!((39_000.0..=40_000.0).contains(&d.ios_per_s), "{}", d.ios_per_s);
         d.observe(64, 64_000);
-        assert!(d.ios_per_s() > 37_000.0, "one slow batch has little weight");
+        assert!(d.ios_per_s > 37_000.0, "one slow batch has little weight");
         for _ in 0..200 {
             d.observe(64, 64_000);
         }
-        assert!((1_000.0..1_100.0).contains(&d.ios_per_s()), "{}", d.ios_per_s());
+        assert!((1_000.0..1_100.0).contains(&d.ios_per_s), "{}", d.ios_per_s);
     }
 }

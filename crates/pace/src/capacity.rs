@@ -3,14 +3,14 @@
 //! size.
 
 /// The replay rate that is assumed before one was measured.
-pub const REPLAY_BYTES_PER_S_GUESS: u64 = 250_000_000;
+const REPLAY_BYTES_PER_S_GUESS: u64 = 250_000_000;
 /// The least capacity. With a smaller log the engine would do nothing but clean.
-pub const CAPACITY_MIN: u64 = 64 << 20;
+const CAPACITY_MIN: u64 = 64 << 20;
 
 /// A change of the log's capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CapacityChange {
-    /// None.
+    /// No change.
     Keep,
     /// Create segments until the log holds this much. If that fails, the old size stays.
     Grow(u64),

@@ -25,7 +25,7 @@ pub fn free_frame_reserve(threads: u64, frames: u64) -> FreeFrameReserve {
 /// Returns how many frames to supply now: up to the upper level, and one more for each thread that
 /// already waits.
 #[must_use]
-pub fn frames_to_supply(reserve: FreeFrameReserve, free: u64, waiting: u64) -> u64 {
+pub(crate) fn frames_to_supply(reserve: FreeFrameReserve, free: u64, waiting: u64) -> u64 {
     (reserve.high + waiting).saturating_sub(free)
 }
 

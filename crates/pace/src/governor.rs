@@ -111,7 +111,7 @@ const GROWTHS: f64 = 8.0;
 /// A step should be worth a batch of about this many I/Os.
 const BATCH_IOS: f64 = 64.0;
 /// An idle database writes its dirty pages within this time.
-const IDLE_DRAIN_S: f64 = 60.0;
+const IDLE_CLEAN_S: f64 = 60.0;
 /// The log is quiet if it would need this long to grow to its target.
 const QUIET_FILL_S: f64 = 600.0;
 /// Idle cleaning uses at most this part of the budget.
@@ -181,7 +181,7 @@ fn wanted_pages_per_s(s: &CleanerSample<'_>, pages_per_io: f64) -> (CleaningReas
     let quiet = (1.0 - s.redo_bytes_per_s * QUIET_FILL_S / target).max(0.0);
     let idle_max = s.budget_ios_per_s * IDLE_PART * pages_per_io;
     // At least 16 pages a second (all, if there are fewer), or the last pages would take for ever.
-    let idle = (dirty as f64 / IDLE_DRAIN_S).max(dirty.min(16) as f64).min(idle_max) * quiet;
+    let idle = (dirty as f64 / IDLE_CLEAN_S).max(dirty.min(16) as f64).min(idle_max) * quiet;
 
     let mut most = (CleaningReason::CheckpointAge, age);
     for other in [(CleaningReason::DirtyShare, share), (CleaningReason::Idle, idle)] {

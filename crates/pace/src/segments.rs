@@ -65,7 +65,7 @@ pub fn grows_above(have: u64, most: u64, segment: u64) -> Option<u64> {
 /// A change of the number of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentStep {
-    /// None.
+    /// No change.
     Keep,
     /// Make so many more.
     Make(u64),

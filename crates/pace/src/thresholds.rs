@@ -10,7 +10,7 @@
 //! latch never finds the log full.
 
 /// The most redo that one mini-transaction writes (Pa6).
-pub const MTR_BYTES_MAX: u64 = 64 << 10;
+const MTR_BYTES_MAX: u64 = 64 << 10;
 
 /// The most mini-transactions that one thread may still run after its operation was admitted: the
 /// row change, two splits, a separator.

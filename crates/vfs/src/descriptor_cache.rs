@@ -85,7 +85,7 @@ struct CachedFiles {
 
 /// A disk with a descriptor cache. Clones share the cache.
 #[derive(Clone)]
-pub struct CachingDisk {
+struct CachingDisk {
     cache: Arc<DescriptorCache>,
 }
 
@@ -196,8 +196,7 @@ impl DescriptorCache {
 impl CachingDisk {
     /// Makes a disk over the disk of `vfs`. `limit` is the number of descriptors that the process
     /// may have.
-    #[must_use]
-    pub fn new(vfs: &Vfs, dirs: &[&Path], limit: usize, on_sync: OnSync) -> CachingDisk {
+    fn new(vfs: &Vfs, dirs: &[&Path], limit: usize, on_sync: OnSync) -> CachingDisk {
         let most = (limit / 4).clamp(*OPEN.start(), *OPEN.end());
         let dirs = dirs.iter().map(|dir| dir.to_path_buf()).collect();
         let (open, files) = (AtomicUsize::new(0), Mutex::default());

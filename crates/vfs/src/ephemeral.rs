@@ -25,7 +25,7 @@ const SHARDS: usize = shards(64);
 
 /// The disk. Clones share it. Its memory is freed with the last clone and the last open file.
 #[derive(Clone, Debug, Default)]
-pub struct EphemeralDisk {
+struct EphemeralDisk {
     names: Arc<Mutex<Namespace>>,
 }
 

@@ -39,7 +39,7 @@ struct FailureLatch {
 
 /// The fail-stop disk. Clones share its latch.
 #[derive(Clone, Debug)]
-pub struct FailStopDisk {
+struct FailStopDisk {
     disk: Arc<dyn Disk>,
     latch: Arc<FailureLatch>,
 }
@@ -94,8 +94,7 @@ impl FailureLatch {
 
 impl FailStopDisk {
     /// Makes a disk over `disk` without a failure.
-    #[must_use]
-    pub fn new(disk: Arc<dyn Disk>) -> FailStopDisk {
+    fn new(disk: Arc<dyn Disk>) -> FailStopDisk {
         FailStopDisk { disk, latch: Arc::default() }
     }
 }

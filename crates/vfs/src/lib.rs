@@ -9,7 +9,7 @@ pub mod fail_stop;
 pub mod fault;
 mod machine;
 pub mod mem;
-pub mod os;
+mod os;
 pub mod read_only;
 mod rings;
 mod transfer;

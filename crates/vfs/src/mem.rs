@@ -12,7 +12,7 @@
 mod content;
 mod journal;
 
-pub use content::SECTOR_BYTES;
+pub(crate) use content::SECTOR_BYTES;
 pub use journal::{CrashChoice, CrashWalker};
 
 use crate::{Clock, Create, Disk, File, OpenMode, Vfs};

@@ -27,13 +27,13 @@ const BATCH_THREADS: usize = 16;
 
 /// Files of the operating system. Clones share their rings and locks.
 #[derive(Clone, Debug, Default)]
-pub struct OsDisk {
+struct OsDisk {
     rings: Arc<Rings>,
 }
 
 /// An open file of the operating system.
 #[derive(Debug)]
-pub struct OsFile {
+struct OsFile {
     fd: OwnedFd,
     direct: bool,
     rings: Arc<Rings>,
@@ -55,7 +55,7 @@ impl Drop for OsLock {
 
 /// The operating system's clock and random numbers.
 #[derive(Debug)]
-pub struct OsClock {
+pub(crate) struct OsClock {
     start_us: u64,
 }
 
@@ -77,8 +77,8 @@ impl Vfs {
 
 impl OsDisk {
     /// Makes a disk that does batches with threads even if the system has io_uring.
-    #[must_use]
-    pub fn without_rings() -> OsDisk {
+    #[cfg(test)]
+    fn without_rings() -> OsDisk {
         OsDisk { rings: Arc::new(Rings::none("asked for")) }
     }
 

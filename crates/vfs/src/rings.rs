@@ -30,6 +30,7 @@ struct RingPool {
 
 impl Rings {
     /// Makes a pool without rings, for the reason `why`.
+    #[cfg(test)]
     pub(crate) fn none(why: &str) -> Rings {
         Rings { support: OnceLock::from(Err(why.to_owned())), pool: Mutex::default() }
     }

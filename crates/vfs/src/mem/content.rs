@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The unit of atomic writes of a disk, bytes.
-pub const SECTOR_BYTES: usize = 512;
+pub(crate) const SECTOR_BYTES: usize = 512;
 /// The size of a chunk, the unit in which copies share bytes.
 const CHUNK_BYTES: usize = 4096;
 

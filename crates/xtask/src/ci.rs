@@ -1,11 +1,11 @@
-//! All checks, the fast ones first. To add a check, add a line to [`HOOKS`].
+//! All checks, the fast ones first. To add a check, add a line to [`CARGO_CHECKS`].
 
 use crate::{api, root, run_tidy};
 use std::process::Command;
 use std::time::Instant;
 
 /// A check that is a cargo command.
-struct Hook {
+struct CargoCheck {
     name: &'static str,
     /// Arguments for cargo.
     args: &'static [&'static str],
@@ -20,24 +20,24 @@ enum When {
 }
 
 /// All checks that are cargo commands.
-const HOOKS: &[Hook] = &[
-    Hook { name: "format", args: &["fmt", "--all", "--", "--check"], when: When::Always },
-    Hook { name: "licences and bans", args: &["deny", "check"], when: When::Installed("deny") },
-    Hook {
+const CARGO_CHECKS: &[CargoCheck] = &[
+    CargoCheck { name: "format", args: &["fmt", "--all", "--", "--check"], when: When::Always },
+    CargoCheck { name: "licences and bans", args: &["deny", "check"], when: When::Installed("deny") },
+    CargoCheck {
         name: "clippy",
         args: &["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"],
         when: When::Always,
     },
-    Hook {
+    CargoCheck {
         name: "documentation",
         args: &["doc", "--workspace", "--no-deps", "--document-private-items"],
         when: When::Always,
     },
     // This includes the examples of the documentation.
-    Hook { name: "tests", args: &["test", "--workspace"], when: When::Always },
+    CargoCheck { name: "tests", args: &["test", "--workspace"], when: When::Always },
     // The loom models: every order of steps of latch, log ring, locks, status, snapshots and the
     // purge queue. They have a build of their own, because `--cfg loom` changes every crate.
-    Hook {
+    CargoCheck {
         name: "orders of steps",
         args: &[
             "run",
@@ -59,11 +59,11 @@ const SIMULATOR_SECONDS: &str = "300";
 pub(crate) fn run() -> Result<(), String> {
     let before = changes()?;
     step("tidy", run_tidy)?;
-    for hook in HOOKS {
-        if applies(&hook.when) {
-            step(hook.name, || cargo(hook.args))?;
+    for check in CARGO_CHECKS {
+        if applies(&check.when) {
+            step(check.name, || cargo(check.args))?;
         } else {
-            println!("== {}: skipped", hook.name);
+            println!("== {}: skipped", check.name);
         }
     }
     step("public API", api::check)?;

@@ -33,7 +33,7 @@ type Parts = BTreeMap<String, u64>;
 /// The instructions of one run: of the calling thread, of all other threads, and of the calling
 /// thread by function.
 #[derive(Default)]
-struct Counted {
+struct InstructionCounts {
     caller: Parts,
     others: Parts,
     functions: Parts,
@@ -72,7 +72,7 @@ fn need_valgrind() -> Result<(), String> {
         .into())
 }
 
-fn count(program: &Path, dir: &Path, kind: &str, times: u64) -> Result<Counted, String> {
+fn count(program: &Path, dir: &Path, kind: &str, times: u64) -> Result<InstructionCounts, String> {
     let (db, out) = (dir.join("db"), format!("{kind}-{times}"));
     let done = Command::new("valgrind")
         .args(["--tool=callgrind", "--separate-threads=yes"])
@@ -86,7 +86,7 @@ fn count(program: &Path, dir: &Path, kind: &str, times: u64) -> Result<Counted, 
         return Err(format!("valgrind failed: {}", String::from_utf8_lossy(&done.stderr)));
     }
     std::fs::remove_dir_all(&db).map_err(|e| format!("cannot remove {}: {e}", db.display()))?;
-    let mut counted = Counted::default();
+    let mut counted = InstructionCounts::default();
     for entry in std::fs::read_dir(dir).map_err(|e| e.to_string())? {
         let path = entry.map_err(|e| e.to_string())?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -229,7 +229,7 @@ fn difference(few: &Parts, many: &Parts) -> Vec<(f64, String)> {
     parts
 }
 
-fn print(name: &str, few: &Counted, many: &Counted) {
+fn print(name: &str, few: &InstructionCounts, many: &InstructionCounts) {
     let parts = difference(&few.caller, &many.caller);
     let total: f64 = parts.iter().map(|(count, _)| count).sum();
     let others: f64 = difference(&few.others, &many.others).iter().map(|(count, _)| count).sum();

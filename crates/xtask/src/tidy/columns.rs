@@ -142,6 +142,7 @@ const WIDE: &[&str] = &[
     "crates/millpond/src/db/tests/power_cuts.rs",
     "crates/millpond/src/db/tests/scans.rs",
     "crates/millpond/src/db/tests/serializable.rs",
+    "crates/millpond/src/db/tests/small_pool.rs",
     "crates/millpond/src/db/tests/small_tables.rs",
     "crates/millpond/src/db/tests/undoing.rs",
     "crates/millpond/src/db/transaction.rs",

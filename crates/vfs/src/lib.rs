@@ -2,11 +2,11 @@
 //! engine uses the traits of this module. The operating system and the simulated disk implement
 //! them.
 
-pub mod between;
 pub mod descriptor_cache;
 pub mod ephemeral;
 pub mod fail_stop;
 pub mod fault;
+pub mod intercept;
 mod machine;
 pub mod mem;
 mod os;

@@ -22,7 +22,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use vfs::between::Between;
+use vfs::intercept::Interceptor;
 use vfs::{Create, Disk, File, OpenMode, Vfs};
 
 /// As a database has them by default.
@@ -107,7 +107,7 @@ const MODEL_EACH_US: u64 = 17;
 /// Processor time of a sync, microseconds.
 const MODEL_CPU_US: u64 = 12;
 
-impl Between for Model {
+impl Interceptor for Model {
     fn sync_dir(&self, _: &dyn Disk, _: &Path) -> io::Result<()> {
         Ok(())
     }
@@ -139,7 +139,7 @@ fn vfs() -> Vfs {
     }
     // Sleeps are as exact as interrupts of a device; threads inherit it.
     rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1)).unwrap();
-    Vfs::between(os.disk, os.clock, Arc::new(Model::default()))
+    Vfs::intercepted(os.disk, os.clock, Arc::new(Model::default()))
 }
 
 /// The bare device: a zero-written file whose blocks are overwritten in turn.

@@ -15,7 +15,7 @@ use crate::model;
 use crate::undo::Stream;
 use crate::watched::Watched;
 use base::sync::atomic::AtomicU64;
-use base::sync::{set_lane, spin};
+use base::sync::{set_thread_number, spin};
 use base::{Lsn, TxnId};
 use loom::sync::Arc;
 use loom::sync::atomic::Ordering;
@@ -268,7 +268,7 @@ fn snapshot_models() {
             let readers = lanes.map(|lane| {
                 let all = Arc::clone(&all);
                 spawn(move || {
-                    set_lane(lane);
+                    set_thread_number(lane);
                     let (snapshots, reserved, top) = &*all;
                     let snapshot = snapshots.draw(|| Lsn(reserved.load(Ordering::SeqCst)));
                     let top = top.load(Ordering::SeqCst);
@@ -314,13 +314,13 @@ fn purge_models() {
     });
     model("purge: a commit finishes transactions that purge has been slow to take", 3, || {
         let rows = Rows::new(2);
-        set_lane(0);
+        set_thread_number(0);
         rows.commit(TxnId(1));
         rows.flush();
         let committer = {
             let rows = Arc::clone(&rows);
             spawn(move || {
-                set_lane(0);
+                set_thread_number(0);
                 rows.commit(TxnId(2));
             })
         };

@@ -5,7 +5,7 @@ use crate::lock::{Denied, Users};
 use crate::locks::StandingClock;
 use crate::model;
 use crate::watched::Watched;
-use base::sync::set_lane;
+use base::sync::set_thread_number;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread::spawn;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(crate) fn models() {
         let threads = [0, 1].map(|lane| {
             let table = Arc::clone(&table);
             spawn(move || {
-                set_lane(lane);
+                set_thread_number(lane);
                 table.visit();
                 table.visit();
             })
@@ -57,7 +57,7 @@ pub(crate) fn models() {
         let threads = [0, 0].map(|lane| {
             let table = Arc::clone(&table);
             spawn(move || {
-                set_lane(lane);
+                set_thread_number(lane);
                 table.visit();
             })
         });

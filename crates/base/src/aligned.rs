@@ -5,7 +5,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Direct I/O wants addresses, lengths and offsets in multiples of this many bytes.
+/// Direct I/O needs addresses, lengths and offsets that are multiples of this many bytes.
 pub const IO_ALIGN: usize = 4096;
 
 /// A zeroed heap buffer of fixed length whose address is a multiple of [`IO_ALIGN`].
@@ -14,13 +14,13 @@ pub struct AlignedBuf {
     len: usize,
 }
 
-// SAFETY: the buffer owns its memory alone, like a `Box<[u8]>`.
+// SAFETY: the buffer is the only owner of its memory, like a `Box<[u8]>`.
 unsafe impl Send for AlignedBuf {}
 // SAFETY: shared access is read-only, like a `Box<[u8]>`.
 unsafe impl Sync for AlignedBuf {}
 
 impl AlignedBuf {
-    /// `len` zero bytes; `len` must not be 0.
+    /// Returns `len` zero bytes. REQUIRES: `len` is not 0.
     #[must_use]
     pub fn zeroed(len: usize) -> Self {
         assert!(len > 0);
@@ -31,7 +31,8 @@ impl AlignedBuf {
         AlignedBuf { ptr, len }
     }
 
-    /// The first byte's address, for structures that hand out disjoint parts under their own protocol.
+    /// Returns the first byte's address, for structures that give out disjoint parts by rules of
+    /// their own.
     #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
         self.ptr.as_ptr()

@@ -1,65 +1,64 @@
-//! What is known of each transaction that matters just now, found by its id.
+//! A concurrent map from transaction ids, in shards: what is known of each transaction that matters
+//! just now.
 
 use crate::TxnId;
 use crate::by_hash::Spread;
+use crate::sharded::{Sharded, shards};
+use crate::striped::CachePadded;
 use crate::sync::Mutex;
 use std::collections::HashMap;
 
-/// Ids are dense, so transactions that run side by side are in different shards.
-const SHARDS: usize = if cfg!(loom) { 1 } else { 64 };
+/// A shard keeps capacity for this many entries, however few it has.
+const KEPT_CAPACITY: usize = 256;
 
-/// A shard with room for no more entries than this keeps it.
-const ROOMY: usize = 256;
-
-/// Gives memory back that a crowd has left, and keeps room for twice as many as there are.
+/// Gives memory back that many transactions have left behind. Keeps room for twice as many entries
+/// as there are.
 #[cold]
 fn shrink<V>(shard: &mut Map<V>) {
     shard.shrink_to(2 * shard.len());
 }
 
-/// Nobody chooses ids: no seed is needed against those who would choose badly.
+/// It needs no seed: no caller chooses ids, so none can choose ids that hash alike.
 type Map<V> = HashMap<TxnId, V, Spread>;
 
-/// A cache line of its own, so that neighbours do not wait for each other.
-#[derive(Debug)]
-#[repr(align(64))]
-struct Shard<V>(Mutex<Map<V>>);
-
-/// A map from transaction ids, in shards behind mutexes that are held for a look or a change. Memory that entries took
-/// stays for the next ones, but not that of a crowd that is gone.
+/// A map from transaction ids, in shards. Each shard is behind a mutex that is held for one look or
+/// one change. A shard keeps the memory of removed entries for new ones, unless it has far more
+/// than it needs.
+///
+/// Ids are dense, so transactions that run side by side are in different shards.
 #[derive(Debug)]
 pub struct ByTxn<V> {
-    shards: Box<[Shard<V>]>,
+    shards: Sharded<CachePadded<Mutex<Map<V>>>, { shards(64) }>,
 }
 
 impl<V> Default for ByTxn<V> {
     fn default() -> Self {
-        ByTxn { shards: (0..SHARDS).map(|_| Shard(Mutex::new(Map::default()))).collect() }
+        ByTxn { shards: Sharded::new(|| CachePadded(Mutex::new(Map::default()))) }
     }
 }
 
 impl<V> ByTxn<V> {
     #[inline]
     fn shard(&self, txn: TxnId) -> &Mutex<Map<V>> {
-        &self.shards[txn.0 as usize % SHARDS].0
+        self.shards.of(txn.0)
     }
 
-    /// Asks the processor for the place where a transaction will be entered soon.
+    /// Prefetches the shard that a transaction will be entered in soon.
     #[inline]
     pub fn prefetch(&self, txn: TxnId) {
         crate::prefetch::to_write(std::slice::from_ref(self.shard(txn)), 1);
     }
 
-    /// Enters a transaction; what was known of it before comes back.
+    /// Enters a transaction. Returns what was known of it before.
     pub fn insert(&self, txn: TxnId, value: V) -> Option<V> {
         self.shard(txn).lock().insert(txn, value)
     }
 
-    /// Forgets a transaction; what was known of it comes back.
+    /// Removes a transaction. Returns what was known of it.
     pub fn remove(&self, txn: TxnId) -> Option<V> {
         let mut shard = self.shard(txn).lock();
         let gone = shard.remove(&txn);
-        if shard.capacity() > ROOMY && shard.capacity() > 8 * shard.len() {
+        if shard.capacity() > KEPT_CAPACITY && shard.capacity() > 8 * shard.len() {
             shrink(&mut shard);
         }
         gone
@@ -67,31 +66,32 @@ impl<V> ByTxn<V> {
 
     /// How many transactions there is memory for.
     pub fn capacity(&self) -> usize {
-        self.shards.iter().map(|shard| shard.0.lock().capacity()).sum()
+        self.shards.iter().map(|shard| shard.lock().capacity()).sum()
     }
 
     /// How many transactions are known.
     pub fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.0.lock().len()).sum()
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
     }
 
-    /// Whether none is known.
+    /// Whether no transaction is known.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl<V: Clone> ByTxn<V> {
-    /// What is known of a transaction.
+    /// Returns what is known of a transaction.
     pub fn get(&self, txn: TxnId) -> Option<V> {
         self.shard(txn).lock().get(&txn).cloned()
     }
 
-    /// Everything that is known, in no order that means anything. Not one moment: transactions come and go meanwhile.
+    /// Returns everything that is known, in no particular order. Not one point in time:
+    /// transactions come and go meanwhile.
     pub fn list(&self) -> Vec<V> {
         let mut all = Vec::new();
-        for shard in &self.shards {
-            all.extend(shard.0.lock().values().cloned());
+        for shard in self.shards.iter() {
+            all.extend(shard.lock().values().cloned());
         }
         all
     }
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crowd_leaves_no_memory_behind() {
+    fn many_transactions_leave_no_memory_behind() {
         let map = ByTxn::default();
         for id in 0..200_000 {
             map.insert(TxnId(id), id);
@@ -112,7 +112,8 @@ mod tests {
             assert_eq!(map.remove(TxnId(id)), Some(id));
             assert!(id == 199_999 || map.get(TxnId(199_999)).is_some());
         }
-        assert!(most >= 200_000 && map.capacity() <= SHARDS * 2 * ROOMY, "{most} {}", map.capacity());
+        let kept = map.shards.iter().count() * 2 * KEPT_CAPACITY;
+        assert!(most >= 200_000 && map.capacity() <= kept, "{most} {}", map.capacity());
     }
 
     #[test]

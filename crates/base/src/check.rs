@@ -1,16 +1,19 @@
-//! Assertions in two strengths. They catch our own bugs; bytes from disk and arguments from callers give errors.
+//! Assertions in two strengths. They catch bugs of Millpond itself. Bad bytes from disk and bad
+//! arguments of callers give errors instead.
 
-/// Always on, constant time. Our own bug if it fails.
+/// An assertion that is always on and takes constant time. If it fails, Millpond has a bug.
 #[macro_export]
 macro_rules! check {
     ($cond:expr $(,)?) => { assert!($cond) };
     ($cond:expr, $($arg:tt)+) => { assert!($cond, $($arg)+) };
 }
 
-/// Whether [`verify!`](crate::verify) looks: in debug builds, which tests and fuzzing are, and in the simulator; not in a program.
+/// Whether [`verify!`](crate::verify) is on: in debug builds, which includes tests and fuzzing, and
+/// in the simulator. In a release program it is off.
 pub const VERIFY: bool = cfg!(any(debug_assertions, feature = "sim"));
 
-/// Walks a page, a list or a tree, or stands where each instruction counts. On where [`VERIFY`] says so.
+/// An assertion that takes time, because it walks a page, a list or a tree, or because it is on a
+/// hot path. On where [`VERIFY`] says so.
 #[macro_export]
 macro_rules! verify {
     ($($arg:tt)+) => {

@@ -1,6 +1,7 @@
-//! Little-endian bytes in and out. Reading is bounds-checked and never panics: what comes from a disk may be anything.
+//! Reads and writes little-endian values. Reading checks bounds and never panics, because bytes
+//! from a disk may be anything.
 
-/// The bytes ended before the value did, or a varint was longer than its type.
+/// The bytes end before the value does, or a varint is longer than its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Truncated;
 
@@ -12,7 +13,7 @@ impl std::fmt::Display for Truncated {
 
 impl std::error::Error for Truncated {}
 
-/// Takes values off the front of a byte slice.
+/// Reads values from the front of a byte slice.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -20,31 +21,31 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Starts at the front of `bytes`.
+    /// Makes a reader that begins at the front of `bytes`.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Reader { rest: bytes, whole: bytes.len() }
     }
 
-    /// What has not been taken yet.
+    /// Returns the bytes that have not been read.
     #[must_use]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// How many bytes have been taken.
+    /// Returns how many bytes have been read.
     #[must_use]
     pub fn taken(&self) -> usize {
         self.whole - self.rest.len()
     }
 
-    /// Whether everything has been taken.
+    /// Whether all bytes have been read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// The next `n` bytes.
+    /// Reads the next `n` bytes.
     #[inline]
     pub fn bytes(&mut self, n: usize) -> Result<&'a [u8], Truncated> {
         let (head, rest) = self.rest.split_at_checked(n).ok_or(Truncated)?;
@@ -59,45 +60,45 @@ impl<'a> Reader<'a> {
         Ok(*head)
     }
 
-    /// One byte.
+    /// Reads one byte.
     #[inline]
     pub fn u8(&mut self) -> Result<u8, Truncated> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// Two bytes.
+    /// Reads two bytes.
     #[inline]
     pub fn u16(&mut self) -> Result<u16, Truncated> {
         self.array().map(u16::from_le_bytes)
     }
 
-    /// Four bytes.
+    /// Reads four bytes.
     #[inline]
     pub fn u32(&mut self) -> Result<u32, Truncated> {
         self.array().map(u32::from_le_bytes)
     }
 
-    /// Five bytes, as a number below 2^40.
+    /// Reads five bytes, as a number below 2^40.
     #[inline]
     pub fn u40(&mut self) -> Result<u64, Truncated> {
         let b = self.array::<5>()?;
         Ok(u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], 0, 0, 0]))
     }
 
-    /// Six bytes, as a number below 2^48.
+    /// Reads six bytes, as a number below 2^48.
     #[inline]
     pub fn u48(&mut self) -> Result<u64, Truncated> {
         let b = self.array::<6>()?;
         Ok(u64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], 0, 0]))
     }
 
-    /// Eight bytes.
+    /// Reads eight bytes.
     #[inline]
     pub fn u64(&mut self) -> Result<u64, Truncated> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A LEB128 number of at most ten bytes.
+    /// Reads a LEB128 number of at most ten bytes.
     #[inline]
     pub fn varint(&mut self) -> Result<u64, Truncated> {
         let mut value = 0u64;
@@ -115,13 +116,13 @@ impl<'a> Reader<'a> {
         Err(Truncated)
     }
 
-    /// A varint that must fit a length in memory.
+    /// Reads a varint that must fit a length in memory.
     #[inline]
-    pub fn varlen(&mut self) -> Result<usize, Truncated> {
+    fn varlen(&mut self) -> Result<usize, Truncated> {
         usize::try_from(self.varint()?).map_err(|_| Truncated)
     }
 
-    /// A varint length, then that many bytes.
+    /// Reads a varint length, then that many bytes.
     #[inline]
     pub fn prefixed(&mut self) -> Result<&'a [u8], Truncated> {
         let n = self.varlen()?;
@@ -129,23 +130,23 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Appends values to a byte vector, in the layout that [`Reader`] takes off.
+/// Appends values to a byte vector, in the layout that [`Reader`] reads.
 pub trait Put {
-    /// One byte.
+    /// Appends one byte.
     fn put_u8(&mut self, v: u8);
-    /// Two bytes.
+    /// Appends two bytes.
     fn put_u16(&mut self, v: u16);
-    /// Four bytes.
+    /// Appends four bytes.
     fn put_u32(&mut self, v: u32);
-    /// The low five bytes of `v`.
+    /// Appends the low five bytes of `v`.
     fn put_u40(&mut self, v: u64);
-    /// The low six bytes of `v`.
+    /// Appends the low six bytes of `v`.
     fn put_u48(&mut self, v: u64);
-    /// Eight bytes.
+    /// Appends eight bytes.
     fn put_u64(&mut self, v: u64);
-    /// A LEB128 number.
+    /// Appends a LEB128 number.
     fn put_varint(&mut self, v: u64);
-    /// A varint length, then the bytes.
+    /// Appends a varint length, then the bytes.
     fn put_prefixed(&mut self, v: &[u8]);
 }
 
@@ -189,33 +190,34 @@ impl Put for Vec<u8> {
     }
 }
 
-/// Reads a fixed field of a page or header at `at`. Panics beyond the end: for layouts whose size was checked before.
+/// Reads and writes a field at a fixed offset of a page or header. Panics beyond the end, so check
+/// the size of the layout before.
 pub mod fixed {
-    /// Two bytes at `at`.
+    /// Reads two bytes at `at`.
     #[inline]
     #[must_use]
     pub fn get_u16(b: &[u8], at: usize) -> u16 {
         u16::from_le_bytes(b[at..at + 2].try_into().expect("two bytes"))
     }
-    /// Four bytes at `at`.
+    /// Reads four bytes at `at`.
     #[inline]
     #[must_use]
     pub fn get_u32(b: &[u8], at: usize) -> u32 {
         u32::from_le_bytes(b[at..at + 4].try_into().expect("four bytes"))
     }
-    /// Six bytes at `at`.
+    /// Reads six bytes at `at`.
     #[inline]
     #[must_use]
     pub fn get_u48(b: &[u8], at: usize) -> u64 {
         u64::from(get_u32(b, at)) | u64::from(get_u16(b, at + 4)) << 32
     }
-    /// Five bytes at `at`.
+    /// Reads five bytes at `at`.
     #[inline]
     #[must_use]
     pub fn get_u40(b: &[u8], at: usize) -> u64 {
         u64::from(get_u32(b, at)) | u64::from(b[at + 4]) << 32
     }
-    /// Eight bytes at `at`.
+    /// Reads eight bytes at `at`.
     #[inline]
     #[must_use]
     pub fn get_u64(b: &[u8], at: usize) -> u64 {
@@ -255,7 +257,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_put_is_read_back(a: u8, b: u16, c: u32, d: u64, v: u64, s: Vec<u8>) {
+        fn a_reader_returns_the_values_that_were_put(a: u8, b: u16, c: u32, d: u64, v: u64, s: Vec<u8>) {
             let mut out = Vec::new();
             out.put_u8(a);
             out.put_u16(b);

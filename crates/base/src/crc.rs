@@ -1,18 +1,18 @@
 //! CRC32C, the checksum of everything on disk.
 #![allow(unsafe_code)]
 
-/// Shorter inputs are summed up here, one instruction for eight bytes wherever they begin; longer ones gain more from the
-/// three sums side by side of the `crc32c` crate. Bytes.
+/// Shorter inputs are summed here, with one instruction for eight bytes, at any alignment. For
+/// longer inputs the `crc32c` crate is faster: it computes three sums in parallel. Bytes.
 const SHORT: usize = 768;
 
-/// Checksum of `bytes`.
+/// Returns the checksum of `bytes`.
 #[inline]
 #[must_use]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc32c_append(0, bytes)
 }
 
-/// Checksum of what `crc` covers followed by `bytes`.
+/// Returns the checksum of the bytes that `crc` covers, followed by `bytes`.
 #[inline]
 #[must_use]
 pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {

@@ -1,20 +1,24 @@
-//! Identifiers that appear in files. Each is its own type, so that a page number never passes for a log position.
+//! Identifiers that appear in files: log sequence number (LSN), page number, tree id, transaction
+//! id. Each is its own type, so that a page number is never taken for a log position.
 
 use std::fmt;
 
-/// A position in the redo stream, in bytes of payload since the database was created.
+/// A log sequence number: a position in the redo stream, in bytes of payload since the database was
+/// created.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Lsn(pub u64);
 
-/// A page's place in the `pages` file, counted in pages. Page 0 is the file's own header, so 0 also means "no page".
+/// A page's position in the `pages` file, counted in pages. Page 0 is the file's own header, so 0
+/// also means "no page".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PageNo(pub u32);
 
-/// Names a tree for ever; never reused. 0 means "no tree".
+/// Names a tree. Never used again for another tree. 0 means "no tree".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct TreeId(pub u32);
 
-/// Names a transaction for ever; never reused, below 2^48. 0 means "no transaction": a version that all may see.
+/// Names a transaction. Never used again for another one, below 2^48. 0 means "no transaction": a
+/// version that every transaction sees.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct TxnId(pub u64);
 
@@ -24,13 +28,13 @@ impl Lsn {
     /// Above every position that a log can reach.
     pub const MAX: Lsn = Lsn(u64::MAX);
 
-    /// How many bytes `self` lies beyond `earlier`; 0 if it does not.
+    /// Returns how many bytes `self` is after `earlier`; 0 if it is not after it.
     #[must_use]
     pub fn since(self, earlier: Lsn) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// The position `bytes` further on.
+    /// Returns the position `bytes` after this one.
     #[must_use]
     pub fn plus(self, bytes: u64) -> Lsn {
         Lsn(self.0 + bytes)

@@ -1,5 +1,6 @@
-//! What every Millpond crate stands on: identifiers, byte codecs, checksums, aligned memory, a seeded generator, and
-//! the one module through which every wait and wake goes. Nothing here opens a file or reads a clock.
+//! What every other Millpond crate uses: identifiers, byte codecs, checksums, aligned memory, a
+//! seeded random generator, striping and sharding, and the one module through which every wait and
+//! wake goes. Nothing here opens a file or reads a clock.
 
 pub mod aligned;
 pub mod by_hash;
@@ -10,8 +11,12 @@ pub mod crc;
 pub mod ids;
 pub mod prefetch;
 pub mod prng;
+pub mod sharded;
+pub mod striped;
 pub mod sync;
 
 pub use by_hash::{ByHash, Spread};
 pub use by_txn::ByTxn;
 pub use ids::{Lsn, PageNo, TreeId, TxnId};
+pub use sharded::Sharded;
+pub use striped::{CachePadded, Striped, StripedArc};

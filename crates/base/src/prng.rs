@@ -1,13 +1,14 @@
-//! A small seeded generator (xoshiro256**, Blackman and Vigna 2018, seeded by splitmix64). Not for secrets.
+//! A small seeded random generator (xoshiro256**, Blackman and Vigna 2018, seeded by splitmix64).
+//! Not for secrets.
 
-/// Seeded pseudo-random numbers: the same seed gives the same sequence for ever.
+/// Seeded pseudo-random numbers. The same seed always gives the same sequence.
 #[derive(Clone, Debug)]
 pub struct Prng {
     s: [u64; 4],
 }
 
 impl Prng {
-    /// A generator for `seed`.
+    /// Makes a generator for `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut x = seed;
@@ -21,7 +22,7 @@ impl Prng {
         Prng { s: [next(), next(), next(), next()] }
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         let s = &mut self.s;
@@ -36,24 +37,25 @@ impl Prng {
         out
     }
 
-    /// A number below `n`; `n` must not be 0. (Multiply-shift; the bias is below 2^-32 for the sizes used here.)
+    /// Returns a number below `n`. REQUIRES: `n` is not 0. (Multiply-shift; the bias is below 2^-32
+    /// for the sizes used here.)
     #[inline]
     pub fn below(&mut self, n: u64) -> u64 {
         assert!(n > 0);
         ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
     }
 
-    /// A number in `lo..=hi`.
+    /// Returns a number in `lo..=hi`.
     pub fn between(&mut self, lo: u64, hi: u64) -> u64 {
         lo + self.below(hi - lo + 1)
     }
 
-    /// True once in `n` times on average.
+    /// Returns true once in `n` calls on average.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 
-    /// True with a chance of `percent` in 100.
+    /// Returns true with a chance of `percent` in 100.
     pub fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
@@ -66,7 +68,7 @@ impl Prng {
         }
     }
 
-    /// One of `items`, which must not be empty.
+    /// Returns one of `items`. REQUIRES: `items` is not empty.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len() as u64) as usize]
     }

@@ -4,7 +4,7 @@
 //! of two samples over the time between them. A value that could not be read is absent, and so is a rate beside it.
 
 use metrics::catalog::CATALOG;
-use metrics::{Kind, Unit};
+use metrics::{MetricKind, Unit};
 use millpond::Snapshot;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -215,8 +215,9 @@ pub(crate) fn of_engine(snapshot: &Snapshot) -> Values {
             None => {
                 let entry = CATALOG.iter().find(|entry| entry.name == name);
                 let unit = if name.ends_with("_us_total") { Unit::Microseconds } else { Unit::Count };
-                let (unit, kind) = entry.map_or((unit, Kind::Counter), |entry| (entry.unit, entry.kind));
-                let kind = if kind == Kind::Gauge { Moves::Gauge } else { Moves::Counter };
+                let (unit, kind) =
+                    entry.map_or((unit, MetricKind::Counter), |entry| (entry.unit, entry.kind));
+                let kind = if kind == MetricKind::Gauge { Moves::Gauge } else { Moves::Counter };
                 Some((name, unit.label(), kind, value))
             }
             Some((_, "mean" | "p50" | "p95" | "p99" | "max")) => None,

@@ -1,13 +1,14 @@
-//! A lock-free histogram of microseconds: four buckets to each power of two, so a quantile is at most a quarter too high.
+//! A lock-free histogram of microseconds. It has four buckets for each power of two, so a quantile
+//! is at most a quarter too high.
 
 use base::sync::atomic::{AtomicU64, Ordering};
 
-/// Values from 2^34 µs (nearly five hours) on share the last bucket.
-pub const BUCKETS: usize = 4 * 33;
+/// The number of buckets. All values from 2^34 µs (nearly five hours) on are in the last one.
+const BUCKETS: usize = 4 * 33;
 
-/// The bucket of a value. Values below 4 have a bucket each.
+/// Returns the bucket of a value. Each value below 4 has a bucket of its own.
 #[must_use]
-pub fn bucket_of(us: u64) -> usize {
+fn bucket_of(us: u64) -> usize {
     if us < 4 {
         return us as usize;
     }
@@ -16,9 +17,9 @@ pub fn bucket_of(us: u64) -> usize {
     (4 * (power - 1) + quarter).min(BUCKETS - 1)
 }
 
-/// The smallest value above all values of a bucket.
+/// Returns the smallest value above all values of a bucket.
 #[must_use]
-pub fn bucket_end(bucket: usize) -> u64 {
+fn bucket_end(bucket: usize) -> u64 {
     if bucket < 4 {
         return bucket as u64 + 1;
     }
@@ -35,7 +36,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// An empty histogram.
+    /// Makes an empty histogram.
     #[must_use]
     pub fn new() -> Self {
         Histogram {
@@ -55,11 +56,12 @@ impl Histogram {
         }
     }
 
-    /// A copy. Taken while others record it may lack some of a value's parts; none is lost for the next copy.
+    /// Returns a copy. While other threads record, the copy may have a value in the buckets and not
+    /// yet in the sum, or the other way round. A later copy has both.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> HistogramCounts {
         let last = self.buckets.iter().rposition(|b| b.load(Ordering::Relaxed) > 0);
-        Counts {
+        HistogramCounts {
             buckets: self.buckets[..last.map_or(0, |i| i + 1)]
                 .iter()
                 .map(|b| b.load(Ordering::Relaxed))
@@ -72,39 +74,40 @@ impl Histogram {
 
 /// A copy of a histogram: plain numbers. Trailing empty buckets are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct HistogramCounts {
     buckets: Vec<u64>,
     sum_us: u64,
     max_us: u64,
 }
 
-impl Counts {
-    /// How many values.
+impl HistogramCounts {
+    /// Returns how many values there are.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// Their sum, in microseconds.
+    /// Returns the sum of all values, in microseconds.
     #[must_use]
     pub fn sum_us(&self) -> u64 {
         self.sum_us
     }
 
-    /// The largest value; after [`Counts::minus`], an upper bound of it.
+    /// Returns the largest value; after [`HistogramCounts::minus`], an upper bound of it.
     #[must_use]
     pub fn max_us(&self) -> u64 {
         self.max_us
     }
 
-    /// How many values are below `us`, counting whole buckets: exact where a bucket ends at `us`.
+    /// Returns how many values are below `us`, counting only whole buckets. Exact if a bucket ends
+    /// at `us`.
     #[must_use]
     pub fn below(&self, us: u64) -> u64 {
         self.buckets.iter().enumerate().take_while(|(i, _)| bucket_end(*i) <= us).map(|(_, n)| n).sum()
     }
 
-    /// A value that at least `share` (0 to 1) of all values do not exceed: the end of the bucket where that share is
-    /// reached, and never above the maximum. 0 without values.
+    /// Returns a value that at least `share` (0 to 1) of all values do not exceed. It is the end of
+    /// the bucket where that share is reached, but never above the maximum. 0 without values.
     #[must_use]
     pub fn quantile(&self, share: f64) -> u64 {
         let wanted = ((self.count() as f64 * share).ceil() as u64).max(1);
@@ -118,9 +121,9 @@ impl Counts {
         0
     }
 
-    /// What was counted since `earlier`.
+    /// Returns the values that were counted since `earlier`.
     #[must_use]
-    pub fn minus(&self, earlier: &Counts) -> Counts {
+    pub fn minus(&self, earlier: &HistogramCounts) -> HistogramCounts {
         let mut buckets: Vec<u64> = self
             .buckets
             .iter()
@@ -132,11 +135,11 @@ impl Counts {
             0 => 0,
             n => (bucket_end(n - 1) - 1).min(self.max_us),
         };
-        Counts { buckets, sum_us: self.sum_us.saturating_sub(earlier.sum_us), max_us }
+        HistogramCounts { buckets, sum_us: self.sum_us.saturating_sub(earlier.sum_us), max_us }
     }
 
     /// Adds another histogram's values.
-    pub fn merge(&mut self, other: &Counts) {
+    pub fn merge(&mut self, other: &HistogramCounts) {
         if self.buckets.len() < other.buckets.len() {
             self.buckets.resize(other.buckets.len(), 0);
         }
@@ -153,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_value_lies_in_its_bucket_and_buckets_touch() {
+    fn each_value_is_in_its_bucket_and_buckets_have_no_gaps() {
         let mut start = 0;
         for bucket in 0..BUCKETS - 1 {
             let end = bucket_end(bucket);
@@ -177,15 +180,15 @@ mod tests {
         }
         assert_eq!((counts.count(), counts.max_us(), counts.sum_us()), (10_000, 10_000, 50_005_000));
         assert_eq!(counts.below(4096), 4095);
-        assert_eq!(Counts::default().quantile(0.5), 0);
+        assert_eq!(HistogramCounts::default().quantile(0.5), 0);
     }
 
     #[test]
-    fn a_difference_holds_only_what_came_between() {
+    fn a_difference_has_only_the_values_between_two_copies() {
         let h = Histogram::new();
         h.record(100_000);
         let earlier = h.counts();
-        assert_eq!(earlier.minus(&earlier), Counts::default());
+        assert_eq!(earlier.minus(&earlier), HistogramCounts::default());
         h.record(10);
         let d = h.counts().minus(&earlier);
         assert_eq!((d.count(), d.sum_us(), d.max_us()), (1, 10, 11));

@@ -1,17 +1,20 @@
-//! Every figure that the engine keeps about itself. One table ([`catalog`]) names each with its unit, kind and meaning;
-//! counters, JSON, text, Prometheus, status variables and `docs/metrics.md` all follow from it.
+//! The metrics of the engine. One table ([`catalog`]) names each metric with its unit, kind and
+//! meaning. Counters, JSON, text, Prometheus output, status variables and `docs/metrics.md` all
+//! follow from it.
 //!
-//! A [`Metrics`] belongs to one open database. Recording is one relaxed atomic operation and never waits; a
-//! [`Snapshot`] is a plain copy, two of which can be subtracted.
+//! A [`Metrics`] belongs to one open database. Recording is one relaxed atomic operation and never
+//! waits. A [`Snapshot`] is a plain copy of all numbers. Two snapshots can be subtracted.
 
 pub mod catalog;
 pub mod histogram;
 pub mod labels;
+#[cfg(test)]
+mod page;
 mod registry;
-pub mod render;
+mod render;
 mod snapshot;
 
-pub use catalog::{Entry, Kind, M, Unit};
+pub use catalog::{CatalogEntry, M, MetricKind, Unit};
 pub use labels::{FileKind, Force, Latency, SyncReason};
 pub use registry::Metrics;
 pub use snapshot::{FsyncRow, LatencyRow, Snapshot};

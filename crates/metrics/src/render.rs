@@ -1,8 +1,7 @@
-//! A snapshot as JSON, as a text table, in the Prometheus format, and the catalog as a page of documentation.
+//! Renders a snapshot as JSON, as a text table and in the Prometheus format.
 
-use crate::catalog::{CATALOG, Kind};
-use crate::histogram::Counts;
-use crate::labels::{FileKind, Force, Latency, SyncReason};
+use crate::catalog::{CATALOG, MetricKind};
+use crate::histogram::HistogramCounts;
 use crate::snapshot::{LatencyRow, Snapshot};
 use std::fmt::Write;
 
@@ -17,14 +16,14 @@ const PROMETHEUS_BOUNDS_US: [u64; 11] = {
     bounds
 };
 
-/// `{"a":1,"b":2}` from labels and numbers; labels need no escape.
+/// Returns `{"a":1,"b":2}` for labels and numbers. Labels need no escape.
 fn object(members: &[(&'static str, u64)]) -> String {
     let members: Vec<String> = members.iter().map(|(label, n)| format!("\"{label}\":{n}")).collect();
     format!("{{{}}}", members.join(","))
 }
 
-/// The members that describe a histogram.
-fn counts(took: &Counts) -> [(&'static str, u64); 6] {
+/// Returns the members of the JSON object of a histogram.
+fn counts(took: &HistogramCounts) -> [(&'static str, u64); 6] {
     [
         ("count", took.count()),
         ("us_total", took.sum_us()),
@@ -36,7 +35,8 @@ fn counts(took: &Counts) -> [(&'static str, u64); 6] {
 }
 
 impl Snapshot {
-    /// One JSON object: each metric of the catalog by its name, and the families as objects.
+    /// Returns one JSON object: each metric of the catalog by its name, and the families as
+    /// objects.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut parts: Vec<String> =
@@ -70,7 +70,7 @@ impl Snapshot {
         format!("{{{}}}", parts.join(","))
     }
 
-    /// A table for people; what is 0 is left out.
+    /// Returns a table for people. Metrics that are 0 are left out.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut out = String::new();
@@ -121,12 +121,13 @@ impl Snapshot {
         out
     }
 
-    /// The Prometheus text exposition format. Names begin with `millpond_`, counters end in `_total`, times are seconds.
+    /// Returns the Prometheus text exposition format. Names begin with `millpond_`, counters end in
+    /// `_total`, times are seconds.
     #[must_use]
     pub fn to_prometheus(&self) -> String {
         let mut out = String::new();
         for (entry, value) in CATALOG.iter().zip(&self.plain) {
-            let counter = entry.kind == Kind::Counter && !entry.name.ends_with("_total");
+            let counter = entry.kind == MetricKind::Counter && !entry.name.ends_with("_total");
             let name = format!("millpond_{}{}", entry.name, if counter { "_total" } else { "" });
             head(&mut out, &name, entry.help, entry.kind.label());
             let _ = writeln!(out, "{name} {value}");
@@ -174,8 +175,9 @@ fn head(out: &mut String, name: &str, help: &str, kind: &str) {
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
-/// Durations are whole microseconds, cut off: "below 16 µs" and "at most 16 µs" hold for the same measurements.
-fn histogram(out: &mut String, name: &str, labels: &str, took: &Counts) {
+/// Appends a Prometheus histogram. Durations are whole microseconds, rounded down: "below 16 µs"
+/// and "at most 16 µs" hold for the same measurements.
+fn histogram(out: &mut String, name: &str, labels: &str, took: &HistogramCounts) {
     let comma = if labels.is_empty() { "" } else { "," };
     for bound in PROMETHEUS_BOUNDS_US {
         let seconds = bound as f64 / 1e6;
@@ -185,44 +187,4 @@ fn histogram(out: &mut String, name: &str, labels: &str, took: &Counts) {
     let braces = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
     let _ = writeln!(out, "{name}_sum{braces} {}", took.sum_us() as f64 / 1e6);
     let _ = writeln!(out, "{name}_count{braces} {}", took.count());
-}
-
-/// The catalog as a Markdown page: `docs/metrics.md`, kept equal by a test.
-#[must_use]
-pub fn catalog_page() -> String {
-    let mut out = String::from(
-        "# Metrics\n\nMade from the catalog in `crates/metrics/src/catalog.rs`; `UPDATE_EXPECT=1 cargo test -p millpond-metrics` \
-         renews it.\nA counter only grows; a gauge is a level. Every name is found by `Snapshot::get`.\n\n\
-         | name | unit | kind | meaning |\n| --- | --- | --- | --- |\n",
-    );
-    for e in CATALOG {
-        let _ = writeln!(out, "| `{}` | {} | {} | {} |", e.name, e.unit.label(), e.kind.label(), e.help);
-    }
-    out.push_str(
-        "\n## Syncs\n\n`fsyncs`, `fsync_us_total` and `fsync_waiters` count all syncs, their time, and the threads that \
-         waited for them.\n`fsyncs_by_file.F` and `fsyncs_by_reason.R` split them; each pair of file and reason has its \
-         own latency histogram.\n\n| F | file |\n| --- | --- |\n",
-    );
-    for f in FileKind::ALL {
-        let _ = writeln!(out, "| `{}` | {} |", f.label(), f.help());
-    }
-    out.push_str("\n| R | reason |\n| --- | --- |\n");
-    for r in SyncReason::ALL {
-        let _ = writeln!(out, "| `{}` | {} |", r.label(), r.help());
-    }
-    out.push_str(
-        "\n## Page writes by force\n\n`pages_written_by_force.W` counts pages, `page_writes_io_by_force.W` the I/Os \
-         that carried them.\n\n| W | what forced the write |\n| --- | --- |\n",
-    );
-    for w in Force::ALL {
-        let _ = writeln!(out, "| `{}` | {} |", w.label(), w.help());
-    }
-    out.push_str(
-        "\n## Latencies\n\nEach has `.count`, `.mean`, `.p50`, `.p95`, `.p99` and `.max`, in microseconds; a quantile \
-         is at most a quarter too high.\n\n| name | what took the time |\n| --- | --- |\n",
-    );
-    for l in Latency::ALL {
-        let _ = writeln!(out, "| `{}` | {} |", l.label(), l.help());
-    }
-    out
 }

@@ -1,11 +1,12 @@
-//! A copy of all metrics: plain numbers that can be looked up by name and subtracted.
+//! A snapshot of all metrics: plain numbers that can be found by name, and subtracted.
 //!
-//! Names are those of the catalog, plus `fsyncs`, `fsync_us_total` and `fsync_waiters`, the families
-//! `fsyncs_by_file.F`, `fsyncs_by_reason.R`, `pages_written_by_force.W`, `page_writes_io_by_force.W`, and
-//! `L.count`, `L.mean`, `L.p50`, `L.p95`, `L.p99`, `L.max` for each latency L. The set of names never changes while a program runs.
+//! The names are those of the catalog; `fsyncs`, `fsync_us_total` and `fsync_waiters`; the families
+//! `fsyncs_by_file.F`, `fsyncs_by_reason.R`, `pages_written_by_force.W`,
+//! `page_writes_io_by_force.W`; and `L.count`, `L.mean`, `L.p50`, `L.p95`, `L.p99`, `L.max` for
+//! each latency L. The set of names never changes while a program runs.
 
-use crate::catalog::{CATALOG, Kind, M};
-use crate::histogram::Counts;
+use crate::catalog::{CATALOG, M, MetricKind};
+use crate::histogram::HistogramCounts;
 use crate::labels::{FileKind, Force, Latency, SyncReason};
 
 /// Syncs of one kind of file for one reason.
@@ -13,12 +14,12 @@ use crate::labels::{FileKind, Force, Latency, SyncReason};
 pub struct FsyncRow {
     /// Which kind of file.
     pub file: FileKind,
-    /// For what.
+    /// For which reason.
     pub reason: SyncReason,
-    /// Threads that waited, summed over the syncs.
+    /// Callers that waited, summed over the syncs.
     pub waiters: u64,
     /// How long the syncs took.
-    pub took: Counts,
+    pub took: HistogramCounts,
 }
 
 /// One kind of duration.
@@ -27,22 +28,25 @@ pub struct LatencyRow {
     /// What took the time.
     pub what: Latency,
     /// How long.
-    pub took: Counts,
+    pub took: HistogramCounts,
 }
 
-/// A copy of all metrics: plain numbers, each with a name. Two copies can be [subtracted](Snapshot::minus), so that a program sees
-/// what happened between them.
+/// A copy of all metrics: plain numbers, each with a name. Two copies can be
+/// [subtracted](Snapshot::minus): the difference shows what happened between them.
 ///
-/// Counters grow from the database's opening on, gauges are levels. Besides the figures of the catalog (`commits`,
-/// `redo_bytes_written`, `checkpoint_age_bytes` and about a hundred others: [`Snapshot::names`] has all, [`Snapshot::to_prometheus`]
-/// with what each means and its unit) there are
+/// Counters grow from the opening of the database on. Gauges are levels. The catalog has about a
+/// hundred metrics, such as `commits`, `redo_bytes_written` and `checkpoint_age_bytes`.
+/// [`Snapshot::names`] lists all names, [`Snapshot::to_prometheus`] gives the meaning and the unit
+/// of each. There are also
 ///
-/// - `fsyncs`, `fsync_us_total` and `fsync_waiters`: syncs, the microseconds that they took, the threads that waited;
-/// - `fsyncs_by_file.F` and `fsyncs_by_reason.R`: which files, and for what;
+/// - `fsyncs`, `fsync_us_total` and `fsync_waiters`: syncs, the microseconds that they took, the
+///   callers that waited;
+/// - `fsyncs_by_file.F` and `fsyncs_by_reason.R`: syncs of each kind of file, and for each reason;
 /// - `pages_written_by_force.W` and `page_writes_io_by_force.W`: what forced pages to be written;
 /// - `L.count`, `L.mean`, `L.p50`, `L.p95`, `L.p99`, `L.max`: durations, microseconds.
 ///
-/// The set of names never changes while a program runs. Taking a copy costs some microseconds and stops nobody.
+/// The set of names never changes while a program runs. Taking a copy costs some microseconds and
+/// stops no other thread.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
     pub(crate) plain: Vec<u64>,
@@ -53,13 +57,13 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// A metric of the catalog.
+    /// Returns a metric of the catalog.
     #[must_use]
     pub fn value(&self, metric: M) -> u64 {
         self.plain[metric as usize]
     }
 
-    /// The figure called `name`; none if there is no such name.
+    /// Returns the value with this name; `None` if there is no such name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<f64> {
         if let Some(i) = CATALOG.iter().position(|e| e.name == name) {
@@ -68,45 +72,45 @@ impl Snapshot {
         self.derived().into_iter().find(|(n, _)| n == name).map(|(_, v)| v)
     }
 
-    /// All names, in a fixed order.
+    /// Returns all names, in a fixed order.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.figures().into_iter().map(|(name, _)| name).collect()
     }
 
-    /// All names with their values, in a fixed order.
+    /// Returns all names with their values, in a fixed order.
     #[must_use]
     pub fn figures(&self) -> Vec<(String, f64)> {
         let plain = CATALOG.iter().zip(&self.plain).map(|(e, v)| (e.name.to_owned(), *v as f64));
         plain.chain(self.derived()).collect()
     }
 
-    /// Syncs by file and reason; pairs that never occurred are left out.
+    /// Returns the syncs by file and reason. Pairs that never occurred are left out.
     #[must_use]
     pub fn fsyncs(&self) -> &[FsyncRow] {
         &self.fsyncs
     }
 
-    /// Durations by kind.
+    /// Returns the durations by kind.
     #[must_use]
     pub fn latencies(&self) -> &[LatencyRow] {
         &self.latencies
     }
 
-    /// How many syncs, of all files.
+    /// Returns how many syncs there were, of all files.
     #[must_use]
     pub fn fsyncs_total(&self) -> u64 {
         self.fsyncs.iter().map(|row| row.took.count()).sum()
     }
 
-    /// Syncs of each kind of file.
+    /// Returns the number of syncs of each kind of file.
     #[must_use]
     pub fn fsyncs_by_file(&self) -> Vec<(&'static str, u64)> {
         let of = |file| self.fsyncs.iter().filter(|row| row.file == file).map(|row| row.took.count()).sum();
         FileKind::ALL.iter().map(|f| (f.label(), of(*f))).collect()
     }
 
-    /// Syncs for each reason.
+    /// Returns the number of syncs for each reason.
     #[must_use]
     pub fn fsyncs_by_reason(&self) -> Vec<(&'static str, u64)> {
         let of =
@@ -114,19 +118,20 @@ impl Snapshot {
         SyncReason::ALL.iter().map(|r| (r.label(), of(*r))).collect()
     }
 
-    /// Pages written in place, by what forced them.
+    /// Returns the pages written in place, by what forced the write.
     #[must_use]
     pub fn pages_by_force(&self) -> Vec<(&'static str, u64)> {
         Force::ALL.iter().zip(&self.pages_by_force).map(|(f, n)| (f.label(), *n)).collect()
     }
 
-    /// In-place page writes given to the device, by what forced them.
+    /// Returns the in-place page writes given to the device, by what forced the write.
     #[must_use]
     pub fn ios_by_force(&self) -> Vec<(&'static str, u64)> {
         Force::ALL.iter().zip(&self.ios_by_force).map(|(f, n)| (f.label(), *n)).collect()
     }
 
-    /// What happened since `earlier`: counters and histograms are subtracted, gauges keep their value of now.
+    /// Returns what happened since `earlier`. Counters and histograms are subtracted, gauges keep
+    /// their present value.
     #[must_use]
     pub fn minus(&self, earlier: &Snapshot) -> Snapshot {
         let sub = |now: &[u64], then: &[u64]| -> Vec<u64> {
@@ -136,8 +141,8 @@ impl Snapshot {
             .iter()
             .zip(self.plain.iter().zip(&earlier.plain))
             .map(|(entry, (now, then))| match entry.kind {
-                Kind::Counter => now.saturating_sub(*then),
-                Kind::Gauge => *now,
+                MetricKind::Counter => now.saturating_sub(*then),
+                MetricKind::Gauge => *now,
             })
             .collect();
         let fsyncs = self.fsyncs.iter().filter_map(|row| {
@@ -159,7 +164,7 @@ impl Snapshot {
         }
     }
 
-    /// What is computed from the families.
+    /// Returns the values that are computed from the families.
     fn derived(&self) -> Vec<(String, f64)> {
         let sum = |f: fn(&FsyncRow) -> u64| self.fsyncs.iter().map(f).sum::<u64>() as f64;
         let mut out = vec![

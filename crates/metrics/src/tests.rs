@@ -1,12 +1,12 @@
-//! The catalog's own rules, and golden output of each rendering.
+//! Tests of the rules of the catalog, and golden output of each rendering.
 
-use crate::catalog::{CATALOG, Kind, M, Unit};
+use crate::catalog::{CATALOG, M, MetricKind, Unit};
 use crate::{FileKind, Force, Latency, Metrics, SyncReason};
 use expect_test::{expect, expect_file};
 use std::collections::BTreeSet;
 
-/// A small life: two commits, one batch of pages, one wait.
-fn lived() -> Metrics {
+/// Metrics after two commits, some page writes and three syncs.
+fn some_metrics() -> Metrics {
     let m = Metrics::new();
     m.add(M::Commits, 2);
     m.add(M::RedoBytesWritten, 840);
@@ -33,7 +33,7 @@ fn catalog_is_well_formed() {
         assert!(entry.name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{}", entry.name);
         assert!(entry.help.ends_with('.') && !entry.help.contains(['|', '"', '\n']), "{}", entry.help);
         if matches!(entry.unit, Unit::Lsn | Unit::Flag | Unit::BytesPerSecond | Unit::IosPerSecond) {
-            assert_eq!(entry.kind, Kind::Gauge, "{}", entry.name);
+            assert_eq!(entry.kind, MetricKind::Gauge, "{}", entry.name);
         }
     }
 }
@@ -77,7 +77,7 @@ fn names_that_the_program_prints_exist() {
 
 #[test]
 fn parts_add_up_to_totals() {
-    let s = lived().snapshot();
+    let s = some_metrics().snapshot();
     let sum = |members: Vec<(&str, u64)>| members.iter().map(|m| m.1).sum::<u64>();
     assert_eq!(sum(s.pages_by_force()), s.value(M::PagesWritten));
     assert_eq!(sum(s.ios_by_force()), s.value(M::PageWritesIo));
@@ -89,7 +89,7 @@ fn parts_add_up_to_totals() {
 
 #[test]
 fn a_difference_subtracts_counters_and_keeps_gauges() {
-    let m = lived();
+    let m = some_metrics();
     let earlier = m.snapshot();
     m.add(M::Commits, 3);
     m.set(M::DirtyPages, 5);
@@ -135,12 +135,12 @@ fn text_table() {
         pages        page_batch                1          0       4000       4000       4000
         commit_us                       2 times, p50 111 p95 140 p99 140 max 140 µs
     "#]]
-    .assert_eq(&lived().snapshot().to_text());
+    .assert_eq(&some_metrics().snapshot().to_text());
 }
 
 #[test]
 fn json() {
-    let json = lived().snapshot().to_json().replace(",\"", ",\n\"").replace("{\n", "{");
+    let json = some_metrics().snapshot().to_json().replace(",\"", ",\n\"").replace("{\n", "{");
     let shown: Vec<&str> = json.lines().filter(|l| !l.ends_with(":0,")).collect();
     expect![[r#"
         {"commits":2,
@@ -195,7 +195,7 @@ fn json() {
 
 #[test]
 fn prometheus() {
-    let text = lived().snapshot().to_prometheus();
+    let text = some_metrics().snapshot().to_prometheus();
     let keep = ["commits_total", "durable_lsn", "written_by_force", "fsync_seconds", "fsync_waiters"];
     let shown: Vec<&str> = text.lines().filter(|l| keep.iter().any(|k| l.contains(k))).collect();
     expect![[r##"
@@ -257,5 +257,5 @@ fn prometheus() {
 
 #[test]
 fn documentation_page() {
-    expect_file!["../../../docs/metrics.md"].assert_eq(&crate::render::catalog_page());
+    expect_file!["../../../docs/metrics.md"].assert_eq(&crate::page::catalog_page());
 }

@@ -169,7 +169,7 @@ impl Error {
     /// bytes to be read has lost them and is [`Error::Corrupt`].
     pub(crate) fn io(op: &'static str, file: &Path, source: io::Error) -> Error {
         match source.kind() {
-            _ if vfs::sticky::is_full(&source) => Error::DiskFull { file: file.to_owned() },
+            _ if vfs::fail_stop::is_full(&source) => Error::DiskFull { file: file.to_owned() },
             io::ErrorKind::UnexpectedEof => Error::corrupt(file, format!("it is too short: {source}")),
             _ => Error::Io { op, file: file.to_owned(), source: Arc::new(source) },
         }
@@ -195,7 +195,7 @@ impl Error {
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Error::DiskFull { .. } => true,
-            Error::Io { source, .. } => vfs::few::no_descriptor(source),
+            Error::Io { source, .. } => vfs::descriptor_cache::no_descriptor(source),
             _ => false,
         }
     }

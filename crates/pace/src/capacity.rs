@@ -1,25 +1,26 @@
-//! The redo capacity from what the user states, how long recovery may take, and what the engine measures, how fast it
-//! replays. Nobody sizes a log by hand.
+//! The size of the redo log. It follows from how long recovery may take, which the user says, and
+//! from how fast the engine replays redo, which is measured. The user does not configure a log
+//! size.
 
-/// Replay rate assumed before one was measured.
-pub const REPLAY_BYTES_PER_S_GUESS: u64 = 250_000_000;
-/// Less is never used: below it cleaning would be all the engine does.
-pub const CAPACITY_MIN: u64 = 64 << 20;
+/// The replay rate that is assumed before one was measured.
+const REPLAY_BYTES_PER_S_GUESS: u64 = 250_000_000;
+/// The least capacity. With a smaller log the engine would do nothing but clean.
+const CAPACITY_MIN: u64 = 64 << 20;
 
-/// What to do with the log.
+/// A change of the log's capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// Leave it.
+pub enum CapacityChange {
+    /// No change.
     Keep,
-    /// Create segments until it holds this much. If that fails the old size stays.
+    /// Create segments until the log holds this much. If that fails, the old size stays.
     Grow(u64),
-    /// Let segments go, as the checkpoint frees them, until it holds this much.
+    /// Remove segments, as the checkpoint frees them, until the log holds this much.
     Shrink(u64),
 }
 
-/// The capacity from which recovery takes at most `recovery_target_us`, in whole segments.
+/// Returns the capacity, in whole segments, with which recovery takes at most `recovery_target_us`.
 ///
-/// A recovery may have to replay all of it, so the whole target is the measure; rounding is downwards.
+/// A recovery may have to replay the whole log, so the whole target counts. Rounds down.
 #[must_use]
 pub fn wanted(recovery_target_us: u64, replay_bytes_per_s: u64, segment_bytes: u64) -> u64 {
     let rate = if replay_bytes_per_s == 0 { REPLAY_BYTES_PER_S_GUESS } else { replay_bytes_per_s };
@@ -29,36 +30,38 @@ pub fn wanted(recovery_target_us: u64, replay_bytes_per_s: u64, segment_bytes: u
     whole.max(CAPACITY_MIN.next_multiple_of(segment_bytes))
 }
 
-/// The step from what there is to what is wanted.
+/// Returns the step from the current to the wanted capacity.
 ///
-/// Small differences are left alone, so that a replay rate that wavers does not create and drop segments for ever. A
-/// growth at most doubles: the disk fills in steps that can be watched.
+/// Small differences are ignored, so that a replay rate that varies does not create and remove
+/// segments all the time. A growth at most doubles the capacity, so that a user can watch the disk
+/// fill.
 #[must_use]
-pub fn change(current: u64, wanted: u64, segment_bytes: u64) -> Change {
+pub fn change(current: u64, wanted: u64, segment_bytes: u64) -> CapacityChange {
     if wanted > current + current / 4 {
         let doubled = current.saturating_mul(2).next_multiple_of(segment_bytes);
-        Change::Grow(wanted.min(doubled.max(segment_bytes)))
+        CapacityChange::Grow(wanted.min(doubled.max(segment_bytes)))
     } else if wanted < current / 3 * 2 {
-        Change::Shrink(wanted)
+        CapacityChange::Shrink(wanted)
     } else {
-        Change::Keep
+        CapacityChange::Keep
     }
 }
 
-/// Learns the replay rate from recoveries and from the drain's slices.
+/// Learns the replay rate from recoveries.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReplayRate {
     bytes_per_s: f64,
 }
 
 impl ReplayRate {
-    /// A rate stored by an earlier run; 0 if none.
+    /// Starts with a rate that an earlier run stored; 0 if there is none.
     #[must_use]
     pub fn new(bytes_per_s: u64) -> Self {
         ReplayRate { bytes_per_s: bytes_per_s as f64 }
     }
 
-    /// So many bytes of redo were replayed in so many microseconds. Less than a mebibyte says nothing.
+    /// Takes a measurement: `bytes` bytes of redo were replayed in `took_us` microseconds. Less
+    /// than a mebibyte is ignored.
     pub fn observe(&mut self, bytes: u64, took_us: u64) {
         if bytes < 1 << 20 {
             return;
@@ -67,7 +70,7 @@ impl ReplayRate {
         self.bytes_per_s = if self.bytes_per_s == 0.0 { seen } else { self.bytes_per_s * 0.7 + seen * 0.3 };
     }
 
-    /// The rate in bytes a second; 0 if nothing is known.
+    /// Returns the rate in bytes a second; 0 if it is unknown.
     #[must_use]
     pub fn bytes_per_s(&self) -> u64 {
         self.bytes_per_s as u64
@@ -112,11 +115,11 @@ mod tests {
             let change = change(current, wanted_mib << 20, SEGMENT);
             out += &format!("{} MiB, wanted {wanted_mib:>5}: ", current >> 20);
             match change {
-                Change::Keep => out += "keep\n",
-                Change::Grow(to) => out += &format!("grow to {}\n", to >> 20),
-                Change::Shrink(to) => out += &format!("shrink to {}\n", to >> 20),
+                CapacityChange::Keep => out += "keep\n",
+                CapacityChange::Grow(to) => out += &format!("grow to {}\n", to >> 20),
+                CapacityChange::Shrink(to) => out += &format!("shrink to {}\n", to >> 20),
             }
-            if let Change::Grow(to) | Change::Shrink(to) = change {
+            if let CapacityChange::Grow(to) | CapacityChange::Shrink(to) = change {
                 current = to;
             }
         }
@@ -141,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn replay_rate_is_learnt() {
+    fn the_replay_rate_is_learnt() {
         let mut r = ReplayRate::new(0);
         r.observe(1000, 1);
         assert_eq!(r.bytes_per_s(), 0);

@@ -1,17 +1,18 @@
-//! When it is worth writing the root. Each time costs a sync; between two of them the redo that pages no longer need
-//! still counts as checkpoint age and still keeps its segment.
+//! When to write a checkpoint to the root. Each write costs a sync. Until the next write, redo that
+//! pages no longer need still counts as checkpoint age and still keeps its segment.
 
-/// A root that could move is written at least this often, so that a quiet database has a short log.
+/// A checkpoint that could advance is written at least this often, so that a quiet database has a
+/// short log.
 const EVERY_US: u64 = 1_000_000;
 
-/// What is known when the question is asked.
+/// The state on which the decision is based.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct View {
+pub struct CheckpointView {
     /// The checkpoint LSN that the root names.
     pub named: u64,
-    /// Where it could stand.
+    /// The checkpoint LSN that a new root could name.
     pub possible: u64,
-    /// Redo that the log holds at most.
+    /// The most redo that the log holds.
     pub capacity: u64,
     /// Redo in a segment; segments begin at its multiples.
     pub segment: u64,
@@ -21,22 +22,23 @@ pub struct View {
     pub list: u64,
 }
 
-/// Whether to write the root: when that frees a segment; when the age would fall by a step that admission notices (1/128
-/// of the capacity, an eighth of a segment at least); or when it has been put off for a second. In no case when its list
-/// would take more of the log than it frees: lists are not admitted, and with many of them the log would run full.
+/// Returns whether a root frees at least as much of the log as its list takes.
 #[must_use]
-pub fn worth_writing(v: &View) -> bool {
+pub fn pays(v: &CheckpointView) -> bool {
+    v.possible > v.named && v.possible - v.named >= v.list
+}
+
+/// Whether to write the root now. Yes if that frees a segment, if the age would fall by a step that
+/// matters to admission (1/128 of the capacity, at least an eighth of a segment), or if the last
+/// write was a second ago. Never if its list would take more of the log than it frees: admission
+/// does not ask for lists, and many of them would fill the log.
+#[must_use]
+pub fn worth_writing(v: &CheckpointView) -> bool {
     if !pays(v) {
         return false;
     }
     let step = (v.capacity / 128).max(v.segment / 8);
     v.possible / v.segment > v.named / v.segment || v.possible - v.named >= step || v.since_us >= EVERY_US
-}
-
-/// Whether a root frees at least as much of the log as its list takes.
-#[must_use]
-pub fn pays(v: &View) -> bool {
-    v.possible > v.named && v.possible - v.named >= v.list
 }
 
 #[cfg(test)]
@@ -46,7 +48,7 @@ mod tests {
     #[test]
     fn the_rule_as_a_table() {
         let segment = 4 << 20;
-        let v = |named, possible, since_us| View {
+        let v = |named, possible, since_us| CheckpointView {
             named,
             possible,
             capacity: 96 << 20,

@@ -1,9 +1,12 @@
-//! The laws together, against a simulated engine: writers, a log, dirty pages and a device, in steps of a millisecond.
-//! What a law does to a whole second of throughput is visible only here.
+//! Tests of all rules together, against a simulated engine: writers, a log, dirty pages and a
+//! device, in steps of a millisecond. Only here is it visible what a rule does to the throughput of
+//! whole seconds.
 
-use crate::admission::{DELAY_US_MAX, Turn, View, clean_rate, must_wait, price_ns, turn};
-use crate::governor::{Governor, Sample, Slice};
-use crate::redo_rate::Rate;
+use crate::admission::{
+    AdmissionDecision, AdmissionView, DELAY_US_MAX, admit, clean_rate, must_wait, price_ns,
+};
+use crate::governor::{CleanerSample, DirtyBucket, Governor};
+use crate::smoothed_rate::SmoothedRate;
 use crate::thresholds::{Thresholds, thresholds};
 use base::prng::Prng;
 use expect_test::{Expect, expect};
@@ -16,7 +19,7 @@ const STEP_US: u64 = 1000;
 const ROW_BYTES: u64 = 450;
 /// Pages of a neighbourhood: 64 KiB of 8 KiB pages.
 const NEIGHBOURS: usize = 8;
-const SLICES: u64 = 64;
+const BUCKETS: u64 = 64;
 
 struct World {
     now_us: u64,
@@ -25,17 +28,17 @@ struct World {
     checkpoint_lsn: u64,
     /// First-dirty LSN of each page; 0 while clean.
     first_dirty: Vec<u64>,
-    /// (first-dirty LSN, page) in order; entries of pages cleaned since are skipped.
+    /// (first-dirty LSN, page) in order. Entries of pages that were cleaned since are skipped.
     queue: VecDeque<(u64, usize)>,
     rng: Prng,
     governor: Governor,
-    redo_rate: Rate,
-    clean_rate: Rate,
+    redo_rate: SmoothedRate,
+    clean_rate: SmoothedRate,
     pages_per_io: f64,
     clean_bytes_per_s: f64,
     device_ios_per_s: f64,
     next_governor_us: u64,
-    /// Row changes the writers would make a second if nobody held them.
+    /// Row changes a second that the writers would make without admission.
     demand_per_s: f64,
     demand_carry: f64,
     next_ns: u64,
@@ -43,7 +46,7 @@ struct World {
     hard_waits: u64,
 }
 
-/// What one second looked like.
+/// The figures of one second.
 #[derive(Default)]
 struct Second {
     rows: u64,
@@ -65,8 +68,8 @@ impl World {
             queue: VecDeque::new(),
             rng: Prng::new(1),
             governor: Governor::new(),
-            redo_rate: Rate::new(),
-            clean_rate: Rate::new(),
+            redo_rate: SmoothedRate::new(),
+            clean_rate: SmoothedRate::new(),
             pages_per_io: 1.0,
             clean_bytes_per_s: 0.0,
             device_ios_per_s,
@@ -106,15 +109,16 @@ impl World {
         second.age_max = second.age_max.max(self.age());
     }
 
-    /// Lets the writers of this step in, one after the other, while their turn begins within it. An operation that is
-    /// delayed further is one that a real thread would still be sleeping on.
+    /// Admits the writers of this step, one after the other, as long as their delay ends within the
+    /// step. An operation with a longer delay belongs to a thread that would still sleep.
     fn write_rows(&mut self, second: &mut Second) {
         self.demand_carry += self.demand_per_s * STEP_US as f64 / 1e6;
-        // Closed loop: each thread has at most one operation outstanding, so what was not admitted is not saved up.
+        // Closed loop: each thread has at most one operation outstanding. So operations that were
+        // not admitted are not saved up.
         self.demand_carry =
             self.demand_carry.min(self.demand_per_s * STEP_US as f64 / 1e6 + self.threads as f64);
         while self.demand_carry >= 1.0 {
-            let view = View {
+            let view = AdmissionView {
                 age: self.age(),
                 soft: self.limits.soft,
                 hard: self.limits.hard,
@@ -125,16 +129,17 @@ impl World {
                 return;
             }
             let price = price_ns(&view, ROW_BYTES);
-            let (delay_us, next_ns) = match turn(self.next_ns, self.now_us, price) {
-                Turn::Admitted { delay_us, next_ns } => (delay_us, next_ns),
-                Turn::AskAgain { delay_us } => {
+            let (delay_us, next_ns) = match admit(self.next_ns, self.now_us, price) {
+                AdmissionDecision::Admitted { delay_us, next_ns } => (delay_us, next_ns),
+                AdmissionDecision::Retry { delay_us } => {
                     second.delay_us_max = second.delay_us_max.max(delay_us);
                     return;
                 }
             };
-            // What a thread feels: the others queue behind this one.
-            let felt = (price / 1000 * self.threads).min(DELAY_US_MAX);
-            second.delay_us_max = second.delay_us_max.max(felt);
+            // The delay that a thread sees: the operations of the other threads queue behind this
+            // one.
+            let seen = (price / 1000 * self.threads).min(DELAY_US_MAX);
+            second.delay_us_max = second.delay_us_max.max(seen);
             if delay_us >= STEP_US {
                 return;
             }
@@ -150,35 +155,35 @@ impl World {
         }
     }
 
-    fn slices(&self) -> Vec<Slice> {
-        let width = (self.age() / SLICES).max(1);
-        let mut slices: Vec<Slice> = (0..=SLICES)
-            .map(|i| Slice { end_lsn: self.checkpoint_lsn + (i + 1) * width, pages: 0 })
+    fn buckets(&self) -> Vec<DirtyBucket> {
+        let width = (self.age() / BUCKETS).max(1);
+        let mut buckets: Vec<DirtyBucket> = (0..=BUCKETS)
+            .map(|i| DirtyBucket { end_lsn: self.checkpoint_lsn + (i + 1) * width, pages: 0 })
             .collect();
         for (lsn, page) in &self.queue {
             if self.first_dirty[*page] == *lsn {
-                slices[((lsn - self.checkpoint_lsn) / width).min(SLICES) as usize].pages += 1;
+                buckets[((lsn - self.checkpoint_lsn) / width).min(BUCKETS) as usize].pages += 1;
             }
         }
-        slices
+        buckets
     }
 
     fn clean(&mut self, second: &mut Second) {
-        let slices = self.slices();
+        let buckets = self.buckets();
         self.clean_bytes_per_s = clean_rate(
             self.clean_rate.typical_per_second(),
             self.device_ios_per_s,
             self.pages_per_io,
             self.age(),
-            slices.iter().map(|slice| slice.pages).sum(),
+            buckets.iter().map(|bucket| bucket.pages).sum(),
         );
-        let plan = self.governor.step(&Sample {
+        let plan = self.governor.step(&CleanerSample {
             now_us: self.now_us,
             end_lsn: self.end_lsn,
             checkpoint_lsn: self.checkpoint_lsn,
             redo_bytes_per_s: self.redo_rate.per_second(),
             thresholds: self.limits,
-            first_dirty: &slices,
+            first_dirty: &buckets,
             frames: self.first_dirty.len() as u64 * 2,
             free_frames: 1000,
             threads: self.threads,
@@ -186,8 +191,6 @@ impl World {
             dirty_victims: 0.0,
             pages_per_io: self.pages_per_io,
             budget_ios_per_s: self.device_ios_per_s,
-            drain_ios_wanted: 0,
-            purge_ios_wanted: 0,
         });
         self.next_governor_us = self.now_us + plan.next_step_us;
         let (mut ios, mut pages) = (0, 0u64);
@@ -216,8 +219,8 @@ impl World {
     }
 }
 
-/// Runs a script of lines `seconds demand=ROWS_PER_S device=IOS_PER_S`, printing each second. Whatever the script, nobody
-/// meets the limit. Gives the row changes of each second.
+/// Runs a script of lines `seconds demand=ROWS_PER_S device=IOS_PER_S` and prints each second. In
+/// each script no writer may reach the hard mark. Returns the row changes of each second.
 fn check(world: &mut World, script: &str, expected: &Expect) -> Vec<u64> {
     let mut rows = Vec::new();
     let mut out = String::from("  s  rows/s  worst 100 ms*10  age max %  delay max µs   I/Os  pages\n");
@@ -255,7 +258,8 @@ fn check(world: &mut World, script: &str, expected: &Expect) -> Vec<u64> {
     rows
 }
 
-/// 65,536 pages, 96 MiB of redo, 10,000 I/Os a second; a burst of 200 MB/s asks for several times what the device cleans.
+/// 65,536 pages, 96 MiB of redo, 10,000 I/Os a second; a burst of 200 MB/s asks for several times
+/// what the device cleans.
 #[test]
 fn a_burst_that_the_device_cannot_follow_is_slowed_smoothly() {
     let rows = check(
@@ -297,7 +301,8 @@ fn a_burst_that_the_device_cannot_follow_is_slowed_smoothly() {
     assert!(least * 10 >= most * 7, "no second of the burst falls far behind another: {burst:?}");
 }
 
-/// The device falls to a tenth and then stops for three seconds. Writers slow down, and still nobody meets the limit.
+/// The device falls to a tenth of its speed and then stops for three seconds. Writers slow down,
+/// but none reaches the hard mark.
 #[test]
 fn a_device_that_slows_and_stops() {
     check(
@@ -338,9 +343,10 @@ fn a_device_that_slows_and_stops() {
     );
 }
 
-/// All pages became dirty within one short stretch of the log and will fall due together: cleaning begins long before.
+/// All pages became dirty within one short part of the log, so all have nearly the same deadline.
+/// Cleaning begins long before.
 #[test]
-fn a_crowd_of_pages_is_spread_over_the_log() {
+fn the_cleaning_of_many_pages_with_one_deadline_is_spread_over_the_log() {
     check(
         &mut World::new(96, 20_000, 3_000.0, 16),
         "
@@ -368,8 +374,8 @@ fn a_crowd_of_pages_is_spread_over_the_log() {
     );
 }
 
-/// A log that is large for the tables: pages absorb many changes before they are written, and a steady load never notices
-/// the checkpoint.
+/// A log that is large compared with the tables: pages absorb many changes before they are written,
+/// and a steady load is never delayed by the checkpoint.
 #[test]
 fn a_large_log_absorbs_rewrites() {
     check(
@@ -394,13 +400,13 @@ fn a_large_log_absorbs_rewrites() {
     );
 }
 
-/// The checkpoint is overdue all the time and wants more than the device has; readers take frames, most victims are
-/// dirty. The floor of the budget keeps frames coming.
+/// The checkpoint is always overdue and wants more I/Os than the device has. Readers take frames,
+/// and most victims are dirty. The floor of the budget keeps the supply of frames going.
 #[test]
 fn free_frames_do_not_starve_while_the_checkpoint_takes_all() {
     let mut governor = Governor::new();
     let (mut free, mut victims_owed, mut waited_steps, mut checkpoint_ios) = (64.0f64, 0.0f64, 0, 0u64);
-    let first_dirty = [Slice { end_lsn: 1000 * MIB, pages: 50_000 }];
+    let first_dirty = [DirtyBucket { end_lsn: 1000 * MIB, pages: 50_000 }];
     for ms in 0..10_000u64 {
         // 2,500 frames a second are taken, in bursts of 5 every 2 ms, by 16 threads.
         if ms % 2 == 0 {
@@ -409,7 +415,7 @@ fn free_frames_do_not_starve_while_the_checkpoint_takes_all() {
         let waiting = (-free).clamp(0.0, 16.0) as u64;
         waited_steps += u64::from(waiting > 0);
         if ms % 2 == 1 {
-            let plan = governor.step(&Sample {
+            let plan = governor.step(&CleanerSample {
                 now_us: ms * 1000,
                 end_lsn: 1090 * MIB,
                 checkpoint_lsn: 1000 * MIB,
@@ -423,8 +429,6 @@ fn free_frames_do_not_starve_while_the_checkpoint_takes_all() {
                 dirty_victims: 0.8,
                 pages_per_io: 1.0,
                 budget_ios_per_s: 10_000.0,
-                drain_ios_wanted: 1_000,
-                purge_ios_wanted: 1_000,
             });
             checkpoint_ios += u64::from(plan.checkpoint_ios);
             // One dirty victim an I/O; four dirty ones to each clean one.

@@ -1,35 +1,38 @@
-//! When another flush of the log may start, and when it should seal its range.
+//! Group commit: when another flush of the log may start, and when it should seal its range.
 //!
-//! A flush alone takes about a device round trip; several in flight overlap it. But each sync costs 15–19 µs of CPU and
-//! each seal pads a block, so the committers of one moment are better shared between two flights than spread over many.
-//! The rule has no timer: it looks at who waits now.
+//! One flush takes about a device round trip. Several flushes in flight overlap their round trips.
+//! But each sync costs 15–19 µs of CPU, and each seal pads a block. So it is better to share the
+//! waiting committers between two flushes than to spread them over many. The rule has no timer: it
+//! depends only on the committers that wait now.
 
-/// What the log knows when a committer asks.
+/// The state of the log when a committer asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlushView {
-    /// Flushes under way.
+    /// Flushes in flight.
     pub in_flight: u32,
-    /// Most flushes that may be under way at once.
+    /// The most flushes that may be in flight at the same time.
     pub depth_max: u32,
-    /// Committers that no flight covers, the asking one included.
+    /// Waiting committers that no flush in flight covers, the asking one included.
     pub waiting: u32,
-    /// Threads between the start of a commit and its return, the asking one included.
+    /// Threads inside a commit, the asking one included.
     pub busy_committers: u32,
-    /// Microseconds since the latest flight began.
+    /// Microseconds since the latest flush in flight began.
     pub elapsed_of_running_us: u64,
-    /// Usual duration of a flight, microseconds; 0 while unknown.
+    /// The usual duration of a flush, microseconds; 0 while unknown.
     pub usual_us: u64,
 }
 
-/// Flushes that usually overlap. A second one uses the time that the first spends in the device; a third finds too few
-/// committers left to carry, and costs a sync and a padded block (decision 0020).
+/// How many flushes usually overlap. A second flush uses the time that the first spends in the
+/// device. For a third there are too few committers left, and it costs a sync and a padded block
+/// (decision 0020).
 const OVERLAP: u32 = 2;
 
 /// Whether a flush may start now.
 ///
-/// None in flight: always. Beside one: when as many wait as its fair share of all who commit, so that they share the
-/// sync, the padding and the wake-up; whoever is still on the way to the log is worth waiting for. More than
-/// `OVERLAP` only while the latest flight takes twice its usual time.
+/// With no flush in flight: always. Beside one: when the waiting committers are a fair share of all
+/// committers, so that they share the sync, the padding and the wake-up. It is worth waiting for
+/// committers that have not reached the log yet. More than `OVERLAP` flushes only while the latest
+/// one takes more than twice its usual time.
 #[must_use]
 pub fn may_start(v: &FlushView) -> bool {
     if v.in_flight == 0 {
@@ -43,8 +46,9 @@ pub fn may_start(v: &FlushView) -> bool {
     slow || (v.in_flight < OVERLAP && fair_share)
 }
 
-/// Whether a flush that could rewrite the tail block should seal instead: only if another committer is about, who could
-/// then fly beside it. Alone, sealing would only pad.
+/// Whether a flush that could rewrite the tail block should seal instead. Only if there is another
+/// committer, whose flush could then run beside this one. For a single committer a seal would only
+/// waste a padded block.
 #[must_use]
 pub fn should_seal(v: &FlushView) -> bool {
     v.in_flight > 0 || (v.depth_max > 1 && v.busy_committers > 1)
@@ -71,14 +75,14 @@ mod tests {
         let table = [
             ("alone", view(0, 1, 1), true, false),
             ("two, nothing in flight", view(0, 1, 2), true, true),
-            ("two, the other flies", view(1, 1, 2), true, true),
-            ("four, one waits beside a flight", view(1, 1, 4), false, true),
-            ("four, two wait beside a flight", view(1, 2, 4), true, true),
-            ("four, two fly", view(2, 2, 4), false, true),
+            ("two, the other in flight", view(1, 1, 2), true, true),
+            ("four, one waits beside a flush", view(1, 1, 4), false, true),
+            ("four, two wait beside a flush", view(1, 2, 4), true, true),
+            ("four, two in flight", view(2, 2, 4), false, true),
             ("sixty-four, first to wait", view(1, 1, 64), false, true),
             ("sixty-four, half of them wait", view(1, 32, 64), true, true),
             ("slow device", slow(1), true, true),
-            ("slow device, two fly", slow(2), true, true),
+            ("slow device, two in flight", slow(2), true, true),
             ("slow device, depth used up", slow(4), false, true),
         ];
         for (name, v, start, seal) in table {

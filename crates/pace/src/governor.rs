@@ -1,52 +1,54 @@
-//! How much to clean now (Fl3).
+//! Adaptive flushing: how many pages the cleaner cleans now (Fl3).
 //!
-//! # The law
-//! A page whose first-dirty LSN is L must be written before the end of the log is `target` bytes beyond L. At redo rate
-//! r that leaves it the time `(L + target - end) / r`. Taking the dirty pages from the oldest on, the rate at which to
-//! clean is the steepest of
+//! # The rule
+//! A page whose first-dirty LSN is L must be written before the end of the log is `target` bytes
+//! beyond L. At redo rate r the time left is `(L + target - end) / r`. The rate at which to clean
+//! is the maximum of
 //!
 //! ```text
 //! pages with first-dirty LSN <= L  /  time left until L must be clean      over all L
 //! ```
+//! This is the lowest steady rate that meets every deadline. If many pages have nearly the same
+//! deadline, cleaning begins early. Otherwise a page is left dirty as long as possible, so that it
+//! absorbs more changes before it is written. The rate follows the growth of the log: there is no
+//! fixed interval, and no mark at which the rule changes. Beyond the target the time left is bent,
+//! so that it stays positive and shrinks smoothly.
 //!
-//! It is the lowest steady rate that meets every deadline. A crowd of pages that will fall due together is seen from
-//! afar and begun early; a page is otherwise left alone as long as possible, so that it absorbs more changes before it
-//! is written. The rate moves with the log's growth: there is no quantum of a second, and no mark at which the law
-//! changes. Beyond the target the time left is bent so that it stays positive and shrinks smoothly.
+//! Two other rates count if they are larger; each grows smoothly from 0. One cleans if too many
+//! frames are dirty. The other cleans when the log hardly grows: then all pages are cleaned within
+//! a minute, so that an idle database recovers at once.
 //!
-//! Added to it, each growing smoothly from 0: cleaning for too large a share of dirty frames, and for a log that hardly
-//! grows (it is drained within a minute, so that an idle database recovers at once).
-//!
-//! The rates are paid from one budget of I/Os, where free frames, recovery's drain and purge have their floors.
+//! The I/Os come from one budget, in which the supply of free frames has a floor of its own.
 
-use crate::budget::{Shares, Whole, split};
-use crate::reserve::{missing, reserve};
+use crate::budget::{IoShares, WholeIos, split};
+use crate::free_frames::{frames_to_supply, free_frame_reserve};
 use crate::thresholds::Thresholds;
 
-/// Dirty pages by first-dirty LSN: so many between the end of the slice before and `end_lsn`.
+/// One bucket of a histogram of dirty pages by first-dirty LSN. It begins where the bucket before
+/// it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slice {
-    /// Where the slice ends.
+pub struct DirtyBucket {
+    /// Where the bucket ends.
     pub end_lsn: u64,
-    /// Dirty pages whose first-dirty LSN lies in it.
+    /// Dirty pages whose first-dirty LSN is in the bucket.
     pub pages: u64,
 }
 
-/// What the governor looks at.
+/// The state on which a plan is based.
 #[derive(Clone, Debug)]
-pub struct Sample<'a> {
+pub struct CleanerSample<'a> {
     /// Time of the sample.
     pub now_us: u64,
     /// End of the log.
     pub end_lsn: u64,
     /// The checkpoint LSN.
     pub checkpoint_lsn: u64,
-    /// Redo bytes a second, smoothed ([`crate::redo_rate::Rate`]).
+    /// Redo bytes a second, smoothed ([`crate::smoothed_rate::SmoothedRate`]).
     pub redo_bytes_per_s: f64,
     /// Marks on the scale of the checkpoint age.
     pub thresholds: Thresholds,
-    /// Dirty pages by first-dirty LSN, oldest first; a dozen to a few hundred slices.
-    pub first_dirty: &'a [Slice],
+    /// Dirty pages by first-dirty LSN, oldest first; a dozen to a few hundred buckets.
+    pub first_dirty: &'a [DirtyBucket],
     /// Frames of the pool.
     pub frames: u64,
     /// Frames that are free.
@@ -55,132 +57,121 @@ pub struct Sample<'a> {
     pub threads: u64,
     /// Threads that wait for a free frame.
     pub waiting_threads: u64,
-    /// Of the next victims for eviction, the share that is dirty (0 to 1).
+    /// The share of the next eviction victims that is dirty (0 to 1).
     pub dirty_victims: f64,
-    /// Pages that one I/O cleans on average, thanks to neighbours.
+    /// Pages that one I/O cleans on average, because neighbours are written together.
     pub pages_per_io: f64,
     /// I/Os a second for all background work.
     pub budget_ios_per_s: f64,
-    /// I/Os that recovery's drain could use now.
-    pub drain_ios_wanted: u64,
-    /// I/Os that purge could use now.
-    pub purge_ios_wanted: u64,
 }
 
-/// What mainly asks for cleaning.
+/// The main reason for cleaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Force {
-    /// The log has to become recyclable.
+pub enum CleaningReason {
+    /// The checkpoint must advance, so that log segments can be recycled.
     CheckpointAge,
     /// Threads need frames.
     FreeFrames,
     /// Too many frames are dirty.
     DirtyShare,
-    /// There is nothing better to do.
+    /// The device has nothing else to do.
     Idle,
 }
 
-/// What to do in this step.
+/// The plan for one step of the cleaner.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Plan {
-    /// Clean pages whose first-dirty LSN lies below it, oldest first …
+pub struct CleanerPlan {
+    /// Clean pages whose first-dirty LSN is below this, oldest first.
     pub clean_to_lsn: u64,
-    /// … until so many pages are clean, neighbours included …
+    /// Stop when so many pages are clean, neighbours included.
     pub page_quota: u64,
-    /// … or so many I/Os are spent: what the budget leaves, which is more than the quota needs as long as neighbours are
-    /// as many as they used to be.
+    /// Stop when so many I/Os are spent. This is what the budget leaves. It is more than the quota
+    /// needs as long as there are as many neighbours as before.
     pub checkpoint_ios: u32,
     /// Why.
-    pub force: Force,
-    /// Frames to add to the free list: clean victims first, which cost nothing …
+    pub reason: CleaningReason,
+    /// Add so many frames to the free list. Clean victims come first; they cost nothing.
     pub free_frames: u64,
-    /// … and dirty ones with at most so many I/Os.
+    /// Clean dirty victims with at most so many I/Os.
     pub free_frame_ios: u32,
-    /// I/Os for recovery's drain.
-    pub drain_ios: u32,
-    /// I/Os for purge.
-    pub purge_ios: u32,
-    /// Pages a second that cleaning asks for; more than the device gives means that admission will slow writers.
+    /// Pages a second that should be cleaned. If the device cannot do so many, admission will delay
+    /// writers.
     pub wanted_pages_per_s: f64,
-    /// When to step again unless woken before.
+    /// When to run the next step, unless the cleaner is woken before.
     pub next_step_us: u64,
 }
 
-/// Steps are at most this far apart in the law's eyes: after a long sleep one step does not spend the budget of all of it.
+/// The longest time that one step counts: after a long sleep one step does not spend the budget of
+/// the whole sleep.
 const STEP_US_MAX: u64 = 100_000;
-/// And at least this far.
+/// The shortest time between two steps.
 const STEP_US_MIN: u64 = 2_000;
-/// In the time between two steps the log grows by no more than this part of its target.
+/// Between two steps the log grows by at most this part of its target (1/n).
 const GROWTHS: f64 = 8.0;
 /// A step should be worth a batch of about this many I/Os.
 const BATCH_IOS: f64 = 64.0;
-/// A drained log: an idle database writes its dirty pages within this time.
-const IDLE_DRAIN_S: f64 = 60.0;
-/// The log is quiet if it would take this long to grow to its target.
+/// An idle database writes its dirty pages within this time.
+const IDLE_CLEAN_S: f64 = 60.0;
+/// The log is quiet if it would need this long to grow to its target.
 const QUIET_FILL_S: f64 = 600.0;
 /// Idle cleaning uses at most this part of the budget.
 const IDLE_PART: f64 = 0.125;
-/// Cleaning for the share of dirty frames begins here …
+/// Cleaning for too many dirty frames begins at this share of the pool.
 const DIRTY_SHARE: f64 = 0.70;
-/// … and would remove the excess within this time.
+/// Cleaning for too many dirty frames removes the excess within this time.
 const DIRTY_EXCESS_S: f64 = 1.0;
 
-/// The governor's memory: when it last stepped and fractions of I/Os it still owes.
+/// The governor of the cleaner. It remembers the time of the last step, and fractions of I/Os.
 #[derive(Clone, Debug, Default)]
 pub struct Governor {
     last_us: Option<u64>,
-    pages: Whole,
-    checkpoint: Whole,
-    free_frames: Whole,
-    drain: Whole,
-    purge: Whole,
+    pages: WholeIos,
+    checkpoint: WholeIos,
+    free_frames: WholeIos,
 }
 
 impl Governor {
-    /// A governor that has not stepped yet.
+    /// Makes a governor before its first step.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Decides one step.
-    pub fn step(&mut self, s: &Sample<'_>) -> Plan {
+    /// Plans one step.
+    pub fn step(&mut self, s: &CleanerSample<'_>) -> CleanerPlan {
         let dt_us = s.now_us.saturating_sub(self.last_us.unwrap_or(s.now_us)).min(STEP_US_MAX);
         self.last_us = Some(s.now_us);
         let dt_s = dt_us as f64 / 1e6;
         let pages_per_io = s.pages_per_io.max(1.0);
-        let (force, wanted_pages_per_s) = wanted_pages_per_s(s, pages_per_io);
+        let (reason, wanted_pages_per_s) = wanted_pages_per_s(s, pages_per_io);
 
-        let frames = missing(reserve(s.threads, s.frames), s.free_frames, s.waiting_threads);
-        let wanted = Shares {
+        let frames =
+            frames_to_supply(free_frame_reserve(s.threads, s.frames), s.free_frames, s.waiting_threads);
+        let wanted = IoShares {
             checkpoint: wanted_pages_per_s * dt_s / pages_per_io,
             free_frames: frames as f64 * s.dirty_victims.clamp(0.0, 1.0),
-            drain: s.drain_ios_wanted as f64,
-            purge: s.purge_ios_wanted as f64,
         };
         let got = split(s.budget_ios_per_s * dt_s, wanted);
-        let others = got.total() - got.checkpoint;
-        let checkpoint_ios = self.checkpoint.take((s.budget_ios_per_s * dt_s - others).max(0.0));
+        let left = s.budget_ios_per_s * dt_s - got.free_frames;
+        let checkpoint_ios = self.checkpoint.take(left.max(0.0));
         let page_quota = u64::from(self.pages.take(wanted_pages_per_s * dt_s));
-        let force = if got.free_frames > got.checkpoint { Force::FreeFrames } else { force };
-        Plan {
+        let reason = if got.free_frames > got.checkpoint { CleaningReason::FreeFrames } else { reason };
+        CleanerPlan {
             clean_to_lsn: lsn_of(s, page_quota),
             checkpoint_ios,
             page_quota,
-            force,
+            reason,
             free_frames: frames,
             free_frame_ios: self.free_frames.take(got.free_frames).max(at_once(s)),
-            drain_ios: self.drain.take(got.drain),
-            purge_ios: self.purge.take(got.purge),
             wanted_pages_per_s,
             next_step_us: next_step_us(wanted_pages_per_s / pages_per_io, s),
         }
     }
 }
 
-/// The rate at which pages should be cleaned, and what mainly asks for it.
-fn wanted_pages_per_s(s: &Sample<'_>, pages_per_io: f64) -> (Force, f64) {
-    let dirty: u64 = s.first_dirty.iter().map(|slice| slice.pages).sum();
+/// Returns the rate at which pages should be cleaned, and the main reason.
+fn wanted_pages_per_s(s: &CleanerSample<'_>, pages_per_io: f64) -> (CleaningReason, f64) {
+    let dirty: u64 = s.first_dirty.iter().map(|bucket| bucket.pages).sum();
     let age = age_pages_per_s(s);
 
     let excess = dirty as f64 - s.frames as f64 * DIRTY_SHARE;
@@ -189,11 +180,11 @@ fn wanted_pages_per_s(s: &Sample<'_>, pages_per_io: f64) -> (Force, f64) {
     let target = s.thresholds.target as f64;
     let quiet = (1.0 - s.redo_bytes_per_s * QUIET_FILL_S / target).max(0.0);
     let idle_max = s.budget_ios_per_s * IDLE_PART * pages_per_io;
-    // At least a page a second, or the last pages would take for ever.
-    let idle = (dirty as f64 / IDLE_DRAIN_S).max(dirty.min(16) as f64).min(idle_max) * quiet;
+    // At least 16 pages a second (all, if there are fewer), or the last pages would take for ever.
+    let idle = (dirty as f64 / IDLE_CLEAN_S).max(dirty.min(16) as f64).min(idle_max) * quiet;
 
-    let mut most = (Force::CheckpointAge, age);
-    for other in [(Force::DirtyShare, share), (Force::Idle, idle)] {
+    let mut most = (CleaningReason::CheckpointAge, age);
+    for other in [(CleaningReason::DirtyShare, share), (CleaningReason::Idle, idle)] {
         if other.1 > most.1 {
             most = other;
         }
@@ -201,18 +192,18 @@ fn wanted_pages_per_s(s: &Sample<'_>, pages_per_io: f64) -> (Force, f64) {
     most
 }
 
-/// The lowest steady rate that meets every deadline.
-fn age_pages_per_s(s: &Sample<'_>) -> f64 {
+/// Returns the lowest steady rate that meets every deadline.
+fn age_pages_per_s(s: &CleanerSample<'_>) -> f64 {
     let target = s.thresholds.target as f64;
-    // The distance to the deadline is bent over this much redo, so that it never reaches 0.
+    // The distance to the deadline is bent over so much redo, so that it never reaches 0.
     let bend = target / 16.0;
     let (mut pages, mut steepest) = (0, 0.0f64);
     let mut start = s.checkpoint_lsn;
-    for slice in s.first_dirty {
-        pages += slice.pages;
-        // The pages of a slice are spread over it; the middle stands for them.
-        let middle = start + slice.end_lsn.saturating_sub(start) / 2;
-        start = slice.end_lsn;
+    for bucket in s.first_dirty {
+        pages += bucket.pages;
+        // The pages are spread over the bucket. Its middle stands for all of them.
+        let middle = start + bucket.end_lsn.saturating_sub(start) / 2;
+        start = bucket.end_lsn;
         let left = target - s.end_lsn.saturating_sub(middle) as f64;
         let bent = (left + (left * left + bend * bend).sqrt()) / 2.0;
         steepest = steepest.max(pages as f64 / bent);
@@ -220,34 +211,34 @@ fn age_pages_per_s(s: &Sample<'_>) -> f64 {
     steepest * s.redo_bytes_per_s
 }
 
-/// I/Os that no budget may refuse: a thread that waits for a frame is not background work, and the budget knows only
-/// what the device gave so far.
-fn at_once(s: &Sample<'_>) -> u32 {
+/// Returns the I/Os that are allowed beyond the budget. A thread that waits for a frame is not
+/// background work, and the budget is only an estimate.
+fn at_once(s: &CleanerSample<'_>) -> u32 {
     s.waiting_threads.saturating_sub(s.free_frames).min(64) as u32
 }
 
-/// The LSN below which the oldest `pages` dirty pages lie.
-fn lsn_of(s: &Sample<'_>, pages: u64) -> u64 {
+/// Returns the LSN below which the oldest `pages` dirty pages are.
+fn lsn_of(s: &CleanerSample<'_>, pages: u64) -> u64 {
     let mut left = pages;
     let mut start = s.checkpoint_lsn;
-    for slice in s.first_dirty {
-        if slice.pages >= left && slice.pages > 0 {
-            let part =
-                u128::from(slice.end_lsn.saturating_sub(start)) * u128::from(left) / u128::from(slice.pages);
+    for bucket in s.first_dirty {
+        if bucket.pages >= left && bucket.pages > 0 {
+            let part = u128::from(bucket.end_lsn.saturating_sub(start)) * u128::from(left)
+                / u128::from(bucket.pages);
             return start + part as u64;
         }
-        left -= slice.pages;
-        start = slice.end_lsn;
+        left -= bucket.pages;
+        start = bucket.end_lsn;
     }
     if pages == 0 { s.checkpoint_lsn } else { s.end_lsn }
 }
 
-/// When a batch's worth of I/Os will have come together, or when the free frames should be looked at; in any case before
-/// the log has grown by much.
-fn next_step_us(ios_per_s: f64, s: &Sample<'_>) -> u64 {
+/// Returns the time until the next step: when there will be enough I/Os for a batch, soon if free
+/// frames are short, and before the log has grown by much.
+fn next_step_us(ios_per_s: f64, s: &CleanerSample<'_>) -> u64 {
     let ios_per_s = ios_per_s.min(s.budget_ios_per_s).max(1.0);
     let batch_us = (BATCH_IOS * 1e6 / ios_per_s) as u64;
-    let urgent = s.waiting_threads > 0 || s.free_frames < reserve(s.threads, s.frames).low;
+    let urgent = s.waiting_threads > 0 || s.free_frames < free_frame_reserve(s.threads, s.frames).low;
     let growth_us = s.thresholds.target as f64 / GROWTHS * 1e6 / s.redo_bytes_per_s.max(1.0);
     if urgent { STEP_US_MIN } else { batch_us.min(growth_us as u64).clamp(STEP_US_MIN, STEP_US_MAX) }
 }
@@ -260,78 +251,97 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Each line of the script overrides numbers of the sample before it (sizes in MiB) and steps 10 ms on; the output
-    /// is the plan. `dirty=a/p,b/q` is p pages that became dirty up to a MiB before the end of the log, and so on.
-    fn check(script: &str, expected: &Expect) {
-        let mut governor = Governor::new();
-        let (mut end, mut rate, mut capacity, mut frames, mut free) = (10_000 * MIB, 0.0, 96, 65_536, 1000);
-        let (mut threads, mut waiting, mut victims, mut per_io, mut ios) = (16, 0, 0.5, 4.0, 10_000.0);
-        let (mut drain, mut purge, mut now_us) = (0, 0, 0);
-        let mut dirty: Vec<(u64, u64)> = Vec::new();
-        let mut out = String::new();
-        for line in script.lines().map(str::trim).filter(|l| !l.is_empty()) {
-            for word in line.split_whitespace() {
-                let (key, value) = word.split_once('=').unwrap();
-                let int = || value.parse::<u64>().unwrap();
-                let float = || value.parse::<f64>().unwrap();
-                match key {
-                    "end" => end = int() * MIB,
-                    "redo" => rate = float() * MIB as f64,
-                    "capacity" => capacity = int(),
-                    "frames" => frames = int(),
-                    "free" => free = int(),
-                    "threads" => threads = int(),
-                    "waiting" => waiting = int(),
-                    "victims" => victims = float(),
-                    "per_io" => per_io = float(),
-                    "ios" => ios = float(),
-                    "drain" => drain = int(),
-                    "purge" => purge = int(),
-                    "dirty" => {
-                        dirty = value
-                            .split(',')
-                            .filter(|p| !p.is_empty())
-                            .map(|pair| pair.split_once('/').unwrap())
-                            .map(|(age, pages)| (age.parse().unwrap(), pages.parse().unwrap()))
-                            .collect();
-                    }
-                    _ => panic!("unknown word {word}"),
-                }
-            }
-            let first_dirty: Vec<Slice> =
-                dirty.iter().map(|(age, pages)| Slice { end_lsn: end - age * MIB, pages: *pages }).collect();
-            let sample = |now_us| Sample {
-                now_us,
-                end_lsn: end,
-                checkpoint_lsn: first_dirty.first().map_or(end, |slice| slice.end_lsn),
-                redo_bytes_per_s: rate,
-                thresholds: thresholds(capacity * MIB, threads),
-                first_dirty: &first_dirty,
-                frames,
-                free_frames: free,
-                threads,
-                waiting_threads: waiting,
-                dirty_victims: victims,
-                pages_per_io: per_io,
-                budget_ios_per_s: ios,
-                drain_ios_wanted: drain,
-                purge_ios_wanted: purge,
+    /// The numbers that a script changes.
+    struct Script {
+        sample: CleanerSample<'static>,
+        capacity_mib: u64,
+        /// Dirty pages: how many MiB before the end of the log they became dirty, and how many.
+        dirty: Vec<(u64, u64)>,
+    }
+
+    impl Script {
+        fn new() -> Script {
+            let sample = CleanerSample {
+                now_us: 0,
+                end_lsn: 10_000 * MIB,
+                checkpoint_lsn: 0,
+                redo_bytes_per_s: 0.0,
+                thresholds: thresholds(96 * MIB, 16),
+                first_dirty: &[],
+                frames: 65_536,
+                free_frames: 1000,
+                threads: 16,
+                waiting_threads: 0,
+                dirty_victims: 0.5,
+                pages_per_io: 4.0,
+                budget_ios_per_s: 10_000.0,
             };
-            if now_us == 0 {
-                let _ = governor.step(&sample(0));
+            Script { sample, capacity_mib: 96, dirty: Vec::new() }
+        }
+
+        /// Changes one number, as a word `key=value` says.
+        fn set(&mut self, word: &str) {
+            let (key, value) = word.split_once('=').unwrap();
+            let int = || value.parse::<u64>().unwrap();
+            let float = || value.parse::<f64>().unwrap();
+            let s = &mut self.sample;
+            match key {
+                "end" => s.end_lsn = int() * MIB,
+                "redo" => s.redo_bytes_per_s = float() * MIB as f64,
+                "capacity" => self.capacity_mib = int(),
+                "frames" => s.frames = int(),
+                "free" => s.free_frames = int(),
+                "threads" => s.threads = int(),
+                "waiting" => s.waiting_threads = int(),
+                "victims" => s.dirty_victims = float(),
+                "per_io" => s.pages_per_io = float(),
+                "ios" => s.budget_ios_per_s = float(),
+                "dirty" => {
+                    self.dirty = value
+                        .split(',')
+                        .filter(|pair| !pair.is_empty())
+                        .map(|pair| pair.split_once('/').unwrap())
+                        .map(|(age, pages)| (age.parse().unwrap(), pages.parse().unwrap()))
+                        .collect();
+                }
+                _ => panic!("unknown word {word}"),
             }
-            now_us += 10_000;
-            let p = governor.step(&sample(now_us));
+        }
+
+        fn step(&self, governor: &mut Governor, now_us: u64) -> CleanerPlan {
+            let end = self.sample.end_lsn;
+            let bucket = |(age, pages): &(u64, u64)| DirtyBucket { end_lsn: end - age * MIB, pages: *pages };
+            let first_dirty: Vec<DirtyBucket> = self.dirty.iter().map(bucket).collect();
+            governor.step(&CleanerSample {
+                now_us,
+                checkpoint_lsn: first_dirty.first().map_or(end, |bucket| bucket.end_lsn),
+                thresholds: thresholds(self.capacity_mib * MIB, self.sample.threads),
+                first_dirty: &first_dirty,
+                ..self.sample.clone()
+            })
+        }
+    }
+
+    /// Each line of the script changes numbers of the sample before it (sizes in MiB), and runs a
+    /// step 10 ms later. The output is the plan. `dirty=a/p,b/q`: p pages became dirty up to a MiB
+    /// before the end of the log, and so on.
+    fn check(script: &str, expected: &Expect) {
+        let (mut governor, mut numbers) = (Governor::new(), Script::new());
+        let mut out = String::new();
+        for (n, line) in script.lines().map(str::trim).filter(|l| !l.is_empty()).enumerate() {
+            line.split_whitespace().for_each(|word| numbers.set(word));
+            if n == 0 {
+                let _ = numbers.step(&mut governor, 0);
+            }
+            let p = numbers.step(&mut governor, (n as u64 + 1) * 10_000);
             out += &format!(
-                "{line}\n    {:?}: {:.0} pages/s, {} I/Os up to age {:.1} MiB; free {} with {} I/Os; drain {} purge {}; next {} ms\n",
-                p.force,
+                "{line}\n    {:?}: {:.0} pages/s, {} I/Os up to age {:.1} MiB; free {} with {} I/Os; next {} ms\n",
+                p.reason,
                 p.wanted_pages_per_s,
                 p.checkpoint_ios,
-                (end - p.clean_to_lsn) as f64 / MIB as f64,
+                (numbers.sample.end_lsn - p.clean_to_lsn) as f64 / MIB as f64,
                 p.free_frames,
                 p.free_frame_ios,
-                p.drain_ios,
-                p.purge_ios,
                 p.next_step_us / 1000,
             );
         }
@@ -356,33 +366,33 @@ mod tests {
             ",
             &expect![[r#"
                 dirty= redo=0
-                    CheckpointAge: 0 pages/s, 100 I/Os up to age 0.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    CheckpointAge: 0 pages/s, 100 I/Os up to age 0.0 MiB; free 0 with 0 I/Os; next 100 ms
                 dirty=40/1000,20/1000,0/1000 redo=0
-                    Idle: 50 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    Idle: 50 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; next 100 ms
                 redo=0.01
-                    Idle: 44 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    Idle: 44 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; next 100 ms
                 redo=1
-                    CheckpointAge: 83 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    CheckpointAge: 83 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; next 100 ms
                 redo=10
-                    CheckpointAge: 829 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    CheckpointAge: 829 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; next 100 ms
                 redo=40
-                    CheckpointAge: 3317 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 77 ms
+                    CheckpointAge: 3317 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; next 77 ms
                 dirty=48/1000,28/1000,8/1000
-                    CheckpointAge: 6209 pages/s, 100 I/Os up to age 48.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 41 ms
+                    CheckpointAge: 6209 pages/s, 100 I/Os up to age 48.0 MiB; free 0 with 0 I/Os; next 41 ms
                 dirty=56/1000,36/1000,16/1000
-                    CheckpointAge: 41600 pages/s, 100 I/Os up to age 56.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 6 ms
+                    CheckpointAge: 41600 pages/s, 100 I/Os up to age 56.0 MiB; free 0 with 0 I/Os; next 6 ms
                 dirty=64/1000,44/1000,24/1000
-                    CheckpointAge: 144359 pages/s, 100 I/Os up to age 55.1 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 6 ms
+                    CheckpointAge: 144359 pages/s, 100 I/Os up to age 55.1 MiB; free 0 with 0 I/Os; next 6 ms
                 dirty=72/1000,52/1000,32/1000
-                    CheckpointAge: 255043 pages/s, 100 I/Os up to age 41.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 6 ms
+                    CheckpointAge: 255043 pages/s, 100 I/Os up to age 41.0 MiB; free 0 with 0 I/Os; next 6 ms
                 dirty=80/1000,60/1000,40/1000
-                    CheckpointAge: 454438 pages/s, 100 I/Os up to age 0.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 6 ms
+                    CheckpointAge: 454438 pages/s, 100 I/Os up to age 0.0 MiB; free 0 with 0 I/Os; next 6 ms
             "#]],
         );
     }
 
     #[test]
-    fn a_crowd_that_falls_due_together_is_begun_early() {
+    fn many_pages_with_one_deadline_are_begun_early() {
         check(
             "
             redo=20 dirty=40/100,30/100,10/100
@@ -391,11 +401,11 @@ mod tests {
             ",
             &expect![[r#"
                 redo=20 dirty=40/100,30/100,10/100
-                    CheckpointAge: 209 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    CheckpointAge: 209 pages/s, 100 I/Os up to age 40.0 MiB; free 0 with 0 I/Os; next 100 ms
                 redo=20 dirty=40/100,30/20000,10/100
-                    CheckpointAge: 20994 pages/s, 100 I/Os up to age 39.9 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 12 ms
+                    CheckpointAge: 20994 pages/s, 100 I/Os up to age 39.9 MiB; free 0 with 0 I/Os; next 12 ms
                 redo=20 dirty=30/100,20/20000,0/100
-                    CheckpointAge: 13815 pages/s, 100 I/Os up to age 30.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 18 ms
+                    CheckpointAge: 13815 pages/s, 100 I/Os up to age 30.0 MiB; free 0 with 0 I/Os; next 18 ms
             "#]],
         );
     }
@@ -411,22 +421,22 @@ mod tests {
             ",
             &expect![[r#"
                 capacity=4000 redo=20 frames=10000 dirty=200/3000,0/3000
-                    CheckpointAge: 56 pages/s, 100 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    CheckpointAge: 56 pages/s, 100 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; next 100 ms
                 dirty=200/3500,0/3500
-                    CheckpointAge: 65 pages/s, 100 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    CheckpointAge: 65 pages/s, 100 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; next 100 ms
                 dirty=200/4000,0/4000
-                    DirtyShare: 1000 pages/s, 100 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    DirtyShare: 1000 pages/s, 100 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; next 100 ms
                 dirty=200/4900,0/4900
-                    DirtyShare: 2800 pages/s, 100 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 91 ms
+                    DirtyShare: 2800 pages/s, 100 I/Os up to age 200.0 MiB; free 0 with 0 I/Os; next 91 ms
             "#]],
         );
     }
 
-    /// MDEV-36226: asynchronous flushing took the whole budget, and threads that needed a free frame got nothing.
-    /// MDEV-34265: the furious flush for a checkpoint starved them until the server hung.
-    /// MDEV-33053: eviction ran only once the pool was empty.
+    /// MDEV-36226: asynchronous flushing took the whole budget, and threads that needed a free
+    /// frame got none. MDEV-34265: the furious flush for a checkpoint starved them until the server
+    /// hung. MDEV-33053: eviction ran only once the pool was empty.
     #[test]
-    fn free_frames_are_supplied_whatever_the_checkpoint_needs() {
+    fn free_frames_are_supplied_however_much_the_checkpoint_needs() {
         check(
             "
             redo=200 ios=10000 dirty=80/20000,40/20000,0/20000 free=64
@@ -434,28 +444,25 @@ mod tests {
             free=0 waiting=16
             free=0 waiting=16 victims=1
             free=0 waiting=60 threads=64 victims=1
-            drain=5000 purge=5000
             ",
             &expect![[r#"
                 redo=200 ios=10000 dirty=80/20000,40/20000,0/20000 free=64
-                    CheckpointAge: 36674465 pages/s, 100 I/Os up to age 0.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 6 ms
+                    CheckpointAge: 36674465 pages/s, 100 I/Os up to age 0.0 MiB; free 0 with 0 I/Os; next 6 ms
                 free=40
-                    CheckpointAge: 36674465 pages/s, 88 I/Os up to age 0.0 MiB; free 24 with 12 I/Os; drain 0 purge 0; next 6 ms
+                    CheckpointAge: 36674465 pages/s, 88 I/Os up to age 0.0 MiB; free 24 with 12 I/Os; next 6 ms
                 free=0 waiting=16
-                    CheckpointAge: 36674465 pages/s, 74 I/Os up to age 0.0 MiB; free 80 with 25 I/Os; drain 0 purge 0; next 2 ms
+                    CheckpointAge: 36674465 pages/s, 74 I/Os up to age 0.0 MiB; free 80 with 25 I/Os; next 2 ms
                 free=0 waiting=16 victims=1
-                    CheckpointAge: 36674465 pages/s, 75 I/Os up to age 0.0 MiB; free 80 with 25 I/Os; drain 0 purge 0; next 2 ms
+                    CheckpointAge: 36674465 pages/s, 75 I/Os up to age 0.0 MiB; free 80 with 25 I/Os; next 2 ms
                 free=0 waiting=60 threads=64 victims=1
-                    CheckpointAge: 57013615 pages/s, 75 I/Os up to age 0.0 MiB; free 316 with 60 I/Os; drain 0 purge 0; next 2 ms
-                drain=5000 purge=5000
-                    CheckpointAge: 57013615 pages/s, 49 I/Os up to age 0.0 MiB; free 316 with 60 I/Os; drain 15 purge 10; next 2 ms
+                    CheckpointAge: 57013615 pages/s, 75 I/Os up to age 0.0 MiB; free 316 with 60 I/Os; next 2 ms
             "#]],
         );
     }
 
     /// MDEV-24949: idle flushing was lost, and a quiet server kept its dirty pages for ever.
     #[test]
-    fn a_quiet_log_is_drained() {
+    fn an_idle_database_cleans_all_its_pages() {
         check(
             "
             redo=0 dirty=10/60000
@@ -467,36 +474,38 @@ mod tests {
             ",
             &expect![[r#"
                 redo=0 dirty=10/60000
-                    DirtyShare: 14125 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 18 ms
+                    DirtyShare: 14125 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; next 18 ms
                 dirty=10/600
-                    Idle: 16 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    Idle: 16 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; next 100 ms
                 dirty=10/6
-                    Idle: 6 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    Idle: 6 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; next 100 ms
                 redo=0.01
-                    Idle: 5 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    Idle: 5 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; next 100 ms
                 redo=0.05
-                    Idle: 3 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    Idle: 3 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; next 100 ms
                 redo=0.1
-                    CheckpointAge: 0 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; drain 0 purge 0; next 100 ms
+                    CheckpointAge: 0 pages/s, 100 I/Os up to age 10.0 MiB; free 0 with 0 I/Os; next 100 ms
             "#]],
         );
     }
 
     #[test]
-    fn the_wanted_rate_has_no_cliff() {
+    fn the_wanted_rate_has_no_jump() {
         let limits = thresholds(96 * MIB, 16);
         let mut last: Option<f64> = None;
         for age_kib in 1024..92 * 1024 {
             let age = age_kib * 1024;
-            let slices =
-                [Slice { end_lsn: 1000 * MIB - age, pages: 100 }, Slice { end_lsn: 1000 * MIB, pages: 1000 }];
-            let rate = age_pages_per_s(&Sample {
+            let buckets = [
+                DirtyBucket { end_lsn: 1000 * MIB - age, pages: 100 },
+                DirtyBucket { end_lsn: 1000 * MIB, pages: 1000 },
+            ];
+            let rate = age_pages_per_s(&CleanerSample {
                 now_us: 0,
                 end_lsn: 1000 * MIB,
                 checkpoint_lsn: 1000 * MIB - age,
                 redo_bytes_per_s: 2e7,
                 thresholds: limits,
-                first_dirty: &slices,
+                first_dirty: &buckets,
                 frames: 65_536,
                 free_frames: 1000,
                 threads: 16,
@@ -504,8 +513,6 @@ mod tests {
                 dirty_victims: 0.5,
                 pages_per_io: 4.0,
                 budget_ios_per_s: 1e4,
-                drain_ios_wanted: 0,
-                purge_ios_wanted: 0,
             });
             if let Some(last) = last {
                 assert!(rate >= last && rate <= last * 1.001, "age {age_kib} KiB: {last} -> {rate}");

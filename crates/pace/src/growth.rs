@@ -1,38 +1,42 @@
-//! When the pages file grows ahead of need, so that a caller who needs an extent finds a free one and does not write zeros
-//! first.
+//! When the pages file grows ahead of need. A caller that needs an extent then finds a free one and
+//! need not write zeros first.
 
-/// So much of what is consumed a second is kept free, in seconds: a slice of growth takes a fraction of one on any device.
+/// The consumption of so many seconds is kept free: a slice of growth takes a fraction of a second
+/// on any device.
 const AHEAD_S: f64 = 1.0;
 
-/// At least this part of a step is kept free whatever the rate: the first consumer after a pause is faster than any average.
+/// At least this part of a step (1/n) is kept free at any rate: the first consumer after a pause is
+/// faster than any average.
 const LEAST: u64 = 4;
 
-/// But if the file is short, not more than this part of it, and a slice: a small database takes little disk.
+/// But in a short file this least is at most this part of the file (1/n), or a slice if that is
+/// more: a small database takes little disk.
 const LEAST_OF_FILE: u64 = 64;
 
-/// And whatever the rate not more than this part of the file, if that is more than the least part of a step.
+/// At any rate at most this part of the file (1/n) is kept free, or [`LEAST`] of a step if that is
+/// more.
 const MOST_OF_FILE: u64 = 16;
 
-/// At most so many steps are kept free: a burst says nothing about the minutes after it, and what is zero-written stays
-/// taken from the disk.
+/// At most so many steps are kept free: a burst does not predict the minutes after it, and
+/// zero-written space stays taken from the disk.
 const MOST: u64 = 4;
 
-/// After a growth that found no space the next one is tried this much later, microseconds.
+/// After a growth that found no disk space, the next one is tried so much later, microseconds.
 pub const TRY_AGAIN_US: u64 = 10_000_000;
 
-/// Free space to keep, bytes, when `consumed_per_s` bytes a second are taken from a file of `file` bytes that grows by `step`
-/// bytes.
+/// Returns the free space to keep, bytes, when `consumed_per_s` bytes a second are consumed of a
+/// file of `file` bytes that grows by `step` bytes.
 #[must_use]
-pub fn reserve(consumed_per_s: f64, step: u64, file: u64) -> u64 {
+pub fn space_to_keep(consumed_per_s: f64, step: u64, file: u64) -> u64 {
     let most = (step * MOST).min((file / MOST_OF_FILE).max(step / LEAST));
     let least = (step / LEAST).min((file / LEAST_OF_FILE).max(step / 8));
     ((consumed_per_s * AHEAD_S) as u64).clamp(least, most)
 }
 
-/// What one growth writes, bytes: an eighth of a step, so that whoever waits for it waits for that much, but not less than
-/// `least`, since each ends with a sync.
+/// Returns how much one growth writes, bytes: an eighth of a step, so that a caller that waits for
+/// it waits only so long; but at least `least`, because each growth ends with a sync.
 #[must_use]
-pub fn slice(step: u64, least: u64) -> u64 {
+pub fn slice_bytes(step: u64, least: u64) -> u64 {
     (step / 8).max(least.min(step))
 }
 
@@ -44,13 +48,14 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Consumption in MiB/s by phases of so many milliseconds, against a device that writes `zeros` MiB/s of zeros: free
-    /// space at each phase's end, the least there was in it, what was written, and how long consumers found nothing.
+    /// Simulates phases of (milliseconds, MiB/s consumed) on a device that writes `zeros` MiB/s of
+    /// zeros. Prints for each phase the free space at its end, the least free space in it, how much
+    /// the file grew, and how long consumers found no free space.
     fn run(zeros: u64, phases: &[(u64, u64)]) -> String {
-        let (step, mut rate) = (64 * MIB, crate::redo_rate::Rate::new());
-        let slice = slice(step, 2 * MIB);
+        let (step, mut rate) = (64 * MIB, crate::smoothed_rate::SmoothedRate::new());
+        let slice = slice_bytes(step, 2 * MIB);
         let (mut free, mut total, mut now_us, mut out) = (8 * MIB, 0, 0, String::new());
-        // Bytes still to be written of the slice under way.
+        // Bytes of the present slice that are still to be written.
         let mut under_way = 0u64;
         for &(ms, consumed) in phases {
             let (mut least, mut grown, mut dry_ms) = (u64::MAX, 0, 0);
@@ -61,7 +66,7 @@ mod tests {
                 dry_ms += u64::from(taken < wanted);
                 (free, total) = (free - taken, total + taken);
                 rate.update(now_us, total);
-                if under_way == 0 && free < reserve(rate.per_second(), step, 1 << 40) {
+                if under_way == 0 && free < space_to_keep(rate.per_second(), step, 1 << 40) {
                     under_way = slice;
                 }
                 if under_way > 0 {
@@ -110,10 +115,10 @@ mod tests {
 
     #[test]
     fn sizes() {
-        let reserves = |file| [0.0, 1e12].map(|rate| reserve(rate, 64 * MIB, file) / MIB);
+        let reserves = |file| [0.0, 1e12].map(|rate| space_to_keep(rate, 64 * MIB, file) / MIB);
         assert_eq!([64 * MIB, 640 * MIB, 6400 * MIB].map(reserves), [[8, 16], [10, 40], [16, 256]]);
         assert_eq!(
-            (slice(64 * MIB, 2 * MIB), slice(4 * MIB, 2 * MIB), slice(MIB, 2 * MIB)),
+            (slice_bytes(64 * MIB, 2 * MIB), slice_bytes(4 * MIB, 2 * MIB), slice_bytes(MIB, 2 * MIB)),
             (8 * MIB, 2 * MIB, MIB)
         );
     }

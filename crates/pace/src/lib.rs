@@ -1,23 +1,25 @@
-//! The laws of flow control as pure functions. The engine samples, asks, and acts; nothing here reads a clock, takes a
-//! lock, or knows what a page is, so each law is tested by a script of numbers and drawn from it.
+//! Flow control as pure functions: adaptive flushing (page cleaning), admission of writers, group
+//! commit, size of the redo log. The engine takes a sample, asks a function here, and acts. Nothing
+//! here reads a clock, takes a lock, or knows what a page is. So each rule is tested with a script
+//! of numbers.
 //!
-//! Rates are per second, times are microseconds, sizes are bytes, unless a name says otherwise. Positions in the redo
-//! stream are plain numbers.
+//! Rates are per second, times are microseconds, sizes are bytes, unless a name says otherwise.
+//! Positions in the redo stream (LSNs) are plain numbers.
 
+pub mod active_threads;
 pub mod admission;
 pub mod budget;
 pub mod capacity;
 pub mod checkpoint;
 pub mod commit;
-pub mod crowd;
+pub mod free_frames;
 pub mod governor;
 pub mod growth;
 pub mod history;
-pub mod redo_rate;
-pub mod reserve;
 pub mod segments;
+pub mod smoothed_rate;
 pub mod thresholds;
-pub mod undoing;
+pub mod undo_admission;
 
 #[cfg(test)]
 mod closed_loop;

@@ -1,50 +1,57 @@
-//! How many segment files there should be: files follow need, up to the capacity that was asked for.
+//! How many segment files the log should have. The number follows the need, up to the capacity that
+//! was asked for.
 //!
-//! A log of n segments holds n - 1 of them of redo, whatever the checkpoint's place in its segment. A young database
-//! needs few, so a large capacity costs neither time nor disk before it is used; and admission goes by the files that
-//! there are, so an operation that was let in never finds the disk full.
+//! A log of n segments holds n - 1 segments of redo, wherever in its segment the checkpoint is. A
+//! young database needs few segments, so a large capacity costs no time and no disk before it is
+//! used. Admission counts only the files that exist, so an admitted operation never finds the disk
+//! full.
 
-/// No log that is written to works with less: one being left, one being written, two ahead.
+/// A log that is written to needs at least so many files: one that is being left, one that is being
+/// written, two ahead.
 pub const FILES_MIN: u64 = 4;
 
-/// But a log in which nothing happens can lie in two: the one that is written, and one ahead.
+/// A log without activity can be in two files: the one that is written, and one ahead.
 pub const FILES_AT_REST: u64 = 2;
 
-/// Files without which a log that holds `age` bytes of redo does not work. One sixteenth of a segment says that it is at rest no more.
+/// Returns the least number of files of a log that holds `age` bytes of redo. From one sixteenth of
+/// a segment on it is no longer at rest.
 fn least(age: u64, segment: u64) -> u64 {
     if age < segment / 16 { FILES_AT_REST } else { FILES_MIN }
 }
 
-/// Redo that so many files can hold, whatever the checkpoint's place.
+/// Returns the redo that so many files can hold, wherever the checkpoint is.
 #[must_use]
 pub fn redo_bytes(files: u64, segment: u64) -> u64 {
     files.saturating_sub(1) * segment
 }
 
-/// Files for a capacity, rounded down: the capacity is what the log may take.
+/// Returns the number of files for a capacity, rounded down: the log may not take more than the
+/// capacity.
 #[must_use]
 pub fn files(capacity: u64, segment_file_bytes: u64) -> u64 {
     (capacity / segment_file_bytes).max(FILES_MIN)
 }
 
-/// Files that nobody misses any of as long as the log does not grow longer than `age` bytes: half as many again as they fill.
+/// Returns how many files are enough for a log of `age` bytes: half as many again as the redo
+/// fills.
 #[must_use]
 pub fn needed(age: u64, segment: u64) -> u64 {
     files_for(age, segment).max(least(age, segment))
 }
 
-/// The same without the files that a log needs whatever it holds.
+/// The same, without the least number that any log needs.
 #[must_use]
 pub fn files_for(age: u64, segment: u64) -> u64 {
     (age + age / 2).div_ceil(segment) + 1
 }
 
-/// A log of so many files has more made by the cleaner's usual steps, an eighth at a time: its own room lasts that long, and zeros
-/// for new files share the device with commits. A shorter one is filled sooner than the cleaner looks.
+/// A log of at least so many files grows in the cleaner's usual steps, an eighth at a time: its
+/// free space lasts until the next step, and the zeros of new files share the device with commits.
+/// A shorter log may be full before the cleaner's next step.
 pub const FILES_SHORT: u64 = 16;
 
-/// The age above which [`step`] makes files for a short log, if there may be more than `have`: whoever writes beyond it has
-/// somebody look.
+/// Returns the age above which [`step`] makes more files for a short log; `None` if the log is not
+/// short or may not have more than `have`. A writer that goes beyond this age wakes the cleaner.
 #[must_use]
 pub fn grows_above(have: u64, most: u64, segment: u64) -> Option<u64> {
     match have {
@@ -55,38 +62,39 @@ pub fn grows_above(have: u64, most: u64, segment: u64) -> Option<u64> {
     }
 }
 
-/// What to do about the number of files.
+/// A change of the number of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Leave it.
+pub enum SegmentStep {
+    /// No change.
     Keep,
     /// Make so many more.
     Make(u64),
-    /// There may be as many as this; what is free beyond goes.
+    /// Remove free files until so many are left.
     Shrink(u64),
 }
 
-/// The step from `have` files towards at most `most`, while `age` bytes of redo are needed.
+/// Returns the step from `have` files towards at most `most`, while `age` bytes of redo are needed.
 ///
-/// Growth begins when three eighths are in use, long before admission delays anyone, and by an eighth at a time. A
-/// shrinking log stays half as large again as the redo that is still needed, so that nobody is stopped by it: cleaning
-/// lowers the age, and the files follow. (Cleaning for the new size brings the age below 0.57 of it, so it gets there.)
+/// Growth begins when three eighths are in use, long before admission delays a writer, and goes by
+/// an eighth at a time. A shrinking log stays half as large again as the redo that is still needed,
+/// so that it stops no writer: cleaning lowers the age, and the number of files follows. (Cleaning
+/// for the new size brings the age below 0.57 of it, so the log does reach the new size.)
 #[must_use]
-pub fn step(have: u64, most: u64, age: u64, segment: u64) -> Step {
+pub fn step(have: u64, most: u64, age: u64, segment: u64) -> SegmentStep {
     let least = most.min(least(age, segment));
     if have < least {
-        return Step::Make(least - have);
+        return SegmentStep::Make(least - have);
     }
     if have < most && age > redo_bytes(have, segment) / 8 * 3 {
-        return Step::Make((most - have).min((have / 8).max(1)));
+        return SegmentStep::Make((most - have).min((have / 8).max(1)));
     }
     if have > most {
         let to = most.max(needed(age, segment));
         if to < have {
-            return Step::Shrink(to);
+            return SegmentStep::Shrink(to);
         }
     }
-    Step::Keep
+    SegmentStep::Keep
 }
 
 #[cfg(test)]
@@ -99,17 +107,17 @@ mod tests {
     fn the_rule_as_a_table() {
         let mib = |n: u64| n << 20;
         let table = [
-            ("new", step(0, 24, 0, S), Step::Make(2)),
-            ("at rest", step(2, 24, mib(1) / 8, S), Step::Keep),
-            ("at rest no more", step(2, 24, mib(1) / 4, S), Step::Make(2)),
-            ("young", step(4, 24, mib(4), S), Step::Keep),
-            ("filling", step(4, 24, mib(5), S), Step::Make(1)),
-            ("filling, larger", step(16, 600, mib(24), S), Step::Make(2)),
-            ("nearly there", step(599, 600, mib(2000), S), Step::Make(1)),
-            ("there", step(600, 600, mib(2000), S), Step::Keep),
-            ("asked to shrink, all in use", step(600, 24, mib(2000), S), Step::Keep),
-            ("asked to shrink, half free", step(600, 24, mib(1000), S), Step::Shrink(376)),
-            ("asked to shrink, idle", step(600, 24, mib(1), S), Step::Shrink(24)),
+            ("new", step(0, 24, 0, S), SegmentStep::Make(2)),
+            ("at rest", step(2, 24, mib(1) / 8, S), SegmentStep::Keep),
+            ("at rest no more", step(2, 24, mib(1) / 4, S), SegmentStep::Make(2)),
+            ("young", step(4, 24, mib(4), S), SegmentStep::Keep),
+            ("filling", step(4, 24, mib(5), S), SegmentStep::Make(1)),
+            ("filling, larger", step(16, 600, mib(24), S), SegmentStep::Make(2)),
+            ("nearly there", step(599, 600, mib(2000), S), SegmentStep::Make(1)),
+            ("there", step(600, 600, mib(2000), S), SegmentStep::Keep),
+            ("asked to shrink, all in use", step(600, 24, mib(2000), S), SegmentStep::Keep),
+            ("asked to shrink, half free", step(600, 24, mib(1000), S), SegmentStep::Shrink(376)),
+            ("asked to shrink, idle", step(600, 24, mib(1), S), SegmentStep::Shrink(24)),
         ];
         for (name, is, wanted) in table {
             assert_eq!(is, wanted, "{name}");
@@ -119,9 +127,9 @@ mod tests {
     }
 
     #[test]
-    fn it_is_known_where_the_next_step_up_is() {
+    fn grows_above_agrees_with_step() {
         for (have, most) in (0..40).flat_map(|have| [4, 5, 24, 600].map(|most| (have, most))) {
-            let makes = |age| matches!(step(have, most, age, S), Step::Make(_));
+            let makes = |age| matches!(step(have, most, age, S), SegmentStep::Make(_));
             match grows_above(have, most, S) {
                 None => assert!(have >= FILES_SHORT || !makes(u64::MAX / 4), "{have} of {most}"),
                 Some(0) => assert!(makes(0) && makes(1)),
@@ -131,18 +139,18 @@ mod tests {
     }
 
     #[test]
-    fn a_log_cleaned_for_its_new_size_gets_there() {
+    fn a_log_cleaned_for_its_new_size_reaches_it() {
         for (files, threads) in [(8, 4), (16, 16), (24, 16), (600, 64)] {
             let marks = crate::thresholds::thresholds(redo_bytes(files, S), threads);
-            assert_eq!(step(900, files, marks.target, S), Step::Shrink(files), "{files} files");
+            assert_eq!(step(900, files, marks.target, S), SegmentStep::Shrink(files), "{files} files");
         }
     }
 
-    /// Whatever the age does, a step never leaves less room than the age needs.
+    /// At any age, a step leaves at least the room that the age needs.
     #[test]
-    fn a_shrinking_log_stops_nobody() {
+    fn a_shrinking_log_stops_no_writer() {
         for age_mib in 0..2400 {
-            if let Step::Shrink(to) = step(600, 24, age_mib << 20, S) {
+            if let SegmentStep::Shrink(to) = step(600, 24, age_mib << 20, S) {
                 assert!(redo_bytes(to, S) >= (age_mib << 20) / 2 * 3, "{age_mib} MiB, {to} files");
             }
         }

@@ -1,36 +1,40 @@
-//! The marks on the scale of the checkpoint age that follow from the redo capacity.
+//! The marks on the scale of the checkpoint age. They follow from the redo capacity.
 //!
 //! ```text
 //! 0 ............ target ...... soft ............ hard ...... capacity
 //!   cleaning lags       leads       + admission       held back
 //!                                     delays
 //! ```
-//! What lies between hard and capacity is never given to new operations: those already admitted, commits, rollback,
-//! purge and hardening finish inside it, so nobody who holds a latch can find the log full.
+//! The redo between the hard mark and the capacity is never given to new operations. Admitted
+//! operations, commits, rollback, purge and hardening use it to finish. So a thread that holds a
+//! latch never finds the log full.
 
-/// The most redo one mini-transaction writes (Pa6).
-pub const MTR_BYTES_MAX: u64 = 64 << 10;
+/// The most redo that one mini-transaction writes (Pa6).
+const MTR_BYTES_MAX: u64 = 64 << 10;
 
-/// Mini-transactions that one thread may still run after its operation was admitted: the row, two splits, a separator.
+/// The most mini-transactions that one thread may still run after its operation was admitted: the
+/// row change, two splits, a separator.
 const MTRS_IN_FLIGHT_PER_THREAD: u64 = 4;
 
 /// Marks on the scale of the checkpoint age, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
-    /// Cleaning aims to keep the age here.
+    /// Cleaning keeps the age near this mark.
     pub target: u64,
     /// Above it admission delays operations.
     pub soft: u64,
     /// At it admission stops operations.
     pub hard: u64,
-    /// What the segments hold.
+    /// The redo that the segments hold.
     pub capacity: u64,
 }
 
-/// The marks for a capacity and the number of threads that may have an admitted operation at once.
+/// Returns the marks for a capacity and for the number of threads that may have an admitted
+/// operation at the same time.
 ///
-/// A sixteenth is held back, or what the threads may need if that is more, but never more than a quarter: with a tiny
-/// log and very many threads admission makes up for the difference by admitting fewer at a time.
+/// A sixteenth of the capacity is held back, or what the threads may need if that is more, but at
+/// most a quarter. With a tiny log and very many threads a quarter may be too little; then
+/// admission admits fewer operations at a time.
 #[must_use]
 pub fn thresholds(capacity: u64, threads: u64) -> Thresholds {
     let in_flight = threads.saturating_mul(MTRS_IN_FLIGHT_PER_THREAD * MTR_BYTES_MAX);

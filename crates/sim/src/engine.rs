@@ -226,7 +226,8 @@ impl Tx for EngineTx {
     fn commit_async(self: Box<Self>) -> Result<u64> {
         let future = self.tx.commit_async().map_err(fail)?;
         // A thread that waits may lead a flush; one that polls leaves that to the log thread. Some do this, some that.
-        let receipt = if base::sync::lane().is_multiple_of(2) { future.wait() } else { block_on(future) };
+        let receipt =
+            if base::sync::thread_number().is_multiple_of(2) { future.wait() } else { block_on(future) };
         receipt.map(|receipt| receipt.lsn).map_err(fail)
     }
     fn rollback(self: Box<Self>) {

@@ -23,7 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 use vfs::Vfs;
-use vfs::fault::{Fault, FaultDisk, Kind, Rule};
+use vfs::fault::{Fault, FaultDisk, FaultRule, OpKind};
 use vfs::mem::MemDisk;
 
 /// A wait may last so long once the database is poisoned or closed, microseconds.
@@ -38,27 +38,27 @@ const TIGHT: Shape = Shape { frames: 32, segment_blocks: 8, segments: 12, histor
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// From the n-th on, operations of a kind on files whose path holds a word are refused.
-    Refused(Kind, &'static str),
+    Refused(OpKind, &'static str),
     /// Another thread closes the database.
     Closed,
 }
 
 /// Each of them, with a name.
 pub const TROUBLES: &[(&str, Trouble)] = &[
-    ("page write", Trouble::Refused(Kind::Write, "/pages")),
-    ("page sync", Trouble::Refused(Kind::Sync, "/pages")),
-    ("doublewrite write", Trouble::Refused(Kind::Write, "/areas")),
-    ("doublewrite sync", Trouble::Refused(Kind::Sync, "/areas")),
-    ("log write", Trouble::Refused(Kind::Write, "/redo/")),
-    ("log sync", Trouble::Refused(Kind::Sync, "/redo/")),
-    ("undo write", Trouble::Refused(Kind::Write, "/undo/")),
-    ("undo sync", Trouble::Refused(Kind::Sync, "/undo/")),
-    ("root write", Trouble::Refused(Kind::Write, "/root")),
-    ("root sync", Trouble::Refused(Kind::Sync, "/root")),
-    ("any write", Trouble::Refused(Kind::Write, "")),
-    ("any sync", Trouble::Refused(Kind::Sync, "")),
-    ("rename", Trouble::Refused(Kind::Rename, "")),
-    ("directory sync", Trouble::Refused(Kind::SyncDir, "")),
+    ("page write", Trouble::Refused(OpKind::Write, "/pages")),
+    ("page sync", Trouble::Refused(OpKind::Sync, "/pages")),
+    ("doublewrite write", Trouble::Refused(OpKind::Write, "/areas")),
+    ("doublewrite sync", Trouble::Refused(OpKind::Sync, "/areas")),
+    ("log write", Trouble::Refused(OpKind::Write, "/redo/")),
+    ("log sync", Trouble::Refused(OpKind::Sync, "/redo/")),
+    ("undo write", Trouble::Refused(OpKind::Write, "/undo/")),
+    ("undo sync", Trouble::Refused(OpKind::Sync, "/undo/")),
+    ("root write", Trouble::Refused(OpKind::Write, "/root")),
+    ("root sync", Trouble::Refused(OpKind::Sync, "/root")),
+    ("any write", Trouble::Refused(OpKind::Write, "")),
+    ("any sync", Trouble::Refused(OpKind::Sync, "")),
+    ("rename", Trouble::Refused(OpKind::Rename, "")),
+    ("directory sync", Trouble::Refused(OpKind::SyncDir, "")),
     ("closing", Trouble::Closed),
 ];
 
@@ -297,7 +297,8 @@ fn cause(
     nth: u64,
 ) -> Option<base::sync::JoinHandle<Result<()>>> {
     if let Trouble::Refused(kind, part) = trouble {
-        faults.fail_on(part, Rule { kind, nth, for_ever: true, fault: Fault::Refused(ErrorKind::Other) });
+        faults
+            .fail_on(part, FaultRule { kind, nth, for_ever: true, fault: Fault::Refused(ErrorKind::Other) });
         let since = now_us();
         while now_us() < since + PATIENCE_US {
             pause(1_000);
@@ -392,8 +393,12 @@ pub fn wakers(seed: u64, refused: bool) {
         .collect();
     pause(rng.below(20_000));
     if refused {
-        let rule =
-            Rule { kind: Kind::Write, nth: 1, for_ever: true, fault: Fault::Refused(ErrorKind::Other) };
+        let rule = FaultRule {
+            kind: OpKind::Write,
+            nth: 1,
+            for_ever: true,
+            fault: Fault::Refused(ErrorKind::Other),
+        };
         faults.fail_on("/redo/", rule);
     }
     let (mut futures, mut pending) = (Vec::new(), 0);

@@ -1,12 +1,14 @@
-//! A disk in the process's own memory, for databases that nobody wants to find again. What is written to it is there until
+//! A disk in the process's own memory, for databases in memory. What is written to it exists until
 //! the disk is dropped; syncing costs nothing and means nothing.
 //!
-//! A file takes as much memory as it holds bytes that are not zero, by the chunk: files that are zero-written ahead of need
-//! cost nothing before they are used. Its chunks lie in stripes with a mutex each, so threads that work on different places
-//! of one file seldom meet.
+//! A file takes memory only for its chunks that hold a byte other than zero. So a file that is
+//! zero-written ahead of need costs nothing before it is used. The chunks are in shards with a
+//! mutex each, so threads that work on different parts of one file seldom wait for each other.
 
 use crate::os::OsClock;
 use crate::{Clock, Create, Disk, File, OpenMode, Vfs};
+use base::Sharded;
+use base::sharded::shards;
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicU64, Ordering};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,19 +17,20 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes that are in memory or all zero together: the largest page, so that a page seldom takes more than it is long.
+/// A chunk is in memory as a whole or all zeros. As long as the largest page, so that a page seldom
+/// takes more memory than its size. Bytes.
 const CHUNK_BYTES: usize = 16 << 10;
-/// Neighbouring chunks lie in different stripes.
-const STRIPES: usize = 64;
+/// Neighbouring chunks are in different shards.
+const SHARDS: usize = shards(64);
 
-/// The disk. Clones share it; its memory is free when the last clone and the last open file are gone.
+/// The disk. Clones share it. Its memory is freed with the last clone and the last open file.
 #[derive(Clone, Debug, Default)]
-pub struct EphemeralDisk {
-    names: Arc<Mutex<Names>>,
+struct EphemeralDisk {
+    names: Arc<Mutex<Namespace>>,
 }
 
 #[derive(Debug, Default)]
-struct Names {
+struct Namespace {
     dirs: BTreeSet<PathBuf>,
     files: BTreeMap<PathBuf, Arc<EphemeralFile>>,
     locked: BTreeSet<PathBuf>,
@@ -36,15 +39,15 @@ struct Names {
 /// `None` is all zeros.
 type Chunk = Option<Box<[u8]>>;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct EphemeralFile {
     len: AtomicU64,
-    /// Chunk `n` is number `n / STRIPES` of stripe `n % STRIPES`; what lies beyond a stripe's end is zeros.
-    stripes: Box<[Mutex<Vec<Chunk>>]>,
+    /// Chunk `n` is number `n / SHARDS` of shard `n % SHARDS`. Beyond a shard's end all is zeros.
+    shards: Sharded<Mutex<Vec<Chunk>>, SHARDS>,
 }
 
 struct EphemeralLock {
-    names: Arc<Mutex<Names>>,
+    names: Arc<Mutex<Namespace>>,
     path: PathBuf,
 }
 
@@ -55,7 +58,7 @@ impl Drop for EphemeralLock {
 }
 
 impl Vfs {
-    /// An empty disk in memory, and the operating system's clock.
+    /// Returns an empty disk in memory, and the operating system's clock.
     #[must_use]
     pub fn in_memory() -> Vfs {
         Vfs {
@@ -65,8 +68,8 @@ impl Vfs {
     }
 }
 
-impl Names {
-    /// Whether something can stand at `path`. The top is always there.
+impl Namespace {
+    /// Whether an entry can be made at `path`. The top directory always exists.
     fn parent_exists(&self, path: &Path) -> bool {
         let top = |dir: &Path| dir.as_os_str().is_empty() || dir == Path::new("/");
         path.parent().is_none_or(|up| top(up) || self.dirs.contains(up))
@@ -139,19 +142,14 @@ impl Disk for EphemeralDisk {
     }
 }
 
-/// Whether all bytes are 0. Compared with zeros that are there, for that is as fast as memory without any optimisation.
+/// Whether all bytes are 0. Compares with stored zeros: that is as fast as memory even in builds
+/// without optimisation.
 fn is_zero(bytes: &[u8]) -> bool {
     static ZEROS: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
     bytes.chunks(CHUNK_BYTES).all(|part| *part == ZEROS[..part.len()])
 }
 
-impl Default for EphemeralFile {
-    fn default() -> EphemeralFile {
-        EphemeralFile { len: AtomicU64::new(0), stripes: (0..STRIPES).map(|_| Mutex::default()).collect() }
-    }
-}
-
-/// A chunk of zeros. Where there is no memory for it the disk is full.
+/// Returns a chunk of zeros. If there is no memory for it, the disk is full.
 fn new_chunk() -> io::Result<Box<[u8]>> {
     let mut chunk = Vec::new();
     chunk.try_reserve_exact(CHUNK_BYTES).map_err(|_| ErrorKind::StorageFull)?;
@@ -160,8 +158,9 @@ fn new_chunk() -> io::Result<Box<[u8]>> {
 }
 
 impl EphemeralFile {
-    /// Calls `each` for every chunk that a range touches, with its stripe locked: the stripe, the chunk's number in it, where
-    /// in the chunk the part lies, and which part of the range it is.
+    /// Calls `each` for every chunk that a range touches, with the chunk's shard locked. `each`
+    /// gets the shard, the chunk's number in the shard, the offset in the chunk, and the part of
+    /// the range that lies in the chunk.
     fn parts(
         &self,
         offset: u64,
@@ -174,17 +173,17 @@ impl EphemeralFile {
         while done < len {
             let (chunk, place) = ((at + done) / CHUNK_BYTES, (at + done) % CHUNK_BYTES);
             let part = (CHUNK_BYTES - place).min(len - done);
-            let mut stripe = self.stripes[chunk % STRIPES].lock();
-            each(&mut stripe, chunk / STRIPES, place, done..done + part)?;
+            let mut shard = self.shards.of(chunk as u64).lock();
+            each(&mut shard, chunk / SHARDS, place, done..done + part)?;
             done += part;
         }
         Ok(())
     }
 
-    /// Makes a range all zeros; whole chunks give their memory back.
+    /// Makes a range all zeros. Frees the memory of whole chunks.
     fn clear(&self, offset: u64, len: usize) -> io::Result<()> {
-        self.parts(offset, len, |stripe, chunk, place, part| {
-            match stripe.get_mut(chunk) {
+        self.parts(offset, len, |shard, chunk, place, part| {
+            match shard.get_mut(chunk) {
                 Some(whole) if part.len() == CHUNK_BYTES => *whole = None,
                 Some(Some(bytes)) => bytes[place..place + part.len()].fill(0),
                 Some(None) | None => {}
@@ -199,8 +198,8 @@ impl File for EphemeralFile {
         if offset.saturating_add(bytes.len() as u64) > self.len.load(Ordering::Acquire) {
             return Err(ErrorKind::UnexpectedEof.into());
         }
-        self.parts(offset, bytes.len(), |stripe, chunk, place, part| {
-            match stripe.get(chunk) {
+        self.parts(offset, bytes.len(), |shard, chunk, place, part| {
+            match shard.get(chunk) {
                 Some(Some(from)) => bytes[part.clone()].copy_from_slice(&from[place..place + part.len()]),
                 Some(None) | None => bytes[part].fill(0),
             }
@@ -215,12 +214,12 @@ impl File for EphemeralFile {
         if is_zero(bytes) {
             self.clear(offset, bytes.len())?;
         } else {
-            self.parts(offset, bytes.len(), |stripe, chunk, place, part| {
-                if stripe.len() <= chunk {
-                    stripe.try_reserve(chunk + 1 - stripe.len()).map_err(|_| ErrorKind::StorageFull)?;
-                    stripe.resize_with(chunk + 1, || None);
+            self.parts(offset, bytes.len(), |shard, chunk, place, part| {
+                if shard.len() <= chunk {
+                    shard.try_reserve(chunk + 1 - shard.len()).map_err(|_| ErrorKind::StorageFull)?;
+                    shard.resize_with(chunk + 1, || None);
                 }
-                let to = match &mut stripe[chunk] {
+                let to = match &mut shard[chunk] {
                     Some(to) => to,
                     none => none.insert(new_chunk()?),
                 };
@@ -242,7 +241,7 @@ impl File for EphemeralFile {
 
     fn set_len(&self, len: u64) -> io::Result<()> {
         let before = self.len.swap(len, Ordering::AcqRel);
-        // What is cut off must read as zeros if the file grows again.
+        // The part that is cut off must read as zeros if the file grows again.
         self.clear(len, before.saturating_sub(len) as usize)
     }
 
@@ -251,7 +250,7 @@ impl File for EphemeralFile {
         self.clear(offset, end.saturating_sub(offset) as usize)
     }
 
-    /// There is no cache to pass.
+    /// There is no page cache to bypass.
     fn is_direct(&self) -> bool {
         true
     }
@@ -267,12 +266,12 @@ mod tests {
 
     impl EphemeralFile {
         fn chunks(&self) -> usize {
-            self.stripes.iter().map(|stripe| stripe.lock().iter().flatten().count()).sum()
+            self.shards.iter().map(|shard| shard.lock().iter().flatten().count()).sum()
         }
     }
 
     #[test]
-    fn a_file_is_as_a_plain_vector() {
+    fn a_file_behaves_as_a_vector() {
         let mut rng = Prng::new(1);
         let (file, mut plain) = (EphemeralFile::default(), Vec::new());
         for _ in 0..3000 {
@@ -313,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_take_no_memory_and_what_is_cleared_gives_it_back() {
+    fn zeros_take_no_memory_and_cleared_chunks_are_freed() {
         let file = EphemeralFile::default();
         file.write_at(&vec![0; 100 * CHUNK_BYTES], 0).unwrap();
         assert_eq!((file.len().unwrap(), file.chunks()), (100 * CHUNK_BYTES as u64, 0));
@@ -327,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_as_on_any_disk_and_only_one_has_a_lock() {
+    fn names_work_as_on_any_disk_and_a_lock_has_one_holder() {
         let disk = EphemeralDisk::default();
         let kind = |result: io::Result<Arc<dyn File>>| result.unwrap_err().kind();
         let (dir, a, b) = (Path::new("d"), Path::new("d/a"), Path::new("d/b"));
@@ -350,9 +349,10 @@ mod tests {
         assert!(!disk.is_durable(dir) && disk.is_ephemeral());
     }
 
-    /// Each thread writes and reads its own places, which share chunks with those of others.
+    /// Each thread writes and reads its own parts, which share chunks with the parts of other
+    /// threads.
     #[test]
-    fn threads_on_different_places_do_not_meet() {
+    fn threads_on_different_parts_do_not_disturb_each_other() {
         let file = EphemeralFile::default();
         std::thread::scope(|scope| {
             for n in 0..8u8 {

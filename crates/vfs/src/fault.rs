@@ -1,6 +1,6 @@
-//! A disk that fails on purpose: the n-th operation of a kind, once or for ever, a device that is full, a failed sync that
-//! loses what it was to make durable, a write of which only the first part arrives. Everything else goes to the disk
-//! below.
+//! Fault injection: a disk that fails on purpose. The n-th operation of a kind can fail, once or
+//! for ever. The device can be full. A failed sync can lose the writes that it should have made
+//! durable. A write can be torn. All other operations go to the disk below.
 
 use crate::{Create, Disk, File, OpenMode};
 use base::sync::Mutex;
@@ -9,16 +9,16 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Operations that can fail, counted each for itself.
+/// Kinds of operations. Each kind is counted separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// Opening a file that is there.
+pub enum OpKind {
+    /// Opening a file that exists.
     Open,
-    /// Making a file or a directory.
+    /// Creating a file or a directory.
     Create,
-    /// Reading, each operation of a batch for itself.
+    /// Reading. Each operation of a batch counts.
     Read,
-    /// Writing, each operation of a batch for itself.
+    /// Writing. Each operation of a batch counts.
     Write,
     /// Syncing a file.
     Sync,
@@ -26,144 +26,146 @@ pub enum Kind {
     SyncDir,
     /// Changing a file's length.
     SetLen,
-    /// Making a file longer, while space is limited.
+    /// Making a file longer while disk space is limited.
     Grow,
     /// Renaming.
     Rename,
     /// Removing.
     Remove,
-    /// Listing a directory, asking for a length.
+    /// Listing a directory, or asking for a file's length.
     Ask,
 }
 
 /// How an operation fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It does nothing and says so.
+    /// It does nothing and returns an error of this kind.
     Refused(ErrorKind),
-    /// A write of which the first half, in whole sectors, arrives.
+    /// A write that writes only its first half, in whole sectors.
     Torn,
-    /// A sync that loses all that was written to the file since the last one, as file systems do that mark pages clean
-    /// when their write-back fails. A later sync succeeds and means nothing.
+    /// A sync that loses all writes to the file since the last sync. Some file systems do that:
+    /// they mark pages clean when the write-back fails. A later sync succeeds, but the writes stay
+    /// lost.
     Dropped,
 }
 
-/// A rule: the operation with this number of its kind fails.
+/// A rule: the operation of this kind with this number fails.
 #[derive(Clone, Copy, Debug)]
-pub struct Rule {
-    /// Which operations.
-    pub kind: Kind,
+pub struct FaultRule {
+    /// The kind of operation.
+    pub kind: OpKind,
     /// Counted from 1.
     pub nth: u64,
-    /// All later ones of the kind fail as well.
+    /// Whether all later operations of the kind fail as well.
     pub for_ever: bool,
-    /// In which way.
+    /// How it fails.
     pub fault: Fault,
 }
 
 /// An operation that was made to fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fired {
-    /// What it was.
-    pub kind: Kind,
-    /// On which file or directory.
+pub struct FailedOp {
+    /// The kind of operation.
+    pub kind: OpKind,
+    /// The file or directory.
     pub path: PathBuf,
-    /// Where in the file; 0 if it was no write.
+    /// The offset in the file; 0 if it was no write.
     pub offset: u64,
 }
 
-/// What is known of a file, whoever has it open.
+/// The state of a file, shared by all who have it open.
 #[derive(Debug, Default)]
-struct Node {
-    /// Its name now.
+struct FileRecord {
+    /// Its present name.
     path: Mutex<PathBuf>,
-    unsynced: Mutex<Unsynced>,
+    unsynced: Mutex<UnsyncedWrites>,
 }
 
-/// A file's bytes as they were before the writes that nothing has synced.
+/// The bytes of a file before the writes that are not synced.
 #[derive(Debug, Default)]
-struct Unsynced {
-    /// In the order of the writes.
+struct UnsyncedWrites {
+    /// Offset and old bytes, in the order of the writes.
     before: Vec<(u64, Vec<u8>)>,
     /// The length before the first of them.
     len: Option<u64>,
 }
 
-/// A rule for the files whose path holds `part`, with a count of its own.
+/// A rule for files whose path contains `part`, with a count of its own.
 #[derive(Debug)]
-struct Aimed {
+struct PathRule {
     part: String,
-    rule: Rule,
+    rule: FaultRule,
     count: u64,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    rules: Vec<Rule>,
-    aimed: Vec<Aimed>,
-    counts: BTreeMap<Kind, u64>,
-    fired: Vec<Fired>,
-    /// What was tried again.
-    retried: Vec<Fired>,
+struct FaultState {
+    rules: Vec<FaultRule>,
+    path_rules: Vec<PathRule>,
+    counts: BTreeMap<OpKind, u64>,
+    failed: Vec<FailedOp>,
+    /// Operations that were tried again after they had failed.
+    retried: Vec<FailedOp>,
     /// Reads of these ranges of files fail.
     unreadable: Vec<(PathBuf, std::ops::Range<u64>)>,
     /// Sectors that cannot be read until they are written.
     spoiled: Vec<(PathBuf, u64)>,
-    /// Below this directory so many bytes are left.
+    /// A directory, and how many bytes its files may still grow.
     space: Option<(PathBuf, u64)>,
-    /// What a growth that finds no space is told.
+    /// The error of a growth that finds no space.
     full: Option<ErrorKind>,
-    /// Files that may be open at once, and how many that is said to be.
+    /// How many files may be open at the same time, and the number that [`Disk::descriptors`]
+    /// returns.
     open_most: Option<(usize, usize)>,
     open: usize,
-    /// The most that were open at once.
+    /// The most files that were open at the same time.
     open_peak: usize,
-    nodes: BTreeMap<PathBuf, Arc<Node>>,
+    records: BTreeMap<PathBuf, Arc<FileRecord>>,
 }
 
 /// The failing disk. Clones share it.
 #[derive(Clone, Debug)]
 pub struct FaultDisk {
     disk: Arc<dyn Disk>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FaultState>>,
 }
 
 #[derive(Debug)]
 struct FaultFile {
     disk: FaultDisk,
     file: Arc<dyn File>,
-    node: Arc<Node>,
+    record: Arc<FileRecord>,
 }
 
 fn failure(kind: ErrorKind) -> io::Error {
-    io::Error::new(kind, "a fault that was asked for")
+    io::Error::new(kind, "an injected fault")
 }
 
 impl FaultDisk {
-    /// A disk over `disk` that fails nothing yet.
+    /// Makes a disk over `disk` without rules.
     #[must_use]
     pub fn new(disk: Arc<dyn Disk>) -> FaultDisk {
         FaultDisk { disk, state: Arc::default() }
     }
 
-    /// Adds a rule; counting begins anew for its kind.
-    pub fn fail(&self, rule: Rule) {
+    /// Adds a rule. Counting starts again from 0 for its kind.
+    pub fn fail(&self, rule: FaultRule) {
         let mut state = self.state.lock();
         state.counts.insert(rule.kind, 0);
         state.rules.push(rule);
     }
 
-    /// Adds a rule for the files whose path holds `part`, of whose operations alone it counts.
-    pub fn fail_on(&self, part: &str, rule: Rule) {
-        self.state.lock().aimed.push(Aimed { part: part.to_owned(), rule, count: 0 });
+    /// Adds a rule for files whose path contains `part`. It counts only operations on these files.
+    pub fn fail_on(&self, part: &str, rule: FaultRule) {
+        self.state.lock().path_rules.push(PathRule { part: part.to_owned(), rule, count: 0 });
     }
 
-    /// Lets files below `dir` grow by `bytes` in all from now on.
+    /// Lets the files below `dir` grow by `bytes` in total from now on.
     pub fn limit_space(&self, dir: impl Into<PathBuf>, bytes: u64) {
         self.state.lock().space = Some((dir.into(), bytes));
     }
 
-    /// Has reads fail that touch these bytes of a file, as those of a bad sector do.
+    /// Makes reads fail that touch these bytes of a file, as on a bad sector.
     pub fn refuse_reads(&self, path: impl Into<PathBuf>, bytes: std::ops::Range<u64>) {
         self.state.lock().unreadable.push((path.into(), bytes));
     }
@@ -174,7 +176,7 @@ impl FaultDisk {
         self.state.lock().spoiled.push((path.into(), offset));
     }
 
-    /// Whether a read of so many bytes meets one that cannot be read.
+    /// Whether a read touches a byte that cannot be read.
     fn is_unreadable(&self, path: &Path, offset: u64, len: usize) -> bool {
         let end = offset + len as u64;
         let state = self.state.lock();
@@ -185,17 +187,18 @@ impl FaultDisk {
         state.unreadable.iter().any(|(file, bad)| file == path && bad.start < end && offset < bad.end)
     }
 
-    /// What those are told who find no space; a full disk unless something else is asked for.
+    /// Sets the error of operations that find no space. The default is a full disk.
     pub fn full_is(&self, kind: ErrorKind) {
         self.state.lock().full = Some(kind);
     }
 
-    /// Lets so many files be open at once, and says that it is `told` of them.
+    /// Lets at most `most` files be open at the same time, and makes [`Disk::descriptors`] return
+    /// `told`.
     pub fn limit_descriptors(&self, most: usize, told: usize) {
         self.state.lock().open_most = Some((most, told));
     }
 
-    /// Files that are open, and the most that were at once.
+    /// Returns how many files are open, and the most that were open at the same time.
     #[must_use]
     pub fn open_files(&self) -> (usize, usize) {
         let state = self.state.lock();
@@ -205,7 +208,7 @@ impl FaultDisk {
     fn open_one(&self) -> io::Result<()> {
         let mut state = self.state.lock();
         if state.open_most.is_some_and(|(most, _)| state.open >= most) {
-            return Err(io::Error::from_raw_os_error(crate::few::NO_DESCRIPTOR[0]));
+            return Err(io::Error::from_raw_os_error(crate::descriptor_cache::NO_DESCRIPTOR[0]));
         }
         state.open += 1;
         state.open_peak = state.open_peak.max(state.open);
@@ -216,56 +219,57 @@ impl FaultDisk {
         failure(self.state.lock().full.unwrap_or(ErrorKind::StorageFull))
     }
 
-    /// Ends all rules and limits.
+    /// Removes all rules and limits.
     pub fn heal(&self) {
         let mut state = self.state.lock();
         state.rules.clear();
-        state.aimed.clear();
+        state.path_rules.clear();
         state.unreadable.clear();
         state.spoiled.clear();
         state.space = None;
         state.open_most = None;
     }
 
-    /// Operations of a kind since the last rule for it.
+    /// Returns the number of operations of a kind since the last rule for it.
     #[must_use]
-    pub fn count(&self, kind: Kind) -> u64 {
+    pub fn count(&self, kind: OpKind) -> u64 {
         self.state.lock().counts.get(&kind).copied().unwrap_or(0)
     }
 
-    /// The operations that failed, in order.
+    /// Returns the operations that failed, in order.
     #[must_use]
-    pub fn fired(&self) -> Vec<Fired> {
-        self.state.lock().fired.clone()
+    pub fn failures(&self) -> Vec<FailedOp> {
+        self.state.lock().failed.clone()
     }
 
-    /// Syncs of a file after a failed sync of it, and writes to where a write had failed: there must be none. Growth
-    /// that found no space may be tried again.
+    /// Returns the syncs of a file after a failed sync of it, and the writes to an offset where a
+    /// write had failed. There must be none. Growth that found no space may be tried again.
     #[must_use]
-    pub fn retried(&self) -> Vec<Fired> {
+    pub fn retried(&self) -> Vec<FailedOp> {
         self.state.lock().retried.clone()
     }
 
-    /// Counts an operation; says how it has to fail, if it has to.
-    fn meet(&self, kind: Kind, path: &Path, offset: u64) -> Option<Fault> {
+    /// Counts an operation. Returns how it must fail, if a rule says so.
+    fn count_operation(&self, kind: OpKind, path: &Path, offset: u64) -> Option<Fault> {
         let mut state = self.state.lock();
         let count = state.counts.entry(kind).or_default();
         *count += 1;
         let count = *count;
-        let this = Fired { kind, path: path.to_owned(), offset };
-        if matches!(kind, Kind::Write | Kind::Sync) && state.fired.contains(&this) {
+        let this = FailedOp { kind, path: path.to_owned(), offset };
+        if matches!(kind, OpKind::Write | OpKind::Sync) && state.failed.contains(&this) {
             state.retried.push(this.clone());
         }
-        let hit = |r: &Rule, count: u64| r.kind == kind && (r.nth == count || (r.for_ever && r.nth < count));
+        let hit =
+            |r: &FaultRule, count: u64| r.kind == kind && (r.nth == count || (r.for_ever && r.nth < count));
         let mut fault = state.rules.iter().find(|rule| hit(rule, count)).map(|rule| rule.fault);
-        for aimed in &mut state.aimed {
-            if aimed.rule.kind == kind && path.to_string_lossy().contains(&aimed.part) {
-                aimed.count += 1;
-                fault = fault.or(hit(&aimed.rule, aimed.count).then_some(aimed.rule.fault));
+        for path_rule in &mut state.path_rules {
+            if path_rule.rule.kind == kind && path.to_string_lossy().contains(&path_rule.part) {
+                path_rule.count += 1;
+                fault = fault.or(hit(&path_rule.rule, path_rule.count).then_some(path_rule.rule.fault));
             }
         }
         let fault = fault?;
-        state.fired.push(this);
+        state.failed.push(this);
         Some(fault)
     }
 
@@ -273,31 +277,31 @@ impl FaultDisk {
         let there = OpenMode { create: Create::Never, ..mode };
         let file = match self.disk.open(path, there) {
             Err(e) if e.kind() == ErrorKind::NotFound && mode.create != Create::Never => {
-                self.pass(Kind::Create, path)?;
+                self.check(OpKind::Create, path)?;
                 self.disk.open(path, mode)?
             }
             Err(e) => return Err(e),
             Ok(_) if mode.create == Create::New => return Err(ErrorKind::AlreadyExists.into()),
             Ok(file) => {
-                self.pass(Kind::Open, path)?;
+                self.check(OpKind::Open, path)?;
                 file
             }
         };
-        let node = Arc::clone(self.state.lock().nodes.entry(path.to_owned()).or_default());
-        *node.path.lock() = path.to_owned();
-        Ok(Arc::new(FaultFile { disk: self.clone(), file, node }))
+        let record = Arc::clone(self.state.lock().records.entry(path.to_owned()).or_default());
+        *record.path.lock() = path.to_owned();
+        Ok(Arc::new(FaultFile { disk: self.clone(), file, record }))
     }
 
-    /// As [`FaultDisk::meet`], for operations that can only be refused.
-    fn pass(&self, kind: Kind, path: &Path) -> io::Result<()> {
-        match self.meet(kind, path, 0) {
+    /// As [`FaultDisk::count_operation`], for operations that can only fail as a whole.
+    fn check(&self, kind: OpKind, path: &Path) -> io::Result<()> {
+        match self.count_operation(kind, path, 0) {
             None => Ok(()),
             Some(Fault::Refused(kind)) => Err(failure(kind)),
             Some(Fault::Torn | Fault::Dropped) => Err(failure(ErrorKind::Other)),
         }
     }
 
-    /// Takes space for growth; says how much of it there was.
+    /// Takes space for growth. Returns how much of it was available.
     fn take_space(&self, path: &Path, growth: u64) -> u64 {
         let mut state = self.state.lock();
         let Some((_, left)) = state.space.as_mut().filter(|(dir, _)| path.starts_with(dir)) else {
@@ -306,7 +310,7 @@ impl FaultDisk {
         let taken = growth.min(*left);
         *left -= taken;
         if taken < growth {
-            state.fired.push(Fired { kind: Kind::Grow, path: path.to_owned(), offset: 0 });
+            state.failed.push(FailedOp { kind: OpKind::Grow, path: path.to_owned(), offset: 0 });
         }
         taken
     }
@@ -319,38 +323,38 @@ impl Disk for FaultDisk {
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.pass(Kind::Create, path)?;
+        self.check(OpKind::Create, path)?;
         self.disk.create_dir(path)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.pass(Kind::Ask, dir)?;
+        self.check(OpKind::Ask, dir)?;
         self.disk.list(dir)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.pass(Kind::Rename, from)?;
+        self.check(OpKind::Rename, from)?;
         self.disk.rename(from, to)?;
         let mut state = self.state.lock();
-        if let Some(node) = state.nodes.remove(from) {
-            *node.path.lock() = to.to_owned();
-            state.nodes.insert(to.to_owned(), node);
+        if let Some(record) = state.records.remove(from) {
+            *record.path.lock() = to.to_owned();
+            state.records.insert(to.to_owned(), record);
         }
         Ok(())
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.pass(Kind::Remove, path)?;
+        self.check(OpKind::Remove, path)?;
         self.disk.remove(path)?;
-        self.state.lock().nodes.remove(path);
+        self.state.lock().records.remove(path);
         Ok(())
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        // It is opened for that.
+        // To sync a directory, it is opened.
         self.open_one()?;
         self.state.lock().open -= 1;
-        self.pass(Kind::SyncDir, dir)?;
+        self.check(OpKind::SyncDir, dir)?;
         self.disk.sync_dir(dir)
     }
 
@@ -379,12 +383,12 @@ impl Drop for FaultFile {
 
 impl FaultFile {
     fn path(&self) -> PathBuf {
-        self.node.path.lock().clone()
+        self.record.path.lock().clone()
     }
 
-    /// Writes, remembering what stood there.
-    fn put(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        let mut unsynced = self.node.unsynced.lock();
+    /// Writes, and remembers the old bytes.
+    fn write_remembering(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let mut unsynced = self.record.unsynced.lock();
         let len = self.file.len()?;
         unsynced.len.get_or_insert(len);
         let there = len.saturating_sub(offset).min(bytes.len() as u64) as usize;
@@ -398,9 +402,9 @@ impl FaultFile {
         self.file.write_at(bytes, offset)
     }
 
-    /// Puts everything back to what the last sync made durable.
+    /// Restores the state that the last sync made durable.
     fn lose_unsynced(&self) -> io::Result<()> {
-        let Unsynced { before, len } = std::mem::take(&mut *self.node.unsynced.lock());
+        let UnsyncedWrites { before, len } = std::mem::take(&mut *self.record.unsynced.lock());
         for (offset, bytes) in before.into_iter().rev() {
             self.file.write_at(&bytes, offset)?;
         }
@@ -413,7 +417,7 @@ impl FaultFile {
 
 impl File for FaultFile {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        self.disk.pass(Kind::Read, &self.path())?;
+        self.disk.check(OpKind::Read, &self.path())?;
         if self.disk.is_unreadable(&self.path(), offset, bytes.len()) {
             return Err(failure(ErrorKind::Other));
         }
@@ -421,11 +425,11 @@ impl File for FaultFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        match self.disk.meet(Kind::Write, &self.path(), offset) {
+        match self.disk.count_operation(OpKind::Write, &self.path(), offset) {
             None => {}
             Some(Fault::Torn) => {
                 let half = bytes.len() / 2 / crate::mem::SECTOR_BYTES * crate::mem::SECTOR_BYTES;
-                self.put(&bytes[..half], offset)?;
+                self.write_remembering(&bytes[..half], offset)?;
                 return Err(failure(ErrorKind::WriteZero));
             }
             Some(Fault::Refused(kind)) => return Err(failure(kind)),
@@ -434,22 +438,22 @@ impl File for FaultFile {
         let growth = (offset + bytes.len() as u64).saturating_sub(self.file.len()?);
         let missing = growth - self.disk.take_space(&self.path(), growth);
         if missing > 0 {
-            // What fits arrives.
+            // The part that fits is written.
             let fits = (bytes.len() as u64).saturating_sub(missing) as usize;
             let fits = fits / crate::mem::SECTOR_BYTES * crate::mem::SECTOR_BYTES;
-            self.put(&bytes[..fits], offset)?;
+            self.write_remembering(&bytes[..fits], offset)?;
             return Err(self.disk.no_space());
         }
-        self.put(bytes, offset)
+        self.write_remembering(bytes, offset)
     }
 
     fn sync(&self) -> io::Result<()> {
-        match self.disk.meet(Kind::Sync, &self.path(), 0) {
+        match self.disk.count_operation(OpKind::Sync, &self.path(), 0) {
             None => {
-                // Held over the sync: a write that comes meanwhile is not covered.
-                let mut unsynced = self.node.unsynced.lock();
+                // Held during the sync: a write during the sync is not covered by it.
+                let mut unsynced = self.record.unsynced.lock();
                 self.file.sync()?;
-                *unsynced = Unsynced::default();
+                *unsynced = UnsyncedWrites::default();
                 Ok(())
             }
             Some(Fault::Dropped) => {
@@ -462,17 +466,17 @@ impl File for FaultFile {
     }
 
     fn len(&self) -> io::Result<u64> {
-        self.disk.pass(Kind::Ask, &self.path())?;
+        self.disk.check(OpKind::Ask, &self.path())?;
         self.file.len()
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.disk.pass(Kind::SetLen, &self.path())?;
+        self.disk.check(OpKind::SetLen, &self.path())?;
         let now = self.file.len()?;
         if len > now && self.disk.take_space(&self.path(), len - now) < len - now {
             return Err(self.disk.no_space());
         }
-        let mut unsynced = self.node.unsynced.lock();
+        let mut unsynced = self.record.unsynced.lock();
         unsynced.len.get_or_insert(now);
         let mut cut = vec![0; now.saturating_sub(len) as usize];
         if !cut.is_empty() {
@@ -486,7 +490,7 @@ impl File for FaultFile {
         self.file.punch(offset, len)
     }
 
-    /// No: that a failed sync loses what others wrote is the way of a page cache.
+    /// Returns false: only with a page cache can a failed sync lose the writes of others.
     fn is_direct(&self) -> bool {
         false
     }

@@ -1,16 +1,17 @@
-//! The only door to files, time and randomness. The engine sees the traits of this page; the operating system and the
-//! simulated disk implement them.
+//! The virtual file system (VFS): the only access of the engine to files, time and randomness. The
+//! engine uses the traits of this module. The operating system and the simulated disk implement
+//! them.
 
-pub mod between;
+pub mod descriptor_cache;
 pub mod ephemeral;
+pub mod fail_stop;
 pub mod fault;
-pub mod few;
+pub mod intercept;
 mod machine;
 pub mod mem;
-pub mod os;
+mod os;
 pub mod read_only;
 mod rings;
-pub mod sticky;
 mod transfer;
 mod uring;
 
@@ -22,11 +23,11 @@ use std::sync::Arc;
 /// Whether opening may create the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Create {
-    /// The file must exist.
+    /// No: the file must exist.
     Never,
-    /// Created if missing (mode 0600).
+    /// Yes, if it is missing (mode 0600).
     IfMissing,
-    /// Must not exist yet.
+    /// Yes, and it must not exist yet.
     New,
 }
 
@@ -35,33 +36,36 @@ pub enum Create {
 pub struct OpenMode {
     /// Whether it may be created.
     pub create: Create,
-    /// Ask for direct I/O. Where the file system refuses it the file is opened buffered; [`File::is_direct`] tells.
+    /// Ask for direct I/O. If the file system refuses it, the file is opened buffered; see
+    /// [`File::is_direct`].
     pub direct: bool,
-    /// Nothing will be written.
+    /// The file will not be written.
     pub read_only: bool,
 }
 
 /// How a disk does batches ([`File::read_batch`], [`File::write_batch`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BatchIo {
-    /// By io_uring, many in flight.
+    /// With io_uring, many in flight.
     Ring,
-    /// By a few threads, because io_uring is not to be had: the reason is given.
+    /// With a few threads, because io_uring is not available. Holds the reason.
     Threads(String),
     /// One operation after another.
     OneByOne,
 }
 
-/// A tree of directories and files. Paths are absolute or relative to the process, as the caller has them.
+/// A tree of directories and files. A path is absolute, or relative to the working directory of the
+/// process.
 ///
-/// Nothing that a method here changes is durable by itself: a created, renamed or removed entry needs
-/// [`Disk::sync_dir`] of its directory, a file's bytes and length need [`File::sync`].
+/// No change by a method here is durable by itself. A created, renamed or removed entry needs
+/// [`Disk::sync_dir`] of its directory. A file's bytes and length need [`File::sync`].
 pub trait Disk: Send + Sync + Debug {
-    /// Opens a file. A symbolic link at the last step is refused.
+    /// Opens a file. Fails if the last part of the path is a symbolic link.
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>>;
-    /// Creates a directory (mode 0700); parents must exist. `AlreadyExists` if it does.
+    /// Creates a directory (mode 0700). Its parent must exist. Fails with `AlreadyExists` if the
+    /// directory exists.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
-    /// Names in a directory, sorted.
+    /// Returns the names in a directory, sorted.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
     /// Renames a file, replacing the target.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -69,19 +73,21 @@ pub trait Disk: Send + Sync + Debug {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes the directory's entries durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Takes an exclusive lock on a file, creating it; `WouldBlock` if another holder has it. Held until dropped.
+    /// Takes an exclusive lock on a file and creates the file if it is missing. Fails with
+    /// `WouldBlock` if it is locked. The lock is held until the result is dropped.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
-    /// Whether what is synced below `dir` outlives a power cut: false on a memory file system.
+    /// Whether synced data below `dir` survives a power cut: false on a memory file system.
     fn is_durable(&self, dir: &Path) -> bool;
-    /// Whether all that is here goes with the process, synced or not.
+    /// Whether everything on this disk is lost when the process ends, synced or not.
     fn is_ephemeral(&self) -> bool {
         false
     }
-    /// How many descriptors the process may have, where that is limited: as many as the system lets it ask for.
+    /// Returns how many file descriptors the process may have; `None` if there is no limit. Raises
+    /// a limit that can be raised.
     fn descriptors(&self) -> Option<usize> {
         None
     }
-    /// How batches are done.
+    /// Returns how batches are done.
     fn batch_io(&self) -> BatchIo {
         BatchIo::OneByOne
     }
@@ -90,37 +96,38 @@ pub trait Disk: Send + Sync + Debug {
 /// One write of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteOp<'a> {
-    /// Where in the file.
+    /// The offset in the file.
     pub offset: u64,
-    /// What.
+    /// The bytes to write.
     pub bytes: &'a [u8],
 }
 
 /// One read of a batch.
 #[derive(Debug)]
 pub struct ReadOp<'a> {
-    /// Where in the file.
+    /// The offset in the file.
     pub offset: u64,
-    /// Filled whole.
+    /// The buffer to fill completely.
     pub bytes: &'a mut [u8],
 }
 
 #[allow(clippy::len_without_is_empty)] // asking whether a file is empty is never the question
-/// An open file. All methods may be called from many threads at once. With direct I/O, addresses, lengths and offsets
-/// are multiples of [`base::aligned::IO_ALIGN`].
+/// An open file. Many threads may call all methods at the same time. With direct I/O, addresses,
+/// lengths and offsets must be multiples of [`base::aligned::IO_ALIGN`].
 pub trait File: Send + Sync + Debug {
-    /// Fills `bytes` from `offset`; `UnexpectedEof` if the file ends before.
+    /// Fills `bytes` from `offset`. Fails with `UnexpectedEof` if the file ends before.
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()>;
-    /// Writes all of `bytes` at `offset`. Not durable before [`File::sync`].
+    /// Writes all `bytes` at `offset`. They are not durable before [`File::sync`].
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// Makes the bytes and the length durable (fdatasync). After an error nothing is known of what was written.
+    /// Makes the bytes and the length durable (fdatasync). After an error the content of the file
+    /// is unknown.
     fn sync(&self) -> io::Result<()>;
-    /// Length in bytes.
+    /// Returns the length in bytes.
     fn len(&self) -> io::Result<u64>;
-    /// Cuts or extends (with zeros, perhaps a hole) to `len` bytes.
+    /// Truncates the file to `len` bytes, or extends it with zeros (perhaps a hole).
     fn set_len(&self, len: u64) -> io::Result<()>;
-    /// Does all reads, in any order, many in flight where the disk can ([`Disk::batch_io`]). After an error some of
-    /// the others are done and some are not.
+    /// Does all reads, in any order, many in flight if the disk can ([`Disk::batch_io`]). After an
+    /// error some of the other reads are done and some are not.
     fn read_batch(&self, ops: &mut [ReadOp<'_>]) -> io::Result<()> {
         ops.iter_mut().try_for_each(|op| self.read_at(op.bytes, op.offset))
     }
@@ -128,35 +135,36 @@ pub trait File: Send + Sync + Debug {
     fn write_batch(&self, ops: &[WriteOp<'_>]) -> io::Result<()> {
         ops.iter().try_for_each(|op| self.write_at(op.bytes, op.offset))
     }
-    /// Gives a range back to the file system; it reads as zeros afterwards. May do nothing.
+    /// Frees the space of a range (punches a hole). The range then reads as zeros. May do nothing.
     fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
-    /// Whether reads and writes pass the page cache.
+    /// Whether reads and writes bypass the page cache.
     fn is_direct(&self) -> bool;
-    /// For a file that is not always open ([`few`]): what keeps it open as long as the caller has it.
+    /// For a file that is not always open ([`descriptor_cache`]): returns a reference that keeps it
+    /// open.
     fn opened(&self) -> io::Result<Option<Arc<dyn File>>> {
         Ok(None)
     }
 }
 
-/// The machine beside its files: time, randomness, and how much there is of it.
+/// Time, randomness, memory and cores of the machine.
 pub trait Clock: Send + Sync + Debug {
-    /// Microseconds since some fixed moment; never goes back.
+    /// Returns microseconds since some fixed time. Never goes back.
     fn now_us(&self) -> u64;
-    /// Seconds since 1970, for labels only.
+    /// Returns seconds since 1970. For labels only.
     fn unix_seconds(&self) -> u64;
-    /// Random bits for database ids and epochs.
+    /// Returns random bits for database ids and epochs.
     fn random_u64(&self) -> u64;
-    /// Memory that the process may use, bytes.
+    /// Returns the memory that the process may use, bytes.
     fn memory_bytes(&self) -> u64 {
         1 << 30
     }
-    /// Cores that the process may use.
+    /// Returns the number of cores that the process may use.
     fn cores(&self) -> u32 {
         2
     }
 }
 
-/// Files, time and randomness, handed to the engine when it opens.
+/// Files, time and randomness. The engine gets it when it opens.
 #[derive(Clone, Debug)]
 pub struct Vfs {
     /// Files.

@@ -1,9 +1,10 @@
-//! What the machine lets this process have.
+//! Memory and cores that this process may use.
 
-/// Where a container finds the limit of its memory, in bytes or as a word: control groups of version 2 and 1.
+/// Files with the memory limit of a container, in bytes or as a word: control groups of version 2
+/// and 1.
 const MEMORY_LIMITS: [&str; 2] = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
 
-/// Memory of the machine or of the container, bytes.
+/// Returns the memory of the machine or of the container, whichever is less, bytes.
 pub(crate) fn memory_bytes() -> u64 {
     let info = rustix::system::sysinfo();
     let machine = info.totalram as u64 * u64::from(info.mem_unit.max(1));
@@ -11,7 +12,7 @@ pub(crate) fn memory_bytes() -> u64 {
     MEMORY_LIMITS.iter().filter_map(limit).fold(machine, u64::min)
 }
 
-/// Cores that the process may use.
+/// Returns the number of cores that the process may use.
 pub(crate) fn cores() -> u32 {
     base::sync::cores()
 }

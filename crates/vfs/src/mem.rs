@@ -1,50 +1,52 @@
-//! A simulated disk that remembers every operation, so that after a run the state that a power cut would have left can
-//! be built for any moment of it.
+//! A simulated disk with a journal of every operation. After a run it can build the state that a
+//! power cut would have left at any point of the run.
 //!
-//! Readers see what was written. A crash sees less: a file's bytes and length are durable only after its sync, a
-//! directory's entries only after the directory's; of everything else any subset may have survived, bytes at the grain
-//! of a 512-byte sector. A sync covers what had returned before it began.
+//! Readers see all writes at once. After a crash less is left: a file's bytes and length are
+//! durable only after a sync of the file, a directory's entries only after a sync of the directory.
+//! Of all other changes any subset may survive, bytes in units of a 512-byte sector. A sync covers
+//! the operations that had returned before it began.
 //!
-//! In a simulated world every operation is a scheduling point, takes simulated time, and feeds the world's hash; the
-//! clock shows simulated time.
+//! In a simulated world every operation is a scheduling point, takes simulated time, and is mixed
+//! into the world's hash. The clock shows simulated time.
 
 mod content;
 mod journal;
 
-pub use content::SECTOR_BYTES;
+pub(crate) use content::SECTOR_BYTES;
 pub use journal::{CrashChoice, CrashWalker};
 
-use crate::{Clock, Create, Disk, File, OpenMode, Vfs, WriteOp};
+use crate::{Clock, Create, Disk, File, OpenMode, Vfs};
 use base::prng::Prng;
 use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use base::sync::{Mutex, device, event, simulated_us};
-use content::{Bytes, Content};
-use journal::{Entry, Op};
+use base::sync::{Mutex, device_time, event, simulated_us};
+use content::{DiskContent, FileBytes};
+use journal::{DiskOp, JournalEntry};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What operations take in a simulated world, microseconds: about what a fast local device needs.
+/// The duration of operations in a simulated world, microseconds. About that of a fast local
+/// device.
 const READ_US: u64 = 4;
 const WRITE_US: u64 = 8;
 const SYNC_US: u64 = 80;
 
 #[derive(Debug, Default)]
-struct Inner {
-    /// What was there, durably, when the journal began.
-    base: Content,
-    now: Content,
-    ops: Vec<Entry>,
+struct MemState {
+    /// The durable content when the journal began.
+    base: DiskContent,
+    now: DiskContent,
+    ops: Vec<JournalEntry>,
     locked: BTreeMap<PathBuf, Arc<AtomicBool>>,
-    /// Bytes that all files together may be long.
+    /// The most bytes of all files together.
     capacity: Option<u64>,
 }
 
 /// The simulated disk. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct MemDisk {
-    inner: Arc<Mutex<Inner>>,
+    inner: Arc<Mutex<MemState>>,
 }
 
 #[derive(Debug)]
@@ -62,52 +64,53 @@ impl Drop for MemLock {
 }
 
 impl MemDisk {
-    fn holding(content: Content) -> MemDisk {
+    fn holding(content: DiskContent) -> MemDisk {
         MemDisk::with_journal(content.clone(), content, Vec::new())
     }
 
-    fn with_journal(base: Content, now: Content, ops: Vec<Entry>) -> MemDisk {
-        let inner = Inner { base, now, ops, ..Inner::default() };
+    fn with_journal(base: DiskContent, now: DiskContent, ops: Vec<JournalEntry>) -> MemDisk {
+        let inner = MemState { base, now, ops, ..MemState::default() };
         MemDisk { inner: Arc::new(Mutex::new(inner)) }
     }
 
-    /// Operations so far.
+    /// Returns the number of operations so far.
     #[must_use]
     pub fn op_count(&self) -> u64 {
         self.inner.lock().ops.len() as u64
     }
 
-    /// A walk over everything done so far, at its beginning.
+    /// Returns a walker over all operations so far, at the first one.
     #[must_use]
     pub fn walk(&self) -> CrashWalker {
         let inner = self.inner.lock();
         CrashWalker::new(inner.ops.as_slice().into(), inner.base.clone())
     }
 
-    /// The same bytes as now, all durable, with an empty journal and nothing locked.
+    /// Returns a disk with the same bytes, all durable, with an empty journal and no locks.
     #[must_use]
     pub fn fork(&self) -> MemDisk {
         MemDisk::holding(self.inner.lock().now.clone())
     }
 
-    /// This disk and a clock of its own.
+    /// Returns this disk with a clock of its own.
     #[must_use]
     pub fn vfs(&self, seed: u64) -> Vfs {
         Vfs { disk: Arc::new(self.clone()), clock: Arc::new(ManualClock::new(seed)) }
     }
 
-    /// Gives the disk a size: files that are together so many bytes long fill it. What is longer already stays. `None`: it is never full.
+    /// Limits the total length of all files to `bytes`. Files that are already longer stay. With
+    /// `None` the disk is never full.
     pub fn limit(&self, bytes: Option<u64>) {
         self.inner.lock().capacity = bytes;
     }
 
-    /// Bytes of all files that have a name.
+    /// Returns the total length of all files that have a name.
     #[must_use]
     pub fn used(&self) -> u64 {
         self.inner.lock().used()
     }
 
-    /// Flips bits of the byte at `offset` of a file, as a decaying medium would.
+    /// Flips bits of the byte at `offset` of a file, as silent corruption would.
     pub fn flip(&self, path: &Path, offset: u64, mask: u8) -> io::Result<()> {
         let mut inner = self.inner.lock();
         let inode = *inner.now.names.get(path).ok_or(ErrorKind::NotFound)?;
@@ -119,41 +122,41 @@ impl MemDisk {
         Ok(())
     }
 
-    /// Does what changes something: seen by others at once, done after a while.
-    fn change(&self, op: Op) {
+    /// Does a change. Others see it at once; it returns after some simulated time.
+    fn change(&self, op: DiskOp) {
         let mut inner = self.inner.lock();
         let at = inner.begin(op);
         drop(inner);
-        device(WRITE_US);
+        device_time(WRITE_US);
         let mut inner = self.inner.lock();
         inner.ops[at].mark = inner.ops.len();
     }
 
-    /// A sync of what had been done when it began.
-    fn harden(&self, op: Op) {
+    /// Does a sync. It covers the operations that had returned when it began.
+    fn sync_op(&self, op: DiskOp) {
         let began = self.inner.lock().ops.len();
-        device(SYNC_US);
+        device_time(SYNC_US);
         event(|| op.digest());
-        self.inner.lock().ops.push(Entry { op, mark: began });
+        self.inner.lock().ops.push(JournalEntry { op, mark: began });
     }
 }
 
-impl Inner {
+impl MemState {
     fn used(&self) -> u64 {
         self.now.names.values().map(|inode| self.now.inodes[*inode].len() as u64).sum()
     }
 
-    /// How much of a change that makes a file `len` bytes long there is room for: the length that it can have.
+    /// Returns the length that a file can have, if a change would make it `len` bytes long.
     fn fits(&self, inode: usize, len: u64) -> u64 {
         let (Some(capacity), has) = (self.capacity, self.now.inodes[inode].len() as u64) else { return len };
         if len <= has { len } else { len.min(has + capacity.saturating_sub(self.used())) }
     }
 
-    /// Applies an operation that has not returned yet. Returns its place in the journal.
-    fn begin(&mut self, op: Op) -> usize {
+    /// Applies an operation that has not returned yet. Returns its index in the journal.
+    fn begin(&mut self, op: DiskOp) -> usize {
         event(|| op.digest());
         self.now.apply(&op);
-        self.ops.push(Entry { op, mark: usize::MAX });
+        self.ops.push(JournalEntry { op, mark: usize::MAX });
         self.ops.len() - 1
     }
 }
@@ -168,8 +171,8 @@ impl Disk for MemDisk {
             (None, _) if !inner.now.parent_exists(path) => return Err(ErrorKind::NotFound.into()),
             (None, _) => {
                 let inode = inner.now.inodes.len();
-                inner.now.inodes.push(Bytes::default());
-                let at = inner.begin(Op::Link { path: path.to_owned(), inode });
+                inner.now.inodes.push(FileBytes::default());
+                let at = inner.begin(DiskOp::Link { path: path.to_owned(), inode });
                 inner.ops[at].mark = at + 1;
                 inode
             }
@@ -186,7 +189,7 @@ impl Disk for MemDisk {
             return Err(ErrorKind::NotFound.into());
         }
         drop(inner);
-        self.change(Op::MakeDir { path: path.to_owned() });
+        self.change(DiskOp::MakeDir { path: path.to_owned() });
         Ok(())
     }
 
@@ -206,7 +209,7 @@ impl Disk for MemDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let inode = *self.inner.lock().now.names.get(from).ok_or(ErrorKind::NotFound)?;
-        self.change(Op::Rename { from: from.to_owned(), to: to.to_owned(), inode });
+        self.change(DiskOp::Rename { from: from.to_owned(), to: to.to_owned(), inode });
         Ok(())
     }
 
@@ -214,12 +217,12 @@ impl Disk for MemDisk {
         if !self.inner.lock().now.names.contains_key(path) {
             return Err(ErrorKind::NotFound.into());
         }
-        self.change(Op::Unlink { path: path.to_owned() });
+        self.change(DiskOp::Unlink { path: path.to_owned() });
         Ok(())
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.harden(Op::SyncDir { dir: dir.to_owned() });
+        self.sync_op(DiskOp::SyncDir { dir: dir.to_owned() });
         Ok(())
     }
 
@@ -238,7 +241,7 @@ impl Disk for MemDisk {
 
 impl File for MemFile {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        device(READ_US);
+        device_time(READ_US);
         let inner = self.disk.inner.lock();
         let whole = inner.now.inodes[self.inode].read(offset as usize, bytes);
         if whole { Ok(()) } else { Err(ErrorKind::UnexpectedEof.into()) }
@@ -247,21 +250,17 @@ impl File for MemFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let end = offset + bytes.len() as u64;
         let fits = self.disk.inner.lock().fits(self.inode, end);
-        // What fits arrives.
+        // The part that fits is written.
         let missing = ((end - fits) as usize).next_multiple_of(SECTOR_BYTES).min(bytes.len());
         let part = if fits < end { &bytes[..bytes.len() - missing] } else { bytes };
         if !part.is_empty() {
-            self.disk.change(Op::Write { inode: self.inode, offset, bytes: part.into() });
+            self.disk.change(DiskOp::Write { inode: self.inode, offset, bytes: part.into() });
         }
         if fits < end { Err(ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
-    fn write_batch(&self, ops: &[WriteOp<'_>]) -> io::Result<()> {
-        ops.iter().try_for_each(|op| self.write_at(op.bytes, op.offset))
-    }
-
     fn sync(&self) -> io::Result<()> {
-        self.disk.harden(Op::Sync { inode: self.inode });
+        self.disk.sync_op(DiskOp::Sync { inode: self.inode });
         Ok(())
     }
 
@@ -273,7 +272,7 @@ impl File for MemFile {
         if self.disk.inner.lock().fits(self.inode, len) < len {
             return Err(ErrorKind::StorageFull.into());
         }
-        self.disk.change(Op::SetLen { inode: self.inode, len });
+        self.disk.change(DiskOp::SetLen { inode: self.inode, len });
         Ok(())
     }
 
@@ -286,7 +285,8 @@ impl File for MemFile {
     }
 }
 
-/// A clock that shows a simulated world's time, and outside of one moves on by a microsecond each time it is read.
+/// A clock that shows the time of a simulated world. Outside of one, each reading moves it by a
+/// microsecond.
 #[derive(Debug)]
 pub struct ManualClock {
     now: AtomicU64,
@@ -294,7 +294,7 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock at 0 whose random numbers come from `seed`.
+    /// Makes a clock at 0 whose random numbers come from `seed`.
     #[must_use]
     pub fn new(seed: u64) -> ManualClock {
         ManualClock { now: AtomicU64::new(0), rng: Mutex::new(Prng::new(seed)) }
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_synced_may_be_lost_torn_or_reordered() {
+    fn unsynced_writes_may_be_lost_torn_or_reordered() {
         let disk = MemDisk::default();
         disk.create_dir(Path::new("d")).unwrap();
         disk.sync_dir(Path::new("")).unwrap();
@@ -349,10 +349,15 @@ mod tests {
             let bytes = read(&walk.image(CrashChoice::Random(seed)), "d/f", 1024).unwrap();
             seen.insert((bytes[0], bytes[512]));
         }
-        assert_eq!(seen, BTreeSet::from([(1, 1), (1, 3), (2, 1), (2, 3)]), "the later write alone, too");
+        assert_eq!(
+            seen,
+            BTreeSet::from([(1, 1), (1, 3), (2, 1), (2, 3)]),
+            "the later write may survive alone"
+        );
     }
 
-    /// What a killed process wrote is there for the next one, and still goes with the power unless that one syncs it.
+    /// The next process sees the writes of a killed process. A power cut still loses them unless
+    /// the next process syncs them.
     #[test]
     fn a_kill_loses_nothing_and_makes_nothing_durable() {
         let disk = MemDisk::default();
@@ -374,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_needs_its_directory_synced() {
+    fn an_entry_is_durable_after_a_sync_of_its_directory() {
         let disk = MemDisk::default();
         disk.create_dir(Path::new("d")).unwrap();
         let file = disk.open(Path::new("d/f"), NEW).unwrap();
@@ -418,7 +423,8 @@ mod tests {
         assert!(seen.len() > 10);
     }
 
-    /// A write that is under way when a sync of its file begins may be lost although the sync returned.
+    /// A write that has not returned when a sync of its file begins may be lost although the sync
+    /// has returned.
     #[cfg(feature = "sim")]
     #[test]
     fn a_sync_covers_only_what_had_returned_when_it_began() {
@@ -440,7 +446,7 @@ mod tests {
             let mut walk = disk.walk();
             while walk.step() {}
             let image = walk.image(CrashChoice::None);
-            let bytes = read(&image, "f", 1024).expect("what was written before the sync is there");
+            let bytes = read(&image, "f", 1024).expect("the bytes written before the sync exist");
             assert_eq!(bytes[512], 2);
             lost += u32::from(bytes[0] == 0);
         }

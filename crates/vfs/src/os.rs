@@ -1,10 +1,10 @@
 //! The operating system's files and clock.
 
 use crate::rings::Rings;
-use crate::transfer::{Direction, Next, Transfer};
-use crate::uring::Job;
+use crate::transfer::{Direction, Progress, Transfer};
+use crate::uring::RingJob;
 use crate::{BatchIo, Clock, Create, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
-use base::sync::share_out;
+use base::sync::for_each_in_parallel;
 use rustix::fs::{self, AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -17,29 +17,29 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// `f_type` of file systems that live in memory.
 const MEMORY_FILE_SYSTEMS: [u64; 2] = [0x0102_1994, 0x8584_58f6]; // tmpfs, ramfs
 
-/// Descriptors that are of use: those of a log of 8 GiB four times over.
+/// The most descriptors that are useful: four times those of a log of 8 GiB.
 const DESCRIPTORS: u64 = 8192;
 
-/// Operations of a batch that are worth a thread.
+/// A batch uses one thread for so many operations.
 const BATCH_SHARE: usize = 4;
-/// Threads that do one batch: a device gains little from more in flight.
+/// The most threads of one batch: a device gains little from more in flight.
 const BATCH_THREADS: usize = 16;
 
 /// Files of the operating system. Clones share their rings and locks.
 #[derive(Clone, Debug, Default)]
-pub struct OsDisk {
+struct OsDisk {
     rings: Arc<Rings>,
 }
 
 /// An open file of the operating system.
 #[derive(Debug)]
-pub struct OsFile {
+struct OsFile {
     fd: OwnedFd,
     direct: bool,
     rings: Arc<Rings>,
 }
 
-/// A lock that is held, and the rings that hold it too.
+/// A held lock, and the rings that hold its file open too.
 struct OsLock {
     fd: Arc<OwnedFd>,
     rings: Arc<Rings>,
@@ -47,20 +47,20 @@ struct OsLock {
 
 impl Drop for OsLock {
     fn drop(&mut self) {
-        self.rings.let_go(&self.fd);
-        // Closing would not do: a ring that is just being torn down still has the file.
+        self.rings.remove_lock(&self.fd);
+        // Closing the file is not enough: a ring that is being destroyed still holds it open.
         let _ = fs::flock(&*self.fd, FlockOperation::Unlock);
     }
 }
 
 /// The operating system's clock and random numbers.
 #[derive(Debug)]
-pub struct OsClock {
+pub(crate) struct OsClock {
     start_us: u64,
 }
 
-/// Microseconds of the system's clock that never goes back. A durable commit looks at it seven times, and `Instant` would take three times the
-/// instructions for the difference of two of them.
+/// Returns microseconds of the system's monotonic clock. A durable commit reads it seven times, and
+/// `Instant` would need three times the instructions for the difference of two readings.
 fn monotonic_us() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     // It counts from the start of the machine, so it is not negative.
@@ -68,7 +68,7 @@ fn monotonic_us() -> u64 {
 }
 
 impl Vfs {
-    /// The operating system.
+    /// Returns the files and the clock of the operating system.
     #[must_use]
     pub fn os() -> Vfs {
         Vfs { disk: Arc::new(OsDisk::default()), clock: Arc::new(OsClock::default()) }
@@ -76,9 +76,9 @@ impl Vfs {
 }
 
 impl OsDisk {
-    /// A disk that does batches by threads although the system may have io_uring.
-    #[must_use]
-    pub fn without_rings() -> OsDisk {
+    /// Makes a disk that does batches with threads even if the system has io_uring.
+    #[cfg(test)]
+    fn without_rings() -> OsDisk {
         OsDisk { rings: Arc::new(Rings::none("asked for")) }
     }
 
@@ -87,7 +87,8 @@ impl OsDisk {
     }
 }
 
-/// How many threads do a batch where there are no rings. One is started in the time of half a write, so each gets a few.
+/// Returns how many threads do a batch of `ops` operations without a ring. Starting a thread takes
+/// half as long as a write, so each thread gets a few operations.
 fn threads_for(ops: usize) -> usize {
     (ops / BATCH_SHARE).clamp(1, BATCH_THREADS)
 }
@@ -117,7 +118,8 @@ impl Disk for OsDisk {
         if mode.direct {
             match open(path, flags | OFlags::DIRECT) {
                 Ok(fd) => return Ok(self.file(fd, true)),
-                // The file system refuses direct I/O. With O_EXCL the file exists by now, made by this very call.
+                // The file system refuses direct I/O. With O_EXCL this call has already created the
+                // file.
                 Err(Errno::INVAL) => {
                     let fd = open(path, flags - OFlags::EXCL)?;
                     return Ok(self.file(fd, false));
@@ -159,7 +161,7 @@ impl Disk for OsDisk {
         match fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {
                 let fd = Arc::new(fd);
-                self.rings.hold(Arc::clone(&fd));
+                self.rings.add_lock(Arc::clone(&fd));
                 Ok(Box::new(OsLock { fd, rings: Arc::clone(&self.rings) }))
             }
             Err(Errno::WOULDBLOCK) => Err(io::ErrorKind::WouldBlock.into()),
@@ -171,7 +173,7 @@ impl Disk for OsDisk {
         fs::statfs(dir).is_ok_and(|s| !MEMORY_FILE_SYSTEMS.contains(&(s.f_type as u64)))
     }
 
-    /// Raises the soft limit as far as this many are of use, or the hard limit allows.
+    /// Raises the soft limit to [`DESCRIPTORS`], or as far as the hard limit allows.
     fn descriptors(&self) -> Option<usize> {
         let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
         let current = current?;
@@ -201,9 +203,9 @@ impl OsFile {
         while transfer.left() > 0 {
             let answer = request(&transfer);
             match transfer.answered(answer) {
-                Next::Done => break,
-                Next::Again => {}
-                Next::Failed(error) => return Err(error),
+                Progress::Done => break,
+                Progress::Again => {}
+                Progress::Failed(error) => return Err(error),
             }
         }
         Ok(())
@@ -226,25 +228,25 @@ impl File for OsFile {
     fn read_batch(&self, ops: &mut [ReadOp<'_>]) -> io::Result<()> {
         if ops.len() > 1 {
             let jobs = ops.iter_mut().filter(|op| !op.bytes.is_empty());
-            let mut jobs: Vec<_> = jobs.map(|op| Job::read(op.bytes, op.offset, self.direct)).collect();
+            let mut jobs: Vec<_> = jobs.map(|op| RingJob::read(op.bytes, op.offset, self.direct)).collect();
             if let Some(done) = self.rings.run(self.fd.as_fd(), &mut jobs) {
                 return done;
             }
         }
-        share_out(ops, threads_for(ops.len()), |op| self.read_at(op.bytes, op.offset))
+        for_each_in_parallel(ops, threads_for(ops.len()), |op| self.read_at(op.bytes, op.offset))
     }
 
     fn write_batch(&self, ops: &[WriteOp<'_>]) -> io::Result<()> {
         if ops.len() > 1 {
             let jobs = ops.iter().filter(|op| !op.bytes.is_empty());
-            let mut jobs: Vec<_> = jobs.map(|op| Job::write(op.bytes, op.offset, self.direct)).collect();
+            let mut jobs: Vec<_> = jobs.map(|op| RingJob::write(op.bytes, op.offset, self.direct)).collect();
             if let Some(done) = self.rings.run(self.fd.as_fd(), &mut jobs) {
                 return done;
             }
         }
         let mut ops = ops.to_vec();
         let threads = threads_for(ops.len());
-        share_out(&mut ops, threads, |op| self.write_at(op.bytes, op.offset))
+        for_each_in_parallel(&mut ops, threads, |op| self.write_at(op.bytes, op.offset))
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -296,7 +298,8 @@ impl Clock for OsClock {
         let mut bytes = [0u8; 8];
         match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
             Ok(8) => u64::from_le_bytes(bytes),
-            // Only ids come from here, so the clock's low bits serve where the system has no generator.
+            // Only ids are drawn here, so the low bits of the clock are enough if the system has no
+            // generator.
             _ => SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64),
         }
     }

@@ -1,5 +1,5 @@
-//! A disk that is looked at and never changed: every file opens for reading alone, and whatever would change one, make
-//! one or take a lock is refused.
+//! A read-only disk: every file is opened for reading only. A call that would change a file, make
+//! one or take a lock fails.
 
 use crate::{BatchIo, Create, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
 use std::io::{self, ErrorKind};
@@ -14,7 +14,7 @@ struct ReadOnlyDisk(Arc<dyn Disk>);
 struct ReadOnlyFile(Arc<dyn File>);
 
 impl Vfs {
-    /// The same files, none of which can be changed through it.
+    /// Returns a VFS with the same files, through which no file can be changed.
     #[must_use]
     pub fn read_only(&self) -> Vfs {
         Vfs { disk: Arc::new(ReadOnlyDisk(Arc::clone(&self.disk))), clock: Arc::clone(&self.clock) }
@@ -112,7 +112,7 @@ mod tests {
     use crate::mem::MemDisk;
 
     #[test]
-    fn nothing_can_be_changed_and_all_can_be_read() {
+    fn files_can_be_read_and_not_changed() {
         let disk = MemDisk::default();
         let vfs = disk.vfs(1);
         let path = Path::new("a");

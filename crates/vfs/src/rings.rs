@@ -1,50 +1,52 @@
-//! The rings of a disk: one for each batch that is under way, kept for the next. Says once whether the system has
-//! io_uring at all.
+//! A pool of io_urings of a disk. Each running batch has a ring of its own; the pool keeps idle
+//! rings for the next batches. Checks once whether the system has io_uring at all.
 
-use crate::uring::{Job, Ring};
+use crate::uring::{Ring, RingJob};
 use base::sync::Mutex;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
-/// Idle rings kept. A cleaner and a few readers ahead are all that run at once.
+/// The most idle rings that are kept. Only a cleaner and a few readers ahead run batches at the
+/// same time.
 const IDLE_MAX: usize = 8;
 
 /// The rings of a disk.
 #[derive(Debug, Default)]
 pub(crate) struct Rings {
-    /// Filled by an initialiser that waits for nobody, so the cell is no hidden wait.
+    /// Its initialiser waits for no other thread, so the cell is no hidden wait.
     support: OnceLock<Result<(), String>>,
-    pool: Mutex<Pool>,
+    pool: Mutex<RingPool>,
 }
 
 #[derive(Debug, Default)]
-struct Pool {
+struct RingPool {
     idle: Vec<Ring>,
-    /// Lock files that every ring holds.
+    /// Lock files that every ring holds open.
     locks: Vec<Arc<OwnedFd>>,
-    /// Counts the changes of `locks`; a ring of an older set is not used again.
+    /// Counts the changes of `locks`. A ring with an older set is not used again.
     generation: u64,
 }
 
 impl Rings {
-    /// Rings that are never used, and why.
+    /// Makes a pool without rings, for the reason `why`.
+    #[cfg(test)]
     pub(crate) fn none(why: &str) -> Rings {
         Rings { support: OnceLock::from(Err(why.to_owned())), pool: Mutex::default() }
     }
 
-    /// Whether batches go through rings; if not, why.
+    /// Whether batches use rings. If not, returns the reason.
     pub(crate) fn support(&self) -> Result<(), &str> {
         self.support.get_or_init(Ring::probe).as_ref().copied().map_err(String::as_str)
     }
 
-    /// Has every ring from now on hold `lock`.
-    pub(crate) fn hold(&self, lock: Arc<OwnedFd>) {
+    /// Adds a lock file: every new ring holds it open.
+    pub(crate) fn add_lock(&self, lock: Arc<OwnedFd>) {
         self.change_locks(|locks| locks.push(lock));
     }
 
-    /// Has no ring hold `lock` any more, once those in use are given back.
-    pub(crate) fn let_go(&self, lock: &Arc<OwnedFd>) {
+    /// Removes a lock file: no ring holds it any more after the rings in use are given back.
+    pub(crate) fn remove_lock(&self, lock: &Arc<OwnedFd>) {
         self.change_locks(|locks| locks.retain(|held| !Arc::ptr_eq(held, lock)));
     }
 
@@ -58,15 +60,15 @@ impl Rings {
         drop(outdated);
     }
 
-    /// Does all jobs on `fd`, or `None` if no ring is to be had.
-    pub(crate) fn run(&self, fd: BorrowedFd<'_>, jobs: &mut [Job<'_>]) -> Option<io::Result<()>> {
+    /// Does all jobs on `fd`. Returns `None` if there is no ring.
+    pub(crate) fn run(&self, fd: BorrowedFd<'_>, jobs: &mut [RingJob<'_>]) -> Option<io::Result<()>> {
         let mut ring = self.take()?;
         let done = ring.run(fd, jobs);
         self.give_back(ring);
         Some(done)
     }
 
-    /// A ring that nobody else uses.
+    /// Returns a ring that no other batch uses.
     pub(crate) fn take(&self) -> Option<Ring> {
         self.support().ok()?;
         let (locks, generation) = {
@@ -76,7 +78,7 @@ impl Rings {
             }
             (pool.locks.clone(), pool.generation)
         };
-        // Out of memory or of descriptors: this batch does without.
+        // If memory or descriptors run out, this batch goes without a ring.
         Ring::new(&locks, generation).ok()
     }
 

@@ -1,8 +1,8 @@
-//! One io_uring: does a batch of reads or writes of one file with many in flight, and returns when the kernel has let
-//! go of every byte of it.
+//! One io_uring. It does a batch of reads or writes of one file with many in flight, and returns
+//! when the kernel no longer uses any byte of the batch.
 #![allow(unsafe_code)]
 
-use crate::transfer::{Direction, Next, Transfer};
+use crate::transfer::{Direction, Progress, Transfer};
 use base::sync::spin;
 use io_uring::{IoUring, Probe, opcode, types};
 use rustix::io::Errno;
@@ -11,33 +11,33 @@ use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Requests in flight at once. The device gains nothing beyond 32.
+/// The most requests in flight. The device gains nothing from more than 32.
 const DEPTH: u32 = 64;
 
-/// One read or write of a batch, and the memory that it borrows.
-pub(crate) struct Job<'a> {
+/// One read or write of a batch, with the memory that it borrows.
+pub(crate) struct RingJob<'a> {
     transfer: Transfer,
     memory: *mut u8,
     _borrowed: PhantomData<&'a mut [u8]>,
 }
 
-impl<'a> Job<'a> {
-    /// Fills `bytes` from `offset`.
-    pub(crate) fn read(bytes: &'a mut [u8], offset: u64, direct: bool) -> Job<'a> {
+impl<'a> RingJob<'a> {
+    /// Makes a job that fills `bytes` from `offset`.
+    pub(crate) fn read(bytes: &'a mut [u8], offset: u64, direct: bool) -> RingJob<'a> {
         let transfer = Transfer::new(Direction::Read, offset, bytes.len(), direct);
-        Job { transfer, memory: bytes.as_mut_ptr(), _borrowed: PhantomData }
+        RingJob { transfer, memory: bytes.as_mut_ptr(), _borrowed: PhantomData }
     }
 
-    /// Writes `bytes` at `offset`. The kernel only reads the memory of a write.
-    pub(crate) fn write(bytes: &'a [u8], offset: u64, direct: bool) -> Job<'a> {
+    /// Makes a job that writes `bytes` at `offset`. The kernel only reads the memory of a write.
+    pub(crate) fn write(bytes: &'a [u8], offset: u64, direct: bool) -> RingJob<'a> {
         let transfer = Transfer::new(Direction::Write, offset, bytes.len(), direct);
-        Job { transfer, memory: bytes.as_ptr().cast_mut(), _borrowed: PhantomData }
+        RingJob { transfer, memory: bytes.as_ptr().cast_mut(), _borrowed: PhantomData }
     }
 
     fn entry(&self, fd: types::Fd, index: usize) -> io_uring::squeue::Entry {
         // SAFETY: `done` is at most the length of the borrowed memory.
         let from = unsafe { self.memory.add(self.transfer.done()) };
-        // A request longer than this comes back short and goes on from there.
+        // A longer request comes back short, and goes on from there.
         let len = self.transfer.left().min(1 << 30) as u32;
         let at = self.transfer.at();
         let entry = match self.transfer.direction() {
@@ -48,13 +48,15 @@ impl<'a> Job<'a> {
     }
 }
 
-/// A ring. It holds the files it was made with: a lock on one of them outlives this process until the kernel has
-/// finished what was in flight when the process died (Fi6).
+/// A ring. It holds the files that it was made with open. So a lock on one of them survives this
+/// process until the kernel has finished the requests that were in flight when the process died
+/// (Fi6).
 pub(crate) struct Ring {
     ring: IoUring,
-    /// The kernel refused to go on; what it still has of this ring is not to be mixed with another batch.
+    /// The kernel has refused to go on. No other batch may use this ring, because it may still have
+    /// entries of this one.
     broken: bool,
-    /// Which set of files it holds.
+    /// The number of the set of files that it holds.
     pub(crate) generation: u64,
 }
 
@@ -65,7 +67,7 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Ring {
-    /// A ring that holds `files`.
+    /// Makes a ring that holds `files` open.
     pub(crate) fn new(files: &[Arc<OwnedFd>], generation: u64) -> io::Result<Ring> {
         let ring = IoUring::new(DEPTH)?;
         if !files.is_empty() {
@@ -75,7 +77,7 @@ impl Ring {
         Ok(Ring { ring, broken: false, generation })
     }
 
-    /// Whether this kernel has all that a batch needs; says what is missing.
+    /// Checks whether this kernel can do batches. Returns what is missing.
     pub(crate) fn probe() -> Result<(), String> {
         let ring = IoUring::new(DEPTH).map_err(|e| format!("io_uring: {e}"))?;
         let mut probe = Probe::new();
@@ -94,15 +96,15 @@ impl Ring {
     }
 
     /// Does all jobs, in any order. After an error some of the others are done and some are not.
-    pub(crate) fn run(&mut self, fd: BorrowedFd<'_>, jobs: &mut [Job<'_>]) -> io::Result<()> {
+    pub(crate) fn run(&mut self, fd: BorrowedFd<'_>, jobs: &mut [RingJob<'_>]) -> io::Result<()> {
         let fd = types::Fd(fd.as_raw_fd());
-        let mut flight = Flight { ring: self, entered: 0 };
+        let mut in_flight = InFlight { ring: self, unanswered: 0 };
         let mut again: Vec<usize> = Vec::new();
         let mut next = 0;
         let mut answers = Vec::with_capacity(DEPTH as usize);
         let mut turn = 0;
         loop {
-            while flight.entered < DEPTH as usize {
+            while in_flight.unanswered < DEPTH as usize {
                 let index = match again.pop() {
                     Some(index) => index,
                     None if next < jobs.len() => {
@@ -111,69 +113,71 @@ impl Ring {
                     }
                     None => break,
                 };
-                // SAFETY: the entry's memory is borrowed by `jobs`, from which nothing else takes it while this call
-                // runs, and its file by `fd`. Neither a return nor a panic ends this call before `Flight` has been
-                // dropped, which waits until the kernel has answered every entry.
-                unsafe { flight.push(&jobs[index].entry(fd, index)) };
+                // SAFETY: `jobs` borrows the entry's memory, and nothing else uses it during this
+                // call; `fd` borrows its file. A return or a panic ends this call only after
+                // `InFlight` has been dropped, which waits until the kernel has answered every
+                // entry.
+                unsafe { in_flight.push(&jobs[index].entry(fd, index)) };
             }
-            if flight.entered == 0 {
+            if in_flight.unanswered == 0 {
                 return Ok(());
             }
-            match flight.ring.ring.submit_and_wait(1) {
+            match in_flight.ring.ring.submit_and_wait(1) {
                 Ok(_) => {}
                 Err(e) => match Errno::from_io_error(&e) {
                     Some(Errno::INTR) => {}
-                    // Short of memory, or of room for answers: it goes on when some have been taken.
+                    // Memory or room for answers is short. It goes on when some answers have been
+                    // taken.
                     Some(Errno::AGAIN | Errno::BUSY) => spin(&mut turn),
                     _ => {
-                        flight.ring.broken = true;
+                        in_flight.ring.broken = true;
                         return Err(io::Error::new(e.kind(), format!("io_uring: {e}")));
                     }
                 },
             }
-            flight.take_answers(&mut answers);
+            in_flight.take_answers(&mut answers);
             for (index, result) in answers.drain(..) {
                 let answer = usize::try_from(result).map_err(|_| Errno::from_raw_os_error(-result));
                 match jobs[index].transfer.answered(answer) {
-                    Next::Done => {}
-                    Next::Again => again.push(index),
-                    Next::Failed(error) => return Err(error),
+                    Progress::Done => {}
+                    Progress::Again => again.push(index),
+                    Progress::Failed(error) => return Err(error),
                 }
             }
         }
     }
 }
 
-/// Entries that have been pushed and not answered. Dropping it waits for them.
-struct Flight<'r> {
+/// Entries that have been pushed and not answered. Dropping it waits for the answers.
+struct InFlight<'r> {
     ring: &'r mut Ring,
-    entered: usize,
+    unanswered: usize,
 }
 
-impl Flight<'_> {
+impl InFlight<'_> {
     /// Pushes an entry.
     ///
     /// # Safety
-    /// The entry's memory and file stay valid until this has been dropped.
+    /// The entry's memory and file must stay valid until this has been dropped.
     unsafe fn push(&mut self, entry: &io_uring::squeue::Entry) {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller guarantees it.
         let pushed = unsafe { self.ring.ring.submission().push(entry) };
         base::check!(pushed.is_ok(), "the ring has {DEPTH} places, and fewer are in use");
-        self.entered += 1;
+        self.unanswered += 1;
     }
 
     fn take_answers(&mut self, answers: &mut Vec<(usize, i32)>) {
         let before = answers.len();
         answers.extend(self.ring.ring.completion().map(|cqe| (cqe.user_data() as usize, cqe.result())));
-        self.entered -= answers.len() - before;
+        self.unanswered -= answers.len() - before;
     }
 }
 
-impl Drop for Flight<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         let mut turn = 0;
         let mut answers = Vec::new();
-        while self.entered > 0 {
+        while self.unanswered > 0 {
             let waited = if self.ring.broken { Ok(0) } else { self.ring.ring.submit_and_wait(1) };
             match waited.map_err(|e| Errno::from_io_error(&e)) {
                 Ok(0) | Err(Some(Errno::AGAIN | Errno::BUSY)) => spin(&mut turn),
@@ -183,9 +187,10 @@ impl Drop for Flight<'_> {
             self.take_answers(&mut answers);
             answers.clear();
             if self.ring.broken {
-                // Entries that the kernel has not taken never will be: nobody enters a broken ring again.
+                // The kernel will never take the entries that it has not taken yet: a broken ring
+                // is not submitted again.
                 let not_taken = self.ring.ring.submission().len();
-                if self.entered == not_taken {
+                if self.unanswered == not_taken {
                     break;
                 }
             }

@@ -1,8 +1,8 @@
-//! What programs can rely on: the public surface of the crate `millpond`, kept as text in `docs/api.txt`.
+//! The public API of the crate `millpond`, as text in `docs/api.txt`.
 //!
-//! CI compares the file with what the compiler sees, so that no change of the surface goes unnoticed. Writing the file anew
-//! is refused if that would break a program and the changelog does not say so: then the item has to be named below
-//! `### Breaking` of the section `## Unreleased`.
+//! CI compares the file with the API that the compiler sees, so that every change is noticed.
+//! Updating the file is refused if the change breaks programs and the changelog does not say so.
+//! Such an item must be named below `### Breaking` of the section `## Unreleased`.
 
 mod render;
 
@@ -15,12 +15,13 @@ use std::path::PathBuf;
 use std::process::Command;
 
 const FILE: &str = "docs/api.txt";
-/// The crate, and those from which it re-exports.
+/// The crate, and the crates from which it re-exports.
 const PACKAGES: [&str; 2] = ["millpond", "millpond-metrics"];
-/// The form of rustdoc's description that `render` reads: that of the compiler in `rust-version`.
+/// The version of rustdoc's JSON format that `render` reads: that of the compiler in
+/// `rust-version`.
 const FORMAT: u64 = 57;
 
-/// Fails if the surface is not the one in the file, or if the file breaks what was released.
+/// Fails if the API differs from the file, or if the file breaks the released API.
 pub(crate) fn check() -> Result<(), String> {
     let now = now()?;
     let kept = kept()?;
@@ -33,10 +34,10 @@ pub(crate) fn check() -> Result<(), String> {
     for (sign, line) in difference(&kept, &now) {
         eprintln!("{sign} {line}");
     }
-    Err(format!("the public surface is not the one in {FILE}; if that is meant: cargo xtask api --write"))
+    Err(format!("the public API differs from {FILE}; if that is meant: cargo xtask api --write"))
 }
 
-/// Writes the file.
+/// Updates the file.
 pub(crate) fn write() -> Result<(), String> {
     let now = now()?;
     refuse_breaks(&kept()?, &now, &changelog()?)?;
@@ -54,7 +55,7 @@ fn changelog() -> Result<String, String> {
     fs::read_to_string(root().join("CHANGELOG.md")).map_err(|e| format!("cannot read CHANGELOG.md: {e}"))
 }
 
-/// The file as the latest release had it, if there was one and git is there to tell.
+/// Returns the file of the latest release, if there was one and git can show it.
 fn released() -> Result<Option<String>, String> {
     let git = |args: &[&str]| {
         let out = Command::new("git").args(args).current_dir(root()).output().ok()?;
@@ -64,7 +65,7 @@ fn released() -> Result<Option<String>, String> {
     Ok(tag.and_then(|tag| git(&["show", &format!("{}:{FILE}", tag.trim())])))
 }
 
-/// The surface as the compiler sees it.
+/// Returns the API that the compiler sees.
 fn now() -> Result<String, String> {
     let described = PACKAGES.iter().map(|package| describe(package)).collect::<Result<Vec<_>, _>>()?;
     let mut crates = described.iter().map(Crate);
@@ -75,7 +76,8 @@ fn now() -> Result<String, String> {
 }
 
 fn describe(package: &str) -> Result<Value, String> {
-    // A directory of its own: the variable below would have everything else built anew, time and again.
+    // A target directory of its own: the environment variable below would make cargo rebuild
+    // everything in the usual one.
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from).join("api");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -84,7 +86,7 @@ fn describe(package: &str) -> Result<Value, String> {
         .arg(&target)
         .args(["--", "-Z", "unstable-options", "--output-format", "json"])
         .current_dir(root())
-        // The description is rustdoc's, but not yet a stable option of it.
+        // Rustdoc's JSON output is not a stable option yet.
         .env("RUSTC_BOOTSTRAP", "1")
         .status()
         .map_err(|e| format!("cannot start cargo: {e}"))?;
@@ -98,12 +100,12 @@ fn describe(package: &str) -> Result<Value, String> {
     match described["format_version"].as_u64() {
         Some(FORMAT) => Ok(described),
         found => Err(format!(
-            "this compiler describes crates in form {found:?}, and api.rs reads form {FORMAT}: use the compiler of CI, or teach it"
+            "this compiler writes JSON of format {found:?}, and api.rs reads format {FORMAT}: use the compiler of CI, or extend api.rs"
         )),
     }
 }
 
-/// Lines that only one of the two has, each with its sign.
+/// Returns the lines that only one of the two texts has, each with its sign.
 fn difference<'t>(before: &'t str, after: &'t str) -> Vec<(char, &'t str)> {
     let lines = |text: &'t str| text.lines().collect::<BTreeSet<_>>();
     let (before, after) = (lines(before), lines(after));
@@ -111,14 +113,14 @@ fn difference<'t>(before: &'t str, after: &'t str) -> Vec<(char, &'t str)> {
     gone.chain(after.difference(&before).map(|line| ('+', *line))).collect()
 }
 
-/// The lines whose going or coming breaks a program.
+/// Returns the lines whose removal or addition breaks programs.
 fn breaks<'t>(before: &'t str, after: &'t str) -> Vec<&'t str> {
     let has = |line: &str| before.lines().any(|l| l == line);
     difference(before, after)
         .into_iter()
         .filter(|(sign, line)| match (sign, line.split_once(' ')) {
             ('-', _) => true,
-            // A program may match all variants, or write all fields, where nothing keeps it from that.
+            // Without `#[non_exhaustive]` a program may match all variants, or write all fields.
             (_, Some(("variant", rest))) => owner(rest).is_some_and(|owner| has(&format!("enum {owner}"))),
             (_, Some(("field", rest))) => owner(rest).is_some_and(|owner| has(&format!("struct {owner}"))),
             _ => false,
@@ -127,13 +129,14 @@ fn breaks<'t>(before: &'t str, after: &'t str) -> Vec<&'t str> {
         .collect()
 }
 
-/// `Receipt` of `Receipt::lsn: u64`.
+/// Returns the type of a member: `Receipt` for `Receipt::lsn: u64`.
 fn owner(path: &str) -> Option<&str> {
     let name = path.split([' ', '(', '{']).next()?.trim_end_matches(':');
     Some(name.rsplit_once("::")?.0)
 }
 
-/// The name by which the changelog has to call the item of a line: `Db::begin`, or `Db` for a whole type or what it implements.
+/// Returns the name that the changelog must use for the item of a line: `Db::begin`, or `Db` for a
+/// type or a trait that it implements.
 fn item(line: &str) -> &str {
     let line = line.strip_prefix("#[non_exhaustive] ").unwrap_or(line);
     let name = match line.split_once(" for ") {
@@ -152,7 +155,7 @@ fn item(line: &str) -> &str {
     name.split(['<', '(', ' ']).next().unwrap_or(name).trim_end_matches(':')
 }
 
-/// What the changelog says under `### Breaking` of `## Unreleased`.
+/// Returns the text of the changelog below `### Breaking` of `## Unreleased`.
 fn announced(changelog: &str) -> &str {
     let Some((_, rest)) = changelog.split_once("\n## Unreleased") else { return "" };
     let unreleased = rest.split("\n## ").next().unwrap_or("");
@@ -195,7 +198,7 @@ field Point::x: u64
     }
 
     #[test]
-    fn what_is_added_breaks_nobody_unless_all_could_be_named() {
+    fn additions_break_no_program_unless_it_could_name_all_members() {
         let begin = "fn Db::begin(&self) -> Result<Transaction>\n";
         assert!(broken(begin, &format!("{begin}fn Db::end(&self)\n")).is_empty());
         assert!(broken("enum Error\n", "enum Error\nvariant Error::New(u8)\n").is_empty());
@@ -208,7 +211,7 @@ field Point::x: u64
     }
 
     #[test]
-    fn what_is_gone_or_changed_must_be_announced_by_its_name() {
+    fn removals_and_changes_must_be_announced_by_name() {
         assert_eq!(broken("impl Send for Db\n", ""), ["impl Send for Db"]);
         let changed = broken("(&self)", "(&mut self)");
         assert_eq!(changed, ["fn Db::begin(&self) -> Result<Transaction>"]);

@@ -1,42 +1,43 @@
-//! Everything that must hold, in the order in which it fails fastest. To add a check, add a line to [`HOOKS`].
+//! All checks, the fast ones first. To add a check, add a line to [`CARGO_CHECKS`].
 
 use crate::{api, root, run_tidy};
 use std::process::Command;
 use std::time::Instant;
 
-/// One check.
-struct Hook {
+/// A check that is a cargo command.
+struct CargoCheck {
     name: &'static str,
     /// Arguments for cargo.
     args: &'static [&'static str],
     when: When,
 }
 
-/// Whether a check applies.
+/// When a check is run.
 enum When {
     Always,
-    /// The cargo subcommand is installed.
+    /// If this cargo subcommand is installed.
     Installed(&'static str),
 }
 
 /// All checks that are cargo commands.
-const HOOKS: &[Hook] = &[
-    Hook { name: "format", args: &["fmt", "--all", "--", "--check"], when: When::Always },
-    Hook { name: "licences and bans", args: &["deny", "check"], when: When::Installed("deny") },
-    Hook {
+const CARGO_CHECKS: &[CargoCheck] = &[
+    CargoCheck { name: "format", args: &["fmt", "--all", "--", "--check"], when: When::Always },
+    CargoCheck { name: "licences and bans", args: &["deny", "check"], when: When::Installed("deny") },
+    CargoCheck {
         name: "clippy",
         args: &["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"],
         when: When::Always,
     },
-    Hook {
+    CargoCheck {
         name: "documentation",
         args: &["doc", "--workspace", "--no-deps", "--document-private-items"],
         when: When::Always,
     },
-    // Documentation examples are part of it.
-    Hook { name: "tests", args: &["test", "--workspace"], when: When::Always },
-    // Every order of steps over latch, log ring, locks, status, snapshots and purge's queue: built apart, for all below is.
-    Hook {
+    // This includes the examples of the documentation.
+    CargoCheck { name: "tests", args: &["test", "--workspace"], when: When::Always },
+    // The loom models: every order of steps of latch, log ring, locks, status, snapshots and the
+    // purge queue. They have a build of their own, because `--cfg loom` changes every crate.
+    CargoCheck {
         name: "orders of steps",
         args: &[
             "run",
@@ -51,21 +52,21 @@ const HOOKS: &[Hook] = &[
     },
 ];
 
-/// How long the simulator explores here, on two cores; by hand it takes any number.
+/// How long the simulator runs here, on two cores.
 const SIMULATOR_SECONDS: &str = "300";
 
-/// Runs everything; the first failure ends it.
+/// Runs all checks. Stops at the first failure.
 pub(crate) fn run() -> Result<(), String> {
     let before = changes()?;
     step("tidy", run_tidy)?;
-    for hook in HOOKS {
-        if applies(&hook.when) {
-            step(hook.name, || cargo(hook.args))?;
+    for check in CARGO_CHECKS {
+        if applies(&check.when) {
+            step(check.name, || cargo(check.args))?;
         } else {
-            println!("== {}: skipped", hook.name);
+            println!("== {}: skipped", check.name);
         }
     }
-    step("public surface", api::check)?;
+    step("public API", api::check)?;
     step("simulator", simulate)?;
     if changes()? == before {
         Ok(())
@@ -74,7 +75,8 @@ pub(crate) fn run() -> Result<(), String> {
     }
 }
 
-/// Lets the simulator explore from a seed that each commit has for itself; a finding prints the command that replays it.
+/// Runs the simulator with a seed that follows from the commit. If it finds a mistake, it prints
+/// the command that replays it.
 fn simulate() -> Result<(), String> {
     let seed = git(&["rev-parse", "--short=8", "HEAD"]).ok();
     let seed = seed.and_then(|hash| u32::from_str_radix(hash.trim(), 16).ok()).unwrap_or(1).to_string();
@@ -118,8 +120,8 @@ pub(crate) fn cargo(args: &[&str]) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("cargo {} failed", args.join(" "))) }
 }
 
-/// What git sees as changed: the same before and after, or a check wrote where it should only look. A copy without
-/// git has nothing to compare.
+/// Returns the changes that git sees. If they differ after the checks, a check has written to the
+/// repository. Without git there is nothing to compare.
 fn changes() -> Result<String, String> {
     if !root().join(".git").exists() {
         return Ok(String::new());

@@ -1,8 +1,10 @@
-//! How many instructions an operation takes, and where: by valgrind's callgrind, which does not care how busy the machine is.
+//! Counts the instructions of an operation, and where they are, with valgrind's callgrind. The
+//! result does not depend on the load of the machine.
 //!
-//! The example `instructions` of `millpond` does the same work [`FEW`] and [`MANY`] times; the difference, divided, is one
-//! operation without set-up. Counted are instructions of the process; what the kernel does for it is not seen. The thread that calls
-//! the engine is counted apart from those that the engine keeps: how much these do depends on time.
+//! The example `instructions` of `millpond` does the same operation [`FEW`] and [`MANY`] times. The
+//! difference, divided by the difference of the counts, is one operation without set-up. Only
+//! instructions of the process are counted, not those of the kernel. The calling thread is counted
+//! separately from the threads of the engine, because the work of those depends on time.
 
 use crate::ci::cargo;
 use crate::root;
@@ -12,7 +14,7 @@ use std::process::Command;
 
 const FEW: u64 = 2_000;
 const MANY: u64 = 20_000;
-/// What the example can do, and what to call it.
+/// The operations of the example, and their descriptions.
 const KINDS: [(&str, &str); 5] = [
     ("update", "a durable update of one row"),
     ("unsynced", "an update of one row that is not synced"),
@@ -20,17 +22,18 @@ const KINDS: [(&str, &str); 5] = [
     ("get", "a read of one row in a transaction"),
     ("scan", "a transaction that scans 100 rows"),
 ];
-/// A part that takes less than one in so many of the whole is not worth a line.
+/// A part with a smaller share of all instructions is not printed.
 const LEAST_SHARE: f64 = 0.01;
-/// How many functions are shown.
+/// How many functions are printed.
 const FUNCTIONS: usize = 12;
 
-/// Instructions by the part of the program that they belong to.
+/// Instructions by part of the program.
 type Parts = BTreeMap<String, u64>;
 
-/// One run: the caller's thread, all others, and the caller's by function.
+/// The instructions of one run: of the calling thread, of all other threads, and of the calling
+/// thread by function.
 #[derive(Default)]
-struct Counted {
+struct InstructionCounts {
     caller: Parts,
     others: Parts,
     functions: Parts,
@@ -69,7 +72,7 @@ fn need_valgrind() -> Result<(), String> {
         .into())
 }
 
-fn count(program: &Path, dir: &Path, kind: &str, times: u64) -> Result<Counted, String> {
+fn count(program: &Path, dir: &Path, kind: &str, times: u64) -> Result<InstructionCounts, String> {
     let (db, out) = (dir.join("db"), format!("{kind}-{times}"));
     let done = Command::new("valgrind")
         .args(["--tool=callgrind", "--separate-threads=yes"])
@@ -83,7 +86,7 @@ fn count(program: &Path, dir: &Path, kind: &str, times: u64) -> Result<Counted, 
         return Err(format!("valgrind failed: {}", String::from_utf8_lossy(&done.stderr)));
     }
     std::fs::remove_dir_all(&db).map_err(|e| format!("cannot remove {}: {e}", db.display()))?;
-    let mut counted = Counted::default();
+    let mut counted = InstructionCounts::default();
     for entry in std::fs::read_dir(dir).map_err(|e| e.to_string())? {
         let path = entry.map_err(|e| e.to_string())?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -101,11 +104,12 @@ fn count(program: &Path, dir: &Path, kind: &str, times: u64) -> Result<Counted, 
     Ok(counted)
 }
 
-/// Adds up a file in callgrind's format (valgrind manual, "Callgrind Format Specification"): names are given once, with a number,
-/// and by the number after that.
+/// Adds up a file in callgrind's format (valgrind manual, "Callgrind Format Specification"). A name
+/// is written once, with a number; later lines have only the number.
 fn add_up(text: &str, parts: &mut Parts, mut functions: Option<&mut Parts>) {
     let (mut files, mut names) = (BTreeMap::new(), BTreeMap::new());
-    // Where the function stands, where the line stands that was inlined into it, and the function's name.
+    // The file of the function, the file of the line that was inlined into it, and the function's
+    // name.
     let (mut own, mut inlined, mut function) = (String::new(), String::new(), String::new());
     let mut of_call = false;
     for line in text.lines() {
@@ -122,7 +126,7 @@ fn add_up(text: &str, parts: &mut Parts, mut functions: Option<&mut Parts>) {
                     inlined.clone_from(&own);
                 }
                 "cfn" => drop(named(name, &mut names)),
-                // The next line is what the called function took, and counted there.
+                // The next line has the cost of the called function, which is counted there.
                 "calls" => of_call = true,
                 _ => {}
             }
@@ -144,7 +148,7 @@ fn add_up(text: &str, parts: &mut Parts, mut functions: Option<&mut Parts>) {
     }
 }
 
-/// `(7) name` says what 7 stands for, `(7)` uses it.
+/// Returns the name of `text`. `(7) name` defines the number 7, `(7)` uses it.
 fn named(text: &str, known: &mut BTreeMap<String, String>) -> String {
     let (number, name) = text.split_once(' ').unwrap_or((text, ""));
     if name.is_empty() {
@@ -154,8 +158,8 @@ fn named(text: &str, known: &mut BTreeMap<String, String>) -> String {
     name.to_owned()
 }
 
-/// The module that an instruction belongs to: that of the line it was written in, or, for the standard library's that were
-/// inlined, that of the function they are in.
+/// Returns the module of an instruction: that of its source line, or, for inlined lines of the
+/// standard library, that of the function.
 fn part(own: &str, inlined: &str, function: &str) -> String {
     if let Some(module) = module(inlined).or_else(|| module(own)) {
         return module;
@@ -187,11 +191,12 @@ fn part(own: &str, inlined: &str, function: &str) -> String {
     .to_owned()
 }
 
-/// `…/crates/millpond/src/log/ring.rs` is `log`, `…/crates/vfs/src/os.rs` is `vfs`.
+/// Returns the module of a file: `log` for `…/crates/millpond/src/log/ring.rs`, `vfs` for
+/// `…/crates/vfs/src/os.rs`.
 fn module(file: &str) -> Option<String> {
     let (_, inside) = file
         .split_once("crates/")
-        // The compiler's own crates have a folder of that name, too.
+        // The crates of the compiler have such a folder, too.
         .filter(|(_, rest)| !rest.starts_with("core_arch/"))
         .filter(|(_, rest)| rest.contains("/src/") || rest.contains("/examples/"))?;
     let mut steps = inside.split('/');
@@ -204,7 +209,7 @@ fn module(file: &str) -> Option<String> {
     })
 }
 
-/// A function's path without its hash and its address.
+/// Returns a function's path without its hash and its address.
 fn short(function: &str) -> String {
     let function = function.split('\'').next().unwrap_or(function);
     match function.rsplit_once("::h") {
@@ -213,7 +218,7 @@ fn short(function: &str) -> String {
     }
 }
 
-/// What one operation adds to each part, most first.
+/// Returns the instructions of one operation in each part, most first.
 fn difference(few: &Parts, many: &Parts) -> Vec<(f64, String)> {
     let each = |(name, &count): (&String, &u64)| {
         let before = few.get(name).copied().unwrap_or(0);
@@ -224,7 +229,7 @@ fn difference(few: &Parts, many: &Parts) -> Vec<(f64, String)> {
     parts
 }
 
-fn print(name: &str, few: &Counted, many: &Counted) {
+fn print(name: &str, few: &InstructionCounts, many: &InstructionCounts) {
     let parts = difference(&few.caller, &many.caller);
     let total: f64 = parts.iter().map(|(count, _)| count).sum();
     let others: f64 = difference(&few.others, &many.others).iter().map(|(count, _)| count).sum();
@@ -243,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn costs_go_to_the_line_they_were_written_in_and_calls_count_once() {
+    fn costs_belong_to_their_source_line_and_calls_count_once() {
         let text = "\
 events: Ir
 fl=(1) /x/crates/millpond/src/log/ring.rs

@@ -1,5 +1,6 @@
-//! `cargo xtask ci` runs everything that must hold; `cargo xtask tidy` only the checks of structure and style, `cargo xtask
-//! api` only that of the public surface; `cargo xtask instructions` counts what an operation costs.
+//! Checks of the repository. `cargo xtask ci` runs all checks. `cargo xtask tidy` runs only those
+//! of structure and style, `cargo xtask api` only that of the public API. `cargo xtask
+//! instructions` counts the instructions of an operation.
 
 mod api;
 mod ci;
@@ -11,10 +12,10 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
-  ci            everything that must hold: tidy, format, clippy, documentation, public surface, tests, power cuts
-  tidy          structure and style alone: layers, lengths, words, links
-  api           the public surface of the crate alone, against docs/api.txt
-  api --write   renew docs/api.txt; refused if that breaks programs and CHANGELOG.md does not say so
+  ci            all checks: tidy, format, clippy, documentation, public API, tests, power cuts
+  tidy          structure and style only: layers, lengths, columns, words, links
+  api           the public API of the crate only, against docs/api.txt
+  api --write   update docs/api.txt; refused if that breaks programs and CHANGELOG.md does not say so
   instructions  how many instructions an update and a read take, and where; needs valgrind";
 
 fn main() -> ExitCode {
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The workspace's root.
+/// Returns the root of the workspace.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/xtask lies two below").to_owned()
 }

@@ -1,5 +1,5 @@
-//! Atomics: the standard library's; under `--cfg loom` loom's, in the order that `SeqCst` means; with the feature `sim`, ones
-//! that the simulator sees.
+//! Atomics. They are those of the standard library; under `--cfg loom` those of loom, with the
+//! order that `SeqCst` means; with the feature `sim`, atomics that the simulator can schedule at.
 
 #[cfg(loom)]
 pub use super::model_atomic::{AtomicU32, AtomicU64};

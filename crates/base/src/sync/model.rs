@@ -1,5 +1,5 @@
-//! The same primitives over loom, for `--cfg loom`: every order of steps of a few threads is tried (see `loom/`). Only
-//! what the modelled parts use is here.
+//! The same primitives on loom, for `--cfg loom`. Loom tries every order of the steps of a few
+//! threads (see `loom/`). Only the primitives that the modelled parts use are here.
 
 use super::atomic::{AtomicU32, Ordering};
 use std::cell::Cell;
@@ -13,18 +13,18 @@ pub struct Mutex<T> {
     inner: loom::sync::Mutex<T>,
 }
 
-/// Access to what a [`Mutex`] guards.
+/// Access to the value that a [`Mutex`] guards.
 pub struct MutexGuard<'a, T> {
     inner: loom::sync::MutexGuard<'a, T>,
 }
 
 impl<T> Mutex<T> {
-    /// A mutex around `value`.
+    /// Makes a mutex around `value`.
     pub fn new(value: T) -> Self {
         Mutex { inner: loom::sync::Mutex::new(value) }
     }
 
-    /// Waits until the mutex is free and takes it.
+    /// Waits until the mutex is free, and takes it.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         MutexGuard { inner: self.inner.lock().expect("a model that panics has failed") }
     }
@@ -51,7 +51,7 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 type Queues = Vec<(usize, Arc<loom::sync::Condvar>)>;
 
 loom::lazy_static! {
-    /// Who waits on which word, by its address.
+    /// The waiters of each word, by its address.
     static ref FUTEX: loom::sync::Mutex<Queues> = loom::sync::Mutex::new(Vec::new());
 }
 
@@ -65,7 +65,8 @@ fn queue(queues: &mut Queues, word: &AtomicU32) -> Arc<loom::sync::Condvar> {
     queue
 }
 
-/// Waits while `*word == expected`. May return early; callers loop. A model has no time, so none runs out.
+/// Waits while `*word == expected`. May return early; callers loop. A model has no time, so the
+/// timeout never passes.
 pub fn futex_wait(word: &AtomicU32, expected: u32, _: Option<Duration>) {
     let mut queues = FUTEX.lock().expect("a model that panics has failed");
     if word.load(Ordering::SeqCst) == expected {
@@ -74,7 +75,7 @@ pub fn futex_wait(word: &AtomicU32, expected: u32, _: Option<Duration>) {
     }
 }
 
-/// Wakes one of those that wait on `word`, or all.
+/// Wakes one waiter of `word`, or all.
 pub fn futex_wake(word: &AtomicU32, count: u32) {
     let mut queues = FUTEX.lock().expect("a model that panics has failed");
     let queue = queue(&mut queues, word);
@@ -88,19 +89,20 @@ pub fn spin(turn: &mut u32) {
 }
 
 loom::thread_local! {
-    static LANE: Cell<usize> = Cell::new(0);
+    static THREAD_NUMBER: Cell<usize> = Cell::new(0);
 }
 
-/// The calling thread's number: 0, so that threads share what they can, until [`set_lane`].
+/// Returns the calling thread's number. It is 0, so that threads share a stripe, until
+/// [`set_thread_number`].
 #[must_use]
-pub fn lane() -> usize {
-    LANE.with(Cell::get)
+pub fn thread_number() -> usize {
+    THREAD_NUMBER.with(Cell::get)
 }
 
 /// Gives the calling thread a number of its own.
-pub fn set_lane(number: usize) {
-    LANE.with(|own| own.set(number));
+pub fn set_thread_number(number: usize) {
+    THREAD_NUMBER.with(|own| own.set(number));
 }
 
-/// A place where another thread may run: here every atomic is one.
+/// A scheduling point. Does nothing here: in a model every atomic operation is one.
 pub fn point() {}

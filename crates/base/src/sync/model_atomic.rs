@@ -1,9 +1,11 @@
-//! Atomics over loom whose `SeqCst` operations have one order that all threads agree on.
+//! Atomics on loom whose `SeqCst` operations have one order that all threads agree on.
 //!
-//! Loom takes `SeqCst` for `AcqRel`, and so shows two threads that each write one word and read the other's both missing the other.
-//! Its fences are exact. So each `SeqCst` operation stands between two of them here. That is a little stronger than the
-//! language: the fences order weaker operations beside them too. A mistake in an order of `SeqCst` operations is found; one
-//! in how they mix with weaker operations on other words may not be.
+//! Loom treats `SeqCst` as `AcqRel`. So it allows two threads that each write one word and then
+//! read the other's word to both miss the other's write. Its fences are exact. Therefore each
+//! `SeqCst` operation here is between two `SeqCst` fences. That is a little stronger than the
+//! language, because the fences also order weaker operations next to them. A mistake in the order
+//! of `SeqCst` operations is found. A mistake in how they mix with weaker operations on other words
+//! may be missed.
 
 use loom::sync::atomic::{Ordering, fence};
 
@@ -17,11 +19,11 @@ fn between_fences<R>(order: Ordering, operation: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Calls that take words of `$int` and an order, each between its fences.
+/// Methods that take values of `$int` and an order, each between its fences.
 macro_rules! calls {
     ($int:ty: $($name:ident($($arg:ident),*) -> $out:ty;)*) => {
         $(
-            /// As the standard library's.
+            /// As in the standard library.
             pub fn $name(&self, $($arg: $int,)* order: Ordering) -> $out {
                 between_fences(order, || self.0.$name($($arg,)* order))
             }
@@ -36,7 +38,7 @@ macro_rules! atomic {
         pub struct $name(loom::sync::atomic::$name);
 
         impl $name {
-            /// A word that holds `value`.
+            /// Makes an atomic that holds `value`.
             #[must_use]
             pub fn new(value: $int) -> $name {
                 $name(loom::sync::atomic::$name::new(value))
@@ -54,7 +56,7 @@ macro_rules! atomic {
                 fetch_min(value) -> $int;
             }
 
-            /// As the standard library's.
+            /// As in the standard library.
             pub fn compare_exchange(
                 &self,
                 old: $int,
@@ -65,7 +67,7 @@ macro_rules! atomic {
                 between_fences(order, || self.0.compare_exchange(old, new, order, failed))
             }
 
-            /// As the standard library's; never fails without cause.
+            /// As in the standard library, but never fails spuriously.
             pub fn compare_exchange_weak(
                 &self,
                 old: $int,

@@ -1,29 +1,30 @@
-//! A token that one thread waits for and others hand over, on a futex.
+//! A parker: one thread waits for a token that other threads give, on a futex.
 
 use super::atomic::{AtomicU32, Ordering};
 use super::{futex_wait, futex_wake};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Lets one thread wait for a token that others hand over; one token is kept.
+/// Lets one thread wait for a token. A token that comes before the wait is kept; more than one is
+/// not.
 #[derive(Debug)]
 pub struct Parker {
     state: Arc<AtomicU32>,
 }
 
-/// Hands the token to a [`Parker`].
+/// Gives the token to a [`Parker`].
 #[derive(Clone, Debug)]
 pub struct Unparker {
     state: Arc<AtomicU32>,
 }
 
 impl Parker {
-    /// A parker without a token.
+    /// Makes a parker without a token.
     pub fn new() -> Self {
         Parker { state: Arc::new(AtomicU32::new(0)) }
     }
 
-    /// The other end.
+    /// Returns the end that gives the token.
     pub fn unparker(&self) -> Unparker {
         Unparker { state: Arc::clone(&self.state) }
     }
@@ -36,7 +37,7 @@ impl Parker {
         }
     }
 
-    /// Waits for the token for at most `timeout`. True if it came.
+    /// Waits for the token for at most `timeout`. Returns whether it came.
     #[track_caller]
     pub fn park_for(&self, timeout: Duration) -> bool {
         if self.state.swap(0, Ordering::Acquire) == 1 {
@@ -48,7 +49,7 @@ impl Parker {
 }
 
 impl Unparker {
-    /// Hands over the token.
+    /// Gives the token.
     pub fn unpark(&self) {
         if self.state.swap(1, Ordering::Release) == 0 {
             futex_wake(&self.state, 1);

@@ -1,4 +1,4 @@
-//! The primitives over parking_lot and the futex system call.
+//! The primitives that a program runs: parking_lot and the futex system call.
 
 use super::atomic::{AtomicU32, Ordering};
 use std::ops::{Deref, DerefMut};
@@ -10,18 +10,18 @@ pub struct Mutex<T> {
     inner: parking_lot::Mutex<T>,
 }
 
-/// Access to what a [`Mutex`] guards.
+/// Access to the value that a [`Mutex`] guards.
 pub struct MutexGuard<'a, T> {
     inner: parking_lot::MutexGuard<'a, T>,
 }
 
 impl<T> Mutex<T> {
-    /// A mutex around `value`.
+    /// Makes a mutex around `value`.
     pub const fn new(value: T) -> Self {
         Mutex { inner: parking_lot::Mutex::new(value) }
     }
 
-    /// Waits until the mutex is free and takes it.
+    /// Waits until the mutex is free, and takes it.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         MutexGuard { inner: self.inner.lock() }
@@ -33,7 +33,7 @@ impl<T> Mutex<T> {
         Some(MutexGuard { inner: self.inner.try_lock()? })
     }
 
-    /// The value, when nobody shares the mutex any more.
+    /// Returns the value of a mutex that no other thread shares any more.
     pub fn into_inner(self) -> T {
         self.inner.into_inner()
     }
@@ -52,24 +52,25 @@ impl<T> DerefMut for MutexGuard<'_, T> {
     }
 }
 
-/// A place to wait for a condition that a [`Mutex`] guards.
+/// A condition variable, for a condition that a [`Mutex`] guards.
 #[derive(Debug, Default)]
 pub struct Condvar {
     inner: parking_lot::Condvar,
 }
 
 impl Condvar {
-    /// A condition variable nobody waits on.
+    /// Makes a condition variable without waiters.
     pub const fn new() -> Self {
         Condvar { inner: parking_lot::Condvar::new() }
     }
 
-    /// Releases the mutex, waits for a notification, takes the mutex again. May wake without one.
+    /// Releases the mutex, waits for a notification, takes the mutex again. May wake without a
+    /// notification.
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         self.inner.wait(&mut guard.inner);
     }
 
-    /// As [`Condvar::wait`], for at most `timeout`. True if the time ran out.
+    /// As [`Condvar::wait`], for at most `timeout`. Returns true if the time has passed.
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> bool {
         self.inner.wait_for(&mut guard.inner, timeout).timed_out()
     }
@@ -110,12 +111,12 @@ pub struct JoinHandle<T> {
 }
 
 impl<T> JoinHandle<T> {
-    /// Whether it is the calling thread, which cannot wait for its own end.
+    /// Whether this is the calling thread. A thread cannot wait for its own end.
     pub fn is_current(&self) -> bool {
         self.inner.thread().id() == std::thread::current().id()
     }
 
-    /// Waits for the thread's end. `Err` holds its panic.
+    /// Waits for the thread's end. Returns its panic as `Err`.
     pub fn join(self) -> std::thread::Result<T> {
         self.inner.join()
     }
@@ -134,8 +135,8 @@ pub fn spawn<T: Send + 'static>(
     Ok(JoinHandle { inner: std::thread::Builder::new().name(name.to_owned()).spawn(f)? })
 }
 
-/// One turn of a short spin: for waits that end when another running thread takes a few more steps.
-/// `turn` counts the turns so far; after some the thread yields its core.
+/// Does one turn of a short spin: for waits that end when another running thread takes a few more
+/// steps. `turn` counts the turns so far. After 64 turns the thread yields its core.
 #[inline]
 pub fn spin(turn: &mut u32) {
     *turn += 1;
@@ -146,30 +147,31 @@ pub fn spin(turn: &mut u32) {
     }
 }
 
-/// Cores that this process may use.
+/// Returns the number of cores that this process may use.
 pub fn cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
 }
 
-/// A place where the simulator may run another thread. Costs nothing otherwise.
+/// A scheduling point: the simulator may run another thread here. Costs nothing in a program.
 #[inline]
 pub fn point() {}
 
-/// Tells the simulator of something that a replay must repeat. Costs nothing otherwise.
+/// Tells the simulator of an event that a replay must repeat. Costs nothing in a program.
 #[inline]
 pub fn event(_: impl FnOnce() -> u64) {}
 
-/// Lets the simulated time pass that a device takes, about so many microseconds. Costs nothing otherwise.
+/// Lets simulated time pass that a device would take, about so many microseconds. Costs nothing in
+/// a program.
 #[inline]
-pub fn device(_: u64) {}
+pub fn device_time(_: u64) {}
 
-/// Microseconds of simulated time; `None` outside a simulated world.
+/// Returns microseconds of simulated time; `None` outside a simulated world.
 #[inline]
 pub fn simulated_us() -> Option<u64> {
     None
 }
 
-/// What the simulated world that this thread belongs to was given by those who began it; 0 outside one.
+/// Returns the flags that the simulated world of this thread was started with; 0 outside a world.
 #[inline]
 pub fn world_flags() -> u64 {
     0

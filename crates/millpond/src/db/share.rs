@@ -2,7 +2,7 @@
 //! one count for all of them would be the cache line that every core waits for.
 
 use super::Core;
-use base::sync::lane;
+use base::sync::thread_number;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl Shares {
     /// A share counted where the calling thread counts.
     #[inline]
     pub(super) fn share(&self) -> Share {
-        Share(Arc::clone(&self.0[lane() % LANES]))
+        Share(Arc::clone(&self.0[thread_number() % LANES]))
     }
 }
 

@@ -13,7 +13,7 @@ use base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use base::sync::{Condvar, Mutex, Unparker, futex_wait, futex_wake};
 use base::{Lsn, TxnId};
 use metrics::{Latency, M, Metrics};
-use pace::admission::{Turn, View, believed, must_wait, price_ns, turn};
+use pace::admission::{AdmissionDecision, AdmissionView, admit, must_wait, price_ns, rate_after_silence};
 use pace::thresholds::Thresholds;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -205,14 +205,17 @@ impl Admission {
         if self.short.load(Ordering::Relaxed) { 0 } else { self.hard.load(Ordering::Relaxed) }
     }
 
-    pub(super) fn view(&self, now_us: u64) -> View {
+    pub(super) fn view(&self, now_us: u64) -> AdmissionView {
         let silent_us = now_us.saturating_sub(self.marked_us.load(Ordering::Relaxed));
         let checkpoint = Lsn(self.checkpoint.load(Ordering::Relaxed));
-        View {
+        AdmissionView {
             age: self.log.reserved_lsn().0.saturating_sub(checkpoint.0) + self.credit.load(Ordering::Relaxed),
             soft: self.soft.load(Ordering::Relaxed),
             hard: self.stop(),
-            clean_bytes_per_s: believed(self.clean_bytes_per_s.load(Ordering::Relaxed) as f64, silent_us),
+            clean_bytes_per_s: rate_after_silence(
+                self.clean_bytes_per_s.load(Ordering::Relaxed) as f64,
+                silent_us,
+            ),
         }
     }
 
@@ -294,9 +297,9 @@ impl Admission {
             }
             let before = self.next_ns.load(Ordering::Relaxed);
             let price_ns = if pays == Pays::Yes { price_ns(&view, redo_bytes) } else { 0 };
-            match turn(before, now_us, price_ns) {
-                Turn::AskAgain { delay_us } => return Ask::Later(delay_us),
-                Turn::Admitted { delay_us, next_ns } => {
+            match admit(before, now_us, price_ns) {
+                AdmissionDecision::Retry { delay_us } => return Ask::Later(delay_us),
+                AdmissionDecision::Admitted { delay_us, next_ns } => {
                     let (done, seen) = (Ordering::Relaxed, Ordering::Relaxed);
                     if next_ns != before
                         && self.next_ns.compare_exchange(before, next_ns, done, seen).is_err()

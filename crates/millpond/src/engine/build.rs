@@ -20,7 +20,7 @@ use crate::store::Store;
 use crate::txn::{Limits, Room, Txns};
 use base::sync::Mutex;
 use base::sync::atomic::AtomicU64;
-use pace::capacity::{self, Change};
+use pace::capacity::{self, CapacityChange};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,9 +32,9 @@ pub(super) fn capacity_by_target(target: Duration, replay_rate: u64, have: u64, 
     let target_us = u64::try_from(target.as_micros()).unwrap_or(u64::MAX);
     let wanted = capacity::wanted(target_us, replay_rate, segment_bytes);
     match capacity::change(have, wanted, segment_bytes) {
-        Change::Keep => have,
+        CapacityChange::Keep => have,
         // Files are made as they are needed, so the whole growth is allowed at once.
-        Change::Grow(_) | Change::Shrink(_) => wanted,
+        CapacityChange::Grow(_) | CapacityChange::Shrink(_) => wanted,
     }
 }
 

@@ -9,7 +9,7 @@ use base::Lsn;
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicU64, Ordering};
 use metrics::M;
-use pace::segments::{self, Step};
+use pace::segments::{self, SegmentStep};
 use pace::thresholds::{Thresholds, thresholds};
 
 /// After a growth that found no space the next one is tried this much later.
@@ -147,11 +147,11 @@ impl Shared {
             let age = log.reserved_lsn().since(checkpoint);
             let most = self.capacity.most_files(segments, checkpoint);
             match segments::step(segments.count(), most, age, segments.shape().payload_bytes()) {
-                Step::Keep => break,
+                SegmentStep::Keep => break,
                 // What is left of the reserve is not for the log.
-                Step::Make(_) if self.is_short() => break,
-                Step::Make(_) if now_us < self.capacity.full_until_us.load(Ordering::Relaxed) => break,
-                Step::Make(_) => match segments.make_more(1, log.reserved_lsn()) {
+                SegmentStep::Make(_) if self.is_short() => break,
+                SegmentStep::Make(_) if now_us < self.capacity.full_until_us.load(Ordering::Relaxed) => break,
+                SegmentStep::Make(_) => match segments.make_more(1, log.reserved_lsn()) {
                     Ok(()) => {}
                     Err((_, error)) if error.may_pass() => {
                         self.capacity.full_until_us.store(now_us + TRY_AGAIN_US, Ordering::Relaxed);
@@ -159,7 +159,7 @@ impl Shared {
                     }
                     Err((_, error)) => return Err(self.poison.set(error)),
                 },
-                Step::Shrink(files) => {
+                SegmentStep::Shrink(files) => {
                     self.shrink_to(files)?;
                     break;
                 }

@@ -10,13 +10,13 @@ use base::sync::atomic::Ordering;
 use base::sync::spin;
 use base::{Lsn, PageNo};
 use metrics::{Force, M, SyncReason};
+use pace::active_threads::ActiveThreads;
 use pace::admission::clean_rate;
-use pace::budget::{Device, PagesPerIo};
+use pace::budget::{DeviceSpeed, PagesPerIo};
 use pace::checkpoint::{pays, worth_writing};
-use pace::crowd::AtWork;
-use pace::governor::{self, Governor, Plan, Sample, Slice};
-use pace::redo_rate::Rate;
-use pace::reserve::reserve;
+use pace::free_frames::free_frame_reserve;
+use pace::governor::{CleanerPlan, CleanerSample, CleaningReason, DirtyBucket, Governor};
+use pace::smoothed_rate::SmoothedRate;
 use pace::thresholds::thresholds;
 
 /// Slices of the checkpoint age that the governor looks at.
@@ -28,10 +28,10 @@ const THREADS_MIN: u64 = 4;
 /// What the cleaner remembers from step to step.
 pub(super) struct Cleaner {
     governor: Governor,
-    at_work: AtWork,
-    device: Device,
-    redo_rate: Rate,
-    clean_rate: Rate,
+    at_work: ActiveThreads,
+    device: DeviceSpeed,
+    redo_rate: SmoothedRate,
+    clean_rate: SmoothedRate,
     pages_per_io: PagesPerIo,
     /// Dirty ones among the victims that the last sweeps met.
     dirty_victims: f64,
@@ -43,10 +43,10 @@ impl Cleaner {
     pub(super) fn new() -> Cleaner {
         Cleaner {
             governor: Governor::new(),
-            at_work: AtWork::new(),
-            device: Device::new(),
-            redo_rate: Rate::new(),
-            clean_rate: Rate::new(),
+            at_work: ActiveThreads::new(),
+            device: DeviceSpeed::new(),
+            redo_rate: SmoothedRate::new(),
+            clean_rate: SmoothedRate::new(),
             pages_per_io: PagesPerIo::new(),
             dirty_victims: 0.0,
             slices: Vec::new(),
@@ -125,7 +125,7 @@ impl Shared {
     }
 
     /// Looks around and decides.
-    fn plan(&self, c: &mut Cleaner, now_us: u64) -> Plan {
+    fn plan(&self, c: &mut Cleaner, now_us: u64) -> CleanerPlan {
         let (pool, log) = (&self.store.pool, &self.store.log);
         let (end, checkpoint) = (log.reserved_lsn(), self.checkpointer.lsn());
         c.redo_rate.update(now_us, end.0);
@@ -134,12 +134,12 @@ impl Shared {
         let (threads, frames) = (self.threads(), pool.frame_count() as u64);
         let marks = thresholds(self.room(now_us).most, threads);
         self.store.metrics.set(M::CheckpointAgeTarget, marks.target);
-        pool.set_free_reserve(reserve(threads, frames).high as usize);
+        pool.set_free_reserve(free_frame_reserve(threads, frames).high as usize);
         pool.dirty_by_slice(marks.capacity / SLICES, &mut c.slices);
         let held_back = end.since(checkpoint) < self.hold_cleaning_until;
-        let slices: Vec<Slice> =
-            c.slices.iter().map(|(end, pages)| Slice { end_lsn: end.0, pages: *pages }).collect();
-        c.governor.step(&Sample {
+        let slices: Vec<DirtyBucket> =
+            c.slices.iter().map(|(end, pages)| DirtyBucket { end_lsn: end.0, pages: *pages }).collect();
+        c.governor.step(&CleanerSample {
             now_us,
             end_lsn: end.0,
             checkpoint_lsn: checkpoint.0,
@@ -153,13 +153,11 @@ impl Shared {
             dirty_victims: c.dirty_victims,
             pages_per_io: c.pages_per_io.get(),
             budget_ios_per_s: c.device.budget_ios_per_s(),
-            drain_ios_wanted: 0,
-            purge_ios_wanted: 0,
         })
     }
 
     /// Fills the free list: clean victims first, then those that a write makes clean.
-    fn supply_frames(&self, c: &mut Cleaner, plan: &Plan) -> Result<u64> {
+    fn supply_frames(&self, c: &mut Cleaner, plan: &CleanerPlan) -> Result<u64> {
         if plan.free_frames == 0 {
             return Ok(0);
         }
@@ -181,13 +179,13 @@ impl Shared {
     }
 
     /// Cleans what the plan asks for, oldest first; stops early when somebody waits for a frame.
-    fn clean_oldest(&self, c: &mut Cleaner, plan: &Plan) -> Result<u64> {
+    fn clean_oldest(&self, c: &mut Cleaner, plan: &CleanerPlan) -> Result<u64> {
         let pool = &self.store.pool;
-        let force = match plan.force {
-            governor::Force::DirtyShare => Force::DirtyShare,
-            governor::Force::Idle => Force::Idle,
+        let force = match plan.reason {
+            CleaningReason::DirtyShare => Force::DirtyShare,
+            CleaningReason::Idle => Force::Idle,
             // The plan's free frames are written under their own name.
-            governor::Force::CheckpointAge | governor::Force::FreeFrames => Force::CheckpointAge,
+            CleaningReason::CheckpointAge | CleaningReason::FreeFrames => Force::CheckpointAge,
         };
         let (mut ios, mut pages) = (u64::from(plan.checkpoint_ios), 0);
         while ios > 0 && pages < plan.page_quota {
@@ -234,7 +232,7 @@ impl Shared {
             return Ok(());
         }
         let segments = self.store.log.segments();
-        let view = pace::checkpoint::View {
+        let view = pace::checkpoint::CheckpointView {
             named: self.checkpointer.lsn().0,
             possible: self.checkpointer.possible().0,
             capacity: self.room(now_us).now,

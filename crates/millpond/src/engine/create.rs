@@ -56,7 +56,7 @@ impl Paths {
         let metrics = Arc::clone(metrics);
         let on_sync =
             move |took_us| metrics.fsync(FileKind::Undo, SyncReason::Harden, took_us, duty::callers());
-        vfs.few(&[&self.redo, &self.undo], Box::new(on_sync))
+        vfs.with_descriptor_cache(&[&self.redo, &self.undo], Box::new(on_sync))
     }
 
     /// Whether what is synced in them outlives a power cut. They must be there.

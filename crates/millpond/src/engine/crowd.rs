@@ -2,7 +2,7 @@
 //! program does something else is no thread at work, however many of them there are.
 
 use base::sync::atomic::{AtomicU32, Ordering};
-use base::sync::lane;
+use base::sync::thread_number;
 use std::sync::Arc;
 
 /// Counters, so that threads do not share a cache line for this alone.
@@ -24,7 +24,7 @@ impl Crowd {
     /// Counts a call until what is returned is dropped.
     #[inline]
     pub(crate) fn enter(&self) -> Inside<'_> {
-        let stripe = &self.0[lane() % STRIPES].0;
+        let stripe = &self.0[thread_number() % STRIPES].0;
         stripe.fetch_add(1, Ordering::SeqCst);
         Inside(stripe)
     }

@@ -4,8 +4,8 @@
 use super::Shared;
 use crate::error::{Error, Result};
 use metrics::M;
-use pace::growth::{TRY_AGAIN_US, reserve};
-use pace::redo_rate::Rate;
+use pace::growth::{TRY_AGAIN_US, space_to_keep};
+use pace::smoothed_rate::SmoothedRate;
 
 /// How long it sleeps while space is being taken; who takes it below the reserve wakes it before.
 const NAP_US: u64 = 100_000;
@@ -17,7 +17,7 @@ const IDLE_BYTES_PER_S: f64 = 65_536.0;
 /// What the thread remembers from step to step.
 #[derive(Debug, Default)]
 pub(super) struct Growth {
-    consumed: Rate,
+    consumed: SmoothedRate,
     /// Trims of the file that it has seen.
     trims: u64,
     /// What had been taken at the last of them.
@@ -37,11 +37,11 @@ impl Shared {
         let (trims, file_bytes) = space.trims_and_bytes();
         if trims != growth.trims {
             // Who had the file made shorter says that what was consumed until now tells nothing about what comes.
-            (growth.consumed, growth.trims, growth.taken_at_trim) = (Rate::default(), trims, taken);
+            (growth.consumed, growth.trims, growth.taken_at_trim) = (SmoothedRate::default(), trims, taken);
             growth.consumed.update(now_us, taken);
         }
         let rate = growth.consumed.per_second();
-        let wanted = reserve(rate, space.step_bytes(), file_bytes);
+        let wanted = space_to_keep(rate, space.step_bytes(), file_bytes);
         self.store.metrics.set(M::FileReserveBytes, wanted);
         if now_us < growth.full_until_us {
             return Ok(growth.full_until_us - now_us);

@@ -62,7 +62,7 @@ impl Engine {
         let metrics = Arc::new(Metrics::new());
         let paths = Paths::new(dir, options);
         are_apart(&paths)?;
-        let vfs = paths.few(vfs, &metrics).sticky();
+        let vfs = paths.few(vfs, &metrics).fail_stop();
         let opened_us = vfs.clock.now_us();
         let poison = Arc::new(Poison::default());
         let opening = Opening { vfs, paths, options, metrics, poison, opened_us };

@@ -1,4 +1,4 @@
-//! Admission for rollback and purge, which have marks of their own: the law is `pace::undoing`.
+//! Admission for rollback and purge, which have marks of their own: the law is `pace::undo_admission`.
 
 use super::Admission;
 use crate::error::{Error, Result};
@@ -6,7 +6,7 @@ use crate::planted::{Bug, planted};
 use crate::txn::{Patience, Room};
 use base::sync::atomic::{AtomicU64, Ordering};
 use metrics::M;
-use pace::undoing::{Answer, SLICE_BYTES, View, answer, pause_us};
+use pace::undo_admission::{SLICE_BYTES, UndoDecision, UndoView, decide, pause_us};
 
 /// What is left of the present slice.
 #[derive(Debug, Default)]
@@ -42,34 +42,36 @@ impl Admission {
         if patience == Patience::None {
             // Also while the database is closed: what is open then is rolled back.
             self.poisoned()?;
-            return Ok(answer(&self.look(true), redo_bytes) != Answer::Wait);
+            return Ok(decide(&self.look(true), redo_bytes) != UndoDecision::Wait);
         }
         let mut waited = false;
         loop {
             self.check()?;
-            match answer(&self.look(self.full().is_some()), redo_bytes) {
-                Answer::Now => return Ok(true),
-                Answer::InSlices if self.slice.take(redo_bytes) => return Ok(true),
-                Answer::InSlices => {
+            match decide(&self.look(self.full().is_some()), redo_bytes) {
+                UndoDecision::Now => return Ok(true),
+                UndoDecision::InSlices if self.slice.take(redo_bytes) => return Ok(true),
+                UndoDecision::InSlices => {
                     self.call_cleaner();
                     self.sleep(pause_us(self.view(self.now_us()).clean_bytes_per_s));
                     self.slice.begin();
                 }
-                Answer::Wait => {
+                UndoDecision::Wait => {
                     let full = self.full();
                     if let (Some(file), Patience::Call) = (full, patience) {
                         return Err(Error::DiskFull { file });
                     }
                     self.metrics.add(M::UndoWaits, u64::from(!waited));
                     waited = true;
-                    self.wait_while(|stuck| answer(&self.look(stuck), redo_bytes) == Answer::Wait);
+                    self.wait_while(|checkpoint_blocked| {
+                        decide(&self.look(checkpoint_blocked), redo_bytes) == UndoDecision::Wait
+                    });
                 }
             }
         }
     }
 
-    fn look(&self, stuck: bool) -> View {
+    fn look(&self, checkpoint_blocked: bool) -> UndoView {
         let view = self.view(0);
-        View { age: view.age, marks: self.marks(), stuck }
+        UndoView { age: view.age, marks: self.marks(), checkpoint_blocked }
     }
 }

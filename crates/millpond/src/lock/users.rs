@@ -12,7 +12,7 @@
 
 use super::Denied;
 use base::sync::atomic::{AtomicU32, Ordering};
-use base::sync::{futex_wait, futex_wake, lane};
+use base::sync::{futex_wait, futex_wake, thread_number};
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::Clock;
@@ -67,7 +67,7 @@ impl Users {
     /// asks for the shared lock.
     #[inline]
     pub(crate) fn enter(&self) -> Option<Using> {
-        let lane = &self.lanes[lane() % LANES];
+        let lane = &self.lanes[thread_number() % LANES];
         lane.users.fetch_add(1, Ordering::SeqCst);
         let using = Using(Arc::clone(lane));
         (self.door.closers.load(Ordering::SeqCst) == 0).then_some(using)

@@ -24,7 +24,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use vfs::between::Between;
+use vfs::intercept::Interceptor;
 use vfs::{Create, Disk, File, OpenMode, Vfs};
 
 /// The defaults of a database.
@@ -110,7 +110,7 @@ const MODEL_EACH_US: u64 = 17;
 /// Processor time of a sync, microseconds.
 const MODEL_CPU_US: u64 = 12;
 
-impl Between for DeviceModel {
+impl Interceptor for DeviceModel {
     fn sync_dir(&self, _: &dyn Disk, _: &Path) -> io::Result<()> {
         Ok(())
     }
@@ -142,7 +142,7 @@ fn vfs() -> Vfs {
     }
     // Sleeps are as exact as the interrupts of a device; threads inherit the setting.
     rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1)).unwrap();
-    Vfs::between(os.disk, os.clock, Arc::new(DeviceModel::default()))
+    Vfs::intercepted(os.disk, os.clock, Arc::new(DeviceModel::default()))
 }
 
 /// The bare device: a zero-written file whose blocks are overwritten in turn.

@@ -6,7 +6,7 @@
 //! in pages, and calls [`crate::mvcc::Status`] and [`crate::undo::Streams`] to forget the transaction.
 
 use crate::undo::Stream;
-use base::sync::{Mutex, lane};
+use base::sync::{Mutex, thread_number};
 use base::{Lsn, TxnId};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -75,13 +75,13 @@ pub(crate) struct PurgeQueue {
 impl PurgeQueue {
     /// Enters a transaction that ended at `lsn`.
     pub(crate) fn push(&self, lsn: Lsn, ended: Ended) {
-        enter(&mut self.lanes[lane() % LANES].0.lock(), lsn, ended);
+        enter(&mut self.lanes[thread_number() % LANES].0.lock(), lsn, ended);
     }
 
     /// Enters a transaction that committed at `lsn`. If purge has fallen behind, takes out a few that lay in the same lane,
     /// committed far below `due`, where all transactions are due, and leave nothing to do in pages.
     pub(crate) fn exchange(&self, lsn: Lsn, ended: Ended, due: Lsn) -> SmallVec<[Ended; TAKEN_AT_COMMIT]> {
-        let mut lane = self.lanes[lane() % LANES].0.lock();
+        let mut lane = self.lanes[thread_number() % LANES].0.lock();
         let mut taken = SmallVec::new();
         while taken.len() < TAKEN_AT_COMMIT
             && lane

@@ -17,7 +17,7 @@
 
 use base::Lsn;
 use base::sync::atomic::{AtomicU64, Ordering};
-use base::sync::{Mutex, lane};
+use base::sync::{Mutex, thread_number};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ impl Default for Snapshots {
 impl Snapshots {
     /// Draws a snapshot; `reserved` reads the log's reservation point and must not wait.
     pub(crate) fn draw(&self, reserved: impl Fn() -> Lsn) -> Snapshot {
-        let lane = &self.lanes[lane() % LANES];
+        let lane = &self.lanes[thread_number() % LANES];
         let free = lane.places.iter().position(|place| place.load(Ordering::Relaxed) == FREE);
         if let Some(at) = free
             && let taken = DRAWING | reserved().0

@@ -13,7 +13,7 @@ use base::codec::Put;
 use base::sync::MutexGuard;
 use base::sync::atomic::Ordering;
 use metrics::{FileKind, M, SyncReason};
-use pace::growth::slice;
+use pace::growth::slice_bytes;
 use pace::segments::FILES_MIN;
 
 impl Space {
@@ -45,7 +45,7 @@ impl Space {
             let what = format!("{} has {from} pages, the most that there can be", self.path().display());
             return Err(Error::Limit { what });
         }
-        let slice = slice(self.step_bytes(), SLICE_BYTES_MIN) / self.page_bytes() as u64;
+        let slice = slice_bytes(self.step_bytes(), SLICE_BYTES_MIN) / self.page_bytes() as u64;
         let to = from.saturating_add((slice as u32).next_multiple_of(EXTENT_PAGES)).min(most);
         self.hold_reserve()?;
         self.write_zeros(from, to, reason)?;

@@ -13,7 +13,7 @@ use base::Lsn;
 use base::sync::Unparker;
 use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use metrics::M;
-use pace::history::{Plan, Sample, mark, plan};
+use pace::history::{HistoryPlan, HistorySample, plan, spill_threshold};
 
 /// Bytes of chunks that are written at once, about.
 const WRITE_BYTES: usize = 4 << 20;
@@ -47,7 +47,7 @@ impl Limits {
     pub(crate) fn new(asked: Option<u64>, pool_bytes: u64, files: u64, thread: Unparker) -> Limits {
         let memory = Limits::memory(asked, pool_bytes);
         let least = if asked.is_some() { LOCK_BYTES_LEAST } else { LOCK_BYTES_DEFAULT };
-        let mark = AtomicU64::new(mark(memory, 0, 0));
+        let mark = AtomicU64::new(spill_threshold(memory, 0, 0));
         Limits { memory, locks: (memory / 2).max(least), files, mark, stuck: AtomicBool::new(false), thread }
     }
 
@@ -81,8 +81,8 @@ impl Txns {
     }
 
     /// Memory of everything that the budget is for, in parts.
-    pub(crate) fn past(&self) -> Sample {
-        Sample {
+    pub(crate) fn past(&self) -> HistorySample {
+        HistorySample {
             budget: self.limits.memory,
             undo: self.streams.bytes(),
             status: self.status.bytes() + self.history.memory(),
@@ -91,7 +91,7 @@ impl Txns {
             files_most: self.limits.files,
             waiting: self.purge_queue.len() as u64,
             held: false,
-            stuck: false,
+            cannot_spill: false,
         }
     }
 
@@ -103,18 +103,23 @@ impl Txns {
         // What a snapshot holds lies at or above it; below the horizon purge is at work.
         let oldest = [self.purge_queue.oldest(), self.history.oldest()].into_iter().flatten().min();
         let held = oldest.is_some_and(|oldest| oldest >= horizon) && self.history.left().is_none();
-        let sample = Sample { files: journal.bytes_in_use(), held, ..self.past() };
-        let mark = mark(sample.budget, sample.status, sample.locks);
+        let sample = HistorySample { files: journal.bytes_in_use(), held, ..self.past() };
+        let mark = spill_threshold(sample.budget, sample.status, sample.locks);
         self.limits.mark.store(mark, Ordering::Relaxed);
-        let Plan { transactions, bytes, .. } = plan(&sample);
+        let HistoryPlan { transactions, bytes, .. } = plan(&sample);
         let wanted = transactions > 0 || bytes > 0;
         let moved = if wanted { self.move_to_files(&mut journal, transactions, bytes) } else { Ok(false) };
         let stuck = wanted && !matches!(moved, Ok(true));
         let before = self.limits.stuck.swap(stuck, Ordering::Relaxed);
         // What could not be moved a step ago, because it was not durable yet, may have been moved now: a snapshot is given up only
         // for what could not be moved twice.
-        let after = Sample { files: journal.bytes_in_use(), held, stuck: stuck && before, ..self.past() };
-        let give_up = plan(&after).give_up;
+        let after = HistorySample {
+            files: journal.bytes_in_use(),
+            held,
+            cannot_spill: stuck && before,
+            ..self.past()
+        };
+        let give_up = plan(&after).expire_oldest;
         if give_up && oldest.is_some_and(|oldest| self.snapshots.give_up_oldest(oldest)) {
             self.store.metrics.add(M::SnapshotsTooOld, 1);
             return moved.map(|_| true);

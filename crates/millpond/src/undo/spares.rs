@@ -6,7 +6,7 @@
 //! batch, so that they meet once in [`BATCH`] transactions.
 
 use super::stream::Stream;
-use base::sync::{Mutex, lane};
+use base::sync::{Mutex, thread_number};
 use std::sync::Arc;
 
 const LANES: usize = 16;
@@ -30,7 +30,7 @@ pub(super) struct Spares {
 impl Spares {
     /// A stream that nobody else has, if one waits.
     pub(super) fn take(&self) -> Option<Arc<Stream>> {
-        let mut lane = self.lanes[lane() % LANES].0.lock();
+        let mut lane = self.lanes[thread_number() % LANES].0.lock();
         if lane.is_empty() {
             *lane = self.batches.lock().pop()?;
         }
@@ -47,7 +47,7 @@ impl Spares {
     pub(super) fn give_here(&self, mut stream: Arc<Stream>) -> u64 {
         let Some(own) = Arc::get_mut(&mut stream) else { return 0 };
         let counted = own.clear();
-        let mut lane = self.lanes[lane() % LANES].0.lock();
+        let mut lane = self.lanes[thread_number() % LANES].0.lock();
         if lane.len() < 2 * BATCH {
             lane.push(stream);
         }

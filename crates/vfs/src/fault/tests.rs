@@ -1,4 +1,4 @@
-//! Each way to fail does what it says.
+//! Tests of each fault.
 
 use super::*;
 use crate::mem::MemDisk;
@@ -19,29 +19,29 @@ fn bytes(file: &dyn File) -> Vec<u8> {
     bytes
 }
 
-fn rule(kind: Kind, nth: u64, for_ever: bool, fault: Fault) -> Rule {
-    Rule { kind, nth, for_ever, fault }
+fn rule(kind: OpKind, nth: u64, for_ever: bool, fault: Fault) -> FaultRule {
+    FaultRule { kind, nth, for_ever, fault }
 }
 
 #[test]
-fn the_nth_fails_once_or_for_ever() {
+fn the_nth_operation_fails_once_or_for_ever() {
     let (disk, file) = disk();
-    disk.fail(rule(Kind::Write, 2, false, Fault::Refused(ErrorKind::Other)));
+    disk.fail(rule(OpKind::Write, 2, false, Fault::Refused(ErrorKind::Other)));
     let answers: Vec<_> = (0..4).map(|_| file.write_at(&[2; 512], 0).is_ok()).collect();
     assert_eq!(answers, [true, false, true, true]);
     disk.heal();
-    disk.fail(rule(Kind::Sync, 2, true, Fault::Refused(ErrorKind::Other)));
+    disk.fail(rule(OpKind::Sync, 2, true, Fault::Refused(ErrorKind::Other)));
     let answers: Vec<_> = (0..4).map(|_| file.sync().is_ok()).collect();
     assert_eq!(answers, [true, false, false, false]);
-    assert_eq!(disk.fired().len(), 4);
-    assert_eq!(disk.retried().len(), 4, "who tries again is found out");
+    assert_eq!(disk.failures().len(), 4);
+    assert_eq!(disk.retried().len(), 4, "a second try after a failure is recorded");
 }
 
 #[test]
-fn a_rule_that_is_aimed_counts_and_fails_its_own_files() {
+fn a_rule_for_a_path_counts_and_fails_only_its_files() {
     let (disk, file) = disk();
     let other = disk.open(Path::new("other"), NEW).unwrap();
-    disk.fail_on("oth", rule(Kind::Write, 2, true, Fault::Refused(ErrorKind::Other)));
+    disk.fail_on("oth", rule(OpKind::Write, 2, true, Fault::Refused(ErrorKind::Other)));
     let answers: Vec<_> =
         (0..3).map(|_| (file.write_at(&[2; 512], 0).is_ok(), other.write_at(&[2; 512], 0).is_ok())).collect();
     assert_eq!(answers, [(true, true), (true, false), (true, false)]);
@@ -50,12 +50,12 @@ fn a_rule_that_is_aimed_counts_and_fails_its_own_files() {
 }
 
 #[test]
-fn a_dropping_sync_takes_bytes_and_length_back_and_the_next_one_lies() {
+fn a_dropping_sync_restores_bytes_and_length_and_the_next_sync_succeeds() {
     let (disk, file) = disk();
     file.write_at(&[2; 1024], 512).unwrap();
     file.write_at(&[3; 512], 512).unwrap();
     file.write_at(&[4; 2048], 2048).unwrap();
-    disk.fail(rule(Kind::Sync, 1, false, Fault::Dropped));
+    disk.fail(rule(OpKind::Sync, 1, false, Fault::Dropped));
     assert!(file.sync().is_err());
     assert_eq!(bytes(&*file), [1; 2048]);
     file.sync().unwrap();
@@ -78,19 +78,19 @@ fn a_spoiled_sector_is_unreadable_until_it_is_written() {
 #[test]
 fn a_torn_write_leaves_its_first_half() {
     let (disk, file) = disk();
-    disk.fail(rule(Kind::Write, 1, false, Fault::Torn));
+    disk.fail(rule(OpKind::Write, 1, false, Fault::Torn));
     assert!(file.write_at(&[2; 2048], 0).is_err());
     assert_eq!(bytes(&*file), [[2; 1024], [1; 1024]].concat());
 }
 
 #[test]
-fn a_full_disk_refuses_growth_alone_and_goes_on_when_there_is_space() {
+fn a_full_disk_refuses_only_growth_and_goes_on_when_there_is_space() {
     let (disk, file) = disk();
     disk.limit_space("", 1024);
     file.write_at(&[2; 2048], 0).unwrap();
     let error = file.write_at(&[3; 2048], 2048).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::StorageFull);
-    assert_eq!(file.len().unwrap(), 3072, "what fits arrives");
+    assert_eq!(file.len().unwrap(), 3072, "the part that fits is written");
     assert_eq!(file.set_len(4096).unwrap_err().kind(), ErrorKind::StorageFull);
     disk.heal();
     file.write_at(&[3; 2048], 2048).unwrap();

@@ -1,24 +1,25 @@
-//! Directories, names and bytes of a simulated disk, cheap to copy: copies share what neither has changed since.
+//! The content of a simulated disk: directories, names and bytes. Cheap to copy: copies share all
+//! chunks that no copy has changed.
 
-use super::journal::{Fate, Op};
+use super::journal::{CrashFate, DiskOp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a disk writes whole or not at all, bytes.
-pub const SECTOR_BYTES: usize = 512;
-/// Bytes that copies share or do not share together.
+/// The unit of atomic writes of a disk, bytes.
+pub(crate) const SECTOR_BYTES: usize = 512;
+/// The size of a chunk, the unit in which copies share bytes.
 const CHUNK_BYTES: usize = 4096;
 
 /// The bytes of a file.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Bytes {
+pub(super) struct FileBytes {
     len: usize,
     /// `None` is all zeros.
     chunks: Vec<Option<Arc<[u8; CHUNK_BYTES]>>>,
 }
 
-impl Bytes {
+impl FileBytes {
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -34,7 +35,8 @@ impl Bytes {
         self.len = len;
     }
 
-    /// Calls `each` with the chunk, the place in it and the range of the bytes for every chunk that a range touches.
+    /// Calls `each` for every chunk that a range touches, with the chunk's number, the offset in
+    /// it, and the part of the range.
     fn split(at: usize, n: usize, mut each: impl FnMut(usize, usize, std::ops::Range<usize>)) {
         let mut done = 0;
         while done < n {
@@ -63,7 +65,7 @@ impl Bytes {
         });
     }
 
-    /// False if the file ends before.
+    /// Fills `out` from `at`. Returns false if the file ends before.
     pub(super) fn read(&self, at: usize, out: &mut [u8]) -> bool {
         if at + out.len() > self.len {
             return false;
@@ -81,57 +83,57 @@ impl Bytes {
 
 /// Directories, names and bytes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Content {
+pub(super) struct DiskContent {
     pub(super) dirs: BTreeSet<PathBuf>,
     pub(super) names: BTreeMap<PathBuf, usize>,
-    pub(super) inodes: Vec<Bytes>,
+    pub(super) inodes: Vec<FileBytes>,
 }
 
-/// The directories that are always there.
+/// Whether a directory always exists.
 pub(super) fn is_top(dir: &Path) -> bool {
     dir.as_os_str().is_empty() || dir == Path::new("/")
 }
 
-impl Content {
+impl DiskContent {
     pub(super) fn parent_exists(&self, path: &Path) -> bool {
         path.parent().is_none_or(|up| is_top(up) || self.dirs.contains(up))
     }
 
-    pub(super) fn apply(&mut self, op: &Op) {
+    pub(super) fn apply(&mut self, op: &DiskOp) {
         match op {
-            Op::Write { inode, offset, bytes } => self.inodes[*inode].write(*offset as usize, bytes),
-            Op::SetLen { inode, len } => self.inodes[*inode].set_len(*len as usize),
-            Op::Link { path, inode } => drop(self.names.insert(path.clone(), *inode)),
-            Op::Rename { from, to, inode } => {
+            DiskOp::Write { inode, offset, bytes } => self.inodes[*inode].write(*offset as usize, bytes),
+            DiskOp::SetLen { inode, len } => self.inodes[*inode].set_len(*len as usize),
+            DiskOp::Link { path, inode } => drop(self.names.insert(path.clone(), *inode)),
+            DiskOp::Rename { from, to, inode } => {
                 self.names.remove(from);
                 self.names.insert(to.clone(), *inode);
             }
-            Op::Unlink { path } => drop(self.names.remove(path)),
-            Op::MakeDir { path } => drop(self.dirs.insert(path.clone())),
-            Op::Sync { .. } | Op::SyncDir { .. } => {}
+            DiskOp::Unlink { path } => drop(self.names.remove(path)),
+            DiskOp::MakeDir { path } => drop(self.dirs.insert(path.clone())),
+            DiskOp::Sync { .. } | DiskOp::SyncDir { .. } => {}
         }
     }
 
-    /// Applies what a crash lets through of `op`.
-    pub(super) fn survive(&mut self, op: &Op, fate: &mut Fate) {
+    /// Applies the parts of `op` that survive a crash.
+    pub(super) fn apply_surviving(&mut self, op: &DiskOp, fate: &mut CrashFate) {
         match op {
-            Op::Write { inode, offset, bytes } => {
+            DiskOp::Write { inode, offset, bytes } => {
                 let mut at = 0;
                 while at < bytes.len() {
                     let start = *offset as usize + at;
                     let n = (SECTOR_BYTES - start % SECTOR_BYTES).min(bytes.len() - at);
-                    if fate.spares() {
+                    if fate.survives() {
                         self.inodes[*inode].write(start, &bytes[at..at + n]);
                     }
                     at += n;
                 }
             }
-            _ if fate.spares() => self.apply(op),
+            _ if fate.survives() => self.apply(op),
             _ => {}
         }
     }
 
-    /// Drops files and directories whose directory did not survive.
+    /// Removes files and directories whose directory did not survive.
     pub(super) fn prune(&mut self) {
         let whole = |dirs: &BTreeSet<PathBuf>, path: &Path| {
             path.ancestors().skip(1).all(|up| is_top(up) || dirs.contains(up))
@@ -149,9 +151,9 @@ mod tests {
     use base::prng::Prng;
 
     #[test]
-    fn bytes_are_as_a_plain_vector_and_copies_do_not_meet() {
+    fn a_file_behaves_as_a_vector_and_copies_are_independent() {
         let mut rng = Prng::new(1);
-        let (mut bytes, mut plain) = (Bytes::default(), Vec::new());
+        let (mut bytes, mut plain) = (FileBytes::default(), Vec::new());
         let mut copies = Vec::new();
         for _ in 0..2000 {
             let at = rng.below(40_000) as usize;

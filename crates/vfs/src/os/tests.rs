@@ -1,4 +1,4 @@
-//! Files, names, locks and batches on the file system of the temporary directory.
+//! Tests of files, names, locks and batches, on the file system of the temporary directory.
 
 use super::*;
 use base::aligned::AlignedBuf;
@@ -23,7 +23,7 @@ impl Drop for Dir {
 const NEW: OpenMode = OpenMode { create: Create::New, direct: true, read_only: false };
 
 #[test]
-fn what_is_written_is_read_and_a_short_file_says_so() {
+fn written_bytes_are_read_back_and_a_short_file_is_an_error() {
     let (disk, dir) = (OsDisk::default(), Dir::new("rw"));
     let file = disk.open(&dir.0.join("f"), NEW).unwrap();
     let mut buf = AlignedBuf::zeroed(8192);
@@ -38,13 +38,6 @@ fn what_is_written_is_read_and_a_short_file_says_so() {
     file.punch(4096, 4096).unwrap();
     file.read_at(&mut back, 4096).unwrap();
     assert_eq!(back[4096..], buf[4096..]);
-}
-
-#[test]
-fn the_machine_has_memory_and_cores() {
-    let vfs = Vfs::os();
-    assert!(vfs.clock.memory_bytes() >= 16 << 20);
-    assert!(vfs.clock.cores() >= 1);
 }
 
 #[test]
@@ -67,7 +60,8 @@ fn names_links_and_locks() {
 
 const PAGE: usize = 8192;
 
-/// `count` buffers of random bytes, each with a page of its own out of `pages`, in random order.
+/// Returns `count` buffers of random bytes, each with an offset of its own in a file of `pages`
+/// pages, in random order.
 fn pages(rng: &mut Prng, count: usize, pages: u64) -> Vec<(u64, AlignedBuf)> {
     let mut free: Vec<u64> = (0..pages).collect();
     let one = |_| {
@@ -83,10 +77,10 @@ fn write_ops(pages: &[(u64, AlignedBuf)]) -> Vec<WriteOp<'_>> {
     pages.iter().map(|(offset, bytes)| WriteOp { offset: *offset, bytes }).collect()
 }
 
-/// Batches far larger than a ring is deep, from several threads at once, on a disk with rings (where the system has
-/// them) and on one without.
+/// Batches with far more operations than a ring has in flight, from several threads at the same
+/// time, on a disk with rings (if the system has them) and on one without.
 #[test]
-fn batches_put_every_byte_in_its_place() {
+fn batches_write_every_byte_to_its_offset() {
     for (name, disk) in [("batch", OsDisk::default()), ("batch1", OsDisk::without_rings())] {
         let dir = Dir::new(name);
         let file = disk.open(&dir.0.join("f"), NEW).unwrap();
@@ -117,7 +111,7 @@ fn batches_put_every_byte_in_its_place() {
     }
 }
 
-/// An error in the middle of a batch names the operation, and the ring serves the next batch.
+/// An error in the middle of a batch names the operation, and the ring can do the next batch.
 #[test]
 fn a_batch_that_fails_says_where_and_leaves_the_disk_usable() {
     for (name, disk) in [("fail", OsDisk::default()), ("fail1", OsDisk::without_rings())] {
@@ -141,9 +135,9 @@ fn a_batch_that_fails_says_where_and_leaves_the_disk_usable() {
     }
 }
 
-/// A file that ends inside a block: the part that is there is no whole read.
+/// A file ends inside a block. Reading that block is an error, though a part of it exists.
 #[test]
-fn a_read_that_ends_inside_a_block_is_an_early_end() {
+fn a_read_beyond_the_end_inside_a_block_is_an_unexpected_eof() {
     for (name, disk) in [("tail", OsDisk::default()), ("tail1", OsDisk::without_rings())] {
         let dir = Dir::new(name);
         let file = disk.open(&dir.0.join("f"), NEW).unwrap();
@@ -155,10 +149,10 @@ fn a_read_that_ends_inside_a_block_is_an_early_end() {
     }
 }
 
-/// A killed process leaves its rings behind until the kernel has finished its writes; only then may another one have
-/// the lock.
+/// The rings of a killed process exist until the kernel has finished its writes. Only then may
+/// another process get the lock.
 #[test]
-fn a_ring_holds_the_lock_until_it_is_gone() {
+fn a_ring_holds_the_lock_until_the_ring_is_gone() {
     let dir = Dir::new("ringlock");
     let path = dir.0.join("LOCK");
     let disk = OsDisk::default();
@@ -169,22 +163,22 @@ fn a_ring_holds_the_lock_until_it_is_gone() {
     let lock = Arc::new(open(&path, flags(mode)).unwrap());
     fs::flock(&*lock, FlockOperation::NonBlockingLockExclusive).unwrap();
     let rings = Rings::default();
-    rings.hold(Arc::clone(&lock));
+    rings.add_lock(Arc::clone(&lock));
     let in_use = rings.take().unwrap();
     // The process dies: its descriptors are closed, nothing is unlocked.
     drop(rings);
     drop(lock);
-    assert_eq!(disk.lock(&path).err().unwrap().kind(), io::ErrorKind::WouldBlock, "the ring holds it");
+    assert_eq!(disk.lock(&path).err().unwrap().kind(), io::ErrorKind::WouldBlock, "the ring still holds it");
     drop(in_use);
     let mut turn = 1000;
     while disk.lock(&path).is_err() {
-        base::sync::spin(&mut turn); // the kernel takes rings apart in its own time
+        base::sync::spin(&mut turn); // the kernel destroys rings later
     }
 }
 
-/// A database that was closed can be opened at once, although rings that held its lock may still be around.
+/// A closed database can be opened at once, although rings that held its lock may still exist.
 #[test]
-fn a_lock_that_was_given_back_is_free_at_once() {
+fn a_released_lock_is_free_at_once() {
     let (disk, dir) = (OsDisk::default(), Dir::new("relock"));
     let file = disk.open(&dir.0.join("f"), NEW).unwrap();
     let written = pages(&mut Prng::new(1), 8, 8);
@@ -195,7 +189,8 @@ fn a_lock_that_was_given_back_is_free_at_once() {
     }
 }
 
-/// `cargo test --release -p millpond-vfs -- --ignored --nocapture batches_by` on the disk of MILLPOND_BENCH_DIR.
+/// Run it with `cargo test --release -p millpond-vfs -- --ignored --nocapture batches_by`. It uses
+/// the disk of MILLPOND_BENCH_DIR.
 #[test]
 #[ignore = "measures the device"]
 fn batches_by_rings_threads_and_one_by_one() {

@@ -1,17 +1,18 @@
-//! The compiler's description of a crate (rustdoc's JSON), as one line for each public item: what a program that uses the
-//! crate can rely on, and nothing else. Names of parameters, documentation and attributes such as `must_use` are left out,
-//! for no program breaks when they change.
+//! Renders rustdoc's JSON of a crate as one line for each public item. A line has only what
+//! programs can rely on. Names of parameters, documentation and attributes such as `must_use` are
+//! left out, because no program breaks when they change.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Of the traits that the compiler works out by itself, those that programs rely on knowingly.
+/// The auto traits that are listed: programs rely on them knowingly.
 const AUTO_TRAITS: &[&str] = &["Send", "Sync"];
 
-/// One crate as rustdoc describes it.
+/// Rustdoc's JSON of one crate.
 pub(super) struct Crate<'a>(pub(super) &'a Value);
 
-/// All public items below the crate's root, as sorted lines. What it re-exports from `others` is listed as its own.
+/// Returns all public items below the crate's root, as sorted lines. Items that it re-exports from
+/// `others` are listed as its own.
 pub(super) fn surface(krate: &Crate<'_>, others: &[Crate<'_>]) -> Vec<String> {
     let mut lines = BTreeSet::new();
     krate.module(&krate.0["root"], "", others, &mut lines);
@@ -29,11 +30,11 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The one member of an object that stands for a choice.
+/// Returns the one member of an object that encodes an enum variant.
 fn choice(value: &Value) -> (&str, &Value) {
     match value.as_object().and_then(|object| object.iter().next()) {
         Some((name, inner)) => (name, inner),
-        // Choices without content are plain strings.
+        // Variants without content are plain strings.
         None => (text(value), &Value::Null),
     }
 }
@@ -68,7 +69,7 @@ impl Crate<'_> {
         }
     }
 
-    /// Finds an item of another crate in that crate's own description.
+    /// Finds an item of another crate in that crate's JSON.
     fn elsewhere<'o>(&self, id: &Value, others: &'o [Crate<'o>]) -> Option<(&'o Crate<'o>, Value)> {
         let path = &self.0["paths"].get(id.to_string())?["path"];
         others.iter().find_map(|other| {
@@ -78,7 +79,7 @@ impl Crate<'_> {
         })
     }
 
-    /// The lines of the item that the crate calls `name`.
+    /// Adds the lines of the item that the crate calls `name`.
     fn named(&self, id: &Value, name: &str, others: &[Crate<'_>], lines: &mut Lines) {
         let Some(item) = self.item(id) else { return };
         let (kind, inner) = choice(&item["inner"]);
@@ -157,7 +158,8 @@ impl Crate<'_> {
         }
         let of = self.trait_ref(&inner["trait"]);
         let synthetic = inner["is_synthetic"] == true;
-        // What holds for every type says nothing about this one, and what derives bring along is theirs.
+        // An implementation for all types says nothing about this one. `StructuralPartialEq` comes
+        // with a derive.
         let blanket = !inner["blanket_impl"].is_null() || of == "StructuralPartialEq";
         if blanket || synthetic && !AUTO_TRAITS.contains(&of.as_str()) {
             return;
@@ -212,7 +214,7 @@ impl Crate<'_> {
     fn generics(&self, generics: &Value) -> String {
         let params = list(&generics["params"]).iter().filter_map(|param| {
             let (name, (kind, inner)) = (text(&param["name"]), choice(&param["kind"]));
-            // What `impl Trait` stands for is told where it stands.
+            // An `impl Trait` is printed where it is used.
             if inner["is_synthetic"] == true {
                 return None;
             }
@@ -246,15 +248,15 @@ impl Crate<'_> {
         format!("{}{}", self.path(&of["id"]), self.args(&of["args"]))
     }
 
-    /// A name that does not depend on how the source imports it: one word for our own and for those of the standard
-    /// library.
+    /// Returns a name that does not depend on the imports of the source: the last part of the path
+    /// for our own items and for those of the standard library.
     fn path(&self, id: &Value) -> String {
         let path = &self.0["paths"][id.to_string()]["path"];
         let segments: Vec<&str> = list(path).iter().map(text).collect();
         let last = segments.last().copied().unwrap_or_default();
         let first = segments.first().copied().unwrap_or_default();
         let is_std = ["std", "core", "alloc"].contains(&first);
-        // The standard library has several errors, and so do we.
+        // The standard library has several types `Error`, and so has Millpond.
         match first.starts_with("millpond") || is_std && last != "Error" {
             true => last.to_owned(),
             false => segments.join("::"),
@@ -312,7 +314,7 @@ impl Crate<'_> {
                 self.trait_ref(&inner["trait"]),
                 text(&inner["name"])
             ),
-            // Whatever else there is: as the compiler says it.
+            // All other types: the JSON.
             _ => ty.to_string(),
         }
     }
@@ -324,7 +326,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn types_are_told_as_programs_write_them() {
+    fn types_are_printed_as_programs_write_them() {
         let paths = json!({ "paths": {
             "1": { "path": ["alloc", "vec", "Vec"] },
             "2": { "path": ["millpond", "db", "Db"] },

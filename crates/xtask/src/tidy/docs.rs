@@ -1,16 +1,16 @@
-//! The documents hold together: every relative link leads to a file and a heading that exist, and every invariant and
-//! every design rule that is cited is written down.
+//! Checks of the documents: every relative link leads to an existing file and heading, and every
+//! cited invariant and design rule is defined.
 
 use super::Report;
 use super::source::{File, Tree, is_ident, line_of};
 use std::collections::BTreeSet;
 
 const INVARIANTS: &str = "docs/invariants.md";
-/// How invariants are cited. (In two parts, or this line would be a citation.)
+/// The prefix of a cited invariant. (In two parts, or this line would be a citation.)
 const CITATION: &str = concat!("INV", "-");
 
 const RULES: &str = "docs/rules.md";
-/// What the ids of design rules begin with; a number follows.
+/// The prefixes of the ids of design rules. A number follows.
 const AREAS: &[&str] =
     &["Fi", "Pa", "Tr", "Bp", "Lo", "El", "Co", "Un", "Lk", "Fl", "To", "Re", "Io", "Ob", "Ma"];
 
@@ -41,7 +41,7 @@ pub(super) fn check(tree: &Tree, report: &mut Report<'_>) {
     }
 }
 
-/// Every rule that is cited is defined, in bold, once.
+/// Checks that every cited rule is defined, in bold, once.
 fn check_rules(tree: &Tree, report: &mut Report<'_>) {
     let Some(rules) = tree.get(RULES) else { return };
     let mut defined = BTreeSet::new();
@@ -57,7 +57,7 @@ fn check_rules(tree: &Tree, report: &mut Report<'_>) {
     }
 }
 
-/// Ids of design rules, as whole words.
+/// Returns the ids of design rules, as whole words.
 fn rule_ids(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let at_area = move |area: &'static str| text.match_indices(area).map(|(at, _)| at);
     AREAS.iter().flat_map(move |area| at_area(area)).filter_map(|at| {
@@ -69,7 +69,7 @@ fn rule_ids(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Citations of invariants with their number.
+/// Returns the citations of invariants, with their numbers.
 fn citations(text: &str) -> impl Iterator<Item = (usize, u32)> {
     text.match_indices(CITATION).filter_map(|(at, _)| {
         let digits: String = text[at + CITATION.len()..].chars().take_while(char::is_ascii_digit).collect();
@@ -77,7 +77,7 @@ fn citations(text: &str) -> impl Iterator<Item = (usize, u32)> {
     })
 }
 
-/// Targets of `[text](target)`.
+/// Returns the targets of `[text](target)`.
 fn links(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     for (at, _) in text.match_indices("](") {
@@ -107,7 +107,7 @@ fn broken(tree: &Tree, file: &File, target: &str) -> Option<String> {
     (!found).then(|| format!("{full} has no heading for #{heading}"))
 }
 
-/// A path relative to the file that names it, from the root.
+/// Returns the path from the root of a path relative to the file `from`.
 fn resolve(from: &str, path: &str) -> String {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();
@@ -123,7 +123,7 @@ fn resolve(from: &str, path: &str) -> String {
     parts.join("/")
 }
 
-/// The anchor that a heading gets.
+/// Returns the anchor of a heading.
 fn slug(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();
     text.chars()

@@ -1,11 +1,11 @@
-//! One door each for waits, files, time and the terminal: inside the engine they go through `base::sync` and `vfs`, so
-//! that the simulator owns them, and nothing is printed or read from the environment.
+//! The engine waits only through `base::sync`, and uses files and time only through `vfs`, so that
+//! the simulator controls them. It prints nothing and reads no environment variable.
 
 use super::Report;
 use super::reach::Reach;
 use super::source::{Tree, line_of, whole_words, without_tests};
 
-/// Where the doors matter.
+/// Directories to which the rule applies.
 const ENGINE: &[&str] = &[
     "crates/base/src/",
     "crates/vfs/src/",
@@ -14,7 +14,7 @@ const ENGINE: &[&str] = &[
     "crates/millpond/src/",
 ];
 
-/// What is behind a door, where the door itself stands, and what to use instead.
+/// A forbidden name, where it is allowed, and what to use instead.
 const DOORS: &[(&str, &[&str], &str)] = &[
     ("std::thread", &["crates/base/src/sync/"], "base::sync::spawn and its waits"),
     ("Condvar", &["crates/base/src/sync/", "*base::sync"], "base::sync::Condvar"),
@@ -40,9 +40,10 @@ const DOORS: &[(&str, &[&str], &str)] = &[
     ("dbg", &[], "nothing"),
 ];
 
-/// Places that pass a door for a reason. The list may only shrink: what is not needed any more has to go.
+/// Exceptions with a reason. The list may only shrink: an entry that is not needed any more is an
+/// error.
 const EXCEPTIONS: &[(&str, &str)] = &[
-    // The process is about to abort; there is nobody left to hear an event.
+    // The process is about to abort, so an event would reach no listener.
     ("crates/millpond/src/mtr.rs", "eprintln"),
 ];
 
@@ -57,7 +58,7 @@ pub(super) fn check(tree: &Tree, reach: &Reach, report: &mut Report<'_>) {
             if at_door.iter().any(|dir| file.path.starts_with(dir)) {
                 continue;
             }
-            // `use base::sync::{Condvar, …}` names the door's own type.
+            // `use base::sync::{Condvar, …}` names the allowed type.
             if at_door.contains(&"*base::sync") && code.contains("base::sync") {
                 continue;
             }
@@ -66,11 +67,7 @@ pub(super) fn check(tree: &Tree, reach: &Reach, report: &mut Report<'_>) {
                     used[i] = true;
                     continue;
                 }
-                report(
-                    &file.path,
-                    line_of(&code, at),
-                    format!("{thing} goes through one door: use {instead}"),
-                );
+                report(&file.path, line_of(&code, at), format!("{thing} is not allowed here: use {instead}"));
             }
         }
     }
@@ -88,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn engine_code_uses_the_doors() {
+    fn engine_code_waits_and_uses_files_only_through_base_and_vfs() {
         let engine = "crates/millpond/src/db.rs";
         assert_eq!(found(engine, "use std::thread;\nlet t = Instant::now();\nprintln!();"), 3);
         assert_eq!(found(engine, "use base::sync::{Condvar, Mutex}; // std::thread"), 0);

@@ -1,12 +1,13 @@
-//! Which crate may use which, and which module of the engine may use which: always only what stands below. Tests are
-//! free.
+//! The layers: which crates a crate may use, and which modules a module of the engine may use. Only
+//! those below it. Tests may use all.
 
 use super::Report;
 use super::reach::Reach;
 use super::source::{File, Tree, is_ident, line_of, whole_words, without_tests};
 use std::collections::BTreeMap;
 
-/// Crates, and what each may depend on. A new edge is a line here, and so a decision that a reader of the change sees.
+/// The crates, and the crates that each may depend on. A new dependency is a change here, so that a
+/// reviewer sees it.
 const CRATES: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("metrics", &["base"]),
@@ -21,7 +22,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// The engine's modules from the bottom up. `lib.rs` stands above them all.
+/// The engine's modules from the bottom up. `lib.rs` is above all of them.
 const MODULES: &[&str] = &[
     "planted",
     "duty",
@@ -68,7 +69,7 @@ pub(super) fn check(tree: &Tree, reach: &Reach, report: &mut Report<'_>) {
     }
 }
 
-/// Edges of `[dependencies]`; `[dev-dependencies]` are free.
+/// Checks `[dependencies]`. All `[dev-dependencies]` are allowed.
 fn check_manifest(name: &str, file: &File, report: &mut Report<'_>) {
     let Some((_, allowed)) = CRATES.iter().find(|(n, _)| *n == name) else {
         return report(
@@ -94,7 +95,7 @@ fn check_manifest(name: &str, file: &File, report: &mut Report<'_>) {
     }
 }
 
-/// Names that `lib.rs` re-exports, and the module that each comes from.
+/// Returns the names that `lib.rs` re-exports, and the module of each.
 fn exports(lib: &File) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for at in whole_words(&lib.code, "use") {
@@ -128,7 +129,8 @@ fn check_module(inside: &str, file: &File, exports: &BTreeMap<String, String>, r
     }
 }
 
-/// What is named right under the crate's root: `crate::x`, `crate::{x::…, y}`, and as many `super::` as lead there.
+/// Returns the modules that code uses from the crate's root: by `crate::x`, by `crate::{x::…, y}`,
+/// or by as many `super::` as lead to the root.
 fn uses(inside: &str, code: &str) -> Vec<(usize, String)> {
     let parts = inside.split('/').count();
     let depth = if inside.ends_with("/mod.rs") { parts - 1 } else { parts };
@@ -151,7 +153,7 @@ fn uses(inside: &str, code: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The first name of each member of a `{…}` group.
+/// Returns the first name of each member of a `{…}` group.
 fn heads(group: &str) -> impl Iterator<Item = (usize, String)> {
     let mut found = Vec::new();
     let (mut depth, mut expect) = (1, true);

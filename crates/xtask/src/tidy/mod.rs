@@ -1,8 +1,11 @@
-//! The structure and the style of the code, as a test. Each rule is a file here, works on text alone, and is shown to
-//! fail by a test of its own.
+//! Tidy: rules of structure and style. Each rule is a file here and works on text only. A test of
+//! its own shows that it can fail.
+
+mod columns;
 
 mod docs;
 mod doors;
+mod functions;
 mod layers;
 mod reach;
 mod source;
@@ -13,7 +16,7 @@ mod words;
 use source::Tree;
 use std::path::Path;
 
-/// One thing that is wrong. Printed as `path:line: message`, where an editor finds it.
+/// A violation of a rule. Printed as `path:line: message`, so that an editor can go there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Problem {
     path: String,
@@ -27,7 +30,7 @@ impl std::fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong below `root`, in order.
+/// Returns all violations below `root`, sorted.
 pub(crate) fn problems(root: &Path) -> Vec<Problem> {
     check(&Tree::load(root))
 }
@@ -43,13 +46,15 @@ fn check(tree: &Tree) -> Vec<Problem> {
     doors::check(tree, &reach, &mut report);
     waits::check(tree, &reach, &mut report);
     style::check(tree, &mut report);
+    columns::check(tree, &mut report);
+    functions::check(tree, &mut report);
     words::check(tree, &mut report);
     docs::check(tree, &mut report);
     problems.sort();
     problems
 }
 
-/// How a rule reports: path, line, message.
+/// The callback of a rule for each violation: path, line, message.
 type Report<'a> = dyn FnMut(&str, usize, String) + 'a;
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
-//! No dead files: every Rust file is reached through `mod` from a crate's root. On the way it is found out which files
+//! No dead files: every Rust file is reached by `mod` from a crate's root. Also finds which files
 //! belong to tests.
 
 use super::Report;
 use super::source::{Tree, is_ident, whole_words};
 use std::collections::BTreeMap;
 
-/// Which files are reached, and whether only in tests.
+/// The files that are reached, and whether only tests use them.
 #[derive(Debug, Default)]
 pub(super) struct Reach {
-    /// Path, and whether the file is compiled for tests alone.
+    /// The path, and whether the file is compiled only for tests.
     reached: BTreeMap<String, bool>,
     dead: Vec<String>,
     missing: Vec<(String, usize, String)>,
@@ -26,7 +26,7 @@ impl Reach {
         reach
     }
 
-    /// Whether a file is compiled for tests alone.
+    /// Whether a file is compiled only for tests.
     pub(super) fn is_test(&self, path: &str) -> bool {
         self.reached.get(path).copied().unwrap_or(false)
     }
@@ -60,7 +60,7 @@ impl Reach {
             if module.is_empty() || !rest[module.len()..].trim_start().starts_with(';') {
                 continue;
             }
-            // Blanked by `without_tests`: this one stands under #[cfg(test)].
+            // If `without_tests` has blanked it, it is under #[cfg(test)].
             let child_is_test = is_test || kept.as_bytes()[at] == b' ';
             let child = match path_attribute(&file.text, &file.code, at) {
                 Some(named) => Some(joined(dir, &named)),
@@ -79,14 +79,15 @@ impl Reach {
     }
 }
 
-/// The file that `#[path = "…"]` on the line before `mod` names. Blanks may differ in bytes, not in lines.
+/// Returns the file that `#[path = "…"]` names on the line before `mod`. Offsets in `text` and
+/// `code` may differ in bytes, but lines are the same.
 fn path_attribute(text: &str, code: &str, at: usize) -> Option<String> {
     let line = super::source::line_of(code, at);
     let above = text.lines().nth(line.checked_sub(2)?)?.trim();
     Some(above.strip_prefix("#[path = \"")?.strip_suffix("\"]")?.to_owned())
 }
 
-/// `named`, seen from `dir`, without `..`.
+/// Returns the path `named` relative to `dir`, without `..`.
 fn joined(dir: &str, named: &str) -> String {
     let mut parts: Vec<&str> = dir.split('/').filter(|part| !part.is_empty()).collect();
     for part in named.split('/') {
@@ -99,7 +100,8 @@ fn joined(dir: &str, named: &str) -> String {
     parts.join("/")
 }
 
-/// Whether cargo compiles this file as a crate, and then whether for tests alone.
+/// Whether cargo compiles this file as a crate root. Returns true in it if the crate is only for
+/// tests.
 fn crate_root(path: &str) -> Option<bool> {
     let parts: Vec<&str> = path.split('/').collect();
     // `crates/x/…`, `fuzz/…` and `loom/…`.
@@ -139,7 +141,7 @@ mod tests {
             ("crates/a/src/left.rs", ""),
             ("loom/src/main.rs", "//! x\n#[path = \"../../crates/a/src/shared.rs\"]\nmod shared;"),
             ("crates/a/src/shared.rs", ""),
-            ("crates/a/tests/promise.rs", "mod common;"),
+            ("crates/a/tests/durable.rs", "mod common;"),
             ("crates/a/tests/common/mod.rs", ""),
         ]);
         let reach = Reach::of(&tree);
@@ -151,7 +153,7 @@ mod tests {
             [
                 "crates/a/src/t.rs",
                 "crates/a/src/t/u.rs",
-                "crates/a/tests/promise.rs",
+                "crates/a/tests/durable.rs",
                 "crates/a/tests/common/mod.rs"
             ]
         );

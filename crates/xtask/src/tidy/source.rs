@@ -1,5 +1,5 @@
-//! The files of the repository, and Rust text with comments and strings blanked out, so that a rule that looks for code
-//! finds only code. Line and column stay where they are.
+//! The files of the repository. Rust text is also available without comments and strings, so that a
+//! rule for code finds only code. Lines and columns stay the same.
 
 use std::fs;
 use std::path::Path;
@@ -7,11 +7,11 @@ use std::path::Path;
 /// One file.
 #[derive(Debug)]
 pub(super) struct File {
-    /// From the root, with `/`.
+    /// The path from the root, with `/`.
     pub(super) path: String,
-    /// As it stands on disk.
+    /// The text on disk.
     pub(super) text: String,
-    /// Rust only: the text with comments and the insides of strings turned into blanks.
+    /// Rust only: the text in which comments and the insides of strings are blanks.
     pub(super) code: String,
 }
 
@@ -21,20 +21,25 @@ impl File {
         File { path: path.to_owned(), text: text.to_owned(), code }
     }
 
+    /// Rust only: the text in which everything but comments is blank.
+    pub(super) fn comments(&self) -> String {
+        only(&self.text, TextKind::Comment)
+    }
+
     pub(super) fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
     }
 }
 
-/// All files that rules look at, sorted by path.
+/// All files that the rules check, sorted by path.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
     pub(super) files: Vec<File>,
-    /// Paths of all files, also of those that no rule reads.
+    /// The paths of all files, also of files that no rule reads.
     pub(super) paths: Vec<String>,
 }
 
-/// What holds text that people write.
+/// The extensions of files with text that people write.
 const TEXT: &[&str] = &["rs", "md", "toml", "sh", "h", "cc", "c", "yml"];
 
 impl Tree {
@@ -44,7 +49,7 @@ impl Tree {
         tree
     }
 
-    /// A tree made of (path, text), for the rules' own tests.
+    /// Makes a tree of (path, text), for the tests of the rules.
     #[cfg(test)]
     pub(super) fn made_of(files: &[(&str, &str)]) -> Self {
         Tree {
@@ -68,7 +73,7 @@ impl Tree {
             let name = entry.file_name().to_string_lossy().into_owned();
             let path = format!("{prefix}{name}");
             if entry.path().is_dir() {
-                // What builds, runs and version control leave behind.
+                // Directories of builds, runs and version control.
                 if !matches!(name.as_str(), "target" | ".git") && !name.starts_with("millpond-run-") {
                     self.walk(&entry.path(), &format!("{path}/"));
                 }
@@ -85,96 +90,119 @@ impl Tree {
     }
 }
 
-/// Rust text with comments and the insides of string and character literals turned into blanks.
-pub(super) fn blank(text: &str) -> String {
-    let chars: Vec<char> = text.chars().collect();
-    let mut out = String::with_capacity(text.len());
-    let put = |out: &mut String, c: char| out.push(if c == '\n' { '\n' } else { ' ' });
-    let at = |i: usize| chars.get(i).copied().unwrap_or('\0');
+/// What a character of Rust text belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TextKind {
+    Code,
+    Comment,
+    /// The inside of a string, or a character literal.
+    Literal,
+}
+
+/// Returns the kind of each character of Rust text.
+fn kinds(chars: &[char]) -> Vec<TextKind> {
+    let mut kinds = vec![TextKind::Code; chars.len()];
     let mut i = 0;
     while i < chars.len() {
-        let c = chars[i];
-        if c == '/' && at(i + 1) == '/' {
-            while i < chars.len() && chars[i] != '\n' {
-                put(&mut out, chars[i]);
-                i += 1;
+        let at = |n: usize| chars.get(i + n).copied().unwrap_or('\0');
+        // Where the characters that are no code begin and end, and where the scan goes on.
+        let (kind, start, end, next) = match (at(0), at(1)) {
+            ('/', '/') => {
+                let end = (i..chars.len()).find(|n| chars[*n] == '\n').unwrap_or(chars.len());
+                (TextKind::Comment, i, end, end)
             }
-        } else if c == '/' && at(i + 1) == '*' {
-            let mut depth = 0;
-            while i < chars.len() {
-                let step = match (chars[i], at(i + 1)) {
-                    ('/', '*') => {
-                        depth += 1;
-                        2
-                    }
-                    ('*', '/') => {
-                        depth -= 1;
-                        2
-                    }
-                    _ => 1,
-                };
-                (0..step).for_each(|k| put(&mut out, at(i + k)));
-                i += step;
-                if depth == 0 {
-                    break;
-                }
+            ('/', '*') => {
+                let end = block_comment_end(chars, i);
+                (TextKind::Comment, i, end, end)
             }
-        } else if c == 'r' && matches!(at(i + 1), '"' | '#') && !is_ident(i.checked_sub(1).map_or(' ', at)) {
-            let hashes = chars[i + 1..].iter().take_while(|c| **c == '#').count();
-            if at(i + 1 + hashes) != '"' {
-                out.push(c);
-                i += 1;
-                continue;
+            ('r', '"' | '#') if !is_ident(i.checked_sub(1).map_or(' ', |before| chars[before])) => {
+                let end = raw_string_end(chars, i).unwrap_or(i + 1);
+                (TextKind::Literal, i + 1, end, end)
             }
-            out.push(c);
-            let end = (i + 2 + hashes..chars.len())
-                .find(|k| chars[*k] == '"' && (1..=hashes).all(|h| at(k + h) == '#'))
-                .map_or(chars.len(), |k| k + 1 + hashes);
-            chars[i + 1..end].iter().for_each(|c| put(&mut out, *c));
-            i = end;
-        } else if c == '"' {
-            out.push('"');
-            i += 1;
-            while i < chars.len() && chars[i] != '"' {
-                let step = if chars[i] == '\\' { 2 } else { 1 };
-                chars[i..(i + step).min(chars.len())].iter().for_each(|c| put(&mut out, *c));
-                i += step;
+            ('"', _) => {
+                let end = string_end(chars, i + 1);
+                (TextKind::Literal, i + 1, end, end + 1)
             }
-            if i < chars.len() {
-                out.push('"');
-                i += 1;
-            }
-        } else if c == '\'' && (at(i + 1) == '\\' || at(i + 2) == '\'') {
             // A character, not a lifetime.
-            let from = if at(i + 1) == '\\' { i + 3 } else { i + 2 };
-            let end = (from..chars.len()).find(|k| chars[*k] == '\'').map_or(chars.len(), |k| k + 1);
-            chars[i..end].iter().for_each(|c| put(&mut out, *c));
-            i = end;
-        } else {
-            out.push(c);
-            i += 1;
+            ('\'', second) if second == '\\' || at(2) == '\'' => {
+                let from = if second == '\\' { i + 3 } else { i + 2 };
+                let end = (from..chars.len()).find(|n| chars[*n] == '\'').map_or(chars.len(), |n| n + 1);
+                (TextKind::Literal, i, end, end)
+            }
+            _ => (TextKind::Code, i, i + 1, i + 1),
+        };
+        kinds[start..end].fill(kind);
+        i = next;
+    }
+    kinds
+}
+
+/// Returns the end of the block comment that begins at `start`. Block comments may be nested.
+fn block_comment_end(chars: &[char], start: usize) -> usize {
+    let (mut depth, mut i) = (0, start);
+    while i < chars.len() {
+        match (chars[i], chars.get(i + 1)) {
+            ('/', Some('*')) => (depth, i) = (depth + 1, i + 2),
+            ('*', Some('/')) => (depth, i) = (depth - 1, i + 2),
+            _ => i += 1,
+        }
+        if depth == 0 {
+            return i;
         }
     }
-    out
+    chars.len()
+}
+
+/// Returns the end of the raw string whose `r` is at `start`; `None` if it is no raw string.
+fn raw_string_end(chars: &[char], start: usize) -> Option<usize> {
+    let hashes = chars[start + 1..].iter().take_while(|c| **c == '#').count();
+    let open = start + 1 + hashes;
+    if chars.get(open) != Some(&'"') {
+        return None;
+    }
+    let is_end = |n: usize| chars[n] == '"' && (1..=hashes).all(|hash| chars.get(n + hash) == Some(&'#'));
+    Some((open + 1..chars.len()).find(|n| is_end(*n)).map_or(chars.len(), |n| n + 1 + hashes))
+}
+
+/// Returns the position of the quote that ends the string. `start` is behind the opening quote.
+fn string_end(chars: &[char], start: usize) -> usize {
+    let mut i = start;
+    while i < chars.len() && chars[i] != '"' {
+        i += if chars[i] == '\\' { 2 } else { 1 };
+    }
+    i.min(chars.len())
+}
+
+/// Returns Rust text in which all characters but those of `kind` are blanks.
+fn only(text: &str, kind: TextKind) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let kept = |(c, of): (&char, TextKind)| if *c == '\n' || of == kind { *c } else { ' ' };
+    chars.iter().zip(kinds(&chars)).map(kept).collect()
+}
+
+/// Returns Rust text in which comments and the insides of string and character literals are blanks.
+pub(super) fn blank(text: &str) -> String {
+    only(text, TextKind::Code)
 }
 
 pub(super) fn is_ident(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The line (from 1) of a byte offset.
+/// Returns the line (from 1) of a byte offset.
 pub(super) fn line_of(text: &str, offset: usize) -> usize {
     text[..offset].matches('\n').count() + 1
 }
 
-/// Byte offsets at which `word` stands in `text` with no letter, digit or underscore on either side.
+/// Returns the byte offsets of `word` in `text`, where no letter, digit or underscore is on either
+/// side.
 pub(super) fn whole_words(text: &str, word: &str) -> Vec<usize> {
     let before = |i: usize| text[..i].chars().next_back().is_some_and(is_ident);
     let after = |i: usize| text[i..].chars().next().is_some_and(is_ident);
     text.match_indices(word).map(|(i, _)| i).filter(|i| !before(*i) && !after(i + word.len())).collect()
 }
 
-/// Code with everything under `#[cfg(test)]` and its like blanked out too.
+/// Returns code in which everything under `#[cfg(test)]` and the like is blank too.
 pub(super) fn without_tests(code: &str) -> String {
     let mut bytes = code.as_bytes().to_vec();
     for (start, _) in code.match_indices("#[cfg(") {
@@ -195,8 +223,8 @@ pub(super) fn without_tests(code: &str) -> String {
     String::from_utf8(bytes).expect("blanks keep the text valid")
 }
 
-/// The offset behind the brace that closes the one at `open`.
-fn matching_brace(code: &str, open: usize) -> usize {
+/// Returns the offset behind the brace that closes the one at `open`.
+pub(super) fn matching_brace(code: &str, open: usize) -> usize {
     let mut depth = 0;
     for (i, c) in code[open..].char_indices() {
         match c {
@@ -226,6 +254,9 @@ mod tests {
         for gone in ["unsafe", "x", "y", "c", "d"] {
             assert_eq!(whole_words(&code, gone), Vec::<usize>::new(), "{gone}");
         }
+        let comments = only(text, TextKind::Comment);
+        assert!(comments.contains("// unsafe") && comments.contains("/* x /* y */ */"));
+        assert!(!comments.contains("b::") && !comments.contains("d"));
         assert!(code.contains("a();") && code.contains("b::<'a>(") && code.contains("r_x"));
     }
 

@@ -1,5 +1,5 @@
-//! What a file looks like: a first line that says its idea, a length that can be read, and `unsafe` only where proofs
-//! are kept.
+//! Rules for a file: its first line is a module comment, it is not too long, and `unsafe` is only
+//! in listed files.
 
 use super::Report;
 use super::source::{File, Tree, line_of, whole_words};
@@ -7,10 +7,11 @@ use super::source::{File, Tree, line_of, whole_words};
 /// The longest file, in lines.
 const LINES_MAX: usize = 600;
 
-/// Longer files that were there before the rule, with their length. The list may only shrink, and so may they.
+/// Longer files that were there before the rule, with their length. The list may only shrink, and
+/// so may the files.
 const LONG_FILES: &[(&str, usize)] = &[];
 
-/// Where `unsafe` may stand: memory by address, system calls, latches over it, and the C boundary.
+/// Files that may have `unsafe`: memory by address, system calls, latches, and the C API.
 const UNSAFE: &[&str] = &[
     "crates/base/src/aligned.rs",
     "crates/base/src/crc.rs",
@@ -38,7 +39,7 @@ pub(super) fn check(tree: &Tree, report: &mut Report<'_>) {
 
 fn check_file(file: &File, report: &mut Report<'_>) {
     if !file.text.starts_with("//! ") {
-        report(&file.path, 1, "the first line is not `//!` saying the file's one idea".into());
+        report(&file.path, 1, "the first line is not `//!` with the idea of the file".into());
     }
     let lines = file.text.lines().count();
     match LONG_FILES.iter().find(|(path, _)| *path == file.path) {
@@ -46,7 +47,7 @@ fn check_file(file: &File, report: &mut Report<'_>) {
             report(
                 &file.path,
                 lines,
-                format!("{lines} lines, at most {LINES_MAX} serve: which idea wants its own file?"),
+                format!("{lines} lines, at most {LINES_MAX} are allowed: split the file by idea"),
             );
         }
         Some((_, listed)) if lines > *listed => {
@@ -59,7 +60,7 @@ fn check_file(file: &File, report: &mut Report<'_>) {
     }
     if !UNSAFE.iter().any(|allowed| file.path.starts_with(allowed)) {
         for at in whole_words(&file.code, "unsafe") {
-            report(&file.path, line_of(&file.code, at), "`unsafe` outside the files that may hold it".into());
+            report(&file.path, line_of(&file.code, at), "`unsafe` outside the files that may have it".into());
         }
     }
 }

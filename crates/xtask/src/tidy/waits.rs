@@ -1,18 +1,19 @@
-//! Every wait of the engine is known: the table of `docs/locking.md` under "Every wait" names each function that sleeps or
-//! spins, and what ends its wait when the database is poisoned or closed.
+//! Every wait of the engine is documented: the table of `docs/locking.md` under "Every wait" names
+//! each function that sleeps or spins, and what ends its wait when the database is poisoned or
+//! closed.
 
 use super::Report;
 use super::reach::Reach;
 use super::source::{Tree, is_ident, line_of, without_tests};
 use std::collections::BTreeSet;
 
-/// Where the engine is; paths in the table are from here.
+/// The directory of the engine. Paths in the table are relative to it.
 const ENGINE: &str = "crates/millpond/src/";
-/// Where the table is.
+/// The document with the table.
 const TABLE: &str = "docs/locking.md";
 const HEADING: &str = "## Every wait";
 
-/// Calls in which a thread waits for another. Mutexes have tables of their own.
+/// Calls in which a thread waits for another one. Mutexes have tables of their own.
 const WAITS: &[&str] =
     &[".park()", ".park_for(", "futex_wait(", ".wait(&mut ", ".wait_for(&mut ", "spin(&mut ", ".join()"];
 
@@ -24,7 +25,7 @@ pub(super) fn check(tree: &Tree, reach: &Reach, report: &mut Report<'_>) {
         let code = without_tests(&file.code);
         let mut missing = BTreeSet::new();
         for (at, _) in WAITS.iter().flat_map(|wait| code.match_indices(wait)) {
-            // A function of that name, whose own wait is named.
+            // A method of that name. The table names its own wait.
             if code[..at].ends_with("self") {
                 continue;
             }
@@ -46,15 +47,15 @@ pub(super) fn check(tree: &Tree, reach: &Reach, report: &mut Report<'_>) {
 }
 
 /// A function that the table names.
-struct Row {
+struct WaitRow {
     path: String,
     function: String,
     line: usize,
     found: bool,
 }
 
-/// The rows of the table: the first cell holds a path, then functions, each in backquotes.
-fn rows(text: &str) -> Vec<Row> {
+/// Returns the rows of the table. The first cell has a path, then functions, each in backquotes.
+fn rows(text: &str) -> Vec<WaitRow> {
     let lines = text.lines().enumerate().skip_while(|(_, line)| *line != HEADING).skip(1);
     let section = lines.take_while(|(_, line)| !line.starts_with("## "));
     let cells = section.filter_map(|(n, line)| Some((n + 1, line.strip_prefix("| ")?.split(" | ").next()?)));
@@ -63,7 +64,7 @@ fn rows(text: &str) -> Vec<Row> {
             let mut quoted = cell.split('`').skip(1).step_by(2);
             let path = quoted.next().unwrap_or_default().to_owned();
             let functions: Vec<_> = quoted.map(str::to_owned).collect();
-            functions.into_iter().map(move |function| Row {
+            functions.into_iter().map(move |function| WaitRow {
                 path: path.clone(),
                 function,
                 line,
@@ -73,7 +74,7 @@ fn rows(text: &str) -> Vec<Row> {
         .collect()
 }
 
-/// The name of the function in whose midst `code` ends.
+/// Returns the name of the function in which `code` ends.
 fn enclosing(code: &str) -> &str {
     let Some(at) = code.rfind("fn ") else { return "" };
     let name = &code[at + 3..];
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_which_nothing_is_left_is_found() {
+    fn a_row_without_a_wait_is_found() {
         let stale = found("fn one() { dir.join(name); self.join(); }", "| `log/a.rs` `one` | all |");
         assert_eq!(stale, ["docs/locking.md:7: nothing waits in `one` of log/a.rs"]);
     }

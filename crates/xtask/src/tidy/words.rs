@@ -1,15 +1,17 @@
-//! One word for one idea: the second table of `docs/glossary.md` lists words that are not used here and what to say
-//! instead. Also found: marks of unfinished work, and paths of somebody's machine.
+//! One word for one idea: the second table of `docs/glossary.md` lists words that are not used in
+//! this project, and what to say instead. Also finds marks of unfinished work, and paths of one
+//! machine.
 
 use super::Report;
 use super::source::{Tree, is_ident};
 
-/// Where the banned words are written down.
+/// The document with the banned words.
 const GLOSSARY: &str = "docs/glossary.md";
-/// This file has to name what it looks for.
+/// This file must name the words that it searches for.
 const SELF: &str = "crates/xtask/src/tidy/words.rs";
 
-/// What must not be left behind, and what to do about it. Matched as written, as whole words.
+/// Text that must not be left in a file, and what to do about it. Matched with case, as whole
+/// words.
 const LEFTOVERS: &[(&str, &str)] = &[
     ("TODO", "do it, or leave it out"),
     ("FIXME", "fix it, or leave it out"),
@@ -41,7 +43,7 @@ pub(super) fn check(tree: &Tree, report: &mut Report<'_>) {
     }
 }
 
-/// Rows of the table under the heading that ends in "not used here".
+/// Returns the rows of the table under the heading that ends in "not used here".
 fn banned(glossary: &str) -> Vec<(String, String)> {
     let section = glossary.lines().skip_while(|l| !(l.starts_with('#') && l.ends_with("not used here")));
     let rows = section.filter(|l| l.starts_with("| ") && !l.starts_with("| word") && !l.starts_with("| ---"));
@@ -49,7 +51,8 @@ fn banned(glossary: &str) -> Vec<(String, String)> {
     cells.map(|(word, instead)| (word.to_lowercase(), instead.trim().to_owned())).collect()
 }
 
-/// Whether `word` stands in `line` with no letter on a side where it has one itself.
+/// Whether `word` is in `line`. If it begins or ends with a letter, no letter may be next to it
+/// there.
 fn stands_in(line: &str, word: &str) -> bool {
     let starts = word.starts_with(is_ident);
     let ends = word.ends_with(is_ident);

@@ -1,17 +1,18 @@
-//! Atomics that are scheduling points too, in some worlds.
+//! Atomics that are scheduling points in some worlds.
 //!
-//! What threads tell each other by an atomic they tell with an order stronger than relaxed; relaxed ones are counters
-//! and hints, of which there are far too many. Simulated threads run one at a time, so weak memory is not simulated.
+//! Only operations with an order stronger than relaxed are scheduling points: threads communicate
+//! by these. Relaxed ones are counters and hints; there are far too many of them. Simulated threads
+//! run one at a time, so weak memory is not simulated.
 
-use super::world::at_atomic;
+use super::world::atomic_point;
 use std::panic::Location;
 pub use std::sync::atomic::{Ordering, fence};
 
 #[inline]
 #[track_caller]
-fn meet(order: Ordering) {
+fn scheduling_point(order: Ordering) {
     if order != Ordering::Relaxed {
-        at_atomic(Location::caller());
+        atomic_point(Location::caller());
     }
 }
 
@@ -22,7 +23,7 @@ macro_rules! atomic {
         #[repr(transparent)]
         pub struct $name(pub(super) std::sync::atomic::$name);
 
-        #[allow(missing_docs)] // each is its namesake's
+        #[allow(missing_docs)] // each is as in the standard library
         impl $name {
             #[inline]
             pub const fn new(value: $value) -> Self {
@@ -31,19 +32,19 @@ macro_rules! atomic {
             #[inline]
             #[track_caller]
             pub fn load(&self, order: Ordering) -> $value {
-                meet(order);
+                scheduling_point(order);
                 self.0.load(order)
             }
             #[inline]
             #[track_caller]
             pub fn store(&self, value: $value, order: Ordering) {
-                meet(order);
+                scheduling_point(order);
                 self.0.store(value, order);
             }
             #[inline]
             #[track_caller]
             pub fn swap(&self, value: $value, order: Ordering) -> $value {
-                meet(order);
+                scheduling_point(order);
                 self.0.swap(value, order)
             }
             #[inline]
@@ -55,10 +56,10 @@ macro_rules! atomic {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
-                meet(success);
+                scheduling_point(success);
                 self.0.compare_exchange(current, new, success, failure)
             }
-            /// Never fails without a reason, so that a run repeats.
+            /// Never fails spuriously, so that a run repeats.
             #[inline]
             #[track_caller]
             pub fn compare_exchange_weak(
@@ -68,7 +69,7 @@ macro_rules! atomic {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
-                meet(success);
+                scheduling_point(success);
                 self.0.compare_exchange(current, new, success, failure)
             }
             #[inline]
@@ -79,19 +80,19 @@ macro_rules! atomic {
                 fetch: Ordering,
                 f: impl FnMut($value) -> Option<$value>,
             ) -> Result<$value, $value> {
-                meet(set);
+                scheduling_point(set);
                 self.0.fetch_update(set, fetch, f)
             }
             #[inline]
             #[track_caller]
             pub fn fetch_and(&self, value: $value, order: Ordering) -> $value {
-                meet(order);
+                scheduling_point(order);
                 self.0.fetch_and(value, order)
             }
             #[inline]
             #[track_caller]
             pub fn fetch_or(&self, value: $value, order: Ordering) -> $value {
-                meet(order);
+                scheduling_point(order);
                 self.0.fetch_or(value, order)
             }
             #[inline]
@@ -110,30 +111,30 @@ macro_rules! counting {
     ($name:ident, $value:ty) => {
         atomic!($name, $value);
 
-        #[allow(missing_docs)] // each is its namesake's
+        #[allow(missing_docs)] // each is as in the standard library
         impl $name {
             #[inline]
             #[track_caller]
             pub fn fetch_add(&self, value: $value, order: Ordering) -> $value {
-                meet(order);
+                scheduling_point(order);
                 self.0.fetch_add(value, order)
             }
             #[inline]
             #[track_caller]
             pub fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
-                meet(order);
+                scheduling_point(order);
                 self.0.fetch_sub(value, order)
             }
             #[inline]
             #[track_caller]
             pub fn fetch_max(&self, value: $value, order: Ordering) -> $value {
-                meet(order);
+                scheduling_point(order);
                 self.0.fetch_max(value, order)
             }
             #[inline]
             #[track_caller]
             pub fn fetch_min(&self, value: $value, order: Ordering) -> $value {
-                meet(order);
+                scheduling_point(order);
                 self.0.fetch_min(value, order)
             }
         }

@@ -7,26 +7,27 @@ use std::fmt;
 pub enum Failure {
     /// A thread panicked.
     Panic {
-        /// Its name.
+        /// The thread's name.
         thread: String,
-        /// What it said, and where.
+        /// The message of the panic, and its source line.
         message: String,
     },
-    /// Nobody can run and no timeout is pending. What each thread waits for.
+    /// No thread can run and no timeout is pending. The text says what each thread waits for.
     Deadlock(String),
-    /// More steps than the options allow. Where each thread stands.
-    Endless(String),
-    /// A thread runs without reaching a scheduling point. Where each thread was last seen.
-    Stuck(String),
+    /// More steps than the options allow. The text says where each thread is.
+    StepLimit(String),
+    /// A thread runs without reaching a scheduling point. The text says where each thread was last
+    /// seen.
+    Hung(String),
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Panic { thread, message } => write!(f, "thread {thread} panicked: {message}"),
-            Failure::Deadlock(threads) => write!(f, "deadlock, nobody can run:\n{threads}"),
-            Failure::Endless(threads) => write!(f, "more steps than allowed:\n{threads}"),
-            Failure::Stuck(threads) => write!(f, "a thread no longer reaches a scheduling point:\n{threads}"),
+            Failure::Deadlock(threads) => write!(f, "deadlock, no thread can run:\n{threads}"),
+            Failure::StepLimit(threads) => write!(f, "more steps than allowed:\n{threads}"),
+            Failure::Hung(threads) => write!(f, "a thread no longer reaches a scheduling point:\n{threads}"),
         }
     }
 }

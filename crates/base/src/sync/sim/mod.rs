@@ -1,18 +1,22 @@
-//! Simulated worlds: real threads, of which exactly one of a world runs at a time, in an order that a seed decides.
+//! Simulated worlds (deterministic simulation): exactly one thread of a world runs at a time, in an
+//! order that a seed decides.
 //!
-//! [`run()`] begins a world with one thread; whatever that spawns through `base::sync` belongs to it too. Every lock,
-//! wait, wake, spawn, join, [`spin`], [`point`], clock reading and file operation is a place where the generator picks
-//! who goes on; in some worlds every atomic operation is, too. Time is simulated: a step costs a microsecond, and when nobody can run it jumps to the next timeout.
-//! The same seed gives the same run, which [`Run::hash`] proves: every decision and every file operation feeds it.
+//! [`run()`] begins a world with one thread. Threads that it spawns through `base::sync` belong to
+//! the world too. Every lock, wait, wake, spawn, join, [`spin`], [`point`], clock reading and file
+//! operation is a *scheduling point*: there the generator picks the thread that runs next. In some
+//! worlds every atomic operation is one, too. Time is simulated: a step takes a microsecond, and
+//! when no thread can run, time jumps to the next timeout. The same seed gives the same run.
+//! [`Run::hash`] proves it: every decision and every file operation is mixed into it.
 //!
-//! What ends a world early is a [`Failure`]: a panic in any of its threads, nobody able to run and no timeout to wait
-//! for, more steps than allowed, or a thread that computes without ever reaching a scheduling point. The threads of a
-//! failed world stay where they are for the rest of the process, a panicking one at the first scheduling point of its
-//! destructors: they hold latches and half-done work that must not be let go of. So a process can bear many failures,
-//! but not millions.
+//! A [`Failure`] ends a world early: a panic in any of its threads; a deadlock, where no thread can
+//! run and none waits for a timeout; more steps than allowed; or a thread that computes without
+//! ever reaching a scheduling point. The threads of a failed world stay parked for the rest of the
+//! process. A panicking thread is parked at the first scheduling point of its destructors. These
+//! threads hold latches and half-done work that must not be released. So a process can bear many
+//! failures, but not millions.
 //!
-//! A thread that belongs to no world finds here what `real` would give it. A world and the threads around it must not
-//! wait for each other; what they share, they use one after the other.
+//! A thread that belongs to no world gets the behaviour of `real`. A world and the threads outside
+//! it must not wait for each other. They may share data, but only one after the other.
 
 pub(super) mod atomic;
 mod failure;
@@ -24,9 +28,9 @@ mod tests;
 mod world;
 
 pub use failure::Failure;
-pub(super) use primitives::thread_number;
+pub(super) use primitives::number_in_world;
 pub use primitives::{
-    Condvar, JoinHandle, Mutex, MutexGuard, cores, device, event, futex_wait, futex_wake, pause, point,
+    Condvar, JoinHandle, Mutex, MutexGuard, cores, device_time, event, futex_wait, futex_wake, pause, point,
     simulated_us, spawn, spin, world_flags,
 };
 pub use run::{Run, WorldOptions, run};

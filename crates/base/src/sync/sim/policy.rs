@@ -1,17 +1,20 @@
-//! Who goes on: the temper of a world, drawn from its seed.
+//! Scheduling policies: how a world picks the next thread. The policy is drawn from the world's
+//! seed.
 //!
-//! One way of choosing finds one kind of mistake. Threads that change places at every step meet in short windows; long
-//! runs of one thread let another fall far behind; fixed priorities with few changes starve somebody (Burckhardt et
-//! al., "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs").
+//! Each policy finds another kind of mistake. Switching threads at every step finds races in short
+//! windows. Long runs of one thread let another fall far behind. Fixed priorities with few changes
+//! starve a thread (Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of
+//! Finding Bugs").
 
 use crate::prng::Prng;
 
-/// How a world chooses.
+/// How a world picks the next thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Policy {
-    /// At one scheduling point in so many, anybody; else the same thread.
+    /// At one scheduling point in `one_in`, any thread; else the same thread.
     Random { one_in: u64 },
-    /// The highest priority; at one point in so many the running thread draws a new one.
+    /// The thread with the highest priority. At one point in `one_in` the running thread draws a
+    /// new priority.
     Priority { one_in: u64 },
 }
 
@@ -27,9 +30,9 @@ impl Policy {
         }
     }
 
-    /// A thread's priority, when it begins and when it changes.
+    /// Draws a thread's priority, when it begins and when it changes.
     pub(super) fn priority(rng: &mut Prng) -> u64 {
-        // The lower half is for those who spin.
+        // The lower half is for threads that spin.
         rng.below(1 << 32) + (1 << 32)
     }
 }

@@ -1,7 +1,7 @@
-//! The primitives of `base::sync`, for a thread of a simulated world and for any other.
+//! The primitives of `base::sync`, for a thread of a simulated world and for any other thread.
 
 use super::run::start;
-use super::world::{Here, Wait, Woken, World, here};
+use super::world::{BlockedOn, SimThread, WakeReason, World, current};
 use crate::sync::atomic::AtomicU32;
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
@@ -9,40 +9,40 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32 as Plain, Ordering};
 use std::time::Duration;
 
-/// One wait in so many ends early, as a real futex may.
+/// One wait in so many ends early (a spurious wakeup), as a real futex may.
 const SPURIOUS_ONE_IN: u64 = 64;
-/// One device operation in so many takes very long.
+/// One device operation in so many takes 100 times as long.
 const SLOW_ONE_IN: u64 = 48;
 
 /// Mutual exclusion without poisoning.
 #[derive(Debug, Default)]
 pub struct Mutex<T> {
     inner: parking_lot::Mutex<T>,
-    /// The simulated thread that holds it, plus one; for the listing of a deadlock.
+    /// The number of the simulated thread that holds it, plus one; for the listing of a deadlock.
     owner: Plain,
 }
 
-/// Access to what a [`Mutex`] guards.
+/// Access to the value that a [`Mutex`] guards.
 pub struct MutexGuard<'a, T> {
     mutex: &'a Mutex<T>,
-    /// `None` only while [`Condvar::wait`] has let go of it.
+    /// `None` only while [`Condvar::wait`] has released it.
     inner: Option<parking_lot::MutexGuard<'a, T>>,
 }
 
 impl<T> Mutex<T> {
-    /// A mutex around `value`.
+    /// Makes a mutex around `value`.
     pub const fn new(value: T) -> Self {
         Mutex { inner: parking_lot::Mutex::new(value), owner: Plain::new(0) }
     }
 
-    /// Waits until the mutex is free and takes it.
+    /// Waits until the mutex is free, and takes it.
     #[track_caller]
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        match here() {
+        match current() {
             None => MutexGuard { mutex: self, inner: Some(self.inner.lock()) },
-            Some(here) => {
-                here.world.step(here.me, Location::caller());
-                MutexGuard { mutex: self, inner: Some(self.lock_in(&here, Location::caller())) }
+            Some(current) => {
+                current.world.step(current.me, Location::caller());
+                MutexGuard { mutex: self, inner: Some(self.lock_in(&current, Location::caller())) }
             }
         }
     }
@@ -50,40 +50,40 @@ impl<T> Mutex<T> {
     /// Takes the mutex if it is free.
     #[track_caller]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        let here = here();
-        if let Some(here) = &here {
-            here.world.step(here.me, Location::caller());
+        let current = current();
+        if let Some(current) = &current {
+            current.world.step(current.me, Location::caller());
         }
         let inner = self.inner.try_lock()?;
-        if let Some(here) = &here {
-            self.owner.store(here.me as u32 + 1, Ordering::Relaxed);
+        if let Some(current) = &current {
+            self.owner.store(current.me as u32 + 1, Ordering::Relaxed);
         }
         Some(MutexGuard { mutex: self, inner: Some(inner) })
     }
 
-    /// The value, when nobody shares the mutex any more.
+    /// Returns the value of a mutex that no other thread shares any more.
     pub fn into_inner(self) -> T {
         self.inner.into_inner()
     }
 
-    fn lock_in(&self, here: &Here, at: &'static Location<'static>) -> parking_lot::MutexGuard<'_, T> {
+    fn lock_in(&self, current: &SimThread, at: &'static Location<'static>) -> parking_lot::MutexGuard<'_, T> {
         loop {
             if let Some(inner) = self.inner.try_lock() {
-                self.owner.store(here.me as u32 + 1, Ordering::Relaxed);
+                self.owner.store(current.me as u32 + 1, Ordering::Relaxed);
                 return inner;
             }
-            here.world.block(here.me, self.wait(), None, at);
+            current.world.block(current.me, self.blocked_on(), None, at);
         }
     }
 
-    fn wait(&self) -> Wait {
-        Wait::Mutex { at: &raw const self.owner as usize, owner: self.owner.load(Ordering::Relaxed) }
+    fn blocked_on(&self) -> BlockedOn {
+        BlockedOn::Mutex { at: &raw const self.owner as usize, owner: self.owner.load(Ordering::Relaxed) }
     }
 
-    /// Says that the mutex is free. Returns whether anybody waited.
-    fn released(&self, here: &Here) -> bool {
+    /// Announces that the mutex is free. Returns whether a thread waited for it.
+    fn released(&self, current: &SimThread) -> bool {
         self.owner.store(0, Ordering::Relaxed);
-        here.world.wake(self.wait(), u32::MAX) > 0
+        current.world.wake(self.blocked_on(), u32::MAX) > 0
     }
 }
 
@@ -104,79 +104,80 @@ impl<T> Drop for MutexGuard<'_, T> {
     #[track_caller]
     fn drop(&mut self) {
         drop(self.inner.take());
-        if let Some(here) = here()
-            && self.mutex.released(&here)
+        if let Some(current) = current()
+            && self.mutex.released(&current)
         {
-            here.world.step(here.me, Location::caller());
+            current.world.step(current.me, Location::caller());
         }
     }
 }
 
-/// A place to wait for a condition that a [`Mutex`] guards.
+/// A condition variable, for a condition that a [`Mutex`] guards.
 #[derive(Debug, Default)]
 pub struct Condvar {
     inner: parking_lot::Condvar,
-    /// So that no two have the same address.
-    place: Plain,
+    /// Gives each condition variable an address of its own.
+    address: Plain,
 }
 
 impl Condvar {
-    /// A condition variable nobody waits on.
+    /// Makes a condition variable without waiters.
     pub const fn new() -> Self {
-        Condvar { inner: parking_lot::Condvar::new(), place: Plain::new(0) }
+        Condvar { inner: parking_lot::Condvar::new(), address: Plain::new(0) }
     }
 
-    /// Releases the mutex, waits for a notification, takes the mutex again. May wake without one.
+    /// Releases the mutex, waits for a notification, takes the mutex again. May wake without a
+    /// notification.
     #[track_caller]
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
-        match here() {
+        match current() {
             None => self.inner.wait(guard.inner.as_mut().expect("held")),
-            Some(here) => drop(self.wait_in(&here, guard, None, Location::caller())),
+            Some(current) => drop(self.wait_in(&current, guard, None, Location::caller())),
         }
     }
 
-    /// As [`Condvar::wait`], for at most `timeout`. True if the time ran out.
+    /// As [`Condvar::wait`], for at most `timeout`. Returns true if the time has passed.
     #[track_caller]
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> bool {
-        match here() {
+        match current() {
             None => self.inner.wait_for(guard.inner.as_mut().expect("held"), timeout).timed_out(),
-            Some(here) => {
-                self.wait_in(&here, guard, Some(micros(timeout)), Location::caller()) == Woken::ByTime
+            Some(current) => {
+                self.wait_in(&current, guard, Some(micros(timeout)), Location::caller()) == WakeReason::ByTime
             }
         }
     }
 
     fn wait_in<T>(
         &self,
-        here: &Here,
+        current: &SimThread,
         guard: &mut MutexGuard<'_, T>,
         for_us: Option<u64>,
         at: &'static Location<'static>,
-    ) -> Woken {
-        let Here { world, me } = here;
+    ) -> WakeReason {
+        let SimThread { world, me } = current;
         drop(guard.inner.take());
-        guard.mutex.released(here);
+        guard.mutex.released(current);
         let woken = if spurious(world) {
             world.step(*me, at);
-            Woken::ByThread
+            WakeReason::ByThread
         } else {
-            world.block(*me, self.place(), for_us, at)
+            world.block(*me, self.blocked_on(), for_us, at)
         };
-        guard.inner = Some(guard.mutex.lock_in(here, at));
+        guard.inner = Some(guard.mutex.lock_in(current, at));
         woken
     }
 
-    fn place(&self) -> Wait {
-        Wait::Condvar(&raw const self.place as usize)
+    fn blocked_on(&self) -> BlockedOn {
+        BlockedOn::Condvar(&raw const self.address as usize)
     }
 
     fn notify(&self, count: u32, at: &'static Location<'static>) {
-        match here() {
+        match current() {
             None if count == 1 => drop(self.inner.notify_one()),
             None => drop(self.inner.notify_all()),
-            Some(here) => {
-                here.world.wake(self.place(), count);
-                here.world.step(here.me, at);
+            Some(current) => {
+                current.world.wake(self.blocked_on(), count);
+                current.world.step(current.me, at);
             }
         }
     }
@@ -205,7 +206,7 @@ fn spurious(world: &World) -> bool {
 /// Waits while `*word == expected`, at most `timeout`. May return early; callers loop.
 #[track_caller]
 pub fn futex_wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
-    if let Some(Here { world, me }) = here() {
+    if let Some(SimThread { world, me }) = current() {
         let at = Location::caller();
         world.step(me, at);
         if word.0.load(Ordering::Acquire) == expected && !spurious(&world) {
@@ -228,15 +229,15 @@ pub fn futex_wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
     );
 }
 
-fn futex(word: &AtomicU32) -> Wait {
-    Wait::Futex(std::ptr::from_ref(word) as usize)
+fn futex(word: &AtomicU32) -> BlockedOn {
+    BlockedOn::Futex(std::ptr::from_ref(word) as usize)
 }
 
 /// Wakes up to `count` threads that wait on `word`.
 #[track_caller]
 pub fn futex_wake(word: &AtomicU32, count: u32) {
-    match here() {
-        Some(Here { world, me }) => {
+    match current() {
+        Some(SimThread { world, me }) => {
             world.wake(futex(word), count);
             world.step(me, Location::caller());
         }
@@ -250,22 +251,22 @@ pub fn futex_wake(word: &AtomicU32, count: u32) {
 #[derive(Debug)]
 pub struct JoinHandle<T> {
     inner: std::thread::JoinHandle<T>,
-    simulated: Option<Here>,
+    simulated: Option<SimThread>,
 }
 
 impl<T> JoinHandle<T> {
-    /// Whether it is the calling thread, which cannot wait for its own end.
+    /// Whether this is the calling thread. A thread cannot wait for its own end.
     pub fn is_current(&self) -> bool {
         self.inner.thread().id() == std::thread::current().id()
     }
 
-    /// Waits for the thread's end. `Err` holds its panic.
+    /// Waits for the thread's end. Returns its panic as `Err`.
     #[track_caller]
     pub fn join(self) -> std::thread::Result<T> {
-        if let (Some(thread), Some(Here { world, me })) = (self.simulated, here()) {
+        if let (Some(thread), Some(SimThread { world, me })) = (self.simulated, current()) {
             world.step(me, Location::caller());
             while !world.is_finished(thread.me) {
-                world.block(me, Wait::Join(thread.me), None, Location::caller());
+                world.block(me, BlockedOn::Join(thread.me), None, Location::caller());
             }
         }
         self.inner.join()
@@ -290,23 +291,23 @@ pub fn spawn<T: Send + 'static>(
     name: &str,
     f: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<JoinHandle<T>> {
-    let Some(Here { world, me }) = here() else {
+    let Some(SimThread { world, me }) = current() else {
         let inner = std::thread::Builder::new().name(name.to_owned()).spawn(f)?;
         return Ok(JoinHandle { inner, simulated: None });
     };
     let at = Location::caller();
     let (inner, index) = start(&world, name, at, f)?;
-    let simulated = Some(Here { world: Arc::clone(&world), me: index });
+    let simulated = Some(SimThread { world: Arc::clone(&world), me: index });
     world.step(me, at);
     Ok(JoinHandle { inner, simulated })
 }
 
-/// One turn of a short spin: for waits that end when another running thread takes a few more steps.
-/// `turn` counts the turns so far; after some the thread yields its core.
+/// Does one turn of a short spin: for waits that end when another running thread takes a few more
+/// steps. `turn` counts the turns so far. After 64 turns the thread yields its core.
 #[track_caller]
 pub fn spin(turn: &mut u32) {
     *turn += 1;
-    if let Some(Here { world, me }) = here() {
+    if let Some(SimThread { world, me }) = current() {
         world.spin(me, Location::caller());
     } else if *turn < 64 {
         std::hint::spin_loop();
@@ -315,65 +316,65 @@ pub fn spin(turn: &mut u32) {
     }
 }
 
-/// Cores that this process may use.
+/// Returns the number of cores that this process may use.
 pub fn cores() -> u32 {
-    match here() {
-        Some(here) => here.world.cores,
+    match current() {
+        Some(current) => current.world.cores,
         None => std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
     }
 }
 
-/// A place where the simulator may run another thread.
+/// A scheduling point: the simulator may run another thread here.
 #[track_caller]
 pub fn point() {
-    if let Some(Here { world, me }) = here() {
+    if let Some(SimThread { world, me }) = current() {
         world.step(me, Location::caller());
     }
 }
 
-/// Tells the simulator of something that a replay must repeat.
+/// Tells the simulator of an event that a replay must repeat.
 pub fn event(value: impl FnOnce() -> u64) {
-    if let Some(here) = here() {
-        here.world.live().feed(value());
+    if let Some(current) = current() {
+        current.world.live().feed(value());
     }
 }
 
-/// Lets the simulated time pass that a device takes, about `us` microseconds, sometimes far more.
+/// Lets simulated time pass that a device would take, about `us` microseconds, sometimes far more.
 #[track_caller]
-pub fn device(us: u64) {
-    if let Some(Here { world, me }) = here() {
+pub fn device_time(us: u64) {
+    if let Some(SimThread { world, me }) = current() {
         let takes = {
             let rng = &mut world.live().rng;
             let factor = if rng.one_in(SLOW_ONE_IN) { 100 } else { 1 };
             rng.between(us / 2, us * 3 / 2) * factor
         };
-        world.block(me, Wait::Sleep, Some(takes), Location::caller());
+        world.block(me, BlockedOn::Sleep, Some(takes), Location::caller());
     }
 }
 
-/// Sleeps for so many microseconds of simulated time. Does nothing outside a simulated world.
+/// Sleeps for `us` microseconds of simulated time. Does nothing outside a simulated world.
 #[track_caller]
 pub fn pause(us: u64) {
-    if let Some(Here { world, me }) = here() {
-        world.block(me, Wait::Sleep, Some(us), Location::caller());
+    if let Some(SimThread { world, me }) = current() {
+        world.block(me, BlockedOn::Sleep, Some(us), Location::caller());
     }
 }
 
-/// Microseconds of simulated time; `None` outside a simulated world.
+/// Returns microseconds of simulated time; `None` outside a simulated world.
 #[track_caller]
 pub fn simulated_us() -> Option<u64> {
-    let Here { world, me } = here()?;
+    let SimThread { world, me } = current()?;
     world.step(me, Location::caller());
     let now = world.state().now_us;
     Some(now)
 }
 
-/// What the simulated world that this thread belongs to was given by those who began it; 0 outside one.
+/// Returns the flags that the simulated world of this thread was started with; 0 outside a world.
 pub fn world_flags() -> u64 {
-    here().map_or(0, |here| here.world.flags)
+    current().map_or(0, |current| current.world.flags)
 }
 
-/// Which thread of its world the calling one is; `None` outside one.
-pub(in crate::sync) fn thread_number() -> Option<usize> {
-    here().map(|here| here.me)
+/// Returns the number of the calling thread in its world; `None` outside a world.
+pub(in crate::sync) fn number_in_world() -> Option<usize> {
+    current().map(|current| current.me)
 }

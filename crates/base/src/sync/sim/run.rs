@@ -1,38 +1,39 @@
-//! Begins a world and waits for its end.
+//! Runs a world: begins it and waits for its end.
 
 use super::failure::Failure;
-use super::world::{Here, World, here, set_here};
+use super::world::{SimThread, World, current, set_current_thread};
 use std::panic::{self, Location};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-/// How a world is.
+/// The options of a world.
 #[derive(Clone, Debug)]
 pub struct WorldOptions {
-    /// Decides everything.
+    /// Decides every choice of the world.
     pub seed: u64,
-    /// Scheduling points before the world counts as endless.
+    /// With more scheduling points than this the world fails with [`Failure::StepLimit`].
     pub max_steps: u64,
-    /// Seconds of real time without a scheduling point before the world counts as stuck.
-    pub stuck_after_seconds: u64,
-    /// What [`super::cores`] says; 0: the seed decides, 1 to 4.
+    /// After so many seconds of real time without a scheduling point the world fails with
+    /// [`Failure::Hung`].
+    pub hung_after_seconds: u64,
+    /// The result of [`super::cores`]; with 0 the seed decides, 1 to 4.
     pub cores: u32,
-    /// What [`super::world_flags`] says.
+    /// The result of [`super::world_flags`].
     pub flags: u64,
-    /// In one world of so many, by the seed, atomics are scheduling points.
+    /// In one world of so many, as the seed decides, atomics are scheduling points.
     pub atomics_one_in: u64,
-    /// Whether a panic tells how the thread came there.
+    /// Whether the message of a panic has a backtrace.
     pub backtrace: bool,
 }
 
 impl WorldOptions {
-    /// The usual world of a seed.
+    /// Returns the usual options for a seed.
     #[must_use]
     pub fn new(seed: u64) -> WorldOptions {
         WorldOptions {
             seed,
             max_steps: 20_000_000,
-            stuck_after_seconds: 60,
+            hung_after_seconds: 60,
             cores: 0,
             flags: 0,
             atomics_one_in: 4,
@@ -41,25 +42,26 @@ impl WorldOptions {
     }
 }
 
-/// What became of a world.
+/// The result of a world.
 #[derive(Debug)]
 pub struct Run<T> {
-    /// What the first thread returned, when all threads had ended; or why they did not.
+    /// The value that the first thread returned, if all threads have ended; or why they have not.
     pub result: Result<T, Failure>,
-    /// Every decision and every event, folded into one number.
+    /// A hash of every decision and every event.
     pub hash: u64,
-    /// Scheduling points.
+    /// How many scheduling points there were.
     pub steps: u64,
-    /// Simulated time that passed.
+    /// Simulated time that has passed.
     pub now_us: u64,
 }
 
-/// Runs `f` as the first thread of a world and waits until all its threads have ended, or the world has failed.
+/// Runs `f` as the first thread of a world and waits until all its threads have ended, or the world
+/// has failed.
 #[track_caller]
 pub fn run<T: Send + 'static>(options: WorldOptions, f: impl FnOnce() -> T + Send + 'static) -> Run<T> {
-    assert!(here().is_none(), "a world inside a world");
+    assert!(current().is_none(), "a world inside a world");
     catch_panics();
-    let patience = options.stuck_after_seconds;
+    let patience = options.hung_after_seconds;
     let world = Arc::new(World::new(options));
     let (first, _) = start(&world, "main", Location::caller(), f).expect("a thread for the world");
     world.begin();
@@ -69,7 +71,7 @@ pub fn run<T: Send + 'static>(options: WorldOptions, f: impl FnOnce() -> T + Sen
         silent = if state.steps == seen { silent + 1 } else { 0 };
         seen = state.steps;
         if silent >= patience {
-            state.failure = Some(Failure::Stuck(state.listing()));
+            state.failure = Some(Failure::Hung(state.listing()));
         }
     }
     let (failure, hash, steps, now_us) = (state.failure.clone(), state.hash, state.steps, state.now_us);
@@ -82,7 +84,7 @@ pub fn run<T: Send + 'static>(options: WorldOptions, f: impl FnOnce() -> T + Sen
     Run { result, hash, steps, now_us }
 }
 
-/// Starts a thread of a world. It runs when it is chosen.
+/// Starts a thread of a world. It runs when the world picks it.
 pub(super) fn start<T: Send + 'static>(
     world: &Arc<World>,
     name: &str,
@@ -90,26 +92,26 @@ pub(super) fn start<T: Send + 'static>(
     f: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<(std::thread::JoinHandle<T>, usize)> {
     let me = world.enter(name, at);
-    let here = Here { world: Arc::clone(world), me };
+    let current = SimThread { world: Arc::clone(world), me };
     let handle = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-        set_here(Some(here.clone()));
-        here.world.wait_for_turn(me);
+        set_current_thread(Some(current.clone()));
+        current.world.wait_for_turn(me);
         let result = f();
-        set_here(None);
-        here.world.leave(me);
+        set_current_thread(None);
+        current.world.leave(me);
         result
     })?;
     Ok((handle, me))
 }
 
-/// Makes the first panic of a simulated thread the end of its world, before anything is unwound. (The hook itself has to
-/// return: the standard library holds a lock while it runs.)
+/// Makes the first panic of a simulated thread end its world, before the stack is unwound. (The
+/// hook itself must return: the standard library holds a lock while the hook runs.)
 fn catch_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
-            let Some(Here { world, me }) = here() else { return before(info) };
+            let Some(SimThread { world, me }) = current() else { return before(info) };
             let mut message = info.to_string();
             if world.backtrace {
                 message = format!("{message}\n{}", std::backtrace::Backtrace::force_capture());

@@ -1,5 +1,5 @@
-//! Worlds keep their promises: one thread at a time, every order reachable, the same order for the same seed, and an
-//! end with a reason instead of a hang.
+//! Tests of worlds: one thread runs at a time, every order can occur, the same seed gives the same
+//! order, and a world that cannot go on ends with a reason instead of a hang.
 
 use super::*;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -52,8 +52,8 @@ fn a_mutex_excludes_and_without_it_updates_are_lost() {
     assert!(unlocked.len() > 5 && *unlocked.first().unwrap() < 25, "{unlocked:?}");
 }
 
-/// What happened in a world with a bit of everything.
-fn medley() -> Vec<u32> {
+/// Uses every kind of wait and wake. Returns the order of events.
+fn use_all_primitives() -> Vec<u32> {
     let log = Arc::new(Mutex::new(Vec::new()));
     let ready = Arc::new((Mutex::new(0u32), Condvar::new()));
     let word = Arc::new(AtomicU32::new(0));
@@ -66,7 +66,7 @@ fn medley() -> Vec<u32> {
             spawn("worker", move || {
                 for round in 0..3 {
                     log.lock().push(id * 10 + round);
-                    device(20);
+                    device_time(20);
                 }
                 *ready.0.lock() += 1;
                 ready.1.notify_one();
@@ -98,7 +98,7 @@ fn the_same_seed_gives_the_same_run_and_another_seed_another() {
     let mut orders = BTreeSet::new();
     let mut hashes = BTreeSet::new();
     for seed in 0..50 {
-        let (a, b) = (world(seed, medley), world(seed, medley));
+        let (a, b) = (world(seed, use_all_primitives), world(seed, use_all_primitives));
         let order = a.result.unwrap();
         assert_eq!(order, b.result.unwrap());
         assert_eq!((a.hash, a.steps, a.now_us), (b.hash, b.steps, b.now_us), "seed {seed}");
@@ -125,7 +125,7 @@ fn simulated_time_jumps_to_the_next_timeout_in_order() {
                     let woken = Arc::clone(&woken);
                     spawn("sleeper", move || {
                         let parker = Parker::new();
-                        // A wait may end early; who needs the time looks at the clock.
+                        // A wait may end early; a thread that needs the time reads the clock.
                         let until = simulated_us().unwrap() + seconds * 1_000_000;
                         while simulated_us().unwrap() < until {
                             parker.park_for(Duration::from_micros(until - simulated_us().unwrap()));
@@ -143,9 +143,10 @@ fn simulated_time_jumps_to_the_next_timeout_in_order() {
     }
 }
 
-/// Time once jumped to the next timeout when a crowd spun for the sake of one that could run and had bad luck.
+/// Once, time jumped to the next timeout although the thread that many others spun for could run,
+/// and was only not picked.
 #[test]
-fn time_stands_for_spinners_as_long_as_anybody_else_can_run() {
+fn time_does_not_jump_for_spinning_threads_while_another_thread_can_run() {
     for seed in 0..40 {
         let run = world(seed, || {
             let done = Arc::new(AtomicBool::new(false));
@@ -170,7 +171,7 @@ fn time_stands_for_spinners_as_long_as_anybody_else_can_run() {
             us
         });
         let us = run.result.unwrap();
-        // A wait may end early, and the sleeper's then too.
+        // A wait may end early, the sleeper's too.
         assert!(us < 3_600_000_000, "seed {seed}: {us} us");
     }
 }
@@ -183,7 +184,7 @@ fn a_condition_variable_times_out_or_is_notified() {
             let pair = Arc::new((Mutex::new(false), Condvar::new()));
             let theirs = Arc::clone(&pair);
             let setter = spawn("setter", move || {
-                device(100);
+                device_time(100);
                 *theirs.0.lock() = true;
                 theirs.1.notify_all();
             })
@@ -202,7 +203,7 @@ fn a_condition_variable_times_out_or_is_notified() {
 }
 
 #[test]
-fn a_spinner_lets_others_run_and_time_pass() {
+fn a_spinning_thread_lets_others_run_and_time_pass() {
     for seed in 0..20 {
         let now = ok(seed, || {
             let flag = Arc::new(AtomicU32::new(0));
@@ -264,18 +265,18 @@ fn a_forgotten_wake_is_a_deadlock_not_a_hang() {
 }
 
 #[test]
-fn an_endless_world_ends() {
+fn a_world_with_too_many_steps_fails() {
     let failure = failure(1, || {
         loop {
             point();
         }
     });
-    assert!(matches!(&failure, Failure::Endless(text) if text.contains("0 main: can run")), "{failure}");
+    assert!(matches!(&failure, Failure::StepLimit(text) if text.contains("0 main: can run")), "{failure}");
 }
 
 #[test]
 fn a_thread_that_never_reaches_a_scheduling_point_ends_the_world() {
-    let options = WorldOptions { stuck_after_seconds: 1, ..WorldOptions::new(1) };
+    let options = WorldOptions { hung_after_seconds: 1, ..WorldOptions::new(1) };
     static STOP: AtomicU32 = AtomicU32::new(0);
     let run = run(options, || {
         while STOP.load(Ordering::Relaxed) == 0 {
@@ -283,7 +284,7 @@ fn a_thread_that_never_reaches_a_scheduling_point_ends_the_world() {
         }
     });
     STOP.store(1, Ordering::Relaxed);
-    assert!(matches!(run.result, Err(Failure::Stuck(_))));
+    assert!(matches!(run.result, Err(Failure::Hung(_))));
 }
 
 #[test]
@@ -313,9 +314,13 @@ fn a_panic_ends_the_world_and_its_destructors_change_nothing_that_is_shared() {
 #[test]
 fn worlds_and_ordinary_threads_live_side_by_side() {
     let worlds: Vec<_> = (0..4)
-        .map(|seed| std::thread::spawn(move || (world(seed, medley).hash, world(seed, medley).hash)))
+        .map(|seed| {
+            std::thread::spawn(move || {
+                (world(seed, use_all_primitives).hash, world(seed, use_all_primitives).hash)
+            })
+        })
         .collect();
-    let ordinary = medley();
+    let ordinary = use_all_primitives();
     assert_eq!(ordinary.len(), 16);
     assert_eq!((simulated_us(), world_flags()), (None, 0));
     for world in worlds {

@@ -1,8 +1,9 @@
-//! One world: its threads, whose turn it is, its time.
+//! One world: its threads, the scheduler that picks the running one, and simulated time.
 //!
-//! The running thread holds the baton. At a scheduling point it locks the state, lets the policy choose, and if another
-//! thread was chosen gives it the baton and waits for its own. So everything here happens one after the other, and what
-//! the generator draws depends on nothing but the seed and the steps before.
+//! Only the running thread has a permit. At a scheduling point it locks the state and lets the
+//! policy pick a thread. If that is another thread, it grants the permit to that thread and waits
+//! for its own. So all steps of a world happen one after the other. What the generator draws
+//! depends only on the seed and on the steps before.
 
 use super::failure::Failure;
 use super::policy::Policy;
@@ -14,9 +15,10 @@ use std::fmt::Write;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// What a thread waits for. Addresses tell waits apart; no order and no hash depends on them.
+/// The object that a thread waits for. An address identifies a mutex, a condition variable or a
+/// futex word. No order and no hash depends on the addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wait {
+pub(super) enum BlockedOn {
     Mutex { at: usize, owner: u32 },
     Condvar(usize),
     Futex(usize),
@@ -24,10 +26,10 @@ pub(super) enum Wait {
     Sleep,
 }
 
-impl Wait {
-    fn same(self, other: Wait) -> bool {
+impl BlockedOn {
+    fn same(self, other: BlockedOn) -> bool {
         match (self, other) {
-            (Wait::Mutex { at: a, .. }, Wait::Mutex { at: b, .. }) => a == b,
+            (BlockedOn::Mutex { at: a, .. }, BlockedOn::Mutex { at: b, .. }) => a == b,
             _ => self == other,
         }
     }
@@ -35,67 +37,68 @@ impl Wait {
 
 /// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Woken {
+pub(super) enum WakeReason {
     ByThread,
     ByTime,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Status {
+enum ThreadStatus {
     Ready,
-    Waiting { what: Wait, until: Option<u64> },
+    Waiting { what: BlockedOn, until: Option<u64> },
     Finished,
 }
 
-/// Where a thread waits for its turn.
+/// The permit to run: a thread waits here until another thread grants it.
 #[derive(Debug, Default)]
-struct Baton {
-    here: Mutex<bool>,
-    came: Condvar,
+struct RunPermit {
+    granted: Mutex<bool>,
+    changed: Condvar,
 }
 
-impl Baton {
-    fn give(&self) {
-        *self.here.lock() = true;
-        self.came.notify_one();
+impl RunPermit {
+    fn grant(&self) {
+        *self.granted.lock() = true;
+        self.changed.notify_one();
     }
 
-    fn take(&self) {
-        let mut here = self.here.lock();
-        while !*here {
-            self.came.wait(&mut here);
+    fn wait(&self) {
+        let mut granted = self.granted.lock();
+        while !*granted {
+            self.changed.wait(&mut granted);
         }
-        *here = false;
+        *granted = false;
     }
 }
 
 #[derive(Debug)]
-struct Thread {
+struct ThreadState {
     name: String,
-    status: Status,
-    woken: Woken,
-    baton: Arc<Baton>,
-    /// The call that reached the last scheduling point.
+    status: ThreadStatus,
+    woken: WakeReason,
+    permit: Arc<RunPermit>,
+    /// The source line of the last scheduling point.
     at: &'static Location<'static>,
     priority: u64,
-    /// When it last spun, by [`State::progress`].
+    /// The value of [`WorldState::progress`] when the thread last spun.
     spun_at: u64,
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct WorldState {
     options: WorldOptions,
     policy: Policy,
     pub(super) rng: Prng,
     pub(super) hash: u64,
     pub(super) steps: u64,
     pub(super) now_us: u64,
-    threads: Vec<Thread>,
-    /// Turns of spinning since anything else happened.
+    threads: Vec<ThreadState>,
+    /// Turns of spinning since the last step that was not spinning.
     idle_turns: usize,
-    /// How often anything else has happened.
+    /// How many steps were not spinning.
     progress: u64,
-    /// Priorities for those who spin, each below the one before.
+    /// The last priority that a spinning thread got. Each one gets a lower priority than the one
+    /// before.
     lowest: u64,
     unfinished: usize,
     pub(super) failure: Option<Failure>,
@@ -104,7 +107,7 @@ pub(super) struct State {
 /// One world.
 #[derive(Debug)]
 pub(super) struct World {
-    state: Mutex<State>,
+    state: Mutex<WorldState>,
     ended: Condvar,
     pub(super) flags: u64,
     pub(super) cores: u32,
@@ -113,43 +116,43 @@ pub(super) struct World {
     atomics: bool,
 }
 
-/// The world that a thread belongs to, and its number there.
+/// A thread of a world: the world, and the thread's number in it.
 #[derive(Clone, Debug)]
-pub(super) struct Here {
+pub(super) struct SimThread {
     pub(super) world: Arc<World>,
     pub(super) me: usize,
 }
 
 thread_local! {
-    static HERE: RefCell<Option<Here>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<SimThread>> = const { RefCell::new(None) };
 }
 
-/// Where the calling thread is; `None` outside all worlds.
+/// Returns the calling thread's world and number; `None` outside all worlds.
 #[inline]
-pub(super) fn here() -> Option<Here> {
-    HERE.try_with(|here| here.borrow().clone()).ok().flatten()
+pub(super) fn current() -> Option<SimThread> {
+    CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()
 }
 
 /// A scheduling point at an atomic operation, in worlds that have them.
 #[inline]
-pub(super) fn at_atomic(at: &'static Location<'static>) {
-    let _ = HERE.try_with(|here| {
-        if let Some(Here { world, me }) = &*here.borrow()
+pub(super) fn atomic_point(at: &'static Location<'static>) {
+    let _ = CURRENT.try_with(|current| {
+        if let Some(SimThread { world, me }) = &*current.borrow()
             && world.atomics
         {
-            // A turn of a spin reads what it waits for: that is no progress.
-            world.glance(*me, at);
+            // A turn of a spin reads the word that it waits for. That is no progress.
+            world.step_without_progress(*me, at);
         }
     });
 }
 
-/// Makes the calling thread one of a world's, or one outside.
-pub(super) fn set_here(here: Option<Here>) {
-    let _ = HERE.try_with(|h| *h.borrow_mut() = here);
+/// Makes the calling thread belong to a world, or to none.
+pub(super) fn set_current_thread(thread: Option<SimThread>) {
+    let _ = CURRENT.try_with(|current| *current.borrow_mut() = thread);
 }
 
-/// Where the threads of a world that has failed end up.
-fn stay() -> ! {
+/// Parks a thread of a world that has failed, for ever.
+fn park_forever() -> ! {
     loop {
         std::thread::park();
     }
@@ -159,36 +162,36 @@ fn mix(hash: u64, value: u64) -> u64 {
     (hash.rotate_left(5) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-impl State {
+impl WorldState {
     pub(super) fn feed(&mut self, value: u64) {
         self.hash = mix(self.hash, value);
     }
 
     fn ready(&self) -> usize {
-        self.threads.iter().filter(|t| t.status == Status::Ready).count()
+        self.threads.iter().filter(|t| t.status == ThreadStatus::Ready).count()
     }
 
     fn nth_ready(&self, n: usize) -> usize {
-        let mut ready = self.threads.iter().enumerate().filter(|(_, t)| t.status == Status::Ready);
+        let mut ready = self.threads.iter().enumerate().filter(|(_, t)| t.status == ThreadStatus::Ready);
         ready.nth(n).expect("counted before").0
     }
 
-    /// Wakes whose time has come.
+    /// Wakes the threads whose timeout has passed.
     fn fire_timers(&mut self) {
         for thread in &mut self.threads {
-            if let Status::Waiting { until: Some(until), .. } = thread.status
+            if let ThreadStatus::Waiting { until: Some(until), .. } = thread.status
                 && until <= self.now_us
             {
-                thread.status = Status::Ready;
-                thread.woken = Woken::ByTime;
+                thread.status = ThreadStatus::Ready;
+                thread.woken = WakeReason::ByTime;
             }
         }
     }
 
-    /// Moves on to the next timeout. False if there is none.
+    /// Moves time to the next timeout. Returns false if there is none.
     fn jump(&mut self) -> bool {
         let timers = self.threads.iter().filter_map(|t| match t.status {
-            Status::Waiting { until, .. } => until,
+            ThreadStatus::Waiting { until, .. } => until,
             _ => None,
         });
         let Some(next) = timers.min() else { return false };
@@ -203,19 +206,21 @@ impl State {
         self.progress += 1;
     }
 
-    /// Whether all who can run have spun, and nobody has done anything else, for so long that what they wait for must come with time. A
-    /// crowd of spinners may pass the one that they wait for many times.
+    /// Whether only spinning threads can run, and have spun for long. Then the event that they wait
+    /// for needs time to pass. They must have spun for long: many spinning threads may be picked
+    /// again and again before the thread that they wait for.
     fn only_spins(&self) -> bool {
         self.idle_turns >= 64 * self.ready()
-            && self.threads.iter().all(|t| t.status != Status::Ready || t.spun_at == self.progress)
+            && self.threads.iter().all(|t| t.status != ThreadStatus::Ready || t.spun_at == self.progress)
     }
 
-    /// Counts a step and says who goes on. `me` is who stands at the scheduling point, and whether it may stay.
+    /// Counts a step and picks the thread that runs next. `me` is the thread at the scheduling
+    /// point; `stay` says whether it may go on itself.
     fn choose(&mut self, me: usize, stay: bool) -> Result<usize, Failure> {
         self.steps += 1;
         self.now_us += 1;
         if self.steps > self.options.max_steps {
-            return Err(Failure::Endless(self.listing()));
+            return Err(Failure::StepLimit(self.listing()));
         }
         self.fire_timers();
         let ready = match self.ready() {
@@ -230,7 +235,7 @@ impl State {
         if ready == 1 {
             return Ok(self.nth_ready(0));
         }
-        let may_stay = stay && self.threads[me].status == Status::Ready;
+        let may_stay = stay && self.threads[me].status == ThreadStatus::Ready;
         let next = match self.policy {
             Policy::Random { one_in } => {
                 if may_stay && !self.rng.one_in(one_in) {
@@ -244,7 +249,7 @@ impl State {
                 if self.rng.one_in(one_in) {
                     self.threads[me].priority = Policy::priority(&mut self.rng);
                 }
-                let ready = self.threads.iter().enumerate().filter(|(_, t)| t.status == Status::Ready);
+                let ready = self.threads.iter().enumerate().filter(|(_, t)| t.status == ThreadStatus::Ready);
                 ready.max_by_key(|(_, t)| t.priority).expect("counted before").0
             }
         };
@@ -252,24 +257,24 @@ impl State {
         Ok(next)
     }
 
-    /// What each thread does, one a line.
+    /// Returns what each thread does, one thread a line.
     pub(super) fn listing(&self) -> String {
         let mut out = String::new();
-        let name = |n: usize| self.threads.get(n).map_or("nobody", |t| t.name.as_str());
+        let name = |n: usize| self.threads.get(n).map_or("no thread", |t| t.name.as_str());
         for (n, thread) in self.threads.iter().enumerate() {
             let doing = match thread.status {
-                Status::Finished => continue,
-                Status::Ready => "can run".to_owned(),
-                Status::Waiting { what, until } => {
+                ThreadStatus::Finished => continue,
+                ThreadStatus::Ready => "can run".to_owned(),
+                ThreadStatus::Waiting { what, until } => {
                     let what = match what {
-                        Wait::Mutex { owner: 0, .. } => "waits for a mutex".to_owned(),
-                        Wait::Mutex { owner, .. } => {
+                        BlockedOn::Mutex { owner: 0, .. } => "waits for a mutex".to_owned(),
+                        BlockedOn::Mutex { owner, .. } => {
                             format!("waits for a mutex that {} holds", name(owner as usize - 1))
                         }
-                        Wait::Condvar(_) => "waits on a condition variable".to_owned(),
-                        Wait::Futex(_) => "waits on a futex".to_owned(),
-                        Wait::Join(thread) => format!("waits for the end of {}", name(thread)),
-                        Wait::Sleep => "sleeps".to_owned(),
+                        BlockedOn::Condvar(_) => "waits on a condition variable".to_owned(),
+                        BlockedOn::Futex(_) => "waits on a futex".to_owned(),
+                        BlockedOn::Join(thread) => format!("waits for the end of {}", name(thread)),
+                        BlockedOn::Sleep => "sleeps".to_owned(),
                     };
                     until.map_or(what.clone(), |until| format!("{what}, until {until} us"))
                 }
@@ -289,7 +294,7 @@ impl World {
         let cores = if options.cores == 0 { rng.between(1, 4) as u32 } else { options.cores };
         let (flags, hash, backtrace) = (options.flags, options.seed, options.backtrace);
         World {
-            state: Mutex::new(State {
+            state: Mutex::new(WorldState {
                 options,
                 policy,
                 rng,
@@ -311,14 +316,14 @@ impl World {
         }
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, WorldState> {
         self.state.lock()
     }
 
-    /// Waits until the world has ended or a while has passed. True if it has ended.
+    /// Waits until the world has ended or `a_while` has passed. Returns whether it has ended.
     pub(super) fn wait_for_end(
         &self,
-        state: &mut MutexGuard<'_, State>,
+        state: &mut MutexGuard<'_, WorldState>,
         a_while: std::time::Duration,
     ) -> bool {
         if state.failure.is_none() && state.unfinished > 0 {
@@ -327,15 +332,15 @@ impl World {
         state.failure.is_some() || state.unfinished == 0
     }
 
-    /// Enters a thread. It may run when it gets the baton.
+    /// Adds a thread to the world. It runs when it gets the permit.
     pub(super) fn enter(&self, name: &str, at: &'static Location<'static>) -> usize {
         let mut state = self.state.lock();
         let priority = Policy::priority(&mut state.rng);
-        let thread = Thread {
+        let thread = ThreadState {
             name: name.to_owned(),
-            status: Status::Ready,
-            woken: Woken::ByThread,
-            baton: Arc::default(),
+            status: ThreadStatus::Ready,
+            woken: WakeReason::ByThread,
+            permit: Arc::default(),
             at,
             priority,
             spun_at: 0,
@@ -345,18 +350,18 @@ impl World {
         state.threads.len() - 1
     }
 
-    /// Waits for the first turn.
+    /// Waits until the thread is picked for the first time.
     pub(super) fn wait_for_turn(&self, me: usize) {
-        let baton = Arc::clone(&self.state.lock().threads[me].baton);
-        baton.take();
+        let permit = Arc::clone(&self.state.lock().threads[me].permit);
+        permit.wait();
     }
 
-    /// Gives the first thread its turn.
+    /// Lets the first thread run.
     pub(super) fn begin(&self) {
-        self.state.lock().threads[0].baton.give();
+        self.state.lock().threads[0].permit.grant();
     }
 
-    /// A scheduling point: anybody who can may run on.
+    /// A scheduling point: any thread that can run may go on.
     pub(super) fn step(&self, me: usize, at: &'static Location<'static>) {
         let mut state = self.live();
         state.threads[me].at = at;
@@ -364,14 +369,14 @@ impl World {
         self.pass(state, me, true);
     }
 
-    /// A scheduling point that is no progress.
-    fn glance(&self, me: usize, at: &'static Location<'static>) {
+    /// A scheduling point that does not count as progress.
+    fn step_without_progress(&self, me: usize, at: &'static Location<'static>) {
         let mut state = self.live();
         state.threads[me].at = at;
         self.pass(state, me, true);
     }
 
-    /// A turn of a spin: somebody else runs if anybody can.
+    /// A turn of a spin: another thread runs if one can.
     pub(super) fn spin(&self, me: usize, at: &'static Location<'static>) {
         let mut state = self.live();
         state.threads[me].at = at;
@@ -385,28 +390,29 @@ impl World {
         self.pass(state, me, false);
     }
 
-    /// Waits for `what`, for at most `for_us`. Others run meanwhile.
+    /// Waits for `what`, for at most `for_us`. Other threads run meanwhile.
     pub(super) fn block(
         &self,
         me: usize,
-        what: Wait,
+        what: BlockedOn,
         for_us: Option<u64>,
         at: &'static Location<'static>,
-    ) -> Woken {
+    ) -> WakeReason {
         let mut state = self.live();
         let until = for_us.map(|us| state.now_us.saturating_add(us));
         state.progresses();
         let thread = &mut state.threads[me];
         thread.at = at;
-        thread.status = Status::Waiting { what, until };
+        thread.status = ThreadStatus::Waiting { what, until };
         self.pass(state, me, false);
         self.live().threads[me].woken
     }
 
-    /// Lets up to `count` of those who wait for `what` run again, any of them. Returns how many.
-    pub(super) fn wake(&self, what: Wait, count: u32) -> u32 {
+    /// Wakes up to `count` threads that wait for `what`, picked at random. Returns how many.
+    pub(super) fn wake(&self, what: BlockedOn, count: u32) -> u32 {
         let mut state = self.live();
-        let waits = |t: &Thread| matches!(t.status, Status::Waiting { what: w, .. } if w.same(what));
+        let waits =
+            |t: &ThreadState| matches!(t.status, ThreadStatus::Waiting { what: w, .. } if w.same(what));
         let mut woken = 0;
         while woken < count {
             let waiting = state.threads.iter().filter(|t| waits(t)).count();
@@ -415,27 +421,28 @@ impl World {
             }
             let n = if waiting == 1 { 0 } else { state.rng.below(waiting as u64) as usize };
             let thread = state.threads.iter_mut().filter(|t| waits(t)).nth(n).expect("counted above");
-            thread.status = Status::Ready;
-            thread.woken = Woken::ByThread;
+            thread.status = ThreadStatus::Ready;
+            thread.woken = WakeReason::ByThread;
             woken += 1;
         }
         woken
     }
 
     pub(super) fn is_finished(&self, thread: usize) -> bool {
-        self.state.lock().threads[thread].status == Status::Finished
+        self.state.lock().threads[thread].status == ThreadStatus::Finished
     }
 
-    /// Lets the policy choose and hands the baton over. Returns when it is back.
-    fn pass(&self, mut state: MutexGuard<'_, State>, me: usize, stay: bool) {
+    /// Lets the policy pick a thread and grants it the permit. Returns when the calling thread has
+    /// its own permit again.
+    fn pass(&self, mut state: MutexGuard<'_, WorldState>, me: usize, stay: bool) {
         match state.choose(me, stay) {
             Ok(next) if next == me => {}
             Ok(next) => {
-                let mine = Arc::clone(&state.threads[me].baton);
-                let theirs = Arc::clone(&state.threads[next].baton);
+                let mine = Arc::clone(&state.threads[me].permit);
+                let theirs = Arc::clone(&state.threads[next].permit);
                 drop(state);
-                theirs.give();
-                mine.take();
+                theirs.grant();
+                mine.wait();
             }
             Err(failure) => {
                 drop(state);
@@ -444,11 +451,11 @@ impl World {
         }
     }
 
-    /// Ends the calling thread's part in the world.
+    /// Removes the calling thread from the world, because it has ended.
     pub(super) fn leave(&self, me: usize) {
-        self.wake(Wait::Join(me), u32::MAX);
+        self.wake(BlockedOn::Join(me), u32::MAX);
         let mut state = self.live();
-        state.threads[me].status = Status::Finished;
+        state.threads[me].status = ThreadStatus::Finished;
         state.unfinished -= 1;
         if state.unfinished == 0 {
             self.ended.notify_all();
@@ -456,9 +463,9 @@ impl World {
         }
         match state.choose(me, false) {
             Ok(next) => {
-                let theirs = Arc::clone(&state.threads[next].baton);
+                let theirs = Arc::clone(&state.threads[next].permit);
                 drop(state);
-                theirs.give();
+                theirs.grant();
             }
             Err(failure) => {
                 drop(state);
@@ -467,10 +474,10 @@ impl World {
         }
     }
 
-    /// Ends the world. The calling thread never goes on.
+    /// Ends the world with a failure. Never returns.
     fn fail(&self, failure: Failure) -> ! {
         self.end(failure);
-        stay();
+        park_forever();
     }
 
     fn end(&self, failure: Failure) {
@@ -481,25 +488,26 @@ impl World {
         self.ended.notify_all();
     }
 
-    /// Ends the world with a panic of thread `me`, which goes on to the next scheduling point in its destructors.
+    /// Ends the world with a panic of thread `me`. That thread goes on to the next scheduling point
+    /// in its destructors.
     pub(super) fn panicked(&self, me: usize, message: String) {
         let state = self.state.lock();
         if state.failure.is_some() {
-            // A second panic, out of a destructor: it would abort the process.
+            // A second panic, from a destructor: it would abort the process.
             drop(state);
-            stay();
+            park_forever();
         }
         let thread = state.threads[me].name.clone();
         drop(state);
         self.end(Failure::Panic { thread, message });
     }
 
-    /// The state for a thread of this world. Does not return once the world has ended.
-    pub(super) fn live(&self) -> MutexGuard<'_, State> {
+    /// Returns the state, for a thread of this world. Does not return once the world has ended.
+    pub(super) fn live(&self) -> MutexGuard<'_, WorldState> {
         let state = self.state.lock();
         if state.failure.is_some() {
             drop(state);
-            stay();
+            park_forever();
         }
         state
     }

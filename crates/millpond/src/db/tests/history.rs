@@ -3,7 +3,7 @@
 use super::*;
 use std::cell::Cell;
 use std::io::ErrorKind;
-use vfs::fault::{Fault, Kind, Rule};
+use vfs::fault::{Fault, FaultRule, OpKind};
 
 thread_local! {
     /// Bytes that the past may take in databases that the test opens; 0: as usual.
@@ -298,7 +298,7 @@ fn faulty() -> (FaultDisk, MemDisk, Db, Table, Transaction) {
 fn undo_that_cannot_be_read_fails_who_needs_it_and_nobody_else() {
     let (faults, _disk, db, t, tx) = faulty();
     let refused = Fault::Refused(ErrorKind::Other);
-    faults.fail(Rule { kind: Kind::Read, nth: 1, for_ever: true, fault: refused });
+    faults.fail(FaultRule { kind: OpKind::Read, nth: 1, for_ever: true, fault: refused });
     let error = db.begin().unwrap().get(&t, &key(3)).unwrap_err();
     assert!(error.to_string().starts_with("cannot read /db/undo/"), "{error}");
     put(&db, &t, b"another", b"row");
@@ -335,7 +335,7 @@ fn a_full_disk_refuses_changes_before_memory_is_gone_and_loses_nothing() {
 fn undo_that_cannot_be_written_poisons_and_reopening_recovers() {
     let (faults, disk, db, t, mut tx) = faulty();
     let refused = Fault::Refused(ErrorKind::Other);
-    faults.fail(Rule { kind: Kind::Write, nth: 1, for_ever: true, fault: refused });
+    faults.fail(FaultRule { kind: OpKind::Write, nth: 1, for_ever: true, fault: refused });
     let failed = (0..100_000).find_map(|n| tx.put(&t, &key(n % 1000), &[3; 100]).err());
     assert!(matches!(failed, Some(Error::Poisoned { .. })), "{failed:?}");
     drop((tx, db));

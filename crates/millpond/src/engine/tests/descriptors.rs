@@ -100,18 +100,18 @@ fn too_few_descriptors_are_named() {
 #[test]
 fn a_log_that_cannot_be_read_back_stops_nobody() {
     use std::io::ErrorKind;
-    use vfs::fault::{Fault, Kind, Rule};
+    use vfs::fault::{Fault, FaultRule, OpKind};
     let disk = FaultDisk::new(Arc::new(MemDisk::default()));
     let engine = open(&disk).unwrap();
     let tree = Tree::create(&engine.store, TREE).unwrap();
     let refused = Fault::Refused(ErrorKind::Other);
-    disk.fail(Rule { kind: Kind::Read, nth: 1, for_ever: true, fault: refused });
+    disk.fail(FaultRule { kind: OpKind::Read, nth: 1, for_ever: true, fault: refused });
     // As few rows as the pool has frames for, so that the log is all that is read.
     for n in 0..6000 {
         let lsn = put(&engine, tree, n, b"key", &[n as u8; 600]).unwrap();
         engine.store.log.flush_to(lsn, SyncReason::Commit).unwrap();
     }
-    while disk.fired().iter().all(|fired| !fired.path.starts_with("/db/redo")) {
+    while disk.failures().iter().all(|fired| !fired.path.starts_with("/db/redo")) {
         engine.shared.roster.wake(Worker::Cleaner);
         base::sync::point();
         std::thread::yield_now();

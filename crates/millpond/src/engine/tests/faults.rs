@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once, mpsc};
 use std::time::Duration;
-use vfs::fault::{Fault, FaultDisk, Kind, Rule};
+use vfs::fault::{Fault, FaultDisk, FaultRule, OpKind};
 use vfs::mem::{CrashChoice, ManualClock, MemDisk};
 use vfs::{Disk, Vfs};
 
@@ -114,14 +114,14 @@ fn judge_poison(engine: &Engine, tree: Tree, n: u64, error: &Error, left: &mut L
 }
 
 /// Runs a scenario with one rule on a disk of its own. False if the rule never hit.
-fn fails_well(rule: Rule) -> bool {
+fn fails_well(rule: FaultRule) -> bool {
     let mem = MemDisk::default();
     let disk = FaultDisk::new(Arc::new(mem.clone()));
     disk.fail(rule);
-    let must_stop = matches!(rule.kind, Kind::Write | Kind::Sync);
+    let must_stop = matches!(rule.kind, OpKind::Write | OpKind::Sync);
     let mut left = Left { must_stop, ..Left::default() };
     let result = scenario(&disk, &mut left);
-    let fired = disk.fired();
+    let fired = disk.failures();
     if fired.is_empty() {
         result.unwrap_or_else(|e| panic!("{rule:?} never hit, and yet: {e}"));
         return false;
@@ -135,8 +135,8 @@ fn fails_well(rule: Rule) -> bool {
         assert!(named, "{rule:?} hit {:?}, and the error is: {error}", fired[0]);
     }
     let poisoned = left.errors.iter().any(|error| error.contains("stopped after an earlier failure"));
-    assert!(!poisoned || rule.kind != Kind::Read, "{rule:?} hit {:?}: {:?}", fired[0], left.errors);
-    let must_tell = matches!(rule.kind, Kind::Write | Kind::Sync | Kind::SyncDir);
+    assert!(!poisoned || rule.kind != OpKind::Read, "{rule:?} hit {:?}: {:?}", fired[0], left.errors);
+    let must_tell = matches!(rule.kind, OpKind::Write | OpKind::Sync | OpKind::SyncDir);
     assert!(!must_tell || !left.errors.is_empty(), "{rule:?} hit {:?} and nobody heard of it", fired[0]);
     assert!(disk.retried().is_empty(), "{rule:?}: {:?} after {:?}", disk.retried(), fired[0]);
     // What was synced before the failure counts, with and without what was not.
@@ -166,7 +166,7 @@ fn newest(found: &Rows) -> u64 {
 }
 
 /// Every n-th operation of a kind until none is hit; each with MILLPOND_FAULT_STRIDE=1.
-fn every_nth(kind: Kind, faults: &[Fault], stride: u64) {
+fn every_nth(kind: OpKind, faults: &[Fault], stride: u64) {
     let stride = std::env::var("MILLPOND_FAULT_STRIDE").map_or(stride, |s| s.parse().expect("a number"));
     let panics = thread_panics();
     let mut hits = 0;
@@ -175,7 +175,7 @@ fn every_nth(kind: Kind, faults: &[Fault], stride: u64) {
             // The first few, where the database is made, and then every stride-th.
             let mut nth = 1;
             loop {
-                let rule = Rule { kind, nth, for_ever, fault };
+                let rule = FaultRule { kind, nth, for_ever, fault };
                 let (done, waiting) = mpsc::channel();
                 let run = std::thread::spawn(move || {
                     let hit = fails_well(rule);
@@ -203,22 +203,22 @@ const REFUSED: Fault = Fault::Refused(ErrorKind::Other);
 
 #[test]
 fn every_failed_write() {
-    every_nth(Kind::Write, &[REFUSED, Fault::Torn], 7);
+    every_nth(OpKind::Write, &[REFUSED, Fault::Torn], 7);
 }
 
 #[test]
 fn every_failed_sync() {
-    every_nth(Kind::Sync, &[REFUSED, Fault::Dropped], 7);
+    every_nth(OpKind::Sync, &[REFUSED, Fault::Dropped], 7);
 }
 
 #[test]
 fn every_failed_read() {
-    every_nth(Kind::Read, &[REFUSED], 7);
+    every_nth(OpKind::Read, &[REFUSED], 7);
 }
 
 #[test]
 fn every_failed_operation_on_a_name_or_a_length() {
-    for kind in [Kind::Open, Kind::Create, Kind::SyncDir, Kind::SetLen, Kind::Rename, Kind::Ask] {
+    for kind in [OpKind::Open, OpKind::Create, OpKind::SyncDir, OpKind::SetLen, OpKind::Rename, OpKind::Ask] {
         every_nth(kind, &[REFUSED], 3);
     }
 }
@@ -233,7 +233,7 @@ fn a_checkpoint_that_cannot_make_its_file_stops_the_engine() {
     assert!(fill(&engine, tree, 0, 20).1.is_none());
     // Its rows are of transactions that never commit, so the next checkpoint hardens their undo.
     drop(engine);
-    disk.fail_on("undo/0", Rule { kind: Kind::Create, nth: 1, for_ever: true, fault: REFUSED });
+    disk.fail_on("undo/0", FaultRule { kind: OpKind::Create, nth: 1, for_ever: true, fault: REFUSED });
     let engine = Engine::open(&vfs(&disk), Path::new(DIR), &options()).unwrap();
     let (_, error) = fill(&engine, tree, 20, 20);
     let refused = error.map_or_else(|| engine.checkpoint().map(drop), Err).unwrap_err();

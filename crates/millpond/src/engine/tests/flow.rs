@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use vfs::between::Between;
+use vfs::intercept::Interceptor;
 use vfs::mem::MemDisk;
 use vfs::{Clock, Disk, File, OpenMode, Vfs, WriteOp};
 
@@ -70,7 +70,7 @@ impl Device {
 
     fn vfs(&self) -> Vfs {
         let clock = Arc::clone(&self.time) as Arc<dyn Clock>;
-        Vfs::between(Arc::new(self.disk.clone()), clock, Arc::new(self.clone()))
+        Vfs::intercepted(Arc::new(self.disk.clone()), clock, Arc::new(self.clone()))
     }
 
     fn take(&self) {
@@ -78,7 +78,7 @@ impl Device {
     }
 }
 
-impl Between for Device {
+impl Interceptor for Device {
     fn open(&self, disk: &dyn Disk, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         if self.full.load(Ordering::Relaxed) && path.extension().is_some_and(|e| e == "new") {
             return Err(io::ErrorKind::StorageFull.into());

@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use vfs::between::Between;
+use vfs::intercept::Interceptor;
 use vfs::mem::MemDisk;
 use vfs::{BatchIo, Clock, Disk, File, Vfs, WriteOp};
 
@@ -89,8 +89,8 @@ impl Watched {
     }
 
     pub(super) fn vfs(&self) -> Vfs {
-        let between = Arc::clone(&self.shared) as Arc<dyn Between>;
-        Vfs::between(Arc::new(self.disk.clone()), Arc::clone(&self.clock) as Arc<dyn Clock>, between)
+        let between = Arc::clone(&self.shared) as Arc<dyn Interceptor>;
+        Vfs::intercepted(Arc::new(self.disk.clone()), Arc::clone(&self.clock) as Arc<dyn Clock>, between)
     }
 
     pub(super) fn disk(&self) -> &MemDisk {
@@ -130,7 +130,7 @@ fn is_pages(path: &Path) -> bool {
     path.ends_with("pages")
 }
 
-impl Between for Shared {
+impl Interceptor for Shared {
     fn sync_dir(&self, disk: &dyn Disk, dir: &Path) -> io::Result<()> {
         disk.sync_dir(dir)?;
         self.counts.lock().syncs += 1;

@@ -1,14 +1,15 @@
-//! Work that is shared out to threads which end with it.
+//! A parallel loop on threads that end with it.
 
 use super::Mutex;
 use std::thread;
 
-/// Does `each` of `items`, in any order, on up to `threads` threads of which this one is one. An error ends the share of
-/// the thread that met it; the others go on. Returns one of the errors.
+/// Calls `each` for all `items`, in any order, on up to `threads` threads, the calling one
+/// included. After an error the thread that got it does no more items; the other threads go on.
+/// Returns one of the errors.
 ///
-/// For calls into the operating system that would wait one after the other. A simulated world has no such calls, so the
-/// threads are not its own.
-pub fn share_out<T: Send, E: Send>(
+/// For calls into the operating system that would otherwise wait one after the other. A simulated
+/// world makes no such calls, so the threads do not belong to it.
+pub fn for_each_in_parallel<T: Send, E: Send>(
     items: &mut [T],
     threads: usize,
     each: impl Fn(&mut T) -> Result<(), E> + Sync,
@@ -25,7 +26,7 @@ pub fn share_out<T: Send, E: Send>(
         }
     };
     thread::scope(|scope| {
-        // Where no thread is to be had, those that there are do it all.
+        // If the system gives no further thread, the existing ones do all the work.
         let start = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
         let started: Vec<_> = (0..others).map_while(start).collect();
         let own = work();
@@ -37,13 +38,13 @@ pub fn share_out<T: Send, E: Send>(
 
 #[cfg(test)]
 mod tests {
-    use super::share_out;
+    use super::for_each_in_parallel;
 
     #[test]
-    fn everything_is_done_once() {
+    fn each_item_is_done_once() {
         for (count, threads) in [(0, 4), (1, 4), (100, 0), (100, 1), (100, 4), (3, 100)] {
             let mut items = vec![0; count];
-            share_out(&mut items, threads, |item| {
+            for_each_in_parallel(&mut items, threads, |item| {
                 *item += 1;
                 Ok::<(), ()>(())
             })
@@ -53,10 +54,11 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_and_the_others_go_on() {
+    fn an_error_is_returned_and_the_other_threads_go_on() {
         let mut items: Vec<u32> = (0..100).collect();
-        let result = share_out(&mut items, 4, |item| if *item == 50 { Err(*item) } else { Ok(()) });
+        let result =
+            for_each_in_parallel(&mut items, 4, |item| if *item == 50 { Err(*item) } else { Ok(()) });
         assert_eq!(result, Err(50));
-        assert_eq!(share_out(&mut items, 1, |item| Err::<(), u32>(*item)), Err(0));
+        assert_eq!(for_each_in_parallel(&mut items, 1, |item| Err::<(), u32>(*item)), Err(0));
     }
 }

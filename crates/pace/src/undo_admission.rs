@@ -1,81 +1,85 @@
-//! When redo may be logged that takes back or clears away: that of rollback and purge.
+//! Admission for rollback and purge: when their redo may be logged.
 //!
-//! Nobody stands behind it who could be held at the door, and there may be any amount of it: a transaction of an hour is rolled
-//! back in minutes. So it asks as well, a row or a few pages at a time, and goes by marks of its own:
+//! There is no new operation that could be delayed instead, and there may be any amount of this
+//! redo: a rollback may undo an hour of work within minutes. So rollback and purge ask for
+//! admission too, for a row or a few pages at a time. They have marks of their own:
 //!
 //! ```text
-//! 0 ........ soft ........ share ... hard ..... reserve ..... capacity
+//! 0 ........ soft ........ delay ... hard ..... full disk ..... capacity
 //!   at once                  | a slice |  only while  | never
-//!                            | now and |  nothing     |
-//!                            | then    |  cleans      |
+//!                            | after a |  the         |
+//!                            | pause   |  checkpoint  |
+//!                            |         |  is blocked  |
 //! ```
-//! Writers are let in at a third of the rate of cleaning where the age stands at the share, so a long rollback leaves them
-//! that much. Beyond it a slice goes on after each pause, so they cannot crowd it out either. Beyond the hard mark lies what is kept for those
-//! who finish. While cleaning gets on nobody needs to go there. Where it cannot, because a full disk keeps the checkpoint from moving, rolling back
-//! is what may help, so half of that is for it; the other half is for commits, for the checkpoint's own list and for operations
-//! that were let in.
+//! At the delay mark writers are admitted at a third of the rate of cleaning, so a long rollback
+//! leaves them that much. Above it one slice is admitted after each pause, so writers cannot starve
+//! a rollback either. The redo above the hard mark is kept for operations that finish. While
+//! cleaning makes progress, rollback and purge do not need it. If a full disk blocks the
+//! checkpoint, rolling back may help, so half of it is for rollback and purge. The other half is
+//! for commits, for the checkpoint's own list and for admitted operations.
 
 use crate::thresholds::Thresholds;
 
-/// Redo that goes on at once beyond the share, bytes.
+/// Redo that is admitted at once above the delay mark, bytes.
 pub const SLICE_BYTES: u64 = 64 << 10;
 
-/// The pause before the next slice lasts so long at least and at most.
+/// The shortest and the longest pause before the next slice.
 const PAUSE_US: (u64, u64) = (10_000, 500_000);
 
-/// The pause before the next slice where so much is cleaned: all slices together come to a quarter of that, so with the third that
-/// writers have the age falls.
+/// Returns the pause before the next slice, for a rate of cleaning. All slices together log a
+/// quarter of what is cleaned. Writers log a third, so the age falls.
 #[must_use]
 pub fn pause_us(clean_bytes_per_s: f64) -> u64 {
     let pause = SLICE_BYTES as f64 * 4e6 / clean_bytes_per_s.max(1.0);
     (pause as u64).clamp(PAUSE_US.0, PAUSE_US.1)
 }
 
-/// What is looked at.
+/// The state on which the decision is based.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct View {
-    /// Redo between the checkpoint LSN and the end of the log, that of admitted operations included.
+pub struct UndoView {
+    /// Redo between the checkpoint LSN and the end of the log, with the redo that admitted
+    /// operations may still write.
     pub age: u64,
-    /// The marks of the log as long as it is now.
+    /// The marks for the present capacity.
     pub marks: Thresholds,
-    /// The checkpoint cannot move: there is no space for what it has to write before.
-    pub stuck: bool,
+    /// The checkpoint cannot advance: there is no disk space for what it must write before.
+    pub checkpoint_blocked: bool,
 }
 
-/// What becomes of redo that asks.
+/// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// It goes on.
+pub enum UndoDecision {
+    /// Admitted.
     Now,
-    /// It goes on if it is the rest of a slice, else after a pause.
+    /// Admitted if it fits the rest of a slice, else after a pause.
     InSlices,
-    /// It waits for the checkpoint.
+    /// Wait for the checkpoint.
     Wait,
 }
 
-/// The answer for so many bytes.
+/// Decides about a request for `redo_bytes` bytes.
 #[must_use]
-pub fn answer(view: &View, redo_bytes: u64) -> Answer {
+pub fn decide(view: &UndoView, redo_bytes: u64) -> UndoDecision {
     let (marks, end) = (&view.marks, view.age.saturating_add(redo_bytes));
-    if end <= share(marks) {
-        Answer::Now
+    if end <= delay_mark(marks) {
+        UndoDecision::Now
     } else if end <= marks.hard {
-        Answer::InSlices
-    } else if view.stuck && end <= reserve(marks) {
-        Answer::Now
+        UndoDecision::InSlices
+    } else if view.checkpoint_blocked && end <= full_disk_limit(marks) {
+        UndoDecision::Now
     } else {
-        Answer::Wait
+        UndoDecision::Wait
     }
 }
 
 /// Three quarters of the way from the soft mark to the hard one.
-fn share(marks: &Thresholds) -> u64 {
+fn delay_mark(marks: &Thresholds) -> u64 {
     marks.soft + marks.hard.saturating_sub(marks.soft) / 4 * 3
 }
 
-/// Half of what is never given to new operations.
+/// The hard mark and half of the redo that is never given to new operations.
 #[must_use]
-pub fn reserve(marks: &Thresholds) -> u64 {
+fn full_disk_limit(marks: &Thresholds) -> u64 {
     marks.hard.saturating_add(marks.capacity.saturating_sub(marks.hard) / 2)
 }
 
@@ -89,7 +93,7 @@ mod tests {
         let marks = Thresholds { target: 60, soft: 75, hard: 95, capacity: 101 };
         let mut out = String::new();
         for age in [0, 75, 88, 89, 93, 94, 96, 97, 101, 200] {
-            let say = |stuck| answer(&View { age, marks, stuck }, 1);
+            let say = |checkpoint_blocked| decide(&UndoView { age, marks, checkpoint_blocked }, 1);
             out += &format!("{age:>3} {:?} {:?}\n", say(false), say(true));
         }
         expect![[r#"
@@ -105,11 +109,14 @@ mod tests {
             200 Wait Wait
         "#]]
         .assert_eq(&out);
-        assert_eq!(answer(&View { age: u64::MAX, marks, stuck: true }, 10), Answer::Wait);
+        assert_eq!(
+            decide(&UndoView { age: u64::MAX, marks, checkpoint_blocked: true }, 10),
+            UndoDecision::Wait
+        );
     }
 
-    /// Writers that never pause, a rollback that never pauses, and a device that cleans so much: nobody is stopped, and the
-    /// age stays below the hard mark.
+    /// Writers and a rollback that never pause, on devices of several speeds: neither side is
+    /// stopped, and the age stays below the hard mark.
     #[test]
     fn a_long_rollback_and_writers_leave_each_other_room() {
         use crate::admission;
@@ -121,16 +128,16 @@ mod tests {
                 (0_f64, 0_u64, 0_f64, 0_f64, 0_f64);
             for step in 0..20_000 {
                 // One millisecond: the rollback could log 300 KB, the writers 1 MB.
-                let view = View { age: age as u64, marks, stuck: false };
+                let view = UndoView { age: age as u64, marks, checkpoint_blocked: false };
                 if step % (pause_us(clean) / 1000) == 0 {
                     slice = SLICE_BYTES;
                 }
-                let gave = match answer(&view, 1000) {
-                    Answer::Now => 300_000,
-                    Answer::InSlices => std::mem::take(&mut slice),
-                    Answer::Wait => 0,
+                let gave = match decide(&view, 1000) {
+                    UndoDecision::Now => 300_000,
+                    UndoDecision::InSlices => std::mem::take(&mut slice),
+                    UndoDecision::Wait => 0,
                 } as f64;
-                let door = admission::View {
+                let door = admission::AdmissionView {
                     age: age as u64,
                     soft: marks.soft,
                     hard: marks.hard,

@@ -1,15 +1,16 @@
-//! A disk on which the first failed write or sync is the last one tried: whatever would change a file afterwards is
-//! refused. After such a failure nobody knows what the file holds, and a second try that succeeds proves nothing
-//! (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020).
+//! A fail-stop disk: after the first failed write or sync, every call that would change a file
+//! fails. After such a failure the content of the file is unknown, and a retry that succeeds proves
+//! nothing (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020).
 //!
-//! A write that found no space is no such failure: it is an answer, and space may come back. Neither is it one that no file descriptor was
-//! left: then nothing was tried.
+//! A write that finds no space is no such failure: nothing is unknown, and space may become free. A
+//! missing file descriptor is none either: then nothing was tried.
 //!
-//! Behind a page cache one sync can hear of the failure of what another one was to make durable, and the other then
-//! succeeds: the kernel tells each error to one caller. So syncs of a buffered file go one by one, and the next begins
-//! when the answer to the one before is known. With direct I/O each sync answers for itself.
+//! With a page cache one sync may report the failed writes of another one, which then succeeds: the
+//! kernel reports each error to one caller only. So the syncs of a buffered file go one after the
+//! other, each after the result of the one before. With direct I/O each sync reports its own
+//! errors.
 
-use crate::few::no_descriptor;
+use crate::descriptor_cache::no_descriptor;
 use crate::{BatchIo, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicBool, Ordering};
@@ -18,49 +19,51 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a file is called, which changes when it is renamed while it is open.
+/// The name of a file. It changes if the file is renamed while it is open.
 type Name = Arc<Mutex<PathBuf>>;
 
-/// Whether a file cannot grow: its device is full, a quota is used up, or it would be longer than files may be.
+/// Whether the error says that a file cannot grow: the device is full, a quota is used up, or the
+/// file would be too long.
 #[must_use]
 pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
 
 #[derive(Debug, Default)]
-struct Latch {
+struct FailureLatch {
     set: AtomicBool,
     first: Mutex<Option<(ErrorKind, String)>>,
-    /// The names of open files, by what they are; the last one opened where several are one file.
+    /// The names of open files, by path. If a file is open several times, the last one counts.
     open: Mutex<BTreeMap<PathBuf, Name>>,
 }
 
-/// The disk. Clones share its latch.
+/// The fail-stop disk. Clones share its latch.
 #[derive(Clone, Debug)]
-pub struct StickyDisk {
+struct FailStopDisk {
     disk: Arc<dyn Disk>,
-    latch: Arc<Latch>,
+    latch: Arc<FailureLatch>,
 }
 
 impl Vfs {
-    /// The same files, of which none is changed any more once a write or sync of one has failed.
+    /// Returns a VFS with the same files. After a failed write or sync of one file it changes none
+    /// of them.
     #[must_use]
-    pub fn sticky(&self) -> Vfs {
-        let disk = StickyDisk::new(Arc::clone(&self.disk));
+    pub fn fail_stop(&self) -> Vfs {
+        let disk = FailStopDisk::new(Arc::clone(&self.disk));
         Vfs { disk: Arc::new(disk), clock: Arc::clone(&self.clock) }
     }
 }
 
 #[derive(Debug)]
-struct StickyFile {
+struct FailStopFile {
     file: Arc<dyn File>,
     name: Name,
-    latch: Arc<Latch>,
+    latch: Arc<FailureLatch>,
     syncing: Mutex<()>,
 }
 
-impl Latch {
-    /// Does `change` unless one failed before; remembers if this one does.
+impl FailureLatch {
+    /// Does `change` unless one has failed before. Remembers its failure.
     fn guard<T>(
         &self,
         what: &str,
@@ -75,10 +78,11 @@ impl Latch {
         }
         change().inspect_err(|error| {
             let full = is_full(error);
-            // Without a descriptor nothing was tried: it is said before a directory is synced, or a file opened for what is asked.
-            let answer = (full && may_be_full) || no_descriptor(error);
-            if !answer {
-                // A full disk that shows in a sync only has lost what was written before.
+            // Without a descriptor nothing was tried: the error comes before a directory is synced,
+            // or before a closed file is opened for the change.
+            let harmless = (full && may_be_full) || no_descriptor(error);
+            if !harmless {
+                // If a sync is the first to report a full disk, earlier writes are lost.
                 let kind = if full { ErrorKind::Other } else { error.kind() };
                 let what = format!("{what} {}: {error}", path().display());
                 self.first.lock().get_or_insert((kind, what));
@@ -88,20 +92,19 @@ impl Latch {
     }
 }
 
-impl StickyDisk {
-    /// A disk over `disk` on which nothing has failed yet.
-    #[must_use]
-    pub fn new(disk: Arc<dyn Disk>) -> StickyDisk {
-        StickyDisk { disk, latch: Arc::default() }
+impl FailStopDisk {
+    /// Makes a disk over `disk` without a failure.
+    fn new(disk: Arc<dyn Disk>) -> FailStopDisk {
+        FailStopDisk { disk, latch: Arc::default() }
     }
 }
 
-impl Disk for StickyDisk {
+impl Disk for FailStopDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         let file = self.disk.open(path, mode)?;
         let name = Name::new(Mutex::new(path.to_owned()));
         self.latch.open.lock().insert(path.to_owned(), Arc::clone(&name));
-        Ok(Arc::new(StickyFile { file, name, latch: Arc::clone(&self.latch), syncing: Mutex::default() }))
+        Ok(Arc::new(FailStopFile { file, name, latch: Arc::clone(&self.latch), syncing: Mutex::default() }))
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
@@ -151,13 +154,13 @@ impl Disk for StickyDisk {
     }
 }
 
-impl StickyFile {
+impl FailStopFile {
     fn name(&self) -> PathBuf {
         self.name.lock().clone()
     }
 }
 
-impl Drop for StickyFile {
+impl Drop for FailStopFile {
     fn drop(&mut self) {
         let mut open = self.latch.open.lock();
         let name = self.name();
@@ -167,7 +170,7 @@ impl Drop for StickyFile {
     }
 }
 
-impl File for StickyFile {
+impl File for FailStopFile {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         self.file.read_at(bytes, offset)
     }
@@ -214,26 +217,26 @@ impl File for StickyFile {
 mod tests {
     use super::*;
     use crate::Create;
-    use crate::fault::{Fault, FaultDisk, Kind, Rule};
+    use crate::fault::{Fault, FaultDisk, FaultRule, OpKind};
     use crate::mem::MemDisk;
 
     const NEW: OpenMode = OpenMode { create: Create::New, direct: true, read_only: false };
 
     fn disks() -> (FaultDisk, Arc<dyn File>, Arc<dyn File>) {
         let fault = FaultDisk::new(Arc::new(MemDisk::default()));
-        let sticky = StickyDisk::new(Arc::new(fault.clone()));
-        let open = |name: &str| sticky.open(Path::new(name), NEW).unwrap();
+        let fail_stop = FailStopDisk::new(Arc::new(fault.clone()));
+        let open = |name: &str| fail_stop.open(Path::new(name), NEW).unwrap();
         (fault, open("a"), open("b"))
     }
 
     #[test]
-    fn after_the_first_failure_no_file_is_written_or_synced_and_all_can_be_read() {
-        for kind in [Kind::Write, Kind::Sync] {
+    fn after_the_first_failure_files_are_read_and_neither_written_nor_synced() {
+        for kind in [OpKind::Write, OpKind::Sync] {
             let (fault, a, b) = disks();
             a.write_at(&[1; 512], 0).unwrap();
-            fault.fail(Rule { kind, nth: 1, for_ever: false, fault: Fault::Refused(ErrorKind::Other) });
+            fault.fail(FaultRule { kind, nth: 1, for_ever: false, fault: Fault::Refused(ErrorKind::Other) });
             assert!(a.write_at(&[2; 512], 0).and_then(|()| a.sync()).is_err());
-            let before = (fault.count(Kind::Write), fault.count(Kind::Sync));
+            let before = (fault.count(OpKind::Write), fault.count(OpKind::Sync));
             for file in [&a, &b] {
                 for answer in [
                     file.write_at(&[3; 512], 0),
@@ -245,39 +248,39 @@ mod tests {
                     assert!(text.contains("not tried") && text.contains(" a: "), "{text}");
                 }
             }
-            assert_eq!(before, (fault.count(Kind::Write), fault.count(Kind::Sync)), "not even tried");
+            assert_eq!(before, (fault.count(OpKind::Write), fault.count(OpKind::Sync)), "not even tried");
             a.read_at(&mut [0; 512], 0).unwrap();
         }
     }
 
     #[test]
-    fn a_full_disk_is_an_answer_unless_a_sync_gives_it() {
+    fn a_full_disk_is_no_failure_unless_a_sync_reports_it() {
         let (fault, a, _) = disks();
         fault.limit_space("", 0);
         assert_eq!(a.write_at(&[1; 512], 0).unwrap_err().kind(), ErrorKind::StorageFull);
         fault.heal();
         a.write_at(&[1; 512], 0).unwrap();
-        fault.fail(Rule {
-            kind: Kind::Sync,
+        fault.fail(FaultRule {
+            kind: OpKind::Sync,
             nth: 1,
             for_ever: false,
             fault: Fault::Refused(ErrorKind::StorageFull),
         });
         assert!(a.sync().is_err());
         let error = a.write_at(&[1; 512], 0).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Other, "nobody takes it for a full disk: {error}");
+        assert_eq!(error.kind(), ErrorKind::Other, "it must not look like a full disk: {error}");
     }
 
-    /// A file that is made under a passing name is known by the one that it got.
+    /// A file that was created with a temporary name is reported with its present name.
     #[test]
-    fn a_failure_names_the_file_as_it_is_called_by_then() {
+    fn a_failure_gives_the_present_name_of_the_file() {
         let faults = FaultDisk::new(Arc::new(MemDisk::default()));
-        let disk = StickyDisk::new(Arc::new(faults.clone()));
+        let disk = FailStopDisk::new(Arc::new(faults.clone()));
         let mode = OpenMode { create: Create::New, direct: false, read_only: false };
         let file = disk.open(Path::new("/a.new"), mode).unwrap();
         disk.rename(Path::new("/a.new"), Path::new("/a")).unwrap();
-        faults.fail(Rule {
-            kind: Kind::Write,
+        faults.fail(FaultRule {
+            kind: OpKind::Write,
             nth: 1,
             for_ever: true,
             fault: Fault::Refused(ErrorKind::Other),

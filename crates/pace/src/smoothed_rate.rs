@@ -1,7 +1,8 @@
-//! A smoothed rate from samples of a growing total.
+//! A smoothed rate, from samples of a growing total.
 //!
-//! Two averages run side by side, one quick and one slow, and the larger counts: a burst is believed within a quarter of
-//! a second, and its end only after some seconds. Cleaning too early costs a few writes; cleaning too late costs a wait.
+//! It has two exponential averages, one quick and one slow. The larger one counts. So it follows
+//! the start of a burst within a quarter of a second, and the end of a burst only after some
+//! seconds. Cleaning too early costs a few writes; cleaning too late makes a writer wait.
 
 /// Time constant of the quick average.
 const QUICK_US: f64 = 250_000.0;
@@ -10,20 +11,21 @@ const SLOW_US: f64 = 4_000_000.0;
 
 /// A smoothed rate.
 #[derive(Clone, Debug, Default)]
-pub struct Rate {
+pub struct SmoothedRate {
     last: Option<(u64, u64)>,
     quick: f64,
     slow: f64,
 }
 
-impl Rate {
-    /// A rate of 0 until two samples have come.
+impl SmoothedRate {
+    /// Starts with a rate of 0, until there are two samples.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes a sample: at `now_us` the total was `total`. A total that went back counts as no growth.
+    /// Takes a sample: at `now_us` the total was `total`. A total that is smaller than before
+    /// counts as no growth.
     pub fn update(&mut self, now_us: u64, total: u64) {
         let Some((then_us, before)) = self.last else {
             self.last = Some((now_us, total));
@@ -34,19 +36,20 @@ impl Rate {
         }
         let dt_us = (now_us - then_us) as f64;
         let per_second = total.saturating_sub(before) as f64 * 1e6 / dt_us;
-        // dt / (tau + dt) is 1 - exp(-dt / tau) for small dt, needs no library function, and never exceeds 1.
+        // dt / (tau + dt) approximates 1 - exp(-dt / tau) for small dt, needs no library function,
+        // and is never above 1.
         self.quick += (per_second - self.quick) * dt_us / (QUICK_US + dt_us);
         self.slow += (per_second - self.slow) * dt_us / (SLOW_US + dt_us);
         self.last = Some((now_us, total));
     }
 
-    /// The rate to plan for: the larger of the two averages.
+    /// Returns the rate to plan for: the larger of the two averages.
     #[must_use]
     pub fn per_second(&self) -> f64 {
         self.quick.max(self.slow)
     }
 
-    /// The slow average alone: what is typical, rather than what to be prepared for.
+    /// Returns the slow average alone: the typical rate.
     #[must_use]
     pub fn typical_per_second(&self) -> f64 {
         self.slow
@@ -59,9 +62,10 @@ mod tests {
     use expect_test::expect;
     use std::fmt::Write;
 
-    /// Feeds (milliseconds, MB/s) phases at 100 samples a second and prints the rate at each phase's end.
+    /// Feeds phases of (milliseconds, MB/s) with 100 samples a second. Prints the rate at the end
+    /// of each phase.
     fn run(phases: &[(u64, u64)]) -> String {
-        let (mut rate, mut now, mut total, mut out) = (Rate::new(), 0, 0, String::new());
+        let (mut rate, mut now, mut total, mut out) = (SmoothedRate::new(), 0, 0, String::new());
         rate.update(now, total);
         for &(ms, mb_per_s) in phases {
             for _ in 0..ms / 10 {
@@ -99,7 +103,7 @@ mod tests {
 
     #[test]
     fn odd_samples_do_no_harm() {
-        let mut rate = Rate::new();
+        let mut rate = SmoothedRate::new();
         rate.update(1000, 500);
         rate.update(1000, 900);
         rate.update(500, 900);

@@ -1,5 +1,6 @@
-//! A disk whose every call somebody sees on its way to another disk, and may refuse, hold, count or answer himself. Tests and
-//! models of devices stand there: each says only what it does otherwise.
+//! A disk with an interceptor: it sees the calls to another disk, and may refuse, delay, count or
+//! answer them. For tests and for models of devices. Each implements only the calls that it
+//! changes.
 
 use crate::{BatchIo, Clock, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
 use std::fmt::Debug;
@@ -7,9 +8,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Stands between a disk and who uses it. What is not said otherwise is passed on.
-pub trait Between: Send + Sync + Debug {
-    /// See [`Disk::open`]. The file that is given back is seen as well.
+/// Intercepts calls to a disk. By default each call goes on to the disk.
+pub trait Interceptor: Send + Sync + Debug {
+    /// See [`Disk::open`]. Calls to the returned file are intercepted, too.
     fn open(&self, disk: &dyn Disk, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         disk.open(path, mode)
     }
@@ -21,11 +22,11 @@ pub trait Between: Send + Sync + Debug {
     fn is_durable(&self, disk: &dyn Disk, dir: &Path) -> bool {
         disk.is_durable(dir)
     }
-    /// See [`Disk::batch_io`]. Writes of a batch come one by one all the same.
+    /// See [`Disk::batch_io`]. The writes of a batch are always intercepted one by one.
     fn batch_io(&self, disk: &dyn Disk) -> BatchIo {
         disk.batch_io()
     }
-    /// See [`File::write_at`]; `path` is what the file was opened by.
+    /// See [`File::write_at`]. `path` is the path by which the file was opened.
     fn write(&self, file: &dyn File, _path: &Path, op: WriteOp<'_>) -> io::Result<()> {
         file.write_at(op.bytes, op.offset)
     }
@@ -40,29 +41,33 @@ pub trait Between: Send + Sync + Debug {
 }
 
 impl Vfs {
-    /// `disk` as `between` lets it be seen, with this clock.
-    pub fn between(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, between: Arc<dyn Between>) -> Vfs {
-        Vfs { disk: Arc::new(SeenDisk { disk, between }), clock }
+    /// Returns a VFS with this clock, on which `interceptor` intercepts the calls to `disk`.
+    pub fn intercepted(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, interceptor: Arc<dyn Interceptor>) -> Vfs {
+        Vfs { disk: Arc::new(InterceptedDisk { disk, interceptor }), clock }
     }
 }
 
 #[derive(Debug)]
-struct SeenDisk {
+struct InterceptedDisk {
     disk: Arc<dyn Disk>,
-    between: Arc<dyn Between>,
+    interceptor: Arc<dyn Interceptor>,
 }
 
 #[derive(Debug)]
-struct SeenFile {
+struct InterceptedFile {
     file: Arc<dyn File>,
     path: PathBuf,
-    between: Arc<dyn Between>,
+    interceptor: Arc<dyn Interceptor>,
 }
 
-impl Disk for SeenDisk {
+impl Disk for InterceptedDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
-        let file = self.between.open(&*self.disk, path, mode)?;
-        Ok(Arc::new(SeenFile { file, path: path.to_owned(), between: Arc::clone(&self.between) }))
+        let file = self.interceptor.open(&*self.disk, path, mode)?;
+        Ok(Arc::new(InterceptedFile {
+            file,
+            path: path.to_owned(),
+            interceptor: Arc::clone(&self.interceptor),
+        }))
     }
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         self.disk.create_dir(path)
@@ -77,13 +82,13 @@ impl Disk for SeenDisk {
         self.disk.remove(path)
     }
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.between.sync_dir(&*self.disk, dir)
+        self.interceptor.sync_dir(&*self.disk, dir)
     }
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         self.disk.lock(path)
     }
     fn is_durable(&self, dir: &Path) -> bool {
-        self.between.is_durable(&*self.disk, dir)
+        self.interceptor.is_durable(&*self.disk, dir)
     }
     fn is_ephemeral(&self) -> bool {
         self.disk.is_ephemeral()
@@ -92,19 +97,19 @@ impl Disk for SeenDisk {
         self.disk.descriptors()
     }
     fn batch_io(&self) -> BatchIo {
-        self.between.batch_io(&*self.disk)
+        self.interceptor.batch_io(&*self.disk)
     }
 }
 
-impl File for SeenFile {
+impl File for InterceptedFile {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         self.file.read_at(bytes, offset)
     }
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.between.write(&*self.file, &self.path, WriteOp { offset, bytes })
+        self.interceptor.write(&*self.file, &self.path, WriteOp { offset, bytes })
     }
     fn sync(&self) -> io::Result<()> {
-        self.between.sync(&*self.file, &self.path)
+        self.interceptor.sync(&*self.file, &self.path)
     }
     fn len(&self) -> io::Result<u64> {
         self.file.len()
@@ -122,7 +127,7 @@ impl File for SeenFile {
         self.file.punch(offset, len)
     }
     fn is_direct(&self) -> bool {
-        self.between.is_direct(&*self.file)
+        self.interceptor.is_direct(&*self.file)
     }
 }
 
@@ -133,7 +138,7 @@ mod tests {
     use crate::mem::MemDisk;
     use std::sync::Mutex;
 
-    /// Notes what it sees, and refuses to sync `stubborn`.
+    /// Records the calls, and refuses to sync `stubborn`.
     #[derive(Debug, Default)]
     struct Notes(Mutex<Vec<String>>);
 
@@ -143,7 +148,7 @@ mod tests {
         }
     }
 
-    impl Between for Notes {
+    impl Interceptor for Notes {
         fn write(&self, file: &dyn File, path: &Path, op: WriteOp<'_>) -> io::Result<()> {
             self.note(&format!("write {} at {} of", op.bytes.len(), op.offset), path);
             file.write_at(op.bytes, op.offset)
@@ -155,10 +160,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_otherwise_is_passed_on() {
+    fn calls_without_an_implementation_go_on_to_the_disk() {
         let (disk, notes) = (MemDisk::default(), Arc::new(Notes::default()));
         let plain = disk.vfs(1);
-        let vfs = Vfs::between(plain.disk, plain.clock, Arc::clone(&notes) as Arc<dyn Between>);
+        let vfs = Vfs::intercepted(plain.disk, plain.clock, Arc::clone(&notes) as Arc<dyn Interceptor>);
         let mode = OpenMode { create: Create::New, direct: true, read_only: false };
         vfs.disk.create_dir(Path::new("d")).unwrap();
         let (file, other) = (vfs.disk.open(Path::new("d/a"), mode).unwrap(), Path::new("d/stubborn"));
@@ -171,7 +176,7 @@ mod tests {
         let seen = ["write 512 at 0 of d/a", "write 512 at 512 of d/a", "sync d/a", "sync d/stubborn"];
         assert_eq!(*notes.0.lock().unwrap(), seen);
 
-        // The disk below has all of it.
+        // The disk below has all changes.
         assert_eq!(disk.vfs(1).disk.list(Path::new("d")).unwrap(), ["b", "stubborn"]);
         let mut bytes = [0; 512];
         file.read_batch(&mut [ReadOp { offset: 512, bytes: &mut bytes }]).unwrap();

@@ -1,13 +1,16 @@
-//! A disk that keeps few files of some directories open: the segments of a log and the files of undo may be thousands, and a process
-//! may have a few hundred descriptors. Such a file is opened when somebody uses it; of those that are open and in nobody's hands the
-//! ones go first that were not used lately.
+//! A cache of file descriptors: of the files in some directories only a few are open. There may be
+//! thousands of log segments and undo files, but a process may have a few hundred descriptors. A
+//! file is opened when it is used. Of the open files that no caller uses, the least recently used
+//! ones are closed first (clock algorithm).
 //!
-//! A file is closed only when all that was written to it has been synced through the descriptor that it was written through: the
-//! system tells of a failed write-back whoever has the file open then, and nobody who opens it later. A file that must go
-//! unsynced is synced first, and if that fails its next sync says so.
+//! A file is closed only after all its writes were synced through the same descriptor: the system
+//! reports a failed write-back to those that have the file open then, and not to a later opener. If
+//! an unsynced file must be closed, it is synced first. If that sync fails, the next sync of the
+//! file returns the error.
 //!
-//! Who gets no descriptor, of this process or of the whole system, has closed what it could and tried again. Nothing has happened then to any file, so it
-//! is an answer like a full disk's: [`no_descriptor`].
+//! If the process or the whole system has no descriptor left, files are closed and the call is
+//! tried again. If nothing can be closed, the call fails and has changed no file. Like a full disk,
+//! this is no failure of the disk: [`no_descriptor`].
 
 use crate::{BatchIo, Clock, Create, Disk, File, OpenMode, ReadOp, Vfs, WriteOp};
 use base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -21,14 +24,14 @@ use std::sync::{Arc, Weak};
 /// `EMFILE` and `ENFILE`: the process, or the system, has no descriptor left.
 pub(crate) const NO_DESCRIPTOR: [i32; 2] = [24, 23];
 
-/// Descriptors that a database needs whatever it does: the root, `pages`, the doublewrite, the lock, a directory, and what is written
-/// and read of log and undo at one time.
+/// The descriptors that any database needs: the root, `pages`, the doublewrite file, the lock, a
+/// directory, and the files of log and undo that are in use at one time.
 const NEEDED: usize = 24;
 
-/// Fewer files than this are not worth keeping open, and more not either.
+/// The least and the most files that are kept open.
 const OPEN: std::ops::RangeInclusive<usize> = 4..=2048;
 
-/// Says that no descriptor is left, and what would help.
+/// The error that no descriptor is left. It says how to get more.
 #[derive(Debug)]
 struct NoDescriptor {
     most: usize,
@@ -46,78 +49,83 @@ impl fmt::Display for NoDescriptor {
 
 impl std::error::Error for NoDescriptor {}
 
-/// Whether an operation failed because the process or the system has no file descriptor left. Then it has done nothing.
+/// Whether an operation failed because the process or the system has no file descriptor left. Then
+/// the operation has done nothing.
 #[must_use]
 pub fn no_descriptor(error: &io::Error) -> bool {
     let told = error.get_ref().is_some_and(|inner| inner.is::<NoDescriptor>());
     told || error.raw_os_error().is_some_and(|errno| NO_DESCRIPTOR.contains(&errno))
 }
 
-/// Hears of a sync that was made so that a file could be closed: how long it took, microseconds.
+/// Called after a sync that was made in order to close a file, with its duration in microseconds.
 pub type OnSync = Box<dyn Fn(u64) + Send + Sync>;
 
-struct Shared {
+struct DescriptorCache {
     disk: Arc<dyn Disk>,
-    /// Whose files are closed and opened again.
+    /// The directories whose files are cached.
     dirs: Vec<PathBuf>,
-    /// Descriptors that the process may have, and how many of these files are kept open.
+    /// The descriptors that the process may have.
     limit: usize,
+    /// The most cached files that are open.
     most: usize,
-    /// Files that are open now.
+    /// The number of cached files that are open.
     open: AtomicUsize,
-    files: Mutex<Files>,
+    files: Mutex<CachedFiles>,
     clock: Arc<dyn Clock>,
     on_sync: OnSync,
 }
 
 #[derive(Default)]
-struct Files {
-    /// Those that may be open, those first that were opened or looked at longest ago.
-    queue: VecDeque<Weak<FewFile>>,
-    /// By name, the last one opened where several are one file.
-    names: BTreeMap<PathBuf, Weak<FewFile>>,
+struct CachedFiles {
+    /// Files that may be open. The file that was opened or examined longest ago is first.
+    queue: VecDeque<Weak<CachedFile>>,
+    /// Files by name. If a file is open several times, the last one counts.
+    names: BTreeMap<PathBuf, Weak<CachedFile>>,
 }
 
-/// The disk. Clones share its files.
+/// A disk with a descriptor cache. Clones share the cache.
 #[derive(Clone)]
-pub struct FewDisk {
-    shared: Arc<Shared>,
+struct CachingDisk {
+    cache: Arc<DescriptorCache>,
 }
 
-struct FewFile {
-    me: Weak<FewFile>,
-    shared: Arc<Shared>,
+struct CachedFile {
+    me: Weak<CachedFile>,
+    cache: Arc<DescriptorCache>,
     mode: OpenMode,
     direct: bool,
-    /// Changes that have ended, and how many of them a sync has covered. While one is under way somebody has `State::file` in hand.
+    /// How many changes have ended. During a change the changing thread holds a reference to
+    /// `CachedFileState::file`.
     changes: AtomicU64,
+    /// How many of the changes a sync has covered.
     synced: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<CachedFileState>,
 }
 
-struct State {
+struct CachedFileState {
     path: PathBuf,
     file: Option<Arc<dyn File>>,
-    /// It was used since the queue was last looked through.
+    /// It was used since the queue was last scanned.
     used: bool,
-    /// It has no name any more, so it could not be opened again.
+    /// It was removed, so it could not be opened again.
     gone: bool,
-    /// What the sync before a closing said.
+    /// The error of the sync before it was closed.
     failed: Option<(ErrorKind, String)>,
 }
 
 impl Vfs {
-    /// The same files, of which those in `dirs` are not all kept open, where the disk says how many may be.
+    /// Returns a VFS with the same files, in which only a few files in `dirs` are open at the same
+    /// time. If the disk has no limit of descriptors, returns the same VFS.
     #[must_use]
-    pub fn few(&self, dirs: &[&Path], on_sync: OnSync) -> Vfs {
+    pub fn with_descriptor_cache(&self, dirs: &[&Path], on_sync: OnSync) -> Vfs {
         let Some(limit) = self.disk.descriptors() else { return self.clone() };
-        let disk = FewDisk::new(self, dirs, limit, on_sync);
+        let disk = CachingDisk::new(self, dirs, limit, on_sync);
         Vfs { disk: Arc::new(disk), clock: Arc::clone(&self.clock) }
     }
 }
 
-impl Shared {
-    /// Does what needs a descriptor; where there is none, closes files and tries again.
+impl DescriptorCache {
+    /// Does an action that needs a descriptor. If there is none, closes files and tries again.
     fn with_descriptor<T>(&self, mut act: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         loop {
             match act() {
@@ -131,13 +139,15 @@ impl Shared {
         }
     }
 
-    /// Closes a file that nobody uses at the moment; one that needs a sync first only if there is no other.
+    /// Closes a file that no caller uses. Prefers a file that needs no sync. Returns false if there
+    /// is none.
     fn close_one(&self) -> bool {
-        // Who turns out to be the last to know a file lets go of it after the mutex, which its end takes.
+        // These references may be the last ones. They are dropped after the mutex, because dropping
+        // a file takes the mutex.
         let mut looked_at = Vec::new();
         let mut files = self.files.lock();
         for may_sync in [false, true] {
-            // Whoever was used lately has a second turn.
+            // A recently used file gets a second chance.
             for _ in 0..2 * files.queue.len() {
                 let Some(next) = files.queue.pop_front() else { return false };
                 let Some(file) = next.upgrade() else { continue };
@@ -147,7 +157,7 @@ impl Shared {
                     continue;
                 };
                 let Some(open) = &mut state.file else { continue };
-                // Nobody else has it, and what they did with it is seen here.
+                // If this is the only reference, all changes by other threads are visible here.
                 let in_use = Arc::get_mut(open).is_none() || state.gone;
                 let unsynced = file.is_unsynced();
                 let lately = std::mem::take(&mut state.used);
@@ -162,12 +172,12 @@ impl Shared {
         false
     }
 
-    fn close(&self, few: &FewFile, state: &mut State) {
+    fn close(&self, cached: &CachedFile, state: &mut CachedFileState) {
         let Some(file) = state.file.take() else { return };
-        if few.is_unsynced() {
+        if cached.is_unsynced() {
             let begun = self.clock.now_us();
             match file.sync() {
-                Ok(()) => few.synced.store(few.changes.load(Ordering::Relaxed), Ordering::Relaxed),
+                Ok(()) => cached.synced.store(cached.changes.load(Ordering::Relaxed), Ordering::Relaxed),
                 Err(error) => state.failed = Some((error.kind(), error.to_string())),
             }
             (self.on_sync)(self.clock.now_us().saturating_sub(begun));
@@ -183,37 +193,39 @@ impl Shared {
     }
 }
 
-impl FewDisk {
-    /// A disk over that of `vfs`, which lets a process have `limit` files open.
-    #[must_use]
-    pub fn new(vfs: &Vfs, dirs: &[&Path], limit: usize, on_sync: OnSync) -> FewDisk {
+impl CachingDisk {
+    /// Makes a disk over the disk of `vfs`. `limit` is the number of descriptors that the process
+    /// may have.
+    fn new(vfs: &Vfs, dirs: &[&Path], limit: usize, on_sync: OnSync) -> CachingDisk {
         let most = (limit / 4).clamp(*OPEN.start(), *OPEN.end());
         let dirs = dirs.iter().map(|dir| dir.to_path_buf()).collect();
         let (open, files) = (AtomicUsize::new(0), Mutex::default());
         let Vfs { disk, clock } = vfs.clone();
-        FewDisk { shared: Arc::new(Shared { disk, dirs, limit, most, open, files, clock, on_sync }) }
+        CachingDisk {
+            cache: Arc::new(DescriptorCache { disk, dirs, limit, most, open, files, clock, on_sync }),
+        }
     }
 
-    fn find(&self, path: &Path) -> Option<Arc<FewFile>> {
-        self.shared.files.lock().names.get(path).and_then(Weak::upgrade)
+    fn find(&self, path: &Path) -> Option<Arc<CachedFile>> {
+        self.cache.files.lock().names.get(path).and_then(Weak::upgrade)
     }
 }
 
-impl Disk for FewDisk {
+impl Disk for CachingDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
-        let shared = &self.shared;
-        if !path.parent().is_some_and(|dir| shared.dirs.iter().any(|few| few == dir)) {
-            return shared.with_descriptor(|| shared.disk.open(path, mode));
+        let cache = &self.cache;
+        if !path.parent().is_some_and(|dir| cache.dirs.iter().any(|cached| cached == dir)) {
+            return cache.with_descriptor(|| cache.disk.open(path, mode));
         }
-        let file = shared.open(path, mode)?;
-        let few = Arc::new_cyclic(|me| FewFile {
+        let file = cache.open(path, mode)?;
+        let cached = Arc::new_cyclic(|me| CachedFile {
             me: Weak::clone(me),
-            shared: Arc::clone(shared),
+            cache: Arc::clone(cache),
             mode: OpenMode { create: Create::Never, ..mode },
             direct: file.is_direct(),
             changes: AtomicU64::new(0),
             synced: AtomicU64::new(0),
-            state: Mutex::new(State {
+            state: Mutex::new(CachedFileState {
                 path: path.to_owned(),
                 file: Some(file),
                 used: true,
@@ -221,30 +233,30 @@ impl Disk for FewDisk {
                 failed: None,
             }),
         });
-        let mut files = shared.files.lock();
-        files.queue.push_back(Arc::downgrade(&few));
-        files.names.insert(path.to_owned(), Arc::downgrade(&few));
-        Ok(few)
+        let mut files = cache.files.lock();
+        files.queue.push_back(Arc::downgrade(&cached));
+        files.names.insert(path.to_owned(), Arc::downgrade(&cached));
+        Ok(cached)
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.shared.disk.create_dir(path)
+        self.cache.disk.create_dir(path)
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.shared.with_descriptor(|| self.shared.disk.list(dir))
+        self.cache.with_descriptor(|| self.cache.disk.list(dir))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let file = self.find(from);
-        // Nobody opens it while its name changes.
+        // Holding the state keeps other threads from opening it while its name changes.
         let mut state = file.as_ref().map(|file| file.state.lock());
-        self.shared.disk.rename(from, to)?;
+        self.cache.disk.rename(from, to)?;
         if let Some(state) = &mut state {
             to.clone_into(&mut state.path);
         }
         drop(state);
-        let mut files = self.shared.files.lock();
+        let mut files = self.cache.files.lock();
         if let Some(name) = files.names.remove(from) {
             files.names.insert(to.to_owned(), name);
         }
@@ -254,47 +266,47 @@ impl Disk for FewDisk {
     fn remove(&self, path: &Path) -> io::Result<()> {
         let file = self.find(path);
         let mut state = file.as_ref().map(|file| file.state.lock());
-        self.shared.disk.remove(path)?;
+        self.cache.disk.remove(path)?;
         if let Some(state) = &mut state {
             state.gone = true;
         }
         drop(state);
-        self.shared.files.lock().names.remove(path);
+        self.cache.files.lock().names.remove(path);
         Ok(())
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.shared.with_descriptor(|| self.shared.disk.sync_dir(dir))
+        self.cache.with_descriptor(|| self.cache.disk.sync_dir(dir))
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        self.shared.with_descriptor(|| self.shared.disk.lock(path))
+        self.cache.with_descriptor(|| self.cache.disk.lock(path))
     }
 
     fn is_durable(&self, dir: &Path) -> bool {
-        self.shared.disk.is_durable(dir)
+        self.cache.disk.is_durable(dir)
     }
 
     fn is_ephemeral(&self) -> bool {
-        self.shared.disk.is_ephemeral()
+        self.cache.disk.is_ephemeral()
     }
 
     fn batch_io(&self) -> BatchIo {
-        self.shared.disk.batch_io()
+        self.cache.disk.batch_io()
     }
 
     fn descriptors(&self) -> Option<usize> {
-        Some(self.shared.limit)
+        Some(self.cache.limit)
     }
 }
 
-impl FewFile {
-    /// The open file. Nobody closes it as long as the caller has it.
+impl CachedFile {
+    /// Returns the open file. It stays open as long as the caller has the reference.
     fn get(&self) -> io::Result<Arc<dyn File>> {
         self.get_by(self.state.lock())
     }
 
-    /// The open file, unless its last closing said that changes are lost.
+    /// Returns the open file. Fails if changes were lost when it was last closed.
     fn get_to_change(&self) -> io::Result<Arc<dyn File>> {
         let state = self.state.lock();
         if let Some((kind, said)) = &state.failed {
@@ -304,7 +316,7 @@ impl FewFile {
     }
 
     #[inline]
-    fn get_by(&self, mut state: MutexGuard<'_, State>) -> io::Result<Arc<dyn File>> {
+    fn get_by(&self, mut state: MutexGuard<'_, CachedFileState>) -> io::Result<Arc<dyn File>> {
         state.used = true;
         if let Some(file) = &state.file {
             return Ok(Arc::clone(file));
@@ -313,23 +325,23 @@ impl FewFile {
     }
 
     #[cold]
-    fn open_again(&self, mut state: MutexGuard<'_, State>) -> io::Result<Arc<dyn File>> {
+    fn open_again(&self, mut state: MutexGuard<'_, CachedFileState>) -> io::Result<Arc<dyn File>> {
         if state.gone {
             return Err(ErrorKind::NotFound.into());
         }
-        // Others that look for a file to close find this one taken, and pass it by.
-        let file = self.shared.open(&state.path, self.mode)?;
+        // Other threads that look for a file to close find this one locked, and skip it.
+        let file = self.cache.open(&state.path, self.mode)?;
         state.file = Some(Arc::clone(&file));
         drop(state);
-        self.shared.files.lock().queue.push_back(Weak::clone(&self.me));
+        self.cache.files.lock().queue.push_back(Weak::clone(&self.me));
         Ok(file)
     }
 
-    /// Changes the file, and remembers that nothing has synced that.
+    /// Changes the file, and remembers that the change is not synced.
     fn change(&self, change: impl FnOnce(&dyn File) -> io::Result<()>) -> io::Result<()> {
         let file = self.get_to_change()?;
         let changed = change(&*file);
-        // Before `file` goes: then whoever closes it knows of the change.
+        // Counted before `file` is dropped, so that a thread that closes the file sees the change.
         self.changes.fetch_add(1, Ordering::Release);
         changed
     }
@@ -339,26 +351,26 @@ impl FewFile {
     }
 }
 
-impl Drop for FewFile {
+impl Drop for CachedFile {
     fn drop(&mut self) {
         let state = self.state.lock();
         if state.file.is_some() {
-            self.shared.open.fetch_sub(1, Ordering::Relaxed);
+            self.cache.open.fetch_sub(1, Ordering::Relaxed);
         }
         let path = state.path.clone();
         drop(state);
-        let mut files = self.shared.files.lock();
+        let mut files = self.cache.files.lock();
         if files.names.get(&path).is_some_and(|file| file.strong_count() == 0) {
             files.names.remove(&path);
         }
-        // Dead entries go when the queue is looked through, and here where nobody does.
+        // Dead entries are removed when the queue is scanned, and here if it is never scanned.
         if files.queue.len() > 2 * *OPEN.end() {
             files.queue.retain(|file| file.strong_count() > 0);
         }
     }
 }
 
-impl File for FewFile {
+impl File for CachedFile {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         self.get()?.read_at(bytes, offset)
     }
@@ -404,28 +416,29 @@ impl File for FewFile {
     }
 }
 
-impl fmt::Debug for FewDisk {
+impl fmt::Debug for CachingDisk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "FewDisk({:?})", self.shared.disk)
+        write!(f, "CachingDisk({:?})", self.cache.disk)
     }
 }
 
-impl fmt::Debug for FewFile {
+impl fmt::Debug for CachedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "FewFile({:?})", self.state.lock().path)
+        write!(f, "CachedFile({:?})", self.state.lock().path)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fault::{Fault, FaultDisk, Kind, Rule};
+    use crate::fault::{Fault, FaultDisk, FaultRule, OpKind};
     use crate::mem::MemDisk;
 
     const NEW: OpenMode = OpenMode { create: Create::New, direct: true, read_only: false };
 
-    /// A disk that lets `most` be open, told so, and how often a file was synced so that it could be closed.
-    fn few(most: usize) -> (FaultDisk, FewDisk, Arc<AtomicUsize>) {
+    /// Makes a disk with `most` descriptors. Also returns the count of syncs that were made in
+    /// order to close a file.
+    fn few(most: usize) -> (FaultDisk, CachingDisk, Arc<AtomicUsize>) {
         let mem = MemDisk::default();
         mem.create_dir(Path::new("/few")).unwrap();
         let fault = FaultDisk::new(Arc::new(mem.clone()));
@@ -436,7 +449,7 @@ mod tests {
         let on_sync = Box::new(move |_| {
             count_here.fetch_add(1, Ordering::Relaxed);
         });
-        (fault, FewDisk::new(&vfs, &[Path::new("/few")], most, on_sync), count)
+        (fault, CachingDisk::new(&vfs, &[Path::new("/few")], most, on_sync), count)
     }
 
     fn path(n: usize) -> PathBuf {
@@ -444,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn many_files_share_few_descriptors() {
+    fn many_files_use_few_descriptors() {
         let (fault, disk, synced) = few(6);
         let files: Vec<_> = (0..40).map(|n| disk.open(&path(n), NEW).unwrap()).collect();
         for (n, file) in files.iter().enumerate() {
@@ -464,7 +477,8 @@ mod tests {
         assert_eq!(fault.open_files().0, 0);
     }
 
-    /// What has not been synced is, through the descriptor that wrote it, before that is closed; if that fails the file says so.
+    /// An unsynced file is synced through its old descriptor before it is closed. If that fails,
+    /// the file returns the error later.
     #[test]
     fn no_file_is_closed_unsynced() {
         for fails in [false, true] {
@@ -475,7 +489,7 @@ mod tests {
             }
             if fails {
                 let refused = Fault::Refused(ErrorKind::Other);
-                fault.fail(Rule { kind: Kind::Sync, nth: 1, for_ever: false, fault: refused });
+                fault.fail(FaultRule { kind: OpKind::Sync, nth: 1, for_ever: false, fault: refused });
             }
             assert_eq!(synced.load(Ordering::Relaxed), 0);
             let others: Vec<_> = (10..13).map(|n| disk.open(&path(n), NEW).unwrap()).collect();
@@ -488,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_use_stays_open_and_who_gets_none_is_told_what_is_missing() {
+    fn a_file_in_use_stays_open_and_the_error_says_that_descriptors_are_missing() {
         let (fault, disk, _) = few(4);
         let files: Vec<_> = (0..4).map(|n| disk.open(&path(n), NEW).unwrap()).collect();
         let held: Vec<_> = files.iter().map(|file| file.opened().unwrap()).collect();
@@ -501,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_file_can_be_read_by_those_who_have_it_open() {
+    fn a_removed_file_can_still_be_read_through_an_open_handle() {
         let (_, disk, _) = few(4);
         let file = disk.open(&path(0), NEW).unwrap();
         file.write_at(&[1; 512], 0).unwrap();

@@ -1,0 +1,249 @@
+//! Functions that can be read at a glance: at most so many lines, and at most so many arguments.
+
+use super::Report;
+use super::source::{File, Tree, is_ident, line_of, matching_brace, whole_words};
+
+/// The longest function, in lines, from `fn` to its closing brace.
+const LINES_MAX: usize = 70;
+/// The most arguments of a function, `self` included.
+const ARGUMENTS_MAX: usize = 7;
+
+/// Longer functions that were there before the rule, by file and name. The list may only shrink.
+const LONG: &[(&str, &str)] = &[
+    ("crates/lab/src/result.rs", "lines_of_table"),
+    ("crates/lab/src/result/tests.rs", "the_json_object"),
+    ("crates/millpond/examples/beside_scans.rs", "measure"),
+    ("crates/millpond/src/db/check.rs", "check"),
+    ("crates/millpond/src/db/scan.rs", "scan"),
+    ("crates/millpond/src/db/tests/figures.rs", "in_the_way"),
+    ("crates/millpond/src/engine/open.rs", "open"),
+    ("crates/millpond/src/engine/speed.rs", "random_updates_second_by_second"),
+    ("crates/millpond/src/inspect/tests.rs", "a_closed_database"),
+    ("crates/millpond/src/inspect/tests.rs", "a_database_that_was_cut_off"),
+    ("crates/millpond/src/inspect/tests.rs", "pages_of_every_kind"),
+    ("crates/millpond/src/lock/tests.rs", "check"),
+    ("crates/millpond/src/log/commit.rs", "settle"),
+    ("crates/millpond/src/txn/lock_range.rs", "lock_backward"),
+    ("crates/millpond/src/txn/lock_range.rs", "lock_forward"),
+    ("crates/millpond/src/txn/system.rs", "new"),
+    ("crates/millpond/src/txn/write.rs", "write_image"),
+    ("crates/sim/src/stuck.rs", "work"),
+    ("crates/sim/src/workloads/decay.rs", "damage"),
+    ("loom/src/locks.rs", "models"),
+    ("loom/src/mvcc.rs", "purge_models"),
+    ("loom/src/mvcc.rs", "status_models"),
+];
+
+/// Functions with more arguments that were there before the rule. The list may only shrink.
+const MANY_ARGUMENTS: &[(&str, &str)] = &[
+    ("crates/millpond/src/btree/bulk.rs", "add"),
+    ("crates/millpond/src/lock/table.rs", "wait_for_writer"),
+    ("crates/millpond/src/recover/end.rs", "find_end"),
+    ("crates/millpond/src/txn/lock_range.rs", "lock_backward"),
+    ("crates/millpond/src/txn/lock_range.rs", "lock_forward"),
+    ("crates/millpond/src/txn/scan.rs", "judge"),
+    ("crates/millpond/src/txn/scan.rs", "scan_backward"),
+    ("crates/millpond/src/txn/scan.rs", "scan_forward"),
+    ("crates/millpond/src/undo/journal.rs", "open"),
+];
+
+/// A function of a file.
+#[derive(Debug, PartialEq, Eq)]
+struct Function<'c> {
+    name: &'c str,
+    line: usize,
+    lines: usize,
+    arguments: usize,
+}
+
+pub(super) fn check(tree: &Tree, report: &mut Report<'_>) {
+    let mut long = Exceptions::new(LONG);
+    let mut many = Exceptions::new(MANY_ARGUMENTS);
+    for file in tree.rust() {
+        check_file(file, &mut long, &mut many, report);
+    }
+    for (path, name) in long.unused() {
+        report(path, 1, format!("`{name}` is short now, or gone: take it off the list of long functions"));
+    }
+    for (path, name) in many.unused() {
+        let what =
+            format!("`{name}` has few arguments now, or is gone: take it off the list of those with many");
+        report(path, 1, what);
+    }
+}
+
+/// A list of exceptions to a rule, and which of them were needed.
+struct Exceptions<'l> {
+    list: &'l [(&'l str, &'l str)],
+    used: Vec<bool>,
+}
+
+impl<'l> Exceptions<'l> {
+    fn new(list: &'l [(&'l str, &'l str)]) -> Self {
+        Exceptions { list, used: vec![false; list.len()] }
+    }
+
+    /// Whether a function is in the list.
+    fn has(&mut self, path: &str, name: &str) -> bool {
+        let found = self.list.iter().position(|entry| *entry == (path, name));
+        if let Some(n) = found {
+            self.used[n] = true;
+        }
+        found.is_some()
+    }
+
+    fn unused(&self) -> impl Iterator<Item = &(&'l str, &'l str)> {
+        self.list.iter().zip(&self.used).filter(|(_, used)| !**used).map(|(entry, _)| entry)
+    }
+}
+
+fn check_file(file: &File, long: &mut Exceptions<'_>, many: &mut Exceptions<'_>, report: &mut Report<'_>) {
+    for Function { name, line, lines, arguments } in functions(&file.code) {
+        if lines > LINES_MAX && !long.has(&file.path, name) {
+            let what =
+                format!("`{name}` has {lines} lines, at most {LINES_MAX} are allowed: split it by idea");
+            report(&file.path, line, what);
+        }
+        if arguments > ARGUMENTS_MAX && !many.has(&file.path, name) {
+            let what = format!(
+                "`{name}` has {arguments} arguments, at most {ARGUMENTS_MAX} are allowed: make a parameter struct"
+            );
+            report(&file.path, line, what);
+        }
+    }
+}
+
+/// Returns all functions of code without comments. A function without a body has one line.
+fn functions(code: &str) -> Vec<Function<'_>> {
+    let function = |at: usize| {
+        let name_at = at + 2 + code[at + 2..].find(|c: char| !c.is_whitespace())?;
+        let name = &code[name_at..];
+        let name = &name[..name.find(|c| !is_ident(c)).unwrap_or(name.len())];
+        // `fn(u8)` is a type.
+        if name.is_empty() {
+            return None;
+        }
+        let open = arguments_at(code, name_at + name.len())?;
+        let (arguments, close) = count_arguments(code, open)?;
+        let end = body_at(code, close).map_or(at, |body| matching_brace(code, body));
+        let lines = code[at..end].matches('\n').count() + 1;
+        Some(Function { name, line: line_of(code, at), lines, arguments })
+    };
+    whole_words(code, "fn").into_iter().filter_map(function).collect()
+}
+
+/// Returns where the parenthesis is that opens the arguments, behind the generics if there are any.
+fn arguments_at(code: &str, from: usize) -> Option<usize> {
+    let mut angles = Angles::default();
+    code[from..].char_indices().find(|(_, c)| angles.next(*c) == 0 && *c == '(').map(|(n, _)| from + n)
+}
+
+/// Counts the arguments in the parentheses that open at `open`. Returns where they close, too.
+fn count_arguments(code: &str, open: usize) -> Option<(usize, usize)> {
+    let (mut angles, mut depth, mut count, mut empty) = (Angles::default(), 0, 0, true);
+    for (n, c) in code[open..].char_indices() {
+        let outside = angles.next(c) == 0;
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth -= 1,
+            ',' if depth == 1 && outside => {
+                count += usize::from(!empty);
+                empty = true;
+                continue;
+            }
+            _ => {}
+        }
+        if depth == 0 {
+            return Some((count + usize::from(!empty), open + n + 1));
+        }
+        empty &= n == 0 || c.is_whitespace();
+    }
+    None
+}
+
+/// Returns where the body opens behind the arguments; `None` if there is none.
+fn body_at(code: &str, from: usize) -> Option<usize> {
+    let mut depth = 0;
+    for (n, c) in code[from..].char_indices() {
+        match c {
+            // `[u8; 4]`
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth -= 1,
+            '{' if depth == 0 => return Some(from + n),
+            ';' if depth == 0 => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Counts open angle brackets. The `>` of `->` and of `=>` is none.
+#[derive(Default)]
+struct Angles {
+    depth: usize,
+    before: Option<char>,
+}
+
+impl Angles {
+    /// Returns the depth behind `c`.
+    fn next(&mut self, c: char) -> usize {
+        match (self.before.replace(c), c) {
+            (_, '<') => self.depth += 1,
+            (Some('-' | '='), '>') => {}
+            (_, '>') => self.depth = self.depth.saturating_sub(1),
+            _ => {}
+        }
+        self.depth
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATH: &str = "crates/a/src/lib.rs";
+
+    fn found(text: &str, long: &[(&str, &str)], many: &[(&str, &str)]) -> Vec<String> {
+        let (mut long, mut many) = (Exceptions::new(long), Exceptions::new(many));
+        let mut out = Vec::new();
+        check_file(&File::new(PATH, text), &mut long, &mut many, &mut |_, line, what| {
+            out.push(format!("{line}: {what}"));
+        });
+        out.extend(long.unused().chain(many.unused()).map(|(_, name)| format!("unused {name}")));
+        out
+    }
+
+    #[test]
+    fn functions_are_found_with_lines_and_arguments() {
+        let code = "fn a() {}\ntrait T {\n    fn b(&self, n: [u8; 2]) -> [u8; 2];\n}\n\
+                    fn c<F: Fn(u8, u8) -> u8>(\n    f: F,\n    g: fn(u8) -> Map<u8, (u8, u8)>,\n) -> u8 {\n    1\n}\n";
+        let function = |name, line, lines, arguments| Function { name, line, lines, arguments };
+        assert_eq!(functions(code), [function("a", 1, 1, 0), function("b", 3, 1, 2), function("c", 5, 6, 2)]);
+    }
+
+    #[test]
+    fn a_long_function_is_found() {
+        let body = |lines: usize| {
+            format!("//! x\nfn long() {{\n{}}}\nfn short() {{}}\n", "    x();\n".repeat(lines))
+        };
+        assert!(found(&body(LINES_MAX - 2), &[], &[]).is_empty());
+        let problems = found(&body(LINES_MAX - 1), &[], &[]);
+        assert_eq!(problems, ["2: `long` has 71 lines, at most 70 are allowed: split it by idea"]);
+        let list = [(PATH, "long")];
+        assert!(found(&body(LINES_MAX - 1), &list, &[]).is_empty());
+        assert_eq!(found(&body(LINES_MAX - 2), &list, &[]), ["unused long"]);
+    }
+
+    #[test]
+    fn many_arguments_are_found() {
+        let text = |n: usize| format!("fn many({}) {{}}\n", "a: Map<u8, u8>, ".repeat(n));
+        assert!(found(&text(ARGUMENTS_MAX), &[], &[]).is_empty());
+        assert_eq!(
+            found(&text(ARGUMENTS_MAX + 1), &[], &[]),
+            ["1: `many` has 8 arguments, at most 7 are allowed: make a parameter struct"]
+        );
+        let list = [(PATH, "many")];
+        assert!(found(&text(ARGUMENTS_MAX + 1), &[], &list).is_empty());
+        assert_eq!(found(&text(ARGUMENTS_MAX), &[], &list), ["unused many"]);
+    }
+}

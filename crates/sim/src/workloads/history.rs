@@ -111,7 +111,7 @@ pub(super) fn segments(d: &Driver) {
     readers_and_writers(d, 40, false);
 }
 
-pub(super) fn given_up(d: &Driver) {
+pub(super) fn expired(d: &Driver) {
     readers_and_writers(d, 50, true);
 }
 

@@ -190,7 +190,12 @@ pub const ALL: &[Workload] = &[
         SMALL_PAST,
         history::queue,
     ),
-    w("given-up", "snapshots that find no room: they say so or are right", SHORT_PAST, history::given_up),
+    w(
+        "expired",
+        "snapshots that expire for want of room: their reads fail or are right",
+        SHORT_PAST,
+        history::expired,
+    ),
     w("crowd", "four threads, a tiny pool, checkpoints", TINY_POOL, several::crowd),
     w("victims", "circles of transactions with much to undo, beside checkpoints", SMALL, beside::victims),
     w(

@@ -39,7 +39,7 @@ pub struct Budget {
 
 /// What was done.
 #[derive(Debug, Default)]
-pub struct Done {
+pub struct Summary {
     /// States judged, by workload.
     pub states: BTreeMap<&'static str, u64>,
     /// Runs of workloads.
@@ -56,7 +56,7 @@ pub struct Done {
     pub took: Duration,
 }
 
-impl Done {
+impl Summary {
     /// States judged.
     #[must_use]
     pub fn total(&self) -> u64 {
@@ -64,16 +64,16 @@ impl Done {
     }
 }
 
-struct Queue {
+struct TaskQueue {
     next: u64,
-    done: Done,
+    done: Summary,
 }
 
 /// Explores.
 #[must_use]
-pub fn explore(budget: &Budget) -> Done {
+pub fn explore(budget: &Budget) -> Summary {
     let start = Instant::now();
-    let queue = Arc::new(Mutex::new(Queue { next: 0, done: Done::default() }));
+    let queue = Arc::new(Mutex::new(TaskQueue { next: 0, done: Summary::default() }));
     let threads: Vec<_> = (0..budget.threads.max(1))
         .map(|n| {
             let (budget, queue) = (budget.clone(), Arc::clone(&queue));
@@ -105,7 +105,7 @@ pub fn stay_on_core(n: usize) {
     }
 }
 
-struct Task {
+struct ExploreTask {
     plan: Plan,
     workload: &'static Workload,
     part: u64,
@@ -113,7 +113,7 @@ struct Task {
     repeat: bool,
 }
 
-fn take(budget: &Budget, queue: &Mutex<Queue>, start: Instant) -> Option<Task> {
+fn take(budget: &Budget, queue: &Mutex<TaskQueue>, start: Instant) -> Option<ExploreTask> {
     let workloads: Vec<&Workload> = budget.only.map_or_else(|| ALL.iter().collect(), |w| vec![w]);
     let mut queue = queue.lock();
     if start.elapsed() >= budget.time || queue.done.findings.len() >= budget.findings {
@@ -140,12 +140,12 @@ fn take(budget: &Budget, queue: &Mutex<Queue>, start: Instant) -> Option<Task> {
         if let Some(began) = budget.began {
             began(workload, plan.seed, part);
         }
-        return Some(Task { plan, workload, part, repeat: turn % PARTS == 0 });
+        return Some(ExploreTask { plan, workload, part, repeat: turn % PARTS == 0 });
     }
 }
 
-fn work(budget: &Budget, queue: &Mutex<Queue>, start: Instant, task: Task) {
-    let Task { plan, workload, part, repeat } = task;
+fn work(budget: &Budget, queue: &Mutex<TaskQueue>, start: Instant, task: ExploreTask) {
+    let ExploreTask { plan, workload, part, repeat } = task;
     let mut states = 0;
     let out_of_time = || start.elapsed() >= budget.time;
     let result = plan.run(workload).and_then(|ran| {

@@ -1,7 +1,7 @@
 //! What a workload's script works with: the database, opened on a simulated disk inside a world, and a history that
 //! every effect is entered in.
 
-use crate::history::{Effect, Event, History, RowWrite, Seen, State, difference, survives};
+use crate::history::{Contents, DbState, Effect, Event, History, RowWrite, difference, survives};
 use crate::subject::{Database, Fail, How, Result, RowList, Shape, Subject, Tx};
 use base::prng::Prng;
 use base::sync::{Mutex, spawn};
@@ -45,7 +45,7 @@ pub struct Txn {
     how: How,
 }
 
-fn must<T>(what: &str, result: Result<T>) -> T {
+fn expect_ok<T>(what: &str, result: Result<T>) -> T {
     result.unwrap_or_else(|fail| panic!("{what}: {fail}"))
 }
 
@@ -74,7 +74,7 @@ impl Driver {
         if s.shape.faults {
             vfs = Vfs { disk: Arc::new(s.faults.clone()), ..vfs };
         }
-        let db = must("open", s.subject.open(&vfs, Path::new(DIR), &s.shape));
+        let db = expect_ok("open", s.subject.open(&vfs, Path::new(DIR), &s.shape));
         *s.db.lock() = Some(db);
     }
 
@@ -106,7 +106,7 @@ impl Driver {
         Prng::new(self.shared.seed.wrapping_mul(0x9e37_79b9) ^ salt)
     }
 
-    fn enter(&self, effect: Effect, called_at: u64, durable: bool, lsn: Option<u64>) {
+    fn record(&self, effect: Effect, called_at: u64, durable: bool, lsn: Option<u64>) {
         let returned_at = self.at();
         self.shared.history.lock().add(Event { effect, called_at, returned_at, durable, lsn });
     }
@@ -118,9 +118,9 @@ impl Driver {
     /// Creates a table.
     pub fn create(&self, name: &str) {
         let called_at = self.at();
-        must("create a table", self.db().create_table(name));
+        expect_ok("create a table", self.db().create_table(name));
         let number = self.new_number(name);
-        self.enter(Effect::Create(name.to_owned(), number), called_at, true, None);
+        self.record(Effect::Create(name.to_owned(), number), called_at, true, None);
     }
 
     fn new_number(&self, name: &str) -> u64 {
@@ -134,33 +134,33 @@ impl Driver {
     /// Creates a table with these rows, in key order.
     pub fn load(&self, name: &str, rows: RowList) {
         let called_at = self.at();
-        must("load a table", self.db().load_table(name, &rows, true));
+        expect_ok("load a table", self.db().load_table(name, &rows, true));
         let number = self.new_number(name);
-        self.enter(Effect::Load(name.to_owned(), number, rows), called_at, true, None);
+        self.record(Effect::Load(name.to_owned(), number, rows), called_at, true, None);
     }
 
     /// Loads these rows and gives up before the end.
     pub fn give_up_load(&self, name: &str, rows: &RowList) {
-        must("give a load up", self.db().load_table(name, rows, false));
+        expect_ok("give a load up", self.db().load_table(name, rows, false));
     }
 
     /// Drops a table.
     pub fn drop_table(&self, name: &str) {
         let called_at = self.at();
-        must("drop a table", self.db().drop_table(name));
+        expect_ok("drop a table", self.db().drop_table(name));
         self.shared.tables.lock().0.remove(name);
-        self.enter(Effect::Drop(name.to_owned()), called_at, true, None);
+        self.record(Effect::Drop(name.to_owned()), called_at, true, None);
     }
 
     /// Renames a table.
     pub fn rename(&self, from: &str, to: &str) {
         let called_at = self.at();
-        must("rename a table", self.db().rename_table(from, to));
+        expect_ok("rename a table", self.db().rename_table(from, to));
         let mut tables = self.shared.tables.lock();
         let number = tables.0.remove(from).expect("the script knows the table");
         tables.0.insert(to.to_owned(), number);
         drop(tables);
-        self.enter(Effect::Rename(from.to_owned(), to.to_owned()), called_at, true, None);
+        self.record(Effect::Rename(from.to_owned(), to.to_owned()), called_at, true, None);
     }
 
     /// Begins a transaction.
@@ -172,7 +172,7 @@ impl Driver {
     /// Begins a transaction.
     #[must_use]
     pub fn tx_with(&self, how: How) -> Txn {
-        let inner = must("begin", self.db().begin(how));
+        let inner = expect_ok("begin", self.db().begin(how));
         Txn { driver: self.clone(), inner, writes: Vec::new(), savepoints: Vec::new(), how }
     }
 
@@ -204,26 +204,26 @@ impl Driver {
     /// Commits a prepared transaction.
     pub fn commit_prepared(&self, xid: &[u8]) {
         let called_at = self.at();
-        must("commit a prepared transaction", self.db().commit_prepared(xid));
-        self.enter(Effect::CommitPrepared(xid.to_vec()), called_at, true, None);
+        expect_ok("commit a prepared transaction", self.db().commit_prepared(xid));
+        self.record(Effect::CommitPrepared(xid.to_vec()), called_at, true, None);
     }
 
     /// Rolls a prepared transaction back.
     pub fn rollback_prepared(&self, xid: &[u8]) {
         let called_at = self.at();
-        must("roll a prepared transaction back", self.db().rollback_prepared(xid));
-        self.enter(Effect::RollbackPrepared(xid.to_vec()), called_at, true, None);
+        expect_ok("roll a prepared transaction back", self.db().rollback_prepared(xid));
+        self.record(Effect::RollbackPrepared(xid.to_vec()), called_at, true, None);
     }
 
     /// Takes a checkpoint.
     pub fn checkpoint(&self) {
-        must("checkpoint", self.db().checkpoint());
+        expect_ok("checkpoint", self.db().checkpoint());
     }
 
     /// Closes the database and opens it again. Nobody else may use it meanwhile.
     pub fn reopen(&self) {
         let db = self.shared.db.lock().take().expect("open");
-        must("close", db.close());
+        expect_ok("close", db.close());
         drop(db);
         self.opened_anew();
     }
@@ -295,31 +295,31 @@ impl Driver {
 
     /// Compares what the database shows with all that was committed. Nobody may be changing it.
     pub fn compare(&self) {
-        let expected = self.shared.history.lock().whole().seen();
-        let found = must("read everything", look(&*self.db()));
+        let expected = self.shared.history.lock().final_state().contents();
+        let found = expect_ok("read everything", read_contents(&*self.db()));
         assert!(found == expected, "the run itself went wrong:\n{}", difference(&found, &expected));
     }
 
     /// Ends the run: compares, checks, and lets the database go. The history, and what it amounts to.
     #[must_use]
-    pub fn finish(self, close: bool) -> (History, State) {
+    pub fn finish(self, close: bool) -> (History, DbState) {
         self.compare();
         let db = self.shared.db.lock().take().expect("open");
-        let problems = must("check", db.check());
+        let problems = expect_ok("check", db.check());
         assert!(problems.is_empty(), "the check found: {problems:?}");
         if close {
-            must("close", db.close());
+            expect_ok("close", db.close());
         }
         drop(db);
         let history = std::mem::take(&mut *self.shared.history.lock());
-        let whole = history.whole();
-        (history, whole)
+        let final_state = history.final_state();
+        (history, final_state)
     }
 }
 
 /// Reads all that can be seen.
-pub fn look(db: &dyn Database) -> Result<Seen> {
-    let mut seen = Seen { prepared: db.prepared()?, ..Seen::default() };
+pub fn read_contents(db: &dyn Database) -> Result<Contents> {
+    let mut seen = Contents { prepared: db.prepared()?, ..Contents::default() };
     seen.prepared.sort();
     let tx = db.begin(How::default())?;
     for name in db.table_names()? {
@@ -403,12 +403,12 @@ impl Txn {
 
     /// Commits. Nobody else may be in the way.
     pub fn commit(self) {
-        must("commit", self.try_commit());
+        expect_ok("commit", self.try_commit());
     }
 
     /// Commits through a future. Nobody else may be in the way.
     pub fn commit_async(self) {
-        must("commit", self.end(|inner| inner.commit_async()));
+        expect_ok("commit", self.end(|inner| inner.commit_async()));
     }
 
     fn end(self, commit: impl FnOnce(Box<dyn Tx>) -> Result<u64>) -> Result {
@@ -416,7 +416,7 @@ impl Txn {
         let lsn = commit(self.inner)?;
         if !self.writes.is_empty() {
             let effect = Effect::Commit(self.writes);
-            self.driver.enter(effect, called_at, survives(self.how.durability), Some(lsn));
+            self.driver.record(effect, called_at, survives(self.how.durability), Some(lsn));
         }
         Ok(())
     }
@@ -429,7 +429,7 @@ impl Txn {
     /// Makes the outcome a later decision.
     pub fn prepare(self, xid: &[u8]) {
         let called_at = self.driver.at();
-        must("prepare", self.inner.prepare(xid));
-        self.driver.enter(Effect::Prepare(xid.to_vec(), self.writes), called_at, true, None);
+        expect_ok("prepare", self.inner.prepare(xid));
+        self.driver.record(Effect::Prepare(xid.to_vec(), self.writes), called_at, true, None);
     }
 }

@@ -20,9 +20,9 @@ const REPLAY_WINDOW_BYTES: usize = 6_000;
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 
 /// A task that is a thread.
-struct Task(Unparker);
+struct ThreadWaker(Unparker);
 
-impl Wake for Task {
+impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
@@ -31,7 +31,7 @@ impl Wake for Task {
 /// Runs one future to its end.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let parker = Parker::new();
-    let waker = Waker::from(Arc::new(Task(parker.unparker())));
+    let waker = Waker::from(Arc::new(ThreadWaker(parker.unparker())));
     let mut future = pin!(future);
     loop {
         if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(&waker)) {

@@ -1,6 +1,6 @@
 //! Runs a workload in a world, then cuts the power at its operations and judges what recovery makes of it.
 
-use crate::driver::{DIR, Driver, look};
+use crate::driver::{DIR, Driver, read_contents};
 use crate::history::{History, difference};
 use crate::subject::{How, Shape, Subject};
 use crate::workloads::Workload;
@@ -67,7 +67,7 @@ impl fmt::Display for Finding {
 
 /// A finished run of a workload.
 #[derive(Debug)]
-pub struct Ran {
+pub struct FinishedRun {
     /// The disk, with its journal.
     pub disk: MemDisk,
     /// What was promised.
@@ -102,7 +102,7 @@ impl Plan {
     }
 
     /// Runs a workload to its end.
-    pub fn run(&self, workload: &Workload) -> Result<Ran, Box<Finding>> {
+    pub fn run(&self, workload: &Workload) -> Result<FinishedRun, Box<Finding>> {
         let disk = MemDisk::default();
         let (subject, inside, script, shape, seed) =
             (Arc::clone(&self.subject), disk.clone(), workload.script, workload.shape, self.seed);
@@ -112,7 +112,7 @@ impl Plan {
             driver.finish(seed % 2 == 0).0
         });
         match world.result {
-            Ok(history) => Ok(Ran {
+            Ok(history) => Ok(FinishedRun {
                 disk,
                 history: Arc::new(history),
                 hash: world.hash,
@@ -124,7 +124,7 @@ impl Plan {
     }
 
     /// Runs a workload again and sees that the same happens.
-    pub fn repeats(&self, workload: &Workload, ran: &Ran) -> Result<(), Box<Finding>> {
+    pub fn repeats(&self, workload: &Workload, ran: &FinishedRun) -> Result<(), Box<Finding>> {
         let again = self.run(workload)?;
         let same = again.hash == ran.hash && again.steps == ran.steps && again.now_us == ran.now_us;
         if same {
@@ -151,7 +151,7 @@ impl Plan {
     pub fn cut(
         &self,
         workload: &Workload,
-        ran: &Ran,
+        ran: &FinishedRun,
         take: impl Fn(u64) -> bool,
         mut seen: impl FnMut() -> bool,
     ) -> Result<(), Box<Finding>> {
@@ -181,7 +181,7 @@ impl Plan {
     pub fn state(
         &self,
         workload: &Workload,
-        ran: &Ran,
+        ran: &FinishedRun,
         walk: &CrashWalker,
         number: ChoiceNumber,
         nested: bool,
@@ -264,10 +264,10 @@ fn judge_inside(
     // Its own readers are to see everything.
     let shape = &Shape { history_files: 0, ..*shape };
     let db = subject.open(&disk.vfs(seed), Path::new(DIR), shape).map_err(said("open"))?;
-    let found = look(&*db).map_err(said("read everything"))?;
+    let found = read_contents(&*db).map_err(said("read everything"))?;
     let possible = history.possible(at);
-    let Some(mut state) = possible.iter().find(|state| state.seen() == found).cloned() else {
-        let expected = possible.first().expect("at least one state is possible").seen();
+    let Some(mut state) = possible.iter().find(|state| state.contents() == found).cloned() else {
+        let expected = possible.first().expect("at least one state is possible").contents();
         return Err(format!(
             "recovery shows none of the {} states that are possible; from the least of them differs\n{}",
             possible.len(),
@@ -286,17 +286,17 @@ fn judge_inside(
         let commit = rng.one_in(2);
         let decided = if commit { db.commit_prepared(xid) } else { db.rollback_prepared(xid) };
         decided.map_err(said("decide a prepared transaction"))?;
-        let prepared = possible.iter().find(|s| s.seen() == found).and_then(|s| s.prepared.get(xid));
+        let prepared = possible.iter().find(|s| s.contents() == found).and_then(|s| s.prepared.get(xid));
         if let (true, Some(writes)) = (commit, prepared) {
             state.apply(&crate::history::Effect::Commit(writes.clone()));
         }
     }
-    let mut expected = state.seen();
+    let mut expected = state.contents();
     if !rng.one_in(3) {
         work_on(&*db, &mut expected, &mut rng).map_err(said("work after recovery"))?;
     }
     let compare = |db: &dyn crate::subject::Database, when: &str| {
-        let found = look(db).map_err(said(when))?;
+        let found = read_contents(db).map_err(said(when))?;
         if found == expected {
             return Ok(());
         }
@@ -335,7 +335,7 @@ fn drained(db: &dyn crate::subject::Database) -> Result<(), String> {
 /// A little work of every kind, entered in `expected`.
 fn work_on(
     db: &dyn crate::subject::Database,
-    expected: &mut crate::history::Seen,
+    expected: &mut crate::history::Contents,
     rng: &mut Prng,
 ) -> crate::subject::Result {
     let tables: Vec<_> = expected.tables.keys().cloned().collect();

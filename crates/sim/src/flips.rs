@@ -7,7 +7,7 @@
 
 use crate::driver::DIR;
 use crate::engine::options;
-use crate::history::{Seen, difference};
+use crate::history::{Contents, difference};
 use crate::subject::{SMALL, Shape};
 use base::prng::Prng;
 use base::sync::sim::{self, WorldOptions, pause};
@@ -24,7 +24,7 @@ const TINY: Shape =
 
 /// How the database was left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum Ending {
     /// Killed soon after it was opened again after a kill.
     JustOpened,
     /// Killed with a transaction open and one prepared across a checkpoint, and commits behind it.
@@ -33,10 +33,10 @@ pub enum End {
     Closed,
 }
 
-impl End {
+impl Ending {
     /// All of them, by the names of the command line.
-    pub const ALL: [(&str, End); 3] =
-        [("just-opened", End::JustOpened), ("running", End::Running), ("closed", End::Closed)];
+    pub const ALL: [(&str, Ending); 3] =
+        [("just-opened", Ending::JustOpened), ("running", Ending::Running), ("closed", Ending::Closed)];
 }
 
 /// What came of a flip.
@@ -52,7 +52,7 @@ pub enum Outcome {
 
 /// Bytes in a row that came to the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Range {
+pub struct ByteRange {
     /// Where.
     pub file: String,
     /// The first of them.
@@ -70,11 +70,11 @@ const SHARE_BYTES: u64 = 4096;
 
 /// A database to damage.
 #[derive(Clone, Debug)]
-pub struct Small {
-    end: End,
+pub struct SmallDatabase {
+    end: Ending,
     disk: MemDisk,
     /// What was there after each commit of the last life; the last is all.
-    states: Arc<Vec<Seen>>,
+    states: Arc<Vec<Contents>>,
     /// What the prepared transaction would add to the table.
     prepared: Arc<BTreeMap<Vec<u8>, Vec<u8>>>,
     /// Every file and its length.
@@ -95,15 +95,15 @@ fn put(tx: &mut Transaction, db: &Db, key: &str, bytes: usize, rng: &mut Prng) -
     (key.as_bytes().to_vec(), value)
 }
 
-impl Small {
+impl SmallDatabase {
     /// Makes one, in a world.
     #[must_use]
-    pub fn new(end: End) -> Small {
+    pub fn new(end: Ending) -> SmallDatabase {
         let world =
             sim::run(WorldOptions { atomics_one_in: u64::MAX, ..WorldOptions::new(1) }, move || make(end));
         let (disk, states, prepared) = world.result.unwrap_or_else(|failure| panic!("{failure}"));
         let files = files(&disk);
-        Small { end, disk, states: Arc::new(states), prepared: Arc::new(prepared), files }
+        SmallDatabase { end, disk, states: Arc::new(states), prepared: Arc::new(prepared), files }
     }
 
     /// Flips a bit of the byte at `at` of a file, which one says `at`, and judges what follows.
@@ -126,12 +126,12 @@ impl Small {
         &self,
         stride: u64,
         (k, n): (u64, u64),
-        mut came: impl FnMut(Range),
+        mut came: impl FnMut(ByteRange),
         mut wrong: impl FnMut(&Path, u64, String),
     ) {
         let mut turn = 0;
         for (path, len) in &self.files {
-            let mut range: Option<Range> = None;
+            let mut range: Option<ByteRange> = None;
             for share in 0..len.div_ceil(SHARE_BYTES) {
                 turn += 1;
                 if turn % n != k {
@@ -148,7 +148,7 @@ impl Small {
                             }
                             _ => {
                                 let file = path.display().to_string();
-                                let next = Range { file, from: at, to: at + 1, flips: 1, outcome };
+                                let next = ByteRange { file, from: at, to: at + 1, flips: 1, outcome };
                                 range.replace(next).into_iter().for_each(&mut came);
                             }
                         },
@@ -170,7 +170,7 @@ impl Small {
         let mut expected = all.clone();
         for turn in 0..3 {
             let when = ["at once", "after a while", "with the prepared transaction committed"][turn];
-            let found = match whole(&db) {
+            let found = match contents_of(&db) {
                 Ok(found) => found,
                 Err(error) => return named(path, when, &error),
             };
@@ -178,7 +178,7 @@ impl Small {
                 // Whatever else is lost, something vouches for it.
                 expected = self.states[self.states.len().saturating_sub(2)].clone();
                 outcome = Outcome::TailLost;
-                if !is_log(path) || self.end == End::Closed {
+                if !is_log(path) || self.end == Ending::Closed {
                     return Err(format!("{when}, the rows are wrong:\n{}", difference(&found, all)));
                 }
             }
@@ -220,9 +220,9 @@ fn is_log(path: &Path) -> bool {
 }
 
 /// What can be seen of a database.
-pub(crate) fn whole(db: &Db) -> millpond::Result<Seen> {
+pub(crate) fn contents_of(db: &Db) -> millpond::Result<Contents> {
     // As the simulator looks, but with the engine's own errors.
-    let mut seen = Seen { prepared: db.prepared()?, ..Seen::default() };
+    let mut seen = Contents { prepared: db.prepared()?, ..Contents::default() };
     seen.prepared.sort();
     let tx = db.begin()?;
     for name in db.table_names()? {
@@ -246,9 +246,9 @@ fn named(path: &Path, when: &str, error: &Error) -> Result<Outcome, String> {
     Err(format!("{when}: the damage is elsewhere than in: {error}"))
 }
 
-type Made = (MemDisk, Vec<Seen>, BTreeMap<Vec<u8>, Vec<u8>>);
+type Made = (MemDisk, Vec<Contents>, BTreeMap<Vec<u8>, Vec<u8>>);
 
-fn make(end: End) -> Made {
+fn make(end: Ending) -> Made {
     let mut rng = Prng::new(5);
     let first = MemDisk::default();
     let db = open(&first, 1).expect(OPEN);
@@ -262,13 +262,13 @@ fn make(end: End) -> Made {
     db.checkpoint().expect(OPEN);
     let some = |db: &Db, rng: &mut Prng, from: u64| {
         // Each commit ends in a log block of its own, so that the next vouches for it.
-        let mut states = vec![whole(db).expect(OPEN)];
+        let mut states = vec![contents_of(db).expect(OPEN)];
         for n in from..from + 3 {
             let mut tx = db.begin().expect(OPEN);
             put(&mut tx, db, &format!("commit {n}"), 800, rng);
             put(&mut tx, db, "long", 4_200, rng);
             tx.commit().expect(OPEN);
-            states.push(whole(db).expect(OPEN));
+            states.push(contents_of(db).expect(OPEN));
         }
         states
     };
@@ -279,7 +279,7 @@ fn make(end: End) -> Made {
     drop(db);
     let db = open(&disk, 2).expect(OPEN);
     let mut prepared = BTreeMap::new();
-    let (states, open_tx) = if end == End::JustOpened {
+    let (states, open_tx) = if end == Ending::JustOpened {
         (states, None)
     } else {
         let mut tx = db.begin().expect(OPEN);
@@ -293,7 +293,7 @@ fn make(end: End) -> Made {
         db.checkpoint().expect(OPEN);
         (some(&db, &mut rng, 3), Some(open_tx))
     };
-    if end == End::Closed {
+    if end == Ending::Closed {
         drop(open_tx);
         db.close().expect(OPEN);
         return (disk.fork(), states, prepared);

@@ -56,7 +56,7 @@ pub struct History {
 
 /// What a database holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct State {
+pub struct DbState {
     /// Tables by name.
     pub tables: BTreeMap<String, u64>,
     /// Rows by the table's number.
@@ -67,14 +67,14 @@ pub struct State {
 
 /// What can be seen of a database: rows by the table's name, and undecided transactions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct Contents {
     /// Rows by table.
     pub tables: BTreeMap<String, Rows>,
     /// Undecided transactions.
     pub prepared: Vec<Vec<u8>>,
 }
 
-impl State {
+impl DbState {
     fn write(&mut self, writes: &[RowWrite]) {
         for (table, key, value) in writes {
             let rows = self.rows.entry(*table).or_default();
@@ -116,10 +116,10 @@ impl State {
 
     /// What can be seen of it.
     #[must_use]
-    pub fn seen(&self) -> Seen {
+    pub fn contents(&self) -> Contents {
         let rows = |number: &u64| self.rows.get(number).cloned().unwrap_or_default();
         let tables = self.tables.iter().map(|(name, number)| (name.clone(), rows(number))).collect();
-        Seen { tables, prepared: self.prepared.keys().cloned().collect() }
+        Contents { tables, prepared: self.prepared.keys().cloned().collect() }
     }
 }
 
@@ -170,8 +170,8 @@ impl History {
 
     /// What all of it leaves.
     #[must_use]
-    pub fn whole(&self) -> State {
-        let mut state = State::default();
+    pub fn final_state(&self) -> DbState {
+        let mut state = DbState::default();
         self.ordered().iter().for_each(|(_, event)| state.apply(&event.effect));
         state
     }
@@ -181,7 +181,7 @@ impl History {
     /// Commits survive in the order of their LSNs: a prefix, with all acknowledged ones in it. What has no LSN survives
     /// or not on its own, but brings all that had returned before it was called.
     #[must_use]
-    pub fn possible(&self, at: u64) -> Vec<State> {
+    pub fn possible(&self, at: u64) -> Vec<DbState> {
         let begun: Vec<_> = self.ordered().into_iter().filter(|(_, e)| e.called_at < at).collect();
         let promised = |e: &Event| e.durable && e.returned_at <= at;
         let commits: Vec<_> = begun.iter().filter_map(|(_, e)| e.lsn).collect();
@@ -203,7 +203,7 @@ impl History {
                 if needed > last.unwrap_or(0) {
                     continue;
                 }
-                let mut state = State::default();
+                let mut state = DbState::default();
                 for (n, event) in &begun {
                     if is_there(*n, event) {
                         state.apply(&event.effect);
@@ -218,7 +218,7 @@ impl History {
 
 /// What differs between what was found and what should be there, in a few lines.
 #[must_use]
-pub fn difference(found: &Seen, expected: &Seen) -> String {
+pub fn difference(found: &Contents, expected: &Contents) -> String {
     let mut out = String::new();
     let mut lines = 0;
     let mut say = |line: String| {
@@ -276,7 +276,7 @@ mod tests {
 
     /// Which of the keys 1.. each possible state has.
     fn keys(history: &History, at: u64) -> Vec<Vec<u8>> {
-        let rows = |s: &State| s.rows.get(&1).map(|r| r.keys().map(|k| k[0]).collect()).unwrap_or_default();
+        let rows = |s: &DbState| s.rows.get(&1).map(|r| r.keys().map(|k| k[0]).collect()).unwrap_or_default();
         history.possible(at).iter().map(rows).collect()
     }
 

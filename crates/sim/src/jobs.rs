@@ -3,9 +3,9 @@
 //!
 //! A child says what it did in lines that begin with a mark of ours; the rest of what it prints is for the user.
 
-use crate::budget::{Budget, Done, explore};
+use crate::budget::{Budget, Summary, explore};
 use crate::explore::Finding;
-use crate::flips::{End, Outcome, Range, Small};
+use crate::flips::{ByteRange, Ending, Outcome, SmallDatabase};
 use crate::workloads::{self, Workload};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -30,7 +30,7 @@ pub fn child() -> Command {
 
 /// Does a child's share and tells the parent.
 #[must_use]
-pub fn work(budget: &Budget) -> Done {
+pub fn explore_share(budget: &Budget) -> Summary {
     let began =
         |workload: &Workload, seed: u64, part: u64| println!("{MARK}at {} {seed} {part}", workload.name);
     let done = explore(&Budget { began: Some(began), ..budget.clone() });
@@ -50,10 +50,11 @@ pub fn work(budget: &Budget) -> Done {
 
 /// Does a child's share of the flips and tells the parent.
 #[must_use]
-pub fn flip(end: End, stride: u64, share: (u64, u64)) -> bool {
+pub fn flip_share(end: Ending, stride: u64, share: (u64, u64)) -> bool {
     let mut good = true;
-    let came = |r: Range| println!("{MARK}range {} {} {} {} {:?}", r.file, r.from, r.to, r.flips, r.outcome);
-    Small::new(end).sweep(stride, share, came, |path, at, what| {
+    let came =
+        |r: ByteRange| println!("{MARK}range {} {} {} {} {:?}", r.file, r.from, r.to, r.flips, r.outcome);
+    SmallDatabase::new(end).sweep(stride, share, came, |path, at, what| {
         good = false;
         println!("{end:?}: {} at {at}: {what}", path.display());
         println!("{MARK}wrong");
@@ -66,7 +67,10 @@ pub fn flip(end: End, stride: u64, share: (u64, u64)) -> bool {
 ///
 /// # Errors
 /// A child that cannot be started.
-pub fn flips(jobs: u64, mut command: impl FnMut(u64) -> Command) -> Result<(Vec<Range>, u64), String> {
+pub fn flip_in_processes(
+    jobs: u64,
+    mut command: impl FnMut(u64) -> Command,
+) -> Result<(Vec<ByteRange>, u64), String> {
     let (mut ranges, mut wrong) = (Vec::new(), 0);
     let children: Result<Vec<_>, _> = (0..jobs).map(|share| command(share).spawn()).collect();
     let threads =
@@ -99,7 +103,7 @@ pub fn flips(jobs: u64, mut command: impl FnMut(u64) -> Command) -> Result<(Vec<
     Ok((ranges, wrong))
 }
 
-fn range(told: &str) -> Option<Range> {
+fn range(told: &str) -> Option<ByteRange> {
     let words: Vec<_> = told.split(' ').collect();
     let number = |n: usize| words.get(n)?.parse().ok();
     let outcome = match *words.get(5)? {
@@ -107,7 +111,7 @@ fn range(told: &str) -> Option<Range> {
         "Harmless" => Outcome::Harmless,
         _ => Outcome::TailLost,
     };
-    Some(Range {
+    Some(ByteRange {
         file: words.get(1)?.to_string(),
         from: number(2)?,
         to: number(3)?,
@@ -120,14 +124,14 @@ fn range(told: &str) -> Option<Range> {
 ///
 /// # Errors
 /// A child that cannot be started.
-pub fn share_out(jobs: u64, mut command: impl FnMut(u64) -> Command) -> Result<Done, String> {
+pub fn explore_in_processes(jobs: u64, mut command: impl FnMut(u64) -> Command) -> Result<Summary, String> {
     let start = Instant::now();
     let mut threads = Vec::new();
     for share in 0..jobs {
         let child = command(share).spawn().map_err(|e| format!("cannot start a process: {e}"))?;
-        threads.push(std::thread::spawn(move || follow(child)));
+        threads.push(std::thread::spawn(move || follow_child(child)));
     }
-    let mut sum = Done::default();
+    let mut sum = Summary::default();
     for thread in threads {
         let done = thread.join().expect("it only reads lines");
         for (workload, states) in done.states {
@@ -145,9 +149,9 @@ pub fn share_out(jobs: u64, mut command: impl FnMut(u64) -> Command) -> Result<D
 
 /// Follows a child to its end and prints what is for the user.
 #[must_use]
-pub fn follow(mut child: Child) -> Done {
+pub fn follow_child(mut child: Child) -> Summary {
     let start = Instant::now();
-    let mut done = Done::default();
+    let mut done = Summary::default();
     let (mut at, mut ended) = (String::new(), false);
     let out = child.stdout.take().expect("piped");
     for line in BufReader::new(out).lines().map_while(Result::ok) {

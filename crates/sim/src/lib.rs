@@ -18,7 +18,7 @@ pub mod explore;
 pub mod flips;
 pub mod history;
 pub mod jobs;
-pub mod stuck;
 pub mod subject;
 pub mod toy;
+pub mod waits;
 pub mod workloads;

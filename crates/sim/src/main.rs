@@ -3,10 +3,10 @@
 use base::sync::Mutex;
 use base::sync::atomic::Ordering;
 use millpond::planted::Bug;
-use sim::budget::{Budget, Done};
+use sim::budget::{Budget, Summary};
 use sim::engine::Engine;
 use sim::explore::Plan;
-use sim::flips::{End, Outcome, Range, Small};
+use sim::flips::{ByteRange, Ending, Outcome, SmallDatabase};
 use sim::jobs;
 use sim::subject::Subject;
 use sim::toy::{Flaw, Toy};
@@ -150,9 +150,9 @@ fn budget(args: &Args, flags: u64, findings: usize) -> Result<Budget, String> {
 fn run(args: &Args) -> Result<bool, String> {
     let budget = budget(args, 0, 10)?;
     if args.values.contains_key("share") {
-        return Ok(jobs::work(&budget).findings.is_empty());
+        return Ok(jobs::explore_share(&budget).findings.is_empty());
     }
-    let done = jobs::share_out(budget.share.1, |share| {
+    let done = jobs::explore_in_processes(budget.share.1, |share| {
         let mut child = jobs::child();
         child.args(std::env::args().skip(1)).args(["--share", &share.to_string()]);
         child
@@ -161,7 +161,7 @@ fn run(args: &Args) -> Result<bool, String> {
     Ok(done.findings.is_empty())
 }
 
-fn report(done: &Done) {
+fn report(done: &Summary) {
     for (workload, states) in &done.states {
         println!("{workload:16} {states:8} states");
     }
@@ -192,7 +192,7 @@ fn planted(args: &Args) -> Result<bool, String> {
     if args.values.contains_key("share") {
         // All of the seeds are this process's, whichever core it has.
         let alone = Budget { share: (0, 1), ..budget(args, bugs[0].flag(), 1)? };
-        return Ok(jobs::work(&alone).findings.is_empty());
+        return Ok(jobs::explore_share(&alone).findings.is_empty());
     }
     let next = base::sync::atomic::AtomicUsize::new(0);
     let (next, missed) = (&next, &Mutex::new(0));
@@ -205,7 +205,7 @@ fn planted(args: &Args) -> Result<bool, String> {
                     let mut child = jobs::child();
                     child.args(std::env::args().skip(1)).args(["--bug", &bug, "--share", &job.to_string()]);
                     match child.spawn() {
-                        Ok(child) => *missed.lock() += u64::from(!tell(&bug, &jobs::follow(child))),
+                        Ok(child) => *missed.lock() += u64::from(!tell(&bug, &jobs::follow_child(child))),
                         Err(e) => eprintln!("sim: cannot start a process: {e}"),
                     }
                 }
@@ -220,7 +220,7 @@ fn planted(args: &Args) -> Result<bool, String> {
 /// Flips every byte of small databases.
 fn flips(args: &Args) -> Result<bool, String> {
     let only = args.values.get("end");
-    let ends: Vec<_> = End::ALL.iter().filter(|(name, _)| only.is_none_or(|only| only == name)).collect();
+    let ends: Vec<_> = Ending::ALL.iter().filter(|(name, _)| only.is_none_or(|only| only == name)).collect();
     if ends.is_empty() {
         return Err("--end is one of just-opened, running, closed".into());
     }
@@ -228,18 +228,18 @@ fn flips(args: &Args) -> Result<bool, String> {
     let stride = args.number("stride")?.unwrap_or(1).max(1);
     if let Some(at) = args.number("at")? {
         let file = args.values.get("file").ok_or("which --file?")?;
-        let outcome = Small::new(ends[0].1).flip(Path::new(file), at);
+        let outcome = SmallDatabase::new(ends[0].1).flip(Path::new(file), at);
         println!("{outcome:?}");
         return Ok(outcome.is_ok());
     }
     if let Some(share) = args.number("share")? {
         sim::budget::stay_on_core(share as usize);
-        return Ok(jobs::flip(ends[0].1, stride, (share, jobs)));
+        return Ok(jobs::flip_share(ends[0].1, stride, (share, jobs)));
     }
     let mut good = true;
     for (name, _) in ends {
         let start = Instant::now();
-        let (ranges, wrong) = jobs::flips(jobs, |share| {
+        let (ranges, wrong) = jobs::flip_in_processes(jobs, |share| {
             let mut child = jobs::child();
             child.args(std::env::args().skip(1)).args(["--end", name, "--share", &share.to_string()]);
             child
@@ -253,7 +253,7 @@ fn flips(args: &Args) -> Result<bool, String> {
             println!("{name:12} {file:40} {outcome:?} {flips}");
         }
         // Side by side with what the other processes flipped.
-        let mut unseen: Vec<Range> = Vec::new();
+        let mut unseen: Vec<ByteRange> = Vec::new();
         for range in ranges.iter().filter(|r| r.outcome != Outcome::Named) {
             match unseen.last_mut() {
                 Some(last)
@@ -266,7 +266,7 @@ fn flips(args: &Args) -> Result<bool, String> {
                 _ => unseen.push(range.clone()),
             }
         }
-        for Range { file, from, to, outcome, .. } in unseen {
+        for ByteRange { file, from, to, outcome, .. } in unseen {
             println!("{name:12} {file:40} {outcome:?} at {from}..{to}");
         }
         let of = |outcome| flips.iter().filter(|((_, o), _)| *o == outcome).map(|(_, n)| n).sum::<u64>();
@@ -282,7 +282,7 @@ fn flips(args: &Args) -> Result<bool, String> {
 }
 
 /// Says how soon a mistake was found; false if it was not.
-fn tell(bug: &str, done: &Done) -> bool {
+fn tell(bug: &str, done: &Summary) -> bool {
     let (seeds, states, seconds) = (done.seeds, done.total(), done.took.as_secs_f64());
     let effort = format!("{seeds} seeds, {:5} runs, {states:7} states, {seconds:6.1} s", done.runs);
     match done.findings.first() {

@@ -3,7 +3,7 @@
 //!
 //! With it the simulator is tested: it must find nothing in the right one and something in each wrong one.
 
-use crate::history::{Effect, RowWrite, Rows, State};
+use crate::history::{DbState, Effect, RowWrite, Rows};
 use crate::subject::{Database, Durability, Fail, How, Isolation, Result, RowList, Shape, Subject, Tx};
 use base::codec::{Put, Reader};
 use base::sync::{Condvar, Mutex};
@@ -36,8 +36,8 @@ pub enum Flaw {
 pub struct Toy(pub Flaw);
 
 #[derive(Debug)]
-struct Inner {
-    state: State,
+struct LoggedState {
+    state: DbState,
     /// Where the log ends.
     end: u64,
     tables: u64,
@@ -47,7 +47,7 @@ struct ToyDb {
     flaw: Flaw,
     file: Arc<dyn File>,
     _lock: Box<dyn Send + Sync>,
-    inner: Mutex<Inner>,
+    inner: Mutex<LoggedState>,
     /// Rows, and whole tables, that transactions have locked; and how many transactions there were.
     locks: Mutex<(Vec<Lock>, u64)>,
     /// Which transaction uses which table.
@@ -71,7 +71,7 @@ struct ToyTx {
     /// Its locks are kept for who decides it.
     prepared: bool,
     /// What plain reads see, drawn by the first.
-    snapshot: OnceCell<State>,
+    snapshot: OnceCell<DbState>,
 }
 
 fn io(e: std::io::Error) -> Fail {
@@ -191,7 +191,7 @@ impl Subject for Toy {
         }
         let mut log = vec![0; file.len().map_err(io)? as usize];
         file.read_at(&mut log, 0).map_err(io)?;
-        let mut inner = Inner { state: State::default(), end: 0, tables: 0 };
+        let mut inner = LoggedState { state: DbState::default(), end: 0, tables: 0 };
         let mut effects = Vec::new();
         loop {
             let mut r = Reader::new(&log[inner.end as usize..]);
@@ -383,7 +383,7 @@ impl ToyTx {
         if self.how.isolation == Isolation::Serializable {
             self.lock(table, None)?;
         }
-        let rows = |state: &State| state.rows.get(&number).cloned().unwrap_or_default();
+        let rows = |state: &DbState| state.rows.get(&number).cloned().unwrap_or_default();
         let mut rows = if newest || self.how.isolation != Isolation::RepeatableRead {
             rows(&self.db.inner.lock().state)
         } else {

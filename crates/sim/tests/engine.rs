@@ -1,14 +1,14 @@
 //! A part of the exploration for every change: each workload, one operation of its disk in sixteen, on one seed.
 
 use millpond::planted::Bug;
-use sim::budget::{Budget, Done, explore};
+use sim::budget::{Budget, Summary, explore};
 use sim::engine::Engine;
 use sim::explore::Plan;
 use sim::workloads::{ALL, Workload, find};
 use std::sync::Arc;
 use std::time::Duration;
 
-fn look(flags: u64, only: Option<&'static Workload>, parts: u64) -> Done {
+fn explore_with(flags: u64, only: Option<&'static Workload>, parts: u64) -> Summary {
     explore(&Budget {
         plan: Plan { subject: Arc::new(Engine), seed: 1, flags, backtrace: false },
         only,
@@ -26,7 +26,7 @@ fn look(flags: u64, only: Option<&'static Workload>, parts: u64) -> Done {
 
 #[test]
 fn the_engine_keeps_its_promises() {
-    let done = look(0, None, 1);
+    let done = explore_with(0, None, 1);
     assert!(done.findings.is_empty());
     assert_eq!(done.runs, ALL.len() as u64);
     assert_eq!(done.repeated, done.runs, "each workload ran twice and gave the same");
@@ -48,7 +48,7 @@ fn planted_mistakes_are_found() {
     ];
     for (bug, workload) in planted {
         // The first finding ends it. How many seeds that takes is luck, and another with each change of the engine.
-        let done = look(bug.flag(), find(workload), 2_000);
+        let done = explore_with(bug.flag(), find(workload), 2_000);
         let finding = done.findings.first().unwrap_or_else(|| panic!("{bug:?} was not found"));
         assert!(finding.cut.is_some(), "{finding}");
     }
@@ -57,7 +57,7 @@ fn planted_mistakes_are_found() {
 /// Whoever cannot open his database on a full disk has not lost anything, so no power cut shows it.
 #[test]
 fn what_a_full_disk_needs_given_away_is_found() {
-    let done = look(Bug::LogGivenAway.flag(), find("full-disk"), 4);
+    let done = explore_with(Bug::LogGivenAway.flag(), find("full-disk"), 4);
     let finding = done.findings.first().expect("it was not found");
     assert!(finding.to_string().contains("no space left for"), "{finding}");
 }
@@ -67,7 +67,7 @@ fn what_a_full_disk_needs_given_away_is_found() {
 fn a_lock_left_out_is_found() {
     let planted = [(Bug::RangesIgnored, "serializable"), (Bug::GapsFree, "serializable")];
     for (bug, workload) in planted {
-        let done = look(bug.flag(), find(workload), 16);
+        let done = explore_with(bug.flag(), find(workload), 16);
         assert!(!done.findings.is_empty(), "{bug:?} was not found");
     }
 }
@@ -81,7 +81,7 @@ fn what_goes_on_half_undone_or_not_at_all_is_found() {
         (Bug::StuckAtUnreadable, "unreadable"),
     ];
     for (bug, workload) in planted {
-        let done = look(bug.flag(), find(workload), 40);
+        let done = explore_with(bug.flag(), find(workload), 40);
         assert!(!done.findings.is_empty(), "{bug:?} was not found");
     }
 }
@@ -89,7 +89,7 @@ fn what_goes_on_half_undone_or_not_at_all_is_found() {
 /// Pages that two tables have show when one of them reads its rows, or the whole database is looked at.
 #[test]
 fn a_shared_extent_that_goes_with_one_table_is_found() {
-    let done = look(Bug::SharedFreedWhole.flag(), find("small-tables"), 16);
+    let done = explore_with(Bug::SharedFreedWhole.flag(), find("small-tables"), 16);
     assert!(!done.findings.is_empty(), "it was not found");
 }
 
@@ -97,7 +97,7 @@ fn a_shared_extent_that_goes_with_one_table_is_found() {
 #[test]
 fn what_decay_and_strange_directories_find_is_found() {
     for (bug, workload) in [(Bug::RestoredStale, "decayed"), (Bug::CreatedOverOthers, "others-places")] {
-        let done = look(bug.flag(), find(workload), 64);
+        let done = explore_with(bug.flag(), find(workload), 64);
         let finding = done.findings.first().unwrap_or_else(|| panic!("{bug:?} was not found"));
         assert!(finding.cut.is_none(), "{finding}");
     }

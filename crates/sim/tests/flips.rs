@@ -1,6 +1,6 @@
 //! A part of the flips for every change; `sim flips` does every byte.
 
-use sim::flips::{End, Outcome, Small};
+use sim::flips::{Ending, Outcome, SmallDatabase};
 
 /// Every 997th byte of databases that were left in three ways.
 ///
@@ -9,8 +9,8 @@ use sim::flips::{End, Outcome, Small};
 /// that it was gone: damage in such a page, which was nobody's, held up all purging from then on.
 #[test]
 fn one_flipped_bit_is_named_or_changes_nothing() {
-    for (name, end) in End::ALL {
-        let small = Small::new(end);
+    for (name, end) in Ending::ALL {
+        let small = SmallDatabase::new(end);
         let (mut named, mut harmless, mut wrong) = (0, 0, Vec::new());
         small.sweep(
             997,
@@ -25,6 +25,6 @@ fn one_flipped_bit_is_named_or_changes_nothing() {
         assert!(named > 0 && harmless > 0, "{name}: {named} named, {harmless} harmless");
         let beside = |path: &std::path::Path| path.ends_with("LOCK") || path.ends_with("reserve");
         let undo = small.files.keys().any(|path| path.starts_with("/db/undo") && !beside(path));
-        assert_eq!(undo, end != End::JustOpened, "an open transaction outlives a checkpoint");
+        assert_eq!(undo, end != Ending::JustOpened, "an open transaction outlives a checkpoint");
     }
 }

@@ -3,8 +3,8 @@
 use super::stands_in;
 use crate::driver::{DIR, Driver};
 use crate::engine::options;
-use crate::flips::whole;
-use crate::history::{Seen, difference};
+use crate::flips::contents_of;
+use crate::history::{Contents, difference};
 use crate::subject::{SMALL, Shape};
 use base::codec::fixed::{get_u32, get_u64};
 use base::prng::Prng;
@@ -29,7 +29,7 @@ const TRIES: u32 = 8;
 /// As it was left.
 struct Old {
     disk: MemDisk,
-    rows: Seen,
+    rows: Contents,
     closed: bool,
     /// What stood in `pages` after some of the checkpoints, and at the end.
     versions: Vec<Vec<u8>>,
@@ -65,7 +65,7 @@ fn open(disk: Arc<dyn Disk>, seed: u64) -> millpond::Result<Db> {
 const SOUND: &str = "nothing is damaged yet";
 
 /// Changes some rows in one transaction, or replaces a table by a loaded one.
-fn change(db: &Db, rng: &mut Prng, rows: &mut Seen) {
+fn change(db: &Db, rng: &mut Prng, rows: &mut Contents) {
     if rng.one_in(6) {
         if rows.tables.remove("loaded").is_some() {
             db.drop_table("loaded").expect(SOUND);
@@ -103,7 +103,7 @@ impl Old {
         let shared = || Arc::new(disk.clone()) as Arc<dyn Disk>;
         let mut db = open(shared(), 1).expect(SOUND);
         db.create_table("t").expect(SOUND);
-        let (mut rows, mut versions) = (Seen::default(), Vec::new());
+        let (mut rows, mut versions) = (Contents::default(), Vec::new());
         change(&db, rng, &mut rows);
         let checkpoints = if rng.one_in(3) { rng.between(1, 50) } else { rng.between(1, 12) };
         for _ in 0..checkpoints {
@@ -232,7 +232,7 @@ impl Old {
             Err(error) => return named("open", &error),
         };
         for when in ["at once", "after a while"] {
-            match whole(&db) {
+            match contents_of(&db) {
                 Ok(found) if found == self.rows => {}
                 Ok(found) => {
                     return Err(format!("{when}, the rows are wrong:\n{}", difference(&found, &self.rows)));

@@ -9,10 +9,10 @@ mod places;
 mod schema;
 mod serial;
 mod several;
-mod stuck;
 mod transactions;
 mod undoing;
 mod waiters;
+mod waits;
 
 use crate::driver::Driver;
 use crate::subject::{SMALL, Shape};
@@ -164,7 +164,7 @@ pub const ALL: &[Workload] = &[
         serial::overdrafts,
     ),
     w("hot-row", "a hundred at once want one row", SMALL, waiters::one_row),
-    w("hot-rows", "a hundred at once want two of four rows in any order", SMALL, waiters::circles),
+    w("hot-rows", "a hundred at once want two of four rows in any order", SMALL, waiters::cycles),
     w("serializable-prepared", "serializable transactions that are prepared first", SMALL, serial::prepared),
     w(
         "spilled",
@@ -214,10 +214,10 @@ pub const ALL: &[Workload] = &[
         "neighbour-fails",
         "a crowd in every wait, and a write or sync that fails in another thread",
         SMALL,
-        stuck::neighbour_fails,
+        waits::neighbour_fails,
     ),
-    w("closed-beside", "a crowd in every wait, and another thread closes the database", SMALL, stuck::closed),
-    w("wakers", "futures whose wakers close the database", SMALL, stuck::wakers),
+    w("closed-beside", "a crowd in every wait, and another thread closes the database", SMALL, waits::closed),
+    w("wakers", "futures whose wakers close the database", SMALL, waits::wakers),
     w(
         "full-disk-undo",
         "a transaction that cannot take a part back, because others have taken the last of the space",

@@ -48,7 +48,7 @@ pub(super) fn one_row(d: &Driver) {
 }
 
 /// A hundred at once want two rows of a few in any order.
-pub(super) fn circles(d: &Driver) {
+pub(super) fn cycles(d: &Driver) {
     const ROWS: u64 = 4;
     if stands_in(d) {
         return;

@@ -1,9 +1,9 @@
 //! Hundreds in every wait that the engine has, and each failure there is in another thread: all have heard within a simulated
-//! second. More seeds: `STUCK_SEEDS=20 cargo test --release -p sim --test stuck`.
+//! second. More seeds: `WAITS_SEEDS=20 cargo test --release -p sim --test waits`.
 
 use base::sync::sim::{WorldOptions, run};
 use millpond::planted::Bug;
-use sim::stuck::{TROUBLES, Trouble, crowd, wakers};
+use sim::waits::{TROUBLES, Trouble, closing_wakers, run_sessions};
 
 fn world(seed: u64, flags: u64, f: impl FnOnce() + Send + 'static) -> Result<(), String> {
     // No atomics as scheduling points: other orders of the waits are what is wanted here.
@@ -12,7 +12,7 @@ fn world(seed: u64, flags: u64, f: impl FnOnce() + Send + 'static) -> Result<(),
 }
 
 fn seeds() -> u64 {
-    std::env::var("STUCK_SEEDS").map_or(1, |seeds| seeds.parse().expect("a number"))
+    std::env::var("WAITS_SEEDS").map_or(1, |seeds| seeds.parse().expect("a number"))
 }
 
 #[test]
@@ -21,8 +21,8 @@ fn hundreds_hear_within_a_second_that_another_threads_operation_failed() {
         for seed in 0..seeds() {
             let seed = seed * TROUBLES.len() as u64 + n as u64;
             // The first, which was found first, and the others in turn by the seed.
-            let people = if n == 0 || (n as u64 + seed).is_multiple_of(7) { 200 } else { 48 };
-            let done = world(seed, 0, move || crowd(seed, people, *trouble));
+            let sessions = if n == 0 || (n as u64 + seed).is_multiple_of(7) { 200 } else { 48 };
+            let done = world(seed, 0, move || run_sessions(seed, sessions, *trouble));
             done.unwrap_or_else(|what| panic!("{name}: {what}"));
         }
     }
@@ -31,7 +31,7 @@ fn hundreds_hear_within_a_second_that_another_threads_operation_failed() {
 #[test]
 fn wakers_may_close_the_database_whoever_leads() {
     for seed in 0..40 * seeds() {
-        world(seed, 0, move || wakers(seed, seed % 4 == 0)).unwrap_or_else(|what| panic!("{what}"));
+        world(seed, 0, move || closing_wakers(seed, seed % 4 == 0)).unwrap_or_else(|what| panic!("{what}"));
     }
 }
 
@@ -41,14 +41,14 @@ fn a_leader_that_wakes_nobody_is_found() {
     let found = (0..20).find_map(|seed| {
         let trouble = TROUBLES[0].1;
         assert!(matches!(trouble, Trouble::Refused(..)));
-        world(seed, Bug::FailureUnheard.flag(), move || crowd(seed, 64, trouble)).err()
+        world(seed, Bug::FailureUnheard.flag(), move || run_sessions(seed, 64, trouble)).err()
     });
     println!("{}", found.expect("nobody was missed"));
 }
 
 #[test]
 fn a_leader_that_calls_wakers_is_found() {
-    let found =
-        (0..40).find_map(|seed| world(seed, Bug::ToldByLeader.flag(), move || wakers(seed, false)).err());
+    let found = (0..40)
+        .find_map(|seed| world(seed, Bug::ToldByLeader.flag(), move || closing_wakers(seed, false)).err());
     println!("{}", found.expect("nobody closed the database in a leader"));
 }

@@ -1,13 +1,13 @@
 //! The simulator is right about databases of which it is known whether they are.
 
-use sim::budget::{Budget, Done, PARTS, explore};
+use sim::budget::{Budget, PARTS, Summary, explore};
 use sim::explore::Plan;
 use sim::toy::{Flaw, Toy};
 use sim::workloads::ALL;
 use std::sync::Arc;
 use std::time::Duration;
 
-fn judge(flaw: Flaw, seed: u64, findings: usize) -> Done {
+fn judge(flaw: Flaw, seed: u64, findings: usize) -> Summary {
     explore(&Budget {
         plan: Plan { subject: Arc::new(Toy(flaw)), seed, flags: 0, backtrace: false },
         only: None,

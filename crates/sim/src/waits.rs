@@ -63,7 +63,7 @@ pub const TROUBLES: &[(&str, Trouble)] = &[
 ];
 
 /// What the crowd shares.
-struct Crowd {
+struct Sessions {
     db: Db,
     seed: u64,
     /// Someone has closed the database, or is about to.
@@ -78,7 +78,7 @@ fn now_us() -> u64 {
     simulated_us().expect("in a world")
 }
 
-impl Crowd {
+impl Sessions {
     /// Whether the crowd is to go home. Panics on an error that nothing here can give.
     fn is_over(&self, what: &str, result: Result<()>) -> bool {
         match result {
@@ -233,7 +233,7 @@ fn hold(db: &Db) -> Result<Vec<Transaction>> {
 
 /// Runs a crowd of so many on a database to which that happens. In a world. The waits that were too long are named by
 /// panicking.
-pub fn crowd(seed: u64, people: u64, trouble: Trouble) {
+pub fn run_sessions(seed: u64, count: u64, trouble: Trouble) {
     let mem = MemDisk::default();
     let faults = FaultDisk::new(Arc::new(mem.clone()));
     let plain = mem.vfs(seed);
@@ -243,19 +243,19 @@ pub fn crowd(seed: u64, people: u64, trouble: Trouble) {
     let db = millpond::sim::open(&vfs, Path::new("/db"), &options).expect("open");
     db.create_tables(&["t", "big", "held", "kept", "used"]).expect("create tables");
     let held = hold(&db).expect("nobody is in the way");
-    let crowd = Arc::new(Crowd {
+    let sessions = Arc::new(Sessions {
         db: db.clone(),
         seed,
         closing: AtomicBool::new(false),
         over_us: AtomicU64::new(u64::MAX),
         written: Mutex::default(),
     });
-    let threads: Vec<_> = (0..people).map(|id| spawn_one(&crowd, id)).collect();
+    let threads: Vec<_> = (0..count).map(|id| spawn_one(&sessions, id)).collect();
     pause(rng.below(60_000));
-    let closer = cause(&crowd, &faults, trouble, rng.between(1, 12));
+    let closer = cause(&sessions, &faults, trouble, rng.between(1, 12));
     for (id, thread) in threads.into_iter().enumerate() {
         let ended_us = thread.join().expect("a panic ends the world");
-        let over_us = crowd.over_us.load(Ordering::SeqCst);
+        let over_us = sessions.over_us.load(Ordering::SeqCst);
         assert!(
             ended_us <= over_us.saturating_add(BOUND_US),
             "{trouble:?}: number {id}, which does {}, heard of it {} us after the first",
@@ -267,31 +267,31 @@ pub fn crowd(seed: u64, people: u64, trouble: Trouble) {
     let closed = closer.map_or_else(|| db.close(), |closer| closer.join().expect("a panic ends the world"));
     let poisoned = matches!(closed, Err(Error::Poisoned { .. }));
     assert!(poisoned || closed.is_ok(), "{trouble:?}: closing gave {closed:?}");
-    let written = std::mem::take(&mut *crowd.written.lock());
-    drop((crowd, db));
+    let written = std::mem::take(&mut *sessions.written.lock());
+    drop((sessions, db));
     faults.heal();
     compare(&plain, &written, &options);
 }
 
-fn spawn_one(crowd: &Arc<Crowd>, id: u64) -> base::sync::JoinHandle<u64> {
-    let crowd = Arc::clone(crowd);
+fn spawn_one(sessions: &Arc<Sessions>, id: u64) -> base::sync::JoinHandle<u64> {
+    let sessions = Arc::clone(sessions);
     let work = move || {
-        let mut rng = Prng::new(crowd.seed ^ id << 32);
+        let mut rng = Prng::new(sessions.seed ^ id << 32);
         for n in 1.. {
-            let done = crowd.work(id, n, &mut rng);
-            if crowd.is_over(&format!("number {id}, which does {}", id % 16), done) {
+            let done = sessions.work(id, n, &mut rng);
+            if sessions.is_over(&format!("number {id}, which does {}", id % 16), done) {
                 break;
             }
             pause(rng.below(100));
         }
         now_us()
     };
-    spawn(&format!("crowd {id}"), work).expect("a thread")
+    spawn(&format!("sessions {id}"), work).expect("a thread")
 }
 
 /// Lets the trouble happen. A thread that closes the database, if that is the trouble or if none would come.
 fn cause(
-    crowd: &Arc<Crowd>,
+    sessions: &Arc<Sessions>,
     faults: &FaultDisk,
     trouble: Trouble,
     nth: u64,
@@ -301,16 +301,16 @@ fn cause(
         let since = now_us();
         while now_us() < since + PATIENCE_US {
             pause(1_000);
-            if let Err(error) = crowd.db.begin() {
+            if let Err(error) = sessions.db.begin() {
                 assert!(matches!(error, Error::Poisoned { .. }), "{error}");
-                crowd.over_us.fetch_min(now_us(), Ordering::SeqCst);
+                sessions.over_us.fetch_min(now_us(), Ordering::SeqCst);
                 return None;
             }
         }
     }
-    let crowd = Arc::clone(crowd);
-    crowd.closing.store(true, Ordering::SeqCst);
-    Some(spawn("closer", move || crowd.db.close()).expect("a thread"))
+    let sessions = Arc::clone(sessions);
+    sessions.closing.store(true, Ordering::SeqCst);
+    Some(spawn("closer", move || sessions.db.close()).expect("a thread"))
 }
 
 /// What was acknowledged is there, and nothing that nobody wrote.
@@ -354,7 +354,7 @@ impl Wake for Closer {
 
 /// Futures whose wakers close the database, in whichever thread they are called, beside threads that lead flushes in the midst of
 /// commits, checkpoints, batches of pages and changes of tables. Every waker is called. In a world.
-pub fn wakers(seed: u64, refused: bool) {
+pub fn closing_wakers(seed: u64, refused: bool) {
     let mem = MemDisk::default();
     let faults = FaultDisk::new(Arc::new(mem.clone()));
     let vfs = Vfs { disk: Arc::new(faults.clone()), clock: mem.vfs(seed).clock };

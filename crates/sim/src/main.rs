@@ -383,11 +383,17 @@ mod tests {
 
     #[test]
     fn wrong_arguments_get_one_sentence_that_names_them() {
-        for wrong in ["--sead=1", "forget", "--workload=none", "--bug=None", "--jobs=many"] {
-            let error = Args::try_parse_from(["sim", wrong]).expect_err(wrong);
+        let wrong = [
+            ("--sead=1", "--sead"),
+            ("forget", "forget"),
+            ("--workload=none", "none"),
+            ("--bug=None", "None"),
+            ("--jobs=many", "many"),
+        ];
+        for (argument, named) in wrong {
+            let error = Args::try_parse_from(["sim", argument]).expect_err(argument);
             let text = first_sentence(&error);
-            let named = wrong.split('=').next_back().filter(|_| wrong != "--sead=1").unwrap_or("--sead");
-            assert!(text.contains(named), "{wrong}: {text}");
+            assert!(text.contains(named), "{argument}: {text}");
             assert!(!text.contains('\n') && text.ends_with("(--help lists the options)"), "{text}");
         }
     }

@@ -1,11 +1,11 @@
-//! Rolling back and purging where something stands in the way.
+//! Rollback and purge on a full disk, in a full log, and at an unreadable page.
 
 use super::{fill, key, stands_in, value};
 use crate::driver::Driver;
 
-const FREE: &str = "nobody is in the way";
+const FREE: &str = "there is no conflict";
 
-/// Rows become short and others take the room; going back then finds none.
+/// Rows are made short and other rows take the space, so the rollback finds none.
 pub(super) fn full_disk(d: &Driver) {
     if stands_in(d) {
         return;
@@ -46,7 +46,8 @@ pub(super) fn full_disk(d: &Driver) {
     d.idle(2_000_000);
 }
 
-/// The undo of a transaction is longer than the log, and the disk has no space for more of either.
+/// The undo of a transaction is longer than the log, and the disk has no space for more undo or
+/// log.
 pub(super) fn full_log(d: &Driver) {
     if stands_in(d) {
         return;
@@ -71,7 +72,7 @@ pub(super) fn full_log(d: &Driver) {
     d.idle(2_000_000);
 }
 
-/// One leaf cannot be read while others are purged and reverted.
+/// One leaf cannot be read while the rows of others are purged and reverted.
 pub(super) fn unreadable(d: &Driver) {
     if stands_in(d) {
         return;
@@ -116,7 +117,7 @@ pub(super) fn unreadable(d: &Driver) {
     }
     d.idle(400_000);
     let (waiting, aside) = (d.figure("history_transactions"), d.figure("transactions_set_aside"));
-    assert!(waiting == 0, "{waiting} transactions wait for one page; {aside} are set aside");
+    assert!(waiting == 0, "{waiting} transactions wait for one page; {aside} are quarantined");
     d.heal();
     d.idle(3_000_000);
 }

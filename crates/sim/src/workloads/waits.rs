@@ -1,5 +1,5 @@
-//! Failures and closing beside threads that wait. The database on which these happen is another than the one whose power is
-//! cut, on a disk of its own.
+//! Failures and closing while other threads wait. They happen in a second database on a disk of its
+//! own, not in the one whose power is cut.
 
 use super::fill;
 use crate::driver::Driver;

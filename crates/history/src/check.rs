@@ -15,15 +15,15 @@ pub enum Anomaly {
     G1a,
     /// It saw a write that its writer replaced before it committed.
     G1b,
-    /// A circle of writes and reads of them.
+    /// A cycle of writes and reads of them.
     G1c,
     /// An acknowledged write is gone, or a list lost what it held.
     Lost,
-    /// A circle without two neighbouring anti-dependencies: snapshot isolation excludes it (read skew, lost update, long fork).
+    /// A cycle without two neighbouring anti-dependencies: snapshot isolation excludes it (read skew, lost update, long fork).
     GSingle,
-    /// A circle with anti-dependencies: write skew, phantoms.
+    /// A cycle with anti-dependencies: write skew, phantoms.
     G2,
-    /// A circle when it counts who had ended before whom began.
+    /// A cycle when it counts who had ended before whom began.
     Stale,
     /// A rule of the workload was seen broken.
     Rule,
@@ -117,19 +117,19 @@ pub fn check(history: &History) -> Verdict {
         reader.reads(&mut graph, &mut verdict);
     }
     verdict.edges = graph.len();
-    let show = |circle: Vec<(u32, u8)>| describe(&txns, &circle);
-    if let Some(circle) = graph.circle(WW | WR) {
-        verdict.add(Anomaly::G1c, || show(circle));
+    let show = |cycle: Vec<(u32, u8)>| describe(&txns, &cycle);
+    if let Some(cycle) = graph.cycle(WW | WR) {
+        verdict.add(Anomaly::G1c, || show(cycle));
     }
-    if let Some(circle) = graph.circle_without_two_rw(WW | WR) {
-        verdict.add(Anomaly::GSingle, || show(circle));
+    if let Some(cycle) = graph.cycle_without_two_rw(WW | WR) {
+        verdict.add(Anomaly::GSingle, || show(cycle));
     }
-    if let Some(circle) = graph.circle(WW | WR | RW) {
-        verdict.add(Anomaly::G2, || show(circle));
+    if let Some(cycle) = graph.cycle(WW | WR | RW) {
+        verdict.add(Anomaly::G2, || show(cycle));
     }
     add_time(&txns, &mut graph);
-    if let Some(circle) = graph.circle(WW | WR | RW | TIME) {
-        verdict.add(Anomaly::Stale, || show(circle));
+    if let Some(cycle) = graph.cycle(WW | WR | RW | TIME) {
+        verdict.add(Anomaly::Stale, || show(cycle));
     }
     verdict
 }
@@ -300,9 +300,9 @@ fn add_time(txns: &[Txn], graph: &mut Graph) {
     }
 }
 
-fn describe(txns: &[Txn], circle: &[(u32, u8)]) -> String {
+fn describe(txns: &[Txn], cycle: &[(u32, u8)]) -> String {
     let mut out = String::new();
-    for (node, kind) in circle {
+    for (node, kind) in cycle {
         let edge = ["", "overwritten by", "read by", "", "read what was overwritten by"];
         let edge = edge.get(*kind as usize).copied().unwrap_or("ended before");
         if let Some(txn) = txns.get(*node as usize) {

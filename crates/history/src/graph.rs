@@ -1,4 +1,4 @@
-//! Who must come before whom, and circles in that.
+//! Who must come before whom, and cycles in that.
 
 use std::collections::VecDeque;
 
@@ -54,9 +54,9 @@ impl Graph {
         self.edges[node as usize].iter().copied().filter(move |(_, kind)| kind & kinds != 0)
     }
 
-    /// A shortest circle over edges of `kinds` through some node, as nodes and the edges that lead on from each.
+    /// A shortest cycle over edges of `kinds` through some node, as nodes and the edges that lead on from each.
     #[must_use]
-    pub fn circle(&self, kinds: u8) -> Option<Vec<(u32, u8)>> {
+    pub fn cycle(&self, kinds: u8) -> Option<Vec<(u32, u8)>> {
         let component = self.components(kinds);
         let size = component.iter().copied().max().map_or(0, |max| max as usize + 1);
         let mut count = vec![0u32; size];
@@ -69,14 +69,14 @@ impl Graph {
         while let Some(node) = queue.pop_front() {
             for (to, kind) in self.next(node, kinds).filter(|(to, _)| inside(*to)) {
                 if to == start {
-                    let mut circle = vec![(node, kind)];
+                    let mut cycle = vec![(node, kind)];
                     let mut at = node;
                     while let Some((from, kind)) = came[at as usize].filter(|_| at != start) {
-                        circle.push((from, kind));
+                        cycle.push((from, kind));
                         at = from;
                     }
-                    circle.reverse();
-                    return Some(circle);
+                    cycle.reverse();
+                    return Some(cycle);
                 }
                 if came[to as usize].is_none() {
                     came[to as usize] = Some((node, kind));
@@ -84,13 +84,13 @@ impl Graph {
                 }
             }
         }
-        unreachable!("every node of a component is on a circle")
+        unreachable!("every node of a component is on a cycle")
     }
 
-    /// A circle over edges of `kinds` and `RW` in which no two `RW` follow each other: what snapshot isolation excludes (Cerone
+    /// A cycle over edges of `kinds` and `RW` in which no two `RW` follow each other: what snapshot isolation excludes (Cerone
     /// and Gotsman, "Analysing Snapshot Isolation", PODC 2016).
     #[must_use]
-    pub fn circle_without_two_rw(&self, kinds: u8) -> Option<Vec<(u32, u8)>> {
+    pub fn cycle_without_two_rw(&self, kinds: u8) -> Option<Vec<(u32, u8)>> {
         // Each node twice: reached by another edge, and reached by `RW`, from where no `RW` leads on.
         let n = self.edges.len() as u32;
         let mut twice = Graph::new(2 * n as usize);
@@ -104,8 +104,8 @@ impl Graph {
                 }
             }
         }
-        let circle = twice.circle(kinds | RW)?;
-        Some(circle.into_iter().map(|(node, kind)| (node % n, kind)).collect())
+        let cycle = twice.cycle(kinds | RW)?;
+        Some(cycle.into_iter().map(|(node, kind)| (node % n, kind)).collect())
     }
 
     /// The strongly connected component of each node (Tarjan, without recursion).
@@ -169,26 +169,26 @@ mod tests {
     }
 
     #[test]
-    fn circles_are_found_among_the_edges_that_count() {
+    fn cycles_are_found_among_the_edges_that_count() {
         let g = graph(5, &[(0, 1, WW), (1, 2, WR), (2, 3, WW), (3, 1, RW), (3, 4, WW)]);
-        assert_eq!(g.circle(WW | WR), None);
-        assert_eq!(g.circle(WW | WR | RW).unwrap(), [(1, WR), (2, WW), (3, RW)]);
+        assert_eq!(g.cycle(WW | WR), None);
+        assert_eq!(g.cycle(WW | WR | RW).unwrap(), [(1, WR), (2, WW), (3, RW)]);
         assert!(graph(2, &[(0, 0, WW)]).is_empty());
     }
 
     #[test]
     fn two_rw_beside_each_other_are_what_snapshots_allow() {
         let skew = graph(2, &[(0, 1, RW), (1, 0, RW)]);
-        assert!(skew.circle(WW | WR | RW).is_some() && skew.circle_without_two_rw(WW | WR).is_none());
+        assert!(skew.cycle(WW | WR | RW).is_some() && skew.cycle_without_two_rw(WW | WR).is_none());
         let fork = graph(4, &[(0, 1, WR), (1, 2, RW), (2, 3, WR), (3, 0, RW)]);
-        assert!(fork.circle_without_two_rw(WW | WR).is_some());
+        assert!(fork.cycle_without_two_rw(WW | WR).is_some());
         let single = graph(2, &[(0, 1, WW), (1, 0, RW)]);
-        assert_eq!(single.circle_without_two_rw(WW | WR).unwrap().len(), 2);
+        assert_eq!(single.cycle_without_two_rw(WW | WR).unwrap().len(), 2);
     }
 
     /// Against the slow way: from every node everywhere.
     #[test]
-    fn random_graphs_have_a_circle_when_some_node_reaches_itself() {
+    fn random_graphs_have_a_cycle_when_some_node_reaches_itself() {
         let mut rng = base::prng::Prng::new(7);
         for _ in 0..500 {
             let n = 2 + rng.below(8);
@@ -210,7 +210,7 @@ mod tests {
                 }
                 false
             });
-            assert_eq!(g.circle(WW).is_some(), reaches_itself);
+            assert_eq!(g.cycle(WW).is_some(), reaches_itself);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! SQLite by rusqlite: a B-tree with a write-ahead log in another file, one writer at a time.
+//! SQLite by rusqlite: a B-tree with its WAL in another file, one writer at a time.
 
 use crate::peer::{Error, Key, Peer, PeerKind, Promise, Result, Session, Settings, Write};
 use rusqlite::Connection;

@@ -168,7 +168,7 @@ fn check(name: &str, script: &str, expected: &Expect) {
     let test = TestDb::new(name);
     let script: Vec<&str> = script.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let run = |scans: bool| {
-        let table = |level| test.table(&format!("{level:?} {scans}"));
+        let table = |level: Isolation| test.table(&format!("{level:?} {scans}"));
         LEVELS.map(|level| run_script(&test, &table(level), level, scans, &script))
     };
     let (by_ranges, by_scans) = (run(false), run(true));
@@ -530,7 +530,7 @@ fn g2_anti_dependency_cycles() {
     );
 }
 
-/// A reader sees the second of two writers but not the first, which has read what the second changed
+/// A reader sees the second of two writers but not the first, which has read what the second wrote
 /// (Fekete, O'Neil, O'Neil, "A Read-Only Transaction Anomaly under Snapshot Isolation", 2004).
 #[test]
 fn g2_of_a_reader_and_two_writers() {

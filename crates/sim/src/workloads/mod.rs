@@ -1,11 +1,11 @@
 //! The workloads: short scripts, each of which forces a mechanism that a crash may interrupt.
 
-mod beside;
+mod concurrent;
 mod decay;
+mod directories;
 mod growth;
 mod history;
 mod load;
-mod places;
 mod schema;
 mod serial;
 mod several;
@@ -202,18 +202,18 @@ pub const ALL: &[Workload] = &[
         history::expired,
     ),
     w("crowd", "four threads, a tiny pool, checkpoints", TINY_POOL, several::mixed),
-    w("victims", "deadlock victims with much to undo, and checkpoints", SMALL, beside::victims),
+    w("victims", "deadlock victims with much to undo, and checkpoints", SMALL, concurrent::victims),
     w(
         "prepared-beside",
         "prepared transactions whose rows others wait for, while log segments are recycled",
         TINY_LOG,
-        beside::prepared,
+        concurrent::prepared,
     ),
     w(
         "rollbacks-beside",
         "rollbacks in the background, while others wait for the rows",
         TINY_POOL,
-        beside::rollbacks,
+        concurrent::rollbacks,
     ),
     w(
         "neighbour-fails",
@@ -241,14 +241,14 @@ pub const ALL: &[Workload] = &[
         FAULTS,
         undoing::unreadable,
     ),
-    w("purge-beside", "rows deleted and inserted again while purge works on them", SMALL, beside::purge),
+    w("purge-beside", "rows deleted and inserted again while purge works on them", SMALL, concurrent::purge),
     w(
         "decayed",
         "a page is damaged after many checkpoints: the damage is named, or changes nothing",
         SMALL,
         decay::decayed,
     ),
-    w("others-places", "a new database is given directories of another one", SMALL, places::foreign),
+    w("others-places", "a new database is given directories of another one", SMALL, directories::foreign),
 ];
 
 const fn w(name: &'static str, about: &'static str, shape: Shape, script: fn(&Driver)) -> Workload {

@@ -46,8 +46,7 @@ struct Executor {
 
 /// One request in progress.
 struct Task {
-    /// `None` when it has ended. The mutex makes the task `Sync`; two threads may poll it only if
-    /// it was woken twice.
+    /// `None` when it has ended. Only one thread at a time polls a task; the mutex makes it `Sync`.
     work: Mutex<Option<Work>>,
     executor: Arc<Executor>,
 }

@@ -3,50 +3,42 @@
 use std::collections::VecDeque;
 
 /// Write dependency: the second overwrote what the first wrote. The kinds of edges are bits.
-pub const WW: u8 = 1;
+pub(crate) const WW: u8 = 1;
 /// Read dependency: the second read what the first wrote.
-pub const WR: u8 = 2;
+pub(crate) const WR: u8 = 2;
 /// Anti-dependency: the second overwrote what the first read.
-pub const RW: u8 = 4;
+pub(crate) const RW: u8 = 4;
 /// Real time: the first had ended before the second began.
-pub const TIME: u8 = 8;
+pub(crate) const TIME: u8 = 8;
 
 /// A directed graph whose edges have kinds.
 #[derive(Debug, Default)]
-pub struct Graph {
+pub(crate) struct Graph {
     edges: Vec<Vec<(u32, u8)>>,
 }
 
 impl Graph {
     /// Makes a graph with `nodes` nodes and no edge.
-    #[must_use]
-    pub fn new(nodes: usize) -> Graph {
+    pub(crate) fn new(nodes: usize) -> Graph {
         Graph { edges: vec![Vec::new(); nodes] }
     }
 
     /// Adds a node and returns its number.
-    pub fn node(&mut self) -> u32 {
+    pub(crate) fn node(&mut self) -> u32 {
         self.edges.push(Vec::new());
         self.edges.len() as u32 - 1
     }
 
     /// Adds an edge, unless it leads from a node to itself.
-    pub fn edge(&mut self, from: u32, to: u32, kind: u8) {
+    pub(crate) fn edge(&mut self, from: u32, to: u32, kind: u8) {
         if from != to && !self.edges[from as usize].contains(&(to, kind)) {
             self.edges[from as usize].push((to, kind));
         }
     }
 
     /// Returns the number of edges.
-    #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.edges.iter().map(Vec::len).sum()
-    }
-
-    /// Returns whether there is no edge.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Returns the edges of a node that have one of `kinds`.
@@ -56,8 +48,7 @@ impl Graph {
 
     /// Returns a shortest cycle over edges of `kinds` through some node: its nodes and the kind of
     /// the edge that leaves each.
-    #[must_use]
-    pub fn cycle(&self, kinds: u8) -> Option<Vec<(u32, u8)>> {
+    pub(crate) fn cycle(&self, kinds: u8) -> Option<Vec<(u32, u8)>> {
         let component = self.components(kinds);
         let size = component.iter().copied().max().map_or(0, |max| max as usize + 1);
         let mut count = vec![0u32; size];
@@ -91,8 +82,7 @@ impl Graph {
     /// Returns a cycle over edges of `kinds` and `RW` in which no two `RW` are consecutive.
     /// Snapshot isolation excludes these (Cerone and Gotsman, "Analysing Snapshot Isolation", PODC
     /// 2016).
-    #[must_use]
-    pub fn cycle_without_two_rw(&self, kinds: u8) -> Option<Vec<(u32, u8)>> {
+    pub(crate) fn cycle_without_two_rw(&self, kinds: u8) -> Option<Vec<(u32, u8)>> {
         // Each node is there twice: reached by an `RW` edge, after which no `RW` edge may follow,
         // and reached by any other edge.
         let n = self.edges.len() as u32;
@@ -177,7 +167,7 @@ mod tests {
         let g = graph(5, &[(0, 1, WW), (1, 2, WR), (2, 3, WW), (3, 1, RW), (3, 4, WW)]);
         assert_eq!(g.cycle(WW | WR), None);
         assert_eq!(g.cycle(WW | WR | RW).unwrap(), [(1, WR), (2, WW), (3, RW)]);
-        assert!(graph(2, &[(0, 0, WW)]).is_empty());
+        assert_eq!(graph(2, &[(0, 0, WW)]).len(), 0);
     }
 
     #[test]

@@ -19,7 +19,7 @@
 
 pub mod check;
 pub mod elle;
-pub mod graph;
+mod graph;
 pub mod record;
 pub mod run;
 pub mod soak;

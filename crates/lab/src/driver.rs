@@ -172,7 +172,7 @@ pub(crate) fn drive(
     stop::check()?;
     let Observation { window, before, after, age, samples } = measured;
     let figures = Figures::between(&before, &after);
-    Ok(Measured { totals: recorder.totals(window, None), figures, age, samples })
+    Ok(Measured { totals: recorder.totals(window), figures, age, samples })
 }
 
 /// What the main thread observed of the measured phase.

@@ -152,9 +152,8 @@ impl Recorder {
         all
     }
 
-    /// Returns the totals of the measured phase. `until` is its end, if that is not the end of the
-    /// window.
-    pub(crate) fn totals(&self, window: Window, until: Option<Instant>) -> Totals {
+    /// Returns the totals of the measured phase. Without an end of the window, the last commit ends it.
+    pub(crate) fn totals(&self, window: Window) -> Totals {
         let (mut latency, mut per_second) = (histogram(), Vec::new());
         let (mut retries, mut row_changes, mut last_end) = (0, 0, None);
         for thread in 0..self.threads.len() {
@@ -170,7 +169,7 @@ impl Recorder {
             row_changes += own.row_changes;
             last_end = last_end.max(own.last_end);
         }
-        let end = until.or(window.end).or(last_end).unwrap_or(window.start);
+        let end = window.end.or(last_end).unwrap_or(window.start);
         let length = end.saturating_duration_since(window.start);
         // Drops a partial last second, which would look like a stall, and keeps seconds without
         // commits at the end.
@@ -214,7 +213,7 @@ mod tests {
         recorder.record(1, done(base, 1500, 1600));
         recorder.record(1, done(base, 3800, 3999));
         recorder.record(0, done(base, 3900, 4000));
-        let totals = recorder.totals(window, None);
+        let totals = recorder.totals(window);
         assert_eq!(totals.transactions, 3);
         assert_eq!(totals.per_second, [2, 0, 1]);
         assert_eq!((totals.retries, totals.row_changes), (3, 12));
@@ -233,7 +232,7 @@ mod tests {
         for ms in [100, 1100, 1200, 2300] {
             recorder.record(0, done(base, ms - 10, ms));
         }
-        let totals = recorder.totals(window, None);
+        let totals = recorder.totals(window);
         assert_eq!(totals.per_second, [1, 2]);
         assert_eq!(totals.transactions, 4);
         assert!((totals.seconds - 2.3).abs() < 1e-9);
@@ -246,6 +245,6 @@ mod tests {
         let window = Window { start: base, end: Some(at(base, 3000)) };
         recorder.open_window(window);
         recorder.record(0, done(base, 1, 2));
-        assert_eq!(recorder.totals(window, None).per_second, [1, 0, 0]);
+        assert_eq!(recorder.totals(window).per_second, [1, 0, 0]);
     }
 }

@@ -1,7 +1,7 @@
 //! The interface of a workload's script: a database on a simulated disk inside a world, and a
 //! history that records every effect.
 
-use crate::history::{Contents, DbState, Effect, Event, History, RowWrite, difference, survives};
+use crate::history::{Contents, Effect, Event, History, RowWrite, difference, survives};
 use crate::subject::{Database, Fail, How, Result, RowList, Shape, Subject, Tx};
 use base::prng::Prng;
 use base::sync::{Mutex, spawn};
@@ -309,10 +309,9 @@ impl Driver {
         assert!(found == expected, "the run itself went wrong:\n{}", difference(&found, &expected));
     }
 
-    /// Ends the run: compares, checks the database, and drops or closes it. Returns the history and
-    /// the state that it leads to.
+    /// Ends the run: compares, checks the database, and drops or closes it. Returns the history.
     #[must_use]
-    pub fn finish(self, close: bool) -> (History, DbState) {
+    pub fn finish(self, close: bool) -> History {
         self.compare();
         let db = self.shared.db.lock().take().expect("open");
         let problems = expect_ok("check", db.check());
@@ -321,9 +320,7 @@ impl Driver {
             expect_ok("close", db.close());
         }
         drop(db);
-        let history = std::mem::take(&mut *self.shared.history.lock());
-        let final_state = history.final_state();
-        (history, final_state)
+        std::mem::take(&mut *self.shared.history.lock())
     }
 }
 

@@ -111,7 +111,7 @@ impl Plan {
         let world = sim::run(self.world(mix(&[seed, workload.number()])), move || {
             let driver = Driver::open(subject, inside, shape, seed);
             script(&driver);
-            driver.finish(seed % 2 == 0).0
+            driver.finish(seed % 2 == 0)
         });
         match world.result {
             Ok(history) => Ok(FinishedRun {

@@ -47,7 +47,7 @@ fn measured(seconds: u64, tps: u64) -> Measured {
         engine.set(M::FreeFrames, 2_000);
         age.add((20 + second % 40) << 20);
         let mut values = samples::of_engine(&engine.snapshot());
-        let so_far = recorder.totals(window, None).transactions;
+        let so_far = recorder.totals(window).transactions;
         values.push(("run_transactions".into(), "count", ColumnKind::Counter, so_far as f64));
         values.push((
             "device_write_bytes".into(),
@@ -63,7 +63,7 @@ fn measured(seconds: u64, tps: u64) -> Measured {
         samples.push(second as f64, values);
     }
     let figures = Figures::between(&before, &Reading::of(engine.snapshot()));
-    Measured { totals: recorder.totals(window, None), figures, age, samples }
+    Measured { totals: recorder.totals(window), figures, age, samples }
 }
 
 fn files_of(measured: &Measured, workload: &str, durable_device: bool) -> Vec<(String, String)> {

@@ -58,11 +58,7 @@ fn sample() -> RunResult {
     };
     let around = RunContext { load_seconds: 4.25, durable_device: true, check: "ok".into() };
     let samples = Samples::new();
-    RunResult::new(
-        request,
-        &Measured { totals: recorder.totals(window, None), figures, age, samples },
-        around,
-    )
+    RunResult::new(request, &Measured { totals: recorder.totals(window), figures, age, samples }, around)
 }
 
 #[test]

@@ -127,10 +127,17 @@ impl Sessions {
 
     /// One unit of work of session `id`, chosen by `id % 16`. Comments say what it can wait for.
     fn work(&self, id: u64, n: u64, rng: &mut Prng) -> Result<()> {
+        let bounded = Durability::Bounded { ms: rng.between(1, 20), bytes: 20_000 };
         match id % 16 {
             // Log flushes.
             0..=3 => self.commit(id, n, rng),
-            4..=6 => self.write_much(id, n, rng),
+            // The flush deadline, the limit of unsynced log bytes.
+            4 => {
+                let mut tx = self.begin(Isolation::ReadCommitted, bounded)?;
+                tx.put(&self.db.open_table("big")?, &key(rng.below(400)), &padded(n, 700))?;
+                tx.commit().map(drop)
+            }
+            5 | 6 => self.write_much(n, rng),
             7 | 8 => self.lock_what_is_held(id, n, rng),
             9..=11 => self.change_tables(id, n, rng),
             // Batches of pages.
@@ -148,15 +155,9 @@ impl Sessions {
         }
     }
 
-    fn write_much(&self, id: u64, n: u64, rng: &mut Prng) -> Result<()> {
-        let bounded = Durability::Bounded { ms: rng.between(1, 20), bytes: 20_000 };
-        if id % 16 == 4 {
-            // The flush deadline, the limit of unsynced log bytes.
-            let mut tx = self.begin(Isolation::ReadCommitted, bounded)?;
-            tx.put(&self.db.open_table("big")?, &key(rng.below(400)), &padded(n, 700))?;
-            return tx.commit().map(drop);
-        }
-        // Admission, space in the log buffer and for undo, frames, growth of the file.
+    /// Waits for admission, for space in the log buffer and for undo, for frames, and for growth of the
+    /// file.
+    fn write_much(&self, n: u64, rng: &mut Prng) -> Result<()> {
         let mut tx = self.begin(Isolation::ReadCommitted, Durability::None)?;
         let table = self.db.open_table("big")?;
         for _ in 0..rng.between(1, 30) {

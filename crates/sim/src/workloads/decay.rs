@@ -206,7 +206,7 @@ impl OldDatabase {
             },
             7 => {
                 bytes.copy_from_slice(self.image(another));
-                "replaced by another page"
+                "perhaps replaced by another page"
             }
             8 => {
                 image.spoil(pages_path(), at + sector);

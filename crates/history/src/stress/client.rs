@@ -66,17 +66,14 @@ impl Client<'_> {
         let counts = &self.shared.counts;
         match outcome {
             Ok(()) => {}
-            Err(TxnFailure::Engine(Error::Deadlock)) => {
-                drop(counts.deadlocks.fetch_add(1, Ordering::Relaxed))
-            }
-            Err(TxnFailure::Engine(Error::LockTimeout)) => {
-                drop(counts.timeouts.fetch_add(1, Ordering::Relaxed))
-            }
-            Err(TxnFailure::Engine(Error::WriteConflict)) => {
-                drop(counts.conflicts.fetch_add(1, Ordering::Relaxed))
-            }
             Err(TxnFailure::Engine(error)) => {
-                return Err(format!("kind {kind} of client {}: {error}", self.number));
+                let count = match error {
+                    Error::Deadlock => &counts.deadlocks,
+                    Error::LockTimeout => &counts.timeouts,
+                    Error::WriteConflict => &counts.conflicts,
+                    error => return Err(format!("kind {kind} of client {}: {error}", self.number)),
+                };
+                count.fetch_add(1, Ordering::Relaxed);
             }
             Err(TxnFailure::Wrong(what)) => return Err(what),
         }

@@ -152,7 +152,8 @@ impl Recorder {
         all
     }
 
-    /// Returns the totals of the measured phase. Without an end of the window, the last commit ends it.
+    /// Returns the totals of the measured phase. Without an end of the window, the last commit ends
+    /// it.
     pub(crate) fn totals(&self, window: Window) -> Totals {
         let (mut latency, mut per_second) = (histogram(), Vec::new());
         let (mut retries, mut row_changes, mut last_end) = (0, 0, None);

@@ -155,8 +155,8 @@ impl Sessions {
         }
     }
 
-    /// Waits for admission, for space in the log buffer and for undo, for frames, and for growth of the
-    /// file.
+    /// Waits for admission, for space in the log buffer and for undo, for frames, and for growth of
+    /// the file.
     fn write_much(&self, n: u64, rng: &mut Prng) -> Result<()> {
         let mut tx = self.begin(Isolation::ReadCommitted, Durability::None)?;
         let table = self.db.open_table("big")?;

@@ -1,6 +1,6 @@
 //! What the clients of a soak do. Step `n` of client `c` follows from the seed, `c` and `n`, and
-//! depends on nothing that was read. So the number of steps that a client has done determines all of
-//! its rows.
+//! depends on nothing that was read. So the number of steps that a client has done determines all
+//! of its rows.
 
 use base::crc::crc32c;
 use base::prng::Prng;

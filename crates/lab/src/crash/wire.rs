@@ -2,7 +2,7 @@
 //! completely or not at all.
 //!
 //! ```text
-//! kind u8 | thread u24 | number u64            all little-endian; kinds 4 and 6: `number` more bytes
+//! kind u8 | thread u24 | number u64      all little-endian; kinds 4 and 6: `number` more bytes
 //! ```
 
 use crate::failure::{Failure, Outcome};

@@ -1,7 +1,8 @@
-//! The bare device: a loop that overwrites 4 KiB blocks of a zero-written file, each made durable by fdatasync before
-//! the next. What an engine could reach at most that flushes its log once a commit, one flush at a time.
+//! The bare device: a loop that overwrites 4 KiB blocks of a zero-written file and makes each
+//! durable by fdatasync before the next. This is the upper limit of an engine that flushes its log
+//! once for each commit, one flush at a time.
 
-use crate::measure::{Figures, histogram};
+use crate::measure::{Measurement, histogram};
 use crate::peer::Result;
 use crate::stop;
 use std::fs::{File, OpenOptions};
@@ -20,7 +21,7 @@ struct Block([u8; BLOCK]);
 pub struct Device(File);
 
 impl Device {
-    /// A zero-written file; past the page cache where the file system allows it.
+    /// Makes a zero-written file. Opens it without the page cache if the file system allows this.
     pub fn create(path: &Path) -> Result<Device> {
         let zeros = File::create(path)?;
         for at in (0..FILE_BYTES).step_by(1 << 20) {
@@ -32,9 +33,9 @@ impl Device {
         Ok(Device(opened.or_else(|_| OpenOptions::new().write(true).open(path))?))
     }
 
-    /// Durable blocks a second, one at a time.
-    pub fn run(&self, time: Duration) -> Result<Figures> {
-        let mut figures = Figures { rate: 0.0, latency: histogram(), per_second: Vec::new() };
+    /// Measures durable block writes, one at a time.
+    pub fn run(&self, time: Duration) -> Result<Measurement> {
+        let mut figures = Measurement { rate: 0.0, latency: histogram(), per_second: Vec::new() };
         let mut block = Box::new(Block([1; BLOCK]));
         let begin = Instant::now();
         let (mut done, mut before) = (0u64, begin);

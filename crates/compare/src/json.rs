@@ -1,6 +1,6 @@
-//! Everything as one JSON object.
+//! All results as one JSON object.
 
-use crate::measure::Figures;
+use crate::measure::Measurement;
 use crate::peers::version;
 use crate::run::{Plan, Results};
 use crate::table::{PERCENTILES, Summary};
@@ -11,7 +11,7 @@ fn percentiles(values: impl IntoIterator<Item = f64>) -> Value {
     Value::Object(names.zip(values.into_iter().map(Value::from)).collect::<Map<_, _>>())
 }
 
-fn round(figures: &Figures) -> Value {
+fn round(figures: &Measurement) -> Value {
     let at = |(_, percentile): (_, f64)| figures.latency.value_at_percentile(percentile) as f64 / 1000.0;
     json!({
         "rate": figures.rate,
@@ -21,7 +21,7 @@ fn round(figures: &Figures) -> Value {
     })
 }
 
-fn entry(name: &str, summary: &Summary, rounds: &[Figures]) -> Value {
+fn entry(name: &str, summary: &Summary, rounds: &[Measurement]) -> Value {
     json!({
         "peer": name,
         "rate": summary.rate,
@@ -32,7 +32,7 @@ fn entry(name: &str, summary: &Summary, rounds: &[Figures]) -> Value {
     })
 }
 
-/// The object.
+/// Returns the object.
 pub fn json(plan: &Plan, results: &Results, in_memory: bool) -> Value {
     let peers = plan.kinds.iter().map(|kind| {
         json!({

@@ -1,20 +1,22 @@
-//! The program `millpond-compare`: the same work on Millpond and on other embedded engines, in turns.
+//! The program `millpond-compare`: the same work on Millpond and on other embedded engines, in
+//! turns.
 //!
-//! `peer` says what a peer can do, `peers` has one file for each, `work` what they do, `run` lets them take turns,
-//! `measure` measures one turn, and `table`, `json` and `plot` show what came of it.
+//! `peer` defines what an engine must do, `peers` has one file for each engine, `work` is what they
+//! do, `run` schedules the turns, `measure` measures one turn, and `table`, `json` and `plot` show
+//! the results.
 
 mod device;
 mod json;
 mod measure;
 mod peer;
 mod peers;
-mod place;
 mod plot;
 mod random;
 mod run;
 mod stop;
 mod table;
 mod work;
+mod work_dir;
 
 use clap::Parser;
 use std::io::Write;
@@ -26,10 +28,11 @@ use std::time::Duration;
 #[derive(Debug, Parser)]
 #[command(name = "millpond-compare", version, term_width = 0)]
 struct Cli {
-    /// Who takes part besides Millpond, such as redb,fjall [default: all that are built in]
+    /// Engines to compare with, such as redb,fjall [default: all that are built in]
     #[arg(long, value_name = "LIST")]
     peers: Option<String>,
-    /// Which work: bulk, load, point-read, point-reads-100, scan-100, update, four-writes, unsynced, async, size [default: all]
+    /// Which work: bulk, load, point-read, point-reads-100, scan-100, update, four-writes,
+    /// unsynced, async, size [default: all]
     #[arg(long, value_name = "LIST")]
     only: Option<String>,
     /// Rows of each database, 8 bytes of key and 200 random bytes of value
@@ -38,16 +41,17 @@ struct Cli {
     /// How long each peer does each work
     #[arg(long, value_name = "S", default_value_t = 5.0)]
     seconds: f64,
-    /// How often all of it is done, from fresh databases; shown are medians
+    /// How many times all work is done, with new databases; medians are shown
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
     rounds: u16,
-    /// How long rows are updated at random before the size on disk is taken again
+    /// How long random rows are updated before the size on disk is measured again
     #[arg(long, value_name = "M", default_value_t = 1.0)]
     churn_minutes: f64,
     /// MiB of memory that each peer may use for pages or blocks
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(16..))]
     cache: u32,
-    /// Where to make the databases: a new or empty directory [default: a new one here, removed at the end]
+    /// Where to make the databases: a new or empty directory [default: a new one here, removed at
+    /// the end]
     #[arg(long, value_name = "DIR")]
     db: Option<PathBuf>,
     /// Write everything that was measured to FILE
@@ -58,7 +62,7 @@ struct Cli {
     plots: Option<PathBuf>,
 }
 
-/// Why it stopped, and the exit status: 2 for what cannot be asked, 1 for what did not succeed.
+/// The exit status and the reason of a failure: 2 for wrong arguments, 1 for work that failed.
 struct Failure(u8, String);
 
 fn misuse(text: String) -> Failure {
@@ -107,17 +111,17 @@ fn compare(cli: &Cli) -> Result<(), Failure> {
         rounds: usize::from(cli.rounds),
         cache_bytes: u64::from(cli.cache) << 20,
     };
-    // Before the work, not after it.
+    // Fails before the work, not after it.
     if let Some(path) = &cli.json {
         std::fs::write(path, "").map_err(|e| misuse(format!("cannot write {}: {e}", path.display())))?;
     }
     stop::listen().map_err(failed)?;
-    let place = place::Place::make(cli.db.as_deref()).map_err(misuse)?;
-    let in_memory = place.in_memory();
+    let work_dir = work_dir::WorkDir::make(cli.db.as_deref()).map_err(misuse)?;
+    let in_memory = work_dir.in_memory();
     let mut out = std::io::stdout().lock();
-    // Who reads it may be gone (`| head`); that is no reason to fail.
+    // If the reader has ended (`| head`), this is no failure.
     let _ = writeln!(out, "{}", heading(&plan, in_memory));
-    let results = run::run(&plan, &place);
+    let results = run::run(&plan, &work_dir);
     if std::io::IsTerminal::is_terminal(&std::io::stderr()) {
         let _ = write!(std::io::stderr(), "\r\x1b[K");
     }

@@ -1,4 +1,4 @@
-//! Runs one kind of work on threads for a while, and measures it.
+//! Runs one kind of work on threads and measures it.
 
 use crate::peer::{Peer, Result};
 use crate::random::Random;
@@ -7,19 +7,19 @@ use crate::work::Work;
 use hdrhistogram::Histogram;
 use std::time::{Duration, Instant};
 
-/// What one run of one peer gave.
+/// The measurement of one peer.
 #[derive(Clone, Debug)]
-pub struct Figures {
-    /// How much of the unit a second.
+pub struct Measurement {
+    /// Work a second, in its unit.
     pub rate: f64,
     /// Nanoseconds of each step.
     pub latency: Histogram<u64>,
-    /// How much of the unit in each whole second.
+    /// Work in each whole second, in its unit.
     pub per_second: Vec<u64>,
 }
 
-impl Figures {
-    /// The worst second as a share of the median one; none if the run had fewer than three.
+impl Measurement {
+    /// Returns the worst second as a share of the median one; `None` with fewer than three seconds.
     pub fn worst_second(&self) -> Option<f64> {
         let mut sorted = self.per_second.clone();
         sorted.sort_unstable();
@@ -28,21 +28,28 @@ impl Figures {
     }
 }
 
-/// An empty histogram of nanoseconds: three digits, up to an hour.
+/// Makes an empty histogram of nanoseconds: three significant digits, up to an hour.
 pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("the bounds are in order")
 }
 
 /// What one thread did.
-struct Part {
+struct ThreadResult {
     latency: Histogram<u64>,
     per_second: Vec<u64>,
 }
 
-fn thread(peer: &dyn Peer, work: Work, rows: u64, begin: Instant, time: Duration, seed: u64) -> Result<Part> {
+fn thread(
+    peer: &dyn Peer,
+    work: Work,
+    rows: u64,
+    begin: Instant,
+    time: Duration,
+    seed: u64,
+) -> Result<ThreadResult> {
     let mut session = peer.session()?;
     let mut random = Random::new(seed);
-    let mut part = Part { latency: histogram(), per_second: Vec::new() };
+    let mut part = ThreadResult { latency: histogram(), per_second: Vec::new() };
     let steps = match work {
         Work::Load => rows.div_ceil(crate::work::LOAD_BATCH),
         Work::Bulk => 1,
@@ -68,7 +75,7 @@ fn thread(peer: &dyn Peer, work: Work, rows: u64, begin: Instant, time: Duration
     Ok(part)
 }
 
-/// Does `work` on `threads` threads for `time`; a load until it is done.
+/// Does `work` on `threads` threads for `time`; a load runs until it is complete.
 pub fn run(
     peer: &dyn Peer,
     work: Work,
@@ -76,9 +83,9 @@ pub fn run(
     rows: u64,
     time: Duration,
     seed: u64,
-) -> Result<Figures> {
+) -> Result<Measurement> {
     let begin = Instant::now();
-    let parts: Vec<Result<Part>> = std::thread::scope(|scope| {
+    let parts: Vec<Result<ThreadResult>> = std::thread::scope(|scope| {
         let seed = |n: u64| Random::new(seed.wrapping_mul(1 << 20) + n).bits();
         let threads: Vec<_> = (0..threads as u64)
             .map(|n| scope.spawn(move || thread(peer, work, rows, begin, time, seed(n))))
@@ -101,7 +108,7 @@ pub fn run(
     }
     let done: u64 = per_second.iter().sum();
     per_second.resize(elapsed.as_secs() as usize, 0);
-    Ok(Figures { rate: done as f64 / elapsed.as_secs_f64(), latency, per_second })
+    Ok(Measurement { rate: done as f64 / elapsed.as_secs_f64(), latency, per_second })
 }
 
 #[cfg(test)]
@@ -110,8 +117,11 @@ mod tests {
 
     #[test]
     fn the_worst_second_is_a_share_of_the_median() {
-        let figures =
-            |per_second: &[u64]| Figures { rate: 1.0, latency: histogram(), per_second: per_second.to_vec() };
+        let figures = |per_second: &[u64]| Measurement {
+            rate: 1.0,
+            latency: histogram(),
+            per_second: per_second.to_vec(),
+        };
         assert_eq!(figures(&[100, 10, 100]).worst_second(), Some(0.1));
         assert_eq!(figures(&[100, 10]).worst_second(), None);
         assert_eq!(figures(&[0, 0, 0]).worst_second(), None);

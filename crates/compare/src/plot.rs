@@ -1,6 +1,6 @@
-//! One bar chart a piece of work, as SVG that needs nothing else to be shown.
+//! A bar chart for each kind of work, as a self-contained SVG file.
 
-use crate::run::{Cell, Results};
+use crate::run::{Results, WorkResult};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -9,8 +9,8 @@ const BAR: f64 = 22.0;
 const LABEL: f64 = 110.0;
 const NUMBER: f64 = 100.0;
 
-/// The chart of one cell: a bar a peer, longest first as it stands in the table.
-fn chart(cell: &Cell) -> String {
+/// Draws the chart of one cell: a bar for each peer, in the order of the table.
+fn chart(cell: &WorkResult) -> String {
     let summaries = cell.summaries();
     let longest = summaries.iter().map(|(_, s)| s.rate).fold(1.0, f64::max);
     let height = 40.0 + BAR * summaries.len() as f64;
@@ -48,7 +48,7 @@ fn chart(cell: &Cell) -> String {
     out
 }
 
-/// Writes a chart for each cell into `dir`, which is made if it is not there.
+/// Writes a chart for each cell into `dir`, and creates a missing directory.
 pub fn write(results: &Results, dir: &Path) -> Result<(), String> {
     let failed = |path: &Path, error| format!("cannot write {}: {error}", path.display());
     std::fs::create_dir_all(dir).map_err(|e| failed(dir, e))?;
@@ -62,14 +62,14 @@ pub fn write(results: &Results, dir: &Path) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::{Figures, histogram};
+    use crate::measure::{Measurement, histogram};
     use crate::work::Work;
 
     #[test]
     fn bars_are_as_long_as_their_rates() {
-        let one = |rate| vec![Figures { rate, latency: histogram(), per_second: Vec::new() }];
+        let one = |rate| vec![Measurement { rate, latency: histogram(), per_second: Vec::new() }];
         let by_peer = vec![("millpond", one(100.0)), ("redb", one(50.0))];
-        let svg = chart(&Cell { work: Work::Scan, threads: 16, by_peer });
+        let svg = chart(&WorkResult { work: Work::Scan, threads: 16, by_peer });
         assert!(svg.contains("width=\"430.0\"") && svg.contains("width=\"215.0\""), "{svg}");
         assert!(svg.contains("16 threads") && svg.ends_with("</svg>\n"));
     }

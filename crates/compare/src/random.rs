@@ -1,6 +1,6 @@
-//! Random numbers, the same for every peer, and the values that rows have.
+//! Random numbers and row values, the same for every peer.
 
-/// What a row's value takes.
+/// Bytes of a row's value.
 pub const VALUE_BYTES: usize = 200;
 
 /// Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
@@ -8,12 +8,12 @@ pub const VALUE_BYTES: usize = 200;
 pub struct Random(u64);
 
 impl Random {
-    /// The stream that `seed` names.
+    /// Makes the generator of `seed`.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    /// 64 bits.
+    /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -21,12 +21,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `n`.
+    /// Returns a number below `n`.
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
     }
 
-    /// A value of random bytes, which no compression makes shorter.
+    /// Returns a value of random bytes, which cannot be compressed.
     pub fn value(&mut self) -> [u8; VALUE_BYTES] {
         let mut value = [0; VALUE_BYTES];
         value.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&self.bits().to_be_bytes()));
@@ -34,7 +34,7 @@ impl Random {
     }
 }
 
-/// Looks at every byte, as who asked for a row would.
+/// Reads every byte, as a caller that uses the row would.
 #[inline]
 pub fn digest(bytes: &[u8]) -> u64 {
     let mut words = bytes.chunks_exact(8);

@@ -1,51 +1,52 @@
-//! The run: rounds in which the peers take turns at each piece of work.
+//! The run: rounds in which the peers do each kind of work in turns.
 //!
-//! A round begins with fresh databases. In it the peers do one piece of work after the other, close together in time, and
-//! in another order each round, so that what disturbs the machine disturbs all of them.
+//! A round begins with new databases. For each kind of work the peers follow each other closely,
+//! and their order changes from round to round. So a disturbance of the machine affects all of
+//! them.
 
 use crate::device::Device;
-use crate::measure::{self, Figures};
-use crate::peer::{Kind, Peer, Promise, Result, Settings};
-use crate::place::{Place, bytes_below};
+use crate::measure::{self, Measurement};
+use crate::peer::{Peer, PeerKind, Promise, Result, Settings};
 use crate::work::Work;
+use crate::work_dir::{WorkDir, bytes_below};
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What the reference is called in results; it is no peer.
+/// The name of the reference in results; it is no peer.
 pub const DEVICE: &str = "bare device";
 
 /// What to run.
 #[derive(Debug)]
 pub struct Plan {
-    /// Who takes part.
-    pub kinds: Vec<&'static Kind>,
-    /// What they do.
+    /// The peers.
+    pub kinds: Vec<&'static PeerKind>,
+    /// The work.
     pub works: Vec<Work>,
     /// Rows of each database.
     pub rows: u64,
-    /// How long each does each work.
+    /// How long each peer does each work.
     pub time: Duration,
-    /// How long rows are updated before the size is taken again.
+    /// How long rows are updated before the size is measured again.
     pub churn: Duration,
-    /// How often all of it is done.
+    /// How many rounds.
     pub rounds: usize,
-    /// Memory of each.
+    /// Bytes of cache of each peer.
     pub cache_bytes: u64,
 }
 
-/// One piece of work on a number of threads, and what each peer made of it.
+/// The measurements of one kind of work with one number of threads.
 #[derive(Debug)]
-pub struct Cell {
+pub struct WorkResult {
     /// The work.
     pub work: Work,
-    /// By how many threads.
+    /// The number of threads.
     pub threads: usize,
-    /// Names and what they gave, one entry a round.
-    pub by_peer: Vec<(&'static str, Vec<Figures>)>,
+    /// The name of each peer and its measurements, one for each round.
+    pub by_peer: Vec<(&'static str, Vec<Measurement>)>,
 }
 
-/// What the files of a peer took, one entry a round.
+/// The sizes of a peer's files, one for each round.
 #[derive(Debug)]
 pub struct Size {
     /// The peer's name.
@@ -60,36 +61,36 @@ pub struct Size {
 #[derive(Debug, Default)]
 pub struct Results {
     /// In the order of the work.
-    pub cells: Vec<Cell>,
-    /// Empty unless it was asked for.
+    pub cells: Vec<WorkResult>,
+    /// Empty unless requested.
     pub sizes: Vec<Size>,
 }
 
 /// A peer in a round.
-struct Entrant {
-    kind: &'static Kind,
+struct RoundPeer {
+    kind: &'static PeerKind,
     dir: PathBuf,
     settings: Settings,
-    peer: Option<Box<dyn Peer>>,
+    database: Option<Box<dyn Peer>>,
 }
 
-impl Entrant {
-    fn new(kind: &'static Kind, dir: PathBuf, cache_bytes: u64) -> Result<Entrant> {
+impl RoundPeer {
+    fn new(kind: &'static PeerKind, dir: PathBuf, cache_bytes: u64) -> Result<RoundPeer> {
         std::fs::create_dir(&dir)?;
         let settings = Settings { cache_bytes, promise: Promise::Durable };
-        Ok(Entrant { kind, dir, settings, peer: None })
+        Ok(RoundPeer { kind, dir, settings, database: None })
     }
 
-    /// The open database; opened anew if it was opened for another promise.
-    fn peer(&mut self, promise: Promise) -> Result<&dyn Peer> {
+    /// Returns the open database. Opens it again if it was opened for another promise.
+    fn database(&mut self, promise: Promise) -> Result<&dyn Peer> {
         if self.kind.promises_at_open && self.settings.promise != promise {
-            self.peer = None;
+            self.database = None;
         }
-        if self.peer.is_none() {
+        if self.database.is_none() {
             self.settings.promise = promise;
-            self.peer = Some((self.kind.open)(&self.dir, &self.settings)?);
+            self.database = Some((self.kind.open)(&self.dir, &self.settings)?);
         }
-        Ok(self.peer.as_deref().expect("it was just opened"))
+        Ok(self.database.as_deref().expect("it was just opened"))
     }
 
     fn named<R>(&self, result: Result<R>) -> Result<R> {
@@ -98,16 +99,16 @@ impl Entrant {
 }
 
 impl Results {
-    fn cell(&mut self, work: Work, threads: usize) -> &mut Cell {
+    fn cell(&mut self, work: Work, threads: usize) -> &mut WorkResult {
         let at = self.cells.iter().position(|cell| cell.work == work && cell.threads == threads);
         let at = at.unwrap_or_else(|| {
-            self.cells.push(Cell { work, threads, by_peer: Vec::new() });
+            self.cells.push(WorkResult { work, threads, by_peer: Vec::new() });
             self.cells.len() - 1
         });
         &mut self.cells[at]
     }
 
-    fn add(&mut self, work: Work, threads: usize, peer: &'static str, figures: Figures) {
+    fn add(&mut self, work: Work, threads: usize, peer: &'static str, figures: Measurement) {
         let by_peer = &mut self.cell(work, threads).by_peer;
         match by_peer.iter_mut().find(|(name, _)| *name == peer) {
             Some((_, rounds)) => rounds.push(figures),
@@ -125,49 +126,50 @@ impl Results {
 }
 
 /// Runs the whole plan.
-pub fn run(plan: &Plan, place: &Place) -> Result<Results> {
+pub fn run(plan: &Plan, work_dir: &WorkDir) -> Result<Results> {
     let mut results = Results::default();
     for round in 0..plan.rounds {
-        one_round(plan, place, round, &mut results)?;
+        one_round(plan, work_dir, round, &mut results)?;
     }
     for cell in &mut results.cells {
-        // The order of the first round was only one of them.
+        // The cells have the order of the first round.
         cell.by_peer.sort_by_key(|(name, _)| plan.kinds.iter().position(|kind| kind.name == *name));
     }
     results.sizes.sort_by_key(|size| plan.kinds.iter().position(|kind| kind.name == size.peer));
     Ok(results)
 }
 
-fn one_round(plan: &Plan, place: &Place, round: usize, results: &mut Results) -> Result {
-    let device_path = place.dir().join("device");
+fn one_round(plan: &Plan, work_dir: &WorkDir, round: usize, results: &mut Results) -> Result {
+    let device_path = work_dir.dir().join("device");
     let mut device = None;
-    let mut entrants = Vec::new();
+    let mut peers = Vec::new();
     for n in 0..plan.kinds.len() {
         let kind = plan.kinds[(n + round) % plan.kinds.len()];
-        let entrant = Entrant::new(kind, place.dir().join(kind.name), plan.cache_bytes);
-        entrants.push(entrant?);
+        let peer = RoundPeer::new(kind, work_dir.dir().join(kind.name), plan.cache_bytes);
+        peers.push(peer?);
     }
     if plan.works.contains(&Work::Bulk) {
-        for entrant in &mut entrants {
-            // In a database of its own: the other work wants one that was filled by transactions.
-            let dir = place.dir().join(format!("{}-bulk", entrant.kind.name));
-            let mut own = Entrant::new(entrant.kind, dir, plan.cache_bytes)?;
+        for peer in &mut peers {
+            // In a separate database, because the other work needs one that was filled by
+            // transactions.
+            let dir = work_dir.dir().join(format!("{}-bulk", peer.kind.name));
+            let mut own = RoundPeer::new(peer.kind, dir, plan.cache_bytes)?;
             let figures = turn(&mut own, Work::Bulk, 1, plan, plan.time, round)?;
-            results.add(Work::Bulk, 1, entrant.kind.name, figures);
-            drop(own.peer);
+            results.add(Work::Bulk, 1, peer.kind.name, figures);
+            drop(own.database);
             std::fs::remove_dir_all(&own.dir)?;
         }
     }
     if plan.works == [Work::Bulk] {
-        entrants.clear();
+        peers.clear();
     }
-    for entrant in &mut entrants {
-        let figures = turn(entrant, Work::Load, 1, plan, plan.time, round)?;
+    for peer in &mut peers {
+        let figures = turn(peer, Work::Load, 1, plan, plan.time, round)?;
         if plan.works.contains(&Work::Load) {
-            results.add(Work::Load, 1, entrant.kind.name, figures);
+            results.add(Work::Load, 1, peer.kind.name, figures);
         }
         if plan.works.contains(&Work::Size) {
-            results.size(entrant.kind.name).loaded.push(bytes_below(&entrant.dir));
+            results.size(peer.kind.name).loaded.push(bytes_below(&peer.dir));
         }
     }
     for &work in plan.works.iter().filter(|work| !matches!(work, Work::Bulk | Work::Load | Work::Size)) {
@@ -181,21 +183,21 @@ fn one_round(plan: &Plan, place: &Place, round: usize, results: &mut Results) ->
                     results.add(work, threads, DEVICE, device.run(plan.time)?);
                 }
             }
-            for entrant in entrants.iter_mut().filter(|entrant| work.fits(entrant.kind)) {
-                let figures = turn(entrant, work, threads, plan, plan.time, round)?;
-                results.add(work, threads, entrant.kind.name, figures);
+            for peer in peers.iter_mut().filter(|peer| work.fits(peer.kind)) {
+                let figures = turn(peer, work, threads, plan, plan.time, round)?;
+                results.add(work, threads, peer.kind.name, figures);
             }
         }
     }
     if plan.works.contains(&Work::Size) {
-        for entrant in &mut entrants {
-            turn(entrant, Work::Size, Work::Size.threads()[0], plan, plan.churn, round)?;
-            results.size(entrant.kind.name).churned.push(bytes_below(&entrant.dir));
+        for peer in &mut peers {
+            turn(peer, Work::Size, Work::Size.threads()[0], plan, plan.churn, round)?;
+            results.size(peer.kind.name).churned.push(bytes_below(&peer.dir));
         }
     }
-    for entrant in entrants {
-        drop(entrant.peer);
-        std::fs::remove_dir_all(&entrant.dir)?;
+    for peer in peers {
+        drop(peer.database);
+        std::fs::remove_dir_all(&peer.dir)?;
     }
     if device.is_some() {
         std::fs::remove_file(&device_path)?;
@@ -203,24 +205,25 @@ fn one_round(plan: &Plan, place: &Place, round: usize, results: &mut Results) ->
     Ok(())
 }
 
-/// One peer does one piece of work. After it has written much it is given time to put that in order.
+/// Lets one peer do one kind of work and measures it. After many writes, waits for the peer's
+/// background work.
 fn turn(
-    entrant: &mut Entrant,
+    peer: &mut RoundPeer,
     work: Work,
     threads: usize,
     plan: &Plan,
     time: Duration,
     round: usize,
-) -> Result<Figures> {
-    progress(round, plan, work, threads, entrant.kind.name);
-    let result = entrant.peer(work.promise()).and_then(|peer| {
+) -> Result<Measurement> {
+    progress(round, plan, work, threads, peer.kind.name);
+    let result = peer.database(work.promise()).and_then(|peer| {
         let figures = measure::run(peer, work, threads, plan.rows, time, round as u64 + 1)?;
         if matches!(work, Work::Load | Work::Unsynced | Work::Size) {
             peer.settle()?;
         }
         Ok(figures)
     });
-    entrant.named(result)
+    peer.named(result)
 }
 
 fn progress(round: usize, plan: &Plan, work: Work, threads: usize, name: &str) {

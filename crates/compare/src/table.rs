@@ -1,10 +1,10 @@
-//! Medians over the rounds, and the table that is printed.
+//! Medians over the rounds, and the printed table.
 
-use crate::measure::Figures;
-use crate::run::{Cell, Results, Size};
+use crate::measure::Measurement;
+use crate::run::{Results, Size, WorkResult};
 use std::fmt::Write;
 
-/// What stands for several rounds.
+/// The summary of several rounds.
 #[derive(Clone, Debug)]
 pub struct Summary {
     /// Median of the rates.
@@ -20,7 +20,7 @@ pub struct Summary {
 /// The percentiles of a summary.
 pub const PERCENTILES: [(&str, f64); 4] = [("p50", 50.0), ("p99", 99.0), ("p999", 99.9), ("max", 100.0)];
 
-/// The middle one; of an even number the mean of the middle two. None of nothing.
+/// Returns the median; for an even number the mean of the middle two. `None` without values.
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
@@ -32,8 +32,8 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     }
 }
 
-/// Sums a peer's rounds up; `millpond` is what Millpond gave in the same rounds.
-pub fn summary(rounds: &[Figures], millpond: Option<&[Figures]>) -> Summary {
+/// Summarises the rounds of a peer. `millpond` are Millpond's measurements of the same rounds.
+pub fn summary(rounds: &[Measurement], millpond: Option<&[Measurement]>) -> Summary {
     let ratios = millpond.map(|own| own.iter().zip(rounds).map(|(own, peer)| peer.rate / own.rate));
     Summary {
         rate: median(rounds.iter().map(|f| f.rate)).unwrap_or(0.0),
@@ -42,12 +42,12 @@ pub fn summary(rounds: &[Figures], millpond: Option<&[Figures]>) -> Summary {
             let each = rounds.iter().map(|f| f.latency.value_at_percentile(percentile) as f64 / 1000.0);
             median(each).unwrap_or(0.0)
         }),
-        worst_second: median(rounds.iter().filter_map(Figures::worst_second)),
+        worst_second: median(rounds.iter().filter_map(Measurement::worst_second)),
     }
 }
 
-impl Cell {
-    /// Names and their summaries.
+impl WorkResult {
+    /// Returns the summary of each peer.
     pub fn summaries(&self) -> Vec<(&'static str, Summary)> {
         let millpond = self.by_peer.iter().find(|(name, _)| *name == "millpond");
         let millpond = millpond.map(|(_, rounds)| rounds.as_slice());
@@ -55,7 +55,7 @@ impl Cell {
     }
 }
 
-/// A count for people: `1 234 567`.
+/// Formats a count for people: `1 234 567`.
 fn count(n: f64) -> String {
     let digits = format!("{n:.0}");
     let mut out = String::new();
@@ -77,7 +77,7 @@ fn micros(us: f64) -> String {
     }
 }
 
-/// The whole table.
+/// Returns the complete table.
 pub fn table(results: &Results) -> String {
     let mut out = String::new();
     for cell in &results.cells {
@@ -114,14 +114,14 @@ mod tests {
     use super::*;
     use crate::measure::histogram;
 
-    fn figures(rate: f64) -> Figures {
+    fn figures(rate: f64) -> Measurement {
         let mut latency = histogram();
         latency.record(1_000_000).unwrap();
-        Figures { rate, latency, per_second: vec![10, 5, 10] }
+        Measurement { rate, latency, per_second: vec![10, 5, 10] }
     }
 
     #[test]
-    fn ratios_are_taken_within_a_round() {
+    fn ratios_are_computed_within_a_round() {
         let own = [figures(100.0), figures(10.0), figures(1000.0)];
         let peer = [figures(50.0), figures(5.0), figures(2000.0)];
         let summary = summary(&peer, Some(&own));

@@ -1,6 +1,6 @@
-//! The work: what is done, by how many threads, and one step of it.
+//! The kinds of work, their threads, and one step of each.
 
-use crate::peer::{Kind, Promise, Result, Session, Write, key};
+use crate::peer::{PeerKind, Promise, Result, Session, Write, key};
 use crate::random::{Random, VALUE_BYTES, digest};
 use std::hint::black_box;
 
@@ -9,13 +9,13 @@ use std::hint::black_box;
 pub enum Work {
     /// All rows in key order, 10,000 in a transaction, each transaction durable.
     Load,
-    /// All rows in key order into an empty database, by the peer's own way for that.
+    /// All rows in key order into an empty database, by the peer's bulk load.
     Bulk,
-    /// A row read by its key in a transaction of its own.
+    /// A row read by its key in its own transaction.
     PointRead,
     /// 100 rows read by their keys in one transaction; each counts.
     PointReads100,
-    /// 100 rows in key order from a random one on.
+    /// 100 rows in key order, beginning at a random one.
     Scan,
     /// A row updated, durable.
     Update,
@@ -25,19 +25,19 @@ pub enum Work {
     Unsynced,
     /// A row updated, durable, with 1,000 commits in flight.
     Async,
-    /// What the files take, after the load and after minutes of updates.
+    /// The size of the files, after the load and after minutes of updates.
     Size,
 }
 
 /// Rows of a transaction of the load.
 pub const LOAD_BATCH: u64 = 10_000;
-/// Rows of a scan, and reads of a transaction that reads many.
+/// Rows of a scan, and reads of a transaction of [`Work::PointReads100`].
 pub const MANY: usize = 100;
 /// Commits in flight in [`Work::Async`].
 pub const IN_FLIGHT: usize = 1_000;
 
 impl Work {
-    /// In the order in which a round does them: reads come before what writes.
+    /// All of them, in the order of a round: reads come before writes.
     pub const ALL: [Work; 10] = [
         Work::Bulk,
         Work::Load,
@@ -51,7 +51,7 @@ impl Work {
         Work::Size,
     ];
 
-    /// Its name on the command line.
+    /// Returns its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Work::Load => "load",
@@ -67,7 +67,7 @@ impl Work {
         }
     }
 
-    /// What its figure counts.
+    /// Returns what its result counts.
     pub fn unit(self) -> &'static str {
         match self {
             Work::Load => "rows loaded a second, sorted, durable every 10,000",
@@ -83,7 +83,7 @@ impl Work {
         }
     }
 
-    /// How many threads do it, in turn.
+    /// Returns the numbers of threads with which it is done.
     pub fn threads(self) -> &'static [usize] {
         match self {
             Work::Load | Work::Bulk | Work::Async => &[1],
@@ -94,17 +94,17 @@ impl Work {
         }
     }
 
-    /// What its commits promise.
+    /// Returns what its commits promise.
     pub fn promise(self) -> Promise {
         if matches!(self, Work::Unsynced | Work::Size) { Promise::Unsynced } else { Promise::Durable }
     }
 
-    /// Whether a peer can do it at all.
-    pub fn fits(self, kind: &Kind) -> bool {
+    /// Returns whether a peer can do it.
+    pub fn fits(self, kind: &PeerKind) -> bool {
         self != Work::Async || kind.submits
     }
 
-    /// The works of a list such as `scan-100,update`.
+    /// Parses a list such as `scan-100,update`.
     pub fn choose(list: Option<&str>) -> std::result::Result<Vec<Work>, String> {
         let Some(list) = list else { return Ok(Work::ALL.to_vec()) };
         let names: Vec<&str> = list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
@@ -115,7 +115,8 @@ impl Work {
         Ok(Work::ALL.into_iter().filter(|work| names.contains(&work.name())).collect())
     }
 
-    /// One step on one of `rows` rows; how much of the unit it was. `step` counts the thread's steps from 0.
+    /// Does one step on random rows below `rows` and returns how much it counts. `step` is the
+    /// number of the thread's steps before it.
     pub fn step(self, session: &mut dyn Session, rows: u64, random: &mut Random, step: u64) -> Result<u64> {
         let mut row = || key(random.below(rows));
         let mut sum = 0u64;

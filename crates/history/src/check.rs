@@ -1,35 +1,36 @@
-//! Which anomalies a history shows.
+//! Finds the anomalies of a history.
 
 use crate::graph::{Graph, RW, TIME, WR, WW};
-use crate::record::{History, INITIAL, Op, Outcome, Told, Txn, Version};
+use crate::record::{History, INITIAL, Op, Outcome, ReadResult, Txn, Version};
 use millpond::Isolation;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
-/// What can be wrong, by Adya's names where he has one.
+/// The anomalies; Adya's names where there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Anomaly {
     /// A transaction did not see its own write.
     Internal,
-    /// It saw a write that was rolled back.
+    /// Aborted read: a transaction saw a write that was rolled back.
     G1a,
-    /// It saw a write that its writer replaced before it committed.
+    /// Intermediate read: it saw a write that its writer replaced before the commit.
     G1b,
-    /// A circle of writes and reads of them.
+    /// Circular information flow: a cycle of write and read dependencies.
     G1c,
-    /// An acknowledged write is gone, or a list lost what it held.
+    /// An acknowledged write is lost, or a list lost an element.
     Lost,
-    /// A circle without two neighbouring anti-dependencies: snapshot isolation excludes it (read skew, lost update, long fork).
+    /// A cycle without two consecutive anti-dependencies, which snapshot isolation excludes: read
+    /// skew, lost update, long fork.
     GSingle,
-    /// A circle with anti-dependencies: write skew, phantoms.
+    /// A cycle with anti-dependencies: write skew, phantoms.
     G2,
-    /// A circle when it counts who had ended before whom began.
+    /// A cycle that includes real time: one transaction had ended before the other began.
     Stale,
-    /// A rule of the workload was seen broken.
+    /// A transaction saw a broken rule of the workload.
     Rule,
 }
 
-/// Whether a level lets an anomaly happen.
+/// Returns whether an isolation level allows an anomaly.
 #[must_use]
 pub fn allows(isolation: Isolation, anomaly: Anomaly) -> bool {
     use Anomaly::{G2, GSingle, Lost, Rule, Stale};
@@ -40,10 +41,10 @@ pub fn allows(isolation: Isolation, anomaly: Anomaly) -> bool {
     }
 }
 
-/// What a check came to.
+/// The result of a check.
 #[derive(Debug, Default)]
 pub struct Verdict {
-    /// Transactions that counted.
+    /// Committed transactions.
     pub txns: usize,
     /// Dependencies among them.
     pub edges: usize,
@@ -52,7 +53,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// What was found and the level does not allow.
+    /// Returns the anomalies that the level does not allow.
     #[must_use]
     pub fn forbidden(&self, isolation: Isolation) -> Vec<(Anomaly, &str)> {
         let found = self.found.iter().map(|(anomaly, example)| (*anomaly, &example[..]));
@@ -64,11 +65,11 @@ impl Verdict {
     }
 }
 
-/// A write and where it stands.
+/// A write and its transaction.
 #[derive(Clone, Copy)]
-struct Written {
+struct WriteInfo {
     txn: usize,
-    /// Whether it is its transaction's last one of the key.
+    /// It is the transaction's last write of the key.
     last: bool,
     deletes: bool,
 }
@@ -81,7 +82,7 @@ fn writes(txn: &Txn) -> impl Iterator<Item = (u64, Version, bool)> {
     })
 }
 
-/// Looks for everything.
+/// Searches a history for all anomalies.
 #[must_use]
 pub fn check(history: &History) -> Verdict {
     let mut verdict = Verdict::default();
@@ -90,7 +91,7 @@ pub fn check(history: &History) -> Verdict {
     }
     let mut txns = history.txns.clone();
     if let Some(lists) = &history.lists {
-        // What a power cut left open is known from what is there.
+        // A transaction cut off during its commit has committed if one of its writes is there.
         let present: std::collections::HashSet<Version> = lists.values().flatten().copied().collect();
         for txn in txns.iter_mut().filter(|t| t.outcome == Outcome::Unknown) {
             let happened = writes(txn).any(|(_, version, _)| present.contains(&version));
@@ -117,29 +118,29 @@ pub fn check(history: &History) -> Verdict {
         reader.reads(&mut graph, &mut verdict);
     }
     verdict.edges = graph.len();
-    let show = |circle: Vec<(u32, u8)>| describe(&txns, &circle);
-    if let Some(circle) = graph.circle(WW | WR) {
-        verdict.add(Anomaly::G1c, || show(circle));
+    let show = |cycle: Vec<(u32, u8)>| describe(&txns, &cycle);
+    if let Some(cycle) = graph.cycle(WW | WR) {
+        verdict.add(Anomaly::G1c, || show(cycle));
     }
-    if let Some(circle) = graph.circle_without_two_rw(WW | WR) {
-        verdict.add(Anomaly::GSingle, || show(circle));
+    if let Some(cycle) = graph.cycle_without_two_rw(WW | WR) {
+        verdict.add(Anomaly::GSingle, || show(cycle));
     }
-    if let Some(circle) = graph.circle(WW | WR | RW) {
-        verdict.add(Anomaly::G2, || show(circle));
+    if let Some(cycle) = graph.cycle(WW | WR | RW) {
+        verdict.add(Anomaly::G2, || show(cycle));
     }
     add_time(&txns, &mut graph);
-    if let Some(circle) = graph.circle(WW | WR | RW | TIME) {
-        verdict.add(Anomaly::Stale, || show(circle));
+    if let Some(cycle) = graph.cycle(WW | WR | RW | TIME) {
+        verdict.add(Anomaly::Stale, || show(cycle));
     }
     verdict
 }
 
-fn all_writes(txns: &[Txn]) -> HashMap<(u64, Version), Written> {
+fn all_writes(txns: &[Txn]) -> HashMap<(u64, Version), WriteInfo> {
     let mut written = HashMap::new();
     for (txn, t) in txns.iter().enumerate() {
         let mut last: HashMap<u64, Version> = HashMap::new();
         for (key, version, deletes) in writes(t) {
-            written.insert((key, version), Written { txn, last: true, deletes });
+            written.insert((key, version), WriteInfo { txn, last: true, deletes });
             if let Some(before) = last.insert(key, version) {
                 written.get_mut(&(key, before)).expect("just entered").last = false;
             }
@@ -148,7 +149,7 @@ fn all_writes(txns: &[Txn]) -> HashMap<(u64, Version), Written> {
     written
 }
 
-/// The order of the writes of each key.
+/// Returns the order of the writes of each key.
 fn orders(history: &History, txns: &[Txn], verdict: &mut Verdict) -> BTreeMap<u64, Vec<Version>> {
     let mut by_lsn: Vec<(u64, usize)> = Vec::new();
     for (number, txn) in txns.iter().enumerate() {
@@ -183,7 +184,7 @@ struct Reader<'h> {
     number: usize,
     txn: &'h Txn,
     txns: &'h [Txn],
-    written: &'h HashMap<(u64, Version), Written>,
+    written: &'h HashMap<(u64, Version), WriteInfo>,
     orders: &'h BTreeMap<u64, Vec<Version>>,
     places: &'h HashMap<(u64, Version), usize>,
 }
@@ -195,15 +196,15 @@ impl Reader<'_> {
             match op {
                 Op::Write(key, version) => drop(own.insert(*key, Some(*version))),
                 Op::Delete(key, _) => drop(own.insert(*key, None)),
-                Op::Read(key, told) => self.read_or_own(&own, *key, told, graph, verdict),
+                Op::Read(key, result) => self.read_or_own(&own, *key, result, graph, verdict),
                 Op::Range(from, to, rows) => {
-                    // Of every key that ever had a row the scan tells something.
+                    // The scan says something about every key that ever had a row.
                     let missing = self.orders.range(from..to).map(|(key, _)| *key);
                     let missing = missing.filter(|key| !rows.iter().any(|(k, _)| k == key));
-                    let missing: Vec<_> = missing.map(|key| (key, Told::Nothing)).collect();
-                    let rows = rows.iter().map(|&(key, version)| (key, Told::Version(version)));
-                    for (key, told) in rows.chain(missing) {
-                        self.read_or_own(&own, key, &told, graph, verdict);
+                    let missing: Vec<_> = missing.map(|key| (key, ReadResult::Nothing)).collect();
+                    let rows = rows.iter().map(|&(key, version)| (key, ReadResult::Version(version)));
+                    for (key, result) in rows.chain(missing) {
+                        self.read_or_own(&own, key, &result, graph, verdict);
                     }
                 }
             }
@@ -214,26 +215,26 @@ impl Reader<'_> {
         &self,
         own: &HashMap<u64, Option<Version>>,
         key: u64,
-        told: &Told,
+        result: &ReadResult,
         graph: &mut Graph,
         verdict: &mut Verdict,
     ) {
         match own.get(&key) {
-            Some(expected) if told.version() != *expected => {
+            Some(expected) if result.version() != *expected => {
                 verdict.add(Anomaly::Internal, || format!("key {key}: {:?}", self.txn));
             }
             Some(_) => {}
-            None => self.read(key, told, graph, verdict),
+            None => self.read(key, result, graph, verdict),
         }
     }
 
-    fn read(&self, key: u64, told: &Told, graph: &mut Graph, verdict: &mut Verdict) {
+    fn read(&self, key: u64, result: &ReadResult, graph: &mut Graph, verdict: &mut Verdict) {
         let order = self.orders.get(&key).map_or(&[][..], Vec::as_slice);
-        let Some(version) = told.version().or_else(|| self.nothing(key, order)) else { return };
+        let Some(version) = result.version().or_else(|| self.nothing(key, order)) else { return };
         let mut next = 0;
         if version != INITIAL {
             let Some(writer) = self.written.get(&(key, version)) else {
-                return verdict.add(Anomaly::G1a, || format!("nobody wrote {version}: {:?}", self.txn));
+                return verdict.add(Anomaly::G1a, || format!("{version} was never written: {:?}", self.txn));
             };
             if !self.txns[writer.txn].committed() {
                 let (writer, reader) = (&self.txns[writer.txn], self.txn);
@@ -249,7 +250,7 @@ impl Reader<'_> {
             };
             next = at + 1;
         }
-        if let Told::List(list) = told
+        if let ReadResult::List(list) = result
             && list[..] != order[..next.min(order.len())]
         {
             verdict.add(Anomaly::Lost, || format!("key {key} was {list:?}, its writes are {order:?}"));
@@ -260,7 +261,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Which state a missing row is: that before the first write, that after the deletion, or nobody can tell.
+    /// Returns the state that a missing row shows: before the first write or after the deletion.
+    /// `None` if it cannot be known.
     fn nothing(&self, key: u64, order: &[Version]) -> Option<Version> {
         let Some(first) = order.first() else { return Some(INITIAL) };
         let writer = |version: &Version| self.written.get(&(key, *version));
@@ -279,30 +281,31 @@ impl Reader<'_> {
     }
 }
 
-/// Who had ended before whom began, by a chain of moments.
+/// Adds real-time edges: from each transaction to all that began after its end. A chain of extra
+/// nodes, one for each end, keeps their number small.
 fn add_time(txns: &[Txn], graph: &mut Graph) {
-    let mut moments: Vec<(u64, u32, bool)> = Vec::new();
+    let mut times: Vec<(u64, u32, bool)> = Vec::new();
     for (number, txn) in txns.iter().enumerate().filter(|(_, txn)| txn.committed()) {
-        moments.push((txn.begun, number as u32, true));
-        moments.push((txn.ended, number as u32, false));
+        times.push((txn.begun, number as u32, true));
+        times.push((txn.ended, number as u32, false));
     }
-    moments.sort_unstable();
-    let mut chain = None;
-    for (_, txn, begins) in moments {
+    times.sort_unstable();
+    let mut last_end = None;
+    for (_, txn, begins) in times {
         if begins {
-            chain.into_iter().for_each(|moment| graph.edge(moment, txn, TIME));
+            last_end.into_iter().for_each(|end| graph.edge(end, txn, TIME));
             continue;
         }
-        let moment = graph.node();
-        graph.edge(txn, moment, TIME);
-        chain.into_iter().for_each(|before| graph.edge(before, moment, TIME));
-        chain = Some(moment);
+        let end = graph.node();
+        graph.edge(txn, end, TIME);
+        last_end.into_iter().for_each(|before| graph.edge(before, end, TIME));
+        last_end = Some(end);
     }
 }
 
-fn describe(txns: &[Txn], circle: &[(u32, u8)]) -> String {
+fn describe(txns: &[Txn], cycle: &[(u32, u8)]) -> String {
     let mut out = String::new();
-    for (node, kind) in circle {
+    for (node, kind) in cycle {
         let edge = ["", "overwritten by", "read by", "", "read what was overwritten by"];
         let edge = edge.get(*kind as usize).copied().unwrap_or("ended before");
         if let Some(txn) = txns.get(*node as usize) {
@@ -318,7 +321,8 @@ fn describe(txns: &[Txn], circle: &[(u32, u8)]) -> String {
 mod tests {
     use super::*;
 
-    /// `r1=0 w1=5 | commits at 7` and so on; transactions begin in order and all overlap.
+    /// Makes a history from texts such as `r1=0 w1=5` with their outcomes. Transactions begin in
+    /// order, and all overlap.
     fn history(txns: &[(&str, Outcome)]) -> History {
         let ops = |text: &str| {
             let words = text.split(' ').filter(|word| !word.is_empty());
@@ -326,11 +330,12 @@ mod tests {
                 .map(|word| {
                     let (key, version) = word[1..].split_once('=').unwrap();
                     let (key, version): (u64, u64) = (key.parse().unwrap(), version.parse().unwrap());
-                    let told = if version == 0 { Told::Nothing } else { Told::Version(version) };
+                    let result =
+                        if version == 0 { ReadResult::Nothing } else { ReadResult::Version(version) };
                     match &word[..1] {
-                        // All keys below 100, of which one has a row.
+                        // A scan of all keys below 100, which finds one row.
                         "s" => Op::Range(0, 100, vec![(key, version)]),
-                        "r" => Op::Read(key, told),
+                        "r" => Op::Read(key, result),
                         "d" => Op::Delete(key, version),
                         _ => Op::Write(key, version),
                     }
@@ -352,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn each_anomaly_is_known_by_its_smallest_history() {
+    fn each_anomaly_is_found_in_its_smallest_history() {
         use Anomaly::{G1a, G1b, G1c, G2, GSingle, Internal, Stale};
         let c = Outcome::Committed;
         assert_eq!(found(&[("r1=0 w1=1", c(1)), ("r1=1 w1=2", c(2)), ("r1=2 r2=0", c(0))]), []);
@@ -364,13 +369,13 @@ mod tests {
         assert_eq!(found(&[("r1=0 w1=1", c(1)), ("r1=0 w1=2", c(2))]), [GSingle, G2, Stale], "lost update");
         assert_eq!(found(&[("r1=0 w2=1", c(1)), ("r2=0 w1=2", c(2))]), [G2, Stale], "write skew");
         let phantom = [("w1=1", c(1)), ("s1=1 w2=2", c(2)), ("s1=1 w3=3", c(3))];
-        assert_eq!(found(&phantom), [G2, Stale], "each misses the other's row");
+        assert_eq!(found(&phantom), [G2, Stale], "each misses the row of the other");
         let fork = [("w1=1", c(1)), ("w2=2", c(2)), ("r1=1 r2=0", c(0)), ("r1=0 r2=2", c(0))];
         assert_eq!(found(&fork), [GSingle, G2, Stale], "long fork");
     }
 
     #[test]
-    fn a_read_of_the_past_is_stale() {
+    fn a_read_of_an_old_version_after_a_newer_commit_is_stale() {
         let mut h = history(&[("w1=1", Outcome::Committed(1)), ("r1=0", Outcome::Committed(0))]);
         assert!(check(&h).found.is_empty());
         h.txns[1].begun = 200;
@@ -379,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledged_append_that_is_gone_is_lost() {
+    fn an_acknowledged_append_that_is_missing_is_lost() {
         let mut h = history(&[("w1=1", Outcome::Committed(1)), ("w1=2", Outcome::Unknown)]);
         h.lists = Some(BTreeMap::from([(1, vec![1, 2])]));
         h.cuts = 1;

@@ -1,18 +1,19 @@
-//! A second opinion: the crate `adya`, written after Jepsen's Elle (Kingsbury and Alvaro, "Elle: Inferring Isolation Anomalies from
-//! Experimental Observations", VLDB 2020). It shares no code with [`crate::check`].
+//! A second opinion by the crate `adya`, which follows Jepsen's Elle (Kingsbury and Alvaro, "Elle:
+//! Inferring Isolation Anomalies from Experimental Observations", VLDB 2020). It shares no code
+//! with [`crate::check`].
 
-use crate::record::{History, Op, Outcome, Told};
+use crate::record::{History, Op, Outcome, ReadResult};
 use adya::history::{Interner, Mop, Op as Event, OpType, ReadValue, Scalar};
 use adya::{Opts, Workload};
 use millpond::Isolation;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Whether the history may be one of a database of this level: `Ok(true)`, or what speaks against it. An error is a history that
-/// it cannot judge: one with ranges and deletions, or one that took it too long.
+/// Returns the anomalies that a database of this isolation level must not show; none if the history
+/// is valid.
 ///
 /// # Errors
-/// Why there is no opinion.
+/// If it cannot judge the history: it contains ranges or deletions, or the search takes too long.
 pub fn ask(history: &History, isolation: Isolation) -> Result<Vec<String>, String> {
     let mut interner = Interner::default();
     // Each transaction is an event when it begins and one when it ends.
@@ -65,12 +66,12 @@ fn mop(op: &Op, lists: bool, interner: &mut Interner) -> Result<Mop, String> {
     Ok(match op {
         Op::Write(key, version) if lists => Mop::Append { key: id(*key), value: id(*version) },
         Op::Write(key, version) => Mop::Write { key: id(*key), value: id(*version) },
-        Op::Read(key, told) => {
+        Op::Read(key, result) => {
             let key = id(*key);
-            let value = match told {
-                Told::Nothing => ReadValue::Nil,
-                Told::Version(version) => ReadValue::Scalar(id(*version)),
-                Told::List(list) => ReadValue::List(list.iter().map(|&version| id(version)).collect()),
+            let value = match result {
+                ReadResult::Nothing => ReadValue::Nil,
+                ReadResult::Version(version) => ReadValue::Scalar(id(*version)),
+                ReadResult::List(list) => ReadValue::List(list.iter().map(|&version| id(version)).collect()),
             };
             Mop::Read { key, value }
         }

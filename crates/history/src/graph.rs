@@ -1,82 +1,74 @@
-//! Who must come before whom, and circles in that.
+//! The graph of dependencies between transactions, and the search for cycles in it.
 
 use std::collections::VecDeque;
 
-/// Kinds of edges, as bits.
-pub const WW: u8 = 1;
-/// The second read what the first wrote.
-pub const WR: u8 = 2;
-/// The second overwrote what the first read.
-pub const RW: u8 = 4;
-/// The first had ended before the second began.
-pub const TIME: u8 = 8;
+/// Write dependency: the second overwrote what the first wrote. The kinds of edges are bits.
+pub(crate) const WW: u8 = 1;
+/// Read dependency: the second read what the first wrote.
+pub(crate) const WR: u8 = 2;
+/// Anti-dependency: the second overwrote what the first read.
+pub(crate) const RW: u8 = 4;
+/// Real time: the first had ended before the second began.
+pub(crate) const TIME: u8 = 8;
 
 /// A directed graph whose edges have kinds.
 #[derive(Debug, Default)]
-pub struct Graph {
+pub(crate) struct Graph {
     edges: Vec<Vec<(u32, u8)>>,
 }
 
 impl Graph {
-    /// `nodes` nodes and no edge.
-    #[must_use]
-    pub fn new(nodes: usize) -> Graph {
+    /// Makes a graph with `nodes` nodes and no edge.
+    pub(crate) fn new(nodes: usize) -> Graph {
         Graph { edges: vec![Vec::new(); nodes] }
     }
 
-    /// One node more.
-    pub fn node(&mut self) -> u32 {
+    /// Adds a node and returns its number.
+    pub(crate) fn node(&mut self) -> u32 {
         self.edges.push(Vec::new());
         self.edges.len() as u32 - 1
     }
 
-    /// An edge, unless it would lead from a node to itself.
-    pub fn edge(&mut self, from: u32, to: u32, kind: u8) {
+    /// Adds an edge, unless it leads from a node to itself.
+    pub(crate) fn edge(&mut self, from: u32, to: u32, kind: u8) {
         if from != to && !self.edges[from as usize].contains(&(to, kind)) {
             self.edges[from as usize].push((to, kind));
         }
     }
 
-    /// Edges.
-    #[must_use]
-    pub fn len(&self) -> usize {
+    /// Returns the number of edges.
+    pub(crate) fn len(&self) -> usize {
         self.edges.iter().map(Vec::len).sum()
     }
 
-    /// Whether there is no edge.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The same nodes, and those edges that have one of `kinds`.
+    /// Returns the edges of a node that have one of `kinds`.
     fn next(&self, node: u32, kinds: u8) -> impl Iterator<Item = (u32, u8)> {
         self.edges[node as usize].iter().copied().filter(move |(_, kind)| kind & kinds != 0)
     }
 
-    /// A shortest circle over edges of `kinds` through some node, as nodes and the edges that lead on from each.
-    #[must_use]
-    pub fn circle(&self, kinds: u8) -> Option<Vec<(u32, u8)>> {
+    /// Returns a shortest cycle over edges of `kinds` through some node: its nodes and the kind of
+    /// the edge that leaves each.
+    pub(crate) fn cycle(&self, kinds: u8) -> Option<Vec<(u32, u8)>> {
         let component = self.components(kinds);
         let size = component.iter().copied().max().map_or(0, |max| max as usize + 1);
         let mut count = vec![0u32; size];
         component.iter().for_each(|&c| count[c as usize] += 1);
         let start = (0..component.len()).find(|&n| count[component[n] as usize] > 1)? as u32;
-        // From there back to there, inside its component.
+        // Breadth-first search from that node back to itself, inside its component.
         let inside = |n: u32| component[n as usize] == component[start as usize];
         let mut came: Vec<Option<(u32, u8)>> = vec![None; self.edges.len()];
         let mut queue = VecDeque::from([start]);
         while let Some(node) = queue.pop_front() {
             for (to, kind) in self.next(node, kinds).filter(|(to, _)| inside(*to)) {
                 if to == start {
-                    let mut circle = vec![(node, kind)];
+                    let mut cycle = vec![(node, kind)];
                     let mut at = node;
                     while let Some((from, kind)) = came[at as usize].filter(|_| at != start) {
-                        circle.push((from, kind));
+                        cycle.push((from, kind));
                         at = from;
                     }
-                    circle.reverse();
-                    return Some(circle);
+                    cycle.reverse();
+                    return Some(cycle);
                 }
                 if came[to as usize].is_none() {
                     came[to as usize] = Some((node, kind));
@@ -84,14 +76,15 @@ impl Graph {
                 }
             }
         }
-        unreachable!("every node of a component is on a circle")
+        unreachable!("every node of a component is on a cycle")
     }
 
-    /// A circle over edges of `kinds` and `RW` in which no two `RW` follow each other: what snapshot isolation excludes (Cerone
-    /// and Gotsman, "Analysing Snapshot Isolation", PODC 2016).
-    #[must_use]
-    pub fn circle_without_two_rw(&self, kinds: u8) -> Option<Vec<(u32, u8)>> {
-        // Each node twice: reached by another edge, and reached by `RW`, from where no `RW` leads on.
+    /// Returns a cycle over edges of `kinds` and `RW` in which no two `RW` are consecutive.
+    /// Snapshot isolation excludes these (Cerone and Gotsman, "Analysing Snapshot Isolation", PODC
+    /// 2016).
+    pub(crate) fn cycle_without_two_rw(&self, kinds: u8) -> Option<Vec<(u32, u8)>> {
+        // Each node is there twice: reached by an `RW` edge, after which no `RW` edge may follow,
+        // and reached by any other edge.
         let n = self.edges.len() as u32;
         let mut twice = Graph::new(2 * n as usize);
         for from in 0..n {
@@ -104,11 +97,12 @@ impl Graph {
                 }
             }
         }
-        let circle = twice.circle(kinds | RW)?;
-        Some(circle.into_iter().map(|(node, kind)| (node % n, kind)).collect())
+        let cycle = twice.cycle(kinds | RW)?;
+        Some(cycle.into_iter().map(|(node, kind)| (node % n, kind)).collect())
     }
 
-    /// The strongly connected component of each node (Tarjan, without recursion).
+    /// Returns the strongly connected component of each node (Tarjan's algorithm, without
+    /// recursion).
     fn components(&self, kinds: u8) -> Vec<u32> {
         const NONE: u32 = u32::MAX;
         let n = self.edges.len();
@@ -169,26 +163,26 @@ mod tests {
     }
 
     #[test]
-    fn circles_are_found_among_the_edges_that_count() {
+    fn cycles_are_found_among_the_edges_of_the_given_kinds() {
         let g = graph(5, &[(0, 1, WW), (1, 2, WR), (2, 3, WW), (3, 1, RW), (3, 4, WW)]);
-        assert_eq!(g.circle(WW | WR), None);
-        assert_eq!(g.circle(WW | WR | RW).unwrap(), [(1, WR), (2, WW), (3, RW)]);
-        assert!(graph(2, &[(0, 0, WW)]).is_empty());
+        assert_eq!(g.cycle(WW | WR), None);
+        assert_eq!(g.cycle(WW | WR | RW).unwrap(), [(1, WR), (2, WW), (3, RW)]);
+        assert_eq!(graph(2, &[(0, 0, WW)]).len(), 0);
     }
 
     #[test]
-    fn two_rw_beside_each_other_are_what_snapshots_allow() {
+    fn snapshot_isolation_allows_cycles_with_two_consecutive_rw() {
         let skew = graph(2, &[(0, 1, RW), (1, 0, RW)]);
-        assert!(skew.circle(WW | WR | RW).is_some() && skew.circle_without_two_rw(WW | WR).is_none());
+        assert!(skew.cycle(WW | WR | RW).is_some() && skew.cycle_without_two_rw(WW | WR).is_none());
         let fork = graph(4, &[(0, 1, WR), (1, 2, RW), (2, 3, WR), (3, 0, RW)]);
-        assert!(fork.circle_without_two_rw(WW | WR).is_some());
+        assert!(fork.cycle_without_two_rw(WW | WR).is_some());
         let single = graph(2, &[(0, 1, WW), (1, 0, RW)]);
-        assert_eq!(single.circle_without_two_rw(WW | WR).unwrap().len(), 2);
+        assert_eq!(single.cycle_without_two_rw(WW | WR).unwrap().len(), 2);
     }
 
-    /// Against the slow way: from every node everywhere.
+    /// Compared with a slow search from every node.
     #[test]
-    fn random_graphs_have_a_circle_when_some_node_reaches_itself() {
+    fn random_graphs_have_a_cycle_when_some_node_reaches_itself() {
         let mut rng = base::prng::Prng::new(7);
         for _ in 0..500 {
             let n = 2 + rng.below(8);
@@ -210,7 +204,7 @@ mod tests {
                 }
                 false
             });
-            assert_eq!(g.circle(WW).is_some(), reaches_itself);
+            assert_eq!(g.cycle(WW).is_some(), reaches_itself);
         }
     }
 }

@@ -1,19 +1,25 @@
-//! Isolation, checked from outside: many threads run transactions on the real engine, [`record`] notes what each was told,
-//! [`check`] builds the graph of who depends on whom (Adya, Liskov and O'Neil, "Generalized Isolation Level Definitions", ICDE
-//! 2000) and looks for the circles that a level forbids. [`elle`] asks another program for its opinion on the same history.
+//! Isolation levels, checked from outside: many threads run transactions on the real engine,
+//! [`record`] keeps the result of each operation, [`check`] builds the graph of dependencies
+//! between transactions (Adya, Liskov and O'Neil, "Generalized Isolation Level Definitions", ICDE
+//! 2000) and searches it for cycles that a level forbids. [`elle`] gets a second opinion on the
+//! same history from another checker.
 //!
-//! Every write has a number of its own, so a read tells whose write it saw. In which order the writes of a key stand follows
-//! from the commits' LSNs, or, where a power cut has hidden some of these, from the lists that the keys hold.
+//! Every write has a unique number, so a read shows which write it saw. The order of the writes of
+//! a key follows from the commit LSNs. A power cut hides some of these; then the order follows from
+//! the lists that the keys hold.
 //!
-//! [`stress`] asks other questions of more threads: whether sums, counts and checksums hold in a pool that is far too small.
+//! [`stress`] runs more threads in a buffer pool that is far too small, and checks sums, counts and
+//! checksums.
 //!
-//! [`soak`] lets everything happen at once for hours, kills the process again and again, and adds everything up.
+//! [`soak`] runs everything at once for hours, kills the process again and again, and adds
+//! everything up.
 //!
-//! A checker that finds nothing proves little, so each workload must show its anomaly at the level below.
+//! A checker that finds nothing proves little, so each workload must show its anomaly at the next
+//! weaker level.
 
 pub mod check;
 pub mod elle;
-pub mod graph;
+mod graph;
 pub mod record;
 pub mod run;
 pub mod soak;

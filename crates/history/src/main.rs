@@ -1,4 +1,4 @@
-//! The program: one workload at one level, as long as wanted.
+//! The command line of the isolation checker, the stress test and the soak test.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use history::check::check;
@@ -12,9 +12,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Transactions at once on the real engine, and whether what they were told fits their isolation level.
+/// Runs many transactions at once on the real engine and checks their results against their
+/// isolation level.
 ///
-/// Exit status 0 if all that was found is allowed, 1 if not, 2 for wrong arguments.
+/// Exit status 0 if everything is allowed, 1 if not, 2 for wrong arguments.
 #[derive(Debug, Parser)]
 #[command(name = "history", args_conflicts_with_subcommands = true)]
 struct Cli {
@@ -26,13 +27,15 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Transactions of all kinds at all levels on the real disk, with a buffer pool far smaller than the data
+    /// All kinds of transactions at all levels on the real disk, with a buffer pool far smaller
+    /// than the data
     Stress(Stress),
-    /// Everything at once for hours, killed and opened again, on a disk that fills; then added up
+    /// Everything at once for hours, killed and opened again, on a disk that fills; then everything
+    /// is added up
     Soak(soak::Plan),
     /// The process that `soak` kills
     #[command(hide = true)]
-    SoakLife(soak::Way),
+    SoakLife(soak::LifeOptions),
 }
 
 #[derive(Debug, Args)]
@@ -40,41 +43,41 @@ struct Check {
     /// append, register, bank, fork, range, or all
     #[arg(long, default_value = "all", value_parser = workloads)]
     workload: Workloads,
-    /// The level of all transactions
+    /// The isolation level of all transactions
     #[arg(long, value_enum, default_value_t = Level::Serializable)]
     isolation: Level,
     /// Transactions of each workload
     #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..))]
     transactions: u64,
-    /// Clients at once
+    /// Client threads
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..))]
     threads: u64,
-    /// What the transactions do
+    /// Decides what the transactions do
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Cut the power every few thousand transactions; workload append
+    /// Cut the power every few thousand transactions; only for the workload append
     #[arg(long)]
     cuts: bool,
 }
 
 #[derive(Debug, Args)]
 struct Stress {
-    /// For so many seconds
+    /// How long to run, in seconds
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
-    /// Clients at once
+    /// Client threads
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     threads: u64,
     /// Groups of rows, each about 20 KB
     #[arg(long, default_value_t = 6_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     groups: u32,
-    /// The buffer pool, KiB
+    /// Size of the buffer pool in KiB
     #[arg(long, default_value_t = 1_024, value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     pool_kib: u64,
-    /// Where; must not exist. Removed if nothing is found [default: stress-PID]
+    /// Directory of the database; must not exist. Removed if nothing is found [default: stress-PID]
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// What the clients do
+    /// Decides what the clients do
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -100,12 +103,12 @@ fn main() -> ExitCode {
     match cli.command {
         Some(Command::Stress(stress)) => done(stress.run()),
         Some(Command::Soak(plan)) => done(soak::run(&plan)),
-        Some(Command::SoakLife(way)) => done(soak::lead(&way).map(|()| "")),
+        Some(Command::SoakLife(options)) => done(soak::run_life(&options).map(|()| "")),
         None => cli.check.run(),
     }
 }
 
-/// What was found, or what must not be.
+/// Prints the report, or the error, and returns the exit status.
 fn done(outcome: Result<impl Display, String>) -> ExitCode {
     match outcome {
         Ok(report) => {
@@ -163,7 +166,8 @@ impl Check {
     }
 }
 
-/// Runs one workload and prints what its history shows; whether all of that is allowed.
+/// Runs one workload and prints the anomalies of its history. Returns whether all of them are
+/// allowed.
 fn examine(plan: &Plan) -> bool {
     let (mut clean, workload) = (true, plan.workload);
     let start = Instant::now();
@@ -185,7 +189,8 @@ fn examine(plan: &Plan) -> bool {
         clean = false;
         println!("  {anomaly:?} is not allowed:\n{example}");
     }
-    // Appends of a level that loses updates are no appends to who believes in lists.
+    // At READ COMMITTED updates may be lost, so a list may lose elements, which the other checker
+    // does not accept.
     let weak = plan.isolation == Isolation::ReadCommitted && workload == Workload::Append;
     match elle::ask(&history, plan.isolation) {
         Ok(against) if against.is_empty() => println!("  adya: valid"),

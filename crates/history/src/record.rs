@@ -1,30 +1,30 @@
-//! What a history holds.
+//! The history of a run: its transactions, their operations and results.
 
-/// A write, by a number that no other write has; [`INITIAL`] is the state before the first.
+/// The unique number of a write. [`INITIAL`] is the state before the first write.
 pub type Version = u64;
 
-/// No row yet.
+/// The state before the first write: there is no row.
 pub const INITIAL: Version = 0;
 
-/// What a read was told.
+/// The result of a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum ReadResult {
     /// There is no row.
     Nothing,
-    /// A row that this write left.
+    /// A row, which this write made.
     Version(Version),
-    /// A list of writes, each of which added itself at the end.
+    /// A list of writes: each write appends its number.
     List(Vec<Version>),
 }
 
-impl Told {
-    /// The write that was seen; none if there was no row.
+impl ReadResult {
+    /// Returns the write that was seen; none if there was no row.
     #[must_use]
     pub fn version(&self) -> Option<Version> {
         match self {
-            Told::Nothing => None,
-            Told::Version(version) => Some(*version),
-            Told::List(list) => list.last().copied(),
+            ReadResult::Nothing => None,
+            ReadResult::Version(version) => Some(*version),
+            ReadResult::List(list) => list.last().copied(),
         }
     }
 }
@@ -33,34 +33,34 @@ impl Told {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     /// It read a key.
-    Read(u64, Told),
-    /// It read the rows from one key to another, exclusive.
+    Read(u64, ReadResult),
+    /// It read the rows from one key to another; the second key is exclusive.
     Range(u64, u64, Vec<(u64, Version)>),
     /// It wrote a key.
     Write(u64, Version),
-    /// It deleted a row for ever.
+    /// It deleted a row. The key is not used again.
     Delete(u64, Version),
 }
 
 /// How a transaction ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Acknowledged. The LSN of its commit; 0 if it wrote nothing.
+    /// The commit was acknowledged. Its LSN; 0 if the transaction wrote nothing.
     Committed(u64),
-    /// It did not happen.
+    /// It was rolled back.
     Aborted,
-    /// A power cut came while it committed.
+    /// A power cut came during the commit.
     Unknown,
 }
 
 /// A transaction as its client saw it.
 #[derive(Clone, Debug)]
 pub struct Txn {
-    /// Which client; one transaction at a time.
+    /// The client; it runs one transaction at a time.
     pub client: u64,
-    /// When it was begun, on a clock that ticks at every beginning and end.
+    /// When it began, on a clock that ticks at every begin and end of a transaction.
     pub begun: u64,
-    /// When the client knew its end.
+    /// When the client knew the outcome.
     pub ended: u64,
     /// What it did, in order.
     pub ops: Vec<Op>,
@@ -69,22 +69,24 @@ pub struct Txn {
 }
 
 impl Txn {
-    /// Whether it counts: it was acknowledged, or turned out to have happened.
+    /// Returns whether it committed: it was acknowledged, or its writes were found after a power
+    /// cut.
     #[must_use]
     pub fn committed(&self) -> bool {
         matches!(self.outcome, Outcome::Committed(_))
     }
 }
 
-/// All transactions of a run, and what it found broken by itself.
+/// All transactions of a run, and the broken rules that they saw.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     /// In no particular order.
     pub txns: Vec<Txn>,
-    /// For lists: what each key holds at the end. Else the order of writes follows from LSNs.
+    /// For lists: the final value of each key. For other values the order of writes follows from
+    /// LSNs.
     pub lists: Option<std::collections::BTreeMap<u64, Vec<Version>>>,
-    /// Rules of the workload that a committed transaction saw broken.
+    /// Broken rules of the workload that a committed transaction saw.
     pub broken: Vec<String>,
-    /// Power cuts.
+    /// How many power cuts there were.
     pub cuts: u64,
 }

@@ -1,5 +1,6 @@
-//! Runs a workload on the engine, on a disk in memory, in one or more lives of the database: between two it is closed, or the
-//! power is cut.
+//! Runs a workload on the engine on a disk in memory. The database is opened several times; between
+//! two openings it is closed, or the power is cut. The time from one opening to the next is called
+//! a life.
 
 use crate::record::{History, Outcome, Txn};
 use crate::workload::{Client, Workload, list_of};
@@ -12,7 +13,7 @@ use std::time::Duration;
 use vfs::Vfs;
 use vfs::mem::{CrashChoice, MemDisk};
 
-/// Transactions of one life: the disk remembers every operation, so lives are short.
+/// Transactions of one life. Lives are short because the disk keeps a journal of every operation.
 const LIFE: u64 = 4_000;
 
 /// What to run.
@@ -20,20 +21,21 @@ const LIFE: u64 = 4_000;
 pub struct Plan {
     /// What the transactions do.
     pub workload: Workload,
-    /// What they see of each other.
+    /// Their isolation level.
     pub isolation: Isolation,
-    /// Clients at once.
+    /// Client threads.
     pub threads: u64,
-    /// Transactions in all, those that fail included.
+    /// Transactions in all; those that fail count too.
     pub transactions: u64,
     /// Decides what they do; not how they are scheduled.
     pub seed: u64,
-    /// Cut the power between lives, with transactions under way. For lists only.
+    /// Cut the power between lives, while transactions are running. Only for lists.
     pub cuts: bool,
 }
 
-/// A transaction, and where the disk stood when its commit was called and when it returned.
-struct Noted {
+/// A transaction, and the number of disk operations when its commit was called and when it
+/// returned.
+struct TimedTxn {
     txn: Txn,
     called_at: u64,
     returned_at: u64,
@@ -41,7 +43,7 @@ struct Noted {
 
 struct Run<'r> {
     plan: &'r Plan,
-    /// Ticks at every beginning and end of a transaction.
+    /// Ticks at every begin and end of a transaction.
     clock: AtomicU64,
     versions: AtomicU64,
     started: AtomicU64,
@@ -49,19 +51,19 @@ struct Run<'r> {
 }
 
 fn open(disk: &MemDisk, seed: u64) -> Db {
-    // Lock waits end by themselves, if at all, so the clock is the machine's.
+    // The real clock, because no timeout is expected here: lock waits are limited to an hour.
     let vfs = Vfs { clock: Vfs::os().clock, ..disk.vfs(seed) };
     let options = Options::new().page_bytes(4096).buffer_pool_bytes(8 << 20).redo_capacity_bytes(32 << 20);
     millpond::sim::open(&vfs, Path::new("/db"), &options).expect("open")
 }
 
-/// Runs it and returns what everybody was told.
+/// Runs the plan and returns the history.
 ///
 /// # Panics
-/// When the engine fails in a way that no level excuses.
+/// If the engine returns an error that no isolation level allows.
 #[must_use]
 pub fn run(plan: &Plan) -> History {
-    assert!(!plan.cuts || plan.workload == Workload::Append, "only lists tell what a power cut left");
+    assert!(!plan.cuts || plan.workload == Workload::Append, "only lists show what a power cut left");
     let run = Run {
         plan,
         clock: AtomicU64::new(1),
@@ -79,16 +81,16 @@ pub fn run(plan: &Plan) -> History {
         let db = open(&disk, plan.seed + life);
         let table = db.open_table("t").expect("the table");
         let opened_at = disk.op_count();
-        let noted = run.live(&db, &table, &disk, life);
+        let txns = run.live(&db, &table, &disk, life);
         if plan.cuts {
             let cut = rng.between(opened_at, disk.op_count());
             disk = cut_power(&disk, cut, rng.next_u64());
-            history.txns.extend(noted.into_iter().map(|noted| left_by_cut(noted, cut)));
+            history.txns.extend(txns.into_iter().map(|timed| left_by_cut(timed, cut)));
             history.cuts += 1;
         } else {
             drop((db, table));
             disk = disk.fork();
-            history.txns.extend(noted.into_iter().map(|noted| noted.txn));
+            history.txns.extend(txns.into_iter().map(|timed| timed.txn));
         }
         life += 1;
     }
@@ -106,7 +108,7 @@ pub fn run(plan: &Plan) -> History {
     history
 }
 
-/// The disk as a power cut before its operation `cut` leaves it.
+/// Returns the disk as a power cut before its operation `cut` leaves it.
 fn cut_power(disk: &MemDisk, cut: u64, seed: u64) -> MemDisk {
     let mut walk = disk.walk();
     while walk.at() < cut && walk.step() {}
@@ -117,9 +119,9 @@ fn cut_power(disk: &MemDisk, cut: u64, seed: u64) -> MemDisk {
     })
 }
 
-/// What the client of a transaction knows after the cut.
-fn left_by_cut(noted: Noted, cut: u64) -> Txn {
-    let Noted { mut txn, called_at, returned_at } = noted;
+/// Returns the transaction with the outcome that its client knows after the cut.
+fn left_by_cut(timed: TimedTxn, cut: u64) -> Txn {
+    let TimedTxn { mut txn, called_at, returned_at } = timed;
     if txn.committed() && returned_at > cut {
         txn.outcome = if called_at > cut { Outcome::Aborted } else { Outcome::Unknown };
     }
@@ -131,41 +133,41 @@ impl Run<'_> {
         self.clock.fetch_add(1, Ordering::SeqCst)
     }
 
-    fn live(&self, db: &Db, table: &Table, disk: &MemDisk, life: u64) -> Vec<Noted> {
-        let mut noted = Vec::new();
+    fn live(&self, db: &Db, table: &Table, disk: &MemDisk, life: u64) -> Vec<TimedTxn> {
+        let mut txns = Vec::new();
         if life == 0 {
             let txn = self.transaction(db, table, disk, u64::MAX, None);
-            noted.push(txn);
+            txns.push(txn);
         }
         let upto = ((life + 1) * LIFE).min(self.plan.transactions);
         std::thread::scope(|scope| {
             let clients = (0..self.plan.threads).map(|client| {
                 scope.spawn(move || {
-                    let mut noted = Vec::new();
+                    let mut txns = Vec::new();
                     loop {
                         let n = self.started.fetch_add(1, Ordering::Relaxed);
                         if n >= upto {
                             self.started.fetch_sub(1, Ordering::Relaxed);
-                            return noted;
+                            return txns;
                         }
                         let client = life * self.plan.threads + client;
-                        noted.push(self.transaction(db, table, disk, client, Some(n)));
+                        txns.push(self.transaction(db, table, disk, client, Some(n)));
                     }
                 })
             });
             let clients: Vec<_> = clients.collect();
             for client in clients {
-                noted.extend(client.join().expect("a client panicked"));
+                txns.extend(client.join().expect("a client panicked"));
             }
         });
-        noted
+        txns
     }
 
-    /// One transaction; `n` is none for the one that fills the table.
-    fn transaction(&self, db: &Db, table: &Table, disk: &MemDisk, client: u64, n: Option<u64>) -> Noted {
+    /// Runs one transaction. `n` is `None` for the transaction that fills the table.
+    fn transaction(&self, db: &Db, table: &Table, disk: &MemDisk, client: u64, n: Option<u64>) -> TimedTxn {
         let plan = self.plan;
         let mut rng = Prng::new(plan.seed ^ n.map_or(u64::MAX, |n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
-        let gives_up = n.is_some() && rng.one_in(20);
+        let rolls_back = n.is_some() && rng.one_in(20);
         let read_only = n.is_some() && rng.one_in(4);
         let durability = if plan.cuts { Durability::Sync } else { Durability::None };
         let options = TxnOptions::new().isolation(plan.isolation).durability(durability);
@@ -181,7 +183,7 @@ impl Run<'_> {
         let Client { tx, ops, broken, .. } = client_of;
         let called_at = disk.op_count();
         let committed = match worked {
-            Ok(()) if gives_up => {
+            Ok(()) if rolls_back => {
                 tx.rollback();
                 None
             }
@@ -195,6 +197,6 @@ impl Run<'_> {
         }
         let outcome = committed.map_or(Outcome::Aborted, |receipt| Outcome::Committed(receipt.lsn));
         let txn = Txn { client, begun, ended: self.tick(), ops, outcome };
-        Noted { txn, called_at, returned_at }
+        TimedTxn { txn, called_at, returned_at }
     }
 }

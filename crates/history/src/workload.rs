@@ -1,13 +1,14 @@
-//! What the transactions do. Keys are used in groups that follow each other, so that no list gets long and conflicts stay many.
+//! What the transactions do. They use one group of keys after the other, so lists stay short and
+//! conflicts are frequent.
 
-use crate::record::{Op, Told, Version};
+use crate::record::{Op, ReadResult, Version};
 use base::prng::Prng;
 use millpond::{Error, Result, Table, Transaction};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Transactions that share a group of keys.
 const GROUP: u64 = 48;
-/// Numbers of keys that a group may use.
+/// Keys that a group may use.
 const STRIDE: u64 = 1 << 20;
 
 /// A kind of transactions.
@@ -17,11 +18,12 @@ pub enum Workload {
     Append,
     /// Keys hold one number; transactions read some and overwrite others.
     Register,
-    /// Money moves between accounts, of which pairs may not be overdrawn together; others sum up.
+    /// Transfers between accounts and audits of their sum. Some accounts are pairs that must not be
+    /// overdrawn together.
     Bank,
-    /// Some write one key each, others read them all in any order.
+    /// Some transactions write one key each, others read all keys in any order.
     Fork,
-    /// Rows are inserted where a scan finds few, changed, and deleted.
+    /// Rows are inserted if a scan finds few, changed, and deleted.
     Range,
 }
 
@@ -43,15 +45,15 @@ impl Workload {
     }
 }
 
-/// The accounts whose sum stays, and what each begins with.
+/// The accounts whose sum stays the same, and the first balance of each.
 const ACCOUNTS: u64 = 6;
 const START: i64 = 100;
-/// Pairs of accounts that may not be overdrawn together begin here.
+/// The accounts that are pairs: the sum of two neighbours must not be negative.
 const PAIRS: std::ops::Range<u64> = 10..14;
-/// A scan that finds fewer rows adds one.
+/// A transaction inserts a row only if its scan finds fewer rows than this.
 const FEW: usize = 3;
 
-/// One transaction in progress, which notes what it is told.
+/// A transaction in progress. It records its operations and their results.
 pub struct Client<'c> {
     /// The transaction.
     pub tx: Transaction,
@@ -65,7 +67,7 @@ pub struct Client<'c> {
     pub rng: Prng,
     /// What it did.
     pub ops: Vec<Op>,
-    /// Rules that it saw broken; they count if it commits.
+    /// Broken rules that it saw; they count if it commits.
     pub broken: Vec<String>,
 }
 
@@ -79,7 +81,7 @@ fn numbers(bytes: &[u8]) -> Vec<u64> {
     bytes.chunks_exact(8).map(|n| u64::from_be_bytes(n.try_into().expect("eight bytes"))).collect()
 }
 
-/// What a list's key holds at the end.
+/// Decodes a row of the workload `Append`: the key and its list.
 #[must_use]
 pub fn list_of(key: &[u8], value: &[u8]) -> (u64, Vec<Version>) {
     (numbers(key)[0], numbers(value))
@@ -90,7 +92,7 @@ impl Client<'_> {
         self.versions.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Lets others in between two steps.
+    /// Lets other threads run between two operations.
     fn pause(&mut self) {
         if self.rng.one_in(2) {
             std::thread::yield_now();
@@ -100,8 +102,8 @@ impl Client<'_> {
     fn read_list(&mut self, key: u64) -> Result<Vec<u64>> {
         self.pause();
         let list = self.tx.get(self.table, &key.to_be_bytes())?.map_or(Vec::new(), |bytes| numbers(&bytes));
-        let told = if list.is_empty() { Told::Nothing } else { Told::List(list.clone()) };
-        self.ops.push(Op::Read(key, told));
+        let result = if list.is_empty() { ReadResult::Nothing } else { ReadResult::List(list.clone()) };
+        self.ops.push(Op::Read(key, result));
         Ok(list)
     }
 
@@ -116,12 +118,12 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// A key's payload; 0 if there is no row.
+    /// Reads a key's payload; 0 if there is no row.
     fn read(&mut self, key: u64) -> Result<i64> {
         self.pause();
         let found = self.tx.get(self.table, &key.to_be_bytes())?.map(|bytes| numbers(&bytes));
-        let told = found.as_ref().map_or(Told::Nothing, |n| Told::Version(n[0]));
-        self.ops.push(Op::Read(key, told));
+        let result = found.as_ref().map_or(ReadResult::Nothing, |n| ReadResult::Version(n[0]));
+        self.ops.push(Op::Read(key, result));
         Ok(found.map_or(0, |n| n[1].cast_signed()))
     }
 
@@ -161,7 +163,7 @@ impl Client<'_> {
         }
     }
 
-    /// Fills the table before all others.
+    /// Fills the table before all other transactions.
     ///
     /// # Errors
     /// Those of the database.
@@ -174,14 +176,14 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// One transaction, the `n`-th of the run.
+    /// Runs the `n`-th transaction.
     ///
     /// # Errors
     /// Those of the database; retryable ones end the transaction and nothing else.
     pub fn run(&mut self, workload: Workload, n: u64) -> Result<()> {
         let first = n / GROUP * STRIDE;
         if self.read_only {
-            return self.look(workload, first);
+            return self.read_all(workload, first);
         }
         match workload {
             Workload::Append | Workload::Register => {
@@ -202,14 +204,14 @@ impl Client<'_> {
                     let key = first + self.rng.below(3);
                     return self.write(key, 0);
                 }
-                self.look(workload, first)
+                self.read_all(workload, first)
             }
             Workload::Range => self.range(first),
         }
     }
 
-    /// Reads all that there is to read, beginning anywhere.
-    fn look(&mut self, workload: Workload, first: u64) -> Result<()> {
+    /// Reads all keys of the group, starting at a random one.
+    fn read_all(&mut self, workload: Workload, first: u64) -> Result<()> {
         let keys = match workload {
             Workload::Append | Workload::Register => 5,
             Workload::Fork => 3,
@@ -234,7 +236,7 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// The rows of a group, from either end.
+    /// Scans the rows of a group, forward or backward.
     fn count(&mut self, first: u64) -> Result<Vec<u64>> {
         let backward = self.rng.one_in(2);
         let keys = self.scan(first, first + STRIDE, backward)?;
@@ -273,7 +275,7 @@ impl Client<'_> {
             (0, Some(key)) => self.write(key, 1),
             (1, Some(key)) => self.delete(key),
             (2.., _) if keys.len() < FEW => {
-                // Keys are not used twice: a row that is gone was deleted.
+                // Keys are not used twice, so a missing row was deleted.
                 let key = first + self.version() % STRIDE;
                 let version = self.version();
                 self.pause();

@@ -1,4 +1,5 @@
-//! Each level keeps what it promises, and each weaker one is seen to break what only the stronger one keeps.
+//! Each isolation level shows only the anomalies that it allows, and each weaker level does show
+//! them.
 
 use history::check::{Anomaly, Verdict, check};
 use history::elle;
@@ -11,17 +12,18 @@ fn plan(workload: Workload, isolation: Isolation) -> Plan {
     Plan { workload, isolation, threads: 8, transactions: 1500, seed: 1, cuts: false }
 }
 
-/// What it found, all of which the level must allow.
+/// Runs and checks a plan. Panics on an anomaly that the level does not allow.
 fn judged(plan: &Plan) -> (History, Verdict) {
     let history = run(plan);
     let verdict = check(&history);
     let forbidden = verdict.forbidden(plan.isolation);
     assert!(forbidden.is_empty(), "{plan:?}: {forbidden:#?}");
-    assert!(verdict.txns > 0 && verdict.edges > verdict.txns / 4, "{plan:?}: nobody met anybody");
+    assert!(verdict.txns > 0 && verdict.edges > verdict.txns / 4, "{plan:?}: too few conflicts");
     (history, verdict)
 }
 
-/// Runs until the level shows an anomaly that it allows. How soon depends on the scheduler, so it may try often.
+/// Runs until the level shows an anomaly that it allows. How soon depends on the scheduler, so it
+/// tries often.
 fn shows(workload: Workload, isolation: Isolation, anomaly: Anomaly) {
     for seed in 1..200 {
         let (_, verdict) = judged(&Plan { seed, ..plan(workload, isolation) });
@@ -58,7 +60,7 @@ fn serializable_shows_nothing() {
 }
 
 #[test]
-fn power_cuts_take_nothing_that_was_acknowledged() {
+fn power_cuts_lose_no_acknowledged_commit() {
     for isolation in [Isolation::RepeatableRead, Isolation::Serializable] {
         let (history, _) =
             judged(&Plan { transactions: 9000, cuts: true, ..plan(Workload::Append, isolation) });
@@ -66,7 +68,8 @@ fn power_cuts_take_nothing_that_was_acknowledged() {
     }
 }
 
-/// It infers the order of writes from what was read, so it may miss what nobody read; what it finds must have been found here.
+/// The other checker infers the order of writes from reads, so it may miss anomalies. What it
+/// finds, `check` must find too.
 #[test]
 fn another_checker_agrees() {
     for workload in [Workload::Append, Workload::Register] {
@@ -77,9 +80,9 @@ fn another_checker_agrees() {
             assert_eq!(elle::ask(&history, Isolation::RepeatableRead), Ok(Vec::new()), "{workload:?}");
             let against = elle::ask(&history, Isolation::Serializable).expect("an opinion");
             let here = verdict.found.contains_key(&Anomaly::Stale);
-            assert!(against.is_empty() || here, "{workload:?}: only the other found {against:?}");
+            assert!(against.is_empty() || here, "{workload:?}: only the other checker found {against:?}");
             !against.is_empty()
         });
-        assert!(sees_skew, "{workload:?}: it took snapshot isolation for serializable");
+        assert!(sees_skew, "{workload:?}: it accepted snapshot isolation as serializable");
     }
 }

@@ -1,4 +1,4 @@
-//! A few lives of a soak, so that the command is known to work; by hand it takes hours.
+//! A few lives of a soak, which show that the command works; by hand it takes hours.
 
 use std::process::Command;
 
@@ -10,14 +10,14 @@ fn a_short_soak_loses_nothing() {
         .arg(&dir)
         .output()
         .expect("the program starts");
-    let told = String::from_utf8_lossy(&out.stdout);
-    assert!(out.status.success(), "{told}{}", String::from_utf8_lossy(&out.stderr));
-    assert!(told.contains(" at rest") && told.contains(" kills"), "{told}");
-    assert!(!dir.exists(), "a clean soak removes what it made");
+    let text = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success(), "{text}{}", String::from_utf8_lossy(&out.stderr));
+    assert!(text.contains(" at rest") && text.contains(" kills"), "{text}");
+    assert!(!dir.exists(), "a clean soak removes its directory");
 }
 
 #[test]
-fn a_directory_that_is_there_is_left_alone() {
+fn an_existing_directory_is_refused() {
     let dir = env!("CARGO_MANIFEST_DIR");
     let out =
         Command::new(env!("CARGO_BIN_EXE_history")).args(["soak", "--dir", dir]).output().expect("it starts");

@@ -1,4 +1,4 @@
-//! The stress for a few seconds: as many threads as by hand, with less data.
+//! The stress test for a few seconds: the usual number of threads, less data.
 
 use history::stress::{Plan, run};
 use std::path::Path;

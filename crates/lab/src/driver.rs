@@ -1,14 +1,16 @@
-//! Runs a workload's sessions on threads: warm-up, then the measured phase, with retries and an optional fixed rate.
+//! Runs a workload's sessions on threads: warm-up, then the measured phase, with retries and an
+//! optional fixed rate.
 //!
-//! Closed loop: a thread begins its next transaction when the last one ended. Open loop (`--rate`): transactions have
-//! intended starts that do not depend on how long others take, and latency counts from the intended start, so that a
-//! stall shows in every transaction that it delayed.
+//! Closed loop: a thread begins its next transaction when the last one has ended. Open loop
+//! (`--rate`): each transaction has an intended start that does not depend on the others. Latency
+//! counts from the intended start, so a stall shows in every transaction that it delayed (no
+//! coordinated omission).
 
 use crate::failure::{Failure, Outcome};
 use crate::figures::{Figures, Level, Reading, checkpoint_age, device_write_bytes, fsyncs};
 use crate::progress::Progress;
-use crate::recorder::{Done, Recorder, Totals, Window};
-use crate::samples::{self, Moves, Samples};
+use crate::recorder::{CommittedTxn, Recorder, Totals, Window};
+use crate::samples::{self, ColumnKind, Samples};
 use crate::stop;
 use crate::units::{show_micros, show_size};
 use crate::workload::{Session, Workload};
@@ -18,36 +20,37 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often the checkpoint age is looked at, and whether the end has come.
-const LOOK: Duration = Duration::from_millis(100);
-/// The longest sleep of a thread that waits for its intended start, so that it sees the end in time.
-const NAP: Duration = Duration::from_millis(50);
+/// How often the main thread samples the checkpoint age and checks for the end.
+const POLL: Duration = Duration::from_millis(100);
+/// The longest sleep of a thread that waits for its intended start. It must see the end of the run
+/// in time.
+const MAX_SLEEP: Duration = Duration::from_millis(50);
 
-/// How to run.
+/// How a workload is run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     /// How many threads.
     pub(crate) threads: u32,
-    /// Time before the measured phase; 0 for work that has an end.
+    /// Time before the measured phase; 0 for a workload that ends by itself.
     pub(crate) warmup: Duration,
-    /// Length of the measured phase; none if the work itself ends it.
+    /// Length of the measured phase; `None` if the workload ends by itself.
     pub(crate) seconds: Option<Duration>,
-    /// Transactions a second, all threads together; none for as fast as possible.
+    /// Transactions a second of all threads together; `None` is as fast as possible.
     pub(crate) rate: Option<f64>,
-    /// Whether to keep what every figure was at each second of the measured phase.
+    /// Keep the value of every metric at each second of the measured phase.
     pub(crate) sampled: bool,
 }
 
-/// The measured phase.
+/// The results of the measured phase.
 #[derive(Debug)]
 pub(crate) struct Measured {
-    /// What the threads saw.
+    /// What the threads measured.
     pub(crate) totals: Totals,
-    /// What the engine and the system counted.
+    /// What the engine and the operating system counted.
     pub(crate) figures: Figures,
-    /// The checkpoint age over the phase.
+    /// The checkpoint age during the phase.
     pub(crate) age: Level,
-    /// Every figure at each second; empty unless asked for.
+    /// Every metric at each second; empty unless requested.
     pub(crate) samples: Samples,
 }
 
@@ -73,8 +76,9 @@ impl Shared<'_> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Waits for this thread's turn at the fixed rate; tells when the transaction should begin, or none at the end.
-    fn turn(&self, start: Instant) -> Option<Instant> {
+    /// Waits until the next transaction should begin at the fixed rate. Returns its intended start,
+    /// or `None` at the end of the run.
+    fn wait_for_start(&self, start: Instant) -> Option<Instant> {
         let Some(rate) = self.rate else { return Some(Instant::now()) };
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
         let intended = start + Duration::from_secs_f64(ticket as f64 / rate);
@@ -86,7 +90,7 @@ impl Shared<'_> {
             if self.stopped() {
                 return None;
             }
-            std::thread::sleep(wait.min(NAP));
+            std::thread::sleep(wait.min(MAX_SLEEP));
         }
     }
 
@@ -94,30 +98,30 @@ impl Shared<'_> {
         self.go.wait();
         let start = self.started.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or_else(Instant::now);
         while !self.stopped() && session.draw() {
-            let Some(began) = self.turn(start) else { break };
+            let Some(began) = self.wait_for_start(start) else { break };
             let mut retries = 0;
             let row_changes = loop {
                 match session.attempt() {
                     Ok(changes) => break changes,
-                    Err(trouble) if trouble.is_retryable() => {
+                    Err(error) if error.is_retryable() => {
                         if self.stopped() {
                             return Ok(());
                         }
                         retries += 1;
                     }
-                    Err(trouble) => return Err(trouble.into()),
+                    Err(error) => return Err(error.into()),
                 }
             };
-            self.recorder.record(thread, Done { began, ended: Instant::now(), retries, row_changes });
+            self.recorder.record(thread, CommittedTxn { began, ended: Instant::now(), retries, row_changes });
         }
         Ok(())
     }
 }
 
-/// Counts a thread out and reports its panic, however it ends.
-struct Leaving<'a, 'b>(&'a Shared<'b>);
+/// Its drop counts a thread as ended and reports a panic.
+struct ThreadGuard<'a, 'b>(&'a Shared<'b>);
 
-impl Drop for Leaving<'_, '_> {
+impl Drop for ThreadGuard<'_, '_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.fail(Failure::failed("a thread of the workload panicked"));
@@ -126,7 +130,7 @@ impl Drop for Leaving<'_, '_> {
     }
 }
 
-/// Runs `workload` on the loaded database `db`.
+/// Runs `workload` on the loaded database `db` and returns what was measured.
 pub(crate) fn drive(
     db: &Db,
     workload: &dyn Workload,
@@ -152,7 +156,7 @@ pub(crate) fn drive(
         for (thread, mut session) in (0..).zip(sessions) {
             let shared = &shared;
             scope.spawn(move || {
-                let _leaving = Leaving(shared);
+                let _guard = ThreadGuard(shared);
                 if let Err(failure) = shared.run_session(thread, session.as_mut()) {
                     shared.fail(failure);
                 }
@@ -166,13 +170,13 @@ pub(crate) fn drive(
         return Err(failure);
     }
     stop::check()?;
-    let Watched { window, before, after, age, samples } = measured;
+    let Observation { window, before, after, age, samples } = measured;
     let figures = Figures::between(&before, &after);
-    Ok(Measured { totals: recorder.totals(window, None), figures, age, samples })
+    Ok(Measured { totals: recorder.totals(window), figures, age, samples })
 }
 
-/// What the main thread saw of the measured phase.
-struct Watched {
+/// What the main thread observed of the measured phase.
+struct Observation {
     window: Window,
     before: Reading,
     after: Reading,
@@ -180,7 +184,7 @@ struct Watched {
     samples: Samples,
 }
 
-/// What the main thread is watching.
+/// The phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     WarmUp,
@@ -196,7 +200,7 @@ impl Phase {
     }
 }
 
-/// The main thread's part: it opens and closes the measured phase and tells how things go.
+/// The work of the main thread: it begins and ends the measured phase and shows the progress.
 struct Monitor<'a, 'b> {
     db: &'a Db,
     shared: &'a Shared<'b>,
@@ -206,7 +210,7 @@ struct Monitor<'a, 'b> {
 }
 
 impl Monitor<'_, '_> {
-    fn run(mut self) -> Watched {
+    fn run(mut self) -> Observation {
         let mut before = Reading::now(self.db);
         let start = Instant::now();
         *self.shared.started.lock().unwrap_or_else(PoisonError::into_inner) = Some(start);
@@ -227,15 +231,16 @@ impl Monitor<'_, '_> {
         let after = Reading::now(self.db);
         age.add(checkpoint_age(&self.db.metrics()));
         self.progress.finish();
-        Watched { window, before, after, age, samples: self.samples }
+        Observation { window, before, after, age, samples: self.samples }
     }
 
     fn window_from(&self, start: Instant) -> Window {
         Window { start, end: self.pace.seconds.map(|length| start + length) }
     }
 
-    /// Looks and reports until `end`, or until no thread runs any more, or until something stops the run. A line is
-    /// due, and a sample, at each whole second since `start`; one that was missed is left out.
+    /// Samples and shows progress until `end`, until no thread runs any more, or until something
+    /// stops the run. A progress line and a sample are due at each whole second since `start`. A
+    /// missed one is left out.
     fn watch(&mut self, phase: Phase, start: Instant, end: Option<Instant>, age: &mut Level) {
         let mut shown = Duration::ZERO;
         let mut syncs = fsyncs(&self.db.metrics());
@@ -250,7 +255,7 @@ impl Monitor<'_, '_> {
             let passed = now.duration_since(start);
             let since = (passed - shown).as_secs_f64();
             let due = passed.as_secs() > shown.as_secs();
-            // The last part of a second is worth a sample of its own only if it is long, or all there is.
+            // The last part of a second gets a sample only if it is long or is all there is.
             let last = over && (since >= 0.5 || shown.is_zero());
             if due || last {
                 let recent = self.shared.recorder.take_recent();
@@ -274,28 +279,31 @@ impl Monitor<'_, '_> {
                 return;
             }
             age.add(checkpoint_age(&snapshot));
-            // Work that has an end may end soon; its last moment is taken from the threads' own clocks.
-            let nap = if end.is_none() { LOOK / 20 } else { LOOK };
+            // A workload that ends by itself may end soon. The time of its end comes from the
+            // threads.
+            let nap = if end.is_none() { POLL / 20 } else { POLL };
             let next = start + Duration::from_secs(shown.as_secs() + 1);
             let left = end.map_or(next, |end| end.min(next)).saturating_duration_since(now);
             std::thread::sleep(nap.min(left));
         }
     }
 
-    /// Keeps what every figure is, if that was asked for; `recent` are the latencies since the last time.
+    /// Keeps the value of every metric, if requested. `recent` are the latencies since the last
+    /// sample.
     fn sample(&mut self, seconds: f64, snapshot: &Snapshot, recent: Option<&Histogram<u64>>) {
         if !self.pace.sampled {
             return;
         }
         let mut values = samples::of_engine(snapshot);
-        let counter = |name: &str, unit, value: u64| (name.to_owned(), unit, Moves::Counter, value as f64);
+        let counter =
+            |name: &str, unit, value: u64| (name.to_owned(), unit, ColumnKind::Counter, value as f64);
         let so_far = self.samples.last("run_transactions").unwrap_or(0.0) as u64;
         values.push(counter("run_transactions", "count", so_far + recent.map_or(0, Histogram::len)));
         values.extend(device_write_bytes().map(|bytes| counter("device_write_bytes", "bytes", bytes)));
         for (name, percentile) in samples::LATENCIES {
             if let Some(recent) = recent.filter(|recent| !recent.is_empty()) {
                 let us = recent.value_at_percentile(*percentile) as f64 / 1000.0;
-                values.push(((*name).to_owned(), "µs", Moves::Gauge, us));
+                values.push(((*name).to_owned(), "µs", ColumnKind::Gauge, us));
             }
         }
         self.samples.push(seconds, values);
@@ -320,23 +328,24 @@ mod tests {
     }
 
     #[test]
-    fn at_a_fixed_rate_starts_do_not_wait_for_anyone() {
+    fn at_a_fixed_rate_starts_do_not_depend_on_other_transactions() {
         let recorder = Recorder::new(1);
         let shared = shared(&recorder, Some(1000.0));
-        // A start long past: the run is behind, and every turn comes at once with its intended time.
+        // The start was long ago: the run is late, and every transaction starts at once, with its
+        // intended time.
         let start = Instant::now() - Duration::from_secs(5);
-        assert_eq!(shared.turn(start), Some(start));
-        assert_eq!(shared.turn(start), Some(start + Duration::from_millis(1)));
-        assert_eq!(shared.turn(start), Some(start + Duration::from_millis(2)));
+        assert_eq!(shared.wait_for_start(start), Some(start));
+        assert_eq!(shared.wait_for_start(start), Some(start + Duration::from_millis(1)));
+        assert_eq!(shared.wait_for_start(start), Some(start + Duration::from_millis(2)));
     }
 
     #[test]
-    fn a_thread_that_waits_for_its_turn_sees_the_end() {
+    fn a_thread_that_waits_for_its_start_sees_the_end() {
         let recorder = Recorder::new(1);
         let shared = shared(&recorder, Some(0.001));
         shared.stop.store(true, Ordering::Relaxed);
         let start = Instant::now();
-        assert_eq!(shared.turn(start), Some(start));
-        assert_eq!(shared.turn(start), None);
+        assert_eq!(shared.wait_for_start(start), Some(start));
+        assert_eq!(shared.wait_for_start(start), None);
     }
 }

@@ -1,14 +1,14 @@
-//! How a command ends when it does not succeed: one sentence and an exit status.
+//! A failed command: one sentence and an exit status.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// Why a command stopped. The text is one sentence that names the thing; it is printed as it is.
+/// Why a command failed. The text is one sentence that names the cause; it is printed as it is.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The caller asked for something that cannot be: status 2, and nothing was changed.
+    /// The request cannot be executed: status 2, and nothing was changed.
     Misuse(String),
-    /// The work was started and did not succeed: status 1.
+    /// The work was started and failed: status 1.
     Failed(String),
 }
 
@@ -16,17 +16,17 @@ pub(crate) enum Failure {
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {
-    /// Status 2 with `text`.
+    /// Makes a failure of status 2 with `text`.
     pub(crate) fn misuse(text: impl Into<String>) -> Self {
         Failure::Misuse(text.into())
     }
 
-    /// Status 1 with `text`.
+    /// Makes a failure of status 1 with `text`.
     pub(crate) fn failed(text: impl Into<String>) -> Self {
         Failure::Failed(text.into())
     }
 
-    /// The exit status that goes with it.
+    /// Returns the exit status.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Failure::Misuse(_) => ExitCode::from(2),
@@ -38,7 +38,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Failure::Misuse(text) | Failure::Failed(text)) = self;
-        // An error from below may span lines; here it becomes the one sentence that was promised.
+        // An error of another crate may have several lines; here it becomes one.
         for (i, word) in text.split_whitespace().enumerate() {
             if i > 0 {
                 f.write_str(" ")?;

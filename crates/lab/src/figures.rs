@@ -1,10 +1,11 @@
-//! What the engine and the system counted during the measured phase: the one place that knows the names of metrics.
+//! What the engine and the operating system counted during the measured phase. Only this module
+//! knows the names of metrics.
 
 use metrics::FsyncRow;
 use millpond::{Db, Snapshot};
 use std::collections::BTreeMap;
 
-/// The counters at one moment.
+/// The values of all counters at one time.
 #[derive(Clone, Debug)]
 pub(crate) struct Reading {
     engine: Snapshot,
@@ -12,60 +13,61 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// The counters now.
+    /// Reads the counters now.
     pub(crate) fn now(db: &Db) -> Reading {
         Reading { device_write_bytes: device_write_bytes(), ..Reading::of(db.metrics()) }
     }
 
-    /// Figures of an engine, and nothing of the system.
+    /// Makes a reading of an engine without the operating system's counters.
     pub(crate) fn of(engine: Snapshot) -> Reading {
         Reading { engine, device_write_bytes: None }
     }
 }
 
-/// Bytes that this process caused to be sent to the storage layer, as the kernel counts them.
+/// Returns the bytes that this process has sent to the storage layer, as the kernel counts them.
 pub(crate) fn device_write_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/io").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("write_bytes:"))?;
     line.trim().parse().ok()
 }
 
-/// A gauge or counter; 0 where the engine has none of that name, so that old and new engines can be compared.
+/// Returns a gauge or counter; 0 if the engine has none of that name, so old and new engines can be
+/// compared.
 fn value(snapshot: &Snapshot, name: &str) -> u64 {
     snapshot.get(name).map_or(0, |v| v as u64)
 }
 
-/// Redo between the checkpoint and the end of the log.
+/// Returns the redo between the checkpoint and the end of the log, bytes.
 pub(crate) fn checkpoint_age(snapshot: &Snapshot) -> u64 {
     value(snapshot, "checkpoint_age_bytes")
 }
 
-/// The end of the log.
+/// Returns the LSN of the end of the log.
 pub(crate) fn lsn(snapshot: &Snapshot) -> u64 {
     value(snapshot, "current_lsn")
 }
 
-/// Syncs of all files since the database was opened.
+/// Returns the syncs of all files since the database was opened.
 pub(crate) fn fsyncs(snapshot: &Snapshot) -> u64 {
     value(snapshot, "fsyncs")
 }
 
-/// Milliseconds from open until all redo of the last run was applied.
+/// Returns the milliseconds from the opening until all redo was applied.
 pub(crate) fn recovery_ms(snapshot: &Snapshot) -> u64 {
     value(snapshot, "recovery_ms")
 }
 
-/// Redo above the checkpoint that was found at open.
+/// Returns the redo after the checkpoint that the opening found, bytes.
 pub(crate) fn recovery_redo_bytes(snapshot: &Snapshot) -> u64 {
     value(snapshot, "recovery_redo_bytes")
 }
 
-/// Aborted transactions whose changes are still being reverted.
+/// Returns how many aborted transactions are not yet fully reverted.
 pub(crate) fn being_reverted(snapshot: &Snapshot) -> u64 {
     value(snapshot, "aborted_transactions")
 }
 
-/// Samples of a level that moves up and down.
+/// Maximum and mean of the samples of a gauge.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Level {
     max: u64,
@@ -81,18 +83,18 @@ impl Level {
         self.samples += 1;
     }
 
-    /// The greatest sample.
+    /// Returns the greatest sample.
     pub(crate) fn max(&self) -> u64 {
         self.max
     }
 
-    /// The mean of the samples.
+    /// Returns the mean of the samples.
     pub(crate) fn mean(&self) -> u64 {
         self.sum.checked_div(self.samples).unwrap_or(0)
     }
 }
 
-/// What happened between two readings.
+/// The differences between two readings.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Figures {
     pub(crate) redo_bytes: u64,
@@ -111,16 +113,16 @@ pub(crate) struct Figures {
     pub(crate) hard_waits: u64,
     pub(crate) free_frame_waits: u64,
     pub(crate) recovery_ms: u64,
-    /// Whether the database's files bypass the page cache.
+    /// The database's files bypass the page cache.
     pub(crate) direct_io: bool,
-    /// Whether batches of pages go through io_uring.
+    /// Batches of pages are written by io_uring.
     pub(crate) io_uring: bool,
     pub(crate) fsync_rows: Vec<FsyncRow>,
     pub(crate) page_writes_io_by_force: BTreeMap<String, u64>,
 }
 
 impl Figures {
-    /// The difference of two readings of one database.
+    /// Computes the difference of two readings of one database.
     pub(crate) fn between(before: &Reading, after: &Reading) -> Figures {
         let engine = after.engine.minus(&before.engine);
         let of = |name: &str| value(&engine, name);
@@ -159,14 +161,14 @@ mod tests {
 
     #[test]
     fn the_kernel_counts_our_writes() {
-        // The file may be forbidden in a sandbox; where it is not, it must be understood.
+        // A sandbox may forbid the file. If it can be read, it must be understood.
         if std::fs::read_to_string("/proc/self/io").is_ok() {
             assert!(device_write_bytes().is_some());
         }
     }
 
     #[test]
-    fn a_level_has_a_mean_and_a_greatest() {
+    fn a_level_has_a_mean_and_a_maximum() {
         let mut level = Level::default();
         assert_eq!((level.max(), level.mean()), (0, 0));
         for value in [10, 40, 10] {

@@ -1,18 +1,20 @@
-//! The program `millpond`: runs workloads on the engine, crashes it, checks it, shows what is inside.
+//! The program `millpond`: runs workloads on the engine, crashes it, checks it, shows what is
+//! inside.
 //!
-//! `cli` holds the commands, `workload` what a run does, `driver` runs it on threads, `recorder`, `figures` and
-//! `samples` measure, `result` and `report` show; `crash` is the experiment that kills a process and verifies what it promised.
+//! `cli` holds the commands, `workload` the transactions of a run, and `driver` runs them on
+//! threads. `recorder`, `figures` and `samples` measure; `result` and `report` show the result.
+//! `crash` is the experiment that kills a process and checks its commits.
 
 mod cli;
 mod crash;
 mod driver;
 mod failure;
 mod figures;
-mod place;
 mod progress;
 mod recorder;
 mod report;
 mod result;
+mod run_dir;
 mod samples;
 mod stop;
 mod units;

@@ -1,4 +1,4 @@
-//! The outcome of a run: the JSON object that other programs read, and the table that people read.
+//! The result of a run: the JSON object for other programs, and the table for people.
 
 use crate::driver::Measured;
 use crate::failure::{Failure, Outcome};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Latency from begin to commit's return, retries inside, in microseconds.
+/// Latency in microseconds, from the begin to the return of the commit, including retries.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Latency {
     pub(crate) p50: f64,
@@ -36,15 +36,15 @@ pub(crate) struct Fsyncs {
 
 /// Redo between the checkpoint and the end of the log.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Age {
+pub(crate) struct CheckpointAge {
     pub(crate) max: u64,
     pub(crate) mean: u64,
     pub(crate) limit: u64,
 }
 
-/// What was asked for; it goes into the result as it is.
+/// The parameters of the run, which are part of the result.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Asked {
+pub(crate) struct Request {
     pub(crate) workload: String,
     pub(crate) threads: u32,
     pub(crate) tables: u32,
@@ -59,19 +59,19 @@ pub(crate) struct Asked {
     pub(crate) rate: Option<f64>,
 }
 
-impl Asked {
-    /// How commits ended, for people.
+impl Request {
+    /// Returns the durability of the commits, for people.
     pub(crate) fn commits(&self) -> String {
         format!("{} commits{}", self.durability, if self.ephemeral { " in memory" } else { "" })
     }
 }
 
-/// The result of a run. Every figure counts the measured phase alone.
+/// The result of a run. Every number covers only the measured phase.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct RunResult {
     pub(crate) version: &'static str,
     #[serde(flatten)]
-    pub(crate) asked: Asked,
+    pub(crate) request: Request,
     pub(crate) seconds: f64,
     pub(crate) transactions: u64,
     pub(crate) tps: f64,
@@ -88,7 +88,7 @@ pub(crate) struct RunResult {
     pub(crate) device_write_bytes: Option<u64>,
     pub(crate) fsyncs: Fsyncs,
     pub(crate) commits_per_fsync: Option<f64>,
-    pub(crate) checkpoint_age_bytes: Age,
+    pub(crate) checkpoint_age_bytes: CheckpointAge,
     pub(crate) throttled_us_total: u64,
     pub(crate) hard_waits: u64,
     pub(crate) free_frame_waits: u64,
@@ -100,12 +100,12 @@ pub(crate) struct RunResult {
     pub(crate) check: String,
 }
 
-/// What a run found out beside the measured phase.
+/// What a run found out outside of the measured phase.
 #[derive(Clone, Debug)]
-pub(crate) struct Around {
-    /// How long the load took; 0 if a finished one was used.
+pub(crate) struct RunContext {
+    /// How long the load took; 0 if a finished load was reused.
     pub(crate) load_seconds: f64,
-    /// Whether the directory is on a disk.
+    /// The directory is on a disk.
     pub(crate) durable_device: bool,
     /// "ok", or what is wrong with the database.
     pub(crate) check: String,
@@ -121,13 +121,13 @@ fn rounded(value: f64, places: i32) -> f64 {
 }
 
 impl RunResult {
-    /// Puts the parts together.
-    pub(crate) fn new(asked: Asked, measured: &Measured, around: Around) -> RunResult {
+    /// Makes the result from its parts.
+    pub(crate) fn new(request: Request, measured: &Measured, around: RunContext) -> RunResult {
         let Measured { totals, figures, age, .. } = measured;
         let tps = if totals.seconds > 0.0 { totals.transactions as f64 / totals.seconds } else { 0.0 };
         RunResult {
             version: env!("CARGO_PKG_VERSION"),
-            asked,
+            request,
             seconds: totals.seconds,
             transactions: totals.transactions,
             tps: rounded(tps, 2),
@@ -158,7 +158,7 @@ impl RunResult {
                 by_reason: figures.fsyncs_by_reason.clone(),
                 by_file: figures.fsyncs_by_file.clone(),
             },
-            checkpoint_age_bytes: Age {
+            checkpoint_age_bytes: CheckpointAge {
                 max: age.max(),
                 mean: age.mean(),
                 limit: figures.checkpoint_age_limit,
@@ -175,37 +175,46 @@ impl RunResult {
         }
     }
 
-    /// The JSON object.
+    /// Returns the JSON object.
     pub(crate) fn json(&self) -> String {
         to_json(self)
     }
 
-    /// The final table.
+    /// Returns the final table.
     pub(crate) fn table(&self) -> String {
         self.lines_of_table().text()
     }
 
-    /// The lines of the final table, each with its name.
+    /// Returns the lines of the final table, each with its label.
     pub(crate) fn lines(&self) -> Vec<(&'static str, String)> {
         self.lines_of_table().0
     }
 
-    fn lines_of_table(&self) -> Lines {
-        let mut out = Lines::default();
-        let asked = &self.asked;
+    fn lines_of_table(&self) -> TableLines {
+        let mut out = TableLines::default();
+        self.add_setup(&mut out);
+        self.add_transactions(&mut out);
+        self.add_writes(&mut out);
+        self.add_flow_control(&mut out);
+        out.line("check", self.check.clone());
+        out
+    }
+
+    fn add_setup(&self, out: &mut TableLines) {
+        let request = &self.request;
         out.line(
             "workload",
             format!(
                 "{}, {} threads, {} tables x {} rows, {} keys, {}",
-                asked.workload,
-                asked.threads,
-                asked.tables,
-                show_count(f64::from(asked.rows)),
-                asked.distribution,
-                asked.commits()
+                request.workload,
+                request.threads,
+                request.tables,
+                show_count(f64::from(request.rows)),
+                request.distribution,
+                request.commits()
             ),
         );
-        if asked.ephemeral {
+        if request.ephemeral {
             out.line(
                 "device",
                 "the process's own memory: nothing is durable, and all of it is gone by now".into(),
@@ -216,7 +225,7 @@ impl RunResult {
         if !self.direct_io {
             out.line("files", "buffered, because this file system refuses direct I/O".into());
         }
-        if !self.io_uring && !asked.ephemeral {
+        if !self.io_uring && !request.ephemeral {
             out.line("batches", "by threads, because io_uring is not to be had here".into());
         }
         let load = match self.load_seconds {
@@ -224,6 +233,9 @@ impl RunResult {
             seconds => format!(" after a load of {seconds:.1} s"),
         };
         out.line("measured", format!("{:.2} s{load}", self.seconds));
+    }
+
+    fn add_transactions(&self, out: &mut TableLines) {
         out.line(
             "transactions",
             format!(
@@ -236,27 +248,24 @@ impl RunResult {
         if let Some(steady) = self.steadiness() {
             out.line("steadiness", steady);
         }
-        let us = |v: f64| show_micros(v);
         let l = &self.latency_us;
         out.line(
             "latency",
             format!(
                 "p50 {}   p95 {}   p99 {}   p99.9 {}   max {}",
-                us(l.p50),
-                us(l.p95),
-                us(l.p99),
-                us(l.p999),
-                us(l.max)
+                show_micros(l.p50),
+                show_micros(l.p95),
+                show_micros(l.p99),
+                show_micros(l.p999),
+                show_micros(l.max)
             ),
         );
-        out.line(
-            "row changes",
-            format!(
-                "{}   {} a second",
-                show_count(self.row_changes as f64),
-                show_count(if self.seconds > 0.0 { self.row_changes as f64 / self.seconds } else { 0.0 })
-            ),
-        );
+        let rate = if self.seconds > 0.0 { self.row_changes as f64 / self.seconds } else { 0.0 };
+        let changes = show_count(self.row_changes as f64);
+        out.line("row changes", format!("{changes}   {} a second", show_count(rate)));
+    }
+
+    fn add_writes(&self, out: &mut TableLines) {
         let per_change =
             self.redo_bytes_per_row_change.map_or(String::new(), |b| format!("   {b:.0} bytes a row change"));
         out.line(
@@ -286,6 +295,9 @@ impl RunResult {
         if let Some(bytes) = self.device_write_bytes {
             out.line("device writes", show_size(bytes as f64));
         }
+    }
+
+    fn add_flow_control(&self, out: &mut TableLines) {
         let age = &self.checkpoint_age_bytes;
         out.line(
             "checkpoint age",
@@ -300,7 +312,7 @@ impl RunResult {
             "delays",
             format!(
                 "throttled {}   hard waits {}   free-frame waits {}",
-                us(self.throttled_us_total as f64),
+                show_micros(self.throttled_us_total as f64),
                 self.hard_waits,
                 self.free_frame_waits
             ),
@@ -308,11 +320,9 @@ impl RunResult {
         if self.recovery_ms > 0 {
             out.line("recovery", format!("{} ms when this run opened the database", self.recovery_ms));
         }
-        out.line("check", self.check.clone());
-        out
     }
 
-    /// The worst second beside the median one.
+    /// Compares the worst second with the median one.
     fn steadiness(&self) -> Option<String> {
         let mut sorted = self.tps_per_second.clone();
         sorted.sort_unstable();
@@ -337,17 +347,17 @@ fn parts(members: &BTreeMap<String, u64>) -> String {
     if shown.is_empty() { String::new() } else { format!("({})", shown.join(", ")) }
 }
 
-/// Lines with a name each.
+/// Lines with a label each.
 #[derive(Default)]
-pub(crate) struct Lines(pub(crate) Vec<(&'static str, String)>);
+pub(crate) struct TableLines(pub(crate) Vec<(&'static str, String)>);
 
-impl Lines {
+impl TableLines {
     /// Adds a line.
     pub(crate) fn line(&mut self, label: &'static str, text: String) {
         self.0.push((label, text.trim_end().to_owned()));
     }
 
-    /// As text, `label   text`.
+    /// Returns the lines as text, `label   text`.
     pub(crate) fn text(&self) -> String {
         let mut out = String::new();
         for (label, text) in &self.0 {
@@ -358,9 +368,9 @@ impl Lines {
     }
 }
 
-/// Any result as the JSON text that goes to a file.
+/// Returns a result as JSON text for a file.
 pub(crate) fn to_json(result: &impl Serialize) -> String {
-    // Maps have string keys and numbers are finite, so there is nothing that JSON could not say.
+    // Maps have string keys and numbers are finite, so this cannot fail.
     serde_json::to_string_pretty(result).unwrap_or_else(|e| format!("{{\"error\": \"{e}\"}}")) + "\n"
 }
 

@@ -1,7 +1,8 @@
-//! Samples: what every figure was at moments about a second apart. The one data format that plots are made from.
+//! Samples: the value of every metric, about once a second. All plots are made from this format.
 //!
-//! Columns hold values as they were read: a counter counts since the database was opened, and a rate is the difference
-//! of two samples over the time between them. A value that could not be read is absent, and so is a rate beside it.
+//! Columns hold values as they were read. A counter counts since the database was opened; a rate is
+//! the difference of two samples divided by the time between them. A value that could not be read
+//! is missing, and so are the rates next to it.
 
 use metrics::catalog::CATALOG;
 use metrics::{MetricKind, Unit};
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The first words of the format; readers refuse another number.
+/// The name and version of the format. Readers refuse another version.
 pub(crate) const FORMAT: &str = "millpond samples 1";
 
 /// Latencies of a run between two samples, by percentile.
@@ -21,50 +22,50 @@ pub(crate) const LATENCIES: &[(&str, f64)] = &[
     ("run_latency_max_us", 100.0),
 ];
 
-/// Seconds between two samples beyond which something is missing between them.
+/// If two samples are farther apart than this, in seconds, samples are missing between them.
 const GAP: f64 = 2.5;
 
-/// A moment and what was there; none where nothing is known, so that a line breaks.
+/// A time and a value. `None` is an unknown value; it interrupts a line.
 pub(crate) type Point = (f64, Option<f64>);
 
-/// How a column moves.
+/// The kind of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Moves {
+pub(crate) enum ColumnKind {
     /// It only grows.
     Counter,
-    /// It is a level.
+    /// It goes up and down.
     Gauge,
 }
 
-/// One figure over time.
+/// One metric over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Column {
-    /// What the number counts, as people read it.
+    /// The unit, for people.
     pub(crate) unit: String,
-    /// How it moves.
-    pub(crate) kind: Moves,
-    /// One value for each moment.
+    /// Counter or gauge.
+    pub(crate) kind: ColumnKind,
+    /// One value for each sample.
     pub(crate) values: Vec<Option<f64>>,
 }
 
-/// Figures at moments.
+/// All metrics over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Samples {
     format: String,
-    /// Which program sampled.
+    /// The program and its version.
     program: String,
-    /// The moments, in seconds from the beginning of the measured phase.
+    /// The times of the samples, in seconds from the beginning of the measured phase.
     pub(crate) seconds: Vec<f64>,
-    /// The figures by name.
+    /// The metrics by name.
     pub(crate) columns: BTreeMap<String, Column>,
 }
 
-/// What is known at one moment: name, unit, kind, value.
-pub(crate) type Values = Vec<(String, &'static str, Moves, f64)>;
+/// One sample: name, unit, kind and value of each metric.
+pub(crate) type Values = Vec<(String, &'static str, ColumnKind, f64)>;
 
 impl Samples {
-    /// No moment yet.
+    /// Makes an empty set of samples.
     pub(crate) fn new() -> Samples {
         Samples {
             format: FORMAT.to_owned(),
@@ -74,7 +75,7 @@ impl Samples {
         }
     }
 
-    /// Adds a moment. A figure that appears later or is missing has no value where it was not read.
+    /// Adds a sample. A metric that appears later or is missing has no value where it was not read.
     pub(crate) fn push(&mut self, seconds: f64, values: Values) {
         let before = self.seconds.len();
         self.seconds.push(seconds);
@@ -92,12 +93,12 @@ impl Samples {
         }
     }
 
-    /// The last moment.
+    /// Returns the time of the last sample.
     pub(crate) fn end(&self) -> f64 {
         self.seconds.last().copied().unwrap_or(0.0)
     }
 
-    /// A figure's value at the last moment.
+    /// Returns a metric's value in the last sample.
     pub(crate) fn last(&self, name: &str) -> Option<f64> {
         self.values(name).last().copied().flatten()
     }
@@ -106,17 +107,18 @@ impl Samples {
         self.columns.get(name).map_or(&[], |column| &column.values)
     }
 
-    /// A level over time.
+    /// Returns a metric over time.
     pub(crate) fn level(&self, name: &str) -> Vec<Point> {
         self.with_gaps(self.seconds.iter().copied().zip(self.values(name).iter().copied()))
     }
 
-    /// How fast a counter grew, a second; each value stands at the end of the time that it is about.
+    /// Returns a counter's growth a second. The time of each value is the end of its interval.
     pub(crate) fn rate(&self, name: &str) -> Vec<Point> {
         self.ratio(name, None)
     }
 
-    /// How much `name` grew for each one by which `whole` grew; for each second without `whole`.
+    /// Returns the growth of `name` divided by the growth of `whole`; without `whole`, the growth a
+    /// second.
     pub(crate) fn ratio(&self, name: &str, whole: Option<&str>) -> Vec<Point> {
         let values = self.values(name);
         let rates = values.windows(2).zip(self.seconds.windows(2)).enumerate().map(|(i, (v, t))| {
@@ -141,8 +143,8 @@ impl Samples {
         out
     }
 
-    /// The members of a family by the part of the name after `family.`, those that grew most first; what did not grow is
-    /// left out.
+    /// Returns the members of a family that grew, the largest growth first, by the part of the name
+    /// after `family.`.
     pub(crate) fn moved(&self, family: &str) -> Vec<(String, f64)> {
         let mut members: Vec<(String, f64)> = self
             .columns
@@ -158,7 +160,7 @@ impl Samples {
         members
     }
 
-    /// As JSON, on one line for each figure.
+    /// Returns the samples as JSON, one line for each metric.
     pub(crate) fn json(&self) -> String {
         let mut out = format!(
             "{{\n\"format\": {},\n\"program\": {},\n\"seconds\": {},\n\"columns\": {{\n",
@@ -173,8 +175,8 @@ impl Samples {
         out + "}\n}\n"
     }
 
-    /// As a table for spreadsheets and scripts: a line for each moment, a column for each figure, empty where nothing is
-    /// known.
+    /// Returns the samples as CSV: a line for each sample, a column for each metric. An unknown
+    /// value is empty.
     pub(crate) fn csv(&self) -> String {
         let mut out = String::from("seconds");
         for name in self.columns.keys() {
@@ -195,18 +197,20 @@ impl Samples {
     }
 }
 
-/// Numbers are finite and keys are strings, so there is nothing that JSON could not say.
+/// Serialises a value. Numbers are finite and keys are strings, so this cannot fail.
 fn text(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
 }
 
-/// How much a counter grew between two samples; a counter that fell was started anew, and nothing is known.
+/// Returns the growth of a counter between two samples; `None` if it fell, because then it was
+/// restarted.
 fn grown(pair: &[Option<f64>]) -> Option<f64> {
     let [Some(then), Some(now)] = pair else { return None };
     (now >= then).then_some(now - then)
 }
 
-/// Every figure of the engine that means something at a moment. Quantiles since the opening do not.
+/// Returns every metric of the engine except quantiles, which cover the whole time since the
+/// opening.
 pub(crate) fn of_engine(snapshot: &Snapshot) -> Values {
     snapshot
         .figures()
@@ -217,11 +221,11 @@ pub(crate) fn of_engine(snapshot: &Snapshot) -> Values {
                 let unit = if name.ends_with("_us_total") { Unit::Microseconds } else { Unit::Count };
                 let (unit, kind) =
                     entry.map_or((unit, MetricKind::Counter), |entry| (entry.unit, entry.kind));
-                let kind = if kind == MetricKind::Gauge { Moves::Gauge } else { Moves::Counter };
+                let kind = if kind == MetricKind::Gauge { ColumnKind::Gauge } else { ColumnKind::Counter };
                 Some((name, unit.label(), kind, value))
             }
             Some((_, "mean" | "p50" | "p95" | "p99" | "max")) => None,
-            Some(_) => Some((name, Unit::Count.label(), Moves::Counter, value)),
+            Some(_) => Some((name, Unit::Count.label(), ColumnKind::Counter, value)),
         })
         .collect()
 }
@@ -234,11 +238,11 @@ mod tests {
         let mut samples = Samples::new();
         let at = |redo: f64, age: f64, commits: f64| -> Values {
             vec![
-                ("redo".into(), "bytes", Moves::Counter, redo),
-                ("age".into(), "bytes", Moves::Gauge, age),
-                ("commits".into(), "count", Moves::Counter, commits),
-                ("by.log".into(), "count", Moves::Counter, 3.0),
-                ("by.root".into(), "count", Moves::Counter, commits),
+                ("redo".into(), "bytes", ColumnKind::Counter, redo),
+                ("age".into(), "bytes", ColumnKind::Gauge, age),
+                ("commits".into(), "count", ColumnKind::Counter, commits),
+                ("by.log".into(), "count", ColumnKind::Counter, 3.0),
+                ("by.root".into(), "count", ColumnKind::Counter, commits),
             ]
         };
         samples.push(0.0, at(100.0, 5.0, 10.0));
@@ -248,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_a_difference_over_the_time_between() {
+    fn a_rate_is_the_difference_divided_by_the_time() {
         let samples = three();
         assert_eq!(samples.rate("redo"), [(1.0, Some(200.0)), (1.5, Some(200.0))]);
         assert_eq!(samples.ratio("redo", Some("commits")), [(1.0, Some(20.0)), (1.5, None)]);
@@ -259,16 +263,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_a_gap() {
+    fn unknown_values_are_gaps() {
         let mut samples = three();
         // A counter that fell, a figure that is missing, a time without samples.
-        samples.push(2.0, vec![("redo".into(), "bytes", Moves::Counter, 7.0)]);
-        samples.push(6.0, vec![("redo".into(), "bytes", Moves::Counter, 15.0)]);
+        samples.push(2.0, vec![("redo".into(), "bytes", ColumnKind::Counter, 7.0)]);
+        samples.push(6.0, vec![("redo".into(), "bytes", ColumnKind::Counter, 15.0)]);
         let expected = [(1.0, Some(200.0)), (1.5, Some(200.0)), (2.0, None), (4.0, None), (6.0, Some(2.0))];
         assert_eq!(samples.rate("redo"), expected);
         assert_eq!(samples.level("age").last(), Some(&(6.0, None)));
         // A figure that appears late.
-        samples.push(7.0, vec![("new".into(), "count", Moves::Gauge, 1.0)]);
+        samples.push(7.0, vec![("new".into(), "count", ColumnKind::Gauge, 1.0)]);
         assert_eq!(samples.columns["new"].values, [None, None, None, None, None, Some(1.0)]);
     }
 
@@ -286,13 +290,13 @@ mod tests {
     }
 
     #[test]
-    fn every_figure_of_the_engine_has_its_kind() {
+    fn every_metric_of_the_engine_has_its_kind() {
         let values = of_engine(&metrics::Metrics::new().snapshot());
         let kind = |name: &str| values.iter().find(|v| v.0 == name).map(|v| (v.1, v.2));
-        assert_eq!(kind("checkpoint_age_bytes"), Some(("bytes", Moves::Gauge)));
-        assert_eq!(kind("redo_bytes_written"), Some(("bytes", Moves::Counter)));
-        assert_eq!(kind("fsync_us_total"), Some(("µs", Moves::Counter)));
-        assert_eq!(kind("fsyncs_by_reason.commit"), Some(("count", Moves::Counter)));
+        assert_eq!(kind("checkpoint_age_bytes"), Some(("bytes", ColumnKind::Gauge)));
+        assert_eq!(kind("redo_bytes_written"), Some(("bytes", ColumnKind::Counter)));
+        assert_eq!(kind("fsync_us_total"), Some(("µs", ColumnKind::Counter)));
+        assert_eq!(kind("fsyncs_by_reason.commit"), Some(("count", ColumnKind::Counter)));
         assert_eq!(kind("commit_us.p99"), None);
     }
 }

@@ -1,4 +1,5 @@
-//! Ctrl-C: the first asks the command to stop and tidy up, the second removes what the run made and leaves at once.
+//! Ctrl-C: the first one asks the command to stop and clean up; the second one deletes what the run
+//! made and exits at once.
 
 use crate::failure::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -11,15 +12,17 @@ static ASKED: AtomicBool = AtomicBool::new(false);
 /// The directory that this process made and has not yet decided to keep.
 static MADE: Mutex<Option<PathBuf>> = Mutex::new(None);
 
-/// A file that would grow beyond the limit on the size of files (`ulimit -f`) is an error of the call that wrote, which the engine takes
-/// for a full disk. The signal that comes with it would end the program.
+/// Ignores SIGXFSZ. A write beyond the limit on file sizes (`ulimit -f`) returns an error, which
+/// the engine treats as a full disk. The signal that is sent with it would end the program.
 pub(crate) fn survive_large_files() {
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }
 
-/// Starts to listen for SIGINT, SIGTERM and SIGHUP. Once in a process.
+/// Starts to listen for SIGINT, SIGTERM and SIGHUP.
+///
+/// REQUIRES: called once in a process.
 pub(crate) fn install() {
-    // Where this fails Ctrl-C still ends the program; only the directory stays behind.
+    // If this fails, Ctrl-C still ends the program, but the directory stays.
     let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
     std::thread::spawn(move || {
         for _ in signals.forever() {
@@ -37,7 +40,7 @@ fn leave() -> ! {
     std::process::exit(1)
 }
 
-/// Whether the user asked to stop.
+/// Returns whether the user asked to stop.
 pub(crate) fn asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }
@@ -47,7 +50,7 @@ pub(crate) fn check() -> Result<(), Failure> {
     if asked() { Err(Failure::failed("interrupted before the work was done")) } else { Ok(()) }
 }
 
-/// Tells the handler what to remove when it has to leave at once.
+/// Sets the directory that the handler deletes when it must exit at once.
 pub(crate) fn remember(made: Option<PathBuf>) {
     if let Ok(mut slot) = MADE.lock() {
         *slot = made;

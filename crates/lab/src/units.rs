@@ -1,8 +1,9 @@
-//! Sizes and durations as people write them on a command line, and back.
+//! Sizes and durations: parsing from the command line, and formatting for people.
 
 use std::time::Duration;
 
-/// `--pool 512MiB`: digits with KiB, MiB, GiB or K, M, G, which mean the same (1024); bare digits are bytes.
+/// Parses `--pool 512MiB`: digits with KiB, MiB, GiB or K, M, G, which mean the same (1024). Digits
+/// alone are bytes.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     let (digits, unit) = split_unit(text);
     let factor: u64 = match unit {
@@ -17,7 +18,7 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(|| format!("{text:?} is more bytes than any machine has"))
 }
 
-/// `--page 8KiB`: one of the three page sizes.
+/// Parses `--page 8KiB`: one of the three page sizes.
 pub(crate) fn parse_page_size(text: &str) -> Result<u32, String> {
     match parse_size(text)? {
         4096 => Ok(4096),
@@ -27,7 +28,7 @@ pub(crate) fn parse_page_size(text: &str) -> Result<u32, String> {
     }
 }
 
-/// `--recovery-target 10s`: digits with ms, s or m.
+/// Parses `--recovery-target 10s`: digits with ms, s or m.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is not a duration such as 500ms, 10s or 5m");
     let (digits, unit) = split_unit(text);
@@ -41,7 +42,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     number.checked_mul(ms).map(Duration::from_millis).ok_or_else(wrong)
 }
 
-/// `--seconds 60`: seconds, fractions allowed, at most a year.
+/// Parses `--seconds 60`: seconds, at most a year; fractions are allowed.
 pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
     let number: f64 = text.parse().map_err(|_| format!("{text:?} is not a number of seconds"))?;
     if !(0.0..=31_536_000.0).contains(&number) {
@@ -50,7 +51,7 @@ pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(number))
 }
 
-/// `--rate 500`: transactions a second, more than 0.
+/// Parses `--rate 500`: transactions a second, more than 0.
 pub(crate) fn parse_rate(text: &str) -> Result<f64, String> {
     let number: f64 =
         text.parse().map_err(|_| format!("{text:?} is not a number of transactions a second"))?;
@@ -64,7 +65,7 @@ fn split_unit(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
 }
 
-/// A size for people: `1.2 GiB`, `512 MiB`, `17 B`.
+/// Formats a size for people: `1.2 GiB`, `512 MiB`, `17 B`.
 pub(crate) fn show_size(bytes: f64) -> String {
     for (unit, factor) in [("GiB", 1u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
         let factor = factor as f64;
@@ -80,7 +81,7 @@ pub(crate) fn show_size(bytes: f64) -> String {
     format!("{bytes:.0} B")
 }
 
-/// A count for people: `1 234 567`.
+/// Formats a count for people: `1 234 567`.
 pub(crate) fn show_count(n: f64) -> String {
     let digits = format!("{:.0}", n.abs());
     let mut out = String::new();
@@ -96,7 +97,7 @@ pub(crate) fn show_count(n: f64) -> String {
     out
 }
 
-/// A time in microseconds for people: `850 µs`, `1.9 ms`, `2.5 s`.
+/// Formats a time in microseconds for people: `850 µs`, `1.9 ms`, `2.5 s`.
 pub(crate) fn show_micros(us: f64) -> String {
     if us < 10.0 {
         format!("{us:.1} µs")

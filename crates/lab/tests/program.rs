@@ -1,4 +1,4 @@
-//! The program from outside: exit statuses, what it prints, what it leaves behind.
+//! The program as a process: its exit statuses, its output, and the files that it leaves.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -124,7 +124,7 @@ fn every_command_and_flag_has_a_line_of_help() {
             assert!(explained, "millpond {command} --help does not explain: {line}");
         }
     }
-    assert!(!all.contains("crash-"), "the child processes are nobody's commands: {all}");
+    assert!(!all.contains("crash-"), "the commands of child processes are hidden: {all}");
     let run = scratch.ok("run --help");
     for flag in [
         "--db",
@@ -150,7 +150,7 @@ fn every_command_and_flag_has_a_line_of_help() {
 }
 
 #[test]
-fn foreign_directories_are_refused_and_left_alone() {
+fn foreign_directories_are_refused_and_not_changed() {
     let scratch = Scratch::new("foreign");
     fs::create_dir(scratch.0.join("home")).unwrap();
     fs::write(scratch.0.join("home/diary.txt"), "dear diary").unwrap();
@@ -176,7 +176,7 @@ fn foreign_directories_are_refused_and_left_alone() {
 }
 
 #[test]
-fn napkin_inserts_what_it_says_and_removes_its_directory() {
+fn napkin_inserts_its_rows_and_removes_its_directory() {
     let scratch = Scratch::new("napkin");
     let table = scratch.ok("run napkin --threads 4 --pool 32MiB --redo-capacity 64MiB --json out.json");
     assert!(table.contains("4 000") && table.contains("check"), "{table}");
@@ -222,7 +222,7 @@ fn napkin_inserts_what_it_says_and_removes_its_directory() {
 }
 
 #[test]
-fn a_report_shows_the_run_and_takes_the_place_of_an_older_one() {
+fn a_report_shows_the_run_and_replaces_an_older_one() {
     let scratch = Scratch::new("report");
     let args = "--tables 1 --rows 300 --threads 2 --pool 32MiB --redo-capacity 64MiB --report out";
     let table = scratch.ok(&format!("run write-only --seconds 2.2 --warmup 0 {args}"));
@@ -243,7 +243,7 @@ fn a_report_shows_the_run_and_takes_the_place_of_an_older_one() {
     for plot in ["throughput", "latency", "latency-histogram", "checkpoint-age", "page-writes", "fsyncs"] {
         assert!(scratch.0.join(format!("out/{plot}.svg")).exists(), "{plot}");
     }
-    // Work that ends by itself, in less than a second.
+    // A workload that ends by itself, in less than a second.
     scratch.ok(&format!("run napkin {args}"));
     let page = fs::read_to_string(scratch.0.join("out/index.html")).unwrap();
     assert!(page.contains("napkin") && !page.contains("write-only"));
@@ -299,7 +299,7 @@ fn an_ephemeral_run_makes_no_files_and_says_that_nothing_is_durable() {
 }
 
 #[test]
-fn a_finished_load_is_used_again_and_only_by_the_same_load() {
+fn a_finished_load_is_reused_only_by_runs_with_the_same_load() {
     let scratch = Scratch::new("reuse");
     let args = "--db db --tables 2 --threads 2 --seconds 0.2 --warmup 0 --pool 32MiB --redo-capacity 64MiB --json out.json";
     scratch.ok(&format!("run insert --rows 300 {args}"));
@@ -317,9 +317,10 @@ fn a_finished_load_is_used_again_and_only_by_the_same_load() {
     assert_eq!(scratch.names(), ["db", "out.json"]);
 }
 
-/// A second run used to make the choices of the first once more: it wrote what stood there already, with half the redo.
+/// A second run once repeated the random choices of the first one: it wrote the same values again,
+/// with half the redo.
 #[test]
-fn a_used_directory_gets_other_changes() {
+fn a_reused_directory_gets_other_changes() {
     let scratch = Scratch::new("again");
     let args =
         "--db db --tables 1 --rows 20000 --threads 1 --seconds 0.3 --warmup 0 --pool 64MiB --json out.json";
@@ -348,7 +349,8 @@ fn ctrl_c_removes_what_the_run_made() {
     assert_eq!(scratch.names(), Vec::<String>::new());
 }
 
-/// The program in a directory of its own, outside of any checkout, with nothing on PATH but what is put there.
+/// The program in its own directory, outside of any checkout. PATH contains only what a test puts
+/// there.
 struct Alone(PathBuf);
 
 impl Alone {
@@ -361,7 +363,7 @@ impl Alone {
         Alone(dir)
     }
 
-    /// A program that says what it was called with, and ends with status 3.
+    /// Makes a program that prints its arguments and ends with status 3.
     fn put(&self, path: &str) {
         use std::os::unix::fs::PermissionsExt;
         let path = self.0.join(path);
@@ -370,7 +372,7 @@ impl Alone {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// Its status and what it printed.
+    /// Runs the program. Returns its status and its output.
     fn millpond(&self, args: &str) -> (Option<i32>, String, String) {
         let out = Command::new(self.0.join("millpond"))
             .args(args.split_whitespace())
@@ -399,10 +401,10 @@ fn compare_without_its_program_is_one_sentence() {
 }
 
 #[test]
-fn compare_hands_over_to_the_program_beside_it_or_on_the_path() {
-    for place in ["bin/millpond-compare", "millpond-compare"] {
-        let alone = Alone::new(&format!("compare-{}", place.len()));
-        alone.put(place);
+fn compare_runs_the_program_next_to_it_or_on_the_path() {
+    for path in ["bin/millpond-compare", "millpond-compare"] {
+        let alone = Alone::new(&format!("compare-{}", path.len()));
+        alone.put(path);
         for (args, passed) in [
             ("compare --rows 5 --json x.json", "--rows 5 --json x.json"),
             ("compare --peers lmdb --rows 5", "--peers lmdb --rows 5"),
@@ -410,11 +412,7 @@ fn compare_hands_over_to_the_program_beside_it_or_on_the_path() {
             ("compare", ""),
         ] {
             let (status, out, _) = alone.millpond(args);
-            assert_eq!(
-                (status, out.trim_end()),
-                (Some(3), format!("called: {passed}").trim_end()),
-                "{place}"
-            );
+            assert_eq!((status, out.trim_end()), (Some(3), format!("called: {passed}").trim_end()), "{path}");
         }
     }
 }
@@ -442,7 +440,7 @@ fn compare_builds_its_program_in_a_checkout() {
 }
 
 #[test]
-fn what_was_acknowledged_survives_the_kill() {
+fn acknowledged_commits_survive_the_kill() {
     let scratch = Scratch::new("crash");
     let sizes = "--threads 4 --tables 2 --rows 400 --redo-bytes 2MiB --pool 32MiB";
     let table = scratch.ok(&format!("crash {sizes} --json out.json --report out"));
@@ -459,7 +457,7 @@ fn what_was_acknowledged_survives_the_kill() {
 }
 
 #[test]
-fn a_log_that_does_not_get_that_long_is_a_failure() {
+fn a_log_that_does_not_get_long_enough_is_a_failure() {
     let scratch = Scratch::new("short");
     let args = "crash --threads 1 --tables 1 --rows 10 --redo-bytes 64MiB --seconds 0.1 --pool 32MiB";
     let out = scratch.millpond(args);

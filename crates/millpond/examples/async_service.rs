@@ -1,25 +1,28 @@
-//! A service that counts visits: two threads, and thousands of requests whose durable commits are under way at once.
+//! A service that counts visits: two threads, and thousands of requests whose durable commits are
+//! in flight at once.
 //!
 //! ```text
 //! cargo run --release -p millpond --example async_service [-- REQUESTS [THREADS]]
 //! ```
-//! A durable commit takes as long as the device needs for a sync. A thread that waits for it does nothing else, so a service
-//! with few threads would be as slow as the device. `Transaction::commit_async` returns at once with a future: the transaction
-//! is committed and others see it, its locks are free, and what is still to come is the sync. One sync covers all commits
-//! that were handed to the log before it began, so the more requests are in flight, the less each of them costs.
+//! A durable commit takes as long as a sync of the device. A thread that waits for it does nothing
+//! else, so a service with few threads would be as slow as the device. `Transaction::commit_async`
+//! returns a future at once. The transaction is then committed, others see it and its locks are
+//! free; only the sync is missing. One sync covers all commits that are in the log before it begins
+//! (group commit). So the more requests are in flight, the less each of them costs.
 //!
-//! Three rules make the engine at home in an async program:
+//! Three rules for the engine in an async program:
 //!
-//! - **Await nothing but the commit.** Reads and writes work on memory and, at worst, read a page: they are called as plain
-//!   functions. A `Transaction` may move between threads, so it may also be kept over an await, but a row lock that is kept
-//!   that long makes others wait.
-//! - **Never wait for a lock on an executor's thread.** With `lock_wait(Duration::ZERO)` a lock that is not free is
-//!   `Error::LockTimeout` at once; the request gives way to others and tries again.
-//! - **Answer after the await.** Until the future is done a power cut may take the commit back. Dropping the future does not:
-//!   the commit goes on by itself, only nobody hears of it.
+//! - **Await only the commit.** Reads and writes work in memory and at worst read a page, so call
+//!   them as plain functions. A `Transaction` is `Send` and may be held across an await, but its
+//!   row locks make others wait meanwhile.
+//! - **Never wait for a lock on an executor's thread.** With `lock_wait(Duration::ZERO)`, a lock
+//!   that is not free returns `Error::LockTimeout` at once. Then the request lets other tasks run
+//!   and tries again.
+//! - **Answer after the await.** Until the future is ready, a power cut may undo the commit.
+//!   Dropping the future does not: the commit becomes durable anyway, but without a notice.
 //!
-//! `CommitFuture` needs no runtime. The executor below is what any of them is at heart: a queue of tasks, and wakers that put
-//! a task back into it.
+//! `CommitFuture` needs no runtime. The executor below is the minimum: a queue of tasks, and wakers
+//! that put a task back into it.
 
 use millpond::{Db, Error, Result, Table, Transaction, TxnOptions};
 use std::collections::VecDeque;
@@ -33,7 +36,7 @@ use std::time::{Duration, Instant};
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Tasks that can go on, and how many are not at their end.
+/// The runnable tasks, and how many tasks are unfinished.
 #[derive(Default)]
 struct Executor {
     ready: Mutex<VecDeque<Arc<Task>>>,
@@ -41,9 +44,9 @@ struct Executor {
     unfinished: AtomicUsize,
 }
 
-/// One request under way.
+/// One request in progress.
 struct Task {
-    /// `None` when it is at its end. The mutex is for the compiler: a task is polled by one thread at a time.
+    /// `None` when it has ended. Only one thread at a time polls a task; the mutex makes it `Sync`.
     work: Mutex<Option<Work>>,
     executor: Arc<Executor>,
 }
@@ -63,17 +66,18 @@ impl Executor {
         Arc::new(task).wake();
     }
 
-    /// Runs tasks until all are at their end. Any number of threads may do this at once.
+    /// Runs tasks until all have ended. Any number of threads may do this at once.
     fn run(&self) {
         while let Some(task) = self.next() {
             let waker = Waker::from(Arc::clone(&task));
             let mut work = task.work.lock().unwrap();
-            // A task that was woken twice, and ended at the first of them.
+            // The task was woken twice and has ended after the first time.
             let Some(future) = work.as_mut() else { continue };
             if future.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
                 *work = None;
                 if self.unfinished.fetch_sub(1, Ordering::SeqCst) == 1 {
-                    // Under the mutex, so that who is about to sleep sees it or hears it.
+                    // Under the mutex, so a thread that is about to sleep sees the counter or is
+                    // notified.
                     let _ready = self.ready.lock().unwrap();
                     self.changed.notify_all();
                 }
@@ -95,11 +99,11 @@ impl Executor {
     }
 }
 
-/// Lets other tasks go first, once.
-async fn give_way() {
-    let mut given = false;
+/// Lets other tasks run first, once.
+async fn yield_now() {
+    let mut yielded = false;
     poll_fn(|cx| {
-        if std::mem::replace(&mut given, true) {
+        if std::mem::replace(&mut yielded, true) {
             return Poll::Ready(());
         }
         cx.waker().wake_by_ref();
@@ -108,7 +112,7 @@ async fn give_way() {
     .await;
 }
 
-/// The service. Clones are the same one.
+/// The service. All clones share its state.
 #[derive(Clone)]
 struct Visits {
     db: Db,
@@ -118,7 +122,7 @@ struct Visits {
 }
 
 impl Visits {
-    /// Everything about a visit but its commit: the new count, and the transaction that wrote it.
+    /// Counts a visit without committing. Returns the new count and the transaction.
     fn count_visit(&self, page: &[u8]) -> Result<(u64, Transaction)> {
         let mut tx = self.db.begin_with(TxnOptions::new().lock_wait(Duration::ZERO))?;
         let before = tx.get_for_update(&self.pages, page)?;
@@ -127,11 +131,11 @@ impl Visits {
         Ok((count, tx))
     }
 
-    /// Counts a visit. Durable when it answers with the new count.
+    /// Counts a visit and returns the new count, which is durable then.
     async fn visit(&self, page: &[u8]) -> Result<u64> {
         let (count, tx) = loop {
             match self.count_visit(page) {
-                Err(Error::LockTimeout) => give_way().await,
+                Err(Error::LockTimeout) => yield_now().await,
                 outcome => break outcome?,
             }
         };
@@ -145,7 +149,7 @@ impl Visits {
     }
 }
 
-/// A directory that goes when this does.
+/// A directory that is removed when this is dropped.
 struct Scratch(PathBuf);
 
 impl Drop for Scratch {
@@ -169,7 +173,8 @@ fn run(requests: u64, threads: usize) -> Result<()> {
     };
     let flushes = || db.metrics().get("log_flushes").unwrap_or(0.0);
 
-    // As a thread-per-request service with so few threads would do it; a fraction of the requests, for it takes longer.
+    // As a thread-per-request service with so few threads; only a fraction of the requests, because
+    // it takes longer.
     let (few, start, before) = (requests / 50, Instant::now(), flushes());
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads as u64)

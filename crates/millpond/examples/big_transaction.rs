@@ -1,10 +1,11 @@
-//! One transaction that changes very many rows, committed and rolled back: how long each takes, and how much memory the past takes meanwhile.
+//! Measures one transaction that changes very many rows and commits, and one that rolls back: the
+//! time, and the memory that history takes.
 //!
 //! ```text
 //! cargo run --release -p millpond --example big_transaction [-- ROWS [BUDGET_MIB]]
 //! ```
-//! A table of ROWS rows is loaded; one transaction replaces the value of each and commits; another one does the same and rolls
-//! back. Reverting goes on in the background, and is waited for.
+//! A table of ROWS rows is loaded. One transaction replaces all values and commits; another one
+//! does the same and rolls back. The program waits until the background has reverted it.
 
 use millpond::{Db, Options, Table};
 use std::ops::ControlFlow;
@@ -25,7 +26,7 @@ fn main() -> Outcome {
     result
 }
 
-/// The greatest that was seen of each.
+/// The maximum of each value.
 #[derive(Default)]
 struct Peaks {
     memory: f64,
@@ -34,7 +35,7 @@ struct Peaks {
 }
 
 impl Peaks {
-    fn look(&mut self, db: &Db) {
+    fn sample(&mut self, db: &Db) {
         let metrics = db.metrics();
         let figure = |name| metrics.get(name).unwrap_or(0.0);
         let memory = figure("undo_bytes") + figure("status_bytes") + figure("lock_bytes");
@@ -44,7 +45,7 @@ impl Peaks {
     }
 }
 
-/// Memory of the process, KiB; 0 where the system does not say.
+/// Returns the memory of the process, KiB; 0 if the system does not report it.
 fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -62,15 +63,15 @@ fn change(
     for n in 0..rows {
         tx.put(table, &n.to_be_bytes(), &[byte; VALUE_BYTES])?;
         if n % 65_536 == 0 {
-            peaks.look(db);
+            peaks.sample(db);
         }
     }
-    peaks.look(db);
+    peaks.sample(db);
     Ok(tx)
 }
 
-/// Waits until no aborted transaction is left and nothing waits for purge.
-fn quiet(db: &Db, peaks: &mut Peaks) {
+/// Waits until everything is reverted and purged.
+fn wait_for_background(db: &Db, peaks: &mut Peaks) {
     let left = || {
         let metrics = db.metrics();
         let figure = |name| metrics.get(name).unwrap_or(0.0);
@@ -78,7 +79,7 @@ fn quiet(db: &Db, peaks: &mut Peaks) {
     };
     while left() > 0.0 {
         std::thread::sleep(Duration::from_millis(20));
-        peaks.look(db);
+        peaks.sample(db);
     }
 }
 
@@ -102,7 +103,7 @@ fn measure(dir: &Path, rows: u64, budget: u64) -> Outcome {
     let report = |peaks: &Peaks| {
         let mib = |bytes: f64| bytes / 1024.0 / 1024.0;
         println!(
-            "  most memory of the past {:.1} MiB of {:.0}, files {:.0} MiB, process {} MiB",
+            "  most memory of history {:.1} MiB of {:.0}, files {:.0} MiB, process {} MiB",
             mib(peaks.memory),
             mib(budget as f64),
             mib(peaks.files),
@@ -117,7 +118,7 @@ fn measure(dir: &Path, rows: u64, budget: u64) -> Outcome {
     tx.commit()?;
     println!("committed in {:.3} s", start.elapsed().as_secs_f64());
     let start = Instant::now();
-    quiet(&db, &mut peaks);
+    wait_for_background(&db, &mut peaks);
     println!("purged in {:.1} s", start.elapsed().as_secs_f64());
     report(&peaks);
     expect(&db, &table, rows, 2)?;
@@ -127,8 +128,8 @@ fn measure(dir: &Path, rows: u64, budget: u64) -> Outcome {
     println!("changed    {rows:>10} rows in {:.1} s", start.elapsed().as_secs_f64());
     let start = Instant::now();
     tx.rollback();
-    println!("rolled back for its caller in {:.3} s", start.elapsed().as_secs_f64());
-    quiet(&db, &mut peaks);
+    println!("rollback returned in {:.3} s", start.elapsed().as_secs_f64());
+    wait_for_background(&db, &mut peaks);
     println!("reverted in {:.1} s", start.elapsed().as_secs_f64());
     report(&peaks);
     expect(&db, &table, rows, 2)?;

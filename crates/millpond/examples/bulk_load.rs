@@ -1,11 +1,11 @@
-//! Rows a second of a sorted bulk load that is durable at its end, and bytes on disk per byte of data; beside it the same rows
-//! inserted by transactions of a thousand.
+//! Measures a sorted bulk load that is durable at its end: rows a second, and bytes on disk for
+//! each byte of data. Compares it with inserts of the same rows in transactions of a thousand.
 //!
 //! ```text
 //! cargo run --release -p millpond --example bulk_load [-- ROWS [VALUE_BYTES]]
 //! ```
-//! Keys are eight bytes, big-endian and ascending; values are random. Bytes on disk are those of the pages that the table
-//! takes; the `pages` file itself grows in steps of 64 MiB.
+//! Keys are eight bytes, big-endian and ascending; values are random. Bytes on disk are those of
+//! the table's pages. The file `pages` itself grows in steps of an eighth of 64 MiB.
 
 #[path = "common/random.rs"]
 mod random;
@@ -14,7 +14,7 @@ use millpond::Db;
 use random::next;
 use std::time::{Duration, Instant};
 
-/// Random bytes from which every value is cut, so that making them is no part of what is measured.
+/// Makes random bytes from which all values are cut, so their generation is not measured.
 fn random(bytes: usize) -> Vec<u8> {
     let mut state = 1;
     (0..bytes / 8 + 1).flat_map(|_| next(&mut state).to_be_bytes()).collect()

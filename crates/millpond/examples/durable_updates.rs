@@ -1,12 +1,13 @@
-//! Durable single-row updates a second, against the bare device in the same run.
+//! Measures durable single-row updates a second, compared with the bare device in the same run.
 //!
 //! ```text
 //! cargo run --release -p millpond --example durable_updates [-- ROUNDS [SECONDS]]
 //! ```
-//! The device's part is a loop that overwrites 4 KiB blocks of a zero-written file, one after the other, each made durable
-//! by fdatasync before the next: what a storage engine that flushes its log once a commit, one flush at a time, could reach
-//! at most. It and the engine's part, at 1, 4, 16 and 64 threads, take turns; shown are medians over the rounds, and the
-//! medians of the ratios within a round, so that what disturbs the machine disturbs both.
+//! The bare device is a loop that overwrites 4 KiB blocks of a zero-written file, and makes each
+//! durable by fdatasync before the next. This is the upper limit for an engine that flushes its log
+//! once for each commit, one flush at a time. The loop and the engine, with 1, 4, 16 and 64
+//! threads, take turns. The program shows medians over the rounds, and the medians of the ratios
+//! within a round, so a disturbance of the machine affects both.
 
 #[path = "common/bench.rs"]
 mod bench;
@@ -22,7 +23,8 @@ use std::time::{Duration, Instant};
 const ROWS: u64 = 100_000;
 const VALUE_BYTES: usize = 200;
 const THREADS: [usize; 4] = [1, 4, 16, 64];
-/// Durable writes of one block a second.
+
+/// Measures durable writes of one block a second.
 fn device(device: &mut Device, time: Duration) -> std::io::Result<f64> {
     let (start, mut done) = (Instant::now(), 0u64);
     while start.elapsed() < time {
@@ -46,7 +48,7 @@ fn update(db: &Db, table: &Table, state: &mut u64) -> millpond::Result<()> {
     }
 }
 
-/// Durable updates a second.
+/// Measures durable updates a second.
 fn engine(db: &Db, table: &Table, threads: usize, time: Duration, seed: u64) -> millpond::Result<f64> {
     let (stop, done, start) = (AtomicBool::new(false), AtomicU64::new(0), Instant::now());
     std::thread::scope(|scope| {
@@ -89,7 +91,7 @@ fn measure(dir: &std::path::Path, rounds: usize, time: Duration) -> Result<(), B
     let (mut rates, mut ratios) = (vec![Vec::new(); THREADS.len()], vec![Vec::new(); THREADS.len()]);
     for round in 0..rounds {
         for (i, threads) in THREADS.into_iter().enumerate() {
-            // Before each, so that a pair is as close in time as can be.
+            // Before each, so the two measurements of a pair are close in time.
             let loop_rate = device(&mut file, time)?;
             let rate = engine(&db, &table, threads, time, (round * 10 + i) as u64 + 1)?;
             bare.push(loop_rate);

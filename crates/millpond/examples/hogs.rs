@@ -1,13 +1,17 @@
-//! One committer beside threads that only spin, on fewer cores than threads, against the bare device beside the same hogs.
+//! Measures a committing thread that shares cores with spinning threads (hogs), compared with the
+//! bare device under the same hogs.
 //!
 //! ```text
-//! cargo run --release -p millpond --example hogs [-- ROUNDS (20) [SECONDS (0.5) [CORES (1) [HOGS (2)]]]]
+//! cargo run --release -p millpond --example hogs [-- ROUNDS [SECONDS [CORES [HOGS]]]]
 //! ```
-//! Everything is pinned to CORES cores, so that HOGS spinning threads, the committer and the database's own threads have to
-//! share them. The committer puts or deletes one random row a transaction, durably, in a database whose pool and log are so small that its
-//! cleaner and its purge work all the time. The bare loop overwrites a 4 KiB block and syncs it: it too waits for a core after
-//! every sync, so what it keeps beside the hogs is the share that a committer can have. The four measurements of a round follow
-//! each other, short, because what else disturbs a device comes and goes; shown are medians over the rounds, and medians of the ratios within a round.
+//! The defaults are 20 rounds, 0.5 seconds, 1 core and 2 hogs. All threads are pinned to CORES
+//! cores, so HOGS spinning threads, the committer and the database's own threads share them. The
+//! committer puts or deletes one random row in each durable transaction. Pool and log are so small
+//! that the cleaner and purge work all the time. The bare loop overwrites a 4 KiB block and syncs
+//! it. It also waits for a core after every sync, so the rate that it keeps under the hogs is the
+//! limit for a committer. The four measurements of a round are short and follow each other, because
+//! other load on a device changes with time. The program shows medians over the rounds, and medians
+//! of the ratios within a round.
 
 #[path = "common/bench.rs"]
 mod bench;
@@ -28,7 +32,7 @@ const REDO_BYTES: u64 = 32 << 20;
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
-/// Keeps this thread, and all that it starts, on the first `cores` of the cores that it may use.
+/// Pins this thread, and all that it starts, to the first `cores` of its cores.
 fn pin(cores: usize) -> Outcome {
     let may = sched_getaffinity(None)?;
     let mut set = CpuSet::new();
@@ -36,7 +40,7 @@ fn pin(cores: usize) -> Outcome {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// How often `step` gets done, a second, and its 99th percentile in microseconds.
+/// Runs `step` again and again. Returns steps a second and their 99th percentile in microseconds.
 fn rate(time: Duration, mut step: impl FnMut(u64) -> Outcome) -> Outcome<[f64; 2]> {
     let (start, mut took) = (Instant::now(), Vec::new());
     while start.elapsed() < time {
@@ -65,17 +69,17 @@ impl Bench {
         Ok(Bench { device, db, table, time })
     }
 
-    /// Durable writes of one block.
+    /// Measures durable writes of one block.
     fn device(&mut self) -> Outcome<[f64; 2]> {
         rate(self.time, |n| Ok(self.device.write(n)?))
     }
 
-    /// Durable changes of one row.
+    /// Measures durable changes of one row.
     fn commits(&self, mut state: u64) -> Outcome<[f64; 2]> {
         rate(self.time, |n| {
             let key = (next(&mut state) % ROWS).to_be_bytes();
             let mut tx = self.db.begin()?;
-            // Deletes are what purge has to do with.
+            // Deletes give purge work.
             if n % 4 == 0 {
                 tx.delete(&self.table, &key)?;
             } else {
@@ -103,10 +107,11 @@ fn main() -> Outcome {
 
 fn measure(dir: &std::path::Path, rounds: usize, time: Duration, hogs: usize) -> Outcome {
     let mut bench = Bench::new(dir, time)?;
-    // Device alone, committer alone, device beside hogs, committer beside hogs: rates and 99th percentiles.
+    // Device alone, committer alone, device with hogs, committer with hogs: rates and 99th
+    // percentiles.
     let mut found: [Vec<[f64; 2]>; 4] = Default::default();
     for round in 0..rounds as u64 {
-        for (beside, hogs) in [0, hogs].into_iter().enumerate() {
+        for (with_hogs, hogs) in [0, hogs].into_iter().enumerate() {
             let stop = AtomicBool::new(false);
             let measured = std::thread::scope(|scope| {
                 for _ in 0..hogs {
@@ -120,14 +125,12 @@ fn measure(dir: &std::path::Path, rounds: usize, time: Duration, hogs: usize) ->
                 stop.store(true, Ordering::Relaxed);
                 measured
             })?;
-            found[beside * 2].push(measured[0]);
-            found[beside * 2 + 1].push(measured[1]);
+            found[with_hogs * 2].push(measured[0]);
+            found[with_hogs * 2 + 1].push(measured[1]);
         }
     }
     println!("{:>30} {:>10} {:>10} {:>16}", "", "a second", "p99, us", "of the device's");
-    for (at, name) in
-        ["device", "committer", "device beside hogs", "committer beside hogs"].iter().enumerate()
-    {
+    for (at, name) in ["device", "committer", "device with hogs", "committer with hogs"].iter().enumerate() {
         let of = |which: usize| median(found[at].iter().map(|figures| figures[which]).collect());
         let device = &found[at / 2 * 2];
         let ratio = median(found[at].iter().zip(device).map(|(a, b)| a[0] / b[0]).collect());
@@ -135,7 +138,7 @@ fn measure(dir: &std::path::Path, rounds: usize, time: Duration, hogs: usize) ->
     }
     let kept = |at: usize| median(found[at + 2].iter().zip(&found[at]).map(|(a, b)| a[0] / b[0]).collect());
     println!(
-        "beside {hogs} hogs the device's loop keeps {:.2} of its rate, the committer {:.2}",
+        "with {hogs} hogs the device's loop keeps {:.2} of its rate, the committer {:.2}",
         kept(0),
         kept(1)
     );

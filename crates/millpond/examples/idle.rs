@@ -1,12 +1,14 @@
-//! What transactions that are open and do nothing cost those that work: the rate beside them, over the rate without, in turns.
+//! Measures how much idle open transactions slow down others: the rate with them divided by the
+//! rate without them.
 //!
 //! ```text
 //! cargo run --release -p millpond --example idle [-- IDLE [THREADS [MILLISECONDS]]]
 //! ```
-//! Each kind of work runs alone and beside IDLE open transactions, each of which has read a row and so holds a snapshot, or has locked a row of
-//! its own as well, or is read-only, or serializable. Three turns of each, the middle ratio counts.
+//! Each kind of work runs alone and with IDLE open transactions. Each of these has read a row and
+//! so holds a snapshot, or has also locked its own row, or is read-only, or serializable. The
+//! program shows the median of three ratios.
 
-#[allow(dead_code)] // The device is not asked here.
+#[allow(dead_code)] // This example does not measure the device.
 #[path = "common/bench.rs"]
 mod bench;
 #[path = "common/random.rs"]
@@ -46,7 +48,7 @@ fn open(db: &Db, table: &Table, kind: usize, idle: u64) -> millpond::Result<Vec<
     let mut held = Vec::new();
     for n in 0..idle {
         let mut tx = db.begin_with(options)?;
-        // Keys that nobody works on.
+        // No other transaction uses these keys.
         tx.get(table, &(ROWS + n).to_be_bytes())?;
         if kind == 1 {
             tx.get_for_update(table, &(ROWS + n).to_be_bytes())?;
@@ -63,7 +65,7 @@ fn work(db: &Db, table: &Table, write: bool, seed: u64, stop: &AtomicBool) -> mi
         let key = (next(&mut state) % ROWS).to_be_bytes();
         tx.get(table, &key)?;
         if write {
-            // Each thread has rows of its own, so that nobody waits for a lock.
+            // Each thread has its own rows, so there are no lock waits.
             let own = (seed * (ROWS / 64) + next(&mut state) % (ROWS / 64)).to_be_bytes();
             tx.put(table, &own, &[7; 60])?;
         }
@@ -100,13 +102,13 @@ fn measure(dir: &std::path::Path, idle: u64, threads: u64, time: Duration) -> Ou
             for _ in 0..3 {
                 let alone = rate(&db, &table, write, threads, time);
                 let held = open(&db, &table, kind, idle)?;
-                let beside = rate(&db, &table, write, threads, time);
+                let with_idle = rate(&db, &table, write, threads, time);
                 drop(held);
-                ratios.push(beside / alone);
-                last = (alone, beside);
+                ratios.push(with_idle / alone);
+                last = (alone, with_idle);
             }
             println!(
-                "{name:>8} beside {what:<15} {:.2}   ({:.0}/s alone, {:.0}/s beside)",
+                "{name:>8} with {what:<15} {:.2}   ({:.0}/s alone, {:.0}/s with them)",
                 median(ratios),
                 last.0,
                 last.1

@@ -1,12 +1,13 @@
-//! The work whose instructions `cargo xtask instructions` counts: nothing else of interest runs in its thread.
+//! The work whose instructions `cargo xtask instructions` counts. Its thread does nothing else.
 //!
 //! ```text
 //! cargo run --release -p millpond --example instructions -- update|unsynced|read|get|scan N DIR
 //! ```
-//! In a new database in DIR, of 10,000 rows of 8 + 200 bytes that all lie in memory: N times, after 1,000 times to warm up, one
-//! durable update of a random row (`update`), one that is not synced (`unsynced`), a transaction that reads one (`read`), a
-//! read in a transaction that goes on (`get`), or a transaction that shows 100 rows from there on (`scan`). What set-up costs
-//! does not depend on N.
+//! Makes a new database in DIR with 10,000 rows of 8 + 200 bytes, which are all in memory. Then,
+//! after 1,000 times to warm up, N times: a durable update of a random row (`update`), an unsynced
+//! update (`unsynced`), a transaction that reads a random row (`read`), a read in one long
+//! transaction (`get`), or a transaction that scans 100 rows from a random one (`scan`). The cost
+//! of the set-up does not depend on N.
 
 #[path = "common/random.rs"]
 mod random;
@@ -70,7 +71,7 @@ fn main() -> Outcome {
     let options = Options::new().buffer_pool_bytes(64 << 20).redo_capacity_bytes(64 << 20);
     let db = options.open(Path::new(dir))?;
     let table = db.bulk_load("rows", (0..ROWS).map(|n| (n.to_be_bytes(), [1; VALUE_BYTES])))?;
-    // All pages into memory.
+    // Reads all pages into memory.
     assert_eq!(db.begin()?.range(&table, ..)?.count() as u64, ROWS);
     work(&db, &table, what, WARM_UP)?;
     work(&db, &table, what, times.parse()?)?;

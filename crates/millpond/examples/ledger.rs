@@ -1,25 +1,28 @@
-//! Money between accounts, moved by many threads at once, in two ways that are both right, with auditors who add everything
-//! up meanwhile.
+//! Many threads transfer money between accounts, in two correct ways, while auditors add up all
+//! balances.
 //!
 //! ```text
 //! cargo run --release -p millpond --example ledger [-- TRANSFERS [THREADS [ACCOUNTS]]]
 //! ```
-//! A transfer reads two balances, decides, and writes both. Done by two threads at once on the same account, the second one
-//! must not decide on what the first one is about to change. There are two ways to say so:
+//! A transfer reads two balances, decides, and writes both. If two threads use the same account at
+//! the same time, the second one must not decide with a balance that the first one is changing.
+//! There are two ways to prevent this:
 //!
-//! - **Lock what you decide on.** In a transaction with the default isolation `get_for_update` gives the newest balance and
-//!   keeps others from changing it. Taking the lower account first, always, means that no two transfers wait for each other in
-//!   a circle. Reads that nothing depends on need no lock.
-//! - **Let the engine find out.** In a serializable transaction plain reads are enough: the outcome is as if transactions ran
-//!   one after the other. In exchange one of two that get in each other's way is ended with `Error::Deadlock` and has to be
-//!   run again.
+//! - **Lock what you decide on.** In a transaction with the default isolation level,
+//!   `get_for_update` returns the newest balance and locks the row. Every transfer locks the lower
+//!   account first, so two transfers cannot deadlock. Reads that no decision depends on need no
+//!   lock.
+//! - **Let the engine detect conflicts.** In a serializable transaction plain reads are enough: the
+//!   result is as if transactions ran one after the other. In exchange, one of two conflicting
+//!   transactions fails with `Error::Deadlock` and must be run again.
 //!
-//! Either way a transaction may be asked to try again, so it is written as a closure that can run twice, and [`retrying`] is all
-//! the error handling that there is. `Error::is_retryable` says which errors are worth it.
+//! Both ways may need a retry, so a transaction is written as a closure that can run twice, and
+//! [`retrying`] is the only error handling. `Error::is_retryable` says which errors to retry.
 //!
-//! The auditors lock nothing: each takes one moment of the whole ledger and adds up every balance. The total is the same in
-//! every one of them, because a snapshot shows a transfer wholly or not at all. At the end the journal of transfers, written by
-//! the same transactions, is added up and gives every balance.
+//! The auditors lock nothing: each adds up all balances of one snapshot. The total is always the
+//! same, because a snapshot shows a transfer completely or not at all. The same transactions also
+//! write a journal of transfers. At the end the program computes every balance from the journal and
+//! compares.
 
 use millpond::{Db, Error, Isolation, Result, Table, Transaction, TxnOptions};
 use std::path::PathBuf;
@@ -28,8 +31,8 @@ use std::time::Instant;
 
 const OPENING_BALANCE: u64 = 1000;
 
-/// Runs `body` in a transaction and commits it; runs it again in a new one as long as the engine says that it may succeed.
-/// Returns what `body` returned, and counts the runs that came to nothing.
+/// Runs `body` in a transaction and commits it. After a retryable error, runs it again in a new
+/// transaction. Returns the result of `body` and counts the failed runs.
 fn retrying<T>(
     db: &Db,
     options: TxnOptions,
@@ -77,7 +80,7 @@ impl Ledger {
         Ok(Ledger { db, accounts: table, journal })
     }
 
-    /// What both ways do once they know the balances. False if there is not enough.
+    /// Writes a transfer whose balances are known. Returns false if the balance is too low.
     fn book(&self, tx: &mut Transaction, transfer: Transfer, from: u64, to: u64) -> Result<bool> {
         let Transfer { number, amount, .. } = transfer;
         if from < amount {
@@ -90,14 +93,14 @@ impl Ledger {
         Ok(true)
     }
 
-    /// The first way: the two rows are locked before their balances are believed.
+    /// The first way: locks both rows before it uses their balances.
     fn transfer_locked(&self, transfer: Transfer, retries: &AtomicU64) -> Result<bool> {
         retrying(&self.db, TxnOptions::new(), retries, |tx| {
             let mut balance = |account: u64| {
                 let row = tx.get_for_update(&self.accounts, &account.to_be_bytes())?;
                 row.map(|bytes| number(&bytes)).ok_or_else(|| Error::Misuse(format!("no account {account}")))
             };
-            // In one order whatever the direction of the money.
+            // Always in the same order, independent of the direction.
             let low = balance(transfer.from.min(transfer.to))?;
             let high = balance(transfer.from.max(transfer.to))?;
             let (from, to) = if transfer.from < transfer.to { (low, high) } else { (high, low) };
@@ -105,7 +108,7 @@ impl Ledger {
         })
     }
 
-    /// The second way: plain reads, and the engine sees to it.
+    /// The second way: plain reads in a serializable transaction.
     fn transfer_serializable(&self, transfer: Transfer, retries: &AtomicU64) -> Result<bool> {
         let options = TxnOptions::new().isolation(Isolation::Serializable);
         retrying(&self.db, options, retries, |tx| {
@@ -118,15 +121,16 @@ impl Ledger {
         })
     }
 
-    /// All balances as one moment has them.
+    /// Returns all balances in one snapshot.
     fn balances(&self) -> Result<Vec<u64>> {
         let tx = self.db.begin_with(TxnOptions::new().read_only(true))?;
         tx.range(&self.accounts, ..)?.map(|row| row.map(|(_, balance)| number(&balance))).collect()
     }
 
-    /// What the journal says that every balance is.
+    /// Computes every balance from the journal.
     fn balances_by_journal(&self, accounts: u64) -> Result<Vec<u64>> {
-        // Sums may go through zero on the way, for the journal is in the order of transfer numbers, not of time.
+        // A sum may be negative on the way, because the journal is in the order of transfer
+        // numbers, not of commits.
         let mut balances = vec![OPENING_BALANCE as i64; accounts as usize];
         let tx = self.db.begin()?;
         for entry in tx.range(&self.journal, ..)? {
@@ -139,14 +143,14 @@ impl Ledger {
     }
 }
 
-/// A random number generator of one line (Steele, Lea and Flood, "SplitMix", OOPSLA 2014).
+/// A small random number generator (Steele, Lea and Flood, "SplitMix", OOPSLA 2014).
 fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z ^ (z >> 27)
 }
 
-/// A directory that goes when this does.
+/// A directory that is removed when this is dropped.
 struct Scratch(PathBuf);
 
 impl Drop for Scratch {
@@ -172,7 +176,11 @@ fn run(transfers: u64, threads: u64, accounts: u64) -> Result<()> {
         std::thread::scope(|scope| {
             let auditor = scope.spawn(|| -> Result<()> {
                 while !over.load(Ordering::Relaxed) {
-                    assert_eq!(ledger.balances()?.iter().sum::<u64>(), total, "money came or went");
+                    assert_eq!(
+                        ledger.balances()?.iter().sum::<u64>(),
+                        total,
+                        "money appeared or disappeared"
+                    );
                     audits.fetch_add(1, Ordering::Relaxed);
                 }
                 Ok(())
@@ -202,7 +210,7 @@ fn run(transfers: u64, threads: u64, accounts: u64) -> Result<()> {
         })?;
         let seconds = start.elapsed().as_secs_f64();
         println!(
-            "{name:>12}: {:.0} transfers a second by {threads} threads, {} booked, {} tried again, {} audits",
+            "{name:>12}: {:.0} transfers a second by {threads} threads, {} booked, {} retries, {} audits",
             (transfers / threads * threads) as f64 / seconds,
             booked.load(Ordering::Relaxed),
             retries.load(Ordering::Relaxed),
@@ -212,7 +220,7 @@ fn run(transfers: u64, threads: u64, accounts: u64) -> Result<()> {
     let balances = ledger.balances()?;
     assert_eq!(balances.iter().sum::<u64>(), total);
     assert_eq!(balances, ledger.balances_by_journal(accounts)?);
-    println!("the balances add up to {total}, and the journal gives every one of them");
+    println!("the balances add up to {total}, and the journal gives the same balances");
     ledger.db.close()
 }
 

@@ -1,13 +1,14 @@
-//! A snapshot that is held for a long time while writers go on: how fast they are before, during and after, how much memory the past takes, and
-//! how long it takes to be gone.
+//! Measures writers while a snapshot is held for a long time: their rate before, during and after,
+//! the memory that history takes, and how long purge needs afterwards.
 //!
 //! ```text
 //! cargo run --release -p millpond --example long_snapshot [-- SECONDS [WRITERS [durable]]]
 //! ```
-//! Each writer updates one row a transaction, of 100,000, not waiting for the disk (`Durability::Bounded`) unless `durable` is said, in
-//! tables of its own; one transaction in sixteen deletes a row and inserts it again. The snapshot reads the first 5,000 rows of each table when
-//! it is drawn and at its end, and must see the same. SECONDS is the time that it is held; before and after it a
-//! third of that is measured, a minute at most.
+//! Each writer has its own table of 100,000 rows and updates one row in a transaction. It does not
+//! wait for the disk (`Durability::Bounded`) unless `durable` is given. One transaction in sixteen
+//! deletes a row and inserts it again. The snapshot reads the first 5,000 rows of each table at its
+//! beginning and at its end, and must see the same rows. SECONDS is the time for which it is held.
+//! Before and after it, a third of that is measured, at most a minute.
 
 use millpond::{Db, Durability, Options, Table, TxnOptions};
 use std::ops::ControlFlow;
@@ -19,10 +20,10 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const ROWS: u64 = 100_000;
 const VALUE_BYTES: usize = 100;
-/// The snapshot reads the rows below.
+/// The snapshot reads the rows below this key.
 const READ_BELOW: u64 = 5_000;
 
-/// A random number generator of one line (Steele, Lea and Flood, "SplitMix", OOPSLA 2014).
+/// A small random number generator (Steele, Lea and Flood, "SplitMix", OOPSLA 2014).
 fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -63,7 +64,7 @@ fn write(
     Ok(())
 }
 
-/// A sum over rows that depends on each byte.
+/// Computes a checksum over rows.
 fn sum(tx: &millpond::Transaction, tables: &[Table]) -> Outcome<u64> {
     let mut sum = 0u64;
     for table in tables {
@@ -77,7 +78,7 @@ fn sum(tx: &millpond::Transaction, tables: &[Table]) -> Outcome<u64> {
     Ok(sum)
 }
 
-/// The greatest that was seen of each part of what the past takes.
+/// The maximum of each metric in [`PARTS`].
 #[derive(Default)]
 struct Peaks([f64; 5]);
 
@@ -112,7 +113,7 @@ fn processors() -> [f64; 2] {
 }
 
 impl Watch<'_> {
-    fn look(&mut self) {
+    fn sample(&mut self) {
         let metrics = self.db.metrics();
         let figure = |name| metrics.get(name).unwrap_or(0.0);
         for (peak, name) in self.peaks.0.iter_mut().zip(PARTS) {
@@ -122,12 +123,13 @@ impl Watch<'_> {
         self.total_peak = self.total_peak.max(total);
     }
 
+    /// Measures the writers for some time.
     fn period(&mut self, time: Duration) -> Period {
         let (start, before) = (Instant::now(), self.done.load(Ordering::Relaxed));
         let spent = processors();
         while start.elapsed() < time {
             std::thread::sleep(Duration::from_millis(50).min(time));
-            self.look();
+            self.sample();
         }
         let (took, now) = (start.elapsed().as_secs_f64(), processors());
         let rate = (self.done.load(Ordering::Relaxed) - before) as f64 / took;
@@ -142,7 +144,7 @@ fn main() -> Outcome<()> {
     let durability = match args.next().as_deref() {
         None => Durability::Bounded { ms: 20, bytes: 16 << 20 },
         Some("durable") => Durability::Sync,
-        Some(other) => return Err(format!("{other}: the third word can only be durable").into()),
+        Some(other) => return Err(format!("{other}: the third argument can only be durable").into()),
     };
     let dir = std::env::current_dir()?.join(format!("long-snapshot-{}", std::process::id()));
     let result = measure(&dir, Duration::from_secs(seconds.max(1)), writers.max(1), durability);
@@ -172,8 +174,8 @@ fn measure(dir: &std::path::Path, held: Duration, writers: u64, durability: Dura
         .collect();
     let mut watch = Watch { db: &db, done: &done, peaks: Peaks::default(), total_peak: 0.0 };
     watch.period(Duration::from_secs(2));
-    let beside = (held / 3).min(Duration::from_secs(60));
-    let before = watch.period(beside);
+    let around = (held / 3).min(Duration::from_secs(60));
+    let before = watch.period(around);
     let reader = db.begin()?;
     let first = sum(&reader, &tables)?;
     let during = watch.period(held);
@@ -181,9 +183,9 @@ fn measure(dir: &std::path::Path, held: Duration, writers: u64, durability: Dura
     let last = sum(&reader, &tables)?;
     let read_s = start.elapsed().as_secs_f64();
     drop(reader);
-    watch.look();
+    watch.sample();
     let start = Instant::now();
-    let after = watch.period(beside);
+    let after = watch.period(around);
     stop.store(true, Ordering::Relaxed);
     for thread in threads {
         thread.join().map_err(|_| "a writer panicked")??;
@@ -204,14 +206,14 @@ fn measure(dir: &std::path::Path, held: Duration, writers: u64, durability: Dura
     println!("                    {:>12.1} s after the writers' end", drained.elapsed().as_secs_f64());
     println!(
         "the snapshot again  {read_s:>12.1} s to read, {}",
-        if first == last { "as it was" } else { "CHANGED" }
+        if first == last { "unchanged" } else { "CHANGED" }
     );
     let budget = db.metrics().get("history_budget_bytes").unwrap_or(0.0);
     for (name, peak) in PARTS.iter().zip(watch.peaks.0) {
         println!("most {name:<20} {peak:>15.0}");
     }
     println!("most memory together {:>19.0} of a budget of {budget:.0}", watch.total_peak);
-    println!("snapshots given up   {:>19}", db.metrics().get("snapshots_too_old").unwrap_or(0.0));
+    println!("snapshots expired    {:>19}", db.metrics().get("snapshots_too_old").unwrap_or(0.0));
     let report = db.check()?;
     println!("{report}");
     db.close()?;

@@ -1,13 +1,15 @@
-//! Long values: how fast they are put, read from memory, and read from the device, beside what the device does with as many bytes.
+//! Measures long values: how fast they are written, read from memory, and read from the device,
+//! compared with the bare device.
 //!
 //! ```text
 //! cargo run --release -p millpond --example long_values [-- MIB_OF_A_VALUE [VALUES [POOL_MIB]]]
 //! ```
-//! VALUES values go into a new file, and again into one that is aged: short long values were put there and every other one of them
-//! was deleted, so what is free lies scattered. *Cold* is after another opening; the engine's files are read past the system's
-//! cache. The last value fits into the pool: *warm* is its second reading.
+//! VALUES values are written to a new file, and to an aged one: there, shorter long values were
+//! written and every second one was deleted, so the free pages are scattered. *Cold* reads follow
+//! another opening; the engine reads its files without the system's cache. *Warm* is the second
+//! read of a value of at most 1 MiB, which fits into the pool.
 
-#[allow(dead_code)] // It measures nothing row by row.
+#[allow(dead_code)] // This example does not use all helpers.
 #[path = "common/bench.rs"]
 mod bench;
 
@@ -32,10 +34,10 @@ fn main() -> Outcome {
 }
 
 struct Sizes {
-    /// Of a value, bytes.
+    /// Bytes of a value.
     value: usize,
     count: usize,
-    /// Bytes.
+    /// Bytes of the pool.
     pool: u64,
 }
 
@@ -82,13 +84,13 @@ fn get(db: &Db, table: &Table, sizes: &Sizes) -> Result<Duration, Box<dyn std::e
         let found = db.begin()?.get(table, &key(n))?;
         took += start.elapsed();
         if found.is_none_or(|found| found != value(n, sizes.value)) {
-            return Err(format!("value {n} is not what was put").into());
+            return Err(format!("value {n} is not what was written").into());
         }
     }
     Ok(took)
 }
 
-/// Puts short long values and deletes every other one, so that free pages lie scattered. Returns how many bytes are free.
+/// Writes shorter long values and deletes every second one, so the free pages are scattered.
 fn age(db: &Db, table: &Table, bytes: usize) -> millpond::Result<()> {
     const SHORT: usize = 20_000;
     let first = 1 << 40;

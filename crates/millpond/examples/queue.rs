@@ -1,21 +1,27 @@
-//! A durable job queue in one table: any number of workers take jobs without waiting for each other, a job that fails comes
-//! back later, and a job whose worker dies in the middle of it is there for the next one.
+//! A durable job queue in one table: any number of workers take jobs without waiting for each
+//! other, a failed job is tried again later, and if a worker dies during a job, another worker
+//! takes the job.
 //!
 //! ```text
 //! cargo run --release -p millpond --example queue [-- JOBS [WORKERS]]
 //! ```
-//! What makes it work:
+//! How it works:
 //!
-//! - **The key is the order.** Jobs are keyed by the time at which they may be taken, then by their number. The queue's head is
-//!   the start of a range; "try again in five milliseconds" is a later key.
-//! - **Taking a job locks its row and nothing else.** `range_for_update` with `LockWait::SkipLocked` goes past the rows that
-//!   other workers hold, so eight workers take eight different jobs at once. Nothing is marked as taken: the lock is the mark.
-//! - **Work and queue change together.** The worker deletes the job and writes its result in one transaction. After the commit
-//!   both are on disk; before it neither is. There is no moment in which a job is lost or done twice.
-//! - **A crash needs no clean-up.** Locks are not data. When a process dies, its transactions never happened: the example kills
-//!   one in the middle of a job, opens the database again and finds the job where it was.
+//! - **The key is the order.** The key of a job is the time from which it may be taken, then its
+//!   number. The head of the queue is the start of a range; "try again in five milliseconds" is a
+//!   later key.
+//! - **Taking a job locks only its row.** `range_for_update` with `LockWait::SkipLocked` skips rows
+//!   that other workers have locked, so eight workers take eight different jobs at once. No row
+//!   marks a job as taken; the lock does.
+//! - **Result and queue change together.** The worker deletes the job and writes its result in one
+//!   transaction. After the commit both are on disk; before it neither is. So a job cannot be lost
+//!   or done twice.
+//! - **A crash needs no clean-up.** Locks are not data. When a process dies, its transactions are
+//!   rolled back. The example kills a process during a job, opens the database again, and finds the
+//!   job in the queue.
 //!
-//! The example needs no server and no timer. Its database lies in the system's directory for temporary files and is removed.
+//! The example needs no server and no timer. Its database is in the system's directory for
+//! temporary files and is removed at the end.
 
 use millpond::{Db, LockWait, Table, Transaction};
 use std::path::{Path, PathBuf};
@@ -25,12 +31,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// Set in the process that dies in the middle of a job; the directory of its database.
+/// Environment variable of the process that dies during a job: the directory of the database.
 const CRASH: &str = "MILLPOND_QUEUE_CRASH";
-/// So often a job is tried.
+/// How often a job is tried at most.
 const ATTEMPTS_MAX: u8 = 5;
 
-/// A job as it waits: from when on, and which. Both big-endian, so that the order of bytes is the order of numbers.
+/// Returns the key of a waiting job: the time from which it may be taken, and its number. Both are
+/// big-endian, so the order of bytes is the order of numbers.
 fn key(ready_us: u64, job: u64) -> [u8; 16] {
     let mut key = [0; 16];
     key[..8].copy_from_slice(&ready_us.to_be_bytes());
@@ -42,7 +49,7 @@ fn now_us() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_micros() as u64)
 }
 
-/// The three tables: what waits, what is done, and what nobody could do.
+/// The three tables: jobs that wait, that are done, and that have failed too often.
 #[derive(Clone)]
 struct Queue {
     db: Db,
@@ -55,7 +62,7 @@ struct Queue {
 struct Taken {
     key: Vec<u8>,
     job: u64,
-    /// How often it was tried before.
+    /// How many attempts were made before.
     attempts: u8,
 }
 
@@ -70,7 +77,7 @@ impl Queue {
         Ok(Queue { db, waiting, done, failed })
     }
 
-    /// Puts jobs in, all or none.
+    /// Adds jobs, all or none.
     fn submit(&self, jobs: std::ops::Range<u64>) -> millpond::Result<()> {
         let (mut tx, now) = (self.db.begin()?, now_us());
         for job in jobs {
@@ -79,7 +86,8 @@ impl Queue {
         tx.commit().map(drop)
     }
 
-    /// The first job that is due and that no other worker has. It is ours until the transaction ends.
+    /// Takes the first due job that no other worker has taken. It is locked until the transaction
+    /// ends.
     fn take(&self, tx: &mut Transaction) -> millpond::Result<Option<Taken>> {
         let due = key(now_us(), u64::MAX);
         let mut jobs = tx.range_for_update(&self.waiting, ..=&due[..], LockWait::SkipLocked)?;
@@ -89,14 +97,16 @@ impl Queue {
         Ok(Some(Taken { job: u64::from_be_bytes(job), attempts: value[0], key }))
     }
 
-    /// Takes a job, does it, and says so, all in one transaction. False if nothing was due.
+    /// Takes a job, does it, and records the result, all in one transaction. Returns false if no
+    /// job was due.
     fn work_once(&self, work: impl Fn(&Taken) -> Result<String, String>) -> millpond::Result<bool> {
         let mut tx = self.db.begin()?;
         let Some(taken) = self.take(&mut tx)? else { return Ok(false) };
         let result = work(&taken);
         tx.delete(&self.waiting, &taken.key)?;
         match result {
-            // `insert` and not `put`: a job done twice would be an error here, not a silent overwrite.
+            // `insert`, not `put`: a job that is done twice causes an error instead of a silent
+            // overwrite.
             Ok(result) => tx.insert(&self.done, &taken.job.to_be_bytes(), result.as_bytes())?,
             Err(why) if taken.attempts + 1 == ATTEMPTS_MAX => {
                 tx.insert(&self.failed, &taken.job.to_be_bytes(), why.as_bytes())?;
@@ -115,7 +125,7 @@ impl Queue {
     }
 }
 
-/// The work itself. One job in ten fails at the first attempt, one in a hundred always.
+/// Does a job. One job in ten fails at the first attempt, one in a hundred always.
 fn square(taken: &Taken) -> Result<String, String> {
     match taken.job {
         job if job % 100 == 7 => Err(format!("{job} cannot be done")),
@@ -124,8 +134,8 @@ fn square(taken: &Taken) -> Result<String, String> {
     }
 }
 
-/// What the process does that dies: takes a job, does it, and is gone before its commit.
-fn die_in_the_middle(dir: &Path) -> Outcome {
+/// The work of the process that dies: takes a job, does it, and aborts before the commit.
+fn die_before_commit(dir: &Path) -> Outcome {
     let queue = Queue::open(dir)?;
     let mut tx = queue.db.begin()?;
     let taken = queue.take(&mut tx)?.ok_or("there is no job")?;
@@ -134,7 +144,7 @@ fn die_in_the_middle(dir: &Path) -> Outcome {
     std::process::abort()
 }
 
-/// A directory that goes when this does.
+/// A directory that is removed when this is dropped.
 struct Scratch(PathBuf);
 
 impl Drop for Scratch {
@@ -145,7 +155,7 @@ impl Drop for Scratch {
 
 fn main() -> Outcome {
     if let Some(dir) = std::env::var_os(CRASH) {
-        return die_in_the_middle(Path::new(&dir));
+        return die_before_commit(Path::new(&dir));
     }
     let mut args = std::env::args().skip(1);
     let jobs: u64 = args.next().map_or(Ok(5000), |n| n.parse())?;
@@ -162,10 +172,10 @@ fn run(jobs: u64, workers: usize) -> Outcome {
     queue.db.close()?;
 
     let died = Command::new(std::env::current_exe()?).env(CRASH, dir).output()?;
-    assert!(!died.status.success(), "it was to die");
+    assert!(!died.status.success(), "the process should have died");
     let queue = Queue::open(dir)?;
     let (waiting, done) = (queue.count(&queue.waiting)?, queue.count(&queue.done)?);
-    println!("a worker died in the middle of a job: {waiting} jobs wait, {done} are done");
+    println!("a worker died during a job: {waiting} jobs wait, {done} are done");
     assert_eq!((waiting as u64, done), (jobs, 0));
 
     let (attempts, start) = (AtomicU64::new(0), std::time::Instant::now());
@@ -173,7 +183,7 @@ fn run(jobs: u64, workers: usize) -> Outcome {
         let threads: Vec<_> = (0..workers)
             .map(|_| {
                 scope.spawn(|| -> millpond::Result<()> {
-                    // Done when nothing waits; what waits and is not due comes back in a moment.
+                    // Ends when no job waits. A waiting job that is not due yet will be due soon.
                     while queue.count(&queue.waiting)? > 0 {
                         while queue.work_once(square)? {
                             attempts.fetch_add(1, Ordering::Relaxed);
@@ -189,9 +199,9 @@ fn run(jobs: u64, workers: usize) -> Outcome {
     let (done, failed) = (queue.count(&queue.done)?, queue.count(&queue.failed)?);
     let rate = attempts.load(Ordering::Relaxed) as f64 / start.elapsed().as_secs_f64();
     println!(
-        "{workers} workers: {done} jobs done, {failed} given up, {rate:.0} attempts a second, each on disk"
+        "{workers} workers: {done} jobs done, {failed} failed, {rate:.0} attempts a second, each on disk"
     );
-    assert_eq!((done + failed) as u64, jobs, "each job is in exactly one place");
+    assert_eq!((done + failed) as u64, jobs, "each job is in exactly one table");
     assert_eq!(failed as u64, (0..jobs).filter(|job| job % 100 == 7).count() as u64);
     queue.db.close()?;
     Ok(())
@@ -199,9 +209,9 @@ fn run(jobs: u64, workers: usize) -> Outcome {
 
 #[test]
 fn it_runs() -> Outcome {
-    // The process that dies is this one once more.
+    // The process that dies runs this program too.
     if let Some(dir) = std::env::var_os(CRASH) {
-        return die_in_the_middle(Path::new(&dir));
+        return die_before_commit(Path::new(&dir));
     }
     run(300, 4)
 }

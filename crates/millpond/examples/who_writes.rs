@@ -1,14 +1,17 @@
-//! Which threads write pages, asked of the kernel and not of the engine.
+//! Shows which threads write pages, as the kernel counts it, not the engine.
 //!
 //! ```text
 //! cargo run --release -p millpond --example who_writes [-- SECONDS (5) [checkpoint]]
 //! ```
-//! Callers read and change rows at random in a pool a tenth as large as the data. The log lies on a memory file system, whose writes
-//! the kernel does not count as the device's; so what `/proc/self/task/*/io` says of a thread are its writes of pages and of the
-//! doublewrite, however they were given to the device: io_uring's workers count for the thread that they are named by. With
-//! `checkpoint` one caller asks for a checkpoint all the time, and shows in the table: the kernel does see what a caller writes.
+//! Callers read and change random rows in a pool that is a tenth as large as the data. The log is
+//! on a memory file system, where the kernel does not count writes as device writes. So
+//! `/proc/self/task/*/io` shows the writes of pages and of the doublewrite by each thread. Writes
+//! by a worker of io_uring count for the thread whose id is in the worker's name. With
+//! `checkpoint`, one caller takes checkpoints all the time and appears in the table, which shows
+//! that the kernel does count a caller's writes.
 //!
-//! It fails if a caller that asks for no page write has written one, or if the cleaner has not: then nothing was shown.
+//! It fails if a caller that takes no checkpoint has written a page. It also fails if the cleaner
+//! has written none, because then nothing is shown.
 
 #[path = "common/random.rs"]
 mod random;
@@ -25,20 +28,20 @@ const VALUE_BYTES: usize = 200;
 const POOL_BYTES: u64 = 8 << 20;
 const REDO_BYTES: u64 = 64 << 20;
 const CALLERS: u64 = 8;
-/// `millpond-cleaner`, as far as the kernel remembers a thread's name.
+/// `millpond-cleaner`, cut to the length of a thread's name in the kernel.
 const CLEANER: &str = "millpond-cleane";
 /// A memory file system.
 const MEMORY: &str = "/dev/shm";
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
-/// Bytes that each thread has given to the device, by its name.
+/// Returns the bytes that each thread has written to the device, by its name.
 fn written() -> Outcome<BTreeMap<String, u64>> {
     let (mut names, mut bytes) = (BTreeMap::new(), BTreeMap::new());
     for task in std::fs::read_dir("/proc/self/task")? {
         let task = task?;
         let (path, id) = (task.path(), task.file_name().to_string_lossy().into_owned());
-        // A thread that ends while it is asked has no figures.
+        // A thread that ends meanwhile has no counters.
         let Ok(name) = std::fs::read_to_string(path.join("comm")) else { continue };
         let Ok(io) = std::fs::read_to_string(path.join("io")) else { continue };
         let of = io.lines().find_map(|line| line.strip_prefix("write_bytes: "));
@@ -91,8 +94,8 @@ fn measure(dir: &Path, log: &Path, time: Duration, ask: bool) -> Outcome {
         }
         if ask {
             let (db, stop) = (&db, &stop);
-            let asker = std::thread::Builder::new().name("asks".into());
-            callers.push(asker.spawn_scoped(scope, move || {
+            let checkpointer = std::thread::Builder::new().name("checkpointer".into());
+            callers.push(checkpointer.spawn_scoped(scope, move || {
                 while !stop.load(Ordering::Relaxed) {
                     db.checkpoint()?;
                 }
@@ -116,7 +119,7 @@ fn measure(dir: &Path, log: &Path, time: Duration, ask: bool) -> Outcome {
         println!("{name:<18} {:>12.1}", bytes as f64 / 1048576.0);
     }
     println!(
-        "the engine says: {} pages written, {} of them in a caller's time; {} commits, {} pages evicted, {} growths awaited",
+        "the engine says: {} pages written, {} of them by callers' threads; {} commits, {} pages evicted, {} waits for file growth",
         figure("pages_written"),
         figure("pages_written_foreground"),
         figure("commits"),
@@ -126,8 +129,8 @@ fn measure(dir: &Path, log: &Path, time: Duration, ask: bool) -> Outcome {
     db.close()?;
     let of = |name: &str| after.get(name).unwrap_or(&0) - before.get(name).unwrap_or(&0);
     match (of("caller"), of(CLEANER)) {
-        (0, 1..) if !ask || of("asks") > 0 => Ok(()),
-        (0, _) => Err("who should write was not seen to write: is DIR on a device?".into()),
+        (0, 1..) if !ask || of("checkpointer") > 0 => Ok(()),
+        (0, _) => Err("the cleaner or the checkpoint wrote nothing: is the directory on a device?".into()),
         (bytes, _) => Err(format!("callers wrote {bytes} bytes").into()),
     }
 }

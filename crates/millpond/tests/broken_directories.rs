@@ -1,10 +1,11 @@
-//! A directory in which something is missing, cut short or foreign: opening says in one sentence what, and changes nothing.
+//! A database directory with a missing, truncated or foreign file: opening names it in one sentence
+//! and changes nothing.
 
 use millpond::{Db, Error, Options};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A directory that goes with the test.
+/// A directory that is removed at the end of the test.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -25,7 +26,7 @@ fn options() -> Options {
     Options::new().buffer_pool_bytes(4 << 20).redo_capacity_bytes(16 << 20)
 }
 
-/// A database with a row, closed.
+/// Makes a database with one row and closes it.
 fn fill(options: &Options, dir: &Path) {
     let db = options.open(dir).unwrap();
     let table = db.create_table("t").unwrap();
@@ -35,7 +36,7 @@ fn fill(options: &Options, dir: &Path) {
     db.close().unwrap();
 }
 
-/// What opening says, without the directory's own name.
+/// Returns the error of opening, and its text without the directory's name.
 fn refused(options: &Options, dir: &Path) -> (Error, String) {
     let error = options.open(dir).map(drop).unwrap_err();
     let text = error.to_string();
@@ -56,7 +57,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn each_is_named() {
+fn each_broken_file_is_named() {
     let top = Dir::new("each");
     let whole = top.0.join("whole");
     fill(&options(), &whole);
@@ -95,9 +96,10 @@ fn each_is_named() {
     }
 }
 
-/// Who forgets where the log was put hears what is missing, and loses nothing by having tried.
+/// If the redo directory is not given, opening names what is missing, and a later opening finds
+/// everything.
 #[test]
-fn a_forgotten_redo_dir() {
+fn a_forgotten_redo_dir_is_named_and_nothing_is_lost() {
     let top = Dir::new("redo");
     let dir = top.0.join("db");
     let elsewhere = options().redo_dir(top.0.join("log"));

@@ -1,4 +1,5 @@
-//! Real limits of a process: so many descriptors (`ulimit -n`), files so large (`ulimit -f`). Each in a process of its own.
+//! Real limits of a process: the number of descriptors (`ulimit -n`) and the size of files (`ulimit
+//! -f`). Each test runs in its own process.
 
 use millpond::{Db, Error, Options};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -10,8 +11,9 @@ use std::time::Duration;
 const CHILD: &str = "MILLPOND_CHILD";
 const ROWS: u64 = 1000;
 
-/// Runs the test of this name in a process of its own, in a directory that goes with it. How many descriptors that process was seen to have
-/// at most, from outside; `None` in the process itself.
+/// Runs the test of this name in a new process, with a directory that is removed afterwards.
+/// Returns the most descriptors that the new process had, as seen from outside; `None` in the new
+/// process itself.
 fn in_a_process(name: &str, child: impl FnOnce(&Path)) -> Option<usize> {
     if let Some(dir) = std::env::var_os(CHILD) {
         child(Path::new(&dir));
@@ -46,16 +48,17 @@ fn in_a_process(name: &str, child: impl FnOnce(&Path)) -> Option<usize> {
     Some(seen.into_inner())
 }
 
-/// What the documents promise: a quarter of those that the process may have, 24 that a database needs whatever it does, and what the process
-/// has without it.
-fn few(seen: Option<usize>, limit: u64) {
+/// Checks the documented limit: a quarter of the descriptors that the process may have, 24 that a
+/// database always needs, and those that the process has without it.
+fn check_descriptors(seen: Option<usize>, limit: u64) {
     let Some(seen) = seen else { return };
     let most = limit as usize / 4 + 24 + 8;
-    println!("{seen} descriptors of {limit} were seen in use, {most} may be");
-    assert!((1..=most).contains(&seen), "{seen} descriptors of {limit} were seen in use");
+    println!("{seen} descriptors of {limit} were in use, {most} are allowed");
+    assert!((1..=most).contains(&seen), "{seen} descriptors of {limit} were in use");
 }
 
-fn knob(name: &str, default: u64) -> u64 {
+/// Returns a number from an environment variable.
+fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |n| n.parse().expect("a number"))
 }
 
@@ -63,7 +66,7 @@ fn limit(resource: Resource, soft: u64, hard: u64) {
     setrlimit(resource, Rlimit { current: Some(soft), maximum: Some(hard) }).unwrap();
 }
 
-/// Nothing is cleaned, so the log grows by all that is written.
+/// The cleaner does nothing, so the log only grows.
 fn options() -> Options {
     Options::new()
         .buffer_pool_bytes(16 << 20)
@@ -79,7 +82,7 @@ fn segments(dir: &Path) -> usize {
     std::fs::read_dir(dir.join("db/redo")).unwrap().count()
 }
 
-/// Writes the same rows until that is enough. How often it wrote them.
+/// Writes the same rows again and again until `enough` returns true. Returns the number of rounds.
 fn fill(db: &Db, mut enough: impl FnMut(u64) -> bool) -> u64 {
     let table = db.open_table("t").unwrap();
     for round in 1u64.. {
@@ -102,11 +105,12 @@ fn holds(db: &Db, round: u64) {
     assert_eq!(rows.map(|(_, value)| assert_eq!(value, [round as u8; 1500])).count() as u64, ROWS);
 }
 
-/// `MILLPOND_DESCRIPTORS=256` is the real thing: a gigabyte of log. `MILLPOND_SEGMENTS=2048` more of it: 8 GiB, all of it replayed.
+/// `MILLPOND_DESCRIPTORS=256` is a realistic limit, with a gigabyte of log.
+/// `MILLPOND_SEGMENTS=2048` makes 8 GiB of log, all of which is replayed.
 #[test]
 fn a_long_log_runs_and_recovers_with_few_descriptors() {
-    let most = knob("MILLPOND_DESCRIPTORS", 40);
-    let files = knob("MILLPOND_SEGMENTS", most + 8) as usize;
+    let most = setting("MILLPOND_DESCRIPTORS", 40);
+    let files = setting("MILLPOND_SEGMENTS", most + 8) as usize;
     let seen = in_a_process("a_long_log_runs_and_recovers_with_few_descriptors", |dir| {
         limit(Resource::Nofile, most, most);
         let options = options()
@@ -120,14 +124,15 @@ fn a_long_log_runs_and_recovers_with_few_descriptors() {
         holds(&db, round);
         db.close().unwrap();
     });
-    few(seen, most);
+    check_descriptors(seen, most);
 }
 
-/// As a program has it that says how long recovery may take, and nothing else. `MILLPOND_WRITTEN_MB=4000` writes for some time.
+/// The options of a program that sets only the recovery target. `MILLPOND_WRITTEN_MB=4000` writes
+/// for some time.
 #[test]
 fn a_long_recovery_target_needs_no_more_descriptors() {
     const MOST: u64 = 1024;
-    let mb = knob("MILLPOND_WRITTEN_MB", 40);
+    let mb = setting("MILLPOND_WRITTEN_MB", 40);
     let seen = in_a_process("a_long_recovery_target_needs_no_more_descriptors", |dir| {
         limit(Resource::Nofile, MOST, MOST);
         let options = Options::new().recovery_target(Duration::from_secs(30));
@@ -140,12 +145,12 @@ fn a_long_recovery_target_needs_no_more_descriptors() {
         holds(&db, round);
         db.close().unwrap();
     });
-    few(seen, MOST);
+    check_descriptors(seen, MOST);
 }
 
 #[test]
-fn the_soft_limit_is_raised_where_the_hard_one_allows_it() {
-    in_a_process("the_soft_limit_is_raised_where_the_hard_one_allows_it", |dir| {
+fn the_soft_limit_is_raised_to_the_hard_limit() {
+    in_a_process("the_soft_limit_is_raised_to_the_hard_limit", |dir| {
         let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX).min(512);
         limit(Resource::Nofile, 48, hard);
         let db = options().open(dir.join("db")).unwrap();
@@ -155,22 +160,22 @@ fn the_soft_limit_is_raised_where_the_hard_one_allows_it() {
 }
 
 #[test]
-fn too_few_are_named_in_a_sentence() {
-    in_a_process("too_few_are_named_in_a_sentence", |dir| {
+fn too_few_descriptors_are_one_clear_error() {
+    in_a_process("too_few_descriptors_are_one_clear_error", |dir| {
         limit(Resource::Nofile, open_files() as u64 + 1, open_files() as u64 + 1);
         let error = options().open(dir.join("db")).map(drop).unwrap_err().to_string();
         assert!(error.contains("no file descriptor is left; the process may have"), "{error}");
     });
 }
 
-/// `pages` may not grow beyond so many bytes; the program does not want the signal.
+/// The file `pages` may not grow beyond the limit. The signal must be ignored.
 #[test]
-fn a_limit_on_the_size_of_files_is_a_full_disk() {
-    in_a_process("a_limit_on_the_size_of_files_is_a_full_disk", |dir| {
+fn a_limit_on_file_sizes_is_a_full_disk() {
+    in_a_process("a_limit_on_file_sizes_is_a_full_disk", |dir| {
         if std::env::var_os("MILLPOND_IGNORES").is_none() {
-            // The shell ignores the signal, and so does what it starts.
+            // The shell ignores the signal, and so does the process that it starts.
             let exe = std::env::current_exe().unwrap();
-            let name = "a_limit_on_the_size_of_files_is_a_full_disk";
+            let name = "a_limit_on_file_sizes_is_a_full_disk";
             let script = "trap '' XFSZ; exec \"$0\" --exact \"$1\" --nocapture --test-threads=1";
             let run = Command::new("sh")
                 .args(["-c", script])

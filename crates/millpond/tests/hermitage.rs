@@ -1,19 +1,19 @@
-//! The ten cases of Hermitage (Martin Kleppmann, <https://github.com/ept/hermitage>), each at every isolation level: which
-//! anomalies of Adya's a level lets happen, and how it keeps others out. Each case is told by one thread: a lock that is not
-//! free is refused at once, and the step reads `waits`. What waits in truth is tried in threads at the end of the file.
+//! The ten cases of Hermitage (Martin Kleppmann, <https://github.com/ept/hermitage>) at each level:
+//! which of Adya's anomalies a level allows, and how it prevents others. One thread runs each case:
+//! a lock that is not free fails at once with the result `waits`. The last test really waits.
 //!
 //! | | READ COMMITTED | REPEATABLE READ (snapshot isolation) | SERIALIZABLE |
 //! | --- | --- | --- | --- |
-//! | G0 dirty write | kept out | kept out | kept out |
-//! | G1a aborted read | kept out | kept out | kept out |
-//! | G1b intermediate read | kept out | kept out | kept out |
-//! | G1c circular information flow | kept out | kept out | kept out |
-//! | OTV observed transaction vanishes | kept out | kept out | kept out |
-//! | PMP predicate-many-preceders | happens | kept out | kept out |
-//! | P4 lost update | happens | kept out | kept out |
-//! | G-single read skew | happens | kept out | kept out |
-//! | G2-item write skew | happens | happens | kept out |
-//! | G2 anti-dependency cycle | happens | happens | kept out |
+//! | G0 dirty write | prevented | prevented | prevented |
+//! | G1a aborted read | prevented | prevented | prevented |
+//! | G1b intermediate read | prevented | prevented | prevented |
+//! | G1c circular information flow | prevented | prevented | prevented |
+//! | OTV observed transaction vanishes | prevented | prevented | prevented |
+//! | PMP predicate-many-preceders | happens | prevented | prevented |
+//! | P4 lost update | happens | prevented | prevented |
+//! | G-single read skew | happens | prevented | prevented |
+//! | G2-item write skew | happens | happens | prevented |
+//! | G2 anti-dependency cycle | happens | happens | prevented |
 
 use expect_test::{Expect, expect};
 use millpond::{Db, Durability, Error, Isolation, LockWait, Options, Result, Table, Transaction, TxnOptions};
@@ -25,21 +25,21 @@ use std::time::Duration;
 
 const LEVELS: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable];
 
-/// A database in a directory of its own, which goes with it.
-struct Place {
+/// A database in its own directory, which is removed at the end.
+struct TestDb {
     db: Db,
     dir: PathBuf,
 }
 
-impl Place {
-    fn new(name: &str) -> Place {
+impl TestDb {
+    fn new(name: &str) -> TestDb {
         let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("hermitage-{name}"));
         let _ = std::fs::remove_dir_all(&dir);
         let options = Options::new().buffer_pool_bytes(8 << 20).redo_capacity_bytes(64 << 20);
-        Place { db: options.open(&dir).unwrap(), dir }
+        TestDb { db: options.open(&dir).unwrap(), dir }
     }
 
-    /// A table with the rows 1 = 10 and 2 = 20.
+    /// Makes a table with the rows 1 = 10 and 2 = 20.
     fn table(&self, name: &str) -> Table {
         let table = self.db.create_table(name).unwrap();
         let mut tx = self.db.begin().unwrap();
@@ -55,7 +55,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TestDb {
     fn drop(&mut self) {
         let _ = self.db.close();
         let _ = std::fs::remove_dir_all(&self.dir);
@@ -70,7 +70,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// The rows whose value `predicate` names: `=30`, `%3`, or `all`.
+/// Returns whether a value matches a predicate: `=30`, `%3` (divisible), or `all`.
 fn matches(predicate: &str, value: &[u8]) -> bool {
     match predicate.split_at(1) {
         ("=", n) => number(value) == n.parse::<i64>().unwrap(),
@@ -92,7 +92,7 @@ fn list(rows: impl Iterator<Item = Result<(Vec<u8>, Vec<u8>)>>, predicate: &str)
 
 type Row = (Vec<u8>, Vec<u8>);
 
-/// What a scan shows, as a range would yield it.
+/// Returns the rows of a scan in the type of a range's items.
 fn scanned(tx: &Transaction, table: &Table) -> Result<Vec<Result<Row>>> {
     let mut rows = Vec::new();
     tx.scan(table, .., |key, value| {
@@ -102,7 +102,7 @@ fn scanned(tx: &Transaction, table: &Table) -> Result<Vec<Result<Row>>> {
     Ok(rows)
 }
 
-/// One step of a transaction: `get K`, `put K V`, `where P`, `delete-where P`, `add-where P N`.
+/// Runs one step: `get K`, `put K V`, `where P`, `delete-where P`, `add-where P N`.
 fn step(tx: &mut Transaction, table: &Table, scans: bool, words: &[&str]) -> Result<String> {
     let key = words[1].as_bytes();
     match words[0] {
@@ -124,19 +124,19 @@ fn step(tx: &mut Transaction, table: &Table, scans: bool, words: &[&str]) -> Res
                 }
             }
         }
-        other => panic!("what is {other:?}"),
+        other => panic!("unknown step {other:?}"),
     }
     Ok("done".to_owned())
 }
 
-/// Tells a story, its conditions read by ranges or by scans; what each step came to, and the rows that are there at the end.
-fn tell(place: &Place, table: &Table, isolation: Isolation, scans: bool, script: &[&str]) -> Vec<String> {
+/// Runs a script, with ranges or scans. Returns the result of each step and the rows at the end.
+fn run_script(test: &TestDb, table: &Table, level: Isolation, scans: bool, script: &[&str]) -> Vec<String> {
     let mut txns: BTreeMap<&str, Transaction> = BTreeMap::new();
     let mut out = Vec::new();
     for line in script {
         let words: Vec<&str> = line.split(' ').collect();
         let name = words[0];
-        let mut tx = txns.remove(name).unwrap_or_else(|| place.begin(isolation, Duration::ZERO));
+        let mut tx = txns.remove(name).unwrap_or_else(|| test.begin(level, Duration::ZERO));
         let outcome = match words[1] {
             "commit" => tx.commit().map(|_| "done".to_owned()),
             "abort" => {
@@ -158,29 +158,30 @@ fn tell(place: &Place, table: &Table, isolation: Isolation, scans: bool, script:
         });
     }
     drop(txns);
-    let last = place.begin(isolation, Duration::ZERO);
+    let last = test.begin(level, Duration::ZERO);
     out.push(list(last.range(table, ..).unwrap(), "all").unwrap());
     out
 }
 
-/// Tells a story at every level and compares, a line a step, a column a level.
+/// Runs a script at every level and compares: a line for each step, a column for each level.
 fn check(name: &str, script: &str, expected: &Expect) {
-    let place = Place::new(name);
+    let test = TestDb::new(name);
     let script: Vec<&str> = script.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let told = |scans: bool| {
-        LEVELS.map(|level| tell(&place, &place.table(&format!("{level:?} {scans}")), level, scans, &script))
+    let run = |scans: bool| {
+        let table = |level: Isolation| test.table(&format!("{level:?} {scans}"));
+        LEVELS.map(|level| run_script(&test, &table(level), level, scans, &script))
     };
-    let (told, by_scans) = (told(false), told(true));
-    assert_eq!(by_scans, told, "a scan tells another story than a range");
+    let (by_ranges, by_scans) = (run(false), run(true));
+    assert_eq!(by_scans, by_ranges, "scans and ranges give different results");
     let mut out = String::new();
     for (at, line) in script.iter().chain(&["in the end"]).enumerate() {
-        let [rc, rr, serializable] = [0, 1, 2].map(|level| &told[level][at]);
+        let [rc, rr, serializable] = [0, 1, 2].map(|level| &by_ranges[level][at]);
         writeln!(out, "{line:<22} | {rc:<19} | {rr:<19} | {serializable}").unwrap();
     }
     expected.assert_eq(&out);
 }
 
-/// Of two writers of the same rows the second waits for the first: their changes do not mix.
+/// The second of two writers of the same rows waits for the first, so their changes do not mix.
 #[test]
 fn g0_dirty_writes() {
     check(
@@ -207,7 +208,7 @@ fn g0_dirty_writes() {
     );
 }
 
-/// Nobody sees what is rolled back later.
+/// No transaction sees a change that is rolled back later.
 #[test]
 fn g1a_aborted_reads() {
     check(
@@ -230,7 +231,7 @@ fn g1a_aborted_reads() {
     );
 }
 
-/// Nobody sees a value that its writer replaces before it commits.
+/// No transaction sees a value that its writer replaces before the commit.
 #[test]
 fn g1b_intermediate_reads() {
     check(
@@ -255,7 +256,7 @@ fn g1b_intermediate_reads() {
     );
 }
 
-/// Of two transactions not each sees the other's change.
+/// Two transactions never both see each other's change.
 #[test]
 fn g1c_circular_information_flow() {
     check(
@@ -280,7 +281,7 @@ fn g1c_circular_information_flow() {
     );
 }
 
-/// Who has seen one change of a transaction sees the others too, until somebody replaces them.
+/// A transaction that sees one change of another sees its other changes too, until the next change.
 #[test]
 fn otv_an_observed_transaction_does_not_vanish() {
     check(
@@ -317,7 +318,7 @@ fn otv_an_observed_transaction_does_not_vanish() {
     );
 }
 
-/// A condition that was asked twice has one answer, except at READ COMMITTED.
+/// A predicate that is read twice gives the same rows, except at READ COMMITTED.
 #[test]
 fn pmp_predicate_many_preceders() {
     check(
@@ -340,7 +341,7 @@ fn pmp_predicate_many_preceders() {
     );
 }
 
-/// The same for a condition that decides what is written.
+/// The same for a predicate that selects the rows of a write.
 #[test]
 fn pmp_for_a_condition_of_a_write() {
     check(
@@ -367,7 +368,7 @@ fn pmp_for_a_condition_of_a_write() {
     );
 }
 
-/// A change that was worked out from what was read does not overwrite a newer one, except at READ COMMITTED.
+/// A change that was computed from a read does not overwrite a newer one, except at READ COMMITTED.
 #[test]
 fn p4_lost_updates() {
     check(
@@ -423,7 +424,7 @@ fn g_single_read_skew() {
     );
 }
 
-/// The same with conditions.
+/// The same with predicates.
 #[test]
 fn g_single_with_conditions() {
     check(
@@ -446,7 +447,7 @@ fn g_single_with_conditions() {
     );
 }
 
-/// The same where the second look is that of a write.
+/// The same if the second read is part of a write.
 #[test]
 fn g_single_with_a_write() {
     check(
@@ -475,7 +476,7 @@ fn g_single_with_a_write() {
     );
 }
 
-/// Two that read the same rows and change different ones: both commit below SERIALIZABLE.
+/// Two transactions read the same rows and change different ones: below SERIALIZABLE both commit.
 #[test]
 fn g2_item_write_skew() {
     check(
@@ -504,7 +505,7 @@ fn g2_item_write_skew() {
     );
 }
 
-/// Two that find no row and add one each: both commit below SERIALIZABLE.
+/// Two transactions find no row and insert one each: below SERIALIZABLE both commit.
 #[test]
 fn g2_anti_dependency_cycles() {
     check(
@@ -529,7 +530,8 @@ fn g2_anti_dependency_cycles() {
     );
 }
 
-/// A reader that sees the second of two writers and not the first, who read what the second changed (Fekete, O'Neil and O'Neil, "A Read-Only Transaction Anomaly under Snapshot Isolation", SIGMOD Record 2004).
+/// A reader sees the second of two writers but not the first, which has read what the second wrote
+/// (Fekete, O'Neil, O'Neil, "A Read-Only Transaction Anomaly under Snapshot Isolation", 2004).
 #[test]
 fn g2_of_a_reader_and_two_writers() {
     check(
@@ -556,22 +558,22 @@ fn g2_of_a_reader_and_two_writers() {
     );
 }
 
-/// In threads, with locks that are waited for: of two serializable transactions that read what the other changes, one gives way
-/// to a deadlock and the other commits. What both see first: one row, two rows, or a condition that no row meets.
+/// Two serializable transactions read what the other one changes, in threads that wait for locks.
+/// Both first read one row, two rows, or a predicate that no row matches. One is the victim.
 #[test]
-fn serializable_circles_are_broken_for_one_of_two() {
-    let place = Place::new("circles");
-    let circles = [
+fn one_of_two_serializable_transactions_in_a_cycle_is_the_deadlock_victim() {
+    let test = TestDb::new("cycles");
+    let cycles = [
         ("p4", &["get 1"][..], ["put 1 11", "put 1 12"]),
         ("g2-item", &["get 1", "get 2"], ["put 1 11", "put 2 21"]),
         ("g2", &["where %3"], ["put 3 30", "put 4 42"]),
     ];
-    for (name, reads, writes) in circles {
-        let table = place.table(name);
+    for (name, reads, writes) in cycles {
+        let table = test.table(name);
         for _ in 0..20 {
             let both_have_read = std::sync::Barrier::new(2);
             let run = |write: &str| {
-                let mut tx = place.begin(Isolation::Serializable, Duration::from_secs(3600));
+                let mut tx = test.begin(Isolation::Serializable, Duration::from_secs(3600));
                 let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
                 let go = |tx: &mut Transaction, line: &str| {
                     let words = words(line);

@@ -1,4 +1,4 @@
-//! The last handle on a database may go in any thread, also in one of the engine's own.
+//! The last handle of a database may be dropped by any thread, also by one of the engine.
 
 use millpond::Db;
 use std::future::Future;
@@ -7,14 +7,14 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 
-/// A task that is waked when nobody else has it: its database goes with it, and then it says so.
-struct Task(Mutex<Option<(Db, Sender<()>)>>);
+/// A task whose last reference is in its waker. Its drop drops the database and reports that.
+struct LastTask(Mutex<Option<(Db, Sender<()>)>>);
 
-impl Wake for Task {
+impl Wake for LastTask {
     fn wake(self: Arc<Self>) {}
 }
 
-impl Drop for Task {
+impl Drop for LastTask {
     fn drop(&mut self) {
         if let Some((db, closed)) = self.0.get_mut().unwrap().take() {
             drop(db);
@@ -23,24 +23,25 @@ impl Drop for Task {
     }
 }
 
-/// An executor that has given a task up leaves it to its waker, and that is called by the thread that made the commit durable. It must
-/// not wait for its own end.
+/// An executor may drop a task, so the waker has the last reference to it. The thread that made the
+/// commit durable calls the waker. If this is a thread of the engine, closing must not wait for the
+/// end of the same thread.
 #[test]
-fn it_may_go_with_a_waker() {
+fn a_waker_may_drop_the_last_handle() {
     for _ in 0..20 {
         let db = Db::open_in_memory().unwrap();
         let table = db.create_table("t").unwrap();
-        let (closed, heard) = channel();
-        let waker = Waker::from(Arc::new(Task(Mutex::new(Some((db.clone(), closed))))));
+        let (closed, was_closed) = channel();
+        let waker = Waker::from(Arc::new(LastTask(Mutex::new(Some((db.clone(), closed))))));
         for n in 0..100u8 {
             let mut tx = db.begin().unwrap();
             tx.put(&table, &[n], b"").unwrap();
-            // Nearly always it is not durable yet; whether it is makes no difference to what must hold.
+            // Nearly always it is not durable yet. The test must pass in both cases.
             if pin!(tx.commit_async().unwrap()).poll(&mut Context::from_waker(&waker)).is_pending() {
                 break;
             }
         }
         drop((waker, table, db));
-        heard.recv().expect("the database is closed, by whichever thread had it last");
+        was_closed.recv().expect("some thread closes the database");
     }
 }

@@ -1,6 +1,7 @@
-//! Explores for so many seconds: every workload in turn. The first seed is done whole, a part of its operations in each
-//! turn. From then on every turn has a seed of its own, of which it does one part: another order of steps shows more than
-//! the next operation of the same one. Threads of this process take turns at that, and processes can share it out.
+//! Explores for a given time: every workload in turn. The first seed is explored completely, one
+//! part of its operations in each turn. After that every turn has its own seed and explores one
+//! part of it, because another order of steps shows more than the next operation of the same order.
+//! The threads of this process share the tasks, and several processes can divide them.
 
 use crate::explore::{Finding, Plan};
 use crate::workloads::{ALL, Workload};
@@ -9,54 +10,55 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Parts that a workload's operations are divided into: part `p` has every operation with that remainder.
+/// Parts that a workload's operations are divided into: operation `n` belongs to part `n % PARTS`.
 pub const PARTS: u64 = 16;
 
-/// What is to be done.
+/// What to explore, and for how long.
 #[derive(Clone, Debug)]
 pub struct Budget {
-    /// The first seed, and all else.
+    /// The first seed, the subject and the planted mistakes.
     pub plan: Plan,
     /// Only this workload.
     pub only: Option<&'static Workload>,
     /// How long.
     pub time: Duration,
-    /// Worlds at once in this process.
+    /// Worlds that run at once in this process.
     pub threads: usize,
-    /// This process does every n-th task, and which: `(k, n)`; `(0, 1)` is all of them.
+    /// The share of this process: `(k, n)` is share `k` of `n`, `(0, 1)` is everything.
     pub share: (u64, u64),
     /// The core of its first thread.
     pub core: usize,
-    /// Findings to stop at.
+    /// Stop after so many findings.
     pub findings: usize,
-    /// Parts of each workload after which to stop; `u64::MAX` for never, [`PARTS`] for the first seed whole.
+    /// Stop after so many parts of each workload: `u64::MAX` is never, [`PARTS`] is the complete
+    /// first seed.
     pub parts: u64,
-    /// Whether findings are printed as they come.
+    /// Do not print findings.
     pub quiet: bool,
     /// Called as each task begins, with its workload, seed and part.
     pub began: Option<fn(&Workload, u64, u64)>,
 }
 
-/// What was done.
+/// What was explored and found.
 #[derive(Debug, Default)]
-pub struct Done {
+pub struct Summary {
     /// States judged, by workload.
     pub states: BTreeMap<&'static str, u64>,
     /// Runs of workloads.
     pub runs: u64,
-    /// Runs done twice to see that they repeat.
+    /// Runs that were run twice and gave the same result.
     pub repeated: u64,
     /// Scheduling points of the runs.
     pub steps: u64,
     /// Seeds that were begun.
     pub seeds: u64,
-    /// What must not be.
+    /// The findings.
     pub findings: Vec<Finding>,
     /// How long it took.
     pub took: Duration,
 }
 
-impl Done {
+impl Summary {
     /// States judged.
     #[must_use]
     pub fn total(&self) -> u64 {
@@ -64,16 +66,16 @@ impl Done {
     }
 }
 
-struct Queue {
+struct TaskQueue {
     next: u64,
-    done: Done,
+    done: Summary,
 }
 
-/// Explores.
+/// Explores until the budget is used up.
 #[must_use]
-pub fn explore(budget: &Budget) -> Done {
+pub fn explore(budget: &Budget) -> Summary {
     let start = Instant::now();
-    let queue = Arc::new(Mutex::new(Queue { next: 0, done: Done::default() }));
+    let queue = Arc::new(Mutex::new(TaskQueue { next: 0, done: Summary::default() }));
     let threads: Vec<_> = (0..budget.threads.max(1))
         .map(|n| {
             let (budget, queue) = (budget.clone(), Arc::clone(&queue));
@@ -93,7 +95,8 @@ pub fn explore(budget: &Budget) -> Done {
     done
 }
 
-/// The threads of a world take turns, and a turn changes hands faster on one core.
+/// Pins the calling thread, and the threads it will start, to the `n`-th core that the process may
+/// use. The threads of a world run one at a time, and switching between them is faster on one core.
 pub fn stay_on_core(n: usize) {
     let Ok(allowed) = rustix::thread::sched_getaffinity(None) else { return };
     let cores: Vec<_> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|c| allowed.is_set(*c)).collect();
@@ -105,15 +108,15 @@ pub fn stay_on_core(n: usize) {
     }
 }
 
-struct Task {
+struct ExploreTask {
     plan: Plan,
     workload: &'static Workload,
     part: u64,
-    /// Whether it is run twice, to see that it repeats.
+    /// Run it twice and compare.
     repeat: bool,
 }
 
-fn take(budget: &Budget, queue: &Mutex<Queue>, start: Instant) -> Option<Task> {
+fn take(budget: &Budget, queue: &Mutex<TaskQueue>, start: Instant) -> Option<ExploreTask> {
     let workloads: Vec<&Workload> = budget.only.map_or_else(|| ALL.iter().collect(), |w| vec![w]);
     let mut queue = queue.lock();
     if start.elapsed() >= budget.time || queue.done.findings.len() >= budget.findings {
@@ -130,7 +133,7 @@ fn take(budget: &Budget, queue: &Mutex<Queue>, start: Instant) -> Option<Task> {
         }
         queue.next += 1;
         queue.done.seeds = seed + 1;
-        // Every process meets every workload, in turns.
+        // Each process gets every workload in some turn.
         if (turn + which) % budget.share.1 != budget.share.0 {
             continue;
         }
@@ -140,23 +143,23 @@ fn take(budget: &Budget, queue: &Mutex<Queue>, start: Instant) -> Option<Task> {
         if let Some(began) = budget.began {
             began(workload, plan.seed, part);
         }
-        return Some(Task { plan, workload, part, repeat: turn % PARTS == 0 });
+        return Some(ExploreTask { plan, workload, part, repeat: turn % PARTS == 0 });
     }
 }
 
-fn work(budget: &Budget, queue: &Mutex<Queue>, start: Instant, task: Task) {
-    let Task { plan, workload, part, repeat } = task;
+fn work(budget: &Budget, queue: &Mutex<TaskQueue>, start: Instant, task: ExploreTask) {
+    let ExploreTask { plan, workload, part, repeat } = task;
     let mut states = 0;
     let out_of_time = || start.elapsed() >= budget.time;
     let result = plan.run(workload).and_then(|ran| {
         if repeat {
             plan.repeats(workload, &ran)?;
         }
-        let seen = || {
+        let on_state = || {
             states += 1;
             !out_of_time()
         };
-        plan.cut(workload, &ran, |step| step % PARTS == part, seen)?;
+        plan.cut(workload, &ran, |step| step % PARTS == part, on_state)?;
         Ok((ran.steps, repeat))
     });
     let mut queue = queue.lock();

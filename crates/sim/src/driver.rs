@@ -1,7 +1,7 @@
-//! What a workload's script works with: the database, opened on a simulated disk inside a world, and a history that
-//! every effect is entered in.
+//! The interface of a workload's script: a database on a simulated disk inside a world, and a
+//! history that records every effect.
 
-use crate::history::{Effect, Event, History, RowWrite, Seen, State, difference, survives};
+use crate::history::{Contents, Effect, Event, History, RowWrite, difference, survives};
 use crate::subject::{Database, Fail, How, Result, RowList, Shape, Subject, Tx};
 use base::prng::Prng;
 use base::sync::{Mutex, spawn};
@@ -12,9 +12,9 @@ use vfs::fault::FaultDisk;
 use vfs::mem::MemDisk;
 use vfs::{Create, Disk, OpenMode, Vfs};
 
-/// Where the database is.
+/// The directory of the database.
 pub const DIR: &str = "/db";
-/// How often a transaction is tried again.
+/// A transaction is tried so many times.
 const TRIES: u32 = 200;
 
 /// A run in progress.
@@ -26,17 +26,17 @@ pub struct Driver {
 struct Shared {
     subject: Arc<dyn Subject>,
     disk: MemDisk,
-    /// The same, if the shape wants it to fail now and then.
+    /// The same disk with injected faults; used if [`Shape::faults`] is set.
     faults: FaultDisk,
     shape: Shape,
     seed: u64,
     db: Mutex<Option<Arc<dyn Database>>>,
     history: Mutex<History>,
-    /// Tables by name, and how many there ever were.
+    /// The number of each table by its name, and how many tables were ever created.
     tables: Mutex<(BTreeMap<String, u64>, u64)>,
 }
 
-/// A transaction whose effects are entered in the history when it commits.
+/// A transaction. The history records its effects when it commits.
 pub struct Txn {
     driver: Driver,
     inner: Box<dyn Tx>,
@@ -45,12 +45,14 @@ pub struct Txn {
     how: How,
 }
 
-fn must<T>(what: &str, result: Result<T>) -> T {
+fn expect_ok<T>(what: &str, result: Result<T>) -> T {
     result.unwrap_or_else(|fail| panic!("{what}: {fail}"))
 }
 
 impl Driver {
-    /// Opens a database on an empty disk. Inside a world.
+    /// Opens a database on an empty disk.
+    ///
+    /// REQUIRES: called inside a world.
     #[must_use]
     pub fn open(subject: Arc<dyn Subject>, disk: MemDisk, shape: Shape, seed: u64) -> Driver {
         let shared = Shared {
@@ -74,7 +76,7 @@ impl Driver {
         if s.shape.faults {
             vfs = Vfs { disk: Arc::new(s.faults.clone()), ..vfs };
         }
-        let db = must("open", s.subject.open(&vfs, Path::new(DIR), &s.shape));
+        let db = expect_ok("open", s.subject.open(&vfs, Path::new(DIR), &s.shape));
         *s.db.lock() = Some(db);
     }
 
@@ -82,31 +84,31 @@ impl Driver {
         Arc::clone(self.shared.db.lock().as_ref().expect("open"))
     }
 
-    /// Operations of the disk so far.
+    /// Returns how many operations the disk has done so far.
     #[must_use]
     pub fn at(&self) -> u64 {
         self.shared.disk.op_count()
     }
 
-    /// Whether this is the engine itself.
+    /// Returns whether the database is the engine, not the toy.
     #[must_use]
     pub fn is_engine(&self) -> bool {
         self.shared.subject.is_engine()
     }
 
-    /// Fills the disk up, or makes room on it.
+    /// Fills the disk, or removes its limit.
     pub fn fill_disk(&self, full: bool) {
         let disk = &self.shared.disk;
         disk.limit(full.then(|| disk.used()));
     }
 
-    /// A generator of its own for every `salt`.
+    /// Returns a random generator; each `salt` gives a different one.
     #[must_use]
     pub fn rng(&self, salt: u64) -> Prng {
         Prng::new(self.shared.seed.wrapping_mul(0x9e37_79b9) ^ salt)
     }
 
-    fn enter(&self, effect: Effect, called_at: u64, durable: bool, lsn: Option<u64>) {
+    fn record(&self, effect: Effect, called_at: u64, durable: bool, lsn: Option<u64>) {
         let returned_at = self.at();
         self.shared.history.lock().add(Event { effect, called_at, returned_at, durable, lsn });
     }
@@ -118,9 +120,9 @@ impl Driver {
     /// Creates a table.
     pub fn create(&self, name: &str) {
         let called_at = self.at();
-        must("create a table", self.db().create_table(name));
+        expect_ok("create a table", self.db().create_table(name));
         let number = self.new_number(name);
-        self.enter(Effect::Create(name.to_owned(), number), called_at, true, None);
+        self.record(Effect::Create(name.to_owned(), number), called_at, true, None);
     }
 
     fn new_number(&self, name: &str) -> u64 {
@@ -131,39 +133,39 @@ impl Driver {
         number
     }
 
-    /// Creates a table with these rows, in key order.
+    /// Creates a table with these rows, which are in key order, by a bulk load.
     pub fn load(&self, name: &str, rows: RowList) {
         let called_at = self.at();
-        must("load a table", self.db().load_table(name, &rows, true));
+        expect_ok("load a table", self.db().load_table(name, &rows, true));
         let number = self.new_number(name);
-        self.enter(Effect::Load(name.to_owned(), number, rows), called_at, true, None);
+        self.record(Effect::Load(name.to_owned(), number, rows), called_at, true, None);
     }
 
-    /// Loads these rows and gives up before the end.
-    pub fn give_up_load(&self, name: &str, rows: &RowList) {
-        must("give a load up", self.db().load_table(name, rows, false));
+    /// Bulk loads these rows and abandons the load before its commit.
+    pub fn abandon_load(&self, name: &str, rows: &RowList) {
+        expect_ok("abandon a load", self.db().load_table(name, rows, false));
     }
 
     /// Drops a table.
     pub fn drop_table(&self, name: &str) {
         let called_at = self.at();
-        must("drop a table", self.db().drop_table(name));
+        expect_ok("drop a table", self.db().drop_table(name));
         self.shared.tables.lock().0.remove(name);
-        self.enter(Effect::Drop(name.to_owned()), called_at, true, None);
+        self.record(Effect::Drop(name.to_owned()), called_at, true, None);
     }
 
     /// Renames a table.
     pub fn rename(&self, from: &str, to: &str) {
         let called_at = self.at();
-        must("rename a table", self.db().rename_table(from, to));
+        expect_ok("rename a table", self.db().rename_table(from, to));
         let mut tables = self.shared.tables.lock();
         let number = tables.0.remove(from).expect("the script knows the table");
         tables.0.insert(to.to_owned(), number);
         drop(tables);
-        self.enter(Effect::Rename(from.to_owned(), to.to_owned()), called_at, true, None);
+        self.record(Effect::Rename(from.to_owned(), to.to_owned()), called_at, true, None);
     }
 
-    /// Begins a transaction.
+    /// Begins a transaction with the default settings.
     #[must_use]
     pub fn tx(&self) -> Txn {
         self.tx_with(How::default())
@@ -172,16 +174,17 @@ impl Driver {
     /// Begins a transaction.
     #[must_use]
     pub fn tx_with(&self, how: How) -> Txn {
-        let inner = must("begin", self.db().begin(how));
+        let inner = expect_ok("begin", self.db().begin(how));
         Txn { driver: self.clone(), inner, writes: Vec::new(), savepoints: Vec::new(), how }
     }
 
-    /// Runs `work` in a transaction and commits it; again from its start as long as others are in the way.
+    /// Runs `work` in a transaction and commits it. After a conflict it tries again in a new
+    /// transaction.
     pub fn retry(&self, how: How, work: impl FnMut(&mut Txn) -> Result) {
         self.retry_until(how, work, Txn::try_commit);
     }
 
-    /// The same, but leaves the outcome to a later decision.
+    /// As [`Driver::retry`], but prepares the transaction instead of committing it.
     pub fn retry_prepare(&self, how: How, xid: &[u8], work: impl FnMut(&mut Txn) -> Result) {
         self.retry_until(how, work, |tx| {
             tx.prepare(xid);
@@ -204,46 +207,50 @@ impl Driver {
     /// Commits a prepared transaction.
     pub fn commit_prepared(&self, xid: &[u8]) {
         let called_at = self.at();
-        must("commit a prepared transaction", self.db().commit_prepared(xid));
-        self.enter(Effect::CommitPrepared(xid.to_vec()), called_at, true, None);
+        expect_ok("commit a prepared transaction", self.db().commit_prepared(xid));
+        self.record(Effect::CommitPrepared(xid.to_vec()), called_at, true, None);
     }
 
     /// Rolls a prepared transaction back.
     pub fn rollback_prepared(&self, xid: &[u8]) {
         let called_at = self.at();
-        must("roll a prepared transaction back", self.db().rollback_prepared(xid));
-        self.enter(Effect::RollbackPrepared(xid.to_vec()), called_at, true, None);
+        expect_ok("roll a prepared transaction back", self.db().rollback_prepared(xid));
+        self.record(Effect::RollbackPrepared(xid.to_vec()), called_at, true, None);
     }
 
-    /// Takes a checkpoint.
+    /// Writes all dirty pages and moves the checkpoint.
     pub fn checkpoint(&self) {
-        must("checkpoint", self.db().checkpoint());
+        expect_ok("checkpoint", self.db().checkpoint());
     }
 
-    /// Closes the database and opens it again. Nobody else may use it meanwhile.
+    /// Closes the database and opens it again.
+    ///
+    /// REQUIRES: no other thread uses it.
     pub fn reopen(&self) {
         let db = self.shared.db.lock().take().expect("open");
-        must("close", db.close());
+        expect_ok("close", db.close());
         drop(db);
-        self.opened_anew();
+        self.open_and_compare();
     }
 
-    /// Lets go of the database, which closes it too, and opens it again.
+    /// Drops the last handle of the database, which closes it too, and opens it again.
+    ///
+    /// REQUIRES: no other thread uses it.
     pub fn drop_and_reopen(&self) {
         let db = self.shared.db.lock().take().expect("open");
-        assert!(Arc::strong_count(&db) == 1, "somebody else uses the database");
+        assert!(Arc::strong_count(&db) == 1, "another thread uses the database");
         drop(db);
-        self.opened_anew();
+        self.open_and_compare();
     }
 
-    fn opened_anew(&self) {
+    fn open_and_compare(&self) {
         let at = self.at();
         self.shared.history.lock().closed(at);
         self.open_again();
         self.compare();
     }
 
-    /// Runs `work` in `count` threads and waits for them.
+    /// Runs `work` in `count` threads, each with its number, and waits until all have ended.
     pub fn threads(&self, count: u64, work: impl Fn(&Driver, u64) + Send + Sync + 'static) {
         let work = Arc::new(work);
         let threads: Vec<_> = (0..count)
@@ -257,12 +264,12 @@ impl Driver {
         }
     }
 
-    /// From now on files may grow by so many bytes in all.
+    /// Limits by how many bytes all files together may grow from now on.
     pub fn limit_space(&self, bytes: u64) {
         self.shared.faults.limit_space(DIR, bytes);
     }
 
-    /// From now on pages that hold `marker` cannot be read from the file.
+    /// Makes reads of pages that hold `marker` fail from now on.
     pub fn refuse_reads_of(&self, marker: &[u8]) {
         let (path, page) = (Path::new(DIR).join("pages"), self.shared.shape.page_bytes);
         let mode = OpenMode { create: Create::Never, direct: false, read_only: true };
@@ -277,59 +284,59 @@ impl Driver {
         }
     }
 
-    /// The disk is well again.
+    /// Removes all injected faults.
     pub fn heal(&self) {
         self.shared.faults.heal();
     }
 
-    /// A figure of the database, by name.
+    /// Returns the value of a metric.
     #[must_use]
     pub fn figure(&self, name: &str) -> u64 {
         self.db().figure(name)
     }
 
-    /// Lets simulated time pass, so that background work gets on.
+    /// Lets so much simulated time pass, in which background work can run.
     pub fn idle(&self, us: u64) {
         base::sync::sim::pause(us);
     }
 
-    /// Compares what the database shows with all that was committed. Nobody may be changing it.
+    /// Compares what the database shows with everything that was committed. Panics if they differ.
+    ///
+    /// REQUIRES: no other thread changes the database.
     pub fn compare(&self) {
-        let expected = self.shared.history.lock().whole().seen();
-        let found = must("read everything", look(&*self.db()));
+        let expected = self.shared.history.lock().final_state().contents();
+        let found = expect_ok("read everything", read_contents(&*self.db()));
         assert!(found == expected, "the run itself went wrong:\n{}", difference(&found, &expected));
     }
 
-    /// Ends the run: compares, checks, and lets the database go. The history, and what it amounts to.
+    /// Ends the run: compares, checks the database, and drops or closes it. Returns the history.
     #[must_use]
-    pub fn finish(self, close: bool) -> (History, State) {
+    pub fn finish(self, close: bool) -> History {
         self.compare();
         let db = self.shared.db.lock().take().expect("open");
-        let problems = must("check", db.check());
+        let problems = expect_ok("check", db.check());
         assert!(problems.is_empty(), "the check found: {problems:?}");
         if close {
-            must("close", db.close());
+            expect_ok("close", db.close());
         }
         drop(db);
-        let history = std::mem::take(&mut *self.shared.history.lock());
-        let whole = history.whole();
-        (history, whole)
+        std::mem::take(&mut *self.shared.history.lock())
     }
 }
 
-/// Reads all that can be seen.
-pub fn look(db: &dyn Database) -> Result<Seen> {
-    let mut seen = Seen { prepared: db.prepared()?, ..Seen::default() };
-    seen.prepared.sort();
+/// Reads all rows of all tables and the names of the prepared transactions.
+pub fn read_contents(db: &dyn Database) -> Result<Contents> {
+    let mut contents = Contents { prepared: db.prepared()?, ..Contents::default() };
+    contents.prepared.sort();
     let tx = db.begin(How::default())?;
     for name in db.table_names()? {
         let rows = tx.scan(&name)?;
         let in_order = rows.is_sorted_by(|a, b| a.0 < b.0);
         assert!(in_order, "the rows of {name} come out of order");
-        seen.tables.insert(name, rows.into_iter().collect());
+        contents.tables.insert(name, rows.into_iter().collect());
     }
     tx.rollback();
-    Ok(seen)
+    Ok(contents)
 }
 
 impl Txn {
@@ -337,17 +344,17 @@ impl Txn {
         self.writes.push((self.driver.number(table), key.to_vec(), value.map(<[u8]>::to_vec)));
     }
 
-    /// A row's value.
+    /// Reads a row's value.
     pub fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.inner.get(table, key)
     }
 
-    /// A row's newest value, locked.
+    /// Locks a row and reads its newest value.
     pub fn get_for_update(&mut self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.inner.get_for_update(table, key)
     }
 
-    /// A new row; whether it is new.
+    /// Inserts a row. Returns false if the key exists already.
     pub fn insert(&mut self, table: &str, key: &[u8], value: &[u8]) -> Result<bool> {
         match self.inner.insert(table, key, value) {
             Ok(()) => {
@@ -359,14 +366,14 @@ impl Txn {
         }
     }
 
-    /// A row, new or not.
+    /// Inserts or replaces a row.
     pub fn put(&mut self, table: &str, key: &[u8], value: &[u8]) -> Result {
         self.inner.put(table, key, value)?;
         self.wrote(table, key, Some(value));
         Ok(())
     }
 
-    /// Removes a row; whether it was there.
+    /// Deletes a row. Returns whether there was one.
     pub fn delete(&mut self, table: &str, key: &[u8]) -> Result<bool> {
         let was_there = self.inner.delete(table, key)?;
         if was_there {
@@ -375,12 +382,12 @@ impl Txn {
         Ok(was_there)
     }
 
-    /// All rows.
+    /// Reads all rows of a table.
     pub fn scan(&self, table: &str) -> Result<RowList> {
         self.inner.scan(table)
     }
 
-    /// A place to come back to.
+    /// Sets a savepoint and returns its number.
     pub fn savepoint(&mut self) -> usize {
         self.savepoints.push(self.writes.len());
         let number = self.inner.savepoint();
@@ -388,7 +395,7 @@ impl Txn {
         number
     }
 
-    /// Undoes what came after a savepoint.
+    /// Undoes all changes since a savepoint.
     pub fn rollback_to(&mut self, savepoint: usize) -> Result {
         self.inner.rollback_to(savepoint)?;
         self.savepoints.truncate(savepoint + 1);
@@ -396,19 +403,19 @@ impl Txn {
         Ok(())
     }
 
-    /// Commits, unless others are in the way.
+    /// Commits. A conflict with another transaction is an error.
     pub fn try_commit(self) -> Result {
         self.end(|inner| inner.commit())
     }
 
-    /// Commits. Nobody else may be in the way.
+    /// Commits. Panics on any error.
     pub fn commit(self) {
-        must("commit", self.try_commit());
+        expect_ok("commit", self.try_commit());
     }
 
-    /// Commits through a future. Nobody else may be in the way.
+    /// Commits and waits on a future. Panics on any error.
     pub fn commit_async(self) {
-        must("commit", self.end(|inner| inner.commit_async()));
+        expect_ok("commit", self.end(|inner| inner.commit_async()));
     }
 
     fn end(self, commit: impl FnOnce(Box<dyn Tx>) -> Result<u64>) -> Result {
@@ -416,7 +423,7 @@ impl Txn {
         let lsn = commit(self.inner)?;
         if !self.writes.is_empty() {
             let effect = Effect::Commit(self.writes);
-            self.driver.enter(effect, called_at, survives(self.how.durability), Some(lsn));
+            self.driver.record(effect, called_at, survives(self.how.durability), Some(lsn));
         }
         Ok(())
     }
@@ -426,10 +433,10 @@ impl Txn {
         self.inner.rollback();
     }
 
-    /// Makes the outcome a later decision.
+    /// Prepares the transaction (two-phase commit). Panics on any error.
     pub fn prepare(self, xid: &[u8]) {
         let called_at = self.driver.at();
-        must("prepare", self.inner.prepare(xid));
-        self.driver.enter(Effect::Prepare(xid.to_vec(), self.writes), called_at, true, None);
+        expect_ok("prepare", self.inner.prepare(xid));
+        self.driver.record(Effect::Prepare(xid.to_vec(), self.writes), called_at, true, None);
     }
 }

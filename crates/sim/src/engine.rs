@@ -12,26 +12,26 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use vfs::Vfs;
 
-/// Blocks of the log buffer: the least that holds two groups.
+/// Blocks of the log buffer; the fewest that hold two groups.
 const RING_BLOCKS: usize = 64;
-/// Several windows in the log of a tiny database.
+/// So small that the log of a tiny database has several replay windows.
 const REPLAY_WINDOW_BYTES: usize = 6_000;
-/// Long enough for any wait that ends, short beside a hang.
+/// Longer than any wait that ends by itself, much shorter than a hang.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 
-/// A task that is a thread.
-struct Task(Unparker);
+/// A waker that unparks a thread.
+struct ThreadWaker(Unparker);
 
-impl Wake for Task {
+impl Wake for ThreadWaker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
 }
 
-/// Runs one future to its end.
+/// Runs a future to its end on the calling thread.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let parker = Parker::new();
-    let waker = Waker::from(Arc::new(Task(parker.unparker())));
+    let waker = Waker::from(Arc::new(ThreadWaker(parker.unparker())));
     let mut future = pin!(future);
     loop {
         if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
@@ -50,8 +50,8 @@ struct EngineDb(Db);
 struct EngineTx {
     db: Db,
     tx: Transaction,
-    /// Two reads in a row show the same.
-    steady: bool,
+    /// Two reads of the same row show the same value.
+    repeatable: bool,
     savepoints: Vec<Savepoint>,
 }
 
@@ -66,7 +66,7 @@ fn fail(error: Error) -> Fail {
     }
 }
 
-/// Options of a database of this shape.
+/// Returns the options of a database of this shape.
 pub(crate) fn options(vfs: &Vfs, shape: &Shape) -> Options {
     let mut options = Options::new()
         .page_bytes(shape.page_bytes)
@@ -78,7 +78,7 @@ pub(crate) fn options(vfs: &Vfs, shape: &Shape) -> Options {
     if shape.history_files > 0 {
         options = options.history_disk_bytes(shape.history_files);
     }
-    // In one opening of two the checkpoint moves in the midst of replay.
+    // In every second opening the checkpoint moves during replay.
     let seldom = vfs.clock.random_u64().is_multiple_of(2);
     let sizes = Sizes {
         frames: shape.frames,
@@ -132,8 +132,8 @@ impl Database for EngineDb {
         };
         let options = TxnOptions::new().isolation(isolation).durability(durability);
         let tx = self.0.begin_with(options).map_err(fail)?;
-        let steady = isolation != millpond::Isolation::ReadCommitted;
-        Ok(Box::new(EngineTx { db: self.0.clone(), tx, steady, savepoints: Vec::new() }))
+        let repeatable = isolation != millpond::Isolation::ReadCommitted;
+        Ok(Box::new(EngineTx { db: self.0.clone(), tx, repeatable, savepoints: Vec::new() }))
     }
     fn prepared(&self) -> Result<Vec<Vec<u8>>> {
         self.0.prepared().map_err(fail)
@@ -158,10 +158,10 @@ impl Database for EngineDb {
     }
     fn close(&self) -> Result {
         self.0.close().map_err(fail)?;
-        // Promise of the pool (Bp5), in every order of steps that was tried.
+        // Rule Bp5: no order of steps may make a caller write a page.
         match self.0.metrics().get("pages_written_foreground") {
             Some(0.0) => Ok(()),
-            pages => Err(Fail::Other(format!("{pages:?} pages were written in callers' time"))),
+            pages => Err(Fail::Other(format!("callers' threads wrote {pages:?} pages"))),
         }
     }
 }
@@ -200,8 +200,8 @@ impl Tx for EngineTx {
             ControlFlow::Continue(())
         };
         self.tx.scan(&table, .., visit).map_err(fail)?;
-        if self.steady {
-            // The same rows by the other way to read many.
+        if self.repeatable {
+            // An iterator must show the same rows as the scan.
             let rows: RowList = self
                 .tx
                 .range(&table, ..)
@@ -225,7 +225,8 @@ impl Tx for EngineTx {
     }
     fn commit_async(self: Box<Self>) -> Result<u64> {
         let future = self.tx.commit_async().map_err(fail)?;
-        // A thread that waits may lead a flush; one that polls leaves that to the log thread. Some do this, some that.
+        // A thread that waits may lead a flush. A thread that polls leaves this to the log thread.
+        // Both are tried.
         let receipt =
             if base::sync::thread_number().is_multiple_of(2) { future.wait() } else { block_on(future) };
         receipt.map(|receipt| receipt.lsn).map_err(fail)

@@ -1,6 +1,7 @@
-//! Runs a workload in a world, then cuts the power at its operations and judges what recovery makes of it.
+//! Runs a workload in a world, then cuts the power at its disk operations and checks the state
+//! after recovery.
 
-use crate::driver::{DIR, Driver, look};
+use crate::driver::{DIR, Driver, read_contents};
 use crate::history::{History, difference};
 use crate::subject::{How, Shape, Subject};
 use crate::workloads::Workload;
@@ -12,42 +13,43 @@ use std::path::Path;
 use std::sync::Arc;
 use vfs::mem::{CrashChoice, CrashWalker, MemDisk};
 
-/// Random subsets of the undurable that are tried at every operation.
+/// Random subsets of the writes that are not durable; so many are tried at every operation.
 pub const SUBSETS: u64 = 8;
-/// Crashes inside recovery, one in another.
+/// Crashes inside recovery, each in the recovery of the crash before it.
 const NESTED_DEPTH: u64 = 4;
 /// One state in so many is also crashed in its recovery.
 const NESTED_ONE_IN: u64 = 24;
-/// Background work that takes longer than so many pauses is stuck.
+/// Background work that needs more pauses than this is a finding.
 const DRAIN_TURNS: u32 = 50;
 const DRAIN_PAUSE_US: u64 = 100_000;
 /// Scheduling points that a run may take.
 const MAX_STEPS: u64 = 20_000_000;
 
-/// What survives, by number: 0 nothing, 1 everything, 2 on a random subset each.
+/// What survives a power cut, by number: 0 nothing, 1 everything, from 2 on a random subset each.
 pub type ChoiceNumber = u64;
 
-/// What is explored, apart from the workload.
+/// What to explore, apart from the workload.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The kind of database.
     pub subject: Arc<dyn Subject>,
-    /// Decides everything.
+    /// Decides everything: the order of threads, the script's random numbers, the cuts.
     pub seed: u64,
-    /// What is planted: see `base::sync::world_flags`.
+    /// The planted mistakes: see `base::sync::world_flags`.
     pub flags: u64,
-    /// Whether a panic tells how the thread came there.
+    /// Print a backtrace when a thread panics.
     pub backtrace: bool,
 }
 
-/// Something that must not be.
+/// Something that must not happen.
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// The workload.
     pub workload: &'static str,
     /// The seed.
     pub seed: u64,
-    /// The operation before which the power was cut, and what survived; `None` if the run itself failed.
+    /// The operation before which the power was cut, and what survived; `None` if the run itself
+    /// failed.
     pub cut: Option<(u64, ChoiceNumber)>,
     /// What was found.
     pub what: String,
@@ -67,10 +69,10 @@ impl fmt::Display for Finding {
 
 /// A finished run of a workload.
 #[derive(Debug)]
-pub struct Ran {
+pub struct FinishedRun {
     /// The disk, with its journal.
     pub disk: MemDisk,
-    /// What was promised.
+    /// The effects of the run, which say what it promised.
     pub history: Arc<History>,
     /// The world's hash.
     pub hash: u64,
@@ -102,17 +104,17 @@ impl Plan {
     }
 
     /// Runs a workload to its end.
-    pub fn run(&self, workload: &Workload) -> Result<Ran, Box<Finding>> {
+    pub fn run(&self, workload: &Workload) -> Result<FinishedRun, Box<Finding>> {
         let disk = MemDisk::default();
         let (subject, inside, script, shape, seed) =
             (Arc::clone(&self.subject), disk.clone(), workload.script, workload.shape, self.seed);
         let world = sim::run(self.world(mix(&[seed, workload.number()])), move || {
             let driver = Driver::open(subject, inside, shape, seed);
             script(&driver);
-            driver.finish(seed % 2 == 0).0
+            driver.finish(seed % 2 == 0)
         });
         match world.result {
-            Ok(history) => Ok(Ran {
+            Ok(history) => Ok(FinishedRun {
                 disk,
                 history: Arc::new(history),
                 hash: world.hash,
@@ -123,8 +125,8 @@ impl Plan {
         }
     }
 
-    /// Runs a workload again and sees that the same happens.
-    pub fn repeats(&self, workload: &Workload, ran: &Ran) -> Result<(), Box<Finding>> {
+    /// Runs a workload again and compares. A difference is a finding.
+    pub fn repeats(&self, workload: &Workload, ran: &FinishedRun) -> Result<(), Box<Finding>> {
         let again = self.run(workload)?;
         let same = again.hash == ran.hash && again.steps == ran.steps && again.now_us == ran.now_us;
         if same {
@@ -137,7 +139,7 @@ impl Plan {
         Err(self.finding(workload, None, what))
     }
 
-    /// What a choice by number means at a step.
+    /// Returns what a choice number means at a step.
     #[must_use]
     pub fn choice(&self, workload: &Workload, step: u64, number: ChoiceNumber) -> CrashChoice {
         match number {
@@ -147,13 +149,14 @@ impl Plan {
         }
     }
 
-    /// Cuts the power before every operation that `take` takes. Calls `seen` for each state; it may end the walk.
+    /// Cuts the power before every operation that `take` selects, and judges each state. Calls
+    /// `on_state` before each state; the walk ends when it returns false.
     pub fn cut(
         &self,
         workload: &Workload,
-        ran: &Ran,
+        ran: &FinishedRun,
         take: impl Fn(u64) -> bool,
-        mut seen: impl FnMut() -> bool,
+        mut on_state: impl FnMut() -> bool,
     ) -> Result<(), Box<Finding>> {
         let mut walk = ran.disk.walk();
         let mut keys = BTreeSet::new();
@@ -161,10 +164,10 @@ impl Plan {
             let step = walk.at();
             for number in 0..2 + SUBSETS {
                 let choice = self.choice(workload, step, number);
-                // The same image may have more promises to keep later on.
+                // The same image at a later step may have to keep more promises.
                 let promised = ran.history.promised_at(step);
                 if take(step) && keys.insert((walk.image_key(choice), promised)) {
-                    if !seen() {
+                    if !on_state() {
                         return Ok(());
                     }
                     let nested = mix(&[self.seed, step, number]).is_multiple_of(NESTED_ONE_IN);
@@ -177,11 +180,11 @@ impl Plan {
         }
     }
 
-    /// One state: recovers and judges it; if asked to, also with crashes inside the recovery.
+    /// Recovers and judges one state; if `nested`, also with crashes inside the recovery.
     pub fn state(
         &self,
         workload: &Workload,
-        ran: &Ran,
+        ran: &FinishedRun,
         walk: &CrashWalker,
         number: ChoiceNumber,
         nested: bool,
@@ -197,7 +200,7 @@ impl Plan {
             return Ok(());
         }
         let mut rng = Prng::new(seed);
-        // Now and then the process alone is killed first, and the power cut comes after.
+        // Sometimes only the process is killed first, and the power cut follows.
         let mut image = if rng.one_in(3) { walk.killed() } else { image };
         for depth in 1..=NESTED_DEPTH {
             let before = image.op_count();
@@ -219,7 +222,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Opens and lets go, in a world.
+    /// Opens an image in a world and drops the database.
     fn recover(&self, shape: &Shape, image: &MemDisk, seed: u64) -> Result<(), String> {
         let (subject, disk, shape) = (Arc::clone(&self.subject), image.clone(), *shape);
         let world = sim::run(self.world(seed), move || {
@@ -228,7 +231,7 @@ impl Plan {
         flatten(world.result)
     }
 
-    /// Opens an image in a world, compares it with what was promised, and works on in it.
+    /// Opens an image in a world, compares it with what was promised, and does more work in it.
     fn judge(
         &self,
         shape: &Shape,
@@ -261,15 +264,15 @@ fn judge_inside(
         let what = what.to_owned();
         move |e: crate::subject::Fail| format!("{what}: {e}")
     };
-    // Its own readers are to see everything.
+    // The snapshots of this function must not expire.
     let shape = &Shape { history_files: 0, ..*shape };
     let db = subject.open(&disk.vfs(seed), Path::new(DIR), shape).map_err(said("open"))?;
-    let found = look(&*db).map_err(said("read everything"))?;
+    let found = read_contents(&*db).map_err(said("read everything"))?;
     let possible = history.possible(at);
-    let Some(mut state) = possible.iter().find(|state| state.seen() == found).cloned() else {
-        let expected = possible.first().expect("at least one state is possible").seen();
+    let Some(mut state) = possible.iter().find(|state| state.contents() == found).cloned() else {
+        let expected = possible.first().expect("at least one state is possible").contents();
         return Err(format!(
-            "recovery shows none of the {} states that are possible; from the least of them differs\n{}",
+            "recovery shows none of the {} possible states; the smallest of them differs in\n{}",
             possible.len(),
             difference(&found, &expected)
         ));
@@ -282,21 +285,21 @@ fn judge_inside(
     check("after recovery")?;
     let mut rng = Prng::new(seed);
     for xid in std::mem::take(&mut state.prepared).keys() {
-        // Decided at once; what that should leave is asked below.
+        // Decided at once. The comparison below checks the result.
         let commit = rng.one_in(2);
         let decided = if commit { db.commit_prepared(xid) } else { db.rollback_prepared(xid) };
         decided.map_err(said("decide a prepared transaction"))?;
-        let prepared = possible.iter().find(|s| s.seen() == found).and_then(|s| s.prepared.get(xid));
+        let prepared = possible.iter().find(|s| s.contents() == found).and_then(|s| s.prepared.get(xid));
         if let (true, Some(writes)) = (commit, prepared) {
             state.apply(&crate::history::Effect::Commit(writes.clone()));
         }
     }
-    let mut expected = state.seen();
+    let mut expected = state.contents();
     if !rng.one_in(3) {
         work_on(&*db, &mut expected, &mut rng).map_err(said("work after recovery"))?;
     }
     let compare = |db: &dyn crate::subject::Database, when: &str| {
-        let found = look(db).map_err(said(when))?;
+        let found = read_contents(db).map_err(said(when))?;
         if found == expected {
             return Ok(());
         }
@@ -319,7 +322,7 @@ fn judge_inside(
     Ok(())
 }
 
-/// Waits until everything is reverted and purged: then every page in use is reachable.
+/// Waits until everything is reverted and purged. Then every page in use must be reachable.
 fn drained(db: &dyn crate::subject::Database) -> Result<(), String> {
     for _ in 0..DRAIN_TURNS {
         match db.unreachable() {
@@ -329,13 +332,13 @@ fn drained(db: &dyn crate::subject::Database) -> Result<(), String> {
             Err(e) => return Err(format!("the check while background work goes on: {e}")),
         }
     }
-    Err("background work does not come to an end".to_owned())
+    Err("background work does not end".to_owned())
 }
 
-/// A little work of every kind, entered in `expected`.
+/// Does a little work of every kind, in the database and in `expected`.
 fn work_on(
     db: &dyn crate::subject::Database,
-    expected: &mut crate::history::Seen,
+    expected: &mut crate::history::Contents,
     rng: &mut Prng,
 ) -> crate::subject::Result {
     let tables: Vec<_> = expected.tables.keys().cloned().collect();

@@ -1,13 +1,14 @@
-//! Decay: one byte of a small database flipped, opened in a world, and asked for everything.
+//! Silent corruption: flips one bit of a small database, opens it in a world, and reads everything.
 //!
-//! The damage must be named, by an error or by the check, or change nothing: the same rows, the same prepared
-//! transaction, a clean check after all background work, and an orderly close. In the log it may also look like a tail
-//! that was being written when the power went (`docs/media.md`); what is asked of the last commits says how much of it.
-//! A panic, a deadlock, an endless loop: the world ends with it, and it is a finding.
+//! The damage must be named, by an error or by the check, or it must change nothing: the rows and
+//! the prepared transaction are the same, the check is clean after all background work, and the
+//! database closes. Damage in the log may also look like a tail that was being written when the
+//! power failed (`docs/media.md`); then at most the last commit may be lost. A panic, a deadlock or
+//! an endless loop ends the world and is a finding.
 
 use crate::driver::DIR;
 use crate::engine::options;
-use crate::history::{Seen, difference};
+use crate::history::{Contents, difference};
 use crate::subject::{SMALL, Shape};
 use base::prng::Prng;
 use base::sync::sim::{self, WorldOptions, pause};
@@ -18,64 +19,65 @@ use std::sync::Arc;
 use vfs::mem::MemDisk;
 use vfs::{Create, Disk, OpenMode};
 
-/// The smallest files that the engine makes.
+/// Sizes that give the smallest files which the engine can make.
 const TINY: Shape =
     Shape { frames: 32, segment_blocks: 8, segments: 8, doublewrite_pages: 4, grow_pages: 16, ..SMALL };
 
 /// How the database was left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// Killed soon after it was opened again after a kill.
+pub enum Ending {
+    /// Killed, opened again, and soon killed again.
     JustOpened,
-    /// Killed with a transaction open and one prepared across a checkpoint, and commits behind it.
+    /// Killed after a checkpoint and a few more commits. One transaction was open and one was
+    /// prepared since before the checkpoint.
     Running,
-    /// As that, but closed.
+    /// As `Running`, but closed instead of killed.
     Closed,
 }
 
-impl End {
-    /// All of them, by the names of the command line.
-    pub const ALL: [(&str, End); 3] =
-        [("just-opened", End::JustOpened), ("running", End::Running), ("closed", End::Closed)];
+impl Ending {
+    /// All of them, with their names on the command line.
+    pub const ALL: [(&str, Ending); 3] =
+        [("just-opened", Ending::JustOpened), ("running", Ending::Running), ("closed", Ending::Closed)];
 }
 
-/// What came of a flip.
+/// The result of a flip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
     /// An error or the check named the damage.
     Named,
-    /// All was there and stayed so.
+    /// Nothing changed.
     Harmless,
-    /// As harmless, but the last commit was gone, for which nothing else vouches.
+    /// Only the last commit was lost; nothing else in the files shows that it existed.
     TailLost,
 }
 
-/// Bytes in a row that came to the same.
+/// Consecutive flipped bytes with the same result.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Range {
-    /// Where.
+pub struct ByteRange {
+    /// The file.
     pub file: String,
-    /// The first of them.
+    /// The first byte.
     pub from: u64,
-    /// Behind the last of them.
+    /// The end, exclusive.
     pub to: u64,
-    /// How many were flipped.
+    /// How many bytes were flipped.
     pub flips: u64,
-    /// What came of it.
+    /// The result.
     pub outcome: Outcome,
 }
 
-/// Bytes that one process flips before the next one's turn.
+/// The flips are dealt out to the processes in pieces of so many bytes of a file.
 const SHARE_BYTES: u64 = 4096;
 
 /// A database to damage.
 #[derive(Clone, Debug)]
-pub struct Small {
-    end: End,
+pub struct SmallDatabase {
+    end: Ending,
     disk: MemDisk,
-    /// What was there after each commit of the last life; the last is all.
-    states: Arc<Vec<Seen>>,
-    /// What the prepared transaction would add to the table.
+    /// The contents after each commit since the last opening. The last one is complete.
+    states: Arc<Vec<Contents>>,
+    /// The rows that the prepared transaction adds to the table when it commits.
     prepared: Arc<BTreeMap<Vec<u8>, Vec<u8>>>,
     /// Every file and its length.
     pub files: BTreeMap<PathBuf, u64>,
@@ -95,21 +97,22 @@ fn put(tx: &mut Transaction, db: &Db, key: &str, bytes: usize, rng: &mut Prng) -
     (key.as_bytes().to_vec(), value)
 }
 
-impl Small {
-    /// Makes one, in a world.
+impl SmallDatabase {
+    /// Makes one in a world.
     #[must_use]
-    pub fn new(end: End) -> Small {
+    pub fn new(end: Ending) -> SmallDatabase {
         let world =
             sim::run(WorldOptions { atomics_one_in: u64::MAX, ..WorldOptions::new(1) }, move || make(end));
         let (disk, states, prepared) = world.result.unwrap_or_else(|failure| panic!("{failure}"));
         let files = files(&disk);
-        Small { end, disk, states: Arc::new(states), prepared: Arc::new(prepared), files }
+        SmallDatabase { end, disk, states: Arc::new(states), prepared: Arc::new(prepared), files }
     }
 
-    /// Flips a bit of the byte at `at` of a file, which one says `at`, and judges what follows.
+    /// Flips one bit of the byte at `at` of a file and judges the result. Which bit follows from
+    /// `at` and the path.
     ///
     /// # Errors
-    /// What must not be, in words.
+    /// The finding as text.
     pub fn flip(&self, path: &Path, at: u64) -> Result<Outcome, String> {
         let image = self.disk.fork();
         let bit = Prng::new(at ^ u64::from(base::crc::crc32c(path.as_os_str().as_encoded_bytes()))).below(8);
@@ -121,21 +124,22 @@ impl Small {
         world.result.map_err(|failure| failure.to_string()).and_then(|outcome| outcome)
     }
 
-    /// Flips every `stride`-th byte of every file, those of share `k` of `n`. Hears of ranges and of what must not be.
+    /// Flips every `stride`-th byte of every file that belongs to share `k` of `n`. Calls
+    /// `on_range` for each range and `wrong` for each finding.
     pub fn sweep(
         &self,
         stride: u64,
         (k, n): (u64, u64),
-        mut came: impl FnMut(Range),
+        mut on_range: impl FnMut(ByteRange),
         mut wrong: impl FnMut(&Path, u64, String),
     ) {
         let mut turn = 0;
         for (path, len) in &self.files {
-            let mut range: Option<Range> = None;
+            let mut range: Option<ByteRange> = None;
             for share in 0..len.div_ceil(SHARE_BYTES) {
                 turn += 1;
                 if turn % n != k {
-                    range.take().into_iter().for_each(&mut came);
+                    range.take().into_iter().for_each(&mut on_range);
                     continue;
                 }
                 let from = (share * SHARE_BYTES).next_multiple_of(stride);
@@ -148,15 +152,15 @@ impl Small {
                             }
                             _ => {
                                 let file = path.display().to_string();
-                                let next = Range { file, from: at, to: at + 1, flips: 1, outcome };
-                                range.replace(next).into_iter().for_each(&mut came);
+                                let next = ByteRange { file, from: at, to: at + 1, flips: 1, outcome };
+                                range.replace(next).into_iter().for_each(&mut on_range);
                             }
                         },
                         Err(what) => wrong(path, at, what),
                     }
                 }
             }
-            range.into_iter().for_each(&mut came);
+            range.into_iter().for_each(&mut on_range);
         }
     }
 
@@ -169,16 +173,17 @@ impl Small {
         let mut outcome = Outcome::Harmless;
         let mut expected = all.clone();
         for turn in 0..3 {
-            let when = ["at once", "after a while", "with the prepared transaction committed"][turn];
-            let found = match whole(&db) {
+            let when = ["at once", "after a while", "after the commit of the prepared transaction"][turn];
+            let found = match contents_of(&db) {
                 Ok(found) => found,
                 Err(error) => return named(path, when, &error),
             };
             if turn == 0 && found != expected {
-                // Whatever else is lost, something vouches for it.
+                // Only the last commit may be lost; of any other, something in the files shows that
+                // it existed.
                 expected = self.states[self.states.len().saturating_sub(2)].clone();
                 outcome = Outcome::TailLost;
-                if !is_log(path) || self.end == End::Closed {
+                if !is_log(path) || self.end == Ending::Closed {
                     return Err(format!("{when}, the rows are wrong:\n{}", difference(&found, all)));
                 }
             }
@@ -188,7 +193,7 @@ impl Small {
             match db.check() {
                 Ok(report) if report.is_clean() && (turn == 0 || report.unreachable_pages == Some(0)) => {}
                 Ok(report) if report.is_clean() => {
-                    // What is prepared may keep its versions until it is decided.
+                    // A prepared transaction may keep its versions until it is decided.
                     if turn == 2 {
                         return Err(format!("{when}, {:?} pages are unreachable", report.unreachable_pages));
                     }
@@ -205,7 +210,8 @@ impl Small {
                     }
                 }
             }
-            // What a crash cut off is reverted, what nobody sees any more is purged.
+            // Meanwhile the losers of the crash are reverted, and versions that no snapshot sees
+            // are purged.
             pause(400_000);
         }
         match db.close() {
@@ -219,26 +225,26 @@ fn is_log(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "log")
 }
 
-/// What can be seen of a database.
-pub(crate) fn whole(db: &Db) -> millpond::Result<Seen> {
-    // As the simulator looks, but with the engine's own errors.
-    let mut seen = Seen { prepared: db.prepared()?, ..Seen::default() };
-    seen.prepared.sort();
+/// Returns what a reader finds in a database.
+pub(crate) fn contents_of(db: &Db) -> millpond::Result<Contents> {
+    // As `driver::read_contents`, but with the engine's own errors.
+    let mut contents = Contents { prepared: db.prepared()?, ..Contents::default() };
+    contents.prepared.sort();
     let tx = db.begin()?;
     for name in db.table_names()? {
         let rows = tx.range(&db.open_table(&name)?, ..)?.collect::<millpond::Result<_>>()?;
-        seen.tables.insert(name, rows);
+        contents.tables.insert(name, rows);
     }
     tx.rollback();
-    Ok(seen)
+    Ok(contents)
 }
 
-/// An error that came of damage says so, and where.
+/// Accepts an error that names damage in the damaged file; rejects any other.
 fn named(path: &Path, when: &str, error: &Error) -> Result<Outcome, String> {
     let (Error::Corrupt { file, .. } | Error::Foreign { file, .. }) = error else {
         return Err(format!("{when}: damage is no reason for: {error}"));
     };
-    // A root slot that is gone shows in the log, and the log's lost end in pages that are ahead of it.
+    // A lost root slot shows in the log. A lost end of the log shows in pages with higher LSNs.
     let there = file == path || path.starts_with(file) || file.parent() == path.parent();
     if there || path.ends_with("root") || (is_log(path) && file.ends_with("pages")) {
         return Ok(Outcome::Named);
@@ -246,9 +252,9 @@ fn named(path: &Path, when: &str, error: &Error) -> Result<Outcome, String> {
     Err(format!("{when}: the damage is elsewhere than in: {error}"))
 }
 
-type Made = (MemDisk, Vec<Seen>, BTreeMap<Vec<u8>, Vec<u8>>);
+type Made = (MemDisk, Vec<Contents>, BTreeMap<Vec<u8>, Vec<u8>>);
 
-fn make(end: End) -> Made {
+fn make(end: Ending) -> Made {
     let mut rng = Prng::new(5);
     let first = MemDisk::default();
     let db = open(&first, 1).expect(OPEN);
@@ -261,25 +267,25 @@ fn make(end: End) -> Made {
     tx.commit().expect(OPEN);
     db.checkpoint().expect(OPEN);
     let some = |db: &Db, rng: &mut Prng, from: u64| {
-        // Each commit ends in a log block of its own, so that the next vouches for it.
-        let mut states = vec![whole(db).expect(OPEN)];
+        // Each commit ends in a log block of its own, so the next block shows that it existed.
+        let mut states = vec![contents_of(db).expect(OPEN)];
         for n in from..from + 3 {
             let mut tx = db.begin().expect(OPEN);
             put(&mut tx, db, &format!("commit {n}"), 800, rng);
             put(&mut tx, db, "long", 4_200, rng);
             tx.commit().expect(OPEN);
-            states.push(whole(db).expect(OPEN));
+            states.push(contents_of(db).expect(OPEN));
         }
         states
     };
     let states = some(&db, &mut rng, 0);
     pause(100_000);
-    // Killed: what it wrote is there, and the locks are gone.
+    // Killed: its writes are there, its file locks are gone.
     let disk = first.fork();
     drop(db);
     let db = open(&disk, 2).expect(OPEN);
     let mut prepared = BTreeMap::new();
-    let (states, open_tx) = if end == End::JustOpened {
+    let (states, open_tx) = if end == Ending::JustOpened {
         (states, None)
     } else {
         let mut tx = db.begin().expect(OPEN);
@@ -293,7 +299,7 @@ fn make(end: End) -> Made {
         db.checkpoint().expect(OPEN);
         (some(&db, &mut rng, 3), Some(open_tx))
     };
-    if end == End::Closed {
+    if end == Ending::Closed {
         drop(open_tx);
         db.close().expect(OPEN);
         return (disk.fork(), states, prepared);
@@ -304,7 +310,7 @@ fn make(end: End) -> Made {
     (image, states, prepared)
 }
 
-/// Every file below the database's directory and its length.
+/// Returns every file below the database's directory and its length.
 fn files(disk: &MemDisk) -> BTreeMap<PathBuf, u64> {
     let mode = OpenMode { create: Create::Never, direct: true, read_only: true };
     let mut found = BTreeMap::new();

@@ -1,16 +1,17 @@
-//! What a run promised: its effects in the order in which they became visible, when each was asked for and when it was
-//! acknowledged, counted in operations of the disk. From that follows what a power cut may leave.
+//! What a run promised: its effects in the order in which they became visible, with the times when
+//! each was requested and acknowledged, counted in disk operations. From this follows which states
+//! a power cut may leave.
 
 use crate::subject::Durability;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Rows of a table.
+/// The rows of a table.
 pub type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
-/// A change of a row of the table with this number; `None` removes it.
+/// A change of a row: the table's number, the key, the value. `None` deletes the row.
 pub type RowWrite = (u64, Vec<u8>, Option<Vec<u8>>);
 
-/// What becomes visible at once.
+/// A change that becomes visible all at once.
 #[derive(Clone, Debug)]
 pub enum Effect {
     /// A commit.
@@ -19,30 +20,30 @@ pub enum Effect {
     Create(String, u64),
     /// A new table, its number and its rows.
     Load(String, u64, Vec<(Vec<u8>, Vec<u8>)>),
-    /// A table gone.
+    /// A table is dropped.
     Drop(String),
-    /// A table under another name.
+    /// A table gets another name.
     Rename(String, String),
-    /// A transaction that waits for a decision.
+    /// A transaction is prepared.
     Prepare(Vec<u8>, Vec<RowWrite>),
-    /// The decision, for it.
+    /// A prepared transaction is committed.
     CommitPrepared(Vec<u8>),
-    /// The decision, against it.
+    /// A prepared transaction is rolled back.
     RollbackPrepared(Vec<u8>),
 }
 
-/// An effect and its promise.
+/// An effect and when it was promised.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// What.
+    /// What changed.
     pub effect: Effect,
-    /// Operations of the disk when it was asked for: none of it is there before.
+    /// Disk operations when the call began. Before that the effect is not there.
     pub called_at: u64,
-    /// Operations of the disk when the call returned.
+    /// Disk operations when the call returned.
     pub returned_at: u64,
-    /// From its return on it survives.
+    /// It survives a power cut after its return.
     pub durable: bool,
-    /// Its place in the order of commits, if it has one.
+    /// Its commit LSN, which is its place in the commit order; only commits have one.
     pub lsn: Option<u64>,
 }
 
@@ -50,31 +51,32 @@ pub struct Event {
 #[derive(Clone, Debug, Default)]
 pub struct History {
     events: Vec<Event>,
-    /// For each event, the highest LSN of those that had returned when it was called: it comes after them.
+    /// For each event, the highest LSN of all commits that had returned when it was called. The
+    /// event is ordered after them.
     after: Vec<u64>,
 }
 
-/// What a database holds.
+/// The state that a prefix of the history leads to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct State {
-    /// Tables by name.
+pub struct DbState {
+    /// The number of each table by its name.
     pub tables: BTreeMap<String, u64>,
     /// Rows by the table's number.
     pub rows: BTreeMap<u64, Rows>,
-    /// Undecided transactions.
+    /// The writes of each prepared transaction.
     pub prepared: BTreeMap<Vec<u8>, Vec<RowWrite>>,
 }
 
-/// What can be seen of a database: rows by the table's name, and undecided transactions.
+/// What a reader finds in a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// Rows by table.
+pub struct Contents {
+    /// Rows by the table's name.
     pub tables: BTreeMap<String, Rows>,
-    /// Undecided transactions.
+    /// Names of the prepared transactions, sorted.
     pub prepared: Vec<Vec<u8>>,
 }
 
-impl State {
+impl DbState {
     fn write(&mut self, writes: &[RowWrite]) {
         for (table, key, value) in writes {
             let rows = self.rows.entry(*table).or_default();
@@ -85,7 +87,7 @@ impl State {
         }
     }
 
-    /// Makes an effect visible.
+    /// Applies an effect.
     pub fn apply(&mut self, effect: &Effect) {
         match effect {
             Effect::Commit(writes) => self.write(writes),
@@ -114,12 +116,12 @@ impl State {
         }
     }
 
-    /// What can be seen of it.
+    /// Returns what a reader finds in this state.
     #[must_use]
-    pub fn seen(&self) -> Seen {
+    pub fn contents(&self) -> Contents {
         let rows = |number: &u64| self.rows.get(number).cloned().unwrap_or_default();
         let tables = self.tables.iter().map(|(name, number)| (name.clone(), rows(number))).collect();
-        Seen { tables, prepared: self.prepared.keys().cloned().collect() }
+        Contents { tables, prepared: self.prepared.keys().cloned().collect() }
     }
 }
 
@@ -131,7 +133,8 @@ impl History {
         self.events.push(event);
     }
 
-    /// Says that at `at` the database had been closed in order: whatever had returned survives.
+    /// Notes that the database was closed in order at disk operation `at`. Every effect so far
+    /// survives.
     pub fn closed(&mut self, at: u64) {
         for event in self.events.iter_mut().filter(|e| !e.durable) {
             event.durable = true;
@@ -139,8 +142,8 @@ impl History {
         }
     }
 
-    /// How many events had been asked for, and how many promised, before operation `at`: while neither changes, the same
-    /// states are possible.
+    /// Returns how many events had been called, and how many were promised to survive, before
+    /// operation `at`. While neither number changes, the same states are possible.
     #[must_use]
     pub fn promised_at(&self, at: u64) -> (usize, usize) {
         let begun = self.events.iter().filter(|e| e.called_at < at).count();
@@ -162,26 +165,28 @@ impl History {
     /// Events in the order in which they became visible.
     fn ordered(&self) -> Vec<(usize, &Event)> {
         let mut ordered: Vec<_> = self.events.iter().enumerate().collect();
-        // What has no LSN of its own comes after all that had returned when it was called; nothing that overlaps it in
-        // time touches the same rows.
+        // What has no LSN of its own comes after all that had returned when it was called; nothing
+        // that overlaps it in time touches the same rows.
         ordered.sort_by_key(|(n, e)| (e.lsn.unwrap_or(self.after[*n]), e.lsn.is_none(), *n));
         ordered
     }
 
-    /// What all of it leaves.
+    /// Returns the state after all effects.
     #[must_use]
-    pub fn whole(&self) -> State {
-        let mut state = State::default();
+    pub fn final_state(&self) -> DbState {
+        let mut state = DbState::default();
         self.ordered().iter().for_each(|(_, event)| state.apply(&event.effect));
         state
     }
 
-    /// All states that a power cut before operation `at` may leave, the one without anything undecided first.
+    /// Returns all states that a power cut before operation `at` may leave. The first has nothing
+    /// that is not promised.
     ///
-    /// Commits survive in the order of their LSNs: a prefix, with all acknowledged ones in it. What has no LSN survives
-    /// or not on its own, but brings all that had returned before it was called.
+    /// Commits survive in the order of their LSNs: a prefix that holds all acknowledged ones. An
+    /// effect without an LSN survives or not, independent of the others. If it survives, so does
+    /// everything that had returned before it was called.
     #[must_use]
-    pub fn possible(&self, at: u64) -> Vec<State> {
+    pub fn possible(&self, at: u64) -> Vec<DbState> {
         let begun: Vec<_> = self.ordered().into_iter().filter(|(_, e)| e.called_at < at).collect();
         let promised = |e: &Event| e.durable && e.returned_at <= at;
         let commits: Vec<_> = begun.iter().filter_map(|(_, e)| e.lsn).collect();
@@ -189,7 +194,7 @@ impl History {
         let least = must.map_or(0, |lsn| commits.partition_point(|l| *l <= lsn));
         let open: Vec<_> =
             begun.iter().filter(|(_, e)| e.lsn.is_none() && !promised(e)).map(|(n, _)| *n).collect();
-        assert!(open.len() < 8, "too much undecided at once");
+        assert!(open.len() < 8, "too many effects without an LSN are in progress");
         let mut states = Vec::new();
         for count in least..=commits.len() {
             let last = if count == 0 { None } else { Some(commits[count - 1]) };
@@ -203,7 +208,7 @@ impl History {
                 if needed > last.unwrap_or(0) {
                     continue;
                 }
-                let mut state = State::default();
+                let mut state = DbState::default();
                 for (n, event) in &begun {
                     if is_there(*n, event) {
                         state.apply(&event.effect);
@@ -216,9 +221,9 @@ impl History {
     }
 }
 
-/// What differs between what was found and what should be there, in a few lines.
+/// Describes the differences between what was found and what was expected, in a few lines.
 #[must_use]
-pub fn difference(found: &Seen, expected: &Seen) -> String {
+pub fn difference(found: &Contents, expected: &Contents) -> String {
     let mut out = String::new();
     let mut lines = 0;
     let mut say = |line: String| {
@@ -259,7 +264,7 @@ pub fn difference(found: &Seen, expected: &Seen) -> String {
     out
 }
 
-/// Whether a commit of this durability survives from its return on.
+/// Returns whether a commit of this durability survives a power cut after its return.
 #[must_use]
 pub fn survives(durability: Durability) -> bool {
     durability == Durability::Sync
@@ -274,9 +279,9 @@ mod tests {
         Event { effect, called_at, returned_at, durable, lsn: Some(lsn) }
     }
 
-    /// Which of the keys 1.. each possible state has.
+    /// Returns the keys of table 1 in each possible state.
     fn keys(history: &History, at: u64) -> Vec<Vec<u8>> {
-        let rows = |s: &State| s.rows.get(&1).map(|r| r.keys().map(|k| k[0]).collect()).unwrap_or_default();
+        let rows = |s: &DbState| s.rows.get(&1).map(|r| r.keys().map(|k| k[0]).collect()).unwrap_or_default();
         history.possible(at).iter().map(rows).collect()
     }
 
@@ -289,11 +294,11 @@ mod tests {
         assert_eq!(keys(&history, 2), [vec![]; 1]);
         assert_eq!(keys(&history, 5), [vec![], vec![1]]);
         assert_eq!(keys(&history, 10), [vec![1], vec![1, 2], vec![1, 2, 3]]);
-        assert_eq!(keys(&history, 12), [vec![1, 2, 3]], "the acknowledged one brings those before it");
+        assert_eq!(keys(&history, 12), [vec![1, 2, 3]], "the acknowledged one needs those before it");
     }
 
     #[test]
-    fn what_was_not_promised_may_be_lost_from_the_end() {
+    fn unsynced_commits_may_be_lost_from_the_end() {
         let mut history = History::default();
         history.add(commit(1, (2, 3), 100, false));
         history.add(commit(2, (4, 5), 200, false));
@@ -301,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_survives_brings_what_returned_before() {
+    fn a_surviving_table_implies_the_commits_that_returned_before_it() {
         let mut history = History::default();
         history.add(commit(1, (2, 3), 100, false));
         let effect = Effect::Create("t".into(), 9);

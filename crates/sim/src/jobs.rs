@@ -1,25 +1,27 @@
-//! Processes side by side. Worlds in one process would meet in its memory map, which every new thread and large buffer
-//! changes; and a process that a mistake aborts takes no other with it.
+//! Child processes that work in parallel. Worlds in one process would contend for its memory map,
+//! which every new thread and large buffer changes. And when a planted mistake aborts one process,
+//! the others continue.
 //!
-//! A child says what it did in lines that begin with a mark of ours; the rest of what it prints is for the user.
+//! A child reports on its standard output, in lines that begin with `MARK`. All its other lines are
+//! for the user.
 
-use crate::budget::{Budget, Done, explore};
+use crate::budget::{Budget, Summary, explore};
 use crate::explore::Finding;
-use crate::flips::{End, Outcome, Range, Small};
+use crate::flips::{ByteRange, Ending, Outcome, SmallDatabase};
 use crate::workloads::{self, Workload};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-/// What a line for the parent begins with.
+/// The beginning of a line that is for the parent process.
 const MARK: &str = "@ ";
 
-/// The allocator gives large buffers back to the kernel and every thread memory of its own; a world makes both by the
-/// thousand.
+/// Settings of the memory allocator. By default it returns large buffers to the kernel and gives
+/// every thread its own arena; a world makes thousands of both.
 const ALLOCATOR: &str = "glibc.malloc.arena_max=1:glibc.malloc.mmap_threshold=1073741824:\
                          glibc.malloc.trim_threshold=4294967296";
 
-/// A child of this program.
+/// Returns the command that starts a child of this program. The caller adds the arguments.
 #[must_use]
 pub fn child() -> Command {
     let this = std::env::current_exe().unwrap_or_else(|_| "sim".into());
@@ -28,9 +30,9 @@ pub fn child() -> Command {
     command
 }
 
-/// Does a child's share and tells the parent.
+/// Explores this child's share and reports to the parent.
 #[must_use]
-pub fn work(budget: &Budget) -> Done {
+pub fn explore_share(budget: &Budget) -> Summary {
     let began =
         |workload: &Workload, seed: u64, part: u64| println!("{MARK}at {} {seed} {part}", workload.name);
     let done = explore(&Budget { began: Some(began), ..budget.clone() });
@@ -48,12 +50,14 @@ pub fn work(budget: &Budget) -> Done {
     done
 }
 
-/// Does a child's share of the flips and tells the parent.
+/// Does this child's share of the flips and reports to the parent. Returns whether nothing was
+/// wrong.
 #[must_use]
-pub fn flip(end: End, stride: u64, share: (u64, u64)) -> bool {
+pub fn flip_share(end: Ending, stride: u64, share: (u64, u64)) -> bool {
     let mut good = true;
-    let came = |r: Range| println!("{MARK}range {} {} {} {} {:?}", r.file, r.from, r.to, r.flips, r.outcome);
-    Small::new(end).sweep(stride, share, came, |path, at, what| {
+    let on_range =
+        |r: ByteRange| println!("{MARK}range {} {} {} {} {:?}", r.file, r.from, r.to, r.flips, r.outcome);
+    SmallDatabase::new(end).sweep(stride, share, on_range, |path, at, what| {
         good = false;
         println!("{end:?}: {} at {at}: {what}", path.display());
         println!("{MARK}wrong");
@@ -62,11 +66,15 @@ pub fn flip(end: End, stride: u64, share: (u64, u64)) -> bool {
     good
 }
 
-/// Starts a child for each share of the flips and collects what they tell; how many findings.
+/// Starts a child for each share of the flips and collects their reports. Returns all ranges and
+/// the number of findings.
 ///
 /// # Errors
-/// A child that cannot be started.
-pub fn flips(jobs: u64, mut command: impl FnMut(u64) -> Command) -> Result<(Vec<Range>, u64), String> {
+/// If a child cannot be started.
+pub fn flip_in_processes(
+    jobs: u64,
+    mut command: impl FnMut(u64) -> Command,
+) -> Result<(Vec<ByteRange>, u64), String> {
     let (mut ranges, mut wrong) = (Vec::new(), 0);
     let children: Result<Vec<_>, _> = (0..jobs).map(|share| command(share).spawn()).collect();
     let threads =
@@ -79,7 +87,7 @@ pub fn flips(jobs: u64, mut command: impl FnMut(u64) -> Command) -> Result<(Vec<
                         None => println!("{line}"),
                         Some("done") => ended = true,
                         Some("wrong") => wrong += 1,
-                        Some(told) => ranges.extend(range(told)),
+                        Some(report) => ranges.extend(parse_range(report)),
                     }
                 }
                 let status = child.wait();
@@ -99,15 +107,15 @@ pub fn flips(jobs: u64, mut command: impl FnMut(u64) -> Command) -> Result<(Vec<
     Ok((ranges, wrong))
 }
 
-fn range(told: &str) -> Option<Range> {
-    let words: Vec<_> = told.split(' ').collect();
+fn parse_range(report: &str) -> Option<ByteRange> {
+    let words: Vec<_> = report.split(' ').collect();
     let number = |n: usize| words.get(n)?.parse().ok();
     let outcome = match *words.get(5)? {
         "Named" => Outcome::Named,
         "Harmless" => Outcome::Harmless,
         _ => Outcome::TailLost,
     };
-    Some(Range {
+    Some(ByteRange {
         file: words.get(1)?.to_string(),
         from: number(2)?,
         to: number(3)?,
@@ -116,18 +124,18 @@ fn range(told: &str) -> Option<Range> {
     })
 }
 
-/// Starts a child for each share with `command`, prints what they find and adds up what they did.
+/// Starts a child for each share with `command`, prints its findings, and adds up the summaries.
 ///
 /// # Errors
-/// A child that cannot be started.
-pub fn share_out(jobs: u64, mut command: impl FnMut(u64) -> Command) -> Result<Done, String> {
+/// If a child cannot be started.
+pub fn explore_in_processes(jobs: u64, mut command: impl FnMut(u64) -> Command) -> Result<Summary, String> {
     let start = Instant::now();
     let mut threads = Vec::new();
     for share in 0..jobs {
         let child = command(share).spawn().map_err(|e| format!("cannot start a process: {e}"))?;
-        threads.push(std::thread::spawn(move || follow(child)));
+        threads.push(std::thread::spawn(move || follow_child(child)));
     }
-    let mut sum = Done::default();
+    let mut sum = Summary::default();
     for thread in threads {
         let done = thread.join().expect("it only reads lines");
         for (workload, states) in done.states {
@@ -143,19 +151,20 @@ pub fn share_out(jobs: u64, mut command: impl FnMut(u64) -> Command) -> Result<D
     Ok(sum)
 }
 
-/// Follows a child to its end and prints what is for the user.
+/// Reads a child's output until it ends, and prints the lines that are for the user. A child that
+/// dies is a finding.
 #[must_use]
-pub fn follow(mut child: Child) -> Done {
+pub fn follow_child(mut child: Child) -> Summary {
     let start = Instant::now();
-    let mut done = Done::default();
+    let mut done = Summary::default();
     let (mut at, mut ended) = (String::new(), false);
     let out = child.stdout.take().expect("piped");
     for line in BufReader::new(out).lines().map_while(Result::ok) {
-        let Some(told) = line.strip_prefix(MARK) else {
+        let Some(report) = line.strip_prefix(MARK) else {
             println!("{line}");
             continue;
         };
-        let (what, rest) = told.split_once(' ').unwrap_or((told, ""));
+        let (what, rest) = report.split_once(' ').unwrap_or((report, ""));
         let words: Vec<_> = rest.splitn(5, ' ').collect();
         let number = |n: usize| words.get(n).and_then(|w| w.parse().ok()).unwrap_or(0);
         let workload = workloads::find(words[0]).map_or("", |w| w.name);

@@ -2,115 +2,142 @@
 
 use base::sync::Mutex;
 use base::sync::atomic::Ordering;
+use clap::{Parser, ValueEnum};
 use millpond::planted::Bug;
-use sim::budget::{Budget, Done};
+use sim::budget::{Budget, Summary};
 use sim::engine::Engine;
 use sim::explore::Plan;
-use sim::flips::{End, Outcome, Range, Small};
+use sim::flips::{ByteRange, Ending, Outcome, SmallDatabase};
 use sim::jobs;
 use sim::subject::Subject;
 use sim::toy::{Flaw, Toy};
 use sim::workloads::{self, Workload};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const HELP: &str = "\
-sim: the engine's threads in simulated worlds, the power cut anywhere
+const USAGE: &str = "\
+sim [--seconds N] [--seed S] [--workload W] [--jobs J]
+       explores: runs workloads, cuts the power, judges what recovery makes of it
+   sim --seed S --workload W [--step N [--choice C]]
+       replays: only the run without --step; all choices without --choice
+   sim planted [--seconds N] [--seed S] [--workload W] [--jobs J] [--bug B]
+       plants each mistake (or only B) in the engine and shows how soon it is found
+   sim flips [--stride N] [--end E] [--jobs J]
+       flips one bit of every byte of a small database: the damage is named, or changes nothing
+   sim flips --end E --file F --at N
+       replays one flip
+   sim list
+       lists the workloads";
 
-  sim [--seconds N] [--seed S] [--workload W] [--jobs J]
-        explores for N seconds (60) from seed S (1) on, in J processes (2); only W if given
-  sim --seed S --workload W [--step N [--choice C]]
-        replays: the run alone without --step; then the power cut before operation N of the disk,
-        where survives nothing (C = 0), everything (1), a random subset (2..); all of these without --choice
-  sim planted [--seconds N] [--seed S] [--workload W] [--jobs J] [--bug B]
-        plants each mistake (or only B) in the engine, J at a time (2), and shows how soon it is found, giving up after N
-        seconds (60) each
-  sim flips [--stride N] [--end E] [--jobs J]
-        flips a bit of every N-th byte (1) of a small database that was just-opened, running or closed (all three) and sees
-        that it is named or changes nothing; lists the bytes of which the damage did not show
-  sim flips --end E --file F --at N
-        replays one
-  sim list
-        names the workloads
-  --subject toy
-        the touchstone instead of the engine";
-
+/// Runs the engine's threads in simulated worlds and cuts the power anywhere.
+///
+/// Exit status 0 if nothing was found, 1 if something was, 2 for wrong arguments.
+#[derive(Debug, Parser)]
+// A child process gets its parent's arguments and then its own: the last one counts.
+#[command(name = "sim", override_usage = USAGE, term_width = 0, args_override_self = true)]
 struct Args {
-    values: BTreeMap<String, String>,
-    command: Option<String>,
+    /// Explore or replay if there is none
+    #[arg(value_enum)]
+    command: Option<Command>,
+    /// Seconds to explore, or to search for each planted mistake [default: 60]
+    #[arg(long, value_name = "N")]
+    seconds: Option<u64>,
+    /// The first seed
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Only this workload
+    #[arg(long, value_name = "W", value_parser = workload)]
+    workload: Option<&'static Workload>,
+    /// Processes at once
+    #[arg(long, value_name = "J", default_value_t = 2)]
+    jobs: u64,
+    /// Cut the power before this operation of the disk
+    #[arg(long, value_name = "N")]
+    step: Option<u64>,
+    /// What survives the cut: 0 nothing, 1 everything, from 2 on a random subset
+    #[arg(long, value_name = "C")]
+    choice: Option<u64>,
+    /// Plant only this mistake
+    #[arg(long, value_name = "B", value_parser = bug)]
+    bug: Option<Bug>,
+    /// Flip every N-th byte
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    stride: u64,
+    /// How the damaged database was left: just-opened, running or closed [default: all three]
+    #[arg(long, value_name = "E", value_parser = ending)]
+    end: Option<Ending>,
+    /// The file to damage
+    #[arg(long, value_name = "F")]
+    file: Option<PathBuf>,
+    /// The byte to damage
+    #[arg(long, value_name = "N")]
+    at: Option<u64>,
+    /// `toy`: the reference database instead of the engine
+    #[arg(long, value_name = "NAME", value_parser = ["toy"])]
+    subject: Option<String>,
+    /// The share of the work that this process does, of `--jobs` shares
+    #[arg(long, hide = true)]
+    share: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Command {
+    /// Plant each known mistake and show how soon it is found
+    Planted,
+    /// Flip one bit of every byte of small databases
+    Flips,
+    /// List the workloads
+    List,
+}
+
+fn workload(name: &str) -> Result<&'static Workload, String> {
+    workloads::find(name).ok_or_else(|| "`sim list` lists the workloads".to_owned())
+}
+
+fn bug(name: &str) -> Result<Bug, String> {
+    let names: Vec<_> = Bug::ALL.iter().map(|bug| format!("{bug:?}")).collect();
+    let found = names.iter().position(|known| known == name).map(|n| Bug::ALL[n]);
+    found.ok_or_else(|| format!("it is one of {}", names.join(", ")))
+}
+
+fn ending(name: &str) -> Result<Ending, String> {
+    let found = Ending::ALL.iter().find(|(known, _)| *known == name).map(|(_, ending)| *ending);
+    found.ok_or_else(|| "it is one of just-opened, running, closed".to_owned())
 }
 
 impl Args {
-    fn parse() -> Result<Args, String> {
-        let known = [
-            "seconds", "seed", "workload", "jobs", "share", "step", "choice", "subject", "bug", "stride",
-            "end", "file", "at",
-        ];
-        let mut args = Args { values: BTreeMap::new(), command: None };
-        let mut rest = std::env::args().skip(1);
-        while let Some(arg) = rest.next() {
-            if arg == "--help" || arg == "-h" {
-                args.command = Some("help".into());
-            } else if let Some(name) = arg.strip_prefix("--") {
-                if !known.contains(&name) {
-                    return Err(format!("there is no option --{name}; --help lists them"));
-                }
-                let value = rest.next().ok_or(format!("--{name} needs a value"))?;
-                args.values.insert(name.to_owned(), value);
-            } else if args.command.is_none() {
-                args.command = Some(arg);
-            } else {
-                return Err(format!("one command at a time, not also {arg}"));
-            }
-        }
-        Ok(args)
+    fn subject(&self) -> Arc<dyn Subject> {
+        if self.subject.is_some() { Arc::new(Toy(Flaw::None)) } else { Arc::new(Engine) }
     }
 
-    fn number(&self, name: &str) -> Result<Option<u64>, String> {
-        let parse = |v: &String| v.parse().map_err(|_| format!("--{name} {v}: not a number"));
-        self.values.get(name).map(parse).transpose()
-    }
-
-    fn workload(&self) -> Result<Option<&'static Workload>, String> {
-        let find = |name: &String| {
-            workloads::find(name).ok_or(format!("there is no workload {name}; `sim list` names them"))
-        };
-        self.values.get("workload").map(find).transpose()
-    }
-
-    fn subject(&self) -> Result<Arc<dyn Subject>, String> {
-        match self.values.get("subject").map(String::as_str) {
-            None => Ok(Arc::new(Engine)),
-            Some("toy") => Ok(Arc::new(Toy(Flaw::None))),
-            Some(other) => Err(format!("there is no subject {other}")),
-        }
+    fn jobs(&self) -> u64 {
+        self.jobs.max(1)
     }
 }
 
 fn main() -> ExitCode {
-    let args = match Args::parse() {
+    let args = match Args::try_parse() {
         Ok(args) => args,
-        Err(what) => return misuse(&what),
-    };
-    let result = match args.command.as_deref() {
-        Some("help") => {
-            println!("{HELP}");
+        Err(error) if !error.use_stderr() => {
+            let _ = error.print();
             return ExitCode::SUCCESS;
         }
-        Some("list") => {
+        Err(error) => return misuse(&first_sentence(&error)),
+    };
+    let result = match args.command {
+        Some(Command::List) => {
             for w in workloads::ALL {
                 println!("{:16} {}", w.name, w.about);
             }
             return ExitCode::SUCCESS;
         }
-        Some("planted") => planted(&args),
-        Some("flips") => flips(&args),
-        Some(other) => return misuse(&format!("there is no command {other}; --help lists them")),
-        None if args.values.contains_key("seconds") => run(&args),
-        None if args.values.contains_key("workload") => replay(&args),
+        Some(Command::Planted) => planted(&args),
+        Some(Command::Flips) => flips(&args),
+        None if args.seconds.is_some() => run(&args),
+        None if args.workload.is_some() => replay(&args),
         None => run(&args),
     };
     match result {
@@ -120,39 +147,48 @@ fn main() -> ExitCode {
     }
 }
 
+/// Returns clap's first sentence, without its usage text.
+fn first_sentence(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let sentence = text.split("\n\n").next().unwrap_or_default();
+    let words: Vec<_> = sentence.split_whitespace().collect();
+    format!("{} (--help lists the options)", words.join(" "))
+}
+
 fn misuse(what: &str) -> ExitCode {
     eprintln!("sim: {what}");
     ExitCode::from(2)
 }
 
-fn plan(args: &Args) -> Result<Plan, String> {
-    Ok(Plan { subject: args.subject()?, seed: args.number("seed")?.unwrap_or(1), flags: 0, backtrace: false })
+fn plan(args: &Args) -> Plan {
+    Plan { subject: args.subject(), seed: args.seed, flags: 0, backtrace: false }
 }
 
-/// How this process explores, of `jobs`; alone, unless the parent says which share is its own.
-fn budget(args: &Args, flags: u64, findings: usize) -> Result<Budget, String> {
-    let share = args.number("share")?.unwrap_or(0);
-    Ok(Budget {
-        plan: Plan { flags, ..plan(args)? },
-        only: args.workload()?,
-        time: Duration::from_secs(args.number("seconds")?.unwrap_or(60)),
+/// What this process explores: the share that its parent gave it, else everything.
+fn budget(args: &Args, flags: u64, findings: usize) -> Budget {
+    let share = args.share.unwrap_or(0);
+    Budget {
+        plan: Plan { flags, ..plan(args) },
+        only: args.workload,
+        time: Duration::from_secs(args.seconds.unwrap_or(60)),
         threads: 1,
-        share: (share, args.number("jobs")?.unwrap_or(2).max(1)),
+        share: (share, args.jobs()),
         core: share as usize,
         findings,
         parts: u64::MAX,
         quiet: flags != 0,
         began: None,
-    })
+    }
 }
 
-/// Explores in processes; one of them has `--share`.
+/// Explores in child processes, each with its own `--share`.
 fn run(args: &Args) -> Result<bool, String> {
-    let budget = budget(args, 0, 10)?;
-    if args.values.contains_key("share") {
-        return Ok(jobs::work(&budget).findings.is_empty());
+    let budget = budget(args, 0, 10);
+    if args.share.is_some() {
+        return Ok(jobs::explore_share(&budget).findings.is_empty());
     }
-    let done = jobs::share_out(budget.share.1, |share| {
+    let done = jobs::explore_in_processes(budget.share.1, |share| {
         let mut child = jobs::child();
         child.args(std::env::args().skip(1)).args(["--share", &share.to_string()]);
         child
@@ -161,7 +197,7 @@ fn run(args: &Args) -> Result<bool, String> {
     Ok(done.findings.is_empty())
 }
 
-fn report(done: &Done) {
+fn report(done: &Summary) {
     for (workload, states) in &done.states {
         println!("{workload:16} {states:8} states");
     }
@@ -179,33 +215,27 @@ fn report(done: &Done) {
     );
 }
 
-/// Plants each mistake and sees how soon it is found. All must be.
+/// Plants each mistake and shows how soon it is found. Returns whether all were.
 fn planted(args: &Args) -> Result<bool, String> {
-    let only = args.values.get("bug");
-    let bugs: Vec<_> =
-        Bug::ALL.iter().filter(|bug| only.is_none_or(|name| *name == format!("{bug:?}"))).collect();
-    if bugs.is_empty() {
-        let names: Vec<_> = Bug::ALL.iter().map(|bug| format!("{bug:?}")).collect();
-        return Err(format!("--bug is one of {}", names.join(", ")));
-    }
-    let jobs = args.number("jobs")?.unwrap_or(2).max(1);
-    if args.values.contains_key("share") {
-        // All of the seeds are this process's, whichever core it has.
-        let alone = Budget { share: (0, 1), ..budget(args, bugs[0].flag(), 1)? };
-        return Ok(jobs::work(&alone).findings.is_empty());
+    let bugs = args.bug.as_ref().map_or(Bug::ALL, std::slice::from_ref);
+    if args.share.is_some() {
+        // This process tries all seeds. Its share is only the core that it runs on.
+        let alone = Budget { share: (0, 1), ..budget(args, bugs[0].flag(), 1) };
+        return Ok(jobs::explore_share(&alone).findings.is_empty());
     }
     let next = base::sync::atomic::AtomicUsize::new(0);
     let (next, missed) = (&next, &Mutex::new(0));
     std::thread::scope(|scope| {
-        for job in 0..jobs {
-            let bugs = &bugs;
+        for job in 0..args.jobs() {
             scope.spawn(move || {
                 while let Some(bug) = bugs.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let bug = format!("{bug:?}");
                     let mut child = jobs::child();
                     child.args(std::env::args().skip(1)).args(["--bug", &bug, "--share", &job.to_string()]);
                     match child.spawn() {
-                        Ok(child) => *missed.lock() += u64::from(!tell(&bug, &jobs::follow(child))),
+                        Ok(child) => {
+                            *missed.lock() += u64::from(!was_found(&bug, &jobs::follow_child(child)));
+                        }
                         Err(e) => eprintln!("sim: cannot start a process: {e}"),
                     }
                 }
@@ -217,72 +247,8 @@ fn planted(args: &Args) -> Result<bool, String> {
     Ok(missed == 0)
 }
 
-/// Flips every byte of small databases.
-fn flips(args: &Args) -> Result<bool, String> {
-    let only = args.values.get("end");
-    let ends: Vec<_> = End::ALL.iter().filter(|(name, _)| only.is_none_or(|only| only == name)).collect();
-    if ends.is_empty() {
-        return Err("--end is one of just-opened, running, closed".into());
-    }
-    let jobs = args.number("jobs")?.unwrap_or(2).max(1);
-    let stride = args.number("stride")?.unwrap_or(1).max(1);
-    if let Some(at) = args.number("at")? {
-        let file = args.values.get("file").ok_or("which --file?")?;
-        let outcome = Small::new(ends[0].1).flip(Path::new(file), at);
-        println!("{outcome:?}");
-        return Ok(outcome.is_ok());
-    }
-    if let Some(share) = args.number("share")? {
-        sim::budget::stay_on_core(share as usize);
-        return Ok(jobs::flip(ends[0].1, stride, (share, jobs)));
-    }
-    let mut good = true;
-    for (name, _) in ends {
-        let start = Instant::now();
-        let (ranges, wrong) = jobs::flips(jobs, |share| {
-            let mut child = jobs::child();
-            child.args(std::env::args().skip(1)).args(["--end", name, "--share", &share.to_string()]);
-            child
-        })?;
-        good &= wrong == 0;
-        let mut flips: BTreeMap<(&str, Outcome), u64> = BTreeMap::new();
-        for range in &ranges {
-            *flips.entry((&range.file, range.outcome)).or_default() += range.flips;
-        }
-        for ((file, outcome), flips) in &flips {
-            println!("{name:12} {file:40} {outcome:?} {flips}");
-        }
-        // Side by side with what the other processes flipped.
-        let mut unseen: Vec<Range> = Vec::new();
-        for range in ranges.iter().filter(|r| r.outcome != Outcome::Named) {
-            match unseen.last_mut() {
-                Some(last)
-                    if last.file == range.file
-                        && last.outcome == range.outcome
-                        && last.to + stride > range.from =>
-                {
-                    last.to = range.to;
-                }
-                _ => unseen.push(range.clone()),
-            }
-        }
-        for Range { file, from, to, outcome, .. } in unseen {
-            println!("{name:12} {file:40} {outcome:?} at {from}..{to}");
-        }
-        let of = |outcome| flips.iter().filter(|((_, o), _)| *o == outcome).map(|(_, n)| n).sum::<u64>();
-        println!(
-            "{name}: {} named, {} harmless, {} of the last commit alone, {wrong} wrong, {:.1} s",
-            of(Outcome::Named),
-            of(Outcome::Harmless),
-            of(Outcome::TailLost),
-            start.elapsed().as_secs_f64()
-        );
-    }
-    Ok(good)
-}
-
-/// Says how soon a mistake was found; false if it was not.
-fn tell(bug: &str, done: &Done) -> bool {
+/// Prints how soon a mistake was found. Returns whether it was.
+fn was_found(bug: &str, done: &Summary) -> bool {
     let (seeds, states, seconds) = (done.seeds, done.total(), done.took.as_secs_f64());
     let effort = format!("{seeds} seeds, {:5} runs, {states:7} states, {seconds:6.1} s", done.runs);
     match done.findings.first() {
@@ -298,9 +264,79 @@ fn tell(bug: &str, done: &Done) -> bool {
     }
 }
 
+/// Flips every byte of small databases. Returns whether the damage was always named or harmless.
+fn flips(args: &Args) -> Result<bool, String> {
+    let endings: Vec<_> =
+        Ending::ALL.iter().filter(|(_, ending)| args.end.is_none_or(|only| only == *ending)).collect();
+    let first = endings[0].1;
+    if let Some(at) = args.at {
+        let file = args.file.as_deref().ok_or("which --file?")?;
+        let outcome = SmallDatabase::new(first).flip(file, at);
+        println!("{outcome:?}");
+        return Ok(outcome.is_ok());
+    }
+    let stride = args.stride.max(1);
+    if let Some(share) = args.share {
+        sim::budget::stay_on_core(share as usize);
+        return Ok(jobs::flip_share(first, stride, (share, args.jobs())));
+    }
+    let mut good = true;
+    for (name, _) in endings {
+        let start = Instant::now();
+        let (ranges, wrong) = jobs::flip_in_processes(args.jobs(), |share| {
+            let mut child = jobs::child();
+            child.args(std::env::args().skip(1)).args(["--end", name, "--share", &share.to_string()]);
+            child
+        })?;
+        good &= wrong == 0;
+        report_flips(name, &ranges, wrong, stride, start.elapsed());
+    }
+    Ok(good)
+}
+
+fn report_flips(name: &str, ranges: &[ByteRange], wrong: u64, stride: u64, took: Duration) {
+    let mut flips: BTreeMap<(&str, Outcome), u64> = BTreeMap::new();
+    for range in ranges {
+        *flips.entry((&range.file, range.outcome)).or_default() += range.flips;
+    }
+    for ((file, outcome), flips) in &flips {
+        println!("{name:12} {file:40} {outcome:?} {flips}");
+    }
+    for ByteRange { file, from, to, outcome, .. } in not_named(ranges, stride) {
+        println!("{name:12} {file:40} {outcome:?} at {from}..{to}");
+    }
+    let of = |outcome| flips.iter().filter(|((_, o), _)| *o == outcome).map(|(_, n)| n).sum::<u64>();
+    println!(
+        "{name}: {} named, {} harmless, {} of the last commit alone, {wrong} wrong, {:.1} s",
+        of(Outcome::Named),
+        of(Outcome::Harmless),
+        of(Outcome::TailLost),
+        took.as_secs_f64()
+    );
+}
+
+/// Returns the ranges whose damage was not named. Joins neighbours, which different processes have
+/// flipped.
+fn not_named(ranges: &[ByteRange], stride: u64) -> Vec<ByteRange> {
+    let mut joined: Vec<ByteRange> = Vec::new();
+    for range in ranges.iter().filter(|r| r.outcome != Outcome::Named) {
+        match joined.last_mut() {
+            Some(last)
+                if last.file == range.file
+                    && last.outcome == range.outcome
+                    && last.to + stride > range.from =>
+            {
+                last.to = range.to;
+            }
+            _ => joined.push(range.clone()),
+        }
+    }
+    joined
+}
+
 fn replay(args: &Args) -> Result<bool, String> {
-    let plan = Plan { backtrace: true, ..plan(args)? };
-    let workload = args.workload()?.ok_or("which --workload?")?;
+    let plan = Plan { backtrace: true, ..plan(args) };
+    let workload = args.workload.ok_or("which --workload?")?;
     let ran = match plan.run(workload).and_then(|ran| plan.repeats(workload, &ran).map(|()| ran)) {
         Ok(ran) => ran,
         Err(finding) => {
@@ -318,13 +354,13 @@ fn replay(args: &Args) -> Result<bool, String> {
         ran.disk.op_count(),
         ran.history.len()
     );
-    let Some(step) = args.number("step")? else { return Ok(true) };
+    let Some(step) = args.step else { return Ok(true) };
     let mut walk = ran.disk.walk();
     while walk.at() < step && walk.step() {}
     if walk.at() != step {
         return Err(format!("the run has {} operations", walk.at()));
     }
-    let choices = match args.number("choice")? {
+    let choices = match args.choice {
         Some(choice) => choice..choice + 1,
         None => 0..2 + sim::explore::SUBSETS,
     };
@@ -339,4 +375,35 @@ fn replay(args: &Args) -> Result<bool, String> {
         }
     }
     Ok(clean)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_arguments_get_one_sentence_that_names_them() {
+        let wrong = [
+            ("--sead=1", "--sead"),
+            ("forget", "forget"),
+            ("--workload=none", "none"),
+            ("--bug=None", "None"),
+            ("--jobs=many", "many"),
+        ];
+        for (argument, named) in wrong {
+            let error = Args::try_parse_from(["sim", argument]).expect_err(argument);
+            let text = first_sentence(&error);
+            assert!(text.contains(named), "{argument}: {text}");
+            assert!(!text.contains('\n') && text.ends_with("(--help lists the options)"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_child_repeats_the_arguments_of_its_parent() {
+        let args =
+            ["sim", "planted", "--jobs", "3", "--bug", "NoLogSync", "--bug", "NoRestore", "--share", "2"];
+        let args = Args::try_parse_from(args).expect("the last --bug counts");
+        assert!(args.bug == Some(Bug::NoRestore) && args.jobs == 3 && args.share == Some(2));
+        assert!(matches!(args.command, Some(Command::Planted)));
+    }
 }

@@ -1,16 +1,17 @@
-//! What the simulator needs of a database: the crate's API, with tables by name and errors by what follows from them.
+//! What the simulator needs of a database: the API of the crate `millpond`, with tables by name and
+//! errors grouped by what the caller does about them.
 
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use vfs::Vfs;
 
-/// Why a call did not do what it was asked to.
+/// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fail {
     /// Deadlock, lock timeout, write conflict: the transaction may be tried again from its start.
     Retry(String),
-    /// The snapshot has been given up; only this call failed.
+    /// The snapshot has expired; only this call failed.
     TooOld,
     /// The key exists; only this call failed.
     KeyExists,
@@ -18,7 +19,7 @@ pub enum Fail {
     TableExists,
     /// There is no such table.
     NoSuchTable,
-    /// Anything else: nothing a workload expects.
+    /// Any other error. No workload expects one.
     Other(String),
 }
 
@@ -34,20 +35,20 @@ impl fmt::Display for Fail {
     }
 }
 
-/// The outcome of a call.
+/// The result of a call.
 pub type Result<T = (), E = Fail> = std::result::Result<T, E>;
 
 /// Rows in key order.
 pub type RowList = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// How a transaction sees others.
+/// What a transaction sees of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isolation {
-    /// Each read sees what is committed.
+    /// Each read sees what is committed when it begins.
     ReadCommitted,
-    /// Reads see one snapshot.
+    /// All reads see one snapshot.
     RepeatableRead,
-    /// As if alone.
+    /// As if transactions ran one after the other.
     Serializable,
 }
 
@@ -56,21 +57,21 @@ pub enum Isolation {
 pub enum Durability {
     /// When it is durable.
     Sync,
-    /// At most so long, or so many bytes, before it is.
+    /// Before it is durable, by at most so many milliseconds or bytes of log.
     Bounded {
         /// Milliseconds.
         ms: u64,
         /// Bytes of log.
         bytes: u64,
     },
-    /// At once.
+    /// At once; it becomes durable later.
     None,
 }
 
-/// How a transaction is begun.
+/// The settings of a transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct How {
-    /// How it sees others.
+    /// What it sees of others.
     pub isolation: Isolation,
     /// When its commit is acknowledged.
     pub durability: Durability,
@@ -82,7 +83,7 @@ impl Default for How {
     }
 }
 
-/// How small a database is. Everything is tiny, so that a short script meets every mechanism.
+/// The sizes of a database. Everything is tiny, so a short script reaches every mechanism.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     /// Bytes of a page.
@@ -91,21 +92,21 @@ pub struct Shape {
     pub frames: usize,
     /// Blocks of a log segment.
     pub segment_blocks: u64,
-    /// Segments that the redo capacity makes.
+    /// Segments of log that the redo capacity allows.
     pub segments: u64,
     /// Pages in an area of the doublewrite.
     pub doublewrite_pages: usize,
-    /// Pages by which the file grows.
+    /// Pages by which the file `pages` grows at once.
     pub grow_pages: u32,
-    /// Memory for undo, status and locks, bytes; 0: as usual.
+    /// Memory for undo, transaction status and locks, bytes; 0 is the default size.
     pub history_memory: u64,
-    /// What undo files may take before the oldest snapshot is given up, bytes; 0: as usual.
+    /// Bytes that undo files may take before the oldest snapshot expires; 0 is the default size.
     pub history_files: u64,
-    /// The disk can fill up, and have pages that cannot be read.
+    /// The disk can be full, or have pages that cannot be read.
     pub faults: bool,
 }
 
-/// The usual shape.
+/// The shape of most workloads.
 pub const SMALL: Shape = Shape {
     page_bytes: 4096,
     frames: 64,
@@ -120,10 +121,10 @@ pub const SMALL: Shape = Shape {
 
 /// A kind of database.
 pub trait Subject: Send + Sync + fmt::Debug {
-    /// Opens the database in `dir`, recovering it; creates it if there is none.
+    /// Opens the database in `dir` and recovers it; creates it if there is none.
     fn open(&self, vfs: &Vfs, dir: &Path, shape: &Shape) -> Result<Arc<dyn Database>>;
 
-    /// Whether it is the engine itself, of which more is asked than of what stands for one.
+    /// Returns whether it is the engine. Some workloads demand more of the engine than of the toy.
     fn is_engine(&self) -> bool {
         false
     }
@@ -133,17 +134,18 @@ pub trait Subject: Send + Sync + fmt::Debug {
 pub trait Database: Send + Sync {
     /// Creates a table.
     fn create_table(&self, name: &str) -> Result;
-    /// Creates a table with these rows, in key order; or does all but the last step and gives up.
+    /// Creates a table with these rows, which are in key order, by a bulk load. Without `commit` it
+    /// abandons the load before the last step.
     fn load_table(&self, name: &str, rows: &RowList, commit: bool) -> Result;
     /// Drops a table.
     fn drop_table(&self, name: &str) -> Result;
     /// Renames a table.
     fn rename_table(&self, from: &str, to: &str) -> Result;
-    /// All tables.
+    /// Returns the names of all tables.
     fn table_names(&self) -> Result<Vec<String>>;
     /// Begins a transaction.
     fn begin(&self, how: How) -> Result<Box<dyn Tx>>;
-    /// Prepared transactions that nobody has decided.
+    /// Returns the names (xids) of the prepared transactions.
     fn prepared(&self) -> Result<Vec<Vec<u8>>>;
     /// Commits a prepared transaction.
     fn commit_prepared(&self, xid: &[u8]) -> Result;
@@ -151,41 +153,42 @@ pub trait Database: Send + Sync {
     fn rollback_prepared(&self, xid: &[u8]) -> Result;
     /// Writes all dirty pages and moves the checkpoint.
     fn checkpoint(&self) -> Result;
-    /// What is wrong with the pages and trees, a line each.
+    /// Returns what is wrong with the pages and trees, a line each.
     fn check(&self) -> Result<Vec<String>>;
-    /// Pages that belong to a tree which does not lead to them; `None` while background work makes that impossible to
-    /// tell.
+    /// Returns how many pages belong to a tree but cannot be reached from its root. `None` while
+    /// background work makes that impossible to tell.
     fn unreachable(&self) -> Result<Option<u64>>;
-    /// One of its figures, by name.
+    /// Returns the value of a metric.
     fn figure(&self, name: &str) -> u64;
-    /// Closes it in order.
+    /// Closes the database.
     fn close(&self) -> Result;
 }
 
 /// A transaction. Dropping it rolls it back.
 pub trait Tx: Send {
-    /// A row's value.
+    /// Reads a row's value.
     fn get(&self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>>;
-    /// A row's newest value, locked.
+    /// Locks a row and reads its newest value.
     fn get_for_update(&mut self, table: &str, key: &[u8]) -> Result<Option<Vec<u8>>>;
-    /// A new row.
+    /// Inserts a row; an existing key is an error.
     fn insert(&mut self, table: &str, key: &[u8], value: &[u8]) -> Result;
-    /// A row, new or not.
+    /// Inserts or replaces a row.
     fn put(&mut self, table: &str, key: &[u8], value: &[u8]) -> Result;
-    /// Removes a row; whether it was there.
+    /// Deletes a row. Returns whether there was one.
     fn delete(&mut self, table: &str, key: &[u8]) -> Result<bool>;
-    /// All rows.
+    /// Reads all rows of a table.
     fn scan(&self, table: &str) -> Result<RowList>;
-    /// A place to come back to, by number from 0.
+    /// Sets a savepoint. Returns its number, counted from 0.
     fn savepoint(&mut self) -> usize;
-    /// Undoes what came after a savepoint.
+    /// Undoes all changes since a savepoint.
     fn rollback_to(&mut self, savepoint: usize) -> Result;
-    /// Commits. The commit's LSN.
+    /// Commits. Returns the commit LSN.
     fn commit(self: Box<Self>) -> Result<u64>;
-    /// Commits, and waits for the outcome as a future does. The commit's LSN.
+    /// Commits and waits on a future. Returns the commit LSN.
     fn commit_async(self: Box<Self>) -> Result<u64>;
     /// Rolls back.
     fn rollback(self: Box<Self>);
-    /// Makes the outcome a later decision that survives a crash.
+    /// Prepares the transaction under this name (two-phase commit). Its fate is decided later, also
+    /// after a crash.
     fn prepare(self: Box<Self>, xid: &[u8]) -> Result;
 }

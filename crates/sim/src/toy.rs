@@ -1,9 +1,11 @@
-//! The simulator's own touchstone: a database so simple that it can be seen to be right, and that can be made wrong in
-//! known ways. All rows in memory, one log file, a checksummed record a change, a sync a commit.
+//! The reference database: so simple that one can see that it is correct, with variants that are
+//! wrong in known ways. All rows are in memory. One log file has a checksummed record for each
+//! change and is synced at each commit.
 //!
-//! With it the simulator is tested: it must find nothing in the right one and something in each wrong one.
+//! It tests the simulator, which must find nothing in the correct variant and something in each
+//! wrong one.
 
-use crate::history::{Effect, RowWrite, Rows, State};
+use crate::history::{DbState, Effect, RowWrite, Rows};
 use crate::subject::{Database, Durability, Fail, How, Isolation, Result, RowList, Shape, Subject, Tx};
 use base::codec::{Put, Reader};
 use base::sync::{Condvar, Mutex};
@@ -14,10 +16,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use vfs::{Create, File, OpenMode, Vfs};
 
-/// In which way the toy is wrong.
+/// How the toy is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// It is right.
+    /// It is correct.
     None,
     /// Commits are not synced.
     NoSync,
@@ -25,19 +27,19 @@ pub enum Flaw {
     NoDirSync,
     /// The log's end is not checked.
     NoChecksum,
-    /// The last whole record is taken for a torn one.
+    /// The last complete record is treated as a torn one.
     EndTooEarly,
     /// A transaction is logged in two records.
     NotAtomic,
 }
 
-/// Toys of one kind.
+/// The toy as a subject.
 #[derive(Clone, Copy, Debug)]
 pub struct Toy(pub Flaw);
 
 #[derive(Debug)]
-struct Inner {
-    state: State,
+struct LoggedState {
+    state: DbState,
     /// Where the log ends.
     end: u64,
     tables: u64,
@@ -47,19 +49,19 @@ struct ToyDb {
     flaw: Flaw,
     file: Arc<dyn File>,
     _lock: Box<dyn Send + Sync>,
-    inner: Mutex<Inner>,
-    /// Rows, and whole tables, that transactions have locked; and how many transactions there were.
+    inner: Mutex<LoggedState>,
+    /// The locks of rows and whole tables, and how many transactions were begun.
     locks: Mutex<(Vec<Lock>, u64)>,
-    /// Which transaction uses which table.
+    /// Pairs of a transaction and a table that it uses.
     users: Mutex<Vec<(u64, u64)>>,
-    /// Somebody uses a table no more.
+    /// Notified when a transaction no longer uses its tables.
     left: Condvar,
-    /// The transactions whose locks prepared ones have.
+    /// Prepared transactions: the id under which each holds its locks.
     prepared: Mutex<BTreeMap<Vec<u8>, u64>>,
     unlocked: Condvar,
 }
 
-/// The transaction, the table, the row.
+/// The transaction, the table, and the row; without a row the whole table is locked.
 type Lock = (u64, u64, Option<Vec<u8>>);
 
 struct ToyTx {
@@ -68,10 +70,10 @@ struct ToyTx {
     writes: Vec<RowWrite>,
     savepoints: Vec<usize>,
     how: How,
-    /// Its locks are kept for who decides it.
+    /// It keeps its locks until it is decided.
     prepared: bool,
-    /// What plain reads see, drawn by the first.
-    snapshot: OnceCell<State>,
+    /// What plain reads see at REPEATABLE READ, taken by the first one.
+    snapshot: OnceCell<DbState>,
 }
 
 fn io(e: std::io::Error) -> Fail {
@@ -191,7 +193,7 @@ impl Subject for Toy {
         }
         let mut log = vec![0; file.len().map_err(io)? as usize];
         file.read_at(&mut log, 0).map_err(io)?;
-        let mut inner = Inner { state: State::default(), end: 0, tables: 0 };
+        let mut inner = LoggedState { state: DbState::default(), end: 0, tables: 0 };
         let mut effects = Vec::new();
         loop {
             let mut r = Reader::new(&log[inner.end as usize..]);
@@ -213,7 +215,7 @@ impl Subject for Toy {
                 inner.tables = inner.tables.max(*number);
             }
         }
-        // What lies behind the end must not come back when the log has grown past it.
+        // Bytes after the end must not become valid again when the log grows past them.
         file.set_len(inner.end).map_err(io)?;
         file.sync().map_err(io)?;
         let db = ToyDb {
@@ -232,7 +234,7 @@ impl Subject for Toy {
 }
 
 impl ToyDb {
-    /// Logs an effect, makes it durable if asked to, and then visible. Its LSN.
+    /// Logs an effect, makes it durable if `sync`, and then visible. Returns its LSN.
     fn log(&self, effect: Effect, sync: bool) -> Result<u64> {
         let mut inner = self.inner.lock();
         let parts = match &effect {
@@ -281,7 +283,7 @@ impl ToyDb {
         }
     }
 
-    /// Changes which tables there are, once nobody uses this one.
+    /// Logs a drop or rename of a table after waiting until no transaction uses it.
     fn change_table(&self, name: &str, effect: Effect) -> Result {
         let mut users = self.users.lock();
         let number = self.number(name)?;
@@ -298,7 +300,7 @@ impl ToyDb {
     }
 }
 
-/// The handle that is given out.
+/// The handle of the caller.
 struct ToyDatabase(Arc<ToyDb>);
 
 impl Database for ToyDatabase {
@@ -371,19 +373,19 @@ impl Database for ToyDatabase {
 
 impl Drop for ToyDatabase {
     fn drop(&mut self) {
-        // A failure here is that of a power cut: what was acknowledged is safe.
+        // A failure here loses no more than a power cut would: what was acknowledged is safe.
         let _ = self.checkpoint();
     }
 }
 
 impl ToyTx {
-    /// Rows as this transaction sees them, or the newest.
+    /// Returns a table's rows as this transaction sees them, or the newest ones.
     fn rows(&self, table: &str, newest: bool) -> Result<Rows> {
         let number = self.table(table)?;
         if self.how.isolation == Isolation::Serializable {
             self.lock(table, None)?;
         }
-        let rows = |state: &State| state.rows.get(&number).cloned().unwrap_or_default();
+        let rows = |state: &DbState| state.rows.get(&number).cloned().unwrap_or_default();
         let mut rows = if newest || self.how.isolation != Isolation::RepeatableRead {
             rows(&self.db.inner.lock().state)
         } else {
@@ -398,7 +400,8 @@ impl ToyTx {
         Ok(rows)
     }
 
-    /// The table, which stays until this transaction ends.
+    /// Returns the table's number. No other transaction can drop or rename the table until this one
+    /// ends.
     fn table(&self, name: &str) -> Result<u64> {
         let mut users = self.db.users.lock();
         let number = self.db.number(name)?;
@@ -408,12 +411,12 @@ impl ToyTx {
         Ok(number)
     }
 
-    /// Locks a row or a whole table, waiting for others for a second at most.
+    /// Locks a row or a whole table. Waits for others for a second at most.
     fn lock(&self, table: &str, key: Option<&[u8]>) -> Result {
         let number = self.table(table)?;
-        let meet = |a: &Option<Vec<u8>>| a.is_none() || key.is_none() || a.as_deref() == key;
+        let overlaps = |a: &Option<Vec<u8>>| a.is_none() || key.is_none() || a.as_deref() == key;
         let mut locks = self.db.locks.lock();
-        while locks.0.iter().any(|(id, t, k)| *id != self.id && *t == number && meet(k)) {
+        while locks.0.iter().any(|(id, t, k)| *id != self.id && *t == number && overlaps(k)) {
             if self.db.unlocked.wait_for(&mut locks, Duration::from_secs(1)) {
                 return Err(Fail::Retry("waited too long".into()));
             }

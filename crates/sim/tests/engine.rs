@@ -1,18 +1,19 @@
-//! A part of the exploration for every change: each workload, one operation of its disk in sixteen, on one seed.
+//! A short exploration for every change: each workload on one seed, cut at one disk operation in
+//! sixteen.
 
 use millpond::planted::Bug;
-use sim::budget::{Budget, Done, explore};
+use sim::budget::{Budget, Summary, explore};
 use sim::engine::Engine;
 use sim::explore::Plan;
 use sim::workloads::{ALL, Workload, find};
 use std::sync::Arc;
 use std::time::Duration;
 
-fn look(flags: u64, only: Option<&'static Workload>, parts: u64) -> Done {
+fn explore_with(flags: u64, only: Option<&'static Workload>, parts: u64) -> Summary {
     explore(&Budget {
         plan: Plan { subject: Arc::new(Engine), seed: 1, flags, backtrace: false },
         only,
-        // No test depends on the clock: the parts end it.
+        // The number of parts ends it, so the test does not depend on the clock.
         time: Duration::MAX,
         threads: 2,
         share: (0, 1),
@@ -25,11 +26,11 @@ fn look(flags: u64, only: Option<&'static Workload>, parts: u64) -> Done {
 }
 
 #[test]
-fn the_engine_keeps_its_promises() {
-    let done = look(0, None, 1);
+fn nothing_is_found_in_the_engine() {
+    let done = explore_with(0, None, 1);
     assert!(done.findings.is_empty());
     assert_eq!(done.runs, ALL.len() as u64);
-    assert_eq!(done.repeated, done.runs, "each workload ran twice and gave the same");
+    assert_eq!(done.repeated, done.runs, "each workload ran twice with the same result");
     assert!(done.total() > 500, "{} states", done.total());
 }
 
@@ -47,57 +48,60 @@ fn planted_mistakes_are_found() {
         (Bug::CheckpointIgnoresReplay, "overflow"),
     ];
     for (bug, workload) in planted {
-        // The first finding ends it. How many seeds that takes is luck, and another with each change of the engine.
-        let done = look(bug.flag(), find(workload), 2_000);
+        // The first finding ends it. The number of seeds is luck and changes with each change of
+        // the engine.
+        let done = explore_with(bug.flag(), find(workload), 2_000);
         let finding = done.findings.first().unwrap_or_else(|| panic!("{bug:?} was not found"));
         assert!(finding.cut.is_some(), "{finding}");
     }
 }
 
-/// Whoever cannot open his database on a full disk has not lost anything, so no power cut shows it.
+/// A database that cannot be opened on a full disk has lost nothing, so no power cut shows this
+/// bug.
 #[test]
-fn what_a_full_disk_needs_given_away_is_found() {
-    let done = look(Bug::LogGivenAway.flag(), find("full-disk"), 4);
+fn a_checkpoint_that_frees_the_space_which_opening_needs_is_found() {
+    let done = explore_with(Bug::LogGivenAway.flag(), find("full-disk"), 4);
     let finding = done.findings.first().expect("it was not found");
     assert!(finding.to_string().contains("no space left for"), "{finding}");
 }
 
-/// What lets others into what was read shows in the running database, before any power cut.
+/// A missing range lock shows in the running database, before any power cut.
 #[test]
-fn a_lock_left_out_is_found() {
+fn a_missing_lock_is_found() {
     let planted = [(Bug::RangesIgnored, "serializable"), (Bug::GapsFree, "serializable")];
     for (bug, workload) in planted {
-        let done = look(bug.flag(), find(workload), 16);
+        let done = explore_with(bug.flag(), find(workload), 16);
         assert!(!done.findings.is_empty(), "{bug:?} was not found");
     }
 }
 
-/// What is wrong where the disk is full or a page cannot be read shows in the running database as well.
+/// Bugs on a full disk or at an unreadable page show in the running database as well.
 #[test]
-fn what_goes_on_half_undone_or_not_at_all_is_found() {
+fn a_rollback_that_half_happens_or_stops_everything_is_found() {
     let planted = [
         (Bug::HalfUndoneGoesOn, "full-disk-undo"),
         (Bug::UndoingUnasked, "full-log-undo"),
         (Bug::StuckAtUnreadable, "unreadable"),
     ];
     for (bug, workload) in planted {
-        let done = look(bug.flag(), find(workload), 40);
+        let done = explore_with(bug.flag(), find(workload), 40);
         assert!(!done.findings.is_empty(), "{bug:?} was not found");
     }
 }
 
-/// Pages that two tables have show when one of them reads its rows, or the whole database is looked at.
+/// A page that two tables own shows when one of them reads its rows, or when the whole database is
+/// read.
 #[test]
-fn a_shared_extent_that_goes_with_one_table_is_found() {
-    let done = look(Bug::SharedFreedWhole.flag(), find("small-tables"), 16);
+fn a_shared_extent_that_is_freed_with_one_table_is_found() {
+    let done = explore_with(Bug::SharedFreedWhole.flag(), find("small-tables"), 16);
     assert!(!done.findings.is_empty(), "it was not found");
 }
 
-/// Databases that a workload makes beside its own: what is wrong with them shows at once.
+/// Some workloads make further databases of their own; bugs there show at once.
 #[test]
-fn what_decay_and_strange_directories_find_is_found() {
+fn bugs_with_damaged_pages_and_foreign_directories_are_found() {
     for (bug, workload) in [(Bug::RestoredStale, "decayed"), (Bug::CreatedOverOthers, "others-places")] {
-        let done = look(bug.flag(), find(workload), 64);
+        let done = explore_with(bug.flag(), find(workload), 64);
         let finding = done.findings.first().unwrap_or_else(|| panic!("{bug:?} was not found"));
         assert!(finding.cut.is_none(), "{finding}");
     }

@@ -1,7 +1,7 @@
-//! What every adapter must do alike, or the comparison compares nothing.
+//! What every adapter must do in the same way; else the comparison is meaningless.
 
 use super::BUILT;
-use crate::peer::{Key, Kind, Peer, Promise, Session, Settings, Write, key};
+use crate::peer::{Key, Peer, PeerKind, Promise, Session, Settings, Write, key};
 use std::path::{Path, PathBuf};
 
 struct Scratch(PathBuf);
@@ -32,11 +32,11 @@ fn value_of(n: u64) -> Vec<u8> {
     n.to_le_bytes().repeat(25)
 }
 
-fn open(kind: &Kind, dir: &Path, promise: Promise) -> Box<dyn Peer> {
+fn open(kind: &PeerKind, dir: &Path, promise: Promise) -> Box<dyn Peer> {
     (kind.open)(dir, &Settings { cache_bytes: 32 << 20, promise }).unwrap()
 }
 
-fn conforms(kind: &Kind) {
+fn conforms(kind: &PeerKind) {
     let scratch = Scratch(std::env::temp_dir().join(format!("compare-{}-{}", kind.name, std::process::id())));
     std::fs::create_dir(&scratch.0).unwrap();
     let peer = open(kind, &scratch.0, Promise::Durable);
@@ -51,12 +51,12 @@ fn conforms(kind: &Kind) {
         peer.settle().unwrap();
         assert_eq!(get(session, &[key(7)]), [value_of(7)]);
         assert_eq!(get(session, &[key(5), key(5000), key(255), key(256)]).len(), 3);
-        // Numbers across a byte's edge, so that order is by the whole key.
+        // Numbers across a byte boundary, which show that the order uses the whole key.
         assert_eq!(scan(session, 250, 10), (250..260).collect::<Vec<_>>());
         assert_eq!(scan(session, 995, 10), (995..1000).collect::<Vec<_>>());
         assert!(scan(session, 995, 0).is_empty());
 
-        // The four writes of a transaction: the last put stands.
+        // The four writes of a transaction: the last put is the result.
         let other = value_of(99);
         let writes = [
             Write::Put(key(1), &other),
@@ -75,7 +75,7 @@ fn conforms(kind: &Kind) {
         assert_eq!(session.submit(key(4), &values[4]).is_ok(), kind.submits);
         assert_eq!(session.acknowledge().is_ok(), kind.submits);
     }
-    // Others see it, on their own threads.
+    // Other threads see it.
     std::thread::scope(|scope| {
         for n in 0..4u64 {
             let peer = &*peer;
@@ -89,7 +89,7 @@ fn conforms(kind: &Kind) {
     });
     drop(peer);
 
-    // Opened again, also with what is not synced.
+    // Opened again, also with unsynced commits.
     let peer = open(kind, &scratch.0, Promise::Unsynced);
     let mut session = peer.session().unwrap();
     assert_eq!(scan(&mut *session, 998, 10), [998, 999, 5000, 5001, 5002, 5003]);

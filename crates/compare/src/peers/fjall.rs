@@ -1,10 +1,10 @@
 //! fjall: a log-structured merge tree in Rust.
 
-use crate::peer::{Key, Kind, Peer, Promise, Result, Session, Settings, Write};
+use crate::peer::{Key, Peer, PeerKind, Promise, Result, Session, Settings, Write};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 use std::path::Path;
 
-pub const KIND: Kind = Kind {
+pub const KIND: PeerKind = PeerKind {
     name: "fjall",
     package: "fjall",
     settings: "cache of the common size, batches with PersistMode::SyncData, no compression; otherwise by default",

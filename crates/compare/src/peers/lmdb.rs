@@ -1,13 +1,13 @@
 //! LMDB by heed: a copy-on-write B+tree in a memory map, one writer at a time.
 #![allow(unsafe_code)]
 
-use crate::peer::{Key, Kind, Peer, Promise, Result, Session, Settings, Value, Write};
+use crate::peer::{Key, Peer, PeerKind, Promise, Result, Session, Settings, Value, Write};
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions, PutFlags};
 use std::ops::Bound;
 use std::path::Path;
 
-pub const KIND: Kind = Kind {
+pub const KIND: PeerKind = PeerKind {
     name: "lmdb",
     package: "lmdb-master-sys",
     settings: "default flags; its cache is the operating system's and has no size; MDB_NOSYNC where nothing is synced; bulk: one transaction with MDB_APPEND",
@@ -32,11 +32,13 @@ fn open(dir: &Path, settings: &Settings) -> Result<Box<dyn Peer>> {
     let mut options = EnvOpenOptions::new();
     options.map_size(MAP_BYTES).max_readers(256);
     if settings.promise == Promise::Unsynced {
-        // SAFETY: the flag costs durability; nothing crashes the machine on purpose while it is set.
+        // SAFETY: the flag only reduces durability; the database is not used after a crash of the
+        // machine.
         unsafe { options.flags(EnvFlags::NO_SYNC) };
     }
-    // SAFETY: the files are in a directory that this process has made and that nobody else changes; it is on a local
-    // file system, and no transaction lives longer than a call of `Session`.
+    // SAFETY: the files are in a directory that this process has made and that no other process
+    // changes; it is on a local file system, and no transaction lives longer than a call of
+    // `Session`.
     let env = unsafe { options.open(dir) }?;
     let tx = env.write_txn()?;
     let rows = env

@@ -1,12 +1,12 @@
 //! Millpond itself.
 
-use crate::peer::{Key, Kind, Peer, Promise, Result, Session, Settings, Value, Write};
+use crate::peer::{Key, Peer, PeerKind, Promise, Result, Session, Settings, Value, Write};
 use millpond::{CommitFuture, Db, Durability, Options, Table, Transaction, TxnOptions};
 use std::collections::VecDeque;
 use std::ops::{Bound, ControlFlow};
 use std::path::Path;
 
-pub const KIND: Kind = Kind {
+pub const KIND: PeerKind = PeerKind {
     name: "millpond",
     package: "millpond",
     settings: "pool of the common size, everything else by default: pages of 8 KiB, O_DIRECT, doublewrite, \
@@ -25,7 +25,7 @@ struct Millpond {
 
 struct Thread<'p> {
     peer: &'p Millpond,
-    flying: VecDeque<CommitFuture>,
+    in_flight: VecDeque<CommitFuture>,
 }
 
 fn open(dir: &Path, settings: &Settings) -> Result<Box<dyn Peer>> {
@@ -39,7 +39,7 @@ fn open(dir: &Path, settings: &Settings) -> Result<Box<dyn Peer>> {
 
 impl Peer for Millpond {
     fn session(&self) -> Result<Box<dyn Session + '_>> {
-        Ok(Box::new(Thread { peer: self, flying: VecDeque::new() }))
+        Ok(Box::new(Thread { peer: self, in_flight: VecDeque::new() }))
     }
 
     fn settle(&self) -> Result {
@@ -76,7 +76,8 @@ impl Session for Thread<'_> {
         loop {
             match self.write_once(writes, options).and_then(Transaction::commit) {
                 Ok(_) => return Ok(()),
-                // Transactions that lock the same rows in different orders; the loser begins again.
+                // Transactions that lock the same rows in different orders: the victim begins
+                // again.
                 Err(error) if error.is_retryable() => {}
                 Err(error) => return Err(error.into()),
             }
@@ -114,12 +115,12 @@ impl Session for Thread<'_> {
 
     fn submit(&mut self, key: Key, value: &[u8]) -> Result {
         let tx = self.write_once(&[Write::Put(key, value)], TxnOptions::new())?;
-        self.flying.push_back(tx.commit_async()?);
+        self.in_flight.push_back(tx.commit_async()?);
         Ok(())
     }
 
     fn acknowledge(&mut self) -> Result {
-        if let Some(oldest) = self.flying.pop_front() {
+        if let Some(oldest) = self.in_flight.pop_front() {
             oldest.wait()?;
         }
         Ok(())

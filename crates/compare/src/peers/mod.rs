@@ -1,4 +1,4 @@
-//! The peers that were built in, one file each, with what each promises and how it is set up.
+//! The peers that are built in, one file each, with their settings and what they promise.
 
 #[cfg(test)]
 mod conformance;
@@ -16,10 +16,10 @@ mod sqlite;
 #[cfg(feature = "tidesdb")]
 mod tidesdb;
 
-use crate::peer::Kind;
+use crate::peer::PeerKind;
 
-/// All that were built in, Millpond first.
-pub const BUILT: &[Kind] = &[
+/// All peers that are built in, Millpond first.
+pub const BUILT: &[PeerKind] = &[
     millpond::KIND,
     #[cfg(feature = "rocksdb")]
     rocksdb::KIND,
@@ -35,11 +35,11 @@ pub const BUILT: &[Kind] = &[
     sqlite::KIND,
 ];
 
-/// All that can be built in: their names are also those of the features.
+/// All peers that can be built in; each name is also the name of a feature.
 const ALL: &[&str] = &["millpond", "rocksdb", "tidesdb", "fjall", "redb", "lmdb", "sqlite"];
 
-/// The peers of a list such as `redb,fjall`; Millpond is always among them.
-pub fn choose(list: Option<&str>) -> Result<Vec<&'static Kind>, String> {
+/// Returns the peers of a list such as `redb,fjall`, and always Millpond.
+pub fn choose(list: Option<&str>) -> Result<Vec<&'static PeerKind>, String> {
     let Some(list) = list else { return Ok(BUILT.iter().collect()) };
     let names: Vec<&str> = list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
     for name in &names {
@@ -53,7 +53,7 @@ pub fn choose(list: Option<&str>) -> Result<Vec<&'static Kind>, String> {
     Ok(BUILT.iter().filter(|kind| kind.name == "millpond" || names.contains(&kind.name)).collect())
 }
 
-/// The version of a crate that was built in.
+/// Returns the version of a crate that is built in.
 pub fn version(package: &str) -> String {
     if package == "millpond" {
         return env!("CARGO_PKG_VERSION").into();

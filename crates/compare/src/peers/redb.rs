@@ -1,10 +1,10 @@
 //! redb: copy-on-write B+trees in one file, one writer at a time.
 
-use crate::peer::{Key, Kind, Peer, Promise, Result, Session, Settings, Write};
+use crate::peer::{Key, Peer, PeerKind, Promise, Result, Session, Settings, Write};
 use redb::{Database, Durability, ReadableDatabase, TableDefinition};
 use std::path::Path;
 
-pub const KIND: Kind = Kind {
+pub const KIND: PeerKind = PeerKind {
     name: "redb",
     package: "redb",
     settings: "cache of the common size, Durability::Immediate, one-phase commit (the default)",

@@ -1,11 +1,11 @@
 //! RocksDB: a log-structured merge tree in C++.
 
-use crate::peer::{Key, Kind, Peer, Promise, Result, Session, Settings, Write};
+use crate::peer::{Key, Peer, PeerKind, Promise, Result, Session, Settings, Write};
 use rocksdb::{BlockBasedOptions, Cache, DB, DBCompressionType, Options, WriteBatch, WriteOptions};
 use std::path::Path;
 use std::time::Duration;
 
-pub const KIND: Kind = Kind {
+pub const KIND: PeerKind = PeerKind {
     name: "rocksdb",
     package: "librocksdb-sys",
     settings: "block cache of the common size, bloom filters of 10 bits a key, index and filters in memory, background \
@@ -65,7 +65,7 @@ impl Session for Thread<'_> {
     }
 
     fn get(&mut self, keys: &[Key], seen: &mut dyn FnMut(&[u8])) -> Result {
-        // The quickest that it has: the value stays in the block, and no snapshot is drawn.
+        // Its fastest read: the value stays in the block, and no snapshot is taken.
         for key in keys {
             if let Some(value) = self.0.get_pinned(key)? {
                 seen(&value);

@@ -1,12 +1,12 @@
-//! SQLite by rusqlite: a B-tree with a log in a file beside it, one writer at a time.
+//! SQLite by rusqlite: a B-tree with its WAL in another file, one writer at a time.
 
-use crate::peer::{Error, Key, Kind, Peer, Promise, Result, Session, Settings, Write};
+use crate::peer::{Error, Key, Peer, PeerKind, Promise, Result, Session, Settings, Write};
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-pub const KIND: Kind = Kind {
+pub const KIND: PeerKind = PeerKind {
     name: "sqlite",
     package: "libsqlite3-sys",
     settings: "WAL, synchronous=FULL (NORMAL where nothing is synced), a connection with a cache of the common size for \
@@ -21,7 +21,8 @@ pub const KIND: Kind = Kind {
 struct Sqlite {
     file: PathBuf,
     cache_bytes: u64,
-    /// SQLite lets one connection write at a time and makes the others retry; queueing here is quicker.
+    /// SQLite lets one connection write at a time, and the others must retry. Waiting for this
+    /// mutex is faster.
     writing: Mutex<()>,
 }
 
@@ -40,7 +41,7 @@ fn open(dir: &Path, settings: &Settings) -> Result<Box<dyn Peer>> {
     Ok(Box::new(Sqlite { file, cache_bytes: settings.cache_bytes, writing: Mutex::new(()) }))
 }
 
-/// SQLite's integers have a sign; the keys of a run are far below where it matters.
+/// SQLite's integers are signed; the keys of a run are too small for this to matter.
 fn number(key: Key) -> i64 {
     i64::from_be_bytes(key)
 }
@@ -92,7 +93,7 @@ impl Session for Thread<'_> {
 
     fn get(&mut self, keys: &[Key], seen: &mut dyn FnMut(&[u8])) -> Result {
         let sql = &self.connection;
-        // A statement alone is a transaction of its own.
+        // A single statement is its own transaction.
         let together = keys.len() > 1;
         if together {
             sql.prepare_cached("BEGIN")?.execute(())?;

@@ -1,10 +1,10 @@
 //! TidesDB: a log-structured merge tree in C.
 
-use crate::peer::{Key, Kind, Peer, Promise, Result, Session, Settings, Write};
+use crate::peer::{Key, Peer, PeerKind, Promise, Result, Session, Settings, Write};
 use std::path::Path;
 use tidesdb::{ColumnFamilyConfig, Config, ErrorCode, IsolationLevel, LogLevel, SyncMode, TidesDB};
 
-pub const KIND: Kind = Kind {
+pub const KIND: PeerKind = PeerKind {
     name: "tidesdb",
     package: "tidesdb",
     settings: "block cache of the common size, SyncMode::Full (None where nothing is synced), bloom filters, no \

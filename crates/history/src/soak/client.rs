@@ -1,26 +1,27 @@
-//! One client of a life: it does its steps one after the other, each until it is committed, and notes in the ledger how many.
+//! One client of a life: it does its steps one after the other, repeats each until it is committed,
+//! and counts them in the ledger.
 
 use super::life::Life;
-use super::recipe::{Change, Origin, Step, row_key};
+use super::recipe::{ClientStep, Origin, RowChange, row_key};
 use base::prng::Prng;
 use millpond::{Error, Isolation, Transaction, TxnOptions};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// What a full disk makes a client wait before it tries again.
-const FULL: Duration = Duration::from_millis(20);
+/// On a full disk a client waits so long before it tries again.
+const DISK_FULL_PAUSE: Duration = Duration::from_millis(20);
 
 pub(super) struct Client<'l> {
     pub(super) life: &'l Life,
     pub(super) number: u16,
     /// Steps done.
     pub(super) done: u64,
-    /// How a step is done; what it does follows from the recipe.
+    /// Decides how a step is done; its effect follows from the recipe.
     pub(super) rng: Prng,
 }
 
 impl Client<'_> {
-    /// Does steps until the life ends. `Err` says what must not be.
+    /// Does steps until the life ends. An error is a finding.
     pub(super) fn run(&mut self) -> Result<(), String> {
         while !self.life.ends() {
             let step = self.life.recipe.step(self.number, self.done + 1);
@@ -29,8 +30,8 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Does the next step, as often as it takes, unless the life ends before.
-    pub(super) fn finish(&mut self, step: &Step) -> Result<(), String> {
+    /// Tries the next step until it commits or the life ends.
+    pub(super) fn finish(&mut self, step: &ClientStep) -> Result<(), String> {
         let n = self.done + 1;
         while !self.life.ends() {
             match self.attempt(n, step) {
@@ -40,17 +41,17 @@ impl Client<'_> {
                     self.done = n;
                     break;
                 }
-                Err(Trouble::Again(Error::DiskFull { .. })) => {
+                Err(AttemptError::Again(Error::DiskFull { .. })) => {
                     self.life.refused.fetch_add(1, Ordering::Relaxed);
-                    std::thread::sleep(FULL);
+                    std::thread::sleep(DISK_FULL_PAUSE);
                 }
-                Err(Trouble::Again(error)) if error.is_retryable() => {
+                Err(AttemptError::Again(error)) if error.is_retryable() => {
                     self.life.retried.fetch_add(1, Ordering::Relaxed);
                 }
-                Err(Trouble::Again(error)) => {
+                Err(AttemptError::Again(error)) => {
                     return Err(format!("client {}, step {n}: {error}", self.number));
                 }
-                Err(Trouble::Wrong(what)) => {
+                Err(AttemptError::Wrong(what)) => {
                     return Err(format!("client {}, step {n}: {what}", self.number));
                 }
             }
@@ -58,10 +59,10 @@ impl Client<'_> {
         Ok(())
     }
 
-    fn attempt(&mut self, n: u64, step: &Step) -> Outcome {
+    fn attempt(&mut self, n: u64, step: &ClientStep) -> Outcome {
         match step {
-            Step::Table(rows) => self.replace_table(n, *rows),
-            Step::Rows(changes) => {
+            ClientStep::Table(rows) => self.replace_table(n, *rows),
+            ClientStep::Rows(changes) => {
                 if self.rng.one_in(25) {
                     self.prepare_and_undo(n)?;
                 }
@@ -70,7 +71,7 @@ impl Client<'_> {
         }
     }
 
-    /// Whatever table of the client there is goes; the new one is loaded in one piece.
+    /// Drops the client's table and bulk loads a new one.
     fn replace_table(&mut self, n: u64, rows: u32) -> Outcome {
         let db = &self.life.db;
         let own = table_prefix(self.number);
@@ -87,12 +88,12 @@ impl Client<'_> {
         Ok(tx.commit().map(drop)?)
     }
 
-    fn change_rows(&mut self, n: u64, changes: &[Change]) -> Outcome {
+    fn change_rows(&mut self, n: u64, changes: &[RowChange]) -> Outcome {
         let mut tx = self.begin()?;
         for (at, change) in changes.iter().enumerate() {
             self.change(&mut tx, n, at as u32, *change)?;
         }
-        let hot = changes.iter().filter(|change| matches!(change, Change::Hot { .. })).count();
+        let hot = changes.iter().filter(|change| matches!(change, RowChange::Hot { .. })).count();
         self.count(&mut tx, n, hot as u64)?;
         match self.rng.below(20) {
             0 => {
@@ -106,7 +107,7 @@ impl Client<'_> {
         }
     }
 
-    /// A transaction that is prepared and then rolled back.
+    /// Runs a transaction that is prepared and then rolled back.
     fn prepare_and_undo(&mut self, n: u64) -> Outcome {
         let mut tx = self.begin()?;
         for _ in 0..self.rng.between(1, 20) {
@@ -118,7 +119,7 @@ impl Client<'_> {
         self.life.db.rollback_prepared(&xid).map_err(undecided)
     }
 
-    /// Now and then a prepared transaction stays for a while, so that a kill meets it.
+    /// Sometimes leaves a transaction prepared for a while, so that a kill may come in this state.
     fn pause_in_doubt(&mut self) {
         if self.rng.one_in(10) {
             std::thread::sleep(Duration::from_millis(self.rng.below(300)));
@@ -135,43 +136,46 @@ impl Client<'_> {
         self.life.db.begin_with(TxnOptions::new().isolation(level))
     }
 
-    /// Notes in the client's own row how many steps it has done, and how often it has added to hot rows.
+    /// Writes to the client's own row how many steps it has done, and how often it has incremented
+    /// hot rows.
     fn count(&self, tx: &mut Transaction, n: u64, hot: u64) -> millpond::Result {
         let (clients, key) = (&self.life.tables.clients, self.number.to_be_bytes());
-        let before =
-            tx.get_for_update(clients, &key)?.map_or(Count::default(), |value| Count::decode(&value));
-        tx.put(clients, &key, &Count { steps: n, hot: before.hot + hot }.encode())
+        let before = tx
+            .get_for_update(clients, &key)?
+            .map_or(ClientCount::default(), |value| ClientCount::decode(&value));
+        tx.put(clients, &key, &ClientCount { steps: n, hot: before.hot + hot }.encode())
     }
 
-    fn change(&mut self, tx: &mut Transaction, n: u64, at: u32, change: Change) -> Outcome {
+    fn change(&mut self, tx: &mut Transaction, n: u64, at: u32, change: RowChange) -> Outcome {
         let rows = &self.life.tables.rows;
         match change {
-            Change::Put { slot, bytes } => {
+            RowChange::Put { slot, bytes } => {
                 let origin = Origin { client: self.number, slot, step: n, change: at };
                 tx.put(rows, &row_key(self.number, slot), &self.life.recipe.value(origin, bytes))?;
             }
-            Change::Delete { slot } => drop(tx.delete(rows, &row_key(self.number, slot))?),
-            Change::Hot { row } => self.add_to_hot(tx, row)?,
-            Change::Spoil { changes } => {
+            RowChange::Delete { slot } => drop(tx.delete(rows, &row_key(self.number, slot))?),
+            RowChange::Hot { row } => self.add_to_hot(tx, row)?,
+            RowChange::Spoil { changes } => {
                 let mark = tx.savepoint();
                 for _ in 0..changes {
                     self.spoil(tx)?;
                 }
-                tx.rollback_to(&mark).map_err(|error| self.doomed(tx, error))?;
+                tx.rollback_to(&mark).map_err(|error| self.check_aborted(tx, error))?;
             }
         }
         Ok(())
     }
 
-    /// A transaction that could not take its changes back must not go on, else half of them could be committed.
-    fn doomed(&self, tx: &mut Transaction, error: Error) -> Trouble {
+    /// Checks that a transaction whose rollback to a savepoint failed refuses more work. Else half
+    /// of its changes could be committed.
+    fn check_aborted(&self, tx: &mut Transaction, error: Error) -> AttemptError {
         match tx.delete(&self.life.tables.rows, &row_key(self.number, u16::MAX)) {
-            Err(Error::Aborted) => Trouble::Again(error),
-            outcome => Trouble::Wrong(format!("after a rollback that failed ({error}): {outcome:?}")),
+            Err(Error::Aborted) => AttemptError::Again(error),
+            outcome => AttemptError::Wrong(format!("after a rollback that failed ({error}): {outcome:?}")),
         }
     }
 
-    /// A change that nobody else may ever see.
+    /// Makes a change that no other transaction may ever see.
     fn spoil(&mut self, tx: &mut Transaction) -> millpond::Result {
         let slot = self.rng.below(200) as u16;
         let at = row_key(self.number, slot);
@@ -190,62 +194,63 @@ impl Client<'_> {
 }
 
 /// Why an attempt failed.
-enum Trouble {
-    /// The transaction is gone; another one may do better.
+enum AttemptError {
+    /// The transaction has ended; a new attempt may succeed.
     Again(Error),
-    /// What must not be.
+    /// A finding.
     Wrong(String),
 }
 
-/// Nothing may prevent that a prepared transaction is decided.
-fn undecided(error: Error) -> Trouble {
-    Trouble::Wrong(format!("a prepared transaction could not be decided: {error}"))
+/// A prepared transaction must always accept its decision, so any error is a finding.
+fn undecided(error: Error) -> AttemptError {
+    AttemptError::Wrong(format!("a prepared transaction could not be decided: {error}"))
 }
 
-impl From<Error> for Trouble {
-    fn from(error: Error) -> Trouble {
-        Trouble::Again(error)
+impl From<Error> for AttemptError {
+    fn from(error: Error) -> AttemptError {
+        AttemptError::Again(error)
     }
 }
 
-type Outcome = Result<(), Trouble>;
+type Outcome = Result<(), AttemptError>;
 
-/// A client's own row.
+/// The content of a client's own row.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Count {
+pub(super) struct ClientCount {
     /// Steps done.
     pub(super) steps: u64,
-    /// How often they have added to hot rows.
+    /// How often they have incremented hot rows.
     pub(super) hot: u64,
 }
 
-impl Count {
+impl ClientCount {
     fn encode(self) -> Vec<u8> {
         [self.steps.to_le_bytes(), self.hot.to_le_bytes()].concat()
     }
 
-    pub(super) fn decode(value: &[u8]) -> Count {
+    pub(super) fn decode(value: &[u8]) -> ClientCount {
         let (steps, hot) = value.split_at(value.len().min(8));
-        Count { steps: number(steps), hot: number(hot) }
+        ClientCount { steps: number(steps), hot: number(hot) }
     }
 }
 
-/// Eight bytes, little-endian; anything else is a number that fits nothing.
+/// Decodes eight bytes, little-endian. Another length gives a number that matches nothing.
 pub(super) fn number(value: &[u8]) -> u64 {
     value.try_into().map_or(u64::MAX >> 1, u64::from_le_bytes)
 }
 
-/// What the names of a client's tables begin with.
+/// Returns the prefix of the names of a client's tables.
 pub(super) fn table_prefix(client: u16) -> String {
     format!("table of {client} since ")
 }
 
-/// A row of the table that step `n` makes.
+/// Returns a row of the table that step `n` makes.
 pub(super) fn table_row(n: u64, row: u32) -> Vec<u8> {
     format!("row {row} of the table of step {n}").into_bytes()
 }
 
-/// The outside name of a prepared transaction: `p` shall be committed by whoever finds it, `r` rolled back.
+/// Returns the xid of a prepared transaction. The next life commits it if it begins with `p`, and
+/// rolls it back if it begins with `r`.
 fn xid(fate: char, client: u16, n: u64) -> Vec<u8> {
     format!("{fate} {client} {n}").into_bytes()
 }

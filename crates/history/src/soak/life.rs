@@ -1,11 +1,13 @@
-//! One life: a process that opens the database, tells what it finds, and works until it is killed or asked to come to rest.
+//! One life: a process that opens the database, reports what it finds, and works until it is killed
+//! or asked to come to rest.
 //!
-//! It speaks in lines: `found CLIENT STEPS` and `account CLIENT NUMBERS` for each client, `hot NUMBERS`, `ready`, then twice a second
-//! `alive NUMBERS`, and at last `rest NUMBERS`. A line `rest` on its input asks it to come to rest; so does the input's end.
+//! It prints lines: `found CLIENT STEPS` and `account CLIENT NUMBERS` for each client, `hot
+//! NUMBERS`, `ready`, then twice a second `alive NUMBERS`, and finally `rest NUMBERS`. A line on
+//! its input, or the end of the input, asks it to come to rest.
 
-use super::client::{Client, Count, number, table_prefix, table_row};
-use super::recipe::{Account, HOT_ROWS, Origin, Recipe, Step, row_key};
-use super::vitals::Vitals;
+use super::client::{Client, ClientCount, number, table_prefix, table_row};
+use super::recipe::{ClientDigest, ClientStep, HOT_ROWS, Origin, Recipe, row_key};
+use super::resources::ResourceUse;
 use base::prng::Prng;
 use millpond::{Db, Error, Isolation, Options, Table, Transaction, TxnOptions};
 use std::fs::File;
@@ -16,49 +18,50 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Coming to rest takes no longer, or something hangs.
+/// A database that has not come to rest after so long hangs.
 const HANGS: Duration = Duration::from_secs(180);
 
-/// How a life is led.
+/// The options of a life, which the parent process passes as arguments.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Way {
+pub struct LifeOptions {
     /// The database
     #[arg(long)]
     pub(super) dir: PathBuf,
     /// The file of acknowledged steps
     #[arg(long)]
     pub(super) ledger: PathBuf,
-    /// What the steps do
+    /// Decides what the steps do
     #[arg(long)]
     pub(super) seed: u64,
-    /// Which life of the soak
+    /// Number of the life in the soak
     #[arg(long)]
     pub(super) life: u64,
-    /// Clients at once
+    /// Client threads
     #[arg(long)]
     pub(super) clients: u16,
-    /// The buffer pool, bytes
+    /// Size of the buffer pool in bytes
     #[arg(long)]
     pub(super) pool_bytes: u64,
-    /// Room for redo, bytes; 0: by the recovery target
+    /// Redo capacity in bytes; 0 follows from the recovery target
     #[arg(long)]
     pub(super) redo_bytes: u64,
-    /// Files that may be open at once; 0: as many as the system lets
+    /// Files that may be open at once; 0 is the limit of the system
     #[arg(long)]
     pub(super) open_files: u64,
-    /// Work after looking
+    /// Work after the report
     #[arg(long)]
     pub(super) work: bool,
 }
 
-/// The tables that stay.
+/// The tables that exist all the time.
 pub(super) struct Tables {
     pub(super) rows: Table,
     pub(super) hot: Table,
     pub(super) clients: Table,
 }
 
-/// How many steps of each client are acknowledged: eight bytes a client, written where they are needed, so a full disk is no hindrance.
+/// The file that counts the acknowledged steps: eight bytes for each client, overwritten in place,
+/// which works on a full disk too.
 pub(super) struct Ledger(File);
 
 impl Ledger {
@@ -91,36 +94,37 @@ fn problem(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// Who reads the line may be gone, and then this process goes too.
+/// Prints a line for the parent process. Fails if the parent has ended, and then this process ends
+/// too.
 fn say(line: &str) -> Result<(), String> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}").and_then(|()| out.flush()).map_err(problem)
 }
 
-/// Leads a life to its end. `Err` says what must not be.
-pub fn lead(way: &Way) -> Result<(), String> {
-    if way.open_files > 0 {
-        limit_open_files(way.open_files)?;
+/// Runs a life to its end. An error is a finding.
+pub fn run_life(args: &LifeOptions) -> Result<(), String> {
+    if args.open_files > 0 {
+        limit_open_files(args.open_files)?;
     }
-    let mut options = Options::new().page_bytes(4096).buffer_pool_bytes(way.pool_bytes);
+    let mut options = Options::new().page_bytes(4096).buffer_pool_bytes(args.pool_bytes);
     options = options.lock_wait(Duration::from_secs(2));
-    if way.redo_bytes > 0 {
-        options = options.redo_capacity_bytes(way.redo_bytes);
+    if args.redo_bytes > 0 {
+        options = options.redo_capacity_bytes(args.redo_bytes);
     }
-    let db = options.open(&way.dir).map_err(problem)?;
+    let db = options.open(&args.dir).map_err(problem)?;
     decide_prepared(&db)?;
     let tables = Tables {
         rows: open_or_create(&db, "rows")?,
         hot: open_or_create(&db, "hot")?,
         clients: open_or_create(&db, "clients")?,
     };
-    let ledger = File::options().write(true).open(&way.ledger);
-    let ledger = Ledger(ledger.map_err(|e| format!("cannot open {}: {e}", way.ledger.display()))?);
+    let ledger = File::options().write(true).open(&args.ledger);
+    let ledger = Ledger(ledger.map_err(|e| format!("cannot open {}: {e}", args.ledger.display()))?);
     let zero = || AtomicU64::new(0);
     let life = Life {
         db,
         tables,
-        recipe: Recipe { seed: way.seed },
+        recipe: Recipe { seed: args.seed },
         ledger,
         acknowledged: zero(),
         refused: zero(),
@@ -128,24 +132,24 @@ pub fn lead(way: &Way) -> Result<(), String> {
         scans: zero(),
         over: AtomicBool::new(false),
     };
-    let rng = Prng::new(way.seed ^ way.life << 20);
-    let mut clients: Vec<Client<'_>> = (0..way.clients)
+    let rng = Prng::new(args.seed ^ args.life << 20);
+    let mut clients: Vec<Client<'_>> = (0..args.clients)
         .map(|number| {
             let rng = Prng::new(rng.clone().next_u64() ^ u64::from(number));
             Client { life: &life, number, done: 0, rng }
         })
         .collect();
-    look(&life, &mut clients)?;
+    report_contents(&life, &mut clients)?;
     say("ready")?;
-    if way.work {
-        work(&life, &mut clients, &way.dir, rng)?;
+    if args.work {
+        work(&life, &mut clients, &args.dir, rng)?;
     }
-    come_to_rest(&life, &way.dir)
+    come_to_rest(&life, &args.dir)
 }
 
 fn limit_open_files(most: u64) -> Result<(), String> {
     use rustix::process::{Resource, Rlimit, setrlimit};
-    // The hard limit as well, so that nothing in this process can raise it again.
+    // Sets the hard limit too, so nothing in this process can raise it again.
     let limit = Rlimit { current: Some(most), maximum: Some(most) };
     setrlimit(Resource::Nofile, limit).map_err(|e| format!("cannot limit open files to {most}: {e}"))
 }
@@ -163,7 +167,7 @@ fn open_or_create(db: &Db, name: &str) -> Result<Table, String> {
     }
 }
 
-/// Ends what the last life left prepared as its names say.
+/// Decides the prepared transactions of the last life; the first byte of the xid says how.
 fn decide_prepared(db: &Db) -> Result<(), String> {
     for xid in db.prepared().map_err(problem)? {
         let outcome = match xid.first() {
@@ -175,8 +179,8 @@ fn decide_prepared(db: &Db) -> Result<(), String> {
     Ok(())
 }
 
-/// Tells what the database holds, to the last row.
-fn look(life: &Life, clients: &mut [Client<'_>]) -> Result<(), String> {
+/// Checks the database and reports all of its rows.
+fn report_contents(life: &Life, clients: &mut [Client<'_>]) -> Result<(), String> {
     let report = life.db.check().map_err(problem)?;
     if !report.is_clean() {
         return Err(format!("the check after opening: {report}"));
@@ -184,42 +188,43 @@ fn look(life: &Life, clients: &mut [Client<'_>]) -> Result<(), String> {
     let tx = life.db.begin().map_err(problem)?;
     for client in clients.iter_mut() {
         let count = tx.get(&life.tables.clients, &client.number.to_be_bytes()).map_err(problem)?;
-        client.done = count.map_or(Count::default(), |value| Count::decode(&value)).steps;
+        client.done = count.map_or(ClientCount::default(), |value| ClientCount::decode(&value)).steps;
         say(&format!("found {} {}", client.number, client.done))?;
     }
     drop(tx);
-    // A table that was being replaced may be there or not; when that step is done, it is known which.
+    // A table whose replacement was cut off may be the old or the new one. Finishing the step makes
+    // it the new one.
     for client in clients.iter_mut() {
         let next = life.recipe.step(client.number, client.done + 1);
-        if matches!(next, Step::Table(_)) {
+        if matches!(next, ClientStep::Table(_)) {
             client.finish(&next)?;
         }
     }
     let tx = life.db.begin().map_err(problem)?;
     for client in clients.iter() {
-        let account = account(life, &tx, client)?;
-        say(&format!("account {} {}", client.number, account.to_line()))?;
+        let digest = digest(life, &tx, client)?;
+        say(&format!("account {} {}", client.number, digest.to_line()))?;
     }
     let (hot, _) = sums(life, &tx)?;
     say(&format!("hot {}", hot.map(|n| n.to_string()).join(" ")))
 }
 
-fn account(life: &Life, tx: &Transaction, client: &Client<'_>) -> Result<Account, String> {
-    let mut account = Account { steps: client.done, ..Account::default() };
+fn digest(life: &Life, tx: &Transaction, client: &Client<'_>) -> Result<ClientDigest, String> {
+    let mut digest = ClientDigest { steps: client.done, ..ClientDigest::default() };
     let (from, to) = (row_key(client.number, 0), row_key(client.number, u16::MAX));
     let mut outcome = Ok(());
     tx.scan(&life.tables.rows, &from[..]..&to[..], |key, value| {
         outcome = origin_of(key, value)
-            .map(|origin| account.add(origin.slot, origin.step, origin.change, value.len() as u32));
+            .map(|origin| digest.add(origin.slot, origin.step, origin.change, value.len() as u32));
         if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })
     .map_err(problem)?;
     outcome?;
-    account.table = own_table(&life.db, tx, client.number)?;
-    Ok(account)
+    digest.table = own_table(&life.db, tx, client.number)?;
+    Ok(digest)
 }
 
-/// Whose value it is; it must be of the row in which it stands.
+/// Returns the origin of a value. An error if the value is damaged or belongs to another row.
 fn origin_of(key: &[u8], value: &[u8]) -> Result<Origin, String> {
     match Origin::of(value) {
         Some(origin) if row_key(origin.client, origin.slot) == key => Ok(origin),
@@ -230,7 +235,8 @@ fn origin_of(key: &[u8], value: &[u8]) -> Result<Origin, String> {
     }
 }
 
-/// The one table of a client: which step made it, and how many rows it has, all of them right.
+/// Returns the step that made the client's only table, and how many rows it has. An error if a row
+/// is wrong.
 fn own_table(db: &Db, tx: &Transaction, client: u16) -> Result<Option<(u64, u32)>, String> {
     let own = table_prefix(client);
     let names = db.table_names().map_err(problem)?;
@@ -252,25 +258,25 @@ fn own_table(db: &Db, tx: &Transaction, client: u16) -> Result<Option<(u64, u32)
     Ok(Some((step, rows)))
 }
 
-/// The hot rows, and how often all clients say that they have added to them.
+/// Returns the values of the hot rows, and how many increments the rows of all clients count.
 fn sums(life: &Life, tx: &Transaction) -> Result<([u64; HOT_ROWS], u64), String> {
     let mut hot = [0; HOT_ROWS];
     for row in tx.range(&life.tables.hot, ..).map_err(problem)? {
         let (key, value) = row.map_err(problem)?;
         let row = key.first().and_then(|&row| hot.get_mut(usize::from(row)));
-        *row.ok_or("there is a hot row too many")? = number(&value);
+        *row.ok_or("there are too many hot rows")? = number(&value);
     }
     let mut of_clients = 0;
     for row in tx.range(&life.tables.clients, ..).map_err(problem)? {
-        of_clients += Count::decode(&row.map_err(problem)?.1).hot;
+        of_clients += ClientCount::decode(&row.map_err(problem)?.1).hot;
     }
     Ok((hot, of_clients))
 }
 
-/// Set when the input says that this life shall come to rest.
+/// The input has asked this life to come to rest.
 static REST: AtomicBool = AtomicBool::new(false);
 
-/// Works until asked to come to rest; the first failure ends it for all threads.
+/// Works until asked to come to rest. The first failure ends all threads.
 fn work(life: &Life, clients: &mut [Client<'_>], dir: &Path, mut rng: Prng) -> Result<(), String> {
     std::thread::spawn(|| {
         let _ = std::io::stdin().lock().read_line(&mut String::new());
@@ -292,7 +298,7 @@ fn work(life: &Life, clients: &mut [Client<'_>], dir: &Path, mut rng: Prng) -> R
             threads.push(scope.spawn(move || ended(read_all(life, rng))));
         }
         let own = Prng::new(rng.next_u64());
-        threads.push(scope.spawn(move || ended(tend(life, own))));
+        threads.push(scope.spawn(move || ended(check_and_checkpoint(life, own))));
         let mut outcome = Ok(());
         while outcome.is_ok() && !life.ends() {
             outcome = say(&format!("alive {}", figures(life, dir)));
@@ -311,12 +317,12 @@ fn work(life: &Life, clients: &mut [Client<'_>], dir: &Path, mut rng: Prng) -> R
 
 fn figures(life: &Life, dir: &Path) -> String {
     let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-    let vitals = Vitals::of(dir);
+    let resources = ResourceUse::of(dir);
     let done = [of(&life.acknowledged), of(&life.refused), of(&life.retried), of(&life.scans)];
-    done.iter().map(u64::to_string).chain([vitals.to_line()]).collect::<Vec<_>>().join(" ")
+    done.iter().map(u64::to_string).chain([resources.to_line()]).collect::<Vec<_>>().join(" ")
 }
 
-/// Waits, but not beyond the life's end.
+/// Waits, at most until the life ends.
 fn pause(life: &Life, ms: u64) {
     let start = Instant::now();
     while !life.ends() && start.elapsed() < Duration::from_millis(ms) {
@@ -324,7 +330,8 @@ fn pause(life: &Life, ms: u64) {
     }
 }
 
-/// Reads everything by one snapshot, again and again: what it shows must fit together, also when the snapshot has become old.
+/// Reads everything in one snapshot, again and again. The result must be consistent, also when the
+/// snapshot is old.
 fn read_all(life: &Life, mut rng: Prng) -> Result<(), String> {
     while !life.ends() {
         let options = TxnOptions::new().isolation(Isolation::RepeatableRead).read_only(rng.one_in(2));
@@ -360,14 +367,14 @@ fn too_old(what: &str) -> bool {
     what == Error::SnapshotTooOld.to_string()
 }
 
-/// Checks and checkpoints beside the work.
-fn tend(life: &Life, mut rng: Prng) -> Result<(), String> {
+/// Checks the database and takes checkpoints during the work.
+fn check_and_checkpoint(life: &Life, mut rng: Prng) -> Result<(), String> {
     while !life.ends() {
         pause(life, rng.between(500, 6_000));
         if rng.one_in(3) {
             let report = life.db.check().map_err(problem)?;
             if !report.is_clean() {
-                return Err(format!("a check beside the clients: {report}"));
+                return Err(format!("a check during the work: {report}"));
             }
         } else {
             match life.db.checkpoint() {
@@ -379,7 +386,8 @@ fn tend(life: &Life, mut rng: Prng) -> Result<(), String> {
     Ok(())
 }
 
-/// Waits until nothing is left to revert or purge, tells what the database takes then, and closes it.
+/// Waits until nothing is left to revert or purge, reports the use of resources, and closes the
+/// database.
 fn come_to_rest(life: &Life, dir: &Path) -> Result<(), String> {
     let start = Instant::now();
     loop {

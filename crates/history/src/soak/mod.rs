@@ -1,56 +1,59 @@
-//! A soak: everything at once, for hours. A child process works on one database; it is killed and another one goes on, now and then it
-//! comes to rest and closes; the disk fills and is emptied. Each new process tells what it found, and that must be exactly what was
-//! acknowledged. Memory, disk and open files at rest must stay as they are.
+//! A soak test: everything at once, for hours. A child process works on a database until it is
+//! killed, and the next one continues. Sometimes a child comes to rest and closes the database
+//! instead. The disk is filled and emptied. Each new process reports what it finds, which must be
+//! exactly what was acknowledged. Memory, disk space and open files at rest must not grow.
 //!
-//! What clients do follows from a seed, so the parent knows from the number of steps what every row must be. A kill
-//! loses nothing that was handed to the operating system; lost writes are the simulator's business.
+//! What clients do follows from a seed, so the parent can compute every row from the number of
+//! steps. A kill loses nothing that was given to the operating system; the simulator tests lost
+//! writes.
 
 mod client;
 mod filler;
 mod life;
 mod recipe;
-mod vitals;
+mod resources;
 
-pub use life::{Way, lead};
+pub use life::{LifeOptions, run_life};
 
 use base::prng::Prng;
-use filler::Filler;
-use recipe::{Account, HOT_ROWS, Model, Recipe};
+use filler::DiskFiller;
+use recipe::{ClientDigest, ClientModel, HOT_ROWS, Recipe};
+use resources::{ResourceUse, what_grows};
 use std::fmt;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
-use vitals::{Vitals, what_grows};
 
-/// A life that says nothing, or commits nothing though the disk has room, for so long hangs.
+/// A life that prints nothing for so long hangs, and so does one that commits nothing although the
+/// disk has free space.
 const HANGS: Duration = Duration::from_secs(180);
 
 /// What to run.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Plan {
-    /// For so many seconds
+    /// How long to run, in seconds
     #[arg(long, default_value_t = 3600)]
     seconds: u64,
-    /// A kill about every so many seconds; each fourth life comes to rest instead
+    /// Seconds between two kills, about; every fourth life comes to rest instead
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     kill_every: u64,
-    /// Clients at once
+    /// Client threads
     #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u16).range(1..1000))]
     clients: u16,
-    /// Where; must not exist. Removed if nothing is found
+    /// Directory of the database; must not exist. Removed if nothing is found
     #[arg(long, default_value_os_t = std::env::current_dir().unwrap_or_default().join("soak"))]
     dir: PathBuf,
-    /// Fill the file system of --dir now and then; it must be a small one
+    /// Sometimes fill the file system of --dir, which must be a small one
     #[arg(long)]
     fill: bool,
-    /// What the clients do
+    /// Decides what the clients do
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// What a soak came to.
+/// The result of a soak.
 #[derive(Debug, Default)]
 pub struct Report {
     lives: u64,
@@ -60,7 +63,7 @@ pub struct Report {
     retried: u64,
     scans: u64,
     fillings: u64,
-    rests: Vec<Vitals>,
+    rests: Vec<ResourceUse>,
 }
 
 impl fmt::Display for Report {
@@ -78,7 +81,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// The running child. It does not outlive its use.
+/// The running child process. Dropping it kills the process.
 struct Process {
     child: Child,
     lines: Receiver<String>,
@@ -91,28 +94,28 @@ impl Drop for Process {
     }
 }
 
-/// What the last `alive` or `rest` of a life said.
+/// The numbers of a line `alive` or `rest`.
 #[derive(Clone, Copy, Debug, Default)]
-struct Alive {
+struct LifeProgress {
     acknowledged: u64,
     refused: u64,
     retried: u64,
     scans: u64,
-    vitals: Vitals,
+    resources: ResourceUse,
 }
 
-impl Alive {
-    fn parse(numbers: &str) -> Option<Alive> {
+impl LifeProgress {
+    fn parse(numbers: &str) -> Option<LifeProgress> {
         let numbers: Vec<u64> = numbers.split(' ').map(|word| word.parse().ok()).collect::<Option<_>>()?;
         let [acknowledged, refused, retried, scans, memory, open_files, disk] = numbers[..] else {
             return None;
         };
-        let vitals = Vitals { memory, open_files, disk };
-        Some(Alive { acknowledged, refused, retried, scans, vitals })
+        let resources = ResourceUse { memory, open_files, disk };
+        Some(LifeProgress { acknowledged, refused, retried, scans, resources })
     }
 }
 
-/// Runs it. `Err` says what must not be; the directory stays then.
+/// Runs the soak. An error is a finding; then the directory stays.
 pub fn run(plan: &Plan) -> Result<Report, String> {
     if plan.dir.exists() {
         return Err(format!("{} is there already", plan.dir.display()));
@@ -121,8 +124,8 @@ pub fn run(plan: &Plan) -> Result<Report, String> {
     let mut soak = Soak {
         plan,
         recipe: Recipe { seed: plan.seed },
-        models: vec![Model::default(); usize::from(plan.clients)],
-        filler: if plan.fill { Some(Filler::new(&plan.dir)?) } else { None },
+        models: vec![ClientModel::default(); usize::from(plan.clients)],
+        filler: if plan.fill { Some(DiskFiller::new(&plan.dir)?) } else { None },
         rng: Prng::new(plan.seed ^ 0x50a1),
         report: Report::default(),
     };
@@ -145,8 +148,8 @@ pub fn run(plan: &Plan) -> Result<Report, String> {
 struct Soak<'p> {
     plan: &'p Plan,
     recipe: Recipe,
-    models: Vec<Model>,
-    filler: Option<Filler>,
+    models: Vec<ClientModel>,
+    filler: Option<DiskFiller>,
     rng: Prng,
     report: Report,
 }
@@ -156,13 +159,13 @@ impl Soak<'_> {
         self.plan.dir.join("ledger")
     }
 
-    /// Steps that clients were told are done, by client.
+    /// Returns the acknowledged steps of each client.
     fn acknowledged(&self) -> Result<Vec<u64>, String> {
         let bytes = std::fs::read(self.ledger()).map_err(|e| format!("{}: {e}", self.ledger().display()))?;
         Ok(bytes.chunks_exact(8).map(client::number).collect())
     }
 
-    /// One life, from what the last one left to a kill or to rest.
+    /// Runs one life until it is killed or comes to rest.
     fn life(&mut self, work: bool) -> Result<(), String> {
         let number = self.report.lives;
         let acknowledged = self.acknowledged()?;
@@ -170,8 +173,11 @@ impl Soak<'_> {
         self.compare(&mut process, &acknowledged)?;
         let rests = !work || number % 4 == 3;
         let seconds = self.plan.kill_every as f64 * (0.5 + self.rng.below(1000) as f64 / 1000.0);
-        let alive =
-            if work { self.watch(&mut process, Duration::from_secs_f64(seconds))? } else { Alive::default() };
+        let alive = if work {
+            self.watch(&mut process, Duration::from_secs_f64(seconds))?
+        } else {
+            LifeProgress::default()
+        };
         let alive = if rests {
             self.empty()?;
             self.bring_to_rest(process)?
@@ -186,9 +192,9 @@ impl Soak<'_> {
             alive.refused,
             alive.retried,
             alive.scans,
-            alive.vitals.memory >> 20,
-            alive.vitals.open_files,
-            alive.vitals.disk >> 20,
+            alive.resources.memory >> 20,
+            alive.resources.open_files,
+            alive.resources.disk >> 20,
             if rests { ", at rest" } else { "" }
         );
         let report = &mut self.report;
@@ -196,11 +202,11 @@ impl Soak<'_> {
         report.refused += alive.refused;
         report.retried += alive.retried;
         report.scans += alive.scans;
-        report.rests.extend(rests.then_some(alive.vitals));
+        report.rests.extend(rests.then_some(alive.resources));
         Ok(())
     }
 
-    /// A new process, led another way each time.
+    /// Starts a new process with random sizes of pool, log and open files.
     fn start(&mut self, number: u64, work: bool) -> Result<Process, String> {
         let cannot = |e: std::io::Error| format!("cannot start a life: {e}");
         let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
@@ -225,15 +231,16 @@ impl Soak<'_> {
         }
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(cannot)?;
         let out = child.stdout.take().ok_or("a life has no output")?;
-        let (tell, lines) = channel();
+        let (sender, lines) = channel();
         std::thread::spawn(move || {
             let lines = BufReader::new(out).lines().map_while(Result::ok);
-            lines.take_while(|line| tell.send(line.clone()).is_ok()).for_each(drop);
+            lines.take_while(|line| sender.send(line.clone()).is_ok()).for_each(drop);
         });
         Ok(Process { child, lines })
     }
 
-    /// What a life found must be what was acknowledged, and at most one step of each client more.
+    /// Compares the report of a life with what was acknowledged. Each client may have done one more
+    /// step.
     fn compare(&mut self, process: &mut Process, acknowledged: &[u64]) -> Result<(), String> {
         let opened = Instant::now();
         let mut hot = None;
@@ -244,22 +251,23 @@ impl Soak<'_> {
                 "ready" => break,
                 "hot" => hot = Some(rest.to_owned()),
                 "found" | "account" => {
-                    let (client, rest) = rest.split_once(' ').ok_or("a life said half a line")?;
+                    let (client, rest) = rest.split_once(' ').ok_or("a life printed half a line")?;
                     let client: u16 = client.parse().map_err(|_| "a life named no client")?;
-                    let told =
+                    let acknowledged =
                         acknowledged.get(usize::from(client)).ok_or("a life named an unknown client")?;
                     if word == "found" {
-                        found(client, *told, rest.parse().map_err(|_| "a life counted no steps")?)?;
+                        let steps = rest.parse().map_err(|_| "a life counted no steps")?;
+                        compare_steps(client, *acknowledged, steps)?;
                     } else {
-                        self.compare_account(client, rest)?;
+                        self.compare_digest(client, rest)?;
                     }
                 }
-                _ => return Err(format!("a life said: {line}")),
+                _ => return Err(format!("a life printed: {line}")),
             }
         }
         let mut sums = [0; HOT_ROWS];
         for model in &self.models {
-            sums.iter_mut().zip(model.account().hot).for_each(|(sum, hot)| *sum += hot);
+            sums.iter_mut().zip(model.digest().hot).for_each(|(sum, hot)| *sum += hot);
         }
         let sums = sums.map(|n| n.to_string()).join(" ");
         if hot.as_deref() != Some(&sums) {
@@ -269,26 +277,30 @@ impl Soak<'_> {
         Ok(())
     }
 
-    fn compare_account(&mut self, client: u16, line: &str) -> Result<(), String> {
+    fn compare_digest(&mut self, client: u16, line: &str) -> Result<(), String> {
         let model = &mut self.models[usize::from(client)];
-        let told = Account::parse(line).ok_or("a life gave no account")?;
-        model.advance(self.recipe, client, told.steps);
-        let must = model.account();
-        // Hot rows belong to all, so a life cannot tell them by client.
-        let told = Account { hot: must.hot, ..told };
-        if told == must { Ok(()) } else { Err(format!("client {client} has {told:?}, must have {must:?}")) }
+        let found = ClientDigest::parse(line).ok_or("a life printed no digest")?;
+        model.advance(self.recipe, client, found.steps);
+        let expected = model.digest();
+        // All clients share the hot rows, so a life does not report them by client.
+        let found = ClientDigest { hot: expected.hot, ..found };
+        if found == expected {
+            return Ok(());
+        }
+        Err(format!("client {client} has {found:?}, must have {expected:?}"))
     }
 
-    /// Lets it work, and fills and empties the disk meanwhile.
-    fn watch(&mut self, process: &mut Process, time: Duration) -> Result<Alive, String> {
+    /// Lets a life work for some time, and fills and empties the disk meanwhile.
+    fn watch(&mut self, process: &mut Process, time: Duration) -> Result<LifeProgress, String> {
         let start = Instant::now();
-        let (mut last, mut moved) = (Alive::default(), start);
+        let (mut last, mut moved) = (LifeProgress::default(), start);
         let mut change_at = start + self.until_change(time);
         while start.elapsed() < time {
-            let heard = self.next_line(process, moved)?;
-            let alive = heard.strip_prefix("alive ").and_then(Alive::parse);
-            let alive = alive.ok_or_else(|| format!("a life said: {heard}"))?;
-            if alive.acknowledged > last.acknowledged || self.filler.as_ref().is_some_and(Filler::is_full) {
+            let line = self.next_line(process, moved)?;
+            let alive = line.strip_prefix("alive ").and_then(LifeProgress::parse);
+            let alive = alive.ok_or_else(|| format!("a life printed: {line}"))?;
+            if alive.acknowledged > last.acknowledged || self.filler.as_ref().is_some_and(DiskFiller::is_full)
+            {
                 moved = Instant::now();
             }
             last = alive;
@@ -300,9 +312,10 @@ impl Soak<'_> {
         Ok(last)
     }
 
-    /// When the disk fills or is emptied next: full for seconds, with room for a good part of a life.
+    /// Returns the time until the disk is next filled or emptied. It is full for seconds, and not
+    /// full for a large part of a life.
     fn until_change(&mut self, time: Duration) -> Duration {
-        let full = self.filler.as_ref().is_some_and(Filler::is_full);
+        let full = self.filler.as_ref().is_some_and(DiskFiller::is_full);
         let most = if full { time.min(Duration::from_secs(8)) } else { time };
         most * (200 + self.rng.below(800) as u32) / 1000
     }
@@ -317,10 +330,11 @@ impl Soak<'_> {
     }
 
     fn empty(&mut self) -> Result<(), String> {
-        self.filler.as_mut().map_or(Ok(()), Filler::empty)
+        self.filler.as_mut().map_or(Ok(()), DiskFiller::empty)
     }
 
-    /// The next line, while waiting for which a full disk is emptied: a new life may need room before it is ready.
+    /// Waits for the next line. If it takes long, it empties the disk: a new life may need space
+    /// before it is ready.
     fn next_line(&mut self, process: &mut Process, since: Instant) -> Result<String, String> {
         loop {
             match process.lines.recv_timeout(Duration::from_secs(5)) {
@@ -328,7 +342,7 @@ impl Soak<'_> {
                 Ok(_) => return Err(format!("no step was done for {} s", HANGS.as_secs())),
                 Err(RecvTimeoutError::Timeout) if since.elapsed() < HANGS => self.empty()?,
                 Err(RecvTimeoutError::Timeout) => {
-                    return Err(format!("a life said nothing for {} s", HANGS.as_secs()));
+                    return Err(format!("a life printed nothing for {} s", HANGS.as_secs()));
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     let status = process.child.wait().map_or_else(|e| e.to_string(), |s| s.to_string());
@@ -338,13 +352,13 @@ impl Soak<'_> {
         }
     }
 
-    fn bring_to_rest(&mut self, mut process: Process) -> Result<Alive, String> {
+    fn bring_to_rest(&mut self, mut process: Process) -> Result<LifeProgress, String> {
         let asked = Instant::now();
-        // Its input ends: it comes to rest.
+        // The end of its input asks it to come to rest.
         drop(process.child.stdin.take());
         loop {
             let line = self.next_line(&mut process, asked)?;
-            if let Some(alive) = line.strip_prefix("rest ").and_then(Alive::parse) {
+            if let Some(alive) = line.strip_prefix("rest ").and_then(LifeProgress::parse) {
                 let status = process.child.wait().map_err(|e| format!("cannot wait for a life: {e}"))?;
                 return if status.success() {
                     Ok(alive)
@@ -356,12 +370,12 @@ impl Soak<'_> {
     }
 }
 
-fn found(client: u16, told: u64, steps: u64) -> Result<(), String> {
-    if steps < told {
-        return Err(format!("client {client} was told that {told} steps are done, {steps} are"));
+fn compare_steps(client: u16, acknowledged: u64, steps: u64) -> Result<(), String> {
+    if steps < acknowledged {
+        return Err(format!("client {client} has {steps} steps, but {acknowledged} were acknowledged"));
     }
-    if steps > told + 1 {
-        return Err(format!("client {client} had done {told} steps or one more, {steps} are there"));
+    if steps > acknowledged + 1 {
+        return Err(format!("client {client} has {steps} steps, but only {acknowledged} were acknowledged"));
     }
     Ok(())
 }
@@ -371,8 +385,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lost_step_and_one_that_nobody_did_are_found() {
-        assert_eq!((found(0, 7, 7), found(0, 7, 8)), (Ok(()), Ok(())));
-        assert!(found(0, 7, 6).is_err() && found(0, 7, 9).is_err());
+    fn lost_steps_and_extra_steps_are_found() {
+        assert_eq!((compare_steps(0, 7, 7), compare_steps(0, 7, 8)), (Ok(()), Ok(())));
+        assert!(compare_steps(0, 7, 6).is_err() && compare_steps(0, 7, 9).is_err());
     }
 }

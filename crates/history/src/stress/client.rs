@@ -1,4 +1,5 @@
-//! What one thread does: transactions of all kinds, one after the other, each of which leaves every group's header true.
+//! One client thread: it runs transactions of all kinds, each of which keeps the headers of all
+//! groups correct.
 
 use super::Shared;
 use super::row::{GroupSum, Row, SLOTS, group_end, key};
@@ -7,30 +8,30 @@ use millpond::{Durability, Error, Isolation, LockWait, Table, Transaction, TxnOp
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
-/// Groups that half of all transactions go to, so that they meet.
+/// Half of all transactions use only so many groups, which makes conflicts likely.
 const HOT: u32 = 16;
 
-/// Why a transaction did not get done.
-pub(super) enum Stop {
-    /// The engine said so.
+/// Why a transaction failed.
+pub(super) enum TxnFailure {
+    /// The engine returned an error.
     Engine(Error),
-    /// What was read cannot be.
+    /// A finding: what was read is inconsistent.
     Wrong(String),
 }
 
-impl From<Error> for Stop {
-    fn from(error: Error) -> Stop {
-        Stop::Engine(error)
+impl From<Error> for TxnFailure {
+    fn from(error: Error) -> TxnFailure {
+        TxnFailure::Engine(error)
     }
 }
 
-impl From<String> for Stop {
-    fn from(what: String) -> Stop {
-        Stop::Wrong(what)
+impl From<String> for TxnFailure {
+    fn from(what: String) -> TxnFailure {
+        TxnFailure::Wrong(what)
     }
 }
 
-type Outcome<T = ()> = Result<T, Stop>;
+type Outcome<T = ()> = Result<T, TxnFailure>;
 
 pub(super) struct Client<'s> {
     pub(super) shared: &'s Shared,
@@ -41,13 +42,13 @@ pub(super) struct Client<'s> {
 
 /// What a transaction adds to all groups, if it commits.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Gain {
+pub(super) struct Delta {
     pub(super) balance: i64,
     pub(super) count: i64,
 }
 
 impl Client<'_> {
-    /// One transaction. `Err` ends the run.
+    /// Runs one transaction. An error ends the run.
     pub(super) fn step(&mut self) -> Result<(), String> {
         let kind = self.rng.below(100);
         let outcome = match kind {
@@ -57,7 +58,7 @@ impl Client<'_> {
             60..73 => self.audit(),
             73..77 => self.change(Self::many),
             77..80 => self.change(Self::rewrite),
-            80..87 => self.give_up(),
+            80..87 => self.roll_back(),
             87..94 => self.prepare(),
             94..97 => self.decide_one(),
             _ => self.tables(),
@@ -65,13 +66,16 @@ impl Client<'_> {
         let counts = &self.shared.counts;
         match outcome {
             Ok(()) => {}
-            Err(Stop::Engine(Error::Deadlock)) => drop(counts.deadlocks.fetch_add(1, Ordering::Relaxed)),
-            Err(Stop::Engine(Error::LockTimeout)) => drop(counts.timeouts.fetch_add(1, Ordering::Relaxed)),
-            Err(Stop::Engine(Error::WriteConflict)) => drop(counts.conflicts.fetch_add(1, Ordering::Relaxed)),
-            Err(Stop::Engine(error)) => {
-                return Err(format!("kind {kind} of client {}: {error}", self.number));
+            Err(TxnFailure::Engine(error)) => {
+                let count = match error {
+                    Error::Deadlock => &counts.deadlocks,
+                    Error::LockTimeout => &counts.timeouts,
+                    Error::WriteConflict => &counts.conflicts,
+                    error => return Err(format!("kind {kind} of client {}: {error}", self.number)),
+                };
+                count.fetch_add(1, Ordering::Relaxed);
             }
-            Err(Stop::Wrong(what)) => return Err(what),
+            Err(TxnFailure::Wrong(what)) => return Err(what),
         }
         counts.ended.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -98,33 +102,34 @@ impl Client<'_> {
         (TxnOptions::new().isolation(isolation).durability(durability), isolation)
     }
 
-    fn begin(&mut self) -> Outcome<Work> {
+    fn begin(&mut self) -> Outcome<OpenTxn> {
         let (options, isolation) = self.options();
-        Ok(Work { tx: self.shared.db.begin_with(options)?, isolation, gain: Gain::default() })
+        Ok(OpenTxn { tx: self.shared.db.begin_with(options)?, isolation, delta: Delta::default() })
     }
 
-    /// A transaction that commits.
-    fn change(&mut self, change: impl Fn(&mut Self, &mut Work) -> Outcome) -> Outcome {
+    /// Runs `change` in a transaction and commits it.
+    fn change(&mut self, change: impl Fn(&mut Self, &mut OpenTxn) -> Outcome) -> Outcome {
         let mut work = self.begin()?;
         change(self, &mut work)?;
         work.tx.commit()?;
-        self.shared.gained(work.gain);
+        self.shared.add(work.delta);
         Ok(())
     }
 
-    /// The row as it is now. At levels above read committed a plain read is enough, for what changes it meanwhile is found.
-    fn read(&mut self, work: &mut Work, key: &[u8]) -> Outcome<Option<Row>> {
+    /// Reads a row that this transaction will change. Above READ COMMITTED a plain read is enough,
+    /// because the engine detects a conflicting change.
+    fn read(&mut self, work: &mut OpenTxn, key: &[u8]) -> Outcome<Option<Row>> {
         let locked = work.isolation == Isolation::ReadCommitted || self.rng.one_in(2);
         let table = &self.shared.table;
         let value = if locked { work.tx.get_for_update(table, key)? } else { work.tx.get(table, key)? };
         Ok(value.map(|value| Row::decode(key, &value)).transpose()?)
     }
 
-    fn put(&mut self, work: &mut Work, key: &[u8], row: Row) -> Outcome {
+    fn put(&mut self, work: &mut OpenTxn, key: &[u8], row: Row) -> Outcome {
         Ok(work.tx.put(&self.shared.table, key, &row.encode(key, &mut self.rng))?)
     }
 
-    fn transfer(&mut self, work: &mut Work) -> Outcome {
+    fn transfer(&mut self, work: &mut OpenTxn) -> Outcome {
         let group = self.group();
         let (from, to) = (self.row_key(group), self.row_key(group));
         let amount = self.rng.below(100) as i64;
@@ -138,18 +143,18 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Adds to the header what one row more or less makes.
-    fn count(&mut self, work: &mut Work, group: u32, balance: i64, count: i64) -> Outcome {
+    /// Adds an inserted row to the header of its group, or subtracts a deleted one.
+    fn count(&mut self, work: &mut OpenTxn, group: u32, balance: i64, count: i64) -> Outcome {
         let at = key(group, 0);
         let header = self.read(work, &at)?.ok_or_else(|| format!("group {group} has no header"))?;
         let count_now = header.count.wrapping_add_signed(count);
         self.put(work, &at, Row { balance: header.balance + balance, count: count_now })?;
-        work.gain.balance += balance;
-        work.gain.count += count;
+        work.delta.balance += balance;
+        work.delta.count += count;
         Ok(())
     }
 
-    fn insert(&mut self, work: &mut Work) -> Outcome {
+    fn insert(&mut self, work: &mut OpenTxn) -> Outcome {
         let group = self.group();
         let at = self.row_key(group);
         let balance = self.rng.below(1000) as i64;
@@ -161,23 +166,23 @@ impl Client<'_> {
         }
     }
 
-    fn delete(&mut self, work: &mut Work) -> Outcome {
+    fn delete(&mut self, work: &mut OpenTxn) -> Outcome {
         let group = self.group();
         let at = self.row_key(group);
         let Some(row) = self.read(work, &at)? else { return Ok(()) };
         if !work.tx.delete(&self.shared.table, &at)? {
-            return Err(format!("row {} was read and then not there", at.escape_ascii()).into());
+            return Err(format!("row {} was read, but then it was missing", at.escape_ascii()).into());
         }
         self.count(work, group, -row.balance, -1)
     }
 
-    /// Many changes, each of which was done wrong first and undone.
-    fn many(&mut self, work: &mut Work) -> Outcome {
+    /// Makes many changes. Before each, it makes wrong changes and rolls back to a savepoint.
+    fn many(&mut self, work: &mut OpenTxn) -> Outcome {
         for _ in 0..self.rng.between(2, 12) {
-            let mark = (work.tx.savepoint(), work.gain);
+            let mark = (work.tx.savepoint(), work.delta);
             self.spoil(work)?;
             work.tx.rollback_to(&mark.0)?;
-            work.gain = mark.1;
+            work.delta = mark.1;
             match self.rng.below(3) {
                 0 => self.transfer(work)?,
                 1 => self.insert(work)?,
@@ -187,8 +192,8 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Changes that nobody else may ever see.
-    fn spoil(&mut self, work: &mut Work) -> Outcome {
+    /// Makes changes that no other transaction may ever see.
+    fn spoil(&mut self, work: &mut OpenTxn) -> Outcome {
         let group = self.group();
         for _ in 0..self.rng.between(1, 8) {
             let at = if self.rng.one_in(4) { key(group, 0) } else { self.row_key(group) };
@@ -201,7 +206,7 @@ impl Client<'_> {
         Ok(())
     }
 
-    fn give_up(&mut self) -> Outcome {
+    fn roll_back(&mut self) -> Outcome {
         let mut work = self.begin()?;
         for _ in 0..if self.rng.one_in(10) { 60 } else { 2 } {
             self.spoil(&mut work)?;
@@ -213,8 +218,8 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// All rows of a group, locked, then written anew.
-    fn rewrite(&mut self, work: &mut Work) -> Outcome {
+    /// Locks all rows of a group and writes some of them again.
+    fn rewrite(&mut self, work: &mut OpenTxn) -> Outcome {
         let group = self.group();
         let (from, to) = (key(group, 0), group_end(group));
         let wait = *self.rng.pick(&[LockWait::Wait, LockWait::NoWait, LockWait::SkipLocked]);
@@ -234,14 +239,14 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Reads a group in one go, above read committed a second time.
+    /// Reads a group; above READ COMMITTED twice, with the same result.
     fn audit(&mut self) -> Outcome {
         let (options, isolation) = self.options();
         let tx = self.shared.db.begin_with(options.read_only(self.rng.one_in(2)))?;
         let group = self.group();
-        let first = total(&tx, &self.shared.table, group, self.rng.one_in(2))?;
+        let first = read_group(&tx, &self.shared.table, group, self.rng.one_in(2))?;
         if isolation != Isolation::ReadCommitted {
-            let again = total(&tx, &self.shared.table, group, self.rng.one_in(2))?;
+            let again = read_group(&tx, &self.shared.table, group, self.rng.one_in(2))?;
             if again != first {
                 return Err(format!("group {group} at {isolation:?}: first {first:?}, then {again:?}").into());
             }
@@ -251,7 +256,7 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Leaves a transaction's end to somebody else.
+    /// Prepares a transaction that any client may decide.
     fn prepare(&mut self) -> Outcome {
         let mut work = self.begin()?;
         match self.rng.below(3) {
@@ -262,7 +267,7 @@ impl Client<'_> {
         self.made += 1;
         let xid = format!("{} {}", self.number, self.made).into_bytes();
         work.tx.prepare(&xid)?;
-        self.shared.prepared.lock().expect("no client panicked").push((xid, work.gain));
+        self.shared.prepared.lock().expect("no client panicked").push((xid, work.delta));
         self.shared.counts.prepared.fetch_add(1, Ordering::Relaxed);
         if self.rng.one_in(2) { self.decide_one() } else { Ok(()) }
     }
@@ -270,15 +275,15 @@ impl Client<'_> {
     fn decide_one(&mut self) -> Outcome {
         let at_most = self.rng.between(1, 4);
         for _ in 0..at_most {
-            let Some((xid, gain)) = self.shared.prepared.lock().expect("no client panicked").pop() else {
+            let Some((xid, delta)) = self.shared.prepared.lock().expect("no client panicked").pop() else {
                 break;
             };
-            self.shared.decide(&xid, gain, self.rng.one_in(3))?;
+            self.shared.decide(&xid, delta, self.rng.one_in(3))?;
         }
         Ok(())
     }
 
-    /// Tables come, change their names and go, while others read them.
+    /// Creates, renames, drops or reads a table, while other clients use it.
     fn tables(&mut self) -> Outcome {
         let (db, of) = (&self.shared.db, self.rng.below(8));
         let name = format!("table {of}");
@@ -295,7 +300,8 @@ impl Client<'_> {
             _ => db.open_table(&name).and_then(|table| {
                 let tx = db.begin_with(self.options().0)?;
                 let rows = tx.range(&table, ..)?.collect::<Result<Vec<_>, _>>()?;
-                // All of them or none, whatever becomes of the table.
+                // The table stays while this transaction uses it, so a second read must not find
+                // fewer rows.
                 let again = tx.range(&table, ..)?.collect::<Result<Vec<_>, _>>()?;
                 assert!(again.len() >= rows.len(), "{name} lost rows while it was read");
                 Ok(())
@@ -310,14 +316,14 @@ impl Client<'_> {
     }
 }
 
-pub(super) struct Work {
+pub(super) struct OpenTxn {
     tx: Transaction,
     isolation: Isolation,
-    gain: Gain,
+    delta: Delta,
 }
 
-/// A group's header, if it is true for the rows that one read shows.
-pub(super) fn total(tx: &Transaction, table: &Table, group: u32, borrowed: bool) -> Outcome<Row> {
+/// Reads a group and returns its header, or an error if the header does not match the rows.
+pub(super) fn read_group(tx: &Transaction, table: &Table, group: u32, borrowed: bool) -> Outcome<Row> {
     let (from, to) = (key(group, 0), group_end(group));
     let mut sum = GroupSum::default();
     if borrowed {

@@ -1,12 +1,13 @@
-//! Very many threads on the real disk, with a buffer pool far smaller than the data: transactions of every kind at every level, tables
-//! that come and go, checks meanwhile. What one transaction reads must fit together while they run, and all that was
-//! committed must be there at the end, no more and no less, also after another opening.
+//! The stress test: very many threads on the real disk, with a buffer pool far smaller than the
+//! data. They run transactions of every kind at every level, create and drop tables, while the
+//! database is checked. What each transaction reads must be consistent. At the end exactly the
+//! committed changes must be there, also after another opening.
 
 mod client;
 mod row;
 
 use base::prng::Prng;
-use client::{Client, Gain, Stop, total};
+use client::{Client, Delta, TxnFailure, read_group};
 use millpond::{Db, Isolation, Options, Table, TxnOptions};
 use row::{Row, SLOTS, key};
 use std::fmt;
@@ -15,29 +16,29 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Without one transaction's end for so long, something hangs.
+/// If no transaction ends for so long, something hangs.
 const HANGS: Duration = Duration::from_secs(180);
 
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where; must not exist. Removed if nothing was found.
+    /// Directory of the database; must not exist. Removed if nothing was found.
     pub dir: PathBuf,
-    /// Clients at once.
+    /// Client threads.
     pub threads: u64,
-    /// For so long, loading and looking at the end not counted.
+    /// How long to run, without the load and the final comparison.
     pub time: Duration,
     /// Groups of rows, each about 20 KB.
     pub groups: u32,
-    /// The buffer pool, bytes.
+    /// Size of the buffer pool, bytes.
     pub pool_bytes: u64,
-    /// Room for redo, bytes.
+    /// Redo capacity, bytes.
     pub redo_bytes: u64,
     /// Decides what the clients do; not how they are scheduled.
     pub seed: u64,
 }
 
-/// What was done.
+/// Counts of what the clients did.
 #[derive(Debug, Default)]
 struct Counts {
     ended: AtomicU64,
@@ -58,31 +59,31 @@ struct Shared {
     groups: u32,
     stop: AtomicBool,
     counts: Counts,
-    /// What all committed transactions have added.
+    /// The sums of the balances and numbers of rows that all committed transactions have added.
     balance: AtomicI64,
     count: AtomicI64,
-    /// Prepared and not yet decided.
-    prepared: Mutex<Vec<(Vec<u8>, Gain)>>,
+    /// Prepared transactions that are not yet decided.
+    prepared: Mutex<Vec<(Vec<u8>, Delta)>>,
 }
 
 impl Shared {
-    fn gained(&self, gain: Gain) {
-        self.balance.fetch_add(gain.balance, Ordering::Relaxed);
-        self.count.fetch_add(gain.count, Ordering::Relaxed);
+    fn add(&self, delta: Delta) {
+        self.balance.fetch_add(delta.balance, Ordering::Relaxed);
+        self.count.fetch_add(delta.count, Ordering::Relaxed);
         self.counts.committed.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn decide(&self, xid: &[u8], gain: Gain, against: bool) -> Result<(), Stop> {
+    fn decide(&self, xid: &[u8], delta: Delta, against: bool) -> Result<(), TxnFailure> {
         if against {
             return Ok(self.db.rollback_prepared(xid)?);
         }
         self.db.commit_prepared(xid)?;
-        self.gained(gain);
+        self.add(delta);
         Ok(())
     }
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Report {
     counts: Counts,
@@ -110,14 +111,14 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "given up: {} deadlocks, {} waits too long, {} write conflicts",
+            "retryable errors: {} deadlocks, {} lock timeouts, {} write conflicts",
             of(&c.deadlocks),
             of(&c.timeouts),
             of(&c.conflicts),
         )?;
         write!(
             f,
-            "{} checks beside them; {} rows at the end in {:.0} times the pool; {:.0} pages written",
+            "{} checks meanwhile; {} rows at the end in {:.0} times the pool; {:.0} pages written",
             self.checks, self.rows, self.data_to_pool, self.pages_written,
         )
     }
@@ -134,7 +135,7 @@ impl Plan {
         options.open(&self.dir).map_err(problem)
     }
 
-    /// Every other slot has a row.
+    /// Loads the table. Every second slot has a row.
     fn load(&self, db: &Db) -> Result<(Table, Row), String> {
         let mut rng = Prng::new(self.seed);
         let mut all = Row::default();
@@ -155,7 +156,7 @@ impl Plan {
     }
 }
 
-/// Runs it. `Err` says what must not be; the directory stays then.
+/// Runs the stress test. An error is a finding; then the directory stays.
 pub fn run(plan: &Plan) -> Result<Report, String> {
     let db = plan.open()?;
     let (table, loaded) = plan.load(&db)?;
@@ -207,20 +208,21 @@ pub fn run(plan: &Plan) -> Result<Report, String> {
         db.rollback_prepared(xid).map_err(problem)?;
     }
     let expected = Row { balance: balance.into_inner(), count: count.into_inner() as u64 };
-    at_rest(&db)?;
-    look(&db, &table, plan.groups, expected)?;
+    wait_until_at_rest(&db)?;
+    compare_all(&db, &table, plan.groups, expected)?;
     db.close().map_err(problem)?;
     drop((db, table));
     let db = plan.open()?;
     let table = db.open_table("rows").map_err(problem)?;
-    look(&db, &table, plan.groups, expected)?;
-    at_rest(&db)?;
+    compare_all(&db, &table, plan.groups, expected)?;
+    wait_until_at_rest(&db)?;
     db.close().map_err(problem)?;
     std::fs::remove_dir_all(&plan.dir).map_err(problem)?;
     Ok(Report { counts, checks, rows: expected.count, data_to_pool, pages_written, seconds })
 }
 
-/// Ends the clients in time, checks the database beside them, and notices when nothing moves any more. How many checks.
+/// Stops the clients in time, checks the database meanwhile, and fails if nothing makes progress.
+/// Returns the number of checks.
 fn watch(
     shared: &Shared,
     start: Instant,
@@ -241,7 +243,7 @@ fn watch(
         } else if start.elapsed() > time * (checks as u32 * 2 + 1) / 8 {
             let report = shared.db.check().map_err(problem)?;
             if !report.is_clean() {
-                return Err(format!("a check beside the clients: {report}"));
+                return Err(format!("a check during the run: {report}"));
             }
             shared.db.checkpoint().map_err(problem)?;
             checks += 1;
@@ -250,8 +252,9 @@ fn watch(
     Ok(checks)
 }
 
-/// Waits until nothing is left to revert or purge, then demands a clean database with every page accounted for.
-fn at_rest(db: &Db) -> Result<(), String> {
+/// Waits until nothing is left to revert or purge. Then the check must be clean and every page
+/// reachable or free.
+fn wait_until_at_rest(db: &Db) -> Result<(), String> {
     let start = Instant::now();
     loop {
         let report = db.check().map_err(problem)?;
@@ -272,26 +275,26 @@ fn at_rest(db: &Db) -> Result<(), String> {
     }
 }
 
-/// Adds everything up.
-fn look(db: &Db, table: &Table, groups: u32, expected: Row) -> Result<(), String> {
+/// Reads all rows and compares their sums with `expected`.
+fn compare_all(db: &Db, table: &Table, groups: u32, expected: Row) -> Result<(), String> {
     let tx = db
         .begin_with(TxnOptions::new().isolation(Isolation::RepeatableRead).read_only(true))
         .map_err(problem)?;
     let mut found = Row::default();
     for group in 0..groups {
-        match total(&tx, table, group, true) {
+        match read_group(&tx, table, group, true) {
             Ok(header) => {
                 found.balance += header.balance;
                 found.count += header.count;
             }
-            Err(Stop::Engine(error)) => return Err(error.to_string()),
-            Err(Stop::Wrong(what)) => return Err(what),
+            Err(TxnFailure::Engine(error)) => return Err(error.to_string()),
+            Err(TxnFailure::Wrong(what)) => return Err(what),
         }
     }
     let rows = tx.range(table, ..).map_err(problem)?.count() as u64 - u64::from(groups);
     if (found, rows) == (expected, expected.count) {
         Ok(())
     } else {
-        Err(format!("all groups come to {found:?} in {rows} rows, what was committed comes to {expected:?}"))
+        Err(format!("all groups add up to {found:?} in {rows} rows, but {expected:?} was committed"))
     }
 }

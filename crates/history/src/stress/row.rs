@@ -1,7 +1,8 @@
-//! Rows that vouch for themselves, and groups of rows whose first one vouches for the others.
+//! Rows with a checksum, and groups of rows with a header row that sums them up.
 //!
-//! A group is the keys from `[group][0]` on and below `[group + 1][0]`. Its slot 0 is the *header*: how many rows follow and what
-//! their balances come to. Each transaction leaves that true, so whatever reads a group at one moment finds it true.
+//! A group is the keys from `[group][0]` up to `[group + 1][0]`, exclusive. Slot 0 is the *header*:
+//! the number of the other rows and the sum of their balances. Each transaction keeps the header
+//! correct, so every consistent read of a group finds it correct.
 
 use base::crc::{crc32c, crc32c_append};
 use base::prng::Prng;
@@ -9,12 +10,12 @@ use base::prng::Prng;
 /// Slots of a group, the header's included.
 pub(super) const SLOTS: u32 = 100;
 
-/// A row without its filler, which says nothing.
+/// A row without its filler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Row {
-    /// Of a header: the sum of all others.
+    /// In a header: the sum of the other rows.
     pub(super) balance: i64,
-    /// Of a header: how many others there are.
+    /// In a header: the number of the other rows.
     pub(super) count: u64,
 }
 
@@ -22,13 +23,14 @@ pub(super) fn key(group: u32, slot: u32) -> [u8; 8] {
     (u64::from(group) << 32 | u64::from(slot)).to_be_bytes()
 }
 
-/// Where keys end that begin with this group.
+/// Returns the exclusive end of the keys of a group.
 pub(super) fn group_end(group: u32) -> [u8; 8] {
     key(group + 1, 0)
 }
 
 impl Row {
-    /// `[balance i64][count u64][CRC32C of key and the rest u32][filler]`, little-endian; a filler in forty is longer than a page.
+    /// Encodes `[balance i64][count u64][CRC32C of key and the rest u32][filler]`, little-endian.
+    /// One filler in forty is longer than a page.
     pub(super) fn encode(self, key: &[u8], rng: &mut Prng) -> Vec<u8> {
         let filler = if rng.one_in(40) { rng.between(4_000, 20_000) } else { rng.between(20, 300) };
         let mut value = vec![0; 20 + filler as usize];
@@ -56,7 +58,7 @@ fn checksum(key: &[u8], value: &[u8]) -> u32 {
     [&value[..16], &value[20..]].iter().fold(crc32c(key), |sum, part| crc32c_append(sum, part))
 }
 
-/// Adds a group up while its rows go by.
+/// Adds up the rows of a group.
 #[derive(Debug, Default)]
 pub(super) struct GroupSum {
     header: Option<Row>,
@@ -75,12 +77,12 @@ impl GroupSum {
         Ok(())
     }
 
-    /// The header, if it is true.
+    /// Returns the header if it is correct, else an error.
     pub(super) fn total(&self, group: u32) -> Result<Row, String> {
         match self.header {
             Some(header) if header == self.rows => Ok(header),
             header => {
-                Err(format!("group {group}: its header says {header:?}, its rows come to {:?}", self.rows))
+                Err(format!("group {group}: its header says {header:?}, its rows add up to {:?}", self.rows))
             }
         }
     }

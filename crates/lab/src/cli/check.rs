@@ -1,4 +1,4 @@
-//! `millpond check DIR`: every page and every tree, read and compared.
+//! `millpond check DIR`: reads and compares every page and every tree.
 
 use super::{open_existing, print};
 use crate::failure::{Failure, Outcome};

@@ -1,5 +1,6 @@
-//! `millpond compare`: hands over to `millpond-compare`, a program of its own, because the engines that it compares with are
-//! large. Where it is not installed and this is a checkout, cargo builds it.
+//! `millpond compare`: runs `millpond-compare`, which is a separate program because the engines
+//! that it includes are large. If it is not installed and the current directory is in a checkout,
+//! cargo builds it.
 
 use crate::failure::{Failure, Outcome};
 use std::env;
@@ -10,21 +11,22 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const PROGRAM: &str = "millpond-compare";
-/// Where a checkout has it, from its root.
+/// Its manifest in a checkout, relative to the root.
 const MANIFEST: &str = "crates/compare/Cargo.toml";
 /// Its peers besides Millpond; each is a feature of that name.
 const PEERS: &[&str] = &["redb", "fjall", "lmdb", "sqlite", "tidesdb", "rocksdb"];
-/// Those that take part unless others are asked for: in Rust, and built in a minute.
+/// The peers that take part by default: written in Rust, and built in a minute.
 const DEFAULT_PEERS: &str = "redb,fjall";
 
 /// Do the same work on Millpond and on other embedded engines
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Compare {
-    /// Who takes part: redb, fjall, lmdb, sqlite, tidesdb, rocksdb [default: redb,fjall, or all that are built in]
+    /// Engines to compare with: redb, fjall, lmdb, sqlite, tidesdb, rocksdb [default: redb,fjall,
+    /// or all that are built in]
     #[arg(long, value_name = "LIST")]
     peers: Option<String>,
-    /// Flags of millpond-compare, which does the work
+    /// Flags of millpond-compare
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS")]
     flags: Vec<OsString>,
 }
@@ -56,7 +58,7 @@ impl Compare {
         }
         let Some(manifest) = in_checkout() else {
             return Err(Failure::failed(format!(
-                "there is no {PROGRAM} beside this program or on PATH, and no checkout of Millpond here that has {MANIFEST} to build it from"
+                "there is no {PROGRAM} next to this program or on PATH, and no checkout of Millpond here that has {MANIFEST} to build it from"
             )));
         };
         eprintln!("millpond: builds {} with {features}; the first time takes a while", manifest.display());
@@ -67,7 +69,7 @@ impl Compare {
             asked.arg("--manifest-path").arg(&manifest);
             asked
         };
-        // Built first, so that a build that fails has a status of its own.
+        // Builds first, so a failed build has its own exit status.
         match ask("build").status() {
             Ok(status) if status.success() => {}
             Ok(_) => return Err(Failure::failed(format!("cargo cannot build {}", manifest.display()))),
@@ -76,7 +78,7 @@ impl Compare {
         Err(cannot("start", Path::new(&cargo), &ask("run").args(["--quiet", "--"]).args(&flags).exec()))
     }
 
-    /// The list of `--peers`, wherever among the flags it stands.
+    /// Returns the list of `--peers`, at any position among the flags.
     fn peers(&self) -> Outcome<Option<String>> {
         if self.peers.is_some() {
             return Ok(self.peers.clone());
@@ -101,7 +103,7 @@ fn cannot(what: &str, program: &Path, error: &std::io::Error) -> Failure {
     Failure::failed(format!("cannot {what} {}: {error}", program.display()))
 }
 
-/// The features that a list of peers needs.
+/// Returns the cargo features that a list of peers needs.
 fn features(list: &str) -> Outcome<String> {
     let names = list.split(',').map(str::trim).filter(|name| !name.is_empty() && *name != "millpond");
     let names: Vec<&str> = names.collect();
@@ -117,7 +119,7 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// The program beside this one, or on PATH.
+/// Returns the program next to this one or on PATH.
 fn installed() -> Option<PathBuf> {
     let here = env::current_exe().ok().and_then(|exe| Some(exe.parent()?.to_owned()));
     let path = env::var_os("PATH").unwrap_or_default();
@@ -125,7 +127,7 @@ fn installed() -> Option<PathBuf> {
     dirs.map(|dir| dir.join(PROGRAM)).find(|program| is_program(program))
 }
 
-/// The manifest of a checkout that the current directory lies in.
+/// Returns the manifest in the checkout that contains the current directory.
 fn in_checkout() -> Option<PathBuf> {
     let here = env::current_dir().ok()?;
     let root =
@@ -140,7 +142,7 @@ mod tests {
     const THEIRS: &str = include_str!("../../../compare/src/main.rs");
     const MANIFEST_TEXT: &str = include_str!("../../../compare/Cargo.toml");
 
-    /// The other program is built apart from this one, so only its text can be asked.
+    /// The other program is built separately, so this test reads its source text.
     #[test]
     fn the_help_names_every_flag_and_peer_of_the_other_program() {
         let fields = THEIRS.split("#[arg(long").skip(1).filter_map(|part| part.lines().nth(1));
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_are_found_wherever_they_stand() {
+    fn peers_are_found_at_any_position() {
         let asked = |flags: &[&str]| {
             let compare = Compare { peers: None, flags: flags.iter().map(OsString::from).collect() };
             compare.peers()

@@ -1,10 +1,10 @@
-//! `millpond crash`: run, kill -9, reopen, verify; and the two hidden commands that are its child processes.
+//! `millpond crash`: run, kill -9, reopen, verify. Two hidden commands are its child processes.
 
 use crate::crash::recipe::Plan;
-use crate::crash::{Engine, Experiment, Limits, Message, Outbox, die_at_redo_bytes, reopen};
+use crate::crash::{EngineSizes, Experiment, Limits, Message, Outbox, die_at_redo_bytes, reopen};
 use crate::failure::{Failure, Outcome};
-use crate::place::{Place, check_writable};
 use crate::report;
+use crate::run_dir::{RunDir, check_writable};
 use crate::stop;
 use crate::units::{parse_page_size, parse_seconds, parse_size, show_count, show_size};
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ pub(crate) struct Crash {
     /// Threads that commit
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     threads: u32,
-    /// Give up if the log is not that long by then
+    /// Fail if the log is not that long by then
     #[arg(long, value_name = "S", default_value = "120", value_parser = parse_seconds)]
     seconds: Duration,
     /// Kill when there is this much redo since the checkpoint
@@ -43,7 +43,8 @@ pub(crate) struct Crash {
     /// Write the result as one JSON object
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write plots of the way to the kill and back and a page that shows them, DIR/index.html
+    /// Write plots of the run, the kill and the recovery, and a page that shows them,
+    /// DIR/index.html
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
     /// Keep the directory that the run made
@@ -70,14 +71,14 @@ impl Crash {
             None => None,
         };
         stop::install();
-        let place = match &self.db {
-            Some(dir) => Place::named_empty(dir)?,
-            None => Place::fresh(self.keep)?,
+        let run_dir = match &self.db {
+            Some(dir) => RunDir::named_empty(dir)?,
+            None => RunDir::fresh(self.keep)?,
         };
-        // Twice the length, so that nobody is slowed on the way there.
+        // Twice the length, so admission delays no writer before the kill.
         let capacity = self.redo_bytes.saturating_mul(2).max(64 << 20);
         let plan = Plan { seed: self.seed, threads: self.threads, tables: self.tables, rows: self.rows };
-        let engine = Engine { pool: self.pool, capacity, page: self.page };
+        let engine = EngineSizes { pool: self.pool, capacity, page: self.page };
         let parameters = vec![
             ("kill", format!("at {} of redo since the checkpoint", show_size(self.redo_bytes as f64))),
             ("threads", self.threads.to_string()),
@@ -88,12 +89,13 @@ impl Crash {
             ("seed", self.seed.to_string()),
         ];
         let (redo_bytes, seconds, json) = (self.redo_bytes, self.seconds, self.json);
-        Experiment { plan, engine, redo_bytes, seconds, json, parameters }.run(place, report_dir)
+        Experiment { plan, engine, redo_bytes, seconds, json, parameters }.run(run_dir, report_dir)
     }
 }
 
-/// Runs a child's work; a failure goes to the parent, which alone speaks to the user.
-fn tell_failure(work: impl FnOnce(&Outbox) -> Outcome) -> Outcome {
+/// Runs a child's work and sends a failure to the parent. Only the parent prints messages for the
+/// user.
+fn send_failure(work: impl FnOnce(&Outbox) -> Outcome) -> Outcome {
     let outbox = Outbox::stdout()?;
     work(&outbox).or_else(|failure| outbox.send(&Message::Failed(failure.to_string())))
 }
@@ -104,7 +106,7 @@ pub(crate) struct CrashVictim {
     #[command(flatten)]
     plan: Plan,
     #[command(flatten)]
-    engine: Engine,
+    engine: EngineSizes,
     #[arg(long)]
     redo_bytes: u64,
     #[arg(long, value_parser = parse_seconds)]
@@ -115,7 +117,7 @@ pub(crate) struct CrashVictim {
 impl CrashVictim {
     pub(crate) fn run(self) -> Outcome {
         let limits = Limits { redo_bytes: self.redo_bytes, seconds: self.seconds };
-        tell_failure(|outbox| die_at_redo_bytes(outbox, &self.dir, &self.plan, self.engine, limits))
+        send_failure(|outbox| die_at_redo_bytes(outbox, &self.dir, &self.plan, self.engine, limits))
     }
 }
 
@@ -125,7 +127,7 @@ pub(crate) struct CrashReopen {
     #[command(flatten)]
     plan: Plan,
     #[command(flatten)]
-    engine: Engine,
+    engine: EngineSizes,
     #[arg(long)]
     table: u32,
     #[arg(long)]
@@ -135,6 +137,6 @@ pub(crate) struct CrashReopen {
 
 impl CrashReopen {
     pub(crate) fn run(self) -> Outcome {
-        tell_failure(|outbox| reopen(outbox, &self.dir, &self.plan, self.engine, self.table, self.id))
+        send_failure(|outbox| reopen(outbox, &self.dir, &self.plan, self.engine, self.table, self.id))
     }
 }

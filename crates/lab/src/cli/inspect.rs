@@ -1,8 +1,8 @@
-//! `millpond inspect DIR …`: what the files hold, without changing a byte.
+//! `millpond inspect DIR …`: shows what the files hold, without changing a byte.
 
 use super::print;
 use crate::failure::Outcome;
-use crate::place::existing_database;
+use crate::run_dir::existing_database;
 use clap::Subcommand;
 use std::path::PathBuf;
 
@@ -13,11 +13,11 @@ pub(crate) struct Inspect {
     #[arg(value_name = "DIR")]
     dir: PathBuf,
     #[command(subcommand)]
-    what: What,
+    target: InspectTarget,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum InspectTarget {
     /// One page: header, slots, rows
     Page {
         /// The page's number
@@ -45,12 +45,12 @@ enum What {
 impl Inspect {
     pub(crate) fn run(self) -> Outcome {
         existing_database(&self.dir)?;
-        let text = match &self.what {
-            What::Page { number } => millpond::inspect::page(&self.dir, *number)?,
-            What::Log => millpond::inspect::log(&self.dir)?,
-            What::Tree { name } => millpond::inspect::tree(&self.dir, name)?,
-            What::Table { name } => millpond::inspect::table(&self.dir, name)?,
-            What::Root => millpond::inspect::root(&self.dir)?,
+        let text = match &self.target {
+            InspectTarget::Page { number } => millpond::inspect::page(&self.dir, *number)?,
+            InspectTarget::Log => millpond::inspect::log(&self.dir)?,
+            InspectTarget::Tree { name } => millpond::inspect::tree(&self.dir, name)?,
+            InspectTarget::Table { name } => millpond::inspect::table(&self.dir, name)?,
+            InspectTarget::Root => millpond::inspect::root(&self.dir)?,
         };
         print(&format!("{}\n", text.trim_end()));
         Ok(())

@@ -1,4 +1,4 @@
-//! The command line: one file a command, and what they share.
+//! The command line: one file for each command, and what the commands share.
 
 mod check;
 mod compare;
@@ -9,7 +9,7 @@ mod run;
 
 use crate::failure::{Failure, Outcome};
 use crate::figures::{being_reverted, recovery_ms};
-use crate::place::existing_database;
+use crate::run_dir::existing_database;
 use crate::stop;
 use clap::{ArgAction, Parser, Subcommand};
 use std::io::Write;
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// A transactional storage engine with a calm write path: run it, crash it, look inside
 #[derive(Debug, Parser)]
 #[command(name = "millpond", version, arg_required_else_help = true)]
-// One line a flag, however wide the terminal: help that is piped through grep finds whole sentences.
+// One line for each flag, however wide the terminal is, so grep finds whole sentences in the help.
 #[command(term_width = 0, disable_help_flag = true, disable_help_subcommand = true)]
 pub(crate) struct Cli {
     /// Print help
@@ -52,7 +52,7 @@ enum Command {
 }
 
 impl Cli {
-    /// Does what was asked.
+    /// Runs the command.
     pub(crate) fn run(self) -> Outcome {
         match self.command {
             Command::Run(command) => command.run(),
@@ -67,7 +67,7 @@ impl Cli {
     }
 }
 
-/// What a wrong command line comes to: clap's first sentence, without its usage text.
+/// Returns the failure for a wrong command line: clap's first sentence, without its usage text.
 pub(crate) fn usage_failure(error: &clap::Error) -> Failure {
     let text = error.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
@@ -75,26 +75,27 @@ pub(crate) fn usage_failure(error: &clap::Error) -> Failure {
     Failure::misuse(format!("{} (--help tells more)", sentence.trim_end()))
 }
 
-/// Prints to stdout. Who reads it may be gone (`| head`); that is no reason to fail.
+/// Prints to stdout. If the reader has ended (`| head`), this is no failure.
 pub(crate) fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes());
     let _ = out.flush();
 }
 
-/// Opens a database that must be there, with a pool that fits any machine.
+/// Opens an existing database.
 fn open_existing(dir: &Path, options: millpond::Options) -> Outcome<millpond::Db> {
     existing_database(dir)?;
     Ok(options.open(dir)?)
 }
 
-/// Checks the whole database: "ok", or what is wrong.
+/// Checks the whole database. Returns "ok", or what is wrong.
 pub(crate) fn check_database(db: &millpond::Db) -> Outcome<String> {
     let report = db.check()?;
     Ok(if report.is_clean() { "ok".into() } else { report.to_string() })
 }
 
-/// Waits until what the last run left unfinished is reverted; the milliseconds from open to the applied redo.
+/// Waits until all losers are reverted. Returns the milliseconds from the opening until all redo
+/// was applied.
 pub(crate) fn wait_recovered(db: &millpond::Db) -> Outcome<u64> {
     loop {
         let snapshot = db.metrics();

@@ -1,4 +1,4 @@
-//! `millpond recover DIR`: what the next start would do, done now.
+//! `millpond recover DIR`: runs the recovery that the next opening would run.
 
 use super::{open_existing, print, wait_recovered};
 use crate::failure::Outcome;
@@ -11,7 +11,7 @@ use std::time::Instant;
 /// Open a database, wait until it is fully recovered, close it
 #[derive(Debug, clap::Args)]
 pub(crate) struct Recover {
-    /// Finish all recovery, undo included, before the first transaction could begin
+    /// Finish all recovery, including undo, before the first transaction may begin
     #[arg(long)]
     eager: bool,
     /// The database's directory

@@ -4,16 +4,16 @@ use super::{check_database, print};
 use crate::driver::{Pace, drive};
 use crate::failure::{Failure, Outcome};
 use crate::figures::lsn;
-use crate::place::{Found, LoadMark, Place, check_writable};
 use crate::progress::Progress;
 use crate::report::{self, RunReport};
-use crate::result::{Around, Asked, RunResult, write_json};
+use crate::result::{Request, RunContext, RunResult, write_json};
+use crate::run_dir::{DirContents, LoadMark, RunDir, check_writable};
 use crate::stop;
 use crate::units::{
     parse_duration, parse_page_size, parse_rate, parse_seconds, parse_size, show_count, show_size,
 };
 use crate::workload::distribution::Distribution;
-use crate::workload::{self, Begin, Kind, Loader, Shape, Workload};
+use crate::workload::{self, Loader, TxnSettings, Workload, WorkloadKind, WorkloadParams};
 use clap::ValueEnum;
 use millpond::{Db, Durability, Isolation, Options};
 use std::path::PathBuf;
@@ -25,8 +25,9 @@ use std::time::{Duration, Instant};
 pub(crate) struct Run {
     /// What to run
     #[arg(value_enum, default_value = "write-heavy", hide_possible_values = true, help = workload_help())]
-    workload: Kind,
-    /// Database directory; kept, and used again by the same load [default: a new one, removed at the end]
+    workload: WorkloadKind,
+    /// Database directory; kept, and used again by the same load [default: a new one, removed at
+    /// the end]
     #[arg(long, value_name = "DIR")]
     db: Option<PathBuf>,
     /// Run in memory: no files, and nothing is durable
@@ -50,25 +51,26 @@ pub(crate) struct Run {
     /// Buffer pool
     #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = parse_size)]
     pool: u64,
-    /// How long recovery may take; sizes the redo log [default: 10s]
+    /// How long recovery may take; the redo capacity follows from it [default: 10s]
     #[arg(long, value_name = "DUR", value_parser = parse_duration, conflicts_with = "redo_capacity")]
     recovery_target: Option<Duration>,
-    /// Pins the size of the redo log instead
+    /// Fixes the redo capacity instead
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     redo_capacity: Option<u64>,
-    /// When a commit returns: when synced; at most 1 s or 4 MiB ahead of the sync; at once
+    /// When a commit returns: when synced; at most 1 s or 4 MiB before the sync; at once
     #[arg(long, value_enum, default_value_t = DurabilityFlag::Sync)]
     durability: DurabilityFlag,
-    /// What transactions see of each other
+    /// Isolation level of the transactions
     #[arg(long, value_enum, default_value_t = IsolationFlag::RepeatableRead)]
     isolation: IsolationFlag,
     /// Page size: 4KiB, 8KiB or 16KiB
     #[arg(long, value_name = "SIZE", default_value = "8KiB", value_parser = parse_page_size)]
     page: u32,
-    /// Fixed rate of starts, from which latency counts [default: as many as the threads can]
+    /// Fixed rate of transactions; latency counts from the intended start [default: as fast as the
+    /// threads can]
     #[arg(long, value_name = "TPS", value_parser = parse_rate)]
     rate: Option<f64>,
-    /// Which rows are touched
+    /// How rows are chosen
     #[arg(long, value_enum, default_value_t = Distribution::Uniform)]
     distribution: Distribution,
     /// Seed of all random choices
@@ -86,7 +88,7 @@ pub(crate) struct Run {
 }
 
 fn workload_help() -> String {
-    let names: Vec<_> = Kind::value_variants().iter().map(|kind| kind.name()).collect();
+    let names: Vec<_> = WorkloadKind::value_variants().iter().map(|kind| kind.name()).collect();
     format!("What to run: {}", names.join(", "))
 }
 
@@ -133,8 +135,8 @@ impl Run {
         if let Some(file) = &self.json {
             check_writable(file)?;
         }
-        let shape = self.shape();
-        let mut workload = workload::build(self.workload, shape);
+        let params = self.params();
+        let mut workload = workload::build(self.workload, params);
         if self.seconds.is_zero() && !workload.has_an_end() {
             return Err(Failure::misuse("--seconds 0 would measure nothing"));
         }
@@ -149,36 +151,36 @@ impl Run {
             rows: self.rows,
             page_bytes: self.page,
         };
-        let (mut place, found) = match &self.db {
-            _ if self.ephemeral => (None, Found::Empty),
+        let (mut run_dir, found) = match &self.db {
+            _ if self.ephemeral => (None, DirContents::Empty),
             Some(dir) => {
-                let (place, found) = Place::named(dir, &mark)?;
-                (Some(place), found)
+                let (run_dir, found) = RunDir::named(dir, &mark)?;
+                (Some(run_dir), found)
             }
-            None => (Some(Place::fresh(self.keep)?), Found::Empty),
+            None => (Some(RunDir::fresh(self.keep)?), DirContents::Empty),
         };
         let mut progress = Progress::on_stderr();
-        let db = match &place {
-            Some(place) => self.options().open(place.dir())?,
+        let db = match &run_dir {
+            Some(run_dir) => self.options().open(run_dir.dir())?,
             None => self.options().open_in_memory()?,
         };
         let durable_device = db.is_durable();
         let mut load_seconds = 0.0;
-        if found == Found::Empty {
+        if found == DirContents::Empty {
             let start = Instant::now();
             self.load(&db, workload.as_ref(), &mut progress)?;
-            place.as_mut().map_or(Ok(()), |place| place.load_finished(&mark))?;
+            run_dir.as_mut().map_or(Ok(()), |run_dir| run_dir.load_finished(&mark))?;
             load_seconds = start.elapsed().as_secs_f64();
         } else {
-            workload = workload::build(self.workload, shape.after(lsn(&db.metrics())));
+            workload = workload::build(self.workload, params.after(lsn(&db.metrics())));
         }
         let measured = drive(&db, workload.as_ref(), self.pace(workload.has_an_end()), &mut progress)?;
         progress.show("check");
         let check = check_database(&db)?;
         progress.finish();
         db.close()?;
-        let around = Around { load_seconds, durable_device, check: check.clone() };
-        let result = RunResult::new(self.asked(), &measured, around);
+        let around = RunContext { load_seconds, durable_device, check: check.clone() };
+        let result = RunResult::new(self.request(), &measured, around);
         print(&result.table());
         if let Some(file) = &self.json {
             write_json(file, &result.json())?;
@@ -187,7 +189,7 @@ impl Run {
             let origin = report::Origin {
                 command: report::command(),
                 parameters: self.parameters(),
-                machine: report::machine_facts(place.as_ref().map(Place::dir), durable_device),
+                machine: report::machine_facts(run_dir.as_ref().map(RunDir::dir), durable_device),
             };
             let report = RunReport { measured: &measured, result: &result, origin };
             print(&format!("{:<15} {}\n", "report", report::write(dir, &report.files())?));
@@ -199,7 +201,7 @@ impl Run {
         }
     }
 
-    /// Load and checkpoint, after which the load is durable.
+    /// Loads the tables and takes a checkpoint, which makes the load durable.
     fn load(&self, db: &Db, workload: &dyn Workload, progress: &mut Progress) -> Outcome {
         let rows_loaded = AtomicU64::new(0);
         let over = AtomicBool::new(false);
@@ -226,13 +228,16 @@ impl Run {
         Ok(())
     }
 
-    fn shape(&self) -> Shape {
-        Shape {
+    fn params(&self) -> WorkloadParams {
+        WorkloadParams {
             tables: self.tables,
             rows: self.rows,
             distribution: self.distribution,
             seed: self.seed,
-            begin: Begin { durability: self.durability.durability(), isolation: self.isolation.isolation() },
+            begin: TxnSettings {
+                durability: self.durability.durability(),
+                isolation: self.isolation.isolation(),
+            },
         }
     }
 
@@ -246,7 +251,7 @@ impl Run {
         }
     }
 
-    /// What was asked for, defaults included, for people.
+    /// Returns all parameters, including defaults, for people.
     fn parameters(&self) -> Vec<(&'static str, String)> {
         let redo = match (self.recovery_target, self.redo_capacity) {
             (_, Some(bytes)) => format!("capacity {}", show_size(bytes as f64)),
@@ -254,7 +259,7 @@ impl Run {
             (Some(target), None) => format!("recovery target {} s", target.as_secs_f64()),
             (None, None) => "recovery target 10 s".to_owned(),
         };
-        let ends = workload::build(self.workload, self.shape()).has_an_end();
+        let ends = workload::build(self.workload, self.params()).has_an_end();
         vec![
             ("workload", self.workload.name()),
             ("tables", format!("{} of {} rows", self.tables, show_count(f64::from(self.rows)))),
@@ -298,8 +303,8 @@ impl Run {
         }
     }
 
-    fn asked(&self) -> Asked {
-        Asked {
+    fn request(&self) -> Request {
+        Request {
             workload: self.workload.name(),
             threads: self.threads,
             tables: self.tables,

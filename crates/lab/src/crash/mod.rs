@@ -1,10 +1,11 @@
-//! The crash experiment: a process commits transactions and kills itself with a long log; what it had acknowledged must
-//! be there afterwards, and nothing that it had not.
+//! The crash experiment: a process commits transactions and kills itself when its log is long.
+//! After recovery, every acknowledged transaction must be there, and nothing else.
 //!
-//! Three processes take part. This one, the parent, loads the database, starts the *victim* and hears over a pipe which
-//! transactions it acknowledged. When the victim is dead it starts the *reopener*, which times recovery. Then the
-//! parent opens the database and compares every row. It stores no values: what a transaction writes follows from its
-//! thread and number ([`recipe`]), so the acknowledged count of each thread says what every row must be.
+//! Three processes take part. This one, the parent, loads the database and starts the *victim*,
+//! which reports every acknowledged transaction through a pipe. When the victim is dead, the parent
+//! starts the *reopener* and measures the recovery time. Then the parent opens the database and
+//! compares every row. It stores no values: what a transaction writes follows from its thread and
+//! number ([`recipe`]), so the acknowledged count of each thread determines every row.
 
 pub(crate) mod recipe;
 mod reopen;
@@ -18,17 +19,17 @@ pub(crate) use wire::{Message, Outbox};
 
 use crate::cli::{check_database, print, wait_recovered};
 use crate::failure::{Failure, Outcome};
-use crate::place::Place;
 use crate::progress::Progress;
 use crate::report::{self, CrashReport, ReportDir};
-use crate::result::{Lines, to_json, write_json};
-use crate::samples::{Moves, Samples};
+use crate::result::{TableLines, to_json, write_json};
+use crate::run_dir::RunDir;
+use crate::samples::{ColumnKind, Samples};
 use crate::stop;
 use crate::units::{show_count, show_size};
-use crate::workload::{Begin, Loader, Shape};
+use crate::workload::{Loader, TxnSettings, WorkloadParams};
 use base::prng::Prng;
 use millpond::{Db, Durability, Isolation, Options};
-use recipe::{Book, Plan};
+use recipe::{ExpectedRows, Plan};
 use serde::Serialize;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -40,26 +41,26 @@ use wire::Inbox;
 
 const SIGKILL: i32 = 9;
 
-/// What the experiment is asked to do.
+/// The parameters of the experiment.
 #[derive(Clone, Debug)]
 pub(crate) struct Experiment {
-    /// Which transactions.
+    /// The parameters of the transactions.
     pub(crate) plan: Plan,
     /// How the victim and the reopener open the database.
-    pub(crate) engine: Engine,
-    /// Kill at this redo length.
+    pub(crate) engine: EngineSizes,
+    /// Kill when there is so much redo after the checkpoint.
     pub(crate) redo_bytes: u64,
-    /// Give up if it is not reached by then.
+    /// Fail if that is not reached in this time.
     pub(crate) seconds: Duration,
     /// Where to write the result.
     pub(crate) json: Option<PathBuf>,
-    /// What was asked for, for people.
+    /// All parameters, for people.
     pub(crate) parameters: Vec<(&'static str, String)>,
 }
 
-/// How every process of the experiment opens the database.
+/// The sizes with which every process of the experiment opens the database.
 #[derive(Clone, Copy, Debug, clap::Args)]
-pub(crate) struct Engine {
+pub(crate) struct EngineSizes {
     #[arg(long)]
     pub(crate) pool: u64,
     #[arg(long)]
@@ -68,8 +69,9 @@ pub(crate) struct Engine {
     pub(crate) page: u32,
 }
 
-impl Engine {
-    /// The same for all of them: a log that grows or shrinks at open would be measured as recovery.
+impl EngineSizes {
+    /// Returns the options, the same for all processes: otherwise the log might grow or shrink at
+    /// the opening, which would be measured as recovery.
     pub(crate) fn options(self) -> Options {
         Options::new()
             .buffer_pool_bytes(self.pool)
@@ -78,7 +80,7 @@ impl Engine {
     }
 }
 
-/// The result, as `--json` writes it.
+/// The result in the format of `--json`.
 #[derive(Clone, Debug, Serialize)]
 struct CrashResult {
     redo_bytes: u64,
@@ -96,18 +98,18 @@ struct CrashResult {
     check: String,
 }
 
-/// A child process that does not outlive its use.
-struct Running(Child);
+/// A child process. Its drop kills it.
+struct ChildProcess(Child);
 
-impl Drop for Running {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-impl Running {
-    fn start(command: &str, dir: &Path, args: &[String]) -> Outcome<(Running, Inbox<ChildStdout>)> {
+impl ChildProcess {
+    fn start(command: &str, dir: &Path, args: &[String]) -> Outcome<(ChildProcess, Inbox<ChildStdout>)> {
         let cannot = |e: std::io::Error| Failure::failed(format!("cannot start the {command} process: {e}"));
         let exe = std::env::current_exe().map_err(cannot)?;
         let mut child = Command::new(exe)
@@ -119,7 +121,7 @@ impl Running {
             .spawn()
             .map_err(cannot)?;
         let inbox = child.stdout.take().map(Inbox::new);
-        let running = Running(child);
+        let running = ChildProcess(child);
         inbox.map(|inbox| (running, inbox)).ok_or_else(|| Failure::failed("the child has no pipe"))
     }
 
@@ -128,43 +130,43 @@ impl Running {
     }
 }
 
-/// What the parent knows when the victim is dead.
-struct Death {
+/// What the parent knows after the victim's death.
+struct KillResult {
     redo_bytes: u64,
     acknowledged: Vec<u32>,
     seconds: f64,
-    /// What was heard each second.
+    /// What the victim reported each second.
     samples: Samples,
 }
 
-/// What the reopener told.
-struct Recovery {
+/// The times that the reopener needed.
+struct RecoveryTimes {
     opened_ms: f64,
     first_transaction_ms: f64,
     full_recovery_ms: f64,
 }
 
 impl Experiment {
-    /// Runs it in `place`, with a report in `report_dir` if there is one.
-    pub(crate) fn run(&self, mut place: Place, report_dir: Option<ReportDir>) -> Outcome {
-        let durable_device = place.is_durable();
+    /// Runs the experiment in `run_dir`, with a report in `report_dir` if there is one.
+    pub(crate) fn run(&self, mut run_dir: RunDir, report_dir: Option<ReportDir>) -> Outcome {
+        let durable_device = run_dir.is_durable();
         let mut progress = Progress::on_stderr();
         progress.show("load");
-        self.load(place.dir())?;
-        let death = self.kill_a_victim(place.dir(), &mut progress)?;
+        self.load(run_dir.dir())?;
+        let death = self.kill_a_victim(run_dir.dir(), &mut progress)?;
         progress.show("recover");
-        let mut book = Book::replay(&self.plan, &death.acknowledged);
-        let probed = book.row_to_probe(&self.plan, &mut Prng::new(self.plan.seed ^ 0xc4a5));
-        let recovery = self.time_recovery(place.dir(), probed, &mut book)?;
+        let mut expected_rows = ExpectedRows::replay(&self.plan, &death.acknowledged);
+        let probed = expected_rows.row_to_probe(&self.plan, &mut Prng::new(self.plan.seed ^ 0xc4a5));
+        let recovery = self.time_recovery(run_dir.dir(), probed, &mut expected_rows)?;
         progress.show("verify");
-        let (verdict, check) = self.verify(place.dir(), &book)?;
+        let (verdict, check) = self.verify(run_dir.dir(), &expected_rows)?;
         progress.finish();
-        place.keep_if_asked();
+        run_dir.keep_if_asked();
         let result = CrashResult {
             redo_bytes: death.redo_bytes,
             first_transaction_ms: recovery.first_transaction_ms,
             full_recovery_ms: recovery.full_recovery_ms,
-            acknowledged: book.acknowledged(),
+            acknowledged: expected_rows.acknowledged(),
             lost: verdict.lost,
             extra: verdict.extra,
             in_flight_committed: verdict.in_flight_committed,
@@ -196,7 +198,7 @@ impl Experiment {
                 origin: report::Origin {
                     command: report::command(),
                     parameters: self.parameters.clone(),
-                    machine: report::machine_facts(Some(place.dir()), durable_device),
+                    machine: report::machine_facts(Some(run_dir.dir()), durable_device),
                 },
             };
             print(&format!("{:<15} {}\n", "report", report::write(dir, &report.files())?));
@@ -207,50 +209,42 @@ impl Experiment {
     fn load(&self, dir: &Path) -> Outcome {
         let db = self.engine.options().open(dir)?;
         let plan = self.plan;
-        let shape = Shape {
+        let params = WorkloadParams {
             tables: plan.tables,
             rows: plan.rows,
             distribution: crate::workload::distribution::Distribution::Uniform,
             seed: plan.seed,
-            begin: Begin { durability: Durability::Sync, isolation: Isolation::RepeatableRead },
+            begin: TxnSettings { durability: Durability::Sync, isolation: Isolation::RepeatableRead },
         };
         let loader = Loader { db: &db, threads: 2, rows_loaded: &AtomicU64::new(0) };
-        loader.fill(&shape, |table| move |id| plan.loaded(table, id))?;
+        loader.fill(&params, |table| move |id| plan.loaded(table, id))?;
         db.checkpoint()?;
         db.close()?;
         Ok(())
     }
 
-    fn kill_a_victim(&self, dir: &Path, progress: &mut Progress) -> Outcome<Death> {
+    fn kill_a_victim(&self, dir: &Path, progress: &mut Progress) -> Outcome<KillResult> {
         let mut args = self.common_args();
         args.push(format!("--redo-bytes={}", self.redo_bytes));
         args.push(format!("--seconds={}", self.seconds.as_secs_f64()));
-        let (victim, mut inbox) = Running::start("crash-victim", dir, &args)?;
+        let (victim, mut inbox) = ChildProcess::start("crash-victim", dir, &args)?;
         let start = Instant::now();
         let mut acknowledged = vec![0u32; self.plan.threads as usize];
         let mut reached = None;
         let mut samples = Samples::new();
         let sample = |samples: &mut Samples, acknowledged: &[u32], redo: Option<u64>| {
             let total: u64 = acknowledged.iter().map(|&n| u64::from(n)).sum();
-            let mut values = vec![("acknowledged".to_owned(), "count", Moves::Counter, total as f64)];
-            values.extend(redo.map(|n| ("checkpoint_age_bytes".to_owned(), "bytes", Moves::Gauge, n as f64)));
+            let mut values = vec![("acknowledged".to_owned(), "count", ColumnKind::Counter, total as f64)];
+            values.extend(
+                redo.map(|n| ("checkpoint_age_bytes".to_owned(), "bytes", ColumnKind::Gauge, n as f64)),
+            );
             samples.push((start.elapsed().as_secs_f64() * 1000.0).round() / 1000.0, values);
             total
         };
         sample(&mut samples, &acknowledged, None);
         while let Some(message) = inbox.next()? {
             match message {
-                Message::Acknowledged { thread, number } => {
-                    let last = acknowledged.get_mut(thread as usize);
-                    match last {
-                        Some(last) if number == *last + 1 => *last = number,
-                        _ => {
-                            return Err(Failure::failed(format!(
-                                "the victim acknowledged transaction {number} of thread {thread} out of turn"
-                            )));
-                        }
-                    }
-                }
+                Message::Acknowledged { thread, number } => acknowledge(&mut acknowledged, thread, number)?,
                 Message::RedoLength(bytes) => {
                     stop::check()?;
                     let total = sample(&mut samples, &acknowledged, Some(bytes));
@@ -276,7 +270,7 @@ impl Experiment {
                 }
                 Message::Failed(text) => return Err(Failure::failed(text)),
                 Message::Opened | Message::Committed(_) | Message::Recovered => {
-                    return Err(Failure::failed("the victim spoke out of turn"));
+                    return Err(Failure::failed("the victim sent an unexpected message"));
                 }
             }
         }
@@ -285,19 +279,25 @@ impl Experiment {
         stop::check()?;
         match reached {
             Some(redo_bytes) if status.signal() == Some(SIGKILL) => {
-                Ok(Death { redo_bytes, acknowledged, seconds, samples })
+                Ok(KillResult { redo_bytes, acknowledged, seconds, samples })
             }
-            _ => Err(Failure::failed(format!("the victim ended before its time: {status}"))),
+            _ => Err(Failure::failed(format!("the victim ended before the kill: {status}"))),
         }
     }
 
-    /// Starts a new process on what the dead one left, which changes row `probed` as its first transaction.
-    fn time_recovery(&self, dir: &Path, probed: (u32, u32), book: &mut Book) -> Outcome<Recovery> {
+    /// Starts a new process that opens the database and changes row `probed` in its first
+    /// transaction. Measures how long that takes.
+    fn time_recovery(
+        &self,
+        dir: &Path,
+        probed: (u32, u32),
+        expected_rows: &mut ExpectedRows,
+    ) -> Outcome<RecoveryTimes> {
         let mut args = self.common_args();
         args.push(format!("--table={}", probed.0));
         args.push(format!("--id={}", probed.1));
         let start = Instant::now();
-        let (reopener, mut inbox) = Running::start("crash-reopen", dir, &args)?;
+        let (reopener, mut inbox) = ChildProcess::start("crash-reopen", dir, &args)?;
         let ms = || (start.elapsed().as_secs_f64() * 1e5).round() / 100.0;
         let (mut opened, mut first, mut full) = (None, None, None);
         while let Some(message) = inbox.next()? {
@@ -305,7 +305,7 @@ impl Experiment {
                 Message::Opened => opened = Some(ms()),
                 Message::Committed(before) => {
                     first = Some(ms());
-                    book.probe(&self.plan, probed, before);
+                    expected_rows.probe(&self.plan, probed, before);
                 }
                 Message::Recovered => full = Some(ms()),
                 Message::Failed(text) => {
@@ -313,23 +313,23 @@ impl Experiment {
                         "the database did not reopen after the kill: {text}"
                     )));
                 }
-                _ => return Err(Failure::failed("the reopening process spoke out of turn")),
+                _ => return Err(Failure::failed("the reopening process sent an unexpected message")),
             }
         }
         let status = reopener.end()?;
         stop::check()?;
         match (opened, first, full) {
             (Some(opened_ms), Some(first_transaction_ms), Some(full_recovery_ms)) if status.success() => {
-                Ok(Recovery { opened_ms, first_transaction_ms, full_recovery_ms })
+                Ok(RecoveryTimes { opened_ms, first_transaction_ms, full_recovery_ms })
             }
             _ => Err(Failure::failed(format!("the database did not reopen after the kill: {status}"))),
         }
     }
 
-    fn verify(&self, dir: &Path, book: &Book) -> Outcome<(Verdict, String)> {
+    fn verify(&self, dir: &Path, expected_rows: &ExpectedRows) -> Outcome<(Verdict, String)> {
         let db: Db = self.engine.options().open(dir)?;
         wait_recovered(&db)?;
-        let verdict = verify::verify(&db, &self.plan, book)?;
+        let verdict = verify::verify(&db, &self.plan, expected_rows)?;
         let check = check_database(&db)?;
         db.close()?;
         Ok((verdict, check))
@@ -349,10 +349,23 @@ impl Experiment {
     }
 }
 
+/// Counts an acknowledged transaction. Fails unless it is the next one of its thread.
+fn acknowledge(acknowledged: &mut [u32], thread: u32, number: u32) -> Outcome {
+    match acknowledged.get_mut(thread as usize) {
+        Some(last) if number == *last + 1 => {
+            *last = number;
+            Ok(())
+        }
+        _ => Err(Failure::failed(format!(
+            "the victim acknowledged transaction {number} of thread {thread} out of order"
+        ))),
+    }
+}
+
 impl CrashResult {
-    /// The final table.
-    fn lines(&self, verdict: &Verdict) -> Lines {
-        let mut out = Lines::default();
+    /// Returns the lines of the final table.
+    fn lines(&self, verdict: &Verdict) -> TableLines {
+        let mut out = TableLines::default();
         out.line(
             "killed",
             format!("after {:.1} s with {} of redo", self.seconds, show_size(self.redo_bytes as f64)),
@@ -375,7 +388,7 @@ impl CrashResult {
         out
     }
 
-    /// Fails if the promise was broken.
+    /// Fails if a transaction was lost, a value is extra, or the check found damage.
     fn judge(&self) -> Outcome {
         if self.lost > 0 || self.extra > 0 {
             return Err(Failure::failed(format!(

@@ -1,7 +1,7 @@
-//! The process that opens what the victim left: it makes one durable change as soon as it can, then waits until all is
-//! recovered. The parent holds the clock.
+//! The process that opens the database after the kill. It commits one change as soon as it can,
+//! then waits until recovery is complete. The parent measures the time.
 
-use super::Engine;
+use super::EngineSizes;
 use super::recipe::{Plan, Writer};
 use super::wire::{Message, Outbox};
 use crate::cli::wait_recovered;
@@ -10,12 +10,13 @@ use crate::workload::row::{Row, id_key};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use std::path::Path;
 
-/// Reads row `id`, changes it, commits it; then waits for the rest.
+/// Opens the database, reads and changes row `id` in a transaction, and waits for the end of
+/// recovery.
 pub(crate) fn reopen(
     outbox: &Outbox,
     dir: &Path,
     plan: &Plan,
-    engine: Engine,
+    engine: EngineSizes,
     table: u32,
     id: u32,
 ) -> Outcome {

@@ -1,6 +1,6 @@
-//! The comparison after the crash: every row and every index entry against the book.
+//! The comparison after the crash: every row and every index entry with the expected rows.
 
-use super::recipe::{Book, Plan, Probe, Writer};
+use super::recipe::{ExpectedRows, Plan, Probe, Writer};
 use crate::failure::Outcome;
 use crate::stop;
 use crate::workload::Tables;
@@ -9,39 +9,39 @@ use millpond::{Db, TxnOptions};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-/// How many of the findings are told in words.
+/// How many findings are described.
 const EXAMPLES: usize = 5;
 
-/// The outcome.
+/// The result of the comparison.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
-    /// Acknowledged transactions of which something is not there.
+    /// Acknowledged transactions with a missing change.
     pub(crate) lost: u64,
-    /// Values that no acknowledged or in-flight transaction wrote, and transactions in flight of which only a part is
-    /// there.
+    /// Values that neither an acknowledged transaction nor one in flight wrote, and transactions in
+    /// flight that are only partly there.
     pub(crate) extra: u64,
-    /// Unacknowledged transactions that became durable, whole.
+    /// Unacknowledged transactions that are completely there.
     pub(crate) in_flight_committed: u64,
-    /// The first findings.
+    /// Descriptions of the first findings.
     pub(crate) examples: Vec<String>,
 }
 
 struct Verifier<'a> {
     plan: &'a Plan,
-    book: &'a Book,
+    expected_rows: &'a ExpectedRows,
     lost: HashSet<Writer>,
     extra: u64,
-    /// By thread: rows of its transaction in flight that are as before it, and as after it.
+    /// By thread: how many rows of its transaction in flight are as before it, and as after it.
     in_flight: Vec<(u32, u32)>,
     examples: Vec<String>,
 }
 
-/// Reads everything and compares.
-pub(crate) fn verify(db: &Db, plan: &Plan, book: &Book) -> Outcome<Verdict> {
+/// Reads the whole database and compares it with the expected rows.
+pub(crate) fn verify(db: &Db, plan: &Plan, expected_rows: &ExpectedRows) -> Outcome<Verdict> {
     let tables = Tables::open(db, plan.tables)?;
     let mut verifier = Verifier {
         plan,
-        book,
+        expected_rows,
         lost: HashSet::new(),
         extra: 0,
         in_flight: vec![(0, 0); plan.threads as usize],
@@ -77,7 +77,7 @@ impl Verifier<'_> {
     }
 
     fn lose(&mut self, table: u32, id: u32, what: &str) {
-        let writer = self.book.state(table, id).writer(self.plan.owner(id));
+        let writer = self.expected_rows.state(table, id).writer(self.plan.owner(id));
         self.lost.insert(writer);
         self.example(format!(
             "lost: row {id} of sbtest{table}, transaction {} of thread {}: {what}",
@@ -90,9 +90,9 @@ impl Verifier<'_> {
         self.example(format!("extra: {text}"));
     }
 
-    /// What the reopener read, before it wrote there.
+    /// Compares what the reopener read before its change.
     fn probe(&mut self) {
-        if let Some(Probe { table, id, expected, found }) = self.book.probe
+        if let Some(Probe { table, id, expected, found }) = self.expected_rows.probe
             && expected != found
         {
             self.lose(table, id, "the first transaction after the kill read something else");
@@ -109,10 +109,10 @@ impl Verifier<'_> {
     }
 
     fn row(&mut self, table: u32, id: u32, found: Option<&Row>) {
-        let (plan, book) = (self.plan, self.book);
+        let (plan, expected_rows) = (self.plan, self.expected_rows);
         let thread = plan.owner(id);
-        let as_before = plan.row(table, id, &book.state(table, id)).as_ref() == found;
-        let in_flight = book.in_flight(table, id);
+        let as_before = plan.row(table, id, &expected_rows.state(table, id)).as_ref() == found;
+        let in_flight = expected_rows.in_flight(table, id);
         let as_after = in_flight.is_some_and(|state| plan.row(table, id, &state).as_ref() == found);
         if in_flight.is_some() {
             let (before, after) = &mut self.in_flight[thread as usize];
@@ -124,7 +124,7 @@ impl Verifier<'_> {
         }
         let Some(row) = found else { return self.lose(table, id, "the row is missing") };
         match plan.writer_of(table, id, row) {
-            Some(writer) if book.may_have_written(writer) => {
+            Some(writer) if expected_rows.may_have_written(writer) => {
                 self.lose(table, id, &format!("the row is as transaction {} left it", writer.number));
             }
             Some(writer) => {

@@ -1,13 +1,13 @@
-//! The process that dies: it runs its transactions on all threads, tells the parent of each acknowledged one, and kills
-//! itself when its log has the length that was asked for.
+//! The process that is killed. It runs transactions on all threads, reports each acknowledged one
+//! to the parent, and kills itself when its log has the requested length.
 
-use super::Engine;
+use super::EngineSizes;
 use super::recipe::{DOOMED, DOOMED_EVERY, Plan, Target, Writer};
 use super::wire::{Message, Outbox};
 use crate::failure::{Failure, Outcome};
 use crate::figures::checkpoint_age;
 use crate::workload::row::{Row, id_key, index_key};
-use crate::workload::{Tables, Trouble};
+use crate::workload::{AttemptError, Tables};
 use millpond::{Db, Transaction};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use std::path::Path;
@@ -16,24 +16,25 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// When to die.
+/// When the victim kills itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// With this much redo since the checkpoint.
+    /// When there is so much redo after the checkpoint.
     pub(crate) redo_bytes: u64,
-    /// Or not at all after this time.
+    /// After this time it fails instead.
     pub(crate) seconds: Duration,
 }
 
-/// Runs until the process kills itself; returns only if the limit was not reached in time or something went wrong.
+/// Runs until the process kills itself. Returns only if the limit is not reached in time or
+/// something fails.
 pub(crate) fn die_at_redo_bytes(
     outbox: &Outbox,
     dir: &Path,
     plan: &Plan,
-    engine: Engine,
+    engine: EngineSizes,
     limits: Limits,
 ) -> Outcome {
-    // No orphan: if the parent is killed, so is this.
+    // If the parent is killed, this process is killed too.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let db = engine.options().hold_cleaning_until_redo_bytes(limits.redo_bytes).open(dir)?;
     let tables = Tables::open(&db, plan.tables)?;
@@ -60,10 +61,10 @@ pub(crate) fn die_at_redo_bytes(
     }
 }
 
-/// Waits for the log to be long enough, and then there is no after.
+/// Waits until the log is long enough, then kills the process.
 fn watch(db: &Db, outbox: &Outbox, limits: Limits, over: &AtomicBool) -> Outcome {
     let start = Instant::now();
-    let mut told = start;
+    let mut reported = start;
     while !over.load(Ordering::Relaxed) {
         let bytes = checkpoint_age(&db.metrics());
         if bytes >= limits.redo_bytes {
@@ -74,8 +75,8 @@ fn watch(db: &Db, outbox: &Outbox, limits: Limits, over: &AtomicBool) -> Outcome
         if start.elapsed() >= limits.seconds {
             return outbox.send(&Message::NotReached(bytes));
         }
-        if told.elapsed() >= Duration::from_secs(1) {
-            told = Instant::now();
+        if reported.elapsed() >= Duration::from_secs(1) {
+            reported = Instant::now();
             outbox.send(&Message::RedoLength(bytes))?;
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -106,19 +107,19 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// One transaction, until it went through; false if the run is over.
+    /// Runs a transaction until it succeeds. Returns false if the run is over.
     fn retried(&self, number: u32, doomed: bool) -> Outcome<bool> {
         while !self.over.load(Ordering::Relaxed) {
             match self.transaction(number, doomed) {
                 Ok(()) => return Ok(true),
-                Err(trouble) if trouble.is_retryable() => {}
-                Err(trouble) => return Err(trouble.into()),
+                Err(error) if error.is_retryable() => {}
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(false)
     }
 
-    fn transaction(&self, number: u32, doomed: bool) -> Result<(), Trouble> {
+    fn transaction(&self, number: u32, doomed: bool) -> Result<(), AttemptError> {
         let mark = if doomed { DOOMED } else { 0 };
         let writer = Writer { thread: self.thread, number: number | mark };
         let mut tx = self.db.begin()?;
@@ -133,13 +134,13 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn write(&self, tx: &mut Transaction, writer: Writer, target: &Target) -> Result<(), Trouble> {
+    fn write(&self, tx: &mut Transaction, writer: Writer, target: &Target) -> Result<(), AttemptError> {
         let Target { table, id, .. } = *target;
         let pair = self.tables.get(table);
         let old = match tx.get_for_update(&pair.rows, &id_key(id))? {
             None => None,
             Some(value) => Some(Row::decode(&value).ok_or_else(|| {
-                Trouble::Wrong(format!("row {id} of sbtest{table} is not what was written"))
+                AttemptError::Wrong(format!("row {id} of sbtest{table} is not what was written"))
             })?),
         };
         let new = self.plan.write(writer, target, old.as_ref());
@@ -155,7 +156,7 @@ impl Session<'_> {
         if let Some(k) = from
             && !tx.delete(&pair.index, &index_key(k, id))?
         {
-            return Err(Trouble::Wrong(format!("sbtest{table}_k has no entry for row {id} with k {k}")));
+            return Err(AttemptError::Wrong(format!("sbtest{table}_k has no entry for row {id} with k {k}")));
         }
         if let Some(k) = to {
             tx.insert(&pair.index, &index_key(k, id), b"")?;

@@ -1,7 +1,8 @@
-//! What a child process tells the parent: messages so short that a pipe takes each whole or not at all.
+//! The messages from a child process to the parent. They are short, so a pipe writes each
+//! completely or not at all.
 //!
 //! ```text
-//! kind u8 | thread u24 | number u64            all little-endian; kinds 4 and 6: `number` more bytes
+//! kind u8 | thread u24 | number u64      all little-endian; kinds 4 and 6: `number` more bytes
 //! ```
 
 use crate::failure::{Failure, Outcome};
@@ -11,7 +12,7 @@ use std::io::{BufReader, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 
 const HEAD: usize = 12;
-/// With the head this stays below PIPE_BUF, 4096.
+/// Together with the head, less than PIPE_BUF, 4096.
 const LONGEST_TEXT: usize = 4000;
 
 /// One message.
@@ -24,11 +25,11 @@ pub(crate) enum Message {
         /// Its transaction, from 1.
         number: u32,
     },
-    /// The victim's redo length now, for the progress line.
+    /// The current redo length of the victim, for the progress line.
     RedoLength(u64),
-    /// The last word of the victim: its redo length.
+    /// The last message of the victim: its redo length.
     Dying(u64),
-    /// The time was over before the log was that long.
+    /// The time ended before the log was long enough; its length.
     NotReached(u64),
     /// The database is open after the kill.
     Opened,
@@ -36,7 +37,7 @@ pub(crate) enum Message {
     Committed(Option<Row>),
     /// All redo is applied and all losers are reverted.
     Recovered,
-    /// The child gives up, in one sentence.
+    /// The child failed; the reason.
     Failed(String),
 }
 
@@ -69,7 +70,7 @@ impl Message {
 pub(crate) struct Outbox(File);
 
 impl Outbox {
-    /// The pipe that the parent put in place of stdout.
+    /// Uses stdout, which the parent has replaced by a pipe.
     pub(crate) fn stdout() -> Outcome<Outbox> {
         let fd = std::io::stdout().as_fd().try_clone_to_owned();
         fd.map(|fd| Outbox(File::from(fd))).map_err(|e| Failure::failed(format!("cannot use stdout: {e}")))
@@ -79,27 +80,27 @@ impl Outbox {
     pub(crate) fn send(&self, message: &Message) -> Outcome {
         (&self.0)
             .write_all(&message.encode())
-            .map_err(|e| Failure::failed(format!("cannot tell the parent: {e}")))
+            .map_err(|e| Failure::failed(format!("cannot write to the parent process: {e}")))
     }
 }
 
-/// The parent's end.
+/// The parent's end of the pipe.
 pub(crate) struct Inbox<R>(BufReader<R>);
 
 impl<R: Read> Inbox<R> {
-    /// Reads what the child writes.
+    /// Reads messages from a pipe.
     pub(crate) fn new(pipe: R) -> Inbox<R> {
         Inbox(BufReader::new(pipe))
     }
 
-    /// The next message; none when the child is gone.
+    /// Returns the next message; `None` when the child has ended.
     pub(crate) fn next(&mut self) -> Outcome<Option<Message>> {
-        let garbled = || Failure::failed("a child process said something that makes no sense");
+        let garbled = || Failure::failed("a child process sent an invalid message");
         let mut head = [0; HEAD];
         match self.0.read_exact(&mut head) {
             Ok(()) => {}
             Err(e) if e.kind() == ErrorKind::UnexpectedEof => return Ok(None),
-            Err(e) => return Err(Failure::failed(format!("cannot hear a child process: {e}"))),
+            Err(e) => return Err(Failure::failed(format!("cannot read from a child process: {e}"))),
         }
         let thread = u32::from_le_bytes([head[1], head[2], head[3], 0]);
         let [_, _, _, _, number @ ..] = head;

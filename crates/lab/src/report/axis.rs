@@ -1,27 +1,27 @@
-//! Axes: which values get a line and a label, so that a reader can tell a figure from its height.
+//! Axes: which values get a grid line and a label.
 
 use crate::units::{show_count, show_micros, show_size};
 
-/// More than any counter holds.
+/// A limit above every counter.
 pub(crate) const MOST: f64 = 1e20;
 
-/// What the numbers of a plot are.
+/// The quantity that a plot shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measure {
-    /// Things, named.
+    /// A count of things with this name.
     Count(&'static str),
     /// Bytes.
     Bytes,
-    /// Bytes in a second.
+    /// Bytes a second.
     BytesPerSecond,
     /// Durations in microseconds.
     Micros,
-    /// Microseconds in a second.
+    /// Microseconds a second.
     MicrosPerSecond,
 }
 
 impl Measure {
-    /// A value for a table or a label, where the column or the plot says what is counted.
+    /// Formats a value for a table or a label. The column or the plot names what is counted.
     pub(crate) fn short(self, value: f64) -> String {
         match self {
             Measure::Count(_) if value.abs() < 100.0 && value.fract() != 0.0 => format!("{value:.1}"),
@@ -33,7 +33,7 @@ impl Measure {
         }
     }
 
-    /// How the script of the page shows such values.
+    /// Returns the name of the quantity in the script of the page.
     pub(crate) fn script_name(self) -> &'static str {
         match self {
             Measure::Count(_) => "count",
@@ -44,7 +44,8 @@ impl Measure {
         }
     }
 
-    /// Units for values up to `max`: what one of them is, its sign on each label, and the caption of the axis.
+    /// Returns the unit for values up to `max`: its size, its suffix on each label, and the caption
+    /// of the axis.
     fn unit_for(self, max: f64) -> (f64, &'static str, String) {
         let pick = |units: &[(f64, &'static str)]| {
             units.iter().copied().find(|(size, _)| max >= 2.0 * size).unwrap_or(units[units.len() - 1])
@@ -77,23 +78,23 @@ impl Measure {
     }
 }
 
-/// A scale with its labels.
+/// An axis with its labels.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Axis {
     /// The value at the near end.
     pub(crate) low: f64,
     /// The value at the far end.
     pub(crate) high: f64,
-    /// Whether equal ratios have equal lengths.
+    /// The scale is logarithmic.
     pub(crate) log: bool,
-    /// Values with a label.
+    /// Values with their labels.
     pub(crate) ticks: Vec<(f64, String)>,
-    /// What the labels count.
+    /// The unit of the labels.
     pub(crate) caption: String,
 }
 
 impl Axis {
-    /// From 0 to a little above `max`, with about `wanted` labels.
+    /// Makes an axis from 0 to a little above `max`, with about `wanted` labels.
     pub(crate) fn linear(max: f64, measure: Measure, wanted: f64) -> Axis {
         let max = if max > 1.0 / MOST { max.min(MOST) } else { 1.0 };
         let (unit, sign, caption) = measure.unit_for(max);
@@ -105,12 +106,12 @@ impl Axis {
         Axis { low: 0.0, high, log: false, ticks, caption }
     }
 
-    /// Durations from below `low` to above `high`, equal ratios at equal lengths.
+    /// Makes a logarithmic axis of durations from below `low` to above `high`.
     pub(crate) fn log_micros(low: f64, high: f64) -> Axis {
         let low = if low > 0.0 { low.clamp(0.1, MOST) } else { 1.0 };
         let high = if high > low { high.min(MOST) } else { low };
         let decades = (high / low).log10();
-        // 1, 2, 5, 10 where there is room for them; only powers of ten over many decades.
+        // 1, 2, 5, 10 if there is space; only powers of ten for many decades.
         let parts: &[f64] = if decades <= 2.2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
         let grid: Vec<f64> =
             (-1..=20).flat_map(|power| parts.iter().map(move |part| part * 10f64.powi(power))).collect();
@@ -121,7 +122,7 @@ impl Axis {
         Axis { low: grid[first], high: grid[last], log: true, ticks, caption: String::new() }
     }
 
-    /// Seconds from 0 to `end`, with at most about `wanted` labels.
+    /// Makes a time axis from 0 to `end` seconds, with at most about `wanted` labels.
     pub(crate) fn time(end: f64, wanted: f64) -> Axis {
         let end = if end > 0.0 { end.clamp(0.01, MOST) } else { 1.0 };
         const STEPS: [f64; 17] = [
@@ -148,31 +149,31 @@ impl Axis {
         }
     }
 
-    /// Where `value` lies: 0 at the near end, 1 at the far end.
+    /// Returns the position of `value`: 0 at the near end, 1 at the far end.
     pub(crate) fn share(&self, value: f64) -> f64 {
         let share = if self.log {
             (value / self.low).ln() / (self.high / self.low).ln()
         } else {
             (value - self.low) / (self.high - self.low)
         };
-        // What is no number, such as the logarithm of nothing, lies at the near end.
+        // NaN, such as the logarithm of a negative number, is at the near end.
         if share > 0.0 { share.min(1.0) } else { 0.0 }
     }
 }
 
-/// The step of 1, 2 or 5 times a power of ten that is at least `step`.
+/// Rounds `step` up to 1, 2 or 5 times a power of ten.
 fn nice(step: f64) -> f64 {
     let power = 10f64.powf(step.log10().floor());
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|part| part * power).find(|n| *n >= step * 0.999).unwrap_or(step)
 }
 
-/// A multiple of `step` with as many places as the step needs.
+/// Formats a multiple of `step` with the decimal places that the step needs.
 fn decimal(value: f64, step: f64) -> String {
     let places = (-step.log10().floor()).clamp(0.0, 6.0) as usize;
     if places == 0 { show_count(value) } else { format!("{value:.places$}") }
 }
 
-/// A power of ten of microseconds, or 2 or 5 times one.
+/// Formats microseconds that are 1, 2 or 5 times a power of ten.
 fn power_label(us: f64) -> String {
     let (value, unit) = match us {
         _ if us < 1000.0 => (us, "µs"),
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn linear_axes_start_at_nothing_and_have_one_unit() {
+    fn linear_axes_start_at_zero_and_have_one_unit() {
         let axis = Axis::linear(1234.0, Measure::Count("commits/s"), 4.0);
         assert_eq!((labels(&axis), axis.caption.as_str()), (vec!["0", "500", "1 000"], "commits/s"));
         let axis = Axis::linear(96.0 * 1048576.0, Measure::Bytes, 4.0);

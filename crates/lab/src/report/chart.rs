@@ -1,4 +1,4 @@
-//! A plot as data: lines or stacked areas over time, limits beside them, marks on them. What draws it is `svg`.
+//! A plot over time as data: lines or stacked areas, with limits and marks. `svg` draws it.
 
 use super::axis::{MOST, Measure};
 use crate::samples::Point;
@@ -6,36 +6,36 @@ use crate::samples::Point;
 /// A line over time.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Series {
-    /// What it is, in a word or two.
+    /// Its name, in a word or two.
     pub(crate) label: String,
     /// Its values.
     pub(crate) points: Vec<Point>,
-    /// Whether it is a limit of the others and not something that happened.
+    /// It is a limit, not a measured value.
     pub(crate) limit: bool,
 }
 
 impl Series {
-    /// Something that happened.
+    /// Makes a series of measured values.
     pub(crate) fn new(label: impl Into<String>, points: Vec<Point>) -> Series {
         Series { label: label.into(), points: points.into_iter().map(known).collect(), limit: false }
     }
 
-    /// A limit, or another level to compare with.
+    /// Makes a series of a limit, or of another value to compare with.
     pub(crate) fn limit(label: impl Into<String>, points: Vec<Point>) -> Series {
         Series { limit: true, ..Series::new(label, points) }
     }
 
-    /// Known values, in order of time.
+    /// Returns the known values in order of time.
     pub(crate) fn known(&self) -> impl Iterator<Item = f64> {
         self.points.iter().filter_map(|(_, value)| *value)
     }
 
-    /// The greatest known value.
+    /// Returns the greatest known value.
     pub(crate) fn greatest(&self) -> Option<f64> {
         self.known().max_by(f64::total_cmp)
     }
 
-    /// Least, median, mean and greatest of the known values.
+    /// Returns minimum, median, mean and maximum of the known values.
     pub(crate) fn summary(&self) -> Option<[f64; 4]> {
         let mut sorted: Vec<f64> = self.known().collect();
         sorted.sort_by(f64::total_cmp);
@@ -45,60 +45,60 @@ impl Series {
     }
 }
 
-/// What is no number is not known, nor is what no counter can hold.
+/// Treats NaN, and values beyond any counter, as unknown.
 fn known((t, value): Point) -> Point {
     (t, value.filter(|v| v.abs() < MOST))
 }
 
-/// A point that is worth a word.
+/// A point with a label.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Mark {
-    /// When.
+pub(crate) struct Annotation {
+    /// The time.
     pub(crate) at: f64,
-    /// What.
+    /// The value.
     pub(crate) value: f64,
-    /// The word.
+    /// The label.
     pub(crate) label: String,
 }
 
 /// How the series are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Drawn {
-    /// As lines above a common zero.
+pub(crate) enum ChartStyle {
+    /// As lines.
     Lines,
-    /// As lines, equal ratios at equal heights.
+    /// As lines over a logarithmic scale.
     LogLines,
-    /// As areas that add up.
+    /// As stacked areas.
     Stacked,
 }
 
 /// A plot over time.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Chart {
-    /// The name of its file and of its place on the page: lower-case letters and hyphens.
+    /// The name of its file and its id on the page: lower-case letters and hyphens.
     pub(crate) id: &'static str,
-    /// What it shows.
+    /// The title.
     pub(crate) title: String,
-    /// What to see in it, in a sentence.
+    /// An explanation, in a sentence.
     pub(crate) note: String,
-    /// What the numbers are.
+    /// The quantity.
     pub(crate) measure: Measure,
     /// How it is drawn.
-    pub(crate) drawn: Drawn,
+    pub(crate) style: ChartStyle,
     /// The series; stacked from the bottom up.
     pub(crate) series: Vec<Series>,
-    /// Points worth a word.
-    pub(crate) marks: Vec<Mark>,
+    /// Points with labels.
+    pub(crate) marks: Vec<Annotation>,
     /// The end of the time axis, the same for all plots of a page.
     pub(crate) end: f64,
 }
 
-/// How many times the greatest value a limit may be above it and still be drawn. Farther up it would press what
-/// happened to the ground.
+/// A limit is drawn if it is at most so many times the greatest value. A higher one would make the
+/// measured lines flat.
 const LIMIT_IN_SIGHT: f64 = 3.0;
 
 impl Chart {
-    /// Takes away limits that are too far above everything, and says so in the note.
+    /// Removes limits that are too far above the values, and names them in the note.
     pub(crate) fn without_far_limits(mut self) -> Chart {
         let data = self.series.iter().filter(|s| !s.limit).filter_map(Series::greatest);
         let greatest = data.max_by(f64::total_cmp).unwrap_or(0.0);
@@ -117,8 +117,8 @@ impl Chart {
         self
     }
 
-    /// For each time of the first series, the sums from the bottom up: what stacked areas are bounded by. None where a
-    /// part is not known.
+    /// Returns the bounds of the stacked areas: for each time of the first series, the sums from
+    /// the bottom up. `None` if a part is unknown.
     pub(crate) fn stacks(&self) -> Vec<(f64, Option<Vec<f64>>)> {
         let Some(first) = self.series.first() else { return Vec::new() };
         let sums = |i: usize| {
@@ -134,57 +134,58 @@ impl Chart {
         first.points.iter().enumerate().map(|(i, (t, _))| (*t, sums(i))).collect()
     }
 
-    /// The plot with so few points that each can be seen. Of a line the least and the greatest value of each stretch
-    /// stay, so that the worst second stays; of stacked areas the mean, so that they still add up.
+    /// Reduces the points of each series to about `most`. A line keeps the minimum and the maximum
+    /// of each interval, so the worst second stays visible. A stacked area keeps the mean, so the
+    /// parts still add up.
     pub(crate) fn thinned(mut self, most: usize) -> Chart {
-        let stacked = self.drawn == Drawn::Stacked;
+        let stacked = self.style == ChartStyle::Stacked;
         for series in &mut self.series {
             if series.points.len() > most {
-                let stretch = if stacked {
+                let interval = if stacked {
                     series.points.len().div_ceil(most)
                 } else {
                     (2 * series.points.len()).div_ceil(most)
                 };
                 let thin = if stacked { mean } else { extremes };
-                series.points = series.points.chunks(stretch).flat_map(thin).collect();
+                series.points = series.points.chunks(interval).flat_map(thin).collect();
             }
         }
         self
     }
 }
 
-fn mean(stretch: &[Point]) -> Vec<Point> {
-    let known: Vec<f64> = stretch.iter().filter_map(|(_, value)| *value).collect();
-    let whole = known.len() == stretch.len();
-    let t = stretch[stretch.len() - 1].0;
+fn mean(interval: &[Point]) -> Vec<Point> {
+    let known: Vec<f64> = interval.iter().filter_map(|(_, value)| *value).collect();
+    let whole = known.len() == interval.len();
+    let t = interval[interval.len() - 1].0;
     vec![(t, whole.then(|| known.iter().sum::<f64>() / known.len() as f64))]
 }
 
-fn extremes(stretch: &[Point]) -> Vec<Point> {
-    let known = || (0..stretch.len()).filter(|i| stretch[*i].1.is_some());
+fn extremes(interval: &[Point]) -> Vec<Point> {
+    let known = || (0..interval.len()).filter(|i| interval[*i].1.is_some());
     let by = |i: &usize, j: &usize| {
-        let value = |i: &usize| stretch[*i].1.unwrap_or_default();
+        let value = |i: &usize| interval[*i].1.unwrap_or_default();
         value(i).total_cmp(&value(j))
     };
     let mut kept: Vec<usize> = known().min_by(by).into_iter().chain(known().max_by(by)).collect();
     // A gap stays a gap.
-    kept.extend((0..stretch.len()).find(|i| stretch[*i].1.is_none()));
+    kept.extend((0..interval.len()).find(|i| interval[*i].1.is_none()));
     kept.sort_unstable();
     kept.dedup();
-    kept.into_iter().map(|i| stretch[i]).collect()
+    kept.into_iter().map(|i| interval[i]).collect()
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
 
-    pub(in crate::report) fn chart(drawn: Drawn, series: Vec<Series>) -> Chart {
+    pub(in crate::report) fn chart(style: ChartStyle, series: Vec<Series>) -> Chart {
         Chart {
             id: "plot",
             title: "A plot".into(),
             note: "What to see.".into(),
             measure: Measure::Count("things/s"),
-            drawn,
+            style,
             series,
             marks: Vec::new(),
             end: 10.0,
@@ -196,7 +197,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_summary_knows_only_what_is_known() {
+    fn a_summary_ignores_unknown_values() {
         let mut points = line(&[4.0, 1.0, f64::NAN, 7.0, f64::INFINITY]);
         points.push((9.0, None));
         assert_eq!(Series::new("x", points).summary(), Some([1.0, 4.0, 4.0, 7.0]));
@@ -208,7 +209,7 @@ pub(super) mod tests {
         let mut points = line(&vec![100.0; 10_000]);
         points[6_543].1 = Some(3.0);
         points[8_000].1 = None;
-        let thin = chart(Drawn::Lines, vec![Series::new("x", points)]).thinned(500);
+        let thin = chart(ChartStyle::Lines, vec![Series::new("x", points)]).thinned(500);
         let kept = &thin.series[0].points;
         assert!(kept.len() <= 501, "{}", kept.len());
         assert_eq!(kept.iter().filter(|p| p.1 == Some(3.0)).count(), 1);
@@ -219,7 +220,7 @@ pub(super) mod tests {
     #[test]
     fn stacked_parts_still_add_up_when_thinned() {
         let whole = chart(
-            Drawn::Stacked,
+            ChartStyle::Stacked,
             vec![Series::new("a", line(&[1.0, 3.0, 5.0, 5.0])), Series::new("b", line(&[2.0; 4]))],
         );
         assert_eq!(whole.stacks()[1], (2.0, Some(vec![3.0, 5.0])));
@@ -230,16 +231,18 @@ pub(super) mod tests {
     #[test]
     fn a_stack_with_an_unknown_part_is_a_gap() {
         let with_gap = vec![(1.0, Some(1.0)), (2.0, None)];
-        let c = chart(Drawn::Stacked, vec![Series::new("a", line(&[1.0, 1.0])), Series::new("b", with_gap)]);
+        let c =
+            chart(ChartStyle::Stacked, vec![Series::new("a", line(&[1.0, 1.0])), Series::new("b", with_gap)]);
         assert_eq!(c.stacks(), [(1.0, Some(vec![1.0, 2.0])), (2.0, None)]);
-        assert!(chart(Drawn::Stacked, Vec::new()).stacks().is_empty());
+        assert!(chart(ChartStyle::Stacked, Vec::new()).stacks().is_empty());
     }
 
     #[test]
-    fn a_limit_out_of_sight_is_named() {
+    fn a_limit_far_above_the_values_is_named() {
         let far = Series::limit("capacity", line(&[900.0]));
         let near = Series::limit("target", line(&[150.0]));
-        let c = chart(Drawn::Lines, vec![Series::new("age", line(&[100.0])), far, near]).without_far_limits();
+        let c = chart(ChartStyle::Lines, vec![Series::new("age", line(&[100.0])), far, near])
+            .without_far_limits();
         assert_eq!(c.series.iter().map(|s| s.label.as_str()).collect::<Vec<_>>(), ["age", "target"]);
         assert_eq!(c.note, "What to see. Far above: capacity 900.");
     }

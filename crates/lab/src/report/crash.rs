@@ -1,7 +1,7 @@
-//! The report of `millpond crash`: the way to the kill, and the way back.
+//! The report of `millpond crash`: the run before the kill, and the recovery.
 
 use super::axis::Measure;
-use super::chart::{Chart, Drawn, Series};
+use super::chart::{Chart, ChartStyle, Series};
 use super::page::{Headline, Origin, Page};
 use super::plot::Plot;
 use super::timeline::Timeline;
@@ -12,37 +12,37 @@ use crate::units::{show_count, show_micros, show_size};
 /// The names of the plots.
 pub(super) const PLOTS: &[&str] = &["crash-throughput", "crash-redo", "recovery"];
 
-/// What a report is made from.
+/// The data of a crash report.
 #[derive(Debug)]
 pub(crate) struct CrashReport<'a> {
-    /// What the parent heard each second: `acknowledged`, `checkpoint_age_bytes`.
+    /// What the victim reported each second: `acknowledged`, `checkpoint_age_bytes`.
     pub(crate) samples: &'a Samples,
     /// Redo at the kill.
     pub(crate) redo_bytes: u64,
     /// Milliseconds from the start of the new process until the database was open.
     pub(crate) opened_ms: f64,
-    /// Until its first commit was durable.
+    /// Milliseconds until its first commit was durable.
     pub(crate) first_transaction_ms: f64,
-    /// Until nothing of the dead process was left to do.
+    /// Milliseconds until recovery was complete.
     pub(crate) full_recovery_ms: f64,
-    /// Transactions that were acknowledged.
+    /// Acknowledged transactions.
     pub(crate) acknowledged: u64,
-    /// Of these, not found.
+    /// Acknowledged transactions that were not found.
     pub(crate) lost: u64,
-    /// Values that nobody wrote.
+    /// Values that no transaction wrote.
     pub(crate) extra: u64,
-    /// Whether the directory was on a disk.
+    /// The directory was on a disk.
     pub(crate) durable_device: bool,
     /// "ok", or what is wrong.
     pub(crate) check: &'a str,
     /// The final table.
     pub(crate) lines: Vec<(&'static str, String)>,
-    /// How it came about.
+    /// How the report was made.
     pub(crate) origin: Origin,
 }
 
 impl CrashReport<'_> {
-    /// The files of the report by name, the page last.
+    /// Returns the files of the report by name; the page is the last one.
     pub(crate) fn files(&self) -> Vec<(String, String)> {
         let charts = [self.throughput(), self.redo()].map(|chart| chart.thinned(svg::POINTS));
         let recovery = self.recovery();
@@ -57,8 +57,8 @@ impl CrashReport<'_> {
 
     fn page(&self, charts: &[Chart], recovery: &Timeline, files: &[String]) -> String {
         let lead = format!(
-            "A process was killed with {} of redo since its checkpoint; another opened what it left, and every row was \
-             compared with what had been acknowledged.",
+            "A process was killed with {} of redo since its checkpoint. Another one opened the database, and every row \
+             was compared with the acknowledged transactions.",
             show_size(self.redo_bytes as f64)
         );
         let mut page = Page::new("Millpond, crash and recovery", &lead);
@@ -75,9 +75,9 @@ impl CrashReport<'_> {
             page.warning("The database lay on a memory file system: nothing there survives a power cut.");
         }
         page.headlines(&self.headlines());
-        page.section("The way back");
+        page.section("Recovery");
         page.still(recovery);
-        page.section("The way to the kill");
+        page.section("Before the kill");
         for chart in charts {
             page.chart(chart);
         }
@@ -109,7 +109,7 @@ impl CrashReport<'_> {
                 "transactions before the kill".into(),
             ),
             headline("lost", show_count(self.lost as f64), "acknowledged and not found".into()),
-            headline("extra", show_count(self.extra as f64), "values that nobody wrote".into()),
+            headline("extra", show_count(self.extra as f64), "values that were never written".into()),
         ]
     }
 
@@ -126,7 +126,7 @@ impl CrashReport<'_> {
             title: title.to_owned(),
             note,
             measure,
-            drawn: Drawn::Lines,
+            style: ChartStyle::Lines,
             series,
             marks: Vec::new(),
             end: self.samples.end(),

@@ -1,7 +1,8 @@
 //! The directory of `--report`: checked and made before the run, filled after it.
 //!
-//! A report may stand beside other files, and a new one takes the place of an old one. It never takes the place of a file
-//! that is not part of a report: who ran `--report .` in the directory of a web site keeps the site.
+//! The directory may contain other files, and a new report replaces an old one. A report never
+//! replaces a file that is not part of a report: `--report .` in the directory of a web site does
+//! not destroy the site.
 
 use crate::failure::{Failure, Outcome};
 use rustix::fs::{Access, access};
@@ -9,23 +10,24 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The page.
+/// The file name of the page.
 pub(crate) const PAGE: &str = "index.html";
-/// How the page says that this program made it, and so that the other names beside it are a report's too.
+/// This text in the page shows that this program made it, so the other files with names of a report
+/// belong to it too.
 const MADE_HERE: &str = "<meta name=\"generator\" content=\"millpond ";
 
 /// A directory that can take a report.
 #[derive(Debug)]
 pub(crate) struct ReportDir {
     dir: PathBuf,
-    /// Made by this run and still empty.
+    /// This run made the directory, and it is still empty.
     remove: bool,
 }
 
 impl ReportDir {
-    /// Makes sure that a report whose files are among `names` can be written to `dir`, making it if it is missing. If
-    /// nothing comes of it, dropping this removes what it made. `db` must be another directory: whatever is in there is
-    /// the database's.
+    /// Checks that a report with files among `names` can be written to `dir`, and creates a missing
+    /// directory. If no report is written, the drop removes it. `dir` must not be inside the
+    /// database's directory `db`.
     pub(crate) fn claim(dir: &Path, names: &[String], db: Option<&Path>) -> Outcome<ReportDir> {
         let name = dir.display();
         let remove = match fs::metadata(dir) {
@@ -60,7 +62,7 @@ impl ReportDir {
         Ok(report)
     }
 
-    /// Fails if one of the names is taken by something that no report wrote.
+    /// Fails if one of the names belongs to a file that is not part of a report.
     fn check_foreign(&self, names: &[String]) -> Outcome {
         let page = self.dir.join(PAGE);
         if fs::read(&page).is_ok_and(|text| contains(&text, MADE_HERE.as_bytes())) {
@@ -75,7 +77,8 @@ impl ReportDir {
         }
     }
 
-    /// Writes a report; of an older one nothing stays. `names` are those that reports have.
+    /// Writes a report and removes the files of an older one. `names` are all file names of
+    /// reports.
     pub(crate) fn write(mut self, files: &[(String, String)], names: &[String]) -> Outcome<PathBuf> {
         for name in names.iter().filter(|name| files.iter().all(|(written, _)| written != *name)) {
             let path = self.dir.join(name);
@@ -89,7 +92,8 @@ impl ReportDir {
         for (i, (name, text)) in files.iter().enumerate() {
             let path = self.dir.join(name);
             if let Err(e) = fs::write(&path, text) {
-                // Half a report is of no use, and without its page the next one would take it for something foreign.
+                // Half a report is useless, and without its page the next run would treat its files
+                // as foreign.
                 for (name, _) in &files[..=i] {
                     let _ = fs::remove_file(self.dir.join(name));
                 }
@@ -110,7 +114,7 @@ impl Drop for ReportDir {
     }
 }
 
-/// An absolute path without links, also of what does not exist yet.
+/// Returns an absolute path without symbolic links. The last component need not exist.
 fn resolved(path: &Path) -> io::Result<PathBuf> {
     let path = std::path::absolute(path)?;
     match (path.canonicalize(), path.parent(), path.file_name()) {
@@ -161,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_was_made_for_nothing_goes_away() {
+    fn an_unused_new_directory_is_removed() {
         let scratch = Scratch::new("nothing");
         let dir = scratch.0.join("r");
         let report = ReportDir::claim(&dir, &names(), None).unwrap();
@@ -169,18 +173,18 @@ mod tests {
         drop(report);
         assert!(!dir.exists());
         drop(ReportDir::claim(&scratch.0, &names(), None).unwrap());
-        assert!(scratch.0.is_dir(), "what was there stays");
+        assert!(scratch.0.is_dir(), "an existing directory stays");
     }
 
     #[test]
-    fn a_new_report_takes_the_place_of_an_old_one_and_of_nothing_else() {
+    fn a_new_report_replaces_only_an_old_one() {
         let scratch = Scratch::new("again");
         fs::write(scratch.0.join("out.json"), "{}").unwrap();
         let page = format!("<html>{MADE_HERE}0.1.0\">");
         let claim = || ReportDir::claim(&scratch.0, &names(), None);
         claim().unwrap().write(&[file("a.svg", "1"), file(PAGE, &page)], &names()).unwrap();
         claim().unwrap().write(&[file("b.svg", "2"), file(PAGE, &page)], &names()).unwrap();
-        assert!(!scratch.0.join("a.svg").exists(), "of the old report nothing stays");
+        assert!(!scratch.0.join("a.svg").exists(), "nothing of the old report stays");
         assert!(scratch.0.join("b.svg").exists() && scratch.0.join("out.json").exists());
     }
 
@@ -196,11 +200,11 @@ mod tests {
         assert!(text.contains("b.svg"), "{text}");
         assert!(!dir.join("a.svg").exists() && !dir.join(PAGE).exists());
         fs::remove_dir(dir.join("b.svg")).unwrap();
-        assert!(claim().is_ok(), "what is left is in nobody's way");
+        assert!(claim().is_ok(), "no file is left that would be foreign");
     }
 
     #[test]
-    fn what_is_in_the_way_is_named_and_left_alone() {
+    fn foreign_files_are_named_and_not_changed() {
         let scratch = Scratch::new("foreign");
         let dir = &scratch.0;
         fs::write(dir.join(PAGE), "<html>my site</html>").unwrap();
@@ -218,9 +222,12 @@ mod tests {
         let scratch = Scratch::new("db");
         let db = scratch.0.join("db");
         assert!(refused(&db, Some(&db)).contains("--report"));
-        assert!(!db.exists(), "and makes nothing there");
+        assert!(!db.exists(), "nothing is created");
         fs::create_dir(&db).unwrap();
         assert!(refused(&db.join("r"), Some(&db)).contains("--report"));
-        assert!(ReportDir::claim(&scratch.0, &names(), Some(&db)).is_ok(), "the other way round is fine");
+        assert!(
+            ReportDir::claim(&scratch.0, &names(), Some(&db)).is_ok(),
+            "the database may be inside the report's directory"
+        );
     }
 }

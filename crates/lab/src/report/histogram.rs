@@ -1,27 +1,27 @@
-//! A latency histogram as bars over a scale on which equal ratios have equal lengths.
+//! A latency histogram: bars over a logarithmic axis.
 
 use super::axis::{Axis, Measure};
 use super::page::escape;
 use super::plot::Plot;
-use super::svg::{self, Layout, Shape, text};
+use super::svg::{self, Format, Layout, text};
 use crate::units::{show_count, show_micros};
 use std::fmt::Write;
 
-/// Bars to each power of ten.
+/// Bars for each power of ten.
 const PER_DECADE: f64 = 20.0;
 
-/// How many values lie in a range of microseconds.
+/// The number of values in a range of microseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bin {
-    /// The least value in it.
+    /// The lower bound.
     pub(crate) low: f64,
-    /// The least value above it.
+    /// The exclusive upper bound.
     pub(crate) high: f64,
-    /// How many.
+    /// How many values.
     pub(crate) count: u64,
 }
 
-/// The bins of values in nanoseconds, from the first to the last that holds one.
+/// Returns the bins of values in nanoseconds, from the first to the last one that is not empty.
 pub(crate) fn bins(histogram: &hdrhistogram::Histogram<u64>) -> Vec<Bin> {
     let edge = |i: i32| 10f64.powf(f64::from(i) / PER_DECADE);
     let mut bins: Vec<Bin> = Vec::new();
@@ -40,18 +40,18 @@ pub(crate) fn bins(histogram: &hdrhistogram::Histogram<u64>) -> Vec<Bin> {
     bins
 }
 
-/// A histogram with its marks.
+/// A histogram with marked values.
 #[derive(Clone, Debug)]
 pub(crate) struct Histogram {
-    /// The name of its file and of its place on the page.
+    /// The name of its file and its id on the page.
     pub(crate) id: &'static str,
-    /// What it shows.
+    /// The title.
     pub(crate) title: String,
-    /// What to see in it.
+    /// An explanation.
     pub(crate) note: String,
     /// The bars.
     pub(crate) bins: Vec<Bin>,
-    /// Values worth a word, in microseconds, in order.
+    /// Marked values in microseconds with their names, in order.
     pub(crate) marks: Vec<(&'static str, f64)>,
 }
 
@@ -66,15 +66,15 @@ impl Plot for Histogram {
         format!("{} {}", self.note, marks.join(", "))
     }
 
-    fn draw(&self, shape: Shape) -> (Layout, String) {
+    fn draw(&self, format: Format) -> (Layout, String) {
         let label = |(name, us): &(&str, f64)| format!("{name} {}", show_micros(*us));
         let look = |row: usize| format!("limit l{}", row % 4 + 1);
-        let narrow = shape == Shape::Narrow;
-        // On a phone there is no room for words among the bars.
+        let narrow = format == Format::Narrow;
+        // On a phone there is no space for labels among the bars.
         let above = self.marks.iter().enumerate().filter(|_| narrow);
         let keys = svg::keys(above.map(|(row, mark)| (look(row), label(mark))));
-        let mut layout = Layout::new(shape, keys.len());
-        // No names stand beside it.
+        let mut layout = Layout::new(format, keys.len());
+        // There are no names at its right.
         layout.right = layout.width - 14.0;
         let (low, high) = match (self.bins.first(), self.bins.last()) {
             (Some(first), Some(last)) => (first.low, last.high),
@@ -98,7 +98,7 @@ impl Plot for Histogram {
         }
         for bin in self.bins.iter().filter(|bin| bin.count > 0) {
             let (from, to) = (layout.x(&x, bin.low), layout.x(&x, bin.high));
-            // The slowest few must not vanish beside the many.
+            // A bar of a few transactions must be visible.
             let height = (layout.bottom - layout.y(&y, bin.count as f64)).max(1.5);
             let _ = write!(
                 out,
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_is_in_one_bin_and_bins_touch() {
+    fn every_value_is_in_one_bin_and_bins_are_adjacent() {
         let mut h = hdrhistogram::Histogram::<u64>::new(3).unwrap();
         for us in [1u64, 90, 95, 1_000, 1_001, 90_000_000] {
             h.record_n(us * 1000, us % 7 + 1).unwrap();
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_recorded_is_said() {
+    fn an_empty_histogram_says_so() {
         let empty = Histogram {
             id: "latency",
             title: "Latency".into(),
@@ -156,7 +156,7 @@ mod tests {
             bins: bins(&hdrhistogram::Histogram::<u64>::new(3).unwrap()),
             marks: Vec::new(),
         };
-        assert!(empty.element(Shape::Narrow).contains("no transactions"));
+        assert!(empty.element(Format::Narrow).contains("no transactions"));
         assert!(!empty.file().1.contains("NaN"));
     }
 }

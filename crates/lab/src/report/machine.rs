@@ -1,10 +1,10 @@
-//! The machine on which a report was made: what a reader needs to compare it with another.
+//! Facts about the machine on which a report was made, which a reader needs to compare reports.
 
 use crate::units::show_size;
 use std::fs;
 use std::path::Path;
 
-/// Facts, each with its name; what cannot be found out is left out. Without a directory the database is in memory.
+/// Returns the known facts, each with its name. Without a directory the database is in memory.
 pub(crate) fn facts(dir: Option<&Path>, durable: bool) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
@@ -33,38 +33,39 @@ pub(crate) fn facts(dir: Option<&Path>, durable: bool) -> Vec<(&'static str, Str
     facts
 }
 
-/// `name : value`, as in /proc/cpuinfo.
+/// Returns the value of a line `name : value`, as in /proc/cpuinfo.
 fn field(text: &str, name: &str) -> Option<String> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'))?;
     Some(line.trim().to_owned()).filter(|value| !value.is_empty())
 }
 
-/// Bytes of memory from /proc/meminfo.
+/// Returns the bytes of memory from /proc/meminfo.
 fn memory(text: &str) -> Option<f64> {
     let value = field(text, "MemTotal")?;
     let kib: f64 = value.strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024.0)
 }
 
-/// Kind and source of the mount that holds `dir`: the deepest, and the last of those on the same place.
+/// Returns the kind and source of the mount that holds `dir`: the deepest one, and the last one of
+/// several on the same path.
 fn file_system(mountinfo: &str, dir: &Path) -> Option<(String, String)> {
     let mut best = None;
     let mut depth = 0;
     for line in mountinfo.lines() {
         let Some((left, right)) = line.split_once(" - ") else { continue };
-        let Some(place) = left.split(' ').nth(4).map(unescaped) else { continue };
+        let Some(path) = left.split(' ').nth(4).map(unescaped) else { continue };
         let mut right = right.split(' ');
         let (Some(kind), Some(source)) = (right.next(), right.next()) else { continue };
-        let place = Path::new(&place);
-        if dir.starts_with(place) && place.components().count() >= depth {
-            depth = place.components().count();
+        let path = Path::new(&path);
+        if dir.starts_with(path) && path.components().count() >= depth {
+            depth = path.components().count();
             best = Some((kind.to_owned(), unescaped(source)));
         }
     }
     best
 }
 
-/// The kernel writes blanks in names as `\040`.
+/// Decodes a name: the kernel writes a blank as `\040`.
 fn unescaped(text: &str) -> String {
     text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
 }

@@ -1,7 +1,10 @@
-//! Reports of `--report DIR`: plots of what happened each second, as SVG files and on one page that needs nothing else.
+//! Reports of `--report DIR`: plots of every second, as SVG files and on one page that needs no
+//! other file.
 //!
-//! `chart` is a plot as data, `svg`, `histogram` and `timeline` draw, `axis` labels, `plot` is what they have in common, `page` puts the page together; `run` and `crash`
-//! say what is shown. All of these are pure; `dir` alone touches files, and `machine` reads what the machine is.
+//! `chart` is a plot as data; `svg`, `histogram` and `timeline` draw; `axis` makes scales and
+//! labels; `plot` is their common trait; `page` assembles the page; `run` and `crash` define the
+//! contents. All of these are pure. Only `dir` accesses the files of a report, and `machine` reads
+//! facts about the machine.
 
 mod axis;
 mod chart;
@@ -24,7 +27,7 @@ pub(crate) use run::RunReport;
 use crate::failure::Outcome;
 use std::path::Path;
 
-/// The plots that a report may have, whichever command wrote it.
+/// Returns the names of all files that a report of any command may have.
 fn names() -> Vec<String> {
     let plots = run::PLOTS.iter().chain(crash::PLOTS).map(|id| plot_file(id));
     plots.chain(["samples.json", "samples.csv", dir::PAGE].map(str::to_owned)).collect()
@@ -34,17 +37,17 @@ fn plot_file(id: &str) -> String {
     format!("{id}.svg")
 }
 
-/// Makes sure that a report can be written to `dir`, which `db` must not hold.
+/// Checks that a report can be written to `dir`, which must not be inside `db`.
 pub(crate) fn claim(dir: &Path, db: Option<&Path>) -> Outcome<ReportDir> {
     ReportDir::claim(dir, &names(), db)
 }
 
-/// Writes the files of a report and tells where its page is.
+/// Writes the files of a report. Returns the path of its page.
 pub(crate) fn write(dir: ReportDir, files: &[(String, String)]) -> Outcome<String> {
     dir.write(files, &names()).map(|page| page.display().to_string())
 }
 
-/// The command line of this process, as it can be typed again.
+/// Returns the command line of this process, quoted for a shell.
 pub(crate) fn command() -> String {
     let args = std::env::args_os().skip(1).map(|arg| quoted(&arg.to_string_lossy()));
     std::iter::once("millpond".to_owned()).chain(args).collect::<Vec<_>>().join(" ")

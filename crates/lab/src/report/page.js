@@ -1,4 +1,4 @@
-// The read-out: a line through all plots of a time axis at the pointer, and the values there. Everything else is there without it.
+// Shows the values at the pointer, and a line through all plots over time. The page is complete without this script.
 (function () {
   "use strict";
   var plots = [];
@@ -48,7 +48,7 @@
     figure.querySelector("figcaption").after(plot.read);
     figure.querySelectorAll("svg").forEach(function (svg) {
       var box = svg.dataset.box.split(" ").map(Number);
-      // As text for a screen reader it stays; as a box under the pointer it would cover the plot.
+      // Keeps the title for screen readers, but not as a tooltip, which would cover the plot.
       var title = svg.querySelector("title");
       svg.setAttribute("aria-label", title.textContent);
       svg.removeAttribute("aria-labelledby");

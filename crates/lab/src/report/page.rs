@@ -1,14 +1,15 @@
-//! The page: HTML from text, tables and plots. Everything that was not written here is escaped; nothing is fetched.
+//! The page: HTML from text, tables and plots. All text from outside is escaped, and the page
+//! fetches nothing.
 
 use super::chart::Chart;
 use super::plot::Plot;
-use super::svg::{self, Shape};
+use super::svg::{self, Format};
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// Text for HTML, SVG and their attributes.
+/// Escapes text for HTML, SVG and their attributes.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -18,7 +19,7 @@ pub(crate) fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // Characters that XML cannot hold, as a marked hole.
+            // XML cannot contain these characters.
             c if c.is_control() && !matches!(c, '\n' | '\t') => out.push('\u{fffd}'),
             c => out.push(c),
         }
@@ -26,42 +27,42 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
-/// How what a report shows came about.
+/// How the contents of a report were made.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     /// The command that repeats it.
     pub(crate) command: String,
-    /// What was asked for, each with its name, defaults included.
+    /// All parameters with their names, including defaults.
     pub(crate) parameters: Vec<(&'static str, String)>,
     /// The machine.
     pub(crate) machine: Vec<(&'static str, String)>,
 }
 
-/// A figure that stands at the top.
+/// A number at the top of the page.
 #[derive(Clone, Debug)]
 pub(crate) struct Headline {
-    /// What it is.
+    /// Its name.
     pub(crate) label: String,
-    /// The figure.
+    /// The number.
     pub(crate) value: String,
-    /// What it is made of, or compared with.
+    /// More about it, in small print.
     pub(crate) small: String,
 }
 
-/// A table: the first columns say what a row is about, the others hold figures.
+/// A table: the first columns name a row, the others hold numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
-    /// What it shows.
+    /// The caption.
     pub(crate) caption: String,
     /// How many columns hold names.
     pub(crate) names: usize,
     /// The columns.
     pub(crate) columns: Vec<&'static str>,
-    /// The rows, as wide as the columns.
+    /// The rows, with a cell for each column.
     pub(crate) rows: Vec<Vec<String>>,
 }
 
-/// A page that grows from top to bottom.
+/// A page that is built from top to bottom.
 #[derive(Debug)]
 pub(crate) struct Page {
     title: String,
@@ -69,18 +70,18 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// A page with its first words.
+    /// Begins a page with a title and a first paragraph.
     pub(crate) fn new(title: &str, lead: &str) -> Page {
         let body = format!("<h1>{}</h1>\n<p class=\"lead\">{}</p>\n", escape(title), escape(lead));
         Page { title: title.to_owned(), body }
     }
 
-    /// Something that a reader must not miss.
+    /// Adds a warning.
     pub(crate) fn warning(&mut self, text: &str) {
         let _ = writeln!(self.body, "<p class=\"warn\">{}</p>", escape(text));
     }
 
-    /// The figures at the top.
+    /// Adds the numbers at the top.
     pub(crate) fn headlines(&mut self, headlines: &[Headline]) {
         self.body.push_str("<dl class=\"head\">\n");
         for Headline { label, value, small } in headlines {
@@ -95,17 +96,17 @@ impl Page {
         self.body.push_str("</dl>\n");
     }
 
-    /// A new part.
+    /// Begins a section.
     pub(crate) fn section(&mut self, title: &str) {
         let _ = writeln!(self.body, "<h2>{}</h2>", escape(title));
     }
 
-    /// Plain words.
+    /// Adds a paragraph.
     pub(crate) fn paragraph(&mut self, text: &str) {
         let _ = writeln!(self.body, "<p class=\"note\">{}</p>", escape(text));
     }
 
-    /// A plot over time, with its figures as a table below.
+    /// Adds a plot over time, with a table of its numbers below.
     pub(crate) fn chart(&mut self, chart: &Chart) {
         self.begin_figure("time", chart);
         let rows = chart.series.iter().filter_map(|series| {
@@ -126,7 +127,7 @@ impl Page {
         );
     }
 
-    /// A plot of another kind.
+    /// Adds a plot that has no time axis.
     pub(crate) fn still(&mut self, plot: &impl Plot) {
         self.begin_figure("still", plot);
         self.body.push_str("</figure>\n");
@@ -140,10 +141,10 @@ impl Page {
             escape(title),
             escape(note)
         );
-        let _ = write!(self.body, "{}{}", plot.element(Shape::Wide), plot.element(Shape::Narrow));
+        let _ = write!(self.body, "{}{}", plot.element(Format::Wide), plot.element(Format::Narrow));
     }
 
-    /// How it all came about, and where else to look.
+    /// Adds how the report was made, and links to its other files.
     pub(crate) fn origin(&mut self, origin: &Origin, files: &[String]) {
         self.section("How it was run");
         self.command(&origin.command);
@@ -151,7 +152,7 @@ impl Page {
         self.section("Machine");
         self.facts(&origin.machine);
         self.section("Files");
-        self.files("Beside this page:", files);
+        self.files("Other files:", files);
     }
 
     /// Figures in columns.
@@ -181,7 +182,8 @@ impl Page {
         self.body.push_str("</tbody></table></div>\n");
     }
 
-    /// Facts, each with its name. Where a terminal keeps parts of a value apart by blanks, a page needs a sign.
+    /// Adds facts with their names. On a terminal, blanks separate the parts of a value; on a page,
+    /// a dot does.
     pub(crate) fn facts<S: AsRef<str>>(&mut self, facts: &[(S, String)]) {
         self.body.push_str("<table class=\"text\"><tbody>\n");
         for (name, value) in facts {
@@ -191,12 +193,12 @@ impl Page {
         self.body.push_str("</tbody></table>\n");
     }
 
-    /// A command, as it is typed.
+    /// Adds a command.
     fn command(&mut self, command: &str) {
         let _ = writeln!(self.body, "<pre>{}</pre>", escape(command));
     }
 
-    /// Other files of the report.
+    /// Adds links to other files of the report.
     fn files(&mut self, text: &str, names: &[String]) {
         let links: Vec<String> = names
             .iter()
@@ -208,7 +210,7 @@ impl Page {
         let _ = writeln!(self.body, "<p class=\"note\">{} {}</p>", escape(text), links.join(", "));
     }
 
-    /// The whole page.
+    /// Returns the complete page.
     pub(crate) fn finish(self, foot: &str) -> String {
         let title = escape(&self.title);
         format!(

@@ -1,28 +1,28 @@
-//! What all plots have in common: a name, words, and a drawing in two shapes.
+//! The trait of all plots: an id, texts, and a drawing in two formats.
 
-use super::svg::{self, Layout, Shape};
+use super::svg::{self, Format, Layout};
 
 /// A plot.
 pub(crate) trait Plot {
-    /// The name of its file and of its place on the page, what it shows, and what to see in it.
+    /// Returns its id, which is the name of its file too, its title and its explanation.
     fn about(&self) -> (&'static str, &str, &str);
 
-    /// What it shows in words, for who cannot see it.
+    /// Describes the contents for screen readers.
     fn described(&self) -> String;
 
-    /// The drawing.
-    fn draw(&self, shape: Shape) -> (Layout, String);
+    /// Draws it.
+    fn draw(&self, format: Format) -> (Layout, String);
 
-    /// As a file of its own, by the file's name.
+    /// Returns the name and the contents of an SVG file.
     fn file(&self) -> (String, String) {
-        let ((id, title, note), (layout, body)) = (self.about(), self.draw(Shape::Wide));
+        let ((id, title, note), (layout, body)) = (self.about(), self.draw(Format::Wide));
         (super::plot_file(id), svg::file(&layout, title, note, &body))
     }
 
-    /// Inside a page.
-    fn element(&self, shape: Shape) -> String {
-        let ((id, title, _), (layout, body)) = (self.about(), self.draw(shape));
-        let id = format!("{id}-{}", if shape == Shape::Wide { "w" } else { "n" });
-        svg::element(&id, shape, &layout, (title, &self.described()), &body)
+    /// Returns an element for a page.
+    fn element(&self, format: Format) -> String {
+        let ((id, title, _), (layout, body)) = (self.about(), self.draw(format));
+        let id = format!("{id}-{}", if format == Format::Wide { "w" } else { "n" });
+        svg::element(&id, format, &layout, (title, &self.described()), &body)
     }
 }

@@ -1,7 +1,7 @@
-//! The report of `millpond run`: which figures it shows, and what it says about them.
+//! The report of `millpond run`: its plots, tables and texts.
 
 use super::axis::Measure;
-use super::chart::{Chart, Drawn, Mark, Series};
+use super::chart::{Annotation, Chart, ChartStyle, Series};
 use super::histogram::{self, Histogram};
 use super::page::{Headline, Origin, Page, Table};
 use super::plot::Plot;
@@ -26,22 +26,23 @@ pub(super) const PLOTS: &[&str] = &[
     "device-writes",
 ];
 
-/// How many reasons a plot tells apart; the rest is one more.
+/// How many members of a family a plot shows; all others are added up as one more.
 const MEMBERS: usize = svg::LOOKS - 1;
 
-/// What a report is made from.
+/// The data of a run report.
 #[derive(Debug)]
 pub(crate) struct RunReport<'a> {
     /// What was measured.
     pub(crate) measured: &'a Measured,
-    /// The result that `--json` holds.
+    /// The result of `--json`.
     pub(crate) result: &'a RunResult,
-    /// How it came about.
+    /// How the report was made.
     pub(crate) origin: Origin,
 }
 
 impl RunReport<'_> {
-    /// The files of the report by name; the page comes last, so that it names nothing that is not there.
+    /// Returns the files of the report by name. The page is the last one, so it names only files
+    /// that exist.
     pub(crate) fn files(&self) -> Vec<(String, String)> {
         let charts = self.charts();
         let histogram = self.histogram();
@@ -56,31 +57,31 @@ impl RunReport<'_> {
     }
 
     fn page(&self, charts: &[Chart], histogram: &Histogram, files: &[String]) -> String {
-        let (asked, result) = (&self.result.asked, self.result);
+        let (request, result) = (&self.result.request, self.result);
         let lead = format!(
             "{} threads for {:.0} s on {} tables of {} rows, {} keys, {}.",
-            asked.threads,
+            request.threads,
             result.seconds,
-            asked.tables,
-            show_count(f64::from(asked.rows)),
-            asked.distribution,
-            asked.commits()
+            request.tables,
+            show_count(f64::from(request.rows)),
+            request.distribution,
+            request.commits()
         );
-        let mut page = Page::new(&format!("Millpond, {}", asked.workload), &lead);
+        let mut page = Page::new(&format!("Millpond, {}", request.workload), &lead);
         if result.check != "ok" {
             page.warning(&format!("The check after the run found damage: {}", result.check));
         }
-        if asked.ephemeral {
-            page.warning("The database lay in the process's own memory: nothing was durable, and it ended with the run.");
+        if request.ephemeral {
+            page.warning("The database was in the process's own memory: nothing was durable, and it ended with the run.");
         } else if !result.durable_device {
             page.warning(
-                "The database lay on a memory file system: a sync costs nothing there, and nothing survives a power cut.",
+                "The database was on a memory file system: a sync costs nothing there, and nothing survives a power cut.",
             );
         }
         page.headlines(&self.headlines());
         page.section("Over time");
         page.paragraph(
-            "One sample a second. All plots share the time axis; each figure stands at the end of the second that it is about.",
+            "One sample a second. All plots share the time axis; each value is shown at the end of its second.",
         );
         for chart in charts {
             page.chart(chart);
@@ -96,7 +97,7 @@ impl RunReport<'_> {
         page.facts(&result.lines());
         page.origin(&self.origin, files);
         page.finish(&format!(
-            "Millpond {}. Every figure counts the measured phase alone.",
+            "Millpond {}. Every number covers only the measured phase.",
             env!("CARGO_PKG_VERSION")
         ))
     }
@@ -140,7 +141,7 @@ impl RunReport<'_> {
             ));
         }
         let share =
-            rate(result.throttled_us_total as f64, result.seconds * 1e4 * f64::from(result.asked.threads));
+            rate(result.throttled_us_total as f64, result.seconds * 1e4 * f64::from(result.request.threads));
         out.push(headline(
             "writers delayed",
             if share > 0.0 && share < 0.1 { "under 0.1 %".to_owned() } else { format!("{share:.1} %") },
@@ -181,7 +182,7 @@ impl RunReport<'_> {
             title: title.to_owned(),
             note: String::new(),
             measure,
-            drawn: Drawn::Lines,
+            style: ChartStyle::Lines,
             series,
             marks: Vec::new(),
             end: self.samples().end().max(self.result.tps_per_second.len() as f64),
@@ -203,7 +204,7 @@ impl RunReport<'_> {
             let level = [first, last].into_iter().flatten().map(|t| (t, Some(median as f64))).collect();
             chart.series.push(Series::limit("median", level));
             let label = format!("worst second {}", show_count(worst as f64));
-            chart.marks.push(Mark { at: at as f64 + 1.0, value: worst as f64, label });
+            chart.marks.push(Annotation { at: at as f64 + 1.0, value: worst as f64, label });
             chart.note = format!(
                 "Median {}, worst second {}, best {}.",
                 show_count(median as f64),
@@ -221,9 +222,9 @@ impl RunReport<'_> {
             of("p99", "run_latency_p99_us"),
             of("p99.9", "run_latency_p999_us"),
         ];
-        let note = "From begin to the commit's return, retries inside; of the transactions that ended in each second.";
+        let note = "From the begin to the return of the commit, including retries; for the transactions that ended in each second.";
         Chart {
-            drawn: Drawn::LogLines,
+            style: ChartStyle::LogLines,
             note: note.to_owned(),
             ..self.chart(
                 "latency",
@@ -241,8 +242,9 @@ impl RunReport<'_> {
         Histogram {
             id: "latency-histogram",
             title: "Latency, all transactions".to_owned(),
-            note: "How many transactions took how long. The lowest bars are drawn high enough to be seen."
-                .to_owned(),
+            note:
+                "The number of transactions by latency. The lowest bars are drawn high enough to be visible."
+                    .to_owned(),
             bins: histogram::bins(&self.measured.totals.latency),
             marks,
         }
@@ -259,7 +261,7 @@ impl RunReport<'_> {
         ];
         let greatest = series[0].greatest().unwrap_or(0.0);
         let note = format!(
-            "Redo that a crash now would have to read: at most {}. Cleaning aims at the target; above “delays from” new row operations are slowed.",
+            "Redo that recovery would read after a crash: at most {}. The cleaner aims at the target. Above “delays from”, new row operations are delayed.",
             show_size(greatest)
         );
         Chart { note, ..self.chart("checkpoint-age", "Checkpoint age", Measure::Bytes, series) }
@@ -269,7 +271,8 @@ impl RunReport<'_> {
     fn buffer_pool(&self) -> Chart {
         let level = |name| self.samples().level(name);
         let (frames, dirty) = (level("buffer_frames"), level("dirty_pages"));
-        // The figures are not read at one instant; what is free cannot be more than what is left.
+        // The metrics are not read at the same instant, so the free frames are limited to those
+        // that are not dirty.
         let rest: Vec<Point> = frames.iter().zip(&dirty).map(|(all, dirty)| minus(*all, *dirty)).collect();
         let free: Vec<Point> = rest
             .iter()
@@ -281,14 +284,14 @@ impl RunReport<'_> {
             vec![Series::new("dirty", dirty), Series::new("clean", clean), Series::new("free", free)];
         let waits = self.result.free_frame_waits;
         let note = match waits {
-            0 => "Frames of the pool by what they hold; nobody waited for a free one.".to_owned(),
+            0 => "Frames of the pool by their contents; no thread waited for a free one.".to_owned(),
             n => format!(
-                "Frames of the pool by what they hold; {} waits for a free one.",
+                "Frames of the pool by their contents; {} waits for a free one.",
                 show_count(n as f64)
             ),
         };
         Chart {
-            drawn: Drawn::Stacked,
+            style: ChartStyle::Stacked,
             note,
             ..self.chart("buffer-pool", "Buffer pool", Measure::Count("pages"), series)
         }
@@ -299,14 +302,14 @@ impl RunReport<'_> {
         let series = vec![rate("records", "redo_bytes_written"), rate("pads", "redo_pad_bytes")];
         let note = match self.result.redo_bytes_per_row_change {
             Some(bytes) => format!(
-                "{bytes:.0} bytes of records for each row change; pads keep two flushes out of one block."
+                "{bytes:.0} bytes of records for each row change. Pads fill blocks, so no two flushes write the same block."
             ),
-            None => "Pads keep two flushes out of one block.".to_owned(),
+            None => "Pads fill blocks, so no two flushes write the same block.".to_owned(),
         };
         Chart { note, ..self.chart("redo", "Redo written", Measure::BytesPerSecond, series) }
     }
 
-    /// The members of a family that did something, those that did most at the bottom.
+    /// Makes a stacked plot of the members of a family that grew; the largest is at the bottom.
     fn stack(&self, id: &'static str, title: &str, unit: &'static str, family: &str, note: String) -> Chart {
         let mut series: Vec<Series> = Vec::new();
         for (label, _) in self.samples().moved(family) {
@@ -325,7 +328,7 @@ impl RunReport<'_> {
             let first = self.samples().rate(if id == "fsyncs" { "fsyncs" } else { "pages_written" });
             series.push(Series::new("none", first));
         }
-        Chart { drawn: Drawn::Stacked, note, ..self.chart(id, title, Measure::Count(unit), series) }
+        Chart { style: ChartStyle::Stacked, note, ..self.chart(id, title, Measure::Count(unit), series) }
     }
 
     fn page_write_note(&self) -> String {
@@ -333,7 +336,7 @@ impl RunReport<'_> {
         match result.pages_written.total {
             0 => "No page was written.".to_owned(),
             total => format!(
-                "By what forced them: {} pages in {} I/Os, {} of them by threads that serve a caller.",
+                "By cause: {} pages in {} I/Os, {} of them by callers' threads.",
                 show_count(total as f64),
                 show_count(result.page_writes_io as f64),
                 show_count(result.pages_written.foreground as f64)
@@ -344,16 +347,16 @@ impl RunReport<'_> {
     fn fsync_note(&self) -> String {
         match self.result.fsyncs.total {
             0 => "Nothing was synced.".to_owned(),
-            total => format!("By what they were for: {} in all.", show_count(total as f64)),
+            total => format!("By reason: {} in all.", show_count(total as f64)),
         }
     }
 
     fn commits_per_fsync(&self) -> Chart {
         let points = self.samples().ratio("run_transactions", Some("fsyncs"));
         let note = match self.result.commits_per_fsync {
-            Some(mean) => format!(
-                "How many transactions shared a sync: {mean:.1} over the whole run, all syncs counted."
-            ),
+            Some(mean) => {
+                format!("How many transactions shared a sync: {mean:.1} over the whole run; all syncs count.")
+            }
             None => "Nothing was synced.".to_owned(),
         };
         let series = vec![Series::new("commits", points)];
@@ -369,8 +372,8 @@ impl RunReport<'_> {
         let note = match total {
             0 => "No writer was delayed.".to_owned(),
             _ => format!(
-                "Time for which writers were delayed, all {} threads together: {} over the whole run; {} hard waits.",
-                self.result.asked.threads,
+                "How long writers were delayed, all {} threads together: {} over the whole run; {} hard waits.",
+                self.result.request.threads,
                 show_micros(total as f64),
                 self.result.hard_waits
             ),
@@ -389,7 +392,7 @@ impl RunReport<'_> {
                 "Everything that this process sent to the device, as the kernel counts it: {}.",
                 show_size(bytes as f64)
             ),
-            None => "The kernel does not tell what this process sent to the device.".to_owned(),
+            None => "The kernel does not count what this process sent to the device.".to_owned(),
         };
         Chart { note, ..self.chart("device-writes", "Device writes", Measure::BytesPerSecond, series) }
     }
@@ -412,8 +415,7 @@ impl RunReport<'_> {
             ]
         });
         Table {
-            caption: "Waiters are the threads that waited for a sync to end, summed and for each sync."
-                .to_owned(),
+            caption: "Waiters are the threads that waited for a sync, in all and for each sync.".to_owned(),
             names: 2,
             columns: vec!["reason", "file", "count", "a second", "mean", "p99", "longest", "waiters", "each"],
             rows: rows.collect(),
@@ -442,7 +444,7 @@ impl RunReport<'_> {
         rows.push(row("all".to_owned(), figures.pages_written, figures.page_writes_io));
         Table {
             caption: format!(
-                "Written in place; {} page images went through the doublewrite first.",
+                "Pages written in place; {} page images were first written to the doublewrite.",
                 show_count(figures.doublewrite_pages as f64)
             ),
             names: 1,
@@ -452,12 +454,13 @@ impl RunReport<'_> {
     }
 }
 
-/// What is left of a level without another, at least nothing.
+/// Subtracts a value from another; the result is at least 0.
 fn minus((t, whole): Point, (_, part): Point) -> Point {
     (t, whole.zip(part).map(|(whole, part)| (whole - part).max(0.0)))
 }
 
-/// At the beginning there is no second yet that a latency could be about.
+/// Removes the first point if it is unknown: at time 0 no second has passed yet, so there is no
+/// latency.
 fn without_start(mut series: Series) -> Series {
     if series.points.first().is_some_and(|(t, value)| *t == 0.0 && value.is_none()) {
         series.points.remove(0);
@@ -465,7 +468,7 @@ fn without_start(mut series: Series) -> Series {
     series
 }
 
-/// Median and worst second, and which one that was.
+/// Returns the median second, the worst second, and the number of the worst one.
 fn steadiness(per_second: &[u64]) -> Option<(u64, u64, usize)> {
     let mut sorted = per_second.to_vec();
     sorted.sort_unstable();

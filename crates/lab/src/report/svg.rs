@@ -1,10 +1,12 @@
-//! Draws a plot as SVG: text and shapes with class names, whose colours a style sheet gives for light, dark and paper.
+//! Draws a plot as SVG: text and shapes with class names. A style sheet defines their colours for
+//! light and dark screens and for paper.
 //!
-//! Each plot is drawn in two shapes, because text that is shrunk with a picture cannot be read: wide, with the names of
-//! the lines at their right ends, and narrow for a phone, with the names above.
+//! Each plot is drawn in two formats: wide, with the names of the lines at their right ends; and
+//! narrow for a phone, with the names above. A wide drawing that is shrunk to a phone cannot be
+//! read.
 
 use super::axis::Axis;
-use super::chart::{Chart, Drawn, Series};
+use super::chart::{Chart, ChartStyle, Series};
 use super::page::escape;
 use super::plot::Plot;
 use crate::samples::Point;
@@ -13,22 +15,22 @@ use std::fmt::Write;
 /// The most points of a line: about one for each pixel of its width.
 pub(crate) const POINTS: usize = 500;
 
-/// The style of plots, for their own files and for the page.
+/// The style sheet of plots, for their files and for the page.
 pub(crate) const STYLE: &str = include_str!("plot.css");
 
-/// How many looks there are for series; more than that are put together before they get here.
+/// How many styles of series there are. The caller joins series if there are more.
 pub(crate) const LOOKS: usize = 6;
 
-/// The shape of a drawing.
+/// The format of a drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum Format {
     /// For a page.
     Wide,
     /// For a phone.
     Narrow,
 }
 
-/// Where the parts of a drawing are, in its own units: about pixels.
+/// The positions of the parts of a drawing, in units of about a pixel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     pub(super) width: f64,
@@ -39,22 +41,22 @@ pub(super) struct Layout {
     pub(super) bottom: f64,
 }
 
-/// More points than this are dense.
+/// With more points than this, an area is drawn without edges.
 const DENSE: usize = 150;
 
-/// Height of a plot in which nothing happened.
+/// Height of a plot whose values are all 0.
 const FLAT: f64 = 30.0;
 
 /// Height of a line of names above a narrow plot.
 const KEY_LINE: f64 = 17.0;
 
 impl Layout {
-    pub(super) fn new(shape: Shape, key_lines: usize) -> Layout {
-        match shape {
-            Shape::Wide => {
+    pub(super) fn new(format: Format, key_lines: usize) -> Layout {
+        match format {
+            Format::Wide => {
                 Layout { width: 760.0, height: 196.0, left: 56.0, right: 586.0, top: 20.0, bottom: 172.0 }
             }
-            Shape::Narrow => {
+            Format::Narrow => {
                 let top = 22.0 + KEY_LINE * key_lines as f64;
                 Layout {
                     width: 360.0,
@@ -76,7 +78,7 @@ impl Layout {
         self.bottom - (self.bottom - self.top) * axis.share(value)
     }
 
-    /// The grid with its labels.
+    /// Draws the grid with its labels.
     pub(super) fn axes(&self, out: &mut String, x: &Axis, y: &Axis) {
         let Layout { left, right, top, bottom, .. } = *self;
         for (value, label) in &y.ticks {
@@ -91,7 +93,7 @@ impl Layout {
         for (value, label) in &x.ticks {
             let at = self.x(x, *value);
             let _ = write!(out, "<path class=\"base\" d=\"M{at:.1},{bottom:.1}v4\"/>");
-            // The last label would run over the edge of a narrow drawing.
+            // Else the last label would cross the edge of a narrow drawing.
             let class = if at > self.width - 20.0 { "tick end" } else { "tick mid" };
             text(out, class, at.min(self.width - 3.0), bottom + 17.0, label);
         }
@@ -102,9 +104,11 @@ pub(super) fn text(out: &mut String, class: &str, x: f64, y: f64, text: &str) {
     let _ = write!(out, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>", escape(text));
 }
 
-/// A drawing inside a page: `body` in an `svg` element with title and description. `id` must be unique on the page.
-pub(super) fn element(id: &str, shape: Shape, layout: &Layout, about: (&str, &str), body: &str) -> String {
-    let class = if shape == Shape::Wide { "wide" } else { "narrow" };
+/// Returns a drawing for a page: `body` in an `svg` element with title and description.
+///
+/// REQUIRES: `id` is unique on the page.
+pub(super) fn element(id: &str, format: Format, layout: &Layout, about: (&str, &str), body: &str) -> String {
+    let class = if format == Format::Wide { "wide" } else { "narrow" };
     let Layout { width, height, left, right, top, bottom } = layout;
     format!(
         "<svg class=\"plot {class}\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\" \
@@ -114,7 +118,7 @@ pub(super) fn element(id: &str, shape: Shape, layout: &Layout, about: (&str, &st
     )
 }
 
-/// A drawing as a file of its own: with its title and note above and its style inside.
+/// Returns a drawing for a separate file: with its title and note above, and with its style sheet.
 pub(super) fn file(layout: &Layout, title: &str, note: &str, body: &str) -> String {
     let lines = wrapped(note, (layout.width / 6.6) as usize);
     let head = 32.0 + 16.0 * lines.len() as f64;
@@ -134,7 +138,8 @@ pub(super) fn file(layout: &Layout, title: &str, note: &str, body: &str) -> Stri
     )
 }
 
-/// A text in lines of at most `most` characters, as far as its words allow.
+/// Breaks a text between words into lines of at most `most` characters. A longer word is not
+/// broken.
 fn wrapped(text: &str, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -171,25 +176,25 @@ impl Plot for Chart {
         out.trim_start().to_owned()
     }
 
-    fn draw(&self, shape: Shape) -> (Layout, String) {
-        let keys = if shape == Shape::Narrow { keys_of(self) } else { Keys::new() };
-        let mut layout = Layout::new(shape, keys.len());
+    fn draw(&self, format: Format) -> (Layout, String) {
+        let keys = if format == Format::Narrow { keys_of(self) } else { Keys::new() };
+        let mut layout = Layout::new(format, keys.len());
         if is_flat(self) {
-            // A line along zero needs no height to be seen.
+            // A line at zero needs no height.
             layout.height -= layout.bottom - layout.top - FLAT;
             layout.bottom = layout.top + FLAT;
         }
-        let x = Axis::time(self.end, if shape == Shape::Wide { 8.0 } else { 4.0 });
+        let x = Axis::time(self.end, if format == Format::Wide { 8.0 } else { 4.0 });
         let mut y = value_axis(self);
         if is_flat(self) {
             y.ticks.truncate(1);
         }
         let mut out = String::new();
         layout.axes(&mut out, &x, &y);
-        if self.drawn == Drawn::Stacked {
+        if self.style == ChartStyle::Stacked {
             draw_stack(&mut out, self, &layout, &x, &y);
         } else {
-            // Limits first, so that what happened lies above them.
+            // Limits first, so measured lines are above them.
             for limits in [true, false] {
                 for (look, series) in looks(self).filter(|(_, series)| series.limit == limits) {
                     draw_line(&mut out, &look, &series.points, |p| (layout.x(&x, p.0), layout.y(&y, p.1)));
@@ -203,20 +208,20 @@ impl Plot for Chart {
         for mark in &self.marks {
             draw_mark(&mut out, &layout, (layout.x(&x, mark.at), layout.y(&y, mark.value)), &mark.label);
         }
-        match shape {
-            Shape::Wide => draw_names(&mut out, self, &layout, &y),
-            Shape::Narrow => draw_keys(&mut out, &keys),
+        match format {
+            Format::Wide => draw_names(&mut out, self, &layout, &y),
+            Format::Narrow => draw_keys(&mut out, &keys),
         }
         (layout, out)
     }
 }
 
-/// Whether nothing happened.
+/// Returns whether all values are 0.
 fn is_flat(chart: &Chart) -> bool {
-    chart.drawn != Drawn::LogLines && chart.series.iter().all(|series| series.known().all(|v| v == 0.0))
+    chart.style != ChartStyle::LogLines && chart.series.iter().all(|series| series.known().all(|v| v == 0.0))
 }
 
-/// The class names of each series: what it looks like.
+/// Returns the class names of each series.
 fn looks(chart: &Chart) -> impl Iterator<Item = (String, &Series)> {
     let (mut data, mut limits) = (0, 0);
     chart.series.iter().map(move |series| {
@@ -228,16 +233,16 @@ fn looks(chart: &Chart) -> impl Iterator<Item = (String, &Series)> {
 
 fn value_axis(chart: &Chart) -> Axis {
     let of = |series: &Series| series.known().filter(|v| *v > 0.0).collect::<Vec<f64>>();
-    match chart.drawn {
-        Drawn::Stacked => {
+    match chart.style {
+        ChartStyle::Stacked => {
             let tops = chart.stacks().into_iter().filter_map(|(_, sums)| sums?.last().copied());
             Axis::linear(tops.fold(0.0, f64::max), chart.measure, 4.0)
         }
-        Drawn::Lines => {
+        ChartStyle::Lines => {
             let all = chart.series.iter().filter_map(Series::greatest);
             Axis::linear(all.fold(0.0, f64::max), chart.measure, 4.0)
         }
-        Drawn::LogLines => {
+        ChartStyle::LogLines => {
             let all: Vec<f64> = chart.series.iter().flat_map(of).collect();
             let low = all.iter().copied().fold(f64::INFINITY, f64::min);
             Axis::log_micros(low, all.iter().copied().fold(0.0, f64::max))
@@ -245,7 +250,7 @@ fn value_axis(chart: &Chart) -> Axis {
     }
 }
 
-/// Runs of points without a gap between them.
+/// Returns the runs of consecutive known points.
 fn runs(points: &[Point]) -> Vec<Vec<(f64, f64)>> {
     let parts = points.split(|(_, value)| value.is_none());
     parts
@@ -286,7 +291,7 @@ fn draw_stack(out: &mut String, chart: &Chart, layout: &Layout, x: &Axis, y: &Ax
             match run {
                 [] => {}
                 [_] => {
-                    // A single moment has no area; a bar of its width stands for it.
+                    // A single point has no area, so it is drawn as a bar.
                     for ((x, high), (_, low)) in edge(Some(i)).zip(edge(i.checked_sub(1))) {
                         let d = format!("M{:.1},{low:.1}V{high:.1}H{:.1}V{low:.1}Z", x - 4.0, x + 4.0);
                         let _ = write!(out, "<path class=\"{}\" d=\"{d}\"/>", area(&look));
@@ -296,7 +301,7 @@ fn draw_stack(out: &mut String, chart: &Chart, layout: &Layout, x: &Axis, y: &Ax
                     let back: Vec<_> = edge(i.checked_sub(1)).collect();
                     let around = path(edge(Some(i)).chain(back.into_iter().rev()));
                     let _ = write!(out, "<path class=\"{}\" d=\"{around}Z\"/>", area(&look));
-                    // Where points are dense, lines would cover the thin areas between them.
+                    // With many points, the edges would cover thin areas.
                     if run.len() <= DENSE {
                         let _ = write!(out, "<path class=\"{look} edge\" d=\"{}\"/>", path(edge(Some(i))));
                     }
@@ -312,7 +317,7 @@ fn area(look: &str) -> String {
 
 fn draw_mark(out: &mut String, layout: &Layout, (x, y): (f64, f64), label: &str) {
     let _ = write!(out, "<circle class=\"mark\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\"/>");
-    // Below the lowest point nothing is drawn; where there is no room, above it, inside the dip.
+    // Below the point, where nothing is drawn; above it if there is no space below.
     let below = y + 19.0 < layout.bottom;
     let wide = width(label);
     let (class, at) = match x {
@@ -323,14 +328,14 @@ fn draw_mark(out: &mut String, layout: &Layout, (x, y): (f64, f64), label: &str)
     text(out, class, at, if below { y + 18.0 } else { y - 10.0 }, label);
 }
 
-/// About how wide a label is.
+/// Returns the approximate width of a label.
 pub(super) fn width(label: &str) -> f64 {
     6.9 * label.chars().count() as f64
 }
 
-/// Names at the right ends of what they name, moved apart where they would touch.
+/// Draws the names at the right ends of the lines, moved apart if they would overlap.
 fn draw_names(out: &mut String, chart: &Chart, layout: &Layout, y: &Axis) {
-    let stacks = if chart.drawn == Drawn::Stacked { chart.stacks() } else { Vec::new() };
+    let stacks = if chart.style == ChartStyle::Stacked { chart.stacks() } else { Vec::new() };
     let top = stacks.iter().rev().find_map(|(_, sums)| sums.as_ref());
     let mut names: Vec<(f64, String, String)> = Vec::new();
     for (i, (look, series)) in looks(chart).enumerate() {
@@ -339,7 +344,7 @@ fn draw_names(out: &mut String, chart: &Chart, layout: &Layout, y: &Axis) {
             Some(sums) => (sums[i] + if i > 0 { sums[i - 1] } else { 0.0 }) / 2.0,
             None => last,
         };
-        let look = if chart.drawn == Drawn::Stacked { area(&look) } else { look };
+        let look = if chart.style == ChartStyle::Stacked { area(&look) } else { look };
         names.push((layout.y(y, value), look, name_of(chart, series)));
     }
     names.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -352,7 +357,7 @@ fn draw_names(out: &mut String, chart: &Chart, layout: &Layout, y: &Axis) {
     }
 }
 
-/// What stands beside a line: of a limit its last value too.
+/// Returns the name next to a line; for a limit with its last value.
 fn name_of(chart: &Chart, series: &Series) -> String {
     match series.known().last() {
         Some(last) if series.limit => format!("{} {}", series.label, chart.measure.short(last)),
@@ -360,7 +365,7 @@ fn name_of(chart: &Chart, series: &Series) -> String {
     }
 }
 
-/// A short piece of a line, or a small field of an area.
+/// Draws a sample of a style: a short line or a small rectangle.
 fn sample(out: &mut String, look: &str, x: f64, y: f64) {
     if look.starts_with("area") {
         let _ = write!(
@@ -373,7 +378,8 @@ fn sample(out: &mut String, look: &str, x: f64, y: f64) {
     }
 }
 
-/// Moves sorted places at least `apart` from each other, within bounds as far as there is room.
+/// Moves sorted positions at least `apart` from each other, within the bounds if there is enough
+/// space.
 fn spread(places: &mut [f64], apart: f64, low: f64, high: f64) {
     for i in 0..places.len() {
         let least = if i == 0 { low } else { places[i - 1] + apart };
@@ -386,17 +392,17 @@ fn spread(places: &mut [f64], apart: f64, low: f64, high: f64) {
     }
 }
 
-/// Names above a narrow plot: place in its line, look, name.
+/// The lines of names above a narrow plot: position in the line, style, name.
 pub(super) type Keys = Vec<Vec<(f64, String, String)>>;
 
-/// The names of a plot's series as keys.
+/// Returns the names of a plot's series as keys.
 fn keys_of(chart: &Chart) -> Keys {
-    let stacked = chart.drawn == Drawn::Stacked;
+    let stacked = chart.style == ChartStyle::Stacked;
     let known = looks(chart).filter(|(_, series)| series.known().next().is_some());
     keys(known.map(|(look, s)| (if stacked { area(&look) } else { look }, name_of(chart, s))))
 }
 
-/// Looks and names in as many lines as they need.
+/// Arranges styles and names in as many lines as they need.
 pub(super) fn keys(names: impl Iterator<Item = (String, String)>) -> Keys {
     const ROOM: f64 = 340.0;
     let mut rows = Keys::new();
@@ -426,7 +432,8 @@ pub(super) fn draw_keys(out: &mut String, rows: &[Vec<(f64, String, String)>]) {
     }
 }
 
-/// The points of a plot for the script of the page: what is under the pointer. Limits have their value beside them.
+/// Returns the points of a plot as JSON for the script of the page, which shows the values at the
+/// pointer. Limits are left out: their value is next to their name.
 pub(crate) fn points_json(chart: &Chart) -> String {
     let series: Vec<serde_json::Value> = chart
         .series
@@ -439,13 +446,13 @@ pub(crate) fn points_json(chart: &Chart) -> String {
         })
         .collect();
     let unit = chart.measure.script_name();
-    // Inside a script element nothing but its own end has a meaning.
+    // Inside a script element only its end tag has a meaning.
     serde_json::json!({ "end": chart.end, "unit": unit, "series": series })
         .to_string()
         .replace('<', "\\u003c")
 }
 
-/// Enough digits to show, few enough to keep the page small.
+/// Rounds a value to the digits that are shown, which keeps the page small.
 fn round(value: f64) -> f64 {
     if value.abs() >= 100.0 { value.round() } else { (value * 1000.0).round() / 1000.0 }
 }
@@ -455,7 +462,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_do_not_touch_and_stay_beside_the_plot() {
+    fn names_do_not_overlap_and_stay_next_to_the_plot() {
         let mut places = vec![20.0, 21.0, 22.0, 100.0, 171.0, 172.0];
         spread(&mut places, 15.0, 20.0, 172.0);
         assert!(places.windows(2).all(|w| w[1] - w[0] >= 15.0 - 1e-9), "{places:?}");
@@ -472,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_break_into_lines_that_fit_a_phone() {
+    fn keys_break_into_lines_that_fit_on_a_phone() {
         let names = (0..7).map(|i| ("line s1".to_owned(), format!("a reason {i}")));
         let rows = keys(names);
         assert!(rows.len() > 1 && rows.iter().map(Vec::len).sum::<usize>() == 7);

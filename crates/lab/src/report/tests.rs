@@ -1,16 +1,17 @@
-//! The page and its plots from made-up runs: what they say, that they are whole, and that nothing breaks them.
+//! The page and its plots from artificial runs: their contents, their markup, and extreme values.
 
 use super::plot::Plot;
 use super::*;
 use crate::driver::Measured;
 use crate::figures::{Figures, Level, Reading};
-use crate::recorder::{Done, Recorder, Window};
-use crate::result::{Around, Asked, RunResult};
-use crate::samples::{self, Moves, Samples};
+use crate::recorder::{CommittedTxn, Recorder, Window};
+use crate::result::{Request, RunContext, RunResult};
+use crate::samples::{self, ColumnKind, Samples};
 use metrics::{FileKind, Force, M, Metrics, SyncReason};
 use std::time::{Duration, Instant};
 
-/// A run that was made up: `seconds` whole seconds at about `tps`, with one bad second and a growing checkpoint age.
+/// Makes an artificial run: `seconds` seconds at about `tps`, with one bad second and a growing
+/// checkpoint age.
 fn measured(seconds: u64, tps: u64) -> Measured {
     let engine = Metrics::new();
     let recorder = Recorder::new(1);
@@ -26,7 +27,7 @@ fn measured(seconds: u64, tps: u64) -> Measured {
             for n in 0..commits {
                 let ended = start + Duration::from_micros((second - 1) * 1_000_000 + n * 1_000_000 / commits);
                 let began = ended.checked_sub(Duration::from_micros(800 + (n * n) % 5000)).unwrap_or(ended);
-                recorder.record(0, Done { began, ended, retries: 0, row_changes: 40 });
+                recorder.record(0, CommittedTxn { began, ended, retries: 0, row_changes: 40 });
             }
             engine.add(M::RedoBytesWritten, commits * 9000);
             engine.add(M::RedoPadBytes, commits * 400);
@@ -46,22 +47,27 @@ fn measured(seconds: u64, tps: u64) -> Measured {
         engine.set(M::FreeFrames, 2_000);
         age.add((20 + second % 40) << 20);
         let mut values = samples::of_engine(&engine.snapshot());
-        let so_far = recorder.totals(window, None).transactions;
-        values.push(("run_transactions".into(), "count", Moves::Counter, so_far as f64));
-        values.push(("device_write_bytes".into(), "bytes", Moves::Counter, (second * 30_000_000) as f64));
+        let so_far = recorder.totals(window).transactions;
+        values.push(("run_transactions".into(), "count", ColumnKind::Counter, so_far as f64));
+        values.push((
+            "device_write_bytes".into(),
+            "bytes",
+            ColumnKind::Counter,
+            (second * 30_000_000) as f64,
+        ));
         if second > 0 {
             for (name, percentile) in samples::LATENCIES {
-                values.push(((*name).to_owned(), "µs", Moves::Gauge, 1000.0 + percentile * percentile));
+                values.push(((*name).to_owned(), "µs", ColumnKind::Gauge, 1000.0 + percentile * percentile));
             }
         }
         samples.push(second as f64, values);
     }
     let figures = Figures::between(&before, &Reading::of(engine.snapshot()));
-    Measured { totals: recorder.totals(window, None), figures, age, samples }
+    Measured { totals: recorder.totals(window), figures, age, samples }
 }
 
 fn files_of(measured: &Measured, workload: &str, durable_device: bool) -> Vec<(String, String)> {
-    let asked = Asked {
+    let request = Request {
         workload: workload.into(),
         threads: 16,
         tables: 4,
@@ -74,8 +80,8 @@ fn files_of(measured: &Measured, workload: &str, durable_device: bool) -> Vec<(S
         pool_bytes: 128 << 20,
         rate: None,
     };
-    let around = Around { load_seconds: 1.0, durable_device, check: "ok".into() };
-    let result = RunResult::new(asked, measured, around);
+    let around = RunContext { load_seconds: 1.0, durable_device, check: "ok".into() };
+    let result = RunResult::new(request, measured, around);
     RunReport {
         measured,
         result: &result,
@@ -92,14 +98,15 @@ fn get<'a>(files: &'a [(String, String)], name: &str) -> &'a str {
     &files.iter().find(|(n, _)| n == name).unwrap_or_else(|| panic!("no {name}")).1
 }
 
-/// Every element that is opened is closed, in order; no attribute or text holds a number that is none.
+/// Checks that every element is closed, in order, and that no attribute or text contains NaN or
+/// infinity.
 fn assert_whole(name: &str, text: &str) {
     assert!(
         !text.contains("NaN") && !text.contains("inf\"") && !text.contains("inf,"),
-        "{name}: a number is none"
+        "{name}: NaN or infinity"
     );
     let mut open: Vec<&str> = Vec::new();
-    // What stands in scripts and styles is no markup.
+    // Skips scripts and styles.
     let mut rest = text;
     while let Some(at) = rest.find('<') {
         rest = &rest[at + 1..];
@@ -120,7 +127,7 @@ fn assert_whole(name: &str, text: &str) {
 }
 
 #[test]
-fn a_report_is_whole_for_every_length_of_run() {
+fn a_report_is_well_formed_for_every_length_of_run() {
     for (seconds, tps) in [(0, 0), (1, 50), (2, 3), (30, 100), (2_000, 2)] {
         let measured = measured(seconds, tps);
         let files = files_of(&measured, "write-heavy", true);
@@ -140,7 +147,7 @@ fn a_report_is_whole_for_every_length_of_run() {
 }
 
 #[test]
-fn a_page_needs_nothing_but_itself() {
+fn a_page_fetches_nothing() {
     let files = files_of(&measured(20, 40), "write-heavy", true);
     for (name, text) in files.iter().filter(|(name, _)| !name.starts_with("samples")) {
         let own = text.replace("http://www.w3.org/2000/svg", "");
@@ -168,7 +175,7 @@ fn a_page_needs_nothing_but_itself() {
 }
 
 #[test]
-fn what_the_figures_say_stands_on_the_page() {
+fn the_page_shows_the_numbers() {
     let files = files_of(&measured(30, 40), "write-heavy", true);
     let page = get(&files, dir::PAGE);
     for text in [
@@ -186,23 +193,23 @@ fn what_the_figures_say_stands_on_the_page() {
 }
 
 #[test]
-fn text_from_outside_is_only_text() {
+fn text_from_outside_is_escaped() {
     let evil = "</script><script>alert('1')</script>\u{0}\"&";
     let page = files_of(&measured(2, 3), evil, true);
     let page = get(&page, dir::PAGE);
     assert!(!page.contains("<script>alert") && !page.contains('\u{0}'));
     assert!(page.contains("&lt;script&gt;alert(&#39;1&#39;)"));
     let mut chart =
-        chart::tests::chart(chart::Drawn::Lines, vec![chart::Series::new(evil, vec![(1.0, Some(2.0))])]);
+        chart::tests::chart(chart::ChartStyle::Lines, vec![chart::Series::new(evil, vec![(1.0, Some(2.0))])]);
     chart.title = evil.into();
-    chart.marks.push(chart::Mark { at: 1.0, value: 2.0, label: evil.into() });
+    chart.marks.push(chart::Annotation { at: 1.0, value: 2.0, label: evil.into() });
     assert_whole("evil.svg", &chart.file().1);
     assert!(!svg::points_json(&chart).contains('<'));
 }
 
 #[test]
-fn no_values_break_a_plot() {
-    use chart::{Drawn, Series};
+fn extreme_and_missing_values_do_not_break_a_plot() {
+    use chart::{ChartStyle, Series};
     let lines = [
         vec![],
         vec![(1.0, None)],
@@ -210,26 +217,26 @@ fn no_values_break_a_plot() {
         vec![(1.0, Some(f64::MAX)), (2.0, Some(f64::MIN_POSITIVE)), (3.0, Some(-5.0)), (4.0, Some(f64::NAN))],
         vec![(1.0, Some(5.0)), (2.0, None), (3.0, Some(1e18)), (5.0, Some(2.0)), (6.0, Some(2.0))],
     ];
-    for drawn in [Drawn::Lines, Drawn::LogLines, Drawn::Stacked] {
+    for style in [ChartStyle::Lines, ChartStyle::LogLines, ChartStyle::Stacked] {
         for points in &lines {
             let both = vec![Series::new("a", points.clone()), Series::new("b", points.clone())];
-            let chart = chart::tests::chart(drawn, both);
-            assert_whole(&format!("{drawn:?} {points:?}"), &chart.file().1);
-            assert_whole("narrow", &chart.element(svg::Shape::Narrow));
+            let chart = chart::tests::chart(style, both);
+            assert_whole(&format!("{style:?} {points:?}"), &chart.file().1);
+            assert_whole("narrow", &chart.element(svg::Format::Narrow));
         }
-        assert_whole("nothing", &chart::tests::chart(drawn, Vec::new()).file().1);
+        assert_whole("nothing", &chart::tests::chart(style, Vec::new()).file().1);
     }
-    let gap = chart::tests::chart(Drawn::Lines, vec![Series::new("a", lines[4].clone())]);
-    let text = gap.element(svg::Shape::Wide);
+    let gap = chart::tests::chart(ChartStyle::Lines, vec![Series::new("a", lines[4].clone())]);
+    let text = gap.element(svg::Format::Wide);
     assert_eq!(
         (text.matches("<circle class=\"line").count(), text.matches("class=\"line s1\" d=\"M").count()),
         (1, 2)
     );
-    assert!(chart::tests::chart(Drawn::Lines, Vec::new()).file().1.contains("no samples"));
+    assert!(chart::tests::chart(ChartStyle::Lines, Vec::new()).file().1.contains("no samples"));
 }
 
 #[test]
-fn a_command_line_can_be_typed_again() {
+fn a_command_line_is_quoted_for_a_shell() {
     assert_eq!(quoted("--pool=128MiB"), "--pool=128MiB");
     assert_eq!(quoted("my dir"), "'my dir'");
     assert_eq!(quoted("it's"), r"'it'\''s'");
@@ -237,13 +244,13 @@ fn a_command_line_can_be_typed_again() {
 }
 
 #[test]
-fn a_crash_is_shown_from_start_to_recovery() {
+fn a_crash_report_shows_the_run_and_the_recovery() {
     let mut samples = Samples::new();
     for second in 0..4u32 {
         let at = f64::from(second);
-        let mut values = vec![("acknowledged".to_owned(), "count", Moves::Counter, 900.0 * at)];
+        let mut values = vec![("acknowledged".to_owned(), "count", ColumnKind::Counter, 900.0 * at)];
         if second > 0 {
-            values.push(("checkpoint_age_bytes".to_owned(), "bytes", Moves::Gauge, 5e6 * at));
+            values.push(("checkpoint_age_bytes".to_owned(), "bytes", ColumnKind::Gauge, 5e6 * at));
         }
         samples.push(at, values);
     }
@@ -265,7 +272,7 @@ fn a_crash_is_shown_from_start_to_recovery() {
             machine: Vec::new(),
         },
     };
-    // The second is of a process that died at once.
+    // The second one is of a process that died at once.
     let none = Samples::new();
     for samples in [&samples, &none] {
         let files = report(0, samples).files();
@@ -275,7 +282,7 @@ fn a_crash_is_shown_from_start_to_recovery() {
         }
         let page = get(&files, dir::PAGE);
         assert!(page.contains("to the first durable commit 1.5 ms") && !page.contains("class=\"warn\""));
-        // Words of the last phases would leave the picture on the right.
+        // The labels of the last phases would cross the right edge.
         assert_eq!(get(&files, "recovery.svg").matches("class=\"label end\"").count(), 2);
     }
     assert!(get(&report(3, &samples).files(), dir::PAGE).contains("3 acknowledged transactions were lost"));

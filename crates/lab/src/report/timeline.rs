@@ -1,24 +1,24 @@
-//! Phases one after the other, as bars on a scale of time.
+//! Consecutive phases, as bars over a time axis.
 
 use super::axis::{Axis, Measure};
 use super::plot::Plot;
-use super::svg::{self, Layout, Shape, text};
+use super::svg::{self, Format, Layout, text};
 use crate::units::show_micros;
 use std::fmt::Write;
 
-/// Height of a phase.
+/// Height of one phase.
 const ROW: f64 = 30.0;
 
-/// Phases of something that took a while.
+/// Consecutive phases.
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
-    /// The name of its file and of its place on the page.
+    /// The name of its file and its id on the page.
     pub(crate) id: &'static str,
-    /// What it shows.
+    /// The title.
     pub(crate) title: String,
-    /// What to see in it.
+    /// An explanation.
     pub(crate) note: String,
-    /// What each phase is, and when it ended, in microseconds from the beginning.
+    /// The name of each phase, and when it ended, in microseconds from the beginning.
     pub(crate) phases: Vec<(&'static str, f64)>,
 }
 
@@ -33,14 +33,14 @@ impl Plot for Timeline {
         format!("{} {}.", self.note, phases.join(", "))
     }
 
-    fn draw(&self, shape: Shape) -> (Layout, String) {
-        let mut layout = Layout::new(shape, 0);
+    fn draw(&self, format: Format) -> (Layout, String) {
+        let mut layout = Layout::new(format, 0);
         layout.left = 8.0;
         layout.right = layout.width - 24.0;
         layout.bottom = layout.top + ROW * self.phases.len() as f64 + 4.0;
         layout.height = layout.bottom + 24.0;
         let end = self.phases.iter().map(|(_, end)| *end).fold(0.0, f64::max);
-        let mut x = Axis::linear(end, Measure::Micros, if shape == Shape::Wide { 6.0 } else { 3.0 });
+        let mut x = Axis::linear(end, Measure::Micros, if format == Format::Wide { 6.0 } else { 3.0 });
         let mut out = String::new();
         for (_, label) in x.ticks.iter_mut().skip(1) {
             *label = format!("{label} {}", x.caption);
@@ -57,7 +57,7 @@ impl Plot for Timeline {
             let top = layout.top + ROW * row as f64;
             let (from, to) = (layout.x(&x, began), layout.x(&x, *ended));
             let label = format!("{name} {}", show_micros(ended - began));
-            // A late phase has its words to the left of its end, so that they stay in the picture.
+            // The label of a late phase is to the left of its end, so it stays inside the drawing.
             let (class, at) =
                 if from + svg::width(&label) > layout.width { ("label end", to) } else { ("label", from) };
             text(&mut out, class, at, top + 11.0, &label);

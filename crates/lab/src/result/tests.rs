@@ -1,10 +1,10 @@
-//! The JSON object and the table, pinned: other programs read the one, people the other.
+//! The exact JSON object and table.
 
 use super::*;
 use crate::figures::{Figures, Level};
-use crate::recorder::{Done, Recorder, Window};
+use crate::recorder::{CommittedTxn, Recorder, Window};
 use crate::samples::Samples;
-use expect_test::expect;
+use expect_test::{expect, expect_file};
 use std::time::{Duration, Instant};
 
 fn sample() -> RunResult {
@@ -15,7 +15,7 @@ fn sample() -> RunResult {
     for n in 0..100u64 {
         let began = start + Duration::from_millis(20 * n);
         let ended = began + Duration::from_micros(1000 + n);
-        recorder.record(0, Done { began, ended, retries: u64::from(n == 7), row_changes: 40 });
+        recorder.record(0, CommittedTxn { began, ended, retries: u64::from(n == 7), row_changes: 40 });
     }
     let map = |pairs: &[(&str, u64)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), *v)).collect();
     let figures = Figures {
@@ -43,7 +43,7 @@ fn sample() -> RunResult {
     let mut age = Level::default();
     age.add(1 << 20);
     age.add(3 << 20);
-    let asked = Asked {
+    let request = Request {
         workload: "write-heavy".into(),
         threads: 16,
         tables: 10,
@@ -56,88 +56,16 @@ fn sample() -> RunResult {
         pool_bytes: 512 << 20,
         rate: None,
     };
-    let around = Around { load_seconds: 4.25, durable_device: true, check: "ok".into() };
+    let around = RunContext { load_seconds: 4.25, durable_device: true, check: "ok".into() };
     let samples = Samples::new();
-    RunResult::new(asked, &Measured { totals: recorder.totals(window, None), figures, age, samples }, around)
+    RunResult::new(request, &Measured { totals: recorder.totals(window), figures, age, samples }, around)
 }
 
 #[test]
 fn the_json_object() {
     let mut result = sample();
     result.version = "0.0.0";
-    expect![[r#"
-        {
-          "version": "0.0.0",
-          "workload": "write-heavy",
-          "threads": 16,
-          "tables": 10,
-          "rows": 100000,
-          "distribution": "uniform",
-          "durability": "sync",
-          "ephemeral": false,
-          "isolation": "repeatable-read",
-          "page_bytes": 8192,
-          "pool_bytes": 536870912,
-          "rate": null,
-          "seconds": 2.5,
-          "transactions": 100,
-          "tps": 40.0,
-          "tps_per_second": [
-            50,
-            50
-          ],
-          "latency_us": {
-            "p50": 1049.6,
-            "p95": 1094.7,
-            "p99": 1098.8,
-            "p999": 1099.8,
-            "max": 1099.8
-          },
-          "retries": 1,
-          "row_changes": 4000,
-          "redo_bytes": 800000,
-          "redo_pad_bytes": 4096,
-          "redo_bytes_per_row_change": 200.0,
-          "pages_written": {
-            "total": 64,
-            "foreground": 0,
-            "by_force": {
-              "checkpoint_age": 60,
-              "free_frames": 4
-            }
-          },
-          "page_writes_io": 16,
-          "doublewrite_pages": 64,
-          "device_write_bytes": 3000000,
-          "fsyncs": {
-            "total": 50,
-            "by_reason": {
-              "commit": 48,
-              "page_batch": 2
-            },
-            "by_file": {
-              "log": 48,
-              "pages": 2
-            }
-          },
-          "commits_per_fsync": 2.0,
-          "checkpoint_age_bytes": {
-            "max": 3145728,
-            "mean": 2097152,
-            "limit": 94371840
-          },
-          "throttled_us_total": 1500,
-          "hard_waits": 0,
-          "free_frame_waits": 2,
-          "recovery_ms": 0,
-          "load_seconds": 4.25,
-          "durable_device": true,
-          "direct_io": true,
-          "io_uring": true,
-          "check": "ok"
-        }
-    "#]]
-    .assert_eq(&result.json());
+    expect_file!["run.json"].assert_eq(&result.json());
 }
 
 #[test]
@@ -171,7 +99,7 @@ fn a_run_without_changes_or_syncs_has_no_ratio() {
     for sentence in ["a memory file system", "refuses direct I/O", "io_uring is not to be had"] {
         assert!(result.table().contains(sentence), "{sentence}");
     }
-    result.asked.ephemeral = true;
+    result.request.ephemeral = true;
     let table = result.table();
     for sentence in ["sync commits in memory", "nothing is durable"] {
         assert!(table.contains(sentence), "{table}");

@@ -1,8 +1,8 @@
-//! The load as the measured work: every table and its index, each a bulk load. A transaction is one table with its index, and
-//! one thread's; it is durable at its end, whatever `--durability` says.
+//! Measures the load: every table and its index, each by a bulk load. A transaction is one table
+//! with its index, loaded by one thread. It is durable at its end, whatever `--durability` says.
 
 use super::load::{load_table, table_names};
-use super::{Loader, Session, Shape, Trouble, Workload};
+use super::{AttemptError, Loader, Session, Workload, WorkloadParams};
 use crate::failure::Outcome;
 use crate::stop;
 use millpond::Db;
@@ -11,21 +11,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The workload.
 pub(crate) struct BulkLoad {
-    shape: Shape,
-    /// The next table to fill, once the first session has made room for them.
+    params: WorkloadParams,
+    /// The progress of all threads, set when the first session has dropped the old tables.
     next: Mutex<Option<Arc<Progress>>>,
 }
 
 #[derive(Default)]
 struct Progress {
-    /// Tables that have been taken.
+    /// Tables that a thread has begun to load.
     taken: AtomicU32,
     failed: AtomicBool,
 }
 
 impl BulkLoad {
-    pub(crate) fn new(shape: Shape) -> BulkLoad {
-        BulkLoad { shape, next: Mutex::new(None) }
+    pub(crate) fn new(params: WorkloadParams) -> BulkLoad {
+        BulkLoad { params, next: Mutex::new(None) }
     }
 }
 
@@ -48,11 +48,11 @@ impl Workload for BulkLoad {
     fn session(&self, db: &Db, _thread: u32) -> Outcome<Box<dyn Session>> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         if next.is_none() {
-            // A directory that is used again holds the tables of the run before.
-            (1..=self.shape.tables).try_for_each(|number| drop_if_there(db, number))?;
+            // A reused directory holds the tables of the last run.
+            (1..=self.params.tables).try_for_each(|number| drop_if_there(db, number))?;
         }
         let progress = Arc::clone(next.get_or_insert_default());
-        Ok(Box::new(BulkSession { db: db.clone(), shape: self.shape, progress, table: 0 }))
+        Ok(Box::new(BulkSession { db: db.clone(), params: self.params, progress, table: 0 }))
     }
 
     fn has_an_end(&self) -> bool {
@@ -62,24 +62,24 @@ impl Workload for BulkLoad {
 
 struct BulkSession {
     db: Db,
-    shape: Shape,
+    params: WorkloadParams,
     progress: Arc<Progress>,
-    /// The table to be filled.
+    /// The table to load.
     table: u32,
 }
 
 impl Session for BulkSession {
     fn draw(&mut self) -> bool {
         self.table = self.progress.taken.fetch_add(1, Ordering::Relaxed) + 1;
-        self.table <= self.shape.tables
+        self.table <= self.params.tables
     }
 
-    fn attempt(&mut self) -> Result<u64, Trouble> {
-        let rows = self.shape.rows;
+    fn attempt(&mut self) -> Result<u64, AttemptError> {
+        let rows = self.params.rows;
         let go_on = |_| !stop::asked() && !self.progress.failed.load(Ordering::Relaxed);
-        let loaded = load_table(&self.db, self.table, rows, self.shape.rows_of(self.table), go_on);
+        let loaded = load_table(&self.db, self.table, rows, self.params.rows_of(self.table), go_on);
         if loaded.is_err() {
-            // The other threads need not finish theirs.
+            // The other threads need not finish their tables.
             self.progress.failed.store(true, Ordering::Relaxed);
         }
         Ok(if loaded? { rows.into() } else { 0 })

@@ -1,4 +1,5 @@
-//! Which rows a workload touches: sysbench's uniform, zipfian and special distributions over the ids 1 ..= n.
+//! How a workload chooses rows: sysbench's uniform, zipfian and special distributions over the ids
+//! 1 ..= n.
 
 use base::prng::Prng;
 use clap::ValueEnum;
@@ -6,16 +7,19 @@ use clap::ValueEnum;
 /// `--distribution`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Distribution {
-    /// Every row alike.
+    /// Every row with the same probability.
     Uniform,
     /// Row 1 most often, row r with weight r^-0.8 (sysbench's exponent).
     Zipf,
-    /// Three quarters of all picks in the middle hundredth, the rest bell-shaped (sysbench's old default).
+    /// Three quarters of all picks in the middle hundredth, the rest bell-shaped (sysbench's old
+    /// default).
     Special,
 }
 
 impl Distribution {
-    /// A picker for the ids `1..=n`; `n` is at least 1.
+    /// Makes a picker for the ids `1..=n`.
+    ///
+    /// REQUIRES: `n` is at least 1.
     pub(crate) fn over(self, n: u32) -> Picker {
         assert!(n > 0, "a table without rows has nothing to pick");
         match self {
@@ -26,7 +30,7 @@ impl Distribution {
     }
 }
 
-/// Draws ids.
+/// Picks random ids.
 #[derive(Clone, Debug)]
 pub(crate) enum Picker {
     /// See [`Distribution::Uniform`].
@@ -44,7 +48,7 @@ pub(crate) enum Picker {
 }
 
 impl Picker {
-    /// An id in `1..=n`.
+    /// Returns an id in `1..=n`.
     pub(crate) fn id(&self, rng: &mut Prng) -> u32 {
         match self {
             Picker::Uniform { n } => 1 + rng.below(u64::from(*n)) as u32,
@@ -54,32 +58,33 @@ impl Picker {
     }
 }
 
-/// A number in [0, 1) with 53 random bits.
+/// Returns a number in [0, 1) with 53 random bits.
 fn unit(rng: &mut Prng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
 fn special(n: u32, rng: &mut Prng) -> u32 {
     let n = f64::from(n);
-    let place = if rng.below(4) == 0 {
-        // The mean of twelve is close to a bell over the whole table.
+    let at = if rng.below(4) == 0 {
+        // The mean of twelve random numbers is close to a normal distribution over the whole table.
         (0..12).map(|_| unit(rng)).sum::<f64>() / 12.0 * n
     } else {
         let width = (n / 100.0).max(1.0);
         (n - width) / 2.0 + unit(rng) * width
     };
-    1 + (place.floor().min(n - 1.0)) as u32
+    1 + (at.floor().min(n - 1.0)) as u32
 }
 
-/// Zipf by rejection-inversion (Hörmann and Derflinger 1996): constant time and memory, exact for every n.
+/// Zipf by rejection-inversion (Hörmann and Derflinger 1996): constant time and memory, exact for
+/// every n.
 ///
-/// The bars of height r^-q are covered by the area under h(x) = x^-q; a point under h is found by inverting its
-/// integral, and rejected when it lies above the bar of the nearest integer.
+/// The bars of height r^-q are covered by the area under h(x) = x^-q; a point under h is found by
+/// inverting its integral, and rejected when it lies above the bar of the nearest integer.
 #[derive(Clone, Debug)]
 pub(crate) struct Zipf {
     n: f64,
     q: f64,
-    /// H(1.5) - h(1): the left bar is given exactly its own area.
+    /// H(1.5) - h(1), so the left bar gets exactly its own area.
     low: f64,
     high: f64,
 }
@@ -133,7 +138,8 @@ mod tests {
             for n in [1, 2, 3, 7, 100] {
                 let counts = counts(distribution, n, 5_000);
                 assert_eq!(counts.iter().sum::<u32>(), 5_000);
-                // The bell of `special` hardly reaches the ends of more than three rows.
+                // With more than three rows, `special` hardly ever picks the first and the last
+                // one.
                 if n <= 3 || (n == 7 && distribution != Distribution::Special) {
                     assert!(
                         counts.iter().all(|&c| c > 0),
@@ -169,7 +175,7 @@ mod tests {
     fn special_hits_its_middle_three_times_in_four() {
         let counts = counts(Distribution::Special, 10_000, 100_000);
         let middle: u32 = counts[4950..5050].iter().sum();
-        // 75 % go there on purpose, and a little of the bell falls on it by chance.
+        // 75 % are picked there, and a few of the other 25 % too.
         assert!((75_000..79_000).contains(&middle), "{middle}");
         assert!(counts[..4950].iter().sum::<u32>() > 9_000);
         assert!(counts[5050..].iter().sum::<u32>() > 9_000);

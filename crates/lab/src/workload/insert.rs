@@ -1,8 +1,11 @@
-//! Sysbench's oltp_insert: each transaction adds one row at the end of a random table, with its index entry.
+//! Sysbench's oltp_insert: each transaction adds one row at the end of a random table, with its
+//! index entry.
 
 use super::distribution::Picker;
 use super::row::{Row, id_key, id_of, index_key};
-use super::{Begin, Loader, Session, Shape, Tables, Trouble, Workload, last_key, thread_seed};
+use super::{
+    AttemptError, Loader, Session, Tables, TxnSettings, Workload, WorkloadParams, last_key, thread_seed,
+};
 use crate::failure::{Failure, Outcome};
 use base::prng::Prng;
 use millpond::Db;
@@ -11,17 +14,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The workload.
 pub(crate) struct Insert {
-    shape: Shape,
-    /// The next id of each table, found when the first session opens.
+    params: WorkloadParams,
+    /// The next id of each table, set by the first session.
     next: Mutex<Option<Arc<[AtomicU32]>>>,
 }
 
 impl Insert {
-    pub(crate) fn new(shape: Shape) -> Insert {
-        Insert { shape, next: Mutex::new(None) }
+    pub(crate) fn new(params: WorkloadParams) -> Insert {
+        Insert { params, next: Mutex::new(None) }
     }
 
-    /// The counters, as AUTO_INCREMENT has them: one past the greatest id there is.
+    /// Returns the counters. As AUTO_INCREMENT, they begin after the greatest existing id.
     fn counters(&self, db: &Db, tables: &Tables) -> Outcome<Arc<[AtomicU32]>> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(counters) = &*next {
@@ -44,18 +47,18 @@ impl Insert {
 
 impl Workload for Insert {
     fn load(&self, loader: &Loader<'_>) -> Outcome {
-        loader.sysbench(&self.shape)
+        loader.sysbench(&self.params)
     }
 
     fn session(&self, db: &Db, thread: u32) -> Outcome<Box<dyn Session>> {
-        let tables = Tables::open(db, self.shape.tables)?;
+        let tables = Tables::open(db, self.params.tables)?;
         Ok(Box::new(InsertSession {
             db: db.clone(),
             next: self.counters(db, &tables)?,
             tables,
-            begin: self.shape.begin,
-            picker: self.shape.distribution.over(self.shape.rows),
-            rng: Prng::new(thread_seed(self.shape.seed, thread)),
+            begin: self.params.begin,
+            picker: self.params.distribution.over(self.params.rows),
+            rng: Prng::new(thread_seed(self.params.seed, thread)),
             drawn: None,
         }))
     }
@@ -65,7 +68,7 @@ struct InsertSession {
     db: Db,
     next: Arc<[AtomicU32]>,
     tables: Tables,
-    begin: Begin,
+    begin: TxnSettings,
     picker: Picker,
     rng: Prng,
     /// Table number, id and row of the chosen transaction.
@@ -78,11 +81,11 @@ impl Session for InsertSession {
         let id = self.next[number as usize - 1].fetch_add(1, Ordering::Relaxed);
         let row = Row::random(self.picker.id(&mut self.rng), &mut self.rng);
         self.drawn = Some((number, id, row));
-        // At 2^32 rows the key is used up.
+        // At 2^32 rows there are no more keys.
         id < u32::MAX
     }
 
-    fn attempt(&mut self) -> Result<u64, Trouble> {
+    fn attempt(&mut self) -> Result<u64, AttemptError> {
         let Some((number, id, row)) = &self.drawn else { return Ok(0) };
         let pair = self.tables.get(*number);
         let mut tx = self.db.begin_with(self.begin.writing())?;

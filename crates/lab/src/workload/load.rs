@@ -1,19 +1,21 @@
-//! The load of sysbench's tables: each a bulk load in key order, then one of its index entries in theirs, one thread a table.
+//! The load of sysbench's tables. One thread bulk loads a table in key order, then its index in the
+//! order of the index entries.
 
 use super::row::{Row, id_key, index_key};
-use super::{Shape, thread_seed};
+use super::{WorkloadParams, thread_seed};
 use crate::failure::{Failure, Outcome};
 use crate::stop;
 use base::prng::Prng;
 use millpond::{Db, Table, TxnOptions};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// Rows after which a load tells how far it is and hears whether it is to stop.
+/// After so many rows a load reports its progress and checks whether it shall stop.
 const STEP: u32 = 1000;
 
-/// Rows of which one is read to bring its page into memory. A page of 4 KiB holds more.
+/// Reading one of so many rows brings every page into memory, because a page of 4 KiB holds more
+/// rows.
 const ROWS_A_PAGE: u32 = 14;
-/// The same for index entries.
+/// As [`ROWS_A_PAGE`], for index entries.
 const ENTRIES_A_PAGE: u32 = 80;
 
 /// One table and its index.
@@ -30,7 +32,7 @@ pub(crate) struct Pair {
 pub(crate) struct Tables(Vec<Pair>);
 
 impl Tables {
-    /// Opens those that exist already.
+    /// Opens the existing tables.
     pub(crate) fn open(db: &Db, count: u32) -> Outcome<Tables> {
         let pairs = (1..=count).map(|n| {
             let (rows, index) = table_names(n);
@@ -39,28 +41,28 @@ impl Tables {
         Ok(Tables(pairs.collect::<Outcome<_>>()?))
     }
 
-    /// How many.
+    /// Returns how many tables there are.
     pub(crate) fn count(&self) -> u32 {
         self.0.len() as u32
     }
 
-    /// Table `number`, from 1.
+    /// Returns table `number`, from 1.
     pub(crate) fn get(&self, number: u32) -> &Pair {
         &self.0[number as usize - 1]
     }
 
-    /// Any table, each as likely: its number from 1.
+    /// Returns the number of a random table, from 1.
     pub(crate) fn pick(&self, rng: &mut Prng) -> u32 {
         1 + rng.below(self.0.len() as u64) as u32
     }
 }
 
-/// The names of table `number` and its index.
+/// Returns the names of table `number` and its index.
 pub(crate) fn table_names(number: u32) -> (String, String) {
     (format!("sbtest{number}"), format!("sbtest{number}_k"))
 }
 
-/// What a load works with.
+/// Loads tables into a database.
 pub(crate) struct Loader<'a> {
     /// The database to fill.
     pub(crate) db: &'a Db,
@@ -71,25 +73,25 @@ pub(crate) struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    /// Fills the tables of `shape` with random rows, and reads them into memory as far as they fit there.
-    pub(crate) fn sysbench(&self, shape: &Shape) -> Outcome {
-        self.fill(shape, |table| shape.rows_of(table))?;
+    /// Loads the tables with random rows, and reads them into the buffer pool if they fit.
+    pub(crate) fn sysbench(&self, params: &WorkloadParams) -> Outcome {
+        self.fill(params, |table| params.rows_of(table))?;
         let figure = |name| self.db.metrics().get(name).unwrap_or(0.0);
         if figure("file_pages") - figure("free_pages") > figure("free_frames") {
             return Ok(());
         }
-        let tables = Tables::open(self.db, shape.tables)?;
-        self.each_table(shape.tables, |number, go_on| self.warm(tables.get(number), shape.rows, go_on))
+        let tables = Tables::open(self.db, params.tables)?;
+        self.each_table(params.tables, |number, go_on| self.warm(tables.get(number), params.rows, go_on))
     }
 
-    /// Fills the tables of `shape`. `rows_of(table)` gives a function that makes the rows of that table, called for the
-    /// ids 1 ..= rows in order. What is loaded is durable.
-    pub(crate) fn fill<F>(&self, shape: &Shape, rows_of: impl Fn(u32) -> F + Sync) -> Outcome
+    /// Loads the tables and makes them durable. `rows_of(table)` returns a function that makes the
+    /// rows of that table. It is called for the ids 1 ..= rows in order.
+    pub(crate) fn fill<F>(&self, params: &WorkloadParams, rows_of: impl Fn(u32) -> F + Sync) -> Outcome
     where
         F: FnMut(u32) -> Row,
     {
-        self.each_table(shape.tables, |number, go_on| {
-            load_table(self.db, number, shape.rows, rows_of(number), |rows| {
+        self.each_table(params.tables, |number, go_on| {
+            load_table(self.db, number, params.rows, rows_of(number), |rows| {
                 self.rows_loaded.fetch_add(rows.into(), Ordering::Relaxed);
                 go_on()
             })?;
@@ -97,8 +99,8 @@ impl Loader<'_> {
         })
     }
 
-    /// Does `work` for each table, a table to a thread at a time, until one fails or the user asks to stop, which the
-    /// function given to `work` tells.
+    /// Calls `work` for each table on several threads, until one fails or the user asks to stop.
+    /// The function that is passed to `work` returns false then.
     fn each_table(&self, count: u32, work: impl Fn(u32, &dyn Fn() -> bool) -> Outcome + Sync) -> Outcome {
         let next = AtomicU32::new(1);
         let failed = AtomicBool::new(false);
@@ -121,7 +123,7 @@ impl Loader<'_> {
             let ends = threads.into_iter().map(|thread| {
                 thread.join().unwrap_or_else(|_| Err(Failure::failed("a thread of the load panicked")))
             });
-            // Every thread is joined before the first failure counts.
+            // Joins every thread before it returns the first failure.
             ends.collect::<Vec<_>>().into_iter().collect::<Outcome>()
         })?;
         stop::check()
@@ -135,7 +137,8 @@ impl Loader<'_> {
             }
             tx.get(&pair.rows, &id_key(id))?;
         }
-        // Which ids an indexed value has is not known; a key that is absent lies in a page all the same.
+        // The ids of an indexed value are not known, but the search for a missing key reads its
+        // page too.
         for k in (1..=rows).step_by(ENTRIES_A_PAGE as usize) {
             tx.get(&pair.index, &index_key(k, 0))?;
         }
@@ -143,8 +146,8 @@ impl Loader<'_> {
     }
 }
 
-impl Shape {
-    /// The random rows of a table, one after the other.
+impl WorkloadParams {
+    /// Returns a function that makes the random rows of a table.
     pub(crate) fn rows_of(&self, table: u32) -> impl FnMut(u32) -> Row + use<> {
         let mut rng = Prng::new(thread_seed(self.seed ^ 0x10ad, table));
         let picker = self.distribution.over(self.rows);
@@ -152,8 +155,9 @@ impl Shape {
     }
 }
 
-/// Loads table `number` and its index. `go_on` is told every so many rows how many more are in; if it says no, nothing of
-/// what has not been committed remains, and the answer is false.
+/// Loads table `number` and its index. Calls `go_on` after every [`STEP`] rows with the number of
+/// new rows. If `go_on` returns false, the load that is not committed is abandoned, and this
+/// returns false.
 pub(crate) fn load_table(
     db: &Db,
     number: u32,

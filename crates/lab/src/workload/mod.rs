@@ -1,5 +1,5 @@
-//! What a run does to the database. Each family of workloads is one file; this page names them and says what the driver
-//! asks of them.
+//! The workloads of `millpond run`. Each family is one file; this one lists them and defines the
+//! traits that the driver uses.
 
 mod bulk_load;
 pub(crate) mod distribution;
@@ -20,8 +20,9 @@ pub(crate) use load::{Loader, Tables};
 
 /// The workloads by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Kind {
-    /// 14 reads, then 40 row changes in one transaction: 10 index updates, 10 non-index updates, 10 delete+insert pairs
+pub(crate) enum WorkloadKind {
+    /// 14 reads, then 40 row changes in one transaction: 10 index updates, 10 non-index updates, 10
+    /// delete+insert pairs
     WriteHeavy,
     /// Sysbench's standard: 14 reads, 2 updates, one delete+insert pair
     ReadWrite,
@@ -45,95 +46,96 @@ pub(crate) enum Kind {
     SchemaReload,
 }
 
-impl Kind {
+impl WorkloadKind {
     /// The name on the command line.
     pub(crate) fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned())
     }
 }
 
-/// How every transaction of a run begins.
+/// The settings of every transaction of a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Begin {
+pub(crate) struct TxnSettings {
     /// When a commit returns.
     pub(crate) durability: Durability,
-    /// What a transaction sees.
+    /// The isolation level.
     pub(crate) isolation: Isolation,
 }
 
-impl Begin {
-    /// For a transaction that changes something.
+impl TxnSettings {
+    /// Returns the options of a transaction that writes.
     pub(crate) fn writing(self) -> TxnOptions {
         TxnOptions::new().durability(self.durability).isolation(self.isolation)
     }
 
-    /// For a transaction that only reads.
+    /// Returns the options of a transaction that only reads.
     pub(crate) fn reading(self) -> TxnOptions {
         self.writing().read_only(true)
     }
 }
 
-/// The sizes and choices that all workloads share.
+/// The parameters that all workloads share.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct WorkloadParams {
     /// How many tables.
     pub(crate) tables: u32,
     /// Rows in each after the load.
     pub(crate) rows: u32,
-    /// Which rows are touched.
+    /// How rows are chosen.
     pub(crate) distribution: Distribution,
-    /// Of the whole run; a thread's own numbers follow from it.
+    /// The seed of the run. The random numbers of each thread follow from it.
     pub(crate) seed: u64,
-    /// How transactions begin.
-    pub(crate) begin: Begin,
+    /// The settings of the transactions.
+    pub(crate) begin: TxnSettings,
 }
 
-impl Shape {
-    /// The same for a directory that runs have used before, whose log has come to `lsn`. The choices must be others: who
-    /// writes what stands there already changes nothing, and the redo of that is half as long.
-    pub(crate) fn after(self, lsn: u64) -> Shape {
-        Shape { seed: Prng::new(self.seed ^ lsn).next_u64(), ..self }
+impl WorkloadParams {
+    /// Returns the parameters for a directory that other runs have used, whose log ends at `lsn`.
+    /// They have another seed: a run that writes the values of the last run again changes nothing,
+    /// and its redo is half as long.
+    pub(crate) fn after(self, lsn: u64) -> WorkloadParams {
+        WorkloadParams { seed: Prng::new(self.seed ^ lsn).next_u64(), ..self }
     }
 }
 
-/// Why a transaction did not go through.
+/// Why an attempt to run a transaction failed.
 #[derive(Debug)]
-pub(crate) enum Trouble {
-    /// The engine said so; some of its errors are worth another try.
+pub(crate) enum AttemptError {
+    /// The engine returned an error, which may be retryable.
     Engine(millpond::Error),
-    /// The engine answered, and the answer cannot be right.
+    /// The engine returned a wrong result.
     Wrong(String),
 }
 
-impl Trouble {
-    /// Whether the same transaction may be tried again.
+impl AttemptError {
+    /// Returns whether the same transaction may be tried again.
     pub(crate) fn is_retryable(&self) -> bool {
-        matches!(self, Trouble::Engine(error) if error.is_retryable())
+        matches!(self, AttemptError::Engine(error) if error.is_retryable())
     }
 }
 
-impl From<millpond::Error> for Trouble {
+impl From<millpond::Error> for AttemptError {
     fn from(error: millpond::Error) -> Self {
-        Trouble::Engine(error)
+        AttemptError::Engine(error)
     }
 }
 
-impl From<Trouble> for Failure {
-    fn from(trouble: Trouble) -> Self {
-        match trouble {
-            Trouble::Engine(error) => error.into(),
-            Trouble::Wrong(text) => Failure::failed(format!("the engine gave a wrong answer: {text}")),
+impl From<AttemptError> for Failure {
+    fn from(error: AttemptError) -> Self {
+        match error {
+            AttemptError::Engine(error) => error.into(),
+            AttemptError::Wrong(text) => Failure::failed(format!("the engine gave a wrong answer: {text}")),
         }
     }
 }
 
 /// One family of workloads, ready for a database.
 pub(crate) trait Workload: Sync {
-    /// Fills an empty database with what the measured phase needs.
+    /// Loads an empty database with the tables of the measured phase.
     fn load(&self, loader: &Loader<'_>) -> Outcome;
-    /// What thread `thread` (from 0) does in the loaded database.
+    /// Returns the work of thread `thread` (from 0) in the loaded database.
     fn session(&self, db: &Db, thread: u32) -> Outcome<Box<dyn Session>>;
-    /// Whether the work itself ends the measured phase, and not the clock.
+    /// Returns whether the workload ends by itself, not by the clock.
     fn has_an_end(&self) -> bool {
         false
     }
@@ -141,39 +143,39 @@ pub(crate) trait Workload: Sync {
 
 /// One thread of a workload.
 pub(crate) trait Session: Send {
-    /// Chooses the next transaction; false if no work is left.
+    /// Chooses the next transaction. Returns false if no work is left.
     fn draw(&mut self) -> bool;
-    /// Runs the chosen transaction from begin to commit and tells how many table rows it changed. Called again after a
-    /// retryable error, it runs the same transaction again.
-    fn attempt(&mut self) -> Result<u64, Trouble>;
+    /// Runs the chosen transaction from begin to commit and returns how many table rows it changed.
+    /// A second call runs the same transaction again, after a retryable error.
+    fn attempt(&mut self) -> Result<u64, AttemptError>;
 }
 
-/// The workload named `kind`.
-pub(crate) fn build(kind: Kind, shape: Shape) -> Box<dyn Workload> {
+/// Makes the workload of this kind.
+pub(crate) fn build(kind: WorkloadKind, params: WorkloadParams) -> Box<dyn Workload> {
     let mix = match kind {
-        Kind::WriteHeavy => oltp::WRITE_HEAVY,
-        Kind::ReadWrite => oltp::READ_WRITE,
-        Kind::WriteOnly => oltp::WRITE_ONLY,
-        Kind::UpdateIndex => oltp::UPDATE_INDEX,
-        Kind::UpdateNonIndex => oltp::UPDATE_NON_INDEX,
-        Kind::PointSelect => oltp::POINT_SELECT,
-        Kind::ReadOnly => oltp::READ_ONLY,
-        Kind::Insert => return Box::new(insert::Insert::new(shape)),
-        Kind::Napkin => return Box::new(napkin::Napkin::new(shape)),
-        Kind::BulkLoad => return Box::new(bulk_load::BulkLoad::new(shape)),
-        Kind::SchemaReload => return Box::new(schema_reload::SchemaReload::new(shape)),
+        WorkloadKind::WriteHeavy => oltp::WRITE_HEAVY,
+        WorkloadKind::ReadWrite => oltp::READ_WRITE,
+        WorkloadKind::WriteOnly => oltp::WRITE_ONLY,
+        WorkloadKind::UpdateIndex => oltp::UPDATE_INDEX,
+        WorkloadKind::UpdateNonIndex => oltp::UPDATE_NON_INDEX,
+        WorkloadKind::PointSelect => oltp::POINT_SELECT,
+        WorkloadKind::ReadOnly => oltp::READ_ONLY,
+        WorkloadKind::Insert => return Box::new(insert::Insert::new(params)),
+        WorkloadKind::Napkin => return Box::new(napkin::Napkin::new(params)),
+        WorkloadKind::BulkLoad => return Box::new(bulk_load::BulkLoad::new(params)),
+        WorkloadKind::SchemaReload => return Box::new(schema_reload::SchemaReload::new(params)),
     };
-    Box::new(oltp::Oltp::new(mix, shape))
+    Box::new(oltp::Oltp::new(mix, params))
 }
 
-/// The greatest key of a table.
+/// Returns the greatest key of a table.
 fn last_key(db: &Db, table: &Table) -> Outcome<Option<Vec<u8>>> {
     let tx = db.begin_with(TxnOptions::new().read_only(true))?;
     let last = tx.range(table, ..)?.next_back().transpose()?;
     Ok(last.map(|(key, _)| key))
 }
 
-/// A number that differs for every thread of every run.
+/// Returns a seed that is different for every thread and run.
 fn thread_seed(seed: u64, thread: u32) -> u64 {
     seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (u64::from(thread) << 32)
 }

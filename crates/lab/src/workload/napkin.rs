@@ -1,7 +1,8 @@
-//! The napkin experiment: how many durable single-row inserts a second, set against one fsync each. Every thread
-//! inserts 1,000 rows into one table, one transaction a row, and the run ends when all are in.
+//! The napkin experiment: how many durable single-row inserts a second, compared with one fsync for
+//! each. Every thread inserts 1,000 rows into one table, one transaction for each row. The run ends
+//! when all rows are inserted.
 
-use super::{Begin, Loader, Session, Shape, Trouble, Workload, last_key};
+use super::{AttemptError, Loader, Session, TxnSettings, Workload, WorkloadParams, last_key};
 use crate::failure::{Failure, Outcome};
 use millpond::{Db, Table};
 use std::sync::Arc;
@@ -12,14 +13,14 @@ const INSERTS_PER_THREAD: u32 = 1000;
 
 /// The workload.
 pub(crate) struct Napkin {
-    shape: Shape,
-    /// The last id given out; ids grow in the order of asking, as AUTO_INCREMENT does.
+    params: WorkloadParams,
+    /// The last assigned id; as AUTO_INCREMENT, ids grow in the order of requests.
     last: Arc<AtomicU64>,
 }
 
 impl Napkin {
-    pub(crate) fn new(shape: Shape) -> Napkin {
-        Napkin { shape, last: Arc::new(AtomicU64::new(0)) }
+    pub(crate) fn new(params: WorkloadParams) -> Napkin {
+        Napkin { params, last: Arc::new(AtomicU64::new(0)) }
     }
 }
 
@@ -41,7 +42,7 @@ impl Workload for Napkin {
         Ok(Box::new(NapkinSession {
             db: db.clone(),
             table,
-            begin: self.shape.begin,
+            begin: self.params.begin,
             last: self.last.clone(),
             left: INSERTS_PER_THREAD,
             id: 0,
@@ -56,7 +57,7 @@ impl Workload for Napkin {
 struct NapkinSession {
     db: Db,
     table: Table,
-    begin: Begin,
+    begin: TxnSettings,
     last: Arc<AtomicU64>,
     left: u32,
     id: u64,
@@ -72,7 +73,7 @@ impl Session for NapkinSession {
         more
     }
 
-    fn attempt(&mut self) -> Result<u64, Trouble> {
+    fn attempt(&mut self) -> Result<u64, AttemptError> {
         let mut value = 123u32.to_le_bytes().to_vec();
         value.extend_from_slice(b"aerodynamic chair");
         let mut tx = self.db.begin_with(self.begin.writing())?;

@@ -1,13 +1,13 @@
 //! Sysbench's OLTP family: one statement list, run with different counts.
 //!
-//! Order and choice are sysbench's: each group of statements picks one table, each statement one row of it. Every id of
-//! the load exists at every moment (a delete and its insert are one transaction), so a row that is not found is a
-//! wrong answer and ends the run.
+//! Order and choice are sysbench's: each group of statements picks one table, each statement one
+//! row of it. Every id of the load always exists (a delete and its insert are one transaction), so
+//! a missing row is a wrong result and ends the run.
 
 use super::distribution::Picker;
 use super::load::Pair;
 use super::row::{C, Row, digits, id_key, index_key};
-use super::{Begin, Loader, Session, Shape, Tables, Trouble, Workload, thread_seed};
+use super::{AttemptError, Loader, Session, Tables, TxnSettings, Workload, WorkloadParams, thread_seed};
 use crate::failure::Outcome;
 use base::prng::Prng;
 use millpond::{Db, Transaction};
@@ -50,29 +50,29 @@ impl Mix {
 /// A workload of the family.
 pub(crate) struct Oltp {
     mix: Mix,
-    shape: Shape,
+    params: WorkloadParams,
 }
 
 impl Oltp {
-    pub(crate) fn new(mix: Mix, shape: Shape) -> Oltp {
-        Oltp { mix, shape }
+    pub(crate) fn new(mix: Mix, params: WorkloadParams) -> Oltp {
+        Oltp { mix, params }
     }
 }
 
 impl Workload for Oltp {
     fn load(&self, loader: &Loader<'_>) -> Outcome {
-        loader.sysbench(&self.shape)
+        loader.sysbench(&self.params)
     }
 
     fn session(&self, db: &Db, thread: u32) -> Outcome<Box<dyn Session>> {
         Ok(Box::new(OltpSession {
             db: db.clone(),
-            tables: Tables::open(db, self.shape.tables)?,
+            tables: Tables::open(db, self.params.tables)?,
             mix: self.mix,
-            begin: self.shape.begin,
-            rows: self.shape.rows,
-            picker: self.shape.distribution.over(self.shape.rows),
-            rng: Prng::new(thread_seed(self.shape.seed, thread)),
+            begin: self.params.begin,
+            rows: self.params.rows,
+            picker: self.params.distribution.over(self.params.rows),
+            rng: Prng::new(thread_seed(self.params.seed, thread)),
             drawn: Prng::new(0),
             found: Vec::new(),
         }))
@@ -83,11 +83,11 @@ struct OltpSession {
     db: Db,
     tables: Tables,
     mix: Mix,
-    begin: Begin,
+    begin: TxnSettings,
     rows: u32,
     picker: Picker,
     rng: Prng,
-    /// Where the chosen transaction's random numbers start; a retry starts there again.
+    /// The generator at the start of the chosen transaction; a retry starts there again.
     drawn: Prng,
     /// The c columns that a range query returned.
     found: Vec<C>,
@@ -99,7 +99,7 @@ impl Session for OltpSession {
         true
     }
 
-    fn attempt(&mut self) -> Result<u64, Trouble> {
+    fn attempt(&mut self) -> Result<u64, AttemptError> {
         let mut rng = self.drawn.clone();
         let changes = self.mix.row_changes();
         let options = if changes == 0 { self.begin.reading() } else { self.begin.writing() };
@@ -114,7 +114,7 @@ impl Session for OltpSession {
 }
 
 impl OltpSession {
-    fn reads(&mut self, tx: &Transaction, rng: &mut Prng) -> Result<(), Trouble> {
+    fn reads(&mut self, tx: &Transaction, rng: &mut Prng) -> Result<(), AttemptError> {
         if self.mix.point_selects > 0 {
             let number = self.tables.pick(rng);
             for _ in 0..self.mix.point_selects {
@@ -142,8 +142,9 @@ impl OltpSession {
         Ok(())
     }
 
-    /// Reads 100 rows from a random one on; leaves their c in `found` and returns the sum of their k.
-    fn range(&mut self, tx: &Transaction, rng: &mut Prng) -> Result<u64, Trouble> {
+    /// Reads 100 rows, beginning at a random one. Stores their c in `found` and returns the sum of
+    /// their k.
+    fn range(&mut self, tx: &Transaction, rng: &mut Prng) -> Result<u64, AttemptError> {
         let number = self.tables.pick(rng);
         let first = self.picker.id(rng);
         let last = first.saturating_add(RANGE_ROWS - 1).min(self.rows);
@@ -163,11 +164,13 @@ impl OltpSession {
             }
         })?;
         if let Some(key) = bad {
-            return Err(Trouble::Wrong(format!("row {key:02x?} of sbtest{number} is not what was written")));
+            return Err(AttemptError::Wrong(format!(
+                "row {key:02x?} of sbtest{number} is not what was written"
+            )));
         }
         let expected = (last - first + 1) as usize;
         if found.len() != expected {
-            return Err(Trouble::Wrong(format!(
+            return Err(AttemptError::Wrong(format!(
                 "a scan of sbtest{number} from {first} to {last} found {} rows instead of {expected}",
                 found.len()
             )));
@@ -175,7 +178,7 @@ impl OltpSession {
         Ok(sum)
     }
 
-    fn writes(&self, tx: &mut Transaction, rng: &mut Prng) -> Result<(), Trouble> {
+    fn writes(&self, tx: &mut Transaction, rng: &mut Prng) -> Result<(), AttemptError> {
         let group = |rng: &mut Prng, count: u32| (count > 0).then(|| self.tables.pick(rng));
         if let Some(number) = group(rng, self.mix.index_updates) {
             for _ in 0..self.mix.index_updates {
@@ -199,7 +202,7 @@ impl OltpSession {
     }
 
     /// UPDATE … SET k = k + 1 WHERE id = ?
-    fn index_update(&self, tx: &mut Transaction, number: u32, id: u32) -> Result<(), Trouble> {
+    fn index_update(&self, tx: &mut Transaction, number: u32, id: u32) -> Result<(), AttemptError> {
         let Pair { rows, index } = self.tables.get(number);
         let value = tx.get_for_update(rows, &id_key(id))?;
         let mut row = decode(number, id, value.as_deref())?;
@@ -212,7 +215,7 @@ impl OltpSession {
     }
 
     /// UPDATE … SET c = ? WHERE id = ?
-    fn non_index_update(&self, tx: &mut Transaction, number: u32, id: u32, c: C) -> Result<(), Trouble> {
+    fn non_index_update(&self, tx: &mut Transaction, number: u32, id: u32, c: C) -> Result<(), AttemptError> {
         let rows = &self.tables.get(number).rows;
         let value = tx.get_for_update(rows, &id_key(id))?;
         let row = Row { c, ..decode(number, id, value.as_deref())? };
@@ -221,12 +224,18 @@ impl OltpSession {
     }
 
     /// DELETE … WHERE id = ?; INSERT … (id, k, c, pad)
-    fn delete_insert(&self, tx: &mut Transaction, number: u32, id: u32, new: &Row) -> Result<(), Trouble> {
+    fn delete_insert(
+        &self,
+        tx: &mut Transaction,
+        number: u32,
+        id: u32,
+        new: &Row,
+    ) -> Result<(), AttemptError> {
         let Pair { rows, index } = self.tables.get(number);
         let value = tx.get_for_update(rows, &id_key(id))?;
         let old = decode(number, id, value.as_deref())?;
         if !tx.delete(rows, &id_key(id))? {
-            return Err(Trouble::Wrong(format!("row {id} of sbtest{number} went away while locked")));
+            return Err(AttemptError::Wrong(format!("row {id} of sbtest{number} was deleted while locked")));
         }
         remove_entry(tx, index, number, old.k, id)?;
         tx.insert(rows, &id_key(id), &new.encode())?;
@@ -241,17 +250,17 @@ fn remove_entry(
     number: u32,
     k: u32,
     id: u32,
-) -> Result<(), Trouble> {
+) -> Result<(), AttemptError> {
     if tx.delete(index, &index_key(k, id))? {
         return Ok(());
     }
-    Err(Trouble::Wrong(format!("sbtest{number}_k has no entry for row {id} with k {k}")))
+    Err(AttemptError::Wrong(format!("sbtest{number}_k has no entry for row {id} with k {k}")))
 }
 
-fn decode(number: u32, id: u32, value: Option<&[u8]>) -> Result<Row, Trouble> {
-    let value = value.ok_or_else(|| Trouble::Wrong(format!("row {id} of sbtest{number} is missing")))?;
+fn decode(number: u32, id: u32, value: Option<&[u8]>) -> Result<Row, AttemptError> {
+    let value = value.ok_or_else(|| AttemptError::Wrong(format!("row {id} of sbtest{number} is missing")))?;
     Row::decode(value)
-        .ok_or_else(|| Trouble::Wrong(format!("row {id} of sbtest{number} is not what was written")))
+        .ok_or_else(|| AttemptError::Wrong(format!("row {id} of sbtest{number} is not what was written")))
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
-//! The rows of sysbench's tables as bytes: keys that sort as the numbers do, values without framing.
+//! The rows of sysbench's tables as bytes: keys that sort like the numbers, values without framing.
 //!
 //! ```text
 //! table  sbtestN     key   id u32 big-endian
 //!                    value k u32 little-endian | c 120 bytes | pad 60 bytes         184 bytes
 //! table  sbtestN_k   key   k u32 big-endian | id u32 big-endian      value empty
 //! ```
-//! c and pad are what sysbench makes: groups of eleven digits between dashes, filled up with one space to the width of
-//! the CHAR column (10 groups in 120, 5 in 60).
+//! c and pad are as sysbench makes them: groups of eleven digits separated by dashes, padded with
+//! one space to the width of the CHAR column (10 groups in 120, 5 in 60).
 
 use base::prng::Prng;
 
@@ -35,12 +35,12 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// A row of random digits.
+    /// Makes a row of random digits.
     pub(crate) fn random(k: u32, rng: &mut Prng) -> Row {
         Row { k, c: digits(rng), pad: digits(rng) }
     }
 
-    /// The value to store.
+    /// Returns the value to store.
     pub(crate) fn encode(&self) -> [u8; ROW_BYTES] {
         let mut out = [0; ROW_BYTES];
         out[..4].copy_from_slice(&self.k.to_le_bytes());
@@ -49,7 +49,7 @@ impl Row {
         out
     }
 
-    /// The row of a stored value; `None` if no workload of this program wrote it.
+    /// Decodes a stored value; `None` if no workload of this program can have written it.
     pub(crate) fn decode(value: &[u8]) -> Option<Row> {
         let (k, rest) = value.split_first_chunk::<4>()?;
         let (c, rest) = rest.split_first_chunk::<C_BYTES>()?;
@@ -58,17 +58,17 @@ impl Row {
     }
 }
 
-/// The key of row `id`.
+/// Returns the key of row `id`.
 pub(crate) fn id_key(id: u32) -> [u8; 4] {
     id.to_be_bytes()
 }
 
-/// The id in a key.
+/// Returns the id in a key.
 pub(crate) fn id_of(key: &[u8]) -> Option<u32> {
     key.try_into().ok().map(u32::from_be_bytes)
 }
 
-/// The key of the index entry of row `id` with value `k`.
+/// Returns the key of the index entry of row `id` with value `k`.
 pub(crate) fn index_key(k: u32, id: u32) -> [u8; 8] {
     let mut key = [0; 8];
     key[..4].copy_from_slice(&k.to_be_bytes());
@@ -76,14 +76,16 @@ pub(crate) fn index_key(k: u32, id: u32) -> [u8; 8] {
     key
 }
 
-/// The value and the row of an index entry: (k, id).
+/// Returns the value and the row of an index entry: (k, id).
 pub(crate) fn index_of(key: &[u8]) -> Option<(u32, u32)> {
     let key: [u8; 8] = key.try_into().ok()?;
     let both = u64::from_be_bytes(key);
     Some(((both >> 32) as u32, both as u32))
 }
 
-/// Groups of random digits between dashes, one space at the end. `N` is a multiple of 12.
+/// Returns groups of random digits separated by dashes, with one space at the end.
+///
+/// REQUIRES: `N` is a multiple of 12.
 pub(crate) fn digits<const N: usize>(rng: &mut Prng) -> [u8; N] {
     const { assert!(N.is_multiple_of(GROUP_DIGITS + 1)) };
     let mut out = [b'-'; N];
@@ -94,8 +96,8 @@ pub(crate) fn digits<const N: usize>(rng: &mut Prng) -> [u8; N] {
     out
 }
 
-/// Fills `out` with decimal digits, the fraction `x / 2^64` written out. Eleven digits of 64 random bits are even to
-/// one part in 10^8.
+/// Fills `out` with the decimal digits of the fraction `x / 2^64`. Eleven digits of 64 random bits
+/// are uniform to one part in 10^8.
 fn put_digits(out: &mut [u8], mut x: u64) {
     for byte in out {
         let wide = u128::from(x) * 10;
@@ -104,7 +106,9 @@ fn put_digits(out: &mut [u8], mut x: u64) {
     }
 }
 
-/// Writes `number` into group `group` of a column, in full digits; `number` is below 10^11.
+/// Writes `number` into group `group` of a column, with leading zeros.
+///
+/// REQUIRES: `number` is below 10^11.
 pub(crate) fn put_number(column: &mut [u8], group: usize, mut number: u64) {
     assert!(number < 100_000_000_000);
     let at = group * (GROUP_DIGITS + 1);
@@ -114,7 +118,8 @@ pub(crate) fn put_number(column: &mut [u8], group: usize, mut number: u64) {
     }
 }
 
-/// The number in group `group` of a column; `None` if it holds anything but digits.
+/// Returns the number in group `group` of a column; `None` if the group has other characters than
+/// digits.
 pub(crate) fn number_in(column: &[u8], group: usize) -> Option<u64> {
     let at = group * (GROUP_DIGITS + 1);
     column[at..at + GROUP_DIGITS]
@@ -127,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_comes_back_as_it_went() {
+    fn a_row_survives_encoding() {
         let mut rng = Prng::new(3);
         for k in [0, 1, 500_000, u32::MAX] {
             let row = Row::random(k, &mut rng);
@@ -152,13 +157,13 @@ mod tests {
     }
 
     #[test]
-    fn every_digit_is_as_likely_at_every_place() {
+    fn digits_are_uniform_at_every_position() {
         let mut counts = [[0u32; 10]; GROUP_DIGITS];
         let mut rng = Prng::new(11);
         for _ in 0..10_000 {
             let group: [u8; 12] = digits(&mut rng);
-            for (place, byte) in group[..GROUP_DIGITS].iter().enumerate() {
-                counts[place][usize::from(byte - b'0')] += 1;
+            for (at, byte) in group[..GROUP_DIGITS].iter().enumerate() {
+                counts[at][usize::from(byte - b'0')] += 1;
             }
         }
         assert!(counts.iter().flatten().all(|&c| (850..1150).contains(&c)), "{counts:?}");
@@ -176,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_hide_in_columns() {
+    fn columns_hold_numbers() {
         let mut pad: Pad = digits(&mut Prng::new(5));
         put_number(&mut pad, 1, 4711);
         put_number(&mut pad, 4, 99_999_999_999);

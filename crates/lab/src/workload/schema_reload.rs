@@ -1,7 +1,8 @@
-//! A schema dropped and created again: what costs other engines a file and several fsyncs a table. The 100 tables are
-//! shared out among the threads; each drop and each create is one transaction of the figures.
+//! Drops and creates the tables of a schema again, which costs other engines a file and several
+//! fsyncs for each table. The threads share 100 tables; each drop and each create counts as one
+//! transaction.
 
-use super::{Loader, Session, Shape, Trouble, Workload};
+use super::{AttemptError, Loader, Session, Workload, WorkloadParams};
 use crate::failure::Outcome;
 use crate::stop;
 use millpond::Db;
@@ -20,7 +21,7 @@ pub(crate) struct SchemaReload {
 }
 
 impl SchemaReload {
-    pub(crate) fn new(_shape: Shape) -> SchemaReload {
+    pub(crate) fn new(_shape: WorkloadParams) -> SchemaReload {
         SchemaReload { next: Arc::new(AtomicU32::new(0)) }
     }
 }
@@ -47,7 +48,7 @@ struct SchemaSession {
     db: Db,
     next: Arc<AtomicU32>,
     step: u32,
-    /// Whether the table of this step is to be created, having been dropped by this thread just before.
+    /// This thread has just dropped the table of this step and creates it next.
     create: bool,
 }
 
@@ -60,7 +61,7 @@ impl Session for SchemaSession {
         self.step < TABLES
     }
 
-    fn attempt(&mut self) -> Result<u64, Trouble> {
+    fn attempt(&mut self) -> Result<u64, AttemptError> {
         let name = name(self.step);
         if self.create {
             self.db.create_table(&name)?;

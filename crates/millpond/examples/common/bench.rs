@@ -1,4 +1,4 @@
-//! What measurements against the bare device have in common.
+//! Helpers of measurements that compare with the bare device.
 
 use millpond::{Db, Table};
 use std::fs::{File, OpenOptions};
@@ -9,14 +9,15 @@ use std::time::Instant;
 
 const FILE_BYTES: u64 = 64 << 20;
 const BLOCK_BYTES: usize = 4096;
-/// What Linux calls O_DIRECT, on all that the examples are built for but a few.
+/// O_DIRECT of Linux, on most processors.
 const O_DIRECT: i32 =
     if cfg!(any(target_arch = "aarch64", target_arch = "arm")) { 0o200_000 } else { 0o40_000 };
 
 #[repr(align(4096))]
 struct Block([u8; BLOCK_BYTES]);
 
-/// A zero-written file whose blocks are overwritten one after the other, past the page cache where that is to be had.
+/// A zero-written file whose blocks are overwritten one after the other, without the page cache if
+/// possible.
 pub(crate) struct Device {
     file: File,
     block: Box<Block>,
@@ -35,7 +36,7 @@ impl Device {
         Ok(Device { file, block: Box::new(Block([1; BLOCK_BYTES])) })
     }
 
-    /// Overwrites the `n`-th block and makes that durable.
+    /// Overwrites the `n`-th block durably.
     pub(crate) fn write(&mut self, n: u64) -> io::Result<()> {
         self.block.0[0] = n as u8;
         self.file.write_all_at(&self.block.0, n * BLOCK_BYTES as u64 % FILE_BYTES)?;
@@ -44,7 +45,8 @@ impl Device {
 }
 
 impl Device {
-    /// Writes so many bytes one after the other, makes them durable, and reads them: MB/s of each.
+    /// Writes so many bytes sequentially, makes them durable, and reads them. Returns MB/s of the
+    /// write and of the read.
     #[allow(dead_code)] // Not every example measures this.
     pub(crate) fn sequential(path: &Path, bytes: u64) -> io::Result<(f64, f64)> {
         #[repr(align(4096))]
@@ -71,7 +73,7 @@ impl Device {
     }
 }
 
-/// A table of `count` rows with eight bytes of key, in the database's files.
+/// Makes a table of `count` rows with keys of eight bytes, and takes a checkpoint.
 pub(crate) fn rows(db: &Db, count: u64, value_bytes: usize) -> millpond::Result<Table> {
     let table = db.create_table("rows")?;
     for from in (0..count).step_by(1000) {
@@ -85,7 +87,7 @@ pub(crate) fn rows(db: &Db, count: u64, value_bytes: usize) -> millpond::Result<
     Ok(table)
 }
 
-/// The value in the middle.
+/// Returns the median.
 pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]

@@ -1,10 +1,11 @@
-//! Files that decay: databases of their own, of many checkpoints, of which one page is damaged before they are opened again.
+//! Silent corruption of pages: makes further databases with many checkpoints, damages one page, and
+//! opens them again.
 
 use super::stands_in;
 use crate::driver::{DIR, Driver};
 use crate::engine::options;
-use crate::flips::whole;
-use crate::history::{Seen, difference};
+use crate::flips::contents_of;
+use crate::history::{Contents, difference};
 use crate::subject::{SMALL, Shape};
 use base::codec::fixed::{get_u32, get_u64};
 use base::prng::Prng;
@@ -17,21 +18,21 @@ use vfs::fault::FaultDisk;
 use vfs::mem::MemDisk;
 use vfs::{Create, Disk, OpenMode, Vfs};
 
-/// Batches of several sizes leave copies of several ages in the doublewrite.
+/// Batches of several sizes leave copies of different ages in the doublewrite.
 const SHAPE: Shape = Shape { doublewrite_pages: 8, grow_pages: 16, ..SMALL };
 const PAGE: usize = SHAPE.page_bytes;
-/// Where the doublewrite's slots begin.
+/// The offset of the first slot of the doublewrite.
 const SLOTS_AT: usize = 4096;
 const ROWS: u64 = 40;
-/// Databases opened a run.
+/// Databases that a run opens.
 const TRIES: u32 = 8;
 
-/// As it was left.
-struct Old {
+/// A database as it was left before the damage.
+struct OldDatabase {
     disk: MemDisk,
-    rows: Seen,
+    rows: Contents,
     closed: bool,
-    /// What stood in `pages` after some of the checkpoints, and at the end.
+    /// The bytes of `pages` after some of the checkpoints, and at the end.
     versions: Vec<Vec<u8>>,
 }
 
@@ -51,7 +52,7 @@ fn read(disk: &MemDisk, path: &Path) -> Vec<u8> {
     bytes
 }
 
-/// The LSN of a whole image of a page.
+/// Returns the LSN of a page image, if the image is whole.
 fn lsn(image: &[u8], page: usize) -> Option<u64> {
     let is_whole = get_u32(image, 0) == base::crc::crc32c(&image[4..]) && get_u32(image, 8) == page as u32;
     is_whole.then(|| get_u64(image, 16))
@@ -64,8 +65,8 @@ fn open(disk: Arc<dyn Disk>, seed: u64) -> millpond::Result<Db> {
 
 const SOUND: &str = "nothing is damaged yet";
 
-/// Changes some rows in one transaction, or replaces a table by a loaded one.
-fn change(db: &Db, rng: &mut Prng, rows: &mut Seen) {
+/// Changes some rows in one transaction, or replaces a table by a bulk load.
+fn change(db: &Db, rng: &mut Prng, rows: &mut Contents) {
     if rng.one_in(6) {
         if rows.tables.remove("loaded").is_some() {
             db.drop_table("loaded").expect(SOUND);
@@ -97,13 +98,13 @@ fn change(db: &Db, rng: &mut Prng, rows: &mut Seen) {
     tx.commit().expect(SOUND);
 }
 
-impl Old {
-    fn make(rng: &mut Prng) -> Old {
+impl OldDatabase {
+    fn make(rng: &mut Prng) -> OldDatabase {
         let disk = MemDisk::default();
         let shared = || Arc::new(disk.clone()) as Arc<dyn Disk>;
         let mut db = open(shared(), 1).expect(SOUND);
         db.create_table("t").expect(SOUND);
-        let (mut rows, mut versions) = (Seen::default(), Vec::new());
+        let (mut rows, mut versions) = (Contents::default(), Vec::new());
         change(&db, rng, &mut rows);
         let checkpoints = if rng.one_in(3) { rng.between(1, 50) } else { rng.between(1, 12) };
         for _ in 0..checkpoints {
@@ -124,20 +125,20 @@ impl Old {
         } else {
             change(&db, rng, &mut rows);
             pause(rng.below(50_000));
-            // Killed: what it wrote is there, and the locks are gone.
+            // Killed: its writes are there, its file locks are gone.
             let left = disk.fork();
             drop(db);
             left
         };
         versions.push(read(&disk, &pages_path()));
-        Old { disk, rows, closed, versions }
+        OldDatabase { disk, rows, closed, versions }
     }
 
     fn image(&self, page: usize) -> &[u8] {
         &self.versions.last().expect("the last one is there")[page * PAGE..][..PAGE]
     }
 
-    /// An older version of the page of which a copy in the doublewrite tells.
+    /// Returns a version of the page that is older than its newest copy in the doublewrite.
     fn older(&self, page: usize, rng: &mut Prng) -> Option<&[u8]> {
         let areas = read(&self.disk, &areas_path());
         let newest = areas[SLOTS_AT..].chunks_exact(PAGE).filter_map(|copy| lsn(copy, page)).max()?;
@@ -146,20 +147,26 @@ impl Old {
         (!older.is_empty()).then(|| older[rng.below(older.len() as u64) as usize])
     }
 
-    /// Damages something; says what, and whether that may be named at all.
-    fn damage(&self, image: &FaultDisk, rng: &mut Prng) -> (String, bool) {
+    /// Returns a random page whose image is whole, and another one. Half the time it is a page of
+    /// which the doublewrite has only an older version: the engine must not restore that.
+    fn pick_page(&self, rng: &mut Prng) -> (usize, usize) {
         let now = self.versions.last().expect("the last one is there");
         let whole: Vec<_> =
             (0..now.len() / PAGE).filter(|page| lsn(self.image(*page), *page).is_some()).collect();
-        // Half the time one of which the doublewrite has an older version alone, whole.
         let areas = read(&self.disk, &areas_path());
-        let is_tempting = |page: &&usize| {
+        let has_old_copy = |page: &&usize| {
             let copies = areas[SLOTS_AT..].chunks_exact(PAGE).filter_map(|copy| lsn(copy, **page));
             copies.max().is_some_and(|copy| Some(copy) < lsn(self.image(**page), **page))
         };
-        let tempting: Vec<_> = whole.iter().filter(is_tempting).copied().collect();
-        let from = if tempting.is_empty() || rng.one_in(2) { &whole } else { &tempting };
+        let old_copies: Vec<_> = whole.iter().filter(has_old_copy).copied().collect();
+        let from = if old_copies.is_empty() || rng.one_in(2) { &whole } else { &old_copies };
         let page = from[rng.below(from.len() as u64) as usize];
+        (page, whole[(page + 1) % whole.len()])
+    }
+
+    /// Damages something. Returns what, and whether an error or the check may name it.
+    fn damage(&self, image: &FaultDisk, rng: &mut Prng) -> (String, bool) {
+        let (page, another) = self.pick_page(rng);
         let at = (page * PAGE) as u64;
         let sector = 512 * rng.below(PAGE as u64 / 512);
         let mut bytes = self.image(page).to_vec();
@@ -198,8 +205,8 @@ impl Old {
                 None => "as it was",
             },
             7 => {
-                bytes.copy_from_slice(self.image(whole[(page + 1) % whole.len()]));
-                "perhaps another's"
+                bytes.copy_from_slice(self.image(another));
+                "perhaps replaced by another page"
             }
             8 => {
                 image.spoil(pages_path(), at + sector);
@@ -220,11 +227,10 @@ impl Old {
         (format!("page {page} {what}"), true)
     }
 
-    /// Opens it and asks for everything. `None` if the damage was named.
-    fn ask(&self, image: &FaultDisk) -> Result<Option<()>, String> {
+    /// Opens it and reads everything. Returns `None` if the damage was named.
+    fn read_everything(&self, image: &FaultDisk) -> Result<Option<()>, String> {
         let named = |when: &str, error: &Error| match error {
             Error::Corrupt { file, .. } | Error::Io { file, .. } if *file == pages_path() => Ok(None),
-            // What a page that is gone kept from being taken back.
             other => Err(format!("{when}: damage is no reason for: {other}")),
         };
         let db = match open(Arc::new(image.clone()), 3) {
@@ -232,7 +238,7 @@ impl Old {
             Err(error) => return named("open", &error),
         };
         for when in ["at once", "after a while"] {
-            match whole(&db) {
+            match contents_of(&db) {
                 Ok(found) if found == self.rows => {}
                 Ok(found) => {
                     return Err(format!("{when}, the rows are wrong:\n{}", difference(&found, &self.rows)));
@@ -253,23 +259,24 @@ impl Old {
     }
 }
 
-/// A page decays after many checkpoints: it is named, or everything is as it was and stays so.
+/// A page is damaged after many checkpoints. The damage is named, or nothing changes, also at the
+/// second opening.
 pub(super) fn decayed(d: &Driver) {
     if stands_in(d) {
         return;
     }
     let mut rng = d.rng(1);
-    let old = Old::make(&mut rng);
+    let old = OldDatabase::make(&mut rng);
     for _ in 0..TRIES {
         let image = FaultDisk::new(Arc::new(old.disk.fork()));
         let (what, may_be_named) = old.damage(&image, &mut rng);
         let left = if old.closed { "closed" } else { "killed" };
-        match old.ask(&image) {
-            Ok(Some(())) => match old.ask(&image) {
-                Ok(again) => assert!(again.is_some(), "{left}, {what}: named by the second opening alone"),
+        match old.read_everything(&image) {
+            Ok(Some(())) => match old.read_everything(&image) {
+                Ok(again) => assert!(again.is_some(), "{left}, {what}: only the second opening named it"),
                 Err(wrong) => panic!("{left}, {what}, opened again: {wrong}"),
             },
-            Ok(None) => assert!(may_be_named, "{left}, {what}: nobody needs it"),
+            Ok(None) => assert!(may_be_named, "{left}, {what}: named, but no page needs that slot"),
             Err(wrong) => panic!("{left}, {what}: {wrong}"),
         }
     }

@@ -1,9 +1,9 @@
-//! Trees, files and the log grow, shrink and go round.
+//! Trees and files grow and shrink, and log segments are recycled.
 
 use super::{fill, key, stands_in, value};
 use crate::driver::Driver;
 
-const FREE: &str = "nobody is in the way";
+const FREE: &str = "there is no conflict";
 
 pub(super) fn splits(d: &Driver) {
     d.create("t");
@@ -93,7 +93,8 @@ pub(super) fn recycle(d: &Driver) {
 
 pub(super) fn checkpoints(d: &Driver) {
     d.create("t");
-    // Two that take checkpoints meet in the middle of each other's batches, and now and then nothing is dirty.
+    // Two threads take checkpoints at once, so their batches overlap, and sometimes nothing is
+    // dirty.
     d.threads(3, |d, id| {
         let mut rng = d.rng(id);
         for n in 0..8 {
@@ -156,7 +157,7 @@ pub(super) fn reopen(d: &Driver) {
     }
 }
 
-/// What a checkpoint gives back others take; whoever opens then has what is left.
+/// Others take the space that a checkpoint frees. The next opening has only the space that is left.
 pub(super) fn full_disk(d: &Driver) {
     if stands_in(d) {
         return;

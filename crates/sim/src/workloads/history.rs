@@ -1,13 +1,13 @@
-//! The past has little room in memory: its undo goes to files, and comes back from there.
+//! Little memory for history: undo is spilled to files and read back from there.
 
 use super::{fill, key, value};
 use crate::driver::{Driver, Txn};
 use crate::subject::{Durability, Fail, How, RowList};
 use base::prng::Prng;
 
-const FREE: &str = "nobody is in the way";
+const FREE: &str = "there is no conflict";
 
-/// A small transaction on one of few rows.
+/// Runs a small transaction that writes or deletes one of a few rows.
 fn small(d: &Driver, rng: &mut Prng, table: &str) {
     let durability = if rng.one_in(4) { Durability::Sync } else { Durability::None };
     let mut tx = d.tx_with(How { durability, ..How::default() });
@@ -53,7 +53,8 @@ pub(super) fn spilled(d: &Driver) {
     }
 }
 
-/// Whether the reader still sees `before`; a snapshot that has been given up may say so instead.
+/// Returns whether the reader still sees `before`. If `may_be_too_old`, its snapshot may have
+/// expired instead.
 fn sees(reader: &Txn, table: &str, before: &RowList, may_be_too_old: bool) -> bool {
     match reader.scan(table) {
         Ok(rows) => {
@@ -65,7 +66,7 @@ fn sees(reader: &Txn, table: &str, before: &RowList, may_be_too_old: bool) -> bo
     }
 }
 
-/// What a new snapshot shows, unless it is given up before it has shown everything.
+/// Returns what a new snapshot shows; `None` if it expires before everything is read.
 fn first(reader: &Txn, table: &str, may_be_too_old: bool) -> Option<RowList> {
     match reader.scan(table) {
         Ok(rows) => Some(rows),
@@ -107,11 +108,11 @@ fn readers_and_writers(d: &Driver, turns: u64, may_be_too_old: bool) {
     });
 }
 
-pub(super) fn segments(d: &Driver) {
+pub(super) fn batches(d: &Driver) {
     readers_and_writers(d, 40, false);
 }
 
-pub(super) fn given_up(d: &Driver) {
+pub(super) fn expired(d: &Driver) {
     readers_and_writers(d, 50, true);
 }
 
@@ -139,7 +140,8 @@ pub(super) fn long_values(d: &Driver) {
     reader.rollback();
 }
 
-/// A queue beside a snapshot: rows go from its head, three at once, and some are put again where all were gone.
+/// A queue under a snapshot: one thread deletes three rows at its head, another inserts rows where
+/// all were deleted.
 pub(super) fn queue(d: &Driver) {
     const ROWS: u64 = 30;
     d.create("q");
@@ -152,7 +154,7 @@ pub(super) fn queue(d: &Driver) {
             let mut tx = d.tx();
             if id == 0 {
                 let rows = tx.scan("q").expect(FREE);
-                // Somebody else may have put one again since.
+                // Another thread may have inserted one since the scan.
                 let taken = rows.iter().take(3).all(|(key, _)| tx.delete("q", key).is_ok());
                 if taken {
                     tx.commit();

@@ -1,10 +1,10 @@
-//! Tables made from sorted rows.
+//! Bulk loads: tables made from sorted rows.
 
 use super::{fill, key, value};
 use crate::driver::Driver;
 use crate::subject::RowList;
 
-const FREE: &str = "nobody is in the way";
+const FREE: &str = "there is no conflict";
 
 fn rows(d: &Driver, count: u64, bytes: u64) -> RowList {
     let mut rng = d.rng(count ^ bytes << 20);
@@ -26,12 +26,14 @@ fn update(d: &Driver, table: &str, salt: u64, times: u64) {
     }
 }
 
-/// Over pages that dropped tables and loads that were given up have left, with redo of them above the checkpoint.
+/// Loads into pages of dropped tables and abandoned loads, while redo of these pages lies above the
+/// checkpoint.
 pub(super) fn over_old_pages(d: &Driver) {
     d.create("old");
     fill(d, "old", 130, 900);
     d.checkpoint();
-    // Their redo above the checkpoint does not make them anew, and reading drives some of them out of the pool.
+    // The redo above the checkpoint does not initialise these pages again. Reads evict some of them
+    // from the pool.
     update(d, "old", 3, 8);
     let tx = d.tx();
     for n in 0..130 {
@@ -41,7 +43,7 @@ pub(super) fn over_old_pages(d: &Driver) {
     d.drop_table("old");
     d.load("t", rows(d, 50, 500));
     update(d, "t", 1, 4);
-    d.give_up_load("u", &rows(d, 60, 300));
+    d.abandon_load("u", &rows(d, 60, 300));
     d.load("u", rows(d, 30, 800));
     d.drop_table("t");
     d.load("t", rows(d, 45, 600));
@@ -55,7 +57,7 @@ pub(super) fn beside(d: &Driver) {
         0 => {
             d.load("a", rows(d, 40, 400));
             update(d, "a", 1, 3);
-            d.give_up_load("b", &rows(d, 50, 400));
+            d.abandon_load("b", &rows(d, 50, 400));
             d.load("b", rows(d, 0, 0));
         }
         1 => update(d, "steady", 2, 12),
@@ -69,18 +71,19 @@ pub(super) fn beside(d: &Driver) {
     });
 }
 
-/// Several batches each, so that one is written while the next is made; what is given up is free at once, and taken by others.
+/// Several batches each, so that one is written while the next is made. The pages of an abandoned
+/// load are free at once, and others use them.
 pub(super) fn long(d: &Driver) {
     d.create("steady");
     d.threads(3, |d, id| match id {
         0 => {
-            d.give_up_load("a", &rows(d, 150, 700));
+            d.abandon_load("a", &rows(d, 150, 700));
             d.load("a", rows(d, 130, 700));
-            d.give_up_load("d", &rows(d, 120, 750));
+            d.abandon_load("d", &rows(d, 120, 750));
             fill(d, "a", 60, 300);
         }
         1 => {
-            d.give_up_load("b", &rows(d, 140, 650));
+            d.abandon_load("b", &rows(d, 140, 650));
             d.load("b", rows(d, 110, 700));
         }
         _ => {

@@ -1,18 +1,18 @@
-//! The scripts. Each is short, and each forces a mechanism that a crash may meet half done.
+//! The workloads: short scripts, each of which forces a mechanism that a crash may interrupt.
 
-mod beside;
+mod concurrent;
 mod decay;
+mod directories;
 mod growth;
 mod history;
 mod load;
-mod places;
 mod schema;
 mod serial;
 mod several;
-mod stuck;
 mod transactions;
 mod undoing;
 mod waiters;
+mod waits;
 
 use crate::driver::Driver;
 use crate::subject::{SMALL, Shape};
@@ -25,9 +25,9 @@ pub struct Workload {
     pub name: &'static str,
     /// What it forces.
     pub about: &'static str,
-    /// How small the database is.
+    /// The sizes of the database.
     pub shape: Shape,
-    /// What it does, in a world.
+    /// The script, which runs in a world.
     pub script: fn(&Driver),
 }
 
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Workload {
 }
 
 impl Workload {
-    /// A number that does not change when workloads are added.
+    /// Returns a number that follows from the name, so it does not change when workloads are added.
     #[must_use]
     pub fn number(&self) -> u64 {
         u64::from(base::crc::crc32c(self.name.as_bytes()))
@@ -51,47 +51,52 @@ const BIG_PAGES: Shape = Shape { page_bytes: 16384, ..SMALL };
 
 /// Nearly all undo goes to files.
 const TINY_PAST: Shape = Shape { history_memory: 4 << 10, ..SMALL };
-/// Room for what must stay in memory of the segments of a few dozen transactions.
+/// Memory for the part of the history batches of a few dozen transactions that must stay in memory.
 const SMALL_PAST: Shape = Shape { history_memory: 24 << 10, ..SMALL };
-/// Files hold little.
+/// The undo files may hold little.
 const SHORT_PAST: Shape = Shape { history_files: 24 << 10, ..TINY_PAST };
 
-/// The disk fills up, or has pages that cannot be read.
+/// The disk can be full, or have pages that cannot be read.
 const FAULTS: Shape = Shape { faults: true, frames: 32, ..SMALL };
 const FAULTS_TINY_LOG: Shape = Shape { faults: true, segment_blocks: 8, ..SMALL };
 
 /// All workloads.
 pub const ALL: &[Workload] = &[
     w("splits", "rows in ascending and random order: leaves and inner nodes split", SMALL, growth::splits),
-    w("merges", "most rows go again, purge removes them, leaves merge", SMALL, growth::merges),
+    w("merges", "most rows are deleted, purge removes them, leaves merge", SMALL, growth::merges),
     w("overflow", "values longer than a page, replaced and deleted", SMALL, growth::overflow),
     w("overflow-undone", "long values in transactions that roll back", SMALL, growth::overflow_undone),
     w("recycle", "updates through many tiny segments of log", TINY_LOG, growth::recycle),
-    w("checkpoints", "checkpoints between and beside updates", SMALL, growth::checkpoints),
-    w("eviction", "more data than frames: pages go out through the doublewrite", TINY_POOL, growth::eviction),
-    w("big-pages", "pages of 16 KiB, torn in more ways", BIG_PAGES, growth::big_pages),
+    w("checkpoints", "checkpoints between updates and during them", SMALL, growth::checkpoints),
+    w("eviction", "more data than frames: pages are written by the doublewrite", TINY_POOL, growth::eviction),
+    w("big-pages", "pages of 16 KiB, which can tear in more ways", BIG_PAGES, growth::big_pages),
     w("reopen", "closed and opened again between the rows", SMALL, growth::reopen),
     w(
         "full-disk",
-        "at rest on a disk that others have filled, opened, rows deleted",
+        "a closed database on a disk that others fill, opened again, rows deleted",
         SMALL,
         growth::full_disk,
     ),
-    w("drop-reopen", "let go of without closing, and opened again", TINY_LOG, growth::drop_reopen),
+    w("drop-reopen", "dropped without closing, and opened again", TINY_LOG, growth::drop_reopen),
     w("schema", "tables created, renamed, dropped, created again", SMALL, schema::schema),
-    w("schema-beside", "tables come and go while another thread writes", SMALL, schema::beside),
+    w("schema-beside", "tables created and dropped while another thread writes", SMALL, schema::beside),
     w("schema-in-use", "tables dropped and renamed while others read them", SMALL, schema::in_use),
-    w("small-tables", "many small tables come and go in extents that they share", SMALL, schema::small),
+    w("small-tables", "many small tables created and dropped in shared extents", SMALL, schema::small),
     w("drop-full", "a table of many pages dropped, its space used again", TINY_POOL, schema::drop_full),
     w(
         "loads",
-        "tables loaded over the pages of dropped ones and of loads given up",
+        "bulk loads into pages of dropped tables and abandoned loads",
         TINY_POOL,
         load::over_old_pages,
     ),
-    w("loads-beside", "tables loaded while others write and take checkpoints", SMALL, load::beside),
-    w("loads-long", "tables loaded batch after batch, and given up in the midst", TINY_POOL, load::long),
-    w("savepoints", "savepoints, nested, rolled back to and written past", SMALL, transactions::savepoints),
+    w("loads-beside", "bulk loads while others write and take checkpoints", SMALL, load::beside),
+    w("loads-long", "bulk loads of many batches, some abandoned half way", TINY_POOL, load::long),
+    w(
+        "savepoints",
+        "nested savepoints, rollbacks to them, writes after them",
+        SMALL,
+        transactions::savepoints,
+    ),
     w(
         "long-commit",
         "a transaction that is open across checkpoints, then commits",
@@ -106,36 +111,36 @@ pub const ALL: &[Workload] = &[
     ),
     w(
         "large-rollback",
-        "many rows rolled back, their keys used again at once",
+        "many rows rolled back, their keys written again at once",
         TINY_POOL,
         transactions::large_rollback,
     ),
     w(
         "unfinished",
-        "transactions still open when the database is let go of",
+        "transactions that are open when the database is dropped",
         SMALL,
         transactions::unfinished,
     ),
     w("bounded", "commits acknowledged a bounded time before they are durable", SMALL, transactions::bounded),
     w("unsynced", "commits acknowledged at once", TINY_LOG, transactions::unsynced),
-    w("prepared", "prepared transactions, decided both ways", SMALL, transactions::prepared),
+    w("prepared", "prepared transactions, committed and rolled back", SMALL, transactions::prepared),
     w(
         "prepared-reopen",
-        "prepared transactions that outlive a restart and checkpoints",
+        "prepared transactions across a restart and checkpoints",
         SMALL,
         transactions::prepared_reopen,
     ),
-    w("futures", "commits waited for as futures", SMALL, transactions::futures),
+    w("futures", "commits by futures", SMALL, transactions::futures),
     w(
         "insert-delete",
         "the same keys deleted and inserted again and again",
         SMALL,
         transactions::insert_delete,
     ),
-    w("writers", "three threads on keys of their own: group commit", SMALL, several::writers),
-    w("same-rows", "three threads count up the same rows", SMALL, several::same_rows),
+    w("writers", "three threads on different keys: group commit", SMALL, several::writers),
+    w("same-rows", "three threads increment the same rows", SMALL, several::same_rows),
     w("deadlocks", "threads lock rows in opposite orders", SMALL, several::deadlocks),
-    w("transfers", "money moves between rows; a reader sums up", SMALL, several::transfers),
+    w("transfers", "money moves between rows; a reader adds them up", SMALL, several::transfers),
     w(
         "old-snapshot",
         "a reader keeps its snapshot while rows change many times",
@@ -145,7 +150,7 @@ pub const ALL: &[Workload] = &[
     w("durabilities", "threads with different durability", SMALL, several::durabilities),
     w(
         "checkpoint-race",
-        "checkpoints while pages are changed and written",
+        "checkpoints while pages are being changed and written",
         TINY_LOG,
         several::checkpoint_race,
     ),
@@ -155,73 +160,78 @@ pub const ALL: &[Workload] = &[
         TINY_LOG,
         several::checkpoint_always,
     ),
-    w("flights", "many small commits: flushes of the log beside each other", SMALL, several::flights),
-    w("serializable", "serializable threads check and insert", SMALL, serial::first),
+    w("flights", "many small commits: several log flushes in flight at once", SMALL, several::flights),
+    w("serializable", "serializable transactions scan and insert", SMALL, serial::first),
     w(
         "overdrafts",
-        "serializable threads read pairs of rows and write one of them",
+        "serializable transactions read pairs of rows and write one of them (write skew)",
         SMALL,
         serial::overdrafts,
     ),
-    w("hot-row", "a hundred at once want one row", SMALL, waiters::one_row),
-    w("hot-rows", "a hundred at once want two of four rows in any order", SMALL, waiters::circles),
-    w(
-        "hot-ranges",
-        "writers beside scanners who keep what they want at every moment",
-        SMALL,
-        waiters::ranges,
-    ),
+    w("hot-row", "a hundred transactions lock the same row", SMALL, waiters::one_row),
+    w("hot-rows", "a hundred transactions lock two of four rows in any order", SMALL, waiters::cycles),
+    w("hot-ranges", "writers beside scanners that always lock their range", SMALL, waiters::ranges),
     w("serializable-prepared", "serializable transactions that are prepared first", SMALL, serial::prepared),
     w(
         "spilled",
-        "transactions with more undo than memory has room for: undone in part, committed, rolled back",
+        "transactions with more undo than fits into memory: partly undone, committed, rolled back",
         TINY_PAST,
         history::spilled,
     ),
     w(
         "segments",
-        "readers keep snapshots while committed history goes to segments, across checkpoints",
+        "readers hold snapshots while committed history goes to batches in undo files, across checkpoints",
         SMALL_PAST,
-        history::segments,
+        history::batches,
     ),
     w(
         "segments-long-values",
-        "long values replaced and deleted under a snapshot, their undo in segments",
+        "long values replaced and deleted under a snapshot, their undo in history batches",
         SMALL_PAST,
         history::long_values,
     ),
     w(
         "queue",
-        "rows go from one end and come back in between, beside a snapshot",
+        "a queue under an old snapshot: rows leave at one end, some come back in the deleted range",
         SMALL_PAST,
         history::queue,
     ),
-    w("given-up", "snapshots that find no room: they say so or are right", SHORT_PAST, history::given_up),
-    w("crowd", "four threads, a tiny pool, checkpoints", TINY_POOL, several::crowd),
-    w("victims", "circles of transactions with much to undo, beside checkpoints", SMALL, beside::victims),
+    w(
+        "expired",
+        "snapshots that expire for want of room: their reads fail or are right",
+        SHORT_PAST,
+        history::expired,
+    ),
+    w("crowd", "four threads, a tiny pool, checkpoints", TINY_POOL, several::mixed),
+    w("victims", "deadlock victims with much to undo, and checkpoints", SMALL, concurrent::victims),
     w(
         "prepared-beside",
-        "prepared transactions whose rows others want, while the log goes round",
+        "prepared transactions whose rows others wait for, while log segments are recycled",
         TINY_LOG,
-        beside::prepared,
+        concurrent::prepared,
     ),
     w(
         "rollbacks-beside",
-        "rollbacks in the background, while others want the rows",
+        "rollbacks in the background, while others wait for the rows",
         TINY_POOL,
-        beside::rollbacks,
+        concurrent::rollbacks,
     ),
     w(
         "neighbour-fails",
-        "a crowd in every wait, and a write or sync that fails in another thread",
+        "sessions in every wait when a write or sync fails in another thread",
         SMALL,
-        stuck::neighbour_fails,
+        waits::neighbour_fails,
     ),
-    w("closed-beside", "a crowd in every wait, and another thread closes the database", SMALL, stuck::closed),
-    w("wakers", "futures whose wakers close the database", SMALL, stuck::wakers),
+    w(
+        "closed-beside",
+        "sessions in every wait when another thread closes the database",
+        SMALL,
+        waits::closed,
+    ),
+    w("wakers", "futures whose wakers close the database", SMALL, waits::wakers),
     w(
         "full-disk-undo",
-        "a transaction that cannot take a part back, because others have taken the last of the space",
+        "a rollback to a savepoint that fails because others have taken the last of the space",
         FAULTS,
         undoing::full_disk,
     ),
@@ -234,25 +244,25 @@ pub const ALL: &[Workload] = &[
     w("full-log-undo", "a rollback longer than the log, on a full disk", FAULTS_TINY_LOG, undoing::full_log),
     w(
         "unreadable",
-        "a page that cannot be read for a while, under purge and rollback",
+        "a page that cannot be read for a while, during purge and rollback",
         FAULTS,
         undoing::unreadable,
     ),
-    w("purge-beside", "rows deleted and inserted again while purge is at them", SMALL, beside::purge),
+    w("purge-beside", "rows deleted and inserted again while purge works on them", SMALL, concurrent::purge),
     w(
         "decayed",
-        "many checkpoints, then a page is damaged: named, or all is as it was",
+        "a page is damaged after many checkpoints: the damage is named, or changes nothing",
         SMALL,
         decay::decayed,
     ),
-    w("others-places", "a new database is pointed at the directories of another", SMALL, places::anothers),
+    w("others-places", "a new database is given directories of another one", SMALL, directories::foreign),
 ];
 
 const fn w(name: &'static str, about: &'static str, shape: Shape, script: fn(&Driver)) -> Workload {
     Workload { name, about, shape, script }
 }
 
-/// A workload by name.
+/// Returns a workload by its name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Workload> {
     ALL.iter().find(|w| w.name == name)
@@ -262,7 +272,7 @@ fn key(n: u64) -> Vec<u8> {
     format!("k{n:05}").into_bytes()
 }
 
-/// A value that tells where it comes from, of `lo..=hi` bytes more.
+/// Returns a random value: 8 hexadecimal digits and `lo..=hi` more bytes.
 fn value(rng: &mut Prng, lo: u64, hi: u64) -> Vec<u8> {
     let mut value = format!("{:08x}", rng.next_u64() as u32).into_bytes();
     let from = value.len();
@@ -271,8 +281,8 @@ fn value(rng: &mut Prng, lo: u64, hi: u64) -> Vec<u8> {
     value
 }
 
-/// Whether something stands in for the engine, of which a script asks less than the engine's files and figures: then a few rows
-/// are all that is done.
+/// Returns whether the database is not the engine. The toy lacks the engine's files and metrics, so
+/// this function does a little work instead of the script.
 fn stands_in(driver: &Driver) -> bool {
     let stands_in = !driver.is_engine();
     if stands_in {
@@ -288,7 +298,7 @@ fn fill(driver: &Driver, table: &str, rows: u64, bytes: u64) {
     while n < rows {
         let mut tx = driver.tx();
         for _ in 0..40.min(rows - n) {
-            tx.put(table, &key(n), &value(&mut rng, bytes / 2, bytes)).expect("nobody is in the way");
+            tx.put(table, &key(n), &value(&mut rng, bytes / 2, bytes)).expect("there is no conflict");
             n += 1;
         }
         tx.commit();

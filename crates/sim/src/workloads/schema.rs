@@ -1,10 +1,10 @@
-//! Tables come and go.
+//! Tables are created, renamed and dropped.
 
 use super::{fill, key, stands_in, value};
 use crate::driver::Driver;
 use crate::subject::{Fail, How, Isolation};
 
-const FREE: &str = "nobody is in the way";
+const FREE: &str = "there is no conflict";
 
 pub(super) fn schema(d: &Driver) {
     let mut rng = d.rng(1);
@@ -85,9 +85,9 @@ pub(super) fn in_use(d: &Driver) {
                     d.idle(100);
                     match tx.scan(&name) {
                         Ok(again) => assert!(again == rows, "{name} has changed"),
-                        // It may have got its other name between its opening and its first use; its rows stay.
+                        // It was renamed between its opening and its first use; its rows stay.
                         Err(Fail::NoSuchTable) if n % 2 == 1 => {}
-                        Err(fail) => panic!("{name} has gone while it was in use: {fail}"),
+                        Err(fail) => panic!("{name} was dropped while it was in use: {fail}"),
                     }
                 }
                 Err(Fail::NoSuchTable) => {}
@@ -98,7 +98,8 @@ pub(super) fn in_use(d: &Driver) {
     });
 }
 
-/// More tables than an extent has pages; one outgrows what is shared, and some go while others stay.
+/// More tables than an extent has pages. One outgrows its shared extent. Some are dropped while
+/// others stay.
 pub(super) fn small(d: &Driver) {
     if stands_in(d) {
         return;

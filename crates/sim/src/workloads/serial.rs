@@ -1,15 +1,16 @@
-//! Serializable threads: what one of them decides from what it has read must still hold when it commits.
+//! Serializable transactions: what a transaction has read must still be true when it commits.
 
 use super::key;
 use crate::driver::{Driver, Txn};
 use crate::subject::{How, Isolation, Result};
 use base::sync::sim::pause;
 
-const FREE: &str = "nobody is in the way";
+const FREE: &str = "there is no conflict";
 const SERIALIZABLE: How =
     How { isolation: Isolation::Serializable, durability: crate::subject::Durability::Sync };
 
-/// At most one row for each `n`: who finds none adds his own. Whether he did.
+/// Inserts a row for `n` if a scan finds none. Returns whether it did. There may be at most one
+/// such row.
 fn be_first(tx: &mut Txn, n: u64, id: u64) -> Result<bool> {
     let rows = tx.scan("t")?;
     let free = !rows.iter().any(|(k, _)| k.starts_with(format!("{n}-").as_bytes()));
@@ -19,7 +20,7 @@ fn be_first(tx: &mut Txn, n: u64, id: u64) -> Result<bool> {
     Ok(free)
 }
 
-/// That every `n` has one row, or none where `some_missing`.
+/// Checks that every `n` has one row; if `some_missing`, it may have none.
 fn one_each(d: &Driver, count: u64, some_missing: bool) {
     let tx = d.tx();
     let rows = tx.scan("t").expect(FREE);
@@ -44,8 +45,8 @@ fn number(bytes: Option<Vec<u8>>) -> i64 {
     bytes.and_then(|b| Some(i64::from_be_bytes(b.get(..8)?.try_into().ok()?))).unwrap_or(0)
 }
 
-/// Pairs of accounts of which one may be overdrawn as long as the other covers it: write skew would break that. Others delete
-/// and insert beside them, and some transactions give up.
+/// Pairs of accounts: one of a pair may be overdrawn while the other covers it, which write skew
+/// would break. The threads also delete and insert other rows, and some transactions roll back.
 pub(super) fn overdrafts(d: &Driver) {
     const PAIRS: u64 = 2;
     d.create("t");
@@ -59,10 +60,10 @@ pub(super) fn overdrafts(d: &Driver) {
         for n in 0..8 {
             let (pair, side, amount) = (rng.below(PAIRS), rng.below(2), rng.between(20, 80) as i64);
             let keys = [key(pair * 2 + side), key(pair * 2 + 1 - side)];
-            let gives_up = rng.one_in(5);
-            if gives_up {
+            let rolls_back = rng.one_in(5);
+            if rolls_back {
                 let mut tx = d.tx_with(SERIALIZABLE);
-                // It may be refused, and goes either way.
+                // A conflict does not matter: it rolls back anyway.
                 let _ = tx.get("t", &keys[0]).and_then(|_| tx.put("t", &keys[1], &(-1000i64).to_be_bytes()));
                 pause(rng.below(300));
                 tx.rollback();
@@ -90,8 +91,8 @@ pub(super) fn overdrafts(d: &Driver) {
     tx.rollback();
 }
 
-/// The same as [`first`] with transactions that are prepared for a while and then decided either way: what they have read stays
-/// so until then.
+/// As [`first`], but the transactions are prepared for a while and then committed or rolled back.
+/// What they have read must stay true until then.
 pub(super) fn prepared(d: &Driver) {
     d.create("t");
     d.create("u");

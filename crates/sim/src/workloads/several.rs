@@ -1,10 +1,10 @@
-//! Several threads at once.
+//! Several threads that write at once.
 
 use super::{fill, key, value};
 use crate::driver::{Driver, Txn};
 use crate::subject::{Durability, Fail, How, Isolation, Result};
 
-const FREE: &str = "nobody is in the way";
+const FREE: &str = "there is no conflict";
 
 fn with(isolation: Isolation) -> How {
     How { isolation, ..How::default() }
@@ -147,7 +147,7 @@ pub(super) fn durabilities(d: &Driver) {
     });
 }
 
-pub(super) fn crowd(d: &Driver) {
+pub(super) fn mixed(d: &Driver) {
     d.create("t");
     fill(d, "t", 80, 600);
     d.threads(4, |d, id| {
@@ -178,8 +178,8 @@ pub(super) fn crowd(d: &Driver) {
     });
 }
 
-/// Two that take checkpoints and two that write, each with pauses: now nothing is dirty, now a copy is under way, when
-/// the checkpoint looks how far it may move.
+/// Two threads take checkpoints and two write, all with pauses. When a checkpoint computes how far
+/// it may move, sometimes nothing is dirty and sometimes a batch is being copied.
 pub(super) fn checkpoint_race(d: &Driver) {
     d.create("t");
     d.threads(4, |d, id| {
@@ -201,8 +201,8 @@ pub(super) fn checkpoint_race(d: &Driver) {
     });
 }
 
-/// One asks for checkpoints all the time, so that mostly nothing is dirty and every change meets one that is just looking
-/// how far it may move.
+/// One thread takes checkpoints all the time. Mostly nothing is dirty, and every change happens
+/// while a checkpoint computes how far it may move.
 pub(super) fn checkpoint_always(d: &Driver) {
     d.create("t");
     d.threads(3, |d, id| {
@@ -224,7 +224,8 @@ pub(super) fn checkpoint_always(d: &Driver) {
     });
 }
 
-/// Six that commit little and often: several flushes of the log are under way at once and end in any order.
+/// Six threads with small, frequent commits: several log flushes are in flight at once and complete
+/// in any order.
 pub(super) fn flights(d: &Driver) {
     d.create("t");
     d.threads(6, |d, id| {

@@ -1,10 +1,10 @@
-//! Transactions of one thread: long, undone, prepared, and with every durability.
+//! Transactions of one thread: long ones, rollbacks, prepared ones, every durability.
 
 use super::{fill, key, value};
 use crate::driver::Driver;
 use crate::subject::{Durability, How};
 
-const FREE: &str = "nobody is in the way";
+const FREE: &str = "there is no conflict";
 
 pub(super) fn savepoints(d: &Driver) {
     d.create("t");

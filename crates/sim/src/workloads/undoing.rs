@@ -1,11 +1,11 @@
-//! Rolling back and purging where something stands in the way.
+//! Rollback and purge on a full disk, in a full log, and at an unreadable page.
 
 use super::{fill, key, stands_in, value};
 use crate::driver::Driver;
 
-const FREE: &str = "nobody is in the way";
+const FREE: &str = "there is no conflict";
 
-/// Rows become short and others take the room; going back then finds none.
+/// Rows are made short and other rows take the space, so the rollback finds none.
 pub(super) fn full_disk(d: &Driver) {
     if stands_in(d) {
         return;
@@ -46,7 +46,8 @@ pub(super) fn full_disk(d: &Driver) {
     d.idle(2_000_000);
 }
 
-/// The undo of a transaction is longer than the log, and the disk has no space for more of either.
+/// The undo of a transaction is longer than the log, and the disk has no space for more undo or
+/// log.
 pub(super) fn full_log(d: &Driver) {
     if stands_in(d) {
         return;
@@ -71,8 +72,9 @@ pub(super) fn full_log(d: &Driver) {
     d.idle(2_000_000);
 }
 
-/// A reader keeps its snapshot on a full disk while others delete, so nothing can be purged: they are refused, and it reads on. Once it
-/// has gone nobody is refused any more who changes a row at a time, and all that was kept comes back.
+/// A reader holds its snapshot on a full disk while other transactions delete, so nothing can be
+/// purged. The deletes are refused, and the reader goes on. Once the snapshot is gone no transaction
+/// of one row is refused any more, and all the space comes back.
 pub(super) fn full_snapshot(d: &Driver) {
     if stands_in(d) {
         return;
@@ -114,7 +116,7 @@ pub(super) fn full_snapshot(d: &Driver) {
     d.fill_disk(false);
 }
 
-/// One leaf cannot be read while others are purged and reverted.
+/// One leaf cannot be read while the rows of others are purged and reverted.
 pub(super) fn unreadable(d: &Driver) {
     if stands_in(d) {
         return;
@@ -159,7 +161,7 @@ pub(super) fn unreadable(d: &Driver) {
     }
     d.idle(400_000);
     let (waiting, aside) = (d.figure("history_transactions"), d.figure("transactions_set_aside"));
-    assert!(waiting == 0, "{waiting} transactions wait for one page; {aside} are set aside");
+    assert!(waiting == 0, "{waiting} transactions wait for one page; {aside} are quarantined");
     d.heal();
     d.idle(3_000_000);
 }

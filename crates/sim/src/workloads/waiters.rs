@@ -1,5 +1,6 @@
-//! Crowds of waiters: on a row, in circles, and on ranges. Nobody's time may run out, for everybody who waits is waited for by few and
-//! each of them ends soon; only a place in a circle may be a reason to begin anew.
+//! Many transactions that wait for the same rows and ranges, with and without deadlock cycles. No
+//! lock wait may time out, because every transaction in front of a waiter ends soon. The only
+//! allowed reason for a retry is a deadlock.
 
 use super::{key, stands_in, value};
 use crate::driver::{Driver, Txn};
@@ -8,23 +9,23 @@ use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::sim::{pause, simulated_us};
 use std::sync::Arc;
 
-const FREE: &str = "nobody is in the way";
+const FREE: &str = "there is no conflict";
 
-/// Near the time limit of locks, microseconds. Who waits for so long was forgotten.
+/// Close to the lock timeout, microseconds. A transaction that waits so long was not woken.
 const LONG_US: u64 = 4_500_000;
 
 fn with(isolation: Isolation) -> How {
     How { isolation, durability: Durability::None }
 }
 
-/// Begins transactions until one commits. Neither may it run out of time nor wait for long.
-fn through(d: &Driver, isolation: Isolation, mut work: impl FnMut(&mut Txn) -> Result) {
+/// Runs `work` in new transactions until one commits. Panics on a timeout or a long wait.
+fn commit_in_time(d: &Driver, isolation: Isolation, mut work: impl FnMut(&mut Txn) -> Result) {
     loop {
         let mut tx = d.tx_with(with(isolation));
         let begun_us = simulated_us();
         let done = work(&mut tx);
         let took_us = simulated_us().zip(begun_us).map_or(0, |(now, begun)| now - begun);
-        assert!(took_us < LONG_US, "locks were waited for {took_us} µs");
+        assert!(took_us < LONG_US, "the transaction waited for locks for {took_us} µs");
         match done {
             Ok(()) => return tx.commit(),
             Err(Fail::Retry(what)) => assert!(what.contains("deadlock"), "{what}"),
@@ -40,19 +41,19 @@ fn fill(d: &Driver, rows: u64) {
     tx.commit();
 }
 
-/// A hundred at once want one row.
+/// A hundred threads write the same row.
 pub(super) fn one_row(d: &Driver) {
     if stands_in(d) {
         return;
     }
     fill(d, 1);
     d.threads(100, |d, id| {
-        through(d, Isolation::ReadCommitted, |tx| tx.put("t", &key(0), &id.to_be_bytes()));
+        commit_in_time(d, Isolation::ReadCommitted, |tx| tx.put("t", &key(0), &id.to_be_bytes()));
     });
 }
 
-/// A hundred at once want two rows of a few in any order.
-pub(super) fn circles(d: &Driver) {
+/// A hundred threads write two of four rows, in any order.
+pub(super) fn cycles(d: &Driver) {
     const ROWS: u64 = 4;
     if stands_in(d) {
         return;
@@ -62,15 +63,16 @@ pub(super) fn circles(d: &Driver) {
         let mut rng = d.rng(id);
         let (one, two) = (rng.below(ROWS), rng.below(ROWS));
         let new = value(&mut rng, 4, 20);
-        through(d, Isolation::ReadCommitted, |tx| {
+        commit_in_time(d, Isolation::ReadCommitted, |tx| {
             tx.put("t", &key(one), &new)?;
             tx.put("t", &key(two), &new)
         });
     });
 }
 
-/// Writers beside scanners who keep all rows for a while and rest for a while. As many scanners as here leave no moment in which none of them keeps a
-/// row: where a scan passed a writer who waits, no writer would ever have his turn.
+/// Writers beside scanners that lock all rows for a while and rest for a while. With so many
+/// scanners some rows are locked at every moment. If scans passed waiting writers, no writer would
+/// ever get its turn.
 pub(super) fn ranges(d: &Driver) {
     const ROWS: u64 = 8;
     const WRITERS: u64 = 4;
@@ -88,14 +90,14 @@ pub(super) fn ranges(d: &Driver) {
         if id < WRITERS {
             for _ in 0..WRITES {
                 let (at, new) = (rng.below(ROWS), value(&mut rng, 4, 20));
-                through(d, Isolation::Serializable, |tx| tx.put("t", &key(at), &new));
+                commit_in_time(d, Isolation::Serializable, |tx| tx.put("t", &key(at), &new));
                 pause(rng.below(REST_US));
             }
             writing.fetch_sub(1, Ordering::AcqRel);
             return;
         }
         while writing.load(Ordering::Acquire) > 0 {
-            through(d, Isolation::Serializable, |tx| {
+            commit_in_time(d, Isolation::Serializable, |tx| {
                 let rows = tx.scan("t")?;
                 assert!(rows.len() as u64 == ROWS, "a scan shows {} rows", rows.len());
                 pause(rng.below(KEEP_US));

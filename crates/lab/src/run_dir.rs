@@ -1,7 +1,9 @@
-//! Where a run keeps its database: which directories it may use, what it may delete, and whether the disk is one.
+//! The directory of a run's database: which directories the run may use, what it may delete, and
+//! whether the directory is on a disk.
 //!
-//! A finished load leaves `millpond-load.json` in the directory. That file is what tells a later run that the directory
-//! is its own kind and complete; a directory without it is used only if it is empty.
+//! A finished load leaves the file `millpond-load.json` in the directory. It shows a later run that
+//! the directory holds a complete load of this program. A directory without this file is used only
+//! if it is empty.
 
 use crate::failure::{Failure, Outcome};
 use crate::stop;
@@ -13,7 +15,8 @@ use std::path::{Path, PathBuf};
 
 const MARK: &str = "millpond-load.json";
 
-/// What a finished load consists of. Two runs that agree on this may share a directory.
+/// The parameters of a finished load. A run may use the directory of another run if these are
+/// equal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LoadMark {
     /// The workload's name.
@@ -38,34 +41,34 @@ impl LoadMark {
     }
 }
 
-/// What stood in the directory.
+/// What the directory contained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    /// Nothing: the run has to load.
+pub(crate) enum DirContents {
+    /// Nothing: the run must load its tables.
     Empty,
-    /// The finished load that the run wants.
+    /// The finished load that the run needs.
     Load,
 }
 
-/// What is deleted when the place is dropped.
+/// What the drop of a [`RunDir`] deletes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Remove {
+enum Cleanup {
     Nothing,
     Contents,
     Directory,
 }
 
-/// The directory of a run. Dropping it deletes what the run made, unless it is to be kept.
+/// The directory of a run. Its drop deletes what the run made, unless that shall be kept.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct RunDir {
     dir: PathBuf,
-    remove: Remove,
+    remove: Cleanup,
     keep_after_load: bool,
 }
 
-impl Place {
-    /// A new directory below the current one, removed at the end unless `keep`.
-    pub(crate) fn fresh(keep: bool) -> Outcome<Place> {
+impl RunDir {
+    /// Makes a new directory below the current one. It is removed at the end unless `keep`.
+    pub(crate) fn fresh(keep: bool) -> Outcome<RunDir> {
         let pid = std::process::id();
         for attempt in 0..1000 {
             let name = if attempt == 0 {
@@ -74,7 +77,7 @@ impl Place {
                 format!("millpond-run-{pid}-{attempt}")
             };
             match create_private(Path::new(&name)) {
-                Ok(()) => return Ok(Place::made(PathBuf::from(name), Remove::Directory, keep)),
+                Ok(()) => return Ok(RunDir::made(PathBuf::from(name), Cleanup::Directory, keep)),
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(e) => {
                     return Err(Failure::failed(format!(
@@ -86,11 +89,11 @@ impl Place {
         Err(Failure::failed(format!("the current directory is full of millpond-run-{pid} directories")))
     }
 
-    /// The directory that the user named: missing, empty, or holding the load of `wanted`. It is kept, unless the load
-    /// that this run begins there does not finish.
-    pub(crate) fn named(dir: &Path, wanted: &LoadMark) -> Outcome<(Place, Found)> {
-        if let Some(place) = Place::new_or_empty(dir)? {
-            return Ok((place, Found::Empty));
+    /// Opens the directory that the user named. It must be missing, empty, or contain the load
+    /// `wanted`. It is kept, unless the load of this run does not finish.
+    pub(crate) fn named(dir: &Path, wanted: &LoadMark) -> Outcome<(RunDir, DirContents)> {
+        if let Some(place) = RunDir::new_or_empty(dir)? {
+            return Ok((place, DirContents::Empty));
         }
         let name = dir.display();
         let text = match fs::read_to_string(dir.join(MARK)) {
@@ -111,43 +114,46 @@ impl Place {
                 wanted.describe()
             )));
         }
-        Ok((Place { dir: dir.to_owned(), remove: Remove::Nothing, keep_after_load: true }, Found::Load))
+        Ok((
+            RunDir { dir: dir.to_owned(), remove: Cleanup::Nothing, keep_after_load: true },
+            DirContents::Load,
+        ))
     }
 
-    /// The directory that the user named, which must be missing or empty.
-    pub(crate) fn named_empty(dir: &Path) -> Outcome<Place> {
-        Place::new_or_empty(dir)?.ok_or_else(|| Failure::misuse(format!("{} is not empty", dir.display())))
+    /// Opens the directory that the user named. It must be missing or empty.
+    pub(crate) fn named_empty(dir: &Path) -> Outcome<RunDir> {
+        RunDir::new_or_empty(dir)?.ok_or_else(|| Failure::misuse(format!("{} is not empty", dir.display())))
     }
 
-    /// The directory, if it could be created or is empty; `None` if something is in it.
-    fn new_or_empty(dir: &Path) -> Outcome<Option<Place>> {
+    /// Creates the directory or opens an empty one; `None` if it is not empty.
+    fn new_or_empty(dir: &Path) -> Outcome<Option<RunDir>> {
         let name = dir.display();
         match fs::read_dir(dir) {
             Ok(mut entries) => match entries.next() {
-                None => Ok(Some(Place::made(dir.to_owned(), Remove::Contents, true))),
+                None => Ok(Some(RunDir::made(dir.to_owned(), Cleanup::Contents, true))),
                 Some(_) => Ok(None),
             },
             Err(e) if e.kind() == io::ErrorKind::NotFound => match create_private(dir) {
-                Ok(()) => Ok(Some(Place::made(dir.to_owned(), Remove::Directory, true))),
+                Ok(()) => Ok(Some(RunDir::made(dir.to_owned(), Cleanup::Directory, true))),
                 Err(e) => Err(Failure::misuse(format!("cannot create {name}: {e}"))),
             },
             Err(e) => Err(Failure::misuse(format!("cannot use {name} as a database directory: {e}"))),
         }
     }
 
-    fn made(dir: PathBuf, remove: Remove, keep_after_load: bool) -> Place {
-        if remove == Remove::Directory {
+    fn made(dir: PathBuf, remove: Cleanup, keep_after_load: bool) -> RunDir {
+        if remove == Cleanup::Directory {
             stop::remember(Some(std::path::absolute(&dir).unwrap_or_else(|_| dir.clone())));
         }
-        Place { dir, remove, keep_after_load }
+        RunDir { dir, remove, keep_after_load }
     }
 
-    /// The directory.
+    /// Returns the path.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Notes that the load is complete and durable, so that a later run may use it.
+    /// Writes the file which shows that the load is complete and durable.
     pub(crate) fn load_finished(&mut self, mark: &LoadMark) -> Outcome {
         if !self.keep_after_load {
             return Ok(());
@@ -160,7 +166,7 @@ impl Place {
         Ok(())
     }
 
-    /// Keeps the directory if the user asked for that, whatever happens from here.
+    /// Keeps the directory from now on, if the user asked for that.
     pub(crate) fn keep_if_asked(&mut self) {
         if self.keep_after_load {
             self.keep();
@@ -168,11 +174,11 @@ impl Place {
     }
 
     fn keep(&mut self) {
-        self.remove = Remove::Nothing;
+        self.remove = Cleanup::Nothing;
         stop::remember(None);
     }
 
-    /// Whether what is synced here outlives a power cut: not on a memory file system.
+    /// Returns whether synced data here survives a power cut. On a memory file system it does not.
     pub(crate) fn is_durable(&self) -> bool {
         const TMPFS: i64 = 0x0102_1994;
         const RAMFS: i64 = 0x8584_58f6;
@@ -180,13 +186,13 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for RunDir {
     fn drop(&mut self) {
-        // Best effort: the figures stand whether or not the files go.
+        // Best effort: the result is valid whether or not the files are deleted.
         match self.remove {
-            Remove::Nothing => {}
-            Remove::Directory => drop(fs::remove_dir_all(&self.dir)),
-            Remove::Contents => {
+            Cleanup::Nothing => {}
+            Cleanup::Directory => drop(fs::remove_dir_all(&self.dir)),
+            Cleanup::Contents => {
                 for entry in fs::read_dir(&self.dir).into_iter().flatten().flatten() {
                     let path = entry.path();
                     let is_dir = entry.file_type().is_ok_and(|t| t.is_dir());
@@ -202,7 +208,7 @@ fn create_private(dir: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).create(dir)
 }
 
-/// A directory that must already hold a database, for commands that look at one.
+/// Fails unless the directory contains a database.
 pub(crate) fn existing_database(dir: &Path) -> Outcome {
     let name = dir.display();
     match fs::read_dir(dir) {
@@ -221,7 +227,7 @@ pub(crate) fn existing_database(dir: &Path) -> Outcome {
     }
 }
 
-/// Fails early if a result could not be written to `file` at the end of a long run.
+/// Fails if a result cannot be written to `file`. Called before a long run, not after it.
 pub(crate) fn check_writable(file: &Path) -> Outcome {
     if file.is_dir() {
         return Err(Failure::misuse(format!("{} is a directory, not a file to write to", file.display())));
@@ -270,30 +276,30 @@ mod tests {
     fn a_named_directory_is_kept_once_its_load_is_finished() {
         let scratch = Scratch::new("kept");
         let dir = scratch.0.join("db");
-        let (mut place, found) = Place::named(&dir, &mark()).unwrap();
-        assert_eq!(found, Found::Empty);
+        let (mut place, found) = RunDir::named(&dir, &mark()).unwrap();
+        assert_eq!(found, DirContents::Empty);
         fs::write(dir.join("root"), "x").unwrap();
         place.load_finished(&mark()).unwrap();
         drop(place);
-        let (place, found) = Place::named(&dir, &mark()).unwrap();
-        assert_eq!(found, Found::Load);
+        let (place, found) = RunDir::named(&dir, &mark()).unwrap();
+        assert_eq!(found, DirContents::Load);
         drop(place);
         assert!(dir.join("root").exists());
     }
 
     #[test]
-    fn an_unfinished_load_is_removed_and_nothing_else() {
+    fn only_an_unfinished_load_is_removed() {
         let scratch = Scratch::new("unfinished");
         let new = scratch.0.join("new");
-        let (place, _) = Place::named(&new, &mark()).unwrap();
+        let (place, _) = RunDir::named(&new, &mark()).unwrap();
         fs::write(new.join("root"), "x").unwrap();
         drop(place);
         assert!(!new.exists());
 
         let empty = scratch.0.join("empty");
         fs::create_dir(&empty).unwrap();
-        let (place, found) = Place::named(&empty, &mark()).unwrap();
-        assert_eq!(found, Found::Empty);
+        let (place, found) = RunDir::named(&empty, &mark()).unwrap();
+        assert_eq!(found, DirContents::Empty);
         fs::create_dir(empty.join("redo")).unwrap();
         fs::write(empty.join("root"), "x").unwrap();
         drop(place);
@@ -301,35 +307,35 @@ mod tests {
     }
 
     #[test]
-    fn what_is_foreign_or_different_is_refused_and_left_alone() {
+    fn foreign_files_and_other_loads_are_refused_and_not_changed() {
         let scratch = Scratch::new("foreign");
         let dir = scratch.0.join("db");
         fs::create_dir(&dir).unwrap();
         fs::write(dir.join("thesis.txt"), "years of work").unwrap();
-        assert!(matches!(Place::named(&dir, &mark()), Err(Failure::Misuse(_))));
-        assert!(matches!(Place::named_empty(&dir), Err(Failure::Misuse(_))));
+        assert!(matches!(RunDir::named(&dir, &mark()), Err(Failure::Misuse(_))));
+        assert!(matches!(RunDir::named_empty(&dir), Err(Failure::Misuse(_))));
         assert!(dir.join("thesis.txt").exists());
 
         let file = scratch.0.join("file");
         fs::write(&file, "x").unwrap();
-        assert!(matches!(Place::named(&file, &mark()), Err(Failure::Misuse(_))));
-        assert!(matches!(Place::named(&scratch.0.join("no/such"), &mark()), Err(Failure::Misuse(_))));
+        assert!(matches!(RunDir::named(&file, &mark()), Err(Failure::Misuse(_))));
+        assert!(matches!(RunDir::named(&scratch.0.join("no/such"), &mark()), Err(Failure::Misuse(_))));
 
         let other = scratch.0.join("other");
-        let (mut place, _) = Place::named(&other, &mark()).unwrap();
+        let (mut place, _) = RunDir::named(&other, &mark()).unwrap();
         place.load_finished(&mark()).unwrap();
         drop(place);
         let wanted = LoadMark { rows: 11, ..mark() };
-        let Err(Failure::Misuse(text)) = Place::named(&other, &wanted) else {
+        let Err(Failure::Misuse(text)) = RunDir::named(&other, &wanted) else {
             panic!("accepted another load")
         };
         assert!(text.contains("2 tables x 10 rows") && text.contains("2 tables x 11 rows"), "{text}");
         fs::write(other.join(MARK), "{").unwrap();
-        assert!(matches!(Place::named(&other, &mark()), Err(Failure::Misuse(_))));
+        assert!(matches!(RunDir::named(&other, &mark()), Err(Failure::Misuse(_))));
     }
 
     #[test]
-    fn results_need_a_directory_to_go_to() {
+    fn the_directory_of_a_result_must_exist() {
         let scratch = Scratch::new("json");
         assert!(check_writable(&scratch.0.join("a.json")).is_ok());
         assert!(check_writable(Path::new("a.json")).is_ok());

@@ -1,4 +1,4 @@
-//! Two databases on one disk, and what the second does where the first has its files.
+//! Two databases on one disk: the second one is given directories of the first.
 
 use super::stands_in;
 use crate::driver::Driver;
@@ -18,9 +18,9 @@ fn open(disk: &MemDisk, seed: u64, dir: &str, with: impl Fn(Options) -> Options)
     millpond::sim::open(&vfs, Path::new(dir), &with(options(&vfs, &SMALL)))
 }
 
-/// A new database is asked to put its log or its doublewrite where another one has its own, while that is open and while it
-/// is not, or is cut off in its own creation. It is refused, and the other one loses nothing.
-pub(super) fn anothers(d: &Driver) {
+/// A new database is told to put its log or its doublewrite into a directory of another database,
+/// which is open or closed. This is refused, and the other database loses nothing.
+pub(super) fn foreign(d: &Driver) {
     if stands_in(d) {
         return;
     }
@@ -34,8 +34,8 @@ pub(super) fn anothers(d: &Driver) {
     let rows = rng.between(1, 40);
     for n in 0..rows {
         let mut tx = one.begin().expect("it is open");
-        tx.put(&table, &n.to_be_bytes(), &[7; 300]).expect("nobody is in the way");
-        tx.commit().expect("nobody is in the way");
+        tx.put(&table, &n.to_be_bytes(), &[7; 300]).expect("there is no conflict");
+        tx.commit().expect("there is no conflict");
     }
     drop(table);
     for turn in 0..3 {
@@ -55,10 +55,10 @@ pub(super) fn anothers(d: &Driver) {
         }
         pause(rng.below(10_000));
         if is_open {
-            one.checkpoint().expect("nobody touched its files");
-            one.close().expect("nobody touched its files");
+            one.checkpoint().expect("its files are unchanged");
+            one.close().expect("its files are unchanged");
         }
-        one = open(&disk, 3, ONE, mine).expect("nobody touched its files");
+        one = open(&disk, 3, ONE, mine).expect("its files are unchanged");
         let found = one.begin().expect("it is open");
         let table = one.open_table("t").expect("it was made");
         assert_eq!(found.range(&table, ..).expect("it is open").count() as u64, rows, "rows are gone");

@@ -1,17 +1,17 @@
-//! The simulator is right about databases of which it is known whether they are.
+//! The simulator finds nothing in the correct toy database and something in each wrong one.
 
-use sim::budget::{Budget, Done, PARTS, explore};
+use sim::budget::{Budget, PARTS, Summary, explore};
 use sim::explore::Plan;
 use sim::toy::{Flaw, Toy};
 use sim::workloads::ALL;
 use std::sync::Arc;
 use std::time::Duration;
 
-fn judge(flaw: Flaw, seed: u64, findings: usize) -> Done {
+fn judge(flaw: Flaw, seed: u64, findings: usize) -> Summary {
     explore(&Budget {
         plan: Plan { subject: Arc::new(Toy(flaw)), seed, flags: 0, backtrace: false },
         only: None,
-        // No test depends on the clock: the end of the seed ends it.
+        // The end of the seed ends it, so the test does not depend on the clock.
         time: Duration::MAX,
         threads: 2,
         share: (0, 1),
@@ -24,7 +24,7 @@ fn judge(flaw: Flaw, seed: u64, findings: usize) -> Done {
 }
 
 #[test]
-fn nothing_is_found_in_a_right_database() {
+fn nothing_is_found_in_a_correct_database() {
     let done = judge(Flaw::None, 1, 1);
     assert!(done.findings.is_empty());
     assert_eq!(done.states.len(), ALL.len());
@@ -33,7 +33,7 @@ fn nothing_is_found_in_a_right_database() {
 }
 
 #[test]
-fn every_wrong_database_is_found_out() {
+fn something_is_found_in_every_wrong_database() {
     for flaw in [Flaw::NoSync, Flaw::NoDirSync, Flaw::NoChecksum, Flaw::EndTooEarly, Flaw::NotAtomic] {
         let done = judge(flaw, 1, 1);
         let finding = done.findings.first().unwrap_or_else(|| panic!("{flaw:?} was not found"));

@@ -1,25 +1,26 @@
-//! What a process and its database take of the machine, and whether that grows.
+//! The memory, open files and disk space that a process and its database use, and whether they
+//! grow.
 
 use std::path::Path;
 
-/// Read from outside the engine: by the operating system's account.
+/// The use of resources, as the operating system counts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Vitals {
+pub(super) struct ResourceUse {
     /// Resident memory, bytes.
     pub(super) memory: u64,
     /// Open files.
     pub(super) open_files: u64,
-    /// What the database's files take on the disk, bytes.
+    /// Disk space of the database's files, bytes.
     pub(super) disk: u64,
 }
 
-impl Vitals {
-    /// Of this process and the database in `dir`.
-    pub(super) fn of(dir: &Path) -> Vitals {
+impl ResourceUse {
+    /// Returns the use by this process and by the database in `dir`.
+    pub(super) fn of(dir: &Path) -> ResourceUse {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kib = resident.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
-        Vitals {
+        ResourceUse {
             memory: kib.unwrap_or(0) << 10,
             open_files: std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64),
             disk: bytes_below(dir),
@@ -31,7 +32,8 @@ impl Vitals {
     }
 }
 
-/// What the files below a directory take. Files come and go meanwhile; one that is gone takes nothing.
+/// Returns the disk space of the files below a directory. A file that is deleted meanwhile counts
+/// as 0.
 fn bytes_below(dir: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
@@ -45,18 +47,19 @@ fn bytes_below(dir: &Path) -> u64 {
         .sum()
 }
 
-/// Lives that came to rest, of which the first third is compared with the last.
+/// With fewer measurements at rest nothing can be said.
 const FEWEST: usize = 6;
 
-/// Says what grows: a figure whose median in the last third of all rests is more than a quarter, and more than `slack`, above
-/// the greatest of the first third. `None` if nothing does, or if there are too few rests to tell.
-pub(super) fn what_grows(rests: &[Vitals]) -> Option<String> {
+/// Names a resource that grows: its median in the last third of all measurements is above the
+/// maximum of the first third by more than a quarter and by more than a fixed slack. `None` if
+/// nothing grows, or with too few measurements.
+pub(super) fn what_grows(rests: &[ResourceUse]) -> Option<String> {
     if rests.len() < FEWEST {
         return None;
     }
     let third = rests.len() / 3;
     let (early, late) = (&rests[..third], &rests[rests.len() - third..]);
-    type Figure = (&'static str, u64, fn(&Vitals) -> u64);
+    type Figure = (&'static str, u64, fn(&ResourceUse) -> u64);
     let figures: [Figure; 3] = [
         ("resident memory", 16 << 20, |v| v.memory),
         ("open files", 8, |v| v.open_files),
@@ -76,12 +79,12 @@ pub(super) fn what_grows(rests: &[Vitals]) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn rests(disk: impl Fn(u64) -> u64) -> Vec<Vitals> {
-        (0..12).map(|n| Vitals { memory: 50 << 20, open_files: 40, disk: disk(n) }).collect()
+    fn rests(disk: impl Fn(u64) -> u64) -> Vec<ResourceUse> {
+        (0..12).map(|n| ResourceUse { memory: 50 << 20, open_files: 40, disk: disk(n) }).collect()
     }
 
     #[test]
-    fn growth_is_told_from_a_swing() {
+    fn growth_is_distinguished_from_fluctuation() {
         assert_eq!(what_grows(&rests(|n| (100 + n % 3 * 20) << 20)), None);
         assert_eq!(what_grows(&rests(|n| (100 - n) << 20)), None);
         assert!(what_grows(&rests(|n| (100 + n * 10) << 20)).is_some_and(|what| what.starts_with("disk")));
@@ -90,7 +93,7 @@ mod tests {
 
     #[test]
     fn this_process_has_memory_and_files() {
-        let vitals = Vitals::of(Path::new(env!("CARGO_MANIFEST_DIR")));
-        assert!(vitals.memory > 0 && vitals.open_files > 0 && vitals.disk > 0, "{vitals:?}");
+        let resources = ResourceUse::of(Path::new(env!("CARGO_MANIFEST_DIR")));
+        assert!(resources.memory > 0 && resources.open_files > 0 && resources.disk > 0, "{resources:?}");
     }
 }

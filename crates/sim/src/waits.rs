@@ -1,13 +1,16 @@
-//! Nobody waits for ever: threads in every wait that the engine has, and a failure or a closing in another thread.
+//! No wait lasts for ever: sessions are in every wait that the engine has when another thread fails
+//! or closes the database.
 //!
-//! A crowd works on a database whose disk fails on purpose: one write, sync or other operation is refused, in whichever
-//! thread meets it. From then on the database is poisoned, and within a simulated second each of the crowd must have been
-//! told so, wherever it waited: for the log, a frame, a lock, a range, a table, admission, room for undo, growth, a batch of
-//! pages, a checkpoint. Instead of a failure it may be closed. Some of what the crowd waits for is held by a transaction that
-//! idles until the end, so that no wait can end because its holder went on. Then the disk is whole again, the database is
-//! opened, and what had been acknowledged is there.
+//! Many sessions work on a database whose disk has an injected fault: it refuses one kind of write,
+//! sync or other operation, in any thread. From then on the database is poisoned. Within one
+//! simulated second every session must get an error, whatever it waits for: the log, a frame, a
+//! lock, a range, a table, admission, room for undo, growth of the file, a batch of pages, a
+//! checkpoint. In other runs another thread closes the database instead. An idle transaction holds
+//! some of the locks until the end, so these waits cannot end because the holder releases them. At
+//! the end the disk is whole again, the database is opened, and everything that was acknowledged
+//! must be there.
 //!
-//! The lists of waits are in `docs/locking.md`.
+//! `docs/locking.md` lists the waits.
 
 use crate::engine::{block_on, options};
 use crate::subject::{SMALL, Shape};
@@ -26,24 +29,25 @@ use vfs::Vfs;
 use vfs::fault::{Fault, FaultDisk, FaultRule, OpKind};
 use vfs::mem::MemDisk;
 
-/// A wait may last so long once the database is poisoned or closed, microseconds.
+/// A wait may last so long after the database was poisoned or closed, microseconds.
 const BOUND_US: u64 = 1_000_000;
-/// If nothing has failed by then, the database is closed instead, microseconds.
+/// If nothing fails for so long, the database is closed instead, microseconds.
 const PATIENCE_US: u64 = 3_000_000;
 
-/// Everything small, so that every wait is met: frames, log, undo in memory.
+/// Few frames, little log and little memory for undo, so that every wait happens.
 const TIGHT: Shape = Shape { frames: 32, segment_blocks: 8, segments: 12, history_memory: 24 << 10, ..SMALL };
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// From the n-th on, operations of a kind on files whose path holds a word are refused.
+    /// From the n-th on, operations of this kind are refused on files whose path contains this
+    /// text.
     Refused(OpKind, &'static str),
     /// Another thread closes the database.
     Closed,
 }
 
-/// Each of them, with a name.
+/// All of them, with names.
 pub const TROUBLES: &[(&str, Trouble)] = &[
     ("page write", Trouble::Refused(OpKind::Write, "/pages")),
     ("page sync", Trouble::Refused(OpKind::Sync, "/pages")),
@@ -62,15 +66,16 @@ pub const TROUBLES: &[(&str, Trouble)] = &[
     ("closing", Trouble::Closed),
 ];
 
-/// What the crowd shares.
-struct Crowd {
+/// What the sessions share.
+struct Sessions {
     db: Db,
     seed: u64,
-    /// Someone has closed the database, or is about to.
+    /// A thread has closed the database, or is about to.
     closing: AtomicBool,
-    /// When the first of the crowd heard that it is over, simulated microseconds; `u64::MAX` before.
+    /// When the first session got the error, simulated microseconds; `u64::MAX` before.
     over_us: AtomicU64,
-    /// For each committer what it wrote last and was told to be durable, and what it may have written.
+    /// For each committing session, the last number that was acknowledged as durable and the last
+    /// one that it tried to write.
     written: Mutex<BTreeMap<u64, (u64, u64)>>,
 }
 
@@ -78,8 +83,8 @@ fn now_us() -> u64 {
     simulated_us().expect("in a world")
 }
 
-impl Crowd {
-    /// Whether the crowd is to go home. Panics on an error that nothing here can give.
+impl Sessions {
+    /// Returns whether the session must end. Panics on an error that nothing here may cause.
     fn is_over(&self, what: &str, result: Result<()>) -> bool {
         match result {
             Ok(()) => return false,
@@ -87,7 +92,7 @@ impl Crowd {
                 pause(50);
                 return false;
             }
-            // A load or a transaction that a failure has ended; the next call tells why.
+            // A failure has ended a load or a transaction; the next call returns the reason.
             Err(Error::Aborted | Error::SnapshotTooOld) => return false,
             Err(Error::TableExists { .. } | Error::NoSuchTable { .. }) => {
                 pause(200);
@@ -105,7 +110,7 @@ impl Crowd {
         self.db.begin_with(TxnOptions::new().isolation(isolation).durability(durability))
     }
 
-    /// One row of this thread's own, made durable in one of the ways there are.
+    /// Writes the session's own row and makes it durable, in one of three ways.
     fn commit(&self, id: u64, n: u64, rng: &mut Prng) -> Result<()> {
         let table = self.db.open_table("t")?;
         let mut tx = self.begin(Isolation::ReadCommitted, Durability::Sync)?;
@@ -120,93 +125,107 @@ impl Crowd {
         Ok(())
     }
 
-    /// What one of the crowd does over and over again, and what it waits for.
+    /// One unit of work of session `id`, chosen by `id % 16`. Comments say what it can wait for.
     fn work(&self, id: u64, n: u64, rng: &mut Prng) -> Result<()> {
-        let db = &self.db;
         let bounded = Durability::Bounded { ms: rng.between(1, 20), bytes: 20_000 };
         match id % 16 {
-            // The log.
-            0..=3 => self.commit(id, n, rng)?,
-            // A promise, the log's bytes.
+            // Log flushes.
+            0..=3 => self.commit(id, n, rng),
+            // The flush deadline, the limit of unsynced log bytes.
             4 => {
                 let mut tx = self.begin(Isolation::ReadCommitted, bounded)?;
-                tx.put(&db.open_table("big")?, &key(rng.below(400)), &padded(n, 700))?;
-                tx.commit()?;
+                tx.put(&self.db.open_table("big")?, &key(rng.below(400)), &padded(n, 700))?;
+                tx.commit().map(drop)
             }
-            // Admission, room in the log buffer and for undo, frames, growth.
-            5 | 6 => {
-                let mut tx = self.begin(Isolation::ReadCommitted, Durability::None)?;
-                let table = db.open_table("big")?;
-                for _ in 0..rng.between(1, 30) {
-                    let bytes = if rng.one_in(8) { 9_000 } else { 900 };
-                    tx.put(&table, &key(rng.below(2_000)), &padded(n, bytes))?;
-                }
-                if rng.one_in(3) {
-                    tx.rollback();
-                } else {
-                    tx.commit()?;
-                }
+            5 | 6 => self.write_much(n, rng),
+            7 | 8 => self.lock_what_is_held(id, n, rng),
+            9..=11 => self.change_tables(id, n, rng),
+            // Batches of pages.
+            12 => {
+                let name = format!("load {id}");
+                let rows = rng.below(60);
+                self.db.bulk_load(&name, (0..rows).map(|k| (key(k), padded(n, 900))))?;
+                self.db.drop_table(&name)
             }
-            // A row that the idle transaction has locked, and one that all want.
-            7 => {
-                let mut tx = self.begin(Isolation::ReadCommitted, Durability::None)?;
-                let held = if rng.one_in(2) { key(0) } else { b"hot".to_vec() };
-                tx.put(&db.open_table("held")?, &held, &padded(n, 100))?;
-                tx.commit()?;
-            }
-            // A range that the idle transaction keeps, and those of others.
-            8 => {
-                let mut tx = self.begin(Isolation::Serializable, Durability::None)?;
-                let table = db.open_table("kept")?;
-                let own = 100 + rng.below(4) * 10;
-                tx.scan(&table, &key(own)[..]..&key(own + 10)[..], |_, _| ControlFlow::Continue(()))?;
-                tx.put(&table, &key(if rng.one_in(2) { rng.below(10) } else { own + rng.below(10) }), b"n")?;
-                tx.commit()?;
-            }
-            // A table that the idle transaction uses, in the queue behind who wants it, and the catalog.
-            9 if rng.one_in(2) => db.rename_table("used", "renamed")?,
-            9 => db.drop_table("used")?,
+            13 => self.scan(rng),
+            // A batch of pages, the root, the log's files.
+            14 if rng.one_in(3) => self.db.set_redo_capacity(rng.between(10, 40) * 8 * 4096),
+            14 => self.db.checkpoint(),
+            _ => self.prepare(id, n, rng),
+        }
+    }
+
+    /// Waits for admission, for space in the log buffer and for undo, for frames, and for growth of
+    /// the file.
+    fn write_much(&self, n: u64, rng: &mut Prng) -> Result<()> {
+        let mut tx = self.begin(Isolation::ReadCommitted, Durability::None)?;
+        let table = self.db.open_table("big")?;
+        for _ in 0..rng.between(1, 30) {
+            let bytes = if rng.one_in(8) { 9_000 } else { 900 };
+            tx.put(&table, &key(rng.below(2_000)), &padded(n, bytes))?;
+        }
+        if rng.one_in(3) {
+            tx.rollback();
+            return Ok(());
+        }
+        tx.commit().map(drop)
+    }
+
+    fn lock_what_is_held(&self, id: u64, n: u64, rng: &mut Prng) -> Result<()> {
+        if id % 16 == 7 {
+            // A row that the idle transaction has locked, or one that many sessions write.
+            let mut tx = self.begin(Isolation::ReadCommitted, Durability::None)?;
+            let held = if rng.one_in(2) { key(0) } else { b"hot".to_vec() };
+            tx.put(&self.db.open_table("held")?, &held, &padded(n, 100))?;
+            return tx.commit().map(drop);
+        }
+        // A range that the idle transaction has locked, and ranges of other sessions.
+        let mut tx = self.begin(Isolation::Serializable, Durability::None)?;
+        let table = self.db.open_table("kept")?;
+        let own = 100 + rng.below(4) * 10;
+        tx.scan(&table, &key(own)[..]..&key(own + 10)[..], |_, _| ControlFlow::Continue(()))?;
+        tx.put(&table, &key(if rng.one_in(2) { rng.below(10) } else { own + rng.below(10) }), b"n")?;
+        tx.commit().map(drop)
+    }
+
+    fn change_tables(&self, id: u64, n: u64, rng: &mut Prng) -> Result<()> {
+        let db = &self.db;
+        match id % 16 {
+            // A table that the idle transaction uses, the queue of its waiters, the catalog.
+            9 if rng.one_in(2) => db.rename_table("used", "renamed"),
+            9 => db.drop_table("used"),
             10 => {
                 let tx = self.begin(Isolation::ReadCommitted, Durability::None)?;
-                tx.get(&db.open_table("used")?, b"row")?;
+                tx.get(&db.open_table("used")?, b"row").map(drop)
             }
-            11 => {
+            _ => {
                 let name = format!("own {id}");
                 db.create_table(&name)?;
                 let mut tx = self.begin(Isolation::ReadCommitted, Durability::None)?;
                 tx.put(&db.open_table(&name)?, b"a", &padded(n, 3_000))?;
                 tx.rollback();
-                db.drop_table(&name)?;
-            }
-            // Batches of pages.
-            12 => {
-                let name = format!("load {id}");
-                let rows = rng.below(60);
-                db.bulk_load(&name, (0..rows).map(|k| (key(k), padded(n, 900))))?;
-                db.drop_table(&name)?;
-            }
-            // Frames, undo in files, the log before what was read.
-            13 => {
-                let tx = db.begin_with(TxnOptions::new().read_only(true))?;
-                tx.scan(&db.open_table("big")?, .., |_, _| {
-                    if rng.one_in(6) {
-                        pause(30);
-                    }
-                    ControlFlow::Continue(())
-                })?;
-            }
-            // The batch, the root, the log's files.
-            14 if rng.one_in(3) => db.set_redo_capacity(rng.between(10, 40) * 8 * 4096)?,
-            14 => db.checkpoint()?,
-            _ => {
-                let mut tx = self.begin(Isolation::ReadCommitted, Durability::Sync)?;
-                tx.put(&db.open_table("t")?, &key(id), &padded(n, 50))?;
-                let xid = format!("{id}").into_bytes();
-                tx.prepare(&xid)?;
-                if rng.one_in(2) { db.commit_prepared(&xid)? } else { db.rollback_prepared(&xid)? }
+                db.drop_table(&name)
             }
         }
-        Ok(())
+    }
+
+    /// Waits for frames, for undo in files, and for log that what it read depends on.
+    fn scan(&self, rng: &mut Prng) -> Result<()> {
+        let tx = self.db.begin_with(TxnOptions::new().read_only(true))?;
+        tx.scan(&self.db.open_table("big")?, .., |_, _| {
+            if rng.one_in(6) {
+                pause(30);
+            }
+            ControlFlow::Continue(())
+        })
+    }
+
+    fn prepare(&self, id: u64, n: u64, rng: &mut Prng) -> Result<()> {
+        let mut tx = self.begin(Isolation::ReadCommitted, Durability::Sync)?;
+        tx.put(&self.db.open_table("t")?, &key(id), &padded(n, 50))?;
+        let xid = format!("{id}").into_bytes();
+        tx.prepare(&xid)?;
+        if rng.one_in(2) { self.db.commit_prepared(&xid) } else { self.db.rollback_prepared(&xid) }
     }
 }
 
@@ -220,7 +239,7 @@ fn padded(n: u64, bytes: usize) -> Vec<u8> {
     value
 }
 
-/// What the idle transaction holds until the end.
+/// Takes the locks that are held until the end.
 fn hold(db: &Db) -> Result<Vec<Transaction>> {
     let mut writer = db.begin()?;
     writer.put(&db.open_table("held")?, &key(0), b"mine")?;
@@ -231,9 +250,10 @@ fn hold(db: &Db) -> Result<Vec<Transaction>> {
     Ok(vec![writer, reader])
 }
 
-/// Runs a crowd of so many on a database to which that happens. In a world. The waits that were too long are named by
-/// panicking.
-pub fn crowd(seed: u64, people: u64, trouble: Trouble) {
+/// Runs `count` sessions on a database that gets this trouble. Panics if a session waits too long.
+///
+/// REQUIRES: called inside a world.
+pub fn run_sessions(seed: u64, count: u64, trouble: Trouble) {
     let mem = MemDisk::default();
     let faults = FaultDisk::new(Arc::new(mem.clone()));
     let plain = mem.vfs(seed);
@@ -242,23 +262,23 @@ pub fn crowd(seed: u64, people: u64, trouble: Trouble) {
     let options = options(&vfs, &TIGHT);
     let db = millpond::sim::open(&vfs, Path::new("/db"), &options).expect("open");
     db.create_tables(&["t", "big", "held", "kept", "used"]).expect("create tables");
-    let held = hold(&db).expect("nobody is in the way");
-    let crowd = Arc::new(Crowd {
+    let held = hold(&db).expect("there is no conflict");
+    let sessions = Arc::new(Sessions {
         db: db.clone(),
         seed,
         closing: AtomicBool::new(false),
         over_us: AtomicU64::new(u64::MAX),
         written: Mutex::default(),
     });
-    let threads: Vec<_> = (0..people).map(|id| spawn_one(&crowd, id)).collect();
+    let threads: Vec<_> = (0..count).map(|id| spawn_one(&sessions, id)).collect();
     pause(rng.below(60_000));
-    let closer = cause(&crowd, &faults, trouble, rng.between(1, 12));
+    let closer = cause(&sessions, &faults, trouble, rng.between(1, 12));
     for (id, thread) in threads.into_iter().enumerate() {
         let ended_us = thread.join().expect("a panic ends the world");
-        let over_us = crowd.over_us.load(Ordering::SeqCst);
+        let over_us = sessions.over_us.load(Ordering::SeqCst);
         assert!(
             ended_us <= over_us.saturating_add(BOUND_US),
-            "{trouble:?}: number {id}, which does {}, heard of it {} us after the first",
+            "{trouble:?}: session {id} (work {}) got the error {} us after the first one",
             id % 16,
             ended_us - over_us
         );
@@ -267,31 +287,32 @@ pub fn crowd(seed: u64, people: u64, trouble: Trouble) {
     let closed = closer.map_or_else(|| db.close(), |closer| closer.join().expect("a panic ends the world"));
     let poisoned = matches!(closed, Err(Error::Poisoned { .. }));
     assert!(poisoned || closed.is_ok(), "{trouble:?}: closing gave {closed:?}");
-    let written = std::mem::take(&mut *crowd.written.lock());
-    drop((crowd, db));
+    let written = std::mem::take(&mut *sessions.written.lock());
+    drop((sessions, db));
     faults.heal();
     compare(&plain, &written, &options);
 }
 
-fn spawn_one(crowd: &Arc<Crowd>, id: u64) -> base::sync::JoinHandle<u64> {
-    let crowd = Arc::clone(crowd);
+fn spawn_one(sessions: &Arc<Sessions>, id: u64) -> base::sync::JoinHandle<u64> {
+    let sessions = Arc::clone(sessions);
     let work = move || {
-        let mut rng = Prng::new(crowd.seed ^ id << 32);
+        let mut rng = Prng::new(sessions.seed ^ id << 32);
         for n in 1.. {
-            let done = crowd.work(id, n, &mut rng);
-            if crowd.is_over(&format!("number {id}, which does {}", id % 16), done) {
+            let done = sessions.work(id, n, &mut rng);
+            if sessions.is_over(&format!("session {id} (work {})", id % 16), done) {
                 break;
             }
             pause(rng.below(100));
         }
         now_us()
     };
-    spawn(&format!("crowd {id}"), work).expect("a thread")
+    spawn(&format!("session {id}"), work).expect("a thread")
 }
 
-/// Lets the trouble happen. A thread that closes the database, if that is the trouble or if none would come.
+/// Causes the trouble. Returns the thread that closes the database, if that is the trouble or if no
+/// operation has failed in time.
 fn cause(
-    crowd: &Arc<Crowd>,
+    sessions: &Arc<Sessions>,
     faults: &FaultDisk,
     trouble: Trouble,
     nth: u64,
@@ -302,33 +323,36 @@ fn cause(
         let since = now_us();
         while now_us() < since + PATIENCE_US {
             pause(1_000);
-            if let Err(error) = crowd.db.begin() {
+            if let Err(error) = sessions.db.begin() {
                 assert!(matches!(error, Error::Poisoned { .. }), "{error}");
-                crowd.over_us.fetch_min(now_us(), Ordering::SeqCst);
+                sessions.over_us.fetch_min(now_us(), Ordering::SeqCst);
                 return None;
             }
         }
     }
-    let crowd = Arc::clone(crowd);
-    crowd.closing.store(true, Ordering::SeqCst);
-    Some(spawn("closer", move || crowd.db.close()).expect("a thread"))
+    let sessions = Arc::clone(sessions);
+    sessions.closing.store(true, Ordering::SeqCst);
+    Some(spawn("closer", move || sessions.db.close()).expect("a thread"))
 }
 
-/// What was acknowledged is there, and nothing that nobody wrote.
+/// Checks that every acknowledged row is there, and none that was never written.
 fn compare(vfs: &Vfs, written: &BTreeMap<u64, (u64, u64)>, options: &millpond::Options) {
     let db = millpond::sim::open(vfs, Path::new("/db"), options).expect("open again");
     let report = db.check().expect("check");
     assert!(report.is_clean(), "{report}");
     let tx = db.begin().expect("begin");
     let table = db.open_table("t").expect("it is there");
-    for (id, (told, tried)) in written {
+    for (id, (acknowledged, tried)) in written {
         let value = tx.get(&table, &key(*id)).expect("read");
         let found = value.map_or(0, |v| u64::from_be_bytes(v[..8].try_into().expect("eight bytes")));
-        assert!((*told..=*tried).contains(&found), "{id} was told {told}, tried {tried}, and finds {found}");
+        assert!(
+            (*acknowledged..=*tried).contains(&found),
+            "session {id}: {acknowledged} was acknowledged, {tried} was tried, {found} is there"
+        );
     }
 }
 
-/// A task whose waker does what a caller's may.
+/// A task whose waker uses and closes the database, as a caller's waker may.
 struct Closer {
     db: Db,
     commits: bool,
@@ -338,7 +362,6 @@ struct Closer {
 impl Wake for Closer {
     fn wake(self: Arc<Self>) {
         if self.commits {
-            // It may use the database.
             let table = self.db.open_table("t");
             let done = table.and_then(|table| {
                 let mut tx = self.db.begin()?;
@@ -347,15 +370,18 @@ impl Wake for Closer {
             });
             assert!(matches!(done, Ok(()) | Err(Error::Closed | Error::Poisoned { .. })), "{done:?}");
         }
-        // The first closes it; the others hear that it is closed.
+        // The first call closes it; the others return that it is closed.
         drop(self.db.close());
         self.woken.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-/// Futures whose wakers close the database, in whichever thread they are called, beside threads that lead flushes in the midst of
-/// commits, checkpoints, batches of pages and changes of tables. Every waker is called. In a world.
-pub fn wakers(seed: u64, refused: bool) {
+/// Runs futures whose wakers close the database, in any thread that calls them, while other threads
+/// lead flushes during commits, checkpoints, batches of pages and changes of tables. Panics if a
+/// waker is not called in time.
+///
+/// REQUIRES: called inside a world.
+pub fn closing_wakers(seed: u64, refused: bool) {
     let mem = MemDisk::default();
     let faults = FaultDisk::new(Arc::new(mem.clone()));
     let vfs = Vfs { disk: Arc::new(faults.clone()), clock: mem.vfs(seed).clock };
@@ -420,7 +446,7 @@ pub fn wakers(seed: u64, refused: bool) {
     others.into_iter().for_each(|thread| thread.join().expect("a panic ends the world"));
     let since = now_us();
     while woken.load(Ordering::SeqCst) < pending {
-        assert!(now_us() < since + BOUND_US, "of {pending} tasks {woken:?} have been told");
+        assert!(now_us() < since + BOUND_US, "{woken:?} of {pending} tasks were woken");
         pause(1_000);
     }
     drop(db.close());

@@ -1,9 +1,9 @@
-//! Failures and closing beside threads that wait. The database on which these happen is another than the one whose power is
-//! cut, on a disk of its own.
+//! Failures and closing while other threads wait. They happen in a second database on a disk of its
+//! own, not in the one whose power is cut.
 
 use super::fill;
 use crate::driver::Driver;
-use crate::stuck::{TROUBLES, Trouble, crowd};
+use crate::waits::{TROUBLES, Trouble, run_sessions};
 
 fn beside(d: &Driver, run: impl FnOnce(u64)) {
     d.create("t");
@@ -16,14 +16,14 @@ fn beside(d: &Driver, run: impl FnOnce(u64)) {
 pub(super) fn neighbour_fails(d: &Driver) {
     beside(d, |seed| {
         let failures: Vec<_> = TROUBLES.iter().filter(|(_, t)| *t != Trouble::Closed).collect();
-        crowd(seed, 16 + seed % 33, failures[(seed / 33) as usize % failures.len()].1);
+        run_sessions(seed, 16 + seed % 33, failures[(seed / 33) as usize % failures.len()].1);
     });
 }
 
 pub(super) fn closed(d: &Driver) {
-    beside(d, |seed| crowd(seed, 16 + seed % 33, Trouble::Closed));
+    beside(d, |seed| run_sessions(seed, 16 + seed % 33, Trouble::Closed));
 }
 
 pub(super) fn wakers(d: &Driver) {
-    beside(d, |seed| crate::stuck::wakers(seed, seed.is_multiple_of(4)));
+    beside(d, |seed| crate::waits::closing_wakers(seed, seed.is_multiple_of(4)));
 }

@@ -1,21 +1,22 @@
-//! Mechanisms that other workloads force alone, here beside threads that are in their way: victims of deadlocks, prepared
-//! transactions, large rollbacks and purge.
+//! Mechanisms that other workloads force alone, here with conflicting threads: deadlock victims,
+//! prepared transactions, large rollbacks and purge.
 
 use super::{fill, key, value};
 use crate::driver::{Driver, Txn};
 use crate::subject::{Durability, Fail, How, Isolation, Result};
 use base::sync::sim::pause;
 
-const FREE: &str = "nobody is in the way";
+const FREE: &str = "there is no conflict";
 const COMMITTED: How = How { isolation: Isolation::ReadCommitted, durability: Durability::Sync };
 
-/// As [`Txn::insert`], whether or not the key is there.
+/// As [`Txn::insert`], but an existing key is no error.
 fn insert(tx: &mut Txn, k: &[u8], v: &[u8]) -> Result {
     tx.insert("t", k, v).map(drop)
 }
 
-/// Circles of transactions that have much to undo: rows, long values, savepoints, some rolled back to. One thread takes
-/// checkpoints, so that victims' undo is hardened and their versions reach the file before they are taken off.
+/// Deadlock cycles of transactions with much to undo: rows, long values, savepoints, rollbacks to
+/// some of these. One thread takes checkpoints, so the victims' undo is hardened and their versions
+/// reach the file before they are reverted.
 pub(super) fn victims(d: &Driver) {
     d.create("t");
     fill(d, "t", 8, 200);
@@ -53,8 +54,9 @@ pub(super) fn victims(d: &Driver) {
     });
 }
 
-/// Two threads prepare transactions, of which others decide some; two more want the same rows, wait for them, change them and
-/// give up, now and then after a checkpoint. Small segments, so that the log goes round under what is undecided.
+/// Two threads prepare transactions and decide them, sometimes after a checkpoint. Two others wait
+/// for the same rows, change them and roll back. Log segments are small, so they are recycled while
+/// transactions are prepared.
 pub(super) fn prepared(d: &Driver) {
     const ROWS: u64 = 5;
     d.create("t");
@@ -86,7 +88,8 @@ pub(super) fn prepared(d: &Driver) {
                 }
                 continue;
             }
-            // What has no commit LSN must not overlap others' commits of its rows: so these never commit there.
+            // The commit of a prepared transaction has no LSN here, so its rows must not get other
+            // commits meanwhile: these roll back.
             let mut tx = d.tx_with(COMMITTED);
             for _ in 0..3 {
                 let k = key(rng.below(2 * ROWS));
@@ -112,7 +115,7 @@ pub(super) fn prepared(d: &Driver) {
     });
 }
 
-/// Rollbacks that go to the background, while others want the rows and take checkpoints.
+/// Rollbacks in the background, while other threads write the rows and take checkpoints.
 pub(super) fn rollbacks(d: &Driver) {
     const ROWS: u64 = 30;
     d.create("t");
@@ -121,7 +124,8 @@ pub(super) fn rollbacks(d: &Driver) {
         let mut rng = d.rng(id);
         for _ in 0..3 {
             if id == 0 {
-                // More undo than who rolls back reverts itself, 64 KiB: values that just do not go into chains, put over each other.
+                // More undo than the 64 KiB that the caller's thread reverts itself: values just
+                // too short for a chain, which overwrite each other.
                 let mut tx = d.tx_with(COMMITTED);
                 let mut outcome = Ok(());
                 for n in 0..130 {
@@ -130,7 +134,7 @@ pub(super) fn rollbacks(d: &Driver) {
                         _ => tx.put("t", &key(n / 10), &value(&mut rng, 600, 700)),
                     });
                 }
-                // It may have met a circle; it goes one way anyhow.
+                // It may be a deadlock victim; it rolls back anyway.
                 drop(outcome);
                 tx.rollback();
                 d.idle(rng.below(500));
@@ -155,8 +159,8 @@ pub(super) fn rollbacks(d: &Driver) {
     });
 }
 
-/// Rows deleted and inserted again under snapshots that come and go, so that purge is at work on the very rows that change,
-/// and leaves merge and split; long values among them, whose pages only purge frees.
+/// Rows are deleted and inserted again under short snapshots, so purge works on rows that change at
+/// the same time, and leaves merge and split. Some values are long; only purge frees their pages.
 pub(super) fn purge(d: &Driver) {
     const ROWS: u64 = 40;
     d.create("t");

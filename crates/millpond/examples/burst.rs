@@ -1,12 +1,14 @@
-//! A burst of large rows right after a rest: how much of their time the writers are held by admission, and what of the burst the device
-//! has to do first.
+//! A burst of large rows right after a rest: how much of their time the writers are held by
+//! admission, and what of the burst the device has to do first.
 //!
 //! ```text
 //! cargo run --release -p millpond --example burst [-- WRITERS [MILLISECONDS [VALUE_BYTES [ROUNDS]]]]
 //! ```
-//! Each round rests, then every writer puts rows of VALUE_BYTES, one a transaction, waiting for no disk. *Given back*: a checkpoint before the
-//! rest has left the log two files, so the burst has more made. *Kept*: no checkpoint was asked for, and the files of the burst before are there.
-//! Beside both stands how fast the device makes such files: written with zeros and synced, then named, as the log makes them.
+//! Each round rests, then every writer puts rows of VALUE_BYTES, one a transaction, waiting for no
+//! disk. *Given back*: a checkpoint before the rest has left the log two files, so the burst has
+//! more made. *Kept*: no checkpoint was asked for, and the files of the burst before are there.
+//! Beside both stands how fast the device makes such files: written with zeros and synced, then
+//! named, as the log makes them.
 
 #[allow(dead_code)] // The device is asked for files here.
 #[path = "common/bench.rs"]

@@ -1,13 +1,17 @@
-//! A transaction that locks a million rows explicitly: what its neighbours notice, and what memory it takes and gives back.
+//! A transaction that locks a million rows explicitly: what its neighbours notice, and what memory
+//! it takes and gives back.
 //!
 //! ```text
 //! cargo run --release -p millpond --example many_locks [-- LOCKS (1000000) [ROUNDS (5) [SECONDS (0.5) [NEIGHBOURS (1)]]]]
 //! ```
-//! Neighbours lock one of their own 10,000 rows, change it and commit, unsynced, without a pause. A round measures them alone, while the rows
-//! of the large transaction are locked for update, while it holds them, and while it gives them back: transactions a second, their
-//! share of the rate alone in the same round, and the longest transaction of each phase. Beside it are the resident memory, `lock_bytes` and `locks_held` at
-//! the end of the phase. Somebody waits for the row that was locked last; shown is for how long after the rollback began, beside how long
-//! that took. The median of the shares while it held its locks stands at the end. Run it with as many cores as NEIGHBOURS and two more.
+//! Neighbours lock one of their own 10,000 rows, change it and commit, unsynced, without a pause. A
+//! round measures them alone, while the rows of the large transaction are locked for update, while
+//! it holds them, and while it gives them back: transactions a second, their share of the rate
+//! alone in the same round, and the longest transaction of each phase. Beside it are the resident
+//! memory, `lock_bytes` and `locks_held` at the end of the phase. Somebody waits for the row that
+//! was locked last; shown is for how long after the rollback began, beside how long that took. The
+//! median of the shares while it held its locks stands at the end. Run it with as many cores as
+//! NEIGHBOURS and two more.
 
 #[path = "common/random.rs"]
 mod random;

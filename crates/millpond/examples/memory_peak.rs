@@ -1,10 +1,13 @@
-//! What stays of the memory that a peak took: the process's resident memory before it, at it and after it.
+//! What stays of the memory that a peak took: the process's resident memory before it, at it and
+//! after it.
 //!
 //! ```text
 //! cargo run --release -p millpond --example memory_peak [-- ROWS]
 //! ```
-//! Four peaks, one after the other: one transaction that changes ROWS rows; as many transactions that delete one each beside a snapshot; all rows locked; a long scan. After
-//! each the database is left alone until nothing waits for purge. The pool is filled before the base is taken, so that its pages count everywhere.
+//! Four peaks, one after the other: one transaction that changes ROWS rows; as many transactions
+//! that delete one each beside a snapshot; all rows locked; a long scan. After each the database is
+//! left alone until nothing waits for purge. The pool is filled before the base is taken, so that
+//! its pages count everywhere.
 
 use millpond::{Db, Durability, Options, Table, TxnOptions};
 use std::time::Duration;

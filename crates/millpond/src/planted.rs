@@ -93,9 +93,9 @@ pub enum Bug {
     /// A reader does not check whether its snapshot has expired meanwhile.
     GivenUpUnseen,
     /// If a flush fails, or ends in a poisoned database, the waiters of the log are not woken.
-    FailureUnheard,
+    WaitersNotWoken,
     /// The leader of a flush calls the wakers of the tasks that it covered, inside its own call.
-    ToldByLeader,
+    WakersCalledByLeader,
     /// A transaction continues after a rollback to a savepoint that failed half way.
     HalfUndoneGoesOn,
     /// Rollback and purge log their redo without asking admission for room.
@@ -111,7 +111,7 @@ pub enum Bug {
     /// Readers skip several versions at once although a snapshot sees only some of them.
     PassedAcross,
     /// A checkpoint frees disk space that the log needs to be opened.
-    LogGivenAway,
+    LogShrunkTooFar,
     /// Writers are admitted although the disk reserve for hardening undo is spent.
     ReserveRunDown,
     /// The deadlock search finds no cycle that is longer than two.
@@ -170,8 +170,8 @@ impl Bug {
         Bug::ForgottenEarly,
         Bug::SegmentNotSynced,
         Bug::GivenUpUnseen,
-        Bug::FailureUnheard,
-        Bug::ToldByLeader,
+        Bug::WaitersNotWoken,
+        Bug::WakersCalledByLeader,
         Bug::HalfUndoneGoesOn,
         Bug::UndoingUnasked,
         Bug::StuckAtUnreadable,
@@ -179,7 +179,7 @@ impl Bug {
         Bug::CreatedOverOthers,
         Bug::ClearedForEver,
         Bug::PassedAcross,
-        Bug::LogGivenAway,
+        Bug::LogShrunkTooFar,
         Bug::ReserveRunDown,
         Bug::CycleUnseen,
         Bug::GrantUnwoken,

@@ -25,7 +25,8 @@ pub struct HistorySample {
     pub undo: u64,
     /// Memory of the status of transactions, bytes.
     pub status: u64,
-    /// Memory of locks, bytes. Half of the budget at most is theirs; where they may take more, that is beside it.
+    /// Memory of locks, bytes. Half of the budget at most is theirs; where they may take more, that
+    /// is beside it.
     pub locks: u64,
     /// Bytes in undo files.
     pub files: u64,

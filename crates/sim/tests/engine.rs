@@ -44,7 +44,7 @@ fn planted_mistakes_are_found() {
         (Bug::LoadNotAwaited, "loads-long"),
         (Bug::CommitNotAwaited, "futures"),
         (Bug::CheckpointOrder, "checkpoint-always"),
-        (Bug::DurableOutOfOrder, "flights"),
+        (Bug::DurableOutOfOrder, "overlapping-flushes"),
         (Bug::CheckpointIgnoresReplay, "overflow"),
     ];
     for (bug, workload) in planted {
@@ -60,7 +60,7 @@ fn planted_mistakes_are_found() {
 /// bug.
 #[test]
 fn a_checkpoint_that_frees_the_space_which_opening_needs_is_found() {
-    let done = explore_with(Bug::LogGivenAway.flag(), find("full-disk"), 4);
+    let done = explore_with(Bug::LogShrunkTooFar.flag(), find("full-disk"), 4);
     let finding = done.findings.first().expect("it was not found");
     assert!(finding.to_string().contains("no space left for"), "{finding}");
 }

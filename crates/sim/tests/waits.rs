@@ -43,14 +43,15 @@ fn a_leader_that_wakes_no_waiter_is_found() {
     let found = (0..20).find_map(|seed| {
         let trouble = TROUBLES[0].1;
         assert!(matches!(trouble, Trouble::Refused(..)));
-        world(seed, Bug::FailureUnheard.flag(), move || run_sessions(seed, 64, trouble)).err()
+        world(seed, Bug::WaitersNotWoken.flag(), move || run_sessions(seed, 64, trouble)).err()
     });
     println!("{}", found.expect("the mistake was not found"));
 }
 
 #[test]
 fn a_leader_that_calls_wakers_is_found() {
-    let found = (0..40)
-        .find_map(|seed| world(seed, Bug::ToldByLeader.flag(), move || closing_wakers(seed, false)).err());
+    let found = (0..40).find_map(|seed| {
+        world(seed, Bug::WakersCalledByLeader.flag(), move || closing_wakers(seed, false)).err()
+    });
     println!("{}", found.expect("the mistake was not found"));
 }

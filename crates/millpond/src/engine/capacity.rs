@@ -192,7 +192,7 @@ impl Shared {
         let payload = log.segments().shape().payload_bytes();
         let age = log.reserved_lsn().since(self.checkpointer.lsn());
         let soon = age + redo_bytes_per_s * KEPT_SECONDS;
-        if planted(Bug::LogGivenAway) {
+        if planted(Bug::LogShrunkTooFar) {
             return self.shrink_to(1);
         }
         self.shrink_to(segments::needed(age, payload).max(segments::files_for(soon, payload)))

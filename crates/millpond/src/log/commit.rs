@@ -349,7 +349,7 @@ impl Log {
         flush.done = Some(info);
         self.advance_durable(&mut state, end, info.done_us);
         self.wake_covered(state);
-        if planted(Bug::ToldByLeader) {
+        if planted(Bug::WakersCalledByLeader) {
             self.wake_tasks();
         }
         Ok(self.flush.lock())
@@ -421,7 +421,7 @@ impl Log {
     /// Wakes all waiters of a poisoned log. The log thread calls the wakers of tasks.
     fn wake_all(&self, mut state: MutexGuard<'_, FlushState>) {
         base::check!(self.poison.is_set(), "the waiters of a healthy log are woken");
-        if planted(Bug::FailureUnheard) {
+        if planted(Bug::WaitersNotWoken) {
             return;
         }
         let threads = state.waiters.take_all();

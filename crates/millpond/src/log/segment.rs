@@ -363,7 +363,7 @@ impl Segments {
             // A flush that uses a segment found it under this mutex, below what was reserved then.
             // So no flush uses a segment above what is reserved now.
             reserved = self.shape.segment_of(super::block::block_of(writing()));
-            let keep = reserved + if planted(Bug::LogGivenAway) { 0 } else { SPARE_SEGMENTS };
+            let keep = reserved + if planted(Bug::LogShrunkTooFar) { 0 } else { SPARE_SEGMENTS };
             while ready.len() as u64 > files
                 && let Some(last) = ready.last_entry()
                 && *last.key() > keep

@@ -1,20 +1,21 @@
-//! How transactions stand at a place in the log, and which extents were freed on the way there, from the records alone: what a
-//! segment's digest says beside its pages (Lo7).
+//! How transactions stand at a place in the log, and which extents were freed on the way there,
+//! from the records alone: what a segment's digest says beside its pages (Lo7).
 //!
-//! It begins with a checkpoint's list and takes in every group from the checkpoint on, first while recovery reads the log, then
-//! while segments are digested. So at any place it knows what `Rebuild` would know that had read up to there, but for
-//! undo itself: the records behind the place, taken in by the same rules, lead to the transactions at the log's end. Of a
-//! transaction that the list named while it was open it is not known whether a commit leaves something to purge; it then
-//! counts as if it did, and to purge it in vain does no harm.
+//! It begins with a checkpoint's list and takes in every group from the checkpoint on, first while
+//! recovery reads the log, then while segments are digested. So at any place it knows what
+//! `Rebuild` would know that had read up to there, but for undo itself: the records behind the
+//! place, taken in by the same rules, lead to the transactions at the log's end. Of a transaction
+//! that the list named while it was open it is not known whether a commit leaves something to
+//! purge; it then counts as if it did, and to purge it in vain does no harm.
 //!
 //! ```text
 //! section 1, transactions, ascending:
 //!   varint id - id before, stage u8 (of a checkpoint's list, or 5: prepared, without undo), varint next LSN - last LSN, xid prefixed (prepared only)
 //! section 2, freed extents, ascending: varint number - number before, varint next LSN - LSN
 //! ```
-//! The next LSN is the digest's; a distance of 0 says that the LSN lies below the checkpoint whose list was the beginning. The last LSN of a
-//! committed transaction is its commit's. An extent's is that of the last group that freed it: no redo of its pages below that
-//! counts any more.
+//! The next LSN is the digest's; a distance of 0 says that the LSN lies below the checkpoint whose
+//! list was the beginning. The last LSN of a committed transaction is its commit's. An extent's is
+//! that of the last group that freed it: no redo of its pages below that counts any more.
 
 use crate::checkpoint::list::{ABORTED, ACTIVE, COMMITTED, Listed, PREPARED, Stage};
 use crate::log::digest::{DigestSource, Section};
@@ -82,7 +83,8 @@ impl TxnTable {
         self.freed.clear();
     }
 
-    /// Takes in a group, of which `each` is shown the changes of pages. One that it has taken in already it only shows.
+    /// Takes in a group, of which `each` is shown the changes of pages. One that it has taken in
+    /// already it only shows.
     pub(crate) fn group(
         &mut self,
         lsn: Lsn,
@@ -123,7 +125,8 @@ impl TxnTable {
                 self.undo(lsn, owner.txn, owner.undo_at, &Entry::Chain { tree, head: page });
             }
             (Record::Page { page, .. }, Some(&PageOp::MapRelease { extent })) => {
-                // The map page stands in the first extent that it describes, or, the first of all, in the one behind the header.
+                // The map page stands in the first extent that it describes, or, the first of all,
+                // in the one behind the header.
                 self.freed.insert(page.0 / EXTENT_PAGES + u32::from(extent), lsn);
             }
             (Record::Undo { txn, at, entry }, _) => {
@@ -166,7 +169,8 @@ impl TxnTable {
     fn undo(&mut self, lsn: Lsn, txn: TxnId, at: u64, undo: &Entry<'_>) {
         let entry = match self.txns.entry(txn) {
             Slot::Occupied(known) => known.into_mut(),
-            // From the middle on: it began below the checkpoint, whose list does not name it, so it had ended before.
+            // From the middle on: it began below the checkpoint, whose list does not name it, so it
+            // had ended before.
             Slot::Vacant(_) if txn == TxnId::NONE || at > 0 => return,
             Slot::Vacant(new) => {
                 let purge = Left::default();
@@ -177,7 +181,8 @@ impl TxnTable {
         entry.purge.saw(at, undo);
     }
 
-    /// The sections of a segment behind which the next group starts at `next`; the next segment begins.
+    /// The sections of a segment behind which the next group starts at `next`; the next segment
+    /// begins.
     fn sections(&mut self, next: Lsn) -> Vec<Section> {
         let distance = |lsn: Lsn| if lsn == Lsn::ZERO { 0 } else { next.since(lsn) };
         let mut txns = Vec::new();
@@ -241,7 +246,8 @@ impl DigestSource for Digested<'_> {
 /// What the sections of a digest say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sections {
-    /// How transactions stand at the segment's end; their last LSN, zero if it is not known; whether they have undo.
+    /// How transactions stand at the segment's end; their last LSN, zero if it is not known;
+    /// whether they have undo.
     pub(crate) txns: BTreeMap<TxnId, (Stage, Lsn, bool)>,
     /// Extents that were freed in the segment, by number, and where last.
     pub(crate) freed: BTreeMap<u32, Lsn>,

@@ -160,7 +160,12 @@ pub const ALL: &[Workload] = &[
         TINY_LOG,
         several::checkpoint_always,
     ),
-    w("flights", "many small commits: several log flushes in flight at once", SMALL, several::flights),
+    w(
+        "overlapping-flushes",
+        "many small commits: several log flushes in flight at once",
+        SMALL,
+        several::overlapping_flushes,
+    ),
     w("serializable", "serializable transactions scan and insert", SMALL, serial::first),
     w(
         "overdrafts",

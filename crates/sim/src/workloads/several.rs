@@ -226,7 +226,7 @@ pub(super) fn checkpoint_always(d: &Driver) {
 
 /// Six threads with small, frequent commits: several log flushes are in flight at once and complete
 /// in any order.
-pub(super) fn flights(d: &Driver) {
+pub(super) fn overlapping_flushes(d: &Driver) {
     d.create("t");
     d.threads(6, |d, id| {
         let mut rng = d.rng(id);

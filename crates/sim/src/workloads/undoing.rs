@@ -73,8 +73,8 @@ pub(super) fn full_log(d: &Driver) {
 }
 
 /// A reader holds its snapshot on a full disk while other transactions delete, so nothing can be
-/// purged. The deletes are refused, and the reader goes on. Once the snapshot is gone no transaction
-/// of one row is refused any more, and all the space comes back.
+/// purged. The deletes are refused, and the reader goes on. Once the snapshot is gone no
+/// transaction of one row is refused any more, and all the space comes back.
 pub(super) fn full_snapshot(d: &Driver) {
     if stands_in(d) {
         return;

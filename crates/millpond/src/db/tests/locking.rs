@@ -136,8 +136,8 @@ fn a_locking_range_meets_a_newer_version() {
     assert!(matches!(tx.range_for_update(&t, .., Wait), Err(Error::Misuse(_))));
 }
 
-/// Those who wait for a row hold no room in the log. They once held so much that who had the row found none, and all stood still until their
-/// time was over.
+/// Those who wait for a row hold no room in the log. They once held so much that who had the row
+/// found none, and all stood still until their time was over.
 #[test]
 fn who_waits_for_a_row_keeps_nobody_from_the_log() {
     const WAITERS: u8 = 8;

@@ -90,7 +90,7 @@ fn show_segments(db: &DbDir, root: &Root, out: &mut String) -> Result {
                 rows.push(vec![name, number.to_string(), first.to_string(), range, state.to_owned()]);
             }
             Ok(SegmentHeader::Unfinished) => {
-                problems.push(format!("{name}: no header was ever completed in it"))
+                problems.push(format!("{name}: no header was ever completed in it"));
             }
             Err(error) => problems.push(format!("DAMAGED: {error}")),
         }

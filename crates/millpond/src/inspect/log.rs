@@ -244,7 +244,6 @@ fn name(record: &Record<'_>) -> &'static str {
         Record::Prepare { .. } => "prepare",
         Record::Abort { .. } => "abort",
         Record::Reverted { .. } => "reverted",
-        Record::Ceiling { .. } => "ceiling",
         Record::Checkpoint { .. } => "checkpoint list",
         Record::Purged { .. } => "purged",
     }
@@ -263,7 +262,6 @@ fn sentence<E>(record: &Result<Record<'_>, E>) -> String {
         | Record::Prepare { txn, .. }
         | Record::Abort { txn }
         | Record::Reverted { txn } => format!("{kind} {txn:?}"),
-        Record::Ceiling { txn, tree } => format!("{kind} {txn:?}, tree {tree}"),
         Record::Checkpoint { body } => format!("{kind}, {} bytes", body.len()),
         Record::Purged { txns } => format!("{kind}, {} transactions", group::ids(txns).count()),
     }

@@ -158,7 +158,7 @@ impl TxnTable {
                     self.txns.remove(&txn?);
                 }
             }
-            (Record::Page { .. } | Record::Ceiling { .. } | Record::Checkpoint { .. }, _) => {}
+            (Record::Page { .. } | Record::Checkpoint { .. }, _) => {}
         }
         Ok(())
     }

@@ -223,7 +223,7 @@ impl Rebuild {
                     self.forget(txn);
                 }
             }
-            (Record::Page { .. } | Record::Ceiling { .. } | Record::Checkpoint { .. }, _) => {}
+            (Record::Page { .. } | Record::Checkpoint { .. }, _) => {}
         }
         Ok(())
     }

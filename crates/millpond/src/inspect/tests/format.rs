@@ -100,7 +100,6 @@ fn kinds_of_log_records() {
         ("prepare", Record::Prepare { txn, xid: &[] }),
         ("abort", Record::Abort { txn }),
         ("reverted", Record::Reverted { txn }),
-        ("ceiling", Record::Ceiling { txn, tree: 1 }),
         ("checkpoint list", Record::Checkpoint { body: &[] }),
         ("purged", Record::Purged { txns: &[] }),
     ];

@@ -9,7 +9,7 @@
 //! ```
 //! A group is as many extents as one map page describes. The first extent of each group holds the map page, behind it the pages
 //! that name the owners of single pages, made when they are needed, and is given to no tree. They come and go like all other pages. Who
-//! changes one pins it before anything is latched ([`Map`]), so that a mini-transaction can latch it without waiting for I/O.
+//! changes one pins it before anything is latched ([`PinnedMap`]), so that a mini-transaction can latch it without waiting for I/O.
 //!
 //! An extent belongs to one tree, or it is shared: its pages are given one by one to trees that have few (Fi5).
 //!
@@ -17,16 +17,16 @@
 //! has not kept up, and may find the disk full. Taking a reserved
 //! page inside a mini-transaction only sets a bit.
 
-mod ends;
+mod extent_set;
 mod grow;
+mod length;
 mod release;
 mod reservation;
-mod room;
 mod shared;
 mod sharing;
 mod state;
 
-pub(crate) use reservation::Map;
+pub(crate) use reservation::PinnedMap;
 
 use crate::buffer::{FetchHint, Pool};
 use crate::error::{Error, Poison, Result};
@@ -39,7 +39,7 @@ use base::sync::atomic::AtomicU64;
 use base::sync::{Mutex, Unparker};
 use base::{PageNo, TreeId};
 use metrics::{M, Metrics, SyncReason};
-use state::State;
+use state::SpaceState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -55,7 +55,7 @@ const SLICE_BYTES_MIN: u64 = 2 << 20;
 const MAPS_TOGETHER: usize = 64;
 
 /// The first page that a new file can give to a tree: the extent before it holds the map.
-pub(crate) const EXTENT_FIRST: PageNo = PageNo(EXTENT_PAGES);
+pub(crate) const FIRST_TREE_PAGE: PageNo = PageNo(EXTENT_PAGES);
 
 /// Pages that a page number can name, in whole extents.
 pub(crate) const PAGES_MAX: u32 = u32::MAX / EXTENT_PAGES * EXTENT_PAGES;
@@ -89,7 +89,7 @@ pub(crate) struct Space {
     pool: Arc<Pool>,
     metrics: Arc<Metrics>,
     poison: Arc<Poison>,
-    state: Mutex<State>,
+    state: Mutex<SpaceState>,
     growing: Mutex<()>,
     /// One makes an extent shared, or free again.
     sharing: Mutex<()>,
@@ -113,7 +113,7 @@ impl Space {
             pool: Arc::clone(pool),
             metrics: Arc::clone(metrics),
             poison: Arc::clone(poison),
-            state: Mutex::new(State::new(each)),
+            state: Mutex::new(SpaceState::new(each)),
             growing: Mutex::new(()),
             sharing: Mutex::new(()),
             waiting: AtomicU64::new(0),
@@ -158,16 +158,16 @@ impl Space {
         if let Some(last) = groups.checked_sub(1) {
             let map = u64::from(last) * u64::from(self.group_pages());
             let map = PageNo(u32::try_from(map.max(1)).unwrap_or(u32::MAX));
-            ends::holds_map(self.path(), map, file_pages, groups)?;
+            length::holds_map(self.path(), map, file_pages, groups)?;
         }
-        let mut state = State::new(each);
+        let mut state = SpaceState::new(each);
         (state.file_pages, state.untouched) = (file_pages, file_pages / EXTENT_PAGES);
         state.describe(groups);
         let (mut found, mut shared) = (BTreeSet::new(), Vec::new());
         self.each_page(&self.maps(0..groups), |group, page| {
             let group = group as u32;
-            self.refuse_damaged(self.map_page(group), page)?;
-            ends::holds_owned(self.path(), page, group * each, file_pages)?;
+            self.check_page(self.map_page(group), page)?;
+            length::holds_owned(self.path(), page, group * each, file_pages)?;
             for index in 1..each as u16 {
                 let number = group * each + u32::from(index);
                 if number >= file_pages / EXTENT_PAGES {
@@ -200,7 +200,7 @@ impl Space {
     /// Shows pages of the map, in order and with their place in `pages`, and reads many at once. REQUIRES: no latch held.
     fn each_page(&self, pages: &[PageNo], mut look: impl FnMut(usize, &[u8]) -> Result) -> Result {
         for (n, &page) in pages.iter().enumerate() {
-            self.bring_ahead(pages, n);
+            self.read_ahead(pages, n);
             let page = self.pool.fetch_with(page, FetchHint::Scan)?.read();
             look(n, &page)?;
         }
@@ -209,7 +209,7 @@ impl Space {
 
     /// Brings some of the pages of the map in that stand from `n` on, with many reads in flight, when it is their turn: a file of half a
     /// terabyte has eight thousand, a small pool has few frames. Who fetches them one by one learns what failed here.
-    fn bring_ahead(&self, pages: &[PageNo], n: usize) {
+    fn read_ahead(&self, pages: &[PageNo], n: usize) {
         let together = MAPS_TOGETHER.min(self.pool.frame_count() / 8).max(1);
         if n.is_multiple_of(together) {
             let _ = self.pool.fetch_many(&pages[n..pages.len().min(n + together)], FetchHint::Scan);
@@ -218,7 +218,7 @@ impl Space {
 
     /// That a page of the map holds what it can: one that looks free and is not would be given out and then refuse it, which nobody
     /// survives.
-    fn refuse_damaged(&self, place: PageNo, page: &[u8]) -> Result {
+    fn check_page(&self, place: PageNo, page: &[u8]) -> Result {
         match crate::page::verify::problems(page).first() {
             None => Ok(()),
             Some(damage) => Err(Error::corrupt(self.path(), format!("{place:?}: {damage}"))),

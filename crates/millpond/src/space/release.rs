@@ -24,7 +24,7 @@ const EMPTIED: u64 = 20;
 pub(crate) type AskRoom<'a> = &'a dyn Fn(u64) -> Result;
 
 /// Whether other steps may get on after a step that failed so.
-fn keeps_only_itself(error: &Error) -> bool {
+fn fails_alone(error: &Error) -> bool {
     matches!(error, Error::Corrupt { .. } | Error::Io { .. })
 }
 
@@ -34,7 +34,7 @@ impl Space {
     pub(crate) fn release_tree(&self, tree: TreeId, room: AskRoom<'_>) -> Result {
         let mut first = Ok(());
         let mut pass = |done: Result| match done {
-            Err(error) if !keeps_only_itself(&error) => Err(error),
+            Err(error) if !fails_alone(&error) => Err(error),
             done => {
                 if first.is_ok() {
                     first = done;
@@ -56,12 +56,12 @@ impl Space {
         };
         let maps = self.maps(groups.iter().copied());
         for (n, &group) in groups.iter().enumerate() {
-            self.bring_ahead(&maps, n);
+            self.read_ahead(&maps, n);
             pass(self.release_group(tree, group, room))?;
         }
         // What stays shared and empty small trees use, or the next drop makes it free.
         match room(STEP_REDO * EMPTIED).and_then(|()| self.unshare()) {
-            Err(error) if !keeps_only_itself(&error) => return Err(error),
+            Err(error) if !fails_alone(&error) => return Err(error),
             Ok(_) | Err(_) => {}
         }
         first?;
@@ -74,7 +74,7 @@ impl Space {
         room(STEP_REDO + EACH_REDO * pages.len() as u64)?;
         self.log.make_room()?;
         if planted(Bug::SharedFreedWhole) {
-            return pages.into_iter().try_for_each(|page| self.free_whole(page));
+            return pages.into_iter().try_for_each(|page| self.free_whole_extent(page));
         }
         let names = self.pool.fetch(place)?;
         let mut mtr = Mtr::begin(&self.log, &self.pool);

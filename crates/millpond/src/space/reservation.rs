@@ -1,6 +1,6 @@
 //! Pages set aside before anything is latched, and the pages of the map that say so, in memory before anything is latched.
 
-use super::state::{Picked, State};
+use super::state::{Picked, SpaceState};
 use super::{Space, map};
 use crate::buffer::Pin;
 use crate::error::{Error, Result};
@@ -24,7 +24,7 @@ pub(crate) struct Reservation<'s> {
 /// A map page or page of owners that stays in memory: it can be latched without waiting for I/O.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Map<'s> {
+pub(crate) struct PinnedMap<'s> {
     page: PageNo,
     pin: Pin<'s>,
 }
@@ -37,14 +37,14 @@ pub(crate) struct LatchedMap {
 }
 
 /// What a page of the map has for one page.
-enum Entry {
+enum MapEntry {
     /// The extent, by its index.
     Extent(u16),
     /// The owner of the page alone, by its index.
     Owner(u16),
 }
 
-impl<'s> Map<'s> {
+impl<'s> PinnedMap<'s> {
     /// Latches the page, which the mini-transaction has not latched.
     pub(crate) fn latch(self, mtr: &mut Mtr<'s>) -> LatchedMap {
         LatchedMap { page: self.page, slot: mtr.add(self.pin.write()) }
@@ -53,15 +53,15 @@ impl<'s> Map<'s> {
 
 impl Space {
     /// The page of the map that says whose `page` is. REQUIRES: no latch held; for as long as that is used, the page is in use or set aside.
-    pub(crate) fn map_of(&self, page: PageNo) -> Result<Map<'_>> {
+    pub(crate) fn map_of(&self, page: PageNo) -> Result<PinnedMap<'_>> {
         let map = self.map_page_of(page);
-        Ok(Map { page: map, pin: self.pool.fetch(map)? })
+        Ok(PinnedMap { page: map, pin: self.pool.fetch(map)? })
     }
 
     /// The same, if it is in memory.
-    pub(crate) fn try_map_of(&self, page: PageNo) -> Option<Map<'_>> {
+    pub(crate) fn try_map_of(&self, page: PageNo) -> Option<PinnedMap<'_>> {
         let map = self.map_page_of(page);
-        Some(Map { page: map, pin: self.pool.try_pin(map)? })
+        Some(PinnedMap { page: map, pin: self.pool.try_pin(map)? })
     }
 
     /// The number of the page of the map that says whose `page` is: of its map page, or of its page of owners if trees share its extent.
@@ -71,15 +71,15 @@ impl Space {
     }
 
     /// Where the page that is latched describes `page`. REQUIRES: it does.
-    fn entry_in(&self, map: LatchedMap, page: PageNo) -> Entry {
+    fn entry_in(&self, map: LatchedMap, page: PageNo) -> MapEntry {
         let extent = page.0 / EXTENT_PAGES;
         let (of_extent, index) = self.place(extent);
         if map.page == of_extent {
-            return Entry::Extent(index);
+            return MapEntry::Extent(index);
         }
         let describes = map.page == self.owners_page(extent);
         base::check!(describes, "{:?} does not describe {page:?}", map.page);
-        Entry::Owner(owners::index_of(self.page_bytes(), page))
+        MapEntry::Owner(owners::index_of(self.page_bytes(), page))
     }
 
     /// Sets `n` pages aside for `tree`. REQUIRES: no latch held. `DiskFull` and the limit of pages come from here, and then nothing
@@ -97,10 +97,10 @@ impl Space {
             let most = wanted - reservation.pages.len();
             match self.pick(|state| state.pick(reservation.tree)) {
                 Picked::Page(page) => reservation.pages.push(page),
-                Picked::Extent(extent) => self.set_aside(reservation, extent, most)?,
-                Picked::NoShared if self.share_extent()? => {}
+                Picked::Extent(extent) => self.reserve_pages(reservation, extent, most)?,
+                Picked::NoSharedPage if self.share_extent()? => {}
                 Picked::NoExtent if self.unshare()? => {}
-                Picked::NoShared | Picked::NoExtent => self.await_growth()?,
+                Picked::NoSharedPage | Picked::NoExtent => self.await_growth()?,
             }
         }
         Ok(())
@@ -111,7 +111,7 @@ impl Space {
         let mut reservation = Reservation { space: self, tree, pages: SmallVec::new() };
         while reservation.pages.is_empty() {
             match self.pick(|state| state.pick_extent(tree)) {
-                Some(extent) => self.set_aside(&mut reservation, extent, EXTENT_PAGES as usize)?,
+                Some(extent) => self.reserve_pages(&mut reservation, extent, EXTENT_PAGES as usize)?,
                 None if self.unshare()? => {}
                 None => self.await_growth()?,
             }
@@ -120,7 +120,7 @@ impl Space {
     }
 
     /// Sets up to `most` pages of an extent aside, perhaps none.
-    fn set_aside(&self, reservation: &mut Reservation<'_>, extent: u32, most: usize) -> Result {
+    fn reserve_pages(&self, reservation: &mut Reservation<'_>, extent: u32, most: usize) -> Result {
         let tree = reservation.tree;
         let (map_page, index) = self.place(extent);
         let page = self.pool.fetch(map_page)?.read();
@@ -128,18 +128,18 @@ impl Space {
         let mut state = self.state.lock();
         if entry.tree != tree && entry != (Extent { tree: TreeId::NONE, used: 0 }) {
             // Taking a page of it would not succeed, half way through a mini-transaction.
-            state.doubted(tree, extent);
+            state.exclude(tree, extent);
             let what = format!("{map_page:?}: extent {extent} is another's than it was");
             return Err(Error::corrupt(self.path(), what));
         }
-        let picked = state.set_aside(tree, extent, entry.used, most);
+        let picked = state.reserve_pages(tree, extent, entry.used, most);
         let bits = (0..EXTENT_PAGES).filter(|bit| picked & 1 << bit != 0);
         reservation.pages.extend(bits.map(|bit| PageNo(extent * EXTENT_PAGES + bit)));
         Ok(())
     }
 
     /// Picks something, and wakes the thread that grows the file if there is reason.
-    fn pick<T>(&self, pick: impl FnOnce(&mut State) -> T) -> T {
+    fn pick<T>(&self, pick: impl FnOnce(&mut SpaceState) -> T) -> T {
         let mut state = self.state.lock();
         let picked = pick(&mut state);
         let wake = state.free_extents() < state.wake_below;
@@ -168,12 +168,12 @@ impl Space {
     /// describes it.
     pub(crate) fn free(&self, mtr: &mut Mtr<'_>, map: LatchedMap, page: PageNo) {
         let owner = match self.entry_in(map, page) {
-            Entry::Owner(index) => {
+            MapEntry::Owner(index) => {
                 let owner = owners::owner(mtr.page(map.slot), index);
                 mtr.apply(map.slot, &PageOp::OwnerClear { page: index });
                 owner
             }
-            Entry::Extent(extent) => {
+            MapEntry::Extent(extent) => {
                 let owner = map::extent(mtr.page(map.slot), extent).tree;
                 mtr.apply(map.slot, &PageOp::MapClear { extent, page: (page.0 % EXTENT_PAGES) as u8 });
                 owner
@@ -197,17 +197,17 @@ impl<'s> Reservation<'s> {
     }
 
     /// The page of the map that describes the page that is handed out next. REQUIRES: no latch held; a page is left.
-    pub(crate) fn map(&self) -> Result<Map<'s>> {
+    pub(crate) fn map(&self) -> Result<PinnedMap<'s>> {
         self.space.map_of(self.pages[0])
     }
 
     /// Hands out one of the pages: it is in use once `mtr` is committed. REQUIRES: `map` describes it.
     pub(crate) fn take(&mut self, mtr: &mut Mtr<'s>, map: LatchedMap) -> PageNo {
         let page = self.pages.remove(0);
-        base::verify!(page >= super::EXTENT_FIRST, "{page:?} describes the file and is given to a tree");
+        base::verify!(page >= super::FIRST_TREE_PAGE, "{page:?} describes the file and is given to a tree");
         match self.space.entry_in(map, page) {
-            Entry::Owner(page) => mtr.apply(map.slot, &PageOp::OwnerSet { page, tree: self.tree }),
-            Entry::Extent(extent) => {
+            MapEntry::Owner(page) => mtr.apply(map.slot, &PageOp::OwnerSet { page, tree: self.tree }),
+            MapEntry::Extent(extent) => {
                 if map::extent(mtr.page(map.slot), extent).tree == TreeId::NONE {
                     mtr.apply(map.slot, &PageOp::MapOwn { extent, tree: self.tree });
                     self.space.metrics.add(M::ExtentsAllocated, 1);

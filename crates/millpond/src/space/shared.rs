@@ -13,7 +13,7 @@ const ALL: u16 = u16::MAX;
 
 /// The shared extents.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
+pub(super) struct SharedExtents {
     /// By number: which of its pages are free and not set aside.
     extents: BTreeMap<u32, u16>,
     /// Those that have such a page.
@@ -42,7 +42,7 @@ fn place(page: PageNo) -> (u32, u16) {
     (page.0 / EXTENT_PAGES, 1 << (page.0 % EXTENT_PAGES))
 }
 
-impl Shared {
+impl SharedExtents {
     /// Whether the extent is one of them.
     pub(super) fn holds(&self, extent: u32) -> bool {
         self.extents.contains_key(&extent)
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn trees_come_and_go_and_an_extent_without_any_is_free() {
-        let mut shared = Shared::default();
+        let mut shared = SharedExtents::default();
         let mut owners = [TreeId::NONE; 16];
         (owners[0], owners[3]) = (TreeId(1), TreeId(2));
         shared.add(5, owners);

@@ -2,7 +2,7 @@
 //! The map says that an extent is shared, and pages of owners whose each of its pages is; see `page::owners`.
 
 use super::Space;
-use super::state::State;
+use super::state::SpaceState;
 use crate::error::Result;
 use crate::mtr::Mtr;
 use crate::page::map::{EXTENT_PAGES, extents_per_map};
@@ -47,7 +47,7 @@ impl Space {
         let map = self.pool.fetch(map)?;
         let frame = self.pool.reserve_frame()?;
         let which = names.0 % EXTENT_PAGES - owners::FIRST;
-        let make = self.state.lock().name(extent / extents_per_map(self.page_bytes()), which);
+        let make = self.state.lock().note_owners_page(extent / extents_per_map(self.page_bytes()), which);
         let mut mtr = Mtr::begin(&self.log, &self.pool);
         let map = mtr.add(map.write());
         if make {
@@ -85,7 +85,7 @@ impl Space {
     }
 
     /// The planted mistake: the extent goes, whoever else has pages in it.
-    pub(super) fn free_whole(&self, page: PageNo) -> Result {
+    pub(super) fn free_whole_extent(&self, page: PageNo) -> Result {
         let extent = page.0 / EXTENT_PAGES;
         let (map, index) = self.place(extent);
         let map = self.pool.fetch(map)?;
@@ -106,16 +106,16 @@ impl Space {
     pub(super) fn load_shared(
         &self,
         extents: &[u32],
-        state: &mut State,
+        state: &mut SpaceState,
         found: &mut BTreeSet<TreeId>,
     ) -> Result {
         let alike: Vec<&[u32]> =
             extents.chunk_by(|a, b| self.owners_page(*a) == self.owners_page(*b)).collect();
         let places: Vec<PageNo> = alike.iter().map(|alike| self.owners_page(alike[0])).collect();
         self.each_page(&places, |n, page| {
-            self.refuse_damaged(places[n], page)?;
+            self.check_page(places[n], page)?;
             let group = alike[n][0] / extents_per_map(self.page_bytes());
-            state.name(group, places[n].0 % EXTENT_PAGES - owners::FIRST);
+            state.note_owners_page(group, places[n].0 % EXTENT_PAGES - owners::FIRST);
             for &extent in alike[n] {
                 let owners = owners::of_extent(page, extent);
                 found.extend(owners.into_iter().filter(|tree| *tree != TreeId::NONE));

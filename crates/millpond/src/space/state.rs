@@ -3,14 +3,14 @@
 //! Of each extent a bit says whether it is free, and of each tree and group where the tree has room a few bytes say in which extents.
 //! Which pages are free only the map page says. Of shared extents the pages are known: there are as many as small trees need.
 
-use super::room::Room;
-use super::shared::Shared;
+use super::extent_set::ExtentSet;
+use super::shared::SharedExtents;
 use crate::page::map::EXTENT_PAGES;
 use base::{PageNo, TreeId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of one tree's room in one group, its share of a half-filled node of the map included.
-const ROOM_BYTES: usize = 2 * size_of::<((TreeId, u32), Room)>();
+const ROOM_BYTES: usize = 2 * size_of::<((TreeId, u32), ExtentSet)>();
 
 /// What is known of the extents of one map page.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,7 +20,7 @@ struct Group {
     /// Free extents.
     free: u16,
     /// A bit for each page of owners that is known to have been made.
-    named: u8,
+    owners_pages: u8,
 }
 
 /// What came of asking for a page.
@@ -31,14 +31,14 @@ pub(super) enum Picked {
     /// An extent of the tree may have one.
     Extent(u32),
     /// The tree is small, and no shared extent has room.
-    NoShared,
+    NoSharedPage,
     /// No extent is free.
     NoExtent,
 }
 
 /// The free extents, and where the others have free pages.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct SpaceState {
     /// Extents of a group.
     each: u32,
     groups: Vec<Group>,
@@ -60,22 +60,22 @@ pub(super) struct State {
     pub(super) wake_below: usize,
     /// The extents where a tree may have free pages that nobody has set aside, by tree and group. One that has some is
     /// always there; one that has none any more goes when that is seen.
-    room: BTreeMap<(TreeId, u32), Room>,
+    room: BTreeMap<(TreeId, u32), ExtentSet>,
     room_bytes: usize,
     /// Free pages of extents that trees have, those set aside left out.
     room_pages: u64,
     /// Pages that are set aside and not yet taken, by extent: as many as there are calls under way that make pages.
-    aside: BTreeMap<u32, u16>,
+    reserved: BTreeMap<u32, u16>,
     /// Extents whose pages belong to different trees.
-    pub(super) shared: Shared,
+    pub(super) shared: SharedExtents,
     /// The trees that owned extents or pages at the start, for whoever asks first.
     pub(super) found: Option<BTreeSet<TreeId>>,
 }
 
-impl State {
+impl SpaceState {
     /// Of a file without groups whose map pages describe `each` extents.
-    pub(super) fn new(each: u32) -> State {
-        State {
+    pub(super) fn new(each: u32) -> SpaceState {
+        SpaceState {
             each,
             groups: Vec::new(),
             free: Vec::new(),
@@ -89,8 +89,8 @@ impl State {
             room: BTreeMap::new(),
             room_bytes: 0,
             room_pages: 0,
-            aside: BTreeMap::new(),
-            shared: Shared::default(),
+            reserved: BTreeMap::new(),
+            shared: SharedExtents::default(),
             found: None,
         }
     }
@@ -109,7 +109,7 @@ impl State {
     /// Bytes of memory of all this.
     pub(super) fn bytes(&self) -> usize {
         let fixed = self.groups.capacity() * size_of::<Group>() + self.free.capacity() * 8;
-        let room = self.room.len() * ROOM_BYTES + self.room_bytes + self.aside.len() * 16;
+        let room = self.room.len() * ROOM_BYTES + self.room_bytes + self.reserved.len() * 16;
         fixed + room + self.shared.bytes()
     }
 
@@ -138,11 +138,11 @@ impl State {
     }
 
     /// A page of owners of the group is there from now on. Whether it was not.
-    pub(super) fn name(&mut self, group: u32, which: u32) -> bool {
-        let named = &mut self.groups[group as usize].named;
-        let before = *named;
-        *named |= 1 << which;
-        *named != before
+    pub(super) fn note_owners_page(&mut self, group: u32, which: u32) -> bool {
+        let owners_pages = &mut self.groups[group as usize].owners_pages;
+        let before = *owners_pages;
+        *owners_pages |= 1 << which;
+        *owners_pages != before
     }
 
     fn unset_free(&mut self, extent: u32) {
@@ -178,7 +178,7 @@ impl State {
         self.groups[group as usize].owners & Self::sign(tree) != 0
     }
 
-    fn change_room(&mut self, tree: TreeId, extent: u32, change: impl FnOnce(&mut Room, u16)) {
+    fn change_room(&mut self, tree: TreeId, extent: u32, change: impl FnOnce(&mut ExtentSet, u16)) {
         let place = (tree, extent / self.each);
         let room = self.room.entry(place).or_default();
         let before = room.bytes();
@@ -191,11 +191,11 @@ impl State {
     }
 
     fn set_room(&mut self, tree: TreeId, extent: u32) {
-        self.change_room(tree, extent, Room::insert);
+        self.change_room(tree, extent, ExtentSet::insert);
     }
 
     fn unset_room(&mut self, tree: TreeId, extent: u32) {
-        self.change_room(tree, extent, Room::remove);
+        self.change_room(tree, extent, ExtentSet::remove);
     }
 
     /// Takes the first of the free extents.
@@ -226,23 +226,23 @@ impl State {
     pub(super) fn pick(&mut self, tree: TreeId) -> Picked {
         let owns = self.room.range((tree, 0)..=(tree, u32::MAX)).next().is_some();
         if !owns && self.shared.takes(tree) {
-            return self.shared.pick(tree).map_or(Picked::NoShared, Picked::Page);
+            return self.shared.pick(tree).map_or(Picked::NoSharedPage, Picked::Page);
         }
         self.pick_extent(tree).map_or(Picked::NoExtent, Picked::Extent)
     }
 
     /// Sets up to `most` pages of an extent that was picked aside for `tree` and tells which. REQUIRES: the map page, which the caller has
     /// latched, says that the pages `used` are in use.
-    pub(super) fn set_aside(&mut self, tree: TreeId, extent: u32, used: u16, most: usize) -> u16 {
-        let aside = self.aside.get(&extent).copied().unwrap_or(0);
-        let mut left = !(used | aside);
+    pub(super) fn reserve_pages(&mut self, tree: TreeId, extent: u32, used: u16, most: usize) -> u16 {
+        let reserved = self.reserved.get(&extent).copied().unwrap_or(0);
+        let mut left = !(used | reserved);
         let mut picked = 0;
         for _ in 0..most.min(left.count_ones() as usize) {
             picked |= left & left.wrapping_neg();
             left &= left - 1;
         }
         if picked != 0 {
-            self.aside.insert(extent, aside | picked);
+            self.reserved.insert(extent, reserved | picked);
             self.room_pages = self.room_pages.saturating_sub(u64::from(picked.count_ones()));
         }
         if left == 0 {
@@ -254,11 +254,11 @@ impl State {
     /// A page that was set aside is in use. REQUIRES: its map page, which says so, is latched; its extent is not shared.
     pub(super) fn taken(&mut self, page: PageNo) {
         let (extent, bit) = (page.0 / EXTENT_PAGES, 1 << (page.0 % EXTENT_PAGES));
-        let aside = self.aside.get_mut(&extent).filter(|aside| **aside & bit != 0);
-        let aside = aside.unwrap_or_else(|| panic!("{page:?} is taken and was not set aside"));
-        *aside &= !bit;
-        if *aside == 0 {
-            self.aside.remove(&extent);
+        let reserved = self.reserved.get_mut(&extent).filter(|reserved| **reserved & bit != 0);
+        let reserved = reserved.unwrap_or_else(|| panic!("{page:?} is taken and was not reserved"));
+        *reserved &= !bit;
+        if *reserved == 0 {
+            self.reserved.remove(&extent);
         }
     }
 
@@ -281,14 +281,14 @@ impl State {
 
     /// An extent of `tree` whose pages `used` were in use is free. REQUIRES: none of its pages is set aside.
     pub(super) fn released(&mut self, tree: TreeId, extent: u32, used: u16) {
-        base::check!(!self.aside.contains_key(&extent), "extent {extent} goes and has pages set aside");
+        base::check!(!self.reserved.contains_key(&extent), "extent {extent} goes and has reserved pages");
         self.unset_room(tree, extent);
         self.room_pages = self.room_pages.saturating_sub(u64::from(used.count_zeros()));
         self.set_free(extent);
     }
 
     /// An extent is not what it was thought to be: nobody is to take a page of it.
-    pub(super) fn doubted(&mut self, tree: TreeId, extent: u32) {
+    pub(super) fn exclude(&mut self, tree: TreeId, extent: u32) {
         self.unset_room(tree, extent);
     }
 

@@ -7,25 +7,25 @@ const WORDS: usize = 1024 / 64;
 
 /// A set of extents, by their index in the group.
 #[derive(Debug)]
-pub(super) enum Room {
+pub(super) enum ExtentSet {
     /// Ascending.
     Few { len: u8, at: [u16; FEW] },
     /// More of them.
     Many(Box<[u64; WORDS]>),
 }
 
-impl Default for Room {
-    fn default() -> Room {
-        Room::Few { len: 0, at: [0; FEW] }
+impl Default for ExtentSet {
+    fn default() -> ExtentSet {
+        ExtentSet::Few { len: 0, at: [0; FEW] }
     }
 }
 
-impl Room {
+impl ExtentSet {
     /// Adds an extent, if it is not there.
     pub(super) fn insert(&mut self, index: u16) {
         match self {
-            Room::Many(words) => words[usize::from(index) / 64] |= 1 << (index % 64),
-            Room::Few { len, at } => {
+            ExtentSet::Many(words) => words[usize::from(index) / 64] |= 1 << (index % 64),
+            ExtentSet::Few { len, at } => {
                 let n = usize::from(*len);
                 let Err(place) = at[..n].binary_search(&index) else { return };
                 if n < FEW {
@@ -38,7 +38,7 @@ impl Room {
                 for index in at.iter().copied().chain([index]) {
                     words[usize::from(index) / 64] |= 1 << (index % 64);
                 }
-                *self = Room::Many(words);
+                *self = ExtentSet::Many(words);
             }
         }
     }
@@ -46,8 +46,8 @@ impl Room {
     /// Takes an extent out, if it is there.
     pub(super) fn remove(&mut self, index: u16) {
         match self {
-            Room::Many(words) => words[usize::from(index) / 64] &= !(1 << (index % 64)),
-            Room::Few { len, at } => {
+            ExtentSet::Many(words) => words[usize::from(index) / 64] &= !(1 << (index % 64)),
+            ExtentSet::Few { len, at } => {
                 let n = usize::from(*len);
                 if let Ok(place) = at[..n].binary_search(&index) {
                     at.copy_within(place + 1..n, place);
@@ -60,8 +60,8 @@ impl Room {
     /// The least of them.
     pub(super) fn first(&self) -> Option<u16> {
         match self {
-            Room::Few { len, at } => at[..usize::from(*len)].first().copied(),
-            Room::Many(words) => {
+            ExtentSet::Few { len, at } => at[..usize::from(*len)].first().copied(),
+            ExtentSet::Many(words) => {
                 let word = words.iter().position(|word| *word != 0)?;
                 Some(word as u16 * 64 + words[word].trailing_zeros() as u16)
             }
@@ -71,8 +71,8 @@ impl Room {
     /// Bytes of memory of its own.
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Room::Few { .. } => 0,
-            Room::Many(_) => WORDS * 8,
+            ExtentSet::Few { .. } => 0,
+            ExtentSet::Many(_) => WORDS * 8,
         }
     }
 }

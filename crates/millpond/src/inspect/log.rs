@@ -3,9 +3,7 @@
 
 use super::db_dir::{DbDir, percent, text_table};
 use super::tail::{LogTail, scan_log};
-use crate::checkpoint::list::{
-    ABORTED, ACTIVE, COMMITTED, List, PREPARED, Segments as ListedSegments, Stage,
-};
+use crate::checkpoint::list::{ABORTED, ACTIVE, COMMITTED, List, ListedBatches, PREPARED, Stage};
 use crate::checkpoint::root::Root;
 use crate::error::{Error, Poison, Result};
 use crate::log::block::{BLOCK_BYTES, block_of, block_start};
@@ -281,8 +279,8 @@ fn show_list(list: &List, root: &Root, out: &mut String) {
     for (number, len) in &list.files {
         writeln!(out, "  undo file {number:08}, {len} bytes").unwrap();
     }
-    for segments in &list.segments {
-        let ListedSegments { file, from, to, txns } = segments;
+    for listed in &list.history {
+        let ListedBatches { file, from, to, txns } = listed;
         writeln!(
             out,
             "  committed history in undo file {file:08} from {from} to {to}: {txns} transactions to purge"

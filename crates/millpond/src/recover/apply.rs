@@ -130,7 +130,7 @@ pub(crate) struct Replay {
 
 /// One change of one page.
 #[derive(Clone, Copy, Debug)]
-struct Change {
+struct PageChange {
     page: PageNo,
     lsn: Lsn,
     prev: u64,
@@ -141,12 +141,12 @@ struct Change {
 /// A chunk of the log, and each worker's changes in it. Who reads it deals it out: it has its bytes at hand, and a worker
 /// touches only those that are its own.
 #[derive(Debug, Default)]
-struct Dealt {
+struct DealtChunk {
     chunk: LogChunk,
-    changes: Vec<Vec<Change>>,
+    changes: Vec<Vec<PageChange>>,
 }
 
-impl Dealt {
+impl DealtChunk {
     fn deal(&mut self, workers: usize) {
         self.changes.resize_with(workers, Vec::new);
         self.changes.iter_mut().for_each(Vec::clear);
@@ -155,7 +155,7 @@ impl Dealt {
                 let Record::Page { page, prev, op } = record else { continue };
                 let start = self.chunk.offset_of(op);
                 let op = (start as u32, (start + op.len()) as u32);
-                self.changes[page.0 as usize % workers].push(Change { page, lsn, prev, op });
+                self.changes[page.0 as usize % workers].push(PageChange { page, lsn, prev, op });
             }
         }
     }
@@ -163,8 +163,8 @@ impl Dealt {
 
 /// What a worker has gathered.
 #[derive(Debug, Default)]
-struct Window {
-    chunks: Vec<Arc<Dealt>>,
+struct ReplayWindow {
+    chunks: Vec<Arc<DealtChunk>>,
     /// Page number, and below it the indices of a chunk and of a change in it: sorted, they bring the changes of a page
     /// together, in order.
     order: Vec<(PageNo, u32, u32)>,
@@ -172,8 +172,8 @@ struct Window {
     bytes: usize,
 }
 
-impl Window {
-    fn gather(&mut self, dealt: Arc<Dealt>, worker: usize) {
+impl ReplayWindow {
+    fn gather(&mut self, dealt: Arc<DealtChunk>, worker: usize) {
         let index = self.chunks.len() as u32;
         let changes = dealt.changes[worker].iter().enumerate();
         self.order.extend(changes.map(|(n, change)| (change.page, index, n as u32)));
@@ -181,7 +181,7 @@ impl Window {
         self.chunks.push(dealt);
     }
 
-    fn clear(&mut self, queue: &BoundedQueue<Dealt>) {
+    fn clear(&mut self, queue: &BoundedQueue<DealtChunk>) {
         self.chunks.drain(..).for_each(|dealt| queue.give_back(dealt));
         self.order.clear();
         self.bytes = 0;
@@ -198,13 +198,13 @@ pub(crate) fn replay(job: Replay, workers: usize) -> Result<u64> {
     base::check!(job.from <= job.end && workers > 0, "replay from {} to {}", job.from, job.end);
     let job = Arc::new(job);
     let queue = BoundedQueue::new(workers, job.window_bytes());
-    let places: Arc<[AtomicU64]> = (0..workers).map(|_| AtomicU64::new(job.from.0)).collect();
+    let positions: Arc<[AtomicU64]> = (0..workers).map(|_| AtomicU64::new(job.from.0)).collect();
     let ending = EndOnDrop(Arc::clone(&queue));
     let mut others = Vec::new();
     let mut result = Ok(());
     for worker in 0..workers {
-        let (job, queue, places) = (Arc::clone(&job), Arc::clone(&queue), Arc::clone(&places));
-        match spawn("millpond-replay", move || job.work(worker, &queue, &places)) {
+        let (job, queue, positions) = (Arc::clone(&job), Arc::clone(&queue), Arc::clone(&positions));
+        match spawn("millpond-replay", move || job.work(worker, &queue, &positions)) {
             Ok(other) => others.push(other),
             Err(e) => {
                 ending.0.abandon();
@@ -230,7 +230,7 @@ pub(crate) fn replay(job: Replay, workers: usize) -> Result<u64> {
 }
 
 impl Replay {
-    fn read(&self, queue: &BoundedQueue<Dealt>, workers: usize) -> Result {
+    fn read(&self, queue: &BoundedQueue<DealtChunk>, workers: usize) -> Result {
         let segments = self.log.segments();
         let mut scanner = Scanner::new(segments, &self.epochs, self.from).read_ahead()?;
         // What stands beyond is of this run: a checkpoint may be logging its list already.
@@ -256,10 +256,15 @@ impl Replay {
         Err(Error::corrupt(segments.dir(), what))
     }
 
-    fn work(&self, worker: usize, queue: &Arc<BoundedQueue<Dealt>>, places: &[AtomicU64]) -> Result<u64> {
+    fn work(
+        &self,
+        worker: usize,
+        queue: &Arc<BoundedQueue<DealtChunk>>,
+        positions: &[AtomicU64],
+    ) -> Result<u64> {
         let abandoning = AbandonOnDrop::new(queue);
-        let window_pages = (self.pool.frame_count() / (8 * places.len())).max(1);
-        let (mut window, mut applied) = (Window::default(), 0);
+        let window_pages = (self.pool.frame_count() / (8 * positions.len())).max(1);
+        let (mut window, mut applied) = (ReplayWindow::default(), 0);
         loop {
             // Rather than wait for the reader, do what there is to do.
             let more = if window.bytes < self.window_bytes() { queue.try_take(worker) } else { None };
@@ -269,9 +274,9 @@ impl Replay {
             }
             let Some(dealt) = more.or_else(|| queue.take(worker)) else { break };
             if window.order.is_empty() || planted(Bug::ReplayedEarly) {
-                let before = places[worker].swap(dealt.chunk.from.0, Ordering::AcqRel);
+                let before = positions[worker].swap(dealt.chunk.from.0, Ordering::AcqRel);
                 base::check!(before <= dealt.chunk.from.0, "replay goes back from {before}");
-                let all = places.iter().map(|place| place.load(Ordering::Acquire)).min();
+                let all = positions.iter().map(|position| position.load(Ordering::Acquire)).min();
                 (self.reached)(Lsn(all.unwrap_or(0)));
             }
             window.gather(dealt, worker);
@@ -286,7 +291,7 @@ impl Replay {
     }
 
     /// Applies a window's changes page by page.
-    fn apply(&self, window: &mut Window, worker: usize, window_pages: usize) -> Result<u64> {
+    fn apply(&self, window: &mut ReplayWindow, worker: usize, window_pages: usize) -> Result<u64> {
         window.order.sort_unstable();
         let mut applied = 0;
         let by_page: Vec<_> = window.order.chunk_by(|a, b| a.0 == b.0).collect();
@@ -308,7 +313,7 @@ impl Replay {
     }
 
     /// Applies changes to the page that all of them are of.
-    fn apply_to_page(&self, changes: &[(Change, &[u8])]) -> Result<u64> {
+    fn apply_to_page(&self, changes: &[(PageChange, &[u8])]) -> Result<u64> {
         let no = changes[0].0.page;
         base::verify!(changes.iter().all(|(change, _)| change.page == no), "changes of two pages");
         base::verify!(changes.is_sorted_by_key(|(change, _)| change.lsn), "changes of {no:?} out of order");

@@ -79,7 +79,7 @@ impl LogChunk {
 pub(crate) struct BoundedQueue<T> {
     /// Chunks that may wait for one taker.
     waiting_max: usize,
-    mu: Mutex<State<T>>,
+    mu: Mutex<QueueState<T>>,
     /// A chunk was put, or the queue ended.
     filled: Condvar,
     /// A chunk was taken.
@@ -87,7 +87,7 @@ pub(crate) struct BoundedQueue<T> {
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct QueueState<T> {
     waiting: Vec<VecDeque<Arc<T>>>,
     /// Used chunks, kept for their memory.
     spare: Vec<T>,
@@ -99,7 +99,7 @@ impl<T: Default> BoundedQueue<T> {
     /// A queue with `takers` takers. About `bytes` of the log may wait for each.
     pub(crate) fn new(takers: usize, bytes: usize) -> Arc<BoundedQueue<T>> {
         let waiting = (0..takers).map(|_| VecDeque::new()).collect();
-        let state = State { waiting, spare: Vec::new(), ended: false, abandoned: false };
+        let state = QueueState { waiting, spare: Vec::new(), ended: false, abandoned: false };
         Arc::new(BoundedQueue {
             waiting_max: (bytes / CHUNK_BYTES).max(WAITING_MIN),
             mu: Mutex::new(state),
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_taker_gets_every_stretch_in_order() {
+    fn every_taker_gets_every_chunk_in_order() {
         let queue = BoundedQueue::<u64>::new(3, 0);
         let takers: Vec<_> = (0..3)
             .map(|taker| {
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_gives_up_stops_all() {
+    fn a_taker_that_fails_stops_all() {
         let queue = BoundedQueue::<u64>::new(2, 0);
         for n in 0..WAITING_MIN as u64 {
             assert!(queue.put(n));

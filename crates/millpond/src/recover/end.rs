@@ -25,14 +25,14 @@ const READ_AHEAD_BYTES: usize = 8 << 20;
 
 /// Whether redo alone knows a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Known {
+enum RedoOfPage {
     /// It does not speak of the page.
     #[default]
-    No,
+    None,
     /// It only changes the page: the image before is needed.
-    Changed,
+    ChangesOnly,
     /// Some record makes it anew, and what follows is there: no image is needed.
-    Anew,
+    MakesAnew,
 }
 
 /// What the first pass found.
@@ -42,31 +42,31 @@ pub(crate) struct LogTail {
     /// an epoch that is over: the next one begins behind it and says in its first block how far this one goes.
     pub(crate) end: Lsn,
     /// By page number, in chunks; page numbers are dense.
-    known: BTreeMap<u32, Box<[Known; CHUNK_PAGES]>>,
+    known: BTreeMap<u32, Box<[RedoOfPage; CHUNK_PAGES]>>,
     /// What redo says of the pages that were asked about.
-    pub(crate) lives: BTreeMap<PageNo, PageRedo>,
+    pub(crate) asked: BTreeMap<PageNo, PageRedo>,
     /// Groups from the checkpoint on.
     pub(crate) groups: u64,
 }
 
 impl LogTail {
-    fn known(&mut self, page: PageNo) -> &mut Known {
+    fn known(&mut self, page: PageNo) -> &mut RedoOfPage {
         let (chunk, at) = (page.0 / CHUNK_PAGES as u32, page.0 as usize % CHUNK_PAGES);
-        &mut self.known.entry(chunk).or_insert_with(|| Box::new([Known::No; CHUNK_PAGES]))[at]
+        &mut self.known.entry(chunk).or_insert_with(|| Box::new([RedoOfPage::None; CHUNK_PAGES]))[at]
     }
 
     fn changed(&mut self, page: PageNo, before: u64) {
         let known = self.known(page);
-        if *known == Known::No {
-            *known = Known::Changed;
-            if let Some(life) = self.lives.get_mut(&page) {
-                life.before = Some(before);
+        if *known == RedoOfPage::None {
+            *known = RedoOfPage::ChangesOnly;
+            if let Some(redo) = self.asked.get_mut(&page) {
+                redo.before = Some(before);
             }
         }
     }
 
     fn made(&mut self, page: PageNo) {
-        *self.known(page) = Known::Anew;
+        *self.known(page) = RedoOfPage::MakesAnew;
     }
 
     /// Pages that redo makes anew, so that no old image is needed.
@@ -77,19 +77,19 @@ impl LogTail {
                 .enumerate()
                 .map(move |(at, known)| (PageNo(chunk * CHUNK_PAGES as u32 + at as u32), known))
         });
-        all.filter(|(_, known)| **known == Known::Anew).map(|(page, _)| page)
+        all.filter(|(_, known)| **known == RedoOfPage::MakesAnew).map(|(page, _)| page)
     }
 }
 
 /// What is worked out from the groups while the log is read on.
-struct Digestion {
+struct FirstPass {
     rebuild: Rebuild,
     txn_table: TxnTable,
     tail: LogTail,
     redo_dir: PathBuf,
 }
 
-impl Digestion {
+impl FirstPass {
     fn run(mut self, queue: &Arc<BoundedQueue<LogChunk>>) -> Result<(LogTail, Rebuild, TxnTable)> {
         let abandoning = AbandonOnDrop::new(queue);
         while let Some(chunk) = queue.take(0) {
@@ -143,14 +143,14 @@ pub(crate) fn find_end(
 ) -> Result<(LogTail, Rebuild, TxnTable)> {
     let mut scanner = Scanner::new(segments, epochs, checkpoint).read_ahead()?;
     let queue = BoundedQueue::new(1, READ_AHEAD_BYTES);
-    let digestion = Digestion {
+    let first_pass = FirstPass {
         rebuild,
         txn_table,
-        tail: LogTail { lives: pages, ..LogTail::default() },
+        tail: LogTail { asked: pages, ..LogTail::default() },
         redo_dir: segments.dir().to_owned(),
     };
     let theirs = Arc::clone(&queue);
-    let other = spawn("millpond-redo", move || digestion.run(&theirs));
+    let other = spawn("millpond-redo", move || first_pass.run(&theirs));
     let other = other.map_err(|e| Error::io("start a thread for", segments.dir(), e))?;
     let (mut last, mut end) = (checkpoint, checkpoint);
     let ending = EndOnDrop(Arc::clone(&queue));
@@ -182,7 +182,7 @@ pub(crate) fn find_end(
 }
 
 /// Where a log that ended at `end` goes on, in the epoch after `epochs`.
-pub(crate) fn go_on(end: Lsn, epochs: &[EpochStart]) -> LogStart {
+pub(crate) fn next_epoch_start(end: Lsn, epochs: &[EpochStart]) -> LogStart {
     let used = if offset_in_block(end) == 0 { PAYLOAD_BYTES } else { offset_in_block(end) };
     let last = epochs.last().expect("a root names an epoch");
     // A block of the epoch that ended must never be taken for one of the new epoch, so the new one begins behind it.

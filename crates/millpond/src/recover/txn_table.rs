@@ -21,7 +21,7 @@ use crate::log::digest::{DigestSource, Section};
 use crate::log::group::{Record, Records, ids};
 use crate::page::map::EXTENT_PAGES;
 use crate::page::op::PageOp;
-use crate::undo::{Entry, Left, decode_rewind};
+use crate::undo::{LeftToPurge, UndoEntry, decode_rewind};
 use base::codec::{Put, Reader, Truncated};
 use base::{Lsn, PageNo, TxnId};
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ struct TxnEntry {
     /// The last group that names it; zero if that lies below the beginning.
     last: Lsn,
     has_undo: bool,
-    purge: Left,
+    purge: LeftToPurge,
 }
 
 /// How all transactions stand at a place in the log.
@@ -68,7 +68,7 @@ impl TxnTable {
                 _ => Lsn::ZERO,
             },
             has_undo: listed.hardened > 0,
-            purge: if listed.hardened > 0 { Left::unknown() } else { Left::default() },
+            purge: if listed.hardened > 0 { LeftToPurge::unknown() } else { LeftToPurge::default() },
         };
         let txns = listed.iter().map(|listed| (listed.txn, entry(listed))).collect();
         TxnTable { txns, freed: BTreeMap::new(), next: checkpoint }
@@ -117,10 +117,10 @@ impl TxnTable {
     ) -> Result<(), Truncated> {
         match (*record, op) {
             (Record::Page { .. }, Some(PageOp::Row(row))) => {
-                self.undo(lsn, row.version.txn, row.version.undo_at, &Entry::of(row));
+                self.undo(lsn, row.version.txn, row.version.undo_at, &UndoEntry::of(row));
             }
             (Record::Page { page, .. }, Some(&PageOp::InitOverflow { tree, owner, head: true, .. })) => {
-                self.undo(lsn, owner.txn, owner.undo_at, &Entry::Chain { tree, head: page });
+                self.undo(lsn, owner.txn, owner.undo_at, &UndoEntry::Chain { tree, head: page });
             }
             (Record::Page { page, .. }, Some(&PageOp::MapRelease { extent })) => {
                 // The map page stands in the first extent that it describes, or, the first of all, in the one behind the header.
@@ -138,8 +138,12 @@ impl TxnTable {
                 _ => drop(self.txns.remove(&txn)),
             },
             (Record::Prepare { txn, xid }, _) => {
-                let blank =
-                    TxnEntry { stage: Stage::Active, last: lsn, has_undo: false, purge: Left::default() };
+                let blank = TxnEntry {
+                    stage: Stage::Active,
+                    last: lsn,
+                    has_undo: false,
+                    purge: LeftToPurge::default(),
+                };
                 let entry = self.txns.entry(txn).or_insert(blank);
                 entry.stage = Stage::Prepared(xid.to_vec());
                 entry.last = lsn;
@@ -163,18 +167,18 @@ impl TxnTable {
         Ok(())
     }
 
-    fn undo(&mut self, lsn: Lsn, txn: TxnId, at: u64, undo: &Entry<'_>) {
+    fn undo(&mut self, lsn: Lsn, txn: TxnId, at: u64, undo: &UndoEntry<'_>) {
         let entry = match self.txns.entry(txn) {
             Slot::Occupied(known) => known.into_mut(),
             // From the middle on: it began below the checkpoint, whose list does not name it, so it had ended before.
             Slot::Vacant(_) if txn == TxnId::NONE || at > 0 => return,
             Slot::Vacant(new) => {
-                let purge = Left::default();
+                let purge = LeftToPurge::default();
                 new.insert(TxnEntry { stage: Stage::Active, last: lsn, has_undo: true, purge })
             }
         };
         entry.last = lsn;
-        entry.purge.saw(at, undo);
+        entry.purge.note(at, undo);
     }
 
     /// The sections of a segment behind which the next group starts at `next`; the next segment begins.
@@ -289,7 +293,7 @@ mod tests {
 
     #[test]
     fn what_a_rewind_takes_back_needs_no_purge_unless_a_mark_comes_back() {
-        let change = |old_flags, new_flags| Entry::Replace {
+        let change = |old_flags, new_flags| UndoEntry::Replace {
             tree: base::TreeId(3),
             key: b"k",
             before: crate::page::node::Version { txn: TxnId(1), undo_at: 0 },
@@ -301,21 +305,21 @@ mod tests {
         };
         let (delete, revive) = (change(0, 1), change(1, 0));
         // Each entry at ten times its place; the stream itself is the judge.
-        let cases: [&[Entry<'_>]; 7] = [
+        let cases: [&[UndoEntry<'_>]; 7] = [
             &[delete],
-            &[change(0, 0), delete, Entry::Rewind { end: 1, last: None }],
-            &[delete, change(0, 0), Entry::Rewind { end: 1, last: None }],
-            &[revive, Entry::Rewind { end: 0, last: None }],
+            &[change(0, 0), delete, UndoEntry::Rewind { end: 1, last: None }],
+            &[delete, change(0, 0), UndoEntry::Rewind { end: 1, last: None }],
+            &[revive, UndoEntry::Rewind { end: 0, last: None }],
             &[revive],
-            &[revive, Entry::Rewind { end: 0, last: None }, Entry::Rewind { end: 0, last: None }],
-            &[delete, Entry::Rewind { end: 0, last: None }, delete],
+            &[revive, UndoEntry::Rewind { end: 0, last: None }, UndoEntry::Rewind { end: 0, last: None }],
+            &[delete, UndoEntry::Rewind { end: 0, last: None }, delete],
         ];
         for (n, entries) in cases.iter().enumerate() {
             let streams = crate::undo::Streams::default();
             let stream = streams.begin(TxnId(9));
-            let mut purge = Left::default();
+            let mut purge = LeftToPurge::default();
             for entry in *entries {
-                purge.saw(stream.append(*entry), entry);
+                purge.note(stream.append(*entry), entry);
             }
             assert_eq!(purge.any(), stream.needs_purge(), "case {n}");
         }

@@ -19,7 +19,8 @@ use crate::txn::Recovered;
 use crate::undo::journal::Journal;
 use crate::undo::spill::spill;
 use crate::undo::{
-    Entry, Extent, MEMBER_BYTES_MAX, Member, SEGMENT_BYTES, SEGMENT_TXNS, Stream, Streams, decode_rewind,
+    BATCH_MEMBER_BYTES_MAX, BatchMember, HISTORY_BATCH_BYTES, HISTORY_BATCH_TXNS, HistoryBatchRange, Stream,
+    Streams, UndoEntry, decode_rewind,
 };
 use base::{Lsn, TreeId, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,7 +66,7 @@ pub(crate) struct Rebuild {
     ended: BTreeSet<TxnId>,
     /// Streams that were just written to, at their transaction's number modulo the length: most records find theirs here.
     recent: Vec<Option<Arc<Stream>>>,
-    room: Option<Room>,
+    undo_memory: Option<UndoMemory>,
     /// Up to where the log has been taken in.
     at: Lsn,
 }
@@ -73,10 +74,10 @@ pub(crate) struct Rebuild {
 const RECENT: usize = 256;
 
 /// Bytes of undo that are written to segments at once, about.
-const SEAL_BYTES: usize = 4 << 20;
+const MOVE_BYTES: usize = 4 << 20;
 
 /// Takes the first of them off, at least one, as many as `most` and with no more undo than `bytes`.
-fn parts<'m>(left: &mut &'m mut [Member], most: usize, bytes: usize) -> &'m mut [Member] {
+fn take_prefix<'m>(left: &mut &'m mut [BatchMember], most: usize, bytes: usize) -> &'m mut [BatchMember] {
     let mut sum = 0;
     let fit = left.iter().take(most).take_while(|member| {
         sum += member.len;
@@ -90,14 +91,14 @@ fn parts<'m>(left: &mut &'m mut [Member], most: usize, bytes: usize) -> &'m mut 
 
 /// How much of the undo may be in memory, and where the rest goes.
 #[derive(Debug)]
-struct Room {
+struct UndoMemory {
     journal: Journal,
     /// Bytes.
     memory: u64,
     /// Bytes that went to files.
     spilled: u64,
     /// Committed transactions that went to files, to be purged.
-    sealed: Vec<Extent>,
+    moved: Vec<HistoryBatchRange>,
 }
 
 impl Rebuild {
@@ -112,7 +113,7 @@ impl Rebuild {
             stages: BTreeMap::new(),
             ended: BTreeSet::new(),
             recent: vec![None; RECENT],
-            room: None,
+            undo_memory: None,
             at: Lsn::ZERO,
         };
         rebuild.stages.extend(list.txns.into_iter().map(|listed| (listed.txn, listed.stage)));
@@ -121,23 +122,23 @@ impl Rebuild {
 
     /// Keeps no more than `memory` bytes of undo in memory, about, from here on: see [`Rebuild::make_room`].
     pub(crate) fn within(mut self, memory: u64, journal: Journal) -> Rebuild {
-        self.room = Some(Room { journal, memory, spilled: 0, sealed: Vec::new() });
+        self.undo_memory = Some(UndoMemory { journal, memory, spilled: 0, moved: Vec::new() });
         self
     }
 
     /// Has undo go to files if there is too much of it in memory; to be called every few hundred kilobytes of log. Where the disk is full it
     /// stays in memory, for what is there must open.
     pub(crate) fn make_room(&mut self) -> Result {
-        let Some(Room { memory, .. }) = &self.room else { return Ok(()) };
+        let Some(UndoMemory { memory, .. }) = &self.undo_memory else { return Ok(()) };
         // A quarter for what the log brings until the next call, half of the rest at once.
         if self.streams.bytes() <= *memory - *memory / 4 {
             return Ok(());
         }
-        match self.seal() {
+        match self.move_committed() {
             Ok(()) | Err(Error::DiskFull { .. }) => {}
             Err(error) => return Err(error),
         }
-        let Some(Room { journal, memory, spilled, .. }) = &mut self.room else { return Ok(()) };
+        let Some(UndoMemory { journal, memory, spilled, .. }) = &mut self.undo_memory else { return Ok(()) };
         let most = *memory / 2;
         for tail in [false, true] {
             let above = self.streams.bytes().saturating_sub(most);
@@ -152,8 +153,8 @@ impl Rebuild {
 
     /// Has the committed transactions go to segments, to be purged from there: of very many that have deleted a row or two each the undo takes
     /// less memory than the rest of what is kept for them. One whose `purged` record comes later is purged twice, which changes nothing.
-    fn seal(&mut self) -> Result {
-        let Some(Room { journal, spilled, sealed, .. }) = &mut self.room else { return Ok(()) };
+    fn move_committed(&mut self) -> Result {
+        let Some(UndoMemory { journal, spilled, moved, .. }) = &mut self.undo_memory else { return Ok(()) };
         // Below the list there may be undo to come of one that the list says has committed.
         if self.at < self.list_at {
             return Ok(());
@@ -161,20 +162,20 @@ impl Rebuild {
         let committed = self.stages.iter().filter_map(|(&txn, stage)| {
             let &Stage::Committed(lsn) = stage else { return None };
             let stream = self.streams.get(txn)?;
-            let (len, purge) = stream.whole().filter(|(len, _)| *len <= MEMBER_BYTES_MAX)?;
-            Some(Member { txn, lsn, purge, stream, len: len as usize })
+            let (len, purge) = stream.whole().filter(|(len, _)| *len <= BATCH_MEMBER_BYTES_MAX)?;
+            Some(BatchMember { txn, lsn, purge, stream, len: len as usize })
         });
         let mut members: Vec<_> = committed.collect();
         members.sort_by_key(|member| member.lsn);
         let mut left = &mut members[..];
         while !left.is_empty() {
-            let batch = parts(&mut left, usize::MAX, SEAL_BYTES);
-            let (mut rest, mut segments) = (&mut *batch, Vec::new());
+            let run = take_prefix(&mut left, usize::MAX, MOVE_BYTES);
+            let (mut rest, mut batches) = (&mut *run, Vec::new());
             while !rest.is_empty() {
-                segments.push(parts(&mut rest, SEGMENT_TXNS, SEGMENT_BYTES));
+                batches.push(take_prefix(&mut rest, HISTORY_BATCH_TXNS, HISTORY_BATCH_BYTES));
             }
-            Extent::of_segments(journal.append_segments(segments.into_iter())?, sealed);
-            for &mut Member { txn, len, .. } in batch {
+            HistoryBatchRange::of_batches(journal.append_history_batches(batches.into_iter())?, moved);
+            for &mut BatchMember { txn, len, .. } in run {
                 *spilled += len as u64;
                 self.streams.remove(txn);
                 self.stages.remove(&txn);
@@ -189,10 +190,10 @@ impl Rebuild {
         self.at = lsn;
         match (*record, op) {
             (Record::Page { .. }, Some(PageOp::Row(row))) => {
-                self.undo(lsn, row.version.txn, row.version.undo_at, Entry::of(row))?;
+                self.undo(lsn, row.version.txn, row.version.undo_at, UndoEntry::of(row))?;
             }
             (Record::Page { page, .. }, Some(&PageOp::InitOverflow { tree, owner, head: true, .. })) => {
-                self.undo(lsn, owner.txn, owner.undo_at, Entry::Chain { tree, head: page })?;
+                self.undo(lsn, owner.txn, owner.undo_at, UndoEntry::Chain { tree, head: page })?;
             }
             (Record::Page { .. }, Some(PageOp::MapOwn { tree, .. } | PageOp::OwnerSet { tree, .. }))
                 if *tree != SHARED =>
@@ -207,7 +208,7 @@ impl Rebuild {
             (Record::Prepare { txn, xid }, _) => self.stage(txn, Stage::Prepared(xid.to_vec())),
             (Record::Abort { txn }, _) => self.stage(txn, Stage::Aborted),
             (Record::Reverted { txn }, _) => {
-                self.saw(txn);
+                self.note_id(txn);
                 self.forget(txn);
                 // Nothing of it follows; but what lies below the list may have begun before the log that is read.
                 if lsn < self.list_at {
@@ -219,7 +220,7 @@ impl Rebuild {
                     let txn = txn.map_err(|_| {
                         self.damaged(lsn, TxnId::NONE, "a list of purged transactions is cut short")
                     })?;
-                    self.saw(txn);
+                    self.note_id(txn);
                     self.forget(txn);
                 }
             }
@@ -232,12 +233,12 @@ impl Rebuild {
         Error::corrupt(&self.redo_dir, format!("redo at LSN {lsn}, {txn:?}: {what}"))
     }
 
-    fn saw(&mut self, txn: TxnId) {
+    fn note_id(&mut self, txn: TxnId) {
         self.next_txn = self.next_txn.max(TxnId(txn.0 + 1));
     }
 
     fn stage(&mut self, txn: TxnId, stage: Stage) {
-        self.saw(txn);
+        self.note_id(txn);
         if !self.ended.contains(&txn) {
             self.stages.insert(txn, stage);
         }
@@ -255,12 +256,12 @@ impl Rebuild {
         if self.streams.get(txn).is_some_and(|stream| stream.needs_purge()) {
             self.stage(txn, Stage::Committed(lsn));
         } else {
-            self.saw(txn);
+            self.note_id(txn);
             self.forget(txn);
         }
     }
 
-    fn undo(&mut self, lsn: Lsn, txn: TxnId, at: u64, entry: Entry<'_>) -> Result {
+    fn undo(&mut self, lsn: Lsn, txn: TxnId, at: u64, entry: UndoEntry<'_>) -> Result {
         let recent = txn.0 as usize % RECENT;
         if let Some(stream) = self.recent[recent].as_ref().filter(|stream| stream.owner() == txn) {
             return stream.replay(at, entry).map_err(|damage| self.damaged(lsn, txn, damage.0));
@@ -268,7 +269,7 @@ impl Rebuild {
         if txn == TxnId::NONE || self.ended.contains(&txn) {
             return Ok(());
         }
-        self.saw(txn);
+        self.note_id(txn);
         let stream: Arc<Stream> = match self.streams.get(txn) {
             Some(stream) => stream,
             None => self.streams.begin(txn),
@@ -295,14 +296,15 @@ impl Rebuild {
 
     /// What the log's end leaves.
     /// REQUIRES: it was told by [`Rebuild::within`] where the undo files are.
-    pub(crate) fn finish(self, segments: Vec<Extent>) -> Recovered {
-        let Room { journal, spilled, sealed, .. } = self.room.expect("it was told where the undo files are");
+    pub(crate) fn finish(self, history: Vec<HistoryBatchRange>) -> Recovered {
+        let UndoMemory { journal, spilled, moved, .. } =
+            self.undo_memory.expect("it was told where the undo files are");
         let mut recovered = Recovered {
             next_txn: self.next_txn,
             next_tree: self.next_tree,
             streams: self.streams,
             committed: Vec::new(),
-            segments: segments.into_iter().chain(sealed).collect(),
+            history: history.into_iter().chain(moved).collect(),
             aborted: Vec::new(),
             prepared: Vec::new(),
             journal,

@@ -1,9 +1,9 @@
 //! What a stream consists of: its bytes, cut into chunks, in memory or in files, and what must be known of them without
 //! looking.
 
-use super::fetch::Place;
-use super::record::{Entry, Record};
-use super::walk::{Left, Rewinds};
+use super::fetch::FilePlace;
+use super::record::{UndoEntry, UndoRecord};
+use super::walk::{LeftToPurge, Rewinds};
 use crate::page::Damage;
 use base::TxnId;
 use base::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ pub(super) const STREAM_BYTES_LAST: u64 = STREAM_BYTES_MAX - (1 << 30);
 /// All of it.
 #[derive(Debug, Default)]
 pub(super) struct Chunks {
-    pub(super) chunks: Vec<Stretch>,
+    pub(super) chunks: Vec<UndoChunk>,
     /// Memory for the first chunk, left by the transaction that the stream was before.
     pub(super) spare: Vec<u8>,
     /// The last chunk takes no more records.
@@ -31,7 +31,7 @@ pub(super) struct Chunks {
     pub(super) forgotten: usize,
     pub(super) end: u64,
     pub(super) last: Option<u64>,
-    pub(super) left: Left,
+    pub(super) left: LeftToPurge,
     pub(super) rewinds: Rewinds,
     /// Pages of long values that were written, as far as this is known.
     pub(super) pages: u64,
@@ -39,13 +39,13 @@ pub(super) struct Chunks {
 
 /// Whole records, one after the other.
 #[derive(Debug)]
-pub(super) struct Stretch {
+pub(super) struct UndoChunk {
     /// Offset of its first byte.
     pub(super) base: u64,
     /// Empty once its memory has been let go.
     pub(super) bytes: Vec<u8>,
     pub(super) len: u32,
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<FilePlace>,
 }
 
 impl Chunks {
@@ -75,9 +75,9 @@ impl Chunks {
 
     /// Takes in what the record at `at` means for those after it.
     #[inline]
-    fn note(&mut self, at: u64, entry: &Entry<'_>, memory: &AtomicU64) {
+    fn note(&mut self, at: u64, entry: &UndoEntry<'_>, memory: &AtomicU64) {
         match *entry {
-            Entry::Rewind { end, last } => {
+            UndoEntry::Rewind { end, last } => {
                 self.last = last;
                 let before = self.rewinds.memory();
                 self.rewinds.push(at, end);
@@ -85,15 +85,20 @@ impl Chunks {
             }
             _ => self.last = Some(at),
         }
-        self.left.saw(at, entry);
+        self.left.note(at, entry);
     }
 
     /// Notes the records of bytes that come next.
-    pub(super) fn take_in(&mut self, owner: TxnId, bytes: &[u8], memory: &AtomicU64) -> Result<(), Damage> {
+    pub(super) fn note_records(
+        &mut self,
+        owner: TxnId,
+        bytes: &[u8],
+        memory: &AtomicU64,
+    ) -> Result<(), Damage> {
         let base = self.end;
         let mut at = 0;
         while at < bytes.len() {
-            let (record, len) = Record::decode(base + at as u64, &bytes[at..])?;
+            let (record, len) = UndoRecord::decode(base + at as u64, &bytes[at..])?;
             if record.owner != owner || record.prev != self.last {
                 return Err(Damage("undo of another transaction, or of another place in its stream"));
             }
@@ -104,24 +109,24 @@ impl Chunks {
     }
 
     /// Keeps bytes that come next as a chunk of their own.
-    pub(super) fn keep(
+    pub(super) fn push_closed(
         &mut self,
         bytes: Vec<u8>,
-        place: Option<Place>,
+        place: Option<FilePlace>,
         memory: &AtomicU64,
     ) -> Result<(), Damage> {
         let len = u32::try_from(bytes.len()).map_err(|_| Damage("a piece of undo is too long"))?;
         memory.fetch_add(bytes.capacity() as u64, Ordering::Relaxed);
-        self.chunks.push(Stretch { base: self.end, bytes, len, place });
+        self.chunks.push(UndoChunk { base: self.end, bytes, len, place });
         self.end += u64::from(len);
         self.closed = true;
         Ok(())
     }
 
-    pub(super) fn append(&mut self, owner: TxnId, entry: Entry<'_>, memory: &AtomicU64) -> u64 {
+    pub(super) fn append(&mut self, owner: TxnId, entry: UndoEntry<'_>, memory: &AtomicU64) -> u64 {
         let at = self.end;
-        let record = Record { owner, prev: self.last, entry };
-        let chunk = self.room(record.bytes_max(), memory);
+        let record = UndoRecord { owner, prev: self.last, entry };
+        let chunk = self.open_chunk(record.bytes_max(), memory);
         let before = chunk.bytes.len();
         record.encode(at, &mut chunk.bytes);
         let len = chunk.bytes.len() - before;
@@ -133,8 +138,8 @@ impl Chunks {
     }
 
     /// A chunk with room for a whole record of at most `len` bytes, so that a record is one slice.
-    pub(super) fn room(&mut self, len: usize, memory: &AtomicU64) -> &mut Stretch {
-        let fits = |c: &Stretch| c.bytes.capacity() - c.bytes.len() >= len;
+    pub(super) fn open_chunk(&mut self, len: usize, memory: &AtomicU64) -> &mut UndoChunk {
+        let fits = |c: &UndoChunk| c.bytes.capacity() - c.bytes.len() >= len;
         if self.closed || !self.chunks.last().is_some_and(fits) {
             let usual = (CHUNK_BYTES_MIN << self.chunks.len().min(16)).min(CHUNK_BYTES_MAX);
             let mut bytes = std::mem::take(&mut self.spare);
@@ -144,7 +149,7 @@ impl Chunks {
                 // The spare one, which has counted, is shorter.
                 memory.fetch_add((bytes.capacity() - spare) as u64, Ordering::Relaxed);
             }
-            self.chunks.push(Stretch { base: self.end, bytes, len: 0, place: None });
+            self.chunks.push(UndoChunk { base: self.end, bytes, len: 0, place: None });
             self.closed = false;
         }
         self.chunks.last_mut().expect("just made")

@@ -1,11 +1,11 @@
 //! Undo that stands in a file and not in memory: where, and how it comes back.
 //!
-//! Who reads undo under a page latch may not wait for a file (INV-9). It is told what it lacks, a [`Piece`], lets go of the
+//! Who reads undo under a page latch may not wait for a file (INV-9). It is told what it lacks, a [`UndoPiece`], lets go of the
 //! latch, fetches the piece and looks again. What it has fetched it *holds* until it is done, so it gets on whatever the
 //! small cache that all share has let go of meanwhile.
 
-use super::record::Record;
-use super::segment;
+use super::history_batch;
+use super::record::UndoRecord;
 use crate::error::{Error, Result};
 use crate::page::Damage;
 use base::sync::Mutex;
@@ -31,7 +31,7 @@ pub(crate) struct UndoFile {
 
 /// Where a stretch of undo stands in the files.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct FilePlace {
     pub(super) file: Arc<UndoFile>,
     /// Offset in the file, bytes.
     pub(super) at: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Place {
     pub(super) crc: u32,
 }
 
-impl Place {
+impl FilePlace {
     /// The file's number.
     pub(crate) fn file(&self) -> u32 {
         self.file.number
@@ -52,32 +52,32 @@ impl Place {
 
     /// A place for those who never read there.
     #[cfg(test)]
-    pub(crate) fn nowhere() -> Place {
+    pub(crate) fn nowhere() -> FilePlace {
         let vfs = vfs::mem::MemDisk::default().vfs(1);
         let mode = vfs::OpenMode { create: vfs::Create::IfMissing, direct: false, read_only: false };
         let path = PathBuf::from("/nowhere");
         let file = vfs.disk.open(&path, mode).expect("an empty disk");
-        Place { file: Arc::new(UndoFile { number: 1, path, file }), at: 0, crc: 0 }
+        FilePlace { file: Arc::new(UndoFile { number: 1, path, file }), at: 0, crc: 0 }
     }
 }
 
 /// A stretch of undo that is not in memory.
 #[derive(Clone, Debug)]
-pub(crate) struct Piece {
+pub(crate) struct UndoPiece {
     /// Whose; of nobody if it is a whole segment.
     pub(super) owner: TxnId,
     /// Where it begins in its stream.
     pub(super) base: u64,
     /// How long it is, bytes; a member's segment, if it is one's.
     pub(super) len: u32,
-    pub(super) place: Place,
+    pub(super) place: FilePlace,
     /// It is the whole stream of one member of the segment that stands there.
-    pub(super) member: Option<Rank>,
+    pub(super) member: Option<MemberRank>,
 }
 
 /// Which member of a segment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rank {
+pub(super) struct MemberRank {
     /// So many stand before it.
     pub(super) before: u32,
     /// So many there are.
@@ -86,11 +86,11 @@ pub(super) struct Rank {
 
 /// A record, or what must be fetched to see it.
 #[derive(Debug)]
-pub(crate) enum Access<R> {
+pub(crate) enum UndoAccess<R> {
     /// What was asked of the record.
     Here(R),
     /// It is in a file.
-    Away(Piece),
+    Away(UndoPiece),
 }
 
 /// A piece in memory.
@@ -104,16 +104,16 @@ struct Fetched {
 }
 
 impl Fetched {
-    fn read(piece: &Piece) -> Result<Fetched> {
+    fn read(piece: &UndoPiece) -> Result<Fetched> {
         let (bytes, crc) = match piece.member {
-            Some(rank) => segment::read_member(piece, rank)?,
+            Some(rank) => history_batch::read_member(piece, rank)?,
             None => {
                 let mut bytes = vec![0; piece.len as usize];
                 piece.place.read(0, &mut bytes)?;
                 (bytes, piece.place.crc)
             }
         };
-        let Place { file, at, .. } = &piece.place;
+        let FilePlace { file, at, .. } = &piece.place;
         if crc::crc32c(&bytes) != crc {
             let what = format!("the undo of {:?} at offset {at} fails its checksum", piece.owner);
             return Err(Error::corrupt(&file.path, what));
@@ -121,52 +121,52 @@ impl Fetched {
         Ok(Fetched { file: file.number, at: *at, owner: piece.owner, bytes })
     }
 
-    fn is(&self, piece: &Piece) -> bool {
-        let Place { file, at, .. } = &piece.place;
+    fn is(&self, piece: &UndoPiece) -> bool {
+        let FilePlace { file, at, .. } = &piece.place;
         self.file == file.number && self.at == *at && self.owner == piece.owner
     }
 }
 
 /// The piece that a reader has fetched last.
 #[derive(Debug, Default)]
-pub(crate) struct Held(Option<Arc<Fetched>>);
+pub(crate) struct HeldPiece(Option<Arc<Fetched>>);
 
-impl Held {
+impl HeldPiece {
     /// Nothing.
-    pub(crate) const NONE: &'static Held = &Held(None);
+    pub(crate) const NONE: &'static HeldPiece = &HeldPiece(None);
 
     /// The bytes of `piece`, if it is the one.
-    pub(super) fn bytes(&self, piece: &Piece) -> Option<&[u8]> {
+    pub(super) fn bytes(&self, piece: &UndoPiece) -> Option<&[u8]> {
         self.0.as_ref().filter(|fetched| fetched.is(piece)).map(|fetched| &fetched.bytes[..])
     }
 
     /// Shows the record at `at` of the stream that `piece` is a part of, and where the next one begins.
     pub(super) fn record<R>(
         &self,
-        piece: Piece,
+        piece: UndoPiece,
         at: u64,
-        look: impl FnOnce(&Record<'_>, u64) -> R,
-    ) -> Result<Access<R>, Damage> {
-        let Some(bytes) = self.bytes(&piece) else { return Ok(Access::Away(piece)) };
-        let (record, len) = Record::decode(at, bytes.get((at - piece.base) as usize..).ok_or(BEHIND)?)?;
+        look: impl FnOnce(&UndoRecord<'_>, u64) -> R,
+    ) -> Result<UndoAccess<R>, Damage> {
+        let Some(bytes) = self.bytes(&piece) else { return Ok(UndoAccess::Away(piece)) };
+        let (record, len) = UndoRecord::decode(at, bytes.get((at - piece.base) as usize..).ok_or(BEHIND)?)?;
         if record.owner != piece.owner {
             return Err(Damage("an undo record names another owner"));
         }
-        Ok(Access::Here(look(&record, at + len as u64)))
+        Ok(UndoAccess::Here(look(&record, at + len as u64)))
     }
 }
 
 /// The pieces that were fetched last, whoever did; but not members of segments, which are small, and which the system's own cache
 /// has as well.
 #[derive(Debug, Default)]
-pub(crate) struct Cache {
+pub(crate) struct PieceCache {
     mu: Mutex<VecDeque<Arc<Fetched>>>,
     reads: AtomicU64,
 }
 
-impl Cache {
+impl PieceCache {
     /// Has `held` hold `piece`, from the cache or from the file. REQUIRES: no latch held.
-    pub(crate) fn fetch(&self, piece: &Piece, held: &mut Held) -> Result {
+    pub(crate) fn fetch(&self, piece: &UndoPiece, held: &mut HeldPiece) -> Result {
         if held.bytes(piece).is_some() {
             return Ok(());
         }

@@ -7,18 +7,18 @@
 //!   0  magic "UBAT"   4  payload bytes u32   8  crc32c u32 of payload, file number u32 and offset u64   12  0 u32
 //!  16  payload: { transaction u48 · offset in its stream u40 · length u32 · bytes } …
 //! ```
-//! A file holds such batches, of chunks of single streams, or the [segments](super::segment) of committed history, never both.
+//! A file holds such batches, of chunks of single streams, or the [batches](super::history_batch) of committed history, never both.
 //! What a checkpoint lists is synced before; the rest need not be. Which files count, and how long they are, stands in the
 //! checkpoint's list in the log; a file goes when nobody in memory has anything in it and a root that does not name it is
 //! durable. Each run begins new files. They go through the system's cache, which has more room for what is read again than the
 //! engine wants to take for itself.
 
-use super::fetch::{Place, UndoFile};
-use super::segment::Extent;
-use super::stream::Chunk;
+use super::fetch::{FilePlace, UndoFile};
+use super::history_batch::HistoryBatchRange;
+use super::stream::ChunkCopy;
 use super::streams::Streams;
 use crate::checkpoint::UndoFiles;
-use crate::checkpoint::list::Segments;
+use crate::checkpoint::list::ListedBatches;
 use crate::duty;
 use crate::error::{Error, Poison, Result};
 use crate::planted::{Bug, planted};
@@ -55,16 +55,16 @@ const BUFFER_BYTES: usize = 1 << 20;
 
 /// A file that somebody has something in.
 #[derive(Debug)]
-struct Kept {
+struct JournalFile {
     file: Arc<UndoFile>,
     len: u64,
     synced: u64,
     /// A checkpoint's list names it, or has named it and a root without it is not durable yet.
     named: bool,
-    segments: bool,
+    history: bool,
 }
 
-impl Kept {
+impl JournalFile {
     fn is_unused(&self) -> bool {
         Arc::strong_count(&self.file) == 1
     }
@@ -72,9 +72,9 @@ impl Kept {
 
 /// What a file holds, see the head of this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Holds {
+pub(super) enum FileContent {
     Chunks,
-    Segments,
+    History,
 }
 
 /// The undo files of an open database.
@@ -86,7 +86,7 @@ pub(crate) struct Journal {
     metrics: Arc<Metrics>,
     poison: Arc<Poison>,
     /// By number.
-    files: BTreeMap<u32, Kept>,
+    files: BTreeMap<u32, JournalFile>,
     /// A file that has grown beyond it is followed by a new one, bytes.
     file_bytes: u64,
     /// The files that grow: chunks, segments.
@@ -148,7 +148,7 @@ impl Journal {
         for &(number, len) in listed {
             let file = journal.open_file(number, len)?;
             restore(&file, len, wanted, streams, memory)?;
-            journal.files.insert(number, Kept { file, len, synced: len, named: true, segments: false });
+            journal.files.insert(number, JournalFile { file, len, synced: len, named: true, history: false });
         }
         for (&txn, &hardened) in wanted.iter().filter(|(_, hardened)| **hardened > 0) {
             let has = streams.get(txn).map_or(0, |stream| stream.end());
@@ -161,17 +161,17 @@ impl Journal {
     }
 
     /// Hears what all files may take, bytes. A file counts as long as anybody has anything in it, so one must be a small part.
-    pub(crate) fn fit(&mut self, most: u64) {
+    pub(crate) fn set_total_bytes(&mut self, most: u64) {
         self.file_bytes = (most / FILES_LEAST).clamp(FILE_BYTES_LEAST, FILE_BYTES);
     }
 
     /// Hears where there is space for what a checkpoint must write on a full disk.
-    pub(crate) fn keep(&mut self, reserve: Arc<Reserve>) {
+    pub(crate) fn set_reserve(&mut self, reserve: Arc<Reserve>) {
         self.reserve = Some(reserve);
     }
 
     /// Says whether what comes next is a checkpoint's, which may spend the reserve. Everybody else takes a full disk for an answer.
-    pub(crate) fn spends(&mut self, spends: bool) {
+    pub(crate) fn may_spend_reserve(&mut self, spends: bool) {
         self.spends = spends;
     }
 
@@ -196,15 +196,16 @@ impl Journal {
     }
 
     /// Opens the segments that a list names, for their purge.
-    pub(crate) fn open_segments(&mut self, listed: &[Segments]) -> Result<Vec<Extent>> {
-        let mut extents = Vec::new();
-        for segments in listed {
-            let (number, len) = (segments.file, segments.to);
-            if segments.from < BLOCK as u64
-                || segments.from > len
-                || !segments.from.is_multiple_of(BLOCK as u64)
+    pub(crate) fn open_history_batches(
+        &mut self,
+        listed: &[ListedBatches],
+    ) -> Result<Vec<HistoryBatchRange>> {
+        let mut ranges = Vec::new();
+        for batches in listed {
+            let (number, len) = (batches.file, batches.to);
+            if batches.from < BLOCK as u64 || batches.from > len || !batches.from.is_multiple_of(BLOCK as u64)
             {
-                let what = "the checkpoint names segments where none can stand";
+                let what = "the checkpoint names history batches where none can be";
                 return Err(Error::corrupt(&self.dir.join(file_name(number)), what));
             }
             self.retired.retain(|retired| *retired != number);
@@ -213,19 +214,19 @@ impl Journal {
                 Some(file) => file,
                 None => self.open_file(number, len)?,
             };
-            extents.push(Extent::of(Arc::clone(&file), segments));
-            let kept = self.files.entry(number).or_insert(Kept {
+            ranges.push(HistoryBatchRange::of(Arc::clone(&file), batches));
+            let kept = self.files.entry(number).or_insert(JournalFile {
                 file,
                 len,
                 synced: 0,
                 named: true,
-                segments: true,
+                history: true,
             });
             kept.len = kept.len.max(len);
             kept.synced = kept.len;
             self.next = self.next.max(behind(&self.dir, number)?);
         }
-        Ok(extents)
+        Ok(ranges)
     }
 
     fn count_bytes(&self) {
@@ -239,7 +240,7 @@ impl Journal {
 
     /// What the files are there for.
     pub(crate) fn uses(&self) -> UndoFiles {
-        let spare = |(number, kept): (&u32, &Kept)| self.is_idle(*number, kept);
+        let spare = |(number, kept): (&u32, &JournalFile)| self.is_idle(*number, kept);
         UndoFiles {
             used: self.files.values().any(|kept| !kept.is_unused()),
             spare: !self.retired.is_empty() || self.files.iter().any(spare),
@@ -255,28 +256,28 @@ impl Journal {
 
     /// Writes the chunks. Where each stands: it can be read, and is durable after a [`Journal::sync`]. A full disk leaves
     /// everything as it was; any other failure poisons.
-    pub(crate) fn append(&mut self, chunks: &[Chunk]) -> Result<Vec<Place>> {
+    pub(crate) fn append(&mut self, chunks: &[ChunkCopy]) -> Result<Vec<FilePlace>> {
         if chunks.is_empty() {
             return Ok(Vec::new());
         }
-        let (file, at) = self.room(Holds::Chunks)?;
+        let (file, at) = self.place_for_batch(FileContent::Chunks)?;
         let batch = encode_batch(chunks, file.number, at);
         self.write(&file, &batch, at)?;
         let mut from = at + BATCH_HEAD as u64;
-        let place = |chunk: &Chunk| {
+        let place = |chunk: &ChunkCopy| {
             let at = from + CHUNK_HEAD as u64;
             from = at + chunk.bytes.len() as u64;
-            Place { file: Arc::clone(&file), at, crc: crc::crc32c(&chunk.bytes) }
+            FilePlace { file: Arc::clone(&file), at, crc: crc::crc32c(&chunk.bytes) }
         };
         Ok(chunks.iter().map(place).collect())
     }
 
     /// The file that holds such batches and where its next one is to stand.
-    pub(super) fn room(&mut self, holds: Holds) -> Result<(Arc<UndoFile>, u64)> {
-        let current = self.current[holds as usize].and_then(|number| self.files.get(&number));
+    pub(super) fn place_for_batch(&mut self, content: FileContent) -> Result<(Arc<UndoFile>, u64)> {
+        let current = self.current[content as usize].and_then(|number| self.files.get(&number));
         let number = match current.filter(|kept| kept.len < self.file_bytes) {
             Some(kept) => kept.file.number,
-            None => self.begin_file(holds)?,
+            None => self.begin_file(content)?,
         };
         let kept = &self.files[&number];
         Ok((Arc::clone(&kept.file), kept.len))
@@ -285,7 +286,7 @@ impl Journal {
     /// Writes what [`Journal::room`] has made room for.
     pub(super) fn write(&mut self, file: &UndoFile, batch: &[u8], at: u64) -> Result {
         let skipped =
-            planted(Bug::ForgottenEarly) && self.current[Holds::Chunks as usize] == Some(file.number);
+            planted(Bug::ForgottenEarly) && self.current[FileContent::Chunks as usize] == Some(file.number);
         if !skipped && let Err(error) = self.grow(&*file.file, batch, at, &file.path) {
             // The file grows no more, so that it can go when nobody needs what stands in it.
             for current in &mut self.current {
@@ -317,7 +318,7 @@ impl Journal {
             kept.named = true;
             if kept.synced == kept.len
                 || planted(Bug::NoUndoSync)
-                || (kept.segments && planted(Bug::SegmentNotSynced))
+                || (kept.history && planted(Bug::HistoryNotSynced))
             {
                 continue;
             }
@@ -371,7 +372,7 @@ impl Journal {
     }
 
     /// A file that grows stays for a while: a new one costs a sync of the directory. On a full disk its space is wanted.
-    fn is_idle(&self, number: u32, kept: &Kept) -> bool {
+    fn is_idle(&self, number: u32, kept: &JournalFile) -> bool {
         let grows = self.current.contains(&Some(number)) && kept.len < KEPT_BYTES;
         kept.is_unused() && (!grows || self.reserve.as_ref().is_some_and(|reserve| !reserve.is_held()))
     }
@@ -390,7 +391,7 @@ impl Journal {
         }
     }
 
-    fn begin_file(&mut self, holds: Holds) -> Result<u32> {
+    fn begin_file(&mut self, content: FileContent) -> Result<u32> {
         let number = self.next;
         let next = behind(&self.dir, number)?;
         let path = self.dir.join(file_name(number));
@@ -421,9 +422,15 @@ impl Journal {
         let file = Arc::new(UndoFile { number, path, file });
         self.files.insert(
             number,
-            Kept { file, len: BLOCK as u64, synced: 0, named: false, segments: holds == Holds::Segments },
+            JournalFile {
+                file,
+                len: BLOCK as u64,
+                synced: 0,
+                named: false,
+                history: content == FileContent::History,
+            },
         );
-        self.current[holds as usize] = Some(number);
+        self.current[content as usize] = Some(number);
         Ok(number)
     }
 
@@ -507,7 +514,7 @@ fn restore(
             }
             let bytes = &bytes[(end - from) as usize..(to - from) as usize];
             let at = place + (end - from);
-            let place = Place { file: Arc::clone(file), at, crc: crc::crc32c(bytes) };
+            let place = FilePlace { file: Arc::clone(file), at, crc: crc::crc32c(bytes) };
             stream.restore(bytes, place).map_err(|damage| damaged(&format!("{txn:?}: {damage}")))?;
             if streams.bytes() > memory {
                 stream.forget(u64::MAX);
@@ -525,7 +532,7 @@ fn place_crc(number: u32, at: u64) -> u32 {
     crc::crc32c(&place)
 }
 
-fn encode_batch(chunks: &[Chunk], number: u32, at: u64) -> AlignedBuf {
+fn encode_batch(chunks: &[ChunkCopy], number: u32, at: u64) -> AlignedBuf {
     let payload: usize = chunks.iter().map(|chunk| CHUNK_HEAD + chunk.bytes.len()).sum();
     let mut batch = AlignedBuf::zeroed((BATCH_HEAD + payload).next_multiple_of(BLOCK));
     let (mut head, mut to) = (Vec::with_capacity(CHUNK_HEAD), BATCH_HEAD);
@@ -539,12 +546,12 @@ fn encode_batch(chunks: &[Chunk], number: u32, at: u64) -> AlignedBuf {
             to += bytes.len();
         }
     }
-    seal(&mut batch, BATCH_MAGIC, payload, number, at);
+    fill_batch_head(&mut batch, BATCH_MAGIC, payload, number, at);
     batch
 }
 
 /// Fills in the head of a batch whose payload is there. The payload's CRC32C.
-pub(super) fn seal(batch: &mut [u8], magic: u32, payload: usize, number: u32, at: u64) -> u32 {
+pub(super) fn fill_batch_head(batch: &mut [u8], magic: u32, payload: usize, number: u32, at: u64) -> u32 {
     set_u32(batch, 0, magic);
     set_u32(batch, 4, payload as u32);
     let crc = crc::crc32c(&batch[BATCH_HEAD..BATCH_HEAD + payload]);

@@ -11,9 +11,9 @@ mod chunks;
 mod delta;
 pub(crate) mod fetch;
 pub(crate) mod history;
+pub(crate) mod history_batch;
 pub(crate) mod journal;
 pub(crate) mod record;
-pub(crate) mod segment;
 mod shortcuts;
 pub(crate) mod spares;
 pub(crate) mod spill;
@@ -21,11 +21,14 @@ pub(crate) mod stream;
 pub(crate) mod streams;
 pub(crate) mod walk;
 
-pub(crate) use fetch::{Access, Cache, Held, Piece};
+pub(crate) use fetch::{HeldPiece, PieceCache, UndoAccess, UndoPiece};
 pub(crate) use history::History;
-pub(crate) use record::{Entry, Record, decode_rewind, encode_rewind};
-pub(crate) use segment::{Extent, MEMBER_BYTES_MAX, Member, SEGMENT_BYTES, SEGMENT_TXNS, Segment, ToPurge};
-pub(crate) use shortcuts::Passed;
-pub(crate) use stream::{Chunk, Mark, Stream};
-pub(crate) use streams::{Streams, Undo};
-pub(crate) use walk::{Left, Purge, REWINDS_MAX};
+pub(crate) use history_batch::{
+    BATCH_MEMBER_BYTES_MAX, BatchMember, HISTORY_BATCH_BYTES, HISTORY_BATCH_TXNS, HistoryBatch,
+    HistoryBatchRange, ToPurge,
+};
+pub(crate) use record::{UndoEntry, UndoRecord, decode_rewind, encode_rewind};
+pub(crate) use shortcuts::ShortcutEnd;
+pub(crate) use stream::{ChunkCopy, Stream, UndoPosition};
+pub(crate) use streams::{Streams, UndoSource};
+pub(crate) use walk::{LeftToPurge, PurgeItem, REWINDS_MAX};

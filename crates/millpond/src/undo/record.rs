@@ -23,18 +23,18 @@ const REWIND: u8 = 4;
 
 /// An undo record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Record<'a> {
+pub(crate) struct UndoRecord<'a> {
     /// Whose stream it is in; checked at every read.
     pub(crate) owner: TxnId,
     /// Where a rollback goes on after this record: the newest one before it that is not rolled back yet.
     pub(crate) prev: Option<u64>,
     /// What it undoes.
-    pub(crate) entry: Entry<'a>,
+    pub(crate) entry: UndoEntry<'a>,
 }
 
 /// What a record undoes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Entry<'a> {
+pub(crate) enum UndoEntry<'a> {
     /// The key was absent.
     Insert { tree: TreeId, key: &'a [u8] },
     /// The row had the value `new[..front] + old_middle + new[len - back..]`, where `new` is what this change left.
@@ -54,14 +54,14 @@ pub(crate) enum Entry<'a> {
     Rewind { end: u64, last: Option<u64> },
 }
 
-impl<'a> Entry<'a> {
+impl<'a> UndoEntry<'a> {
     /// The entry for a row change.
-    pub(crate) fn of(op: &RowOp<'a>) -> Entry<'a> {
+    pub(crate) fn of(op: &RowOp<'a>) -> UndoEntry<'a> {
         let (tree, key) = (op.tree, op.key);
         match op.change {
-            RowChange::Insert { .. } => Entry::Insert { tree, key },
+            RowChange::Insert { .. } => UndoEntry::Insert { tree, key },
             RowChange::Replace { before, old_flags, new_flags, front, back, old_middle, .. } => {
-                Entry::Replace { tree, key, before, old_flags, new_flags, front, back, old_middle }
+                UndoEntry::Replace { tree, key, before, old_flags, new_flags, front, back, old_middle }
             }
         }
     }
@@ -69,7 +69,7 @@ impl<'a> Entry<'a> {
     /// Whether the row was a delete mark before: who undoes the change puts the mark back, after its own purge may have
     /// looked for it in vain.
     pub(crate) fn covers_mark(&self) -> bool {
-        matches!(*self, Entry::Replace { old_flags, .. } if old_flags & DELETED != 0)
+        matches!(*self, UndoEntry::Replace { old_flags, .. } if old_flags & DELETED != 0)
     }
 
     /// Whether purge has something to do once nobody sees the old version: a delete mark or an old chain to remove.
@@ -77,7 +77,7 @@ impl<'a> Entry<'a> {
     /// A chain can only be found again because changes to and from chains keep no common bytes: `old_middle` is then
     /// the whole old value, that is the whole reference.
     pub(crate) fn needs_purge(&self) -> bool {
-        matches!(*self, Entry::Replace { old_flags, new_flags, .. }
+        matches!(*self, UndoEntry::Replace { old_flags, new_flags, .. }
             if new_flags & DELETED != 0 || old_flags & OVERFLOW != 0)
     }
 }
@@ -89,22 +89,22 @@ pub(crate) fn encode_rewind(end: u64, last: Option<u64>, out: &mut Vec<u8>) {
 }
 
 /// The entry in the log record of a `Rewind`.
-pub(crate) fn decode_rewind(bytes: &[u8]) -> Result<Entry<'static>, Damage> {
+pub(crate) fn decode_rewind(bytes: &[u8]) -> Result<UndoEntry<'static>, Damage> {
     let mut r = Reader::new(bytes);
     let rewind =
-        (|| Ok::<_, Truncated>(Entry::Rewind { end: r.varint()?, last: r.varint()?.checked_sub(1) }))();
+        (|| Ok::<_, Truncated>(UndoEntry::Rewind { end: r.varint()?, last: r.varint()?.checked_sub(1) }))();
     rewind.ok().filter(|_| r.is_empty()).ok_or(Damage("an undo record in the log is cut or malformed"))
 }
 
-impl<'a> Record<'a> {
+impl<'a> UndoRecord<'a> {
     /// No more bytes than this does the record take.
     pub(crate) fn bytes_max(&self) -> usize {
         // Nine numbers of at most seven bytes (ids of 48 bits take seven, lengths and pages five), and three of one byte.
         const NUMBERS: usize = 80;
         match self.entry {
-            Entry::Insert { key, .. } => NUMBERS + key.len(),
-            Entry::Replace { key, old_middle, .. } => NUMBERS + key.len() + old_middle.len(),
-            Entry::Chain { .. } | Entry::Rewind { .. } => NUMBERS,
+            UndoEntry::Insert { key, .. } => NUMBERS + key.len(),
+            UndoEntry::Replace { key, old_middle, .. } => NUMBERS + key.len() + old_middle.len(),
+            UndoEntry::Chain { .. } | UndoEntry::Rewind { .. } => NUMBERS,
         }
     }
 
@@ -113,19 +113,19 @@ impl<'a> Record<'a> {
     pub(crate) fn encode(&self, at: u64, out: &mut Vec<u8>) {
         out.put_u48(self.owner.0);
         let kind = match self.entry {
-            Entry::Insert { .. } => INSERT,
-            Entry::Replace { .. } => REPLACE,
-            Entry::Chain { .. } => CHAIN,
-            Entry::Rewind { .. } => REWIND,
+            UndoEntry::Insert { .. } => INSERT,
+            UndoEntry::Replace { .. } => REPLACE,
+            UndoEntry::Chain { .. } => CHAIN,
+            UndoEntry::Rewind { .. } => REWIND,
         };
         out.put_u8(kind);
         out.put_varint(self.prev.map_or(0, |prev| at - prev));
         match self.entry {
-            Entry::Insert { tree, key } => {
+            UndoEntry::Insert { tree, key } => {
                 out.put_varint(u64::from(tree.0));
                 out.put_prefixed(key);
             }
-            Entry::Replace { tree, key, before, old_flags, new_flags, front, back, old_middle } => {
+            UndoEntry::Replace { tree, key, before, old_flags, new_flags, front, back, old_middle } => {
                 out.put_varint(u64::from(tree.0));
                 out.put_prefixed(key);
                 out.put_u8(old_flags | new_flags << 4);
@@ -135,11 +135,11 @@ impl<'a> Record<'a> {
                 out.put_varint(u64::from(back));
                 out.put_prefixed(old_middle);
             }
-            Entry::Chain { tree, head } => {
+            UndoEntry::Chain { tree, head } => {
                 out.put_varint(u64::from(tree.0));
                 out.put_varint(u64::from(head.0));
             }
-            Entry::Rewind { end, last } => {
+            UndoEntry::Rewind { end, last } => {
                 out.put_varint(end);
                 out.put_varint(last.map_or(0, |last| last + 1));
             }
@@ -147,11 +147,11 @@ impl<'a> Record<'a> {
     }
 
     /// The record at the front of `bytes`, which stand at offset `at`, and its length.
-    pub(crate) fn decode(at: u64, bytes: &'a [u8]) -> Result<(Record<'a>, usize), Damage> {
-        Record::read(at, bytes).map_err(|Truncated| Damage("an undo record is cut or malformed"))
+    pub(crate) fn decode(at: u64, bytes: &'a [u8]) -> Result<(UndoRecord<'a>, usize), Damage> {
+        UndoRecord::read(at, bytes).map_err(|Truncated| Damage("an undo record is cut or malformed"))
     }
 
-    fn read(at: u64, bytes: &'a [u8]) -> Result<(Record<'a>, usize), Truncated> {
+    fn read(at: u64, bytes: &'a [u8]) -> Result<(UndoRecord<'a>, usize), Truncated> {
         let mut r = Reader::new(bytes);
         let owner = TxnId(r.u48()?);
         let kind = r.u8()?;
@@ -160,11 +160,11 @@ impl<'a> Record<'a> {
         let number = |r: &mut Reader<'a>| u32::try_from(r.varint()?).map_err(|_| Truncated);
         let short = |r: &mut Reader<'a>| u16::try_from(r.varint()?).map_err(|_| Truncated);
         let entry = match kind {
-            INSERT => Entry::Insert { tree: TreeId(number(&mut r)?), key: r.prefixed()? },
+            INSERT => UndoEntry::Insert { tree: TreeId(number(&mut r)?), key: r.prefixed()? },
             REPLACE => {
                 let (tree, key, flags) = (TreeId(number(&mut r)?), r.prefixed()?, r.u8()?);
                 let before = Version { txn: TxnId(r.varint()?), undo_at: r.varint()? };
-                Entry::Replace {
+                UndoEntry::Replace {
                     tree,
                     key,
                     before,
@@ -175,11 +175,11 @@ impl<'a> Record<'a> {
                     old_middle: r.prefixed()?,
                 }
             }
-            CHAIN => Entry::Chain { tree: TreeId(number(&mut r)?), head: PageNo(number(&mut r)?) },
-            REWIND => Entry::Rewind { end: r.varint()?, last: r.varint()?.checked_sub(1) },
+            CHAIN => UndoEntry::Chain { tree: TreeId(number(&mut r)?), head: PageNo(number(&mut r)?) },
+            REWIND => UndoEntry::Rewind { end: r.varint()?, last: r.varint()?.checked_sub(1) },
             _ => return Err(Truncated),
         };
-        Ok((Record { owner, prev, entry }, r.taken()))
+        Ok((UndoRecord { owner, prev, entry }, r.taken()))
     }
 }
 
@@ -210,28 +210,28 @@ mod tests {
             let (kind, tree, key, (a, b), (old_flags, new_flags), (front, rear), old_middle) = e;
             let tree = TreeId(tree);
             let entry = match kind {
-                INSERT => Entry::Insert { tree, key: &key },
-                REPLACE => Entry::Replace {
+                INSERT => UndoEntry::Insert { tree, key: &key },
+                REPLACE => UndoEntry::Replace {
                     tree, key: &key, before: Version { txn: TxnId(a), undo_at: b }, old_flags, new_flags, front,
                     back: rear, old_middle: &old_middle,
                 },
-                CHAIN => Entry::Chain { tree, head: PageNo(a as u32) },
-                _ => Entry::Rewind { end: a, last: b.checked_sub(1) },
+                CHAIN => UndoEntry::Chain { tree, head: PageNo(a as u32) },
+                _ => UndoEntry::Rewind { end: a, last: b.checked_sub(1) },
             };
-            let record = Record { owner: TxnId(owner), prev: back.then_some(at / 2), entry };
+            let record = UndoRecord { owner: TxnId(owner), prev: back.then_some(at / 2), entry };
             let mut bytes = Vec::new();
             record.encode(at, &mut bytes);
             let len = bytes.len();
             // A row's address takes 40 bits and an id 48; what is made here may take 64.
             prop_assert!(len <= record.bytes_max() + 12);
             bytes.extend_from_slice(b"what follows");
-            prop_assert_eq!(Record::decode(at, &bytes), Ok((record, len)));
-            prop_assert!(Record::decode(at, &bytes[..len - 1]).is_err());
+            prop_assert_eq!(UndoRecord::decode(at, &bytes), Ok((record, len)));
+            prop_assert!(UndoRecord::decode(at, &bytes[..len - 1]).is_err());
         }
 
         #[test]
         fn any_bytes_are_read_without_a_panic(bytes: Vec<u8>, at: u64) {
-            let _ = Record::decode(at, &bytes);
+            let _ = UndoRecord::decode(at, &bytes);
         }
     }
 }

@@ -14,7 +14,7 @@
 //! where one is missing the undo itself is read.
 
 use super::delta::Delta;
-use super::record::{Entry, Record};
+use super::record::{UndoEntry, UndoRecord};
 use crate::page::Damage;
 use crate::page::node::Version;
 use crate::planted::{Bug, planted};
@@ -65,7 +65,7 @@ pub(super) struct Shortcuts {
 
 /// Where a shortcut has led a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Passed {
+pub(crate) enum ShortcutEnd {
     /// To this version, and these are its flags.
     To(Version, u8),
     /// To where there was no row.
@@ -176,21 +176,21 @@ impl Table {
     }
 
     /// Takes in a change that `txn` made and that committed at `lsn`.
-    fn take_in(
+    fn add_change(
         &mut self,
         version: Version,
-        entry: &Entry<'_>,
+        entry: &UndoEntry<'_>,
         lsn: Lsn,
         horizon: Lsn,
         apart: &impl Fn(Lsn, Lsn) -> bool,
     ) {
         let (to, delta) = match *entry {
-            Entry::Insert { .. } => (None, Delta::default()),
-            Entry::Replace { before, old_flags, front, back, old_middle, .. } => {
+            UndoEntry::Insert { .. } => (None, Delta::default()),
+            UndoEntry::Replace { before, old_flags, front, back, old_middle, .. } => {
                 let delta = Delta::of(usize::from(front), usize::from(back), old_middle);
                 (Some((before, old_flags)), delta)
             }
-            Entry::Chain { .. } | Entry::Rewind { .. } => return,
+            UndoEntry::Chain { .. } | UndoEntry::Rewind { .. } => return,
         };
         let mut shortcut =
             Shortcut { newest: version, first: lsn, last: lsn, steps: 1, to, delta, replaced: false };
@@ -215,16 +215,16 @@ impl Shortcuts {
     /// Takes in the undo of transactions, each with its commit, in the order of these: `each` shows the records of one after the other that
     /// were not taken back. `apart` tells whether a snapshot lies above the one commit and at or below the other; commits below `horizon`
     /// are seen by all.
-    pub(super) fn take_in(
+    pub(super) fn add(
         &self,
         horizon: Lsn,
         apart: impl Fn(Lsn, Lsn) -> bool,
-        each: impl FnOnce(&mut dyn FnMut(Lsn, u64, &Record<'_>)),
+        each: impl FnOnce(&mut dyn FnMut(Lsn, u64, &UndoRecord<'_>)),
     ) {
         let mut table = self.table.lock();
         each(&mut |lsn, at, record| {
             let version = Version { txn: record.owner, undo_at: at };
-            table.take_in(version, &record.entry, lsn, horizon, &apart);
+            table.add_change(version, &record.entry, lsn, horizon, &apart);
         });
         self.memory.store(table.memory() as u64, Ordering::Release);
     }
@@ -235,7 +235,7 @@ impl Shortcuts {
         version: Version,
         snapshot: Lsn,
         value: &mut Vec<u8>,
-    ) -> Result<Option<Passed>, Damage> {
+    ) -> Result<Option<ShortcutEnd>, Damage> {
         if version.txn == TxnId::NONE || self.memory.load(Ordering::Acquire) == 0 {
             return Ok(None);
         }
@@ -246,10 +246,10 @@ impl Shortcuts {
             return Ok(None);
         };
         match shortcut.to {
-            None => Ok(Some(Passed::Nothing)),
+            None => Ok(Some(ShortcutEnd::Nothing)),
             Some((to, flags)) => {
                 shortcut.delta.apply(value)?;
-                Ok(Some(Passed::To(to, flags)))
+                Ok(Some(ShortcutEnd::To(to, flags)))
             }
         }
     }

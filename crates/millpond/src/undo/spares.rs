@@ -6,23 +6,19 @@
 //! batch, so that they meet once in [`BATCH`] transactions.
 
 use super::stream::Stream;
-use base::sync::{Mutex, thread_number};
+use base::Striped;
+use base::sync::Mutex;
 use std::sync::Arc;
 
-const LANES: usize = 16;
 /// Streams that change hands together.
 const BATCH: usize = 64;
 /// Batches that wait; more are freed. With a lane's rest and a chunk of 512 bytes each, some 7 MiB at most.
 const BATCHES_MAX: usize = 128;
 
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Lane(Mutex<Vec<Arc<Stream>>>);
-
 /// The streams that wait.
 #[derive(Debug, Default)]
 pub(super) struct Spares {
-    lanes: [Lane; LANES],
+    stripes: Striped<Mutex<Vec<Arc<Stream>>>>,
     batches: Mutex<Vec<Vec<Arc<Stream>>>>,
     gathered: Mutex<Vec<Arc<Stream>>>,
 }
@@ -30,12 +26,12 @@ pub(super) struct Spares {
 impl Spares {
     /// A stream that nobody else has, if one waits.
     pub(super) fn take(&self) -> Option<Arc<Stream>> {
-        let mut lane = self.lanes[thread_number() % LANES].0.lock();
-        if lane.is_empty() {
-            *lane = self.batches.lock().pop()?;
+        let mut stripe = self.stripes.own().lock();
+        if stripe.is_empty() {
+            *stripe = self.batches.lock().pop()?;
         }
-        let stream = lane.pop();
-        if let Some(next) = lane.last() {
+        let stream = stripe.pop();
+        if let Some(next) = stripe.last() {
             // The thread that purged had it last; it comes over while this transaction is at work.
             base::prefetch::to_write(std::slice::from_ref(&**next), usize::MAX);
         }
@@ -47,9 +43,9 @@ impl Spares {
     pub(super) fn give_here(&self, mut stream: Arc<Stream>) -> u64 {
         let Some(own) = Arc::get_mut(&mut stream) else { return 0 };
         let counted = own.clear();
-        let mut lane = self.lanes[thread_number() % LANES].0.lock();
-        if lane.len() < 2 * BATCH {
-            lane.push(stream);
+        let mut stripe = self.stripes.own().lock();
+        if stripe.len() < 2 * BATCH {
+            stripe.push(stream);
         }
         counted
     }
@@ -86,7 +82,7 @@ mod tests {
         let spares = Spares::default();
         assert!(spares.take().is_none());
         let fill = |stream: &Stream| {
-            stream.append(crate::undo::Entry::Insert { tree: base::TreeId(1), key: b"key" })
+            stream.append(crate::undo::UndoEntry::Insert { tree: base::TreeId(1), key: b"key" })
         };
         for id in 1..=2 * BATCH as u64 {
             let stream = Arc::new(Stream::new(TxnId(id), Arc::clone(&memory)));
@@ -99,7 +95,7 @@ mod tests {
         assert_eq!(used.len(), 2 * BATCH);
         for (n, stream) in used.iter_mut().enumerate() {
             Arc::get_mut(stream).expect("nobody else has it").begin(TxnId(1000 + n as u64));
-            assert!(stream.is_empty() && !stream.needs_purge() && stream.mark().last.is_none());
+            assert!(stream.is_empty() && !stream.needs_purge() && stream.position().last.is_none());
             fill(stream);
         }
         let each = 512 + crate::undo::stream::STREAM_BYTES;
@@ -115,7 +111,7 @@ mod tests {
         let long = &mut used[0];
         memory.fetch_sub(Arc::get_mut(long).unwrap().clear(), Ordering::Relaxed);
         Arc::get_mut(long).unwrap().begin(TxnId(1));
-        long.append(crate::undo::Entry::Insert { tree: base::TreeId(1), key: &[7; 600] });
+        long.append(crate::undo::UndoEntry::Insert { tree: base::TreeId(1), key: &[7; 600] });
         let chunks = long.unplaced(true, usize::MAX);
         assert_eq!((chunks.len(), chunks[0].bytes.len() as u64), (1, long.end()));
         drop((used, kept));

@@ -1,7 +1,7 @@
 //! Undo on its way from memory to files.
 
 use super::journal::Journal;
-use super::stream::{Chunk, Stream};
+use super::stream::{ChunkCopy, Stream};
 use super::streams::Streams;
 use crate::error::Result;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 const WRITE_BYTES: u64 = 4 << 20;
 
 /// Writes chunks of streams in one batch. How many bytes they are.
-pub(crate) fn append(journal: &mut Journal, chunks: Vec<(&Arc<Stream>, Vec<Chunk>)>) -> Result<u64> {
+pub(crate) fn append(journal: &mut Journal, chunks: Vec<(&Arc<Stream>, Vec<ChunkCopy>)>) -> Result<u64> {
     let (mut owners, mut flat) = (Vec::new(), Vec::new());
     for (stream, chunks) in chunks {
         owners.resize(owners.len() + chunks.len(), stream);

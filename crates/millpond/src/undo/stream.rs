@@ -11,9 +11,9 @@
 //! logged like every other record, so a replayed stream agrees.
 
 use super::chunks::{CHUNK_BYTES_MIN, Chunks, STREAM_BYTES_LAST};
-use super::fetch::{Access, BEHIND, Held, Piece, Place};
-use super::record::{Entry, Record};
-use super::walk::Walk;
+use super::fetch::{BEHIND, FilePlace, HeldPiece, UndoAccess, UndoPiece};
+use super::record::{UndoEntry, UndoRecord};
+use super::walk::PurgeWalk;
 use crate::error::Error;
 use crate::page::Damage;
 use crate::page::node::Version;
@@ -38,7 +38,7 @@ const PREFETCHED_LINES: usize = 4;
 
 /// A point in a stream that a transaction can be rolled back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct UndoPosition {
     /// Chunks from this offset on are newer.
     pub(crate) end: u64,
     /// The newest record before it that is not rolled back.
@@ -47,7 +47,7 @@ pub(crate) struct Mark {
 
 /// Some bytes of one stream on their way to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Chunk {
+pub(crate) struct ChunkCopy {
     /// Whose.
     pub(crate) txn: TxnId,
     /// Where they stand in the stream.
@@ -99,11 +99,11 @@ impl Stream {
     }
 
     /// A stream of all these bytes, for who reads them once.
-    pub(crate) fn of(owner: TxnId, bytes: Vec<u8>) -> Result<Stream, Damage> {
+    pub(crate) fn from_bytes(owner: TxnId, bytes: Vec<u8>) -> Result<Stream, Damage> {
         let stream = Stream::new(owner, Arc::default());
         let mut mu = stream.mu.lock();
-        mu.take_in(owner, &bytes, &stream.memory)?;
-        mu.keep(bytes, None, &stream.memory)?;
+        mu.note_records(owner, &bytes, &stream.memory)?;
+        mu.push_closed(bytes, None, &stream.memory)?;
         drop(mu);
         Ok(stream)
     }
@@ -125,25 +125,25 @@ impl Stream {
     }
 
     /// Says that undoing it has so many pages of long values to free.
-    pub(crate) fn has_pages(&self, pages: u64) {
+    pub(crate) fn add_pages(&self, pages: u64) {
         self.mu.lock().pages += pages;
     }
 
     /// The present point, for a later rollback to it.
-    pub(crate) fn mark(&self) -> Mark {
+    pub(crate) fn position(&self) -> UndoPosition {
         let mu = self.mu.lock();
-        Mark { end: mu.end, last: mu.last }
+        UndoPosition { end: mu.end, last: mu.last }
     }
 
     /// Whether `mark` is a point that a rollback can still go back to: nothing before it has been rewound since.
-    pub(crate) fn reaches(&self, mark: Mark) -> bool {
+    pub(crate) fn reaches(&self, to: UndoPosition) -> bool {
         let mu = self.mu.lock();
-        mark.end <= mu.end && mu.rewinds.reach(mark.end)
+        to.end <= mu.end && mu.rewinds.reach(to.end)
     }
 
     /// Whether one more rollback, to this mark, can be noted.
-    pub(crate) fn can_rewind(&self, mark: Mark) -> bool {
-        self.mu.lock().rewinds.has_room(mark.end)
+    pub(crate) fn can_rewind(&self, to: UndoPosition) -> bool {
+        self.mu.lock().rewinds.has_room(to.end)
     }
 
     /// Whether nothing has been appended.
@@ -163,12 +163,12 @@ impl Stream {
     }
 
     /// Appends a record; returns its offset. REQUIRES: the entry is logged under that offset before the next one.
-    pub(crate) fn append(&self, entry: Entry<'_>) -> u64 {
+    pub(crate) fn append(&self, entry: UndoEntry<'_>) -> u64 {
         self.mu.lock().append(self.owner, entry, &self.memory)
     }
 
     /// Appends what redo says stood at `at`. What is there already, from hardened undo, is left as it is.
-    pub(crate) fn replay(&self, at: u64, entry: Entry<'_>) -> Result<(), Damage> {
+    pub(crate) fn replay(&self, at: u64, entry: UndoEntry<'_>) -> Result<(), Damage> {
         let mut mu = self.mu.lock();
         if at > mu.end {
             return Err(Damage("the redo leaves out an undo record"));
@@ -180,36 +180,36 @@ impl Stream {
     }
 
     /// Appends hardened bytes, which stand at `place`, in a chunk of their own.
-    pub(crate) fn restore(&self, bytes: &[u8], place: Place) -> Result<(), Damage> {
+    pub(crate) fn restore(&self, bytes: &[u8], place: FilePlace) -> Result<(), Damage> {
         let mut mu = self.mu.lock();
         base::check!(mu.placed == mu.chunks.len(), "hardened undo comes first");
-        mu.take_in(self.owner, bytes, &self.memory)?;
-        mu.keep(bytes.to_vec(), Some(place), &self.memory)?;
+        mu.note_records(self.owner, bytes, &self.memory)?;
+        mu.push_closed(bytes.to_vec(), Some(place), &self.memory)?;
         mu.placed += 1;
         Ok(())
     }
 
     /// Copies of the chunks that stand in no file yet, from the first on, until they are `max` bytes or more. With `tail`
     /// the last one too, which is closed by that. None follows of which the memory is needed for records to come.
-    pub(crate) fn unplaced(&self, tail: bool, max: usize) -> Vec<Chunk> {
+    pub(crate) fn unplaced(&self, tail: bool, max: usize) -> Vec<ChunkCopy> {
         let mut mu = self.mu.lock();
         if tail && !mu.closed {
             mu.close(&self.memory);
         }
         let closed = mu.chunks.len() - usize::from(!mu.closed && !mu.chunks.is_empty());
         let (mut out, mut bytes) = (Vec::new(), 0);
-        for stretch in &mu.chunks[mu.placed.min(closed)..closed] {
+        for chunk in &mu.chunks[mu.placed.min(closed)..closed] {
             if bytes >= max {
                 break;
             }
-            bytes += stretch.bytes.len();
-            out.push(Chunk { txn: self.owner, from: stretch.base, bytes: stretch.bytes.clone() });
+            bytes += chunk.bytes.len();
+            out.push(ChunkCopy { txn: self.owner, from: chunk.base, bytes: chunk.bytes.clone() });
         }
         out
     }
 
     /// Hears that the chunk from offset `from` on, the first that stood in no file, now stands at `place`.
-    pub(crate) fn placed(&self, from: u64, place: Place) {
+    pub(crate) fn placed(&self, from: u64, place: FilePlace) {
         let mut mu = self.mu.lock();
         let next = mu.placed;
         base::check!(mu.chunks[next].base == from, "undo of {} goes to files out of its order", self.owner);
@@ -234,7 +234,7 @@ impl Stream {
     /// So many bytes, from the first on, stand in files.
     pub(crate) fn in_files(&self) -> u64 {
         let mu = self.mu.lock();
-        mu.chunks.get(mu.placed).map_or(mu.end, |stretch| stretch.base)
+        mu.chunks.get(mu.placed).map_or(mu.end, |chunk| chunk.base)
     }
 
     /// If all of it is in memory: how long it is.
@@ -262,14 +262,14 @@ impl Stream {
         let mu = self.mu.lock();
         let chunks = &mu.chunks[mu.forgotten..];
         let open = usize::from(!tail && !mu.closed && !chunks.is_empty());
-        chunks[..chunks.len() - open].iter().map(|stretch| stretch.bytes.capacity() as u64).sum()
+        chunks[..chunks.len() - open].iter().map(|chunk| chunk.bytes.capacity() as u64).sum()
     }
 
     /// The numbers of the files that it has bytes in, each once or a few times.
     pub(crate) fn files(&self, out: &mut Vec<u32>) {
         let mu = self.mu.lock();
-        for stretch in &mu.chunks[..mu.placed] {
-            let number = stretch.place.as_ref().expect("a placed chunk has a place").file();
+        for chunk in &mu.chunks[..mu.placed] {
+            let number = chunk.place.as_ref().expect("a placed chunk has a place").file();
             if out.last() != Some(&number) {
                 out.push(number);
             }
@@ -277,13 +277,13 @@ impl Stream {
     }
 
     /// Shows all records that were not taken back, and where they stand, oldest first. REQUIRES: all of it is in memory.
-    pub(crate) fn each(&self, mut look: impl FnMut(u64, &Record<'_>)) -> Result<(), Damage> {
+    pub(crate) fn each(&self, mut look: impl FnMut(u64, &UndoRecord<'_>)) -> Result<(), Damage> {
         let mu = self.mu.lock();
-        for stretch in &mu.chunks {
+        for chunk in &mu.chunks {
             let mut from = 0;
-            while from < stretch.bytes.len() {
-                let at = stretch.base + from as u64;
-                let (record, len) = Record::decode(at, &stretch.bytes[from..])?;
+            while from < chunk.bytes.len() {
+                let at = chunk.base + from as u64;
+                let (record, len) = UndoRecord::decode(at, &chunk.bytes[from..])?;
                 if !mu.rewinds.covers(at) {
                     look(at, &record);
                 }
@@ -299,7 +299,7 @@ impl Stream {
         if mu.forgotten > 0 {
             return false;
         }
-        mu.chunks.iter().for_each(|stretch| out.extend_from_slice(&stretch.bytes));
+        mu.chunks.iter().for_each(|chunk| out.extend_from_slice(&chunk.bytes));
         true
     }
 
@@ -307,18 +307,18 @@ impl Stream {
     pub(crate) fn read<R>(
         &self,
         at: u64,
-        held: &Held,
-        look: impl FnOnce(&Record<'_>) -> R,
-    ) -> Result<Access<R>, Damage> {
+        held: &HeldPiece,
+        look: impl FnOnce(&UndoRecord<'_>) -> R,
+    ) -> Result<UndoAccess<R>, Damage> {
         self.read_next(at, held, |record, _| look(record))
     }
 
     fn read_next<R>(
         &self,
         at: u64,
-        held: &Held,
-        look: impl FnOnce(&Record<'_>, u64) -> R,
-    ) -> Result<Access<R>, Damage> {
+        held: &HeldPiece,
+        look: impl FnOnce(&UndoRecord<'_>, u64) -> R,
+    ) -> Result<UndoAccess<R>, Damage> {
         let mu = self.mu.lock();
         if at >= mu.end {
             return Err(BEHIND);
@@ -327,15 +327,16 @@ impl Stream {
         let chunk = &mu.chunks[index];
         if index < mu.forgotten {
             let place = chunk.place.clone().expect("what is not in memory has a place");
-            let piece = Piece { owner: self.owner, base: chunk.base, len: chunk.len, place, member: None };
+            let piece =
+                UndoPiece { owner: self.owner, base: chunk.base, len: chunk.len, place, member: None };
             drop(mu);
             return held.record(piece, at, look);
         }
-        let (record, len) = Record::decode(at, &chunk.bytes[(at - chunk.base) as usize..])?;
+        let (record, len) = UndoRecord::decode(at, &chunk.bytes[(at - chunk.base) as usize..])?;
         if record.owner != self.owner {
             return Err(Damage("an undo record names another owner"));
         }
-        Ok(Access::Here(look(&record, at + len as u64)))
+        Ok(UndoAccess::Here(look(&record, at + len as u64)))
     }
 
     /// Whether purge has anything to look at when the transaction has committed.
@@ -349,19 +350,19 @@ impl Stream {
     }
 
     /// A walk over the records that purge must look at, if the transaction has committed, or else has been reverted.
-    pub(crate) fn walk(&self, committed: bool) -> Walk {
+    pub(crate) fn walk(&self, committed: bool) -> PurgeWalk {
         let mu = self.mu.lock();
-        Walk::new(&mu.left, &mu.rewinds, mu.end, committed)
+        PurgeWalk::new(&mu.left, &mu.rewinds, mu.end, committed)
     }
 
     /// Goes on with a walk up to the next record that purge must look at, and shows it. `None`: there is none left. After
-    /// [`Access::Away`] the walk stands where it stood.
+    /// [`UndoAccess::Away`] the walk stands where it stood.
     pub(crate) fn walk_on<R>(
         &self,
-        walk: &mut Walk,
-        held: &Held,
-        look: impl FnOnce(&Record<'_>, super::walk::Purge) -> R,
-    ) -> Result<Access<Option<R>>, Damage> {
+        walk: &mut PurgeWalk,
+        held: &HeldPiece,
+        look: impl FnOnce(&UndoRecord<'_>, super::walk::PurgeItem) -> R,
+    ) -> Result<UndoAccess<Option<R>>, Damage> {
         let mut look = Some(look);
         while walk.at < walk.end {
             let step = self.read_next(walk.at, held, |record, next| {
@@ -369,16 +370,16 @@ impl Stream {
                 (judged.and_then(|purge| look.take().map(|look| look(record, purge))), next)
             })?;
             match step {
-                Access::Away(piece) => return Ok(Access::Away(piece)),
-                Access::Here((found, next)) => {
+                UndoAccess::Away(piece) => return Ok(UndoAccess::Away(piece)),
+                UndoAccess::Here((found, next)) => {
                     walk.at = next;
                     if found.is_some() {
-                        return Ok(Access::Here(found));
+                        return Ok(UndoAccess::Here(found));
                     }
                 }
             }
         }
-        Ok(Access::Here(None))
+        Ok(UndoAccess::Here(None))
     }
 }
 
@@ -403,7 +404,7 @@ impl Appender<'_> {
     pub(crate) fn append(mut self, op: &RowOp<'_>) {
         let version = self.version();
         base::check!(op.version == version, "{:?} names undo that will stand at {version:?}", op.version);
-        self.records.append(version.txn, Entry::of(op), &self.stream.memory);
+        self.records.append(version.txn, UndoEntry::of(op), &self.stream.memory);
     }
 }
 
@@ -437,19 +438,19 @@ mod tests {
     }
 
     fn insert(s: &Stream, key: &[u8]) -> u64 {
-        s.append(Entry::Insert { tree: TREE, key })
+        s.append(UndoEntry::Insert { tree: TREE, key })
     }
 
     /// The keys that a rollback meets, newest first.
-    fn backward(s: &Stream, mark: Mark) -> Vec<String> {
-        let (mut keys, mut next) = (Vec::new(), s.mark().last);
-        while let Some(at) = next.filter(|&at| at >= mark.end) {
-            let read = s.read(at, Held::NONE, |r| {
-                let Entry::Insert { key, .. } = r.entry else { panic!("{r:?}") };
+    fn backward(s: &Stream, to: UndoPosition) -> Vec<String> {
+        let (mut keys, mut next) = (Vec::new(), s.position().last);
+        while let Some(at) = next.filter(|&at| at >= to.end) {
+            let read = s.read(at, HeldPiece::NONE, |r| {
+                let UndoEntry::Insert { key, .. } = r.entry else { panic!("{r:?}") };
                 keys.push(String::from_utf8_lossy(key).into_owned());
                 r.prev
             });
-            let Ok(Access::Here(prev)) = read else { panic!("{read:?}") };
+            let Ok(UndoAccess::Here(prev)) = read else { panic!("{read:?}") };
             next = prev;
         }
         keys
@@ -459,16 +460,16 @@ mod tests {
     fn a_rollback_leaves_out_what_an_earlier_one_undid() {
         let s = stream();
         insert(&s, b"a");
-        let mark = s.mark();
+        let mark = s.position();
         for round in 0..3 {
             insert(&s, b"b");
             insert(&s, b"c");
             assert_eq!(backward(&s, mark), ["c", "b"], "round {round} walks its own records only");
-            s.append(Entry::Rewind { end: mark.end, last: mark.last });
+            s.append(UndoEntry::Rewind { end: mark.end, last: mark.last });
             assert_eq!(backward(&s, mark), [""; 0]);
         }
         insert(&s, b"d");
-        assert_eq!(backward(&s, Mark { end: 0, last: None }), ["d", "a"]);
+        assert_eq!(backward(&s, UndoPosition { end: 0, last: None }), ["d", "a"]);
     }
 
     #[test]
@@ -484,16 +485,16 @@ mod tests {
         assert_eq!(whole.len() as u64, s.end());
         for hardened in [0, starts[1], starts[77], s.end()] {
             let again = stream();
-            again.restore(&whole[..hardened as usize], Place::nowhere()).unwrap();
+            again.restore(&whole[..hardened as usize], FilePlace::nowhere()).unwrap();
             for (i, &at) in starts.iter().enumerate() {
-                again.replay(at, Entry::Insert { tree: TREE, key: &long[..i * 15] }).unwrap();
+                again.replay(at, UndoEntry::Insert { tree: TREE, key: &long[..i * 15] }).unwrap();
             }
             let mut bytes = Vec::new();
             again.copy(&mut bytes);
             assert!(bytes == whole, "hardened up to {hardened}");
         }
-        assert!(stream().replay(5, Entry::Insert { tree: TREE, key: b"" }).is_err());
-        assert!(stream().restore(&whole[1..], Place::nowhere()).is_err());
+        assert!(stream().replay(5, UndoEntry::Insert { tree: TREE, key: b"" }).is_err());
+        assert!(stream().restore(&whole[1..], FilePlace::nowhere()).is_err());
     }
 
     #[test]
@@ -503,12 +504,12 @@ mod tests {
         assert!(s.unplaced(false, usize::MAX).is_empty() && s.idle_bytes(false) == 0);
         let chunks = s.unplaced(true, usize::MAX);
         assert_eq!((chunks.len(), chunks[0].bytes.len() as u64), (1, s.end()));
-        s.placed(0, Place::nowhere());
+        s.placed(0, FilePlace::nowhere());
         let at = insert(&s, b"b");
         assert_eq!((s.in_files(), s.idle_bytes(true) > s.idle_bytes(false)), (at, true));
         s.forget(u64::MAX);
-        assert!(matches!(s.read(0, Held::NONE, |_| ()), Ok(Access::Away(_))));
-        assert!(matches!(s.read(at, Held::NONE, |_| ()), Ok(Access::Here(()))));
+        assert!(matches!(s.read(0, HeldPiece::NONE, |_| ()), Ok(UndoAccess::Away(_))));
+        assert!(matches!(s.read(at, HeldPiece::NONE, |_| ()), Ok(UndoAccess::Here(()))));
     }
 
     #[test]
@@ -516,7 +517,7 @@ mod tests {
         let memory = Arc::new(AtomicU64::new(0));
         let s = Stream::new(TxnId(1), Arc::clone(&memory));
         assert_eq!(memory.load(Ordering::Relaxed), STREAM_BYTES);
-        s.append(Entry::Insert { tree: TREE, key: b"k" });
+        s.append(UndoEntry::Insert { tree: TREE, key: b"k" });
         assert_eq!(memory.load(Ordering::Relaxed), STREAM_BYTES + 512);
         drop(s);
         assert_eq!(memory.load(Ordering::Relaxed), 0);
@@ -526,8 +527,8 @@ mod tests {
     fn an_address_that_is_none_is_refused() {
         let s = stream();
         let at = insert(&s, b"key");
-        assert!(s.read(at, Held::NONE, |_| ()).is_ok());
-        assert!(s.read(at + 1, Held::NONE, |_| ()).is_err());
-        assert!(s.read(s.end(), Held::NONE, |_| ()).is_err());
+        assert!(s.read(at, HeldPiece::NONE, |_| ()).is_ok());
+        assert!(s.read(at + 1, HeldPiece::NONE, |_| ()).is_err());
+        assert!(s.read(s.end(), HeldPiece::NONE, |_| ()).is_err());
     }
 }

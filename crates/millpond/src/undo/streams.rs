@@ -1,8 +1,8 @@
 //! Finds a transaction's stream by its id, for readers that follow an address from a page.
 
-use super::fetch::{Access, Held};
+use super::fetch::{HeldPiece, UndoAccess};
 use super::history::History;
-use super::record::Record;
+use super::record::UndoRecord;
 use super::spares::Spares;
 use super::stream::Stream;
 use crate::page::Damage;
@@ -20,20 +20,20 @@ pub(crate) struct Streams {
 
 /// Where the undo of every transaction is found.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Undo<'a> {
+pub(crate) struct UndoSource<'a> {
     pub(crate) streams: &'a Streams,
     pub(crate) history: &'a History,
 }
 
-impl Undo<'_> {
+impl UndoSource<'_> {
     /// Shows the record at `at` of `txn` to `look`, from memory or what is `held`.
     pub(crate) fn read<R>(
         &self,
         txn: TxnId,
         at: u64,
-        held: &Held,
-        look: impl FnOnce(&Record<'_>) -> R,
-    ) -> Result<Access<R>, Damage> {
+        held: &HeldPiece,
+        look: impl FnOnce(&UndoRecord<'_>) -> R,
+    ) -> Result<UndoAccess<R>, Damage> {
         if let Some(stream) = self.streams.get(txn) {
             return stream.read(at, held, look);
         }

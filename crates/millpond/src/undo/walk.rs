@@ -1,11 +1,11 @@
 //! What a stream leaves to purge, without a list of it: a few words that grow with nothing, and a walk over the records when
 //! the time has come.
 
-use super::record::{Entry, Record};
+use super::record::{UndoEntry, UndoRecord};
 
 /// A record that purge must look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Purge {
+pub(crate) struct PurgeItem {
     /// Where it stands.
     pub(crate) at: u64,
     /// It was rolled back, and with that a delete mark came back that may be nobody else's to remove.
@@ -14,7 +14,7 @@ pub(crate) struct Purge {
 
 /// What would be left to purge of the records seen so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Left {
+pub(crate) struct LeftToPurge {
     /// The oldest record to look at that no rewind has taken back.
     first: Option<u64>,
     /// The oldest and the newest record that cover a delete mark, rewound ones included.
@@ -23,10 +23,10 @@ pub(crate) struct Left {
     stays: bool,
 }
 
-impl Left {
+impl LeftToPurge {
     /// What an unknown beginning leaves: perhaps something.
-    pub(crate) fn unknown() -> Left {
-        Left { stays: true, ..Left::default() }
+    pub(crate) fn unknown() -> LeftToPurge {
+        LeftToPurge { stays: true, ..LeftToPurge::default() }
     }
 
     /// Whether purge has anything to look at if the transaction commits.
@@ -40,8 +40,8 @@ impl Left {
     }
 
     /// Takes in the record at `at`.
-    pub(crate) fn saw(&mut self, at: u64, entry: &Entry<'_>) {
-        if let Entry::Rewind { end, .. } = *entry {
+    pub(crate) fn note(&mut self, at: u64, entry: &UndoEntry<'_>) {
+        if let UndoEntry::Rewind { end, .. } = *entry {
             self.first = self.first.filter(|&first| first < end);
             // A mark that came back stays on the list: a later rewind either keeps it or brings it back once more.
             self.stays |= self.marks.is_some_and(|(_, newest)| newest >= end);
@@ -103,7 +103,7 @@ impl Rewinds {
 
 /// Goes over the records of a stream, oldest first, and tells which of them purge must look at.
 #[derive(Clone, Debug)]
-pub(crate) struct Walk {
+pub(crate) struct PurgeWalk {
     /// The record to be looked at next.
     pub(crate) at: u64,
     /// Records from here on are none of its concern.
@@ -112,9 +112,9 @@ pub(crate) struct Walk {
     committed: bool,
 }
 
-impl Walk {
+impl PurgeWalk {
     /// A walk for a transaction that has committed, or else has been reverted as a whole.
-    pub(crate) fn new(left: &Left, rewinds: &Rewinds, end: u64, committed: bool) -> Walk {
+    pub(crate) fn new(left: &LeftToPurge, rewinds: &Rewinds, end: u64, committed: bool) -> PurgeWalk {
         let (from, end) = match (committed, left.marks) {
             (false, None) => (end, end),
             (false, Some((oldest, newest))) => (oldest, newest + 1),
@@ -124,14 +124,14 @@ impl Walk {
                 (first.unwrap_or(end), end)
             }
         };
-        Walk { at: from, end, rewinds: rewinds.clone(), committed }
+        PurgeWalk { at: from, end, rewinds: rewinds.clone(), committed }
     }
 
     /// What purge has to do with the record, which stands at `self.at`.
-    pub(crate) fn judge(&self, record: &Record<'_>) -> Option<Purge> {
+    pub(crate) fn judge(&self, record: &UndoRecord<'_>) -> Option<PurgeItem> {
         let rewound = !self.committed || self.rewinds.covers(self.at);
         let wanted = if rewound { record.entry.covers_mark() } else { record.entry.needs_purge() };
-        wanted.then_some(Purge { at: self.at, rewound })
+        wanted.then_some(PurgeItem { at: self.at, rewound })
     }
 }
 
@@ -145,21 +145,21 @@ mod tests {
     /// The lists that the walk stands for, kept as a stream would have to keep them.
     #[derive(Default)]
     struct Lists {
-        purge: Vec<Purge>,
+        purge: Vec<PurgeItem>,
         marks: Vec<u64>,
         rewinds: Vec<(u64, u64)>,
     }
 
     impl Lists {
-        fn saw(&mut self, at: u64, entry: &Entry<'_>) {
-            if let Entry::Rewind { end, .. } = *entry {
+        fn saw(&mut self, at: u64, entry: &UndoEntry<'_>) {
+            if let UndoEntry::Rewind { end, .. } = *entry {
                 self.rewinds.push((at, end));
                 self.purge.retain(|p| p.at < end);
                 let back = self.marks.iter().filter(|&&at| at >= end);
-                self.purge.extend(back.map(|&at| Purge { at, rewound: true }));
+                self.purge.extend(back.map(|&at| PurgeItem { at, rewound: true }));
             }
             if entry.needs_purge() {
-                self.purge.push(Purge { at, rewound: false });
+                self.purge.push(PurgeItem { at, rewound: false });
             }
             if entry.covers_mark() {
                 self.marks.push(at);
@@ -171,15 +171,16 @@ mod tests {
     fn the_walk_finds_what_lists_would_hold() {
         let mut rng = Prng::new(1);
         for round in 0..2000 {
-            let (mut lists, mut left, mut rewinds) = (Lists::default(), Left::default(), Rewinds::default());
+            let (mut lists, mut left, mut rewinds) =
+                (Lists::default(), LeftToPurge::default(), Rewinds::default());
             let mut entries = Vec::new();
             let end = rng.between(1, 30) * 10;
             for at in (0..end).step_by(10) {
                 let entry = if rng.below(4) == 0 {
-                    Entry::Rewind { end: rng.below(at / 10 + 1) * 10, last: None }
+                    UndoEntry::Rewind { end: rng.below(at / 10 + 1) * 10, last: None }
                 } else {
                     let flags = |rng: &mut Prng| [0, 0, 0, DELETED, OVERFLOW][rng.below(5) as usize];
-                    Entry::Replace {
+                    UndoEntry::Replace {
                         tree: TreeId(1),
                         key: b"k",
                         before: Version { txn: TxnId(1), undo_at: 0 },
@@ -191,22 +192,22 @@ mod tests {
                     }
                 };
                 lists.saw(at, &entry);
-                left.saw(at, &entry);
-                if let Entry::Rewind { end, .. } = entry {
+                left.note(at, &entry);
+                if let UndoEntry::Rewind { end, .. } = entry {
                     rewinds.push(at, end);
                 }
                 entries.push((at, entry));
             }
             for (committed, mut wanted) in [
                 (true, lists.purge),
-                (false, lists.marks.iter().map(|&at| Purge { at, rewound: true }).collect()),
+                (false, lists.marks.iter().map(|&at| PurgeItem { at, rewound: true }).collect()),
             ] {
                 wanted.sort_by_key(|purge| purge.at);
-                let mut walk = Walk::new(&left, &rewinds, end, committed);
+                let mut walk = PurgeWalk::new(&left, &rewinds, end, committed);
                 let mut found = Vec::new();
                 for (at, entry) in entries.iter().filter(|(at, _)| walk.at <= *at && *at < walk.end) {
-                    let judge = Walk { at: *at, ..walk.clone() };
-                    found.extend(judge.judge(&Record { owner: TxnId(2), prev: None, entry: *entry }));
+                    let judge = PurgeWalk { at: *at, ..walk.clone() };
+                    found.extend(judge.judge(&UndoRecord { owner: TxnId(2), prev: None, entry: *entry }));
                 }
                 walk.at = end;
                 assert_eq!(found, wanted, "round {round}");

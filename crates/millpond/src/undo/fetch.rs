@@ -1,8 +1,9 @@
-//! Undo that stands in a file and not in memory: where, and how it comes back.
+//! Reads undo that is in a file and not in memory.
 //!
-//! Who reads undo under a page latch may not wait for a file (INV-9). It is told what it lacks, a [`UndoPiece`], lets go of the
-//! latch, fetches the piece and looks again. What it has fetched it *holds* until it is done, so it gets on whatever the
-//! small cache that all share has let go of meanwhile.
+//! A reader that holds a page latch must not wait for a file (INV-9). Instead it gets a
+//! [`UndoPiece`] that says what is missing. It releases the latch, fetches the piece and starts
+//! again. It *holds* the fetched piece until it is done, so it makes progress even if the small
+//! shared cache has dropped the piece meanwhile.
 
 use super::history_batch;
 use super::record::UndoRecord;
@@ -18,10 +19,10 @@ use vfs::File;
 
 pub(super) const BEHIND: Damage = Damage("an undo address lies behind the end of its stream");
 
-/// Pieces that the cache keeps.
+/// The number of pieces that the cache keeps.
 const CACHED: usize = 32;
 
-/// An undo file. It is removed when nobody but the journal knows it any more.
+/// An undo file. It is removed when only the journal still refers to it.
 #[derive(Debug)]
 pub(crate) struct UndoFile {
     pub(super) number: u32,
@@ -29,7 +30,7 @@ pub(crate) struct UndoFile {
     pub(super) file: Arc<dyn File>,
 }
 
-/// Where a stretch of undo stands in the files.
+/// Where a piece of undo is in the undo files.
 #[derive(Clone, Debug)]
 pub(crate) struct FilePlace {
     pub(super) file: Arc<UndoFile>,
@@ -40,17 +41,17 @@ pub(crate) struct FilePlace {
 }
 
 impl FilePlace {
-    /// The file's number.
+    /// Returns the number of the file.
     pub(crate) fn file(&self) -> u32 {
         self.file.number
     }
 
-    /// Fills `bytes` with those from `from` on behind the place.
+    /// Fills `bytes` from offset `from` behind the place.
     pub(super) fn read(&self, from: u64, bytes: &mut [u8]) -> Result {
         self.file.file.read_at(bytes, self.at + from).map_err(|e| Error::io("read", &self.file.path, e))
     }
 
-    /// A place for those who never read there.
+    /// A place for tests that never read it.
     #[cfg(test)]
     pub(crate) fn nowhere() -> FilePlace {
         let vfs = vfs::mem::MemDisk::default().vfs(1);
@@ -61,42 +62,42 @@ impl FilePlace {
     }
 }
 
-/// A stretch of undo that is not in memory.
+/// A piece of undo that is not in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct UndoPiece {
-    /// Whose; of nobody if it is a whole segment.
+    /// Its transaction, or none if it is a whole history batch.
     pub(super) owner: TxnId,
     /// Where it begins in its stream.
     pub(super) base: u64,
-    /// How long it is, bytes; a member's segment, if it is one's.
+    /// Its length in bytes. For a member of a history batch: the length of the batch.
     pub(super) len: u32,
     pub(super) place: FilePlace,
-    /// It is the whole stream of one member of the segment that stands there.
+    /// If set, the piece is the whole stream of this member of the history batch at `place`.
     pub(super) member: Option<MemberRank>,
 }
 
-/// Which member of a segment.
+/// A member's position in the directory of a history batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MemberRank {
-    /// So many stand before it.
+    /// The number of members before it.
     pub(super) before: u32,
-    /// So many there are.
+    /// The number of members of the batch.
     pub(super) of: u32,
 }
 
-/// A record, or what must be fetched to see it.
+/// The result of reading a record.
 #[derive(Debug)]
 pub(crate) enum UndoAccess<R> {
-    /// What was asked of the record.
+    /// The record was in memory or held. This is what the caller's function made of it.
     Here(R),
-    /// It is in a file.
+    /// The record is in a file. This piece must be fetched first.
     Away(UndoPiece),
 }
 
 /// A piece in memory.
 #[derive(Debug)]
 struct Fetched {
-    /// The file's number. Who knows the piece keeps the file.
+    /// The number of the file. Callers that know the piece keep the file alive.
     file: u32,
     at: u64,
     owner: TxnId,
@@ -127,20 +128,21 @@ impl Fetched {
     }
 }
 
-/// The piece that a reader has fetched last.
+/// The piece that a reader fetched last.
 #[derive(Debug, Default)]
 pub(crate) struct HeldPiece(Option<Arc<Fetched>>);
 
 impl HeldPiece {
-    /// Nothing.
+    /// Holds no piece.
     pub(crate) const NONE: &'static HeldPiece = &HeldPiece(None);
 
-    /// The bytes of `piece`, if it is the one.
+    /// Returns the bytes of `piece` if this is the held piece.
     pub(super) fn bytes(&self, piece: &UndoPiece) -> Option<&[u8]> {
         self.0.as_ref().filter(|fetched| fetched.is(piece)).map(|fetched| &fetched.bytes[..])
     }
 
-    /// Shows the record at `at` of the stream that `piece` is a part of, and where the next one begins.
+    /// Shows `look` the record at `at` of the stream that `piece` is a part of, and the offset of
+    /// the next record.
     pub(super) fn record<R>(
         &self,
         piece: UndoPiece,
@@ -156,8 +158,8 @@ impl HeldPiece {
     }
 }
 
-/// The pieces that were fetched last, whoever did; but not members of segments, which are small, and which the system's own cache
-/// has as well.
+/// A cache of the pieces that were fetched last by any reader. Members of history batches are not
+/// cached: they are small, and the operating system caches them too.
 #[derive(Debug, Default)]
 pub(crate) struct PieceCache {
     mu: Mutex<VecDeque<Arc<Fetched>>>,
@@ -165,7 +167,7 @@ pub(crate) struct PieceCache {
 }
 
 impl PieceCache {
-    /// Has `held` hold `piece`, from the cache or from the file. REQUIRES: no latch held.
+    /// Makes `held` hold `piece`, from the cache or from the file. REQUIRES: no latch held.
     pub(crate) fn fetch(&self, piece: &UndoPiece, held: &mut HeldPiece) -> Result {
         if held.bytes(piece).is_some() {
             return Ok(());
@@ -189,7 +191,7 @@ impl PieceCache {
         Ok(())
     }
 
-    /// How often a file was read.
+    /// Returns how often a file was read.
     pub(crate) fn reads(&self) -> u64 {
         self.reads.load(Ordering::Relaxed)
     }

@@ -1,4 +1,5 @@
-//! The [batches](super::history_batch) of committed history: whose undo stands in which, and which are due for purge.
+//! The [history batches](super::history_batch): which batch holds the undo of a committed transaction,
+//! and which batches are due for purge.
 
 use super::fetch::{HeldPiece, UndoPiece};
 use super::history_batch::{self, HistoryBatch, HistoryBatchRange, ToPurge};
@@ -15,35 +16,35 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 const SHARDS: usize = 16;
-/// Ids that share an entry of the index.
+/// Transaction ids that share an entry of the index.
 const BLOCK: u64 = 1024;
-/// Memory that an entry of the index takes, about, bytes.
+/// Approximate memory of an entry of the index, bytes.
 const ENTRY_BYTES: u64 = 64;
 
 type Index = BTreeMap<u64, SmallVec<[Arc<HistoryBatch>; 2]>>;
 
-/// Committed transactions whose undo is in files and that nothing else knows any more.
+/// Committed transactions whose undo is in history batches. No other structure knows them any more.
 #[derive(Debug)]
 pub(crate) struct History {
     shards: [Mutex<Index>; SHARDS],
-    /// No id below it is in a segment. Changed under `queue`.
+    /// Every transaction id in a history batch is at least this. Changed under `queue`.
     least: AtomicU64,
-    /// No commit in a segment lies above it. It never falls.
+    /// Every commit in a history batch is at or below this. It never decreases.
     newest: AtomicU64,
     queue: Mutex<Queue>,
-    /// Transactions in segments.
+    /// The number of transactions in history batches.
     txns: AtomicU64,
-    /// Memory of the segments and their index, bytes.
+    /// Memory of the batches and their index, bytes.
     memory: AtomicU64,
-    /// Past what nobody needs of it.
+    /// Shortcuts past versions that no snapshot needs.
     shortcuts: Shortcuts,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// By the commits that they begin with.
+    /// The batches by their first commit.
     batches: BTreeMap<Lsn, Arc<HistoryBatch>>,
-    /// What a crash has left to purge; oldest first.
+    /// Batches of an earlier run that are still to be purged, oldest first.
     left: VecDeque<HistoryBatchRange>,
 }
 
@@ -76,19 +77,22 @@ impl History {
         shard.get(&block)?.iter().find(|batch| batch.has(txn)).map(|batch| look(batch))
     }
 
-    /// A commit LSN that stands for that of `txn` against every snapshot, if it is in a segment and committed at or above
-    /// `from`; perhaps also if it committed below.
+    /// Returns the commit LSN of `txn`, or one that no snapshot can tell from it, if `txn` is in a
+    /// history batch and committed at or above `from`. If it committed below, the result may be
+    /// `None` or not.
     #[inline]
     pub(crate) fn commit_of(&self, txn: TxnId, from: Lsn) -> Option<Lsn> {
-        // Whoever changes rows beside an old snapshot comes by here each time, and knows by this that all segments lie below.
+        // Writers come here for each row that they change while an old snapshot is held. This test
+        // tells them quickly that all history batches lie below.
         if self.newest.load(Ordering::Acquire) < from.0 {
             return None;
         }
         self.find(txn, |batch| batch.first)
     }
 
-    /// Takes `value`, that of `version`, past all the versions before it that no snapshot tells from it, as far as that is known. REQUIRES:
-    /// the snapshot is registered and does not see the version, whose transaction has left the streams.
+    /// Changes `value` from that of `version` to that of the oldest version that no snapshot tells
+    /// apart from it, if a shortcut is known. REQUIRES: the snapshot is registered and does not see
+    /// the version, whose transaction has left the streams.
     pub(crate) fn pass(
         &self,
         version: Version,
@@ -98,8 +102,9 @@ impl History {
         self.shortcuts.pass(version, snapshot, value)
     }
 
-    /// Takes in which versions can be gone past together, from transactions that are about to be in segments: `each` shows their records, in the
-    /// order of their commits. `apart`: whether a snapshot sees the one commit and not the other.
+    /// Builds shortcuts from transactions that are about to move to history batches. `each` shows
+    /// their records in commit order. `apart` says whether a snapshot sees the first commit and not
+    /// the second.
     pub(crate) fn add_shortcuts(
         &self,
         horizon: Lsn,
@@ -109,12 +114,12 @@ impl History {
         self.shortcuts.add(horizon, apart, each);
     }
 
-    /// Where the undo of `txn` stands.
+    /// Returns the piece that holds the undo of `txn`.
     pub(crate) fn piece_of(&self, txn: TxnId) -> Option<UndoPiece> {
         self.find(txn, |batch| batch.member(txn))
     }
 
-    /// Takes in segments. Whoever looks for one of their transactions finds it from here on.
+    /// Adds history batches. From here on their transactions are found here.
     pub(crate) fn insert(&self, batches: Vec<HistoryBatch>) {
         let mut queue = self.queue.lock();
         for batch in batches {
@@ -133,18 +138,18 @@ impl History {
         }
     }
 
-    /// The oldest segment, if all its commits lie below `horizon`.
+    /// Returns the oldest batch if all its commits lie below `horizon`.
     pub(crate) fn due(&self, horizon: Lsn) -> Option<Arc<HistoryBatch>> {
         let queue = self.queue.lock();
         queue.batches.values().next().filter(|batch| batch.last < horizon).cloned()
     }
 
-    /// The oldest commit in a segment.
+    /// Returns the oldest commit in a history batch.
     pub(crate) fn oldest(&self) -> Option<Lsn> {
         self.queue.lock().batches.keys().next().copied()
     }
 
-    /// Forgets a segment: its transactions are settled.
+    /// Removes a batch whose transactions are settled.
     pub(crate) fn remove(&self, batch: &HistoryBatch) {
         let mut queue = self.queue.lock();
         queue.batches.remove(&batch.first);
@@ -168,17 +173,18 @@ impl History {
         self.memory.fetch_sub(batch.memory() + blocks * ENTRY_BYTES, Ordering::Relaxed);
     }
 
-    /// What a crash has left to purge.
+    /// Adds batches of an earlier run that are still to be purged.
     pub(crate) fn add_left_by_crash(&self, ranges: Vec<HistoryBatchRange>) {
         self.queue.lock().left.extend(ranges);
     }
 
-    /// The oldest that a crash has left. It stays until [`History::replace_oldest_left_by_crash`].
+    /// Returns the oldest range that a crash has left. It stays until
+    /// [`History::replace_oldest_left_by_crash`].
     pub(crate) fn oldest_left_by_crash(&self) -> Option<HistoryBatchRange> {
         self.queue.lock().left.front().cloned()
     }
 
-    /// Replaces the oldest that a crash has left by what is still to be done of it.
+    /// Replaces the oldest range that a crash has left by the rest that is still to be purged.
     pub(crate) fn replace_oldest_left_by_crash(&self, rest: Option<HistoryBatchRange>) {
         let mut queue = self.queue.lock();
         queue.left.pop_front();
@@ -188,7 +194,7 @@ impl History {
         }
     }
 
-    /// The segments that have something to purge, for a checkpoint's list.
+    /// Returns the batches that have something to purge, for a checkpoint's list.
     pub(crate) fn list(&self) -> Vec<ListedBatches> {
         let queue = self.queue.lock();
         let mut listed = Vec::new();
@@ -197,31 +203,31 @@ impl History {
         listed
     }
 
-    /// How many transactions wait here for purge.
+    /// Returns how many transactions wait here for purge.
     pub(crate) fn len(&self) -> u64 {
         let left: u64 = self.queue.lock().left.iter().map(HistoryBatchRange::txns).sum();
         self.txns.load(Ordering::Relaxed) + left
     }
 
-    /// Whether nothing waits here.
+    /// Whether no transaction waits here for purge.
     pub(crate) fn is_empty(&self) -> bool {
         let queue = self.queue.lock();
         queue.batches.is_empty() && queue.left.is_empty()
     }
 
-    /// Memory of what is known beside, which is bounded by itself, bytes.
+    /// Returns the memory of the shortcuts in bytes. They have a limit of their own.
     pub(crate) fn shortcut_bytes(&self) -> u64 {
         self.shortcuts.memory()
     }
 
-    /// Memory, bytes.
+    /// Returns the memory of batches and index in bytes.
     pub(crate) fn memory(&self) -> u64 {
         self.memory.load(Ordering::Relaxed)
     }
 }
 
 impl HeldPiece {
-    /// All that purge must look at of a segment, which is held: transactions and their streams.
+    /// Returns the transactions of the held history batch that purge must read, with their streams.
     pub(crate) fn to_purge(&self, piece: &UndoPiece) -> Result<Vec<ToPurge>, Damage> {
         let payload = self.bytes(piece).ok_or(Damage("a history batch was not fetched"))?;
         history_batch::to_purge(payload)

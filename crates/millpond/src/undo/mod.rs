@@ -1,11 +1,15 @@
-//! Undo: how every row stood before each change of an unfinished, or not yet purged, transaction.
+//! Undo: the version of every row before each change of a transaction that is unfinished or not yet
+//! purged. Rollback and snapshot reads (MVCC) use it. Other systems call it undo log or rollback
+//! segments.
 //!
-//! One append-only stream of records per transaction (Un3), in memory as far as that has room, else in files ([`fetch`]). A version in a page names its record by
-//! (transaction, offset); the record holds the version before it, as a difference. A record is appended, and can be
-//! read, before the page shows its address.
+//! Each transaction has one append-only stream of undo records (Un3). The stream is in memory as
+//! far as memory is allowed, and in files beyond that ([`fetch`]). A version in a page names its
+//! record by (transaction, offset). The record holds the version before it, as a difference. A
+//! record is appended, and can be read, before the page shows its address.
 //!
-//! Records are made from the fields of redo records alone ([`record`]), so replaying the log gives every stream the same
-//! bytes at the same offsets, and the addresses in pages stay true over a crash.
+//! Undo records are made from the fields of redo records only ([`record`]). So replaying the log
+//! gives every stream the same bytes at the same offsets, and the addresses in pages stay valid
+//! over a crash.
 
 mod chunks;
 mod delta;

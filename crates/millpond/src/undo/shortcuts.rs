@@ -1,17 +1,19 @@
 //! Shortcuts past versions of a row that no snapshot tells apart.
 //!
-//! While a snapshot is held, every later version of a row is kept, and all but a few of them are of use to nobody. Who moves committed
-//! undo to segments goes over it in commit order; there it puts the changes of a row together, as long as no snapshot lies between
-//! them, so that a reader who sees none of these versions goes past all of them in one step:
+//! While a snapshot is held, every later version of a row is kept, though nearly all of them are
+//! never needed. The thread that moves committed undo to history batches reads it in commit order.
+//! It joins the changes of a row as long as no snapshot lies between them, so a reader that sees
+//! none of these versions passes all of them in one step:
 //!
 //! ```text
 //!  snapshot A                       snapshot B
 //!      │ v1   v2   v3   v4   v5         │ v6   v7   v8  (in the page)
 //!      │ ◀────────────────── v5         │ ◀──────── v8
 //! ```
-//! A shortcut is filed under its newest version. It holds for every snapshot that is live: one lies at or below its first commit, and goes past
-//! it, or above its last, and has stopped before. One that is drawn later lies above. They are a cache of bounded size, in memory alone:
-//! where one is missing the undo itself is read.
+//! A shortcut is stored under its newest version. It is right for every snapshot that is held. A
+//! snapshot at or below its first commit passes over it. A snapshot above its last commit stops
+//! before it. One that is drawn later lies above. Shortcuts are a cache of bounded size, in memory
+//! only: where one is missing, the undo itself is read.
 
 use super::delta::Delta;
 use super::record::{UndoEntry, UndoRecord};
@@ -22,29 +24,29 @@ use base::sync::Mutex;
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::{Lsn, TxnId};
 
-/// Places; each version has two where it may stand.
+/// Slots of the table. A version may be in one of two slots.
 const PLACES: usize = if cfg!(loom) { 4 } else { 1 << 14 };
-/// The memory of all, about, bytes.
+/// Approximate memory of all shortcuts, bytes.
 const BYTES_MAX: usize = 8 << 20;
-/// A shortcut past so many versions stays while there is a snapshot that could use it.
+/// A shortcut past at least this many versions is kept while a snapshot could use it.
 const WORTH: u32 = 32;
-/// So many shortcuts of a row one looks back over for two that may become one.
+/// How many shortcuts of a row are tried, from the newest back, for two that can be joined.
 const LOOK_BACK: usize = 32;
 
-/// Past how many versions, and to which.
+/// A step from a version to an older one.
 #[derive(Clone, Debug)]
 struct Shortcut {
-    /// Where it begins.
+    /// The version at which it begins.
     newest: Version,
-    /// The least and the greatest commit of the versions that it goes past.
+    /// The least and the greatest commit of the versions that it passes.
     first: Lsn,
     last: Lsn,
     steps: u32,
-    /// Where it leads, and the flags of that version; none: there was no row.
+    /// The version to which it leads, and the flags of that version. `None`: there was no row.
     to: Option<(Version, u8)>,
-    /// To that one's value.
+    /// Makes the value of that version.
     delta: Delta,
-    /// A longer one has taken its place; it stays for who is on its way here.
+    /// A longer shortcut has replaced it. It stays for readers that come to its version.
     replaced: bool,
 }
 
@@ -59,16 +61,16 @@ struct Table {
 #[derive(Debug, Default)]
 pub(super) struct Shortcuts {
     table: Mutex<Table>,
-    /// What they take, bytes; 0 if there are none.
+    /// Their memory in bytes; 0 if there are none.
     memory: AtomicU64,
 }
 
 /// Where a shortcut has led a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ShortcutEnd {
-    /// To this version, and these are its flags.
+    /// To this version, which has these flags.
     To(Version, u8),
-    /// To where there was no row.
+    /// To a time at which there was no row.
     Nothing,
 }
 
@@ -95,7 +97,8 @@ impl Table {
         self.places[at].as_deref_mut()
     }
 
-    /// Puts a shortcut where one is of less use, if there is such a place. Those whose last commit lies below `horizon` are of none.
+    /// Stores a shortcut in place of a less useful one, if one of its slots has that. Shortcuts
+    /// whose last commit is below `horizon` are of no use.
     fn put(&mut self, shortcut: Shortcut, horizon: Lsn) {
         let use_of = |there: &Option<Box<Shortcut>>| match there {
             None => 0,
@@ -108,7 +111,7 @@ impl Table {
             self.places.resize_with(PLACES, || None);
         }
         let [one, other] = places_of(shortcut.newest);
-        // Of two places with the same version one would be forgotten.
+        // If both slots held the same version, one would be lost.
         let same =
             |there: &Option<Box<Shortcut>>| there.as_ref().is_some_and(|t| t.newest == shortcut.newest);
         let at = match (use_of(&self.places[one]), use_of(&self.places[other])) {
@@ -136,7 +139,7 @@ impl Table {
         self.bytes + self.places.len() * size_of::<Option<Box<Shortcut>>>()
     }
 
-    /// Forgets what is of little use.
+    /// Removes shortcuts of little use.
     fn shrink(&mut self, horizon: Lsn) {
         for place in &mut self.places {
             if let Some(there) = place
@@ -148,7 +151,8 @@ impl Table {
         }
     }
 
-    /// Makes one shortcut of neighbours of one row, from that of `newest` back, where no snapshot lies between them any more.
+    /// Joins neighbouring shortcuts of one row, from that of `newest` back, where no snapshot lies
+    /// between them any more.
     fn join(&mut self, newest: Version, apart: &impl Fn(Lsn, Lsn) -> bool) {
         let mut at = newest;
         for _ in 0..LOOK_BACK {
@@ -175,7 +179,7 @@ impl Table {
         }
     }
 
-    /// Takes in a change that `txn` made and that committed at `lsn`.
+    /// Adds a change that committed at `lsn` and made `version`.
     fn add_change(
         &mut self,
         version: Version,
@@ -212,9 +216,9 @@ impl Table {
 }
 
 impl Shortcuts {
-    /// Takes in the undo of transactions, each with its commit, in the order of these: `each` shows the records of one after the other that
-    /// were not taken back. `apart` tells whether a snapshot lies above the one commit and at or below the other; commits below `horizon`
-    /// are seen by all.
+    /// Adds the undo of transactions in commit order. `each` shows their records, with the commit
+    /// LSN, without those that were taken back. `apart` says whether a snapshot lies above the
+    /// first commit and at or below the second. All snapshots see commits below `horizon`.
     pub(super) fn add(
         &self,
         horizon: Lsn,
@@ -229,7 +233,8 @@ impl Shortcuts {
         self.memory.store(table.memory() as u64, Ordering::Release);
     }
 
-    /// Takes `value` from that of `version`, which the snapshot does not see, past all versions that the shortcut goes past, if there is one.
+    /// Changes `value` from that of `version`, which the snapshot does not see, to that of the
+    /// version to which its shortcut leads, if there is a shortcut.
     pub(super) fn pass(
         &self,
         version: Version,
@@ -240,7 +245,8 @@ impl Shortcuts {
             return Ok(None);
         }
         let table = self.table.lock();
-        // Whoever made the shortcut looked for snapshots; the reader looks for itself all the same.
+        // The shortcut was built with no snapshot in between. The reader checks that again for its
+        // own.
         let sees_none = |shortcut: &&Shortcut| snapshot <= shortcut.first || planted(Bug::PassedAcross);
         let Some(shortcut) = table.get(version).filter(sees_none) else {
             return Ok(None);
@@ -254,7 +260,7 @@ impl Shortcuts {
         }
     }
 
-    /// Forgets all: nobody has anything in segments any more.
+    /// Removes all: no history batch is left.
     pub(super) fn clear(&self) {
         if self.memory() > 0 {
             let mut table = self.table.lock();
@@ -263,7 +269,7 @@ impl Shortcuts {
         }
     }
 
-    /// Memory, bytes.
+    /// Returns the memory in bytes.
     pub(super) fn memory(&self) -> u64 {
         self.memory.load(Ordering::Acquire)
     }

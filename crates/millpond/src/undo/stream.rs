@@ -1,14 +1,16 @@
 //! The undo of one transaction: an append-only stream of records.
 //!
-//! An address is an offset in the stream's bytes as they are encoded, so it does not depend on how the memory is cut into chunks,
-//! nor on whether a chunk is in memory at all. A short transaction takes one small chunk; chunks double up to 64 KiB.
+//! An address is an offset in the encoded bytes of the stream. So it does not depend on how the
+//! bytes are cut into chunks, nor on whether a chunk is in memory. A short transaction has one
+//! small chunk; later chunks double up to 64 KiB.
 //!
-//! A chunk that takes no more records is *closed* and never changes. Closed chunks go to the undo files from the first on, for a
-//! checkpoint or to make room, and then their memory may be let go ([`Stream::forget`]); who needs such a record is told to
-//! fetch it.
+//! A *closed* chunk accepts no more records and never changes. Closed chunks are written to the
+//! undo files from the first on, for a checkpoint or to free memory. Then their memory may be freed
+//! ([`Stream::forget`]). A reader that needs such a record is told to fetch it.
 //!
-//! `rollback_to` appends too: a `Rewind` record, after which the chain of `prev` leaves out what was rolled back. It is
-//! logged like every other record, so a replayed stream agrees.
+//! A rollback to a savepoint appends too: a `Rewind` record, after which the chain of `prev` leaves
+//! out what was rolled back. It is logged like every other record, so a replayed stream is the
+//! same.
 
 use super::chunks::{CHUNK_BYTES_MIN, Chunks, STREAM_BYTES_LAST};
 use super::fetch::{BEHIND, FilePlace, HeldPiece, UndoAccess, UndoPiece};
@@ -23,34 +25,35 @@ use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Mutex, MutexGuard};
 use std::sync::Arc;
 
-/// Memory that a transaction with undo takes beside the bytes of its undo, about: its stream, its status, its place in the queue for
-/// purge.
+/// Approximate memory of a transaction with undo, without the bytes of its undo: its stream, its
+/// status, its entry in the queue for purge.
 pub(crate) const STREAM_BYTES: u64 = 400;
 
-/// Freeing a page of a long value, which may have to be read before, costs as much as undoing records of so many bytes.
+/// Freeing a page of a long value, which may have to be read first, costs as much as undoing this
+/// many bytes of records.
 const PAGE_COST: u64 = 4 << 10;
 
 /// Cache lines of a short transaction's whole chunk.
 const FIRST_LINES: usize = CHUNK_BYTES_MIN / 64;
 
-/// Cache lines of a chunk that the first record of a short transaction will mostly fill.
+/// Cache lines of a chunk that the first record of a short transaction usually fills.
 const PREFETCHED_LINES: usize = 4;
 
-/// A point in a stream that a transaction can be rolled back to.
+/// A position in a stream to which a transaction can be rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UndoPosition {
-    /// Chunks from this offset on are newer.
+    /// Records from this offset on are newer.
     pub(crate) end: u64,
     /// The newest record before it that is not rolled back.
     pub(crate) last: Option<u64>,
 }
 
-/// Some bytes of one stream on their way to a file.
+/// A copy of a chunk, to be written to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkCopy {
-    /// Whose.
+    /// Its transaction.
     pub(crate) txn: TxnId,
-    /// Where they stand in the stream.
+    /// Its offset in the stream.
     pub(crate) from: u64,
     /// Whole records.
     pub(crate) bytes: Vec<u8>,
@@ -65,7 +68,7 @@ pub(crate) struct Stream {
     mu: Mutex<Chunks>,
 }
 
-/// A stream that is about to get the record of a row change.
+/// A locked stream that is about to get the record of a row change.
 pub(crate) struct Appender<'s> {
     stream: &'s Stream,
     records: MutexGuard<'s, Chunks>,
@@ -77,8 +80,10 @@ impl Stream {
         Stream { owner, memory, mu: Mutex::default() }
     }
 
-    /// Forgets everything but the memory of a short transaction, which counts for nobody until it is used again. Returns for how much it
-    /// has counted: the caller takes that from the memory of all streams, of many at once as a rule, for all writers count there.
+    /// Removes everything except the memory of a short transaction, which does not count until it
+    /// is used again. Returns how much memory it counted for. The caller subtracts that from the
+    /// memory of all streams, usually for many streams at once, because all writers update that
+    /// counter.
     #[must_use]
     pub(super) fn clear(&mut self) -> u64 {
         let mut records = self.mu.lock();
@@ -89,16 +94,16 @@ impl Stream {
         counted
     }
 
-    /// Makes it another transaction's. REQUIRES: it is cleared.
+    /// Makes it the stream of another transaction. REQUIRES: it is cleared.
     pub(super) fn begin(&mut self, owner: TxnId) {
         self.owner = owner;
         let mut records = self.mu.lock();
-        // The thread that purged had it last.
+        // The purging thread used it last.
         base::prefetch::to_write(records.spare.spare_capacity_mut(), PREFETCHED_LINES);
         self.memory.fetch_add(records.bytes() + STREAM_BYTES, Ordering::Relaxed);
     }
 
-    /// A stream of all these bytes, for who reads them once.
+    /// Builds a stream of these bytes, for a caller that reads them once.
     pub(crate) fn from_bytes(owner: TxnId, bytes: Vec<u8>) -> Result<Stream, Damage> {
         let stream = Stream::new(owner, Arc::default());
         let mut mu = stream.mu.lock();
@@ -108,40 +113,41 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Whose records these are.
+    /// Returns its transaction.
     pub(crate) fn owner(&self) -> TxnId {
         self.owner
     }
 
-    /// Where the next record will stand.
+    /// Returns the offset of the next record.
     pub(crate) fn end(&self) -> u64 {
         self.mu.lock().end
     }
 
-    /// What undoing all of it costs, about, in bytes of undo.
+    /// Returns the approximate cost of undoing all of it, in bytes of undo.
     pub(crate) fn cost(&self) -> u64 {
         let mu = self.mu.lock();
         mu.end + mu.pages * PAGE_COST
     }
 
-    /// Says that undoing it has so many pages of long values to free.
+    /// Counts pages of long values, which undoing the transaction must free.
     pub(crate) fn add_pages(&self, pages: u64) {
         self.mu.lock().pages += pages;
     }
 
-    /// The present point, for a later rollback to it.
+    /// Returns the present position, for a later rollback to it.
     pub(crate) fn position(&self) -> UndoPosition {
         let mu = self.mu.lock();
         UndoPosition { end: mu.end, last: mu.last }
     }
 
-    /// Whether `mark` is a point that a rollback can still go back to: nothing before it has been rewound since.
+    /// Whether a rollback can still go back to this position: nothing before it has been rewound
+    /// since.
     pub(crate) fn reaches(&self, to: UndoPosition) -> bool {
         let mu = self.mu.lock();
         to.end <= mu.end && mu.rewinds.reach(to.end)
     }
 
-    /// Whether one more rollback, to this mark, can be noted.
+    /// Whether the stream can store one more rollback, to this position.
     pub(crate) fn can_rewind(&self, to: UndoPosition) -> bool {
         self.mu.lock().rewinds.has_room(to.end)
     }
@@ -151,23 +157,25 @@ impl Stream {
         self.end() == 0
     }
 
-    /// Begins the change of a row: nobody else sees or appends anything until the record is appended. No other mutex is taken
-    /// meanwhile.
+    /// Locks the stream for the change of a row: no other thread reads or appends until the record
+    /// is appended. The caller takes no other mutex meanwhile.
     pub(crate) fn begin_row(&self) -> Appender<'_> {
         Appender { stream: self, records: self.mu.lock() }
     }
 
-    /// Appends the record of a row change, whose version already names [`Stream::end`], see [`Appender::append`].
+    /// Appends the record of a row change, whose version already names [`Stream::end`]; see
+    /// [`Appender::append`].
     pub(crate) fn append_row(&self, op: &RowOp<'_>) {
         self.begin_row().append(op);
     }
 
-    /// Appends a record; returns its offset. REQUIRES: the entry is logged under that offset before the next one.
+    /// Appends a record and returns its offset. REQUIRES: the entry is logged under that offset
+    /// before the next one.
     pub(crate) fn append(&self, entry: UndoEntry<'_>) -> u64 {
         self.mu.lock().append(self.owner, entry, &self.memory)
     }
 
-    /// Appends what redo says stood at `at`. What is there already, from hardened undo, is left as it is.
+    /// Appends the record that redo says was at `at`. Does nothing if hardened undo has it already.
     pub(crate) fn replay(&self, at: u64, entry: UndoEntry<'_>) -> Result<(), Damage> {
         let mut mu = self.mu.lock();
         if at > mu.end {
@@ -179,7 +187,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Appends hardened bytes, which stand at `place`, in a chunk of their own.
+    /// Appends hardened bytes, which are at `place`, as a chunk of their own.
     pub(crate) fn restore(&self, bytes: &[u8], place: FilePlace) -> Result<(), Damage> {
         let mut mu = self.mu.lock();
         base::check!(mu.placed == mu.chunks.len(), "hardened undo comes first");
@@ -189,8 +197,9 @@ impl Stream {
         Ok(())
     }
 
-    /// Copies of the chunks that stand in no file yet, from the first on, until they are `max` bytes or more. With `tail`
-    /// the last one too, which is closed by that. None follows of which the memory is needed for records to come.
+    /// Returns copies of the chunks that are in no file yet, from the first on, until they are
+    /// `max` bytes or more. With `tail` the last chunk is closed and included. Without it, a chunk
+    /// that may take more records is not.
     pub(crate) fn unplaced(&self, tail: bool, max: usize) -> Vec<ChunkCopy> {
         let mut mu = self.mu.lock();
         if tail && !mu.closed {
@@ -208,17 +217,17 @@ impl Stream {
         out
     }
 
-    /// Hears that the chunk from offset `from` on, the first that stood in no file, now stands at `place`.
+    /// Stores that the chunk at offset `from`, the first that was in no file, is now at `place`.
     pub(crate) fn placed(&self, from: u64, place: FilePlace) {
         let mut mu = self.mu.lock();
         let next = mu.placed;
-        base::check!(mu.chunks[next].base == from, "undo of {} goes to files out of its order", self.owner);
+        base::check!(mu.chunks[next].base == from, "undo of {} is written to files out of order", self.owner);
         mu.chunks[next].place = Some(place);
         mu.placed += 1;
     }
 
-    /// Lets go of the memory of chunks that stand in files, from the first on, until it was `max` bytes or more. How many it
-    /// was.
+    /// Frees the memory of chunks that are in files, from the first on, until `max` bytes or more
+    /// are free. Returns how many bytes it freed.
     pub(crate) fn forget(&self, max: u64) -> u64 {
         let mut mu = self.mu.lock();
         let mut freed = 0;
@@ -231,33 +240,34 @@ impl Stream {
         freed
     }
 
-    /// So many bytes, from the first on, stand in files.
+    /// Returns how many bytes, from the first on, are in files.
     pub(crate) fn in_files(&self) -> u64 {
         let mu = self.mu.lock();
         mu.chunks.get(mu.placed).map_or(mu.end, |chunk| chunk.base)
     }
 
-    /// If all of it is in memory: how long it is.
+    /// Returns its length if all of it is in memory.
     pub(crate) fn in_memory(&self) -> Option<u64> {
         let mu = self.mu.lock();
         base::prefetch::to_read(&mu.chunks, usize::MAX);
         (mu.forgotten == 0).then_some(mu.end)
     }
 
-    /// The same before its bytes are copied, and whether purge has anything to look at when the transaction has committed.
+    /// As [`Stream::in_memory`], before its bytes are copied. Also returns whether purge has work
+    /// when the transaction has committed.
     pub(crate) fn whole(&self) -> Option<(u64, bool)> {
         let mu = self.mu.lock();
         mu.chunks.iter().take(1).for_each(|first| base::prefetch::to_read(&first.bytes, FIRST_LINES));
         (mu.forgotten == 0).then(|| (mu.end, mu.left.any()))
     }
 
-    /// For who will soon come by.
+    /// Prefetches the stream for the thread that will use it soon.
     #[inline]
     pub(crate) fn prefetch(&self) {
         base::prefetch::to_read(std::slice::from_ref(self), usize::MAX);
     }
 
-    /// Bytes of memory that could be let go; with `tail` those of the last chunk, too.
+    /// Returns how many bytes of memory could be freed, with `tail` including the last chunk.
     pub(crate) fn idle_bytes(&self, tail: bool) -> u64 {
         let mu = self.mu.lock();
         let chunks = &mu.chunks[mu.forgotten..];
@@ -265,7 +275,7 @@ impl Stream {
         chunks[..chunks.len() - open].iter().map(|chunk| chunk.bytes.capacity() as u64).sum()
     }
 
-    /// The numbers of the files that it has bytes in, each once or a few times.
+    /// Appends to `out` the numbers of the files that it has bytes in, each once or a few times.
     pub(crate) fn files(&self, out: &mut Vec<u32>) {
         let mu = self.mu.lock();
         for chunk in &mu.chunks[..mu.placed] {
@@ -276,7 +286,8 @@ impl Stream {
         }
     }
 
-    /// Shows all records that were not taken back, and where they stand, oldest first. REQUIRES: all of it is in memory.
+    /// Shows `look` all records that were not taken back, with their offsets, oldest first.
+    /// REQUIRES: all of it is in memory.
     pub(crate) fn each(&self, mut look: impl FnMut(u64, &UndoRecord<'_>)) -> Result<(), Damage> {
         let mu = self.mu.lock();
         for chunk in &mu.chunks {
@@ -293,7 +304,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Appends all bytes to `out`. Whether they are all in memory.
+    /// Appends all bytes to `out`. Returns false if they are not all in memory.
     pub(crate) fn copy(&self, out: &mut Vec<u8>) -> bool {
         let mu = self.mu.lock();
         if mu.forgotten > 0 {
@@ -303,7 +314,8 @@ impl Stream {
         true
     }
 
-    /// Shows the record at `at`, from memory or from what is `held`, to `look`, which must neither wait nor come back here.
+    /// Shows `look` the record at `at`, from memory or from the held piece. `look` must neither
+    /// wait nor use the stream.
     pub(crate) fn read<R>(
         &self,
         at: u64,
@@ -326,7 +338,7 @@ impl Stream {
         let index = mu.chunk_of(at);
         let chunk = &mu.chunks[index];
         if index < mu.forgotten {
-            let place = chunk.place.clone().expect("what is not in memory has a place");
+            let place = chunk.place.clone().expect("a chunk that is not in memory has a place");
             let piece =
                 UndoPiece { owner: self.owner, base: chunk.base, len: chunk.len, place, member: None };
             drop(mu);
@@ -339,24 +351,25 @@ impl Stream {
         Ok(UndoAccess::Here(look(&record, at + len as u64)))
     }
 
-    /// Whether purge has anything to look at when the transaction has committed.
+    /// Whether purge has work when the transaction has committed.
     pub(crate) fn needs_purge(&self) -> bool {
         self.mu.lock().left.any()
     }
 
-    /// Whether purge has anything to look at when the transaction has been reverted as a whole.
+    /// Whether purge has work when the transaction has been reverted as a whole.
     pub(crate) fn covers_marks(&self) -> bool {
         self.mu.lock().left.any_marks()
     }
 
-    /// A walk over the records that purge must look at, if the transaction has committed, or else has been reverted.
+    /// Returns a walk over the records with work for purge, if the transaction has committed, or
+    /// else has been reverted.
     pub(crate) fn walk(&self, committed: bool) -> PurgeWalk {
         let mu = self.mu.lock();
         PurgeWalk::new(&mu.left, &mu.rewinds, mu.end, committed)
     }
 
-    /// Goes on with a walk up to the next record that purge must look at, and shows it. `None`: there is none left. After
-    /// [`UndoAccess::Away`] the walk stands where it stood.
+    /// Continues a walk up to the next record with work for purge, and shows it to `look`. Returns
+    /// `None` if none is left. After [`UndoAccess::Away`] the walk has not moved.
     pub(crate) fn walk_on<R>(
         &self,
         walk: &mut PurgeWalk,
@@ -384,7 +397,7 @@ impl Stream {
 }
 
 impl Appender<'_> {
-    /// Fails if the transaction has as much undo as a row's version can address.
+    /// Returns an error if the transaction has as much undo as a row's version can address.
     #[inline]
     pub(crate) fn check_room(&self) -> Result<(), Error> {
         if self.records.end < STREAM_BYTES_LAST {
@@ -394,13 +407,13 @@ impl Appender<'_> {
         Err(Error::Limit { what })
     }
 
-    /// What the version that the change makes names: this transaction, and where the record will stand.
+    /// Returns the version that the change makes: this transaction, and the offset of the record.
     pub(crate) fn version(&self) -> Version {
         Version { txn: self.stream.owner, undo_at: self.records.end }
     }
 
-    /// Appends the record of a row change, whose version is [`Appender::version`]. From here on the mini-transaction
-    /// that makes the change must not fail.
+    /// Appends the record of a row change, whose version is [`Appender::version`]. From here on the
+    /// mini-transaction that makes the change must not fail.
     pub(crate) fn append(mut self, op: &RowOp<'_>) {
         let version = self.version();
         base::check!(op.version == version, "{:?} names undo that will stand at {version:?}", op.version);
@@ -441,7 +454,7 @@ mod tests {
         s.append(UndoEntry::Insert { tree: TREE, key })
     }
 
-    /// The keys that a rollback meets, newest first.
+    /// The keys that a rollback undoes, newest first.
     fn backward(s: &Stream, to: UndoPosition) -> Vec<String> {
         let (mut keys, mut next) = (Vec::new(), s.position().last);
         while let Some(at) = next.filter(|&at| at >= to.end) {
@@ -457,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rollback_leaves_out_what_an_earlier_one_undid() {
+    fn a_rollback_skips_what_an_earlier_one_undid() {
         let s = stream();
         insert(&s, b"a");
         let mark = s.position();
@@ -498,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_that_was_closed_for_a_file_takes_no_more() {
+    fn a_chunk_that_was_closed_for_a_file_takes_no_more_records() {
         let s = stream();
         insert(&s, b"a");
         assert!(s.unplaced(false, usize::MAX).is_empty() && s.idle_bytes(false) == 0);
@@ -513,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_counted_and_given_back() {
+    fn memory_is_counted_and_freed() {
         let memory = Arc::new(AtomicU64::new(0));
         let s = Stream::new(TxnId(1), Arc::clone(&memory));
         assert_eq!(memory.load(Ordering::Relaxed), STREAM_BYTES);
@@ -524,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_none_is_refused() {
+    fn an_invalid_address_is_refused() {
         let s = stream();
         let at = insert(&s, b"key");
         assert!(s.read(at, HeldPiece::NONE, |_| ()).is_ok());

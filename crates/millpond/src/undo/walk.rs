@@ -1,49 +1,51 @@
-//! What a stream leaves to purge, without a list of it: a few words that grow with nothing, and a walk over the records when
-//! the time has come.
+//! Which records of a stream purge must read. No list of them is kept: a summary of fixed size says
+//! where to look, and a walk over the records finds them when purge comes.
 
 use super::record::{UndoEntry, UndoRecord};
 
 /// A record that purge must look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PurgeItem {
-    /// Where it stands.
+    /// Its offset.
     pub(crate) at: u64,
-    /// It was rolled back, and with that a delete mark came back that may be nobody else's to remove.
+    /// It was rolled back, and that restored a delete mark that perhaps no other transaction will
+    /// remove.
     pub(crate) rewound: bool,
 }
 
-/// What would be left to purge of the records seen so far.
+/// A summary of what would be left to purge of the records seen so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeftToPurge {
-    /// The oldest record to look at that no rewind has taken back.
+    /// The oldest record with work for purge that no rewind has taken back.
     first: Option<u64>,
     /// The oldest and the newest record that cover a delete mark, rewound ones included.
     marks: Option<(u64, u64)>,
-    /// A rewind has brought delete marks back, so there is something, whatever else is taken back.
+    /// A rewind has restored delete marks, so there is work whatever else is taken back.
     stays: bool,
 }
 
 impl LeftToPurge {
-    /// What an unknown beginning leaves: perhaps something.
+    /// The summary of records that are not known: there may be work.
     pub(crate) fn unknown() -> LeftToPurge {
         LeftToPurge { stays: true, ..LeftToPurge::default() }
     }
 
-    /// Whether purge has anything to look at if the transaction commits.
+    /// Whether purge has work if the transaction commits.
     pub(crate) fn any(&self) -> bool {
         self.stays || self.first.is_some()
     }
 
-    /// Whether purge has anything to look at if the transaction is reverted as a whole.
+    /// Whether purge has work if the transaction is reverted as a whole.
     pub(crate) fn any_marks(&self) -> bool {
         self.marks.is_some()
     }
 
-    /// Takes in the record at `at`.
+    /// Adds the record at `at`.
     pub(crate) fn note(&mut self, at: u64, entry: &UndoEntry<'_>) {
         if let UndoEntry::Rewind { end, .. } = *entry {
             self.first = self.first.filter(|&first| first < end);
-            // A mark that came back stays on the list: a later rewind either keeps it or brings it back once more.
+            // A restored mark stays in the summary: a later rewind either keeps it or restores it
+            // again.
             self.stays |= self.marks.is_some_and(|(_, newest)| newest >= end);
         }
         if entry.needs_purge() {
@@ -55,34 +57,34 @@ impl LeftToPurge {
     }
 }
 
-/// The stretches of a stream that rollbacks to savepoints have taken back. None overlaps another.
+/// The parts of a stream that rollbacks to savepoints have taken back. They do not overlap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rewinds(Vec<Rewound>);
 
 #[derive(Clone, Copy, Debug)]
 struct Rewound {
-    /// Where what was taken back begins.
+    /// Where the part begins.
     from: u64,
-    /// Where the record of it stands.
+    /// Where its `Rewind` record is.
     at: u64,
 }
 
-/// Rollbacks to savepoints that one transaction may have had, those left out of which a later one has taken back all that they had left: 16
-/// MiB of memory.
+/// The most rollbacks to savepoints of one transaction, 16 MiB of memory. A rollback whose whole
+/// effect a later one has taken back does not count.
 pub(crate) const REWINDS_MAX: usize = 1 << 20;
 
 impl Rewinds {
-    /// Whether one more can be noted, which takes back everything from `from` on.
+    /// Whether one more rollback, to `from`, can be stored.
     pub(crate) fn has_room(&self, from: u64) -> bool {
         self.0.len() < REWINDS_MAX || self.0.last().is_some_and(|rewound| rewound.from >= from)
     }
 
-    /// Memory, bytes.
+    /// Returns the memory in bytes.
     pub(crate) fn memory(&self) -> u64 {
         (self.0.capacity() * size_of::<Rewound>()) as u64
     }
 
-    /// Notes that the record at `at` has taken back everything from `from` on.
+    /// Stores that the record at `at` has taken back all records from `from` on.
     pub(crate) fn push(&mut self, at: u64, from: u64) {
         while self.0.pop_if(|rewound| rewound.from >= from).is_some() {}
         self.0.push(Rewound { from, at });
@@ -94,19 +96,19 @@ impl Rewinds {
         self.0.get(next).is_some_and(|rewound| rewound.from <= at)
     }
 
-    /// Whether a rollback can go back to `end`: it does not lie inside of what was taken back.
+    /// Whether a rollback can go back to `end`: that is not inside a part that was taken back.
     pub(crate) fn reach(&self, end: u64) -> bool {
         let next = self.0.partition_point(|rewound| rewound.at <= end);
         self.0.get(next).is_none_or(|rewound| rewound.from >= end)
     }
 }
 
-/// Goes over the records of a stream, oldest first, and tells which of them purge must look at.
+/// Walks over the records of a stream, oldest first, and finds those with work for purge.
 #[derive(Clone, Debug)]
 pub(crate) struct PurgeWalk {
-    /// The record to be looked at next.
+    /// The next record to look at.
     pub(crate) at: u64,
-    /// Records from here on are none of its concern.
+    /// The walk ends before this offset.
     pub(crate) end: u64,
     rewinds: Rewinds,
     committed: bool,
@@ -127,7 +129,7 @@ impl PurgeWalk {
         PurgeWalk { at: from, end, rewinds: rewinds.clone(), committed }
     }
 
-    /// What purge has to do with the record, which stands at `self.at`.
+    /// Returns the work of purge for the record at `self.at`, if there is any.
     pub(crate) fn judge(&self, record: &UndoRecord<'_>) -> Option<PurgeItem> {
         let rewound = !self.committed || self.rewinds.covers(self.at);
         let wanted = if rewound { record.entry.covers_mark() } else { record.entry.needs_purge() };
@@ -142,7 +144,7 @@ mod tests {
     use base::prng::Prng;
     use base::{TreeId, TxnId};
 
-    /// The lists that the walk stands for, kept as a stream would have to keep them.
+    /// The lists that the summary and the walk replace, as a stream would have to keep them.
     #[derive(Default)]
     struct Lists {
         purge: Vec<PurgeItem>,
@@ -168,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_walk_finds_what_lists_would_hold() {
+    fn the_walk_finds_the_same_records_as_full_lists() {
         let mut rng = Prng::new(1);
         for round in 0..2000 {
             let (mut lists, mut left, mut rewinds) =

@@ -1,4 +1,4 @@
-//! The undo files: what is hardened comes back, what nobody needs goes, and damage is seen.
+//! The undo files: hardened undo is read back, unused files are removed, and damage is detected.
 
 use super::super::fetch::{HeldPiece, PieceCache, UndoAccess};
 use super::super::history::History;
@@ -38,7 +38,7 @@ fn write(stream: &Stream, records: u64) {
     }
 }
 
-/// Hardens all that the streams have; the files of a list that names them.
+/// Hardens all undo of the streams. Returns the files of a list that names them.
 fn harden(journal: &mut Journal, streams: &[&Stream]) -> Vec<(u32, u64)> {
     let mut numbers = Vec::new();
     for stream in streams {
@@ -59,7 +59,7 @@ fn bytes(stream: &Stream) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_hardened_comes_back_and_no_more_than_the_list_promises() {
+fn hardened_undo_is_read_back_up_to_the_length_in_the_list() {
     let disk = MemDisk::default();
     let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
     let (a, b) = (streams.begin(TxnId(1)), streams.begin(TxnId(2)));
@@ -78,9 +78,10 @@ fn what_was_hardened_comes_back_and_no_more_than_the_list_promises() {
     assert!(matches!(missing, Error::Corrupt { .. }), "{missing}");
 }
 
-/// A transaction may have changed more than memory holds when a crash cuts it off; opening must not need that much.
+/// A transaction may have changed more than memory holds when a crash cuts it off. Opening must not
+/// need that much memory.
 #[test]
-fn what_comes_back_takes_no_more_memory_than_the_past_may() {
+fn undo_that_is_read_back_stays_within_its_memory_limit() {
     let disk = MemDisk::default();
     let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
     let (a, b) = (streams.begin(TxnId(1)), streams.begin(TxnId(2)));
@@ -112,7 +113,7 @@ fn what_comes_back_takes_no_more_memory_than_the_past_may() {
 }
 
 #[test]
-fn a_stream_that_was_hardened_twice_in_other_chunks_comes_back_once() {
+fn a_stream_that_was_hardened_twice_in_other_chunks_is_read_back_once() {
     let disk = MemDisk::default();
     let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
     let (first, again) = (streams.begin(TxnId(1)), Stream::new(TxnId(1), Arc::default()));
@@ -129,7 +130,7 @@ fn a_stream_that_was_hardened_twice_in_other_chunks_comes_back_once() {
 }
 
 #[test]
-fn what_memory_has_let_go_is_fetched() {
+fn undo_that_was_freed_from_memory_is_fetched() {
     let disk = MemDisk::default();
     let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
     let stream = streams.begin(TxnId(1));
@@ -194,7 +195,7 @@ fn history_batches_return_the_undo_and_a_commit_that_stands_for_each_member() {
         history.insert(journal.append_history_batches(groups).unwrap());
         members = later.iter_mut().map(|m| BatchMember { stream: Arc::clone(&m.stream), ..*m }).collect();
     }
-    // The first of each segment.
+    // The first member of each batch.
     let firsts = [0, 1, 40];
     for (n, (txn, lsn, _, bytes)) in all.iter().enumerate() {
         let first = firsts.into_iter().rfind(|first| *first <= n).unwrap();
@@ -221,13 +222,13 @@ fn history_batches_return_the_undo_and_a_commit_that_stands_for_each_member() {
 }
 
 #[test]
-fn a_file_goes_when_nobody_has_anything_in_it() {
+fn a_file_is_removed_when_it_is_unused() {
     let disk = MemDisk::default();
     let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
     let stream = streams.begin(TxnId(1));
     write(&stream, 1);
     let files = harden(&mut journal, &[&stream]);
-    // Another run: its own file, beside that of the transaction which is still unfinished.
+    // Another run: it has its own file, beside that of the transaction which is still unfinished.
     let (mut journal, streams) = open(&disk, &files, &[(1, stream.end())]).unwrap();
     let (old, new) = (streams.get(TxnId(1)).unwrap(), streams.begin(TxnId(2)));
     write(&new, 1);
@@ -239,7 +240,7 @@ fn a_file_goes_when_nobody_has_anything_in_it() {
     streams.remove(TxnId(1));
     drop(old);
     journal.sweep().unwrap();
-    // The root of the list that names it may be written only now.
+    // Only now may the root of the list that names it be written.
     journal.remove_retired().unwrap();
     assert_eq!(names(&disk), ["00000001", "00000002"], "the durable root names it");
     journal.retire().unwrap();
@@ -249,10 +250,11 @@ fn a_file_goes_when_nobody_has_anything_in_it() {
     assert_eq!(names(&disk), ["00000002"]);
 }
 
-/// The first run's checkpoint hardened a transaction that committed and was not listed any more by its next one; a crash
-/// took the commit's redo, the second run rebuilt the undo from redo and hardened it anew, in other pieces.
+/// The first run's checkpoint hardened a transaction. It committed, so the next checkpoint did not
+/// list it. A crash lost the redo of the commit. The second run rebuilt the undo from redo and
+/// hardened it again, in other pieces.
 #[test]
-fn an_older_copy_in_other_pieces_is_no_hindrance() {
+fn an_older_copy_in_other_pieces_does_no_harm() {
     let disk = MemDisk::default();
     let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
     let (stream, other) = (streams.begin(TxnId(1)), streams.begin(TxnId(2)));
@@ -262,7 +264,7 @@ fn an_older_copy_in_other_pieces_is_no_hindrance() {
         harden(&mut journal, &[&stream]);
     }
     let files = harden(&mut journal, &[&stream, &other]);
-    // The other one keeps the file; of this one nothing is promised.
+    // The other transaction keeps the file. The list says nothing of this one.
     let (mut journal, streams) = open(&disk, &files, &[(2, other.end())]).unwrap();
     let (stream, other) = (streams.begin(TxnId(1)), streams.get(TxnId(2)).unwrap());
     for _ in 0..4 {
@@ -276,7 +278,7 @@ fn an_older_copy_in_other_pieces_is_no_hindrance() {
 }
 
 #[test]
-fn every_flipped_byte_that_matters_is_seen() {
+fn every_flipped_byte_that_matters_is_detected() {
     let disk = MemDisk::default();
     let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
     let stream = streams.begin(TxnId(1));
@@ -292,9 +294,10 @@ fn every_flipped_byte_that_matters_is_seen() {
     }
 }
 
-/// Where files may take nothing at all, undo that must go to one does not begin a new one each time.
+/// Where undo files may take no space at all, undo that must go to a file does not begin a new one
+/// each time.
 #[test]
-fn a_file_is_begun_for_many_batches_however_little_all_may_take() {
+fn a_file_takes_many_batches_however_small_the_limit_of_all_files_is() {
     let disk = MemDisk::default();
     let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
     journal.set_total_bytes(0);
@@ -307,9 +310,9 @@ fn a_file_is_begun_for_many_batches_however_little_all_may_take() {
     assert_eq!(files.len(), 3, "{files:?}");
 }
 
-/// What else stands in the directory is nobody's, unless it is called as a file of ours.
+/// Other files in the directory are left alone unless they are named like undo files.
 #[test]
-fn foreign_names_are_left_alone_and_the_last_number_is_an_error() {
+fn foreign_files_are_left_alone_and_the_last_number_is_an_error() {
     let disk = MemDisk::default();
     drop(open(&disk, &[], &[]).unwrap());
     let vfs = disk.vfs(1);
@@ -326,7 +329,7 @@ fn foreign_names_are_left_alone_and_the_last_number_is_an_error() {
     assert!(error.contains("/undo/4294967295") && error.contains("no number is left"), "{error}");
 }
 
-/// A list says where segments stand; a place that cannot be is an error, not an overflow.
+/// A list says where history batches are. An impossible place is an error, not an overflow.
 #[test]
 fn listed_batches_at_an_impossible_place_are_an_error() {
     let disk = MemDisk::default();

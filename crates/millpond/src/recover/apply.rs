@@ -1,4 +1,5 @@
-//! The second pass over the log: every change goes to its page unless the page has it already.
+//! The second pass over the log, replay (the redo pass): applies every change to its page unless
+//! the page has it already.
 
 use super::chunk_queue::{AbandonOnDrop, BoundedQueue, EndOnDrop, LogChunk};
 use super::end::LogTail;
@@ -17,22 +18,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Judges pages as they are read: a damaged one is taken, as a blank, only if redo makes it anew.
+/// Checks pages as replay reads them. A damaged page is accepted, as a blank, only if redo makes it
+/// anew.
 #[derive(Debug)]
 pub(crate) struct RedoHook {
     path: PathBuf,
     made_anew: MadeAnew,
-    /// Pages that were written with an LSN at or above this and synced.
+    /// Pages that were written with this LSN or a greater one, and synced.
     stale: BTreeMap<PageNo, Lsn>,
     log: Arc<Log>,
-    /// Where the log of the last run ended; this run's begins at or above it.
+    /// Where the log of the last run ended. The log of this run begins at or above it.
     end: Lsn,
     begin: Lsn,
 }
 
 impl RedoHook {
-    /// A hook for the pages of `path`, given what the first pass found and which pages are known to be older than they
-    /// should.
+    /// Creates a hook for the pages of `path`, from the result of the first pass. `stale` are pages
+    /// known to be older than they should be.
     pub(crate) fn new(
         path: &Path,
         log: &Arc<Log>,
@@ -80,8 +82,8 @@ impl ReadHook for RedoHook {
             bytes.fill(0);
             return Ok(None);
         }
-        // No page reaches the file before its redo is durable, so one that is ahead of the log proves that the log has
-        // lost its end (El3).
+        // No page is written before its redo is durable. So a page that is ahead of the log proves
+        // that the log has lost its end (El3).
         let lsn = header::lsn(bytes);
         if let Some(&written) = self.stale.get(&page)
             && lsn < written
@@ -103,28 +105,30 @@ impl ReadHook for RedoHook {
     }
 }
 
-/// A worker's window takes no more memory than this part of the pool's, and as much may wait behind it.
+/// A worker's window takes at most this part of the pool's memory. As much again may wait in the
+/// queue.
 const WINDOW_SHARE: usize = 16;
-/// A window is of several chunks, however small it is.
+/// A window has at least this many chunks, however small it is.
 const CHUNKS_MIN: usize = 4;
 /// Pages that are read in one batch.
 const BATCH_PAGES: usize = 64;
 
-/// What the second pass works on.
+/// The input of the second pass.
 pub(crate) struct Replay {
     pub(crate) pool: Arc<Pool>,
     pub(crate) log: Arc<Log>,
     pub(crate) epochs: Vec<EpochStart>,
-    /// The checkpoint.
+    /// The checkpoint LSN.
     pub(crate) from: Lsn,
     /// Where the last group ends.
     pub(crate) end: Lsn,
-    /// Redo that a worker holds in memory before it turns to the pages.
+    /// Redo that a worker collects in memory before it applies it to pages.
     pub(crate) window_bytes: usize,
     pub(crate) pages_path: PathBuf,
     /// Pages of which no image is needed.
     pub(crate) made_anew: MadeAnew,
-    /// Hears how far all pages have come: the checkpoint must not pass it yet, nor a segment above be recycled.
+    /// Is told up to which LSN all pages have been replayed. Until then the checkpoint must not
+    /// pass that LSN, and no segment above it may be recycled.
     pub(crate) reached: Box<dyn Fn(Lsn) + Send + Sync>,
 }
 
@@ -138,8 +142,9 @@ struct PageChange {
     op: (u32, u32),
 }
 
-/// A chunk of the log, and each worker's changes in it. Who reads it deals it out: it has its bytes at hand, and a worker
-/// touches only those that are its own.
+/// A chunk of the log, and each worker's changes in it. The thread that reads the chunk divides the
+/// changes, because it has the bytes in its cache. A worker then reads only the bytes of its own
+/// changes.
 #[derive(Debug, Default)]
 struct DealtChunk {
     chunk: LogChunk,
@@ -161,12 +166,12 @@ impl DealtChunk {
     }
 }
 
-/// What a worker has gathered.
+/// The changes that a worker has collected.
 #[derive(Debug, Default)]
 struct ReplayWindow {
     chunks: Vec<Arc<DealtChunk>>,
-    /// Page number, and below it the indices of a chunk and of a change in it: sorted, they bring the changes of a page
-    /// together, in order.
+    /// Page number, index of a chunk, index of a change in it. Sorted, this brings the changes of a
+    /// page together, in order.
     order: Vec<(PageNo, u32, u32)>,
     /// Bytes of the chunks.
     bytes: usize,
@@ -190,10 +195,11 @@ impl ReplayWindow {
 
 /// Applies all redo. Returns how many page changes were applied.
 ///
-/// This thread reads and checks the log. Pages are dealt out to `workers` by number, so what happens to one page happens in
-/// order, and no worker waits for another. Each gathers the changes of its own pages from a few megabytes of log, reads
-/// those pages in batches, and applies all that it has for a page under one latch. That a group spans pages does not matter
-/// here: all of it is applied before anybody looks.
+/// This thread reads and checks the log. Pages are divided among `workers` by number, so the
+/// changes of one page are applied in order and no worker waits for another. Each worker collects
+/// the changes of its own pages from a few megabytes of log, reads those pages in batches, and
+/// applies all changes of a page under one latch. A group may span pages of several workers: that
+/// does no harm, because all of it is applied before any other thread reads the pages.
 pub(crate) fn replay(job: Replay, workers: usize) -> Result<u64> {
     base::check!(job.from <= job.end && workers > 0, "replay from {} to {}", job.from, job.end);
     let job = Arc::new(job);
@@ -224,7 +230,7 @@ pub(crate) fn replay(job: Replay, workers: usize) -> Result<u64> {
     }
     result?;
     let applied = applied?;
-    // From now on every page is as redo left it, and damage is damage.
+    // From now on every page is as redo left it, and damage is an error.
     job.made_anew.0.lock().clear();
     Ok(applied)
 }
@@ -233,7 +239,7 @@ impl Replay {
     fn read(&self, queue: &BoundedQueue<DealtChunk>, workers: usize) -> Result {
         let segments = self.log.segments();
         let mut scanner = Scanner::new(segments, &self.epochs, self.from).read_ahead()?;
-        // What stands beyond is of this run: a checkpoint may be logging its list already.
+        // The log beyond is of this run: a checkpoint may be logging its list already.
         while scanner.position() < self.end {
             let mut dealt = queue.spare();
             if !dealt.chunk.refill(&mut scanner, self.end, self.window_bytes() / CHUNKS_MIN)? {
@@ -241,7 +247,7 @@ impl Replay {
             }
             dealt.deal(workers);
             if !queue.put(dealt) {
-                // A worker failed, and says why.
+                // A worker failed, and returns the error.
                 return Ok(());
             }
         }
@@ -266,7 +272,7 @@ impl Replay {
         let window_pages = (self.pool.frame_count() / (8 * positions.len())).max(1);
         let (mut window, mut applied) = (ReplayWindow::default(), 0);
         loop {
-            // Rather than wait for the reader, do what there is to do.
+            // Apply what is collected rather than wait for the reader.
             let more = if window.bytes < self.window_bytes() { queue.try_take(worker) } else { None };
             if more.is_none() {
                 applied += self.apply(&mut window, worker, window_pages)?;
@@ -285,7 +291,7 @@ impl Replay {
         Ok(applied)
     }
 
-    /// Log that a worker looks through at once.
+    /// Returns how much log a worker processes at once, bytes.
     fn window_bytes(&self) -> usize {
         self.window_bytes.min(self.pool.frame_count() * self.pool.page_bytes() / WINDOW_SHARE)
     }
@@ -312,7 +318,7 @@ impl Replay {
         Ok(applied)
     }
 
-    /// Applies changes to the page that all of them are of.
+    /// Applies changes to a page. REQUIRES: all are of that page, in order.
     fn apply_to_page(&self, changes: &[(PageChange, &[u8])]) -> Result<u64> {
         let no = changes[0].0.page;
         base::verify!(changes.iter().all(|(change, _)| change.page == no), "changes of two pages");
@@ -348,7 +354,7 @@ impl Replay {
                     }
                     let expects = change.prev;
                     let what = format!(
-                        "the page stands at LSN {before}, the change expects …{expects}: a write was lost"
+                        "the page is at LSN {before}, the change expects …{expects}: a write was lost"
                     );
                     return damaged(what);
                 }

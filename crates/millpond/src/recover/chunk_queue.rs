@@ -1,5 +1,5 @@
-//! Hands the log from the one thread that reads and checks it to those that use it, a chunk at a
-//! time, so that reading is under way while what has been read is worked on.
+//! A bounded queue that carries the log from the thread that reads and checks it to the threads
+//! that use it, a chunk at a time. So reading goes on while earlier chunks are processed.
 
 use crate::error::Result;
 use crate::log::group::{GROUP_BYTES_MAX, GROUP_HEADER_BYTES};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Bytes of a chunk, about.
 const CHUNK_BYTES: usize = 512 << 10;
-/// Fewer chunks than this never wait for a taker before their reader does.
+/// The reader never waits while a taker has fewer chunks than this.
 const WAITING_MIN: usize = 4;
 
 /// Consecutive groups of the log, checked.
@@ -120,7 +120,7 @@ impl<T: Default> BoundedQueue<T> {
         }
     }
 
-    /// Puts a chunk on the queue, when every taker has room for it. Returns false if a taker has
+    /// Puts a chunk on the queue, once every taker has room for it. Returns false if a taker has
     /// failed.
     pub(crate) fn put(&self, chunk: T) -> bool {
         let chunk = Arc::new(chunk);
@@ -250,7 +250,7 @@ mod tests {
             let queue = Arc::clone(&queue);
             base::sync::spawn("taker", move || drop(AbandonOnDrop::new(&queue))).unwrap()
         };
-        // Nobody takes anything: only the other's failure ends this wait.
+        // No taker takes anything: only the other's failure ends this wait.
         assert!(!queue.put(100));
         other.join().unwrap();
         assert!(queue.take(0).is_none());

@@ -1,4 +1,5 @@
-//! The first pass over the log: where it ends, and which pages its redo makes anew.
+//! The first pass over the log: finds the log's end, and which pages redo builds without an old
+//! image.
 
 use super::chunk_queue::{AbandonOnDrop, BoundedQueue, EndOnDrop, LogChunk};
 use super::txn_table::TxnTable;
@@ -20,32 +21,33 @@ use std::sync::Arc;
 
 const CHUNK_PAGES: usize = 4096;
 
-/// Log that has been read and not yet looked into, bytes at most.
+/// The most log that may be read and not yet processed, bytes.
 const READ_AHEAD_BYTES: usize = 8 << 20;
 
-/// Whether redo alone knows a page.
+/// What redo has for a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum RedoOfPage {
-    /// It does not speak of the page.
+    /// Nothing.
     #[default]
     None,
-    /// It only changes the page: the image before is needed.
+    /// Only changes: the image before them is needed.
     ChangesOnly,
-    /// Some record makes it anew, and what follows is there: no image is needed.
+    /// A record that makes it anew, and all that follows: no old image is needed.
     MakesAnew,
 }
 
-/// What the first pass found.
+/// The result of the first pass.
 #[derive(Debug, Default)]
 pub(crate) struct LogTail {
-    /// The log's end: where its last group ends. What may follow, padding or a block whose first group was torn, belongs to
-    /// an epoch that is over: the next one begins behind it and says in its first block how far this one goes.
+    /// The log's end: where its last group ends. Padding may follow, or a block whose first group
+    /// was torn. These belong to an epoch that is over: the next epoch begins behind them, and its
+    /// first block says where this epoch ends.
     pub(crate) end: Lsn,
-    /// By page number, in chunks; page numbers are dense.
+    /// By page number, in chunks, because page numbers are dense.
     known: BTreeMap<u32, Box<[RedoOfPage; CHUNK_PAGES]>>,
-    /// What redo says of the pages that were asked about.
+    /// What redo has for the pages that the caller asked about.
     pub(crate) asked: BTreeMap<PageNo, PageRedo>,
-    /// Groups from the checkpoint on.
+    /// The number of groups from the checkpoint on.
     pub(crate) groups: u64,
 }
 
@@ -69,7 +71,7 @@ impl LogTail {
         *self.known(page) = RedoOfPage::MakesAnew;
     }
 
-    /// Pages that redo makes anew, so that no old image is needed.
+    /// Returns the pages that redo makes anew, so that no old image is needed.
     pub(crate) fn made_anew(&self) -> impl Iterator<Item = PageNo> {
         let all = self.known.iter().flat_map(|(chunk, pages)| {
             pages
@@ -81,7 +83,7 @@ impl LogTail {
     }
 }
 
-/// What is worked out from the groups while the log is read on.
+/// What one thread builds from the groups while another thread reads the log.
 struct FirstPass {
     rebuild: Rebuild,
     txn_table: TxnTable,
@@ -127,9 +129,9 @@ impl FirstPass {
     }
 }
 
-/// Reads the log from `checkpoint` to its end and changes nothing; `rebuild` and `txn_table` hear of every record, and of the
-/// change in it if it is one of a page. `known` is the LSN up to which the root knows the log
-/// to be durable. Of `pages` it fills in what redo says.
+/// Reads the log from `checkpoint` to its end and changes nothing. `rebuild` and `txn_table` get
+/// every record, and the decoded change of a page record. The root knows that the log is durable up
+/// to `known`. For `pages` the result says what redo has.
 #[expect(clippy::too_many_arguments, reason = "what the root says, and who hears of the records")]
 pub(crate) fn find_end(
     segments: &Segments,
@@ -181,11 +183,12 @@ pub(crate) fn find_end(
     Ok((tail, rebuild, txn_table))
 }
 
-/// Where a log that ended at `end` goes on, in the epoch after `epochs`.
+/// Returns where the log continues, in the epoch after `epochs`, if it ended at `end`.
 pub(crate) fn next_epoch_start(end: Lsn, epochs: &[EpochStart]) -> LogStart {
     let used = if offset_in_block(end) == 0 { PAYLOAD_BYTES } else { offset_in_block(end) };
     let last = epochs.last().expect("a root names an epoch");
-    // A block of the epoch that ended must never be taken for one of the new epoch, so the new one begins behind it.
+    // A block of the old epoch must never be taken for one of the new epoch, so the new one begins
+    // behind it.
     let mut lsn = round_up(end).max(last.first);
     if planted(Bug::EndLate) {
         lsn = lsn.plus(PAYLOAD_BYTES as u64);

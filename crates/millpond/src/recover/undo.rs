@@ -1,11 +1,14 @@
-//! Transactions after a crash: their undo and how they ended, from the checkpoint's list, the hardened undo and the redo.
+//! Rebuilds transactions after a crash, their undo and how they ended, from the checkpoint's list,
+//! the hardened undo and the redo.
 //!
-//! Replay gives every stream the bytes it had, because a record's undo is part of the redo record itself. What the list
-//! does not name and the redo shows from the middle on had ended, and been purged, before the list was made: only its
-//! last steps lie above the checkpoint, and nobody needs its undo.
+//! Replay gives every stream the bytes it had, because a record's undo is part of the redo record.
+//! A transaction may be missing in the list and appear in the redo from the middle on. It had
+//! ended, and been purged, before the list was made. Only its last steps are above the checkpoint,
+//! and its undo is not needed.
 //!
-//! What finds no room in memory goes to undo files while the log is still being read (Un9). No list names those files, so they mean nothing
-//! if this opening fails: the next one begins anew, and they go with its first checkpoint.
+//! Undo that exceeds the memory limit is spilled to undo files while the log is still being read
+//! (Un9). No list names these files. If this opening fails they are ignored: the next opening
+//! starts again, and its first checkpoint removes them.
 
 use crate::checkpoint::list::{Collector, List, Stage};
 use crate::checkpoint::root::Root;
@@ -27,7 +30,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The list that the root names; an empty one for a database that has had no checkpoint.
+/// Reads the checkpoint's list that the root names. Returns an empty one for a database without a
+/// checkpoint.
 pub(crate) fn read_list(segments: &Segments, root: &Root) -> Result<List> {
     if root.record == Lsn::MAX {
         return Ok(List { next_txn: TxnId(1), next_tree: TreeId(1), ..List::default() });
@@ -56,7 +60,7 @@ pub(crate) fn read_list(segments: &Segments, root: &Root) -> Result<List> {
 #[derive(Debug)]
 pub(crate) struct Rebuild {
     redo_dir: PathBuf,
-    /// Where the list stands: what it does not name had ended below.
+    /// The LSN of the list. A transaction that the list does not name had ended before it.
     list_at: Lsn,
     next_txn: TxnId,
     next_tree: TreeId,
@@ -64,19 +68,20 @@ pub(crate) struct Rebuild {
     stages: BTreeMap<TxnId, Stage>,
     /// Transactions that had ended and been purged before the list was made.
     ended: BTreeSet<TxnId>,
-    /// Streams that were just written to, at their transaction's number modulo the length: most records find theirs here.
+    /// Streams that were used last, at their transaction's id modulo the length. Most records find
+    /// their stream here.
     recent: Vec<Option<Arc<Stream>>>,
     undo_memory: Option<UndoMemory>,
-    /// Up to where the log has been taken in.
+    /// The LSN of the last record.
     at: Lsn,
 }
 
 const RECENT: usize = 256;
 
-/// Bytes of undo that are written to segments at once, about.
+/// Approximate bytes of undo that are written to history batches at once.
 const MOVE_BYTES: usize = 4 << 20;
 
-/// Takes the first of them off, at least one, as many as `most` and with no more undo than `bytes`.
+/// Splits off the first members: at least one, at most `most`, with at most `bytes` of undo.
 fn take_prefix<'m>(left: &mut &'m mut [BatchMember], most: usize, bytes: usize) -> &'m mut [BatchMember] {
     let mut sum = 0;
     let fit = left.iter().take(most).take_while(|member| {
@@ -89,20 +94,20 @@ fn take_prefix<'m>(left: &mut &'m mut [BatchMember], most: usize, bytes: usize) 
     first
 }
 
-/// How much of the undo may be in memory, and where the rest goes.
+/// How much undo may be in memory, and where the rest goes.
 #[derive(Debug)]
 struct UndoMemory {
     journal: Journal,
     /// Bytes.
     memory: u64,
-    /// Bytes that went to files.
+    /// Bytes that were written to files.
     spilled: u64,
-    /// Committed transactions that went to files, to be purged.
+    /// Committed transactions that were written to history batches, to be purged.
     moved: Vec<HistoryBatchRange>,
 }
 
 impl Rebuild {
-    /// Begins with the checkpoint's list and the hardened undo of those that it names.
+    /// Begins with the checkpoint's list and the hardened undo of its transactions.
     pub(crate) fn begin(redo_dir: &Path, list_at: Lsn, list: List, streams: Streams) -> Rebuild {
         let mut rebuild = Rebuild {
             redo_dir: redo_dir.to_owned(),
@@ -120,17 +125,17 @@ impl Rebuild {
         rebuild
     }
 
-    /// Keeps no more than `memory` bytes of undo in memory, about, from here on: see [`Rebuild::make_room`].
+    /// Limits the undo in memory to about `memory` bytes; see [`Rebuild::make_room`].
     pub(crate) fn within(mut self, memory: u64, journal: Journal) -> Rebuild {
         self.undo_memory = Some(UndoMemory { journal, memory, spilled: 0, moved: Vec::new() });
         self
     }
 
-    /// Has undo go to files if there is too much of it in memory; to be called every few hundred kilobytes of log. Where the disk is full it
-    /// stays in memory, for what is there must open.
+    /// Moves undo to files if there is too much in memory. To be called every few hundred kilobytes
+    /// of log. If the disk is full the undo stays in memory, because the database must open.
     pub(crate) fn make_room(&mut self) -> Result {
         let Some(UndoMemory { memory, .. }) = &self.undo_memory else { return Ok(()) };
-        // A quarter for what the log brings until the next call, half of the rest at once.
+        // A quarter is for the undo of the log until the next call. Half of the rest moves at once.
         if self.streams.bytes() <= *memory - *memory / 4 {
             return Ok(());
         }
@@ -151,11 +156,13 @@ impl Rebuild {
         Ok(())
     }
 
-    /// Has the committed transactions go to segments, to be purged from there: of very many that have deleted a row or two each the undo takes
-    /// less memory than the rest of what is kept for them. One whose `purged` record comes later is purged twice, which changes nothing.
+    /// Moves the committed transactions to history batches, to be purged from there. Very many
+    /// transactions may have deleted a row or two each: their undo takes less memory than the other
+    /// things that are kept for them. A transaction whose `purged` record comes later is purged
+    /// twice, which does no harm.
     fn move_committed(&mut self) -> Result {
         let Some(UndoMemory { journal, spilled, moved, .. }) = &mut self.undo_memory else { return Ok(()) };
-        // Below the list there may be undo to come of one that the list says has committed.
+        // Before the list, undo may follow of a transaction that the list calls committed.
         if self.at < self.list_at {
             return Ok(());
         }
@@ -185,7 +192,7 @@ impl Rebuild {
         Ok(())
     }
 
-    /// Takes in one record of the log; `op` is the change of a page record.
+    /// Processes one record of the log; `op` is the change of a page record.
     pub(crate) fn record(&mut self, lsn: Lsn, record: &Record<'_>, op: Option<&PageOp<'_>>) -> Result {
         self.at = lsn;
         match (*record, op) {
@@ -210,7 +217,8 @@ impl Rebuild {
             (Record::Reverted { txn }, _) => {
                 self.note_id(txn);
                 self.forget(txn);
-                // Nothing of it follows; but what lies below the list may have begun before the log that is read.
+                // No record of it follows. But before the list there may be one that began before
+                // the log that is read.
                 if lsn < self.list_at {
                     self.ended.insert(txn);
                 }
@@ -244,14 +252,14 @@ impl Rebuild {
         }
     }
 
-    /// Drops what is known of a transaction, of which no record follows that has undo.
+    /// Forgets a transaction, of which no record with undo follows.
     fn forget(&mut self, txn: TxnId) {
         self.streams.remove(txn);
         self.stages.remove(&txn);
         self.recent[txn.0 as usize % RECENT].take_if(|stream| stream.owner() == txn);
     }
 
-    /// A committed transaction is kept only for its purge: no snapshot outlives a crash.
+    /// A committed transaction is kept only for its purge, because no snapshot survives a crash.
     fn committed(&mut self, txn: TxnId, lsn: Lsn) {
         if self.streams.get(txn).is_some_and(|stream| stream.needs_purge()) {
             self.stage(txn, Stage::Committed(lsn));
@@ -285,7 +293,7 @@ impl Rebuild {
         Ok(())
     }
 
-    /// How the transactions stand that are not over, and whether they have undo.
+    /// Returns the states of the unfinished transactions, and whether they have undo.
     #[cfg(test)]
     pub(crate) fn txn_states(&self) -> impl Iterator<Item = (TxnId, Stage, bool)> {
         let known = self.stages.iter().map(|(&txn, stage)| (txn, stage, self.streams.get(txn).is_some()));
@@ -294,8 +302,8 @@ impl Rebuild {
             .map(|(txn, stage, has_undo)| (txn, stage.clone(), has_undo))
     }
 
-    /// What the log's end leaves.
-    /// REQUIRES: it was told by [`Rebuild::within`] where the undo files are.
+    /// Returns the transactions at the log's end. REQUIRES: [`Rebuild::within`] has said where the
+    /// undo files are.
     pub(crate) fn finish(self, history: Vec<HistoryBatchRange>) -> Recovered {
         let UndoMemory { journal, spilled, moved, .. } =
             self.undo_memory.expect("it was told where the undo files are");

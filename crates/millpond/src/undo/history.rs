@@ -1,5 +1,5 @@
-//! The [history batches](super::history_batch): which batch holds the undo of a committed transaction,
-//! and which batches are due for purge.
+//! The [history batches](super::history_batch): which batch holds the undo of a committed
+//! transaction, and which batches are due for purge.
 
 use super::fetch::{HeldPiece, UndoPiece};
 use super::history_batch::{self, HistoryBatch, HistoryBatchRange, ToPurge};

@@ -1,8 +1,8 @@
-//! In which extents of one group a tree has free pages: a few numbers, or a bit for each. Pure.
+//! A set of extents of one group: a few numbers, or a bit for each extent. Pure.
 
-/// Numbers that stand without memory of their own.
+/// The most numbers that are stored without allocated memory.
 const FEW: usize = 7;
-/// Words of a bit for each extent that a map page describes, with the largest pages.
+/// Words with a bit for each extent that a map page describes, for the largest pages.
 const WORDS: usize = 1024 / 64;
 
 /// A set of extents, by their index in the group.
@@ -21,7 +21,7 @@ impl Default for ExtentSet {
 }
 
 impl ExtentSet {
-    /// Adds an extent, if it is not there.
+    /// Adds an extent if it is not in the set.
     pub(super) fn insert(&mut self, index: u16) {
         match self {
             ExtentSet::Many(words) => words[usize::from(index) / 64] |= 1 << (index % 64),
@@ -43,7 +43,7 @@ impl ExtentSet {
         }
     }
 
-    /// Takes an extent out, if it is there.
+    /// Removes an extent if it is in the set.
     pub(super) fn remove(&mut self, index: u16) {
         match self {
             ExtentSet::Many(words) => words[usize::from(index) / 64] &= !(1 << (index % 64)),
@@ -57,7 +57,7 @@ impl ExtentSet {
         }
     }
 
-    /// The least of them.
+    /// Returns the least extent of the set.
     pub(super) fn first(&self) -> Option<u16> {
         match self {
             ExtentSet::Few { len, at } => at[..usize::from(*len)].first().copied(),
@@ -68,7 +68,7 @@ impl ExtentSet {
         }
     }
 
-    /// Bytes of memory of its own.
+    /// Returns the allocated memory in bytes.
     pub(super) fn bytes(&self) -> usize {
         match self {
             ExtentSet::Few { .. } => 0,

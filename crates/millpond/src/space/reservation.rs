@@ -1,4 +1,5 @@
-//! Pages set aside before anything is latched, and the pages of the map that say so, in memory before anything is latched.
+//! Reservations: pages reserved for a tree before anything is latched. And the map pages that
+//! describe them, pinned before anything is latched.
 
 use super::state::{Picked, SpaceState};
 use super::{Space, map};
@@ -13,7 +14,7 @@ use base::{PageNo, TreeId};
 use metrics::{M, SyncReason};
 use smallvec::SmallVec;
 
-/// Pages set aside for one tree. What is not taken goes back on drop.
+/// Pages reserved for one tree. Those that are not taken are returned on drop.
 #[derive(Debug)]
 pub(crate) struct Reservation<'s> {
     space: &'s Space,
@@ -21,7 +22,7 @@ pub(crate) struct Reservation<'s> {
     pages: SmallVec<[PageNo; 4]>,
 }
 
-/// A map page or page of owners that stays in memory: it can be latched without waiting for I/O.
+/// A pinned map page or page of owners: it can be latched without waiting for I/O.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct PinnedMap<'s> {
@@ -29,48 +30,50 @@ pub(crate) struct PinnedMap<'s> {
     pin: Pin<'s>,
 }
 
-/// The same, latched by a mini-transaction, the last latch in order.
+/// A map page latched by a mini-transaction. Its latch is the last in the order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LatchedMap {
     page: PageNo,
     slot: Slot,
 }
 
-/// What a page of the map has for one page.
+/// What describes one page in a page of the map.
 enum MapEntry {
     /// The extent, by its index.
     Extent(u16),
-    /// The owner of the page alone, by its index.
+    /// The owner of the single page, by its index.
     Owner(u16),
 }
 
 impl<'s> PinnedMap<'s> {
-    /// Latches the page, which the mini-transaction has not latched.
+    /// Latches the page. REQUIRES: the mini-transaction has not latched it.
     pub(crate) fn latch(self, mtr: &mut Mtr<'s>) -> LatchedMap {
         LatchedMap { page: self.page, slot: mtr.add(self.pin.write()) }
     }
 }
 
 impl Space {
-    /// The page of the map that says whose `page` is. REQUIRES: no latch held; for as long as that is used, the page is in use or set aside.
+    /// Returns the page of the map that says which tree owns `page`. REQUIRES: no latch held; while
+    /// the result is used, the page is in use or reserved.
     pub(crate) fn map_of(&self, page: PageNo) -> Result<PinnedMap<'_>> {
         let map = self.map_page_of(page);
         Ok(PinnedMap { page: map, pin: self.pool.fetch(map)? })
     }
 
-    /// The same, if it is in memory.
+    /// As [`Space::map_of`], if the page of the map is in memory.
     pub(crate) fn try_map_of(&self, page: PageNo) -> Option<PinnedMap<'_>> {
         let map = self.map_page_of(page);
         Some(PinnedMap { page: map, pin: self.pool.try_pin(map)? })
     }
 
-    /// The number of the page of the map that says whose `page` is: of its map page, or of its page of owners if trees share its extent.
+    /// Returns the number of the page of the map that says which tree owns `page`: the map page, or
+    /// the page of owners if trees share the extent.
     pub(crate) fn map_page_of(&self, page: PageNo) -> PageNo {
         let extent = page.0 / EXTENT_PAGES;
         if self.is_shared(extent) { self.owners_page(extent) } else { self.place(extent).0 }
     }
 
-    /// Where the page that is latched describes `page`. REQUIRES: it does.
+    /// Returns what describes `page` in a latched page of the map. REQUIRES: `map` describes it.
     fn entry_in(&self, map: LatchedMap, page: PageNo) -> MapEntry {
         let extent = page.0 / EXTENT_PAGES;
         let (of_extent, index) = self.place(extent);
@@ -82,15 +85,16 @@ impl Space {
         MapEntry::Owner(owners::index_of(self.page_bytes(), page))
     }
 
-    /// Sets `n` pages aside for `tree`. REQUIRES: no latch held. `DiskFull` and the limit of pages come from here, and then nothing
-    /// changed.
+    /// Reserves `n` pages for `tree`. REQUIRES: no latch held. `DiskFull` and the limit of pages
+    /// are returned here, and then nothing has changed.
     pub(crate) fn reserve(&self, tree: TreeId, n: u32) -> Result<Reservation<'_>> {
         let mut reservation = Reservation { space: self, tree, pages: SmallVec::new() };
         self.reserve_more(&mut reservation, n)?;
         Ok(reservation)
     }
 
-    /// Sets `n` more pages aside. After an error some more may be, and go back with the others.
+    /// Reserves `n` more pages. After an error some of them may be reserved; they are returned with
+    /// the others.
     pub(crate) fn reserve_more(&self, reservation: &mut Reservation<'_>, n: u32) -> Result {
         let wanted = reservation.pages.len() + n as usize;
         while reservation.pages.len() < wanted {
@@ -106,7 +110,7 @@ impl Space {
         Ok(())
     }
 
-    /// Sets all free pages of one extent aside for `tree`, in order. Otherwise as [`Space::reserve`].
+    /// Reserves all free pages of one extent for `tree`, in order. Otherwise as [`Space::reserve`].
     pub(crate) fn reserve_extent(&self, tree: TreeId) -> Result<Reservation<'_>> {
         let mut reservation = Reservation { space: self, tree, pages: SmallVec::new() };
         while reservation.pages.is_empty() {
@@ -119,7 +123,7 @@ impl Space {
         Ok(reservation)
     }
 
-    /// Sets up to `most` pages of an extent aside, perhaps none.
+    /// Reserves up to `most` pages of an extent, perhaps none.
     fn reserve_pages(&self, reservation: &mut Reservation<'_>, extent: u32, most: usize) -> Result {
         let tree = reservation.tree;
         let (map_page, index) = self.place(extent);
@@ -127,9 +131,9 @@ impl Space {
         let entry = map::extent(&page, index);
         let mut state = self.state.lock();
         if entry.tree != tree && entry != (Extent { tree: TreeId::NONE, used: 0 }) {
-            // Taking a page of it would not succeed, half way through a mini-transaction.
+            // Taking a page of it would fail in the middle of a mini-transaction.
             state.exclude(tree, extent);
-            let what = format!("{map_page:?}: extent {extent} is another's than it was");
+            let what = format!("{map_page:?}: extent {extent} has another owner than it had");
             return Err(Error::corrupt(self.path(), what));
         }
         let picked = state.reserve_pages(tree, extent, entry.used, most);
@@ -138,7 +142,7 @@ impl Space {
         Ok(())
     }
 
-    /// Picks something, and wakes the thread that grows the file if there is reason.
+    /// Calls `pick` on the state, and wakes the thread that grows the file if few extents are free.
     fn pick<T>(&self, pick: impl FnOnce(&mut SpaceState) -> T) -> T {
         let mut state = self.state.lock();
         let picked = pick(&mut state);
@@ -153,7 +157,7 @@ impl Space {
         picked
     }
 
-    /// Grows the file unless somebody else has made a free extent meanwhile.
+    /// Grows the file unless another thread has made a free extent meanwhile.
     fn await_growth(&self) -> Result {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let growing = self.growing.lock();
@@ -164,8 +168,8 @@ impl Space {
         grown
     }
 
-    /// Gives a page back, in the mini-transaction that empties it. It may be reused once that is logged. REQUIRES: `map`
-    /// describes it.
+    /// Frees a page, in the mini-transaction that empties it. It may be reused once that is logged.
+    /// REQUIRES: `map` describes it.
     pub(crate) fn free(&self, mtr: &mut Mtr<'_>, map: LatchedMap, page: PageNo) {
         let owner = match self.entry_in(map, page) {
             MapEntry::Owner(index) => {
@@ -179,29 +183,31 @@ impl Space {
                 owner
             }
         };
-        // Reusable at once: whoever takes it must latch this page of the map and then the page itself, which this
-        // mini-transaction holds until its redo is in the log buffer.
+        // The page can be reused at once. A caller that takes it must latch this page of the map
+        // and then the page itself. This mini-transaction holds both until its redo is in the log
+        // buffer.
         self.state.lock().freed(owner, page);
     }
 }
 
 impl<'s> Reservation<'s> {
-    /// The pages that have not been handed out, in the order in which they will be.
+    /// Returns the pages that have not been handed out, in the order in which they will be.
     pub(crate) fn pages(&self) -> &[PageNo] {
         &self.pages
     }
 
-    /// How many of the pages have not been handed out.
+    /// Returns how many pages have not been handed out.
     pub(crate) fn left(&self) -> usize {
         self.pages.len()
     }
 
-    /// The page of the map that describes the page that is handed out next. REQUIRES: no latch held; a page is left.
+    /// Returns the page of the map that describes the next page. REQUIRES: no latch held; a page is
+    /// left.
     pub(crate) fn map(&self) -> Result<PinnedMap<'s>> {
         self.space.map_of(self.pages[0])
     }
 
-    /// Hands out one of the pages: it is in use once `mtr` is committed. REQUIRES: `map` describes it.
+    /// Hands out the next page. It is in use once `mtr` is committed. REQUIRES: `map` describes it.
     pub(crate) fn take(&mut self, mtr: &mut Mtr<'s>, map: LatchedMap) -> PageNo {
         let page = self.pages.remove(0);
         base::verify!(page >= super::FIRST_TREE_PAGE, "{page:?} describes the file and is given to a tree");

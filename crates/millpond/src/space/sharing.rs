@@ -1,5 +1,6 @@
-//! Extents that trees share: a tree's first pages come from them (Fi5), so that a small table takes a page and not an extent.
-//! The map says that an extent is shared, and pages of owners whose each of its pages is; see `page::owners`.
+//! Makes extents shared and free again. A tree's first pages come from shared extents (Fi5), so a
+//! small table takes a page and not an extent. The map says that an extent is shared, and pages of
+//! owners say which tree owns each of its pages; see `page::owners`.
 
 use super::Space;
 use super::state::SpaceState;
@@ -13,12 +14,12 @@ use metrics::M;
 use std::collections::BTreeSet;
 
 impl Space {
-    /// The page that names the owners of an extent's pages.
+    /// Returns the page of owners of an extent's pages.
     pub(super) fn owners_page(&self, extent: u32) -> PageNo {
         owners::page_of(self.page_bytes(), extent)
     }
 
-    /// Makes a free extent a shared one. False if none is free.
+    /// Makes a free extent a shared one. Returns false if none is free.
     pub(super) fn share_extent(&self) -> Result<bool> {
         let _sharing = self.sharing.lock();
         let extent = {
@@ -38,8 +39,8 @@ impl Space {
         shared.map(|()| true)
     }
 
-    /// Says of an extent that is nobody's that trees share it, and makes the page that is to name the owners of its pages. One thread at a
-    /// time.
+    /// Marks a free extent as shared in the map, and creates its page of owners unless it exists.
+    /// One thread at a time.
     fn share(&self, extent: u32) -> Result {
         self.log.make_room()?;
         let names = self.owners_page(extent);
@@ -60,7 +61,7 @@ impl Space {
         Ok(())
     }
 
-    /// Makes shared extents of which no tree has a page free ones. Returns whether there was one.
+    /// Frees the shared extents in which no tree has a page. Returns whether there was one.
     pub(super) fn unshare(&self) -> Result<bool> {
         let mut any = false;
         let _sharing = self.sharing.lock();
@@ -74,7 +75,7 @@ impl Space {
             }
             let mut mtr = Mtr::begin(&self.log, &self.pool);
             let map = mtr.add(map.write());
-            // Whoever gave its last page back has logged that before this.
+            // The change that freed its last page was logged before this.
             mtr.add(names.write());
             mtr.apply(map, &PageOp::MapRelease { extent: index });
             self.metrics.add(M::ExtentsFreed, 1);
@@ -84,7 +85,7 @@ impl Space {
         }
     }
 
-    /// The planted mistake: the extent goes, whoever else has pages in it.
+    /// The planted mistake: frees the extent although other trees have pages in it.
     pub(super) fn free_whole_extent(&self, page: PageNo) -> Result {
         let extent = page.0 / EXTENT_PAGES;
         let (map, index) = self.place(extent);
@@ -125,7 +126,7 @@ impl Space {
         })
     }
 
-    /// The pages in use of a shared extent and whose they are.
+    /// Returns the pages in use of a shared extent, each with its tree.
     pub(super) fn owned_pages(&self, extent: u32) -> Result<impl Iterator<Item = (TreeId, PageNo)>> {
         let page = self.pool.fetch(self.owners_page(extent))?.read();
         let owners = owners::of_extent(&page, extent);

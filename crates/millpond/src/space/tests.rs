@@ -11,7 +11,8 @@ fn state(groups: u32, each: u32) -> SpaceState {
     state
 }
 
-/// A split may find that it needs no page after all. What it had set aside is the tree's for as long as that lives.
+/// A split may find that it needs no page after all. The extent that it had picked stays the tree's
+/// as long as the tree exists.
 #[test]
 fn an_extent_of_which_a_tree_took_no_page_is_free_when_the_tree_goes() {
     let (tree, other) = (TreeId(7), TreeId(8));
@@ -29,7 +30,8 @@ fn an_extent_of_which_a_tree_took_no_page_is_free_when_the_tree_goes() {
     assert_eq!(state.free_pages(), all - 1);
 }
 
-/// A small tree takes pages of shared extents, a larger one extents of its own, and one that has room there no other.
+/// A small tree takes pages of shared extents, and a larger one extents of its own. A tree with
+/// free pages in its own extents takes no others.
 #[test]
 fn a_tree_takes_an_extent_when_it_has_many_shared_pages() {
     let (tree, other) = (TreeId(7), TreeId(8));
@@ -47,13 +49,13 @@ fn a_tree_takes_an_extent_when_it_has_many_shared_pages() {
         assert_eq!((state.pick(tree), state.reserve_pages(tree, 4, 0, 1)), (Picked::Extent(4), 1 << bit));
     }
     assert_eq!((state.pick(tree), state.pick(other)), (Picked::NoExtent, Picked::Page(PageNo(49))));
-    // It has room of its own and takes that, though it has fewer shared pages by now.
+    // It has free pages of its own and takes these, though it has fewer shared pages by now.
     [33, 48, 70].into_iter().for_each(|page| state.give_back(tree, PageNo(page)));
     assert_eq!((state.pick(tree), state.reserve_pages(tree, 4, 0, 16)), (Picked::Extent(4), 1 << 6));
     assert_eq!(state.pick(tree), Picked::Page(PageNo(33)));
 }
 
-/// What the map pages say, and what is set aside.
+/// What the map pages say, and which pages are reserved.
 struct Model {
     state: SpaceState,
     map: Vec<(TreeId, u16)>,
@@ -156,7 +158,7 @@ impl Model {
 }
 
 #[test]
-fn nothing_is_given_twice_and_nothing_is_lost() {
+fn no_page_is_given_out_twice_and_none_is_lost() {
     for (seed, each) in [(1, 256), (2, 512), (3, 1024)] {
         let mut rng = Prng::new(seed);
         let groups = 3;
@@ -170,7 +172,7 @@ fn nothing_is_given_twice_and_nothing_is_lost() {
             assert_eq!(model.state.free_pages(), all - held);
         }
         assert!(model.used.len() > 200, "{}", model.used.len());
-        // The last tree can have every page that no other tree's extent holds.
+        // The last tree can get every page that is not in another tree's extent.
         (0..5).for_each(|n| model.drop_tree(TreeId(1 + n * 40)));
         let (tree, mut got) = (TreeId(9), 0);
         while let Some(extent) = model.state.pick_extent(tree) {
@@ -182,14 +184,14 @@ fn nothing_is_given_twice_and_nothing_is_lost() {
 
 /// `docs/limits.md` says how much memory the map of a gibibyte takes.
 #[test]
-fn a_gibibyte_takes_as_much_memory_as_is_written() {
+fn the_map_of_a_gibibyte_takes_as_much_memory_as_limits_md_says() {
     for (page_bytes, most) in [(4096, 3 << 10), (8192, 1280), (16384, 576)] {
         let each = extents_per_map(page_bytes);
         let groups = (64u64 << 30) / (u64::from(each) * u64::from(EXTENT_PAGES) * page_bytes as u64);
         let full = state(groups as u32, each);
         assert_eq!(full.bytes() / 64, most, "{page_bytes}");
     }
-    // A thousand trees that have room in each of eight groups.
+    // A thousand trees with free pages in each of eight groups.
     let mut state = state(8, 1024);
     let fixed = state.bytes();
     let mut owned = Vec::new();

@@ -13,7 +13,7 @@ use crate::page::op::{PageOp, RowChange};
 use crate::recover::txn_table::Sections;
 use crate::recover::undo::{Rebuild, read_list};
 use crate::undo::Streams;
-use crate::undo::journal::Journal;
+use crate::undo::journal::{Journal, JournalOptions};
 use base::Lsn;
 use base::codec::Reader;
 use metrics::Metrics;
@@ -306,11 +306,19 @@ fn show_list(list: &List, root: &Root, out: &mut String) {
 fn unfinished(db: &DbDir, root: &Root, segments: &Segments, list: List) -> Result<String> {
     let hardened = list.txns.iter().map(|listed| (listed.txn, listed.hardened)).collect();
     let (metrics, poison) = (Arc::new(Metrics::new()), Arc::new(Poison::default()));
-    let undo = &db.paths.undo;
     let streams = Streams::default();
-    // Undo in files is not loaded; its place is enough.
-    let journal =
-        Journal::open(&db.vfs, undo, root.db_id, &list.files, &hardened, &streams, 0, &metrics, &poison)?;
+    let options = JournalOptions {
+        vfs: &db.vfs,
+        dir: &db.paths.undo,
+        db_id: root.db_id,
+        listed: &list.files,
+        hardened: &hardened,
+        // Undo in files is not loaded; its place is enough.
+        memory: 0,
+        metrics: &metrics,
+        poison: &poison,
+    };
+    let journal = Journal::open(&options, &streams)?;
     // The limit prevents any write to a file.
     let mut rebuild = Rebuild::begin(&db.paths.redo, root.record, list, streams).within(u64::MAX, journal);
     let mut first_error = None;

@@ -129,26 +129,35 @@ impl FirstPass {
     }
 }
 
-/// Reads the log from `checkpoint` to its end and changes nothing. `rebuild` and `txn_table` get
-/// every record, and the decoded change of a page record. The root knows that the log is durable up
-/// to `known`. For `pages` the result says what redo has.
-#[expect(clippy::too_many_arguments, reason = "what the root says, and who hears of the records")]
+/// The log as the first pass begins.
+#[derive(Debug)]
+pub(crate) struct LogToRead<'a> {
+    pub(crate) segments: &'a Segments,
+    pub(crate) epochs: &'a [EpochStart],
+    /// The checkpoint LSN, where reading begins.
+    pub(crate) checkpoint: Lsn,
+    /// The root knows that the log is durable up to here.
+    pub(crate) known: Lsn,
+    /// How far log may lie beyond the durable LSN, bytes.
+    pub(crate) window: u64,
+    /// Pages for which the result is to say what redo has.
+    pub(crate) asked: BTreeMap<PageNo, PageRedo>,
+}
+
+/// Reads the log from the checkpoint to its end and changes nothing. `rebuild` and `txn_table` get
+/// every record, and the decoded change of a page record.
 pub(crate) fn find_end(
-    segments: &Segments,
-    epochs: &[EpochStart],
-    checkpoint: Lsn,
-    known: Lsn,
-    window: u64,
+    log: LogToRead<'_>,
     rebuild: Rebuild,
     txn_table: TxnTable,
-    pages: BTreeMap<PageNo, PageRedo>,
 ) -> Result<(LogTail, Rebuild, TxnTable)> {
+    let LogToRead { segments, epochs, checkpoint, known, window, asked } = log;
     let mut scanner = Scanner::new(segments, epochs, checkpoint).read_ahead()?;
     let queue = BoundedQueue::new(1, READ_AHEAD_BYTES);
     let first_pass = FirstPass {
         rebuild,
         txn_table,
-        tail: LogTail { asked: pages, ..LogTail::default() },
+        tail: LogTail { asked, ..LogTail::default() },
         redo_dir: segments.dir().to_owned(),
     };
     let theirs = Arc::clone(&queue);

@@ -12,7 +12,7 @@ pub(super) fn holds_map(path: &Path, map: PageNo, pages: u32, groups: u32) -> Re
     if map.0 < pages {
         return Ok(());
     }
-    let what = format!("it has {pages} pages, its header promises {groups} groups of more");
+    let what = format!("it has {pages} pages, too few for the {groups} groups that its header names");
     Err(Error::corrupt(path, what))
 }
 

@@ -22,7 +22,7 @@ pub(super) struct SharedExtents {
     empty: BTreeSet<u32>,
     /// The pages of each tree in them, in use or reserved.
     pages: BTreeMap<TreeId, Pages>,
-    /// Pages that are free and not set aside.
+    /// Pages that are free and not reserved.
     free_pages: u64,
     /// Memory of the lists of pages in bytes, without their map entries.
     list_bytes: usize,
@@ -136,7 +136,7 @@ impl SharedExtents {
         self.empty.remove(&extent);
     }
 
-    /// Pages that are free and not set aside.
+    /// Returns the number of pages that are free and not reserved.
     pub(super) fn free_pages(&self) -> u64 {
         self.free_pages
     }

@@ -84,6 +84,24 @@ pub(super) enum FileContent {
     History,
 }
 
+/// What a journal is opened with.
+#[derive(Debug)]
+pub(crate) struct JournalOptions<'a> {
+    pub(crate) vfs: &'a Vfs,
+    /// The directory of the undo files.
+    pub(crate) dir: &'a Path,
+    pub(crate) db_id: u64,
+    /// The files that the checkpoint's list names, and their lengths.
+    pub(crate) listed: &'a [(u32, u64)],
+    /// How much undo of each transaction is hardened, bytes.
+    pub(crate) hardened: &'a BTreeMap<TxnId, u64>,
+    /// The most undo that is read into memory, bytes. Beyond it a stream only learns where its undo
+    /// is.
+    pub(crate) memory: u64,
+    pub(crate) metrics: &'a Arc<Metrics>,
+    pub(crate) poison: &'a Arc<Poison>,
+}
+
 /// The undo files of an open database.
 #[derive(Debug)]
 pub(crate) struct Journal {
@@ -119,21 +137,10 @@ fn behind(dir: &Path, number: u32) -> Result<u32> {
 }
 
 impl Journal {
-    /// Opens the journal in `dir`. Reads the hardened undo of `wanted` (lengths by transaction)
-    /// from the `listed` files (number, length) into `streams`. Above `memory` bytes a stream only
-    /// learns where its undo is. All other files of the directory are removed with the next
-    /// checkpoint.
-    pub(crate) fn open(
-        vfs: &Vfs,
-        dir: &Path,
-        db_id: u64,
-        listed: &[(u32, u64)],
-        wanted: &BTreeMap<TxnId, u64>,
-        streams: &Streams,
-        memory: u64,
-        metrics: &Arc<Metrics>,
-        poison: &Arc<Poison>,
-    ) -> Result<Journal> {
+    /// Opens the journal and reads hardened undo into `streams`. The files of the directory that no
+    /// list names are removed with the next checkpoint.
+    pub(crate) fn open(options: &JournalOptions<'_>, streams: &Streams) -> Result<Journal> {
+        let &JournalOptions { vfs, dir, db_id, listed, hardened: wanted, memory, metrics, poison } = options;
         let names = vfs.disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
         let number = |name: &String| name.parse().ok().filter(|number| file_name(*number) == *name);
         let present: BTreeSet<u32> = names.iter().filter_map(number).collect();

@@ -38,13 +38,11 @@ const LONG: &[(&str, &str)] = &[
 const MANY_ARGUMENTS: &[(&str, &str)] = &[
     ("crates/millpond/src/btree/bulk.rs", "add"),
     ("crates/millpond/src/lock/table.rs", "wait_for_writer"),
-    ("crates/millpond/src/recover/end.rs", "find_end"),
     ("crates/millpond/src/txn/lock_range.rs", "lock_backward"),
     ("crates/millpond/src/txn/lock_range.rs", "lock_forward"),
     ("crates/millpond/src/txn/scan.rs", "judge"),
     ("crates/millpond/src/txn/scan.rs", "scan_backward"),
     ("crates/millpond/src/txn/scan.rs", "scan_forward"),
-    ("crates/millpond/src/undo/journal.rs", "open"),
 ];
 
 /// A function of a file.

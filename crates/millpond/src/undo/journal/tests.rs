@@ -21,13 +21,22 @@ fn open_within(
     wanted: &[(u64, u64)],
     memory: u64,
 ) -> Result<(Journal, Streams)> {
-    let wanted = wanted.iter().map(|&(txn, len)| (TxnId(txn), len)).collect();
+    let hardened = wanted.iter().map(|&(txn, len)| (TxnId(txn), len)).collect();
     let vfs = disk.vfs(1);
     let _ = vfs.disk.create_dir(Path::new(DIR));
     let streams = Streams::default();
-    let dir = Path::new(DIR);
     let (metrics, poison) = (Arc::default(), Arc::default());
-    let journal = Journal::open(&vfs, dir, 9, files, &wanted, &streams, memory, &metrics, &poison)?;
+    let options = JournalOptions {
+        vfs: &vfs,
+        dir: Path::new(DIR),
+        db_id: 9,
+        listed: files,
+        hardened: &hardened,
+        memory,
+        metrics: &metrics,
+        poison: &poison,
+    };
+    let journal = Journal::open(&options, &streams)?;
     Ok((journal, streams))
 }
 

@@ -135,7 +135,8 @@ impl Rebuild {
     /// of log. If the disk is full the undo stays in memory, because the database must open.
     pub(crate) fn make_room(&mut self) -> Result {
         let Some(UndoMemory { memory, .. }) = &self.undo_memory else { return Ok(()) };
-        // A quarter is for the undo of the log until the next call. Half of the rest moves at once.
+        // A quarter is kept for the undo of the log until the next call. Undo moves to files until
+        // only half of the memory is used.
         if self.streams.bytes() <= *memory - *memory / 4 {
             return Ok(());
         }

@@ -111,14 +111,14 @@ impl Space {
         metrics: &Arc<Metrics>,
         poison: &Arc<Poison>,
     ) -> Space {
-        let each = extents_per_map(pool.page_bytes());
+        let group_extents = extents_per_map(pool.page_bytes());
         Space {
             options,
             log: Arc::clone(log),
             pool: Arc::clone(pool),
             metrics: Arc::clone(metrics),
             poison: Arc::clone(poison),
-            state: Mutex::new(SpaceState::new(each)),
+            state: Mutex::new(SpaceState::new(group_extents)),
             growing: Mutex::new(()),
             sharing: Mutex::new(()),
             waiting: AtomicU64::new(0),
@@ -139,8 +139,8 @@ impl Space {
 
     /// Returns the map page that describes `extent`, and the extent's index in it.
     fn place(&self, extent: u32) -> (PageNo, u16) {
-        let each = extents_per_map(self.page_bytes());
-        (self.map_page(extent / each), (extent % each) as u16)
+        let group_extents = extents_per_map(self.page_bytes());
+        (self.map_page(extent / group_extents), (extent % group_extents) as u16)
     }
 
     /// Returns the path of the file.
@@ -159,7 +159,7 @@ impl Space {
         let len = self.options.file.len().map_err(|e| Error::io("measure", self.path(), e))?;
         let file_pages = u32::try_from(len / self.page_bytes() as u64).unwrap_or(PAGES_MAX).min(PAGES_MAX);
         let groups = self.read_header()?;
-        let each = extents_per_map(self.page_bytes());
+        let group_extents = extents_per_map(self.page_bytes());
         // Checked before memory is allocated for the groups: a damaged header may name far too
         // many. The map of the first group is page 1.
         if let Some(last) = groups.checked_sub(1) {
@@ -167,16 +167,16 @@ impl Space {
             let map = PageNo(u32::try_from(map.max(1)).unwrap_or(u32::MAX));
             length::holds_map(self.path(), map, file_pages, groups)?;
         }
-        let mut state = SpaceState::new(each);
+        let mut state = SpaceState::new(group_extents);
         (state.file_pages, state.untouched) = (file_pages, file_pages / EXTENT_PAGES);
         state.describe(groups);
         let (mut found, mut shared) = (BTreeSet::new(), Vec::new());
         self.each_page(&self.maps(0..groups), |group, page| {
             let group = group as u32;
             self.check_page(self.map_page(group), page)?;
-            length::holds_owned(self.path(), page, group * each, file_pages)?;
-            for index in 1..each as u16 {
-                let number = group * each + u32::from(index);
+            length::holds_owned(self.path(), page, group * group_extents, file_pages)?;
+            for index in 1..group_extents as u16 {
+                let number = group * group_extents + u32::from(index);
                 if number >= file_pages / EXTENT_PAGES {
                     break;
                 }
@@ -290,11 +290,11 @@ impl Space {
     /// has taken.
     pub(crate) fn trim(&self) -> Result {
         let _growing = self.growing.lock();
-        let each = extents_per_map(self.page_bytes());
+        let group_extents = extents_per_map(self.page_bytes());
         let mut state = self.state.lock();
         let end = state.file_pages / EXTENT_PAGES;
         // The map page of the last group stays.
-        let last_map = end.saturating_sub(1) / each * each;
+        let last_map = end.saturating_sub(1) / group_extents * group_extents;
         let kept = state.untouched.max(last_map + 1);
         if kept >= end {
             return Ok(());
@@ -349,12 +349,12 @@ impl Space {
     pub(crate) fn used_pages(&self) -> Result<BTreeMap<TreeId, Vec<PageNo>>> {
         let groups = self.state.lock().groups();
         let mut used: BTreeMap<TreeId, Vec<PageNo>> = BTreeMap::new();
-        let each = extents_per_map(self.page_bytes());
+        let group_extents = extents_per_map(self.page_bytes());
         let mut shared = Vec::new();
         self.each_page(&self.maps(0..groups), |group, page| {
-            for index in 0..each as u16 {
+            for index in 0..group_extents as u16 {
                 let extent = map::extent(page, index);
-                let number = group as u32 * each + u32::from(index);
+                let number = group as u32 * group_extents + u32::from(index);
                 if extent.tree == SHARED {
                     shared.push(number);
                 } else if extent.used != 0 {

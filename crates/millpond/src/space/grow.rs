@@ -57,12 +57,12 @@ impl Space {
         if needed > groups {
             self.describe(groups, needed)?;
         }
-        let each = extents_per_map(self.page_bytes());
+        let group_extents = extents_per_map(self.page_bytes());
         let mut state = self.state.lock();
         base::check!(state.file_pages == from, "the file grows from {from}, where it does not end");
         let new = from / EXTENT_PAGES..to / EXTENT_PAGES;
         state.describe(needed);
-        new.filter(|extent| extent % each != 0).for_each(|extent| state.set_free(extent));
+        new.filter(|extent| extent % group_extents != 0).for_each(|extent| state.set_free(extent));
         state.file_pages = to;
         self.metrics.set(M::FilePages, u64::from(to));
         Ok(())

@@ -91,10 +91,10 @@ impl Space {
 
     /// Frees the extents of a tree in one group.
     fn release_group(&self, tree: TreeId, group: u32, room: AskRoom<'_>) -> Result {
-        let each = extents_per_map(self.page_bytes());
+        let group_extents = extents_per_map(self.page_bytes());
         let map = self.map_page(group);
         let page = self.pool.fetch_with(map, FetchHint::Scan)?.read();
-        let extents = (0..each as u16).map(|index| (index, map::extent(&page, index)));
+        let extents = (0..group_extents as u16).map(|index| (index, map::extent(&page, index)));
         let owned: Vec<_> = extents.filter(|(_, extent)| extent.tree == tree).collect();
         drop(page);
         if owned.is_empty() {
@@ -113,7 +113,7 @@ impl Space {
         {
             let mut state = self.state.lock();
             for &(index, extent) in &owned {
-                state.released(tree, group * each + u32::from(index), extent.used);
+                state.released(tree, group * group_extents + u32::from(index), extent.used);
             }
         }
         mtr.commit();

@@ -16,7 +16,7 @@ const ROOM_BYTES: usize = 2 * size_of::<((TreeId, u32), ExtentSet)>();
 
 /// What is known of the extents of one map page.
 #[derive(Clone, Copy, Debug, Default)]
-struct Group {
+struct ExtentGroup {
     /// Bit `id % 64` of each tree that had an extent here since the start, to find a tree's
     /// extents.
     owners: u64,
@@ -43,8 +43,8 @@ pub(super) enum Picked {
 #[derive(Debug)]
 pub(super) struct SpaceState {
     /// Extents of a group.
-    each: u32,
-    groups: Vec<Group>,
+    group_extents: u32,
+    groups: Vec<ExtentGroup>,
     /// A bit for each extent, set for those without an owner.
     free: Vec<u64>,
     free_extents: usize,
@@ -78,10 +78,10 @@ pub(super) struct SpaceState {
 }
 
 impl SpaceState {
-    /// Creates the state of a file without groups, whose map pages describe `each` extents.
-    pub(super) fn new(each: u32) -> SpaceState {
+    /// Creates the state of a file without groups, whose map pages describe `group_extents` extents.
+    pub(super) fn new(group_extents: u32) -> SpaceState {
         SpaceState {
-            each,
+            group_extents,
             groups: Vec::new(),
             free: Vec::new(),
             free_extents: 0,
@@ -107,13 +107,13 @@ impl SpaceState {
 
     /// Sets the number of groups. Nothing is free in new ones.
     pub(super) fn describe(&mut self, groups: u32) {
-        self.groups.resize(groups as usize, Group::default());
-        self.free.resize(self.groups.len() * self.each as usize / 64, 0);
+        self.groups.resize(groups as usize, ExtentGroup::default());
+        self.free.resize(self.groups.len() * self.group_extents as usize / 64, 0);
     }
 
     /// Returns the memory of all this in bytes.
     pub(super) fn bytes(&self) -> usize {
-        let fixed = self.groups.capacity() * size_of::<Group>() + self.free.capacity() * 8;
+        let fixed = self.groups.capacity() * size_of::<ExtentGroup>() + self.free.capacity() * 8;
         let room = self.room.len() * ROOM_BYTES + self.room_bytes + self.reserved.len() * 16;
         fixed + room + self.shared.bytes()
     }
@@ -135,7 +135,7 @@ impl SpaceState {
     /// Makes an extent free: it is new or has no owner any more.
     pub(super) fn set_free(&mut self, extent: u32) {
         base::check!(!self.is_free(extent), "extent {extent} is free twice");
-        let group = extent / self.each;
+        let group = extent / self.group_extents;
         self.free[extent as usize / 64] |= 1 << (extent % 64);
         self.groups[group as usize].free += 1;
         self.first = self.first.min(group);
@@ -152,13 +152,13 @@ impl SpaceState {
 
     fn unset_free(&mut self, extent: u32) {
         self.free[extent as usize / 64] &= !(1 << (extent % 64));
-        self.groups[(extent / self.each) as usize].free -= 1;
+        self.groups[(extent / self.group_extents) as usize].free -= 1;
         self.free_extents -= 1;
     }
 
     /// Stores that the tree owns an extent, whose pages `free` are free.
     pub(super) fn set_owned(&mut self, tree: TreeId, extent: u32, free: u16) {
-        self.groups[(extent / self.each) as usize].owners |= Self::sign(tree);
+        self.groups[(extent / self.group_extents) as usize].owners |= Self::sign(tree);
         if free != 0 {
             self.set_room(tree, extent);
             self.room_pages += u64::from(free.count_ones());
@@ -184,10 +184,10 @@ impl SpaceState {
     }
 
     fn change_room(&mut self, tree: TreeId, extent: u32, change: impl FnOnce(&mut ExtentSet, u16)) {
-        let place = (tree, extent / self.each);
+        let place = (tree, extent / self.group_extents);
         let room = self.room.entry(place).or_default();
         let before = room.bytes();
-        change(room, (extent % self.each) as u16);
+        change(room, (extent % self.group_extents) as u16);
         self.room_bytes = self.room_bytes - before + room.bytes();
         if room.first().is_none() {
             self.room_bytes -= room.bytes();
@@ -207,7 +207,8 @@ impl SpaceState {
     pub(super) fn take_free(&mut self) -> Option<u32> {
         let group = (self.first..self.groups()).find(|group| self.groups[*group as usize].free > 0)?;
         self.first = group;
-        let words = (group * self.each / 64) as usize..((group + 1) * self.each / 64) as usize;
+        let words =
+            (group * self.group_extents / 64) as usize..((group + 1) * self.group_extents / 64) as usize;
         let word = words.into_iter().find(|word| self.free[*word] != 0).expect("the group has a free extent");
         let extent = word as u32 * 64 + self.free[word].trailing_zeros();
         self.unset_free(extent);
@@ -220,7 +221,8 @@ impl SpaceState {
     /// extent, which the tree owns from now on.
     pub(super) fn pick_extent(&mut self, tree: TreeId) -> Option<u32> {
         let own = self.room.range((tree, 0)..=(tree, u32::MAX)).next();
-        let own = own.and_then(|((_, group), room)| Some(group * self.each + u32::from(room.first()?)));
+        let own =
+            own.and_then(|((_, group), room)| Some(group * self.group_extents + u32::from(room.first()?)));
         own.or_else(|| {
             let extent = self.take_free()?;
             self.set_owned(tree, extent, u16::MAX);
@@ -312,7 +314,7 @@ impl SpaceState {
             while let Some(index) = room.first() {
                 room.remove(index);
                 self.room_pages = self.room_pages.saturating_sub(u64::from(EXTENT_PAGES));
-                self.set_free(group * self.each + u32::from(index));
+                self.set_free(group * self.group_extents + u32::from(index));
             }
         }
     }

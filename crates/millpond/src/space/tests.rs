@@ -4,10 +4,12 @@ use super::*;
 use base::prng::Prng;
 use state::Picked;
 
-fn state(groups: u32, each: u32) -> SpaceState {
-    let mut state = SpaceState::new(each);
+fn state(groups: u32, group_extents: u32) -> SpaceState {
+    let mut state = SpaceState::new(group_extents);
     state.describe(groups);
-    (0..groups * each).filter(|extent| extent % each != 0).for_each(|extent| state.set_free(extent));
+    (0..groups * group_extents)
+        .filter(|extent| extent % group_extents != 0)
+        .for_each(|extent| state.set_free(extent));
     state
 }
 
@@ -59,7 +61,7 @@ fn a_tree_takes_an_extent_when_it_has_many_shared_pages() {
 struct Model {
     state: SpaceState,
     map: Vec<(TreeId, u16)>,
-    each: u32,
+    group_extents: u32,
     reserved: Vec<(TreeId, PageNo)>,
     used: Vec<(TreeId, PageNo)>,
 }
@@ -147,7 +149,7 @@ impl Model {
         }
         for (extent, (owner, used)) in self.map.iter_mut().enumerate() {
             if *owner == tree {
-                assert!(self.state.may_own(tree, extent as u32 / self.each));
+                assert!(self.state.may_own(tree, extent as u32 / self.group_extents));
                 self.state.released(tree, extent as u32, *used);
                 (*owner, *used) = (TreeId::NONE, 0);
             }
@@ -159,13 +161,13 @@ impl Model {
 
 #[test]
 fn no_page_is_given_out_twice_and_none_is_lost() {
-    for (seed, each) in [(1, 256), (2, 512), (3, 1024)] {
+    for (seed, group_extents) in [(1, 256), (2, 512), (3, 1024)] {
         let mut rng = Prng::new(seed);
         let groups = 3;
-        let state = state(groups, each);
+        let state = state(groups, group_extents);
         let all = state.free_pages();
-        let map = vec![(TreeId::NONE, 0); (groups * each) as usize];
-        let mut model = Model { state, map, each, reserved: Vec::new(), used: Vec::new() };
+        let map = vec![(TreeId::NONE, 0); (groups * group_extents) as usize];
+        let mut model = Model { state, map, group_extents, reserved: Vec::new(), used: Vec::new() };
         for _ in 0..40_000 {
             model.step(&mut rng);
             let held = (model.reserved.len() + model.used.len()) as u64;
@@ -186,9 +188,9 @@ fn no_page_is_given_out_twice_and_none_is_lost() {
 #[test]
 fn the_map_of_a_gibibyte_takes_as_much_memory_as_limits_md_says() {
     for (page_bytes, most) in [(4096, 3 << 10), (8192, 1280), (16384, 576)] {
-        let each = extents_per_map(page_bytes);
-        let groups = (64u64 << 30) / (u64::from(each) * u64::from(EXTENT_PAGES) * page_bytes as u64);
-        let full = state(groups as u32, each);
+        let group_extents = extents_per_map(page_bytes);
+        let groups = (64u64 << 30) / (u64::from(group_extents) * u64::from(EXTENT_PAGES) * page_bytes as u64);
+        let full = state(groups as u32, group_extents);
         assert_eq!(full.bytes() / 64, most, "{page_bytes}");
     }
     // A thousand trees with free pages in each of eight groups.

@@ -12,7 +12,7 @@ const PARTS_MAX: usize = 24;
 const SHORT: Damage = Damage("an undo record keeps more than the value has");
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum ValuePart {
     /// Bytes of the newer value, from offset `at` on.
     Front { at: usize, len: usize },
     /// Bytes of the newer value that begin `back` bytes before its end.
@@ -21,10 +21,10 @@ enum Part {
     New { len: usize },
 }
 
-impl Part {
+impl ValuePart {
     fn len(self) -> usize {
         match self {
-            Part::Front { len, .. } | Part::Back { len, .. } | Part::New { len } => len,
+            ValuePart::Front { len, .. } | ValuePart::Back { len, .. } | ValuePart::New { len } => len,
         }
     }
 }
@@ -32,7 +32,7 @@ impl Part {
 /// An older value, described by a newer one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Delta {
-    parts: SmallVec<[Part; 3]>,
+    parts: SmallVec<[ValuePart; 3]>,
     bytes: Vec<u8>,
     /// The length of the older value.
     len: usize,
@@ -43,28 +43,30 @@ impl Delta {
     /// `middle` between them.
     pub(super) fn of(front: usize, back: usize, middle: &[u8]) -> Delta {
         let mut delta = Delta { bytes: Vec::with_capacity(middle.len()), ..Delta::default() };
-        delta.push(Part::Front { at: 0, len: front });
+        delta.push(ValuePart::Front { at: 0, len: front });
         delta.push_new(middle);
-        delta.push(Part::Back { back, len: back });
+        delta.push(ValuePart::Back { back, len: back });
         delta
     }
 
     fn push_new(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
-        self.push(Part::New { len: bytes.len() });
+        self.push(ValuePart::New { len: bytes.len() });
     }
 
-    fn push(&mut self, part: Part) {
+    fn push(&mut self, part: ValuePart) {
         if part.len() == 0 {
             return;
         }
         self.len += part.len();
         match (self.parts.last_mut(), part) {
-            (Some(Part::New { len }), Part::New { len: more }) => *len += more,
-            (Some(Part::Front { at, len }), Part::Front { at: next, len: more }) if *at + *len == next => {
+            (Some(ValuePart::New { len }), ValuePart::New { len: more }) => *len += more,
+            (Some(ValuePart::Front { at, len }), ValuePart::Front { at: next, len: more })
+                if *at + *len == next =>
+            {
                 *len += more;
             }
-            (Some(Part::Back { back, len }), Part::Back { back: next, len: more })
+            (Some(ValuePart::Back { back, len }), ValuePart::Back { back: next, len: more })
                 if *back - *len == next =>
             {
                 *len += more;
@@ -75,7 +77,7 @@ impl Delta {
 
     /// Returns the approximate memory in bytes, without the size of the struct.
     pub(super) fn bytes(&self) -> usize {
-        let spilled = if self.parts.spilled() { self.parts.capacity() * size_of::<Part>() } else { 0 };
+        let spilled = if self.parts.spilled() { self.parts.capacity() * size_of::<ValuePart>() } else { 0 };
         self.bytes.capacity() + spilled
     }
 
@@ -91,12 +93,12 @@ impl Delta {
             if low < high {
                 let (skip, len) = (low - start, high - low);
                 match part {
-                    Part::Front { at, .. } => self.push(Part::Front { at: at + skip, len }),
-                    Part::Back { back, .. } => self.push(Part::Back { back: back - skip, len }),
-                    Part::New { .. } => self.push_new(&newer.bytes[at_new + skip..at_new + skip + len]),
+                    ValuePart::Front { at, .. } => self.push(ValuePart::Front { at: at + skip, len }),
+                    ValuePart::Back { back, .. } => self.push(ValuePart::Back { back: back - skip, len }),
+                    ValuePart::New { .. } => self.push_new(&newer.bytes[at_new + skip..at_new + skip + len]),
                 }
             }
-            if let Part::New { len } = part {
+            if let ValuePart::New { len } = part {
                 at_new += len;
             }
             start += part.len();
@@ -110,12 +112,12 @@ impl Delta {
         let (mut both, mut at_new) = (Delta::default(), 0);
         for &part in &self.parts {
             match part {
-                Part::Front { at, len } => both.push_through(newer, at, at + len)?,
-                Part::Back { back, len } => {
+                ValuePart::Front { at, len } => both.push_through(newer, at, at + len)?,
+                ValuePart::Back { back, len } => {
                     let from = newer.len.checked_sub(back)?;
                     both.push_through(newer, from, from + len)?;
                 }
-                Part::New { len } => {
+                ValuePart::New { len } => {
                     both.push_new(&self.bytes[at_new..at_new + len]);
                     at_new += len;
                 }
@@ -129,9 +131,9 @@ impl Delta {
         let (mut out, mut at_new) = (Vec::with_capacity(self.len), 0);
         for &part in &self.parts {
             let from = match part {
-                Part::Front { at, .. } => at,
-                Part::Back { back, .. } => value.len().checked_sub(back).ok_or(SHORT)?,
-                Part::New { len } => {
+                ValuePart::Front { at, .. } => at,
+                ValuePart::Back { back, .. } => value.len().checked_sub(back).ok_or(SHORT)?,
+                ValuePart::New { len } => {
                     out.extend_from_slice(&self.bytes[at_new..at_new + len]);
                     at_new += len;
                     continue;

@@ -96,7 +96,7 @@ pub(crate) enum UndoAccess<R> {
 
 /// A piece in memory.
 #[derive(Debug)]
-struct Fetched {
+struct FetchedPiece {
     /// The number of the file. Callers that know the piece keep the file alive.
     file: u32,
     at: u64,
@@ -104,8 +104,8 @@ struct Fetched {
     bytes: Vec<u8>,
 }
 
-impl Fetched {
-    fn read(piece: &UndoPiece) -> Result<Fetched> {
+impl FetchedPiece {
+    fn read(piece: &UndoPiece) -> Result<FetchedPiece> {
         let (bytes, crc) = match piece.member {
             Some(rank) => history_batch::read_member(piece, rank)?,
             None => {
@@ -119,7 +119,7 @@ impl Fetched {
             let what = format!("the undo of {:?} at offset {at} fails its checksum", piece.owner);
             return Err(Error::corrupt(&file.path, what));
         }
-        Ok(Fetched { file: file.number, at: *at, owner: piece.owner, bytes })
+        Ok(FetchedPiece { file: file.number, at: *at, owner: piece.owner, bytes })
     }
 
     fn is(&self, piece: &UndoPiece) -> bool {
@@ -130,7 +130,7 @@ impl Fetched {
 
 /// The piece that a reader fetched last.
 #[derive(Debug, Default)]
-pub(crate) struct HeldPiece(Option<Arc<Fetched>>);
+pub(crate) struct HeldPiece(Option<Arc<FetchedPiece>>);
 
 impl HeldPiece {
     /// Holds no piece.
@@ -162,7 +162,7 @@ impl HeldPiece {
 /// cached: they are small, and the operating system caches them too.
 #[derive(Debug, Default)]
 pub(crate) struct PieceCache {
-    mu: Mutex<VecDeque<Arc<Fetched>>>,
+    mu: Mutex<VecDeque<Arc<FetchedPiece>>>,
     reads: AtomicU64,
 }
 
@@ -178,7 +178,7 @@ impl PieceCache {
             return Ok(());
         }
         self.reads.fetch_add(1, Ordering::Relaxed);
-        let fetched = Arc::new(Fetched::read(piece)?);
+        let fetched = Arc::new(FetchedPiece::read(piece)?);
         held.0 = Some(Arc::clone(&fetched));
         if piece.member.is_some() {
             return Ok(());

@@ -10,10 +10,10 @@
 //!      │ v1   v2   v3   v4   v5         │ v6   v7   v8  (in the page)
 //!      │ ◀────────────────── v5         │ ◀──────── v8
 //! ```
-//! A shortcut is stored under its newest version. It is right for every snapshot that is held. A
-//! snapshot at or below its first commit passes over it. A snapshot above its last commit stops
-//! before it. One that is drawn later lies above. Shortcuts are a cache of bounded size, in memory
-//! only: where one is missing, the undo itself is read.
+//! A shortcut is stored under its newest version. It is right for every snapshot that is held: a
+//! reader whose snapshot is at or below its first commit takes it, and a reader whose snapshot is
+//! above its last commit has stopped before. A snapshot that is drawn later lies above. Shortcuts
+//! are a cache of bounded size, in memory only: where one is missing, the undo itself is read.
 
 use super::delta::Delta;
 use super::record::{UndoEntry, UndoRecord};
@@ -25,7 +25,7 @@ use base::sync::atomic::{AtomicU64, Ordering};
 use base::{Lsn, TxnId};
 
 /// Slots of the table. A version may be in one of two slots.
-const PLACES: usize = if cfg!(loom) { 4 } else { 1 << 14 };
+const SLOTS: usize = if cfg!(loom) { 4 } else { 1 << 14 };
 /// Approximate memory of all shortcuts, bytes.
 const BYTES_MAX: usize = 8 << 20;
 /// A shortcut past at least this many versions is kept while a snapshot could use it.
@@ -51,16 +51,16 @@ struct Shortcut {
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct ShortcutTable {
     /// Empty before the first shortcut.
-    places: Vec<Option<Box<Shortcut>>>,
+    slots: Vec<Option<Box<Shortcut>>>,
     bytes: usize,
 }
 
 /// The shortcuts of a database.
 #[derive(Debug, Default)]
 pub(super) struct Shortcuts {
-    table: Mutex<Table>,
+    table: Mutex<ShortcutTable>,
     /// Their memory in bytes; 0 if there are none.
     memory: AtomicU64,
 }
@@ -74,9 +74,9 @@ pub(crate) enum ShortcutEnd {
     Nothing,
 }
 
-fn places_of(version: Version) -> [usize; 2] {
+fn slots_of(version: Version) -> [usize; 2] {
     let mixed = (version.txn.0 ^ version.undo_at.rotate_left(40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let at = (mixed >> 40) as usize % PLACES;
+    let at = (mixed >> 40) as usize % SLOTS;
     [at, at ^ 1]
 }
 
@@ -84,17 +84,17 @@ fn bytes_of(shortcut: &Shortcut) -> usize {
     size_of::<Shortcut>() + shortcut.delta.bytes()
 }
 
-impl Table {
+impl ShortcutTable {
     fn get(&self, version: Version) -> Option<&Shortcut> {
-        let places = places_of(version).map(|at| self.places.get(at)?.as_deref());
-        places.into_iter().flatten().find(|shortcut| shortcut.newest == version)
+        let slots = slots_of(version).map(|at| self.slots.get(at)?.as_deref());
+        slots.into_iter().flatten().find(|shortcut| shortcut.newest == version)
     }
 
     fn get_mut(&mut self, version: Version) -> Option<&mut Shortcut> {
-        let at = places_of(version)
+        let at = slots_of(version)
             .into_iter()
-            .find(|at| matches!(self.places.get(*at), Some(Some(there)) if there.newest == version))?;
-        self.places[at].as_deref_mut()
+            .find(|at| matches!(self.slots.get(*at), Some(Some(there)) if there.newest == version))?;
+        self.slots[at].as_deref_mut()
     }
 
     /// Stores a shortcut in place of a less useful one, if one of its slots has that. Shortcuts
@@ -107,23 +107,23 @@ impl Table {
             Some(there) if there.steps < WORTH => 2,
             Some(there) => there.steps,
         };
-        if self.places.is_empty() {
-            self.places.resize_with(PLACES, || None);
+        if self.slots.is_empty() {
+            self.slots.resize_with(SLOTS, || None);
         }
-        let [one, other] = places_of(shortcut.newest);
+        let [one, other] = slots_of(shortcut.newest);
         // If both slots held the same version, one would be lost.
         let same =
             |there: &Option<Box<Shortcut>>| there.as_ref().is_some_and(|t| t.newest == shortcut.newest);
-        let at = match (use_of(&self.places[one]), use_of(&self.places[other])) {
-            _ if same(&self.places[other]) => other,
+        let at = match (use_of(&self.slots[one]), use_of(&self.slots[other])) {
+            _ if same(&self.slots[other]) => other,
             (a, b) if b < a => other,
             _ => one,
         };
-        let worth = use_of(&self.places[at]);
+        let worth = use_of(&self.slots[at]);
         if worth >= WORTH && worth >= shortcut.steps {
             return;
         }
-        let freed = self.places[at].as_deref().map_or(0, bytes_of);
+        let freed = self.slots[at].as_deref().map_or(0, bytes_of);
         if self.bytes - freed + bytes_of(&shortcut) > BYTES_MAX {
             self.shrink(horizon);
             if self.bytes + bytes_of(&shortcut) > BYTES_MAX {
@@ -131,22 +131,22 @@ impl Table {
             }
         }
         self.bytes += bytes_of(&shortcut);
-        self.bytes -= self.places[at].as_deref().map_or(0, bytes_of);
-        self.places[at] = Some(Box::new(shortcut));
+        self.bytes -= self.slots[at].as_deref().map_or(0, bytes_of);
+        self.slots[at] = Some(Box::new(shortcut));
     }
 
     fn memory(&self) -> usize {
-        self.bytes + self.places.len() * size_of::<Option<Box<Shortcut>>>()
+        self.bytes + self.slots.len() * size_of::<Option<Box<Shortcut>>>()
     }
 
     /// Removes shortcuts of little use.
     fn shrink(&mut self, horizon: Lsn) {
-        for place in &mut self.places {
-            if let Some(there) = place
+        for slot in &mut self.slots {
+            if let Some(there) = slot
                 && (there.replaced || there.steps < WORTH || there.last < horizon)
             {
                 self.bytes -= bytes_of(there);
-                *place = None;
+                *slot = None;
             }
         }
     }
@@ -264,7 +264,7 @@ impl Shortcuts {
     pub(super) fn clear(&self) {
         if self.memory() > 0 {
             let mut table = self.table.lock();
-            *table = Table::default();
+            *table = ShortcutTable::default();
             self.memory.store(0, Ordering::Release);
         }
     }

@@ -59,10 +59,10 @@ impl LeftToPurge {
 
 /// The parts of a stream that rollbacks to savepoints have taken back. They do not overlap.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rewinds(Vec<Rewound>);
+pub(crate) struct Rewinds(Vec<RewoundPart>);
 
 #[derive(Clone, Copy, Debug)]
-struct Rewound {
+struct RewoundPart {
     /// Where the part begins.
     from: u64,
     /// Where its `Rewind` record is.
@@ -81,13 +81,13 @@ impl Rewinds {
 
     /// Returns the memory in bytes.
     pub(crate) fn memory(&self) -> u64 {
-        (self.0.capacity() * size_of::<Rewound>()) as u64
+        (self.0.capacity() * size_of::<RewoundPart>()) as u64
     }
 
     /// Stores that the record at `at` has taken back all records from `from` on.
     pub(crate) fn push(&mut self, at: u64, from: u64) {
         while self.0.pop_if(|rewound| rewound.from >= from).is_some() {}
-        self.0.push(Rewound { from, at });
+        self.0.push(RewoundPart { from, at });
     }
 
     /// Whether the record at `at` was taken back.

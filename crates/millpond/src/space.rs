@@ -138,7 +138,7 @@ impl Space {
     }
 
     /// Returns the map page that describes `extent`, and the extent's index in it.
-    fn place(&self, extent: u32) -> (PageNo, u16) {
+    fn map_entry(&self, extent: u32) -> (PageNo, u16) {
         let group_extents = extents_per_map(self.page_bytes());
         (self.map_page(extent / group_extents), (extent % group_extents) as u16)
     }
@@ -228,10 +228,10 @@ impl Space {
     /// Returns an error if a page of the map holds impossible values. Otherwise an extent might
     /// look free and be handed out, and then the map page would refuse the change in the middle of
     /// a mini-transaction.
-    fn check_page(&self, place: PageNo, page: &[u8]) -> Result {
+    fn check_page(&self, no: PageNo, page: &[u8]) -> Result {
         match crate::page::verify::problems(page).first() {
             None => Ok(()),
-            Some(damage) => Err(Error::corrupt(self.path(), format!("{place:?}: {damage}"))),
+            Some(damage) => Err(Error::corrupt(self.path(), format!("{no:?}: {damage}"))),
         }
     }
 
@@ -329,7 +329,7 @@ impl Space {
         if self.is_shared(extent) {
             return Ok(self.owned_pages(extent)?.any(|(_, owned)| owned == page));
         }
-        let (map_page, index) = self.place(extent);
+        let (map_page, index) = self.map_entry(extent);
         let map = self.pool.fetch(map_page)?.read();
         Ok(map::extent(&map, index).used & 1 << (page.0 % EXTENT_PAGES) != 0)
     }

@@ -70,13 +70,13 @@ impl Space {
     /// the page of owners if trees share the extent.
     pub(crate) fn map_page_of(&self, page: PageNo) -> PageNo {
         let extent = page.0 / EXTENT_PAGES;
-        if self.is_shared(extent) { self.owners_page(extent) } else { self.place(extent).0 }
+        if self.is_shared(extent) { self.owners_page(extent) } else { self.map_entry(extent).0 }
     }
 
     /// Returns what describes `page` in a latched page of the map. REQUIRES: `map` describes it.
     fn entry_in(&self, map: LatchedMap, page: PageNo) -> MapEntry {
         let extent = page.0 / EXTENT_PAGES;
-        let (of_extent, index) = self.place(extent);
+        let (of_extent, index) = self.map_entry(extent);
         if map.page == of_extent {
             return MapEntry::Extent(index);
         }
@@ -126,7 +126,7 @@ impl Space {
     /// Reserves up to `most` pages of an extent, perhaps none.
     fn reserve_pages(&self, reservation: &mut Reservation<'_>, extent: u32, most: usize) -> Result {
         let tree = reservation.tree;
-        let (map_page, index) = self.place(extent);
+        let (map_page, index) = self.map_entry(extent);
         let page = self.pool.fetch(map_page)?.read();
         let entry = map::extent(&page, index);
         let mut state = self.state.lock();

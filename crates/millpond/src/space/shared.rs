@@ -38,7 +38,7 @@ fn list_bytes(pages: &Pages) -> usize {
     if pages.spilled() { pages.capacity() * size_of::<PageNo>() } else { 0 }
 }
 
-fn place(page: PageNo) -> (u32, u16) {
+fn extent_and_bit(page: PageNo) -> (u32, u16) {
     (page.0 / EXTENT_PAGES, 1 << (page.0 % EXTENT_PAGES))
 }
 
@@ -91,7 +91,7 @@ impl SharedExtents {
 
     /// Frees a page of `tree`.
     pub(super) fn give_back(&mut self, tree: TreeId, page: PageNo) {
-        let (extent, bit) = place(page);
+        let (extent, bit) = extent_and_bit(page);
         let free = self.extents[&extent];
         base::verify!(free & bit == 0, "{page:?} is given back twice");
         self.put(extent, free | bit);

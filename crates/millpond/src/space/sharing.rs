@@ -44,7 +44,7 @@ impl Space {
     fn share(&self, extent: u32) -> Result {
         self.log.make_room()?;
         let names = self.owners_page(extent);
-        let (map, index) = self.place(extent);
+        let (map, index) = self.map_entry(extent);
         let map = self.pool.fetch(map)?;
         let frame = self.pool.reserve_frame()?;
         let which = names.0 % EXTENT_PAGES - owners::FIRST;
@@ -68,7 +68,7 @@ impl Space {
         loop {
             self.log.make_room()?;
             let Some(extent) = self.state.lock().shared.empty() else { return Ok(any) };
-            let (map, index) = self.place(extent);
+            let (map, index) = self.map_entry(extent);
             let (map, names) = (self.pool.fetch(map)?, self.pool.fetch(self.owners_page(extent))?);
             if !self.state.lock().shared.take_if_empty(extent) {
                 continue;
@@ -88,7 +88,7 @@ impl Space {
     /// The planted mistake: frees the extent although other trees have pages in it.
     pub(super) fn free_whole_extent(&self, page: PageNo) -> Result {
         let extent = page.0 / EXTENT_PAGES;
-        let (map, index) = self.place(extent);
+        let (map, index) = self.map_entry(extent);
         let map = self.pool.fetch(map)?;
         let mut state = self.state.lock();
         if state.shared.holds(extent) {

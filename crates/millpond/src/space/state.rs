@@ -293,7 +293,7 @@ impl SpaceState {
     /// Makes an extent of `tree` free, whose pages `used` were in use. REQUIRES: none of its pages
     /// is reserved.
     pub(super) fn released(&mut self, tree: TreeId, extent: u32, used: u16) {
-        base::check!(!self.reserved.contains_key(&extent), "extent {extent} goes and has reserved pages");
+        base::check!(!self.reserved.contains_key(&extent), "extent {extent} is freed and has reserved pages");
         self.unset_room(tree, extent);
         self.room_pages = self.room_pages.saturating_sub(u64::from(used.count_zeros()));
         self.set_free(extent);

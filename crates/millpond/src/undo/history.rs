@@ -10,14 +10,14 @@ use crate::page::Damage;
 use crate::page::node::Version;
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicU64, Ordering};
-use base::{Lsn, TxnId};
+use base::{Lsn, Sharded, TxnId};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 const SHARDS: usize = 16;
 /// Transaction ids that share an entry of the index.
-const BLOCK: u64 = 1024;
+const IDS_PER_ENTRY: u64 = 1024;
 /// Approximate memory of an entry of the index, bytes.
 const ENTRY_BYTES: u64 = 64;
 
@@ -26,7 +26,7 @@ type Index = BTreeMap<u64, SmallVec<[Arc<HistoryBatch>; 2]>>;
 /// Committed transactions whose undo is in history batches. No other structure knows them any more.
 #[derive(Debug)]
 pub(crate) struct History {
-    shards: [Mutex<Index>; SHARDS],
+    shards: Sharded<Mutex<Index>, SHARDS>,
     /// Every transaction id in a history batch is at least this. Changed under `queue`.
     least: AtomicU64,
     /// Every commit in a history batch is at or below this. It never decreases.
@@ -64,7 +64,7 @@ impl Default for History {
 
 impl History {
     fn shard(&self, block: u64) -> &Mutex<Index> {
-        &self.shards[block as usize % SHARDS]
+        self.shards.of(block)
     }
 
     #[inline]
@@ -72,7 +72,7 @@ impl History {
         if txn.0 < self.least.load(Ordering::Acquire) {
             return None;
         }
-        let block = txn.0 / BLOCK;
+        let block = txn.0 / IDS_PER_ENTRY;
         let shard = self.shard(block).lock();
         shard.get(&block)?.iter().find(|batch| batch.has(txn)).map(|batch| look(batch))
     }
@@ -127,7 +127,7 @@ impl History {
             self.newest.fetch_max(batch.last.0, Ordering::AcqRel);
             self.least.fetch_min(batch.least(), Ordering::AcqRel);
             let mut blocks = 0;
-            for block in batch.blocks(BLOCK) {
+            for block in batch.blocks(IDS_PER_ENTRY) {
                 self.shard(block).lock().entry(block).or_default().push(Arc::clone(&batch));
                 blocks += 1;
             }
@@ -154,7 +154,7 @@ impl History {
         let mut queue = self.queue.lock();
         queue.batches.remove(&batch.first);
         let mut blocks = 0;
-        for block in batch.blocks(BLOCK) {
+        for block in batch.blocks(IDS_PER_ENTRY) {
             let mut shard = self.shard(block).lock();
             let empty = shard.get_mut(&block).is_some_and(|there| {
                 there.retain(|other| other.first != batch.first);

@@ -90,7 +90,7 @@ impl ReadHook for RedoHook {
         {
             if !self.made_anew.contains(page) {
                 let what = format!(
-                    "{page:?}: an older version of it stands there, of LSN {lsn}; it had been written with LSN {written}"
+                    "{page:?}: the file has an older version, of LSN {lsn}; the page had been written with LSN {written}"
                 );
                 return Err(Error::corrupt(&self.path, what));
             }
@@ -146,13 +146,13 @@ struct PageChange {
 /// changes, because it has the bytes in its cache. A worker then reads only the bytes of its own
 /// changes.
 #[derive(Debug, Default)]
-struct DealtChunk {
+struct PartitionedChunk {
     chunk: LogChunk,
     changes: Vec<Vec<PageChange>>,
 }
 
-impl DealtChunk {
-    fn deal(&mut self, workers: usize) {
+impl PartitionedChunk {
+    fn partition(&mut self, workers: usize) {
         self.changes.resize_with(workers, Vec::new);
         self.changes.iter_mut().for_each(Vec::clear);
         for (lsn, records) in self.chunk.groups() {
@@ -169,7 +169,7 @@ impl DealtChunk {
 /// The changes that a worker has collected.
 #[derive(Debug, Default)]
 struct ReplayWindow {
-    chunks: Vec<Arc<DealtChunk>>,
+    chunks: Vec<Arc<PartitionedChunk>>,
     /// Page number, index of a chunk, index of a change in it. Sorted, this brings the changes of a
     /// page together, in order.
     order: Vec<(PageNo, u32, u32)>,
@@ -178,16 +178,16 @@ struct ReplayWindow {
 }
 
 impl ReplayWindow {
-    fn gather(&mut self, dealt: Arc<DealtChunk>, worker: usize) {
+    fn gather(&mut self, partitioned: Arc<PartitionedChunk>, worker: usize) {
         let index = self.chunks.len() as u32;
-        let changes = dealt.changes[worker].iter().enumerate();
+        let changes = partitioned.changes[worker].iter().enumerate();
         self.order.extend(changes.map(|(n, change)| (change.page, index, n as u32)));
-        self.bytes += dealt.chunk.bytes().len();
-        self.chunks.push(dealt);
+        self.bytes += partitioned.chunk.bytes().len();
+        self.chunks.push(partitioned);
     }
 
-    fn clear(&mut self, queue: &BoundedQueue<DealtChunk>) {
-        self.chunks.drain(..).for_each(|dealt| queue.give_back(dealt));
+    fn clear(&mut self, queue: &BoundedQueue<PartitionedChunk>) {
+        self.chunks.drain(..).for_each(|partitioned| queue.give_back(partitioned));
         self.order.clear();
         self.bytes = 0;
     }
@@ -236,17 +236,17 @@ pub(crate) fn replay(job: Replay, workers: usize) -> Result<u64> {
 }
 
 impl Replay {
-    fn read(&self, queue: &BoundedQueue<DealtChunk>, workers: usize) -> Result {
+    fn read(&self, queue: &BoundedQueue<PartitionedChunk>, workers: usize) -> Result {
         let segments = self.log.segments();
         let mut scanner = Scanner::new(segments, &self.epochs, self.from).read_ahead()?;
         // The log beyond is of this run: a checkpoint may be logging its list already.
         while scanner.position() < self.end {
-            let mut dealt = queue.spare();
-            if !dealt.chunk.refill(&mut scanner, self.end, self.window_bytes() / CHUNKS_MIN)? {
+            let mut partitioned = queue.spare();
+            if !partitioned.chunk.refill(&mut scanner, self.end, self.window_bytes() / CHUNKS_MIN)? {
                 break;
             }
-            dealt.deal(workers);
-            if !queue.put(dealt) {
+            partitioned.partition(workers);
+            if !queue.put(partitioned) {
                 // A worker failed, and returns the error.
                 return Ok(());
             }
@@ -255,7 +255,7 @@ impl Replay {
             return Ok(());
         }
         let what = format!(
-            "replay stopped at LSN {}, the last group ended at {} a moment ago",
+            "replay stopped at LSN {}, the first pass found the end of the last group at {}",
             scanner.position(),
             self.end
         );
@@ -265,7 +265,7 @@ impl Replay {
     fn work(
         &self,
         worker: usize,
-        queue: &Arc<BoundedQueue<DealtChunk>>,
+        queue: &Arc<BoundedQueue<PartitionedChunk>>,
         positions: &[AtomicU64],
     ) -> Result<u64> {
         let abandoning = AbandonOnDrop::new(queue);
@@ -278,14 +278,14 @@ impl Replay {
                 applied += self.apply(&mut window, worker, window_pages)?;
                 window.clear(queue);
             }
-            let Some(dealt) = more.or_else(|| queue.take(worker)) else { break };
+            let Some(partitioned) = more.or_else(|| queue.take(worker)) else { break };
             if window.order.is_empty() || planted(Bug::ReplayedEarly) {
-                let before = positions[worker].swap(dealt.chunk.from.0, Ordering::AcqRel);
-                base::check!(before <= dealt.chunk.from.0, "replay goes back from {before}");
+                let before = positions[worker].swap(partitioned.chunk.from.0, Ordering::AcqRel);
+                base::check!(before <= partitioned.chunk.from.0, "replay goes back from {before}");
                 let all = positions.iter().map(|position| position.load(Ordering::Acquire)).min();
                 (self.reached)(Lsn(all.unwrap_or(0)));
             }
-            window.gather(dealt, worker);
+            window.gather(partitioned, worker);
         }
         abandoning.defuse();
         Ok(applied)
@@ -308,9 +308,9 @@ impl Replay {
             for page in batch {
                 changes.clear();
                 changes.extend(page.iter().map(|&(_, chunk, change)| {
-                    let dealt = &window.chunks[chunk as usize];
-                    let change = dealt.changes[worker][change as usize];
-                    (change, &dealt.chunk.bytes()[change.op.0 as usize..change.op.1 as usize])
+                    let partitioned = &window.chunks[chunk as usize];
+                    let change = partitioned.changes[worker][change as usize];
+                    (change, &partitioned.chunk.bytes()[change.op.0 as usize..change.op.1 as usize])
                 }));
                 applied += self.apply_to_page(&changes)?;
             }

@@ -1,5 +1,4 @@
-//! Crash recovery, as far as it reads the log: find the log's end, rebuild transactions, replay the
-//! redo.
+//! Crash recovery from the log: find the log's end, rebuild transactions, replay the redo.
 
 pub(crate) mod apply;
 mod chunk_queue;

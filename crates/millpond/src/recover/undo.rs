@@ -253,7 +253,7 @@ impl Rebuild {
         }
     }
 
-    /// Forgets a transaction, of which no record with undo follows.
+    /// Forgets a transaction. No record with undo of it follows.
     fn forget(&mut self, txn: TxnId) {
         self.streams.remove(txn);
         self.stages.remove(&txn);

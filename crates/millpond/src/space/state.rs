@@ -304,7 +304,7 @@ impl SpaceState {
         self.unset_room(tree, extent);
     }
 
-    /// Frees the extents that were picked for `tree` but of which it never took a page, so no map
+    /// Frees the extents that were picked for `tree` but from which it never took a page, so no map
     /// page names it as their owner. REQUIRES: the extents that it owned are free already.
     pub(super) fn forget(&mut self, tree: TreeId) {
         while let Some((_, group)) = self.room.range((tree, 0)..=(tree, u32::MAX)).next().map(|(at, _)| *at) {

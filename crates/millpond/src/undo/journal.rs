@@ -454,7 +454,7 @@ impl Journal {
         Ok(number)
     }
 
-    /// Opens a file of an earlier run, of which `len` bytes are valid.
+    /// Opens a file of an earlier run that has `len` valid bytes.
     fn open_file(&self, number: u32, len: u64) -> Result<Arc<UndoFile>> {
         let path = self.dir.join(file_name(number));
         let damaged = |what: &str| Error::corrupt(&path, what);
@@ -479,8 +479,8 @@ impl Journal {
     }
 }
 
-/// Reads the batch at `at` of a file of which `len` bytes are valid, and checks its magic and
-/// checksum. Returns the batch, the end of its payload, and the offset of the next batch.
+/// Reads the batch at `at` of a file with `len` valid bytes, and checks its magic and checksum.
+/// Returns the batch, the end of its payload, and the offset of the next batch.
 pub(super) fn read_batch(file: &UndoFile, magic: u32, at: u64, len: u64) -> Result<(AlignedBuf, usize, u64)> {
     let damaged = |what: &str| Error::corrupt(&file.path, format!("the batch at offset {at} {what}"));
     let read =

@@ -416,7 +416,7 @@ impl Appender<'_> {
     /// mini-transaction that makes the change must not fail.
     pub(crate) fn append(mut self, op: &RowOp<'_>) {
         let version = self.version();
-        base::check!(op.version == version, "{:?} names undo that will stand at {version:?}", op.version);
+        base::check!(op.version == version, "{:?} names undo that will be at {version:?}", op.version);
         self.records.append(version.txn, UndoEntry::of(op), &self.stream.memory);
     }
 }

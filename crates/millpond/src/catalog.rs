@@ -15,7 +15,7 @@
 use crate::btree::{BulkBuilder, BulkSink, Tree};
 use crate::error::{Error, Result};
 use crate::lock::{Closed, Users, Wait};
-use crate::space::EXTENT_FIRST;
+use crate::space::FIRST_TREE_PAGE;
 use crate::txn::scan::{Next, Progress, Rows, Shown};
 use crate::txn::system::denied;
 use crate::txn::{New, Open, Rules, Txn, Txns, Wrote};
@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The tree of the catalog itself.
-pub(crate) const CATALOG: Tree = Tree { id: TreeId(1), root: EXTENT_FIRST };
+pub(crate) const CATALOG: Tree = Tree { id: TreeId(1), root: FIRST_TREE_PAGE };
 /// Length of the longest table name in bytes.
 const NAME_BYTES_MAX: usize = 255;
 const FORMAT: u8 = 1;

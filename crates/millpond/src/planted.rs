@@ -89,7 +89,7 @@ pub enum Bug {
     /// The memory of undo is freed before the undo is in the files.
     ForgottenEarly,
     /// A history batch that a checkpoint lists is not synced.
-    SegmentNotSynced,
+    HistoryNotSynced,
     /// A reader does not check whether its snapshot has expired meanwhile.
     GivenUpUnseen,
     /// If a flush fails, or ends in a poisoned database, the waiters of the log are not woken.
@@ -168,7 +168,7 @@ impl Bug {
         Bug::LoadNotAwaited,
         Bug::SealedAcross,
         Bug::ForgottenEarly,
-        Bug::SegmentNotSynced,
+        Bug::HistoryNotSynced,
         Bug::GivenUpUnseen,
         Bug::WaitersNotWoken,
         Bug::WakersCalledByLeader,

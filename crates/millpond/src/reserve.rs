@@ -85,7 +85,7 @@ impl Reserve {
     /// A reserve for a test.
     #[cfg(test)]
     pub(crate) fn of(vfs: &Vfs, dir: &Path) -> Reserve {
-        Reserve::open(vfs, dir, 0).expect("a file that is not there is none")
+        Reserve::open(vfs, dir, 0).expect("a missing file is no reserve")
     }
 }
 

@@ -1,4 +1,5 @@
-//! Space inside the `pages` file: which pages are whose.
+//! The space map: which extents and pages of the `pages` file are free, and which tree owns the
+//! others.
 //!
 //! ```text
 //!  page 0        1          2 …  15   16 …             G          G+1 …
@@ -7,26 +8,29 @@
 //!  |             | group 0  | used    | pages          | group 1  |
 //!  +-------------+----------+---------+----------------+----------+-----
 //! ```
-//! A group is as many extents as one map page describes. The first extent of each group holds the map page, behind it the pages
-//! that name the owners of single pages, made when they are needed, and is given to no tree. They come and go like all other pages. Who
-//! changes one pins it before anything is latched ([`Map`]), so that a mini-transaction can latch it without waiting for I/O.
+//! A group has as many extents as one map page describes. The first extent of each group belongs to
+//! no tree. It holds the map page and, behind it, the pages that name the owners of single pages,
+//! which are made when they are needed. They are cached and evicted like all other pages. A caller
+//! that changes one pins it before it latches anything ([`PinnedMap`]), so a mini-transaction can
+//! latch it without waiting for I/O.
 //!
-//! An extent belongs to one tree, or it is shared: its pages are given one by one to trees that have few (Fi5).
+//! An extent belongs to one tree, or it is shared: then each of its pages may belong to a different
+//! small tree (Fi5).
 //!
-//! Space is *reserved* before anything is latched: that may grow the file, if the thread that does so ahead of need (Fi4)
-//! has not kept up, and may find the disk full. Taking a reserved
-//! page inside a mini-transaction only sets a bit.
+//! Pages are *reserved* before anything is latched. That may grow the file, if the thread that
+//! grows it ahead of need (Fi4) is too slow, and may find the disk full. Taking a reserved page
+//! inside a mini-transaction only sets a bit.
 
-mod ends;
+mod extent_set;
 mod grow;
+mod length;
 mod release;
 mod reservation;
-mod room;
 mod shared;
 mod sharing;
 mod state;
 
-pub(crate) use reservation::Map;
+pub(crate) use reservation::PinnedMap;
 
 use crate::buffer::{FetchHint, Pool};
 use crate::error::{Error, Poison, Result};
@@ -39,7 +43,7 @@ use base::sync::atomic::AtomicU64;
 use base::sync::{Mutex, Unparker};
 use base::{PageNo, TreeId};
 use metrics::{M, Metrics, SyncReason};
-use state::State;
+use state::SpaceState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,36 +52,36 @@ use vfs::{File, Vfs};
 pub(crate) const FILE_MAGIC: &[u8; 8] = b"MPPAGES\0";
 /// Bytes of one write when the file grows.
 const GROW_WRITE_BYTES: usize = 1 << 20;
-/// What one growth writes at least, if a step is as much, bytes.
+/// The least that one growth writes if a step is as long, bytes.
 const SLICE_BYTES_MIN: u64 = 2 << 20;
 
 /// Map pages that are read together.
 const MAPS_TOGETHER: usize = 64;
 
-/// The first page that a new file can give to a tree: the extent before it holds the map.
-pub(crate) const EXTENT_FIRST: PageNo = PageNo(EXTENT_PAGES);
+/// The first page that a new file can give to a tree. The extent before it holds the map.
+pub(crate) const FIRST_TREE_PAGE: PageNo = PageNo(EXTENT_PAGES);
 
-/// Pages that a page number can name, in whole extents.
+/// The number of pages that page numbers can name, in whole extents.
 pub(crate) const PAGES_MAX: u32 = u32::MAX / EXTENT_PAGES * EXTENT_PAGES;
 
-/// What the space of a database is made of.
+/// The parameters of the space map.
 #[derive(Debug)]
 pub(crate) struct SpaceOptions {
     /// Files and time.
     pub(crate) vfs: Vfs,
     /// The `pages` file.
     pub(crate) file: Arc<dyn File>,
-    /// Its name.
+    /// Its path.
     pub(crate) path: PathBuf,
-    /// The database.
+    /// The id of the database.
     pub(crate) db_id: u64,
-    /// Pages that are a step of growth.
+    /// Pages of one step of growth.
     pub(crate) grow_pages: u32,
-    /// The file never has more pages; [`PAGES_MAX`] but for tests.
+    /// The most pages of the file; [`PAGES_MAX`] except in tests.
     pub(crate) pages_max: u32,
     /// Wakes the thread that grows the file ahead of need.
     pub(crate) grower: Unparker,
-    /// What must be held before the file grows.
+    /// The disk reserve, which must be held before the file grows.
     pub(crate) reserve: Arc<Reserve>,
 }
 
@@ -89,16 +93,17 @@ pub(crate) struct Space {
     pool: Arc<Pool>,
     metrics: Arc<Metrics>,
     poison: Arc<Poison>,
-    state: Mutex<State>,
+    state: Mutex<SpaceState>,
     growing: Mutex<()>,
-    /// One makes an extent shared, or free again.
+    /// Held while an extent becomes shared, or free again.
     sharing: Mutex<()>,
     /// Callers that found no free extent and wait for one.
     waiting: AtomicU64,
 }
 
 impl Space {
-    /// The space of a database whose pages are those of its last state. Call [`Space::load`] or [`Space::format`] next.
+    /// Creates the space map of a database. Call [`Space::load`] or [`Space::format`] next.
+    /// REQUIRES: the pages are those of the database's last state.
     pub(crate) fn new(
         options: SpaceOptions,
         log: &Arc<Log>,
@@ -106,14 +111,14 @@ impl Space {
         metrics: &Arc<Metrics>,
         poison: &Arc<Poison>,
     ) -> Space {
-        let each = extents_per_map(pool.page_bytes());
+        let group_extents = extents_per_map(pool.page_bytes());
         Space {
             options,
             log: Arc::clone(log),
             pool: Arc::clone(pool),
             metrics: Arc::clone(metrics),
             poison: Arc::clone(poison),
-            state: Mutex::new(State::new(each)),
+            state: Mutex::new(SpaceState::new(group_extents)),
             growing: Mutex::new(()),
             sharing: Mutex::new(()),
             waiting: AtomicU64::new(0),
@@ -132,44 +137,46 @@ impl Space {
         map::page_of_group(self.page_bytes(), group)
     }
 
-    /// The map page that describes `extent`, and the extent's index in it.
-    fn place(&self, extent: u32) -> (PageNo, u16) {
-        let each = extents_per_map(self.page_bytes());
-        (self.map_page(extent / each), (extent % each) as u16)
+    /// Returns the map page that describes `extent`, and the extent's index in it.
+    fn map_entry(&self, extent: u32) -> (PageNo, u16) {
+        let group_extents = extents_per_map(self.page_bytes());
+        (self.map_page(extent / group_extents), (extent % group_extents) as u16)
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.options.path
     }
 
-    /// Begins an empty file.
+    /// Creates the first group in an empty file.
     pub(crate) fn format(&self) -> Result {
         self.grow(&self.growing.lock(), SyncReason::Create)
     }
 
-    /// Reads the map of an existing file. Returns the greatest id of a tree that owns an extent or a page.
+    /// Reads the map of an existing file. Returns the greatest id of a tree that owns an extent or
+    /// a page.
     pub(crate) fn load(&self) -> Result<TreeId> {
         let len = self.options.file.len().map_err(|e| Error::io("measure", self.path(), e))?;
         let file_pages = u32::try_from(len / self.page_bytes() as u64).unwrap_or(PAGES_MAX).min(PAGES_MAX);
         let groups = self.read_header()?;
-        let each = extents_per_map(self.page_bytes());
-        // Before anything takes memory for them: the header may promise what nobody has. The first group's map is page 1.
+        let group_extents = extents_per_map(self.page_bytes());
+        // Checked before memory is allocated for the groups: a damaged header may name far too
+        // many. The map of the first group is page 1.
         if let Some(last) = groups.checked_sub(1) {
             let map = u64::from(last) * u64::from(self.group_pages());
             let map = PageNo(u32::try_from(map.max(1)).unwrap_or(u32::MAX));
-            ends::holds_map(self.path(), map, file_pages, groups)?;
+            length::holds_map(self.path(), map, file_pages, groups)?;
         }
-        let mut state = State::new(each);
+        let mut state = SpaceState::new(group_extents);
         (state.file_pages, state.untouched) = (file_pages, file_pages / EXTENT_PAGES);
         state.describe(groups);
         let (mut found, mut shared) = (BTreeSet::new(), Vec::new());
         self.each_page(&self.maps(0..groups), |group, page| {
             let group = group as u32;
-            self.refuse_damaged(self.map_page(group), page)?;
-            ends::holds_owned(self.path(), page, group * each, file_pages)?;
-            for index in 1..each as u16 {
-                let number = group * each + u32::from(index);
+            self.check_page(self.map_page(group), page)?;
+            length::holds_owned(self.path(), page, group * group_extents, file_pages)?;
+            for index in 1..group_extents as u16 {
+                let number = group * group_extents + u32::from(index);
                 if number >= file_pages / EXTENT_PAGES {
                     break;
                 }
@@ -197,35 +204,39 @@ impl Space {
         groups.into_iter().map(|group| self.map_page(group)).collect()
     }
 
-    /// Shows pages of the map, in order and with their place in `pages`, and reads many at once. REQUIRES: no latch held.
+    /// Shows `look` pages of the map, in order and with their index in `pages`, and reads many at
+    /// once. REQUIRES: no latch held.
     fn each_page(&self, pages: &[PageNo], mut look: impl FnMut(usize, &[u8]) -> Result) -> Result {
         for (n, &page) in pages.iter().enumerate() {
-            self.bring_ahead(pages, n);
+            self.read_ahead(pages, n);
             let page = self.pool.fetch_with(page, FetchHint::Scan)?.read();
             look(n, &page)?;
         }
         Ok(())
     }
 
-    /// Brings some of the pages of the map in that stand from `n` on, with many reads in flight, when it is their turn: a file of half a
-    /// terabyte has eight thousand, a small pool has few frames. Who fetches them one by one learns what failed here.
-    fn bring_ahead(&self, pages: &[PageNo], n: usize) {
+    /// Reads the next pages of the map with many reads in flight, each time `n` comes to such a
+    /// batch. A file of half a terabyte has eight thousand map pages, and a small pool has few
+    /// frames. Errors are ignored here: the fetch of the single page returns them.
+    fn read_ahead(&self, pages: &[PageNo], n: usize) {
         let together = MAPS_TOGETHER.min(self.pool.frame_count() / 8).max(1);
         if n.is_multiple_of(together) {
             let _ = self.pool.fetch_many(&pages[n..pages.len().min(n + together)], FetchHint::Scan);
         }
     }
 
-    /// That a page of the map holds what it can: one that looks free and is not would be given out and then refuse it, which nobody
-    /// survives.
-    fn refuse_damaged(&self, place: PageNo, page: &[u8]) -> Result {
+    /// Returns an error if a page of the map holds impossible values. Otherwise an extent might
+    /// look free and be handed out, and then the map page would refuse the change in the middle of
+    /// a mini-transaction.
+    fn check_page(&self, no: PageNo, page: &[u8]) -> Result {
         match crate::page::verify::problems(page).first() {
             None => Ok(()),
-            Some(damage) => Err(Error::corrupt(self.path(), format!("{place:?}: {damage}"))),
+            Some(damage) => Err(Error::corrupt(self.path(), format!("{no:?}: {damage}"))),
         }
     }
 
-    /// The trees that owned extents or pages when the map was loaded; that is forgotten then. REQUIRES: no tree has come or gone since.
+    /// Returns the trees that owned extents or pages when the map was loaded, and forgets them.
+    /// REQUIRES: no tree was created or dropped since.
     pub(crate) fn owners_found(&self) -> BTreeSet<TreeId> {
         self.state.lock().found.take().unwrap_or_default()
     }
@@ -244,7 +255,7 @@ impl Space {
         r.u32().map_err(damage)
     }
 
-    /// Bytes of free extents, and of those that trees have taken since the start.
+    /// Returns the bytes of free extents, and of those that trees have taken since the start.
     pub(crate) fn free_and_taken(&self) -> (u64, u64) {
         let state = self.state.lock();
         (self.extent_bytes() * state.free_extents() as u64, self.extent_bytes() * state.taken)
@@ -254,12 +265,13 @@ impl Space {
         u64::from(EXTENT_PAGES) * self.page_bytes() as u64
     }
 
-    /// Bytes of a step of growth.
+    /// Returns the bytes of a step of growth.
     pub(crate) fn step_bytes(&self) -> u64 {
         u64::from(self.options.grow_pages) * self.page_bytes() as u64
     }
 
-    /// Wakes the thread that grows the file, once, when fewer bytes are free. False if that is so already.
+    /// Asks that the thread that grows the file is woken, once, when fewer bytes are free. Returns
+    /// false if fewer are free now.
     pub(crate) fn wake_grower_below(&self, bytes: u64) -> bool {
         let mut state = self.state.lock();
         let extents = (bytes / self.extent_bytes()) as usize;
@@ -267,44 +279,46 @@ impl Space {
         state.free_extents() >= extents
     }
 
-    /// Grows the file before anybody needs it. A full disk harms nobody yet.
+    /// Grows the file before an extent is needed. A full disk does no harm yet.
     pub(crate) fn grow_ahead(&self) -> Result {
         self.grow(&self.growing.lock(), SyncReason::GrowAhead)?;
         self.metrics.add(M::FileGrowthsAhead, 1);
         Ok(())
     }
 
-    /// Gives the disk back what was grown ahead of need and nobody has taken.
+    /// Shortens the file by the extents at its end that were added ahead of need and that no tree
+    /// has taken.
     pub(crate) fn trim(&self) -> Result {
         let _growing = self.growing.lock();
-        let each = extents_per_map(self.page_bytes());
+        let group_extents = extents_per_map(self.page_bytes());
         let mut state = self.state.lock();
         let end = state.file_pages / EXTENT_PAGES;
         // The map page of the last group stays.
-        let last_map = end.saturating_sub(1) / each * each;
+        let last_map = end.saturating_sub(1) / group_extents * group_extents;
         let kept = state.untouched.max(last_map + 1);
         if kept >= end {
             return Ok(());
         }
-        // From here on nobody can take them.
+        // From here on no caller can take them.
         state.cut(kept);
         state.file_pages = kept * EXTENT_PAGES;
         state.trims += 1;
         drop(state);
-        // After a crash the file may be as long as before: then they are free extents again.
+        // After a crash the file may be as long as before. Then they are free extents again.
         let len = u64::from(kept) * self.extent_bytes();
         self.options.file.set_len(len).map_err(|e| self.poison.set(Error::io("shorten", self.path(), e)))?;
         self.metrics.set(M::FilePages, u64::from(kept * EXTENT_PAGES));
         Ok(())
     }
 
-    /// How often the file was made shorter, and how long it is, bytes.
+    /// Returns how often the file was made shorter, and its length in bytes.
     pub(crate) fn trims_and_bytes(&self) -> (u64, u64) {
         let state = self.state.lock();
         (state.trims, u64::from(state.file_pages) * self.page_bytes() as u64)
     }
 
-    /// Whether trees share the extent. That lasts for as long as one of them has a page of it in use or set aside.
+    /// Whether trees share the extent. It stays shared while one of its pages is in use or
+    /// reserved.
     fn is_shared(&self, extent: u32) -> bool {
         self.state.lock().shared.holds(extent)
     }
@@ -315,31 +329,32 @@ impl Space {
         if self.is_shared(extent) {
             return Ok(self.owned_pages(extent)?.any(|(_, owned)| owned == page));
         }
-        let (map_page, index) = self.place(extent);
+        let (map_page, index) = self.map_entry(extent);
         let map = self.pool.fetch(map_page)?.read();
         Ok(map::extent(&map, index).used & 1 << (page.0 % EXTENT_PAGES) != 0)
     }
 
-    /// Pages that are in no use: those of free extents, and free ones in the extents of trees and in shared ones.
+    /// Returns the number of free pages: those of free extents, and the free ones in extents of
+    /// trees and in shared extents.
     pub(crate) fn free_pages(&self) -> u64 {
         self.state.lock().free_pages()
     }
 
-    /// Bytes of memory of what is known of the map while its pages are not looked at.
+    /// Returns the memory of the space map in bytes, without the map's pages in the pool.
     pub(crate) fn map_bytes(&self) -> u64 {
         self.state.lock().bytes() as u64
     }
 
-    /// Pages in use by each tree, for the whole-database check.
+    /// Returns the pages in use of each tree, for the check of the whole database.
     pub(crate) fn used_pages(&self) -> Result<BTreeMap<TreeId, Vec<PageNo>>> {
         let groups = self.state.lock().groups();
         let mut used: BTreeMap<TreeId, Vec<PageNo>> = BTreeMap::new();
-        let each = extents_per_map(self.page_bytes());
+        let group_extents = extents_per_map(self.page_bytes());
         let mut shared = Vec::new();
         self.each_page(&self.maps(0..groups), |group, page| {
-            for index in 0..each as u16 {
+            for index in 0..group_extents as u16 {
                 let extent = map::extent(page, index);
-                let number = group as u32 * each + u32::from(index);
+                let number = group as u32 * group_extents + u32::from(index);
                 if extent.tree == SHARED {
                     shared.push(number);
                 } else if extent.used != 0 {

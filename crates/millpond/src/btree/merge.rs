@@ -11,7 +11,7 @@ use crate::page::apply::content_bytes;
 use crate::page::edit::body_of;
 use crate::page::node::{Inner, Node, SLOTS};
 use crate::page::op::{NodeHead, PageOp};
-use crate::space::Map;
+use crate::space::PinnedMap;
 use crate::store::Store;
 use base::PageNo;
 use metrics::M;
@@ -46,7 +46,7 @@ struct MergePages<'s> {
     right_at: u16,
     left: PageWrite<'s>,
     right: PageWrite<'s>,
-    map: Map<'s>,
+    map: PinnedMap<'s>,
 }
 
 impl Tree {

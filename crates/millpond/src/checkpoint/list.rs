@@ -70,12 +70,12 @@ pub(crate) struct List {
     /// The unfinished transactions.
     pub(crate) txns: Vec<Listed>,
     /// History batches that are not wholly purged.
-    pub(crate) segments: Vec<Segments>,
+    pub(crate) history: Vec<ListedBatches>,
 }
 
 /// Consecutive history batches in an undo file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Segments {
+pub(crate) struct ListedBatches {
     /// The number of the file.
     pub(crate) file: u32,
     /// Where the first batch begins.
@@ -108,14 +108,14 @@ impl List {
                 Stage::Active | Stage::Aborted => {}
             }
         }
-        if !self.segments.is_empty() {
-            body.put_varint(self.segments.len() as u64);
+        if !self.history.is_empty() {
+            body.put_varint(self.history.len() as u64);
         }
-        for segments in &self.segments {
-            body.put_u32(segments.file);
-            body.put_u64(segments.from);
-            body.put_u64(segments.to);
-            body.put_varint(segments.txns);
+        for listed in &self.history {
+            body.put_u32(listed.file);
+            body.put_u64(listed.from);
+            body.put_u64(listed.to);
+            body.put_varint(listed.txns);
         }
         base::verify!(List::decode(&body).is_ok_and(|list| list == *self), "the list is not read back");
         let parts: Vec<&[u8]> = body.chunks(PART_BYTES).collect();
@@ -150,12 +150,12 @@ impl List {
             };
             txns.push(Listed { txn, stage, hardened });
         }
-        let mut segments = Vec::new();
+        let mut history = Vec::new();
         let count = if r.is_empty() { 0 } else { r.varint()? };
         for _ in 0..count {
-            segments.push(Segments { file: r.u32()?, from: r.u64()?, to: r.u64()?, txns: r.varint()? });
+            history.push(ListedBatches { file: r.u32()?, from: r.u64()?, to: r.u64()?, txns: r.varint()? });
         }
-        if r.is_empty() { Ok(List { next_txn, next_tree, files, txns, segments }) } else { Err(Truncated) }
+        if r.is_empty() { Ok(List { next_txn, next_tree, files, txns, history }) } else { Err(Truncated) }
     }
 }
 
@@ -213,8 +213,8 @@ mod tests {
             next_tree: TreeId(12),
             files: (0..n as u32 / 10).map(|i| (i + 1, u64::from(i) * 4096)).collect(),
             txns: (0..n).map(|i| Listed { txn: TxnId(i + 1), stage: stage(i), hardened: i * 77 }).collect(),
-            segments: (0..n % 7)
-                .map(|i| Segments { file: 3, from: i * 4096, to: i * 4096 + 4096, txns: i * 1000 })
+            history: (0..n % 7)
+                .map(|i| ListedBatches { file: 3, from: i * 4096, to: i * 4096 + 4096, txns: i * 1000 })
                 .collect(),
         }
     }
@@ -243,7 +243,7 @@ mod tests {
         assert!(Collector::new().push(&parts[1]).is_err());
         let one = list(9).encode(7).remove(0);
         // Without its history batches it is a whole list, too.
-        let whole = List { segments: Vec::new(), ..list(9) }.encode(7).remove(0).len();
+        let whole = List { history: Vec::new(), ..list(9) }.encode(7).remove(0).len();
         for len in (12..one.len()).filter(|len| *len != whole) {
             assert!(Collector::new().push(&one[..len]).is_err(), "{len}");
         }

@@ -13,7 +13,7 @@ use crate::mvcc::Snapshot;
 use crate::planted::{Bug, planted};
 use crate::table::Table;
 use crate::txn::{New, Rules, Txn, Wrote};
-use crate::undo::Mark;
+use crate::undo::UndoPosition;
 use base::{Lsn, TreeId};
 use metrics::{Latency, M, SyncReason};
 use smallvec::SmallVec;
@@ -23,7 +23,7 @@ use std::ops::RangeBounds;
 /// A point in a transaction that it can be rolled back to.
 #[derive(Clone, Debug)]
 pub struct Savepoint {
-    mark: Mark,
+    mark: UndoPosition,
     /// Which transaction it is of.
     txn: u64,
 }
@@ -356,7 +356,7 @@ impl Transaction {
         if self.serial == 0 {
             self.serial = NEXT.fetch_add(1, Ordering::Relaxed);
         }
-        Savepoint { mark: self.core.engine.txns.mark(&self.txn), txn: self.serial }
+        Savepoint { mark: self.core.engine.txns.undo_position(&self.txn), txn: self.serial }
     }
 
     /// Undoes what was changed since the savepoint, which can be used again; later savepoints cannot. Locks that reads asked

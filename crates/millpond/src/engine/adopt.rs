@@ -15,12 +15,12 @@ use crate::log::block::{PAYLOAD_BYTES, block_of};
 use crate::log::reader::EpochStart;
 use crate::log::segment::{SegmentShape, Segments};
 use crate::planted::{Bug, planted};
-use crate::recover::end::{LogTail, find_end, go_on};
+use crate::recover::end::{LogTail, LogToRead, find_end, next_epoch_start};
 use crate::recover::txn_table::TxnTable;
 use crate::recover::undo::{Rebuild, read_list};
 use crate::reserve::Reserve;
-use crate::undo::journal::Journal;
-use crate::undo::{Extent, Streams};
+use crate::undo::journal::{Journal, JournalOptions};
+use crate::undo::{HistoryBatchRange, Streams};
 use base::{Lsn, PageNo};
 use metrics::{M, SyncReason};
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ pub(super) struct Adopted {
 pub(super) struct Recovery {
     pub(super) tail: LogTail,
     pub(super) rebuild: Rebuild,
-    pub(super) history: Vec<Extent>,
+    pub(super) history: Vec<HistoryBatchRange>,
     pub(super) txn_table: TxnTable,
     /// The database had been closed.
     pub(super) was_clean: bool,
@@ -70,13 +70,20 @@ pub(super) fn adopt(opening: &Opening<'_>, inspected: Inspected) -> Result<(Adop
     let copies = doublewrite.copies();
     let asked = copies.keys().map(|page| (*page, PageRedo::default())).collect();
     let window = (root.ring_blocks * PAYLOAD_BYTES) as u64;
-    let (tail, rebuild, txn_table) =
-        find_end(&segments, &root.epochs, root.checkpoint, root.durable, window, rebuild, txn_table, asked)?;
+    let log = LogToRead {
+        segments: &segments,
+        epochs: &root.epochs,
+        checkpoint: root.checkpoint,
+        known: root.durable,
+        window,
+        asked,
+    };
+    let (tail, rebuild, txn_table) = find_end(log, rebuild, txn_table)?;
     let bounds = LogBounds { checkpoint: root.checkpoint, end: tail.end };
-    let plan = doublewrite.plan(&copies, &tail.lives, bounds, (&*pages, &paths.pages), &paths.redo)?;
+    let plan = doublewrite.plan(&copies, &tail.asked, bounds, (&*pages, &paths.pages), &paths.redo)?;
 
     let was_clean = root.clean;
-    let start = go_on(tail.end, &root.epochs);
+    let start = next_epoch_start(tail.end, &root.epochs);
     let crowded = begin_epoch(&mut root, &start, opening)?;
     if !planted(Bug::NoEpoch) {
         root_file.write(&root, SyncReason::Recovery)?;
@@ -96,18 +103,26 @@ fn begin_rebuild(
     opening: &Opening<'_>,
     root: &Root,
     segments: &Segments,
-) -> Result<(Rebuild, Vec<Extent>, TxnTable, Arc<Reserve>)> {
+) -> Result<(Rebuild, Vec<HistoryBatchRange>, TxnTable, Arc<Reserve>)> {
     let Opening { vfs, paths, metrics, poison, .. } = opening;
     let list = read_list(segments, root)?;
     let hardened = list.txns.iter().map(|listed| (listed.txn, listed.hardened)).collect();
     let memory = opening.history_bytes();
     let streams = Streams::default();
-    let (db_id, files) = (root.db_id, &list.files);
-    let mut journal =
-        Journal::open(vfs, &paths.undo, db_id, files, &hardened, &streams, memory, metrics, poison)?;
-    let history = journal.open_segments(&list.segments)?;
+    let options = JournalOptions {
+        vfs,
+        dir: &paths.undo,
+        db_id: root.db_id,
+        listed: &list.files,
+        hardened: &hardened,
+        memory,
+        metrics,
+        poison,
+    };
+    let mut journal = Journal::open(&options, &streams)?;
+    let history = journal.open_history_batches(&list.history)?;
     let reserve = Arc::new(Reserve::open(vfs, &paths.undo, segments.block_bytes())?);
-    journal.keep(Arc::clone(&reserve));
+    journal.set_reserve(Arc::clone(&reserve));
     let txn_table = TxnTable::begin(&list.txns, root.checkpoint);
     let rebuild = Rebuild::begin(&paths.redo, root.record, list, streams).within(memory, journal);
     Ok((rebuild, history, txn_table, reserve))

@@ -180,7 +180,7 @@ const BEYOND: &[Bug] = &[
     Bug::GapsFree,
     Bug::SealedAcross,
     Bug::ForgottenEarly,
-    Bug::SegmentNotSynced,
+    Bug::HistoryNotSynced,
     Bug::GivenUpUnseen,
     Bug::WaitersNotWoken,
     Bug::WakersCalledByLeader,

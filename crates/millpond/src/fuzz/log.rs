@@ -22,7 +22,7 @@ pub fn fuzz_log_record(data: &[u8]) {
     if data.len() >= SLOT_BYTES {
         let _ = Root::decode(&data[..SLOT_BYTES]);
     }
-    let _ = record::Record::decode(0, data);
+    let _ = record::UndoRecord::decode(0, data);
     let mut page = vec![0; 4096];
     for found in Records::new(data) {
         let Ok(found) = found else { break };
@@ -40,7 +40,7 @@ pub fn fuzz_log_record(data: &[u8]) {
                 assert_eq!(PageOp::decode(&encoded).as_ref(), Ok(&op));
             }
             Record::Undo { at, entry, .. } => {
-                let _ = record::Record::decode(at, entry);
+                let _ = record::UndoRecord::decode(at, entry);
             }
             _ => {}
         }

@@ -3,9 +3,7 @@
 
 use super::db_dir::{DbDir, percent, text_table};
 use super::tail::{LogTail, scan_log};
-use crate::checkpoint::list::{
-    ABORTED, ACTIVE, COMMITTED, List, PREPARED, Segments as ListedSegments, Stage,
-};
+use crate::checkpoint::list::{ABORTED, ACTIVE, COMMITTED, List, ListedBatches, PREPARED, Stage};
 use crate::checkpoint::root::Root;
 use crate::error::{Error, Poison, Result};
 use crate::log::block::{BLOCK_BYTES, block_of, block_start};
@@ -15,7 +13,7 @@ use crate::page::op::{PageOp, RowChange};
 use crate::recover::txn_table::Sections;
 use crate::recover::undo::{Rebuild, read_list};
 use crate::undo::Streams;
-use crate::undo::journal::Journal;
+use crate::undo::journal::{Journal, JournalOptions};
 use base::Lsn;
 use base::codec::Reader;
 use metrics::Metrics;
@@ -244,7 +242,6 @@ fn name(record: &Record<'_>) -> &'static str {
         Record::Prepare { .. } => "prepare",
         Record::Abort { .. } => "abort",
         Record::Reverted { .. } => "reverted",
-        Record::Ceiling { .. } => "ceiling",
         Record::Checkpoint { .. } => "checkpoint list",
         Record::Purged { .. } => "purged",
     }
@@ -263,7 +260,6 @@ fn sentence<E>(record: &Result<Record<'_>, E>) -> String {
         | Record::Prepare { txn, .. }
         | Record::Abort { txn }
         | Record::Reverted { txn } => format!("{kind} {txn:?}"),
-        Record::Ceiling { txn, tree } => format!("{kind} {txn:?}, tree {tree}"),
         Record::Checkpoint { body } => format!("{kind}, {} bytes", body.len()),
         Record::Purged { txns } => format!("{kind}, {} transactions", group::ids(txns).count()),
     }
@@ -283,8 +279,8 @@ fn show_list(list: &List, root: &Root, out: &mut String) {
     for (number, len) in &list.files {
         writeln!(out, "  undo file {number:08}, {len} bytes").unwrap();
     }
-    for segments in &list.segments {
-        let ListedSegments { file, from, to, txns } = segments;
+    for listed in &list.history {
+        let ListedBatches { file, from, to, txns } = listed;
         writeln!(
             out,
             "  committed history in undo file {file:08} from {from} to {to}: {txns} transactions to purge"
@@ -310,11 +306,19 @@ fn show_list(list: &List, root: &Root, out: &mut String) {
 fn unfinished(db: &DbDir, root: &Root, segments: &Segments, list: List) -> Result<String> {
     let hardened = list.txns.iter().map(|listed| (listed.txn, listed.hardened)).collect();
     let (metrics, poison) = (Arc::new(Metrics::new()), Arc::new(Poison::default()));
-    let undo = &db.paths.undo;
     let streams = Streams::default();
-    // Undo in files is not loaded; its place is enough.
-    let journal =
-        Journal::open(&db.vfs, undo, root.db_id, &list.files, &hardened, &streams, 0, &metrics, &poison)?;
+    let options = JournalOptions {
+        vfs: &db.vfs,
+        dir: &db.paths.undo,
+        db_id: root.db_id,
+        listed: &list.files,
+        hardened: &hardened,
+        // Undo in files is not loaded; its place is enough.
+        memory: 0,
+        metrics: &metrics,
+        poison: &poison,
+    };
+    let journal = Journal::open(&options, &streams)?;
     // The limit prevents any write to a file.
     let mut rebuild = Rebuild::begin(&db.paths.redo, root.record, list, streams).within(u64::MAX, journal);
     let mut first_error = None;

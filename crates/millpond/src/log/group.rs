@@ -30,7 +30,6 @@ const COMMIT: u8 = 3;
 const PREPARE: u8 = 4;
 const ABORT: u8 = 5;
 const REVERTED: u8 = 6;
-const CEILING: u8 = 7;
 const CHECKPOINT: u8 = 8;
 const PURGED: u8 = 9;
 
@@ -78,13 +77,6 @@ pub(crate) enum Record<'a> {
     Reverted {
         /// The transaction.
         txn: TxnId,
-    },
-    /// No id at or above these has been used yet.
-    Ceiling {
-        /// Transaction ids.
-        txn: TxnId,
-        /// Tree ids.
-        tree: u32,
     },
     /// A part of the list of unfinished transactions of a checkpoint, in the encoding of
     /// `checkpoint`.
@@ -153,12 +145,6 @@ pub(crate) fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
             out.put_u48(txn.0);
             out.extend_from_slice(xid);
         }
-        Record::Ceiling { txn, tree } => {
-            out.put_varint(1 + 6 + 4);
-            out.put_u8(CEILING);
-            out.put_u48(txn.0);
-            out.put_u32(tree);
-        }
         Record::Checkpoint { body } => {
             out.put_varint((1 + body.len()) as u64);
             out.put_u8(CHECKPOINT);
@@ -220,7 +206,6 @@ impl<'a> Records<'a> {
             PREPARE => Record::Prepare { txn: TxnId(r.u48()?), xid: r.rest() },
             ABORT => Record::Abort { txn: TxnId(r.u48()?) },
             REVERTED => Record::Reverted { txn: TxnId(r.u48()?) },
-            CEILING => Record::Ceiling { txn: TxnId(r.u48()?), tree: r.u32()? },
             CHECKPOINT => Record::Checkpoint { body: r.rest() },
             PURGED => Record::Purged { txns: r.rest() },
             _ => return Err(Truncated),
@@ -301,7 +286,6 @@ mod tests {
             Record::Prepare { txn: TxnId(2), xid: bytes },
             Record::Abort { txn: TxnId(3) },
             Record::Reverted { txn: TxnId(4) },
-            Record::Ceiling { txn: TxnId(1000), tree: 44 },
             Record::Checkpoint { body: bytes },
             Record::Purged { txns: bytes },
         ]

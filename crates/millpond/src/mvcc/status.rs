@@ -34,13 +34,13 @@ pub(crate) enum State {
     Aborted,
     /// It ends when its outside coordinator says so.
     Prepared,
-    /// Committed so long ago that all see it, or aborted with no version left; or else the table has left it to a segment of history, which
+    /// Committed so long ago that all see it, or aborted with no version left; or else the table has left it to a history batch, which
     /// is asked next.
     Settled,
 }
 
 /// Slots of the ring: several times as many as transactions that a held snapshot leaves in memory (`pace::history`), so that the others go to
-/// segments from the ring and cost no entry of a map.
+/// history batches from the ring and cost no entry of a map.
 const RING: usize = if cfg!(loom) { 4 } else { 1 << 16 };
 const SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 

@@ -12,7 +12,7 @@ use super::status::{State, Status};
 use super::visible::{Sight, Stand, sight, stand};
 use crate::page::Damage;
 use crate::page::node::{DELETED, FRESH, Row, Version};
-use crate::undo::{Access, Entry, Held, Passed, Piece, Record, Stream, Undo};
+use crate::undo::{HeldPiece, ShortcutEnd, Stream, UndoAccess, UndoEntry, UndoPiece, UndoRecord, UndoSource};
 use base::sync::spin;
 use base::{Lsn, TxnId};
 use metrics::{M, Metrics};
@@ -22,7 +22,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
     pub(crate) status: &'a Status,
-    pub(crate) undo: Undo<'a>,
+    pub(crate) undo: UndoSource<'a>,
     /// Commits below it are seen; from a registered [`super::Snapshot`], so that the undo on the way stays.
     pub(crate) snapshot: Lsn,
     /// The reader's own transaction; `NONE` if it has not changed anything.
@@ -56,7 +56,7 @@ pub(crate) enum Seen {
 pub(crate) struct Rest {
     pub(crate) at: Step,
     /// What must be fetched first.
-    pub(crate) piece: Piece,
+    pub(crate) piece: UndoPiece,
 }
 
 /// A version on the way back, and the stream that its undo stands in, if that is one of its own.
@@ -68,7 +68,7 @@ pub(crate) struct Step {
 
 impl Step {
     /// A walk that begins at `version`. REQUIRES: the leaf that shows it is latched.
-    pub(crate) fn begin(undo: Undo<'_>, version: Version) -> Step {
+    pub(crate) fn begin(undo: UndoSource<'_>, version: Version) -> Step {
         Step { version, stream: undo.streams.get(version.txn) }
     }
 
@@ -85,8 +85,8 @@ impl Step {
         }
         Ok(match view.undo.history.pass(self.version, view.snapshot, value)? {
             None => None,
-            Some(Passed::Nothing) => Some(None),
-            Some(Passed::To(version, flags)) => {
+            Some(ShortcutEnd::Nothing) => Some(None),
+            Some(ShortcutEnd::To(version, flags)) => {
                 self.version = version;
                 self.stream = view.undo.streams.get(version.txn);
                 Some(Some(flags))
@@ -97,19 +97,19 @@ impl Step {
     /// Takes `value` one version back, from memory or what is `held`. That one's flags, or `None`: there was no row before.
     pub(crate) fn back(
         &mut self,
-        undo: Undo<'_>,
-        held: &Held,
+        undo: UndoSource<'_>,
+        held: &HeldPiece,
         value: &mut Vec<u8>,
-    ) -> Result<Access<Option<u8>>, Damage> {
-        let look = |record: &Record<'_>| step_back(&record.entry, value);
+    ) -> Result<UndoAccess<Option<u8>>, Damage> {
+        let look = |record: &UndoRecord<'_>| step_back(&record.entry, value);
         let Version { txn, undo_at } = self.version;
         let older = match &self.stream {
             Some(stream) => stream.read(undo_at, held, look)?,
             None => undo.read(txn, undo_at, held, look)?,
         };
         match older {
-            Access::Away(piece) => Ok(Access::Away(piece)),
-            Access::Here(older) => Ok(Access::Here(older?.map(|(before, flags)| {
+            UndoAccess::Away(piece) => Ok(UndoAccess::Away(piece)),
+            UndoAccess::Here(older) => Ok(UndoAccess::Here(older?.map(|(before, flags)| {
                 if before.txn != txn {
                     self.stream = undo.streams.get(before.txn);
                 }
@@ -122,7 +122,7 @@ impl Step {
 
 impl View<'_> {
     /// How a transaction stands, for who asks only whether it committed below `seen`. One that the status table has left to a
-    /// segment of history counts as committed there; below `seen` that is as good as settled, for segments are durable.
+    /// history batch counts as committed there; below `seen` that is as good as settled, for history batches are durable.
     #[inline]
     fn state(&self, txn: TxnId, seen: Lsn) -> State {
         match self.status.state(txn) {
@@ -150,7 +150,7 @@ impl View<'_> {
     /// left in `value`. REQUIRES: the leaf that holds the row is latched, and the snapshot is registered.
     ///
     /// Fails if the undo that the snapshot needs is gone.
-    pub(crate) fn see(&self, row: Row<'_>, value: &mut Vec<u8>, held: &Held) -> Result<Seen, Damage> {
+    pub(crate) fn see(&self, row: Row<'_>, value: &mut Vec<u8>, held: &HeldPiece) -> Result<Seen, Damage> {
         if let Ok(commit) = self.judge(row.version.txn) {
             let gone = row.flags & DELETED != 0;
             return Ok(if gone { Seen::Deleted(commit) } else { Seen::Newest(commit) });
@@ -164,7 +164,7 @@ impl View<'_> {
     }
 
     /// Goes on from `at`, a version that the reader does not see, with what is `held`. REQUIRES: the snapshot is registered.
-    pub(crate) fn walk(&self, at: Step, value: &mut Vec<u8>, held: &Held) -> Result<Seen, Damage> {
+    pub(crate) fn walk(&self, at: Step, value: &mut Vec<u8>, held: &HeldPiece) -> Result<Seen, Damage> {
         let mut steps = 0;
         let seen = self.walk_counting(at, value, held, &mut steps);
         self.metrics.add(M::VersionSteps, steps);
@@ -175,7 +175,7 @@ impl View<'_> {
         &self,
         mut at: Step,
         value: &mut Vec<u8>,
-        held: &Held,
+        held: &HeldPiece,
         steps: &mut u64,
     ) -> Result<Seen, Damage> {
         loop {
@@ -183,8 +183,8 @@ impl View<'_> {
             let flags = match at.pass(self, value)? {
                 Some(flags) => flags,
                 None => match at.back(self.undo, held, value)? {
-                    Access::Away(piece) => return Ok(Seen::Away(Rest { at, piece })),
-                    Access::Here(older) => older,
+                    UndoAccess::Away(piece) => return Ok(Seen::Away(Rest { at, piece })),
+                    UndoAccess::Here(older) => older,
                 },
             };
             *steps += 1;
@@ -230,17 +230,19 @@ impl View<'_> {
 
 /// Turns a value into the one before the change that `entry` undoes; tells that one's version and flags. `None`: there
 /// was no row.
-fn step_back(entry: &Entry<'_>, value: &mut Vec<u8>) -> Result<Option<(Version, u8)>, Damage> {
+fn step_back(entry: &UndoEntry<'_>, value: &mut Vec<u8>) -> Result<Option<(Version, u8)>, Damage> {
     match *entry {
-        Entry::Insert { .. } => Ok(None),
-        Entry::Replace { before, old_flags, front, back, old_middle, .. } => {
+        UndoEntry::Insert { .. } => Ok(None),
+        UndoEntry::Replace { before, old_flags, front, back, old_middle, .. } => {
             let (front, back) = (usize::from(front), usize::from(back));
             let end = value.len().checked_sub(back).filter(|&end| end >= front);
             let end = end.ok_or(Damage("an undo record keeps more than the value has"))?;
             value.splice(front..end, old_middle.iter().copied());
             Ok(Some((before, old_flags)))
         }
-        Entry::Chain { .. } | Entry::Rewind { .. } => Err(Damage("a version names undo of another kind")),
+        UndoEntry::Chain { .. } | UndoEntry::Rewind { .. } => {
+            Err(Damage("a version names undo of another kind"))
+        }
     }
 }
 
@@ -289,12 +291,15 @@ mod tests {
 
         fn see(&self, own: TxnId, snapshot: Lsn) -> String {
             let Some((version, flags, value)) = &self.row else { return "nothing".to_owned() };
-            let undo = Undo { streams: &self.streams, history: &History::default() };
+            let undo = UndoSource { streams: &self.streams, history: &History::default() };
             let metrics = &Metrics::default();
             let view = View { status: &self.status, undo, snapshot, own, metrics };
             let mut old = Vec::new();
             let text = |v: &[u8]| String::from_utf8_lossy(v).into_owned();
-            match view.see(Row { version: *version, flags: *flags, value }, &mut old, Held::NONE).unwrap() {
+            match view
+                .see(Row { version: *version, flags: *flags, value }, &mut old, HeldPiece::NONE)
+                .unwrap()
+            {
                 Seen::Deleted(_) | Seen::Absent(_) => "nothing".to_owned(),
                 Seen::Newest(_) => format!("{} (newest)", text(value)),
                 Seen::Older { .. } => text(&old),
@@ -407,10 +412,10 @@ mod tests {
     #[test]
     fn undo_that_is_gone_is_an_error_not_a_wrong_answer() {
         let status = Status::new(TxnId(1), []);
-        let undo = Undo { streams: &Streams::default(), history: &History::default() };
+        let undo = UndoSource { streams: &Streams::default(), history: &History::default() };
         let metrics = &Metrics::default();
         let view = View { status: &status, undo, snapshot: Lsn(1), own: TxnId::NONE, metrics };
         let row = Row { version: Version { txn: status.begin(), undo_at: 0 }, flags: 0, value: b"v" };
-        assert!(view.see(row, &mut Vec::new(), Held::NONE).is_err());
+        assert!(view.see(row, &mut Vec::new(), HeldPiece::NONE).is_err());
     }
 }

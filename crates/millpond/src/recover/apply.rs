@@ -1,4 +1,5 @@
-//! The second pass over the log: every change goes to its page unless the page has it already.
+//! The second pass over the log, replay (the redo pass): applies every change to its page unless
+//! the page has it already.
 
 use super::chunk_queue::{AbandonOnDrop, BoundedQueue, EndOnDrop, LogChunk};
 use super::end::LogTail;
@@ -17,22 +18,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Judges pages as they are read: a damaged one is taken, as a blank, only if redo makes it anew.
+/// Checks pages as replay reads them. A damaged page is accepted, as a blank, only if redo makes it
+/// anew.
 #[derive(Debug)]
 pub(crate) struct RedoHook {
     path: PathBuf,
     made_anew: MadeAnew,
-    /// Pages that were written with an LSN at or above this and synced.
+    /// Pages that were written with this LSN or a greater one, and synced.
     stale: BTreeMap<PageNo, Lsn>,
     log: Arc<Log>,
-    /// Where the log of the last run ended; this run's begins at or above it.
+    /// Where the log of the last run ended. The log of this run begins at or above it.
     end: Lsn,
     begin: Lsn,
 }
 
 impl RedoHook {
-    /// A hook for the pages of `path`, given what the first pass found and which pages are known to be older than they
-    /// should.
+    /// Creates a hook for the pages of `path`, from the result of the first pass. `stale` are pages
+    /// known to be older than they should be.
     pub(crate) fn new(
         path: &Path,
         log: &Arc<Log>,
@@ -80,15 +82,15 @@ impl ReadHook for RedoHook {
             bytes.fill(0);
             return Ok(None);
         }
-        // No page reaches the file before its redo is durable, so one that is ahead of the log proves that the log has
-        // lost its end (El3).
+        // No page is written before its redo is durable. So a page that is ahead of the log proves
+        // that the log has lost its end (El3).
         let lsn = header::lsn(bytes);
         if let Some(&written) = self.stale.get(&page)
             && lsn < written
         {
             if !self.made_anew.contains(page) {
                 let what = format!(
-                    "{page:?}: an older version of it stands there, of LSN {lsn}; it had been written with LSN {written}"
+                    "{page:?}: the file has an older version, of LSN {lsn}; the page had been written with LSN {written}"
                 );
                 return Err(Error::corrupt(&self.path, what));
             }
@@ -103,34 +105,36 @@ impl ReadHook for RedoHook {
     }
 }
 
-/// A worker's window takes no more memory than this part of the pool's, and as much may wait behind it.
+/// A worker's window takes at most this part of the pool's memory. As much again may wait in the
+/// queue.
 const WINDOW_SHARE: usize = 16;
-/// A window is of several chunks, however small it is.
+/// A window has at least this many chunks, however small it is.
 const CHUNKS_MIN: usize = 4;
 /// Pages that are read in one batch.
 const BATCH_PAGES: usize = 64;
 
-/// What the second pass works on.
+/// The input of the second pass.
 pub(crate) struct Replay {
     pub(crate) pool: Arc<Pool>,
     pub(crate) log: Arc<Log>,
     pub(crate) epochs: Vec<EpochStart>,
-    /// The checkpoint.
+    /// The checkpoint LSN.
     pub(crate) from: Lsn,
     /// Where the last group ends.
     pub(crate) end: Lsn,
-    /// Redo that a worker holds in memory before it turns to the pages.
+    /// Redo that a worker collects in memory before it applies it to pages.
     pub(crate) window_bytes: usize,
     pub(crate) pages_path: PathBuf,
     /// Pages of which no image is needed.
     pub(crate) made_anew: MadeAnew,
-    /// Hears how far all pages have come: the checkpoint must not pass it yet, nor a segment above be recycled.
+    /// Is told up to which LSN all pages have been replayed. Until then the checkpoint must not
+    /// pass that LSN, and no segment above it may be recycled.
     pub(crate) reached: Box<dyn Fn(Lsn) + Send + Sync>,
 }
 
 /// One change of one page.
 #[derive(Clone, Copy, Debug)]
-struct Change {
+struct PageChange {
     page: PageNo,
     lsn: Lsn,
     prev: u64,
@@ -138,16 +142,17 @@ struct Change {
     op: (u32, u32),
 }
 
-/// A chunk of the log, and each worker's changes in it. Who reads it deals it out: it has its bytes at hand, and a worker
-/// touches only those that are its own.
+/// A chunk of the log, and each worker's changes in it. The thread that reads the chunk divides the
+/// changes, because it has the bytes in its cache. A worker then reads only the bytes of its own
+/// changes.
 #[derive(Debug, Default)]
-struct Dealt {
+struct PartitionedChunk {
     chunk: LogChunk,
-    changes: Vec<Vec<Change>>,
+    changes: Vec<Vec<PageChange>>,
 }
 
-impl Dealt {
-    fn deal(&mut self, workers: usize) {
+impl PartitionedChunk {
+    fn partition(&mut self, workers: usize) {
         self.changes.resize_with(workers, Vec::new);
         self.changes.iter_mut().for_each(Vec::clear);
         for (lsn, records) in self.chunk.groups() {
@@ -155,34 +160,34 @@ impl Dealt {
                 let Record::Page { page, prev, op } = record else { continue };
                 let start = self.chunk.offset_of(op);
                 let op = (start as u32, (start + op.len()) as u32);
-                self.changes[page.0 as usize % workers].push(Change { page, lsn, prev, op });
+                self.changes[page.0 as usize % workers].push(PageChange { page, lsn, prev, op });
             }
         }
     }
 }
 
-/// What a worker has gathered.
+/// The changes that a worker has collected.
 #[derive(Debug, Default)]
-struct Window {
-    chunks: Vec<Arc<Dealt>>,
-    /// Page number, and below it the indices of a chunk and of a change in it: sorted, they bring the changes of a page
-    /// together, in order.
+struct ReplayWindow {
+    chunks: Vec<Arc<PartitionedChunk>>,
+    /// Page number, index of a chunk, index of a change in it. Sorted, this brings the changes of a
+    /// page together, in order.
     order: Vec<(PageNo, u32, u32)>,
     /// Bytes of the chunks.
     bytes: usize,
 }
 
-impl Window {
-    fn gather(&mut self, dealt: Arc<Dealt>, worker: usize) {
+impl ReplayWindow {
+    fn gather(&mut self, partitioned: Arc<PartitionedChunk>, worker: usize) {
         let index = self.chunks.len() as u32;
-        let changes = dealt.changes[worker].iter().enumerate();
+        let changes = partitioned.changes[worker].iter().enumerate();
         self.order.extend(changes.map(|(n, change)| (change.page, index, n as u32)));
-        self.bytes += dealt.chunk.bytes().len();
-        self.chunks.push(dealt);
+        self.bytes += partitioned.chunk.bytes().len();
+        self.chunks.push(partitioned);
     }
 
-    fn clear(&mut self, queue: &BoundedQueue<Dealt>) {
-        self.chunks.drain(..).for_each(|dealt| queue.give_back(dealt));
+    fn clear(&mut self, queue: &BoundedQueue<PartitionedChunk>) {
+        self.chunks.drain(..).for_each(|partitioned| queue.give_back(partitioned));
         self.order.clear();
         self.bytes = 0;
     }
@@ -190,21 +195,22 @@ impl Window {
 
 /// Applies all redo. Returns how many page changes were applied.
 ///
-/// This thread reads and checks the log. Pages are dealt out to `workers` by number, so what happens to one page happens in
-/// order, and no worker waits for another. Each gathers the changes of its own pages from a few megabytes of log, reads
-/// those pages in batches, and applies all that it has for a page under one latch. That a group spans pages does not matter
-/// here: all of it is applied before anybody looks.
+/// This thread reads and checks the log. Pages are divided among `workers` by number, so the
+/// changes of one page are applied in order and no worker waits for another. Each worker collects
+/// the changes of its own pages from a few megabytes of log, reads those pages in batches, and
+/// applies all changes of a page under one latch. A group may span pages of several workers: that
+/// does no harm, because all of it is applied before any other thread reads the pages.
 pub(crate) fn replay(job: Replay, workers: usize) -> Result<u64> {
     base::check!(job.from <= job.end && workers > 0, "replay from {} to {}", job.from, job.end);
     let job = Arc::new(job);
     let queue = BoundedQueue::new(workers, job.window_bytes());
-    let places: Arc<[AtomicU64]> = (0..workers).map(|_| AtomicU64::new(job.from.0)).collect();
+    let positions: Arc<[AtomicU64]> = (0..workers).map(|_| AtomicU64::new(job.from.0)).collect();
     let ending = EndOnDrop(Arc::clone(&queue));
     let mut others = Vec::new();
     let mut result = Ok(());
     for worker in 0..workers {
-        let (job, queue, places) = (Arc::clone(&job), Arc::clone(&queue), Arc::clone(&places));
-        match spawn("millpond-replay", move || job.work(worker, &queue, &places)) {
+        let (job, queue, positions) = (Arc::clone(&job), Arc::clone(&queue), Arc::clone(&positions));
+        match spawn("millpond-replay", move || job.work(worker, &queue, &positions)) {
             Ok(other) => others.push(other),
             Err(e) => {
                 ending.0.abandon();
@@ -224,24 +230,24 @@ pub(crate) fn replay(job: Replay, workers: usize) -> Result<u64> {
     }
     result?;
     let applied = applied?;
-    // From now on every page is as redo left it, and damage is damage.
+    // From now on every page is as redo left it, and damage is an error.
     job.made_anew.0.lock().clear();
     Ok(applied)
 }
 
 impl Replay {
-    fn read(&self, queue: &BoundedQueue<Dealt>, workers: usize) -> Result {
+    fn read(&self, queue: &BoundedQueue<PartitionedChunk>, workers: usize) -> Result {
         let segments = self.log.segments();
         let mut scanner = Scanner::new(segments, &self.epochs, self.from).read_ahead()?;
-        // What stands beyond is of this run: a checkpoint may be logging its list already.
+        // The log beyond is of this run: a checkpoint may be logging its list already.
         while scanner.position() < self.end {
-            let mut dealt = queue.spare();
-            if !dealt.chunk.refill(&mut scanner, self.end, self.window_bytes() / CHUNKS_MIN)? {
+            let mut partitioned = queue.spare();
+            if !partitioned.chunk.refill(&mut scanner, self.end, self.window_bytes() / CHUNKS_MIN)? {
                 break;
             }
-            dealt.deal(workers);
-            if !queue.put(dealt) {
-                // A worker failed, and says why.
+            partitioned.partition(workers);
+            if !queue.put(partitioned) {
+                // A worker failed, and returns the error.
                 return Ok(());
             }
         }
@@ -249,44 +255,49 @@ impl Replay {
             return Ok(());
         }
         let what = format!(
-            "replay stopped at LSN {}, the last group ended at {} a moment ago",
+            "replay stopped at LSN {}, the first pass found the end of the last group at {}",
             scanner.position(),
             self.end
         );
         Err(Error::corrupt(segments.dir(), what))
     }
 
-    fn work(&self, worker: usize, queue: &Arc<BoundedQueue<Dealt>>, places: &[AtomicU64]) -> Result<u64> {
+    fn work(
+        &self,
+        worker: usize,
+        queue: &Arc<BoundedQueue<PartitionedChunk>>,
+        positions: &[AtomicU64],
+    ) -> Result<u64> {
         let abandoning = AbandonOnDrop::new(queue);
-        let window_pages = (self.pool.frame_count() / (8 * places.len())).max(1);
-        let (mut window, mut applied) = (Window::default(), 0);
+        let window_pages = (self.pool.frame_count() / (8 * positions.len())).max(1);
+        let (mut window, mut applied) = (ReplayWindow::default(), 0);
         loop {
-            // Rather than wait for the reader, do what there is to do.
+            // Apply what is collected rather than wait for the reader.
             let more = if window.bytes < self.window_bytes() { queue.try_take(worker) } else { None };
             if more.is_none() {
                 applied += self.apply(&mut window, worker, window_pages)?;
                 window.clear(queue);
             }
-            let Some(dealt) = more.or_else(|| queue.take(worker)) else { break };
+            let Some(partitioned) = more.or_else(|| queue.take(worker)) else { break };
             if window.order.is_empty() || planted(Bug::ReplayedEarly) {
-                let before = places[worker].swap(dealt.chunk.from.0, Ordering::AcqRel);
-                base::check!(before <= dealt.chunk.from.0, "replay goes back from {before}");
-                let all = places.iter().map(|place| place.load(Ordering::Acquire)).min();
+                let before = positions[worker].swap(partitioned.chunk.from.0, Ordering::AcqRel);
+                base::check!(before <= partitioned.chunk.from.0, "replay goes back from {before}");
+                let all = positions.iter().map(|position| position.load(Ordering::Acquire)).min();
                 (self.reached)(Lsn(all.unwrap_or(0)));
             }
-            window.gather(dealt, worker);
+            window.gather(partitioned, worker);
         }
         abandoning.defuse();
         Ok(applied)
     }
 
-    /// Log that a worker looks through at once.
+    /// Returns how much log a worker processes at once, bytes.
     fn window_bytes(&self) -> usize {
         self.window_bytes.min(self.pool.frame_count() * self.pool.page_bytes() / WINDOW_SHARE)
     }
 
     /// Applies a window's changes page by page.
-    fn apply(&self, window: &mut Window, worker: usize, window_pages: usize) -> Result<u64> {
+    fn apply(&self, window: &mut ReplayWindow, worker: usize, window_pages: usize) -> Result<u64> {
         window.order.sort_unstable();
         let mut applied = 0;
         let by_page: Vec<_> = window.order.chunk_by(|a, b| a.0 == b.0).collect();
@@ -297,9 +308,9 @@ impl Replay {
             for page in batch {
                 changes.clear();
                 changes.extend(page.iter().map(|&(_, chunk, change)| {
-                    let dealt = &window.chunks[chunk as usize];
-                    let change = dealt.changes[worker][change as usize];
-                    (change, &dealt.chunk.bytes()[change.op.0 as usize..change.op.1 as usize])
+                    let partitioned = &window.chunks[chunk as usize];
+                    let change = partitioned.changes[worker][change as usize];
+                    (change, &partitioned.chunk.bytes()[change.op.0 as usize..change.op.1 as usize])
                 }));
                 applied += self.apply_to_page(&changes)?;
             }
@@ -307,8 +318,8 @@ impl Replay {
         Ok(applied)
     }
 
-    /// Applies changes to the page that all of them are of.
-    fn apply_to_page(&self, changes: &[(Change, &[u8])]) -> Result<u64> {
+    /// Applies changes to a page. REQUIRES: all are of that page, in order.
+    fn apply_to_page(&self, changes: &[(PageChange, &[u8])]) -> Result<u64> {
         let no = changes[0].0.page;
         base::verify!(changes.iter().all(|(change, _)| change.page == no), "changes of two pages");
         base::verify!(changes.is_sorted_by_key(|(change, _)| change.lsn), "changes of {no:?} out of order");
@@ -343,7 +354,7 @@ impl Replay {
                     }
                     let expects = change.prev;
                     let what = format!(
-                        "the page stands at LSN {before}, the change expects …{expects}: a write was lost"
+                        "the page is at LSN {before}, the change expects …{expects}: a write was lost"
                     );
                     return damaged(what);
                 }

@@ -1,5 +1,5 @@
-//! Hands the log from the one thread that reads and checks it to those that use it, a chunk at a
-//! time, so that reading is under way while what has been read is worked on.
+//! A bounded queue that carries the log from the thread that reads and checks it to the threads
+//! that use it, a chunk at a time. So reading goes on while earlier chunks are processed.
 
 use crate::error::Result;
 use crate::log::group::{GROUP_BYTES_MAX, GROUP_HEADER_BYTES};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Bytes of a chunk, about.
 const CHUNK_BYTES: usize = 512 << 10;
-/// Fewer chunks than this never wait for a taker before their reader does.
+/// The reader never waits while a taker has fewer chunks than this.
 const WAITING_MIN: usize = 4;
 
 /// Consecutive groups of the log, checked.
@@ -79,7 +79,7 @@ impl LogChunk {
 pub(crate) struct BoundedQueue<T> {
     /// Chunks that may wait for one taker.
     waiting_max: usize,
-    mu: Mutex<State<T>>,
+    mu: Mutex<QueueState<T>>,
     /// A chunk was put, or the queue ended.
     filled: Condvar,
     /// A chunk was taken.
@@ -87,7 +87,7 @@ pub(crate) struct BoundedQueue<T> {
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct QueueState<T> {
     waiting: Vec<VecDeque<Arc<T>>>,
     /// Used chunks, kept for their memory.
     spare: Vec<T>,
@@ -99,7 +99,7 @@ impl<T: Default> BoundedQueue<T> {
     /// A queue with `takers` takers. About `bytes` of the log may wait for each.
     pub(crate) fn new(takers: usize, bytes: usize) -> Arc<BoundedQueue<T>> {
         let waiting = (0..takers).map(|_| VecDeque::new()).collect();
-        let state = State { waiting, spare: Vec::new(), ended: false, abandoned: false };
+        let state = QueueState { waiting, spare: Vec::new(), ended: false, abandoned: false };
         Arc::new(BoundedQueue {
             waiting_max: (bytes / CHUNK_BYTES).max(WAITING_MIN),
             mu: Mutex::new(state),
@@ -120,7 +120,7 @@ impl<T: Default> BoundedQueue<T> {
         }
     }
 
-    /// Puts a chunk on the queue, when every taker has room for it. Returns false if a taker has
+    /// Puts a chunk on the queue, once every taker has room for it. Returns false if a taker has
     /// failed.
     pub(crate) fn put(&self, chunk: T) -> bool {
         let chunk = Arc::new(chunk);
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_taker_gets_every_stretch_in_order() {
+    fn every_taker_gets_every_chunk_in_order() {
         let queue = BoundedQueue::<u64>::new(3, 0);
         let takers: Vec<_> = (0..3)
             .map(|taker| {
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_gives_up_stops_all() {
+    fn a_taker_that_fails_stops_all() {
         let queue = BoundedQueue::<u64>::new(2, 0);
         for n in 0..WAITING_MIN as u64 {
             assert!(queue.put(n));
@@ -250,7 +250,7 @@ mod tests {
             let queue = Arc::clone(&queue);
             base::sync::spawn("taker", move || drop(AbandonOnDrop::new(&queue))).unwrap()
         };
-        // Nobody takes anything: only the other's failure ends this wait.
+        // No taker takes anything: only the other's failure ends this wait.
         assert!(!queue.put(100));
         other.join().unwrap();
         assert!(queue.take(0).is_none());

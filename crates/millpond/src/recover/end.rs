@@ -1,4 +1,5 @@
-//! The first pass over the log: where it ends, and which pages its redo makes anew.
+//! The first pass over the log: finds the log's end, and which pages redo builds without an old
+//! image.
 
 use super::chunk_queue::{AbandonOnDrop, BoundedQueue, EndOnDrop, LogChunk};
 use super::txn_table::TxnTable;
@@ -20,56 +21,57 @@ use std::sync::Arc;
 
 const CHUNK_PAGES: usize = 4096;
 
-/// Log that has been read and not yet looked into, bytes at most.
+/// The most log that may be read and not yet processed, bytes.
 const READ_AHEAD_BYTES: usize = 8 << 20;
 
-/// Whether redo alone knows a page.
+/// What redo has for a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Known {
-    /// It does not speak of the page.
+enum RedoOfPage {
+    /// Nothing.
     #[default]
-    No,
-    /// It only changes the page: the image before is needed.
-    Changed,
-    /// Some record makes it anew, and what follows is there: no image is needed.
-    Anew,
+    None,
+    /// Only changes: the image before them is needed.
+    ChangesOnly,
+    /// A record that makes it anew, and all that follows: no old image is needed.
+    MakesAnew,
 }
 
-/// What the first pass found.
+/// The result of the first pass.
 #[derive(Debug, Default)]
 pub(crate) struct LogTail {
-    /// The log's end: where its last group ends. What may follow, padding or a block whose first group was torn, belongs to
-    /// an epoch that is over: the next one begins behind it and says in its first block how far this one goes.
+    /// The log's end: where its last group ends. Padding may follow, or a block whose first group
+    /// was torn. These belong to an epoch that is over: the next epoch begins behind them, and its
+    /// first block says where this epoch ends.
     pub(crate) end: Lsn,
-    /// By page number, in chunks; page numbers are dense.
-    known: BTreeMap<u32, Box<[Known; CHUNK_PAGES]>>,
-    /// What redo says of the pages that were asked about.
-    pub(crate) lives: BTreeMap<PageNo, PageRedo>,
-    /// Groups from the checkpoint on.
+    /// By page number, in chunks, because page numbers are dense.
+    known: BTreeMap<u32, Box<[RedoOfPage; CHUNK_PAGES]>>,
+    /// What redo has for the pages that the caller asked about.
+    pub(crate) asked: BTreeMap<PageNo, PageRedo>,
+    /// The number of groups from the checkpoint on.
     pub(crate) groups: u64,
 }
 
 impl LogTail {
-    fn known(&mut self, page: PageNo) -> &mut Known {
+    fn known(&mut self, page: PageNo) -> &mut RedoOfPage {
         let (chunk, at) = (page.0 / CHUNK_PAGES as u32, page.0 as usize % CHUNK_PAGES);
-        &mut self.known.entry(chunk).or_insert_with(|| Box::new([Known::No; CHUNK_PAGES]))[at]
+        &mut self.known.entry(chunk).or_insert_with(|| Box::new([RedoOfPage::None; CHUNK_PAGES]))[at]
     }
 
     fn changed(&mut self, page: PageNo, before: u64) {
         let known = self.known(page);
-        if *known == Known::No {
-            *known = Known::Changed;
-            if let Some(life) = self.lives.get_mut(&page) {
-                life.before = Some(before);
+        if *known == RedoOfPage::None {
+            *known = RedoOfPage::ChangesOnly;
+            if let Some(redo) = self.asked.get_mut(&page) {
+                redo.before = Some(before);
             }
         }
     }
 
     fn made(&mut self, page: PageNo) {
-        *self.known(page) = Known::Anew;
+        *self.known(page) = RedoOfPage::MakesAnew;
     }
 
-    /// Pages that redo makes anew, so that no old image is needed.
+    /// Returns the pages that redo makes anew, so that no old image is needed.
     pub(crate) fn made_anew(&self) -> impl Iterator<Item = PageNo> {
         let all = self.known.iter().flat_map(|(chunk, pages)| {
             pages
@@ -77,19 +79,19 @@ impl LogTail {
                 .enumerate()
                 .map(move |(at, known)| (PageNo(chunk * CHUNK_PAGES as u32 + at as u32), known))
         });
-        all.filter(|(_, known)| **known == Known::Anew).map(|(page, _)| page)
+        all.filter(|(_, known)| **known == RedoOfPage::MakesAnew).map(|(page, _)| page)
     }
 }
 
-/// What is worked out from the groups while the log is read on.
-struct Digestion {
+/// What one thread builds from the groups while another thread reads the log.
+struct FirstPass {
     rebuild: Rebuild,
     txn_table: TxnTable,
     tail: LogTail,
     redo_dir: PathBuf,
 }
 
-impl Digestion {
+impl FirstPass {
     fn run(mut self, queue: &Arc<BoundedQueue<LogChunk>>) -> Result<(LogTail, Rebuild, TxnTable)> {
         let abandoning = AbandonOnDrop::new(queue);
         while let Some(chunk) = queue.take(0) {
@@ -127,30 +129,39 @@ impl Digestion {
     }
 }
 
-/// Reads the log from `checkpoint` to its end and changes nothing; `rebuild` and `txn_table` hear of every record, and of the
-/// change in it if it is one of a page. `known` is the LSN up to which the root knows the log
-/// to be durable. Of `pages` it fills in what redo says.
-#[expect(clippy::too_many_arguments, reason = "what the root says, and who hears of the records")]
+/// The log as the first pass begins.
+#[derive(Debug)]
+pub(crate) struct LogToRead<'a> {
+    pub(crate) segments: &'a Segments,
+    pub(crate) epochs: &'a [EpochStart],
+    /// The checkpoint LSN, where reading begins.
+    pub(crate) checkpoint: Lsn,
+    /// The root knows that the log is durable up to here.
+    pub(crate) known: Lsn,
+    /// How far log may lie beyond the durable LSN, bytes.
+    pub(crate) window: u64,
+    /// Pages for which the result is to say what redo has.
+    pub(crate) asked: BTreeMap<PageNo, PageRedo>,
+}
+
+/// Reads the log from the checkpoint to its end and changes nothing. `rebuild` and `txn_table` get
+/// every record, and the decoded change of a page record.
 pub(crate) fn find_end(
-    segments: &Segments,
-    epochs: &[EpochStart],
-    checkpoint: Lsn,
-    known: Lsn,
-    window: u64,
+    log: LogToRead<'_>,
     rebuild: Rebuild,
     txn_table: TxnTable,
-    pages: BTreeMap<PageNo, PageRedo>,
 ) -> Result<(LogTail, Rebuild, TxnTable)> {
+    let LogToRead { segments, epochs, checkpoint, known, window, asked } = log;
     let mut scanner = Scanner::new(segments, epochs, checkpoint).read_ahead()?;
     let queue = BoundedQueue::new(1, READ_AHEAD_BYTES);
-    let digestion = Digestion {
+    let first_pass = FirstPass {
         rebuild,
         txn_table,
-        tail: LogTail { lives: pages, ..LogTail::default() },
+        tail: LogTail { asked, ..LogTail::default() },
         redo_dir: segments.dir().to_owned(),
     };
     let theirs = Arc::clone(&queue);
-    let other = spawn("millpond-redo", move || digestion.run(&theirs));
+    let other = spawn("millpond-redo", move || first_pass.run(&theirs));
     let other = other.map_err(|e| Error::io("start a thread for", segments.dir(), e))?;
     let (mut last, mut end) = (checkpoint, checkpoint);
     let ending = EndOnDrop(Arc::clone(&queue));
@@ -181,11 +192,12 @@ pub(crate) fn find_end(
     Ok((tail, rebuild, txn_table))
 }
 
-/// Where a log that ended at `end` goes on, in the epoch after `epochs`.
-pub(crate) fn go_on(end: Lsn, epochs: &[EpochStart]) -> LogStart {
+/// Returns where the log continues, in the epoch after `epochs`, if it ended at `end`.
+pub(crate) fn next_epoch_start(end: Lsn, epochs: &[EpochStart]) -> LogStart {
     let used = if offset_in_block(end) == 0 { PAYLOAD_BYTES } else { offset_in_block(end) };
     let last = epochs.last().expect("a root names an epoch");
-    // A block of the epoch that ended must never be taken for one of the new epoch, so the new one begins behind it.
+    // A block of the old epoch must never be taken for one of the new epoch, so the new one begins
+    // behind it.
     let mut lsn = round_up(end).max(last.first);
     if planted(Bug::EndLate) {
         lsn = lsn.plus(PAYLOAD_BYTES as u64);

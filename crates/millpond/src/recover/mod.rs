@@ -1,4 +1,4 @@
-//! What opening does after a crash: find the log's end, restore torn pages, replay.
+//! Crash recovery from the log: find the log's end, rebuild transactions, replay the redo.
 
 pub(crate) mod apply;
 mod chunk_queue;

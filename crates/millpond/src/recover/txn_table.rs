@@ -1,66 +1,72 @@
-//! How transactions stand at a place in the log, and which extents were freed on the way there,
-//! from the records alone: what a segment's digest says beside its pages (Lo7).
+//! The transaction table (as in ARIES): the state of every transaction at a position of the log,
+//! and which extents were freed since the segment began. It is computed from the records alone, and
+//! written to a segment's digest beside the pages (Lo7).
 //!
-//! It begins with a checkpoint's list and takes in every group from the checkpoint on, first while
-//! recovery reads the log, then while segments are digested. So at any place it knows what
-//! `Rebuild` would know that had read up to there, but for undo itself: the records behind the
-//! place, taken in by the same rules, lead to the transactions at the log's end. Of a transaction
-//! that the list named while it was open it is not known whether a commit leaves something to
-//! purge; it then counts as if it did, and to purge it in vain does no harm.
+//! The table begins with a checkpoint's list and processes every group from the checkpoint on:
+//! first while recovery reads the log, then while segments are digested. So at any position it
+//! knows what `Rebuild` would know after reading up to there, except undo. If the records behind
+//! that position are processed by the same rules, the result is the transactions at the log's end.
+//! For a transaction that the list called unfinished, the table does not know whether a commit
+//! leaves something to purge. It assumes so; purging without need does no harm.
 //!
 //! ```text
 //! section 1, transactions, ascending:
-//!   varint id - id before, stage u8 (of a checkpoint's list, or 5: prepared, without undo), varint next LSN - last LSN, xid prefixed (prepared only)
-//! section 2, freed extents, ascending: varint number - number before, varint next LSN - LSN
+//!   varint id - id before
+//!   stage u8 (of a checkpoint's list, or 5: prepared, without undo)
+//!   varint next LSN - last LSN
+//!   xid prefixed (prepared only)
+//! section 2, freed extents, ascending:
+//!   varint number - number before
+//!   varint next LSN - LSN
 //! ```
-//! The next LSN is the digest's; a distance of 0 says that the LSN lies below the checkpoint whose
-//! list was the beginning. The last LSN of a committed transaction is its commit's. An extent's is
-//! that of the last group that freed it: no redo of its pages below that counts any more.
+//! The next LSN is the digest's. A distance of 0 says that the LSN is below the checkpoint whose
+//! list was the beginning. The last LSN of a committed transaction is its commit LSN. An extent's
+//! LSN is that of the last group that freed it: no redo of its pages below that counts any more.
 
 use crate::checkpoint::list::{ABORTED, ACTIVE, COMMITTED, Listed, PREPARED, Stage};
 use crate::log::digest::{DigestSource, Section};
 use crate::log::group::{Record, Records, ids};
 use crate::page::map::EXTENT_PAGES;
 use crate::page::op::PageOp;
-use crate::undo::{Entry, Left, decode_rewind};
+use crate::undo::{LeftToPurge, UndoEntry, decode_rewind};
 use base::codec::{Put, Reader, Truncated};
 use base::{Lsn, PageNo, TxnId};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
 
-/// The section that says how transactions stand.
+/// The section of the states of transactions.
 pub(crate) const TRANSACTIONS: u8 = 1;
-/// In the place of a stage: prepared, and nothing is to be undone.
+/// In place of a stage: prepared, and nothing is to be undone.
 const PREPARED_IDLE: u8 = 5;
 /// The section of freed extents.
 pub(crate) const FREED: u8 = 2;
 
-/// How one transaction stands.
+/// The state of one transaction.
 #[derive(Debug)]
 struct TxnEntry {
     stage: Stage,
-    /// The last group that names it; zero if that lies below the beginning.
+    /// The LSN of the last group that names it; zero if that is below the beginning.
     last: Lsn,
     has_undo: bool,
-    purge: Left,
+    purge: LeftToPurge,
 }
 
-/// How all transactions stand at a place in the log.
+/// The states of all transactions at a position of the log.
 #[derive(Debug, Default)]
 pub(crate) struct TxnTable {
     txns: BTreeMap<TxnId, TxnEntry>,
     /// Extents freed since the segment began, by number.
     freed: BTreeMap<u32, Lsn>,
-    /// Groups below have been taken in.
+    /// Groups below this LSN have been processed.
     next: Lsn,
 }
 
 impl TxnTable {
-    /// Begins with the list of a checkpoint; the groups from it on are to follow.
+    /// Begins with the list of a checkpoint. The groups from the checkpoint on must follow.
     pub(crate) fn begin(listed: &[Listed], checkpoint: Lsn) -> TxnTable {
         let entry = |listed: &Listed| TxnEntry {
             stage: match listed.stage {
-                // The record is still to follow.
+                // The commit record follows.
                 Stage::Committed(lsn) if lsn >= checkpoint => Stage::Active,
                 _ => listed.stage.clone(),
             },
@@ -69,13 +75,13 @@ impl TxnTable {
                 _ => Lsn::ZERO,
             },
             has_undo: listed.hardened > 0,
-            purge: if listed.hardened > 0 { Left::unknown() } else { Left::default() },
+            purge: if listed.hardened > 0 { LeftToPurge::unknown() } else { LeftToPurge::default() },
         };
         let txns = listed.iter().map(|listed| (listed.txn, entry(listed))).collect();
         TxnTable { txns, freed: BTreeMap::new(), next: checkpoint }
     }
 
-    /// The log ended here in a crash, or at a close: what was active is aborted.
+    /// The log ended here in a crash or a close: active transactions are aborted.
     pub(crate) fn cut_off(&mut self) {
         for entry in self.txns.values_mut().filter(|entry| entry.stage == Stage::Active) {
             entry.stage = Stage::Aborted;
@@ -83,8 +89,8 @@ impl TxnTable {
         self.freed.clear();
     }
 
-    /// Takes in a group, of which `each` is shown the changes of pages. One that it has taken in
-    /// already it only shows.
+    /// Processes a group, and shows `each` its page changes. A group that was processed before is
+    /// only shown.
     pub(crate) fn group(
         &mut self,
         lsn: Lsn,
@@ -110,7 +116,7 @@ impl TxnTable {
         Ok(())
     }
 
-    /// Takes in one record; `op` is the change of a page record.
+    /// Processes one record; `op` is the change of a page record.
     pub(super) fn record(
         &mut self,
         lsn: Lsn,
@@ -119,14 +125,14 @@ impl TxnTable {
     ) -> Result<(), Truncated> {
         match (*record, op) {
             (Record::Page { .. }, Some(PageOp::Row(row))) => {
-                self.undo(lsn, row.version.txn, row.version.undo_at, &Entry::of(row));
+                self.undo(lsn, row.version.txn, row.version.undo_at, &UndoEntry::of(row));
             }
             (Record::Page { page, .. }, Some(&PageOp::InitOverflow { tree, owner, head: true, .. })) => {
-                self.undo(lsn, owner.txn, owner.undo_at, &Entry::Chain { tree, head: page });
+                self.undo(lsn, owner.txn, owner.undo_at, &UndoEntry::Chain { tree, head: page });
             }
             (Record::Page { page, .. }, Some(&PageOp::MapRelease { extent })) => {
-                // The map page stands in the first extent that it describes, or, the first of all,
-                // in the one behind the header.
+                // The map page is in the first extent that it describes. The first map page of all
+                // is in the extent behind the header.
                 self.freed.insert(page.0 / EXTENT_PAGES + u32::from(extent), lsn);
             }
             (Record::Undo { txn, at, entry }, _) => {
@@ -141,8 +147,12 @@ impl TxnTable {
                 _ => drop(self.txns.remove(&txn)),
             },
             (Record::Prepare { txn, xid }, _) => {
-                let blank =
-                    TxnEntry { stage: Stage::Active, last: lsn, has_undo: false, purge: Left::default() };
+                let blank = TxnEntry {
+                    stage: Stage::Active,
+                    last: lsn,
+                    has_undo: false,
+                    purge: LeftToPurge::default(),
+                };
                 let entry = self.txns.entry(txn).or_insert(blank);
                 entry.stage = Stage::Prepared(xid.to_vec());
                 entry.last = lsn;
@@ -152,7 +162,7 @@ impl TxnTable {
                     entry.stage = Stage::Aborted;
                     entry.last = lsn;
                 }
-                // Nothing is reverted, and nothing will say so.
+                // Nothing is to be reverted, and no record will say that it was.
                 _ => drop(self.txns.remove(&txn)),
             },
             (Record::Reverted { txn }, _) => drop(self.txns.remove(&txn)),
@@ -161,28 +171,28 @@ impl TxnTable {
                     self.txns.remove(&txn?);
                 }
             }
-            (Record::Page { .. } | Record::Ceiling { .. } | Record::Checkpoint { .. }, _) => {}
+            (Record::Page { .. } | Record::Checkpoint { .. }, _) => {}
         }
         Ok(())
     }
 
-    fn undo(&mut self, lsn: Lsn, txn: TxnId, at: u64, undo: &Entry<'_>) {
+    fn undo(&mut self, lsn: Lsn, txn: TxnId, at: u64, undo: &UndoEntry<'_>) {
         let entry = match self.txns.entry(txn) {
             Slot::Occupied(known) => known.into_mut(),
-            // From the middle on: it began below the checkpoint, whose list does not name it, so it
-            // had ended before.
+            // Its first record is missing: it began below the checkpoint, whose list does not name
+            // it, so it had ended before.
             Slot::Vacant(_) if txn == TxnId::NONE || at > 0 => return,
             Slot::Vacant(new) => {
-                let purge = Left::default();
+                let purge = LeftToPurge::default();
                 new.insert(TxnEntry { stage: Stage::Active, last: lsn, has_undo: true, purge })
             }
         };
         entry.last = lsn;
-        entry.purge.saw(at, undo);
+        entry.purge.note(at, undo);
     }
 
-    /// The sections of a segment behind which the next group starts at `next`; the next segment
-    /// begins.
+    /// Returns the sections of a segment behind which the next group begins at `next`. Then the
+    /// next segment begins.
     fn sections(&mut self, next: Lsn) -> Vec<Section> {
         let distance = |lsn: Lsn| if lsn == Lsn::ZERO { 0 } else { next.since(lsn) };
         let mut txns = Vec::new();
@@ -215,10 +225,10 @@ impl TxnTable {
     }
 }
 
-/// Shows the log's groups to `TxnTable` while it digests its segments.
+/// Feeds the log's groups to a `TxnTable` while segments are digested.
 #[derive(Debug)]
 pub(crate) struct Digested<'a> {
-    /// How transactions stand where the digests have come to.
+    /// The transaction table at the end of the last digest.
     pub(crate) txn_table: &'a mut TxnTable,
     /// The list of the checkpoint up to which groups may be left out.
     pub(crate) listed: &'a [Listed],
@@ -243,18 +253,18 @@ impl DigestSource for Digested<'_> {
     }
 }
 
-/// What the sections of a digest say.
+/// The decoded sections of a digest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sections {
-    /// How transactions stand at the segment's end; their last LSN, zero if it is not known;
+    /// The states of transactions at the segment's end; their last LSN, zero if it is not known;
     /// whether they have undo.
     pub(crate) txns: BTreeMap<TxnId, (Stage, Lsn, bool)>,
-    /// Extents that were freed in the segment, by number, and where last.
+    /// Extents that were freed in the segment, by number, and the LSN of the last time.
     pub(crate) freed: BTreeMap<u32, Lsn>,
 }
 
 impl Sections {
-    /// Reads the sections of a digest behind which the next group starts at `next`.
+    /// Decodes the sections of a digest behind which the next group begins at `next`.
     pub(crate) fn decode(sections: &[Section], next: Lsn) -> Result<Sections, Truncated> {
         let mut all = Sections::default();
         let lsn = |distance: u64| next.0.checked_sub(distance).map(Lsn).ok_or(Truncated);
@@ -294,8 +304,8 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_a_rewind_takes_back_needs_no_purge_unless_a_mark_comes_back() {
-        let change = |old_flags, new_flags| Entry::Replace {
+    fn rewound_records_need_no_purge_unless_a_delete_mark_is_restored() {
+        let change = |old_flags, new_flags| UndoEntry::Replace {
             tree: base::TreeId(3),
             key: b"k",
             before: crate::page::node::Version { txn: TxnId(1), undo_at: 0 },
@@ -306,22 +316,22 @@ mod tests {
             old_middle: b"",
         };
         let (delete, revive) = (change(0, 1), change(1, 0));
-        // Each entry at ten times its place; the stream itself is the judge.
-        let cases: [&[Entry<'_>]; 7] = [
+        // The stream itself says what is expected.
+        let cases: [&[UndoEntry<'_>]; 7] = [
             &[delete],
-            &[change(0, 0), delete, Entry::Rewind { end: 1, last: None }],
-            &[delete, change(0, 0), Entry::Rewind { end: 1, last: None }],
-            &[revive, Entry::Rewind { end: 0, last: None }],
+            &[change(0, 0), delete, UndoEntry::Rewind { end: 1, last: None }],
+            &[delete, change(0, 0), UndoEntry::Rewind { end: 1, last: None }],
+            &[revive, UndoEntry::Rewind { end: 0, last: None }],
             &[revive],
-            &[revive, Entry::Rewind { end: 0, last: None }, Entry::Rewind { end: 0, last: None }],
-            &[delete, Entry::Rewind { end: 0, last: None }, delete],
+            &[revive, UndoEntry::Rewind { end: 0, last: None }, UndoEntry::Rewind { end: 0, last: None }],
+            &[delete, UndoEntry::Rewind { end: 0, last: None }, delete],
         ];
         for (n, entries) in cases.iter().enumerate() {
             let streams = crate::undo::Streams::default();
             let stream = streams.begin(TxnId(9));
-            let mut purge = Left::default();
+            let mut purge = LeftToPurge::default();
             for entry in *entries {
-                purge.saw(stream.append(*entry), entry);
+                purge.note(stream.append(*entry), entry);
             }
             assert_eq!(purge.any(), stream.needs_purge(), "case {n}");
         }
@@ -338,7 +348,8 @@ mod tests {
         }
     }
 
-    /// What a group costs beside the digest of its pages. Each transaction changes eight rows.
+    /// What a group costs in addition to the digest of its pages. Each transaction changes eight
+    /// rows.
     #[test]
     #[ignore = "a measurement"]
     fn cost_of_a_group() {

@@ -1,11 +1,14 @@
-//! Transactions after a crash: their undo and how they ended, from the checkpoint's list, the hardened undo and the redo.
+//! Rebuilds transactions after a crash, their undo and how they ended, from the checkpoint's list,
+//! the hardened undo and the redo.
 //!
-//! Replay gives every stream the bytes it had, because a record's undo is part of the redo record itself. What the list
-//! does not name and the redo shows from the middle on had ended, and been purged, before the list was made: only its
-//! last steps lie above the checkpoint, and nobody needs its undo.
+//! Replay gives every stream the bytes it had, because a record's undo is part of the redo record.
+//! A transaction may be missing in the list and appear in the redo from the middle on. It had
+//! ended, and been purged, before the list was made. Only its last steps are above the checkpoint,
+//! and its undo is not needed.
 //!
-//! What finds no room in memory goes to undo files while the log is still being read (Un9). No list names those files, so they mean nothing
-//! if this opening fails: the next one begins anew, and they go with its first checkpoint.
+//! Undo that exceeds the memory limit is spilled to undo files while the log is still being read
+//! (Un9). No list names these files. If this opening fails they are ignored: the next opening
+//! starts again, and its first checkpoint removes them.
 
 use crate::checkpoint::list::{Collector, List, Stage};
 use crate::checkpoint::root::Root;
@@ -19,14 +22,16 @@ use crate::txn::Recovered;
 use crate::undo::journal::Journal;
 use crate::undo::spill::spill;
 use crate::undo::{
-    Entry, Extent, MEMBER_BYTES_MAX, Member, SEGMENT_BYTES, SEGMENT_TXNS, Stream, Streams, decode_rewind,
+    BATCH_MEMBER_BYTES_MAX, BatchMember, HISTORY_BATCH_BYTES, HISTORY_BATCH_TXNS, HistoryBatchRange, Stream,
+    Streams, UndoEntry, decode_rewind,
 };
 use base::{Lsn, TreeId, TxnId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The list that the root names; an empty one for a database that has had no checkpoint.
+/// Reads the checkpoint's list that the root names. Returns an empty one for a database without a
+/// checkpoint.
 pub(crate) fn read_list(segments: &Segments, root: &Root) -> Result<List> {
     if root.record == Lsn::MAX {
         return Ok(List { next_txn: TxnId(1), next_tree: TreeId(1), ..List::default() });
@@ -55,7 +60,7 @@ pub(crate) fn read_list(segments: &Segments, root: &Root) -> Result<List> {
 #[derive(Debug)]
 pub(crate) struct Rebuild {
     redo_dir: PathBuf,
-    /// Where the list stands: what it does not name had ended below.
+    /// The LSN of the list. A transaction that the list does not name had ended before it.
     list_at: Lsn,
     next_txn: TxnId,
     next_tree: TreeId,
@@ -63,20 +68,21 @@ pub(crate) struct Rebuild {
     stages: BTreeMap<TxnId, Stage>,
     /// Transactions that had ended and been purged before the list was made.
     ended: BTreeSet<TxnId>,
-    /// Streams that were just written to, at their transaction's number modulo the length: most records find theirs here.
+    /// Streams that were used last, at their transaction's id modulo the length. Most records find
+    /// their stream here.
     recent: Vec<Option<Arc<Stream>>>,
-    room: Option<Room>,
-    /// Up to where the log has been taken in.
+    undo_memory: Option<UndoMemory>,
+    /// The LSN of the last record.
     at: Lsn,
 }
 
 const RECENT: usize = 256;
 
-/// Bytes of undo that are written to segments at once, about.
-const SEAL_BYTES: usize = 4 << 20;
+/// Approximate bytes of undo that are written to history batches at once.
+const MOVE_BYTES: usize = 4 << 20;
 
-/// Takes the first of them off, at least one, as many as `most` and with no more undo than `bytes`.
-fn parts<'m>(left: &mut &'m mut [Member], most: usize, bytes: usize) -> &'m mut [Member] {
+/// Splits off the first members: at least one, at most `most`, with at most `bytes` of undo.
+fn take_prefix<'m>(left: &mut &'m mut [BatchMember], most: usize, bytes: usize) -> &'m mut [BatchMember] {
     let mut sum = 0;
     let fit = left.iter().take(most).take_while(|member| {
         sum += member.len;
@@ -88,20 +94,20 @@ fn parts<'m>(left: &mut &'m mut [Member], most: usize, bytes: usize) -> &'m mut 
     first
 }
 
-/// How much of the undo may be in memory, and where the rest goes.
+/// How much undo may be in memory, and where the rest goes.
 #[derive(Debug)]
-struct Room {
+struct UndoMemory {
     journal: Journal,
     /// Bytes.
     memory: u64,
-    /// Bytes that went to files.
+    /// Bytes that were written to files.
     spilled: u64,
-    /// Committed transactions that went to files, to be purged.
-    sealed: Vec<Extent>,
+    /// Committed transactions that were written to history batches, to be purged.
+    moved: Vec<HistoryBatchRange>,
 }
 
 impl Rebuild {
-    /// Begins with the checkpoint's list and the hardened undo of those that it names.
+    /// Begins with the checkpoint's list and the hardened undo of its transactions.
     pub(crate) fn begin(redo_dir: &Path, list_at: Lsn, list: List, streams: Streams) -> Rebuild {
         let mut rebuild = Rebuild {
             redo_dir: redo_dir.to_owned(),
@@ -112,32 +118,33 @@ impl Rebuild {
             stages: BTreeMap::new(),
             ended: BTreeSet::new(),
             recent: vec![None; RECENT],
-            room: None,
+            undo_memory: None,
             at: Lsn::ZERO,
         };
         rebuild.stages.extend(list.txns.into_iter().map(|listed| (listed.txn, listed.stage)));
         rebuild
     }
 
-    /// Keeps no more than `memory` bytes of undo in memory, about, from here on: see [`Rebuild::make_room`].
+    /// Limits the undo in memory to about `memory` bytes; see [`Rebuild::make_room`].
     pub(crate) fn within(mut self, memory: u64, journal: Journal) -> Rebuild {
-        self.room = Some(Room { journal, memory, spilled: 0, sealed: Vec::new() });
+        self.undo_memory = Some(UndoMemory { journal, memory, spilled: 0, moved: Vec::new() });
         self
     }
 
-    /// Has undo go to files if there is too much of it in memory; to be called every few hundred kilobytes of log. Where the disk is full it
-    /// stays in memory, for what is there must open.
+    /// Moves undo to files if there is too much in memory. To be called every few hundred kilobytes
+    /// of log. If the disk is full the undo stays in memory, because the database must open.
     pub(crate) fn make_room(&mut self) -> Result {
-        let Some(Room { memory, .. }) = &self.room else { return Ok(()) };
-        // A quarter for what the log brings until the next call, half of the rest at once.
+        let Some(UndoMemory { memory, .. }) = &self.undo_memory else { return Ok(()) };
+        // A quarter is kept for the undo of the log until the next call. Undo moves to files until
+        // only half of the memory is used.
         if self.streams.bytes() <= *memory - *memory / 4 {
             return Ok(());
         }
-        match self.seal() {
+        match self.move_committed() {
             Ok(()) | Err(Error::DiskFull { .. }) => {}
             Err(error) => return Err(error),
         }
-        let Some(Room { journal, memory, spilled, .. }) = &mut self.room else { return Ok(()) };
+        let Some(UndoMemory { journal, memory, spilled, .. }) = &mut self.undo_memory else { return Ok(()) };
         let most = *memory / 2;
         for tail in [false, true] {
             let above = self.streams.bytes().saturating_sub(most);
@@ -150,31 +157,33 @@ impl Rebuild {
         Ok(())
     }
 
-    /// Has the committed transactions go to segments, to be purged from there: of very many that have deleted a row or two each the undo takes
-    /// less memory than the rest of what is kept for them. One whose `purged` record comes later is purged twice, which changes nothing.
-    fn seal(&mut self) -> Result {
-        let Some(Room { journal, spilled, sealed, .. }) = &mut self.room else { return Ok(()) };
-        // Below the list there may be undo to come of one that the list says has committed.
+    /// Moves the committed transactions to history batches, to be purged from there. Very many
+    /// transactions may have deleted a row or two each: their undo takes less memory than the other
+    /// things that are kept for them. A transaction whose `purged` record comes later is purged
+    /// twice, which does no harm.
+    fn move_committed(&mut self) -> Result {
+        let Some(UndoMemory { journal, spilled, moved, .. }) = &mut self.undo_memory else { return Ok(()) };
+        // Before the list, undo may follow of a transaction that the list calls committed.
         if self.at < self.list_at {
             return Ok(());
         }
         let committed = self.stages.iter().filter_map(|(&txn, stage)| {
             let &Stage::Committed(lsn) = stage else { return None };
             let stream = self.streams.get(txn)?;
-            let (len, purge) = stream.whole().filter(|(len, _)| *len <= MEMBER_BYTES_MAX)?;
-            Some(Member { txn, lsn, purge, stream, len: len as usize })
+            let (len, purge) = stream.whole().filter(|(len, _)| *len <= BATCH_MEMBER_BYTES_MAX)?;
+            Some(BatchMember { txn, lsn, purge, stream, len: len as usize })
         });
         let mut members: Vec<_> = committed.collect();
         members.sort_by_key(|member| member.lsn);
         let mut left = &mut members[..];
         while !left.is_empty() {
-            let batch = parts(&mut left, usize::MAX, SEAL_BYTES);
-            let (mut rest, mut segments) = (&mut *batch, Vec::new());
+            let run = take_prefix(&mut left, usize::MAX, MOVE_BYTES);
+            let (mut rest, mut batches) = (&mut *run, Vec::new());
             while !rest.is_empty() {
-                segments.push(parts(&mut rest, SEGMENT_TXNS, SEGMENT_BYTES));
+                batches.push(take_prefix(&mut rest, HISTORY_BATCH_TXNS, HISTORY_BATCH_BYTES));
             }
-            Extent::of_segments(journal.append_segments(segments.into_iter())?, sealed);
-            for &mut Member { txn, len, .. } in batch {
+            HistoryBatchRange::of_batches(journal.append_history_batches(batches.into_iter())?, moved);
+            for &mut BatchMember { txn, len, .. } in run {
                 *spilled += len as u64;
                 self.streams.remove(txn);
                 self.stages.remove(&txn);
@@ -184,15 +193,15 @@ impl Rebuild {
         Ok(())
     }
 
-    /// Takes in one record of the log; `op` is the change of a page record.
+    /// Processes one record of the log; `op` is the change of a page record.
     pub(crate) fn record(&mut self, lsn: Lsn, record: &Record<'_>, op: Option<&PageOp<'_>>) -> Result {
         self.at = lsn;
         match (*record, op) {
             (Record::Page { .. }, Some(PageOp::Row(row))) => {
-                self.undo(lsn, row.version.txn, row.version.undo_at, Entry::of(row))?;
+                self.undo(lsn, row.version.txn, row.version.undo_at, UndoEntry::of(row))?;
             }
             (Record::Page { page, .. }, Some(&PageOp::InitOverflow { tree, owner, head: true, .. })) => {
-                self.undo(lsn, owner.txn, owner.undo_at, Entry::Chain { tree, head: page })?;
+                self.undo(lsn, owner.txn, owner.undo_at, UndoEntry::Chain { tree, head: page })?;
             }
             (Record::Page { .. }, Some(PageOp::MapOwn { tree, .. } | PageOp::OwnerSet { tree, .. }))
                 if *tree != SHARED =>
@@ -207,9 +216,10 @@ impl Rebuild {
             (Record::Prepare { txn, xid }, _) => self.stage(txn, Stage::Prepared(xid.to_vec())),
             (Record::Abort { txn }, _) => self.stage(txn, Stage::Aborted),
             (Record::Reverted { txn }, _) => {
-                self.saw(txn);
+                self.note_id(txn);
                 self.forget(txn);
-                // Nothing of it follows; but what lies below the list may have begun before the log that is read.
+                // No record of it follows. But before the list there may be one that began before
+                // the log that is read.
                 if lsn < self.list_at {
                     self.ended.insert(txn);
                 }
@@ -219,11 +229,11 @@ impl Rebuild {
                     let txn = txn.map_err(|_| {
                         self.damaged(lsn, TxnId::NONE, "a list of purged transactions is cut short")
                     })?;
-                    self.saw(txn);
+                    self.note_id(txn);
                     self.forget(txn);
                 }
             }
-            (Record::Page { .. } | Record::Ceiling { .. } | Record::Checkpoint { .. }, _) => {}
+            (Record::Page { .. } | Record::Checkpoint { .. }, _) => {}
         }
         Ok(())
     }
@@ -232,35 +242,35 @@ impl Rebuild {
         Error::corrupt(&self.redo_dir, format!("redo at LSN {lsn}, {txn:?}: {what}"))
     }
 
-    fn saw(&mut self, txn: TxnId) {
+    fn note_id(&mut self, txn: TxnId) {
         self.next_txn = self.next_txn.max(TxnId(txn.0 + 1));
     }
 
     fn stage(&mut self, txn: TxnId, stage: Stage) {
-        self.saw(txn);
+        self.note_id(txn);
         if !self.ended.contains(&txn) {
             self.stages.insert(txn, stage);
         }
     }
 
-    /// Drops what is known of a transaction, of which no record follows that has undo.
+    /// Forgets a transaction. No record with undo of it follows.
     fn forget(&mut self, txn: TxnId) {
         self.streams.remove(txn);
         self.stages.remove(&txn);
         self.recent[txn.0 as usize % RECENT].take_if(|stream| stream.owner() == txn);
     }
 
-    /// A committed transaction is kept only for its purge: no snapshot outlives a crash.
+    /// A committed transaction is kept only for its purge, because no snapshot survives a crash.
     fn committed(&mut self, txn: TxnId, lsn: Lsn) {
         if self.streams.get(txn).is_some_and(|stream| stream.needs_purge()) {
             self.stage(txn, Stage::Committed(lsn));
         } else {
-            self.saw(txn);
+            self.note_id(txn);
             self.forget(txn);
         }
     }
 
-    fn undo(&mut self, lsn: Lsn, txn: TxnId, at: u64, entry: Entry<'_>) -> Result {
+    fn undo(&mut self, lsn: Lsn, txn: TxnId, at: u64, entry: UndoEntry<'_>) -> Result {
         let recent = txn.0 as usize % RECENT;
         if let Some(stream) = self.recent[recent].as_ref().filter(|stream| stream.owner() == txn) {
             return stream.replay(at, entry).map_err(|damage| self.damaged(lsn, txn, damage.0));
@@ -268,7 +278,7 @@ impl Rebuild {
         if txn == TxnId::NONE || self.ended.contains(&txn) {
             return Ok(());
         }
-        self.saw(txn);
+        self.note_id(txn);
         let stream: Arc<Stream> = match self.streams.get(txn) {
             Some(stream) => stream,
             None => self.streams.begin(txn),
@@ -284,7 +294,7 @@ impl Rebuild {
         Ok(())
     }
 
-    /// How the transactions stand that are not over, and whether they have undo.
+    /// Returns the states of the unfinished transactions, and whether they have undo.
     #[cfg(test)]
     pub(crate) fn txn_states(&self) -> impl Iterator<Item = (TxnId, Stage, bool)> {
         let known = self.stages.iter().map(|(&txn, stage)| (txn, stage, self.streams.get(txn).is_some()));
@@ -293,16 +303,17 @@ impl Rebuild {
             .map(|(txn, stage, has_undo)| (txn, stage.clone(), has_undo))
     }
 
-    /// What the log's end leaves.
-    /// REQUIRES: it was told by [`Rebuild::within`] where the undo files are.
-    pub(crate) fn finish(self, segments: Vec<Extent>) -> Recovered {
-        let Room { journal, spilled, sealed, .. } = self.room.expect("it was told where the undo files are");
+    /// Returns the transactions at the log's end. REQUIRES: [`Rebuild::within`] has said where the
+    /// undo files are.
+    pub(crate) fn finish(self, history: Vec<HistoryBatchRange>) -> Recovered {
+        let UndoMemory { journal, spilled, moved, .. } =
+            self.undo_memory.expect("it was told where the undo files are");
         let mut recovered = Recovered {
             next_txn: self.next_txn,
             next_tree: self.next_tree,
             streams: self.streams,
             committed: Vec::new(),
-            segments: segments.into_iter().chain(sealed).collect(),
+            history: history.into_iter().chain(moved).collect(),
             aborted: Vec::new(),
             prepared: Vec::new(),
             journal,

@@ -1,4 +1,5 @@
-//! How the `pages` file grows: what must have its space first, zeros, and the map pages of what is new.
+//! Growth of the `pages` file: the space that must be held first, zeros, and the map pages of new
+//! groups.
 
 use super::{FILE_MAGIC, GROW_WRITE_BYTES, PAGES_MAX, SLICE_BYTES_MIN, Space};
 use crate::duty;
@@ -17,24 +18,27 @@ use pace::growth::slice_bytes;
 use pace::segments::FILES_MIN;
 
 impl Space {
-    /// Sets aside what opening, recovery, rollback and closing need of the disk: the files without which no log works, and the
-    /// reserve. Whoever takes space for anything else does this first (INV-27).
+    /// Makes sure that the disk space for opening, recovery, rollback and closing is held: the
+    /// log's least files and the reserve. Every caller that takes space for anything else calls
+    /// this first (INV-27).
     pub(crate) fn hold_reserve(&self) -> Result {
         let files = self.log.segments().at_least(FILES_MIN, self.log.reserved_lsn());
         files.and_then(|()| self.options.reserve.hold()).map_err(|error| self.full_or_poison(error))
     }
 
-    /// Whoever holds it gives disk back that no growth takes meanwhile.
+    /// Stops growth while the guard is held. A caller that frees disk space holds it, so that
+    /// growth does not take that space.
     pub(crate) fn growth_stopped(&self) -> MutexGuard<'_, ()> {
         self.growing.lock()
     }
 
-    /// A full disk is an answer, and so is a file that cannot be opened for want of a descriptor; anything else is the end.
+    /// Returns an error for a full disk, or for a file that cannot be opened for want of a
+    /// descriptor. Any other error poisons the database.
     pub(super) fn full_or_poison(&self, error: Error) -> Error {
         if error.may_pass() { error } else { self.poison.set(error) }
     }
 
-    /// Extends the file by a slice of zeros and describes what is new. One thread at a time.
+    /// Extends the file by a slice of zeros and adds its extents to the map. One thread at a time.
     pub(super) fn grow(&self, _: &MutexGuard<'_, ()>, reason: SyncReason) -> Result {
         let (groups, from) = {
             let state = self.state.lock();
@@ -53,12 +57,12 @@ impl Space {
         if needed > groups {
             self.describe(groups, needed)?;
         }
-        let each = extents_per_map(self.page_bytes());
+        let group_extents = extents_per_map(self.page_bytes());
         let mut state = self.state.lock();
         base::check!(state.file_pages == from, "the file grows from {from}, where it does not end");
         let new = from / EXTENT_PAGES..to / EXTENT_PAGES;
         state.describe(needed);
-        new.filter(|extent| extent % each != 0).for_each(|extent| state.set_free(extent));
+        new.filter(|extent| extent % group_extents != 0).for_each(|extent| state.set_free(extent));
         state.file_pages = to;
         self.metrics.set(M::FilePages, u64::from(to));
         Ok(())
@@ -70,7 +74,8 @@ impl Space {
         let zeros = AlignedBuf::zeroed((end - at).clamp(1, GROW_WRITE_BYTES as u64) as usize);
         while at < end {
             let n = (end - at).min(zeros.len() as u64);
-            // Nothing refers to these bytes yet, so a full disk harms nobody: the call that needed them fails.
+            // Nothing refers to these bytes yet, so a full disk does no harm: only the call that
+            // needed them fails.
             let written = self.options.file.write_at(&zeros[..n as usize], at);
             written.map_err(|e| self.full_or_poison(Error::io("grow", self.path(), e)))?;
             at += n;
@@ -86,7 +91,8 @@ impl Space {
         Ok(())
     }
 
-    /// Makes the map pages of groups `from..to` and names them in the file's header.
+    /// Creates the map pages of groups `from..to` and stores the number of groups in the file's
+    /// header.
     fn describe(&self, from: u32, to: u32) -> Result {
         for group in from..to {
             self.log.make_room()?;
@@ -97,7 +103,7 @@ impl Space {
             let header = match (header_frame, header_pin) {
                 (Some(frame), _) => mtr.add(self.pool.create(PageNo(0), frame)),
                 (None, Some(pin)) => mtr.add(pin.write()),
-                (None, None) => unreachable!("one of the two was asked for"),
+                (None, None) => unreachable!("one of the two was fetched"),
             };
             let map = mtr.add(self.pool.create(self.map_page(group), frame));
             let mut content = FILE_MAGIC.to_vec();

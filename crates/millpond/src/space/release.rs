@@ -1,6 +1,6 @@
-//! Giving the space of a tree back that no table has any more: the pages that it has in shared extents, then its own extents, map page by map
-//! page. Each step asks for room in the log, is safe to repeat, and stands for itself: a page of the map that cannot be read keeps back
-//! what it describes and nothing else.
+//! Frees the space of a dropped tree: its pages in shared extents, then its own extents, one map
+//! page at a time. Each step asks for room in the log, may be repeated, and is independent. If a
+//! page of the map cannot be read, only the pages that it describes stay allocated.
 
 use super::Space;
 use crate::buffer::FetchHint;
@@ -14,27 +14,29 @@ use base::{PageNo, TreeId};
 use metrics::M;
 use std::collections::BTreeMap;
 
-/// What a step logs, about: so many bytes, and so many for each page or extent.
+/// Approximate bytes that a step logs, and bytes for each page or extent.
 const STEP_REDO: u64 = 64;
 const EACH_REDO: u64 = 8;
-/// Shared extents that become free with a tree, at most: its own pages there make as many empty, and another caller a few.
+/// The most shared extents that become free with a tree: as many as its own pages there, and a few
+/// that other callers have emptied.
 const EMPTIED: u64 = 20;
 
-/// Asked for room for so many bytes of redo before each step; no latch is held.
+/// Called before each step with the bytes of redo that it needs; no latch is held.
 pub(crate) type AskRoom<'a> = &'a dyn Fn(u64) -> Result;
 
-/// Whether other steps may get on after a step that failed so.
-fn keeps_only_itself(error: &Error) -> bool {
+/// Whether other steps can go on after a step that failed with this error.
+fn fails_alone(error: &Error) -> bool {
     matches!(error, Error::Corrupt { .. } | Error::Io { .. })
 }
 
 impl Space {
-    /// Takes all extents and pages of a tree back. What cannot be read it passes over, and says so in the end; called again, it does what is
-    /// left. REQUIRES: nobody uses the tree any more, and none will; no latch held.
+    /// Frees all extents and pages of a tree. What cannot be read is skipped, and its error is
+    /// returned at the end. A second call does what is left. REQUIRES: no caller uses the tree now
+    /// or later; no latch held.
     pub(crate) fn release_tree(&self, tree: TreeId, room: AskRoom<'_>) -> Result {
         let mut first = Ok(());
         let mut pass = |done: Result| match done {
-            Err(error) if !keeps_only_itself(&error) => Err(error),
+            Err(error) if !fails_alone(&error) => Err(error),
             done => {
                 if first.is_ok() {
                     first = done;
@@ -56,12 +58,12 @@ impl Space {
         };
         let maps = self.maps(groups.iter().copied());
         for (n, &group) in groups.iter().enumerate() {
-            self.bring_ahead(&maps, n);
+            self.read_ahead(&maps, n);
             pass(self.release_group(tree, group, room))?;
         }
-        // What stays shared and empty small trees use, or the next drop makes it free.
+        // Extents that stay shared and empty are used by small trees, or freed by the next drop.
         match room(STEP_REDO * EMPTIED).and_then(|()| self.unshare()) {
-            Err(error) if !keeps_only_itself(&error) => return Err(error),
+            Err(error) if !fails_alone(&error) => return Err(error),
             Ok(_) | Err(_) => {}
         }
         first?;
@@ -69,12 +71,12 @@ impl Space {
         Ok(())
     }
 
-    /// Gives pages of a tree in shared extents back that the page of owners at `place` describes.
+    /// Frees those pages of a tree in shared extents that the page of owners at `place` describes.
     fn release_pages(&self, tree: TreeId, place: PageNo, pages: Vec<PageNo>, room: AskRoom<'_>) -> Result {
         room(STEP_REDO + EACH_REDO * pages.len() as u64)?;
         self.log.make_room()?;
         if planted(Bug::SharedFreedWhole) {
-            return pages.into_iter().try_for_each(|page| self.free_whole(page));
+            return pages.into_iter().try_for_each(|page| self.free_whole_extent(page));
         }
         let names = self.pool.fetch(place)?;
         let mut mtr = Mtr::begin(&self.log, &self.pool);
@@ -87,12 +89,12 @@ impl Space {
         Ok(())
     }
 
-    /// Gives the extents of a tree in one group back.
+    /// Frees the extents of a tree in one group.
     fn release_group(&self, tree: TreeId, group: u32, room: AskRoom<'_>) -> Result {
-        let each = extents_per_map(self.page_bytes());
+        let group_extents = extents_per_map(self.page_bytes());
         let map = self.map_page(group);
         let page = self.pool.fetch_with(map, FetchHint::Scan)?.read();
-        let extents = (0..each as u16).map(|index| (index, map::extent(&page, index)));
+        let extents = (0..group_extents as u16).map(|index| (index, map::extent(&page, index)));
         let owned: Vec<_> = extents.filter(|(_, extent)| extent.tree == tree).collect();
         drop(page);
         if owned.is_empty() {
@@ -100,7 +102,7 @@ impl Space {
         }
         room(STEP_REDO + EACH_REDO * owned.len() as u64)?;
         self.log.make_room()?;
-        // Nobody else changes what the page says of them.
+        // No other thread changes what the page says of them.
         let page = self.pool.fetch_with(map, FetchHint::Scan)?.write();
         let mut mtr = Mtr::begin(&self.log, &self.pool);
         let slot = mtr.add(page);
@@ -111,7 +113,7 @@ impl Space {
         {
             let mut state = self.state.lock();
             for &(index, extent) in &owned {
-                state.released(tree, group * each + u32::from(index), extent.used);
+                state.released(tree, group * group_extents + u32::from(index), extent.used);
             }
         }
         mtr.commit();

@@ -1,6 +1,7 @@
-//! Pages set aside before anything is latched, and the pages of the map that say so, in memory before anything is latched.
+//! Reservations: pages reserved for a tree before anything is latched. And the map pages that
+//! describe them, pinned before anything is latched.
 
-use super::state::{Picked, State};
+use super::state::{Picked, SpaceState};
 use super::{Space, map};
 use crate::buffer::Pin;
 use crate::error::{Error, Result};
@@ -13,7 +14,7 @@ use base::{PageNo, TreeId};
 use metrics::{M, SyncReason};
 use smallvec::SmallVec;
 
-/// Pages set aside for one tree. What is not taken goes back on drop.
+/// Pages reserved for one tree. Those that are not taken are returned on drop.
 #[derive(Debug)]
 pub(crate) struct Reservation<'s> {
     space: &'s Space,
@@ -21,97 +22,100 @@ pub(crate) struct Reservation<'s> {
     pages: SmallVec<[PageNo; 4]>,
 }
 
-/// A map page or page of owners that stays in memory: it can be latched without waiting for I/O.
+/// A pinned map page or page of owners: it can be latched without waiting for I/O.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Map<'s> {
+pub(crate) struct PinnedMap<'s> {
     page: PageNo,
     pin: Pin<'s>,
 }
 
-/// The same, latched by a mini-transaction, the last latch in order.
+/// A map page latched by a mini-transaction. Its latch is the last in the order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LatchedMap {
     page: PageNo,
     slot: Slot,
 }
 
-/// What a page of the map has for one page.
-enum Entry {
+/// What describes one page in a page of the map.
+enum MapEntry {
     /// The extent, by its index.
     Extent(u16),
-    /// The owner of the page alone, by its index.
+    /// The owner of the single page, by its index.
     Owner(u16),
 }
 
-impl<'s> Map<'s> {
-    /// Latches the page, which the mini-transaction has not latched.
+impl<'s> PinnedMap<'s> {
+    /// Latches the page. REQUIRES: the mini-transaction has not latched it.
     pub(crate) fn latch(self, mtr: &mut Mtr<'s>) -> LatchedMap {
         LatchedMap { page: self.page, slot: mtr.add(self.pin.write()) }
     }
 }
 
 impl Space {
-    /// The page of the map that says whose `page` is. REQUIRES: no latch held; for as long as that is used, the page is in use or set aside.
-    pub(crate) fn map_of(&self, page: PageNo) -> Result<Map<'_>> {
+    /// Returns the page of the map that says which tree owns `page`. REQUIRES: no latch held; while
+    /// the result is used, the page is in use or reserved.
+    pub(crate) fn map_of(&self, page: PageNo) -> Result<PinnedMap<'_>> {
         let map = self.map_page_of(page);
-        Ok(Map { page: map, pin: self.pool.fetch(map)? })
+        Ok(PinnedMap { page: map, pin: self.pool.fetch(map)? })
     }
 
-    /// The same, if it is in memory.
-    pub(crate) fn try_map_of(&self, page: PageNo) -> Option<Map<'_>> {
+    /// As [`Space::map_of`], if the page of the map is in memory.
+    pub(crate) fn try_map_of(&self, page: PageNo) -> Option<PinnedMap<'_>> {
         let map = self.map_page_of(page);
-        Some(Map { page: map, pin: self.pool.try_pin(map)? })
+        Some(PinnedMap { page: map, pin: self.pool.try_pin(map)? })
     }
 
-    /// The number of the page of the map that says whose `page` is: of its map page, or of its page of owners if trees share its extent.
+    /// Returns the number of the page of the map that says which tree owns `page`: the map page, or
+    /// the page of owners if trees share the extent.
     pub(crate) fn map_page_of(&self, page: PageNo) -> PageNo {
         let extent = page.0 / EXTENT_PAGES;
-        if self.is_shared(extent) { self.owners_page(extent) } else { self.place(extent).0 }
+        if self.is_shared(extent) { self.owners_page(extent) } else { self.map_entry(extent).0 }
     }
 
-    /// Where the page that is latched describes `page`. REQUIRES: it does.
-    fn entry_in(&self, map: LatchedMap, page: PageNo) -> Entry {
+    /// Returns what describes `page` in a latched page of the map. REQUIRES: `map` describes it.
+    fn entry_in(&self, map: LatchedMap, page: PageNo) -> MapEntry {
         let extent = page.0 / EXTENT_PAGES;
-        let (of_extent, index) = self.place(extent);
+        let (of_extent, index) = self.map_entry(extent);
         if map.page == of_extent {
-            return Entry::Extent(index);
+            return MapEntry::Extent(index);
         }
         let describes = map.page == self.owners_page(extent);
         base::check!(describes, "{:?} does not describe {page:?}", map.page);
-        Entry::Owner(owners::index_of(self.page_bytes(), page))
+        MapEntry::Owner(owners::index_of(self.page_bytes(), page))
     }
 
-    /// Sets `n` pages aside for `tree`. REQUIRES: no latch held. `DiskFull` and the limit of pages come from here, and then nothing
-    /// changed.
+    /// Reserves `n` pages for `tree`. REQUIRES: no latch held. `DiskFull` and the limit of pages
+    /// are returned here, and then nothing has changed.
     pub(crate) fn reserve(&self, tree: TreeId, n: u32) -> Result<Reservation<'_>> {
         let mut reservation = Reservation { space: self, tree, pages: SmallVec::new() };
         self.reserve_more(&mut reservation, n)?;
         Ok(reservation)
     }
 
-    /// Sets `n` more pages aside. After an error some more may be, and go back with the others.
+    /// Reserves `n` more pages. After an error some of them may be reserved; they are returned with
+    /// the others.
     pub(crate) fn reserve_more(&self, reservation: &mut Reservation<'_>, n: u32) -> Result {
         let wanted = reservation.pages.len() + n as usize;
         while reservation.pages.len() < wanted {
             let most = wanted - reservation.pages.len();
             match self.pick(|state| state.pick(reservation.tree)) {
                 Picked::Page(page) => reservation.pages.push(page),
-                Picked::Extent(extent) => self.set_aside(reservation, extent, most)?,
-                Picked::NoShared if self.share_extent()? => {}
+                Picked::Extent(extent) => self.reserve_pages(reservation, extent, most)?,
+                Picked::NoSharedPage if self.share_extent()? => {}
                 Picked::NoExtent if self.unshare()? => {}
-                Picked::NoShared | Picked::NoExtent => self.await_growth()?,
+                Picked::NoSharedPage | Picked::NoExtent => self.await_growth()?,
             }
         }
         Ok(())
     }
 
-    /// Sets all free pages of one extent aside for `tree`, in order. Otherwise as [`Space::reserve`].
+    /// Reserves all free pages of one extent for `tree`, in order. Otherwise as [`Space::reserve`].
     pub(crate) fn reserve_extent(&self, tree: TreeId) -> Result<Reservation<'_>> {
         let mut reservation = Reservation { space: self, tree, pages: SmallVec::new() };
         while reservation.pages.is_empty() {
             match self.pick(|state| state.pick_extent(tree)) {
-                Some(extent) => self.set_aside(&mut reservation, extent, EXTENT_PAGES as usize)?,
+                Some(extent) => self.reserve_pages(&mut reservation, extent, EXTENT_PAGES as usize)?,
                 None if self.unshare()? => {}
                 None => self.await_growth()?,
             }
@@ -119,27 +123,27 @@ impl Space {
         Ok(reservation)
     }
 
-    /// Sets up to `most` pages of an extent aside, perhaps none.
-    fn set_aside(&self, reservation: &mut Reservation<'_>, extent: u32, most: usize) -> Result {
+    /// Reserves up to `most` pages of an extent, perhaps none.
+    fn reserve_pages(&self, reservation: &mut Reservation<'_>, extent: u32, most: usize) -> Result {
         let tree = reservation.tree;
-        let (map_page, index) = self.place(extent);
+        let (map_page, index) = self.map_entry(extent);
         let page = self.pool.fetch(map_page)?.read();
         let entry = map::extent(&page, index);
         let mut state = self.state.lock();
         if entry.tree != tree && entry != (Extent { tree: TreeId::NONE, used: 0 }) {
-            // Taking a page of it would not succeed, half way through a mini-transaction.
-            state.doubted(tree, extent);
-            let what = format!("{map_page:?}: extent {extent} is another's than it was");
+            // Taking a page of it would fail in the middle of a mini-transaction.
+            state.exclude(tree, extent);
+            let what = format!("{map_page:?}: extent {extent} has another owner than it had");
             return Err(Error::corrupt(self.path(), what));
         }
-        let picked = state.set_aside(tree, extent, entry.used, most);
+        let picked = state.reserve_pages(tree, extent, entry.used, most);
         let bits = (0..EXTENT_PAGES).filter(|bit| picked & 1 << bit != 0);
         reservation.pages.extend(bits.map(|bit| PageNo(extent * EXTENT_PAGES + bit)));
         Ok(())
     }
 
-    /// Picks something, and wakes the thread that grows the file if there is reason.
-    fn pick<T>(&self, pick: impl FnOnce(&mut State) -> T) -> T {
+    /// Calls `pick` on the state, and wakes the thread that grows the file if few extents are free.
+    fn pick<T>(&self, pick: impl FnOnce(&mut SpaceState) -> T) -> T {
         let mut state = self.state.lock();
         let picked = pick(&mut state);
         let wake = state.free_extents() < state.wake_below;
@@ -153,7 +157,7 @@ impl Space {
         picked
     }
 
-    /// Grows the file unless somebody else has made a free extent meanwhile.
+    /// Grows the file unless another thread has made a free extent meanwhile.
     fn await_growth(&self) -> Result {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let growing = self.growing.lock();
@@ -164,50 +168,52 @@ impl Space {
         grown
     }
 
-    /// Gives a page back, in the mini-transaction that empties it. It may be reused once that is logged. REQUIRES: `map`
-    /// describes it.
+    /// Frees a page, in the mini-transaction that empties it. It may be reused once that is logged.
+    /// REQUIRES: `map` describes it.
     pub(crate) fn free(&self, mtr: &mut Mtr<'_>, map: LatchedMap, page: PageNo) {
         let owner = match self.entry_in(map, page) {
-            Entry::Owner(index) => {
+            MapEntry::Owner(index) => {
                 let owner = owners::owner(mtr.page(map.slot), index);
                 mtr.apply(map.slot, &PageOp::OwnerClear { page: index });
                 owner
             }
-            Entry::Extent(extent) => {
+            MapEntry::Extent(extent) => {
                 let owner = map::extent(mtr.page(map.slot), extent).tree;
                 mtr.apply(map.slot, &PageOp::MapClear { extent, page: (page.0 % EXTENT_PAGES) as u8 });
                 owner
             }
         };
-        // Reusable at once: whoever takes it must latch this page of the map and then the page itself, which this
-        // mini-transaction holds until its redo is in the log buffer.
+        // The page can be reused at once. A caller that takes it must latch this page of the map
+        // and then the page itself. This mini-transaction holds both until its redo is in the log
+        // buffer.
         self.state.lock().freed(owner, page);
     }
 }
 
 impl<'s> Reservation<'s> {
-    /// The pages that have not been handed out, in the order in which they will be.
+    /// Returns the pages that have not been handed out, in the order in which they will be.
     pub(crate) fn pages(&self) -> &[PageNo] {
         &self.pages
     }
 
-    /// How many of the pages have not been handed out.
+    /// Returns how many pages have not been handed out.
     pub(crate) fn left(&self) -> usize {
         self.pages.len()
     }
 
-    /// The page of the map that describes the page that is handed out next. REQUIRES: no latch held; a page is left.
-    pub(crate) fn map(&self) -> Result<Map<'s>> {
+    /// Returns the page of the map that describes the next page. REQUIRES: no latch held; a page is
+    /// left.
+    pub(crate) fn map(&self) -> Result<PinnedMap<'s>> {
         self.space.map_of(self.pages[0])
     }
 
-    /// Hands out one of the pages: it is in use once `mtr` is committed. REQUIRES: `map` describes it.
+    /// Hands out the next page. It is in use once `mtr` is committed. REQUIRES: `map` describes it.
     pub(crate) fn take(&mut self, mtr: &mut Mtr<'s>, map: LatchedMap) -> PageNo {
         let page = self.pages.remove(0);
-        base::verify!(page >= super::EXTENT_FIRST, "{page:?} describes the file and is given to a tree");
+        base::verify!(page >= super::FIRST_TREE_PAGE, "{page:?} describes the file and is given to a tree");
         match self.space.entry_in(map, page) {
-            Entry::Owner(page) => mtr.apply(map.slot, &PageOp::OwnerSet { page, tree: self.tree }),
-            Entry::Extent(extent) => {
+            MapEntry::Owner(page) => mtr.apply(map.slot, &PageOp::OwnerSet { page, tree: self.tree }),
+            MapEntry::Extent(extent) => {
                 if map::extent(mtr.page(map.slot), extent).tree == TreeId::NONE {
                     mtr.apply(map.slot, &PageOp::MapOwn { extent, tree: self.tree });
                     self.space.metrics.add(M::ExtentsAllocated, 1);

@@ -1,11 +1,11 @@
-//! Extents whose pages belong to different trees, in memory. Pure.
+//! Shared extents, whose pages belong to different trees, in memory. Pure.
 
 use crate::page::map::EXTENT_PAGES;
 use base::{PageNo, TreeId};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A tree that has no extent of its own gets so many pages of shared ones before it gets one.
+/// A tree without an extent of its own gets this many pages of shared extents before it gets one.
 pub(super) const PAGES_OF_A_TREE: usize = 16;
 
 /// All pages of an extent.
@@ -13,24 +13,24 @@ const ALL: u16 = u16::MAX;
 
 /// The shared extents.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
-    /// By number: which of its pages are free and not set aside.
+pub(super) struct SharedExtents {
+    /// By number: which of its pages are free and not reserved.
     extents: BTreeMap<u32, u16>,
-    /// Those that have such a page.
+    /// The extents with such a page.
     roomy: BTreeSet<u32>,
-    /// Those that have nothing else.
+    /// The extents with only such pages.
     empty: BTreeSet<u32>,
-    /// The pages that each tree has in them, in use or set aside.
+    /// The pages of each tree in them, in use or reserved.
     pages: BTreeMap<TreeId, Pages>,
-    /// Pages that are free and not set aside.
+    /// Pages that are free and not reserved.
     free_pages: u64,
-    /// Bytes of memory of the lists of pages, their entries left out.
+    /// Memory of the lists of pages in bytes, without their map entries.
     list_bytes: usize,
 }
 
 type Pages = SmallVec<[PageNo; 2]>;
 
-/// Bytes of an extent in the maps and sets, and of a tree, their share of half-filled nodes included.
+/// Bytes of an extent in the maps and sets, and of a tree, with their share of half-filled nodes.
 const EXTENT_BYTES: usize = 2 * 14;
 const TREE_BYTES: usize = 2 * size_of::<(TreeId, Pages)>();
 
@@ -38,12 +38,12 @@ fn list_bytes(pages: &Pages) -> usize {
     if pages.spilled() { pages.capacity() * size_of::<PageNo>() } else { 0 }
 }
 
-fn place(page: PageNo) -> (u32, u16) {
+fn extent_and_bit(page: PageNo) -> (u32, u16) {
     (page.0 / EXTENT_PAGES, 1 << (page.0 % EXTENT_PAGES))
 }
 
-impl Shared {
-    /// Whether the extent is one of them.
+impl SharedExtents {
+    /// Whether the extent is shared.
     pub(super) fn holds(&self, extent: u32) -> bool {
         self.extents.contains_key(&extent)
     }
@@ -55,7 +55,7 @@ impl Shared {
         let _ = if free == ALL { self.empty.insert(extent) } else { self.empty.remove(&extent) };
     }
 
-    /// Takes an extent in, and whose its pages are.
+    /// Adds an extent, and which tree owns each of its pages.
     pub(super) fn add(&mut self, extent: u32, owners: [TreeId; EXTENT_PAGES as usize]) {
         let mut free = 0;
         for (i, tree) in owners.into_iter().enumerate() {
@@ -68,17 +68,17 @@ impl Shared {
         self.put(extent, free);
     }
 
-    /// Whether a tree that has no extent with room gets a page here.
+    /// Whether a tree that has no extent with free pages gets a page here.
     pub(super) fn takes(&self, tree: TreeId) -> bool {
         self.pages_of(tree).len() < PAGES_OF_A_TREE
     }
 
-    /// Whether any page is free and not set aside.
+    /// Whether any page is free and not reserved.
     pub(super) fn has_room(&self) -> bool {
         !self.roomy.is_empty()
     }
 
-    /// A free page for `tree`, the first there is.
+    /// Reserves a free page for `tree`, the first there is.
     pub(super) fn pick(&mut self, tree: TreeId) -> Option<PageNo> {
         let extent = *self.roomy.first()?;
         let free = self.extents[&extent];
@@ -89,9 +89,9 @@ impl Shared {
         Some(page)
     }
 
-    /// Takes a page back that `tree` had.
+    /// Frees a page of `tree`.
     pub(super) fn give_back(&mut self, tree: TreeId, page: PageNo) {
-        let (extent, bit) = place(page);
+        let (extent, bit) = extent_and_bit(page);
         let free = self.extents[&extent];
         base::verify!(free & bit == 0, "{page:?} is given back twice");
         self.put(extent, free | bit);
@@ -109,17 +109,17 @@ impl Shared {
         }
     }
 
-    /// The pages of a tree.
+    /// Returns the pages of a tree.
     pub(super) fn pages_of(&self, tree: TreeId) -> &[PageNo] {
         self.pages.get(&tree).map_or(&[], |pages| pages)
     }
 
-    /// An extent of which no tree has a page.
+    /// Returns an extent in which no tree has a page.
     pub(super) fn empty(&self) -> Option<u32> {
         self.empty.first().copied()
     }
 
-    /// Takes out an extent if no tree has a page of it.
+    /// Removes an extent if no tree has a page of it.
     pub(super) fn take_if_empty(&mut self, extent: u32) -> bool {
         let is_empty = self.empty.contains(&extent);
         if is_empty {
@@ -128,7 +128,7 @@ impl Shared {
         is_empty
     }
 
-    /// Takes an extent out.
+    /// Removes an extent.
     pub(super) fn remove(&mut self, extent: u32) {
         let free = self.extents.remove(&extent).unwrap_or(0);
         self.free_pages -= u64::from(free.count_ones());
@@ -136,12 +136,12 @@ impl Shared {
         self.empty.remove(&extent);
     }
 
-    /// Pages that are free and not set aside.
+    /// Returns the number of pages that are free and not reserved.
     pub(super) fn free_pages(&self) -> u64 {
         self.free_pages
     }
 
-    /// Bytes of memory of all this.
+    /// Returns the memory of all this in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.extents.len() * EXTENT_BYTES + self.pages.len() * TREE_BYTES + self.list_bytes
     }
@@ -152,8 +152,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trees_come_and_go_and_an_extent_without_any_is_free() {
-        let mut shared = Shared::default();
+    fn an_extent_is_free_once_no_tree_has_pages_in_it() {
+        let mut shared = SharedExtents::default();
         let mut owners = [TreeId::NONE; 16];
         (owners[0], owners[3]) = (TreeId(1), TreeId(2));
         shared.add(5, owners);

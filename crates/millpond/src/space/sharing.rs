@@ -1,8 +1,9 @@
-//! Extents that trees share: a tree's first pages come from them (Fi5), so that a small table takes a page and not an extent.
-//! The map says that an extent is shared, and pages of owners whose each of its pages is; see `page::owners`.
+//! Makes extents shared and free again. A tree's first pages come from shared extents (Fi5), so a
+//! small table takes a page and not an extent. The map says that an extent is shared, and pages of
+//! owners say which tree owns each of its pages; see `page::owners`.
 
 use super::Space;
-use super::state::State;
+use super::state::SpaceState;
 use crate::error::Result;
 use crate::mtr::Mtr;
 use crate::page::map::{EXTENT_PAGES, extents_per_map};
@@ -13,12 +14,12 @@ use metrics::M;
 use std::collections::BTreeSet;
 
 impl Space {
-    /// The page that names the owners of an extent's pages.
+    /// Returns the page of owners of an extent's pages.
     pub(super) fn owners_page(&self, extent: u32) -> PageNo {
         owners::page_of(self.page_bytes(), extent)
     }
 
-    /// Makes a free extent a shared one. False if none is free.
+    /// Makes a free extent a shared one. Returns false if none is free.
     pub(super) fn share_extent(&self) -> Result<bool> {
         let _sharing = self.sharing.lock();
         let extent = {
@@ -38,16 +39,16 @@ impl Space {
         shared.map(|()| true)
     }
 
-    /// Says of an extent that is nobody's that trees share it, and makes the page that is to name the owners of its pages. One thread at a
-    /// time.
+    /// Marks a free extent as shared in the map, and creates its page of owners unless it exists.
+    /// One thread at a time.
     fn share(&self, extent: u32) -> Result {
         self.log.make_room()?;
         let names = self.owners_page(extent);
-        let (map, index) = self.place(extent);
+        let (map, index) = self.map_entry(extent);
         let map = self.pool.fetch(map)?;
         let frame = self.pool.reserve_frame()?;
         let which = names.0 % EXTENT_PAGES - owners::FIRST;
-        let make = self.state.lock().name(extent / extents_per_map(self.page_bytes()), which);
+        let make = self.state.lock().note_owners_page(extent / extents_per_map(self.page_bytes()), which);
         let mut mtr = Mtr::begin(&self.log, &self.pool);
         let map = mtr.add(map.write());
         if make {
@@ -60,21 +61,21 @@ impl Space {
         Ok(())
     }
 
-    /// Makes shared extents of which no tree has a page free ones. Returns whether there was one.
+    /// Frees the shared extents in which no tree has a page. Returns whether there was one.
     pub(super) fn unshare(&self) -> Result<bool> {
         let mut any = false;
         let _sharing = self.sharing.lock();
         loop {
             self.log.make_room()?;
             let Some(extent) = self.state.lock().shared.empty() else { return Ok(any) };
-            let (map, index) = self.place(extent);
+            let (map, index) = self.map_entry(extent);
             let (map, names) = (self.pool.fetch(map)?, self.pool.fetch(self.owners_page(extent))?);
             if !self.state.lock().shared.take_if_empty(extent) {
                 continue;
             }
             let mut mtr = Mtr::begin(&self.log, &self.pool);
             let map = mtr.add(map.write());
-            // Whoever gave its last page back has logged that before this.
+            // The change that freed its last page was logged before this.
             mtr.add(names.write());
             mtr.apply(map, &PageOp::MapRelease { extent: index });
             self.metrics.add(M::ExtentsFreed, 1);
@@ -84,10 +85,10 @@ impl Space {
         }
     }
 
-    /// The planted mistake: the extent goes, whoever else has pages in it.
-    pub(super) fn free_whole(&self, page: PageNo) -> Result {
+    /// The planted mistake: frees the extent although other trees have pages in it.
+    pub(super) fn free_whole_extent(&self, page: PageNo) -> Result {
         let extent = page.0 / EXTENT_PAGES;
-        let (map, index) = self.place(extent);
+        let (map, index) = self.map_entry(extent);
         let map = self.pool.fetch(map)?;
         let mut state = self.state.lock();
         if state.shared.holds(extent) {
@@ -106,16 +107,16 @@ impl Space {
     pub(super) fn load_shared(
         &self,
         extents: &[u32],
-        state: &mut State,
+        state: &mut SpaceState,
         found: &mut BTreeSet<TreeId>,
     ) -> Result {
         let alike: Vec<&[u32]> =
             extents.chunk_by(|a, b| self.owners_page(*a) == self.owners_page(*b)).collect();
         let places: Vec<PageNo> = alike.iter().map(|alike| self.owners_page(alike[0])).collect();
         self.each_page(&places, |n, page| {
-            self.refuse_damaged(places[n], page)?;
+            self.check_page(places[n], page)?;
             let group = alike[n][0] / extents_per_map(self.page_bytes());
-            state.name(group, places[n].0 % EXTENT_PAGES - owners::FIRST);
+            state.note_owners_page(group, places[n].0 % EXTENT_PAGES - owners::FIRST);
             for &extent in alike[n] {
                 let owners = owners::of_extent(page, extent);
                 found.extend(owners.into_iter().filter(|tree| *tree != TreeId::NONE));
@@ -125,7 +126,7 @@ impl Space {
         })
     }
 
-    /// The pages in use of a shared extent and whose they are.
+    /// Returns the pages in use of a shared extent, each with its tree.
     pub(super) fn owned_pages(&self, extent: u32) -> Result<impl Iterator<Item = (TreeId, PageNo)>> {
         let page = self.pool.fetch(self.owners_page(extent))?.read();
         let owners = owners::of_extent(&page, extent);

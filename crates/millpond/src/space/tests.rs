@@ -4,24 +4,27 @@ use super::*;
 use base::prng::Prng;
 use state::Picked;
 
-fn state(groups: u32, each: u32) -> State {
-    let mut state = State::new(each);
+fn state(groups: u32, group_extents: u32) -> SpaceState {
+    let mut state = SpaceState::new(group_extents);
     state.describe(groups);
-    (0..groups * each).filter(|extent| extent % each != 0).for_each(|extent| state.set_free(extent));
+    (0..groups * group_extents)
+        .filter(|extent| extent % group_extents != 0)
+        .for_each(|extent| state.set_free(extent));
     state
 }
 
-/// A split may find that it needs no page after all. What it had set aside is the tree's for as long as that lives.
+/// A split may find that it needs no page after all. The extent that it had picked stays the tree's
+/// as long as the tree exists.
 #[test]
 fn an_extent_of_which_a_tree_took_no_page_is_free_when_the_tree_goes() {
     let (tree, other) = (TreeId(7), TreeId(8));
     let mut state = state(1, 64);
     let all = state.free_pages();
     let extent = state.pick_extent(tree).unwrap();
-    assert_eq!((extent, state.set_aside(tree, extent, 0, 1)), (1, 1));
+    assert_eq!((extent, state.reserve_pages(tree, extent, 0, 1)), (1, 1));
     state.give_back(tree, PageNo(16));
     let kept = state.pick_extent(other).unwrap();
-    assert_eq!((kept, state.set_aside(other, kept, 0, 1)), (2, 1));
+    assert_eq!((kept, state.reserve_pages(other, kept, 0, 1)), (2, 1));
     assert_eq!(state.free_pages(), all - 1);
     state.forget(tree);
     assert!(state.is_free(1) && !state.is_free(2));
@@ -29,36 +32,37 @@ fn an_extent_of_which_a_tree_took_no_page_is_free_when_the_tree_goes() {
     assert_eq!(state.free_pages(), all - 1);
 }
 
-/// A small tree takes pages of shared extents, a larger one extents of its own, and one that has room there no other.
+/// A small tree takes pages of shared extents, and a larger one extents of its own. A tree with
+/// free pages in its own extents takes no others.
 #[test]
 fn a_tree_takes_an_extent_when_it_has_many_shared_pages() {
     let (tree, other) = (TreeId(7), TreeId(8));
-    let mut state = State::new(64);
+    let mut state = SpaceState::new(64);
     state.describe(1);
     state.set_free(4);
-    assert_eq!(state.pick(tree), Picked::NoShared);
+    assert_eq!(state.pick(tree), Picked::NoSharedPage);
     state.shared.add(2, [TreeId::NONE; 16]);
     assert_eq!(state.pick(other), Picked::Page(PageNo(32)));
     (33..48).for_each(|page| assert_eq!(state.pick(tree), Picked::Page(PageNo(page))));
-    assert_eq!(state.pick(tree), Picked::NoShared);
+    assert_eq!(state.pick(tree), Picked::NoSharedPage);
     state.shared.add(3, [TreeId::NONE; 16]);
     assert_eq!(state.pick(tree), Picked::Page(PageNo(48)));
     for bit in 0..16 {
-        assert_eq!((state.pick(tree), state.set_aside(tree, 4, 0, 1)), (Picked::Extent(4), 1 << bit));
+        assert_eq!((state.pick(tree), state.reserve_pages(tree, 4, 0, 1)), (Picked::Extent(4), 1 << bit));
     }
     assert_eq!((state.pick(tree), state.pick(other)), (Picked::NoExtent, Picked::Page(PageNo(49))));
-    // It has room of its own and takes that, though it has fewer shared pages by now.
+    // It has free pages of its own and takes these, though it has fewer shared pages by now.
     [33, 48, 70].into_iter().for_each(|page| state.give_back(tree, PageNo(page)));
-    assert_eq!((state.pick(tree), state.set_aside(tree, 4, 0, 16)), (Picked::Extent(4), 1 << 6));
+    assert_eq!((state.pick(tree), state.reserve_pages(tree, 4, 0, 16)), (Picked::Extent(4), 1 << 6));
     assert_eq!(state.pick(tree), Picked::Page(PageNo(33)));
 }
 
-/// What the map pages say, and what is set aside.
+/// What the map pages say, and which pages are reserved.
 struct Model {
-    state: State,
+    state: SpaceState,
     map: Vec<(TreeId, u16)>,
-    each: u32,
-    aside: Vec<(TreeId, PageNo)>,
+    group_extents: u32,
+    reserved: Vec<(TreeId, PageNo)>,
     used: Vec<(TreeId, PageNo)>,
 }
 
@@ -67,8 +71,8 @@ impl Model {
         let tree = TreeId(1 + rng.below(5) as u32 * 40);
         match rng.below(40) {
             0..16 => self.pick(tree, 1 + rng.below(16) as usize),
-            16..28 if !self.aside.is_empty() => {
-                let (tree, page) = self.aside.swap_remove(rng.below(self.aside.len() as u64) as usize);
+            16..28 if !self.reserved.is_empty() => {
+                let (tree, page) = self.reserved.swap_remove(rng.below(self.reserved.len() as u64) as usize);
                 if self.owner(page) != SHARED {
                     let used = self.map[(page.0 / EXTENT_PAGES) as usize].1;
                     self.map[(page.0 / EXTENT_PAGES) as usize] = (tree, used | 1 << (page.0 % EXTENT_PAGES));
@@ -76,8 +80,8 @@ impl Model {
                 }
                 self.used.push((tree, page));
             }
-            28..32 if !self.aside.is_empty() => {
-                let (tree, page) = self.aside.swap_remove(rng.below(self.aside.len() as u64) as usize);
+            28..32 if !self.reserved.is_empty() => {
+                let (tree, page) = self.reserved.swap_remove(rng.below(self.reserved.len() as u64) as usize);
                 self.state.give_back(tree, page);
             }
             32..39 if !self.used.is_empty() => {
@@ -100,18 +104,18 @@ impl Model {
         match self.state.pick(tree) {
             Picked::Page(page) => {
                 assert_eq!(self.owner(page), SHARED);
-                self.set_aside(tree, page);
+                self.reserve_pages(tree, page);
             }
             Picked::Extent(extent) => {
                 let (owner, used) = self.map[extent as usize];
                 assert!(owner == tree || (owner, used) == (TreeId::NONE, 0), "{extent}: {owner:?}");
-                let picked = self.state.set_aside(tree, extent, used, most);
+                let picked = self.state.reserve_pages(tree, extent, used, most);
                 assert_eq!(picked & used, 0);
                 for bit in (0..EXTENT_PAGES).filter(|bit| picked & 1 << bit != 0) {
-                    self.set_aside(tree, PageNo(extent * EXTENT_PAGES + bit));
+                    self.reserve_pages(tree, PageNo(extent * EXTENT_PAGES + bit));
                 }
             }
-            Picked::NoShared => {
+            Picked::NoSharedPage => {
                 let Some(extent) = self.state.take_free() else { return };
                 self.map[extent as usize] = (SHARED, 0);
                 self.state.shared.add(extent, [TreeId::NONE; 16]);
@@ -120,10 +124,10 @@ impl Model {
         }
     }
 
-    fn set_aside(&mut self, tree: TreeId, page: PageNo) {
-        let others = self.aside.iter().chain(&self.used);
-        assert!(others.into_iter().all(|(_, other)| *other != page), "{page:?} is set aside twice");
-        self.aside.push((tree, page));
+    fn reserve_pages(&mut self, tree: TreeId, page: PageNo) {
+        let others = self.reserved.iter().chain(&self.used);
+        assert!(others.into_iter().all(|(_, other)| *other != page), "{page:?} is reserved twice");
+        self.reserved.push((tree, page));
     }
 
     fn unshare(&mut self) {
@@ -135,7 +139,7 @@ impl Model {
     }
 
     fn drop_tree(&mut self, tree: TreeId) {
-        for (_, page) in self.aside.extract_if(.., |(owner, _)| *owner == tree) {
+        for (_, page) in self.reserved.extract_if(.., |(owner, _)| *owner == tree) {
             self.state.give_back(tree, page);
         }
         for (_, page) in self.used.extract_if(.., |(owner, _)| *owner == tree) {
@@ -145,7 +149,7 @@ impl Model {
         }
         for (extent, (owner, used)) in self.map.iter_mut().enumerate() {
             if *owner == tree {
-                assert!(self.state.may_own(tree, extent as u32 / self.each));
+                assert!(self.state.may_own(tree, extent as u32 / self.group_extents));
                 self.state.released(tree, extent as u32, *used);
                 (*owner, *used) = (TreeId::NONE, 0);
             }
@@ -156,25 +160,25 @@ impl Model {
 }
 
 #[test]
-fn nothing_is_given_twice_and_nothing_is_lost() {
-    for (seed, each) in [(1, 256), (2, 512), (3, 1024)] {
+fn no_page_is_given_out_twice_and_none_is_lost() {
+    for (seed, group_extents) in [(1, 256), (2, 512), (3, 1024)] {
         let mut rng = Prng::new(seed);
         let groups = 3;
-        let state = state(groups, each);
+        let state = state(groups, group_extents);
         let all = state.free_pages();
-        let map = vec![(TreeId::NONE, 0); (groups * each) as usize];
-        let mut model = Model { state, map, each, aside: Vec::new(), used: Vec::new() };
+        let map = vec![(TreeId::NONE, 0); (groups * group_extents) as usize];
+        let mut model = Model { state, map, group_extents, reserved: Vec::new(), used: Vec::new() };
         for _ in 0..40_000 {
             model.step(&mut rng);
-            let held = (model.aside.len() + model.used.len()) as u64;
+            let held = (model.reserved.len() + model.used.len()) as u64;
             assert_eq!(model.state.free_pages(), all - held);
         }
         assert!(model.used.len() > 200, "{}", model.used.len());
-        // The last tree can have every page that no other tree's extent holds.
+        // The last tree can get every page that is not in another tree's extent.
         (0..5).for_each(|n| model.drop_tree(TreeId(1 + n * 40)));
         let (tree, mut got) = (TreeId(9), 0);
         while let Some(extent) = model.state.pick_extent(tree) {
-            got += u64::from(model.state.set_aside(tree, extent, 0, 16).count_ones());
+            got += u64::from(model.state.reserve_pages(tree, extent, 0, 16).count_ones());
         }
         assert_eq!((got, model.state.free_pages()), (all, 0));
     }
@@ -182,21 +186,21 @@ fn nothing_is_given_twice_and_nothing_is_lost() {
 
 /// `docs/limits.md` says how much memory the map of a gibibyte takes.
 #[test]
-fn a_gibibyte_takes_as_much_memory_as_is_written() {
+fn the_map_of_a_gibibyte_takes_as_much_memory_as_limits_md_says() {
     for (page_bytes, most) in [(4096, 3 << 10), (8192, 1280), (16384, 576)] {
-        let each = extents_per_map(page_bytes);
-        let groups = (64u64 << 30) / (u64::from(each) * u64::from(EXTENT_PAGES) * page_bytes as u64);
-        let full = state(groups as u32, each);
+        let group_extents = extents_per_map(page_bytes);
+        let groups = (64u64 << 30) / (u64::from(group_extents) * u64::from(EXTENT_PAGES) * page_bytes as u64);
+        let full = state(groups as u32, group_extents);
         assert_eq!(full.bytes() / 64, most, "{page_bytes}");
     }
-    // A thousand trees that have room in each of eight groups.
+    // A thousand trees with free pages in each of eight groups.
     let mut state = state(8, 1024);
     let fixed = state.bytes();
     let mut owned = Vec::new();
     for n in 0.. {
         let tree = TreeId(1 + n % 1000);
         let Some(extent) = state.pick_extent(tree) else { break };
-        assert_eq!(state.set_aside(tree, extent, 0, 16), u16::MAX);
+        assert_eq!(state.reserve_pages(tree, extent, 0, 16), u16::MAX);
         owned.push((tree, extent));
     }
     for &(tree, extent) in &owned {

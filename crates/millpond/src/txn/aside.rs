@@ -5,10 +5,10 @@
 //! its undo, and checkpoints list it; so the next open tries it once more.
 
 use super::revert::Reverting;
-use crate::checkpoint::list::Segments;
+use crate::checkpoint::list::ListedBatches;
 use crate::error::Error;
 use crate::mvcc::purge::Ended;
-use crate::undo::{Extent, Segment};
+use crate::undo::{HistoryBatch, HistoryBatchRange};
 use base::sync::Mutex;
 use base::{TreeId, TxnId};
 use std::collections::BTreeMap;
@@ -31,10 +31,10 @@ pub(super) enum Task {
     Revert(Reverting),
     /// An ended transaction that is not wholly purged.
     Purge(Ended),
-    /// A segment of history that is not wholly purged.
-    Segment(Arc<Segment>),
-    /// Segments of the last run.
-    Left(Extent),
+    /// A history batch that is not wholly purged.
+    HistoryBatch(Arc<HistoryBatch>),
+    /// History batches of the last run.
+    Left(HistoryBatchRange),
     /// A tree without a table that has pages still.
     Release(TreeId),
 }
@@ -42,7 +42,7 @@ pub(super) enum Task {
 impl Task {
     /// Whether it may be given up. An aborted version would be taken for a committed one, and of a tree little is kept.
     fn is_purge(&self) -> bool {
-        matches!(self, Task::Purge(_) | Task::Segment(_) | Task::Left(_))
+        matches!(self, Task::Purge(_) | Task::HistoryBatch(_) | Task::Left(_))
     }
 
     fn name(&self) -> String {
@@ -50,7 +50,7 @@ impl Task {
             Task::Revert(job) => format!("{} cannot be reverted", job.stream.owner()),
             Task::Purge(ended) => format!("{} cannot be purged", ended.txn),
             Task::Release(tree) => format!("the pages of {tree:?}, which no table has, cannot be given back"),
-            Task::Segment(_) | Task::Left(_) => "a segment of history cannot be purged".to_owned(),
+            Task::HistoryBatch(_) | Task::Left(_) => "a history batch cannot be purged".to_owned(),
         }
     }
 }
@@ -159,11 +159,11 @@ impl Aside {
         unreadable.take(most).map(|entry| format!("{}: {}", entry.task.name(), entry.error)).collect()
     }
 
-    /// Adds the segments to those that a checkpoint names.
-    pub(super) fn list(&self, listed: &mut Vec<Segments>) {
+    /// Adds the history batches to those that a checkpoint names.
+    pub(super) fn list(&self, listed: &mut Vec<ListedBatches>) {
         for entry in self.mu.lock().1.values() {
             match &entry.task {
-                Task::Segment(segment) => segment.list(listed),
+                Task::HistoryBatch(batch) => batch.list(listed),
                 Task::Left(extent) => extent.list(listed),
                 Task::Revert(_) | Task::Purge(_) | Task::Release(_) => {}
             }

@@ -9,7 +9,7 @@ use crate::log::group::{self, Record};
 use crate::mvcc::State;
 use crate::mvcc::purge::Ended;
 use crate::planted::{Bug, planted};
-use crate::undo::{Entry, Mark, REWINDS_MAX, Stream, encode_rewind};
+use crate::undo::{REWINDS_MAX, Stream, UndoEntry, UndoPosition, encode_rewind};
 use base::sync::atomic::Ordering;
 use base::{Lsn, TxnId};
 use metrics::SyncReason;
@@ -111,7 +111,7 @@ impl Txns {
         patience: Patience,
         passing: bool,
     ) -> Result<bool> {
-        let way = Way { mark: Mark { end: 0, last: None }, keeper: None, patience, passing };
+        let way = Way { mark: UndoPosition { end: 0, last: None }, keeper: None, patience, passing };
         let Reverting { stream, next } = job;
         if !self.revert_stream(stream, next, &way, |_| true)? {
             return Ok(false);
@@ -131,18 +131,18 @@ impl Txns {
     }
 
     /// A point that the transaction can be rolled back to.
-    pub(crate) fn mark(&self, txn: &Txn) -> Mark {
-        txn.stream().map_or(Mark { end: 0, last: None }, |stream| stream.mark())
+    pub(crate) fn undo_position(&self, txn: &Txn) -> UndoPosition {
+        txn.stream().map_or(UndoPosition { end: 0, last: None }, |stream| stream.position())
     }
 
     /// Whether `mark` is a point of the transaction that has not been rolled back.
-    pub(crate) fn reaches(&self, txn: &Txn, mark: Mark) -> bool {
-        let start = mark == Mark { end: 0, last: None };
+    pub(crate) fn reaches(&self, txn: &Txn, mark: UndoPosition) -> bool {
+        let start = mark == UndoPosition { end: 0, last: None };
         start || txn.stream().is_some_and(|stream| stream.reaches(mark))
     }
 
     /// That the transaction can be rolled back to `mark`; so often, and no more, can be told from each other what was taken back and what not.
-    pub(crate) fn can_rewind(&self, txn: &Txn, mark: Mark) -> Result {
+    pub(crate) fn can_rewind(&self, txn: &Txn, mark: UndoPosition) -> Result {
         if txn.stream().is_none_or(|stream| stream.end() <= mark.end || stream.can_rewind(mark)) {
             return Ok(());
         }
@@ -153,7 +153,7 @@ impl Txns {
     /// Undoes what the transaction did since `mark`. Locks that it asked for stay; those that its versions were stay if it
     /// keeps what it has learnt. If it fails the transaction is doomed: it has been rolled back as a whole. Half undone it must not
     /// go on, for nothing tells its later ends which half that was.
-    pub(crate) fn rollback_to(&self, txn: &Txn, mark: Mark, rules: Rules) -> Result {
+    pub(crate) fn rollback_to(&self, txn: &Txn, mark: UndoPosition, rules: Rules) -> Result {
         let undone = self.undo_to(txn, mark, rules);
         if undone.is_err() && !planted(Bug::HalfUndoneGoesOn) {
             self.rollback(txn);
@@ -162,17 +162,17 @@ impl Txns {
         undone
     }
 
-    fn undo_to(&self, txn: &Txn, mark: Mark, rules: Rules) -> Result {
+    fn undo_to(&self, txn: &Txn, mark: UndoPosition, rules: Rules) -> Result {
         let Some(stream) = txn.stream().filter(|stream| stream.end() > mark.end) else { return Ok(()) };
         self.can_rewind(txn, mark)?;
         let owner = stream.owner();
         let keeper = rules.keeps.then(|| self.owner(txn));
         let goes = |version: crate::page::node::Version| version.txn == owner && version.undo_at >= mark.end;
         let way = Way { mark, keeper, patience: Patience::Call, passing: false };
-        let whole = self.revert_stream(stream, &mut stream.mark().last, &way, goes)?;
+        let whole = self.revert_stream(stream, &mut stream.position().last, &way, goes)?;
         base::check!(whole, "a call waits for room");
         self.store.log.make_room()?;
-        let at = stream.append(Entry::Rewind { end: mark.end, last: mark.last });
+        let at = stream.append(UndoEntry::Rewind { end: mark.end, last: mark.last });
         let mut entry = Vec::new();
         encode_rewind(mark.end, mark.last, &mut entry);
         if !planted(Bug::RewindNotLogged) {

@@ -9,7 +9,7 @@ use crate::log::group::Record;
 use crate::mvcc::State;
 use crate::planted::{Bug, planted};
 use crate::undo::journal::Journal;
-use crate::undo::{Chunk, Stream, spill};
+use crate::undo::{ChunkCopy, Stream, spill};
 use base::{Lsn, TxnId};
 use metrics::M;
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ impl Txns {
     }
 
     /// Writes chunks in one batch.
-    fn append(&self, journal: &mut Journal, chunks: Vec<(&Arc<Stream>, Vec<Chunk>)>) -> Result {
+    fn append(&self, journal: &mut Journal, chunks: Vec<(&Arc<Stream>, Vec<ChunkCopy>)>) -> Result {
         let written = spill::append(journal, chunks)?;
         self.store.metrics.add(M::UndoHardenedBytes, written);
         Ok(())
@@ -92,9 +92,9 @@ impl Unfinished for Txns {
             list.txns.push(Listed { txn: *txn, stage, hardened: 0 });
         }
         let mut files = Vec::new();
-        journal.spends(true);
+        journal.may_spend_reserve(true);
         let written = self.to_files(&mut journal, streams.iter().map(|(stream, _)| stream));
-        journal.spends(false);
+        journal.may_spend_reserve(false);
         written?;
         for (stream, stage) in &streams {
             stream.files(&mut files);
@@ -102,9 +102,9 @@ impl Unfinished for Txns {
             list.txns.push(Listed { txn, stage, hardened: stream.in_files() });
         }
         list.files = journal.sync(&files.into_iter().collect())?;
-        list.segments = self.history.list();
-        self.aside.list(&mut list.segments);
-        journal.sync(&list.segments.iter().map(|segments| segments.file).collect())?;
+        list.history = self.history.list();
+        self.aside.list(&mut list.history);
+        journal.sync(&list.history.iter().map(|listed| listed.file).collect())?;
         // Until here they have kept their files, also if they are purged meanwhile.
         drop(streams);
         if planted(Bug::UnlistedLosers) {

@@ -1,4 +1,4 @@
-//! Keeping the past within its limits: committed history goes to segments and the undo of large transactions to files when memory has
+//! Keeping the past within its limits: committed history goes to history batches and the undo of large transactions to files when memory has
 //! no room for them, and the oldest snapshot is given up when there is no room in files (Un9). What is to be done says
 //! [`pace::history`]; here it is done.
 
@@ -8,7 +8,7 @@ use crate::mvcc::State;
 use crate::mvcc::purge::Ended;
 use crate::planted::{Bug, planted};
 use crate::undo::journal::Journal;
-use crate::undo::{MEMBER_BYTES_MAX, Member, SEGMENT_BYTES, SEGMENT_TXNS, spill};
+use crate::undo::{BATCH_MEMBER_BYTES_MAX, BatchMember, HISTORY_BATCH_BYTES, HISTORY_BATCH_TXNS, spill};
 use base::Lsn;
 use base::sync::Unparker;
 use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -102,7 +102,8 @@ impl Txns {
         let horizon = self.horizon();
         // What a snapshot holds lies at or above it; below the horizon purge is at work.
         let oldest = [self.purge_queue.oldest(), self.history.oldest()].into_iter().flatten().min();
-        let held = oldest.is_some_and(|oldest| oldest >= horizon) && self.history.left().is_none();
+        let held =
+            oldest.is_some_and(|oldest| oldest >= horizon) && self.history.oldest_left_by_crash().is_none();
         let sample = HistorySample { files: journal.bytes_in_use(), held, ..self.past() };
         let mark = spill_threshold(sample.budget, sample.status, sample.locks);
         self.limits.mark.store(mark, Ordering::Relaxed);
@@ -139,7 +140,7 @@ impl Txns {
         Ok(sealed > 0 || freed > 0)
     }
 
-    /// Has committed transactions that wait for purge go to segments, until they were `transactions` and `bytes` in memory, or
+    /// Has committed transactions that wait for purge go to history batches, until they were `transactions` and `bytes` in memory, or
     /// none is left. How many they were, and how much memory they took.
     fn seal(&self, journal: &mut Journal, transactions: u64, bytes: u64) -> Result<(u64, u64)> {
         let (mut count, mut freed) = (0, 0);
@@ -157,7 +158,7 @@ impl Txns {
         Ok((count, freed))
     }
 
-    /// Takes from the queue what can go to segments: the oldest that purge may not touch yet, or `all` that are durable.
+    /// Takes from the queue what can go to history batches: the oldest that purge may not touch yet, or `all` that are durable.
     fn next_run(&self, all: bool) -> Vec<(Lsn, Ended)> {
         let from = if all { Lsn::ZERO } else { self.horizon() };
         let durable = self.store.log.durable_lsn();
@@ -167,14 +168,14 @@ impl Txns {
                 return None;
             }
             let in_memory = if ended.committed { ended.stream.in_memory() } else { None };
-            let fits = in_memory.filter(|len| *len <= MEMBER_BYTES_MAX);
+            let fits = in_memory.filter(|len| *len <= BATCH_MEMBER_BYTES_MAX);
             txns += usize::from(fits.is_some());
             bytes += fits.map_or(0, |len| len as usize);
             Some(fits.is_some())
         })
     }
 
-    /// Writes a run to segments. How many transactions they hold, and how much memory that frees.
+    /// Writes a run to history batches. How many transactions they hold, and how much memory that frees.
     fn seal_run(&self, journal: &mut Journal, mut run: Vec<(Lsn, Ended)>) -> Result<(u64, u64)> {
         // Durable before the reservation point is read: of the snapshots that this look misses none lies below them.
         let (mut cuts, below) = self.snapshots.cuts(|| self.store.log.reserved_lsn());
@@ -193,13 +194,13 @@ impl Txns {
             let at = members.len();
             // A snapshot sees what lies below it.
             let cut = cuts.partition_point(|cut| *cut <= lsn);
-            let full = at - first >= SEGMENT_TXNS || bytes + len as usize > SEGMENT_BYTES;
+            let full = at - first >= HISTORY_BATCH_TXNS || bytes + len as usize > HISTORY_BATCH_BYTES;
             if at > first && (cut != cut_at || full) {
                 groups.push(at - first);
                 (first, bytes) = (at, 0);
             }
             (cut_at, bytes) = (cut, bytes + len as usize);
-            members.push(Member { txn: ended.txn, lsn, purge, stream: ended.stream, len: len as usize });
+            members.push(BatchMember { txn: ended.txn, lsn, purge, stream: ended.stream, len: len as usize });
         }
         if members.is_empty() {
             return Ok((0, 0));
@@ -212,17 +213,17 @@ impl Txns {
             rest = others;
             group
         });
-        match journal.append_segments(groups) {
-            Ok(segments) => self.history.insert(segments),
+        match journal.append_history_batches(groups) {
+            Ok(batches) => self.history.insert(batches),
             Err(error) => {
-                for Member { txn, lsn, stream, .. } in members {
+                for BatchMember { txn, lsn, stream, .. } in members {
                     self.purge_queue.put_back(lsn, Ended { txn, stream, committed: true });
                 }
                 return Err(error);
             }
         }
         let (count, bytes) = (members.len(), members.iter().map(|member| member.len).sum::<usize>());
-        // Whoever looked for one of them in the other places in vain finds it in the segments.
+        // Whoever looked for one of them in the other places in vain finds it in the history batches.
         for member in &members {
             self.status.set(member.txn, State::Settled);
             self.streams.remove(member.txn);
@@ -234,13 +235,13 @@ impl Txns {
 
     /// Notes which versions of these transactions readers may go past together. The members are in the order of their commits, and of
     /// the snapshots that may lie between them `cuts` names each.
-    fn put_together(&self, members: &[Member], cuts: &[Lsn]) -> Result {
+    fn put_together(&self, members: &[BatchMember], cuts: &[Lsn]) -> Result {
         // A snapshot sees what lies below it.
         let seeing = |lsn: Lsn| cuts.partition_point(|cut| *cut <= lsn);
         let apart = |first: Lsn, last: Lsn| seeing(first) != seeing(last) && !planted(Bug::PassedAcross);
         let mut damage = None;
-        self.history.put_together(self.horizon(), apart, |take_in| {
-            for Member { lsn, stream, .. } in members {
+        self.history.add_shortcuts(self.horizon(), apart, |take_in| {
+            for BatchMember { lsn, stream, .. } in members {
                 damage = damage.or(stream.each(|at, record| take_in(*lsn, at, record)).err());
             }
         });

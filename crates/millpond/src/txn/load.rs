@@ -12,7 +12,7 @@ use crate::mtr::Mtr;
 use crate::page::node::{OVERFLOW, Version};
 use crate::page::op::{PageOp, RowChange, RowOp};
 use crate::page::{inline_limit, max_key};
-use crate::undo::Entry;
+use crate::undo::UndoEntry;
 use base::TreeId;
 
 impl Txns {
@@ -57,7 +57,7 @@ impl Txns {
         refuse_long(value.len())?;
         let stream = self.stream_of(txn);
         let mut begin = |_: &mut Mtr<'_>, head| {
-            let undo_at = stream.append(Entry::Chain { tree, head });
+            let undo_at = stream.append(UndoEntry::Chain { tree, head });
             Version { txn: stream.owner(), undo_at }
         };
         let chain = write_chain(store, tree, value, &mut begin, &mut || sink.admit(page_bytes))?;

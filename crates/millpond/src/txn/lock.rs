@@ -9,7 +9,7 @@ use crate::lock::{Denied, Enqueued, Mode, Ticket, Writer};
 use crate::mvcc::State;
 use crate::mvcc::visible::Stand;
 use crate::page::node::{DELETED, Leaf};
-use crate::undo::Held;
+use crate::undo::HeldPiece;
 use base::TxnId;
 
 /// What a locked row holds.
@@ -87,7 +87,7 @@ impl Txns {
         tree: Tree,
         key: &[u8],
         obstacle: Obstacle<'_>,
-        held: &mut Held,
+        held: &mut HeldPiece,
     ) -> Result {
         match obstacle {
             Obstacle::Again => {
@@ -110,7 +110,7 @@ impl Txns {
         mode: Mode,
         rules: Rules,
     ) -> Result<Locked> {
-        let (owner, mut held) = (self.owner(txn), Held::default());
+        let (owner, mut held) = (self.owner(txn), HeldPiece::default());
         loop {
             let page =
                 tree.leaf_read_cached(&self.store, txn.leaf_cache.get(tree, key), key, FetchHint::Normal)?;

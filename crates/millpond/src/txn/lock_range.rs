@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::lock::{KeyRange, Mode, ScanStart, WriterWait};
 use crate::page::node::{DELETED, Leaf, Row};
 use crate::planted::{Bug, planted};
-use crate::undo::Held;
+use crate::undo::HeldPiece;
 use base::Lsn;
 
 /// What a locking scan holds afterwards of what it has read.
@@ -126,7 +126,7 @@ impl Txns {
         out: &mut Vec<Found>,
     ) -> Result<Next> {
         let (owner, hold) = (self.owner(txn), hold.in_fact());
-        let (mut from, mut held) = (from.to_vec(), Held::default());
+        let (mut from, mut held) = (from.to_vec(), HeldPiece::default());
         loop {
             // Who keeps the range looks at all of it.
             if !hold.range
@@ -224,7 +224,7 @@ impl Txns {
         out: &mut Vec<Found>,
     ) -> Result<Next> {
         let (owner, hold) = (self.owner(txn), hold.in_fact());
-        let (mut to, mut held) = (to.map(<[u8]>::to_vec), Held::default());
+        let (mut to, mut held) = (to.map(<[u8]>::to_vec), HeldPiece::default());
         loop {
             if let Some(end) = to.as_deref().filter(|_| !hold.range)
                 && let Some((start, newest)) = self.cleared.before(tree.id, end, sees(rules))

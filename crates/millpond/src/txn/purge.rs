@@ -14,7 +14,9 @@ use crate::page::node::{DELETED, Leaf, OVERFLOW};
 use crate::page::op::PageOp;
 use crate::page::overflow::ChainRef;
 use crate::planted::{Bug, planted};
-use crate::undo::{Access, Entry, Extent, Held, Purge, Segment, Stream, ToPurge};
+use crate::undo::{
+    HeldPiece, HistoryBatch, HistoryBatchRange, PurgeItem, Stream, ToPurge, UndoAccess, UndoEntry,
+};
 use base::sync::atomic::Ordering;
 use base::{Lsn, TreeId, TxnId};
 use metrics::{M, SyncReason};
@@ -59,7 +61,7 @@ impl Txns {
         }
         let due = self.due();
         let horizon = due.seen.min(due.durable);
-        if self.purge_left(horizon)? || self.purge_segment(due.seen, horizon)? {
+        if self.purge_left(horizon)? || self.purge_history_batch(due.seen, horizon)? {
             return Ok(max);
         }
         for done in 0..max {
@@ -94,8 +96,8 @@ impl Txns {
                 done.map(|_| self.is_reverted(&job.stream))
             }
             Task::Purge(ended) => self.purge(ended, horizon),
-            Task::Segment(segment) => self.purge_members_of(segment, horizon),
-            Task::Left(extent) => self.purge_extent(extent.clone(), horizon),
+            Task::HistoryBatch(batch) => self.purge_members_of(batch, horizon),
+            Task::Left(extent) => self.purge_batch_range(extent.clone(), horizon),
             Task::Release(tree) => self.release_now(*tree, Patience::Endless),
         };
         match done {
@@ -146,16 +148,17 @@ impl Txns {
 
     /// Does all that purge has to do for the records of a stream. What cannot be read it passes over, and says so in the end.
     fn purge_records(&self, stream: &Stream, committed: bool, horizon: Lsn) -> Result {
-        let (mut walk, mut held, mut passed) = (stream.walk(committed), Held::default(), Passed::default());
+        let (mut walk, mut held, mut passed) =
+            (stream.walk(committed), HeldPiece::default(), Passed::default());
         loop {
             let found = stream.walk_on(&mut walk, &held, |record, purge| work_of(&record.entry, purge));
             let work = match found.map_err(|damage| self.undo_damage(damage))? {
-                Access::Away(piece) => {
+                UndoAccess::Away(piece) => {
                     self.fetched.fetch(&piece, &mut held)?;
                     continue;
                 }
-                Access::Here(None) => return passed.end(),
-                Access::Here(Some(work)) => work.map_err(|damage| self.undo_damage(damage))?,
+                UndoAccess::Here(None) => return passed.end(),
+                UndoAccess::Here(Some(work)) => work.map_err(|damage| self.undo_damage(damage))?,
             };
             match self.purge_record(&work, horizon) {
                 Ok(()) => self.store.metrics.add(M::PurgeRows, 1),
@@ -172,15 +175,15 @@ impl Txns {
         self.purge_row(work.tree, &work.key, horizon)
     }
 
-    /// Purges the oldest segment of history, if all see all of it, or sets it aside. Whether there was one.
-    fn purge_segment(&self, seen: Lsn, horizon: Lsn) -> Result<bool> {
-        let Some(segment) = self.history.due(seen) else { return Ok(false) };
-        if segment.purge
-            && let Err(error) = self.purge_members_of(&segment, horizon)
+    /// Purges the oldest history batch, if all see all of it, or sets it aside. Whether there was one.
+    fn purge_history_batch(&self, seen: Lsn, horizon: Lsn) -> Result<bool> {
+        let Some(batch) = self.history.due(seen) else { return Ok(false) };
+        if batch.purge
+            && let Err(error) = self.purge_members_of(&batch, horizon)
         {
-            self.aside_or_fail(Task::Segment(Arc::clone(&segment)), error)?;
+            self.aside_or_fail(Task::HistoryBatch(Arc::clone(&batch)), error)?;
         }
-        self.history.remove(&segment);
+        self.history.remove(&batch);
         Ok(true)
     }
 
@@ -193,16 +196,16 @@ impl Txns {
         Ok(())
     }
 
-    fn purge_members_of(&self, segment: &Segment, horizon: Lsn) -> Result {
-        let (piece, mut held) = (segment.piece(), Held::default());
+    fn purge_members_of(&self, batch: &HistoryBatch, horizon: Lsn) -> Result {
+        let (piece, mut held) = (batch.piece(), HeldPiece::default());
         self.fetched.fetch(&piece, &mut held)?;
         let members = held.to_purge(&piece).map_err(|damage| self.undo_damage(damage))?;
         self.purge_members(members, horizon)
     }
 
-    /// Purges a segment that a crash has left, or sets it aside. Whether there was one.
+    /// Purges a history batch that a crash has left, or sets it aside. Whether there was one.
     fn purge_left(&self, horizon: Lsn) -> Result<bool> {
-        let Some(left) = self.history.left() else { return Ok(false) };
+        let Some(left) = self.history.oldest_left_by_crash() else { return Ok(false) };
         let (failed, rest) = match left.clone().next() {
             Ok((members, rest)) => (self.purge_members(members, horizon).err(), rest),
             // Where the next one begins is not known either.
@@ -211,12 +214,12 @@ impl Txns {
         if let Some(error) = failed {
             self.aside_or_fail(Task::Left(left.before(rest.as_ref())), error)?;
         }
-        self.history.left_done(rest);
+        self.history.replace_oldest_left_by_crash(rest);
         Ok(true)
     }
 
-    /// Purges segments that a crash has left and that were set aside.
-    fn purge_extent(&self, extent: Extent, horizon: Lsn) -> Result {
+    /// Purges history batches that a crash has left and that were set aside.
+    fn purge_batch_range(&self, extent: HistoryBatchRange, horizon: Lsn) -> Result {
         let (mut left, mut failed) = (Some(extent), Ok(()));
         while let Some(extent) = left {
             let (members, rest) = extent.next()?;
@@ -226,11 +229,11 @@ impl Txns {
         failed
     }
 
-    /// Purges the members of a segment. What cannot be read it passes over, and says so in the end.
+    /// Purges the members of a history batch. What cannot be read it passes over, and says so in the end.
     fn purge_members(&self, members: Vec<ToPurge>, horizon: Lsn) -> Result {
         let mut passed = Passed::default();
         for (txn, bytes) in members {
-            let purged = Stream::of(txn, bytes)
+            let purged = Stream::from_bytes(txn, bytes)
                 .map_err(|damage| self.undo_damage(damage))
                 .and_then(|stream| self.purge_records(&stream, true, horizon));
             match purged {
@@ -283,8 +286,8 @@ impl Txns {
     }
 }
 
-fn work_of(entry: &Entry<'_>, purge: Purge) -> Result<Work, crate::page::Damage> {
-    let Entry::Replace { tree, key, old_flags, old_middle, .. } = *entry else {
+fn work_of(entry: &UndoEntry<'_>, purge: PurgeItem) -> Result<Work, crate::page::Damage> {
+    let UndoEntry::Replace { tree, key, old_flags, old_middle, .. } = *entry else {
         return Err(crate::page::Damage("purge was sent to an undo record of another kind"));
     };
     let chain = if old_flags & OVERFLOW != 0 && !purge.rewound {

@@ -9,7 +9,7 @@ use crate::page::Damage;
 use crate::page::node::{Leaf, OVERFLOW, Row};
 use crate::page::overflow::ChainRef;
 use crate::store::Store;
-use crate::undo::Held;
+use crate::undo::HeldPiece;
 use base::Lsn;
 
 /// A row's value as its leaf has it: the bytes, or where they stand.
@@ -102,7 +102,7 @@ impl Txns {
 
     /// What `view` shows of a row. REQUIRES: the row's leaf is latched.
     fn show(&self, txn: &Txn, view: View<'_>, tree: Tree, row: Row<'_>, older: &mut Vec<u8>) -> Result<Show> {
-        let value = match view.see(row, older, Held::NONE).map_err(|damage| self.damage(tree, damage))? {
+        let value = match view.see(row, older, HeldPiece::NONE).map_err(|damage| self.damage(tree, damage))? {
             Seen::Deleted(commit) | Seen::Absent(commit) => {
                 txn.note_seen(commit);
                 None
@@ -129,7 +129,7 @@ impl Txns {
         tree: Tree,
         rest: Rest,
         older: &mut Vec<u8>,
-        held: &mut Held,
+        held: &mut HeldPiece,
     ) -> Result<Option<u8>> {
         let mut rest = rest;
         loop {
@@ -157,7 +157,7 @@ impl Txns {
         rest: Rest,
         older: &mut Vec<u8>,
     ) -> Result<Option<Value>> {
-        let flags = self.see_rest(txn, view, tree, rest, older, &mut Held::default())?;
+        let flags = self.see_rest(txn, view, tree, rest, older, &mut HeldPiece::default())?;
         flags.map(|flags| Value::of(&self.store, flags, older)).transpose()
     }
 

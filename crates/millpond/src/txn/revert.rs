@@ -15,7 +15,7 @@ use crate::mvcc::{State, Step};
 use crate::page::node::{FRESH, Leaf, Row, Version};
 use crate::page::op::{PageOp, common_ends};
 use crate::planted::{Bug, planted};
-use crate::undo::{Access, Entry, Held, Mark, Piece, Stream};
+use crate::undo::{HeldPiece, Stream, UndoAccess, UndoEntry, UndoPiece, UndoPosition};
 use base::sync::atomic::Ordering;
 use base::{PageNo, TreeId};
 use metrics::M;
@@ -34,14 +34,14 @@ pub(super) struct Reverting {
 
 impl Reverting {
     pub(super) fn new(stream: &Arc<Stream>) -> Reverting {
-        Reverting { stream: Arc::clone(stream), next: stream.mark().last }
+        Reverting { stream: Arc::clone(stream), next: stream.position().last }
     }
 }
 
 /// Who has a transaction's undo reverted, and how.
 pub(super) struct Way<'a> {
     /// Back to here.
-    pub(super) mark: Mark,
+    pub(super) mark: UndoPosition,
     /// The stream's owner, if it goes on and keeps the locks.
     pub(super) keeper: Option<&'a Arc<Owner>>,
     pub(super) patience: Patience,
@@ -71,7 +71,7 @@ struct Older {
 struct Search {
     older: Older,
     at: Step,
-    piece: Piece,
+    piece: UndoPiece,
 }
 
 impl Txns {
@@ -81,7 +81,7 @@ impl Txns {
     }
 
     /// Takes the aborted versions off a row. REQUIRES: no latch held.
-    pub(super) fn revert_aborted_row(&self, tree: TreeId, key: &[u8], held: &mut Held) -> Result {
+    pub(super) fn revert_aborted_row(&self, tree: TreeId, key: &[u8], held: &mut HeldPiece) -> Result {
         // Whoever locks rows on his way through a range may come by any number of them.
         let redo = RECORD_REDO + (key.len() + crate::page::inline_limit(self.store.pool.page_bytes())) as u64;
         self.room.for_undoing(redo, Patience::Call)?;
@@ -94,7 +94,7 @@ impl Txns {
         tree: Tree,
         row: Row<'_>,
         goes: &dyn Fn(Version) -> bool,
-        held: &Held,
+        held: &HeldPiece,
     ) -> Result<Result<Older, Search>> {
         let mut older = Older { instead_of: row.version, stays: None, value: Vec::new(), steps: 0 };
         if row.flags & FRESH != 0 {
@@ -112,13 +112,13 @@ impl Txns {
         mut older: Older,
         mut at: Step,
         goes: &dyn Fn(Version) -> bool,
-        held: &Held,
+        held: &HeldPiece,
     ) -> Result<Result<Older, Search>> {
         loop {
             let back = at.back(self.undo(), held, &mut older.value);
             match back.map_err(|damage| self.damage(tree, damage))? {
-                Access::Away(piece) => return Ok(Err(Search { older, at, piece })),
-                Access::Here(flags) => {
+                UndoAccess::Away(piece) => return Ok(Err(Search { older, at, piece })),
+                UndoAccess::Here(flags) => {
                     older.steps += 1;
                     let flags = match flags {
                         Some(flags) if flags & FRESH != 0 && goes(at.version()) => {
@@ -144,7 +144,7 @@ impl Txns {
         key: &[u8],
         goes: &dyn Fn(Version) -> bool,
         keeper: Option<&Arc<Owner>>,
-        held: &mut Held,
+        held: &mut HeldPiece,
     ) -> Result {
         let Some(tree) = self.trees.get(tree) else { return Ok(()) };
         let (mut room, mut known) = (0, None::<Older>);
@@ -236,22 +236,22 @@ impl Txns {
         goes: &dyn Fn(Version) -> bool,
         pass: &mut dyn FnMut(Error, u64) -> Result,
     ) -> Result<bool> {
-        let (owner, mut held, mut passed) = (stream.owner(), Held::default(), false);
+        let (owner, mut held, mut passed) = (stream.owner(), HeldPiece::default(), false);
         while let Some(at) = next.filter(|&at| at >= way.mark.end) {
             let read = stream.read(at, &held, |record| {
                 let (task, bytes) = match record.entry {
-                    Entry::Insert { tree, key } => (Undo::Row(tree, key.to_vec()), key.len()),
-                    Entry::Replace { tree, key, old_middle, .. } => {
+                    UndoEntry::Insert { tree, key } => (Undo::Row(tree, key.to_vec()), key.len()),
+                    UndoEntry::Replace { tree, key, old_middle, .. } => {
                         (Undo::Row(tree, key.to_vec()), key.len() + old_middle.len())
                     }
-                    Entry::Chain { tree, head } => (Undo::Chain(tree, head), 0),
-                    Entry::Rewind { .. } => (Undo::Nothing, 0),
+                    UndoEntry::Chain { tree, head } => (Undo::Chain(tree, head), 0),
+                    UndoEntry::Rewind { .. } => (Undo::Nothing, 0),
                 };
                 (task, bytes as u64, record.prev)
             });
             let (task, bytes, prev) = match read.map_err(|damage| self.undo_damage(damage))? {
-                Access::Here(read) => read,
-                Access::Away(piece) => {
+                UndoAccess::Here(read) => read,
+                UndoAccess::Away(piece) => {
                     self.fetched.fetch(&piece, &mut held)?;
                     continue;
                 }

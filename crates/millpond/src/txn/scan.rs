@@ -16,7 +16,7 @@ use crate::mvcc::{Seen, View};
 use crate::page::node::{DELETED, Key, Leaf, OVERFLOW, RowAt};
 use crate::page::overflow::ChainRef;
 use crate::store::Store;
-use crate::undo::Held;
+use crate::undo::HeldPiece;
 use base::PageNo;
 use std::ops::Range;
 
@@ -72,7 +72,7 @@ pub(crate) struct Progress {
     /// The leaf where it probably goes on, forward.
     right: Option<PageNo>,
     /// The undo that it fetched last: that of neighbours often stands together.
-    held: Held,
+    held: HeldPiece,
 }
 
 impl Shown<'_> {
@@ -269,7 +269,7 @@ impl Txns {
         tree: Tree,
         page: PageRead<'_>,
         slots: impl Iterator<Item = u16>,
-        held: &mut Held,
+        held: &mut HeldPiece,
         out: &mut Rows,
     ) -> Result<Option<Vec<u8>>> {
         let mut older = Vec::new();

@@ -13,7 +13,7 @@ use crate::mvcc::{Cleared, PurgeQueue, Snapshot, Snapshots, State, Status, View}
 use crate::planted::{Bug, planted};
 use crate::store::Store;
 use crate::undo::journal::Journal;
-use crate::undo::{Cache, Extent, History, Stream, Streams, Undo};
+use crate::undo::{History, HistoryBatchRange, PieceCache, Stream, Streams, UndoSource};
 use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use base::sync::{Mutex, Unparker};
 use base::{Lsn, TreeId, TxnId};
@@ -34,8 +34,8 @@ pub(crate) struct Recovered {
     pub(crate) streams: Streams,
     /// Committed, with something left to purge; by commit LSN.
     pub(crate) committed: Vec<(Lsn, TxnId)>,
-    /// Committed before the checkpoint, in segments that are not purged.
-    pub(crate) segments: Vec<Extent>,
+    /// Committed before the checkpoint, in history batches that are not purged.
+    pub(crate) history: Vec<HistoryBatchRange>,
     /// Cut off, or rolled back and not wholly reverted.
     pub(crate) aborted: Vec<TxnId>,
     /// Prepared, with their outside names.
@@ -66,7 +66,7 @@ pub(crate) struct Txns {
     pub(crate) history: History,
     pub(super) limits: Limits,
     /// Undo that was fetched from files.
-    pub(crate) fetched: Cache,
+    pub(crate) fetched: PieceCache,
     pub(crate) snapshots: Snapshots,
     pub(crate) locks: LockTable,
     pub(crate) purge_queue: PurgeQueue,
@@ -180,7 +180,7 @@ impl Txns {
         room: Arc<dyn Room>,
     ) -> Txns {
         let history = History::default();
-        history.leave(found.segments);
+        history.add_left_by_crash(found.history);
         // A checkpoint must go on listing what is not purged, so its state is known until then.
         let unpurged = found
             .committed
@@ -213,7 +213,7 @@ impl Txns {
         let reverts = found.aborted.iter().filter_map(|&txn| found.streams.get(txn));
         let reverts: VecDeque<_> = reverts.map(|stream| Reverting::new(&stream)).collect();
         let mut journal = found.journal;
-        journal.fit(limits.files);
+        journal.set_total_bytes(limits.files);
         store.metrics.add(M::UndoSpilledBytes, found.spilled);
         Txns {
             store: Arc::clone(store),
@@ -225,7 +225,7 @@ impl Txns {
             known_due: AtomicU64::new(0),
             history,
             limits,
-            fetched: Cache::default(),
+            fetched: PieceCache::default(),
             snapshots: Snapshots::default(),
             trees: Trees::default(),
             journal: Mutex::new(journal),
@@ -296,8 +296,8 @@ impl Txns {
     }
 
     /// Where undo is found.
-    pub(super) fn undo(&self) -> Undo<'_> {
-        Undo { streams: &self.streams, history: &self.history }
+    pub(super) fn undo(&self) -> UndoSource<'_> {
+        UndoSource { streams: &self.streams, history: &self.history }
     }
 
     /// What was read or decided by the snapshot at `moment`, unless that has been given up meanwhile: then it may be wrong, and so may be

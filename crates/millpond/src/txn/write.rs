@@ -11,7 +11,7 @@ use crate::page::node::{DELETED, FRESH, Leaf, OVERFLOW, Version};
 use crate::page::op::{PageOp, RowChange, RowOp, common_ends};
 use crate::page::{inline_limit, max_key};
 use crate::planted::{Bug, planted};
-use crate::undo::{Entry, Held};
+use crate::undo::{HeldPiece, UndoEntry};
 
 /// What a row is to become.
 #[derive(Clone, Copy, Debug)]
@@ -85,12 +85,12 @@ impl Txns {
         }
         let stream = self.stream_of(txn);
         let mut begin = |_: &mut Mtr<'_>, head| {
-            let undo_at = stream.append(Entry::Chain { tree: tree.id, head });
+            let undo_at = stream.append(UndoEntry::Chain { tree: tree.id, head });
             Version { txn: stream.owner(), undo_at }
         };
-        let mark = stream.mark();
+        let mark = stream.position();
         let chain = write_chain(&self.store, tree.id, value, &mut begin, &mut || door.more(page_bytes));
-        stream.has_pages(value.len().div_ceil(page_bytes) as u64);
+        stream.add_pages(value.len().div_ceil(page_bytes) as u64);
         let wrote = chain.and_then(|chain| {
             let image = Image { flags: OVERFLOW, bytes: &chain.encode() };
             self.write_image(txn, tree, key, new, Some(image), rules, door)
@@ -154,7 +154,7 @@ impl Txns {
             if let Some(obstacle) = obstacle {
                 drop(page);
                 door.step_out();
-                self.get_over(txn, tree, key, obstacle, &mut Held::default())?;
+                self.get_over(txn, tree, key, obstacle, &mut HeldPiece::default())?;
                 door.step_in()?;
                 continue;
             }

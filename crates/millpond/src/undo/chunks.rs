@@ -1,55 +1,56 @@
-//! What a stream consists of: its bytes, cut into chunks, in memory or in files, and what must be known of them without
-//! looking.
+//! The bytes of an undo stream, cut into chunks that are in memory or in files, and what is known
+//! of these bytes without reading them.
 
-use super::fetch::Place;
-use super::record::{Entry, Record};
-use super::walk::{Left, Rewinds};
+use super::fetch::FilePlace;
+use super::record::{UndoEntry, UndoRecord};
+use super::walk::{LeftToPurge, Rewinds};
 use crate::page::Damage;
 use base::TxnId;
 use base::sync::atomic::{AtomicU64, Ordering};
 
-/// Enough for the few changes of a short transaction.
+/// Size of the first chunk: enough for the few changes of a short transaction.
 pub(super) const CHUNK_BYTES_MIN: usize = 512;
 const CHUNK_BYTES_MAX: usize = 64 << 10;
 
-/// Offsets must fit the five bytes that a row has for them.
+/// The longest stream: an offset must fit the five bytes that a row has for it.
 const STREAM_BYTES_MAX: u64 = 1 << 40;
-/// From here on the transaction changes no more rows; what lies above is for the records that belong to what it has begun.
+/// From this offset on the transaction may change no more rows. The bytes above it are for records
+/// that finish what the transaction has begun.
 pub(super) const STREAM_BYTES_LAST: u64 = STREAM_BYTES_MAX - (1 << 30);
 
-/// All of it.
+/// The chunks of one stream.
 #[derive(Debug, Default)]
 pub(super) struct Chunks {
-    pub(super) chunks: Vec<Stretch>,
-    /// Memory for the first chunk, left by the transaction that the stream was before.
+    pub(super) chunks: Vec<UndoChunk>,
+    /// Memory for the first chunk, from the transaction that used this stream before.
     pub(super) spare: Vec<u8>,
-    /// The last chunk takes no more records.
+    /// The last chunk accepts no more records.
     pub(super) closed: bool,
-    /// So many chunks, from the first on, stand in files.
+    /// The number of chunks, from the first on, that are in files.
     pub(super) placed: usize,
-    /// So many chunks, from the first on, are not in memory.
+    /// The number of chunks, from the first on, that are not in memory.
     pub(super) forgotten: usize,
     pub(super) end: u64,
     pub(super) last: Option<u64>,
-    pub(super) left: Left,
+    pub(super) left: LeftToPurge,
     pub(super) rewinds: Rewinds,
-    /// Pages of long values that were written, as far as this is known.
+    /// Pages of long values that the transaction has written, as far as known.
     pub(super) pages: u64,
 }
 
-/// Whole records, one after the other.
+/// A chunk: whole records, one after the other.
 #[derive(Debug)]
-pub(super) struct Stretch {
-    /// Offset of its first byte.
+pub(super) struct UndoChunk {
+    /// The offset of its first byte.
     pub(super) base: u64,
-    /// Empty once its memory has been let go.
+    /// Empty once its memory has been freed.
     pub(super) bytes: Vec<u8>,
     pub(super) len: u32,
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<FilePlace>,
 }
 
 impl Chunks {
-    /// What the chunks take.
+    /// Returns the memory of all chunks, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         let chunks: u64 = self.chunks.iter().map(|chunk| chunk.bytes.capacity() as u64).sum();
         chunks + self.spare.capacity() as u64 + self.rewinds.memory()
@@ -68,16 +69,17 @@ impl Chunks {
         *self = Chunks { chunks, spare, ..Chunks::default() };
     }
 
-    /// Index of the chunk that holds offset `at`; of the last one for the stream's end.
+    /// Returns the index of the chunk that holds offset `at`, or of the last one for the stream's
+    /// end.
     pub(super) fn chunk_of(&self, at: u64) -> usize {
         self.chunks.partition_point(|c| c.base <= at).saturating_sub(1)
     }
 
-    /// Takes in what the record at `at` means for those after it.
+    /// Updates the summary of the stream for the record at `at`.
     #[inline]
-    fn note(&mut self, at: u64, entry: &Entry<'_>, memory: &AtomicU64) {
+    fn note(&mut self, at: u64, entry: &UndoEntry<'_>, memory: &AtomicU64) {
         match *entry {
-            Entry::Rewind { end, last } => {
+            UndoEntry::Rewind { end, last } => {
                 self.last = last;
                 let before = self.rewinds.memory();
                 self.rewinds.push(at, end);
@@ -85,15 +87,20 @@ impl Chunks {
             }
             _ => self.last = Some(at),
         }
-        self.left.saw(at, entry);
+        self.left.note(at, entry);
     }
 
-    /// Notes the records of bytes that come next.
-    pub(super) fn take_in(&mut self, owner: TxnId, bytes: &[u8], memory: &AtomicU64) -> Result<(), Damage> {
+    /// Checks the records in the next bytes and updates the summary for each.
+    pub(super) fn note_records(
+        &mut self,
+        owner: TxnId,
+        bytes: &[u8],
+        memory: &AtomicU64,
+    ) -> Result<(), Damage> {
         let base = self.end;
         let mut at = 0;
         while at < bytes.len() {
-            let (record, len) = Record::decode(base + at as u64, &bytes[at..])?;
+            let (record, len) = UndoRecord::decode(base + at as u64, &bytes[at..])?;
             if record.owner != owner || record.prev != self.last {
                 return Err(Damage("undo of another transaction, or of another place in its stream"));
             }
@@ -103,25 +110,25 @@ impl Chunks {
         Ok(())
     }
 
-    /// Keeps bytes that come next as a chunk of their own.
-    pub(super) fn keep(
+    /// Appends the next bytes as a closed chunk of their own.
+    pub(super) fn push_closed(
         &mut self,
         bytes: Vec<u8>,
-        place: Option<Place>,
+        place: Option<FilePlace>,
         memory: &AtomicU64,
     ) -> Result<(), Damage> {
         let len = u32::try_from(bytes.len()).map_err(|_| Damage("a piece of undo is too long"))?;
         memory.fetch_add(bytes.capacity() as u64, Ordering::Relaxed);
-        self.chunks.push(Stretch { base: self.end, bytes, len, place });
+        self.chunks.push(UndoChunk { base: self.end, bytes, len, place });
         self.end += u64::from(len);
         self.closed = true;
         Ok(())
     }
 
-    pub(super) fn append(&mut self, owner: TxnId, entry: Entry<'_>, memory: &AtomicU64) -> u64 {
+    pub(super) fn append(&mut self, owner: TxnId, entry: UndoEntry<'_>, memory: &AtomicU64) -> u64 {
         let at = self.end;
-        let record = Record { owner, prev: self.last, entry };
-        let chunk = self.room(record.bytes_max(), memory);
+        let record = UndoRecord { owner, prev: self.last, entry };
+        let chunk = self.open_chunk(record.bytes_max(), memory);
         let before = chunk.bytes.len();
         record.encode(at, &mut chunk.bytes);
         let len = chunk.bytes.len() - before;
@@ -132,25 +139,26 @@ impl Chunks {
         at
     }
 
-    /// A chunk with room for a whole record of at most `len` bytes, so that a record is one slice.
-    pub(super) fn room(&mut self, len: usize, memory: &AtomicU64) -> &mut Stretch {
-        let fits = |c: &Stretch| c.bytes.capacity() - c.bytes.len() >= len;
+    /// Returns a chunk that has room for a whole record of at most `len` bytes, so that a record is
+    /// always one slice.
+    pub(super) fn open_chunk(&mut self, len: usize, memory: &AtomicU64) -> &mut UndoChunk {
+        let fits = |c: &UndoChunk| c.bytes.capacity() - c.bytes.len() >= len;
         if self.closed || !self.chunks.last().is_some_and(fits) {
             let usual = (CHUNK_BYTES_MIN << self.chunks.len().min(16)).min(CHUNK_BYTES_MAX);
             let mut bytes = std::mem::take(&mut self.spare);
             if bytes.capacity() < usual.max(len) {
                 let spare = bytes.capacity();
                 bytes = Vec::with_capacity(usual.max(len));
-                // The spare one, which has counted, is shorter.
+                // The memory of the spare chunk, which is counted already, is replaced.
                 memory.fetch_add((bytes.capacity() - spare) as u64, Ordering::Relaxed);
             }
-            self.chunks.push(Stretch { base: self.end, bytes, len: 0, place: None });
+            self.chunks.push(UndoChunk { base: self.end, bytes, len: 0, place: None });
             self.closed = false;
         }
         self.chunks.last_mut().expect("just made")
     }
 
-    /// Has the last chunk take no more, and gives back what it has kept for more.
+    /// Closes the last chunk: it accepts no more records, and its unused memory is freed.
     pub(super) fn close(&mut self, memory: &AtomicU64) {
         self.closed = true;
         if let Some(last) = self.chunks.last_mut() {

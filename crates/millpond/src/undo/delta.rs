@@ -1,68 +1,72 @@
-//! How a value is made of a newer one of the same row, over any number of changes at once. Pure.
+//! A delta: how to make an older value of a row from a newer one, over any number of changes. Pure.
 //!
-//! One change keeps what stands in front of it and behind it. Several together keep more than two pieces, and of a piece that is kept it is
-//! known how far it lies from the value's front or from its end, until the next change tells how long the value is.
+//! One change keeps the bytes at the front and at the back of the value. Several changes together
+//! may keep more than two parts. The place of a kept part is known by its distance from the value's
+//! front or from its end, until the next change tells how long the value is.
 
 use crate::page::Damage;
 use smallvec::SmallVec;
 
-/// A value in more pieces is not worth it.
+/// A delta with more parts is not worth its cost.
 const PARTS_MAX: usize = 24;
 const SHORT: Damage = Damage("an undo record keeps more than the value has");
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    /// Of the newer value, from `at` on.
+enum ValuePart {
+    /// Bytes of the newer value, from offset `at` on.
     Front { at: usize, len: usize },
-    /// Of the newer value, from `back` before its end on.
+    /// Bytes of the newer value that begin `back` bytes before its end.
     Back { back: usize, len: usize },
-    /// Of [`Delta::bytes`], the next.
+    /// The next bytes of [`Delta::bytes`].
     New { len: usize },
 }
 
-impl Part {
+impl ValuePart {
     fn len(self) -> usize {
         match self {
-            Part::Front { len, .. } | Part::Back { len, .. } | Part::New { len } => len,
+            ValuePart::Front { len, .. } | ValuePart::Back { len, .. } | ValuePart::New { len } => len,
         }
     }
 }
 
-/// A value, by a newer one.
+/// An older value, described by a newer one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Delta {
-    parts: SmallVec<[Part; 3]>,
+    parts: SmallVec<[ValuePart; 3]>,
     bytes: Vec<u8>,
-    /// How long the value is that it makes.
+    /// The length of the older value.
     len: usize,
 }
 
 impl Delta {
-    /// Back over one change, which kept `front` and `back` bytes and had `middle` between them.
+    /// The delta that undoes one change, which kept `front` and `back` bytes. The older value has
+    /// `middle` between them.
     pub(super) fn of(front: usize, back: usize, middle: &[u8]) -> Delta {
         let mut delta = Delta { bytes: Vec::with_capacity(middle.len()), ..Delta::default() };
-        delta.push(Part::Front { at: 0, len: front });
+        delta.push(ValuePart::Front { at: 0, len: front });
         delta.push_new(middle);
-        delta.push(Part::Back { back, len: back });
+        delta.push(ValuePart::Back { back, len: back });
         delta
     }
 
     fn push_new(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
-        self.push(Part::New { len: bytes.len() });
+        self.push(ValuePart::New { len: bytes.len() });
     }
 
-    fn push(&mut self, part: Part) {
+    fn push(&mut self, part: ValuePart) {
         if part.len() == 0 {
             return;
         }
         self.len += part.len();
         match (self.parts.last_mut(), part) {
-            (Some(Part::New { len }), Part::New { len: more }) => *len += more,
-            (Some(Part::Front { at, len }), Part::Front { at: next, len: more }) if *at + *len == next => {
+            (Some(ValuePart::New { len }), ValuePart::New { len: more }) => *len += more,
+            (Some(ValuePart::Front { at, len }), ValuePart::Front { at: next, len: more })
+                if *at + *len == next =>
+            {
                 *len += more;
             }
-            (Some(Part::Back { back, len }), Part::Back { back: next, len: more })
+            (Some(ValuePart::Back { back, len }), ValuePart::Back { back: next, len: more })
                 if *back - *len == next =>
             {
                 *len += more;
@@ -71,13 +75,14 @@ impl Delta {
         }
     }
 
-    /// Memory that it takes beside its own size, about, bytes.
+    /// Returns the approximate memory in bytes, without the size of the struct.
     pub(super) fn bytes(&self) -> usize {
-        let spilled = if self.parts.spilled() { self.parts.capacity() * size_of::<Part>() } else { 0 };
+        let spilled = if self.parts.spilled() { self.parts.capacity() * size_of::<ValuePart>() } else { 0 };
         self.bytes.capacity() + spilled
     }
 
-    /// Pushes what lies from `from` on and below `to` of the value that `newer` makes, as parts of the one that it makes it of.
+    /// Appends the bytes `from..to` of the value that `newer` makes, as parts of the value that
+    /// `newer` is applied to.
     fn push_through(&mut self, newer: &Delta, from: usize, to: usize) -> Option<()> {
         if from > to || to > newer.len {
             return None;
@@ -88,12 +93,12 @@ impl Delta {
             if low < high {
                 let (skip, len) = (low - start, high - low);
                 match part {
-                    Part::Front { at, .. } => self.push(Part::Front { at: at + skip, len }),
-                    Part::Back { back, .. } => self.push(Part::Back { back: back - skip, len }),
-                    Part::New { .. } => self.push_new(&newer.bytes[at_new + skip..at_new + skip + len]),
+                    ValuePart::Front { at, .. } => self.push(ValuePart::Front { at: at + skip, len }),
+                    ValuePart::Back { back, .. } => self.push(ValuePart::Back { back: back - skip, len }),
+                    ValuePart::New { .. } => self.push_new(&newer.bytes[at_new + skip..at_new + skip + len]),
                 }
             }
-            if let Part::New { len } = part {
+            if let ValuePart::New { len } = part {
                 at_new += len;
             }
             start += part.len();
@@ -101,17 +106,18 @@ impl Delta {
         Some(())
     }
 
-    /// Back over `newer` and then over this one, in one. `None`: they do not fit, or it would be in too many pieces.
+    /// Returns the delta that undoes what `newer` undoes and then what this one undoes. `None` if
+    /// they do not fit together, or if the result would have too many parts.
     pub(super) fn after(&self, newer: &Delta) -> Option<Delta> {
         let (mut both, mut at_new) = (Delta::default(), 0);
         for &part in &self.parts {
             match part {
-                Part::Front { at, len } => both.push_through(newer, at, at + len)?,
-                Part::Back { back, len } => {
+                ValuePart::Front { at, len } => both.push_through(newer, at, at + len)?,
+                ValuePart::Back { back, len } => {
                     let from = newer.len.checked_sub(back)?;
                     both.push_through(newer, from, from + len)?;
                 }
-                Part::New { len } => {
+                ValuePart::New { len } => {
                     both.push_new(&self.bytes[at_new..at_new + len]);
                     at_new += len;
                 }
@@ -120,14 +126,14 @@ impl Delta {
         (both.parts.len() <= PARTS_MAX).then_some(both)
     }
 
-    /// Makes the older value of `value`.
+    /// Changes `value` to the older value.
     pub(super) fn apply(&self, value: &mut Vec<u8>) -> Result<(), Damage> {
         let (mut out, mut at_new) = (Vec::with_capacity(self.len), 0);
         for &part in &self.parts {
             let from = match part {
-                Part::Front { at, .. } => at,
-                Part::Back { back, .. } => value.len().checked_sub(back).ok_or(SHORT)?,
-                Part::New { len } => {
+                ValuePart::Front { at, .. } => at,
+                ValuePart::Back { back, .. } => value.len().checked_sub(back).ok_or(SHORT)?,
+                ValuePart::New { len } => {
                     out.extend_from_slice(&self.bytes[at_new..at_new + len]);
                     at_new += len;
                     continue;
@@ -146,7 +152,7 @@ mod tests {
     use crate::page::op::common_ends;
     use proptest::prelude::*;
 
-    /// Back from `new` to `old` over one change.
+    /// The delta from `new` to `old`, over one change.
     fn between(new: &[u8], old: &[u8]) -> Delta {
         let (front, back) = common_ends(new, old);
         let (front, back) = (usize::from(front), usize::from(back));
@@ -154,10 +160,10 @@ mod tests {
     }
 
     proptest! {
-        /// A value that changes in many places, grows and shrinks: whichever neighbours are put together in whichever order, the result is
-        /// each older value.
+        /// A value changes in many places, grows and shrinks. Whichever neighbouring deltas are
+        /// joined, in whichever order, the result is each older value.
         #[test]
-        fn together_they_make_what_they_make_one_by_one(
+        fn joined_deltas_make_the_same_values_as_single_ones(
             start in prop::collection::vec(0..3u8, 0..30),
             edits in prop::collection::vec((any::<u8>(), 0..6usize, prop::collection::vec(0..3u8, 0..6)), 1..12),
             order in any::<u64>(),
@@ -170,7 +176,7 @@ mod tests {
                 value.splice(at..end, new);
                 values.push(value);
             }
-            // One for each step from a value to the one before it, oldest step first.
+            // One delta for each step from a value to the one before it, oldest step first.
             let mut deltas: Vec<Delta> = values.windows(2).map(|two| between(&two[1], &two[0])).collect();
             let mut ends: Vec<usize> = (0..values.len()).collect();
             let mut order = order;
@@ -195,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn a_delta_that_does_not_fit_is_refused() {
         let delta = Delta::of(3, 2, b"x");
         assert!(delta.apply(&mut b"four".to_vec()).is_ok(), "front and back may overlap in the newer value");
         assert!(delta.apply(&mut b"no".to_vec()).is_err());
@@ -204,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_change_in_turn_stay_few_pieces() {
+    fn columns_that_change_in_turn_give_few_parts() {
         let row =
             |n: usize| (0..10).flat_map(|c| [c as u8, (n * 10 + 9 - c) as u8 / 10, 7]).collect::<Vec<u8>>();
         let mut all = between(&row(1), &row(0));

@@ -1,50 +1,51 @@
-//! The [segments](super::segment) of committed history: whose undo stands in which, and which are due for purge.
+//! The [history batches](super::history_batch): which batch holds the undo of a committed
+//! transaction, and which batches are due for purge.
 
-use super::fetch::{Held, Piece};
-use super::record::Record;
-use super::segment::{self, Extent, Segment, ToPurge};
-use super::shortcuts::{Passed, Shortcuts};
-use crate::checkpoint::list::Segments;
+use super::fetch::{HeldPiece, UndoPiece};
+use super::history_batch::{self, HistoryBatch, HistoryBatchRange, ToPurge};
+use super::record::UndoRecord;
+use super::shortcuts::{ShortcutEnd, Shortcuts};
+use crate::checkpoint::list::ListedBatches;
 use crate::page::Damage;
 use crate::page::node::Version;
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicU64, Ordering};
-use base::{Lsn, TxnId};
+use base::{Lsn, Sharded, TxnId};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 const SHARDS: usize = 16;
-/// Ids that share an entry of the index.
-const BLOCK: u64 = 1024;
-/// Memory that an entry of the index takes, about, bytes.
+/// Transaction ids that share an entry of the index.
+const IDS_PER_ENTRY: u64 = 1024;
+/// Approximate memory of an entry of the index, bytes.
 const ENTRY_BYTES: u64 = 64;
 
-type Index = BTreeMap<u64, SmallVec<[Arc<Segment>; 2]>>;
+type Index = BTreeMap<u64, SmallVec<[Arc<HistoryBatch>; 2]>>;
 
-/// Committed transactions whose undo is in files and that nothing else knows any more.
+/// Committed transactions whose undo is in history batches. No other structure knows them any more.
 #[derive(Debug)]
 pub(crate) struct History {
-    shards: [Mutex<Index>; SHARDS],
-    /// No id below it is in a segment. Changed under `queue`.
+    shards: Sharded<Mutex<Index>, SHARDS>,
+    /// Every transaction id in a history batch is at least this. Changed under `queue`.
     least: AtomicU64,
-    /// No commit in a segment lies above it. It never falls.
+    /// Every commit in a history batch is at or below this. It never decreases.
     newest: AtomicU64,
     queue: Mutex<Queue>,
-    /// Transactions in segments.
+    /// The number of transactions in history batches.
     txns: AtomicU64,
-    /// Memory of the segments and their index, bytes.
+    /// Memory of the batches and their index, bytes.
     memory: AtomicU64,
-    /// Past what nobody needs of it.
+    /// Shortcuts past versions that no snapshot needs.
     shortcuts: Shortcuts,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// By the commits that they begin with.
-    segments: BTreeMap<Lsn, Arc<Segment>>,
-    /// What a crash has left to purge; oldest first.
-    left: VecDeque<Extent>,
+    /// The batches by their first commit.
+    batches: BTreeMap<Lsn, Arc<HistoryBatch>>,
+    /// Batches of an earlier run that are still to be purged, oldest first.
+    left: VecDeque<HistoryBatchRange>,
 }
 
 impl Default for History {
@@ -63,96 +64,100 @@ impl Default for History {
 
 impl History {
     fn shard(&self, block: u64) -> &Mutex<Index> {
-        &self.shards[block as usize % SHARDS]
+        self.shards.of(block)
     }
 
     #[inline]
-    fn find<R>(&self, txn: TxnId, look: impl FnOnce(&Segment) -> R) -> Option<R> {
+    fn find<R>(&self, txn: TxnId, look: impl FnOnce(&HistoryBatch) -> R) -> Option<R> {
         if txn.0 < self.least.load(Ordering::Acquire) {
             return None;
         }
-        let block = txn.0 / BLOCK;
+        let block = txn.0 / IDS_PER_ENTRY;
         let shard = self.shard(block).lock();
-        shard.get(&block)?.iter().find(|segment| segment.has(txn)).map(|segment| look(segment))
+        shard.get(&block)?.iter().find(|batch| batch.has(txn)).map(|batch| look(batch))
     }
 
-    /// A commit LSN that stands for that of `txn` against every snapshot, if it is in a segment and committed at or above
-    /// `from`; perhaps also if it committed below.
+    /// Returns the commit LSN of `txn`, or one that no snapshot can tell from it, if `txn` is in a
+    /// history batch and committed at or above `from`. If it committed below, the result may be
+    /// `None` or not.
     #[inline]
     pub(crate) fn commit_of(&self, txn: TxnId, from: Lsn) -> Option<Lsn> {
-        // Whoever changes rows beside an old snapshot comes by here each time, and knows by this that all segments lie below.
+        // Writers come here for each row that they change while an old snapshot is held. This test
+        // tells them quickly that all history batches lie below.
         if self.newest.load(Ordering::Acquire) < from.0 {
             return None;
         }
-        self.find(txn, |segment| segment.first)
+        self.find(txn, |batch| batch.first)
     }
 
-    /// Takes `value`, that of `version`, past all the versions before it that no snapshot tells from it, as far as that is known. REQUIRES:
-    /// the snapshot is registered and does not see the version, whose transaction has left the streams.
+    /// Changes `value` from that of `version` to that of the oldest version that no snapshot tells
+    /// apart from it, if a shortcut is known. REQUIRES: the snapshot is registered and does not see
+    /// the version, whose transaction has left the streams.
     pub(crate) fn pass(
         &self,
         version: Version,
         snapshot: Lsn,
         value: &mut Vec<u8>,
-    ) -> Result<Option<Passed>, Damage> {
+    ) -> Result<Option<ShortcutEnd>, Damage> {
         self.shortcuts.pass(version, snapshot, value)
     }
 
-    /// Takes in which versions can be gone past together, from transactions that are about to be in segments: `each` shows their records, in the
-    /// order of their commits. `apart`: whether a snapshot sees the one commit and not the other.
-    pub(crate) fn put_together(
+    /// Builds shortcuts from transactions that are about to move to history batches. `each` shows
+    /// their records in commit order. `apart` says whether a snapshot sees the first commit and not
+    /// the second.
+    pub(crate) fn add_shortcuts(
         &self,
         horizon: Lsn,
         apart: impl Fn(Lsn, Lsn) -> bool,
-        each: impl FnOnce(&mut dyn FnMut(Lsn, u64, &Record<'_>)),
+        each: impl FnOnce(&mut dyn FnMut(Lsn, u64, &UndoRecord<'_>)),
     ) {
-        self.shortcuts.take_in(horizon, apart, each);
+        self.shortcuts.add(horizon, apart, each);
     }
 
-    /// Where the undo of `txn` stands.
-    pub(crate) fn piece_of(&self, txn: TxnId) -> Option<Piece> {
-        self.find(txn, |segment| segment.member(txn))
+    /// Returns the piece that holds the undo of `txn`.
+    pub(crate) fn piece_of(&self, txn: TxnId) -> Option<UndoPiece> {
+        self.find(txn, |batch| batch.member(txn))
     }
 
-    /// Takes in segments. Whoever looks for one of their transactions finds it from here on.
-    pub(crate) fn insert(&self, segments: Vec<Segment>) {
+    /// Adds history batches. From here on their transactions are found here.
+    pub(crate) fn insert(&self, batches: Vec<HistoryBatch>) {
         let mut queue = self.queue.lock();
-        for segment in segments {
-            let segment = Arc::new(segment);
-            self.newest.fetch_max(segment.last.0, Ordering::AcqRel);
-            self.least.fetch_min(segment.least(), Ordering::AcqRel);
+        for batch in batches {
+            let batch = Arc::new(batch);
+            self.newest.fetch_max(batch.last.0, Ordering::AcqRel);
+            self.least.fetch_min(batch.least(), Ordering::AcqRel);
             let mut blocks = 0;
-            for block in segment.blocks(BLOCK) {
-                self.shard(block).lock().entry(block).or_default().push(Arc::clone(&segment));
+            for block in batch.blocks(IDS_PER_ENTRY) {
+                self.shard(block).lock().entry(block).or_default().push(Arc::clone(&batch));
                 blocks += 1;
             }
-            self.txns.fetch_add(segment.count.into(), Ordering::Relaxed);
-            self.memory.fetch_add(segment.memory() + blocks * ENTRY_BYTES, Ordering::Relaxed);
-            let before = queue.segments.insert(segment.first, segment);
-            base::check!(before.is_none(), "two segments begin with one commit");
+            self.txns.fetch_add(batch.count.into(), Ordering::Relaxed);
+            self.memory.fetch_add(batch.memory() + blocks * ENTRY_BYTES, Ordering::Relaxed);
+            let before = queue.batches.insert(batch.first, batch);
+            base::check!(before.is_none(), "two history batches begin with one commit");
         }
     }
 
-    /// The oldest segment, if all its commits lie below `horizon`.
-    pub(crate) fn due(&self, horizon: Lsn) -> Option<Arc<Segment>> {
+    /// Returns the oldest batch if all its commits lie below `horizon`.
+    pub(crate) fn due(&self, horizon: Lsn) -> Option<Arc<HistoryBatch>> {
         let queue = self.queue.lock();
-        queue.segments.values().next().filter(|segment| segment.last < horizon).cloned()
+        queue.batches.values().next().filter(|batch| batch.last < horizon).cloned()
     }
 
-    /// The oldest commit in a segment.
+    /// Returns the oldest commit in a history batch.
     pub(crate) fn oldest(&self) -> Option<Lsn> {
-        self.queue.lock().segments.keys().next().copied()
+        self.queue.lock().batches.keys().next().copied()
     }
 
-    /// Forgets a segment: its transactions are settled.
-    pub(crate) fn remove(&self, segment: &Segment) {
+    /// Removes a batch whose transactions are settled.
+    pub(crate) fn remove(&self, batch: &HistoryBatch) {
         let mut queue = self.queue.lock();
-        queue.segments.remove(&segment.first);
+        queue.batches.remove(&batch.first);
         let mut blocks = 0;
-        for block in segment.blocks(BLOCK) {
+        for block in batch.blocks(IDS_PER_ENTRY) {
             let mut shard = self.shard(block).lock();
             let empty = shard.get_mut(&block).is_some_and(|there| {
-                there.retain(|other| other.first != segment.first);
+                there.retain(|other| other.first != batch.first);
                 there.is_empty()
             });
             if empty {
@@ -160,26 +165,27 @@ impl History {
             }
             blocks += 1;
         }
-        if queue.segments.is_empty() {
+        if queue.batches.is_empty() {
             self.least.store(u64::MAX, Ordering::Release);
             self.shortcuts.clear();
         }
-        self.txns.fetch_sub(segment.count.into(), Ordering::Relaxed);
-        self.memory.fetch_sub(segment.memory() + blocks * ENTRY_BYTES, Ordering::Relaxed);
+        self.txns.fetch_sub(batch.count.into(), Ordering::Relaxed);
+        self.memory.fetch_sub(batch.memory() + blocks * ENTRY_BYTES, Ordering::Relaxed);
     }
 
-    /// What a crash has left to purge.
-    pub(crate) fn leave(&self, extents: Vec<Extent>) {
-        self.queue.lock().left.extend(extents);
+    /// Adds batches of an earlier run that are still to be purged.
+    pub(crate) fn add_left_by_crash(&self, ranges: Vec<HistoryBatchRange>) {
+        self.queue.lock().left.extend(ranges);
     }
 
-    /// The oldest that a crash has left. It stays until [`History::left_done`].
-    pub(crate) fn left(&self) -> Option<Extent> {
+    /// Returns the oldest range that a crash has left. It stays until
+    /// [`History::replace_oldest_left_by_crash`].
+    pub(crate) fn oldest_left_by_crash(&self) -> Option<HistoryBatchRange> {
         self.queue.lock().left.front().cloned()
     }
 
-    /// Replaces the oldest that a crash has left by what is still to be done of it.
-    pub(crate) fn left_done(&self, rest: Option<Extent>) {
+    /// Replaces the oldest range that a crash has left by the rest that is still to be purged.
+    pub(crate) fn replace_oldest_left_by_crash(&self, rest: Option<HistoryBatchRange>) {
         let mut queue = self.queue.lock();
         queue.left.pop_front();
         queue.left.extend(rest.clone());
@@ -188,42 +194,42 @@ impl History {
         }
     }
 
-    /// The segments that have something to purge, for a checkpoint's list.
-    pub(crate) fn list(&self) -> Vec<Segments> {
+    /// Returns the batches that have something to purge, for a checkpoint's list.
+    pub(crate) fn list(&self) -> Vec<ListedBatches> {
         let queue = self.queue.lock();
         let mut listed = Vec::new();
-        queue.left.iter().for_each(|extent| extent.list(&mut listed));
-        queue.segments.values().filter(|segment| segment.purge).for_each(|segment| segment.list(&mut listed));
+        queue.left.iter().for_each(|range| range.list(&mut listed));
+        queue.batches.values().filter(|batch| batch.purge).for_each(|batch| batch.list(&mut listed));
         listed
     }
 
-    /// How many transactions wait here for purge.
+    /// Returns how many transactions wait here for purge.
     pub(crate) fn len(&self) -> u64 {
-        let left: u64 = self.queue.lock().left.iter().map(Extent::txns).sum();
+        let left: u64 = self.queue.lock().left.iter().map(HistoryBatchRange::txns).sum();
         self.txns.load(Ordering::Relaxed) + left
     }
 
-    /// Whether nothing waits here.
+    /// Whether no transaction waits here for purge.
     pub(crate) fn is_empty(&self) -> bool {
         let queue = self.queue.lock();
-        queue.segments.is_empty() && queue.left.is_empty()
+        queue.batches.is_empty() && queue.left.is_empty()
     }
 
-    /// Memory of what is known beside, which is bounded by itself, bytes.
+    /// Returns the memory of the shortcuts in bytes. They have a limit of their own.
     pub(crate) fn shortcut_bytes(&self) -> u64 {
         self.shortcuts.memory()
     }
 
-    /// Memory, bytes.
+    /// Returns the memory of batches and index in bytes.
     pub(crate) fn memory(&self) -> u64 {
         self.memory.load(Ordering::Relaxed)
     }
 }
 
-impl Held {
-    /// All that purge must look at of a segment, which is held: transactions and their streams.
-    pub(crate) fn to_purge(&self, piece: &Piece) -> Result<Vec<ToPurge>, Damage> {
-        let payload = self.bytes(piece).ok_or(Damage("a segment of history was not fetched"))?;
-        segment::to_purge(payload)
+impl HeldPiece {
+    /// Returns the transactions of the held history batch that purge must read, with their streams.
+    pub(crate) fn to_purge(&self, piece: &UndoPiece) -> Result<Vec<ToPurge>, Damage> {
+        let payload = self.bytes(piece).ok_or(Damage("a history batch was not fetched"))?;
+        history_batch::to_purge(payload)
     }
 }

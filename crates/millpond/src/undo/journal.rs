@@ -1,24 +1,30 @@
-//! The files below `undo/`. A checkpoint copies to them the undo of unfinished transactions before it lets go of the redo that
-//! could rebuild it (Un4); and undo that finds no room in memory goes there, whatever its transaction's state (Un9).
+//! The undo files, in the directory `undo`. A checkpoint *hardens* undo: it copies the undo of
+//! unfinished transactions to these files and syncs them before the redo that could rebuild it is
+//! dropped (Un4). Undo for which there is no memory is *spilled* to them, whatever its
+//! transaction's state (Un9).
 //!
 //! ```text
-//!  file  [ header, 4,096 bytes ][ batch ][ batch ] …          header: magic "MPUNDO\0\0" · format u16 · 0 u16 · number u32
-//!  batch, at a multiple of 4,096, zero-padded to one:                 · database id u64 · … · crc32c u32 at 4,092
-//!   0  magic "UBAT"   4  payload bytes u32   8  crc32c u32 of payload, file number u32 and offset u64   12  0 u32
-//!  16  payload: { transaction u48 · offset in its stream u40 · length u32 · bytes } …
+//!  file  [ header, 4,096 bytes ][ batch ][ batch ] …
+//!  header: magic "MPUNDO\0\0" · format u16 · 0 u16 · number u32 · database id u64 · …
+//!          · crc32c u32 at 4,092
+//!  batch, at a multiple of 4,096, zero-padded to one:
+//!    0  magic "UBAT"   4  payload bytes u32
+//!    8  crc32c u32 of payload, file number u32 and offset u64   12  0 u32
+//!   16  payload: { transaction u48 · offset in its stream u40 · length u32 · bytes } …
 //! ```
-//! A file holds such batches, of chunks of single streams, or the [segments](super::segment) of committed history, never both.
-//! What a checkpoint lists is synced before; the rest need not be. Which files count, and how long they are, stands in the
-//! checkpoint's list in the log; a file goes when nobody in memory has anything in it and a root that does not name it is
-//! durable. Each run begins new files. They go through the system's cache, which has more room for what is read again than the
-//! engine wants to take for itself.
+//! A file holds either such batches, with chunks of single streams, or [history
+//! batches](super::history_batch), never both. What a checkpoint lists is synced before; the rest
+//! need not be. The checkpoint's list in the log says which files are valid, and how many bytes of
+//! each. A file is removed when nothing in memory refers to it and a root that does not name it is
+//! durable. Each run begins new files. The files are read and written through the operating
+//! system's cache, which has more room for what is read again than the engine takes for itself.
 
-use super::fetch::{Place, UndoFile};
-use super::segment::Extent;
-use super::stream::Chunk;
+use super::fetch::{FilePlace, UndoFile};
+use super::history_batch::HistoryBatchRange;
+use super::stream::ChunkCopy;
 use super::streams::Streams;
 use crate::checkpoint::UndoFiles;
-use crate::checkpoint::list::Segments;
+use crate::checkpoint::list::ListedBatches;
 use crate::duty;
 use crate::error::{Error, Poison, Result};
 use crate::planted::{Bug, planted};
@@ -38,33 +44,34 @@ const BATCH_MAGIC: u32 = u32::from_le_bytes(*b"UBAT");
 const FORMAT: u16 = 1;
 pub(super) const BLOCK: usize = 4096;
 pub(super) const BATCH_HEAD: usize = 16;
-/// Transaction, offset and length before the bytes of a chunk.
+/// Bytes before those of a chunk: transaction, offset and length.
 const CHUNK_HEAD: usize = 15;
-/// A file that has grown beyond it is followed by a new one, bytes.
+/// A file that is longer than this is followed by a new one. Bytes.
 const FILE_BYTES: u64 = 16 << 20;
-/// Files that what all may take is cut into, at least.
+/// The least number of files into which the total size of undo files is divided.
 const FILES_LEAST: u64 = 8;
-/// But none for less than this, however little all may take: a new file costs a sync of the directory. Bytes.
+/// The least size at which a file is followed by a new one, however small the total may be: a new
+/// file costs a sync of the directory. Bytes.
 const FILE_BYTES_LEAST: u64 = 32 << 10;
 
-/// A file that grows and that nobody has anything in is replaced once it is so long, bytes.
+/// An unused file that is written is replaced once it is this long, bytes.
 const KEPT_BYTES: u64 = 256 << 10;
 
-/// So much memory for batches is kept from one to the next, bytes.
+/// Memory for batches that is kept from one write to the next, bytes.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// A file that somebody has something in.
+/// A file that may be in use.
 #[derive(Debug)]
-struct Kept {
+struct JournalFile {
     file: Arc<UndoFile>,
     len: u64,
     synced: u64,
-    /// A checkpoint's list names it, or has named it and a root without it is not durable yet.
+    /// A checkpoint's list names it, or has named it and no root without it is durable yet.
     named: bool,
-    segments: bool,
+    history: bool,
 }
 
-impl Kept {
+impl JournalFile {
     fn is_unused(&self) -> bool {
         Arc::strong_count(&self.file) == 1
     }
@@ -72,9 +79,27 @@ impl Kept {
 
 /// What a file holds, see the head of this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Holds {
+pub(super) enum FileContent {
     Chunks,
-    Segments,
+    History,
+}
+
+/// What a journal is opened with.
+#[derive(Debug)]
+pub(crate) struct JournalOptions<'a> {
+    pub(crate) vfs: &'a Vfs,
+    /// The directory of the undo files.
+    pub(crate) dir: &'a Path,
+    pub(crate) db_id: u64,
+    /// The files that the checkpoint's list names, and their lengths.
+    pub(crate) listed: &'a [(u32, u64)],
+    /// How much undo of each transaction is hardened, bytes.
+    pub(crate) hardened: &'a BTreeMap<TxnId, u64>,
+    /// The most undo that is read into memory, bytes. Beyond it a stream only learns where its undo
+    /// is.
+    pub(crate) memory: u64,
+    pub(crate) metrics: &'a Arc<Metrics>,
+    pub(crate) poison: &'a Arc<Poison>,
 }
 
 /// The undo files of an open database.
@@ -86,17 +111,17 @@ pub(crate) struct Journal {
     metrics: Arc<Metrics>,
     poison: Arc<Poison>,
     /// By number.
-    files: BTreeMap<u32, Kept>,
-    /// A file that has grown beyond it is followed by a new one, bytes.
+    files: BTreeMap<u32, JournalFile>,
+    /// A file that is longer than this is followed by a new one. Bytes.
     file_bytes: u64,
-    /// The files that grow: chunks, segments.
+    /// The files that are written, one for each [`FileContent`].
     current: [Option<u32>; 2],
     next: u32,
     /// Files that no list names any more once the next root is durable.
     retired: Vec<u32>,
-    /// Memory for what is to be written next.
+    /// Memory for the next batches.
     buffer: Vec<u8>,
-    /// What a checkpoint may spend, and whether one is writing.
+    /// The disk reserve that a checkpoint may spend, and whether a checkpoint is writing.
     reserve: Option<Arc<Reserve>>,
     spends: bool,
 }
@@ -105,27 +130,17 @@ fn file_name(number: u32) -> String {
     format!("{number:08}")
 }
 
-/// The number behind `number`, which a file in `dir` has.
+/// Returns the number after `number`, which a file in `dir` has.
 fn behind(dir: &Path, number: u32) -> Result<u32> {
     let last = || Error::corrupt(&dir.join(file_name(number)), "no number is left for another file");
     number.checked_add(1).ok_or_else(last)
 }
 
 impl Journal {
-    /// Opens the journal in `dir`: brings the hardened undo of `wanted` (lengths by transaction) from the `listed` files
-    /// (number, length) into `streams`; above `memory` bytes it only learns where it stands. What else stands there is left over
-    /// and goes with the next checkpoint.
-    pub(crate) fn open(
-        vfs: &Vfs,
-        dir: &Path,
-        db_id: u64,
-        listed: &[(u32, u64)],
-        wanted: &BTreeMap<TxnId, u64>,
-        streams: &Streams,
-        memory: u64,
-        metrics: &Arc<Metrics>,
-        poison: &Arc<Poison>,
-    ) -> Result<Journal> {
+    /// Opens the journal and reads hardened undo into `streams`. The files of the directory that no
+    /// list names are removed with the next checkpoint.
+    pub(crate) fn open(options: &JournalOptions<'_>, streams: &Streams) -> Result<Journal> {
+        let &JournalOptions { vfs, dir, db_id, listed, hardened: wanted, memory, metrics, poison } = options;
         let names = vfs.disk.list(dir).map_err(|e| Error::io("list", dir, e))?;
         let number = |name: &String| name.parse().ok().filter(|number| file_name(*number) == *name);
         let present: BTreeSet<u32> = names.iter().filter_map(number).collect();
@@ -148,34 +163,36 @@ impl Journal {
         for &(number, len) in listed {
             let file = journal.open_file(number, len)?;
             restore(&file, len, wanted, streams, memory)?;
-            journal.files.insert(number, Kept { file, len, synced: len, named: true, segments: false });
+            journal.files.insert(number, JournalFile { file, len, synced: len, named: true, history: false });
         }
         for (&txn, &hardened) in wanted.iter().filter(|(_, hardened)| **hardened > 0) {
             let has = streams.get(txn).map_or(0, |stream| stream.end());
             if has < hardened {
-                let what = format!("{txn:?} has {has} bytes here, the checkpoint promises {hardened}");
+                let what = format!("{txn:?} has {has} bytes here, the checkpoint says {hardened}");
                 return Err(Error::corrupt(dir, what));
             }
         }
         Ok(journal)
     }
 
-    /// Hears what all files may take, bytes. A file counts as long as anybody has anything in it, so one must be a small part.
-    pub(crate) fn fit(&mut self, most: u64) {
+    /// Sets how many bytes all files may have. A file cannot be removed while any part of it is in
+    /// use, so one file must be a small part of the total.
+    pub(crate) fn set_total_bytes(&mut self, most: u64) {
         self.file_bytes = (most / FILES_LEAST).clamp(FILE_BYTES_LEAST, FILE_BYTES);
     }
 
-    /// Hears where there is space for what a checkpoint must write on a full disk.
-    pub(crate) fn keep(&mut self, reserve: Arc<Reserve>) {
+    /// Sets the reserve, which has the space that a checkpoint must have on a full disk.
+    pub(crate) fn set_reserve(&mut self, reserve: Arc<Reserve>) {
         self.reserve = Some(reserve);
     }
 
-    /// Says whether what comes next is a checkpoint's, which may spend the reserve. Everybody else takes a full disk for an answer.
-    pub(crate) fn spends(&mut self, spends: bool) {
+    /// Says whether the next writes are those of a checkpoint, which may spend the reserve. For all
+    /// others a full disk is an error.
+    pub(crate) fn may_spend_reserve(&mut self, spends: bool) {
         self.spends = spends;
     }
 
-    /// Writes what makes a file longer.
+    /// Writes at the end of a file.
     fn grow(&self, file: &dyn File, bytes: &[u8], at: u64, path: &Path) -> Result {
         let written = match file.write_at(bytes, at).map_err(|e| Error::io("write", path, e)) {
             Err(Error::DiskFull { .. }) if self.spend() => {
@@ -186,7 +203,7 @@ impl Journal {
         written.map_err(|error| self.answer_or_poison(error))
     }
 
-    /// What may pass is an answer; anything else is the end.
+    /// Returns an error that may pass, and poisons the database with any other.
     fn answer_or_poison(&self, error: Error) -> Error {
         if error.may_pass() { error } else { self.poison.set(error) }
     }
@@ -195,16 +212,17 @@ impl Journal {
         self.spends && self.reserve.as_ref().is_some_and(|reserve| reserve.spend())
     }
 
-    /// Opens the segments that a list names, for their purge.
-    pub(crate) fn open_segments(&mut self, listed: &[Segments]) -> Result<Vec<Extent>> {
-        let mut extents = Vec::new();
-        for segments in listed {
-            let (number, len) = (segments.file, segments.to);
-            if segments.from < BLOCK as u64
-                || segments.from > len
-                || !segments.from.is_multiple_of(BLOCK as u64)
+    /// Opens the history batches that a checkpoint's list names, for their purge.
+    pub(crate) fn open_history_batches(
+        &mut self,
+        listed: &[ListedBatches],
+    ) -> Result<Vec<HistoryBatchRange>> {
+        let mut ranges = Vec::new();
+        for batches in listed {
+            let (number, len) = (batches.file, batches.to);
+            if batches.from < BLOCK as u64 || batches.from > len || !batches.from.is_multiple_of(BLOCK as u64)
             {
-                let what = "the checkpoint names segments where none can stand";
+                let what = "the checkpoint names history batches where none can be";
                 return Err(Error::corrupt(&self.dir.join(file_name(number)), what));
             }
             self.retired.retain(|retired| *retired != number);
@@ -213,33 +231,33 @@ impl Journal {
                 Some(file) => file,
                 None => self.open_file(number, len)?,
             };
-            extents.push(Extent::of(Arc::clone(&file), segments));
-            let kept = self.files.entry(number).or_insert(Kept {
+            ranges.push(HistoryBatchRange::of(Arc::clone(&file), batches));
+            let kept = self.files.entry(number).or_insert(JournalFile {
                 file,
                 len,
                 synced: 0,
                 named: true,
-                segments: true,
+                history: true,
             });
             kept.len = kept.len.max(len);
             kept.synced = kept.len;
             self.next = self.next.max(behind(&self.dir, number)?);
         }
-        Ok(extents)
+        Ok(ranges)
     }
 
     fn count_bytes(&self) {
         self.metrics.set(M::UndoFileBytes, self.bytes());
     }
 
-    /// Bytes of all files that are kept.
+    /// Returns the bytes of all files that are kept.
     pub(crate) fn bytes(&self) -> u64 {
         self.files.values().map(|kept| kept.len).sum()
     }
 
-    /// What the files are there for.
+    /// Returns what the files are needed for.
     pub(crate) fn uses(&self) -> UndoFiles {
-        let spare = |(number, kept): (&u32, &Kept)| self.is_idle(*number, kept);
+        let spare = |(number, kept): (&u32, &JournalFile)| self.is_idle(*number, kept);
         UndoFiles {
             used: self.files.values().any(|kept| !kept.is_unused()),
             spare: !self.retired.is_empty() || self.files.iter().any(spare),
@@ -247,47 +265,47 @@ impl Journal {
         }
     }
 
-    /// Bytes of the files that somebody has something in. The others wait for the next root, or for more to be written: giving up
-    /// a snapshot would not make them shorter.
+    /// Returns the bytes of the files that are in use. The others wait for the next root, or are
+    /// still written; expiring a snapshot would not make them shorter.
     pub(crate) fn bytes_in_use(&self) -> u64 {
         self.files.values().filter(|kept| !kept.is_unused()).map(|kept| kept.len).sum()
     }
 
-    /// Writes the chunks. Where each stands: it can be read, and is durable after a [`Journal::sync`]. A full disk leaves
-    /// everything as it was; any other failure poisons.
-    pub(crate) fn append(&mut self, chunks: &[Chunk]) -> Result<Vec<Place>> {
+    /// Writes the chunks. Returns where each of them is. They can be read at once, and are durable
+    /// after a [`Journal::sync`]. If the disk is full nothing changes; any other failure poisons.
+    pub(crate) fn append(&mut self, chunks: &[ChunkCopy]) -> Result<Vec<FilePlace>> {
         if chunks.is_empty() {
             return Ok(Vec::new());
         }
-        let (file, at) = self.room(Holds::Chunks)?;
+        let (file, at) = self.place_for_batch(FileContent::Chunks)?;
         let batch = encode_batch(chunks, file.number, at);
         self.write(&file, &batch, at)?;
         let mut from = at + BATCH_HEAD as u64;
-        let place = |chunk: &Chunk| {
+        let place = |chunk: &ChunkCopy| {
             let at = from + CHUNK_HEAD as u64;
             from = at + chunk.bytes.len() as u64;
-            Place { file: Arc::clone(&file), at, crc: crc::crc32c(&chunk.bytes) }
+            FilePlace { file: Arc::clone(&file), at, crc: crc::crc32c(&chunk.bytes) }
         };
         Ok(chunks.iter().map(place).collect())
     }
 
-    /// The file that holds such batches and where its next one is to stand.
-    pub(super) fn room(&mut self, holds: Holds) -> Result<(Arc<UndoFile>, u64)> {
-        let current = self.current[holds as usize].and_then(|number| self.files.get(&number));
+    /// Returns the file for batches of this content, and where the next batch goes.
+    pub(super) fn place_for_batch(&mut self, content: FileContent) -> Result<(Arc<UndoFile>, u64)> {
+        let current = self.current[content as usize].and_then(|number| self.files.get(&number));
         let number = match current.filter(|kept| kept.len < self.file_bytes) {
             Some(kept) => kept.file.number,
-            None => self.begin_file(holds)?,
+            None => self.begin_file(content)?,
         };
         let kept = &self.files[&number];
         Ok((Arc::clone(&kept.file), kept.len))
     }
 
-    /// Writes what [`Journal::room`] has made room for.
+    /// Writes the batch for which [`Journal::place_for_batch`] has found the place.
     pub(super) fn write(&mut self, file: &UndoFile, batch: &[u8], at: u64) -> Result {
         let skipped =
-            planted(Bug::ForgottenEarly) && self.current[Holds::Chunks as usize] == Some(file.number);
+            planted(Bug::ForgottenEarly) && self.current[FileContent::Chunks as usize] == Some(file.number);
         if !skipped && let Err(error) = self.grow(&*file.file, batch, at, &file.path) {
-            // The file grows no more, so that it can go when nobody needs what stands in it.
+            // No more is written to this file, so that it can be removed once it is unused.
             for current in &mut self.current {
                 current.take_if(|number| *number == file.number);
             }
@@ -298,26 +316,27 @@ impl Journal {
         Ok(())
     }
 
-    /// Memory for a batch, empty. Whoever is done with it has it kept for the next one.
+    /// Returns empty memory for a batch. [`Journal::keep_buffer`] takes it back.
     pub(super) fn take_buffer(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.buffer)
     }
 
-    /// See [`Journal::take_buffer`].
+    /// Keeps the memory of [`Journal::take_buffer`] for the next batch.
     pub(super) fn keep_buffer(&mut self, mut buffer: Vec<u8>) {
         buffer.clear();
         buffer.shrink_to(BUFFER_BYTES);
         self.buffer = buffer;
     }
 
-    /// Makes durable what stands in the files of these numbers, which a checkpoint's list is to name, and says how long they are.
+    /// Syncs the files of these numbers, which a checkpoint's list is to name. Returns their
+    /// lengths.
     pub(crate) fn sync(&mut self, numbers: &BTreeSet<u32>) -> Result<Vec<(u32, u64)>> {
         for number in numbers {
-            let kept = self.files.get_mut(number).expect("who has something in a file keeps it");
+            let kept = self.files.get_mut(number).expect("a file that a list names is kept");
             kept.named = true;
             if kept.synced == kept.len
                 || planted(Bug::NoUndoSync)
-                || (kept.segments && planted(Bug::SegmentNotSynced))
+                || (kept.history && planted(Bug::HistoryNotSynced))
             {
                 continue;
             }
@@ -337,7 +356,7 @@ impl Journal {
         Ok(numbers.iter().map(|number| (*number, self.files[number].len)).collect())
     }
 
-    /// Lets go of files that nobody has anything in any more and that no root may name.
+    /// Removes unused files that no root may name.
     pub(crate) fn sweep(&mut self) -> Result {
         for number in self.idle() {
             if !self.files[&number].named {
@@ -349,8 +368,8 @@ impl Journal {
         Ok(())
     }
 
-    /// The same before a checkpoint asks who has what: a file that nobody has anything in now its list will not name, and the file
-    /// goes when the next root is durable.
+    /// As [`Journal::sweep`], before a checkpoint collects its list. A file that is unused now will
+    /// not be in the list, and is removed when the next root is durable.
     pub(crate) fn retire(&mut self) -> Result {
         self.sweep()?;
         let idle = self.idle();
@@ -360,7 +379,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Files that nobody has anything in, and that do not grow any more.
+    /// Returns the unused files that are not written any more.
     fn idle(&mut self) -> Vec<u32> {
         let idle = self.files.iter().filter(|(number, kept)| self.is_idle(**number, kept));
         let idle: Vec<u32> = idle.map(|(number, _)| *number).collect();
@@ -370,13 +389,15 @@ impl Journal {
         idle
     }
 
-    /// A file that grows stays for a while: a new one costs a sync of the directory. On a full disk its space is wanted.
-    fn is_idle(&self, number: u32, kept: &Kept) -> bool {
+    /// An unused file that is written is kept for a while, because a new one costs a sync of the
+    /// directory. On a full disk its space is needed.
+    fn is_idle(&self, number: u32, kept: &JournalFile) -> bool {
         let grows = self.current.contains(&Some(number)) && kept.len < KEPT_BYTES;
         kept.is_unused() && (!grows || self.reserve.as_ref().is_some_and(|reserve| !reserve.is_held()))
     }
 
-    /// Removes the files that the root named before and names no more. REQUIRES: the root that does not is durable.
+    /// Removes the files that the previous root named and this one does not. REQUIRES: this root is
+    /// durable.
     pub(crate) fn remove_retired(&mut self) -> Result {
         std::mem::take(&mut self.retired).into_iter().try_for_each(|number| self.remove(number))
     }
@@ -390,7 +411,7 @@ impl Journal {
         }
     }
 
-    fn begin_file(&mut self, holds: Holds) -> Result<u32> {
+    fn begin_file(&mut self, content: FileContent) -> Result<u32> {
         let number = self.next;
         let next = behind(&self.dir, number)?;
         let path = self.dir.join(file_name(number));
@@ -404,7 +425,7 @@ impl Journal {
         let crc = crc::crc32c(&header[..BLOCK - 4]);
         set_u32(&mut header, BLOCK - 4, crc);
         if let Err(error) = self.grow(&*file, &header, 0, &path) {
-            // Nobody knows of it yet, and a file that is empty takes an entry of the directory.
+            // Nothing refers to the file yet, and an empty file takes an entry of the directory.
             let _ = self.vfs.disk.remove(&path);
             return Err(error);
         }
@@ -421,13 +442,19 @@ impl Journal {
         let file = Arc::new(UndoFile { number, path, file });
         self.files.insert(
             number,
-            Kept { file, len: BLOCK as u64, synced: 0, named: false, segments: holds == Holds::Segments },
+            JournalFile {
+                file,
+                len: BLOCK as u64,
+                synced: 0,
+                named: false,
+                history: content == FileContent::History,
+            },
         );
-        self.current[holds as usize] = Some(number);
+        self.current[content as usize] = Some(number);
         Ok(number)
     }
 
-    /// Opens a file of an earlier run, of which `len` bytes count.
+    /// Opens a file of an earlier run that has `len` valid bytes.
     fn open_file(&self, number: u32, len: u64) -> Result<Arc<UndoFile>> {
         let path = self.dir.join(file_name(number));
         let damaged = |what: &str| Error::corrupt(&path, what);
@@ -452,8 +479,8 @@ impl Journal {
     }
 }
 
-/// Reads the batch of this kind at `at` of a file of which `len` bytes count; its head and its payload, proven, and where
-/// the next one stands.
+/// Reads the batch at `at` of a file with `len` valid bytes, and checks its magic and checksum.
+/// Returns the batch, the end of its payload, and the offset of the next batch.
 pub(super) fn read_batch(file: &UndoFile, magic: u32, at: u64, len: u64) -> Result<(AlignedBuf, usize, u64)> {
     let damaged = |what: &str| Error::corrupt(&file.path, format!("the batch at offset {at} {what}"));
     let read =
@@ -478,7 +505,8 @@ pub(super) fn read_batch(file: &UndoFile, magic: u32, at: u64, len: u64) -> Resu
     Ok((batch, BATCH_HEAD + payload, at + whole as u64))
 }
 
-/// Brings what a file holds of `wanted` into the streams, which keep no more than `memory` bytes of it in memory.
+/// Adds the undo of `wanted` that a file holds to the streams. They keep at most `memory` bytes of
+/// it in memory.
 fn restore(
     file: &Arc<UndoFile>,
     len: u64,
@@ -498,8 +526,9 @@ fn restore(
             let bytes = r.bytes(count as usize).map_err(|_| damaged("it is malformed"))?;
             let Some(&hardened) = wanted.get(&txn) else { continue };
             let stream = streams.get(txn).unwrap_or_else(|| streams.begin(txn));
-            // A transaction that an earlier run had done with may stand here from then, and again from a run that met it in the redo
-            // once more. Replay yields the same bytes, but not in the same chunks.
+            // The file may hold the undo of a transaction twice: from an earlier run that had
+            // finished it, and from a later run that found it in the redo again. Replay yields the
+            // same bytes, but not the same chunks.
             let end = stream.end();
             let to = hardened.min(from + u64::from(count));
             if from > end || to <= end {
@@ -507,7 +536,7 @@ fn restore(
             }
             let bytes = &bytes[(end - from) as usize..(to - from) as usize];
             let at = place + (end - from);
-            let place = Place { file: Arc::clone(file), at, crc: crc::crc32c(bytes) };
+            let place = FilePlace { file: Arc::clone(file), at, crc: crc::crc32c(bytes) };
             stream.restore(bytes, place).map_err(|damage| damaged(&format!("{txn:?}: {damage}")))?;
             if streams.bytes() > memory {
                 stream.forget(u64::MAX);
@@ -525,7 +554,7 @@ fn place_crc(number: u32, at: u64) -> u32 {
     crc::crc32c(&place)
 }
 
-fn encode_batch(chunks: &[Chunk], number: u32, at: u64) -> AlignedBuf {
+fn encode_batch(chunks: &[ChunkCopy], number: u32, at: u64) -> AlignedBuf {
     let payload: usize = chunks.iter().map(|chunk| CHUNK_HEAD + chunk.bytes.len()).sum();
     let mut batch = AlignedBuf::zeroed((BATCH_HEAD + payload).next_multiple_of(BLOCK));
     let (mut head, mut to) = (Vec::with_capacity(CHUNK_HEAD), BATCH_HEAD);
@@ -539,12 +568,12 @@ fn encode_batch(chunks: &[Chunk], number: u32, at: u64) -> AlignedBuf {
             to += bytes.len();
         }
     }
-    seal(&mut batch, BATCH_MAGIC, payload, number, at);
+    fill_batch_head(&mut batch, BATCH_MAGIC, payload, number, at);
     batch
 }
 
-/// Fills in the head of a batch whose payload is there. The payload's CRC32C.
-pub(super) fn seal(batch: &mut [u8], magic: u32, payload: usize, number: u32, at: u64) -> u32 {
+/// Fills in the head of a batch whose payload is complete. Returns the payload's CRC32C.
+pub(super) fn fill_batch_head(batch: &mut [u8], magic: u32, payload: usize, number: u32, at: u64) -> u32 {
     set_u32(batch, 0, magic);
     set_u32(batch, 4, payload as u32);
     let crc = crc::crc32c(&batch[BATCH_HEAD..BATCH_HEAD + payload]);

@@ -1,19 +1,23 @@
-//! Undo: how every row stood before each change of an unfinished, or not yet purged, transaction.
+//! Undo: the version of every row before each change of a transaction that is unfinished or not yet
+//! purged. Rollback and snapshot reads (MVCC) use it. Other systems call it undo log or rollback
+//! segments.
 //!
-//! One append-only stream of records per transaction (Un3), in memory as far as that has room, else in files ([`fetch`]). A version in a page names its record by
-//! (transaction, offset); the record holds the version before it, as a difference. A record is appended, and can be
-//! read, before the page shows its address.
+//! Each transaction has one append-only stream of undo records (Un3). The stream is in memory as
+//! far as memory is allowed, and in files beyond that ([`fetch`]). A version in a page names its
+//! record by (transaction, offset). The record holds the version before it, as a difference. A
+//! record is appended, and can be read, before the page shows its address.
 //!
-//! Records are made from the fields of redo records alone ([`record`]), so replaying the log gives every stream the same
-//! bytes at the same offsets, and the addresses in pages stay true over a crash.
+//! Undo records are made from the fields of redo records only ([`record`]). So replaying the log
+//! gives every stream the same bytes at the same offsets, and the addresses in pages stay valid
+//! over a crash.
 
 mod chunks;
 mod delta;
 pub(crate) mod fetch;
 pub(crate) mod history;
+pub(crate) mod history_batch;
 pub(crate) mod journal;
 pub(crate) mod record;
-pub(crate) mod segment;
 mod shortcuts;
 pub(crate) mod spares;
 pub(crate) mod spill;
@@ -21,11 +25,14 @@ pub(crate) mod stream;
 pub(crate) mod streams;
 pub(crate) mod walk;
 
-pub(crate) use fetch::{Access, Cache, Held, Piece};
+pub(crate) use fetch::{HeldPiece, PieceCache, UndoAccess, UndoPiece};
 pub(crate) use history::History;
-pub(crate) use record::{Entry, Record, decode_rewind, encode_rewind};
-pub(crate) use segment::{Extent, MEMBER_BYTES_MAX, Member, SEGMENT_BYTES, SEGMENT_TXNS, Segment, ToPurge};
-pub(crate) use shortcuts::Passed;
-pub(crate) use stream::{Chunk, Mark, Stream};
-pub(crate) use streams::{Streams, Undo};
-pub(crate) use walk::{Left, Purge, REWINDS_MAX};
+pub(crate) use history_batch::{
+    BATCH_MEMBER_BYTES_MAX, BatchMember, HISTORY_BATCH_BYTES, HISTORY_BATCH_TXNS, HistoryBatch,
+    HistoryBatchRange, ToPurge,
+};
+pub(crate) use record::{UndoEntry, UndoRecord, decode_rewind, encode_rewind};
+pub(crate) use shortcuts::ShortcutEnd;
+pub(crate) use stream::{ChunkCopy, Stream, UndoPosition};
+pub(crate) use streams::{Streams, UndoSource};
+pub(crate) use walk::{LeftToPurge, PurgeItem, REWINDS_MAX};

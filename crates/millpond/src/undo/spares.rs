@@ -1,60 +1,60 @@
-//! Streams that are done with and wait to be used again, their memory with them.
+//! Used streams, kept with their memory to be used again.
 //!
-//! A stream is made by the thread that writes and given up by the one that purges. Were its memory freed there, the two would
-//! meet in the allocator a million times a second, for memory goes back to the arena of the thread that asked for it. So
-//! streams go round instead: the thread that purges gathers them by the batch, and a writer whose lane has run out takes a
-//! batch, so that they meet once in [`BATCH`] transactions.
+//! A stream is created by the thread that writes and released by the thread that purges. If its
+//! memory were freed there, the two would contend in the allocator a million times a second,
+//! because memory goes back to the arena of the thread that allocated it. So streams are used
+//! again. The purging thread collects them in batches, and a writer whose stripe is empty takes a
+//! batch. The two threads contend only once in [`BATCH`] transactions.
 
 use super::stream::Stream;
-use base::sync::{Mutex, thread_number};
+use base::Striped;
+use base::sync::Mutex;
 use std::sync::Arc;
 
-const LANES: usize = 16;
-/// Streams that change hands together.
+/// Streams that are handed over together.
 const BATCH: usize = 64;
-/// Batches that wait; more are freed. With a lane's rest and a chunk of 512 bytes each, some 7 MiB at most.
+/// The number of batches that are kept; more are freed. With the streams of the stripes and a chunk
+/// of 512 bytes each, some 7 MiB at most.
 const BATCHES_MAX: usize = 128;
 
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Lane(Mutex<Vec<Arc<Stream>>>);
-
-/// The streams that wait.
+/// The streams that can be used again.
 #[derive(Debug, Default)]
 pub(super) struct Spares {
-    lanes: [Lane; LANES],
+    stripes: Striped<Mutex<Vec<Arc<Stream>>>>,
     batches: Mutex<Vec<Vec<Arc<Stream>>>>,
     gathered: Mutex<Vec<Arc<Stream>>>,
 }
 
 impl Spares {
-    /// A stream that nobody else has, if one waits.
+    /// Returns a stream that no other thread has, if one is kept.
     pub(super) fn take(&self) -> Option<Arc<Stream>> {
-        let mut lane = self.lanes[thread_number() % LANES].0.lock();
-        if lane.is_empty() {
-            *lane = self.batches.lock().pop()?;
+        let mut stripe = self.stripes.own().lock();
+        if stripe.is_empty() {
+            *stripe = self.batches.lock().pop()?;
         }
-        let stream = lane.pop();
-        if let Some(next) = lane.last() {
-            // The thread that purged had it last; it comes over while this transaction is at work.
+        let stream = stripe.pop();
+        if let Some(next) = stripe.last() {
+            // The purging thread used it last. Its cache lines come over while this transaction
+            // works.
             base::prefetch::to_write(std::slice::from_ref(&**next), usize::MAX);
         }
         stream
     }
 
-    /// Keeps a stream for the next one in the caller's lane who needs one, unless somebody still has it. Returns the memory that
-    /// it counted for.
+    /// Keeps a stream for the caller's stripe, unless a reader still has it. Returns the memory
+    /// that it counted for.
     pub(super) fn give_here(&self, mut stream: Arc<Stream>) -> u64 {
         let Some(own) = Arc::get_mut(&mut stream) else { return 0 };
         let counted = own.clear();
-        let mut lane = self.lanes[thread_number() % LANES].0.lock();
-        if lane.len() < 2 * BATCH {
-            lane.push(stream);
+        let mut stripe = self.stripes.own().lock();
+        if stripe.len() < 2 * BATCH {
+            stripe.push(stream);
         }
         counted
     }
 
-    /// Keeps streams for the next ones anywhere who need one, those that nobody has any more. Returns the memory that these counted for.
+    /// Keeps streams for any thread, except those that a reader still has. Returns the memory that
+    /// the kept ones counted for.
     pub(super) fn give(&self, streams: impl IntoIterator<Item = Arc<Stream>>) -> u64 {
         let mut counted = 0;
         let mut gathered = self.gathered.lock();
@@ -81,12 +81,12 @@ mod tests {
     use base::sync::atomic::{AtomicU64, Ordering};
 
     #[test]
-    fn a_stream_is_used_again_by_one_at_a_time_and_counts_only_while_it_is_used() {
+    fn a_stream_has_one_user_at_a_time_and_counts_only_while_it_is_used() {
         let memory = Arc::new(AtomicU64::new(0));
         let spares = Spares::default();
         assert!(spares.take().is_none());
         let fill = |stream: &Stream| {
-            stream.append(crate::undo::Entry::Insert { tree: base::TreeId(1), key: b"key" })
+            stream.append(crate::undo::UndoEntry::Insert { tree: base::TreeId(1), key: b"key" })
         };
         for id in 1..=2 * BATCH as u64 {
             let stream = Arc::new(Stream::new(TxnId(id), Arc::clone(&memory)));
@@ -94,12 +94,12 @@ mod tests {
             let counted = if id % 2 == 0 { spares.give([stream]) } else { spares.give_here(stream) };
             memory.fetch_sub(counted, Ordering::Relaxed);
         }
-        assert_eq!(memory.load(Ordering::Relaxed), 0, "spares are nobody's undo");
+        assert_eq!(memory.load(Ordering::Relaxed), 0, "spares do not count as undo");
         let mut used: Vec<Arc<Stream>> = std::iter::from_fn(|| spares.take()).collect();
         assert_eq!(used.len(), 2 * BATCH);
         for (n, stream) in used.iter_mut().enumerate() {
-            Arc::get_mut(stream).expect("nobody else has it").begin(TxnId(1000 + n as u64));
-            assert!(stream.is_empty() && !stream.needs_purge() && stream.mark().last.is_none());
+            Arc::get_mut(stream).expect("no one else has it").begin(TxnId(1000 + n as u64));
+            assert!(stream.is_empty() && !stream.needs_purge() && stream.position().last.is_none());
             fill(stream);
         }
         let each = 512 + crate::undo::stream::STREAM_BYTES;
@@ -111,11 +111,11 @@ mod tests {
         let kept = used.pop().unwrap();
         assert_eq!(spares.give([Arc::clone(&kept)]), 0);
         assert!(spares.take().is_none(), "a reader still has it");
-        // Its first record does not fit the chunk that it has: no empty chunk stays in the way.
+        // Its first record does not fit the chunk that it has. No empty chunk may remain before it.
         let long = &mut used[0];
         memory.fetch_sub(Arc::get_mut(long).unwrap().clear(), Ordering::Relaxed);
         Arc::get_mut(long).unwrap().begin(TxnId(1));
-        long.append(crate::undo::Entry::Insert { tree: base::TreeId(1), key: &[7; 600] });
+        long.append(crate::undo::UndoEntry::Insert { tree: base::TreeId(1), key: &[7; 600] });
         let chunks = long.unplaced(true, usize::MAX);
         assert_eq!((chunks.len(), chunks[0].bytes.len() as u64), (1, long.end()));
         drop((used, kept));

@@ -1,16 +1,16 @@
-//! Undo on its way from memory to files.
+//! Moves undo from memory to files.
 
 use super::journal::Journal;
-use super::stream::{Chunk, Stream};
+use super::stream::{ChunkCopy, Stream};
 use super::streams::Streams;
 use crate::error::Result;
 use std::sync::Arc;
 
-/// Bytes of chunks that are written at once, about.
+/// Approximate bytes of chunks that are written at once.
 const WRITE_BYTES: u64 = 4 << 20;
 
-/// Writes chunks of streams in one batch. How many bytes they are.
-pub(crate) fn append(journal: &mut Journal, chunks: Vec<(&Arc<Stream>, Vec<Chunk>)>) -> Result<u64> {
+/// Writes chunks of streams in one batch. Returns how many bytes they are.
+pub(crate) fn append(journal: &mut Journal, chunks: Vec<(&Arc<Stream>, Vec<ChunkCopy>)>) -> Result<u64> {
     let (mut owners, mut flat) = (Vec::new(), Vec::new());
     for (stream, chunks) in chunks {
         owners.resize(owners.len() + chunks.len(), stream);
@@ -25,8 +25,9 @@ pub(crate) fn append(journal: &mut Journal, chunks: Vec<(&Arc<Stream>, Vec<Chunk
     Ok(written)
 }
 
-/// Has the undo of the largest streams go to files, their oldest chunks first, until `bytes` of memory are free or nothing
-/// is left; with `tail` also the chunk that would take the next record. How much memory that was; `wrote` hears of each batch.
+/// Moves the undo of the largest streams to files, their oldest chunks first, until `bytes` of
+/// memory are free or no more undo can move. With `tail` the chunk that would take the next record
+/// moves too. Returns how much memory was freed. `wrote` is told the bytes of each batch.
 pub(crate) fn spill(
     streams: &Streams,
     journal: &mut Journal,

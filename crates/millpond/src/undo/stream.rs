@@ -1,19 +1,21 @@
 //! The undo of one transaction: an append-only stream of records.
 //!
-//! An address is an offset in the stream's bytes as they are encoded, so it does not depend on how the memory is cut into chunks,
-//! nor on whether a chunk is in memory at all. A short transaction takes one small chunk; chunks double up to 64 KiB.
+//! An address is an offset in the encoded bytes of the stream. So it does not depend on how the
+//! bytes are cut into chunks, nor on whether a chunk is in memory. A short transaction has one
+//! small chunk; later chunks double up to 64 KiB.
 //!
-//! A chunk that takes no more records is *closed* and never changes. Closed chunks go to the undo files from the first on, for a
-//! checkpoint or to make room, and then their memory may be let go ([`Stream::forget`]); who needs such a record is told to
-//! fetch it.
+//! A *closed* chunk accepts no more records and never changes. Closed chunks are written to the
+//! undo files from the first on, for a checkpoint or to free memory. Then their memory may be freed
+//! ([`Stream::forget`]). A reader that needs such a record is told to fetch it.
 //!
-//! `rollback_to` appends too: a `Rewind` record, after which the chain of `prev` leaves out what was rolled back. It is
-//! logged like every other record, so a replayed stream agrees.
+//! A rollback to a savepoint appends too: a `Rewind` record, after which the chain of `prev` leaves
+//! out what was rolled back. It is logged like every other record, so a replayed stream is the
+//! same.
 
 use super::chunks::{CHUNK_BYTES_MIN, Chunks, STREAM_BYTES_LAST};
-use super::fetch::{Access, BEHIND, Held, Piece, Place};
-use super::record::{Entry, Record};
-use super::walk::Walk;
+use super::fetch::{BEHIND, FilePlace, HeldPiece, UndoAccess, UndoPiece};
+use super::record::{UndoEntry, UndoRecord};
+use super::walk::PurgeWalk;
 use crate::error::Error;
 use crate::page::Damage;
 use crate::page::node::Version;
@@ -23,34 +25,35 @@ use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Mutex, MutexGuard};
 use std::sync::Arc;
 
-/// Memory that a transaction with undo takes beside the bytes of its undo, about: its stream, its status, its place in the queue for
-/// purge.
+/// Approximate memory of a transaction with undo, without the bytes of its undo: its stream, its
+/// status, its entry in the queue for purge.
 pub(crate) const STREAM_BYTES: u64 = 400;
 
-/// Freeing a page of a long value, which may have to be read before, costs as much as undoing records of so many bytes.
+/// Freeing a page of a long value, which may have to be read first, costs as much as undoing this
+/// many bytes of records.
 const PAGE_COST: u64 = 4 << 10;
 
 /// Cache lines of a short transaction's whole chunk.
 const FIRST_LINES: usize = CHUNK_BYTES_MIN / 64;
 
-/// Cache lines of a chunk that the first record of a short transaction will mostly fill.
+/// Cache lines of a chunk that the first record of a short transaction usually fills.
 const PREFETCHED_LINES: usize = 4;
 
-/// A point in a stream that a transaction can be rolled back to.
+/// A position in a stream to which a transaction can be rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
-    /// Chunks from this offset on are newer.
+pub(crate) struct UndoPosition {
+    /// Records from this offset on are newer.
     pub(crate) end: u64,
     /// The newest record before it that is not rolled back.
     pub(crate) last: Option<u64>,
 }
 
-/// Some bytes of one stream on their way to a file.
+/// A copy of a chunk, to be written to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Chunk {
-    /// Whose.
+pub(crate) struct ChunkCopy {
+    /// Its transaction.
     pub(crate) txn: TxnId,
-    /// Where they stand in the stream.
+    /// Its offset in the stream.
     pub(crate) from: u64,
     /// Whole records.
     pub(crate) bytes: Vec<u8>,
@@ -65,7 +68,7 @@ pub(crate) struct Stream {
     mu: Mutex<Chunks>,
 }
 
-/// A stream that is about to get the record of a row change.
+/// A locked stream that is about to get the record of a row change.
 pub(crate) struct Appender<'s> {
     stream: &'s Stream,
     records: MutexGuard<'s, Chunks>,
@@ -77,8 +80,10 @@ impl Stream {
         Stream { owner, memory, mu: Mutex::default() }
     }
 
-    /// Forgets everything but the memory of a short transaction, which counts for nobody until it is used again. Returns for how much it
-    /// has counted: the caller takes that from the memory of all streams, of many at once as a rule, for all writers count there.
+    /// Removes everything except the memory of a short transaction, which does not count until it
+    /// is used again. Returns how much memory it counted for. The caller subtracts that from the
+    /// memory of all streams, usually for many streams at once, because all writers update that
+    /// counter.
     #[must_use]
     pub(super) fn clear(&mut self) -> u64 {
         let mut records = self.mu.lock();
@@ -89,61 +94,62 @@ impl Stream {
         counted
     }
 
-    /// Makes it another transaction's. REQUIRES: it is cleared.
+    /// Makes it the stream of another transaction. REQUIRES: it is cleared.
     pub(super) fn begin(&mut self, owner: TxnId) {
         self.owner = owner;
         let mut records = self.mu.lock();
-        // The thread that purged had it last.
+        // The purging thread used it last.
         base::prefetch::to_write(records.spare.spare_capacity_mut(), PREFETCHED_LINES);
         self.memory.fetch_add(records.bytes() + STREAM_BYTES, Ordering::Relaxed);
     }
 
-    /// A stream of all these bytes, for who reads them once.
-    pub(crate) fn of(owner: TxnId, bytes: Vec<u8>) -> Result<Stream, Damage> {
+    /// Builds a stream of these bytes, for a caller that reads them once.
+    pub(crate) fn from_bytes(owner: TxnId, bytes: Vec<u8>) -> Result<Stream, Damage> {
         let stream = Stream::new(owner, Arc::default());
         let mut mu = stream.mu.lock();
-        mu.take_in(owner, &bytes, &stream.memory)?;
-        mu.keep(bytes, None, &stream.memory)?;
+        mu.note_records(owner, &bytes, &stream.memory)?;
+        mu.push_closed(bytes, None, &stream.memory)?;
         drop(mu);
         Ok(stream)
     }
 
-    /// Whose records these are.
+    /// Returns its transaction.
     pub(crate) fn owner(&self) -> TxnId {
         self.owner
     }
 
-    /// Where the next record will stand.
+    /// Returns the offset of the next record.
     pub(crate) fn end(&self) -> u64 {
         self.mu.lock().end
     }
 
-    /// What undoing all of it costs, about, in bytes of undo.
+    /// Returns the approximate cost of undoing all of it, in bytes of undo.
     pub(crate) fn cost(&self) -> u64 {
         let mu = self.mu.lock();
         mu.end + mu.pages * PAGE_COST
     }
 
-    /// Says that undoing it has so many pages of long values to free.
-    pub(crate) fn has_pages(&self, pages: u64) {
+    /// Counts pages of long values, which undoing the transaction must free.
+    pub(crate) fn add_pages(&self, pages: u64) {
         self.mu.lock().pages += pages;
     }
 
-    /// The present point, for a later rollback to it.
-    pub(crate) fn mark(&self) -> Mark {
+    /// Returns the present position, for a later rollback to it.
+    pub(crate) fn position(&self) -> UndoPosition {
         let mu = self.mu.lock();
-        Mark { end: mu.end, last: mu.last }
+        UndoPosition { end: mu.end, last: mu.last }
     }
 
-    /// Whether `mark` is a point that a rollback can still go back to: nothing before it has been rewound since.
-    pub(crate) fn reaches(&self, mark: Mark) -> bool {
+    /// Whether a rollback can still go back to this position: nothing before it has been rewound
+    /// since.
+    pub(crate) fn reaches(&self, to: UndoPosition) -> bool {
         let mu = self.mu.lock();
-        mark.end <= mu.end && mu.rewinds.reach(mark.end)
+        to.end <= mu.end && mu.rewinds.reach(to.end)
     }
 
-    /// Whether one more rollback, to this mark, can be noted.
-    pub(crate) fn can_rewind(&self, mark: Mark) -> bool {
-        self.mu.lock().rewinds.has_room(mark.end)
+    /// Whether the stream can store one more rollback, to this position.
+    pub(crate) fn can_rewind(&self, to: UndoPosition) -> bool {
+        self.mu.lock().rewinds.has_room(to.end)
     }
 
     /// Whether nothing has been appended.
@@ -151,24 +157,26 @@ impl Stream {
         self.end() == 0
     }
 
-    /// Begins the change of a row: nobody else sees or appends anything until the record is appended. No other mutex is taken
-    /// meanwhile.
+    /// Locks the stream for the change of a row: no other thread reads or appends until the record
+    /// is appended. The caller takes no other mutex meanwhile.
     pub(crate) fn begin_row(&self) -> Appender<'_> {
         Appender { stream: self, records: self.mu.lock() }
     }
 
-    /// Appends the record of a row change, whose version already names [`Stream::end`], see [`Appender::append`].
+    /// Appends the record of a row change, whose version already names [`Stream::end`]; see
+    /// [`Appender::append`].
     pub(crate) fn append_row(&self, op: &RowOp<'_>) {
         self.begin_row().append(op);
     }
 
-    /// Appends a record; returns its offset. REQUIRES: the entry is logged under that offset before the next one.
-    pub(crate) fn append(&self, entry: Entry<'_>) -> u64 {
+    /// Appends a record and returns its offset. REQUIRES: the entry is logged under that offset
+    /// before the next one.
+    pub(crate) fn append(&self, entry: UndoEntry<'_>) -> u64 {
         self.mu.lock().append(self.owner, entry, &self.memory)
     }
 
-    /// Appends what redo says stood at `at`. What is there already, from hardened undo, is left as it is.
-    pub(crate) fn replay(&self, at: u64, entry: Entry<'_>) -> Result<(), Damage> {
+    /// Appends the record that redo says was at `at`. Does nothing if hardened undo has it already.
+    pub(crate) fn replay(&self, at: u64, entry: UndoEntry<'_>) -> Result<(), Damage> {
         let mut mu = self.mu.lock();
         if at > mu.end {
             return Err(Damage("the redo leaves out an undo record"));
@@ -179,46 +187,47 @@ impl Stream {
         Ok(())
     }
 
-    /// Appends hardened bytes, which stand at `place`, in a chunk of their own.
-    pub(crate) fn restore(&self, bytes: &[u8], place: Place) -> Result<(), Damage> {
+    /// Appends hardened bytes, which are at `place`, as a chunk of their own.
+    pub(crate) fn restore(&self, bytes: &[u8], place: FilePlace) -> Result<(), Damage> {
         let mut mu = self.mu.lock();
         base::check!(mu.placed == mu.chunks.len(), "hardened undo comes first");
-        mu.take_in(self.owner, bytes, &self.memory)?;
-        mu.keep(bytes.to_vec(), Some(place), &self.memory)?;
+        mu.note_records(self.owner, bytes, &self.memory)?;
+        mu.push_closed(bytes.to_vec(), Some(place), &self.memory)?;
         mu.placed += 1;
         Ok(())
     }
 
-    /// Copies of the chunks that stand in no file yet, from the first on, until they are `max` bytes or more. With `tail`
-    /// the last one too, which is closed by that. None follows of which the memory is needed for records to come.
-    pub(crate) fn unplaced(&self, tail: bool, max: usize) -> Vec<Chunk> {
+    /// Returns copies of the chunks that are in no file yet, from the first on, until they are
+    /// `max` bytes or more. With `tail` the last chunk is closed and included. Without it, a chunk
+    /// that may take more records is not.
+    pub(crate) fn unplaced(&self, tail: bool, max: usize) -> Vec<ChunkCopy> {
         let mut mu = self.mu.lock();
         if tail && !mu.closed {
             mu.close(&self.memory);
         }
         let closed = mu.chunks.len() - usize::from(!mu.closed && !mu.chunks.is_empty());
         let (mut out, mut bytes) = (Vec::new(), 0);
-        for stretch in &mu.chunks[mu.placed.min(closed)..closed] {
+        for chunk in &mu.chunks[mu.placed.min(closed)..closed] {
             if bytes >= max {
                 break;
             }
-            bytes += stretch.bytes.len();
-            out.push(Chunk { txn: self.owner, from: stretch.base, bytes: stretch.bytes.clone() });
+            bytes += chunk.bytes.len();
+            out.push(ChunkCopy { txn: self.owner, from: chunk.base, bytes: chunk.bytes.clone() });
         }
         out
     }
 
-    /// Hears that the chunk from offset `from` on, the first that stood in no file, now stands at `place`.
-    pub(crate) fn placed(&self, from: u64, place: Place) {
+    /// Stores that the chunk at offset `from`, the first that was in no file, is now at `place`.
+    pub(crate) fn placed(&self, from: u64, place: FilePlace) {
         let mut mu = self.mu.lock();
         let next = mu.placed;
-        base::check!(mu.chunks[next].base == from, "undo of {} goes to files out of its order", self.owner);
+        base::check!(mu.chunks[next].base == from, "undo of {} is written to files out of order", self.owner);
         mu.chunks[next].place = Some(place);
         mu.placed += 1;
     }
 
-    /// Lets go of the memory of chunks that stand in files, from the first on, until it was `max` bytes or more. How many it
-    /// was.
+    /// Frees the memory of chunks that are in files, from the first on, until `max` bytes or more
+    /// are free. Returns how many bytes it freed.
     pub(crate) fn forget(&self, max: u64) -> u64 {
         let mut mu = self.mu.lock();
         let mut freed = 0;
@@ -231,59 +240,61 @@ impl Stream {
         freed
     }
 
-    /// So many bytes, from the first on, stand in files.
+    /// Returns how many bytes, from the first on, are in files.
     pub(crate) fn in_files(&self) -> u64 {
         let mu = self.mu.lock();
-        mu.chunks.get(mu.placed).map_or(mu.end, |stretch| stretch.base)
+        mu.chunks.get(mu.placed).map_or(mu.end, |chunk| chunk.base)
     }
 
-    /// If all of it is in memory: how long it is.
+    /// Returns its length if all of it is in memory.
     pub(crate) fn in_memory(&self) -> Option<u64> {
         let mu = self.mu.lock();
         base::prefetch::to_read(&mu.chunks, usize::MAX);
         (mu.forgotten == 0).then_some(mu.end)
     }
 
-    /// The same before its bytes are copied, and whether purge has anything to look at when the transaction has committed.
+    /// As [`Stream::in_memory`], before its bytes are copied. Also returns whether purge has work
+    /// when the transaction has committed.
     pub(crate) fn whole(&self) -> Option<(u64, bool)> {
         let mu = self.mu.lock();
         mu.chunks.iter().take(1).for_each(|first| base::prefetch::to_read(&first.bytes, FIRST_LINES));
         (mu.forgotten == 0).then(|| (mu.end, mu.left.any()))
     }
 
-    /// For who will soon come by.
+    /// Prefetches the stream for the thread that will use it soon.
     #[inline]
     pub(crate) fn prefetch(&self) {
         base::prefetch::to_read(std::slice::from_ref(self), usize::MAX);
     }
 
-    /// Bytes of memory that could be let go; with `tail` those of the last chunk, too.
+    /// Returns how many bytes of memory could be freed, with `tail` including the last chunk.
     pub(crate) fn idle_bytes(&self, tail: bool) -> u64 {
         let mu = self.mu.lock();
         let chunks = &mu.chunks[mu.forgotten..];
         let open = usize::from(!tail && !mu.closed && !chunks.is_empty());
-        chunks[..chunks.len() - open].iter().map(|stretch| stretch.bytes.capacity() as u64).sum()
+        chunks[..chunks.len() - open].iter().map(|chunk| chunk.bytes.capacity() as u64).sum()
     }
 
-    /// The numbers of the files that it has bytes in, each once or a few times.
+    /// Appends to `out` the numbers of the files that it has bytes in, each once or a few times.
     pub(crate) fn files(&self, out: &mut Vec<u32>) {
         let mu = self.mu.lock();
-        for stretch in &mu.chunks[..mu.placed] {
-            let number = stretch.place.as_ref().expect("a placed chunk has a place").file();
+        for chunk in &mu.chunks[..mu.placed] {
+            let number = chunk.place.as_ref().expect("a placed chunk has a place").file();
             if out.last() != Some(&number) {
                 out.push(number);
             }
         }
     }
 
-    /// Shows all records that were not taken back, and where they stand, oldest first. REQUIRES: all of it is in memory.
-    pub(crate) fn each(&self, mut look: impl FnMut(u64, &Record<'_>)) -> Result<(), Damage> {
+    /// Shows `look` all records that were not taken back, with their offsets, oldest first.
+    /// REQUIRES: all of it is in memory.
+    pub(crate) fn each(&self, mut look: impl FnMut(u64, &UndoRecord<'_>)) -> Result<(), Damage> {
         let mu = self.mu.lock();
-        for stretch in &mu.chunks {
+        for chunk in &mu.chunks {
             let mut from = 0;
-            while from < stretch.bytes.len() {
-                let at = stretch.base + from as u64;
-                let (record, len) = Record::decode(at, &stretch.bytes[from..])?;
+            while from < chunk.bytes.len() {
+                let at = chunk.base + from as u64;
+                let (record, len) = UndoRecord::decode(at, &chunk.bytes[from..])?;
                 if !mu.rewinds.covers(at) {
                     look(at, &record);
                 }
@@ -293,32 +304,33 @@ impl Stream {
         Ok(())
     }
 
-    /// Appends all bytes to `out`. Whether they are all in memory.
+    /// Appends all bytes to `out`. Returns false if they are not all in memory.
     pub(crate) fn copy(&self, out: &mut Vec<u8>) -> bool {
         let mu = self.mu.lock();
         if mu.forgotten > 0 {
             return false;
         }
-        mu.chunks.iter().for_each(|stretch| out.extend_from_slice(&stretch.bytes));
+        mu.chunks.iter().for_each(|chunk| out.extend_from_slice(&chunk.bytes));
         true
     }
 
-    /// Shows the record at `at`, from memory or from what is `held`, to `look`, which must neither wait nor come back here.
+    /// Shows `look` the record at `at`, from memory or from the held piece. `look` must neither
+    /// wait nor use the stream.
     pub(crate) fn read<R>(
         &self,
         at: u64,
-        held: &Held,
-        look: impl FnOnce(&Record<'_>) -> R,
-    ) -> Result<Access<R>, Damage> {
+        held: &HeldPiece,
+        look: impl FnOnce(&UndoRecord<'_>) -> R,
+    ) -> Result<UndoAccess<R>, Damage> {
         self.read_next(at, held, |record, _| look(record))
     }
 
     fn read_next<R>(
         &self,
         at: u64,
-        held: &Held,
-        look: impl FnOnce(&Record<'_>, u64) -> R,
-    ) -> Result<Access<R>, Damage> {
+        held: &HeldPiece,
+        look: impl FnOnce(&UndoRecord<'_>, u64) -> R,
+    ) -> Result<UndoAccess<R>, Damage> {
         let mu = self.mu.lock();
         if at >= mu.end {
             return Err(BEHIND);
@@ -326,42 +338,44 @@ impl Stream {
         let index = mu.chunk_of(at);
         let chunk = &mu.chunks[index];
         if index < mu.forgotten {
-            let place = chunk.place.clone().expect("what is not in memory has a place");
-            let piece = Piece { owner: self.owner, base: chunk.base, len: chunk.len, place, member: None };
+            let place = chunk.place.clone().expect("a chunk that is not in memory has a place");
+            let piece =
+                UndoPiece { owner: self.owner, base: chunk.base, len: chunk.len, place, member: None };
             drop(mu);
             return held.record(piece, at, look);
         }
-        let (record, len) = Record::decode(at, &chunk.bytes[(at - chunk.base) as usize..])?;
+        let (record, len) = UndoRecord::decode(at, &chunk.bytes[(at - chunk.base) as usize..])?;
         if record.owner != self.owner {
             return Err(Damage("an undo record names another owner"));
         }
-        Ok(Access::Here(look(&record, at + len as u64)))
+        Ok(UndoAccess::Here(look(&record, at + len as u64)))
     }
 
-    /// Whether purge has anything to look at when the transaction has committed.
+    /// Whether purge has work when the transaction has committed.
     pub(crate) fn needs_purge(&self) -> bool {
         self.mu.lock().left.any()
     }
 
-    /// Whether purge has anything to look at when the transaction has been reverted as a whole.
+    /// Whether purge has work when the transaction has been reverted as a whole.
     pub(crate) fn covers_marks(&self) -> bool {
         self.mu.lock().left.any_marks()
     }
 
-    /// A walk over the records that purge must look at, if the transaction has committed, or else has been reverted.
-    pub(crate) fn walk(&self, committed: bool) -> Walk {
+    /// Returns a walk over the records with work for purge, if the transaction has committed, or
+    /// else has been reverted.
+    pub(crate) fn walk(&self, committed: bool) -> PurgeWalk {
         let mu = self.mu.lock();
-        Walk::new(&mu.left, &mu.rewinds, mu.end, committed)
+        PurgeWalk::new(&mu.left, &mu.rewinds, mu.end, committed)
     }
 
-    /// Goes on with a walk up to the next record that purge must look at, and shows it. `None`: there is none left. After
-    /// [`Access::Away`] the walk stands where it stood.
+    /// Continues a walk up to the next record with work for purge, and shows it to `look`. Returns
+    /// `None` if none is left. After [`UndoAccess::Away`] the walk has not moved.
     pub(crate) fn walk_on<R>(
         &self,
-        walk: &mut Walk,
-        held: &Held,
-        look: impl FnOnce(&Record<'_>, super::walk::Purge) -> R,
-    ) -> Result<Access<Option<R>>, Damage> {
+        walk: &mut PurgeWalk,
+        held: &HeldPiece,
+        look: impl FnOnce(&UndoRecord<'_>, super::walk::PurgeItem) -> R,
+    ) -> Result<UndoAccess<Option<R>>, Damage> {
         let mut look = Some(look);
         while walk.at < walk.end {
             let step = self.read_next(walk.at, held, |record, next| {
@@ -369,21 +383,21 @@ impl Stream {
                 (judged.and_then(|purge| look.take().map(|look| look(record, purge))), next)
             })?;
             match step {
-                Access::Away(piece) => return Ok(Access::Away(piece)),
-                Access::Here((found, next)) => {
+                UndoAccess::Away(piece) => return Ok(UndoAccess::Away(piece)),
+                UndoAccess::Here((found, next)) => {
                     walk.at = next;
                     if found.is_some() {
-                        return Ok(Access::Here(found));
+                        return Ok(UndoAccess::Here(found));
                     }
                 }
             }
         }
-        Ok(Access::Here(None))
+        Ok(UndoAccess::Here(None))
     }
 }
 
 impl Appender<'_> {
-    /// Fails if the transaction has as much undo as a row's version can address.
+    /// Returns an error if the transaction has as much undo as a row's version can address.
     #[inline]
     pub(crate) fn check_room(&self) -> Result<(), Error> {
         if self.records.end < STREAM_BYTES_LAST {
@@ -393,17 +407,17 @@ impl Appender<'_> {
         Err(Error::Limit { what })
     }
 
-    /// What the version that the change makes names: this transaction, and where the record will stand.
+    /// Returns the version that the change makes: this transaction, and the offset of the record.
     pub(crate) fn version(&self) -> Version {
         Version { txn: self.stream.owner, undo_at: self.records.end }
     }
 
-    /// Appends the record of a row change, whose version is [`Appender::version`]. From here on the mini-transaction
-    /// that makes the change must not fail.
+    /// Appends the record of a row change, whose version is [`Appender::version`]. From here on the
+    /// mini-transaction that makes the change must not fail.
     pub(crate) fn append(mut self, op: &RowOp<'_>) {
         let version = self.version();
-        base::check!(op.version == version, "{:?} names undo that will stand at {version:?}", op.version);
-        self.records.append(version.txn, Entry::of(op), &self.stream.memory);
+        base::check!(op.version == version, "{:?} names undo that will be at {version:?}", op.version);
+        self.records.append(version.txn, UndoEntry::of(op), &self.stream.memory);
     }
 }
 
@@ -437,38 +451,38 @@ mod tests {
     }
 
     fn insert(s: &Stream, key: &[u8]) -> u64 {
-        s.append(Entry::Insert { tree: TREE, key })
+        s.append(UndoEntry::Insert { tree: TREE, key })
     }
 
-    /// The keys that a rollback meets, newest first.
-    fn backward(s: &Stream, mark: Mark) -> Vec<String> {
-        let (mut keys, mut next) = (Vec::new(), s.mark().last);
-        while let Some(at) = next.filter(|&at| at >= mark.end) {
-            let read = s.read(at, Held::NONE, |r| {
-                let Entry::Insert { key, .. } = r.entry else { panic!("{r:?}") };
+    /// The keys that a rollback undoes, newest first.
+    fn backward(s: &Stream, to: UndoPosition) -> Vec<String> {
+        let (mut keys, mut next) = (Vec::new(), s.position().last);
+        while let Some(at) = next.filter(|&at| at >= to.end) {
+            let read = s.read(at, HeldPiece::NONE, |r| {
+                let UndoEntry::Insert { key, .. } = r.entry else { panic!("{r:?}") };
                 keys.push(String::from_utf8_lossy(key).into_owned());
                 r.prev
             });
-            let Ok(Access::Here(prev)) = read else { panic!("{read:?}") };
+            let Ok(UndoAccess::Here(prev)) = read else { panic!("{read:?}") };
             next = prev;
         }
         keys
     }
 
     #[test]
-    fn a_rollback_leaves_out_what_an_earlier_one_undid() {
+    fn a_rollback_skips_what_an_earlier_one_undid() {
         let s = stream();
         insert(&s, b"a");
-        let mark = s.mark();
+        let mark = s.position();
         for round in 0..3 {
             insert(&s, b"b");
             insert(&s, b"c");
             assert_eq!(backward(&s, mark), ["c", "b"], "round {round} walks its own records only");
-            s.append(Entry::Rewind { end: mark.end, last: mark.last });
+            s.append(UndoEntry::Rewind { end: mark.end, last: mark.last });
             assert_eq!(backward(&s, mark), [""; 0]);
         }
         insert(&s, b"d");
-        assert_eq!(backward(&s, Mark { end: 0, last: None }), ["d", "a"]);
+        assert_eq!(backward(&s, UndoPosition { end: 0, last: None }), ["d", "a"]);
     }
 
     #[test]
@@ -484,50 +498,50 @@ mod tests {
         assert_eq!(whole.len() as u64, s.end());
         for hardened in [0, starts[1], starts[77], s.end()] {
             let again = stream();
-            again.restore(&whole[..hardened as usize], Place::nowhere()).unwrap();
+            again.restore(&whole[..hardened as usize], FilePlace::nowhere()).unwrap();
             for (i, &at) in starts.iter().enumerate() {
-                again.replay(at, Entry::Insert { tree: TREE, key: &long[..i * 15] }).unwrap();
+                again.replay(at, UndoEntry::Insert { tree: TREE, key: &long[..i * 15] }).unwrap();
             }
             let mut bytes = Vec::new();
             again.copy(&mut bytes);
             assert!(bytes == whole, "hardened up to {hardened}");
         }
-        assert!(stream().replay(5, Entry::Insert { tree: TREE, key: b"" }).is_err());
-        assert!(stream().restore(&whole[1..], Place::nowhere()).is_err());
+        assert!(stream().replay(5, UndoEntry::Insert { tree: TREE, key: b"" }).is_err());
+        assert!(stream().restore(&whole[1..], FilePlace::nowhere()).is_err());
     }
 
     #[test]
-    fn a_chunk_that_was_closed_for_a_file_takes_no_more() {
+    fn a_chunk_that_was_closed_for_a_file_takes_no_more_records() {
         let s = stream();
         insert(&s, b"a");
         assert!(s.unplaced(false, usize::MAX).is_empty() && s.idle_bytes(false) == 0);
         let chunks = s.unplaced(true, usize::MAX);
         assert_eq!((chunks.len(), chunks[0].bytes.len() as u64), (1, s.end()));
-        s.placed(0, Place::nowhere());
+        s.placed(0, FilePlace::nowhere());
         let at = insert(&s, b"b");
         assert_eq!((s.in_files(), s.idle_bytes(true) > s.idle_bytes(false)), (at, true));
         s.forget(u64::MAX);
-        assert!(matches!(s.read(0, Held::NONE, |_| ()), Ok(Access::Away(_))));
-        assert!(matches!(s.read(at, Held::NONE, |_| ()), Ok(Access::Here(()))));
+        assert!(matches!(s.read(0, HeldPiece::NONE, |_| ()), Ok(UndoAccess::Away(_))));
+        assert!(matches!(s.read(at, HeldPiece::NONE, |_| ()), Ok(UndoAccess::Here(()))));
     }
 
     #[test]
-    fn memory_is_counted_and_given_back() {
+    fn memory_is_counted_and_freed() {
         let memory = Arc::new(AtomicU64::new(0));
         let s = Stream::new(TxnId(1), Arc::clone(&memory));
         assert_eq!(memory.load(Ordering::Relaxed), STREAM_BYTES);
-        s.append(Entry::Insert { tree: TREE, key: b"k" });
+        s.append(UndoEntry::Insert { tree: TREE, key: b"k" });
         assert_eq!(memory.load(Ordering::Relaxed), STREAM_BYTES + 512);
         drop(s);
         assert_eq!(memory.load(Ordering::Relaxed), 0);
     }
 
     #[test]
-    fn an_address_that_is_none_is_refused() {
+    fn an_invalid_address_is_refused() {
         let s = stream();
         let at = insert(&s, b"key");
-        assert!(s.read(at, Held::NONE, |_| ()).is_ok());
-        assert!(s.read(at + 1, Held::NONE, |_| ()).is_err());
-        assert!(s.read(s.end(), Held::NONE, |_| ()).is_err());
+        assert!(s.read(at, HeldPiece::NONE, |_| ()).is_ok());
+        assert!(s.read(at + 1, HeldPiece::NONE, |_| ()).is_err());
+        assert!(s.read(s.end(), HeldPiece::NONE, |_| ()).is_err());
     }
 }

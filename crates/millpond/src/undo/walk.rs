@@ -1,49 +1,51 @@
-//! What a stream leaves to purge, without a list of it: a few words that grow with nothing, and a walk over the records when
-//! the time has come.
+//! Which records of a stream purge must read. No list of them is kept: a summary of fixed size says
+//! where to look, and a walk over the records finds them when purge comes.
 
-use super::record::{Entry, Record};
+use super::record::{UndoEntry, UndoRecord};
 
 /// A record that purge must look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Purge {
-    /// Where it stands.
+pub(crate) struct PurgeItem {
+    /// Its offset.
     pub(crate) at: u64,
-    /// It was rolled back, and with that a delete mark came back that may be nobody else's to remove.
+    /// It was rolled back, and that restored a delete mark that perhaps no other transaction will
+    /// remove.
     pub(crate) rewound: bool,
 }
 
-/// What would be left to purge of the records seen so far.
+/// A summary of what would be left to purge of the records seen so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Left {
-    /// The oldest record to look at that no rewind has taken back.
+pub(crate) struct LeftToPurge {
+    /// The oldest record with work for purge that no rewind has taken back.
     first: Option<u64>,
     /// The oldest and the newest record that cover a delete mark, rewound ones included.
     marks: Option<(u64, u64)>,
-    /// A rewind has brought delete marks back, so there is something, whatever else is taken back.
+    /// A rewind has restored delete marks, so there is work whatever else is taken back.
     stays: bool,
 }
 
-impl Left {
-    /// What an unknown beginning leaves: perhaps something.
-    pub(crate) fn unknown() -> Left {
-        Left { stays: true, ..Left::default() }
+impl LeftToPurge {
+    /// The summary of records that are not known: there may be work.
+    pub(crate) fn unknown() -> LeftToPurge {
+        LeftToPurge { stays: true, ..LeftToPurge::default() }
     }
 
-    /// Whether purge has anything to look at if the transaction commits.
+    /// Whether purge has work if the transaction commits.
     pub(crate) fn any(&self) -> bool {
         self.stays || self.first.is_some()
     }
 
-    /// Whether purge has anything to look at if the transaction is reverted as a whole.
+    /// Whether purge has work if the transaction is reverted as a whole.
     pub(crate) fn any_marks(&self) -> bool {
         self.marks.is_some()
     }
 
-    /// Takes in the record at `at`.
-    pub(crate) fn saw(&mut self, at: u64, entry: &Entry<'_>) {
-        if let Entry::Rewind { end, .. } = *entry {
+    /// Adds the record at `at`.
+    pub(crate) fn note(&mut self, at: u64, entry: &UndoEntry<'_>) {
+        if let UndoEntry::Rewind { end, .. } = *entry {
             self.first = self.first.filter(|&first| first < end);
-            // A mark that came back stays on the list: a later rewind either keeps it or brings it back once more.
+            // A restored mark stays in the summary: a later rewind either keeps it or restores it
+            // again.
             self.stays |= self.marks.is_some_and(|(_, newest)| newest >= end);
         }
         if entry.needs_purge() {
@@ -55,37 +57,37 @@ impl Left {
     }
 }
 
-/// The stretches of a stream that rollbacks to savepoints have taken back. None overlaps another.
+/// The parts of a stream that rollbacks to savepoints have taken back. They do not overlap.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rewinds(Vec<Rewound>);
+pub(crate) struct Rewinds(Vec<RewoundPart>);
 
 #[derive(Clone, Copy, Debug)]
-struct Rewound {
-    /// Where what was taken back begins.
+struct RewoundPart {
+    /// Where the part begins.
     from: u64,
-    /// Where the record of it stands.
+    /// Where its `Rewind` record is.
     at: u64,
 }
 
-/// Rollbacks to savepoints that one transaction may have had, those left out of which a later one has taken back all that they had left: 16
-/// MiB of memory.
+/// The most rollbacks to savepoints of one transaction, 16 MiB of memory. A rollback whose whole
+/// effect a later one has taken back does not count.
 pub(crate) const REWINDS_MAX: usize = 1 << 20;
 
 impl Rewinds {
-    /// Whether one more can be noted, which takes back everything from `from` on.
+    /// Whether one more rollback, to `from`, can be stored.
     pub(crate) fn has_room(&self, from: u64) -> bool {
         self.0.len() < REWINDS_MAX || self.0.last().is_some_and(|rewound| rewound.from >= from)
     }
 
-    /// Memory, bytes.
+    /// Returns the memory in bytes.
     pub(crate) fn memory(&self) -> u64 {
-        (self.0.capacity() * size_of::<Rewound>()) as u64
+        (self.0.capacity() * size_of::<RewoundPart>()) as u64
     }
 
-    /// Notes that the record at `at` has taken back everything from `from` on.
+    /// Stores that the record at `at` has taken back all records from `from` on.
     pub(crate) fn push(&mut self, at: u64, from: u64) {
         while self.0.pop_if(|rewound| rewound.from >= from).is_some() {}
-        self.0.push(Rewound { from, at });
+        self.0.push(RewoundPart { from, at });
     }
 
     /// Whether the record at `at` was taken back.
@@ -94,27 +96,27 @@ impl Rewinds {
         self.0.get(next).is_some_and(|rewound| rewound.from <= at)
     }
 
-    /// Whether a rollback can go back to `end`: it does not lie inside of what was taken back.
+    /// Whether a rollback can go back to `end`: that is not inside a part that was taken back.
     pub(crate) fn reach(&self, end: u64) -> bool {
         let next = self.0.partition_point(|rewound| rewound.at <= end);
         self.0.get(next).is_none_or(|rewound| rewound.from >= end)
     }
 }
 
-/// Goes over the records of a stream, oldest first, and tells which of them purge must look at.
+/// Walks over the records of a stream, oldest first, and finds those with work for purge.
 #[derive(Clone, Debug)]
-pub(crate) struct Walk {
-    /// The record to be looked at next.
+pub(crate) struct PurgeWalk {
+    /// The next record to look at.
     pub(crate) at: u64,
-    /// Records from here on are none of its concern.
+    /// The walk ends before this offset.
     pub(crate) end: u64,
     rewinds: Rewinds,
     committed: bool,
 }
 
-impl Walk {
+impl PurgeWalk {
     /// A walk for a transaction that has committed, or else has been reverted as a whole.
-    pub(crate) fn new(left: &Left, rewinds: &Rewinds, end: u64, committed: bool) -> Walk {
+    pub(crate) fn new(left: &LeftToPurge, rewinds: &Rewinds, end: u64, committed: bool) -> PurgeWalk {
         let (from, end) = match (committed, left.marks) {
             (false, None) => (end, end),
             (false, Some((oldest, newest))) => (oldest, newest + 1),
@@ -124,14 +126,14 @@ impl Walk {
                 (first.unwrap_or(end), end)
             }
         };
-        Walk { at: from, end, rewinds: rewinds.clone(), committed }
+        PurgeWalk { at: from, end, rewinds: rewinds.clone(), committed }
     }
 
-    /// What purge has to do with the record, which stands at `self.at`.
-    pub(crate) fn judge(&self, record: &Record<'_>) -> Option<Purge> {
+    /// Returns the work of purge for the record at `self.at`, if there is any.
+    pub(crate) fn judge(&self, record: &UndoRecord<'_>) -> Option<PurgeItem> {
         let rewound = !self.committed || self.rewinds.covers(self.at);
         let wanted = if rewound { record.entry.covers_mark() } else { record.entry.needs_purge() };
-        wanted.then_some(Purge { at: self.at, rewound })
+        wanted.then_some(PurgeItem { at: self.at, rewound })
     }
 }
 
@@ -142,24 +144,24 @@ mod tests {
     use base::prng::Prng;
     use base::{TreeId, TxnId};
 
-    /// The lists that the walk stands for, kept as a stream would have to keep them.
+    /// The lists that the summary and the walk replace, as a stream would have to keep them.
     #[derive(Default)]
     struct Lists {
-        purge: Vec<Purge>,
+        purge: Vec<PurgeItem>,
         marks: Vec<u64>,
         rewinds: Vec<(u64, u64)>,
     }
 
     impl Lists {
-        fn saw(&mut self, at: u64, entry: &Entry<'_>) {
-            if let Entry::Rewind { end, .. } = *entry {
+        fn saw(&mut self, at: u64, entry: &UndoEntry<'_>) {
+            if let UndoEntry::Rewind { end, .. } = *entry {
                 self.rewinds.push((at, end));
                 self.purge.retain(|p| p.at < end);
                 let back = self.marks.iter().filter(|&&at| at >= end);
-                self.purge.extend(back.map(|&at| Purge { at, rewound: true }));
+                self.purge.extend(back.map(|&at| PurgeItem { at, rewound: true }));
             }
             if entry.needs_purge() {
-                self.purge.push(Purge { at, rewound: false });
+                self.purge.push(PurgeItem { at, rewound: false });
             }
             if entry.covers_mark() {
                 self.marks.push(at);
@@ -168,18 +170,19 @@ mod tests {
     }
 
     #[test]
-    fn the_walk_finds_what_lists_would_hold() {
+    fn the_walk_finds_the_same_records_as_full_lists() {
         let mut rng = Prng::new(1);
         for round in 0..2000 {
-            let (mut lists, mut left, mut rewinds) = (Lists::default(), Left::default(), Rewinds::default());
+            let (mut lists, mut left, mut rewinds) =
+                (Lists::default(), LeftToPurge::default(), Rewinds::default());
             let mut entries = Vec::new();
             let end = rng.between(1, 30) * 10;
             for at in (0..end).step_by(10) {
                 let entry = if rng.below(4) == 0 {
-                    Entry::Rewind { end: rng.below(at / 10 + 1) * 10, last: None }
+                    UndoEntry::Rewind { end: rng.below(at / 10 + 1) * 10, last: None }
                 } else {
                     let flags = |rng: &mut Prng| [0, 0, 0, DELETED, OVERFLOW][rng.below(5) as usize];
-                    Entry::Replace {
+                    UndoEntry::Replace {
                         tree: TreeId(1),
                         key: b"k",
                         before: Version { txn: TxnId(1), undo_at: 0 },
@@ -191,22 +194,22 @@ mod tests {
                     }
                 };
                 lists.saw(at, &entry);
-                left.saw(at, &entry);
-                if let Entry::Rewind { end, .. } = entry {
+                left.note(at, &entry);
+                if let UndoEntry::Rewind { end, .. } = entry {
                     rewinds.push(at, end);
                 }
                 entries.push((at, entry));
             }
             for (committed, mut wanted) in [
                 (true, lists.purge),
-                (false, lists.marks.iter().map(|&at| Purge { at, rewound: true }).collect()),
+                (false, lists.marks.iter().map(|&at| PurgeItem { at, rewound: true }).collect()),
             ] {
                 wanted.sort_by_key(|purge| purge.at);
-                let mut walk = Walk::new(&left, &rewinds, end, committed);
+                let mut walk = PurgeWalk::new(&left, &rewinds, end, committed);
                 let mut found = Vec::new();
                 for (at, entry) in entries.iter().filter(|(at, _)| walk.at <= *at && *at < walk.end) {
-                    let judge = Walk { at: *at, ..walk.clone() };
-                    found.extend(judge.judge(&Record { owner: TxnId(2), prev: None, entry: *entry }));
+                    let judge = PurgeWalk { at: *at, ..walk.clone() };
+                    found.extend(judge.judge(&UndoRecord { owner: TxnId(2), prev: None, entry: *entry }));
                 }
                 walk.at = end;
                 assert_eq!(found, wanted, "round {round}");

@@ -158,9 +158,9 @@ fn a_large_transaction_is_cut_off() {
     assert!(all(&db, "t").values().all(|value| *value == [1; 100]));
 }
 
-/// Snapshots at every few commits, all held while what they need goes to segments.
+/// Snapshots at every few commits, all held while what they need goes to history batches.
 #[test]
-fn every_snapshot_sees_its_moment_in_segments() {
+fn every_snapshot_sees_its_rows_in_history_batches() {
     SMALL.set(64 << 10);
     let (_disk, db, t) = fresh();
     let (mut model, mut held, mut rng) = (Rows::new(), Vec::new(), Prng::new(1));
@@ -203,9 +203,9 @@ fn every_snapshot_sees_its_moment_in_segments() {
     SMALL.set(0);
 }
 
-/// What a crash leaves of segments is purged after it, and does not come back.
+/// What a crash leaves of history batches is purged after it, and does not come back.
 #[test]
-fn segments_are_purged_after_a_crash() {
+fn history_batches_are_purged_after_a_crash() {
     SMALL.set(4 << 10);
     let (disk, db, t) = fresh();
     (0..300).for_each(|n| put(&db, &t, &key(n), &[1; 5000]));

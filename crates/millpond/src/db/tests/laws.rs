@@ -160,7 +160,7 @@ fn steps_of_an_old_reader(updates: u32) -> u64 {
         tx.put(&t, &key(n % ROWS), &value).unwrap();
         tx.commit().unwrap();
         if n % 200 == 199 {
-            // What is not durable does not go to segments.
+            // What is not durable does not go to history batches.
             db.checkpoint().unwrap();
             while db.core.engine.txns.history_step().unwrap() {}
         }

@@ -162,9 +162,9 @@ fn a_million_rollbacks_to_savepoints_are_the_limit() {
     {
         // As a million calls would, without the time that they take.
         let stream = tx.txn().stream().unwrap();
-        while stream.can_rewind(stream.mark()) {
-            let mark = stream.mark();
-            stream.append(crate::undo::Entry::Rewind { end: mark.end, last: mark.last });
+        while stream.can_rewind(stream.position()) {
+            let mark = stream.position();
+            stream.append(crate::undo::UndoEntry::Rewind { end: mark.end, last: mark.last });
         }
         let memory = db.metrics().get("undo_bytes").unwrap();
         assert!((16e6..80e6).contains(&memory), "{memory}");

@@ -12,8 +12,8 @@ use crate::page::node::{CHILD_OVERHEAD, ROW_OVERHEAD, SLOT_BYTES, SLOTS};
 use crate::page::op::PageOp;
 use crate::page::overflow::ChainRef;
 use crate::recover::txn_table;
-use crate::undo::Entry;
-use crate::undo::record::Record as Undo;
+use crate::undo::UndoEntry;
+use crate::undo::record::UndoRecord;
 use base::{PageNo, TreeId, TxnId};
 
 const PAGE: &str = include_str!("../../../../../docs/format.md");
@@ -100,7 +100,6 @@ fn kinds_of_log_records() {
         ("prepare", Record::Prepare { txn, xid: &[] }),
         ("abort", Record::Abort { txn }),
         ("reverted", Record::Reverted { txn }),
-        ("ceiling", Record::Ceiling { txn, tree: 1 }),
         ("checkpoint list", Record::Checkpoint { body: &[] }),
         ("purged", Record::Purged { txns: &[] }),
     ];
@@ -136,10 +135,10 @@ fn kinds_of_pages() {
 fn kinds_of_undo_records() {
     let (tree, key) = (TreeId(1), &b"k"[..]);
     let all = [
-        ("insert", Entry::Insert { tree, key }),
+        ("insert", UndoEntry::Insert { tree, key }),
         (
             "replace",
-            Entry::Replace {
+            UndoEntry::Replace {
                 tree,
                 key,
                 before: crate::page::node::Version::default(),
@@ -150,12 +149,12 @@ fn kinds_of_undo_records() {
                 old_middle: &[],
             },
         ),
-        ("chain", Entry::Chain { tree, head: PageNo(1) }),
-        ("rewind", Entry::Rewind { end: 0, last: None }),
+        ("chain", UndoEntry::Chain { tree, head: PageNo(1) }),
+        ("rewind", UndoEntry::Rewind { end: 0, last: None }),
     ];
     let written = all.map(|(name, entry)| {
         let mut bytes = Vec::new();
-        Undo { owner: TxnId(1), prev: None, entry }.encode(0, &mut bytes);
+        UndoRecord { owner: TxnId(1), prev: None, entry }.encode(0, &mut bytes);
         format!("{} {name}", bytes[6])
     });
     assert_eq!(kinds("record | fields"), written);

@@ -1,9 +1,9 @@
-//! The undo files: what is hardened comes back, what nobody needs goes, and damage is seen.
+//! The undo files: hardened undo is read back, unused files are removed, and damage is detected.
 
-use super::super::fetch::{Access, Cache, Held};
+use super::super::fetch::{HeldPiece, PieceCache, UndoAccess};
 use super::super::history::History;
-use super::super::record::Entry;
-use super::super::segment::Member;
+use super::super::history_batch::BatchMember;
+use super::super::record::UndoEntry;
 use super::super::stream::Stream;
 use super::*;
 use base::{Lsn, TreeId};
@@ -21,24 +21,33 @@ fn open_within(
     wanted: &[(u64, u64)],
     memory: u64,
 ) -> Result<(Journal, Streams)> {
-    let wanted = wanted.iter().map(|&(txn, len)| (TxnId(txn), len)).collect();
+    let hardened = wanted.iter().map(|&(txn, len)| (TxnId(txn), len)).collect();
     let vfs = disk.vfs(1);
     let _ = vfs.disk.create_dir(Path::new(DIR));
     let streams = Streams::default();
-    let dir = Path::new(DIR);
     let (metrics, poison) = (Arc::default(), Arc::default());
-    let journal = Journal::open(&vfs, dir, 9, files, &wanted, &streams, memory, &metrics, &poison)?;
+    let options = JournalOptions {
+        vfs: &vfs,
+        dir: Path::new(DIR),
+        db_id: 9,
+        listed: files,
+        hardened: &hardened,
+        memory,
+        metrics: &metrics,
+        poison: &poison,
+    };
+    let journal = Journal::open(&options, &streams)?;
     Ok((journal, streams))
 }
 
 fn write(stream: &Stream, records: u64) {
     for n in 0..records {
         let key = vec![n as u8; (n % 50) as usize];
-        stream.append(Entry::Insert { tree: TreeId(3), key: &key });
+        stream.append(UndoEntry::Insert { tree: TreeId(3), key: &key });
     }
 }
 
-/// Hardens all that the streams have; the files of a list that names them.
+/// Hardens all undo of the streams. Returns the files of a list that names them.
 fn harden(journal: &mut Journal, streams: &[&Stream]) -> Vec<(u32, u64)> {
     let mut numbers = Vec::new();
     for stream in streams {
@@ -59,7 +68,7 @@ fn bytes(stream: &Stream) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_hardened_comes_back_and_no_more_than_the_list_promises() {
+fn hardened_undo_is_read_back_up_to_the_length_in_the_list() {
     let disk = MemDisk::default();
     let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
     let (a, b) = (streams.begin(TxnId(1)), streams.begin(TxnId(2)));
@@ -78,9 +87,10 @@ fn what_was_hardened_comes_back_and_no_more_than_the_list_promises() {
     assert!(matches!(missing, Error::Corrupt { .. }), "{missing}");
 }
 
-/// A transaction may have changed more than memory holds when a crash cuts it off; opening must not need that much.
+/// A transaction may have changed more than memory holds when a crash cuts it off. Opening must not
+/// need that much memory.
 #[test]
-fn what_comes_back_takes_no_more_memory_than_the_past_may() {
+fn undo_that_is_read_back_stays_within_its_memory_limit() {
     let disk = MemDisk::default();
     let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
     let (a, b) = (streams.begin(TxnId(1)), streams.begin(TxnId(2)));
@@ -94,15 +104,15 @@ fn what_comes_back_takes_no_more_memory_than_the_past_may() {
     let (_journal, back) = open_within(&disk, &files, &wanted, memory as u64).unwrap();
     assert!(back.bytes() <= memory as u64, "{} bytes", back.bytes());
     let (again, short) = (back.get(TxnId(1)).unwrap(), back.get(TxnId(2)).unwrap());
-    assert_eq!((again.end(), again.mark(), short.mark()), (a.end(), a.mark(), b.mark()));
-    let (cache, mut held) = (Cache::default(), Held::default());
+    assert_eq!((again.end(), again.position(), short.position()), (a.end(), a.position(), b.position()));
+    let (cache, mut held) = (PieceCache::default(), HeldPiece::default());
     for (stream, wanted) in [(again, all), (short, few)] {
         let mut at = 0;
         while at < wanted.len() as u64 {
             let mut out = Vec::new();
             match stream.read(at, &held, |record| record.encode(at, &mut out)).unwrap() {
-                Access::Away(piece) => cache.fetch(&piece, &mut held).unwrap(),
-                Access::Here(()) => {
+                UndoAccess::Away(piece) => cache.fetch(&piece, &mut held).unwrap(),
+                UndoAccess::Here(()) => {
                     assert_eq!(out, wanted[at as usize..at as usize + out.len()]);
                     at += out.len() as u64;
                 }
@@ -112,7 +122,7 @@ fn what_comes_back_takes_no_more_memory_than_the_past_may() {
 }
 
 #[test]
-fn a_stream_that_was_hardened_twice_in_other_chunks_comes_back_once() {
+fn a_stream_that_was_hardened_twice_in_other_chunks_is_read_back_once() {
     let disk = MemDisk::default();
     let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
     let (first, again) = (streams.begin(TxnId(1)), Stream::new(TxnId(1), Arc::default()));
@@ -121,7 +131,7 @@ fn a_stream_that_was_hardened_twice_in_other_chunks_comes_back_once() {
     write(&again, 4);
     harden(&mut journal, &[&again]);
     for n in 4..60 {
-        again.append(Entry::Insert { tree: TreeId(3), key: &vec![n as u8; (n % 50) as usize] });
+        again.append(UndoEntry::Insert { tree: TreeId(3), key: &vec![n as u8; (n % 50) as usize] });
     }
     let files = harden(&mut journal, &[&again]);
     let (_, back) = open(&disk, &files, &[(1, again.end())]).unwrap();
@@ -129,7 +139,7 @@ fn a_stream_that_was_hardened_twice_in_other_chunks_comes_back_once() {
 }
 
 #[test]
-fn what_memory_has_let_go_is_fetched() {
+fn undo_that_was_freed_from_memory_is_fetched() {
     let disk = MemDisk::default();
     let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
     let stream = streams.begin(TxnId(1));
@@ -140,9 +150,9 @@ fn what_memory_has_let_go_is_fetched() {
     assert!(stream.forget(100_000) >= 100_000 && streams.bytes() < before);
     write(&stream, 300);
     stream.forget(u64::MAX);
-    let (cache, mut held, mut at, mut seen) = (Cache::default(), Held::default(), 0, 0);
+    let (cache, mut held, mut at, mut seen) = (PieceCache::default(), HeldPiece::default(), 0, 0);
     while at < all.len() as u64 {
-        let look = |held: &Held| {
+        let look = |held: &HeldPiece| {
             stream.read(at, held, |record| {
                 let mut out = Vec::new();
                 record.encode(at, &mut out);
@@ -150,8 +160,8 @@ fn what_memory_has_let_go_is_fetched() {
             })
         };
         match look(&held).unwrap() {
-            Access::Away(piece) => cache.fetch(&piece, &mut held).unwrap(),
-            Access::Here(record) => {
+            UndoAccess::Away(piece) => cache.fetch(&piece, &mut held).unwrap(),
+            UndoAccess::Here(record) => {
                 assert_eq!(record, all[at as usize..at as usize + record.len()]);
                 at += record.len() as u64;
                 seen += 1;
@@ -168,16 +178,16 @@ fn what_memory_has_let_go_is_fetched() {
 }
 
 #[test]
-fn segments_give_back_what_went_in_and_commits_that_stand_for_theirs() {
+fn history_batches_return_the_undo_and_a_commit_that_stands_for_each_member() {
     let disk = MemDisk::default();
     let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
-    let (history, cache) = (History::default(), Cache::default());
+    let (history, cache) = (History::default(), PieceCache::default());
     let member = |n: u64| {
         // Commits in another order than ids.
         let txn = TxnId(100 + n * 37 % 120);
         let stream = streams.begin(txn);
         write(&stream, n % 7);
-        Member {
+        BatchMember {
             txn,
             lsn: Lsn(1000 + 10 * n),
             purge: n.is_multiple_of(5),
@@ -185,33 +195,33 @@ fn segments_give_back_what_went_in_and_commits_that_stand_for_theirs() {
             stream,
         }
     };
-    let mut members: Vec<Member> = (0..120).map(member).collect();
+    let mut members: Vec<BatchMember> = (0..120).map(member).collect();
     let all: Vec<_> = members.iter().map(|m| (m.txn, m.lsn, m.purge, bytes(&m.stream))).collect();
     for written in [1, 119] {
         let (now, later) = members.split_at_mut(written);
         let (ones, twos) = now.split_at_mut(written / 3);
         let groups = [ones, twos].into_iter().filter(|group| !group.is_empty());
-        history.insert(journal.append_segments(groups).unwrap());
-        members = later.iter_mut().map(|m| Member { stream: Arc::clone(&m.stream), ..*m }).collect();
+        history.insert(journal.append_history_batches(groups).unwrap());
+        members = later.iter_mut().map(|m| BatchMember { stream: Arc::clone(&m.stream), ..*m }).collect();
     }
-    // The first of each segment.
+    // The first member of each batch.
     let firsts = [0, 1, 40];
     for (n, (txn, lsn, _, bytes)) in all.iter().enumerate() {
         let first = firsts.into_iter().rfind(|first| *first <= n).unwrap();
         assert_eq!(history.commit_of(*txn, Lsn(1000)), Some(all[first].1));
         assert_eq!(history.commit_of(*txn, all[119].1), Some(all[first].1), "{lsn:?}");
-        assert_eq!(history.commit_of(*txn, Lsn(all[119].1.0 + 1)), None, "all segments lie below");
-        let (piece, mut held) = (history.piece_of(*txn).unwrap(), Held::default());
+        assert_eq!(history.commit_of(*txn, Lsn(all[119].1.0 + 1)), None, "all history batches lie below");
+        let (piece, mut held) = (history.piece_of(*txn).unwrap(), HeldPiece::default());
         cache.fetch(&piece, &mut held).unwrap();
         assert_eq!(held.bytes(&piece), Some(&bytes[..]), "{txn}");
     }
     assert_eq!(history.commit_of(TxnId(99), Lsn::ZERO), None);
     let mut to_purge = Vec::new();
-    while let Some(segment) = history.due(Lsn::MAX) {
-        let (piece, mut held) = (segment.piece(), Held::default());
+    while let Some(batch) = history.due(Lsn::MAX) {
+        let (piece, mut held) = (batch.piece(), HeldPiece::default());
         cache.fetch(&piece, &mut held).unwrap();
         to_purge.extend(held.to_purge(&piece).unwrap());
-        history.remove(&segment);
+        history.remove(&batch);
     }
     to_purge.sort();
     let wanted = all.into_iter().filter(|(.., purge, _)| *purge).map(|(txn, _, _, bytes)| (txn, bytes));
@@ -221,13 +231,13 @@ fn segments_give_back_what_went_in_and_commits_that_stand_for_theirs() {
 }
 
 #[test]
-fn a_file_goes_when_nobody_has_anything_in_it() {
+fn a_file_is_removed_when_it_is_unused() {
     let disk = MemDisk::default();
     let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
     let stream = streams.begin(TxnId(1));
     write(&stream, 1);
     let files = harden(&mut journal, &[&stream]);
-    // Another run: its own file, beside that of the transaction which is still unfinished.
+    // Another run: it has its own file, beside that of the transaction which is still unfinished.
     let (mut journal, streams) = open(&disk, &files, &[(1, stream.end())]).unwrap();
     let (old, new) = (streams.get(TxnId(1)).unwrap(), streams.begin(TxnId(2)));
     write(&new, 1);
@@ -239,7 +249,7 @@ fn a_file_goes_when_nobody_has_anything_in_it() {
     streams.remove(TxnId(1));
     drop(old);
     journal.sweep().unwrap();
-    // The root of the list that names it may be written only now.
+    // Only now may the root of the list that names it be written.
     journal.remove_retired().unwrap();
     assert_eq!(names(&disk), ["00000001", "00000002"], "the durable root names it");
     journal.retire().unwrap();
@@ -249,10 +259,11 @@ fn a_file_goes_when_nobody_has_anything_in_it() {
     assert_eq!(names(&disk), ["00000002"]);
 }
 
-/// The first run's checkpoint hardened a transaction that committed and was not listed any more by its next one; a crash
-/// took the commit's redo, the second run rebuilt the undo from redo and hardened it anew, in other pieces.
+/// The first run's checkpoint hardened a transaction. It committed, so the next checkpoint did not
+/// list it. A crash lost the redo of the commit. The second run rebuilt the undo from redo and
+/// hardened it again, in other pieces.
 #[test]
-fn an_older_copy_in_other_pieces_is_no_hindrance() {
+fn an_older_copy_in_other_pieces_does_no_harm() {
     let disk = MemDisk::default();
     let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
     let (stream, other) = (streams.begin(TxnId(1)), streams.begin(TxnId(2)));
@@ -262,7 +273,7 @@ fn an_older_copy_in_other_pieces_is_no_hindrance() {
         harden(&mut journal, &[&stream]);
     }
     let files = harden(&mut journal, &[&stream, &other]);
-    // The other one keeps the file; of this one nothing is promised.
+    // The other transaction keeps the file. The list says nothing of this one.
     let (mut journal, streams) = open(&disk, &files, &[(2, other.end())]).unwrap();
     let (stream, other) = (streams.begin(TxnId(1)), streams.get(TxnId(2)).unwrap());
     for _ in 0..4 {
@@ -276,7 +287,7 @@ fn an_older_copy_in_other_pieces_is_no_hindrance() {
 }
 
 #[test]
-fn every_flipped_byte_that_matters_is_seen() {
+fn every_flipped_byte_that_matters_is_detected() {
     let disk = MemDisk::default();
     let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
     let stream = streams.begin(TxnId(1));
@@ -292,12 +303,13 @@ fn every_flipped_byte_that_matters_is_seen() {
     }
 }
 
-/// Where files may take nothing at all, undo that must go to one does not begin a new one each time.
+/// Where undo files may take no space at all, undo that must go to a file does not begin a new one
+/// each time.
 #[test]
-fn a_file_is_begun_for_many_batches_however_little_all_may_take() {
+fn a_file_takes_many_batches_however_small_the_limit_of_all_files_is() {
     let disk = MemDisk::default();
     let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
-    journal.fit(0);
+    journal.set_total_bytes(0);
     let stream = streams.begin(TxnId(1));
     let mut files = Vec::new();
     for _ in 0..20 {
@@ -307,9 +319,9 @@ fn a_file_is_begun_for_many_batches_however_little_all_may_take() {
     assert_eq!(files.len(), 3, "{files:?}");
 }
 
-/// What else stands in the directory is nobody's, unless it is called as a file of ours.
+/// Other files in the directory are left alone unless they are named like undo files.
 #[test]
-fn foreign_names_are_left_alone_and_the_last_number_is_an_error() {
+fn foreign_files_are_left_alone_and_the_last_number_is_an_error() {
     let disk = MemDisk::default();
     drop(open(&disk, &[], &[]).unwrap());
     let vfs = disk.vfs(1);
@@ -326,16 +338,16 @@ fn foreign_names_are_left_alone_and_the_last_number_is_an_error() {
     assert!(error.contains("/undo/4294967295") && error.contains("no number is left"), "{error}");
 }
 
-/// A list says where segments stand; a place that cannot be is an error, not an overflow.
+/// A list says where history batches are. An impossible place is an error, not an overflow.
 #[test]
-fn segments_in_a_place_where_none_can_stand_are_an_error() {
+fn listed_batches_at_an_impossible_place_are_an_error() {
     let disk = MemDisk::default();
     let (mut journal, streams) = open(&disk, &[], &[]).unwrap();
     write(&streams.begin(TxnId(1)), 3);
     harden(&mut journal, &[&streams.get(TxnId(1)).unwrap()]);
     for (from, to) in [(8192, 4096), (0, 8192), (5000, 8192), (u64::MAX, 8192)] {
-        let segments = Segments { file: 1, from, to, txns: 1 };
-        let error = journal.open_segments(&[segments]).unwrap_err();
+        let batches = ListedBatches { file: 1, from, to, txns: 1 };
+        let error = journal.open_history_batches(&[batches]).unwrap_err();
         assert!(matches!(error, Error::Corrupt { .. }), "{from} to {to}: {error}");
     }
 }

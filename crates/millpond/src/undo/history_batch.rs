@@ -1,176 +1,189 @@
-//! Segments of committed history: the undo of many transactions that have ended, in one batch of an undo file.
+//! History batches: the undo of many committed transactions, in one batch of an undo file.
 //!
 //! ```text
 //! batch, as in the journal but for its magic "USEG"
-//! payload: count u32 · directory, ascending { transaction u48 · flags u8 (1: something to purge) · end u32 · crc32c u32 } · bytes
+//! payload: count u32
+//!          · directory, ascending:
+//!            { transaction u48 · flags u8 (1: something to purge) · end u32 · crc32c u32 }
+//!          · bytes
 //! ```
-//! `end` is where a transaction's bytes end in those of all; the checksum is theirs. In memory remain the place of the batch, which ids it has, two bits or
-//! so for each, and the least and the greatest commit LSN. **No snapshot lies between those two**, so whoever asks for the commit
-//! of one of them may be given the least: against every snapshot it compares as the true one does.
+//! `end` is where a transaction's bytes end within `bytes`, and the checksum is that of its bytes.
+//! Memory keeps the place of the batch, the set of its ids (about two bits each), and its least and
+//! greatest commit LSN. **No snapshot lies between these two.** So a reader that asks for the
+//! commit LSN of a member may be given the least one: every snapshot compares with it as with the
+//! true one.
 
-use super::fetch::{Piece, Place, Rank, UndoFile};
-use super::journal::{BATCH_HEAD, BLOCK, Holds, Journal, read_batch, seal};
+use super::fetch::{FilePlace, MemberRank, UndoFile, UndoPiece};
+use super::journal::{BATCH_HEAD, BLOCK, FileContent, Journal, fill_batch_head, read_batch};
 use super::stream::Stream;
-use crate::checkpoint::list::Segments;
+use crate::checkpoint::list::ListedBatches;
 use crate::error::{Error, Result};
 use crate::page::Damage;
 use base::codec::{Put, Reader, Truncated};
 use base::{Lsn, TxnId, crc};
 use std::sync::Arc;
 
-/// A stream longer than this does not go into a segment: its chunks go to files one by one.
-pub(crate) const MEMBER_BYTES_MAX: u64 = 64 << 10;
-/// A segment is full with so many transactions, or so many bytes.
-pub(crate) const SEGMENT_TXNS: usize = 1024;
-pub(crate) const SEGMENT_BYTES: usize = 128 << 10;
+/// A longer stream does not go into a history batch. Its chunks go to files one by one.
+pub(crate) const BATCH_MEMBER_BYTES_MAX: u64 = 64 << 10;
+/// A history batch is full with this many transactions, or this many bytes.
+pub(crate) const HISTORY_BATCH_TXNS: usize = 1024;
+pub(crate) const HISTORY_BATCH_BYTES: usize = 128 << 10;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"USEG");
-/// Bytes of one entry of the directory.
+/// Bytes of an entry of the directory.
 const ENTRY: usize = 15;
 const PURGE: u8 = 1;
-/// Ids of which one word of bits tells.
+/// Transaction ids in one word of bits.
 const WORD: u64 = 64;
 
-/// A transaction that is to go into a segment.
+/// A transaction that is to go into a history batch.
 #[derive(Debug)]
-pub(crate) struct Member {
+pub(crate) struct BatchMember {
     pub(crate) txn: TxnId,
-    /// Its commit.
+    /// Its commit LSN.
     pub(crate) lsn: Lsn,
-    /// Purge has something to look at.
+    /// Purge has something to do for it.
     pub(crate) purge: bool,
-    /// Its undo, all of it in memory.
+    /// Its undo, all in memory.
     pub(crate) stream: Arc<Stream>,
-    /// How long that is, bytes.
+    /// The length of its undo, bytes.
     pub(crate) len: usize,
 }
 
-/// What memory keeps of a segment.
+/// What memory keeps of a history batch.
 #[derive(Debug)]
-pub(crate) struct Segment {
+pub(crate) struct HistoryBatch {
     file: Arc<UndoFile>,
-    /// Offset of its batch.
+    /// The offset of the batch in the file.
     at: u64,
-    /// Where the next batch may stand.
+    /// The offset at which the next batch may begin.
     end: u64,
-    /// Bytes of its payload, and their CRC32C.
+    /// The length of the payload in bytes, and its CRC32C.
     len: u32,
     crc: u32,
-    /// The least and the greatest commit LSN.
+    /// The least and the greatest commit LSN of its members.
     pub(crate) first: Lsn,
     pub(crate) last: Lsn,
-    /// Its ids: by `id / 64`, a bit each. Ascending.
+    /// Its transaction ids: `id / 64`, and a bit for each id. Ascending.
     ids: Box<[(u64, u64)]>,
     pub(crate) count: u32,
-    /// Purge has something to look at.
+    /// Purge has something to do for it.
     pub(crate) purge: bool,
 }
 
-/// What purge must look at: a transaction and its whole stream.
+/// A transaction with something to purge, and its whole stream.
 pub(crate) type ToPurge = (TxnId, Vec<u8>);
 
-/// Segments of an earlier run that stand one behind the other in a file, to be purged.
+/// Consecutive history batches in a file, still to be purged. No snapshot reads them.
 #[derive(Clone, Debug)]
-pub(crate) struct Extent {
+pub(crate) struct HistoryBatchRange {
     file: Arc<UndoFile>,
     at: u64,
     end: u64,
     txns: u64,
 }
 
-impl Segment {
-    /// Whether it has the undo of `txn`.
+impl HistoryBatch {
+    /// Whether the batch holds the undo of `txn`.
     pub(crate) fn has(&self, txn: TxnId) -> bool {
         let word = self.ids.binary_search_by_key(&(txn.0 / WORD), |(at, _)| *at);
         word.is_ok_and(|at| self.ids[at].1 >> (txn.0 % WORD) & 1 == 1)
     }
 
-    /// Its ids divided by `by`, a multiple of 64, each once.
+    /// Returns the ids divided by `by`, a multiple of 64, each quotient once.
     pub(super) fn blocks(&self, by: u64) -> impl Iterator<Item = u64> {
         let mut last = None;
         let blocks = self.ids.iter().map(move |(at, _)| at / (by / WORD));
         blocks.filter(move |block| last.replace(*block) != Some(*block))
     }
 
-    /// The least of its ids, rounded down.
+    /// Returns the least id, rounded down to a multiple of 64.
     pub(super) fn least(&self) -> u64 {
         self.ids.first().map_or(u64::MAX, |(at, _)| at * WORD)
     }
 
-    /// Memory that it takes, bytes.
+    /// Returns the memory of this entry, in bytes.
     pub(super) fn memory(&self) -> u64 {
-        (size_of::<Segment>() + self.ids.len() * size_of::<(u64, u64)>()) as u64
+        (size_of::<HistoryBatch>() + self.ids.len() * size_of::<(u64, u64)>()) as u64
     }
 
-    /// What must be fetched to read all of it.
-    pub(crate) fn piece(&self) -> Piece {
-        let place = Place { file: Arc::clone(&self.file), at: self.at + BATCH_HEAD as u64, crc: self.crc };
-        Piece { owner: TxnId::NONE, base: 0, len: self.len, place, member: None }
+    /// Returns the piece to fetch to read the whole batch.
+    pub(crate) fn piece(&self) -> UndoPiece {
+        let place =
+            FilePlace { file: Arc::clone(&self.file), at: self.at + BATCH_HEAD as u64, crc: self.crc };
+        UndoPiece { owner: TxnId::NONE, base: 0, len: self.len, place, member: None }
     }
 
-    /// What must be fetched to read the undo of `txn`. REQUIRES: it has it.
-    pub(super) fn member(&self, txn: TxnId) -> Piece {
+    /// Returns the piece to fetch to read the undo of `txn`. REQUIRES: the batch has it.
+    pub(super) fn member(&self, txn: TxnId) -> UndoPiece {
         let before = self.ids.partition_point(|(at, _)| *at < txn.0 / WORD);
         let ones: u32 = self.ids[..before].iter().map(|(_, bits)| bits.count_ones()).sum();
         let below = self.ids[before].1 & ((1 << (txn.0 % WORD)) - 1);
-        let rank = Rank { before: ones + below.count_ones(), of: self.count };
-        Piece { owner: txn, member: Some(rank), ..self.piece() }
+        let rank = MemberRank { before: ones + below.count_ones(), of: self.count };
+        UndoPiece { owner: txn, member: Some(rank), ..self.piece() }
     }
 
-    /// Adds it to those that a checkpoint names.
-    pub(crate) fn list(&self, listed: &mut Vec<Segments>) {
+    /// Adds the batch to a checkpoint's list.
+    pub(crate) fn list(&self, listed: &mut Vec<ListedBatches>) {
         add(listed, self.file.number, self.at, self.end, self.count.into());
     }
 }
 
-fn add(listed: &mut Vec<Segments>, file: u32, from: u64, to: u64, txns: u64) {
+fn add(listed: &mut Vec<ListedBatches>, file: u32, from: u64, to: u64, txns: u64) {
     match listed.last_mut().filter(|last| last.file == file && last.to == from) {
         Some(last) => {
             last.to = to;
             last.txns += txns;
         }
-        None => listed.push(Segments { file, from, to, txns }),
+        None => listed.push(ListedBatches { file, from, to, txns }),
     }
 }
 
-impl Extent {
-    /// Adds what is left of it to what a checkpoint names.
-    pub(crate) fn list(&self, listed: &mut Vec<Segments>) {
+impl HistoryBatchRange {
+    /// Adds what is left of the range to a checkpoint's list.
+    pub(crate) fn list(&self, listed: &mut Vec<ListedBatches>) {
         add(listed, self.file.number, self.at, self.end, self.txns);
     }
 
-    /// Segments that nobody reads before their purge, as few stretches of files. No snapshot asks for them.
-    pub(crate) fn of_segments(segments: Vec<Segment>, extents: &mut Vec<Extent>) {
-        for Segment { file, at, end, count, .. } in segments {
-            match extents.last_mut().filter(|last| Arc::ptr_eq(&last.file, &file) && last.end == at) {
+    /// Adds `batches`, joined where they are consecutive, to `ranges`. REQUIRES: no snapshot reads
+    /// them.
+    pub(crate) fn of_batches(batches: Vec<HistoryBatch>, ranges: &mut Vec<HistoryBatchRange>) {
+        for HistoryBatch { file, at, end, count, .. } in batches {
+            match ranges.last_mut().filter(|last| Arc::ptr_eq(&last.file, &file) && last.end == at) {
                 Some(last) => (last.end, last.txns) = (end, last.txns + u64::from(count)),
-                None => extents.push(Extent { file, at, end, txns: count.into() }),
+                None => ranges.push(HistoryBatchRange { file, at, end, txns: count.into() }),
             }
         }
     }
 
-    pub(super) fn of(file: Arc<UndoFile>, listed: &Segments) -> Extent {
-        Extent { file, at: listed.from, end: listed.to, txns: listed.txns }
+    pub(super) fn of(file: Arc<UndoFile>, listed: &ListedBatches) -> HistoryBatchRange {
+        HistoryBatchRange { file, at: listed.from, end: listed.to, txns: listed.txns }
     }
 
-    /// How many transactions are left.
+    /// Returns how many transactions are left.
     pub(crate) fn txns(&self) -> u64 {
         self.txns
     }
 
-    /// Of it what stands before `rest`; all of it if nothing is left.
-    pub(crate) fn before(&self, rest: Option<&Extent>) -> Extent {
+    /// Returns the part of the range before `rest`, or the whole range if there is no rest.
+    pub(crate) fn before(&self, rest: Option<&HistoryBatchRange>) -> HistoryBatchRange {
         let Some(rest) = rest else { return self.clone() };
-        Extent { end: rest.at, txns: self.txns - rest.txns, file: Arc::clone(&self.file), at: self.at }
+        HistoryBatchRange {
+            end: rest.at,
+            txns: self.txns - rest.txns,
+            file: Arc::clone(&self.file),
+            at: self.at,
+        }
     }
 
-    /// The transactions of the next segment that purge must look at, and what is left after it; the segment counts as done by
-    /// that.
-    pub(crate) fn next(mut self) -> Result<(Vec<ToPurge>, Option<Extent>)> {
+    /// Returns the transactions of the first batch that have something to purge, and the range
+    /// behind that batch.
+    pub(crate) fn next(mut self) -> Result<(Vec<ToPurge>, Option<HistoryBatchRange>)> {
         let (batch, end, next) = read_batch(&self.file, MAGIC, self.at, self.end)?;
         let payload = &batch[BATCH_HEAD..end];
-        let damaged =
-            || Error::corrupt(&self.file.path, format!("the segment at offset {} is malformed", self.at));
+        let damaged = || {
+            Error::corrupt(&self.file.path, format!("the history batch at offset {} is malformed", self.at))
+        };
         let count = Directory::of(payload).map_err(|_| damaged())?.count;
         let out = to_purge(payload).map_err(|_| damaged())?;
         self.txns = self.txns.saturating_sub(count as u64);
@@ -180,7 +193,7 @@ impl Extent {
     }
 }
 
-/// The payload of a segment.
+/// The payload of a history batch.
 #[derive(Clone, Copy, Debug)]
 struct Directory<'a> {
     count: usize,
@@ -208,11 +221,11 @@ impl<'a> Directory<'a> {
     }
 }
 
-/// Reads the stream of one member of a segment, and its checksum.
-pub(super) fn read_member(piece: &Piece, rank: Rank) -> Result<(Vec<u8>, u32)> {
+/// Reads the stream of one member of a history batch, and its checksum.
+pub(super) fn read_member(piece: &UndoPiece, rank: MemberRank) -> Result<(Vec<u8>, u32)> {
     let place = &piece.place;
     let damaged = || {
-        let what = format!("the segment at offset {} lacks {:?}", place.at, piece.owner);
+        let what = format!("the history batch at offset {} lacks {:?}", place.at, piece.owner);
         Error::corrupt(&place.file.path, what)
     };
     // The entry before it says where its bytes begin.
@@ -235,9 +248,9 @@ pub(super) fn read_member(piece: &Piece, rank: Rank) -> Result<(Vec<u8>, u32)> {
     Ok((bytes, crc))
 }
 
-/// All of a segment that purge must look at: transactions and their streams.
+/// Returns the transactions of a history batch that have something to purge, with their streams.
 pub(crate) fn to_purge(payload: &[u8]) -> Result<Vec<ToPurge>, Damage> {
-    let malformed = |_| Damage("a segment of history is malformed");
+    let malformed = |_| Damage("a history batch is malformed");
     let directory = Directory::of(payload).map_err(malformed)?;
     let all = (0..directory.count).map(|at| directory.get(at).map_err(malformed));
     let wanted = all.filter_map(|member| match member {
@@ -248,8 +261,9 @@ pub(crate) fn to_purge(payload: &[u8]) -> Result<Vec<ToPurge>, Damage> {
     wanted.collect()
 }
 
-/// Appends the batch that is to stand at `at` of `file` to `out`. What memory keeps of it.
-fn encode(members: &mut [Member], file: &Arc<UndoFile>, at: u64, out: &mut Vec<u8>) -> Segment {
+/// Appends a history batch, which will be at offset `at` of `file`, to `out`. Returns what memory
+/// keeps of it.
+fn encode(members: &mut [BatchMember], file: &Arc<UndoFile>, at: u64, out: &mut Vec<u8>) -> HistoryBatch {
     members.sort_unstable_by_key(|member| member.txn);
     let (start, directory) = (out.len() + BATCH_HEAD, 4 + members.len() * ENTRY);
     let len = directory + members.iter().map(|member| member.len).sum::<usize>();
@@ -275,15 +289,15 @@ fn encode(members: &mut [Member], file: &Arc<UndoFile>, at: u64, out: &mut Vec<u
     }
     out[start..start + directory].copy_from_slice(&head);
     out.resize(end, 0);
-    let crc = seal(&mut out[start - BATCH_HEAD..], MAGIC, len, file.number, at);
-    Segment {
+    let crc = fill_batch_head(&mut out[start - BATCH_HEAD..], MAGIC, len, file.number, at);
+    HistoryBatch {
         file: Arc::clone(file),
         at,
         end: at + (end + BATCH_HEAD - start) as u64,
         len: len as u32,
         crc,
-        first: members.iter().map(|member| member.lsn).min().expect("a segment of somebody"),
-        last: members.iter().map(|member| member.lsn).max().expect("a segment of somebody"),
+        first: members.iter().map(|member| member.lsn).min().expect("a batch has members"),
+        last: members.iter().map(|member| member.lsn).max().expect("a batch has members"),
         ids: ids.into(),
         count: members.len() as u32,
         purge: members.iter().any(|member| member.purge),
@@ -291,20 +305,21 @@ fn encode(members: &mut [Member], file: &Arc<UndoFile>, at: u64, out: &mut Vec<u
 }
 
 impl Journal {
-    /// Writes segments, one for each of `groups`, which are none of them empty and in which the order does not matter. They can be read, and are
-    /// not durable. A full disk leaves everything as it was.
-    pub(crate) fn append_segments<'a>(
+    /// Writes one history batch for each of `groups`. No group may be empty; the order in a group
+    /// does not matter. The batches can be read at once and are not durable. If the disk is full
+    /// nothing changes.
+    pub(crate) fn append_history_batches<'a>(
         &mut self,
-        groups: impl Iterator<Item = &'a mut [Member]>,
-    ) -> Result<Vec<Segment>> {
-        let (file, start) = self.room(Holds::Segments)?;
+        groups: impl Iterator<Item = &'a mut [BatchMember]>,
+    ) -> Result<Vec<HistoryBatch>> {
+        let (file, start) = self.place_for_batch(FileContent::History)?;
         let mut bytes = self.take_buffer();
-        let mut segments = Vec::new();
+        let mut batches = Vec::new();
         for members in groups {
-            segments.push(encode(members, &file, start + bytes.len() as u64, &mut bytes));
+            batches.push(encode(members, &file, start + bytes.len() as u64, &mut bytes));
         }
         let written = self.write(&file, &bytes, start);
         self.keep_buffer(bytes);
-        written.map(|()| segments)
+        written.map(|()| batches)
     }
 }

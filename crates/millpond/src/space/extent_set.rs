@@ -1,31 +1,31 @@
-//! In which extents of one group a tree has free pages: a few numbers, or a bit for each. Pure.
+//! A set of extents of one group: a few numbers, or a bit for each extent. Pure.
 
-/// Numbers that stand without memory of their own.
+/// The most numbers that are stored without allocated memory.
 const FEW: usize = 7;
-/// Words of a bit for each extent that a map page describes, with the largest pages.
+/// Words with a bit for each extent that a map page describes, for the largest pages.
 const WORDS: usize = 1024 / 64;
 
 /// A set of extents, by their index in the group.
 #[derive(Debug)]
-pub(super) enum Room {
+pub(super) enum ExtentSet {
     /// Ascending.
     Few { len: u8, at: [u16; FEW] },
     /// More of them.
     Many(Box<[u64; WORDS]>),
 }
 
-impl Default for Room {
-    fn default() -> Room {
-        Room::Few { len: 0, at: [0; FEW] }
+impl Default for ExtentSet {
+    fn default() -> ExtentSet {
+        ExtentSet::Few { len: 0, at: [0; FEW] }
     }
 }
 
-impl Room {
-    /// Adds an extent, if it is not there.
+impl ExtentSet {
+    /// Adds an extent if it is not in the set.
     pub(super) fn insert(&mut self, index: u16) {
         match self {
-            Room::Many(words) => words[usize::from(index) / 64] |= 1 << (index % 64),
-            Room::Few { len, at } => {
+            ExtentSet::Many(words) => words[usize::from(index) / 64] |= 1 << (index % 64),
+            ExtentSet::Few { len, at } => {
                 let n = usize::from(*len);
                 let Err(place) = at[..n].binary_search(&index) else { return };
                 if n < FEW {
@@ -38,16 +38,16 @@ impl Room {
                 for index in at.iter().copied().chain([index]) {
                     words[usize::from(index) / 64] |= 1 << (index % 64);
                 }
-                *self = Room::Many(words);
+                *self = ExtentSet::Many(words);
             }
         }
     }
 
-    /// Takes an extent out, if it is there.
+    /// Removes an extent if it is in the set.
     pub(super) fn remove(&mut self, index: u16) {
         match self {
-            Room::Many(words) => words[usize::from(index) / 64] &= !(1 << (index % 64)),
-            Room::Few { len, at } => {
+            ExtentSet::Many(words) => words[usize::from(index) / 64] &= !(1 << (index % 64)),
+            ExtentSet::Few { len, at } => {
                 let n = usize::from(*len);
                 if let Ok(place) = at[..n].binary_search(&index) {
                     at.copy_within(place + 1..n, place);
@@ -57,22 +57,22 @@ impl Room {
         }
     }
 
-    /// The least of them.
+    /// Returns the least extent of the set.
     pub(super) fn first(&self) -> Option<u16> {
         match self {
-            Room::Few { len, at } => at[..usize::from(*len)].first().copied(),
-            Room::Many(words) => {
+            ExtentSet::Few { len, at } => at[..usize::from(*len)].first().copied(),
+            ExtentSet::Many(words) => {
                 let word = words.iter().position(|word| *word != 0)?;
                 Some(word as u16 * 64 + words[word].trailing_zeros() as u16)
             }
         }
     }
 
-    /// Bytes of memory of its own.
+    /// Returns the allocated memory in bytes.
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Room::Few { .. } => 0,
-            Room::Many(_) => WORDS * 8,
+            ExtentSet::Few { .. } => 0,
+            ExtentSet::Many(_) => WORDS * 8,
         }
     }
 }

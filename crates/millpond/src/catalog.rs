@@ -18,7 +18,7 @@ use crate::lock::{Closed, Users, Wait};
 use crate::space::EXTENT_FIRST;
 use crate::txn::scan::{Next, Progress, Rows, Shown};
 use crate::txn::system::denied;
-use crate::txn::{New, Open, Rules, Txn, Txns, Wrote};
+use crate::txn::{AlwaysAdmitted, New, Rules, Txn, Txns, Wrote};
 use base::codec::{Put, Reader, Truncated};
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicBool, Ordering};
@@ -164,13 +164,14 @@ impl Catalog {
     }
 
     fn no_wait() -> Rules {
-        Rules { conflicts_after: None, wait: Wait::NoWait, keeps: false }
+        Rules { conflicts_after: None, wait: Wait::NoWait, serializable: false }
     }
 
     /// Makes one change of the catalog's tree. No other transaction changes it meanwhile, so
     /// nothing is waited for.
     fn write(&self, txn: &Txn, name: &str, new: New<'_>) -> Result {
-        let wrote = self.txns.write_row(txn, CATALOG, name.as_bytes(), new, Self::no_wait(), &mut Open)?;
+        let wrote =
+            self.txns.write_row(txn, CATALOG, name.as_bytes(), new, Self::no_wait(), &mut AlwaysAdmitted)?;
         base::check!(matches!(wrote, Wrote::Done { .. }), "the catalog in memory is not the one in the tree");
         Ok(())
     }

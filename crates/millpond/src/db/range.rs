@@ -8,7 +8,7 @@ use crate::mvcc::Snapshot;
 use crate::table::Table;
 use crate::txn::read::{Found, Value};
 use crate::txn::scan::{Next, Progress, Rows};
-use crate::txn::{Hold, Rules};
+use crate::txn::{Rules, ScanLocks};
 use base::Lsn;
 use metrics::M;
 use std::collections::VecDeque;
@@ -28,7 +28,7 @@ pub struct Range<'t> {
     front: VecDeque<Found>,
     /// In falling order.
     back: VecDeque<Found>,
-    /// What a fetch by a moment brings.
+    /// The rows that one fetch by a snapshot returns.
     rows: Rows,
     /// What a fetch that locks brings.
     batch: Vec<Found>,
@@ -40,23 +40,23 @@ pub struct Range<'t> {
 /// How a range reads its rows.
 #[derive(Debug)]
 pub(super) enum Reads {
-    /// As a moment shows them. A statement's snapshot is kept for as long as the range is.
+    /// As the snapshot with this LSN shows them. A range keeps the snapshot of its statement.
     At(Lsn, #[expect(dead_code, reason = "held, not read")] Option<Snapshot>),
     /// As they are, locked.
-    Locked(Hold, Rules),
+    Locked(ScanLocks, Rules),
 }
 
 /// The most rows that are locked before they are asked for, and only where they are locked by their range.
 const AHEAD: usize = 64;
 
 impl Reads {
-    pub(super) fn at((moment, statement): (Lsn, Option<Snapshot>)) -> Reads {
-        Reads::At(moment, statement)
+    pub(super) fn at((snapshot_lsn, statement): (Lsn, Option<Snapshot>)) -> Reads {
+        Reads::At(snapshot_lsn, statement)
     }
 
     /// As they are; the range keeps them so.
     pub(super) fn kept(rules: Rules) -> Reads {
-        Reads::Locked(Hold { rows: None, range: true }, rules)
+        Reads::Locked(ScanLocks { rows: None, range: true }, rules)
     }
 }
 
@@ -114,13 +114,13 @@ impl<'t> Range<'t> {
         let (tree, end, out) = (self.tree, to.as_deref(), &mut self.batch);
         out.clear();
         let next = match self.reads {
-            Reads::At(moment, _) => {
-                let (view, rows) = (txns.view(moment, txn.id()), &mut self.rows);
+            Reads::At(snapshot_lsn, _) => {
+                let (view, rows) = (txns.view(snapshot_lsn, txn.id()), &mut self.rows);
                 let read = match backward {
                     true => txns.scan_backward(txn, view, tree, &from, end, &mut self.progress, rows),
                     false => txns.scan_forward(txn, view, tree, &from, end, &mut self.progress, rows),
                 };
-                let next = txns.by_moment(moment, read)?;
+                let next = txns.check_not_expired(snapshot_lsn, read)?;
                 for row in rows.iter(&txns.store) {
                     let (key, value) = row?;
                     out.push(Found { key: key.to_vec(), value: value.to_owned() });
@@ -137,7 +137,7 @@ impl<'t> Range<'t> {
                         txns.lock_forward(txn, tree, &from, end, max, (hold, rules), &mut self.since, out)
                     }
                 };
-                let next = self.transaction.judge(txns.by_rules(rules, read))?;
+                let next = self.transaction.judge(txns.check_rules_not_expired(rules, read))?;
                 if hold.rows.is_none() && out.len() >= max {
                     self.ahead = (max * 2).min(AHEAD);
                 }
@@ -170,7 +170,7 @@ impl<'t> Range<'t> {
         }
         let value = found.value.load(store, self.progress.hint(&store.pool));
         let value = match self.reads {
-            Reads::At(moment, _) => txns.by_moment(moment, value)?,
+            Reads::At(snapshot_lsn, _) => txns.check_not_expired(snapshot_lsn, value)?,
             Reads::Locked(..) => value?,
         };
         Ok((found.key, value))

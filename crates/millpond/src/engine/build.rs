@@ -17,7 +17,7 @@ use crate::recover::apply::RedoHook;
 use crate::reserve::Reserve;
 use crate::space::{Space, SpaceOptions};
 use crate::store::Store;
-use crate::txn::{Limits, Room, Txns};
+use crate::txn::{Limits, Txns, UndoAdmission};
 use base::sync::Mutex;
 use base::sync::atomic::AtomicU64;
 use pace::capacity::{self, CapacityChange};
@@ -69,7 +69,7 @@ pub(super) fn build(
     );
     let admission =
         Arc::new(Admission::new(&log, &vfs.clock, metrics, poison, roster.unparker(Worker::Cleaner)));
-    let room = Arc::clone(&admission) as Arc<dyn Room>;
+    let room = Arc::clone(&admission) as Arc<dyn UndoAdmission>;
     let txns = Arc::new(Txns::new(&store, vfs, recovered, limits, roster.unparker(Worker::Purge), room));
     let unfinished = Arc::clone(&txns) as Arc<dyn Unfinished>;
     let pool = &store.pool;

@@ -181,7 +181,7 @@ const BEYOND: &[Bug] = &[
     Bug::SealedAcross,
     Bug::ForgottenEarly,
     Bug::SegmentNotSynced,
-    Bug::GivenUpUnseen,
+    Bug::ExpiryUnseen,
     Bug::FailureUnheard,
     Bug::ToldByLeader,
     Bug::HalfUndoneGoesOn,

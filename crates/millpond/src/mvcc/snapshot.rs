@@ -49,7 +49,7 @@ pub(crate) struct Snapshots {
     lanes: [Arc<Lane>; LANES],
     crowd: Arc<Crowd>,
     /// Snapshots below it are given up.
-    given_up: AtomicU64,
+    expired_below: AtomicU64,
 }
 
 /// A moment in commit order; sees every commit below its LSN. Versions that it needs are kept until it is dropped.
@@ -66,7 +66,7 @@ impl Default for Snapshots {
         let crowd = Arc::<Crowd>::default();
         let places = || std::array::from_fn(|_| AtomicU64::new(FREE));
         let lane = |_| Arc::new(Lane { places: places(), crowd: Arc::clone(&crowd) });
-        Snapshots { lanes: std::array::from_fn(lane), given_up: AtomicU64::new(0), crowd }
+        Snapshots { lanes: std::array::from_fn(lane), expired_below: AtomicU64::new(0), crowd }
     }
 }
 
@@ -100,12 +100,12 @@ impl Snapshots {
     /// Commits below this LSN are seen by every snapshot that is not given up, those held now and those drawn later.
     pub(crate) fn horizon(&self, reserved: impl FnOnce() -> Lsn) -> Lsn {
         let now = reserved();
-        let given_up = self.given_up.load(Ordering::SeqCst);
+        let expired_below = self.expired_below.load(Ordering::SeqCst);
         // Of one that is being drawn it is not known whether it is below the bound.
-        let counts = self.places().filter(|&place| place >= given_up);
+        let counts = self.places().filter(|&place| place >= expired_below);
         let oldest = counts.fold(now, |oldest, place| oldest.min(Lsn(place & !DRAWING)));
         let horizon =
-            self.crowd.lock().range(Lsn(given_up)..).next().map_or(oldest, |(&lsn, _)| oldest.min(lsn));
+            self.crowd.lock().range(Lsn(expired_below)..).next().map_or(oldest, |(&lsn, _)| oldest.min(lsn));
         base::verify!(horizon <= now, "snapshots are seen from {horizon}, beyond the log's end {now}");
         horizon
     }
@@ -130,13 +130,13 @@ impl Snapshots {
 
     /// Gives up the oldest snapshot that is not given up yet, if it does not see the commit at `kept`. Whether it did. One that sees it
     /// holds nothing of it; and since that commit lies below the log's end, no snapshot that is drawn later is given up with it.
-    pub(crate) fn give_up_oldest(&self, kept: Lsn) -> bool {
-        let given_up = self.given_up.load(Ordering::SeqCst);
+    pub(crate) fn expire_oldest(&self, kept: Lsn) -> bool {
+        let expired_below = self.expired_below.load(Ordering::SeqCst);
         let (cuts, below) = self.cuts(|| Lsn::MAX);
-        let oldest = cuts.into_iter().find(|lsn| lsn.0 >= given_up);
+        let oldest = cuts.into_iter().find(|lsn| lsn.0 >= expired_below);
         match oldest.filter(|lsn| *lsn < below && *lsn <= kept) {
             Some(oldest) => {
-                self.given_up.fetch_max(oldest.0 + 1, Ordering::SeqCst);
+                self.expired_below.fetch_max(oldest.0 + 1, Ordering::SeqCst);
                 true
             }
             None => false,
@@ -145,8 +145,8 @@ impl Snapshots {
 
     /// Whether a snapshot at `lsn` has been given up. To be asked after what it was to show has been read.
     #[inline]
-    pub(crate) fn is_given_up(&self, lsn: Lsn) -> bool {
-        lsn.0 < self.given_up.load(Ordering::SeqCst)
+    pub(crate) fn is_expired(&self, lsn: Lsn) -> bool {
+        lsn.0 < self.expired_below.load(Ordering::SeqCst)
     }
 
     /// How many snapshots are held; one that is being moved may count twice.
@@ -283,16 +283,16 @@ mod tests {
     #[test]
     fn a_snapshot_that_is_given_up_holds_nothing() {
         let all = Snapshots::default();
-        assert!(!all.give_up_oldest(Lsn(9)));
+        assert!(!all.expire_oldest(Lsn(9)));
         let (old, new) = (all.draw(|| Lsn(10)), all.draw(|| Lsn(20)));
-        assert!(!all.give_up_oldest(Lsn(9)) && all.give_up_oldest(Lsn(25)));
-        assert!(all.is_given_up(old.lsn()) && !all.is_given_up(new.lsn()));
+        assert!(!all.expire_oldest(Lsn(9)) && all.expire_oldest(Lsn(25)));
+        assert!(all.is_expired(old.lsn()) && !all.is_expired(new.lsn()));
         assert_eq!((all.horizon(|| Lsn(30)), all.len()), (Lsn(20), 2));
         let many: Vec<_> = (0..20).map(|_| all.draw(|| Lsn(30))).collect();
-        assert!(all.give_up_oldest(Lsn(25)) && all.is_given_up(new.lsn()));
+        assert!(all.expire_oldest(Lsn(25)) && all.is_expired(new.lsn()));
         assert_eq!(all.horizon(|| Lsn(40)), Lsn(30));
-        assert!(all.give_up_oldest(Lsn(35)) && all.is_given_up(many[19].lsn()));
-        assert_eq!((all.horizon(|| Lsn(40)), all.give_up_oldest(Lsn(35))), (Lsn(40), false));
+        assert!(all.expire_oldest(Lsn(35)) && all.is_expired(many[19].lsn()));
+        assert_eq!((all.horizon(|| Lsn(40)), all.expire_oldest(Lsn(35))), (Lsn(40), false));
     }
 
     /// The snapshot that held the past ends, another is drawn at the end of a log in which nothing happens; then that one's turn
@@ -305,8 +305,8 @@ mod tests {
         assert_eq!(all.horizon(end), Lsn(10), "the commit waits");
         drop(old);
         let young = all.draw(end);
-        assert!(!all.give_up_oldest(commit));
-        assert!(!all.is_given_up(young.lsn()) && !all.is_given_up(all.draw(end).lsn()));
+        assert!(!all.expire_oldest(commit));
+        assert!(!all.is_expired(young.lsn()) && !all.is_expired(all.draw(end).lsn()));
     }
 
     /// While a snapshot is drawn its place holds an LSN that is not its own.

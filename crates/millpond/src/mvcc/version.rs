@@ -9,7 +9,7 @@
 //! and it holds the stream of the transaction that it stands at, so that an abort meanwhile takes nothing away.
 
 use super::status::{State, Status};
-use super::visible::{Sight, Stand, sight, stand};
+use super::visible::{Sight, WriterState, sight, writer_state};
 use crate::page::Damage;
 use crate::page::node::{DELETED, FRESH, Row, Version};
 use crate::undo::{Access, Entry, Held, Passed, Piece, Record, Stream, Undo};
@@ -214,14 +214,14 @@ impl View<'_> {
 
     /// Judges a row's newest version for who wants to lock or change it; `conflicts_after` is the snapshot that
     /// first-updater-wins measures by, if there is one.
-    pub(crate) fn stand(&self, newest: TxnId, conflicts_after: Option<Lsn>) -> Stand {
+    pub(crate) fn writer_state(&self, newest: TxnId, conflicts_after: Option<Lsn>) -> WriterState {
         let own = newest == self.own && newest != TxnId::NONE;
         let seen = conflicts_after.unwrap_or(Lsn::MAX);
         let mut turn = 0;
         loop {
             let state = if own { State::Active } else { self.state(newest, seen) };
-            match stand(state, own, conflicts_after) {
-                Stand::Undecided => spin(&mut turn),
+            match writer_state(state, own, conflicts_after) {
+                WriterState::Undecided => spin(&mut turn),
                 decided => return decided,
             }
         }

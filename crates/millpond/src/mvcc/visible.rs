@@ -16,7 +16,7 @@ pub(crate) enum Sight {
 
 /// What a version is to who wants to lock or change the row, or to read its newest committed state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stand {
+pub(crate) enum WriterState {
     /// The row may be changed on top of it. The LSN is that of its commit, as in [`Sight::Visible`]; `None` also for
     /// the transaction's own version.
     Free(Option<Lsn>),
@@ -42,15 +42,15 @@ pub(crate) fn sight(state: State, own: bool, snapshot: Lsn) -> Sight {
 }
 
 /// Judges a version for a locker. `snapshot`: what first-updater-wins measures by, if the transaction has one and cares.
-pub(crate) fn stand(state: State, own: bool, snapshot: Option<Lsn>) -> Stand {
+pub(crate) fn writer_state(state: State, own: bool, snapshot: Option<Lsn>) -> WriterState {
     match state {
-        _ if own => Stand::Free(None),
-        State::Settled => Stand::Free(None),
-        State::Committed(lsn) if snapshot.is_some_and(|snapshot| lsn >= snapshot) => Stand::Conflict,
-        State::Committed(lsn) => Stand::Free(Some(lsn)),
-        State::Active | State::Prepared => Stand::Locked,
-        State::Aborted => Stand::Aborted,
-        State::Committing => Stand::Undecided,
+        _ if own => WriterState::Free(None),
+        State::Settled => WriterState::Free(None),
+        State::Committed(lsn) if snapshot.is_some_and(|snapshot| lsn >= snapshot) => WriterState::Conflict,
+        State::Committed(lsn) => WriterState::Free(Some(lsn)),
+        State::Active | State::Prepared => WriterState::Locked,
+        State::Aborted => WriterState::Aborted,
+        State::Committing => WriterState::Undecided,
     }
 }
 
@@ -76,13 +76,19 @@ mod tests {
         ];
         for state in states {
             let reader = sight(state, false, Lsn(100));
-            let (fixed, current) = (stand(state, false, Some(Lsn(100))), stand(state, false, None));
+            let (fixed, current) =
+                (writer_state(state, false, Some(Lsn(100))), writer_state(state, false, None));
             writeln!(out, "{state:?}: reads {reader:?}, writes {fixed:?}, without snapshot {current:?}")
                 .unwrap();
         }
         for own in [Active, Committing] {
-            writeln!(out, "own {own:?}: {:?} {:?}", sight(own, true, Lsn(0)), stand(own, true, Some(Lsn(0))))
-                .unwrap();
+            writeln!(
+                out,
+                "own {own:?}: {:?} {:?}",
+                sight(own, true, Lsn(0)),
+                writer_state(own, true, Some(Lsn(0)))
+            )
+            .unwrap();
         }
         expect![[r#"
             Settled: reads Visible(None), writes Free(None), without snapshot Free(None)

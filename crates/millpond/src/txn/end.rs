@@ -1,7 +1,7 @@
 //! How transactions end: commit, rollback, prepare.
 
+use super::admission::UndoWait;
 use super::revert::{Reverting, Way};
-use super::room::Patience;
 use super::system::{Prepared, Rules, Txn, Txns};
 use crate::error::{Error, Result};
 use crate::lock::Owner;
@@ -99,19 +99,14 @@ impl Txns {
         // background or the next open will.
         let mut job = Reverting::new(stream);
         let short = stream.cost() <= INLINE_ROLLBACK_BYTES;
-        if !short || !matches!(self.finish_abort(&mut job, Patience::None, false), Ok(true)) {
+        if !short || !matches!(self.finish_abort(&mut job, UndoWait::NoWait, false), Ok(true)) {
             self.revert_later(job);
         }
     }
 
     /// Reverts all that an aborted transaction did and hands its undo to purge. False if it found no room to go on.
-    pub(super) fn finish_abort(
-        &self,
-        job: &mut Reverting,
-        patience: Patience,
-        passing: bool,
-    ) -> Result<bool> {
-        let way = Way { mark: Mark { end: 0, last: None }, keeper: None, patience, passing };
+    pub(super) fn finish_abort(&self, job: &mut Reverting, wait: UndoWait, passing: bool) -> Result<bool> {
+        let way = Way { mark: Mark { end: 0, last: None }, keeper: None, wait, passing };
         let Reverting { stream, next } = job;
         if !self.revert_stream(stream, next, &way, |_| true)? {
             return Ok(false);
@@ -166,9 +161,9 @@ impl Txns {
         let Some(stream) = txn.stream().filter(|stream| stream.end() > mark.end) else { return Ok(()) };
         self.can_rewind(txn, mark)?;
         let owner = stream.owner();
-        let keeper = rules.keeps.then(|| self.owner(txn));
+        let keeper = rules.serializable.then(|| self.owner(txn));
         let goes = |version: crate::page::node::Version| version.txn == owner && version.undo_at >= mark.end;
-        let way = Way { mark, keeper, patience: Patience::Call, passing: false };
+        let way = Way { mark, keeper, wait: UndoWait::AsCaller, passing: false };
         let whole = self.revert_stream(stream, &mut stream.mark().last, &way, goes)?;
         base::check!(whole, "a call waits for room");
         self.store.log.make_room()?;
@@ -259,7 +254,7 @@ impl Txns {
             let (mut job, mut idle) = (Reverting::new(&stream), 0);
             loop {
                 let before = job.next;
-                match self.finish_abort(&mut job, Patience::None, true) {
+                match self.finish_abort(&mut job, UndoWait::NoWait, true) {
                     Ok(true) => break,
                     Ok(false) => idle = if job.next == before { idle + 1 } else { 0 },
                     Err(_) => idle = u32::MAX,

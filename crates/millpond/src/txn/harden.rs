@@ -103,7 +103,7 @@ impl Unfinished for Txns {
         }
         list.files = journal.sync(&files.into_iter().collect())?;
         list.segments = self.history.list();
-        self.aside.list(&mut list.segments);
+        self.quarantine.list(&mut list.segments);
         journal.sync(&list.segments.iter().map(|segments| segments.file).collect())?;
         // Until here they have kept their files, also if they are purged meanwhile.
         drop(streams);
@@ -124,7 +124,7 @@ impl Unfinished for Txns {
 
     fn undo_files(&self) -> UndoFiles {
         let uses = self.journal.lock().uses();
-        UndoFiles { waits: self.aside.wants_space(), ..uses }
+        UndoFiles { waits: self.quarantine.wants_space(), ..uses }
     }
 
     fn root_is_durable(&self) -> Result {

@@ -119,8 +119,8 @@ impl Txns {
             cannot_spill: stuck && before,
             ..self.past()
         };
-        let give_up = plan(&after).expire_oldest;
-        if give_up && oldest.is_some_and(|oldest| self.snapshots.give_up_oldest(oldest)) {
+        let expire = plan(&after).expire_oldest;
+        if expire && oldest.is_some_and(|oldest| self.snapshots.expire_oldest(oldest)) {
             self.store.metrics.add(M::SnapshotsTooOld, 1);
             return moved.map(|_| true);
         }

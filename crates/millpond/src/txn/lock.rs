@@ -7,7 +7,7 @@ use crate::buffer::FetchHint;
 use crate::error::{Error, Result};
 use crate::lock::{Denied, Enqueued, Mode, Ticket, Writer};
 use crate::mvcc::State;
-use crate::mvcc::visible::Stand;
+use crate::mvcc::visible::WriterState;
 use crate::page::node::{DELETED, Leaf};
 use crate::undo::Held;
 use base::TxnId;
@@ -24,7 +24,7 @@ pub(crate) enum Locked {
 }
 
 /// Why a row cannot be had yet, found under its leaf's latch.
-pub(super) enum Obstacle<'t> {
+pub(super) enum Conflict<'t> {
     /// Another transaction holds it: wait, then look again.
     Wait(Ticket<'t>),
     /// It has just become free: look again.
@@ -36,11 +36,11 @@ pub(super) enum Obstacle<'t> {
 }
 
 /// A lock that was asked for, if it was not had at once.
-pub(super) fn asked(outcome: Result<Enqueued<'_>, Denied>) -> Result<Option<Obstacle<'_>>> {
+pub(super) fn conflict_of(outcome: Result<Enqueued<'_>, Denied>) -> Result<Option<Conflict<'_>>> {
     match outcome {
         Ok(Enqueued::Granted) => Ok(None),
-        Ok(Enqueued::Waiting(ticket)) => Ok(Some(Obstacle::Wait(ticket))),
-        Err(Denied::Skipped) => Ok(Some(Obstacle::Skip)),
+        Ok(Enqueued::Waiting(ticket)) => Ok(Some(Conflict::Wait(ticket))),
+        Err(Denied::Skipped) => Ok(Some(Conflict::Skip)),
         Err(why) => Err(denied(why)),
     }
 }
@@ -48,7 +48,7 @@ pub(super) fn asked(outcome: Result<Enqueued<'_>, Denied>) -> Result<Option<Obst
 impl Txns {
     /// Judges the newest version of a row for who wants to lock or change it. `None`: nothing is in the way. REQUIRES:
     /// the row's leaf is latched.
-    pub(super) fn obstacle(
+    pub(super) fn check_conflict(
         &self,
         txn: &Txn,
         tree: Tree,
@@ -56,47 +56,47 @@ impl Txns {
         newest: TxnId,
         mode: Mode,
         rules: Rules,
-    ) -> Result<Option<Obstacle<'_>>> {
+    ) -> Result<Option<Conflict<'_>>> {
         let owner = self.owner(txn);
         let view = self.view(base::Lsn::MAX, owner.txn());
-        match view.stand(newest, rules.conflicts_after) {
-            Stand::Free(commit) => {
+        match view.writer_state(newest, rules.conflicts_after) {
+            WriterState::Free(commit) => {
                 txn.note_seen(commit);
                 Ok(None)
             }
-            Stand::Conflict => Err(Error::WriteConflict),
-            Stand::Aborted => Ok(Some(Obstacle::Revert)),
-            Stand::Undecided => unreachable!("`stand` waits for a decision"),
-            Stand::Locked => {
+            WriterState::Conflict => Err(Error::WriteConflict),
+            WriterState::Aborted => Ok(Some(Conflict::Revert)),
+            WriterState::Undecided => unreachable!("`writer_state` waits for a decision"),
+            WriterState::Locked => {
                 let active = || matches!(self.status.state(newest), State::Active | State::Prepared);
                 let writer =
                     self.locks.wait_for_writer(owner, newest, tree.id, key, mode, rules.wait, active);
                 match writer {
-                    Ok(Writer::Gone) => Ok(Some(Obstacle::Again)),
-                    Ok(Writer::Waiting(ticket)) => Ok(Some(Obstacle::Wait(ticket))),
-                    Err(why) => asked(Err(why)),
+                    Ok(Writer::Gone) => Ok(Some(Conflict::Retry)),
+                    Ok(Writer::Waiting(ticket)) => Ok(Some(Conflict::Wait(ticket))),
+                    Err(why) => conflict_of(Err(why)),
                 }
             }
         }
     }
 
-    /// Gets over an obstacle; `held` is undo that the caller fetched before. REQUIRES: no latch held; it is not [`Obstacle::Skip`].
-    pub(super) fn get_over(
+    /// Gets over an conflict; `held` is undo that the caller fetched before. REQUIRES: no latch held; it is not [`Conflict::Skip`].
+    pub(super) fn wait_out(
         &self,
         txn: &Txn,
         tree: Tree,
         key: &[u8],
-        obstacle: Obstacle<'_>,
+        conflict: Conflict<'_>,
         held: &mut Held,
     ) -> Result {
-        match obstacle {
-            Obstacle::Again => {
+        match conflict {
+            Conflict::Retry => {
                 base::sync::point();
                 Ok(())
             }
-            Obstacle::Wait(ticket) => self.timed(txn, || ticket.wait()),
-            Obstacle::Revert => self.revert_aborted_row(tree.id, key, held),
-            Obstacle::Skip => unreachable!("nothing gets over what is to be skipped"),
+            Conflict::Wait(ticket) => self.timed(txn, || ticket.wait()),
+            Conflict::Revert => self.revert_aborted_row(tree.id, key, held),
+            Conflict::Skip => unreachable!("nothing gets over what is to be skipped"),
         }
     }
 
@@ -117,20 +117,20 @@ impl Txns {
             txn.leaf_cache.set(tree, key, page.page_no());
             let leaf = Leaf::new(&page);
             let row = leaf.search(key).ok().map(|slot| leaf.row(slot));
-            let mut obstacle = match row {
-                Some(row) => self.obstacle(txn, tree, key, row.version.txn, mode, rules)?,
+            let mut conflict = match row {
+                Some(row) => self.check_conflict(txn, tree, key, row.version.txn, mode, rules)?,
                 None => None,
             };
             let own = row.is_some_and(|row| row.version.txn == owner.txn());
-            if obstacle.is_none() && !own {
-                obstacle = asked(self.locks.enqueue(owner, tree.id, key, mode, rules.wait))?;
+            if conflict.is_none() && !own {
+                conflict = conflict_of(self.locks.enqueue(owner, tree.id, key, mode, rules.wait))?;
             }
-            match obstacle {
+            match conflict {
                 None => {}
-                Some(Obstacle::Skip) => return Ok(Locked::Skipped),
-                Some(obstacle) => {
+                Some(Conflict::Skip) => return Ok(Locked::Skipped),
+                Some(conflict) => {
                     drop(page);
-                    self.get_over(txn, tree, key, obstacle, &mut held)?;
+                    self.wait_out(txn, tree, key, conflict, &mut held)?;
                     continue;
                 }
             }
@@ -140,7 +140,7 @@ impl Txns {
                 }
                 _ => Locked::Absent,
             };
-            return self.by_rules(rules, Ok(locked));
+            return self.check_rules_not_expired(rules, Ok(locked));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Locking the rows of a range while they are read, newest first committed state by row; and keeping the range itself, so that
 //! no row comes or goes in it.
 
-use super::lock::{Obstacle, asked};
+use super::lock::{Conflict, conflict_of};
 use super::marks::Marks;
 use super::read::{Found, Value, after};
 use super::scan::Next;
@@ -16,24 +16,24 @@ use base::Lsn;
 
 /// What a locking scan holds afterwards of what it has read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hold {
+pub(crate) struct ScanLocks {
     /// A lock on every row that it returns. None: the range stands for a shared one.
     pub(crate) rows: Option<Mode>,
     /// The range itself, shared: what it has read, rows and gaps, stays as it is.
     pub(crate) range: bool,
 }
 
-impl Hold {
-    fn in_fact(self) -> Hold {
+impl ScanLocks {
+    fn in_fact(self) -> ScanLocks {
         if self.range && planted(Bug::GapsFree) {
-            return Hold { rows: Some(self.rows.unwrap_or(Mode::Shared)), range: false };
+            return ScanLocks { rows: Some(self.rows.unwrap_or(Mode::Shared)), range: false };
         }
         self
     }
 }
 
 /// What a row turned out to be.
-enum Turn<'t> {
+enum LockedRow<'t> {
     Row(Value),
     /// Deleted; by a transaction that has committed, unless it is the caller.
     Deleted {
@@ -41,7 +41,7 @@ enum Turn<'t> {
     },
     /// Somebody else's and to be skipped.
     Skipped,
-    Blocked(Obstacle<'t>),
+    Blocked(Conflict<'t>),
 }
 
 /// Who locks by these rules sees all commits below this.
@@ -53,7 +53,7 @@ fn sees(rules: Rules) -> Lsn {
 enum Then<'t> {
     Done(Next),
     /// The row of this key is in the way.
-    GetOver(Obstacle<'t>, Vec<u8>),
+    WaitOut(Conflict<'t>, Vec<u8>),
 }
 
 impl Txns {
@@ -91,24 +91,24 @@ impl Txns {
         tree: Tree,
         key: &[u8],
         row: Row<'_>,
-        hold: Hold,
+        hold: ScanLocks,
         rules: Rules,
-    ) -> Result<Turn<'_>> {
+    ) -> Result<LockedRow<'_>> {
         let owner = self.owner(txn);
         let mode = hold.rows.unwrap_or(Mode::Shared);
-        let mut obstacle = self.obstacle(txn, tree, key, row.version.txn, mode, rules)?;
+        let mut conflict = self.check_conflict(txn, tree, key, row.version.txn, mode, rules)?;
         let gone = row.flags & DELETED != 0;
-        if obstacle.is_none() && !gone && row.version.txn != owner.txn() {
+        if conflict.is_none() && !gone && row.version.txn != owner.txn() {
             let covered = hold.rows.is_none() && self.locks.readable(owner, tree.id, key);
             if !covered {
-                obstacle = asked(self.locks.enqueue(owner, tree.id, key, mode, rules.wait))?;
+                conflict = conflict_of(self.locks.enqueue(owner, tree.id, key, mode, rules.wait))?;
             }
         }
-        Ok(match obstacle {
-            Some(Obstacle::Skip) => Turn::Skipped,
-            Some(obstacle) => Turn::Blocked(obstacle),
-            None if gone => Turn::Deleted { own: row.version.txn == owner.txn() },
-            None => Turn::Row(Value::of(&self.store, row.flags, row.value)?),
+        Ok(match conflict {
+            Some(Conflict::Skip) => LockedRow::Skipped,
+            Some(conflict) => LockedRow::Blocked(conflict),
+            None if gone => LockedRow::Deleted { own: row.version.txn == owner.txn() },
+            None => LockedRow::Row(Value::of(&self.store, row.flags, row.value)?),
         })
     }
 
@@ -121,7 +121,7 @@ impl Txns {
         from: &[u8],
         to: Option<&[u8]>,
         max: usize,
-        (hold, rules): (Hold, Rules),
+        (hold, rules): (ScanLocks, Rules),
         since: &mut ScanStart,
         out: &mut Vec<Found>,
     ) -> Result<Next> {
@@ -160,9 +160,11 @@ impl Txns {
                 }
                 let key = key.to_vec();
                 match self.lock_found(txn, tree, &key, leaf.row(slot), hold, rules)? {
-                    Turn::Skipped | Turn::Deleted { own: true } => {}
-                    Turn::Deleted { own: false } => self.note_locked_mark(txn, tree, leaf, &mut marks, slot),
-                    Turn::Row(value) => {
+                    LockedRow::Skipped | LockedRow::Deleted { own: true } => {}
+                    LockedRow::Deleted { own: false } => {
+                        self.note_locked_mark(txn, tree, leaf, &mut marks, slot)
+                    }
+                    LockedRow::Row(value) => {
                         let next = after(&key);
                         out.push(Found { key, value });
                         if out.len() >= max {
@@ -170,8 +172,8 @@ impl Txns {
                             break;
                         }
                     }
-                    Turn::Blocked(obstacle) => {
-                        piece = Some((Some(key.clone()), Then::GetOver(obstacle, key)));
+                    LockedRow::Blocked(conflict) => {
+                        piece = Some((Some(key.clone()), Then::WaitOut(conflict, key)));
                         break;
                     }
                 }
@@ -202,8 +204,8 @@ impl Txns {
             }
             match then {
                 Then::Done(next) => return Ok(next),
-                Then::GetOver(obstacle, key) => {
-                    self.get_over(txn, tree, &key, obstacle, &mut held)?;
+                Then::WaitOut(conflict, key) => {
+                    self.wait_out(txn, tree, &key, conflict, &mut held)?;
                     from = key;
                 }
             }
@@ -219,7 +221,7 @@ impl Txns {
         from: &[u8],
         to: Option<&[u8]>,
         max: usize,
-        (hold, rules): (Hold, Rules),
+        (hold, rules): (ScanLocks, Rules),
         since: &mut ScanStart,
         out: &mut Vec<Found>,
     ) -> Result<Next> {
@@ -260,17 +262,19 @@ impl Txns {
                 }
                 let key = key.to_vec();
                 match self.lock_found(txn, tree, &key, leaf.row(slot), hold, rules)? {
-                    Turn::Skipped | Turn::Deleted { own: true } => {}
-                    Turn::Deleted { own: false } => self.note_locked_mark(txn, tree, leaf, &mut marks, slot),
-                    Turn::Row(value) => {
+                    LockedRow::Skipped | LockedRow::Deleted { own: true } => {}
+                    LockedRow::Deleted { own: false } => {
+                        self.note_locked_mark(txn, tree, leaf, &mut marks, slot)
+                    }
+                    LockedRow::Row(value) => {
                         out.push(Found { key: key.clone(), value });
                         if out.len() >= max {
                             piece = Some((key.clone(), Then::Done(Next::At(key))));
                             break;
                         }
                     }
-                    Turn::Blocked(obstacle) => {
-                        piece = Some((after(&key), Then::GetOver(obstacle, key)));
+                    LockedRow::Blocked(conflict) => {
+                        piece = Some((after(&key), Then::WaitOut(conflict, key)));
                         break;
                     }
                 }
@@ -302,8 +306,8 @@ impl Txns {
             }
             match then {
                 Then::Done(next) => return Ok(next),
-                Then::GetOver(obstacle, key) => {
-                    self.get_over(txn, tree, &key, obstacle, &mut held)?;
+                Then::WaitOut(conflict, key) => {
+                    self.wait_out(txn, tree, &key, conflict, &mut held)?;
                     to = Some(start);
                 }
             }

@@ -10,7 +10,7 @@
 //!
 //! Every function here is called with no latch held, and none waits while it holds one.
 
-mod aside;
+mod admission;
 pub(crate) mod end;
 pub(crate) mod harden;
 pub(crate) mod history;
@@ -20,18 +20,18 @@ pub(crate) mod lock;
 pub(crate) mod lock_range;
 mod marks;
 pub(crate) mod purge;
+mod quarantine;
 pub(crate) mod read;
 mod release;
 pub(crate) mod revert;
-mod room;
 pub(crate) mod scan;
 pub(crate) mod system;
 pub(crate) mod trees;
 pub(crate) mod write;
 
+pub(crate) use admission::{AlwaysAdmitted, UndoAdmission, UndoWait, WriteAdmission};
 pub(crate) use history::Limits;
 pub(crate) use lock::Locked;
-pub(crate) use lock_range::Hold;
-pub(crate) use room::{Door, Open, Patience, Room};
+pub(crate) use lock_range::ScanLocks;
 pub(crate) use system::{Recovered, Rules, Txn, Txns};
 pub(crate) use write::{New, Wrote};

@@ -1,8 +1,8 @@
 //! Removing what nobody sees any more: delete marks, replaced long values, undo.
 
-use super::aside::{Passed, Task, is_local};
+use super::admission::UndoWait;
+use super::quarantine::{QuarantineTask, SkippedRecords, is_local};
 use super::revert::RECORD_REDO;
-use super::room::Patience;
 use super::system::Txns;
 use crate::btree::is_small;
 use crate::error::{Error, Result};
@@ -54,7 +54,7 @@ impl Txns {
     /// A slice of background work: reverts one aborted transaction, or purges up to `max` ended ones. How much it got done with;
     /// `max` if there is more to do.
     pub(crate) fn background_step(&self, max: usize) -> Result<usize> {
-        if self.try_again()? || self.revert_next(Patience::Endless)? {
+        if self.try_again()? || self.revert_next(UndoWait::Unlimited)? {
             return Ok(max);
         }
         let due = self.due();
@@ -70,8 +70,8 @@ impl Txns {
             match self.purge(&ended, horizon) {
                 Ok(()) => drop(self.streams.give_back([ended.stream])),
                 Err(error) if is_local(&error) && !planted(Bug::StuckAtUnreadable) => {
-                    if !self.set_aside(Task::Purge(ended.clone()), error) {
-                        self.give_up(&ended);
+                    if !self.quarantine_task(QuarantineTask::Purge(ended.clone()), error) {
+                        self.forget_unpurged(&ended);
                     }
                 }
                 Err(error) => {
@@ -85,29 +85,29 @@ impl Txns {
 
     /// Tries once more what was set aside, if the time for it has come. Whether it was some task's turn.
     fn try_again(&self) -> Result<bool> {
-        let Some((id, mut task)) = self.aside.due(self.vfs.clock.now_us()) else { return Ok(false) };
+        let Some((id, mut task)) = self.quarantine.due(self.vfs.clock.now_us()) else { return Ok(false) };
         let due = self.due();
         let horizon = due.seen.min(due.durable);
         let done = match &mut task {
-            Task::Revert(job) => {
-                let done = self.finish_abort(job, Patience::Endless, true);
+            QuarantineTask::Revert(job) => {
+                let done = self.finish_abort(job, UndoWait::Unlimited, true);
                 done.map(|_| self.is_reverted(&job.stream))
             }
-            Task::Purge(ended) => self.purge(ended, horizon),
-            Task::Segment(segment) => self.purge_members_of(segment, horizon),
-            Task::Left(extent) => self.purge_extent(extent.clone(), horizon),
-            Task::Release(tree) => self.release_now(*tree, Patience::Endless),
+            QuarantineTask::Purge(ended) => self.purge(ended, horizon),
+            QuarantineTask::Segment(segment) => self.purge_members_of(segment, horizon),
+            QuarantineTask::Left(extent) => self.purge_extent(extent.clone(), horizon),
+            QuarantineTask::Release(tree) => self.release_now(*tree, UndoWait::Unlimited),
         };
         match done {
-            Ok(()) => self.aside.done(id),
-            Err(error) if is_local(&error) => self.aside.again(id, task, error, self.vfs.clock.now_us()),
+            Ok(()) => self.quarantine.done(id),
+            Err(error) if is_local(&error) => self.quarantine.again(id, task, error, self.vfs.clock.now_us()),
             Err(error) => return Err(error),
         }
         Ok(true)
     }
 
     /// Forgets a transaction of which something cannot be purged: too much of that waits already.
-    fn give_up(&self, ended: &Ended) {
+    fn forget_unpurged(&self, ended: &Ended) {
         self.status.set(ended.txn, State::Settled);
         self.streams.remove(ended.txn);
     }
@@ -146,7 +146,8 @@ impl Txns {
 
     /// Does all that purge has to do for the records of a stream. What cannot be read it passes over, and says so in the end.
     fn purge_records(&self, stream: &Stream, committed: bool, horizon: Lsn) -> Result {
-        let (mut walk, mut held, mut passed) = (stream.walk(committed), Held::default(), Passed::default());
+        let (mut walk, mut held, mut passed) =
+            (stream.walk(committed), Held::default(), SkippedRecords::default());
         loop {
             let found = stream.walk_on(&mut walk, &held, |record, purge| work_of(&record.entry, purge));
             let work = match found.map_err(|damage| self.undo_damage(damage))? {
@@ -166,9 +167,9 @@ impl Txns {
 
     fn purge_record(&self, work: &Work, horizon: Lsn) -> Result {
         if let Some(chain) = &work.chain {
-            self.free_chain_of(work.tree, chain.head, chain.owner, Patience::Endless)?;
+            self.free_chain_of(work.tree, chain.head, chain.owner, UndoWait::Unlimited)?;
         }
-        self.room.for_undoing(RECORD_REDO + work.key.len() as u64, Patience::Endless)?;
+        self.undo_admission.admit_undo(RECORD_REDO + work.key.len() as u64, UndoWait::Unlimited)?;
         self.purge_row(work.tree, &work.key, horizon)
     }
 
@@ -178,18 +179,18 @@ impl Txns {
         if segment.purge
             && let Err(error) = self.purge_members_of(&segment, horizon)
         {
-            self.aside_or_fail(Task::Segment(Arc::clone(&segment)), error)?;
+            self.quarantine_or_fail(QuarantineTask::Segment(Arc::clone(&segment)), error)?;
         }
         self.history.remove(&segment);
         Ok(true)
     }
 
     /// Sets a task aside that failed so, if others may get on; if there is no room for it, it is given up.
-    fn aside_or_fail(&self, task: Task, error: Error) -> Result {
+    fn quarantine_or_fail(&self, task: QuarantineTask, error: Error) -> Result {
         if !is_local(&error) || planted(Bug::StuckAtUnreadable) {
             return Err(error);
         }
-        let _kept = self.set_aside(task, error);
+        let _kept = self.quarantine_task(task, error);
         Ok(())
     }
 
@@ -209,7 +210,7 @@ impl Txns {
             Err(error) => (Some(error), None),
         };
         if let Some(error) = failed {
-            self.aside_or_fail(Task::Left(left.before(rest.as_ref())), error)?;
+            self.quarantine_or_fail(QuarantineTask::Left(left.before(rest.as_ref())), error)?;
         }
         self.history.left_done(rest);
         Ok(true)
@@ -228,7 +229,7 @@ impl Txns {
 
     /// Purges the members of a segment. What cannot be read it passes over, and says so in the end.
     fn purge_members(&self, members: Vec<ToPurge>, horizon: Lsn) -> Result {
-        let mut passed = Passed::default();
+        let mut passed = SkippedRecords::default();
         for (txn, bytes) in members {
             let purged = Stream::of(txn, bytes)
                 .map_err(|damage| self.undo_damage(damage))

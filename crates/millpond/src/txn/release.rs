@@ -2,8 +2,8 @@
 //! in the log like purge, and what cannot be given back now is set aside; what is left when the engine stops the next open finds,
 //! because no entry of the catalog names its owner. So whoever drops a table never fails for it, nor does who opens.
 
-use super::aside::{Task, is_local};
-use super::room::Patience;
+use super::admission::UndoWait;
+use super::quarantine::{QuarantineTask, is_local};
 use super::system::Txns;
 use crate::error::Result;
 use crate::planted::{Bug, planted};
@@ -29,8 +29,10 @@ impl Txns {
     /// Gives the pages of a tree back, now or later. REQUIRES: it counts as one without a table; nobody uses it any more, and none will; no
     /// latch held.
     pub(crate) fn release(&self, tree: TreeId) {
-        match self.release_now(tree, Patience::Call) {
-            Err(error) if is_local(&error) => drop(self.set_aside(Task::Release(tree), error)),
+        match self.release_now(tree, UndoWait::AsCaller) {
+            Err(error) if is_local(&error) => {
+                drop(self.quarantine_task(QuarantineTask::Release(tree), error))
+            }
             // With an error that is not local the engine stops, and the next open does it.
             Ok(()) | Err(_) => {}
         }
@@ -38,17 +40,17 @@ impl Txns {
 
     /// What a page that cannot be read makes of a release.
     #[cfg(test)]
-    pub(crate) fn set_release_aside(&self, tree: TreeId, error: crate::Error) {
-        self.set_aside(Task::Release(tree), error);
+    pub(crate) fn quarantine_release(&self, tree: TreeId, error: crate::Error) {
+        self.quarantine_task(QuarantineTask::Release(tree), error);
     }
 
     /// The same, or why not. What is given back already stays so.
-    pub(super) fn release_now(&self, tree: TreeId, patience: Patience) -> Result {
+    pub(super) fn release_now(&self, tree: TreeId, wait: UndoWait) -> Result {
         let room = |redo| {
             if planted(Bug::ReleaseUnasked) {
                 return Ok(());
             }
-            self.room.for_undoing(redo, patience).map(drop)
+            self.undo_admission.admit_undo(redo, wait).map(drop)
         };
         self.store.space.release_tree(tree, &room)?;
         self.sub_tableless(1);

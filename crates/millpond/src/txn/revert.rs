@@ -4,8 +4,8 @@
 //! other until one stands that stays. So doing it twice, or from two sides, or again after a crash, changes nothing more,
 //! and nobody ever puts a version on top of an aborted one (Un6).
 
-use super::aside::{Passed, Task, is_local};
-use super::room::Patience;
+use super::admission::UndoWait;
+use super::quarantine::{QuarantineTask, SkippedRecords, is_local};
 use super::system::{Txns, denied};
 use crate::btree::{FREED_TOGETHER, Tree, chain_to_free, free_last, row_bytes};
 use crate::error::{Error, Result};
@@ -44,7 +44,7 @@ pub(super) struct Way<'a> {
     pub(super) mark: Mark,
     /// The stream's owner, if it goes on and keeps the locks.
     pub(super) keeper: Option<&'a Arc<Owner>>,
-    pub(super) patience: Patience,
+    pub(super) wait: UndoWait,
     /// What cannot be read is passed over, so that the rest goes on.
     pub(super) passing: bool,
 }
@@ -84,7 +84,7 @@ impl Txns {
     pub(super) fn revert_aborted_row(&self, tree: TreeId, key: &[u8], held: &mut Held) -> Result {
         // Whoever locks rows on his way through a range may come by any number of them.
         let redo = RECORD_REDO + (key.len() + crate::page::inline_limit(self.store.pool.page_bytes())) as u64;
-        self.room.for_undoing(redo, Patience::Call)?;
+        self.undo_admission.admit_undo(redo, UndoWait::AsCaller)?;
         self.revert_row(tree, key, &|version| self.is_aborted(version), None, held)
     }
 
@@ -213,7 +213,7 @@ impl Txns {
     ) -> Result<bool> {
         let owner = stream.owner();
         let goes = |version: Version| version.txn == owner && goes(version);
-        let (mut passed, mut first) = (Passed::default(), None);
+        let (mut passed, mut first) = (SkippedRecords::default(), None);
         let mut pass = |error: Error, at: u64| {
             first.get_or_insert(at);
             passed.over(error)
@@ -258,7 +258,7 @@ impl Txns {
             };
             let done = match task {
                 Undo::Row(tree, key) => {
-                    if !self.room.for_undoing(RECORD_REDO + bytes, way.patience)? {
+                    if !self.undo_admission.admit_undo(RECORD_REDO + bytes, way.wait)? {
                         return Ok(false);
                     }
                     self.revert_row(tree, &key, goes, way.keeper, &mut held)
@@ -267,7 +267,7 @@ impl Txns {
                 Undo::Chain(..) if passed => Ok(()),
                 Undo::Chain(tree, head) => {
                     let version = Version { txn: owner, undo_at: at };
-                    match self.free_chain_of(tree, head, version, way.patience) {
+                    match self.free_chain_of(tree, head, version, way.wait) {
                         Ok(false) => return Ok(false),
                         done => done.map(drop),
                     }
@@ -293,13 +293,13 @@ impl Txns {
         tree: TreeId,
         head: PageNo,
         owner: Version,
-        patience: Patience,
+        wait: UndoWait,
     ) -> Result<bool> {
         let Some(live) = self.trees.get(tree) else { return Ok(true) };
         let mut pages = chain_to_free(&self.store, head, owner)?;
         drop(live);
         while !pages.is_empty() {
-            if !self.room.for_undoing(RECORD_REDO * FREED_TOGETHER as u64, patience)? {
+            if !self.undo_admission.admit_undo(RECORD_REDO * FREED_TOGETHER as u64, wait)? {
                 return Ok(false);
             }
             // As long as there is the tree, nobody else frees these pages.
@@ -317,14 +317,14 @@ impl Txns {
     }
 
     /// Reverts one aborted transaction of the queue, or sets it aside. Whether there was one.
-    pub(super) fn revert_next(&self, patience: Patience) -> Result<bool> {
+    pub(super) fn revert_next(&self, wait: UndoWait) -> Result<bool> {
         // Nobody else takes from there.
         let Some(mut job) = self.reverts.lock().pop_front() else { return Ok(false) };
-        match self.finish_abort(&mut job, patience, true) {
+        match self.finish_abort(&mut job, wait, true) {
             Ok(true) => self.is_reverted(&job.stream),
             Ok(false) => self.reverts.lock().push_front(job),
             Err(error) if is_local(&error) && !planted(Bug::StuckAtUnreadable) => {
-                self.set_aside(Task::Revert(job), error);
+                self.quarantine_task(QuarantineTask::Revert(job), error);
             }
             Err(error) => {
                 self.reverts.lock().push_front(job);
@@ -344,8 +344,8 @@ impl Txns {
 
     /// Reverts what recovery has found aborted, but for what must wait.
     pub(crate) fn revert_losers(&self) -> Result {
-        while self.losers() > self.aside.reverts(self.first_txn) as u64 {
-            if !self.revert_next(Patience::Call)? {
+        while self.losers() > self.quarantine.reverts(self.first_txn) as u64 {
+            if !self.revert_next(UndoWait::AsCaller)? {
                 break;
             }
         }

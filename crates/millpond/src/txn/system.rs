@@ -1,10 +1,10 @@
 //! What all transactions of a database share, and what one transaction has.
 
-use super::aside::{Aside, Task};
+use super::admission::UndoAdmission;
 use super::history::Limits;
 use super::leaf_cache::LeafCache;
+use super::quarantine::{Quarantine, QuarantineTask};
 use super::revert::Reverting;
-use super::room::Room;
 use super::trees::Trees;
 use crate::error::{Error, Result};
 use crate::lock::{Denied, Enqueued, LockTable, Owner, Wait};
@@ -83,9 +83,9 @@ pub(crate) struct Txns {
     /// Trees that have pages and no table.
     pub(super) tableless: AtomicU64,
     /// What could not be reverted, purged or given back.
-    pub(super) aside: Aside,
+    pub(super) quarantine: Quarantine,
     /// Asked before redo that takes back or clears away.
-    pub(super) room: Arc<dyn Room>,
+    pub(super) undo_admission: Arc<dyn UndoAdmission>,
     pub(super) prepared: Mutex<BTreeMap<Vec<u8>, Prepared>>,
     /// Purged, and not yet called so in the log.
     pub(super) purged: Mutex<Vec<TxnId>>,
@@ -107,7 +107,7 @@ pub(crate) struct Rules {
     pub(crate) wait: Wait,
     /// What it learns from a change is kept so: a row that was in the way of an insert, none that could be deleted, and what
     /// there was before a change that is undone by a savepoint.
-    pub(crate) keeps: bool,
+    pub(crate) serializable: bool,
 }
 
 /// One transaction: its id from its first lock or change, its undo from its first change.
@@ -149,12 +149,12 @@ impl Txn {
     }
 
     /// The moment that its plain reads see, if it is drawn.
-    pub(crate) fn moment(&self) -> Option<Lsn> {
+    pub(crate) fn snapshot_lsn(&self) -> Option<Lsn> {
         self.snapshot.borrow().as_ref().map(Snapshot::lsn)
     }
 
     /// Lets go of the versions that its reads needed; it reads no more.
-    pub(crate) fn drop_moment(&self) {
+    pub(crate) fn drop_snapshot(&self) {
         self.snapshot.borrow_mut().take();
     }
 
@@ -177,7 +177,7 @@ impl Txns {
         found: Recovered,
         limits: Limits,
         background: Unparker,
-        room: Arc<dyn Room>,
+        undo_admission: Arc<dyn UndoAdmission>,
     ) -> Txns {
         let history = History::default();
         history.leave(found.segments);
@@ -232,8 +232,8 @@ impl Txns {
             losers: AtomicU64::new(reverts.len() as u64),
             reverting: AtomicU64::new(reverts.len() as u64),
             tableless: AtomicU64::new(0),
-            aside: Aside::default(),
-            room,
+            quarantine: Quarantine::default(),
+            undo_admission,
             reverts: Mutex::new(reverts),
             prepared: Mutex::new(prepared),
             purged: Mutex::default(),
@@ -286,7 +286,7 @@ impl Txns {
     }
 
     /// The moment that the transaction's plain reads see, drawn by the first of them.
-    pub(crate) fn moment_of(&self, txn: &Txn) -> Lsn {
+    pub(crate) fn snapshot_lsn_of(&self, txn: &Txn) -> Lsn {
         txn.snapshot.borrow_mut().get_or_insert_with(|| self.draw_snapshot()).lsn()
     }
 
@@ -303,8 +303,8 @@ impl Txns {
     /// What was read or decided by the snapshot at `moment`, unless that has been given up meanwhile: then it may be wrong, and so may be
     /// the complaint that undo is gone.
     #[inline]
-    pub(crate) fn by_moment<R>(&self, moment: Lsn, read: Result<R>) -> Result<R> {
-        if self.snapshots.is_given_up(moment) && !planted(Bug::GivenUpUnseen) {
+    pub(crate) fn check_not_expired<R>(&self, snapshot_lsn: Lsn, read: Result<R>) -> Result<R> {
+        if self.snapshots.is_expired(snapshot_lsn) && !planted(Bug::ExpiryUnseen) {
             return Err(Error::SnapshotTooOld);
         }
         read
@@ -312,9 +312,9 @@ impl Txns {
 
     /// The same where first-updater-wins goes by a snapshot, if it does.
     #[inline]
-    pub(crate) fn by_rules<R>(&self, rules: Rules, read: Result<R>) -> Result<R> {
+    pub(crate) fn check_rules_not_expired<R>(&self, rules: Rules, read: Result<R>) -> Result<R> {
         match rules.conflicts_after {
-            Some(moment) => self.by_moment(moment, read),
+            Some(snapshot_lsn) => self.check_not_expired(snapshot_lsn, read),
             None => read,
         }
     }
@@ -365,7 +365,7 @@ impl Txns {
     #[cfg(test)]
     pub(crate) fn history(&self) -> usize {
         let reverting = self.reverting.load(Ordering::Acquire) as usize;
-        self.purge_queue.len() + self.history.len() as usize + reverting + self.aside.len()
+        self.purge_queue.len() + self.history.len() as usize + reverting + self.quarantine.len()
     }
 
     /// How many aborted transactions are not wholly reverted.
@@ -374,18 +374,18 @@ impl Txns {
     }
 
     /// Sets aside what could not be reverted, purged or given back. False if there is no room for it.
-    pub(super) fn set_aside(&self, task: Task, error: Error) -> bool {
-        self.aside.put(task, error, self.vfs.clock.now_us())
+    pub(super) fn quarantine_task(&self, task: QuarantineTask, error: Error) -> bool {
+        self.quarantine.put(task, error, self.vfs.clock.now_us())
     }
 
     /// How many ended transactions, or pieces of their history, wait because something of them cannot be read.
     pub(crate) fn unreadable(&self) -> usize {
-        self.aside.unreadable()
+        self.quarantine.unreadable()
     }
 
     /// What that is, a sentence each, the first few.
     pub(crate) fn unreadable_sentences(&self, most: usize) -> Vec<String> {
-        self.aside.sentences(most)
+        self.quarantine.sentences(most)
     }
 
     /// Aborted transactions that recovery found and that are not wholly reverted yet.

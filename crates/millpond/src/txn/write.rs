@@ -1,7 +1,7 @@
 //! Changing a row: locks, then undo, then the page with its redo, all under one latch of its leaf.
 
-use super::lock::{Locked, asked};
-use super::room::Door;
+use super::admission::WriteAdmission;
+use super::lock::{Locked, conflict_of};
 use super::system::{Rules, Txn, Txns};
 use crate::btree::{Tree, row_bytes, write_chain};
 use crate::error::{Error, Result};
@@ -52,7 +52,7 @@ struct Image<'a> {
 }
 
 impl Txns {
-    /// Changes the row of `key`. REQUIRES: no latch held, the tree is shared by the transaction, and `door` has let it in.
+    /// Changes the row of `key`. REQUIRES: no latch held, the tree is shared by the transaction, and `admission` has let it in.
     pub(crate) fn write_row(
         &self,
         txn: &Txn,
@@ -60,7 +60,7 @@ impl Txns {
         key: &[u8],
         new: New<'_>,
         rules: Rules,
-        door: &mut dyn Door,
+        admission: &mut dyn WriteAdmission,
     ) -> Result<Wrote> {
         let page_bytes = self.store.pool.page_bytes();
         let max = max_key(page_bytes);
@@ -69,17 +69,17 @@ impl Txns {
         }
         let value = match new {
             New::Insert(value) | New::Put(value) => value,
-            New::Delete => return self.write_image(txn, tree, key, new, None, rules, door),
+            New::Delete => return self.write_image(txn, tree, key, new, None, rules, admission),
         };
         if value.len() <= inline_limit(page_bytes) {
             let image = Image { flags: 0, bytes: value };
-            return self.write_image(txn, tree, key, new, Some(image), rules, door);
+            return self.write_image(txn, tree, key, new, Some(image), rules, admission);
         }
         refuse_long(value.len())?;
         // The chain is written before the row that links it, so the row is locked first: a conflict then costs nothing.
-        door.step_out();
+        admission.leave();
         let locked = self.lock_row(txn, tree, key, Mode::Exclusive, rules)?;
-        door.step_in()?;
+        admission.enter_again()?;
         if matches!((new, locked), (New::Insert(_), Locked::Present(_))) {
             return Ok(Wrote::Nothing);
         }
@@ -89,11 +89,12 @@ impl Txns {
             Version { txn: stream.owner(), undo_at }
         };
         let mark = stream.mark();
-        let chain = write_chain(&self.store, tree.id, value, &mut begin, &mut || door.more(page_bytes));
+        let chain =
+            write_chain(&self.store, tree.id, value, &mut begin, &mut || admission.admit_more(page_bytes));
         stream.has_pages(value.len().div_ceil(page_bytes) as u64);
         let wrote = chain.and_then(|chain| {
             let image = Image { flags: OVERFLOW, bytes: &chain.encode() };
-            self.write_image(txn, tree, key, new, Some(image), rules, door)
+            self.write_image(txn, tree, key, new, Some(image), rules, admission)
         });
         match wrote {
             // The caller rolls all of it back.
@@ -113,7 +114,7 @@ impl Txns {
         new: New<'_>,
         image: Option<Image<'_>>,
         rules: Rules,
-        door: &mut dyn Door,
+        admission: &mut dyn WriteAdmission,
     ) -> Result<Wrote> {
         // The leaf is on its way from memory while the transaction gets what it needs.
         let guess = match txn.leaf_cache.get(tree, key) {
@@ -133,33 +134,33 @@ impl Txns {
                 Ok(slot) => (slot, true),
                 Err(slot) => (slot, false),
             };
-            let (mut present, mut own, mut obstacle) = (false, false, None);
+            let (mut present, mut own, mut conflict) = (false, false, None);
             if found {
                 let row = leaf.row(slot);
                 let newest = row.version.txn;
                 present = row.flags & DELETED == 0;
                 own = newest == owner.txn();
-                obstacle = self.obstacle(txn, tree, key, newest, Mode::Exclusive, rules)?;
+                conflict = self.check_conflict(txn, tree, key, newest, Mode::Exclusive, rules)?;
             }
             let nothing = present == matches!(new, New::Insert(_)) && !matches!(new, New::Put(_));
-            if obstacle.is_none() {
-                obstacle = match nothing {
-                    false => asked(self.locks.claim(owner, tree.id, key, rules.wait))?,
-                    true if rules.keeps && !own => {
-                        asked(self.locks.enqueue(owner, tree.id, key, Mode::Shared, rules.wait))?
+            if conflict.is_none() {
+                conflict = match nothing {
+                    false => conflict_of(self.locks.claim(owner, tree.id, key, rules.wait))?,
+                    true if rules.serializable && !own => {
+                        conflict_of(self.locks.enqueue(owner, tree.id, key, Mode::Shared, rules.wait))?
                     }
                     true => None,
                 };
             }
-            if let Some(obstacle) = obstacle {
+            if let Some(conflict) = conflict {
                 drop(page);
-                door.step_out();
-                self.get_over(txn, tree, key, obstacle, &mut Held::default())?;
-                door.step_in()?;
+                admission.leave();
+                self.wait_out(txn, tree, key, conflict, &mut Held::default())?;
+                admission.enter_again()?;
                 continue;
             }
             // Under the latch, after everything that the snapshot decides has been looked at.
-            self.by_rules(rules, Ok(()))?;
+            self.check_rules_not_expired(rules, Ok(()))?;
             if nothing {
                 return Ok(Wrote::Nothing);
             }

@@ -5,44 +5,44 @@ use crate::error::Result;
 
 /// How whoever takes back or clears away waits for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum UndoWait {
     /// For as long as it takes: the background, for which nobody waits.
-    Endless,
+    Unlimited,
     /// As a caller's row operation does: not where the checkpoint cannot move, because nobody knows how long a disk stays full.
-    Call,
+    AsCaller,
     /// Not at all: what finds no room is left to the background. It may use what is kept for those who finish.
-    None,
+    NoWait,
 }
 
 /// Where a row operation that has been let in says what it does next. REQUIRES: no latch held.
-pub(crate) trait Door {
+pub(crate) trait WriteAdmission {
     /// It will write so many bytes of redo more: waits its turn for them.
-    fn more(&mut self, redo_bytes: usize) -> Result;
+    fn admit_more(&mut self, redo_bytes: usize) -> Result;
     /// It is about to wait for another transaction, which may want in itself: gives up the room that it was let in for.
-    fn step_out(&mut self);
+    fn leave(&mut self);
     /// It goes on: waits until there is room again. It has paid for its time.
-    fn step_in(&mut self) -> Result;
+    fn enter_again(&mut self) -> Result;
 }
 
-/// The door of operations that nobody keeps out.
+/// The admission of operations that nobody keeps out.
 #[derive(Debug)]
-pub(crate) struct Open;
+pub(crate) struct AlwaysAdmitted;
 
-impl Door for Open {
-    fn more(&mut self, _: usize) -> Result {
+impl WriteAdmission for AlwaysAdmitted {
+    fn admit_more(&mut self, _: usize) -> Result {
         Ok(())
     }
 
-    fn step_out(&mut self) {}
+    fn leave(&mut self) {}
 
-    fn step_in(&mut self) -> Result {
+    fn enter_again(&mut self) -> Result {
         Ok(())
     }
 }
 
 /// Where redo that takes back or clears away asks for its room.
-pub(crate) trait Room: Send + Sync + std::fmt::Debug {
-    /// Waits until so many bytes of such redo, about, may be logged. False, of [`Patience::None`] only: not now. REQUIRES: no
+pub(crate) trait UndoAdmission: Send + Sync + std::fmt::Debug {
+    /// Waits until so many bytes of such redo, about, may be logged. False, of [`UndoWait::NoWait`] only: not now. REQUIRES: no
     /// latch and no tree held.
-    fn for_undoing(&self, redo_bytes: u64, patience: Patience) -> Result<bool>;
+    fn admit_undo(&self, redo_bytes: u64, wait: UndoWait) -> Result<bool>;
 }

@@ -26,7 +26,7 @@ const PURGES_MOST: usize = 1024;
 
 /// Work that waits.
 #[derive(Clone, Debug)]
-pub(super) enum Task {
+pub(super) enum QuarantineTask {
     /// An aborted transaction that is not wholly reverted.
     Revert(Reverting),
     /// An ended transaction that is not wholly purged.
@@ -39,25 +39,29 @@ pub(super) enum Task {
     Release(TreeId),
 }
 
-impl Task {
+impl QuarantineTask {
     /// Whether it may be given up. An aborted version would be taken for a committed one, and of a tree little is kept.
     fn is_purge(&self) -> bool {
-        matches!(self, Task::Purge(_) | Task::Segment(_) | Task::Left(_))
+        matches!(self, QuarantineTask::Purge(_) | QuarantineTask::Segment(_) | QuarantineTask::Left(_))
     }
 
     fn name(&self) -> String {
         match self {
-            Task::Revert(job) => format!("{} cannot be reverted", job.stream.owner()),
-            Task::Purge(ended) => format!("{} cannot be purged", ended.txn),
-            Task::Release(tree) => format!("the pages of {tree:?}, which no table has, cannot be given back"),
-            Task::Segment(_) | Task::Left(_) => "a segment of history cannot be purged".to_owned(),
+            QuarantineTask::Revert(job) => format!("{} cannot be reverted", job.stream.owner()),
+            QuarantineTask::Purge(ended) => format!("{} cannot be purged", ended.txn),
+            QuarantineTask::Release(tree) => {
+                format!("the pages of {tree:?}, which no table has, cannot be given back")
+            }
+            QuarantineTask::Segment(_) | QuarantineTask::Left(_) => {
+                "a segment of history cannot be purged".to_owned()
+            }
         }
     }
 }
 
 #[derive(Debug)]
 struct Entry {
-    task: Task,
+    task: QuarantineTask,
     error: Error,
     tries: u32,
     again_us: u64,
@@ -82,7 +86,7 @@ fn lacks_room(error: &Error) -> bool {
 
 /// All that is set aside.
 #[derive(Debug, Default)]
-pub(super) struct Aside {
+pub(super) struct Quarantine {
     mu: Mutex<(u64, BTreeMap<u64, Entry>)>,
 }
 
@@ -92,9 +96,9 @@ pub(super) fn is_local(error: &Error) -> bool {
     matches!(error, Corrupt { .. } | Io { .. } | DiskFull { .. } | Limit { .. })
 }
 
-impl Aside {
+impl Quarantine {
     /// Sets a task aside that has failed so. False if there is no room for it.
-    pub(super) fn put(&self, task: Task, error: Error, now_us: u64) -> bool {
+    pub(super) fn put(&self, task: QuarantineTask, error: Error, now_us: u64) -> bool {
         let mut mu = self.mu.lock();
         if task.is_purge() && mu.1.values().filter(|entry| entry.task.is_purge()).count() >= PURGES_MOST {
             return false;
@@ -107,8 +111,8 @@ impl Aside {
         true
     }
 
-    /// A task of which the time has come. It stays here until [`Aside::done`] or [`Aside::again`].
-    pub(super) fn due(&self, now_us: u64) -> Option<(u64, Task)> {
+    /// A task of which the time has come. It stays here until [`Quarantine::done`] or [`Quarantine::again`].
+    pub(super) fn due(&self, now_us: u64) -> Option<(u64, QuarantineTask)> {
         let mu = self.mu.lock();
         let due = mu.1.iter().filter(|(_, entry)| entry.again_us <= now_us);
         let longest = due.min_by_key(|(_, entry)| entry.again_us);
@@ -121,7 +125,7 @@ impl Aside {
     }
 
     /// The task, of which perhaps less is left, has failed again.
-    pub(super) fn again(&self, id: u64, task: Task, error: Error, now_us: u64) {
+    pub(super) fn again(&self, id: u64, task: QuarantineTask, error: Error, now_us: u64) {
         if let Some(entry) = self.mu.lock().1.get_mut(&id) {
             entry.task = task;
             entry.failed(error, now_us);
@@ -136,19 +140,22 @@ impl Aside {
 
     /// How many transactions, or pieces of their history, wait because something cannot be read.
     pub(super) fn unreadable(&self) -> usize {
-        let of_txns = |entry: &&Entry| entry.is_unreadable() && !matches!(entry.task, Task::Release(_));
+        let of_txns =
+            |entry: &&Entry| entry.is_unreadable() && !matches!(entry.task, QuarantineTask::Release(_));
         self.mu.lock().1.values().filter(of_txns).count()
     }
 
     /// Whether an aborted transaction waits because there is no space.
     pub(super) fn wants_space(&self) -> bool {
-        let wants = |entry: &Entry| matches!(entry.task, Task::Revert(_)) && lacks_room(&entry.error);
+        let wants =
+            |entry: &Entry| matches!(entry.task, QuarantineTask::Revert(_)) && lacks_room(&entry.error);
         self.mu.lock().1.values().any(wants)
     }
 
     /// How many aborted transactions below `below` wait.
     pub(super) fn reverts(&self, below: TxnId) -> usize {
-        let of = |entry: &&Entry| matches!(&entry.task, Task::Revert(job) if job.stream.owner() < below);
+        let of =
+            |entry: &&Entry| matches!(&entry.task, QuarantineTask::Revert(job) if job.stream.owner() < below);
         self.mu.lock().1.values().filter(of).count()
     }
 
@@ -163,9 +170,9 @@ impl Aside {
     pub(super) fn list(&self, listed: &mut Vec<Segments>) {
         for entry in self.mu.lock().1.values() {
             match &entry.task {
-                Task::Segment(segment) => segment.list(listed),
-                Task::Left(extent) => extent.list(listed),
-                Task::Revert(_) | Task::Purge(_) | Task::Release(_) => {}
+                QuarantineTask::Segment(segment) => segment.list(listed),
+                QuarantineTask::Left(extent) => extent.list(listed),
+                QuarantineTask::Revert(_) | QuarantineTask::Purge(_) | QuarantineTask::Release(_) => {}
             }
         }
     }
@@ -173,7 +180,7 @@ impl Aside {
 
 /// Records that could not be worked off in one go over a transaction's undo.
 #[derive(Debug, Default)]
-pub(super) struct Passed {
+pub(super) struct SkippedRecords {
     first: Option<Error>,
     count: u32,
 }
@@ -181,7 +188,7 @@ pub(super) struct Passed {
 /// After so many of one transaction the rest is left to the next try: a device may take seconds to say that it cannot read.
 const PASSED_MOST: u32 = 64;
 
-impl Passed {
+impl SkippedRecords {
     /// Passes over what failed so, if others may get on all the same and it was not too much yet.
     pub(super) fn over(&mut self, error: Error) -> Result<(), Error> {
         if !is_local(&error) || self.count >= PASSED_MOST {
@@ -210,48 +217,57 @@ mod tests {
 
     #[test]
     fn the_pause_doubles_and_a_full_disk_is_asked_soon_again() {
-        let (aside, streams) = (Aside::default(), Streams::default());
-        assert!(aside.put(Task::Revert(Reverting::new(&streams.begin(TxnId(3)))), bad(), 0));
+        let (quarantine, streams) = (Quarantine::default(), Streams::default());
+        assert!(quarantine.put(QuarantineTask::Revert(Reverting::new(&streams.begin(TxnId(3)))), bad(), 0));
         let mut now = 0;
         let mut pauses = Vec::new();
         for _ in 0..13 {
             let mut pause = 0;
-            while aside.due(now + pause).is_none() {
+            while quarantine.due(now + pause).is_none() {
                 pause += FULL_AGAIN_US;
             }
             now += pause;
             pauses.push(pause / FULL_AGAIN_US);
-            let (id, task) = aside.due(now).unwrap();
-            aside.again(id, task, bad(), now);
+            let (id, task) = quarantine.due(now).unwrap();
+            quarantine.again(id, task, bad(), now);
         }
         assert_eq!(pauses, [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 2048, 2048]);
         assert_eq!(
-            (aside.len(), aside.unreadable(), aside.reverts(TxnId(4)), aside.reverts(TxnId(3))),
+            (
+                quarantine.len(),
+                quarantine.unreadable(),
+                quarantine.reverts(TxnId(4)),
+                quarantine.reverts(TxnId(3))
+            ),
             (1, 1, 1, 0)
         );
-        assert_eq!(aside.sentences(9).len(), 1);
-        let (id, task) = aside.due(u64::MAX).unwrap();
-        aside.again(id, task, Error::DiskFull { file: "/db/pages".into() }, now);
-        assert!(aside.due(now).is_none() && aside.due(now + FULL_AGAIN_US).is_some());
-        assert_eq!((aside.len(), aside.unreadable(), aside.sentences(9).len()), (1, 0, 0));
-        aside.done(id);
-        assert_eq!(aside.len(), 0);
+        assert_eq!(quarantine.sentences(9).len(), 1);
+        let (id, task) = quarantine.due(u64::MAX).unwrap();
+        quarantine.again(id, task, Error::DiskFull { file: "/db/pages".into() }, now);
+        assert!(quarantine.due(now).is_none() && quarantine.due(now + FULL_AGAIN_US).is_some());
+        assert_eq!((quarantine.len(), quarantine.unreadable(), quarantine.sentences(9).len()), (1, 0, 0));
+        quarantine.done(id);
+        assert_eq!(quarantine.len(), 0);
     }
 
     #[test]
     fn it_holds_so_many_to_purge_and_every_one_to_revert() {
-        let (aside, streams) = (Aside::default(), Streams::default());
+        let (quarantine, streams) = (Quarantine::default(), Streams::default());
         for n in 1..=PURGES_MOST as u64 + 10 {
             let ended = Ended { txn: TxnId(n), stream: streams.begin(TxnId(n)), committed: true };
-            assert_eq!(aside.put(Task::Purge(ended), bad(), 0), n <= PURGES_MOST as u64);
+            assert_eq!(quarantine.put(QuarantineTask::Purge(ended), bad(), 0), n <= PURGES_MOST as u64);
         }
-        assert!(aside.put(Task::Revert(Reverting::new(&streams.begin(TxnId(9999)))), bad(), 0));
-        assert_eq!(aside.len(), PURGES_MOST + 1);
+        assert!(quarantine.put(
+            QuarantineTask::Revert(Reverting::new(&streams.begin(TxnId(9999)))),
+            bad(),
+            0
+        ));
+        assert_eq!(quarantine.len(), PURGES_MOST + 1);
     }
 
     #[test]
     fn a_record_is_passed_over_for_what_is_its_own_trouble_only() {
-        let mut passed = Passed::default();
+        let mut passed = SkippedRecords::default();
         assert!(passed.over(Error::Closed).is_err());
         for _ in 0..PASSED_MOST {
             passed.over(bad()).unwrap();

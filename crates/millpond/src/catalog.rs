@@ -16,7 +16,7 @@ use crate::btree::{BulkBuilder, BulkSink, Tree};
 use crate::error::{Error, Result};
 use crate::lock::{Closed, Users, Wait};
 use crate::space::EXTENT_FIRST;
-use crate::txn::scan::{Next, Progress, Rows, Shown};
+use crate::txn::scan::{Next, Progress, Rows, ScanRange, Shown};
 use crate::txn::system::denied;
 use crate::txn::{AlwaysAdmitted, New, Rules, Txn, Txns, Wrote};
 use base::codec::{Put, Reader, Truncated};
@@ -145,7 +145,8 @@ impl Catalog {
         let (mut rows, mut progress, mut next) = (Rows::default(), Progress::default(), Next::At(Vec::new()));
         let mut tables = self.tables.lock();
         while let Next::At(from) = next {
-            next = txns.scan_forward(&reader, view, CATALOG, &from, None, &mut progress, &mut rows)?;
+            let range = ScanRange { tree: CATALOG, from: &from, to: None };
+            next = txns.scan_forward(&reader, view, range, &mut progress, &mut rows)?;
             for row in rows.iter(store) {
                 let (key, value) = row?;
                 let tree = match value {

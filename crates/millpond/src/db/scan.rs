@@ -7,7 +7,7 @@ use super::range::successor;
 use crate::btree::read_chain;
 use crate::error::Result;
 use crate::table::Table;
-use crate::txn::scan::{Next, Progress, Rows, Shown};
+use crate::txn::scan::{Next, Progress, Rows, ScanRange, Shown};
 use metrics::M;
 use std::ops::{Bound, ControlFlow, RangeBounds};
 
@@ -72,8 +72,8 @@ impl Transaction {
             let next = {
                 let _inside = self.enter_again()?;
                 let view = txns.view(snapshot_lsn, self.txn().id());
-                let to = to.as_deref();
-                let next = txns.scan_forward(self.txn(), view, tree, &from, to, &mut progress, &mut rows);
+                let range = ScanRange { tree, from: &from, to: to.as_deref() };
+                let next = txns.scan_forward(self.txn(), view, range, &mut progress, &mut rows);
                 let next = txns.check_not_expired(snapshot_lsn, next)?;
                 self.shown()?;
                 next

@@ -32,6 +32,6 @@ pub(crate) mod write;
 pub(crate) use admission::{AlwaysAdmitted, UndoAdmission, UndoWait, WriteAdmission};
 pub(crate) use history::Limits;
 pub(crate) use lock::Locked;
-pub(crate) use lock_range::ScanLocks;
+pub(crate) use lock_range::{LockingScan, ScanLocks};
 pub(crate) use system::{Recovered, Rules, Txn, Txns};
 pub(crate) use write::{New, Wrote};

@@ -23,9 +23,17 @@ pub(crate) enum Value {
 
 /// A row that a scan found.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundRow {
     pub(crate) key: Vec<u8>,
     pub(crate) value: Value,
+}
+
+/// A transaction that reads a tree by a snapshot.
+#[derive(Clone, Copy)]
+pub(super) struct Reader<'a> {
+    pub(super) txn: &'a Txn,
+    pub(super) view: View<'a>,
+    pub(super) tree: Tree,
 }
 
 /// What a reader is shown of a row.
@@ -78,8 +86,8 @@ impl Txns {
         Error::corrupt(self.store.pages_path(), damage.to_string())
     }
 
-    /// The value that `view` shows for `key`. REQUIRES: no latch held; the view's snapshot is registered and stays so
-    /// until the value is loaded.
+    /// Returns the value that `view` shows for `key`. REQUIRES: no latch held; the view's snapshot is
+    /// registered and stays so until the value is loaded.
     pub(crate) fn read_row(
         &self,
         txn: &Txn,
@@ -90,18 +98,19 @@ impl Txns {
         let page = tree.leaf_read(&self.store, key)?;
         let leaf = Leaf::new(&page);
         let Ok(slot) = leaf.search(key) else { return Ok(None) };
-        let mut older = Vec::new();
-        match self.show(txn, view, tree, leaf.row(slot), &mut older)? {
+        let (reader, mut older) = (Reader { txn, view, tree }, Vec::new());
+        match self.show(reader, leaf.row(slot), &mut older)? {
             Show::Row(value) => Ok(value),
             Show::Away(rest) => {
                 drop(page);
-                self.show_rest(txn, view, tree, rest, &mut older)
+                self.show_rest(reader, rest, &mut older)
             }
         }
     }
 
-    /// What `view` shows of a row. REQUIRES: the row's leaf is latched.
-    fn show(&self, txn: &Txn, view: View<'_>, tree: Tree, row: Row<'_>, older: &mut Vec<u8>) -> Result<Show> {
+    /// Returns what the reader is shown of a row. REQUIRES: the row's leaf is latched.
+    fn show(&self, reader: Reader<'_>, row: Row<'_>, older: &mut Vec<u8>) -> Result<Show> {
+        let Reader { txn, view, tree } = reader;
         let value = match view.see(row, older, Held::NONE).map_err(|damage| self.damage(tree, damage))? {
             Seen::Deleted(commit) | Seen::Absent(commit) => {
                 txn.note_seen(commit);
@@ -120,17 +129,17 @@ impl Txns {
         Ok(Show::Row(value))
     }
 
-    /// Goes on where [`View::see`] had to stop. The flags of the version that is seen, whose value is left in `older`; `None` if there
-    /// is none. What was fetched last stays `held`. REQUIRES: no latch held.
+    /// Goes on where [`View::see`] had to stop. Returns the flags of the visible version, and leaves
+    /// its value in `older`; none if there is no such version. `held` keeps the undo that was
+    /// fetched last. REQUIRES: no latch held.
     pub(super) fn see_rest(
         &self,
-        txn: &Txn,
-        view: View<'_>,
-        tree: Tree,
+        reader: Reader<'_>,
         rest: Rest,
         older: &mut Vec<u8>,
         held: &mut Held,
     ) -> Result<Option<u8>> {
+        let Reader { txn, view, tree } = reader;
         let mut rest = rest;
         loop {
             self.fetched.fetch(&rest.piece, held)?;
@@ -149,15 +158,8 @@ impl Txns {
         }
     }
 
-    fn show_rest(
-        &self,
-        txn: &Txn,
-        view: View<'_>,
-        tree: Tree,
-        rest: Rest,
-        older: &mut Vec<u8>,
-    ) -> Result<Option<Value>> {
-        let flags = self.see_rest(txn, view, tree, rest, older, &mut Held::default())?;
+    fn show_rest(&self, reader: Reader<'_>, rest: Rest, older: &mut Vec<u8>) -> Result<Option<Value>> {
+        let flags = self.see_rest(reader, rest, older, &mut Held::default())?;
         flags.map(|flags| Value::of(&self.store, flags, older)).transpose()
     }
 

@@ -23,10 +23,7 @@ const LONG: &[(&str, &str)] = &[
     ("crates/millpond/src/inspect/tests.rs", "pages_of_every_kind"),
     ("crates/millpond/src/lock/tests.rs", "check"),
     ("crates/millpond/src/log/commit.rs", "settle"),
-    ("crates/millpond/src/txn/lock_range.rs", "lock_backward"),
-    ("crates/millpond/src/txn/lock_range.rs", "lock_forward"),
     ("crates/millpond/src/txn/system.rs", "new"),
-    ("crates/millpond/src/txn/write.rs", "write_image"),
     ("crates/sim/src/stuck.rs", "work"),
     ("crates/sim/src/workloads/decay.rs", "damage"),
     ("loom/src/locks.rs", "models"),
@@ -39,11 +36,6 @@ const MANY_ARGUMENTS: &[(&str, &str)] = &[
     ("crates/millpond/src/btree/bulk.rs", "add"),
     ("crates/millpond/src/lock/table.rs", "wait_for_writer"),
     ("crates/millpond/src/recover/end.rs", "find_end"),
-    ("crates/millpond/src/txn/lock_range.rs", "lock_backward"),
-    ("crates/millpond/src/txn/lock_range.rs", "lock_forward"),
-    ("crates/millpond/src/txn/scan.rs", "judge"),
-    ("crates/millpond/src/txn/scan.rs", "scan_backward"),
-    ("crates/millpond/src/txn/scan.rs", "scan_forward"),
     ("crates/millpond/src/undo/journal.rs", "open"),
 ];
 

@@ -4,7 +4,7 @@
 use super::history::SMALL;
 use super::*;
 use crate::LockWait;
-use crate::txn::scan::{Next, Progress, Rows as Shown};
+use crate::txn::scan::{Next, Progress, Rows as Shown, ScanRange};
 
 fn metric(db: &Db, name: &str) -> u64 {
     db.metrics().get(name).unwrap() as u64
@@ -265,7 +265,8 @@ fn pieces_of_a_scan(update: bool) -> usize {
     let (mut from, mut pieces, mut found) = (Vec::new(), 0, 0);
     loop {
         let view = txns.view(snapshot_lsn, tx.txn().id());
-        let next = txns.scan_forward(tx.txn(), view, tree, &from, None, &mut progress, &mut rows).unwrap();
+        let range = ScanRange { tree, from: &from, to: None };
+        let next = txns.scan_forward(tx.txn(), view, range, &mut progress, &mut rows).unwrap();
         pieces += 1;
         found += rows.iter(&txns.store).filter(|row| row.is_ok()).count();
         match next {

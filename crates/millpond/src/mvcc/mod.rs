@@ -18,8 +18,8 @@ pub(crate) mod status;
 pub(crate) mod version;
 pub(crate) mod visible;
 
-pub(crate) use cleared::Cleared;
+pub(crate) use cleared::ClearedRanges;
 pub(crate) use purge::PurgeQueue;
 pub(crate) use snapshot::{Snapshot, Snapshots};
-pub(crate) use status::{State, Status};
-pub(crate) use version::{Rest, Seen, Step, View};
+pub(crate) use status::{StatusTable, TxnState};
+pub(crate) use version::{RemainingWalk, SeenVersion, View, WalkPosition};

@@ -10,19 +10,18 @@
 //! A snapshot below the *given-up* bound is too old: the horizon does not wait for it, and purge goes on. Whoever reads by a snapshot
 //! looks at the bound *after* it has read: the bound was moved before anything went that the snapshot needs.
 //!
-//! Each thread has places of its own, a cache line of them. Who finds them all taken enters a map behind a mutex, the *crowd*, and moves
+//! Each thread has places of its own, a cache line of them. Who finds them all taken enters a map behind a mutex, the *overflow*, and moves
 //! the oldest snapshot of its line there, too: so places are for those that come and go, however many others are held for long. Snapshots
 //! of one LSN are all alike, so a holder need not be told that its own was moved: what it finds in its place when it ends is
-//! one of its LSN, or its own is in the crowd.
+//! one of its LSN, or its own is in the overflow.
 
-use base::Lsn;
+use base::sync::Mutex;
 use base::sync::atomic::{AtomicU64, Ordering};
-use base::sync::{Mutex, thread_number};
+use base::{CachePadded, Lsn, StripedArc};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const LANES: usize = if cfg!(loom) { 2 } else { 16 };
-/// Places of a lane.
+/// Places of a stripe.
 const PLACES: usize = if cfg!(loom) { 1 } else { 8 };
 /// What stands in a place that nobody has.
 const FREE: u64 = u64::MAX;
@@ -31,23 +30,22 @@ const DRAWING: u64 = 1 << 63;
 
 /// Places of one thread, or of a few.
 #[derive(Debug)]
-#[repr(align(64))]
-struct Lane {
+struct Places {
     places: [AtomicU64; PLACES],
-    crowd: Arc<Crowd>,
+    overflow: Arc<Overflow>,
 }
 
 /// How many snapshots there are at each LSN.
 type Counts = BTreeMap<Lsn, usize>;
 
 /// The snapshots that have no place.
-type Crowd = Mutex<Counts>;
+type Overflow = Mutex<Counts>;
 
 /// The live snapshots.
 #[derive(Debug)]
 pub(crate) struct Snapshots {
-    lanes: [Arc<Lane>; LANES],
-    crowd: Arc<Crowd>,
+    stripes: StripedArc<Places>,
+    overflow: Arc<Overflow>,
     /// Snapshots below it are given up.
     expired_below: AtomicU64,
 }
@@ -56,44 +54,44 @@ pub(crate) struct Snapshots {
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     lsn: Lsn,
-    lane: Arc<Lane>,
+    stripe: Arc<CachePadded<Places>>,
     /// The place that it was drawn with, where it stands unless it was moved.
     at: Option<usize>,
 }
 
 impl Default for Snapshots {
     fn default() -> Self {
-        let crowd = Arc::<Crowd>::default();
+        let overflow = Arc::<Overflow>::default();
         let places = || std::array::from_fn(|_| AtomicU64::new(FREE));
-        let lane = |_| Arc::new(Lane { places: places(), crowd: Arc::clone(&crowd) });
-        Snapshots { lanes: std::array::from_fn(lane), expired_below: AtomicU64::new(0), crowd }
+        let stripes = StripedArc::new(|| Places { places: places(), overflow: Arc::clone(&overflow) });
+        Snapshots { stripes, expired_below: AtomicU64::new(0), overflow }
     }
 }
 
 impl Snapshots {
     /// Draws a snapshot; `reserved` reads the log's reservation point and must not wait.
     pub(crate) fn draw(&self, reserved: impl Fn() -> Lsn) -> Snapshot {
-        let lane = &self.lanes[thread_number() % LANES];
-        let free = lane.places.iter().position(|place| place.load(Ordering::Relaxed) == FREE);
+        let stripe = self.stripes.own();
+        let free = stripe.places.iter().position(|place| place.load(Ordering::Relaxed) == FREE);
         if let Some(at) = free
             && let taken = DRAWING | reserved().0
-            && lane.places[at].compare_exchange(FREE, taken, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+            && stripe.places[at].compare_exchange(FREE, taken, Ordering::SeqCst, Ordering::Relaxed).is_ok()
         {
             let lsn = reserved();
             base::verify!(DRAWING | lsn.0 >= taken && lsn.0 < DRAWING, "the log's end went back to {lsn}");
-            lane.places[at].store(lsn.0, Ordering::Release);
-            return Snapshot { lsn, lane: Arc::clone(lane), at: Some(at) };
+            stripe.places[at].store(lsn.0, Ordering::Release);
+            return Snapshot { lsn, stripe: Arc::clone(stripe), at: Some(at) };
         }
-        let mut crowd = self.crowd.lock();
-        lane.make_way(&mut crowd);
+        let mut overflow = self.overflow.lock();
+        stripe.make_way(&mut overflow);
         let lsn = reserved();
-        count(&mut crowd, lsn);
-        Snapshot { lsn, lane: Arc::clone(lane), at: None }
+        count(&mut overflow, lsn);
+        Snapshot { lsn, stripe: Arc::clone(stripe), at: None }
     }
 
     /// What stands in the places that are taken.
     fn places(&self) -> impl Iterator<Item = u64> {
-        let places = self.lanes.iter().flat_map(|lane| &lane.places);
+        let places = self.stripes.iter().flat_map(|stripe| &stripe.places);
         places.map(|place| place.load(Ordering::SeqCst)).filter(|&lsn| lsn != FREE)
     }
 
@@ -104,8 +102,12 @@ impl Snapshots {
         // Of one that is being drawn it is not known whether it is below the bound.
         let counts = self.places().filter(|&place| place >= expired_below);
         let oldest = counts.fold(now, |oldest, place| oldest.min(Lsn(place & !DRAWING)));
-        let horizon =
-            self.crowd.lock().range(Lsn(expired_below)..).next().map_or(oldest, |(&lsn, _)| oldest.min(lsn));
+        let horizon = self
+            .overflow
+            .lock()
+            .range(Lsn(expired_below)..)
+            .next()
+            .map_or(oldest, |(&lsn, _)| oldest.min(lsn));
         base::verify!(horizon <= now, "snapshots are seen from {horizon}, beyond the log's end {now}");
         horizon
     }
@@ -115,14 +117,14 @@ impl Snapshots {
     pub(crate) fn cuts(&self, reserved: impl FnOnce() -> Lsn) -> (Vec<Lsn>, Lsn) {
         let mut below = reserved();
         let mut cuts = Vec::new();
-        // The crowd after the places: what is moved meanwhile is met twice and not missed.
+        // The overflow after the places: what is moved meanwhile is met twice and not missed.
         for place in self.places() {
             match place & DRAWING {
                 0 => cuts.push(Lsn(place)),
                 _ => below = below.min(Lsn(place & !DRAWING)),
             }
         }
-        cuts.extend(self.crowd.lock().keys());
+        cuts.extend(self.overflow.lock().keys());
         cuts.sort_unstable();
         cuts.dedup();
         (cuts, below)
@@ -151,39 +153,39 @@ impl Snapshots {
 
     /// How many snapshots are held; one that is being moved may count twice.
     pub(crate) fn len(&self) -> usize {
-        self.places().count() + self.crowd.lock().values().sum::<usize>()
+        self.places().count() + self.overflow.lock().values().sum::<usize>()
     }
 
     /// How many of them have no place.
     #[cfg(test)]
-    fn crowded(&self) -> usize {
-        self.crowd.lock().values().sum::<usize>()
+    fn overflowed(&self) -> usize {
+        self.overflow.lock().values().sum::<usize>()
     }
 }
 
-fn count(crowd: &mut Counts, lsn: Lsn) {
-    *crowd.entry(lsn).or_insert(0) += 1;
+fn count(overflow: &mut Counts, lsn: Lsn) {
+    *overflow.entry(lsn).or_insert(0) += 1;
 }
 
-fn uncount(crowd: &mut Counts, lsn: Lsn) {
-    let count = crowd.get_mut(&lsn).expect("a snapshot without a place is in the crowd");
+fn uncount(overflow: &mut Counts, lsn: Lsn) {
+    let count = overflow.get_mut(&lsn).expect("a snapshot without a place is in the overflow");
     *count -= 1;
     if *count == 0 {
-        crowd.remove(&lsn);
+        overflow.remove(&lsn);
     }
 }
 
-impl Lane {
-    /// Moves the oldest snapshot that has a place here to the crowd. It is there before its place is free, so whoever looks at the places
+impl Places {
+    /// Moves the oldest snapshot that has a place here to the overflow. It is there before its place is free, so whoever looks at the places
     /// first does not miss it.
-    fn make_way(&self, crowd: &mut Counts) {
+    fn make_way(&self, overflow: &mut Counts) {
         let held = self.places.iter().map(|place| (place.load(Ordering::Relaxed), place));
         let oldest = held.filter(|(lsn, _)| lsn & DRAWING == 0).min_by_key(|(lsn, _)| *lsn);
         let Some((lsn, place)) = oldest else { return };
-        count(crowd, Lsn(lsn));
+        count(overflow, Lsn(lsn));
         if place.compare_exchange(lsn, FREE, Ordering::SeqCst, Ordering::Relaxed).is_err() {
             // It has ended.
-            uncount(crowd, Lsn(lsn));
+            uncount(overflow, Lsn(lsn));
         }
     }
 }
@@ -197,14 +199,14 @@ impl Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        // What stands in the place may be another's of the same LSN: then ours is in the crowd, and will do for that one.
+        // What stands in the place may be another's of the same LSN: then ours is in the overflow, and will do for that one.
         let left = self.at.is_some_and(|at| {
-            self.lane.places[at]
+            self.stripe.places[at]
                 .compare_exchange(self.lsn.0, FREE, Ordering::Release, Ordering::Relaxed)
                 .is_ok()
         });
         if !left {
-            uncount(&mut self.lane.crowd.lock(), self.lsn);
+            uncount(&mut self.stripe.overflow.lock(), self.lsn);
         }
     }
 }
@@ -250,10 +252,10 @@ mod tests {
         for _ in 0..2 {
             drop((all.draw(|| Lsn(9000)), all.draw(|| Lsn(9000))));
         }
-        let crowded = all.crowded();
+        let overflowed = all.overflowed();
         for lsn in 9001..9100 {
             let (a, b) = (all.draw(|| Lsn(lsn)), all.draw(|| Lsn(lsn)));
-            assert_eq!(all.crowded(), crowded, "the crowd is for those that stay");
+            assert_eq!(all.overflowed(), overflowed, "the overflow is for those that stay");
             assert_eq!((all.horizon(|| Lsn(9500)), all.len()), (Lsn(10), 5002));
             drop((a, b));
         }

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 
 /// How a transaction stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum TxnState {
     /// Neither ended nor prepared.
     Active,
     /// Between its decision to commit and the reservation of its commit LSN.
@@ -59,37 +59,37 @@ const MOVED: u64 = 7 << 60;
 
 /// A slot's content. It is the id's own in every state, because the rest of the word holds the id or the commit LSN,
 /// which no two transactions share: a compare-exchange cannot hit a younger id that has got the slot.
-fn word(id: u64, state: State) -> u64 {
+fn word(id: u64, state: TxnState) -> u64 {
     match state {
-        State::Active => ACTIVE | id,
-        State::Committing => COMMITTING | id,
-        State::Committed(lsn) => {
+        TxnState::Active => ACTIVE | id,
+        TxnState::Committing => COMMITTING | id,
+        TxnState::Committed(lsn) => {
             base::check!(lsn.0 & COMMITTED == 0, "{lsn:?} does not fit a status slot");
             COMMITTED | lsn.0
         }
-        State::Aborted => ABORTED | id,
-        State::Prepared => PREPARED | id,
-        State::Settled => SETTLED | id,
+        TxnState::Aborted => ABORTED | id,
+        TxnState::Prepared => PREPARED | id,
+        TxnState::Settled => SETTLED | id,
     }
 }
 
-fn state(word: u64) -> State {
+fn state(word: u64) -> TxnState {
     if word & COMMITTED != 0 {
-        return State::Committed(Lsn(word & !COMMITTED));
+        return TxnState::Committed(Lsn(word & !COMMITTED));
     }
     match word & KIND {
-        ACTIVE => State::Active,
-        COMMITTING => State::Committing,
-        ABORTED => State::Aborted,
-        PREPARED => State::Prepared,
-        SETTLED => State::Settled,
+        ACTIVE => TxnState::Active,
+        COMMITTING => TxnState::Committing,
+        ABORTED => TxnState::Aborted,
+        PREPARED => TxnState::Prepared,
+        SETTLED => TxnState::Settled,
         _ => unreachable!("a status slot holds {word:x}"),
     }
 }
 
 /// Whether the state machine above has this step.
-fn may_follow(from: State, to: State) -> bool {
-    use State::{Aborted, Active, Committed, Committing, Prepared, Settled};
+fn may_follow(from: TxnState, to: TxnState) -> bool {
+    use TxnState::{Aborted, Active, Committed, Committing, Prepared, Settled};
     matches!(
         (from, to),
         (Active, Committing | Prepared | Aborted)
@@ -109,7 +109,7 @@ struct Shard {
 
 /// The status table.
 #[derive(Debug)]
-pub(crate) struct Status {
+pub(crate) struct StatusTable {
     slots: Box<[AtomicU64]>,
     /// The least id in the ring.
     low: AtomicU64,
@@ -120,11 +120,11 @@ pub(crate) struct Status {
     moving: Mutex<()>,
 }
 
-impl Status {
+impl StatusTable {
     /// A table whose first transaction gets the id `next`; `unfinished` are those that recovery found below it.
-    pub(crate) fn new(next: TxnId, unfinished: impl IntoIterator<Item = (TxnId, State)>) -> Status {
+    pub(crate) fn new(next: TxnId, unfinished: impl IntoIterator<Item = (TxnId, TxnState)>) -> StatusTable {
         base::check!(next.0 > 0);
-        let status = Status {
+        let status = StatusTable {
             slots: (0..RING).map(|_| AtomicU64::new(MOVED)).collect(),
             low: AtomicU64::new(next.0),
             next: AtomicU64::new(next.0),
@@ -166,13 +166,13 @@ impl Status {
             }
         }
         base::verify!(self.slot(id).load(Ordering::Relaxed) == MOVED, "{id} takes a slot that is in use");
-        self.slot(id).store(word(id, State::Active), Ordering::Release);
+        self.slot(id).store(word(id, TxnState::Active), Ordering::Release);
         TxnId(id)
     }
 
     /// How a transaction stands. `TxnId::NONE` is settled.
     #[inline]
-    pub(crate) fn state(&self, txn: TxnId) -> State {
+    pub(crate) fn state(&self, txn: TxnId) -> TxnState {
         let low = self.low.load(Ordering::Acquire);
         if txn.0 >= low {
             let word = self.slot(txn.0).load(Ordering::Acquire);
@@ -188,11 +188,11 @@ impl Status {
     /// How a transaction stands, once it is not `Committing`. REQUIRES: the caller is not that transaction.
     #[inline]
     #[cfg(test)]
-    pub(crate) fn outcome(&self, txn: TxnId) -> State {
+    pub(crate) fn outcome(&self, txn: TxnId) -> TxnState {
         let mut turn = 0;
         loop {
             match self.state(txn) {
-                State::Committing => spin(&mut turn),
+                TxnState::Committing => spin(&mut turn),
                 state => return state,
             }
         }
@@ -200,7 +200,7 @@ impl Status {
 
     /// Takes a transaction one step on. One thread at a time does this for one transaction. Settling what is settled
     /// does nothing.
-    pub(crate) fn set(&self, txn: TxnId, to: State) {
+    pub(crate) fn set(&self, txn: TxnId, to: TxnState) {
         let from = self.state(txn);
         base::check!(may_follow(from, to), "{txn} goes from {from:?} to {to:?}");
         if txn.0 >= self.low.load(Ordering::Acquire) {
@@ -211,7 +211,7 @@ impl Status {
                 Err(now) => base::check!(now == MOVED || self.low.load(Ordering::Acquire) > txn.0),
             }
         }
-        if to == State::Settled { self.drop_moved(txn.0) } else { self.keep(txn.0, word(txn.0, to)) }
+        if to == TxnState::Settled { self.drop_moved(txn.0) } else { self.keep(txn.0, word(txn.0, to)) }
     }
 
     fn slot(&self, id: u64) -> &AtomicU64 {
@@ -223,12 +223,12 @@ impl Status {
     }
 
     #[cold]
-    fn moved_state(&self, txn: TxnId) -> State {
+    fn moved_state(&self, txn: TxnId) -> TxnState {
         let shard = self.shard(txn.0);
         if txn.0 < shard.least.load(Ordering::Acquire) {
-            return State::Settled;
+            return TxnState::Settled;
         }
-        shard.map.lock().get(&txn.0).map_or(State::Settled, |&word| state(word))
+        shard.map.lock().get(&txn.0).map_or(TxnState::Settled, |&word| state(word))
     }
 
     fn keep(&self, id: u64, word: u64) {
@@ -293,59 +293,60 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
 
-    fn commit(status: &Status, txn: TxnId, lsn: u64) {
-        status.set(txn, State::Committing);
-        status.set(txn, State::Committed(Lsn(lsn)));
+    fn commit(status: &StatusTable, txn: TxnId, lsn: u64) {
+        status.set(txn, TxnState::Committing);
+        status.set(txn, TxnState::Committed(Lsn(lsn)));
     }
 
     #[test]
     fn a_transaction_goes_its_way() {
-        let status = Status::new(TxnId(5), [(TxnId(2), State::Aborted), (TxnId(3), State::Prepared)]);
-        assert_eq!(status.state(TxnId::NONE), State::Settled);
-        assert_eq!(status.state(TxnId(1)), State::Settled);
-        assert_eq!((status.state(TxnId(2)), status.state(TxnId(3))), (State::Aborted, State::Prepared));
-        assert_eq!((status.state(TxnId(4)), status.floor()), (State::Settled, TxnId(2)));
+        let status =
+            StatusTable::new(TxnId(5), [(TxnId(2), TxnState::Aborted), (TxnId(3), TxnState::Prepared)]);
+        assert_eq!(status.state(TxnId::NONE), TxnState::Settled);
+        assert_eq!(status.state(TxnId(1)), TxnState::Settled);
+        assert_eq!((status.state(TxnId(2)), status.state(TxnId(3))), (TxnState::Aborted, TxnState::Prepared));
+        assert_eq!((status.state(TxnId(4)), status.floor()), (TxnState::Settled, TxnId(2)));
         let txn = status.begin();
-        assert_eq!((txn, status.state(txn)), (TxnId(5), State::Active));
-        status.set(txn, State::Committing);
-        assert_eq!(status.state(txn), State::Committing);
-        status.set(txn, State::Committed(Lsn(77)));
-        assert_eq!(status.outcome(txn), State::Committed(Lsn(77)));
-        status.set(txn, State::Settled);
-        status.set(TxnId(2), State::Settled);
-        assert_eq!((status.state(TxnId(2)), status.floor()), (State::Settled, TxnId(3)));
+        assert_eq!((txn, status.state(txn)), (TxnId(5), TxnState::Active));
+        status.set(txn, TxnState::Committing);
+        assert_eq!(status.state(txn), TxnState::Committing);
+        status.set(txn, TxnState::Committed(Lsn(77)));
+        assert_eq!(status.outcome(txn), TxnState::Committed(Lsn(77)));
+        status.set(txn, TxnState::Settled);
+        status.set(TxnId(2), TxnState::Settled);
+        assert_eq!((status.state(TxnId(2)), status.floor()), (TxnState::Settled, TxnId(3)));
         commit(&status, TxnId(3), 80);
-        assert_eq!(status.state(TxnId(3)), State::Committed(Lsn(80)));
+        assert_eq!(status.state(TxnId(3)), TxnState::Committed(Lsn(80)));
     }
 
     #[test]
     #[should_panic(expected = "goes from Aborted to Committing")]
     fn an_aborted_transaction_stays_so() {
-        let status = Status::new(TxnId(1), []);
+        let status = StatusTable::new(TxnId(1), []);
         let txn = status.begin();
-        status.set(txn, State::Aborted);
-        status.set(txn, State::Committing);
+        status.set(txn, TxnState::Aborted);
+        status.set(txn, TxnState::Committing);
     }
 
     #[test]
     fn what_leaves_the_ring_is_kept_until_it_is_settled() {
-        let status = Status::new(TxnId(1), []);
+        let status = StatusTable::new(TxnId(1), []);
         let (a, b, c) = (status.begin(), status.begin(), status.begin());
         commit(&status, b, 40);
-        status.set(c, State::Aborted);
+        status.set(c, TxnState::Aborted);
         for _ in 0..3 * RING {
             let txn = status.begin();
             commit(&status, txn, 50);
-            status.set(txn, State::Settled);
+            status.set(txn, TxnState::Settled);
         }
-        assert_eq!(status.state(a), State::Active);
-        assert_eq!(status.state(b), State::Committed(Lsn(40)));
-        assert_eq!((status.state(c), status.floor()), (State::Aborted, a));
+        assert_eq!(status.state(a), TxnState::Active);
+        assert_eq!(status.state(b), TxnState::Committed(Lsn(40)));
+        assert_eq!((status.state(c), status.floor()), (TxnState::Aborted, a));
         commit(&status, a, 60);
-        assert_eq!(status.state(a), State::Committed(Lsn(60)));
+        assert_eq!(status.state(a), TxnState::Committed(Lsn(60)));
         for txn in [a, b, c] {
-            status.set(txn, State::Settled);
-            assert_eq!(status.state(txn), State::Settled);
+            status.set(txn, TxnState::Settled);
+            assert_eq!(status.state(txn), TxnState::Settled);
         }
         assert!(status.floor() > TxnId(RING as u64));
     }
@@ -353,7 +354,7 @@ mod tests {
     /// Writers run the ring round while a reader checks that no state ever goes back.
     #[test]
     fn readers_see_states_go_forward_only() {
-        let status = Arc::new(Status::new(TxnId(1), []));
+        let status = Arc::new(StatusTable::new(TxnId(1), []));
         let stop = Arc::new(AtomicBool::new(false));
         // Per writer: its ids up to this one are entered.
         let entered: Arc<[AtomicU64; 2]> = Arc::default();
@@ -369,7 +370,7 @@ mod tests {
                         if open.len() > RING {
                             let txn = open.pop_front().unwrap();
                             commit(&status, txn, txn.0);
-                            status.set(txn, State::Settled);
+                            status.set(txn, TxnState::Settled);
                         }
                     }
                     entered[me].store(u64::MAX, Ordering::Release);
@@ -380,10 +381,10 @@ mod tests {
         let reader = {
             let (status, stop) = (Arc::clone(&status), Arc::clone(&stop));
             base::sync::spawn("reader", move || {
-                let rank = |s: State| match s {
-                    State::Active => 0,
-                    State::Committing => 1,
-                    State::Committed(_) => 2,
+                let rank = |s: TxnState| match s {
+                    TxnState::Active => 0,
+                    TxnState::Committing => 1,
+                    TxnState::Committed(_) => 2,
                     _ => 3,
                 };
                 let mut prng = base::prng::Prng::new(1);

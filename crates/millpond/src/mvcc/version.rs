@@ -4,11 +4,11 @@
 //! transaction's undo is kept too while the caller holds the leaf's latch: its stream goes only after this row has been
 //! reverted, and below an aborted version stands none (Un6).
 //!
-//! Undo that stands in a file is not waited for under the latch (INV-9). The walk stops there and gives the caller a [`Rest`],
+//! Undo that stands in a file is not waited for under the latch (INV-9). The walk stops there and gives the caller a [`RemainingWalk`],
 //! which goes on without the latch: what it has of the row so far was true of one moment, the older versions never change,
 //! and it holds the stream of the transaction that it stands at, so that an abort meanwhile takes nothing away.
 
-use super::status::{State, Status};
+use super::status::{StatusTable, TxnState};
 use super::visible::{Sight, WriterState, sight, writer_state};
 use crate::page::Damage;
 use crate::page::node::{DELETED, FRESH, Row, Version};
@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// What a reader is: which moment it sees, and as whom.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
-    pub(crate) status: &'a Status,
+    pub(crate) status: &'a StatusTable,
     pub(crate) undo: Undo<'a>,
     /// Commits below it are seen; from a registered [`super::Snapshot`], so that the undo on the way stays.
     pub(crate) snapshot: Lsn,
@@ -33,7 +33,7 @@ pub(crate) struct View<'a> {
 
 /// Which version a reader sees. The LSN is that of the version's commit, if it may not be durable yet.
 #[derive(Debug)]
-pub(crate) enum Seen {
+pub(crate) enum SeenVersion {
     /// None, and the newest version is the mark that says so.
     Deleted(Option<Lsn>),
     /// None: the row was deleted before, or is not there yet.
@@ -48,28 +48,28 @@ pub(crate) enum Seen {
         commit: Option<Lsn>,
     },
     /// Not known before more undo has been fetched; the buffer holds the value that the walk has come to.
-    Away(Rest),
+    Away(RemainingWalk),
 }
 
 /// What is left of a walk.
 #[derive(Debug)]
-pub(crate) struct Rest {
-    pub(crate) at: Step,
+pub(crate) struct RemainingWalk {
+    pub(crate) at: WalkPosition,
     /// What must be fetched first.
     pub(crate) piece: Piece,
 }
 
 /// A version on the way back, and the stream that its undo stands in, if that is one of its own.
 #[derive(Debug)]
-pub(crate) struct Step {
+pub(crate) struct WalkPosition {
     version: Version,
     stream: Option<Arc<Stream>>,
 }
 
-impl Step {
+impl WalkPosition {
     /// A walk that begins at `version`. REQUIRES: the leaf that shows it is latched.
-    pub(crate) fn begin(undo: Undo<'_>, version: Version) -> Step {
-        Step { version, stream: undo.streams.get(version.txn) }
+    pub(crate) fn begin(undo: Undo<'_>, version: Version) -> WalkPosition {
+        WalkPosition { version, stream: undo.streams.get(version.txn) }
     }
 
     /// The version that it has come to.
@@ -124,9 +124,11 @@ impl View<'_> {
     /// How a transaction stands, for who asks only whether it committed below `seen`. One that the status table has left to a
     /// segment of history counts as committed there; below `seen` that is as good as settled, for segments are durable.
     #[inline]
-    fn state(&self, txn: TxnId, seen: Lsn) -> State {
+    fn state(&self, txn: TxnId, seen: Lsn) -> TxnState {
         match self.status.state(txn) {
-            State::Settled => self.undo.history.commit_of(txn, seen).map_or(State::Settled, State::Committed),
+            TxnState::Settled => {
+                self.undo.history.commit_of(txn, seen).map_or(TxnState::Settled, TxnState::Committed)
+            }
             state => state,
         }
     }
@@ -137,7 +139,7 @@ impl View<'_> {
         let own = txn == self.own && txn != TxnId::NONE;
         let mut turn = 0;
         loop {
-            let state = if own { State::Active } else { self.state(txn, self.snapshot) };
+            let state = if own { TxnState::Active } else { self.state(txn, self.snapshot) };
             match sight(state, own, self.snapshot) {
                 Sight::Visible(commit) => return Ok(commit),
                 Sight::Older => return Err(()),
@@ -150,21 +152,26 @@ impl View<'_> {
     /// left in `value`. REQUIRES: the leaf that holds the row is latched, and the snapshot is registered.
     ///
     /// Fails if the undo that the snapshot needs is gone.
-    pub(crate) fn see(&self, row: Row<'_>, value: &mut Vec<u8>, held: &Held) -> Result<Seen, Damage> {
+    pub(crate) fn see(&self, row: Row<'_>, value: &mut Vec<u8>, held: &Held) -> Result<SeenVersion, Damage> {
         if let Ok(commit) = self.judge(row.version.txn) {
             let gone = row.flags & DELETED != 0;
-            return Ok(if gone { Seen::Deleted(commit) } else { Seen::Newest(commit) });
+            return Ok(if gone { SeenVersion::Deleted(commit) } else { SeenVersion::Newest(commit) });
         }
         if row.flags & FRESH != 0 {
-            return Ok(Seen::Absent(None));
+            return Ok(SeenVersion::Absent(None));
         }
         value.clear();
         value.extend_from_slice(row.value);
-        self.walk(Step::begin(self.undo, row.version), value, held)
+        self.walk(WalkPosition::begin(self.undo, row.version), value, held)
     }
 
     /// Goes on from `at`, a version that the reader does not see, with what is `held`. REQUIRES: the snapshot is registered.
-    pub(crate) fn walk(&self, at: Step, value: &mut Vec<u8>, held: &Held) -> Result<Seen, Damage> {
+    pub(crate) fn walk(
+        &self,
+        at: WalkPosition,
+        value: &mut Vec<u8>,
+        held: &Held,
+    ) -> Result<SeenVersion, Damage> {
         let mut steps = 0;
         let seen = self.walk_counting(at, value, held, &mut steps);
         self.metrics.add(M::VersionSteps, steps);
@@ -173,32 +180,36 @@ impl View<'_> {
 
     fn walk_counting(
         &self,
-        mut at: Step,
+        mut at: WalkPosition,
         value: &mut Vec<u8>,
         held: &Held,
         steps: &mut u64,
-    ) -> Result<Seen, Damage> {
+    ) -> Result<SeenVersion, Damage> {
         loop {
             let not_seen = at.version.txn;
             let flags = match at.pass(self, value)? {
                 Some(flags) => flags,
                 None => match at.back(self.undo, held, value)? {
-                    Access::Away(piece) => return Ok(Seen::Away(Rest { at, piece })),
+                    Access::Away(piece) => return Ok(SeenVersion::Away(RemainingWalk { at, piece })),
                     Access::Here(older) => older,
                 },
             };
             *steps += 1;
-            let Some(flags) = flags else { return Ok(Seen::Absent(None)) };
+            let Some(flags) = flags else { return Ok(SeenVersion::Absent(None)) };
             // Who was not seen a step before is not seen now. Without the latch an aborted transaction may have been settled
             // meanwhile, which would make its other versions look like those of a commit.
             if at.version.txn != not_seen
                 && let Ok(commit) = self.judge(at.version.txn)
             {
                 let gone = flags & DELETED != 0;
-                return Ok(if gone { Seen::Absent(commit) } else { Seen::Older { flags, commit } });
+                return Ok(if gone {
+                    SeenVersion::Absent(commit)
+                } else {
+                    SeenVersion::Older { flags, commit }
+                });
             }
             if flags & FRESH != 0 {
-                return Ok(Seen::Absent(None));
+                return Ok(SeenVersion::Absent(None));
             }
         }
     }
@@ -206,9 +217,9 @@ impl View<'_> {
     /// Whether all see what `txn` did, and see it committed, where commits below `horizon` are seen by all.
     pub(crate) fn seen_by_all(&self, txn: TxnId, horizon: Lsn) -> bool {
         match self.state(txn, horizon) {
-            State::Settled => true,
-            State::Committed(lsn) => lsn < horizon,
-            State::Active | State::Committing | State::Prepared | State::Aborted => false,
+            TxnState::Settled => true,
+            TxnState::Committed(lsn) => lsn < horizon,
+            TxnState::Active | TxnState::Committing | TxnState::Prepared | TxnState::Aborted => false,
         }
     }
 
@@ -219,7 +230,7 @@ impl View<'_> {
         let seen = conflicts_after.unwrap_or(Lsn::MAX);
         let mut turn = 0;
         loop {
-            let state = if own { State::Active } else { self.state(newest, seen) };
+            let state = if own { TxnState::Active } else { self.state(newest, seen) };
             match writer_state(state, own, conflicts_after) {
                 WriterState::Undecided => spin(&mut turn),
                 decided => return decided,
@@ -256,7 +267,7 @@ mod tests {
 
     /// One row of a page, changed as a table would.
     struct World {
-        status: Status,
+        status: StatusTable,
         streams: Streams,
         row: Option<(Version, u8, Vec<u8>)>,
         next_lsn: u64,
@@ -295,10 +306,10 @@ mod tests {
             let mut old = Vec::new();
             let text = |v: &[u8]| String::from_utf8_lossy(v).into_owned();
             match view.see(Row { version: *version, flags: *flags, value }, &mut old, Held::NONE).unwrap() {
-                Seen::Deleted(_) | Seen::Absent(_) => "nothing".to_owned(),
-                Seen::Newest(_) => format!("{} (newest)", text(value)),
-                Seen::Older { .. } => text(&old),
-                Seen::Away(rest) => panic!("{rest:?}: nothing here goes to files"),
+                SeenVersion::Deleted(_) | SeenVersion::Absent(_) => "nothing".to_owned(),
+                SeenVersion::Newest(_) => format!("{} (newest)", text(value)),
+                SeenVersion::Older { .. } => text(&old),
+                SeenVersion::Away(rest) => panic!("{rest:?}: nothing here goes to files"),
             }
         }
     }
@@ -306,7 +317,7 @@ mod tests {
     /// Names are transactions. `a put V`, `a delete`, `a commit`, `a abort`, `s snapshot`; `s reads`, `a reads s`.
     fn check(script: &str, expected: &expect_test::Expect) {
         let mut w = World {
-            status: Status::new(TxnId(1), []),
+            status: StatusTable::new(TxnId(1), []),
             streams: Streams::default(),
             row: None,
             next_lsn: 100,
@@ -332,10 +343,10 @@ mod tests {
                 "put" => w.change(txn, Some(words[2].as_bytes())),
                 "delete" => w.change(txn, None),
                 "commit" => {
-                    w.status.set(txn, State::Committing);
-                    w.status.set(txn, State::Committed(lsn));
+                    w.status.set(txn, TxnState::Committing);
+                    w.status.set(txn, TxnState::Committed(lsn));
                 }
-                "abort" => w.status.set(txn, State::Aborted),
+                "abort" => w.status.set(txn, TxnState::Aborted),
                 other => panic!("what is {other:?}"),
             }
         }
@@ -406,7 +417,7 @@ mod tests {
 
     #[test]
     fn undo_that_is_gone_is_an_error_not_a_wrong_answer() {
-        let status = Status::new(TxnId(1), []);
+        let status = StatusTable::new(TxnId(1), []);
         let undo = Undo { streams: &Streams::default(), history: &History::default() };
         let metrics = &Metrics::default();
         let view = View { status: &status, undo, snapshot: Lsn(1), own: TxnId::NONE, metrics };

@@ -1,6 +1,6 @@
 //! The rule, pure: what a version's transaction means to who looks at it.
 
-use super::status::State;
+use super::status::TxnState;
 use base::Lsn;
 
 /// What a version is to a reader with a snapshot.
@@ -31,26 +31,26 @@ pub(crate) enum WriterState {
 }
 
 /// Judges a version for a reader. `own`: the reader's transaction made it.
-pub(crate) fn sight(state: State, own: bool, snapshot: Lsn) -> Sight {
+pub(crate) fn sight(state: TxnState, own: bool, snapshot: Lsn) -> Sight {
     match state {
         _ if own => Sight::Visible(None),
-        State::Settled => Sight::Visible(None),
-        State::Committed(lsn) if lsn < snapshot => Sight::Visible(Some(lsn)),
-        State::Committing => Sight::Undecided,
-        State::Committed(_) | State::Active | State::Prepared | State::Aborted => Sight::Older,
+        TxnState::Settled => Sight::Visible(None),
+        TxnState::Committed(lsn) if lsn < snapshot => Sight::Visible(Some(lsn)),
+        TxnState::Committing => Sight::Undecided,
+        TxnState::Committed(_) | TxnState::Active | TxnState::Prepared | TxnState::Aborted => Sight::Older,
     }
 }
 
 /// Judges a version for a locker. `snapshot`: what first-updater-wins measures by, if the transaction has one and cares.
-pub(crate) fn writer_state(state: State, own: bool, snapshot: Option<Lsn>) -> WriterState {
+pub(crate) fn writer_state(state: TxnState, own: bool, snapshot: Option<Lsn>) -> WriterState {
     match state {
         _ if own => WriterState::Free(None),
-        State::Settled => WriterState::Free(None),
-        State::Committed(lsn) if snapshot.is_some_and(|snapshot| lsn >= snapshot) => WriterState::Conflict,
-        State::Committed(lsn) => WriterState::Free(Some(lsn)),
-        State::Active | State::Prepared => WriterState::Locked,
-        State::Aborted => WriterState::Aborted,
-        State::Committing => WriterState::Undecided,
+        TxnState::Settled => WriterState::Free(None),
+        TxnState::Committed(lsn) if snapshot.is_some_and(|snapshot| lsn >= snapshot) => WriterState::Conflict,
+        TxnState::Committed(lsn) => WriterState::Free(Some(lsn)),
+        TxnState::Active | TxnState::Prepared => WriterState::Locked,
+        TxnState::Aborted => WriterState::Aborted,
+        TxnState::Committing => WriterState::Undecided,
     }
 }
 
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn every_state_against_a_snapshot_at_100() {
         let mut out = String::new();
-        use State::{Aborted, Active, Committed, Committing, Prepared, Settled};
+        use TxnState::{Aborted, Active, Committed, Committing, Prepared, Settled};
         let states = [
             Settled,
             Committed(Lsn(99)),

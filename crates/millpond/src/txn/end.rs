@@ -1,13 +1,13 @@
 //! How transactions end: commit, rollback, prepare.
 
 use super::admission::UndoWait;
-use super::revert::{Reverting, Way};
+use super::revert::{RevertOptions, Reverting};
 use super::system::{Prepared, Rules, Txn, Txns};
 use crate::error::{Error, Result};
 use crate::lock::Owner;
 use crate::log::group::{self, Record};
-use crate::mvcc::State;
-use crate::mvcc::purge::Ended;
+use crate::mvcc::TxnState;
+use crate::mvcc::purge::EndedTxn;
 use crate::planted::{Bug, planted};
 use crate::undo::{Entry, Mark, REWINDS_MAX, Stream, encode_rewind};
 use base::sync::atomic::Ordering;
@@ -40,11 +40,12 @@ impl Txns {
     /// free, and it survives a crash once the log is durable beyond the LSN that comes back.
     fn decide(&self, owner: &Owner, stream: &Arc<Stream>) -> Lsn {
         let txn = owner.txn();
-        self.status.set(txn, State::Committing);
-        let lsn = self.log_record(&Record::Commit { txn }, |lsn| self.status.set(txn, State::Committed(lsn)));
+        self.status.set(txn, TxnState::Committing);
+        let lsn =
+            self.log_record(&Record::Commit { txn }, |lsn| self.status.set(txn, TxnState::Committed(lsn)));
         self.store.log.count_commit();
         let due = Lsn(self.known_due.load(Ordering::Acquire));
-        let ended = Ended { txn, stream: Arc::clone(stream), committed: true };
+        let ended = EndedTxn { txn, stream: Arc::clone(stream), committed: true };
         let forgotten = self.purge_queue.exchange(lsn, ended, due);
         self.locks.release_all(owner);
         self.forget(forgotten);
@@ -53,9 +54,9 @@ impl Txns {
 
     /// Ends a transaction that has changed nothing.
     fn end_unchanged(&self, owner: &Owner) {
-        self.status.set(owner.txn(), State::Aborted);
+        self.status.set(owner.txn(), TxnState::Aborted);
         self.locks.release_all(owner);
-        self.status.set(owner.txn(), State::Settled);
+        self.status.set(owner.txn(), TxnState::Settled);
     }
 
     /// Commits. The LSN is that of the commit record, which is not durable yet; `None` if there was nothing to make
@@ -84,7 +85,7 @@ impl Txns {
         if txn.is_doomed() {
             return;
         }
-        self.status.set(owner.txn(), State::Aborted);
+        self.status.set(owner.txn(), TxnState::Aborted);
         self.end_aborted(owner, txn.stream());
     }
 
@@ -93,7 +94,7 @@ impl Txns {
         self.locks.release_all(owner);
         let Some(stream) = stream.filter(|stream| !stream.is_empty()) else {
             self.streams.remove(owner.txn());
-            return self.status.set(owner.txn(), State::Settled);
+            return self.status.set(owner.txn(), TxnState::Settled);
         };
         // What cannot be reverted here, because a page cannot be read, the log has no room or the database is poisoned, the
         // background or the next open will.
@@ -106,9 +107,9 @@ impl Txns {
 
     /// Reverts all that an aborted transaction did and hands its undo to purge. False if it found no room to go on.
     pub(super) fn finish_abort(&self, job: &mut Reverting, wait: UndoWait, passing: bool) -> Result<bool> {
-        let way = Way { mark: Mark { end: 0, last: None }, keeper: None, wait, passing };
+        let options = RevertOptions { mark: Mark { end: 0, last: None }, keeper: None, wait, passing };
         let Reverting { stream, next } = job;
-        if !self.revert_stream(stream, next, &way, |_| true)? {
+        if !self.revert_stream(stream, next, &options, |_| true)? {
             return Ok(false);
         }
         let txn = stream.owner();
@@ -116,12 +117,12 @@ impl Txns {
         if !stream.covers_marks() {
             // No row shows a version of it, and no delete mark has come back: nobody asks for it any more.
             self.log_record(&Record::Reverted { txn }, |_| {});
-            self.status.set(txn, State::Settled);
+            self.status.set(txn, TxnState::Settled);
             self.streams.remove(txn);
             return Ok(true);
         }
         let lsn = self.log_record(&Record::Abort { txn }, |_| {});
-        self.purge_queue.push(lsn, Ended { txn, stream: Arc::clone(stream), committed: false });
+        self.purge_queue.push(lsn, EndedTxn { txn, stream: Arc::clone(stream), committed: false });
         Ok(true)
     }
 
@@ -163,8 +164,8 @@ impl Txns {
         let owner = stream.owner();
         let keeper = rules.serializable.then(|| self.owner(txn));
         let goes = |version: crate::page::node::Version| version.txn == owner && version.undo_at >= mark.end;
-        let way = Way { mark, keeper, wait: UndoWait::AsCaller, passing: false };
-        let whole = self.revert_stream(stream, &mut stream.mark().last, &way, goes)?;
+        let options = RevertOptions { mark, keeper, wait: UndoWait::AsCaller, passing: false };
+        let whole = self.revert_stream(stream, &mut stream.mark().last, &options, goes)?;
         base::check!(whole, "a call waits for room");
         self.store.log.make_room()?;
         let at = stream.append(Entry::Rewind { end: mark.end, last: mark.last });
@@ -189,7 +190,7 @@ impl Txns {
             if prepared.contains_key(xid) {
                 return Err(Error::Misuse("a prepared transaction has that xid already".into()));
             }
-            self.status.set(owner.txn(), State::Prepared);
+            self.status.set(owner.txn(), TxnState::Prepared);
             let stream = txn.stream().cloned();
             let entry = Prepared { owner: Arc::clone(owner), stream, claimed: false };
             prepared.insert(xid.to_vec(), entry);
@@ -236,7 +237,7 @@ impl Txns {
         // A checkpoint above this record must not list the transaction as prepared, for its rows are about to be
         // reverted: hence its state changes before the record can be found.
         let txn = owner.txn();
-        let lsn = self.log_record(&Record::Abort { txn }, |_| self.status.set(txn, State::Aborted));
+        let lsn = self.log_record(&Record::Abort { txn }, |_| self.status.set(txn, TxnState::Aborted));
         self.end_aborted(&owner, stream.as_ref());
         self.prepared.lock().remove(xid);
         Ok(lsn)
@@ -247,10 +248,10 @@ impl Txns {
     pub(crate) fn abort_active(&self, make_room: &dyn Fn() -> Result) {
         for stream in self.streams.list() {
             let txn: TxnId = stream.owner();
-            if self.status.state(txn) != State::Active {
+            if self.status.state(txn) != TxnState::Active {
                 continue;
             }
-            self.status.set(txn, State::Aborted);
+            self.status.set(txn, TxnState::Aborted);
             let (mut job, mut idle) = (Reverting::new(&stream), 0);
             loop {
                 let before = job.next;

@@ -6,7 +6,7 @@ use crate::checkpoint::list::{List, Listed, Stage};
 use crate::checkpoint::{Hardened, UndoFiles, Unfinished};
 use crate::error::Result;
 use crate::log::group::Record;
-use crate::mvcc::State;
+use crate::mvcc::TxnState;
 use crate::planted::{Bug, planted};
 use crate::undo::journal::Journal;
 use crate::undo::{Chunk, Stream, spill};
@@ -23,15 +23,15 @@ impl Txns {
     fn stage_of(&self, txn: TxnId, xids: &BTreeMap<TxnId, Vec<u8>>, needs_purge: bool) -> Option<Stage> {
         match self.status.state(txn) {
             // Who is deciding has its commit record above the checkpoint, where recovery finds it.
-            State::Active | State::Committing => Some(Stage::Active),
-            State::Prepared => Some(match xids.get(&txn) {
+            TxnState::Active | TxnState::Committing => Some(Stage::Active),
+            TxnState::Prepared => Some(match xids.get(&txn) {
                 Some(xid) => Stage::Prepared(xid.clone()),
                 // It is just being decided, or just becoming prepared: the record of that lies above the checkpoint.
                 None => Stage::Active,
             }),
-            State::Aborted => Some(Stage::Aborted),
-            State::Committed(lsn) => needs_purge.then_some(Stage::Committed(lsn)),
-            State::Settled => None,
+            TxnState::Aborted => Some(Stage::Aborted),
+            TxnState::Committed(lsn) => needs_purge.then_some(Stage::Committed(lsn)),
+            TxnState::Settled => None,
         }
     }
 }
@@ -84,7 +84,7 @@ impl Unfinished for Txns {
             }
         }
         let idle = xids.iter().filter(|(txn, _)| {
-            self.status.state(**txn) == State::Prepared
+            self.status.state(**txn) == TxnState::Prepared
                 && self.streams.get(**txn).is_none_or(|s| s.is_empty())
         });
         for (txn, xid) in idle {

@@ -4,8 +4,8 @@
 
 use super::system::Txns;
 use crate::error::{Error, Result};
-use crate::mvcc::State;
-use crate::mvcc::purge::Ended;
+use crate::mvcc::TxnState;
+use crate::mvcc::purge::EndedTxn;
 use crate::planted::{Bug, planted};
 use crate::undo::journal::Journal;
 use crate::undo::{MEMBER_BYTES_MAX, Member, SEGMENT_BYTES, SEGMENT_TXNS, spill};
@@ -22,7 +22,7 @@ const RUN_TXNS: usize = 1024;
 
 /// What the past may take, and how near to that it is.
 #[derive(Debug)]
-pub(crate) struct Limits {
+pub(crate) struct HistoryLimits {
     /// Memory, bytes.
     pub(crate) memory: u64,
     /// Memory that locks of rows and ranges may take, bytes.
@@ -42,13 +42,20 @@ const LOCK_BYTES_LEAST: u64 = 1 << 20;
 /// And so much where none was: a million rows with short keys can be locked on a machine of any size.
 const LOCK_BYTES_DEFAULT: u64 = 256 << 20;
 
-impl Limits {
+impl HistoryLimits {
     /// As somebody asked for, or by the size of the buffer pool.
-    pub(crate) fn new(asked: Option<u64>, pool_bytes: u64, files: u64, thread: Unparker) -> Limits {
-        let memory = Limits::memory(asked, pool_bytes);
+    pub(crate) fn new(asked: Option<u64>, pool_bytes: u64, files: u64, thread: Unparker) -> HistoryLimits {
+        let memory = HistoryLimits::memory(asked, pool_bytes);
         let least = if asked.is_some() { LOCK_BYTES_LEAST } else { LOCK_BYTES_DEFAULT };
         let mark = AtomicU64::new(spill_threshold(memory, 0, 0));
-        Limits { memory, locks: (memory / 2).max(least), files, mark, stuck: AtomicBool::new(false), thread }
+        HistoryLimits {
+            memory,
+            locks: (memory / 2).max(least),
+            files,
+            mark,
+            stuck: AtomicBool::new(false),
+            thread,
+        }
     }
 
     /// Memory that the past may take, bytes.
@@ -158,7 +165,7 @@ impl Txns {
     }
 
     /// Takes from the queue what can go to segments: the oldest that purge may not touch yet, or `all` that are durable.
-    fn next_run(&self, all: bool) -> Vec<(Lsn, Ended)> {
+    fn next_run(&self, all: bool) -> Vec<(Lsn, EndedTxn)> {
         let from = if all { Lsn::ZERO } else { self.horizon() };
         let durable = self.store.log.durable_lsn();
         let (mut txns, mut bytes) = (0, 0);
@@ -175,7 +182,7 @@ impl Txns {
     }
 
     /// Writes a run to segments. How many transactions they hold, and how much memory that frees.
-    fn seal_run(&self, journal: &mut Journal, mut run: Vec<(Lsn, Ended)>) -> Result<(u64, u64)> {
+    fn seal_run(&self, journal: &mut Journal, mut run: Vec<(Lsn, EndedTxn)>) -> Result<(u64, u64)> {
         // Durable before the reservation point is read: of the snapshots that this look misses none lies below them.
         let (mut cuts, below) = self.snapshots.cuts(|| self.store.log.reserved_lsn());
         if planted(Bug::SealedAcross) {
@@ -216,7 +223,7 @@ impl Txns {
             Ok(segments) => self.history.insert(segments),
             Err(error) => {
                 for Member { txn, lsn, stream, .. } in members {
-                    self.purge_queue.put_back(lsn, Ended { txn, stream, committed: true });
+                    self.purge_queue.put_back(lsn, EndedTxn { txn, stream, committed: true });
                 }
                 return Err(error);
             }
@@ -224,7 +231,7 @@ impl Txns {
         let (count, bytes) = (members.len(), members.iter().map(|member| member.len).sum::<usize>());
         // Whoever looked for one of them in the other places in vain finds it in the segments.
         for member in &members {
-            self.status.set(member.txn, State::Settled);
+            self.status.set(member.txn, TxnState::Settled);
             self.streams.remove(member.txn);
         }
         let freed = self.streams.give_back(members.into_iter().map(|member| member.stream));

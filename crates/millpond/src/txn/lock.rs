@@ -6,7 +6,7 @@ use crate::btree::Tree;
 use crate::buffer::FetchHint;
 use crate::error::{Error, Result};
 use crate::lock::{Denied, Enqueued, Mode, Ticket, Writer};
-use crate::mvcc::State;
+use crate::mvcc::TxnState;
 use crate::mvcc::visible::WriterState;
 use crate::page::node::{DELETED, Leaf};
 use crate::undo::Held;
@@ -68,7 +68,7 @@ impl Txns {
             WriterState::Aborted => Ok(Some(Conflict::Revert)),
             WriterState::Undecided => unreachable!("`writer_state` waits for a decision"),
             WriterState::Locked => {
-                let active = || matches!(self.status.state(newest), State::Active | State::Prepared);
+                let active = || matches!(self.status.state(newest), TxnState::Active | TxnState::Prepared);
                 let writer =
                     self.locks.wait_for_writer(owner, newest, tree.id, key, mode, rules.wait, active);
                 match writer {

@@ -4,7 +4,7 @@
 use super::read::after;
 use super::system::Txns;
 use crate::btree::Tree;
-use crate::mvcc::cleared::{MARKS_LEAST, Note};
+use crate::mvcc::cleared::{ClearedNote, MARKS_LEAST};
 use crate::page::node::Leaf;
 use base::Lsn;
 use metrics::M;
@@ -59,7 +59,7 @@ impl Txns {
             // Not to the end of all keys: there rows come.
             None => after(&leaf.key(marks.high - 1).to_vec()),
         };
-        let note = Note { from: &from, to: &to, since: since(), newest: marks.newest, marks: count };
+        let note = ClearedNote { from: &from, to: &to, since: since(), newest: marks.newest, marks: count };
         self.cleared.note(tree.id, note, || self.snapshots.cuts(|| self.store.log.reserved_lsn()));
     }
 }

@@ -30,7 +30,7 @@ pub(crate) mod trees;
 pub(crate) mod write;
 
 pub(crate) use admission::{AlwaysAdmitted, UndoAdmission, UndoWait, WriteAdmission};
-pub(crate) use history::Limits;
+pub(crate) use history::HistoryLimits;
 pub(crate) use lock::Locked;
 pub(crate) use lock_range::{LockingScan, ScanLocks};
 pub(crate) use system::{Recovered, Rules, Txn, Txns};

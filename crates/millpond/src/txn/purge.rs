@@ -8,8 +8,8 @@ use crate::btree::is_small;
 use crate::error::{Error, Result};
 use crate::log::group::{self, Record as LogRecord};
 use crate::mtr::Mtr;
-use crate::mvcc::State;
-use crate::mvcc::purge::{Due, Ended};
+use crate::mvcc::TxnState;
+use crate::mvcc::purge::{EndedTxn, PurgeDue};
 use crate::page::node::{DELETED, Leaf, OVERFLOW};
 use crate::page::op::PageOp;
 use crate::page::overflow::ChainRef;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 const PURGED_TOGETHER: usize = 64;
 
 /// One record's share of the work, taken out of the undo so that nothing is held while it is done.
-struct Work {
+struct PurgeWork {
     tree: TreeId,
     key: Vec<u8>,
     chain: Option<ChainRef>,
@@ -32,20 +32,20 @@ struct Work {
 
 impl Txns {
     /// Up to where ended transactions are due for purge now.
-    fn due(&self) -> Due {
+    fn due(&self) -> PurgeDue {
         if planted(Bug::PurgedEarly) {
-            return Due { seen: Lsn::MAX, durable: Lsn::MAX };
+            return PurgeDue { seen: Lsn::MAX, durable: Lsn::MAX };
         }
         // Of a settled transaction nobody asks any more whether it is durable.
-        let due = Due { seen: self.horizon(), durable: self.store.log.durable_lsn() };
+        let due = PurgeDue { seen: self.horizon(), durable: self.store.log.durable_lsn() };
         self.known_due.fetch_max(due.seen.min(due.durable).0, Ordering::AcqRel);
         due
     }
 
     /// Forgets transactions of which nothing is left but memory.
-    pub(super) fn forget(&self, ended: impl IntoIterator<Item = Ended>) {
+    pub(super) fn forget(&self, ended: impl IntoIterator<Item = EndedTxn>) {
         for ended in ended {
-            self.status.set(ended.txn, State::Settled);
+            self.status.set(ended.txn, TxnState::Settled);
             self.streams.remove(ended.txn);
             self.streams.give_back_here(ended.stream);
         }
@@ -107,8 +107,8 @@ impl Txns {
     }
 
     /// Forgets a transaction of which something cannot be purged: too much of that waits already.
-    fn forget_unpurged(&self, ended: &Ended) {
-        self.status.set(ended.txn, State::Settled);
+    fn forget_unpurged(&self, ended: &EndedTxn) {
+        self.status.set(ended.txn, TxnState::Settled);
         self.streams.remove(ended.txn);
     }
 
@@ -127,7 +127,7 @@ impl Txns {
         oldest.map_or(Ok(()), |lsn| self.store.log.flush_to(lsn, SyncReason::Purge).map(drop))
     }
 
-    fn purge(&self, ended: &Ended, horizon: Lsn) -> Result {
+    fn purge(&self, ended: &EndedTxn, horizon: Lsn) -> Result {
         let (txn, stream) = (ended.txn, &ended.stream);
         if planted(Bug::PurgedLoggedEarly) && ended.committed {
             self.log_purged(txn)?;
@@ -139,7 +139,7 @@ impl Txns {
         } else if stream.needs_purge() {
             self.log_purged(txn)?;
         }
-        self.status.set(txn, State::Settled);
+        self.status.set(txn, TxnState::Settled);
         self.streams.remove(txn);
         Ok(())
     }
@@ -165,7 +165,7 @@ impl Txns {
         }
     }
 
-    fn purge_record(&self, work: &Work, horizon: Lsn) -> Result {
+    fn purge_record(&self, work: &PurgeWork, horizon: Lsn) -> Result {
         if let Some(chain) = &work.chain {
             self.free_chain_of(work.tree, chain.head, chain.owner, UndoWait::Unlimited)?;
         }
@@ -284,7 +284,7 @@ impl Txns {
     }
 }
 
-fn work_of(entry: &Entry<'_>, purge: Purge) -> Result<Work, crate::page::Damage> {
+fn work_of(entry: &Entry<'_>, purge: Purge) -> Result<PurgeWork, crate::page::Damage> {
     let Entry::Replace { tree, key, old_flags, old_middle, .. } = *entry else {
         return Err(crate::page::Damage("purge was sent to an undo record of another kind"));
     };
@@ -294,5 +294,5 @@ fn work_of(entry: &Entry<'_>, purge: Purge) -> Result<Work, crate::page::Damage>
     } else {
         None
     };
-    Ok(Work { tree, key: key.to_vec(), chain })
+    Ok(PurgeWork { tree, key: key.to_vec(), chain })
 }

@@ -7,7 +7,7 @@
 use super::revert::Reverting;
 use crate::checkpoint::list::Segments;
 use crate::error::Error;
-use crate::mvcc::purge::Ended;
+use crate::mvcc::purge::EndedTxn;
 use crate::undo::{Extent, Segment};
 use base::sync::Mutex;
 use base::{TreeId, TxnId};
@@ -30,7 +30,7 @@ pub(super) enum QuarantineTask {
     /// An aborted transaction that is not wholly reverted.
     Revert(Reverting),
     /// An ended transaction that is not wholly purged.
-    Purge(Ended),
+    Purge(EndedTxn),
     /// A segment of history that is not wholly purged.
     Segment(Arc<Segment>),
     /// Segments of the last run.
@@ -60,14 +60,14 @@ impl QuarantineTask {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct QuarantineEntry {
     task: QuarantineTask,
     error: Error,
     tries: u32,
     again_us: u64,
 }
 
-impl Entry {
+impl QuarantineEntry {
     fn failed(&mut self, error: Error, now_us: u64) {
         let pause_us = if lacks_room(&error) { FULL_AGAIN_US } else { AGAIN_US << self.tries.min(DOUBLINGS) };
         (self.error, self.again_us) = (error, now_us + pause_us);
@@ -87,7 +87,7 @@ fn lacks_room(error: &Error) -> bool {
 /// All that is set aside.
 #[derive(Debug, Default)]
 pub(super) struct Quarantine {
-    mu: Mutex<(u64, BTreeMap<u64, Entry>)>,
+    mu: Mutex<(u64, BTreeMap<u64, QuarantineEntry>)>,
 }
 
 /// Whether what failed so may be set aside: others may get on all the same.
@@ -103,7 +103,7 @@ impl Quarantine {
         if task.is_purge() && mu.1.values().filter(|entry| entry.task.is_purge()).count() >= PURGES_MOST {
             return false;
         }
-        let mut entry = Entry { task, error: error.clone(), tries: 0, again_us: 0 };
+        let mut entry = QuarantineEntry { task, error: error.clone(), tries: 0, again_us: 0 };
         entry.failed(error, now_us);
         mu.0 += 1;
         let id = mu.0;
@@ -140,22 +140,23 @@ impl Quarantine {
 
     /// How many transactions, or pieces of their history, wait because something cannot be read.
     pub(super) fn unreadable(&self) -> usize {
-        let of_txns =
-            |entry: &&Entry| entry.is_unreadable() && !matches!(entry.task, QuarantineTask::Release(_));
+        let of_txns = |entry: &&QuarantineEntry| {
+            entry.is_unreadable() && !matches!(entry.task, QuarantineTask::Release(_))
+        };
         self.mu.lock().1.values().filter(of_txns).count()
     }
 
     /// Whether an aborted transaction waits because there is no space.
     pub(super) fn wants_space(&self) -> bool {
-        let wants =
-            |entry: &Entry| matches!(entry.task, QuarantineTask::Revert(_)) && lacks_room(&entry.error);
+        let wants = |entry: &QuarantineEntry| {
+            matches!(entry.task, QuarantineTask::Revert(_)) && lacks_room(&entry.error)
+        };
         self.mu.lock().1.values().any(wants)
     }
 
     /// How many aborted transactions below `below` wait.
     pub(super) fn reverts(&self, below: TxnId) -> usize {
-        let of =
-            |entry: &&Entry| matches!(&entry.task, QuarantineTask::Revert(job) if job.stream.owner() < below);
+        let of = |entry: &&QuarantineEntry| matches!(&entry.task, QuarantineTask::Revert(job) if job.stream.owner() < below);
         self.mu.lock().1.values().filter(of).count()
     }
 
@@ -254,7 +255,7 @@ mod tests {
     fn it_holds_so_many_to_purge_and_every_one_to_revert() {
         let (quarantine, streams) = (Quarantine::default(), Streams::default());
         for n in 1..=PURGES_MOST as u64 + 10 {
-            let ended = Ended { txn: TxnId(n), stream: streams.begin(TxnId(n)), committed: true };
+            let ended = EndedTxn { txn: TxnId(n), stream: streams.begin(TxnId(n)), committed: true };
             assert_eq!(quarantine.put(QuarantineTask::Purge(ended), bad(), 0), n <= PURGES_MOST as u64);
         }
         assert!(quarantine.put(

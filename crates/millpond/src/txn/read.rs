@@ -4,7 +4,7 @@ use super::system::{Txn, Txns};
 use crate::btree::{Tree, read_chain};
 use crate::buffer::FetchHint;
 use crate::error::{Error, Result};
-use crate::mvcc::{Rest, Seen, View};
+use crate::mvcc::{RemainingWalk, SeenVersion, View};
 use crate::page::Damage;
 use crate::page::node::{Leaf, OVERFLOW, Row};
 use crate::page::overflow::ChainRef;
@@ -41,7 +41,7 @@ enum Show {
     /// The value, if there is a row.
     Row(Option<Value>),
     /// Not known before more undo has been fetched, without the latch.
-    Away(Rest),
+    Away(RemainingWalk),
 }
 
 /// The address of a long value, from what its row has instead.
@@ -112,19 +112,19 @@ impl Txns {
     fn show(&self, reader: Reader<'_>, row: Row<'_>, older: &mut Vec<u8>) -> Result<Show> {
         let Reader { txn, view, tree } = reader;
         let value = match view.see(row, older, Held::NONE).map_err(|damage| self.damage(tree, damage))? {
-            Seen::Deleted(commit) | Seen::Absent(commit) => {
+            SeenVersion::Deleted(commit) | SeenVersion::Absent(commit) => {
                 txn.note_seen(commit);
                 None
             }
-            Seen::Newest(commit) => {
+            SeenVersion::Newest(commit) => {
                 txn.note_seen(commit);
                 Some(Value::of(&self.store, row.flags, row.value)?)
             }
-            Seen::Older { flags, commit } => {
+            SeenVersion::Older { flags, commit } => {
                 txn.note_seen(commit);
                 Some(Value::of(&self.store, flags, older)?)
             }
-            Seen::Away(rest) => return Ok(Show::Away(rest)),
+            SeenVersion::Away(rest) => return Ok(Show::Away(rest)),
         };
         Ok(Show::Row(value))
     }
@@ -135,7 +135,7 @@ impl Txns {
     pub(super) fn see_rest(
         &self,
         reader: Reader<'_>,
-        rest: Rest,
+        rest: RemainingWalk,
         older: &mut Vec<u8>,
         held: &mut Held,
     ) -> Result<Option<u8>> {
@@ -144,13 +144,15 @@ impl Txns {
         loop {
             self.fetched.fetch(&rest.piece, held)?;
             match view.walk(rest.at, older, held).map_err(|damage| self.damage(tree, damage))? {
-                Seen::Away(more) => rest = more,
-                Seen::Newest(_) | Seen::Deleted(_) => unreachable!("the walk has left the newest version"),
-                Seen::Absent(commit) => {
+                SeenVersion::Away(more) => rest = more,
+                SeenVersion::Newest(_) | SeenVersion::Deleted(_) => {
+                    unreachable!("the walk has left the newest version")
+                }
+                SeenVersion::Absent(commit) => {
                     txn.note_seen(commit);
                     return Ok(None);
                 }
-                Seen::Older { flags, commit } => {
+                SeenVersion::Older { flags, commit } => {
                     txn.note_seen(commit);
                     return Ok(Some(flags));
                 }
@@ -158,7 +160,12 @@ impl Txns {
         }
     }
 
-    fn show_rest(&self, reader: Reader<'_>, rest: Rest, older: &mut Vec<u8>) -> Result<Option<Value>> {
+    fn show_rest(
+        &self,
+        reader: Reader<'_>,
+        rest: RemainingWalk,
+        older: &mut Vec<u8>,
+    ) -> Result<Option<Value>> {
         let flags = self.see_rest(reader, rest, older, &mut Held::default())?;
         flags.map(|flags| Value::of(&self.store, flags, older)).transpose()
     }

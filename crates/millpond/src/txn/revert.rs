@@ -11,7 +11,7 @@ use crate::btree::{FREED_TOGETHER, Tree, chain_to_free, free_last, row_bytes};
 use crate::error::{Error, Result};
 use crate::lock::Owner;
 use crate::mtr::Mtr;
-use crate::mvcc::{State, Step};
+use crate::mvcc::{TxnState, WalkPosition};
 use crate::page::node::{FRESH, Leaf, Row, Version};
 use crate::page::op::{PageOp, common_ends};
 use crate::planted::{Bug, planted};
@@ -39,7 +39,7 @@ impl Reverting {
 }
 
 /// Who has a transaction's undo reverted, and how.
-pub(super) struct Way<'a> {
+pub(super) struct RevertOptions<'a> {
     /// Back to here.
     pub(super) mark: Mark,
     /// The stream's owner, if it goes on and keeps the locks.
@@ -50,14 +50,14 @@ pub(super) struct Way<'a> {
 }
 
 /// What a record asks a rollback to do.
-enum Undo {
+enum UndoTask {
     Row(TreeId, Vec<u8>),
     Chain(TreeId, PageNo),
     Nothing,
 }
 
 /// What a row is to become.
-struct Older {
+struct OlderVersion {
     /// The version that it must still have.
     instead_of: Version,
     /// The version that stays, and its flags; `None` if there was no row.
@@ -68,16 +68,16 @@ struct Older {
 }
 
 /// A search for what a row is to become that has come to undo which is not in memory.
-struct Search {
-    older: Older,
-    at: Step,
+struct VersionSearch {
+    older: OlderVersion,
+    at: WalkPosition,
     piece: Piece,
 }
 
 impl Txns {
     /// Whether a version was made by an aborted transaction.
     fn is_aborted(&self, version: Version) -> bool {
-        self.status.state(version.txn) == State::Aborted
+        self.status.state(version.txn) == TxnState::Aborted
     }
 
     /// Takes the aborted versions off a row. REQUIRES: no latch held.
@@ -95,29 +95,29 @@ impl Txns {
         row: Row<'_>,
         goes: &dyn Fn(Version) -> bool,
         held: &Held,
-    ) -> Result<Result<Older, Search>> {
-        let mut older = Older { instead_of: row.version, stays: None, value: Vec::new(), steps: 0 };
+    ) -> Result<Result<OlderVersion, VersionSearch>> {
+        let mut older = OlderVersion { instead_of: row.version, stays: None, value: Vec::new(), steps: 0 };
         if row.flags & FRESH != 0 {
             older.steps = 1;
             return Ok(Ok(older));
         }
         older.value.extend_from_slice(row.value);
-        self.search_on(tree, older, Step::begin(self.undo(), row.version), goes, held)
+        self.search_on(tree, older, WalkPosition::begin(self.undo(), row.version), goes, held)
     }
 
     /// Goes back from `at`, a version that goes, to the first that stays, as far as undo is in memory or `held`.
     fn search_on(
         &self,
         tree: Tree,
-        mut older: Older,
-        mut at: Step,
+        mut older: OlderVersion,
+        mut at: WalkPosition,
         goes: &dyn Fn(Version) -> bool,
         held: &Held,
-    ) -> Result<Result<Older, Search>> {
+    ) -> Result<Result<OlderVersion, VersionSearch>> {
         loop {
             let back = at.back(self.undo(), held, &mut older.value);
             match back.map_err(|damage| self.damage(tree, damage))? {
-                Access::Away(piece) => return Ok(Err(Search { older, at, piece })),
+                Access::Away(piece) => return Ok(Err(VersionSearch { older, at, piece })),
                 Access::Here(flags) => {
                     older.steps += 1;
                     let flags = match flags {
@@ -147,7 +147,7 @@ impl Txns {
         held: &mut Held,
     ) -> Result {
         let Some(tree) = self.trees.get(tree) else { return Ok(()) };
-        let (mut room, mut known) = (0, None::<Older>);
+        let (mut room, mut known) = (0, None::<OlderVersion>);
         loop {
             self.store.log.make_room()?;
             let page = tree.leaf_write(&self.store, key, room)?;
@@ -208,7 +208,7 @@ impl Txns {
         &self,
         stream: &Arc<Stream>,
         next: &mut Option<u64>,
-        way: &Way<'_>,
+        options: &RevertOptions<'_>,
         goes: impl Fn(Version) -> bool,
     ) -> Result<bool> {
         let owner = stream.owner();
@@ -218,7 +218,7 @@ impl Txns {
             first.get_or_insert(at);
             passed.over(error)
         };
-        let done = self.revert_on(stream, next, way, &goes, &mut pass);
+        let done = self.revert_on(stream, next, options, &goes, &mut pass);
         if first.is_some() {
             // Whoever comes again begins with what was passed over.
             *next = first;
@@ -232,20 +232,20 @@ impl Txns {
         &self,
         stream: &Arc<Stream>,
         next: &mut Option<u64>,
-        way: &Way<'_>,
+        options: &RevertOptions<'_>,
         goes: &dyn Fn(Version) -> bool,
         pass: &mut dyn FnMut(Error, u64) -> Result,
     ) -> Result<bool> {
         let (owner, mut held, mut passed) = (stream.owner(), Held::default(), false);
-        while let Some(at) = next.filter(|&at| at >= way.mark.end) {
+        while let Some(at) = next.filter(|&at| at >= options.mark.end) {
             let read = stream.read(at, &held, |record| {
                 let (task, bytes) = match record.entry {
-                    Entry::Insert { tree, key } => (Undo::Row(tree, key.to_vec()), key.len()),
+                    Entry::Insert { tree, key } => (UndoTask::Row(tree, key.to_vec()), key.len()),
                     Entry::Replace { tree, key, old_middle, .. } => {
-                        (Undo::Row(tree, key.to_vec()), key.len() + old_middle.len())
+                        (UndoTask::Row(tree, key.to_vec()), key.len() + old_middle.len())
                     }
-                    Entry::Chain { tree, head } => (Undo::Chain(tree, head), 0),
-                    Entry::Rewind { .. } => (Undo::Nothing, 0),
+                    Entry::Chain { tree, head } => (UndoTask::Chain(tree, head), 0),
+                    Entry::Rewind { .. } => (UndoTask::Nothing, 0),
                 };
                 (task, bytes as u64, record.prev)
             });
@@ -257,25 +257,25 @@ impl Txns {
                 }
             };
             let done = match task {
-                Undo::Row(tree, key) => {
-                    if !self.undo_admission.admit_undo(RECORD_REDO + bytes, way.wait)? {
+                UndoTask::Row(tree, key) => {
+                    if !self.undo_admission.admit_undo(RECORD_REDO + bytes, options.wait)? {
                         return Ok(false);
                     }
-                    self.revert_row(tree, &key, goes, way.keeper, &mut held)
+                    self.revert_row(tree, &key, goes, options.keeper, &mut held)
                 }
                 // A row that was passed over may still lead there.
-                Undo::Chain(..) if passed => Ok(()),
-                Undo::Chain(tree, head) => {
+                UndoTask::Chain(..) if passed => Ok(()),
+                UndoTask::Chain(tree, head) => {
                     let version = Version { txn: owner, undo_at: at };
-                    match self.free_chain_of(tree, head, version, way.wait) {
+                    match self.free_chain_of(tree, head, version, options.wait) {
                         Ok(false) => return Ok(false),
                         done => done.map(drop),
                     }
                 }
-                Undo::Nothing => Ok(()),
+                UndoTask::Nothing => Ok(()),
             };
             match done {
-                Err(error) if way.passing => {
+                Err(error) if options.passing => {
                     pass(error, at)?;
                     passed = true;
                 }

@@ -12,7 +12,7 @@ use super::system::{Txn, Txns};
 use crate::btree::Tree;
 use crate::buffer::{FetchHint, PageRead, Pool};
 use crate::error::Result;
-use crate::mvcc::{Seen, View};
+use crate::mvcc::{SeenVersion, View};
 use crate::page::node::{DELETED, Key, Leaf, OVERFLOW, RowAt};
 use crate::page::overflow::ChainRef;
 use crate::store::Store;
@@ -298,23 +298,23 @@ impl Txns {
                 continue;
             }
             match view.see(leaf.row(slot), &mut older, held).map_err(|damage| self.damage(tree, damage))? {
-                Seen::Absent(commit) => txn.note_seen(commit),
-                Seen::Deleted(commit) => {
+                SeenVersion::Absent(commit) => txn.note_seen(commit),
+                SeenVersion::Deleted(commit) => {
                     txn.note_seen(commit);
                     if at.version.txn != view.own {
                         self.note_mark(tree, leaf, &mut marks, slot, commit, since);
                     }
                 }
-                Seen::Newest(commit) => {
+                SeenVersion::Newest(commit) => {
                     txn.note_seen(commit);
                     out.push_newest(&at);
                     visible = Some(at.version.txn);
                 }
-                Seen::Older { flags, commit } => {
+                SeenVersion::Older { flags, commit } => {
                     txn.note_seen(commit);
                     out.push_older(&at, flags, &older);
                 }
-                Seen::Away(rest) => {
+                SeenVersion::Away(rest) => {
                     self.note_marks(tree, leaf, &marks, since);
                     drop(page);
                     if let Some(flags) = self.see_rest(reader, rest, &mut older, held)? {

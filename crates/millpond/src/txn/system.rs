@@ -1,15 +1,15 @@
 //! What all transactions of a database share, and what one transaction has.
 
 use super::admission::UndoAdmission;
-use super::history::Limits;
+use super::history::HistoryLimits;
 use super::leaf_cache::LeafCache;
 use super::quarantine::{Quarantine, QuarantineTask};
 use super::revert::Reverting;
 use super::trees::Trees;
 use crate::error::{Error, Result};
 use crate::lock::{Denied, Enqueued, LockTable, Owner, Wait};
-use crate::mvcc::purge::Ended;
-use crate::mvcc::{Cleared, PurgeQueue, Snapshot, Snapshots, State, Status, View};
+use crate::mvcc::purge::EndedTxn;
+use crate::mvcc::{ClearedRanges, PurgeQueue, Snapshot, Snapshots, StatusTable, TxnState, View};
 use crate::planted::{Bug, planted};
 use crate::store::Store;
 use crate::undo::journal::Journal;
@@ -60,18 +60,18 @@ pub(crate) struct Prepared {
 pub(crate) struct Txns {
     pub(crate) store: Arc<Store>,
     pub(crate) vfs: Vfs,
-    pub(crate) status: Status,
+    pub(crate) status: StatusTable,
     pub(crate) streams: Streams,
     /// Committed transactions of which the rest here knows nothing any more.
     pub(crate) history: History,
-    pub(super) limits: Limits,
+    pub(super) limits: HistoryLimits,
     /// Undo that was fetched from files.
     pub(crate) fetched: Cache,
     pub(crate) snapshots: Snapshots,
     pub(crate) locks: LockTable,
     pub(crate) purge_queue: PurgeQueue,
     /// Where scans find nothing but delete marks.
-    pub(crate) cleared: Cleared,
+    pub(crate) cleared: ClearedRanges,
     /// Transactions that committed below it are due for purge. Old knowledge is safe: it only grows.
     pub(super) known_due: AtomicU64,
     pub(crate) trees: Trees,
@@ -175,7 +175,7 @@ impl Txns {
         store: &Arc<Store>,
         vfs: &Vfs,
         found: Recovered,
-        limits: Limits,
+        limits: HistoryLimits,
         background: Unparker,
         undo_admission: Arc<dyn UndoAdmission>,
     ) -> Txns {
@@ -186,20 +186,20 @@ impl Txns {
             .committed
             .iter()
             .filter(|(_, txn)| found.streams.get(*txn).is_some_and(|stream| stream.needs_purge()))
-            .map(|&(lsn, txn)| (txn, State::Committed(lsn)));
+            .map(|&(lsn, txn)| (txn, TxnState::Committed(lsn)));
         let states = found
             .aborted
             .iter()
-            .map(|&txn| (txn, State::Aborted))
-            .chain(found.prepared.iter().map(|(txn, _)| (*txn, State::Prepared)))
+            .map(|&txn| (txn, TxnState::Aborted))
+            .chain(found.prepared.iter().map(|(txn, _)| (*txn, TxnState::Prepared)))
             .chain(unpurged);
-        let status = Status::new(found.next_txn, states);
+        let status = StatusTable::new(found.next_txn, states);
         let locks = LockTable::new(Arc::clone(&vfs.clock), limits.locks);
         let purge_queue = PurgeQueue::default();
         for (lsn, txn) in found.committed {
             match found.streams.get(txn) {
                 Some(stream) if stream.needs_purge() => {
-                    purge_queue.push(lsn, Ended { txn, stream, committed: true });
+                    purge_queue.push(lsn, EndedTxn { txn, stream, committed: true });
                 }
                 _ => found.streams.remove(txn),
             }
@@ -221,7 +221,7 @@ impl Txns {
             status,
             locks,
             purge_queue,
-            cleared: Cleared::default(),
+            cleared: ClearedRanges::default(),
             known_due: AtomicU64::new(0),
             history,
             limits,

@@ -1,15 +1,21 @@
-//! Ranges of keys in which every row is a delete mark that newer readers see, so that they go past all of it at once.
+//! Cleared ranges: ranges of keys in which every row is a delete mark that newer readers see. A
+//! scan goes past such a range in one step.
 //!
-//! A snapshot that is held keeps delete marks. Where rows go at one place and come at another, as in a queue, they pile up in front of
-//! what is left, and each scan would look at all of them. So a scan that has passed a few notes the range that they fill, and for *whom*
-//! it is cleared: for who sees all commits below an LSN. The next one that does goes on behind it.
+//! A snapshot that is held keeps delete marks. In a queue, where rows are removed at one end and
+//! added at the other, the marks pile up in front of the live rows, and each scan would look at all
+//! of them. So a scan that has passed a few marks notes the range that they fill, with an LSN:
+//! readers that see all commits below the LSN see the range as empty. The next such reader goes on
+//! behind the range.
 //!
-//! **The latch rule.** A range is noted under the latch of a leaf that encloses it, after its rows were judged under that latch. Who makes a
-//! row in it takes it out, under the exclusive latch of the row's leaf, before the page shows the row. So a range that is found was
-//! cleared at that moment: what is put there later commits later, and no snapshot that has been drawn sees it.
-//! Ranges name keys and not pages: splits, merges and purge do not concern them. Nothing is lost but time when one is forgotten.
+//! **The latch rule.** A range is noted under the latch of a leaf that encloses it, after its rows
+//! were judged under that latch. A writer that makes a row in it takes the key out of the range,
+//! under the exclusive latch of the row's leaf, before the page shows the row. So a range that a
+//! scan finds is cleared at that time. A row that is added later commits later, and no snapshot
+//! that has been drawn sees it. Ranges name keys and not pages, so splits, merges and purge do not
+//! concern them. A forgotten range costs time and nothing else.
 //!
-//! Ranges that touch become one when no snapshot that is held tells them apart, so there are few more of them than snapshots.
+//! Neighbouring ranges become one when no held snapshot tells them apart. So there are few more
+//! ranges than snapshots.
 
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicU64, Ordering};
@@ -17,36 +23,36 @@ use base::{Lsn, TreeId};
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
-/// A range shorter than so many marks is not worth a note.
+/// A range with fewer marks than this is not noted.
 pub(crate) const MARKS_LEAST: u32 = 4;
-/// With more ranges than this in a tree those that may become one do so.
+/// A tree with more ranges than this tries to join them.
 const FEW: usize = 8;
 /// The most ranges of a tree.
 const RANGES_MAX: usize = 128;
-/// The most memory of all ranges, about, bytes.
+/// About the most memory of all ranges, bytes.
 const BYTES_MAX: u64 = 4 << 20;
 const SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 
-/// A range of keys that was found cleared. It begins at the key that it is filed under.
+/// A range of keys that was found cleared. The map's key is its beginning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ClearedRange {
     /// Exclusive.
     end: Vec<u8>,
-    /// Who sees all commits below it sees that the rows are gone.
+    /// A reader that sees all commits below it sees that the rows are gone.
     since: Lsn,
-    /// The greatest of the marks' commits that may not be durable yet.
+    /// The greatest commit of a mark that may not be durable yet.
     newest: Option<Lsn>,
-    /// About how many marks.
+    /// About how many marks it has.
     marks: u32,
 }
 
-/// What a scan is to note.
+/// A range that a scan notes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClearedNote<'k> {
     pub(crate) from: &'k [u8],
     /// Exclusive.
     pub(crate) to: &'k [u8],
-    /// Who sees all commits below it sees the marks.
+    /// A reader that sees all commits below it sees the marks.
     pub(crate) since: Lsn,
     /// The greatest commit of a mark that may not be durable yet.
     pub(crate) newest: Option<Lsn>,
@@ -57,7 +63,7 @@ pub(crate) struct ClearedNote<'k> {
 #[derive(Debug, Default)]
 struct TreeRanges {
     ranges: BTreeMap<Vec<u8>, ClearedRange>,
-    /// With more than these it is time to look which may become one.
+    /// With more ranges than this, the tree tries to join them.
     join_above: usize,
 }
 
@@ -70,7 +76,8 @@ pub(crate) struct ClearedRanges {
 
 #[derive(Debug, Default)]
 struct Shard {
-    /// How many ranges there are. Changed under `mu`; read without it under the latch that covers the key in question.
+    /// The number of ranges. Changed under `mu`; read without it under the latch that covers the
+    /// key in question.
     ranges: AtomicU64,
     mu: Mutex<BTreeMap<TreeId, TreeRanges>>,
 }
@@ -80,13 +87,14 @@ fn bytes_of(from: &[u8], range: &ClearedRange) -> u64 {
 }
 
 impl TreeRanges {
-    /// The range that `key` lies in.
+    /// Returns the range that contains `key`.
     fn at(&self, key: &[u8]) -> Option<(&Vec<u8>, &ClearedRange)> {
         let before = self.ranges.range::<[u8], _>((Unbounded, Included(key))).next_back();
         before.filter(|(_, range)| key < &range.end[..])
     }
 
-    /// Where who sees commits below `sees` goes on instead of at `from`, and the newest commit that he is shown by that.
+    /// Returns where a reader goes on instead of at `from`, if it sees the commits below `sees`.
+    /// Also returns the newest commit that it is shown by that.
     fn behind(&self, from: &[u8], sees: Lsn) -> Option<(Vec<u8>, Option<Lsn>)> {
         let (_, first) = self.at(from).filter(|(_, range)| range.since <= sees)?;
         let (mut end, mut newest) = (&first.end, first.newest);
@@ -97,7 +105,7 @@ impl TreeRanges {
         Some((end.clone(), newest))
     }
 
-    /// The same for who goes backward from `to`, exclusive, or from the end of all keys.
+    /// The same for a reader that goes backward from `to`, exclusive.
     fn before(&self, to: &[u8], sees: Lsn) -> Option<(Vec<u8>, Option<Lsn>)> {
         let mut all = self.ranges.range::<[u8], _>((Unbounded, Excluded(to))).rev();
         let (mut start, first) =
@@ -113,7 +121,7 @@ impl TreeRanges {
         Some((start.clone(), newest))
     }
 
-    /// Adds what no range covers yet.
+    /// Adds the keys that no range covers yet.
     fn add(&mut self, note: ClearedNote<'_>) {
         let mut from = match self.at(note.from) {
             Some((_, range)) => range.end.clone(),
@@ -133,7 +141,8 @@ impl TreeRanges {
         }
     }
 
-    /// Makes one range of neighbours that touch and that `apart` does not hold apart, or of any while there are too many.
+    /// Joins neighbouring ranges that touch, unless `apart` tells them apart. If there are still
+    /// too many, joins any that touch, and drops those with the fewest marks.
     fn join(&mut self, apart: impl Fn(Lsn, Lsn) -> bool) {
         for forced in [false, true] {
             let mut joined: Vec<(Vec<u8>, ClearedRange)> = Vec::with_capacity(self.ranges.len());
@@ -162,7 +171,7 @@ impl TreeRanges {
         self.join_above = (2 * self.ranges.len()).max(FEW);
     }
 
-    /// Takes `key` out, and what is left on its sides if that is little.
+    /// Takes `key` out of its range. A part that remains on either side goes too if it is short.
     fn cut(&mut self, key: &[u8]) {
         let Some(start) = self.at(key).map(|(start, _)| start.clone()) else { return };
         let range = self.ranges.remove(&start).expect("it was just seen");
@@ -195,24 +204,26 @@ impl ClearedRanges {
         &self.shards[tree.0 as usize % SHARDS]
     }
 
-    /// Whether the tree may have ranges.
+    /// Returns whether the tree may have ranges.
     #[inline]
     pub(crate) fn any(&self, tree: TreeId) -> bool {
         self.shard(tree).ranges.load(Ordering::Acquire) > 0
     }
 
-    /// Whether no tree has ranges.
+    /// Returns whether no tree has ranges.
     pub(crate) fn is_empty(&self) -> bool {
         self.shards.iter().all(|shard| shard.ranges.load(Ordering::Acquire) == 0)
     }
 
-    /// Where a scan goes on that would begin at `from` and sees all commits below `sees`, if it has something to go past; and the newest
-    /// commit of what it goes past, if that may not be durable.
+    /// Returns where a scan goes on that would begin at `from` and sees all commits below `sees`,
+    /// if it has a range to go past. Also returns the newest commit of that range that may not be
+    /// durable.
     pub(crate) fn behind(&self, tree: TreeId, from: &[u8], sees: Lsn) -> Option<(Vec<u8>, Option<Lsn>)> {
         self.any(tree).then(|| self.shard(tree).mu.lock().get(&tree)?.behind(from, sees)).flatten()
     }
 
-    /// The same for a scan that goes backward: the end, exclusive, of what is left for it below `to`.
+    /// The same for a backward scan: returns the end, exclusive, of what is left to read below
+    /// `to`.
     pub(crate) fn before(&self, tree: TreeId, to: &[u8], sees: Lsn) -> Option<(Vec<u8>, Option<Lsn>)> {
         self.any(tree).then(|| self.shard(tree).mu.lock().get(&tree)?.before(to, sees)).flatten()
     }
@@ -232,8 +243,9 @@ impl ClearedRanges {
         self.bytes.fetch_add(now_bytes.wrapping_sub(bytes), Ordering::Relaxed);
     }
 
-    /// Notes that a range is cleared. `cuts` tells the snapshots that are held, ascending, and above where one may be that is being drawn.
-    /// REQUIRES: one leaf encloses it and has been latched since its rows were looked at; each was a committed delete mark.
+    /// Notes that a range is cleared. `cuts` returns the snapshots that are held, ascending, and an
+    /// LSN at or above which one may be that is being drawn. REQUIRES: one leaf encloses the range
+    /// and has been latched since its rows were judged; each row was a committed delete mark.
     pub(crate) fn note(&self, tree: TreeId, note: ClearedNote<'_>, cuts: impl FnOnce() -> (Vec<Lsn>, Lsn)) {
         if note.from >= note.to || self.bytes.load(Ordering::Relaxed) > BYTES_MAX {
             return;
@@ -242,7 +254,7 @@ impl ClearedRanges {
             set.add(note);
             if set.ranges.len() > set.join_above.max(FEW) {
                 let (cuts, below) = cuts();
-                // A snapshot sees what is cleared since its own LSN or an earlier one.
+                // A snapshot sees a range as cleared if its LSN is at or above `since`.
                 set.join(|one, other| {
                     let (low, high) = (one.min(other), one.max(other));
                     high > below
@@ -252,7 +264,8 @@ impl ClearedRanges {
         });
     }
 
-    /// Takes out `key`, where a row is about to be made. REQUIRES: the leaf that covers the key is latched exclusively.
+    /// Takes out `key`, where a row is about to be made. REQUIRES: the leaf that covers the key is
+    /// latched exclusively.
     #[inline]
     pub(crate) fn cut(&self, tree: TreeId, key: &[u8]) {
         if self.any(tree) {
@@ -267,7 +280,7 @@ impl ClearedRanges {
         }
     }
 
-    /// Forgets ranges of which all marks are purged: those that were cleared for who saw the commits below `purged`.
+    /// Forgets ranges whose marks are all purged: those whose `since` is at or below `purged`.
     pub(crate) fn forget_below(&self, purged: Lsn) {
         for shard in self.shards.iter().filter(|shard| shard.ranges.load(Ordering::Acquire) > 0) {
             let trees: Vec<TreeId> = shard.mu.lock().keys().copied().collect();
@@ -302,16 +315,16 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is noted and taken out, and whichever ranges become one: a scan goes past nothing but keys that were noted cleared
-        /// for it and not taken out since.
+        /// A scan goes past only keys that were noted as cleared for its snapshot and were not
+        /// taken out since, whatever ranges become one.
         #[test]
-        fn nobody_goes_past_what_is_not_cleared_for_him(
+        fn no_scan_goes_past_keys_that_are_not_cleared_for_it(
             steps in prop::collection::vec(step(), 1..80),
             cuts in prop::collection::btree_set(1..60u64, 0..4),
         ) {
             let cuts: Vec<Lsn> = cuts.into_iter().map(Lsn).collect();
             let cleared = ClearedRanges::default();
-            // By key: the least LSN of which somebody has said so.
+            // By key: the least LSN with which the key was noted.
             let mut truth = [None::<u64>; KEYS as usize];
             for step in steps {
                 match step {
@@ -346,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_one_range_for_each_snapshot_that_tells_apart() {
+    fn a_queue_has_one_range_for_each_snapshot() {
         let cleared = ClearedRanges::default();
         let cuts = [Lsn(5_000), Lsn(70_000)];
         for n in 0..100_000u32 {
@@ -372,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_ranges_that_do_not_touch_leave_the_larger_ones() {
+    fn of_too_many_ranges_that_do_not_touch_the_larger_ones_stay() {
         let cleared = ClearedRanges::default();
         for n in 0..1000u32 {
             let (from, to) = ((2 * n).to_be_bytes(), (2 * n + 1).to_be_bytes());

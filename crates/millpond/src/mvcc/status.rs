@@ -1,8 +1,9 @@
 //! The status of every transaction that matters: one slot each, read without a lock.
 //!
-//! Ids are dense, so the youngest [`RING`] ids share a ring of slots. An id that leaves the ring *moves* to an ordered
-//! map, unless it is **settled**: committed, visible to all snapshots, and purged. An id in neither place is settled,
-//! and that is nearly every id a page names: lookup then costs a comparison.
+//! Ids are dense, so the youngest [`RING`] ids share a ring of slots. An id that leaves the ring
+//! *moves* to an ordered map, unless it is **settled**: committed, visible to all snapshots, and
+//! purged. An id in neither place is settled, and that is nearly every id a page names: lookup then
+//! costs a comparison.
 //!
 //! ```text
 //!            begin              commit              commit LSN               purged
@@ -12,42 +13,44 @@
 //!                    ├──────────▶ Prepared ┴──────▶ Aborted ─────────────────────────▶ (settled)
 //!                    └──────────────────────────────▲ rollback
 //! ```
-//! **Moving** happens under the mutex of the map's shard: the map is told first, then the slot says `MOVED`. A reader
-//! that finds `MOVED`, or an id below the ring, asks the map. A slot is used again only after the ring's lower end has
-//! passed its id, and a reader looks at that end once more after reading the slot.
+//! **Moving** happens under the mutex of the map's shard: the map is told first, then the slot says
+//! `MOVED`. A reader that finds `MOVED`, or an id below the ring, asks the map. A slot is used
+//! again only after the ring's lower end has passed its id, and a reader looks at that end once
+//! more after reading the slot.
 
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Mutex, point, spin};
 use base::{Lsn, TxnId};
 use std::collections::BTreeMap;
 
-/// How a transaction stands.
+/// The state of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TxnState {
     /// Neither ended nor prepared.
     Active,
-    /// Between its decision to commit and the reservation of its commit LSN.
+    /// Between the decision to commit and the reservation of the commit LSN.
     Committing,
     /// Committed; snapshots above the LSN see it.
     Committed(Lsn),
-    /// It will never commit; some of its versions may still stand in pages.
+    /// It will never commit; some of its versions may still be in pages.
     Aborted,
-    /// It ends when its outside coordinator says so.
+    /// Its outside coordinator decides how it ends.
     Prepared,
-    /// Committed so long ago that all see it, or aborted with no version left; or else the table has left it to a segment of history, which
-    /// is asked next.
+    /// Committed so long ago that all see it, or aborted with no version left. Or the table has
+    /// left it to a history batch, which is asked next.
     Settled,
 }
 
-/// Slots of the ring: several times as many as transactions that a held snapshot leaves in memory (`pace::history`), so that the others go to
-/// segments from the ring and cost no entry of a map.
+/// Slots of the ring. There are several times as many as transactions that a held snapshot leaves
+/// in memory (`pace::history`). So the others move from the ring to history batches and cost no
+/// entry of a map.
 const RING: usize = if cfg!(loom) { 4 } else { 1 << 16 };
 const SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 
-/// Memory of an id that has left the ring, about, bytes.
+/// About how much memory an id takes that has left the ring, bytes.
 const MOVED_BYTES: u64 = 24;
 
-/// With it the rest of the word is a commit LSN; without it there is a kind and an id.
+/// If it is set, the rest of the word is a commit LSN; else the word holds a kind and an id.
 const COMMITTED: u64 = 1 << 63;
 const KIND: u64 = 0xf << 60;
 const ACTIVE: u64 = 1 << 60;
@@ -57,8 +60,9 @@ const PREPARED: u64 = 5 << 60;
 const SETTLED: u64 = 6 << 60;
 const MOVED: u64 = 7 << 60;
 
-/// A slot's content. It is the id's own in every state, because the rest of the word holds the id or the commit LSN,
-/// which no two transactions share: a compare-exchange cannot hit a younger id that has got the slot.
+/// Returns the content of a slot. It belongs to one id in every state, because the rest of the word
+/// holds the id or the commit LSN, which no two transactions share. So a compare-exchange cannot
+/// hit a younger id that has got the slot.
 fn word(id: u64, state: TxnState) -> u64 {
     match state {
         TxnState::Active => ACTIVE | id,
@@ -87,7 +91,7 @@ fn state(word: u64) -> TxnState {
     }
 }
 
-/// Whether the state machine above has this step.
+/// Returns whether the state machine above has this step.
 fn may_follow(from: TxnState, to: TxnState) -> bool {
     use TxnState::{Aborted, Active, Committed, Committing, Prepared, Settled};
     matches!(
@@ -99,29 +103,30 @@ fn may_follow(from: TxnState, to: TxnState) -> bool {
     )
 }
 
-/// One shard of the ids that have left the ring.
+/// One shard of the map of ids that have left the ring.
 #[derive(Debug)]
 struct Shard {
-    /// The least id in the map; `u64::MAX` if it is empty. Ids below need no look.
+    /// The least id in the map; `u64::MAX` if it is empty. Lower ids need no look.
     least: AtomicU64,
     map: Mutex<BTreeMap<u64, u64>>,
 }
 
-/// The status table.
+/// The table of transaction states. (PostgreSQL: the commit log, clog.)
 #[derive(Debug)]
 pub(crate) struct StatusTable {
     slots: Box<[AtomicU64]>,
     /// The least id in the ring.
     low: AtomicU64,
-    /// The next id to give out.
+    /// The next id to be given out.
     next: AtomicU64,
     moved: [Shard; SHARDS],
-    /// One thread at a time makes room in the ring.
+    /// Held by the one thread that makes room in the ring.
     moving: Mutex<()>,
 }
 
 impl StatusTable {
-    /// A table whose first transaction gets the id `next`; `unfinished` are those that recovery found below it.
+    /// Makes a table whose first transaction gets the id `next`; `unfinished` are those that
+    /// recovery found below it.
     pub(crate) fn new(next: TxnId, unfinished: impl IntoIterator<Item = (TxnId, TxnState)>) -> StatusTable {
         base::check!(next.0 > 0);
         let status = StatusTable {
@@ -138,17 +143,17 @@ impl StatusTable {
         status
     }
 
-    /// The next id to be given out. A restart must begin at or above it.
+    /// Returns the next id to be given out. A restart must begin at or above it.
     pub(crate) fn next(&self) -> TxnId {
         TxnId(self.next.load(Ordering::Acquire))
     }
 
-    /// Memory of the ids that have left the ring, about, bytes.
+    /// Returns about how much memory the ids take that have left the ring, bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.moved.iter().map(|shard| shard.map.lock().len() as u64 * MOVED_BYTES).sum()
     }
 
-    /// The floor: every id below it is settled.
+    /// Returns the floor: every id below it is settled.
     #[cfg(test)]
     pub(crate) fn floor(&self) -> TxnId {
         let low = self.low.load(Ordering::Acquire);
@@ -156,7 +161,7 @@ impl StatusTable {
         TxnId(low.min(least))
     }
 
-    /// Begins a transaction.
+    /// Begins a transaction: returns a new id, which is active.
     pub(crate) fn begin(&self) -> TxnId {
         let id = self.next.fetch_add(1, Ordering::AcqRel);
         let mut turn = 0;
@@ -170,14 +175,15 @@ impl StatusTable {
         TxnId(id)
     }
 
-    /// How a transaction stands. `TxnId::NONE` is settled.
+    /// The state of a transaction.
     #[inline]
     pub(crate) fn state(&self, txn: TxnId) -> TxnState {
         let low = self.low.load(Ordering::Acquire);
         if txn.0 >= low {
             let word = self.slot(txn.0).load(Ordering::Acquire);
             point();
-            // The slot may have gone to a younger id since; then the ring's end has moved on before.
+            // A younger id may have got the slot since then. In that case the ring's lower end
+            // moved first.
             if word != MOVED && txn.0 >= self.low.load(Ordering::Acquire) {
                 return state(word);
             }
@@ -185,7 +191,8 @@ impl StatusTable {
         self.moved_state(txn)
     }
 
-    /// How a transaction stands, once it is not `Committing`. REQUIRES: the caller is not that transaction.
+    /// Returns the state of a transaction, once it is not `Committing`. REQUIRES: the caller is not
+    /// that transaction.
     #[inline]
     #[cfg(test)]
     pub(crate) fn outcome(&self, txn: TxnId) -> TxnState {
@@ -198,8 +205,8 @@ impl StatusTable {
         }
     }
 
-    /// Takes a transaction one step on. One thread at a time does this for one transaction. Settling what is settled
-    /// does nothing.
+    /// Moves a transaction one step on. Only one thread at a time does this for one transaction.
+    /// Settling a settled transaction does nothing.
     pub(crate) fn set(&self, txn: TxnId, to: TxnState) {
         let from = self.state(txn);
         base::check!(may_follow(from, to), "{txn} goes from {from:?} to {to:?}");
@@ -207,7 +214,7 @@ impl StatusTable {
             let (old, new) = (word(txn.0, from), word(txn.0, to));
             match self.slot(txn.0).compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return,
-                // The id moves, or has moved.
+                // The id is moving, or has moved.
                 Err(now) => base::check!(now == MOVED || self.low.load(Ordering::Acquire) > txn.0),
             }
         }
@@ -246,9 +253,9 @@ impl StatusTable {
         shard.least.store(map.keys().next().copied().unwrap_or(u64::MAX), Ordering::Release);
     }
 
-    /// Moves up to a quarter of the ring, the oldest ids, out of it, so that `id` finds room. False if nothing could be
-    /// moved, because the oldest id has been given out but not entered yet. That is not waited for here: its thread may
-    /// itself wait for the mutex.
+    /// Moves up to a quarter of the ring, the oldest ids, out of it, so that `id` finds room.
+    /// Returns false if nothing could be moved because the oldest id has been given out but not
+    /// entered yet. That is not waited for here: its thread may itself wait for the mutex.
     #[cold]
     fn make_room(&self, id: u64) -> bool {
         let _alone = self.moving.lock();
@@ -263,7 +270,7 @@ impl StatusTable {
         reached > low
     }
 
-    /// Moves one id from its slot to the map; false if it is not in its slot yet.
+    /// Moves one id from its slot to the map. Returns false if it is not in its slot yet.
     fn move_out(&self, old: u64) -> bool {
         let (slot, shard) = (self.slot(old), self.shard(old));
         let mut map = shard.map.lock();
@@ -272,7 +279,8 @@ impl StatusTable {
             if now == MOVED {
                 return false;
             }
-            // The map is told before the slot; who finds the slot moved waits for the map's mutex.
+            // The id enters the map before the slot says so. A thread that finds the slot moved
+            // waits for the map's mutex.
             if now & KIND != SETTLED {
                 map.insert(old, now);
                 shard.least.fetch_min(old, Ordering::AcqRel);
@@ -280,7 +288,7 @@ impl StatusTable {
             if slot.compare_exchange(now, MOVED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
                 return true;
             }
-            // Its own thread has just taken it a step on.
+            // Its own thread has just moved it one step on.
             map.remove(&old);
             shard.least.store(map.keys().next().copied().unwrap_or(u64::MAX), Ordering::Release);
         }
@@ -299,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_goes_its_way() {
+    fn a_transaction_goes_from_active_to_settled() {
         let status =
             StatusTable::new(TxnId(5), [(TxnId(2), TxnState::Aborted), (TxnId(3), TxnState::Prepared)]);
         assert_eq!(status.state(TxnId::NONE), TxnState::Settled);
@@ -329,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_the_ring_is_kept_until_it_is_settled() {
+    fn an_id_that_leaves_the_ring_is_kept_until_it_is_settled() {
         let status = StatusTable::new(TxnId(1), []);
         let (a, b, c) = (status.begin(), status.begin(), status.begin());
         commit(&status, b, 40);
@@ -351,12 +359,12 @@ mod tests {
         assert!(status.floor() > TxnId(RING as u64));
     }
 
-    /// Writers run the ring round while a reader checks that no state ever goes back.
+    /// Writers go round the ring while a reader checks that no state ever goes back.
     #[test]
-    fn readers_see_states_go_forward_only() {
+    fn a_reader_never_sees_a_state_go_back() {
         let status = Arc::new(StatusTable::new(TxnId(1), []));
         let stop = Arc::new(AtomicBool::new(false));
-        // Per writer: its ids up to this one are entered.
+        // For each writer: its ids up to this one are entered.
         let entered: Arc<[AtomicU64; 2]> = Arc::default();
         let writers: Vec<_> = (0..2)
             .map(|me| {

@@ -1,12 +1,14 @@
-//! From the newest version in a page back to the one that a snapshot sees.
+//! The version chain: from the newest version, in a page, back to the version that a snapshot sees.
 //!
-//! Each undo record on the way belongs to a transaction that the snapshot does not see, so purge keeps it. An aborted
-//! transaction's undo is kept too while the caller holds the leaf's latch: its stream goes only after this row has been
-//! reverted, and below an aborted version stands none (Un6).
+//! Each undo record on the way belongs to a transaction that the snapshot does not see, so purge
+//! keeps it. An aborted transaction's undo stays too while the caller holds the leaf's latch: its
+//! stream is removed only after this row has been reverted, and no version is ever put on top of an
+//! aborted one (Un6).
 //!
-//! Undo that stands in a file is not waited for under the latch (INV-9). The walk stops there and gives the caller a [`RemainingWalk`],
-//! which goes on without the latch: what it has of the row so far was true of one moment, the older versions never change,
-//! and it holds the stream of the transaction that it stands at, so that an abort meanwhile takes nothing away.
+//! Undo in a file is not waited for under the latch (INV-9). The walk stops there and returns a
+//! [`RemainingWalk`], which goes on without the latch. That is safe: what has been read of the row
+//! so far was true at one time, and the older versions never change. The walk holds the stream of
+//! the transaction that it has come to, so an abort meanwhile frees nothing that it needs.
 
 use super::status::{StatusTable, TxnState};
 use super::visible::{Sight, WriterState, sight, writer_state};
@@ -18,48 +20,51 @@ use base::{Lsn, TxnId};
 use metrics::{M, Metrics};
 use std::sync::Arc;
 
-/// What a reader is: which moment it sees, and as whom.
+/// What a reader sees: its snapshot and its own changes. (A read view.)
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
     pub(crate) status: &'a StatusTable,
     pub(crate) undo: Undo<'a>,
-    /// Commits below it are seen; from a registered [`super::Snapshot`], so that the undo on the way stays.
+    /// The snapshot LSN: commits below it are seen. It is that of a registered [`super::Snapshot`],
+    /// which keeps the undo on the way.
     pub(crate) snapshot: Lsn,
-    /// The reader's own transaction; `NONE` if it has not changed anything.
+    /// The reader's own transaction; `NONE` if it has changed nothing.
     pub(crate) own: TxnId,
-    /// Where its steps back are counted.
+    /// Counts the steps back.
     pub(crate) metrics: &'a Metrics,
 }
 
-/// Which version a reader sees. The LSN is that of the version's commit, if it may not be durable yet.
+/// The version that a reader sees. The LSN is that of the version's commit, if it may not be
+/// durable yet.
 #[derive(Debug)]
 pub(crate) enum SeenVersion {
-    /// None, and the newest version is the mark that says so.
+    /// None: the newest version is a delete mark that the reader sees.
     Deleted(Option<Lsn>),
-    /// None: the row was deleted before, or is not there yet.
+    /// None: the row was deleted earlier, or is not there yet.
     Absent(Option<Lsn>),
-    /// The one in the page.
+    /// The version in the page.
     Newest(Option<Lsn>),
-    /// The one whose value the walk has left in the buffer.
+    /// An older version; its value is in the buffer.
     Older {
-        /// Its flags, see `page::node`.
+        /// The version's flags, see `page::node`.
         flags: u8,
-        /// Its commit.
+        /// The version's commit.
         commit: Option<Lsn>,
     },
-    /// Not known before more undo has been fetched; the buffer holds the value that the walk has come to.
+    /// Not known until more undo has been fetched. The buffer holds the value that the walk has
+    /// come to.
     Away(RemainingWalk),
 }
 
-/// What is left of a walk.
+/// The rest of a walk, from `at` on.
 #[derive(Debug)]
 pub(crate) struct RemainingWalk {
     pub(crate) at: WalkPosition,
-    /// What must be fetched first.
+    /// The undo that must be fetched first.
     pub(crate) piece: Piece,
 }
 
-/// A version on the way back, and the stream that its undo stands in, if that is one of its own.
+/// A version on the way back. Also the stream that its undo is in, if it has a stream of its own.
 #[derive(Debug)]
 pub(crate) struct WalkPosition {
     version: Version,
@@ -67,18 +72,19 @@ pub(crate) struct WalkPosition {
 }
 
 impl WalkPosition {
-    /// A walk that begins at `version`. REQUIRES: the leaf that shows it is latched.
+    /// Begins a walk at `version`. REQUIRES: the leaf that shows it is latched.
     pub(crate) fn begin(undo: Undo<'_>, version: Version) -> WalkPosition {
         WalkPosition { version, stream: undo.streams.get(version.txn) }
     }
 
-    /// The version that it has come to.
+    /// Returns the version that the walk has come to.
     pub(crate) fn version(&self) -> Version {
         self.version
     }
 
-    /// Takes `value` past versions of which the view sees none, this one among them, if that is known to lead somewhere: to the flags of the
-    /// version there, or where there was no row.
+    /// Takes a shortcut, if one is known: takes `value` past several versions that the view does
+    /// not see, this one among them. Returns the flags of the version there, or that there was no
+    /// row.
     fn pass(&mut self, view: &View<'_>, value: &mut Vec<u8>) -> Result<Option<Option<u8>>, Damage> {
         if self.stream.is_some() {
             return Ok(None);
@@ -94,7 +100,8 @@ impl WalkPosition {
         })
     }
 
-    /// Takes `value` one version back, from memory or what is `held`. That one's flags, or `None`: there was no row before.
+    /// Takes `value` one version back, with undo in memory or in `held`. Returns the flags of that
+    /// version; none if there was no row before.
     pub(crate) fn back(
         &mut self,
         undo: Undo<'_>,
@@ -121,8 +128,10 @@ impl WalkPosition {
 }
 
 impl View<'_> {
-    /// How a transaction stands, for who asks only whether it committed below `seen`. One that the status table has left to a
-    /// segment of history counts as committed there; below `seen` that is as good as settled, for segments are durable.
+    /// Returns the state of a transaction for a caller that only asks whether it committed below
+    /// `seen`. If the transaction table has left a transaction to a history batch, its commit LSN
+    /// is looked up there. Below `seen` such a commit is as good as settled, because history
+    /// batches are durable.
     #[inline]
     fn state(&self, txn: TxnId, seen: Lsn) -> TxnState {
         match self.status.state(txn) {
@@ -133,7 +142,8 @@ impl View<'_> {
         }
     }
 
-    /// Judges one version.
+    /// Judges one version: the commit LSN, as in [`Sight::Visible`], if the reader sees it, else an
+    /// error.
     #[inline]
     fn judge(&self, txn: TxnId) -> Result<Option<Lsn>, ()> {
         let own = txn == self.own && txn != TxnId::NONE;
@@ -148,10 +158,11 @@ impl View<'_> {
         }
     }
 
-    /// Finds what the reader sees of a row whose newest version is `row`, as far as undo is in memory or `held`. An older value is
-    /// left in `value`. REQUIRES: the leaf that holds the row is latched, and the snapshot is registered.
+    /// Finds what the reader sees of a row whose newest version is `row`, with undo in memory or in
+    /// `held`. Leaves an older value in `value`. REQUIRES: the leaf that holds the row is latched,
+    /// and the snapshot is registered.
     ///
-    /// Fails if the undo that the snapshot needs is gone.
+    /// Fails if undo that the snapshot needs is gone.
     pub(crate) fn see(&self, row: Row<'_>, value: &mut Vec<u8>, held: &Held) -> Result<SeenVersion, Damage> {
         if let Ok(commit) = self.judge(row.version.txn) {
             let gone = row.flags & DELETED != 0;
@@ -165,7 +176,8 @@ impl View<'_> {
         self.walk(WalkPosition::begin(self.undo, row.version), value, held)
     }
 
-    /// Goes on from `at`, a version that the reader does not see, with what is `held`. REQUIRES: the snapshot is registered.
+    /// Goes on from `at`, a version that the reader does not see, with the undo in `held`.
+    /// REQUIRES: the snapshot is registered.
     pub(crate) fn walk(
         &self,
         at: WalkPosition,
@@ -196,8 +208,9 @@ impl View<'_> {
             };
             *steps += 1;
             let Some(flags) = flags else { return Ok(SeenVersion::Absent(None)) };
-            // Who was not seen a step before is not seen now. Without the latch an aborted transaction may have been settled
-            // meanwhile, which would make its other versions look like those of a commit.
+            // A transaction that was not visible one step before is not visible now. Without the
+            // latch, an aborted transaction may have been settled meanwhile; then its other
+            // versions would look committed.
             if at.version.txn != not_seen
                 && let Ok(commit) = self.judge(at.version.txn)
             {
@@ -214,7 +227,8 @@ impl View<'_> {
         }
     }
 
-    /// Whether all see what `txn` did, and see it committed, where commits below `horizon` are seen by all.
+    /// Returns whether every snapshot sees `txn` as committed, where commits below `horizon` are
+    /// seen by all.
     pub(crate) fn seen_by_all(&self, txn: TxnId, horizon: Lsn) -> bool {
         match self.state(txn, horizon) {
             TxnState::Settled => true,
@@ -223,8 +237,8 @@ impl View<'_> {
         }
     }
 
-    /// Judges a row's newest version for who wants to lock or change it; `conflicts_after` is the snapshot that
-    /// first-updater-wins measures by, if there is one.
+    /// Returns how a transaction that wants to lock or change a row must treat its newest version.
+    /// `conflicts_after` is the snapshot LSN that first-updater-wins measures by, if there is one.
     pub(crate) fn writer_state(&self, newest: TxnId, conflicts_after: Option<Lsn>) -> WriterState {
         let own = newest == self.own && newest != TxnId::NONE;
         let seen = conflicts_after.unwrap_or(Lsn::MAX);
@@ -239,8 +253,8 @@ impl View<'_> {
     }
 }
 
-/// Turns a value into the one before the change that `entry` undoes; tells that one's version and flags. `None`: there
-/// was no row.
+/// Turns a value into the one before the change that `entry` undoes. Returns that version and its
+/// flags; none if there was no row.
 fn step_back(entry: &Entry<'_>, value: &mut Vec<u8>) -> Result<Option<(Version, u8)>, Damage> {
     match *entry {
         Entry::Insert { .. } => Ok(None),
@@ -265,7 +279,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::fmt::Write;
 
-    /// One row of a page, changed as a table would.
+    /// One row of a page, changed as a table would change it.
     struct World {
         status: StatusTable,
         streams: Streams,
@@ -314,7 +328,8 @@ mod tests {
         }
     }
 
-    /// Names are transactions. `a put V`, `a delete`, `a commit`, `a abort`, `s snapshot`; `s reads`, `a reads s`.
+    /// Names are transactions. `a put V`, `a delete`, `a commit`, `a abort`, `s snapshot`; `s
+    /// reads`, `a reads s`.
     fn check(script: &str, expected: &expect_test::Expect) {
         let mut w = World {
             status: StatusTable::new(TxnId(1), []),
@@ -354,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn each_snapshot_sees_its_moment() {
+    fn each_snapshot_sees_the_commits_below_it() {
         check(
             "
             s0 snapshot
@@ -395,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn an_aborted_version_is_looked_through() {
+    fn a_reader_skips_an_aborted_version() {
         check(
             "
             a put one
@@ -416,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn undo_that_is_gone_is_an_error_not_a_wrong_answer() {
+    fn missing_undo_is_an_error_and_not_a_wrong_answer() {
         let status = StatusTable::new(TxnId(1), []);
         let undo = Undo { streams: &Streams::default(), history: &History::default() };
         let metrics = &Metrics::default();

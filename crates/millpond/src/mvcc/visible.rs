@@ -1,36 +1,39 @@
-//! The rule, pure: what a version's transaction means to who looks at it.
+//! The visibility rule, as pure functions: what the state of a version's writer means to a reader,
+//! and to a transaction that wants to lock or change the row.
 
 use super::status::TxnState;
 use base::Lsn;
 
-/// What a version is to a reader with a snapshot.
+/// What a reader with a snapshot does with a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sight {
-    /// It sees this version. The LSN is that of its commit, if the commit may not be durable yet (Co10).
+    /// The reader sees this version. The LSN is that of its commit, if the commit may not be
+    /// durable yet (Co10).
     Visible(Option<Lsn>),
-    /// It sees an older one.
+    /// The reader sees an older version.
     Older,
-    /// Nobody knows yet: look again.
+    /// The commit LSN is not known yet: look again.
     Undecided,
 }
 
-/// What a version is to who wants to lock or change the row, or to read its newest committed state.
+/// The state of a version's writer, as a transaction must treat it that wants to lock or change the
+/// row or to read its newest committed state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriterState {
-    /// The row may be changed on top of it. The LSN is that of its commit, as in [`Sight::Visible`]; `None` also for
-    /// the transaction's own version.
+    /// The row may be changed on top of the version. The LSN is that of its commit, as in
+    /// [`Sight::Visible`]; none also for the transaction's own version.
     Free(Option<Lsn>),
-    /// Another transaction has not ended: wait for it.
+    /// The writer has not ended: wait for it.
     Locked,
-    /// It committed after the looker's snapshot: a write conflict.
+    /// The writer committed after the transaction's snapshot: a write conflict.
     Conflict,
-    /// It must be reverted first (Un6).
+    /// The version must be reverted first (Un6).
     Aborted,
-    /// Nobody knows yet: look again.
+    /// The commit LSN is not known yet: look again.
     Undecided,
 }
 
-/// Judges a version for a reader. `own`: the reader's transaction made it.
+/// Returns whether a reader sees a version. `own`: the reader's transaction made it.
 pub(crate) fn sight(state: TxnState, own: bool, snapshot: Lsn) -> Sight {
     match state {
         _ if own => Sight::Visible(None),
@@ -41,7 +44,8 @@ pub(crate) fn sight(state: TxnState, own: bool, snapshot: Lsn) -> Sight {
     }
 }
 
-/// Judges a version for a locker. `snapshot`: what first-updater-wins measures by, if the transaction has one and cares.
+/// Returns how a transaction must treat a version that it wants to lock or change. `snapshot` is
+/// the one that first-updater-wins measures by, if the transaction has one and it matters.
 pub(crate) fn writer_state(state: TxnState, own: bool, snapshot: Option<Lsn>) -> WriterState {
     match state {
         _ if own => WriterState::Free(None),

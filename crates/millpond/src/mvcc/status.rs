@@ -175,7 +175,7 @@ impl StatusTable {
         TxnId(id)
     }
 
-    /// The state of a transaction.
+    /// Returns the state of a transaction. `TxnId::NONE` is settled.
     #[inline]
     pub(crate) fn state(&self, txn: TxnId) -> TxnState {
         let low = self.low.load(Ordering::Acquire);

@@ -129,7 +129,7 @@ impl WalkPosition {
 
 impl View<'_> {
     /// Returns the state of a transaction for a caller that only asks whether it committed below
-    /// `seen`. If the transaction table has left a transaction to a history batch, its commit LSN
+    /// `seen`. If the status table has left a transaction to a history batch, its commit LSN
     /// is looked up there. Below `seen` such a commit is as good as settled, because history
     /// batches are durable.
     #[inline]

@@ -1,30 +1,36 @@
-//! Room in the log for redo that takes back or clears away. Who rolls back or purges asks for it before each row or few pages,
-//! holding neither a latch nor a tree: who drops the tree waits for whoever holds it.
+//! Admission to the log. Two traits: for a row operation that has been admitted and goes on, and
+//! for the redo of rollback and purge.
+//!
+//! Rollback and purge ask for room in the log before each row or few pages. They hold neither a
+//! latch nor a tree then: a thread that drops the tree waits for every thread that holds it.
 
 use crate::error::Result;
 
-/// How whoever takes back or clears away waits for room.
+/// How rollback and purge wait for room in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UndoWait {
-    /// For as long as it takes: the background, for which nobody waits.
+    /// For as long as it takes: background work, for which no caller waits.
     Unlimited,
-    /// As a caller's row operation does: not where the checkpoint cannot move, because nobody knows how long a disk stays full.
+    /// As a caller's row operation: not while the checkpoint cannot move, because a disk may stay
+    /// full for any time.
     AsCaller,
-    /// Not at all: what finds no room is left to the background. It may use what is kept for those who finish.
+    /// Not at all: without room, the work is left to the background. It may use the part of the log
+    /// that is kept for transactions that end.
     NoWait,
 }
 
-/// Where a row operation that has been let in says what it does next. REQUIRES: no latch held.
+/// Tells admission what an admitted row operation does next. REQUIRES: no latch held.
 pub(crate) trait WriteAdmission {
-    /// It will write so many bytes of redo more: waits its turn for them.
+    /// Waits until this many more bytes of redo may be written.
     fn admit_more(&mut self, redo_bytes: usize) -> Result;
-    /// It is about to wait for another transaction, which may want in itself: gives up the room that it was let in for.
+    /// Gives back the room that the operation was admitted for, because it waits for another
+    /// transaction, which may itself need admission.
     fn leave(&mut self);
-    /// It goes on: waits until there is room again. It has paid for its time.
+    /// Waits until there is room again. The operation has paid for its time already.
     fn enter_again(&mut self) -> Result;
 }
 
-/// The admission of operations that nobody keeps out.
+/// The admission of operations that are never delayed.
 #[derive(Debug)]
 pub(crate) struct AlwaysAdmitted;
 
@@ -40,9 +46,9 @@ impl WriteAdmission for AlwaysAdmitted {
     }
 }
 
-/// Where redo that takes back or clears away asks for its room.
+/// Admits the redo of rollback and purge.
 pub(crate) trait UndoAdmission: Send + Sync + std::fmt::Debug {
-    /// Waits until so many bytes of such redo, about, may be logged. False, of [`UndoWait::NoWait`] only: not now. REQUIRES: no
-    /// latch and no tree held.
+    /// Waits until about this many bytes of such redo may be logged. Returns false only with
+    /// [`UndoWait::NoWait`]: not now. REQUIRES: no latch and no tree held.
     fn admit_undo(&self, redo_bytes: u64, wait: UndoWait) -> Result<bool>;
 }

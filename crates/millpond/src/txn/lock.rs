@@ -1,4 +1,5 @@
-//! Locking a row and reading its newest committed state.
+//! Locking reads of one row, and the check for conflicts: whether another transaction holds a row
+//! that a transaction wants to lock or change.
 
 use super::read::Value;
 use super::system::{Rules, Txn, Txns, denied};
@@ -12,30 +13,30 @@ use crate::page::node::{DELETED, Leaf};
 use crate::undo::Held;
 use base::TxnId;
 
-/// What a locked row holds.
+/// The result of locking a row.
 #[derive(Debug)]
 pub(crate) enum Locked {
     /// No row, or a deleted one. The key is locked all the same.
     Absent,
-    /// A row with this value, or the way to it.
+    /// A row with this value.
     Present(Value),
-    /// Somebody else has it, and the caller skips such rows.
+    /// Another transaction has the row, and the caller skips such rows.
     Skipped,
 }
 
-/// Why a row cannot be had yet, found under its leaf's latch.
+/// Why a row cannot be locked yet, found under its leaf's latch. [`Txns::wait_out`] resolves it.
 pub(super) enum Conflict<'t> {
     /// Another transaction holds it: wait, then look again.
     Wait(Ticket<'t>),
     /// It has just become free: look again.
     Again,
-    /// An aborted version stands there: revert it, then look again.
+    /// Its newest version is aborted: revert it, then look again.
     Revert,
     /// Another transaction holds it, and the caller skips such rows.
     Skip,
 }
 
-/// A lock that was asked for, if it was not had at once.
+/// Returns the conflict of a lock that was asked for, if it was not granted at once.
 pub(super) fn conflict_of(outcome: Result<Enqueued<'_>, Denied>) -> Result<Option<Conflict<'_>>> {
     match outcome {
         Ok(Enqueued::Granted) => Ok(None),
@@ -46,8 +47,10 @@ pub(super) fn conflict_of(outcome: Result<Enqueued<'_>, Denied>) -> Result<Optio
 }
 
 impl Txns {
-    /// Judges the newest version of a row for who wants to lock or change it. `None`: nothing is in the way. REQUIRES:
-    /// the row's leaf is latched.
+    /// Checks the newest version of a row that the transaction wants to lock or change. Returns
+    /// none if there is no conflict. If the writer is still active, adds its lock to the queue
+    /// (*materialises* the implicit lock) and queues behind it. REQUIRES: the row's leaf is
+    /// latched.
     pub(super) fn check_conflict(
         &self,
         txn: &Txn,
@@ -80,7 +83,8 @@ impl Txns {
         }
     }
 
-    /// Gets over an conflict; `held` is undo that the caller fetched before. REQUIRES: no latch held; it is not [`Conflict::Skip`].
+    /// Waits a conflict out; afterwards the caller looks again. `held` is undo that the caller
+    /// fetched before. REQUIRES: no latch held; it is not [`Conflict::Skip`].
     pub(super) fn wait_out(
         &self,
         txn: &Txn,
@@ -96,12 +100,12 @@ impl Txns {
             }
             Conflict::Wait(ticket) => self.timed(txn, || ticket.wait()),
             Conflict::Revert => self.revert_aborted_row(tree.id, key, held),
-            Conflict::Skip => unreachable!("nothing gets over what is to be skipped"),
+            Conflict::Skip => unreachable!("a row that is skipped is not waited for"),
         }
     }
 
-    /// Locks the row of `key` until the transaction ends, whether or not there is one, and reads its newest committed
-    /// state, or the transaction's own. REQUIRES: no latch held.
+    /// Locks the row of `key` until the transaction ends, whether or not there is one. Reads its
+    /// newest committed version, or the transaction's own. REQUIRES: no latch held.
     pub(crate) fn lock_row(
         &self,
         txn: &Txn,

@@ -1,4 +1,5 @@
-//! Removing what nobody sees any more: delete marks, replaced long values, undo.
+//! Purge: removes what no reader can see any more: delete marks, replaced long values, undo.
+//! (PostgreSQL: vacuum.)
 
 use super::admission::UndoWait;
 use super::quarantine::{QuarantineTask, SkippedRecords, is_local};
@@ -20,10 +21,11 @@ use base::{Lsn, TreeId, TxnId};
 use metrics::{M, SyncReason};
 use std::sync::Arc;
 
-/// Transactions that one record calls purged. Fewer that are left when the engine stops are purged once more, in vain.
+/// How many transactions one record reports as purged. If the engine stops before a record is full,
+/// its transactions are purged once more, which changes nothing.
 const PURGED_TOGETHER: usize = 64;
 
-/// One record's share of the work, taken out of the undo so that nothing is held while it is done.
+/// The work for one record, copied out of the undo so that nothing is held while it is done.
 struct PurgeWork {
     tree: TreeId,
     key: Vec<u8>,
@@ -31,12 +33,13 @@ struct PurgeWork {
 }
 
 impl Txns {
-    /// Up to where ended transactions are due for purge now.
+    /// Returns the LSNs below which ended transactions are due for purge now.
     fn due(&self) -> PurgeDue {
         if planted(Bug::PurgedEarly) {
             return PurgeDue { seen: Lsn::MAX, durable: Lsn::MAX };
         }
-        // Of a settled transaction nobody asks any more whether it is durable.
+        // A settled transaction is never asked whether it is durable. So its commit must be
+        // durable.
         let due = PurgeDue { seen: self.horizon(), durable: self.store.log.durable_lsn() };
         self.known_due.fetch_max(due.seen.min(due.durable).0, Ordering::AcqRel);
         due
@@ -51,8 +54,8 @@ impl Txns {
         }
     }
 
-    /// A slice of background work: reverts one aborted transaction, or purges up to `max` ended ones. How much it got done with;
-    /// `max` if there is more to do.
+    /// Does a slice of background work: reverts one aborted transaction, or purges up to `max`
+    /// ended ones. Returns how many were done; `max` if there is more to do.
     pub(crate) fn background_step(&self, max: usize) -> Result<usize> {
         if self.try_again()? || self.revert_next(UndoWait::Unlimited)? {
             return Ok(max);
@@ -83,7 +86,8 @@ impl Txns {
         Ok(max)
     }
 
-    /// Tries once more what was set aside, if the time for it has come. Whether it was some task's turn.
+    /// Tries a task of the quarantine again, if the pause of one is over. Returns whether it tried
+    /// one.
     fn try_again(&self) -> Result<bool> {
         let Some((id, mut task)) = self.quarantine.due(self.vfs.clock.now_us()) else { return Ok(false) };
         let due = self.due();
@@ -106,13 +110,14 @@ impl Txns {
         Ok(true)
     }
 
-    /// Forgets a transaction of which something cannot be purged: too much of that waits already.
+    /// Forgets a transaction of which something cannot be purged, because the quarantine is full.
     fn forget_unpurged(&self, ended: &EndedTxn) {
         self.status.set(ended.txn, TxnState::Settled);
         self.streams.remove(ended.txn);
     }
 
-    /// Forgets cleared ranges whose marks are gone, once nothing below `horizon` waits for purge.
+    /// Forgets cleared ranges whose marks are purged: those below the oldest transaction that waits
+    /// for purge.
     fn forget_cleared(&self, horizon: Lsn) {
         if self.cleared.is_empty() {
             return;
@@ -121,7 +126,7 @@ impl Txns {
         self.cleared.forget_below(waiting.map_or(horizon, |waiting| waiting.min(horizon)));
     }
 
-    /// Makes durable what waits for nothing else to be purged.
+    /// Flushes the log if the oldest ended transaction is seen by all and is only not durable.
     pub(crate) fn flush_for_purge(&self) -> Result {
         let oldest = self.purge_queue.oldest().filter(|&lsn| lsn < self.horizon());
         oldest.map_or(Ok(()), |lsn| self.store.log.flush_to(lsn, SyncReason::Purge).map(drop))
@@ -144,9 +149,10 @@ impl Txns {
         Ok(())
     }
 
-    /// Does all that purge has to do for the records of a stream. What cannot be read it passes over, and says so in the end.
+    /// Does all purge work for the records of a stream. Skips what cannot be read, and returns that
+    /// error at the end.
     fn purge_records(&self, stream: &Stream, committed: bool, horizon: Lsn) -> Result {
-        let (mut walk, mut held, mut passed) =
+        let (mut walk, mut held, mut skipped) =
             (stream.walk(committed), Held::default(), SkippedRecords::default());
         loop {
             let found = stream.walk_on(&mut walk, &held, |record, purge| work_of(&record.entry, purge));
@@ -155,12 +161,12 @@ impl Txns {
                     self.fetched.fetch(&piece, &mut held)?;
                     continue;
                 }
-                Access::Here(None) => return passed.end(),
+                Access::Here(None) => return skipped.finish(),
                 Access::Here(Some(work)) => work.map_err(|damage| self.undo_damage(damage))?,
             };
             match self.purge_record(&work, horizon) {
                 Ok(()) => self.store.metrics.add(M::PurgeRows, 1),
-                Err(error) => passed.over(error)?,
+                Err(error) => skipped.skip(error)?,
             }
         }
     }
@@ -173,7 +179,8 @@ impl Txns {
         self.purge_row(work.tree, &work.key, horizon)
     }
 
-    /// Purges the oldest segment of history, if all see all of it, or sets it aside. Whether there was one.
+    /// Purges the oldest history batch, if all snapshots see all of it, or puts it into quarantine.
+    /// Returns whether there was one.
     fn purge_segment(&self, seen: Lsn, horizon: Lsn) -> Result<bool> {
         let Some(segment) = self.history.due(seen) else { return Ok(false) };
         if segment.purge
@@ -185,7 +192,8 @@ impl Txns {
         Ok(true)
     }
 
-    /// Sets a task aside that failed so, if others may get on; if there is no room for it, it is given up.
+    /// Puts a task that failed with `error` into quarantine, if the error does not concern other
+    /// work. If the quarantine is full, the task is dropped.
     fn quarantine_or_fail(&self, task: QuarantineTask, error: Error) -> Result {
         if !is_local(&error) || planted(Bug::StuckAtUnreadable) {
             return Err(error);
@@ -201,12 +209,13 @@ impl Txns {
         self.purge_members(members, horizon)
     }
 
-    /// Purges a segment that a crash has left, or sets it aside. Whether there was one.
+    /// Purges a history batch that a crash has left, or puts it into quarantine. Returns whether
+    /// there was one.
     fn purge_left(&self, horizon: Lsn) -> Result<bool> {
         let Some(left) = self.history.left() else { return Ok(false) };
         let (failed, rest) = match left.clone().next() {
             Ok((members, rest)) => (self.purge_members(members, horizon).err(), rest),
-            // Where the next one begins is not known either.
+            // Then it is not known either where the next batch begins.
             Err(error) => (Some(error), None),
         };
         if let Some(error) = failed {
@@ -216,7 +225,7 @@ impl Txns {
         Ok(true)
     }
 
-    /// Purges segments that a crash has left and that were set aside.
+    /// Purges history batches that a crash has left and that were in quarantine.
     fn purge_extent(&self, extent: Extent, horizon: Lsn) -> Result {
         let (mut left, mut failed) = (Some(extent), Ok(()));
         while let Some(extent) = left {
@@ -227,23 +236,25 @@ impl Txns {
         failed
     }
 
-    /// Purges the members of a segment. What cannot be read it passes over, and says so in the end.
+    /// Purges the members of a history batch. Skips what cannot be read, and returns that error at
+    /// the end.
     fn purge_members(&self, members: Vec<ToPurge>, horizon: Lsn) -> Result {
-        let mut passed = SkippedRecords::default();
+        let mut skipped = SkippedRecords::default();
         for (txn, bytes) in members {
             let purged = Stream::of(txn, bytes)
                 .map_err(|damage| self.undo_damage(damage))
                 .and_then(|stream| self.purge_records(&stream, true, horizon));
             match purged {
                 Ok(()) => self.log_purged(txn)?,
-                Err(error) => passed.over(error)?,
+                Err(error) => skipped.skip(error)?,
             }
         }
-        passed.end()
+        skipped.finish()
     }
 
-    /// Has the log say, some time soon, that nothing is left of `txn` to purge: so recovery neither keeps its undo nor
-    /// looks for what is gone. REQUIRES: the changes that its purge made are in the log.
+    /// Records, together with others, that nothing of `txn` is left to purge. So recovery neither
+    /// keeps its undo nor looks for rows and values that are gone. REQUIRES: the changes that its
+    /// purge made are in the log.
     fn log_purged(&self, txn: TxnId) -> Result {
         let mut purged = self.purged.lock();
         purged.push(txn);
@@ -260,7 +271,7 @@ impl Txns {
         Ok(())
     }
 
-    /// Removes the row of `key` if it is a delete mark that all see.
+    /// Removes the row of `key` if it is a delete mark that all snapshots see.
     fn purge_row(&self, tree: TreeId, key: &[u8], horizon: Lsn) -> Result {
         let Some(tree) = self.trees.get(tree) else { return Ok(()) };
         self.store.log.make_room()?;

@@ -1,8 +1,10 @@
-//! What could not be reverted, purged or given back, because a page or undo of it cannot be read or a full disk has no room for what it
-//! needs. It is set aside, so that it holds up nobody else, and tried again after a pause that doubles.
+//! Work that is in quarantine: what could not be reverted, purged or given back, because a page or
+//! its undo cannot be read or a full disk has no space. It holds up no other work, and is tried
+//! again after a pause that doubles.
 //!
-//! What is set aside is still what it was for everybody else: an aborted transaction stays aborted and a committed one stays committed, with
-//! its undo, and checkpoints list it; so the next open tries it once more.
+//! A transaction in quarantine looks to others as before: an aborted one stays aborted and a
+//! committed one stays committed, with its undo, and checkpoints list it. So the next open tries it
+//! again.
 
 use super::revert::Reverting;
 use crate::checkpoint::list::Segments;
@@ -16,15 +18,15 @@ use std::sync::Arc;
 
 /// The first pause, microseconds.
 const AGAIN_US: u64 = 1_000_000;
-/// It doubles so often: up to a quarter of an hour.
+/// How often the pause doubles: up to a quarter of an hour.
 const DOUBLINGS: u32 = 10;
 /// The pause after a full disk, microseconds.
 const FULL_AGAIN_US: u64 = 500_000;
-/// So much to be purged is kept here. Of more than that the pages that cannot be read lose space: delete marks and long values
-/// that nobody sees stay in them.
+/// The most purge tasks that are kept. If there are more, pages that cannot be read lose space:
+/// delete marks and long values that no reader sees stay in them.
 const PURGES_MOST: usize = 1024;
 
-/// Work that waits.
+/// A task that waits in quarantine.
 #[derive(Clone, Debug)]
 pub(super) enum QuarantineTask {
     /// An aborted transaction that is not wholly reverted.
@@ -33,14 +35,15 @@ pub(super) enum QuarantineTask {
     Purge(EndedTxn),
     /// A segment of history that is not wholly purged.
     Segment(Arc<Segment>),
-    /// Segments of the last run.
+    /// History batches of the last run.
     Left(Extent),
-    /// A tree without a table that has pages still.
+    /// A tree that no table has and that still has pages.
     Release(TreeId),
 }
 
 impl QuarantineTask {
-    /// Whether it may be given up. An aborted version would be taken for a committed one, and of a tree little is kept.
+    /// Returns whether the task may be dropped. A revert may not: an aborted version would be taken
+    /// for a committed one. A release takes little memory.
     fn is_purge(&self) -> bool {
         matches!(self, QuarantineTask::Purge(_) | QuarantineTask::Segment(_) | QuarantineTask::Left(_))
     }
@@ -79,25 +82,28 @@ impl QuarantineEntry {
     }
 }
 
-/// Whether nothing is wrong with what was to be read: there is no space, no descriptor, or a limit is reached.
+/// Returns whether the data can be read, but disk space or a descriptor is missing, or a limit is
+/// reached.
 fn lacks_room(error: &Error) -> bool {
     error.may_pass() || matches!(error, Error::Limit { .. })
 }
 
-/// All that is set aside.
+/// All tasks in quarantine, by a number.
 #[derive(Debug, Default)]
 pub(super) struct Quarantine {
     mu: Mutex<(u64, BTreeMap<u64, QuarantineEntry>)>,
 }
 
-/// Whether what failed so may be set aside: others may get on all the same.
+/// Returns whether a task that failed with this error may go into quarantine: the error does not
+/// concern other work.
 pub(super) fn is_local(error: &Error) -> bool {
     use Error::{Corrupt, DiskFull, Io, Limit};
     matches!(error, Corrupt { .. } | Io { .. } | DiskFull { .. } | Limit { .. })
 }
 
 impl Quarantine {
-    /// Sets a task aside that has failed so. False if there is no room for it.
+    /// Puts a task that has failed with `error` into quarantine. Returns false if there is no room
+    /// for it.
     pub(super) fn put(&self, task: QuarantineTask, error: Error, now_us: u64) -> bool {
         let mut mu = self.mu.lock();
         if task.is_purge() && mu.1.values().filter(|entry| entry.task.is_purge()).count() >= PURGES_MOST {
@@ -111,7 +117,8 @@ impl Quarantine {
         true
     }
 
-    /// A task of which the time has come. It stays here until [`Quarantine::done`] or [`Quarantine::again`].
+    /// Returns a task whose pause is over. It stays here until [`Quarantine::done`] or
+    /// [`Quarantine::again`].
     pub(super) fn due(&self, now_us: u64) -> Option<(u64, QuarantineTask)> {
         let mu = self.mu.lock();
         let due = mu.1.iter().filter(|(_, entry)| entry.again_us <= now_us);
@@ -119,12 +126,12 @@ impl Quarantine {
         longest.map(|(id, entry)| (*id, entry.task.clone()))
     }
 
-    /// The task is done.
+    /// Removes a task that is done.
     pub(super) fn done(&self, id: u64) {
         let _task = self.mu.lock().1.remove(&id);
     }
 
-    /// The task, of which perhaps less is left, has failed again.
+    /// Keeps a task that has failed again. Perhaps less of it is left.
     pub(super) fn again(&self, id: u64, task: QuarantineTask, error: Error, now_us: u64) {
         if let Some(entry) = self.mu.lock().1.get_mut(&id) {
             entry.task = task;
@@ -132,13 +139,14 @@ impl Quarantine {
         }
     }
 
-    /// How many tasks wait.
+    /// Returns how many tasks wait.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.mu.lock().1.len()
     }
 
-    /// How many transactions, or pieces of their history, wait because something cannot be read.
+    /// Returns how many transactions, or pieces of their history, wait because something cannot be
+    /// read.
     pub(super) fn unreadable(&self) -> usize {
         let of_txns = |entry: &&QuarantineEntry| {
             entry.is_unreadable() && !matches!(entry.task, QuarantineTask::Release(_))
@@ -146,7 +154,7 @@ impl Quarantine {
         self.mu.lock().1.values().filter(of_txns).count()
     }
 
-    /// Whether an aborted transaction waits because there is no space.
+    /// Returns whether an aborted transaction waits for disk space.
     pub(super) fn wants_space(&self) -> bool {
         let wants = |entry: &QuarantineEntry| {
             matches!(entry.task, QuarantineTask::Revert(_)) && lacks_room(&entry.error)
@@ -154,20 +162,20 @@ impl Quarantine {
         self.mu.lock().1.values().any(wants)
     }
 
-    /// How many aborted transactions below `below` wait.
+    /// Returns how many aborted transactions below `below` wait.
     pub(super) fn reverts(&self, below: TxnId) -> usize {
         let of = |entry: &&QuarantineEntry| matches!(&entry.task, QuarantineTask::Revert(job) if job.stream.owner() < below);
         self.mu.lock().1.values().filter(of).count()
     }
 
-    /// What cannot be read, a sentence each, the first few.
+    /// Returns what cannot be read, a sentence each, at most `most`.
     pub(super) fn sentences(&self, most: usize) -> Vec<String> {
         let mu = self.mu.lock();
         let unreadable = mu.1.values().filter(|entry| entry.is_unreadable());
         unreadable.take(most).map(|entry| format!("{}: {}", entry.task.name(), entry.error)).collect()
     }
 
-    /// Adds the segments to those that a checkpoint names.
+    /// Adds the history batches in quarantine to those that a checkpoint lists.
     pub(super) fn list(&self, listed: &mut Vec<Segments>) {
         for entry in self.mu.lock().1.values() {
             match &entry.task {
@@ -179,19 +187,21 @@ impl Quarantine {
     }
 }
 
-/// Records that could not be worked off in one go over a transaction's undo.
+/// The records of one transaction's undo that a pass over it had to skip.
 #[derive(Debug, Default)]
 pub(super) struct SkippedRecords {
     first: Option<Error>,
     count: u32,
 }
 
-/// After so many of one transaction the rest is left to the next try: a device may take seconds to say that it cannot read.
+/// After this many records of one transaction the rest is left to the next try: a device may take
+/// seconds to report that it cannot read.
 const PASSED_MOST: u32 = 64;
 
 impl SkippedRecords {
-    /// Passes over what failed so, if others may get on all the same and it was not too much yet.
-    pub(super) fn over(&mut self, error: Error) -> Result<(), Error> {
+    /// Skips a record that failed with `error`. Returns the error if it concerns other work too, or
+    /// if too many records were skipped.
+    pub(super) fn skip(&mut self, error: Error) -> Result<(), Error> {
         if !is_local(&error) || self.count >= PASSED_MOST {
             return Err(error);
         }
@@ -200,8 +210,8 @@ impl SkippedRecords {
         Ok(())
     }
 
-    /// The first failure, if there was one.
-    pub(super) fn end(self) -> Result<(), Error> {
+    /// Returns the first failure, if there was one.
+    pub(super) fn finish(self) -> Result<(), Error> {
         self.first.map_or(Ok(()), Err)
     }
 }
@@ -217,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pause_doubles_and_a_full_disk_is_asked_soon_again() {
+    fn the_pause_doubles_but_stays_short_for_a_full_disk() {
         let (quarantine, streams) = (Quarantine::default(), Streams::default());
         assert!(quarantine.put(QuarantineTask::Revert(Reverting::new(&streams.begin(TxnId(3)))), bad(), 0));
         let mut now = 0;
@@ -252,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn it_holds_so_many_to_purge_and_every_one_to_revert() {
+    fn purge_tasks_are_limited_and_revert_tasks_are_not() {
         let (quarantine, streams) = (Quarantine::default(), Streams::default());
         for n in 1..=PURGES_MOST as u64 + 10 {
             let ended = EndedTxn { txn: TxnId(n), stream: streams.begin(TxnId(n)), committed: true };
@@ -267,13 +277,13 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_passed_over_for_what_is_its_own_trouble_only() {
-        let mut passed = SkippedRecords::default();
-        assert!(passed.over(Error::Closed).is_err());
+    fn a_record_is_skipped_only_for_an_error_that_concerns_no_other_work() {
+        let mut skipped = SkippedRecords::default();
+        assert!(skipped.skip(Error::Closed).is_err());
         for _ in 0..PASSED_MOST {
-            passed.over(bad()).unwrap();
+            skipped.skip(bad()).unwrap();
         }
-        assert!(passed.over(bad()).is_err());
-        assert!(matches!(passed.end(), Err(Error::Corrupt { .. })));
+        assert!(skipped.skip(bad()).is_err());
+        assert!(matches!(skipped.finish(), Err(Error::Corrupt { .. })));
     }
 }

@@ -1,4 +1,4 @@
-//! Reading rows as one moment shows them.
+//! Consistent reads of rows by a snapshot.
 
 use super::system::{Txn, Txns};
 use crate::btree::{Tree, read_chain};
@@ -12,10 +12,10 @@ use crate::store::Store;
 use crate::undo::Held;
 use base::Lsn;
 
-/// A row's value as its leaf has it: the bytes, or where they stand.
+/// A row's value as its leaf has it: the bytes, or their address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
-    /// All of it.
+    /// The whole value.
     Inline(Vec<u8>),
     /// In a chain of overflow pages.
     Chain(ChainRef),
@@ -40,23 +40,23 @@ pub(super) struct Reader<'a> {
 enum Show {
     /// The value, if there is a row.
     Row(Option<Value>),
-    /// Not known before more undo has been fetched, without the latch.
+    /// Not known until more undo has been fetched, without the latch.
     Away(RemainingWalk),
 }
 
-/// The address of a long value, from what its row has instead.
+/// Returns the address of a long value, which its row holds in place of the bytes.
 pub(super) fn chain_of(store: &Store, bytes: &[u8]) -> Result<ChainRef> {
     ChainRef::decode(bytes)
         .map_err(|_| Error::corrupt(store.pages_path(), "a row's long value has no address"))
 }
 
-/// The least key that is greater than `key`.
+/// Returns the least key that is greater than `key`.
 pub(super) fn after(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
 }
 
 impl Value {
-    /// A value from the bytes that a row has.
+    /// Makes a value from the bytes that a row has.
     pub(crate) fn of(store: &Store, flags: u8, bytes: &[u8]) -> Result<Value> {
         if flags & OVERFLOW == 0 {
             return Ok(Value::Inline(bytes.to_vec()));
@@ -64,7 +64,8 @@ impl Value {
         Ok(Value::Chain(chain_of(store, bytes)?))
     }
 
-    /// The bytes. REQUIRES: no latch held; the version that has this value cannot be purged meanwhile.
+    /// Returns the bytes. REQUIRES: no latch held; the version that has this value cannot be purged
+    /// meanwhile.
     pub(crate) fn load(self, store: &Store, hint: FetchHint) -> Result<Vec<u8>> {
         match self {
             Value::Inline(bytes) => Ok(bytes),
@@ -170,7 +171,8 @@ impl Txns {
         flags.map(|flags| Value::of(&self.store, flags, older)).transpose()
     }
 
-    /// Waits until what the transaction was shown is durable (Co10). Nothing to do for one whose own commit lies above.
+    /// Waits until everything that the transaction was shown is durable (Co10). It is not needed if
+    /// the transaction's own commit lies above.
     pub(crate) fn wait_seen_durable(&self, txn: &Txn) -> Result {
         let seen = txn.seen.get();
         if seen > Lsn::ZERO {

@@ -78,8 +78,8 @@ impl Txns {
     fn over_threshold(&self, above: u64) -> Result {
         self.limits.thread.unpark();
         // The background thread has an eighth of the budget to get ahead in. A writer that finds it
-        // used up does the work itself. The other eighth above the threshold is for what all writers add
-        // before they check again.
+        // used up does the work itself. The other eighth above the threshold is for what all
+        // writers add before they check again.
         if above <= self.limits.memory / 8 {
             return Ok(());
         }

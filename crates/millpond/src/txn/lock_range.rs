@@ -1,6 +1,6 @@
-//! Locking reads of a range: a scan that locks its rows while it reads their newest committed state,
-//! and the next-key (range) locks of a serializable transaction, which keep rows from coming and going
-//! in the range.
+//! Locking reads of a range: a scan that locks its rows while it reads their newest committed
+//! state, and the next-key (range) locks of a serializable transaction, which keep rows from coming
+//! and going in the range.
 
 use super::lock::{Conflict, conflict_of};
 use super::marks::Marks;
@@ -154,8 +154,8 @@ impl<'k> LockCursor<'k> {
         if self.how.backward { Some(self.from.to_vec()) } else { self.to().map(<[u8]>::to_vec) }
     }
 
-    /// Returns the fence where `leaf` ends in the scan's direction, if it lies before the end of the
-    /// range.
+    /// Returns the fence where `leaf` ends in the scan's direction, if it lies before the end of
+    /// the range.
     fn fence<'l>(&self, leaf: Leaf<'l>) -> Option<&'l [u8]> {
         match self.how.backward {
             false => leaf.high_fence().filter(|high| self.to().is_none_or(|to| *high < to)),
@@ -259,7 +259,8 @@ impl Txns {
     }
 
     /// Locks the rows of one leaf and adds them to `out`, until there are enough of them or a row
-    /// has a conflict. Also returns the boundary that it has come to. REQUIRES: the leaf is latched.
+    /// has a conflict. Also returns the boundary that it has come to. REQUIRES: the leaf is
+    /// latched.
     fn lock_leaf(
         &self,
         cursor: &LockCursor<'_>,

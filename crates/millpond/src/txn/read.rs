@@ -87,8 +87,8 @@ impl Txns {
         Error::corrupt(self.store.pages_path(), damage.to_string())
     }
 
-    /// Returns the value that `view` shows for `key`. REQUIRES: no latch held; the view's snapshot is
-    /// registered and stays so until the value is loaded.
+    /// Returns the value that `view` shows for `key`. REQUIRES: no latch held; the view's snapshot
+    /// is registered and stays so until the value is loaded.
     pub(crate) fn read_row(
         &self,
         txn: &Txn,
@@ -130,9 +130,9 @@ impl Txns {
         Ok(Show::Row(value))
     }
 
-    /// Goes on where [`View::see`] had to stop. Returns the flags of the visible version, and leaves
-    /// its value in `older`; none if there is no such version. `held` keeps the undo that was
-    /// fetched last. REQUIRES: no latch held.
+    /// Goes on where [`View::see`] had to stop. Returns the flags of the visible version, and
+    /// leaves its value in `older`; none if there is no such version. `held` keeps the undo that
+    /// was fetched last. REQUIRES: no latch held.
     pub(super) fn see_rest(
         &self,
         reader: Reader<'_>,

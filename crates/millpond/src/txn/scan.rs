@@ -1,10 +1,10 @@
-//! Scanning a tree leaf by leaf.
+//! Consistent scans of a tree by a snapshot, leaf by leaf.
 //!
-//! Of each leaf what is asked for is copied in one piece under the latch, judged there, and shown from the copy: a caller may do
-//! anything with a row, and nothing is allocated for it.
+//! The requested part of a leaf is copied in one piece under the latch, judged there, and shown
+//! from the copy. So a caller may do anything with a row, and nothing is allocated for a row.
 //!
-//! A scan that has come far is told from others by [`Progress`]: it brings its leaves into a few frames that it uses again (Bp6), so
-//! that the pages which others use stay.
+//! [`Progress`] tells a long scan from others. A long scan reads its leaves into a few frames that
+//! it uses again (Bp6), so that the pages that others use stay in the pool.
 
 use super::marks::Marks;
 use super::read::{Reader, Value, after, chain_of};
@@ -20,9 +20,9 @@ use crate::undo::Held;
 use base::PageNo;
 use std::ops::Range;
 
-/// A scan is long when it has passed this part of the pool.
+/// A scan is long when it has read this part of the pool.
 const LONG_PART: usize = 32;
-/// But not sooner than after so many pages.
+/// But not before it has read this many pages.
 const LONG_LEAST: usize = 64;
 
 /// The keys that a scan reads: those of `tree` from `from` on and below `to`. Without `to`, to the
@@ -37,15 +37,15 @@ pub(crate) struct ScanRange<'k> {
 /// Rows of one leaf that a scan found, in the order of the scan.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
-    /// What all keys begin with, the part of the leaf that was asked for, and values that the leaf no longer has.
+    /// The prefix of all keys, the copied part of the leaf, and values that the leaf no longer has.
     bytes: Vec<u8>,
     prefix_len: usize,
-    /// Where in the leaf the part begins.
+    /// Where the copied part begins in the leaf.
     part: usize,
     places: Vec<RowPlace>,
 }
 
-/// A row by places in [`Rows`].
+/// Where a row is in [`Rows`].
 #[derive(Clone, Copy, Debug)]
 struct RowPlace {
     suffix: u32,
@@ -58,7 +58,7 @@ struct RowPlace {
 /// A row's value as its leaf had it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shown<'r> {
-    /// All of it.
+    /// The whole value.
     Inline(&'r [u8]),
     /// In a chain of overflow pages.
     Chain(ChainRef),
@@ -69,18 +69,18 @@ pub(crate) enum Shown<'r> {
 pub(crate) enum Next {
     /// At this key: the first one (forward) or the end (backward, exclusive) of what is left.
     At(Vec<u8>),
-    /// Nowhere: the tree has no more.
+    /// Nowhere: nothing is left.
     End,
 }
 
 /// How far a scan has come.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// Leaves, and pages of long values.
+    /// The number of leaves and of pages of long values that it has read.
     pages: usize,
     /// The leaf where it probably goes on, forward.
     right: Option<PageNo>,
-    /// The undo that it fetched last: that of neighbours often stands together.
+    /// The undo that it fetched last. The undo of neighbours is often in one piece.
     held: Held,
 }
 
@@ -94,12 +94,12 @@ impl Shown<'_> {
 }
 
 impl Progress {
-    /// It reads a long value too.
+    /// Counts a long value that it reads.
     pub(crate) fn pass(&mut self, chain: &ChainRef, pool: &Pool) {
         self.pages += 1 + chain.len as usize / pool.page_bytes();
     }
 
-    /// What the pages are for that it needs next.
+    /// Returns the hint for the pages that it reads next.
     pub(crate) fn hint(&self, pool: &Pool) -> FetchHint {
         let long = self.pages > LONG_LEAST.max(pool.frame_count() / LONG_PART);
         if long { FetchHint::Scan } else { FetchHint::Normal }
@@ -107,7 +107,7 @@ impl Progress {
 }
 
 impl Rows {
-    /// Takes the entries in `slots` of a latched leaf.
+    /// Copies the entries in `slots` of a latched leaf.
     fn copy(&mut self, leaf: Leaf<'_>, slots: Range<u16>) {
         self.places.clear();
         self.places.reserve(usize::from(slots.end - slots.start));
@@ -119,7 +119,7 @@ impl Rows {
         self.bytes.extend_from_slice(&leaf.bytes()[span]);
     }
 
-    /// Where a place in the leaf is in the copy.
+    /// Returns where a place in the leaf is in the copy.
     #[inline]
     fn place(&self, in_leaf: usize) -> usize {
         in_leaf - self.part + self.prefix_len
@@ -152,7 +152,7 @@ impl Rows {
         Key { prefix: &self.bytes[..self.prefix_len], suffix: &self.bytes[suffix] }
     }
 
-    /// Keys and values. Fails at a row whose long value has no address.
+    /// Returns the keys and values. Fails at a row whose long value has no address.
     #[inline]
     pub(crate) fn iter<'r>(
         &'r self,
@@ -171,9 +171,9 @@ impl Rows {
 }
 
 impl Txns {
-    /// Puts into `out` the rows of `range` that `view` shows, in key order, up to the end of a leaf.
-    /// Returns where the scan goes on. REQUIRES: no latch held; the view's snapshot is registered
-    /// and stays so until long values are loaded.
+    /// Puts into `out` the rows of `range` that `view` shows, in key order, up to the end of a
+    /// leaf. Returns where the scan goes on. REQUIRES: no latch held; the view's snapshot is
+    /// registered and stays so until long values are loaded.
     pub(crate) fn scan_forward(
         &self,
         txn: &Txn,

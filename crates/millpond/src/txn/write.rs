@@ -1,5 +1,5 @@
-//! Changing a row: locks first, then undo, then the page with its redo, all under one exclusive latch
-//! of the row's leaf.
+//! Changing a row: locks first, then undo, then the page with its redo, all under one exclusive
+//! latch of the row's leaf.
 
 use super::admission::WriteAdmission;
 use super::lock::{Conflict, Locked, conflict_of};
@@ -149,8 +149,8 @@ fn build<'b>(
 }
 
 impl Txns {
-    /// Changes the row of `key`. REQUIRES: no latch held; the transaction holds the table's lock, and
-    /// `admission` has admitted the operation.
+    /// Changes the row of `key`. REQUIRES: no latch held; the transaction holds the table's lock,
+    /// and `admission` has admitted the operation.
     pub(crate) fn write_row(
         &self,
         txn: &Txn,
@@ -344,8 +344,8 @@ mod tests {
         Some(Row { version: Version { txn: TxnId(7), undo_at: 3 }, flags, value })
     }
 
-    /// By wanted image and present row: the new flags, and the bytes that stay at both ends of a row
-    /// that is replaced.
+    /// By wanted image and present row: the new flags, and the bytes that stay at both ends of a
+    /// row that is replaced.
     #[test]
     fn every_wanted_image_against_every_kind_of_row() {
         let table = [

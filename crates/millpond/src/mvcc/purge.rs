@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(exchange(3, 2 * step + 1, false), [1]);
         assert_eq!(exchange(4, 2 * step + 1, true), [0; 0]);
         assert_eq!(exchange(5, 9 * step, false), [2, 3]);
-        assert_eq!(exchange(6, 9 * step, false), [0; 0], "4 stands before 5 and needs its page");
+        assert_eq!(exchange(6, 9 * step, false), [0; 0], "4 is before 5 and needs its page");
         let due = PurgeDue { seen: Lsn::MAX, durable: Lsn::MAX };
         let rest: Vec<u64> = std::iter::from_fn(|| queue.take(due)).map(|(_, ended)| ended.txn.0).collect();
         assert_eq!(rest, [4, 5, 6]);

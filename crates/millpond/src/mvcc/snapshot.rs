@@ -209,7 +209,7 @@ impl Snapshot {
 impl Drop for Snapshot {
     fn drop(&mut self) {
         // The place may hold another snapshot of the same LSN. Then ours is in the overflow, and
-        // stands for that one.
+        // counts for that one.
         let left = self.at.is_some_and(|at| {
             self.stripe.places[at]
                 .compare_exchange(self.lsn.0, FREE, Ordering::Release, Ordering::Relaxed)

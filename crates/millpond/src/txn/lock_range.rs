@@ -163,7 +163,7 @@ impl<'k> LockCursor<'k> {
         }
     }
 
-    /// Returns the keys between the place where the scan stands and the boundary `end`.
+    /// Returns the keys between the scan's position and the boundary `end`.
     fn up_to<'s>(&'s self, end: Option<&'s [u8]>) -> KeyRange<'s> {
         match self.how.backward {
             false => KeyRange::new(self.tree.id, &self.from, end),

@@ -47,6 +47,21 @@ pub(crate) struct Recovered {
     pub(crate) spilled: u64,
 }
 
+impl Recovered {
+    /// Returns the states of the transactions that are not settled.
+    fn states(&self) -> impl Iterator<Item = (TxnId, TxnState)> {
+        // A checkpoint must list what is not purged, so its state is known until then.
+        let unpurged = self
+            .committed
+            .iter()
+            .filter(|(_, txn)| self.streams.get(*txn).is_some_and(|stream| stream.needs_purge()))
+            .map(|&(lsn, txn)| (txn, TxnState::Committed(lsn)));
+        let aborted = self.aborted.iter().map(|&txn| (txn, TxnState::Aborted));
+        let prepared = self.prepared.iter().map(|(txn, _)| (*txn, TxnState::Prepared));
+        aborted.chain(prepared).chain(unpurged)
+    }
+}
+
 /// A prepared transaction; it belongs to no thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
@@ -183,21 +198,9 @@ impl Txns {
         background: Unparker,
         undo_admission: Arc<dyn UndoAdmission>,
     ) -> Txns {
+        let status = StatusTable::new(found.next_txn, found.states());
         let history = History::default();
         history.leave(found.segments);
-        // A checkpoint must list what is not purged, so its state is known until then.
-        let unpurged = found
-            .committed
-            .iter()
-            .filter(|(_, txn)| found.streams.get(*txn).is_some_and(|stream| stream.needs_purge()))
-            .map(|&(lsn, txn)| (txn, TxnState::Committed(lsn)));
-        let states = found
-            .aborted
-            .iter()
-            .map(|&txn| (txn, TxnState::Aborted))
-            .chain(found.prepared.iter().map(|(txn, _)| (*txn, TxnState::Prepared)))
-            .chain(unpurged);
-        let status = StatusTable::new(found.next_txn, states);
         let locks = LockTable::new(Arc::clone(&vfs.clock), limits.locks);
         let purge_queue = PurgeQueue::default();
         for (lsn, txn) in found.committed {

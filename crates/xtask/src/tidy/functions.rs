@@ -23,7 +23,6 @@ const LONG: &[(&str, &str)] = &[
     ("crates/millpond/src/inspect/tests.rs", "pages_of_every_kind"),
     ("crates/millpond/src/lock/tests.rs", "check"),
     ("crates/millpond/src/log/commit.rs", "settle"),
-    ("crates/millpond/src/txn/system.rs", "new"),
     ("crates/sim/src/stuck.rs", "work"),
     ("crates/sim/src/workloads/decay.rs", "damage"),
     ("loom/src/locks.rs", "models"),

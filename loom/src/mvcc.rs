@@ -20,9 +20,9 @@ use base::{Lsn, TxnId};
 use loom::sync::Arc;
 use loom::sync::atomic::Ordering;
 use loom::thread::spawn;
-use purge::{PurgeDue, EndedTxn, PurgeQueue};
+use purge::{EndedTxn, PurgeDue, PurgeQueue};
 use snapshot::Snapshots;
-use status::{TxnState, StatusTable};
+use status::{StatusTable, TxnState};
 use visible::{Sight, sight};
 
 fn rank(state: TxnState) -> u32 {

@@ -69,8 +69,9 @@ pub(super) fn build(
     );
     let admission =
         Arc::new(Admission::new(&log, &vfs.clock, metrics, poison, roster.unparker(Worker::Cleaner)));
-    let room = Arc::clone(&admission) as Arc<dyn UndoAdmission>;
-    let txns = Arc::new(Txns::new(&store, vfs, recovered, limits, roster.unparker(Worker::Purge), room));
+    let undo_admission = Arc::clone(&admission) as Arc<dyn UndoAdmission>;
+    let txns =
+        Arc::new(Txns::new(&store, vfs, recovered, limits, roster.unparker(Worker::Purge), undo_admission));
     let unfinished = Arc::clone(&txns) as Arc<dyn Unfinished>;
     let pool = &store.pool;
     let shared = Arc::new(Shared {

@@ -329,7 +329,9 @@ mod tests {
             for step in steps {
                 match step {
                     Do::Note(from, to, since) => {
-                        let note = ClearedNote { from: &[from], to: &[to], since: Lsn(since), newest: None, marks: 64 };
+                        let (start, end, since_lsn) = ([from], [to], Lsn(since));
+                        let note =
+                            ClearedNote { from: &start, to: &end, since: since_lsn, newest: None, marks: 64 };
                         cleared.note(TREE, note, || (cuts.clone(), Lsn(60)));
                         for key in from..to.max(from) {
                             let known = &mut truth[usize::from(key)];

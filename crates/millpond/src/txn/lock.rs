@@ -29,7 +29,7 @@ pub(super) enum Conflict<'t> {
     /// Another transaction holds it: wait, then look again.
     Wait(Ticket<'t>),
     /// It has just become free: look again.
-    Again,
+    Retry,
     /// Its newest version is aborted: revert it, then look again.
     Revert,
     /// Another transaction holds it, and the caller skips such rows.

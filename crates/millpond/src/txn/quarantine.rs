@@ -33,7 +33,7 @@ pub(super) enum QuarantineTask {
     Revert(Reverting),
     /// An ended transaction that is not wholly purged.
     Purge(EndedTxn),
-    /// A segment of history that is not wholly purged.
+    /// A history batch that is not wholly purged.
     Segment(Arc<Segment>),
     /// History batches of the last run.
     Left(Extent),
@@ -56,7 +56,7 @@ impl QuarantineTask {
                 format!("the pages of {tree:?}, which no table has, cannot be given back")
             }
             QuarantineTask::Segment(_) | QuarantineTask::Left(_) => {
-                "a segment of history cannot be purged".to_owned()
+                "a history batch cannot be purged".to_owned()
             }
         }
     }
@@ -196,13 +196,13 @@ pub(super) struct SkippedRecords {
 
 /// After this many records of one transaction the rest is left to the next try: a device may take
 /// seconds to report that it cannot read.
-const PASSED_MOST: u32 = 64;
+const SKIPPED_MOST: u32 = 64;
 
 impl SkippedRecords {
     /// Skips a record that failed with `error`. Returns the error if it concerns other work too, or
     /// if too many records were skipped.
     pub(super) fn skip(&mut self, error: Error) -> Result<(), Error> {
-        if !is_local(&error) || self.count >= PASSED_MOST {
+        if !is_local(&error) || self.count >= SKIPPED_MOST {
             return Err(error);
         }
         self.count += 1;
@@ -280,7 +280,7 @@ mod tests {
     fn a_record_is_skipped_only_for_an_error_that_concerns_no_other_work() {
         let mut skipped = SkippedRecords::default();
         assert!(skipped.skip(Error::Closed).is_err());
-        for _ in 0..PASSED_MOST {
+        for _ in 0..SKIPPED_MOST {
             skipped.skip(bad()).unwrap();
         }
         assert!(skipped.skip(bad()).is_err());

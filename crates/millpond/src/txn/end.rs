@@ -147,8 +147,8 @@ impl Txns {
         start || txn.stream().is_some_and(|stream| stream.reaches(mark))
     }
 
-    /// Fails if the transaction has been rolled back to savepoints so often that recovery could not
-    /// tell any more which of its records were undone.
+    /// Fails if the transaction has been rolled back to savepoints so often that its undo could not
+    /// tell any more which records were undone.
     pub(crate) fn can_rewind(&self, txn: &Txn, mark: Mark) -> Result {
         if txn.stream().is_none_or(|stream| stream.end() <= mark.end || stream.can_rewind(mark)) {
             return Ok(());

@@ -116,8 +116,8 @@ impl Txns {
         self.streams.remove(ended.txn);
     }
 
-    /// Forgets cleared ranges whose marks are purged: those below the oldest transaction that waits
-    /// for purge.
+    /// Forgets cleared ranges whose marks are purged: those below `horizon` and below the oldest
+    /// transaction that waits for purge.
     fn forget_cleared(&self, horizon: Lsn) {
         if self.cleared.is_empty() {
             return;

@@ -164,8 +164,11 @@ impl Quarantine {
 
     /// Returns how many aborted transactions below `below` wait.
     pub(super) fn reverts(&self, below: TxnId) -> usize {
-        let of = |entry: &&QuarantineEntry| matches!(&entry.task, QuarantineTask::Revert(job) if job.stream.owner() < below);
-        self.mu.lock().1.values().filter(of).count()
+        let is_older = |entry: &&QuarantineEntry| match &entry.task {
+            QuarantineTask::Revert(job) => job.stream.owner() < below,
+            _ => false,
+        };
+        self.mu.lock().1.values().filter(is_older).count()
     }
 
     /// Returns what cannot be read, a sentence each, at most `most`.

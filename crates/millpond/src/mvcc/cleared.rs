@@ -23,7 +23,7 @@ use base::{Lsn, TreeId};
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
-/// A range with fewer marks than this is not noted.
+/// A range with fewer marks than this is not worth a note.
 pub(crate) const MARKS_LEAST: u32 = 4;
 /// A tree with more ranges than this tries to join them.
 const FEW: usize = 8;

@@ -20,16 +20,16 @@ use base::{Lsn, TxnId};
 use loom::sync::Arc;
 use loom::sync::atomic::Ordering;
 use loom::thread::spawn;
-use purge::{Due, Ended, PurgeQueue};
+use purge::{EndedTxn, PurgeDue, PurgeQueue};
 use snapshot::Snapshots;
-use status::{State, Status};
+use status::{StatusTable, TxnState};
 use visible::{Sight, sight};
 
-fn rank(state: State) -> u32 {
+fn rank(state: TxnState) -> u32 {
     match state {
-        State::Active => 0,
-        State::Committing => 1,
-        State::Committed(_) => 2,
+        TxnState::Active => 0,
+        TxnState::Committing => 1,
+        TxnState::Committed(_) => 2,
         _ => 3,
     }
 }
@@ -50,7 +50,7 @@ impl Log {
 /// transaction `n + 1` replaced, as the undo of the page keeps it.
 struct Rows {
     log: Log,
-    status: Status,
+    status: StatusTable,
     snapshots: Snapshots,
     queue: PurgeQueue,
     known_due: AtomicU64,
@@ -61,7 +61,7 @@ struct Rows {
 impl Rows {
     fn new(txns: usize) -> Arc<Rows> {
         let log = Log { reserved: AtomicU64::new(10), durable: AtomicU64::new(10) };
-        let status = Status::new(TxnId(1), []);
+        let status = StatusTable::new(TxnId(1), []);
         (0..txns).for_each(|_| {
             status.begin();
         });
@@ -72,19 +72,19 @@ impl Rows {
 
     /// As `Txns::decide`.
     fn commit(&self, txn: TxnId) {
-        self.status.set(txn, State::Committing);
+        self.status.set(txn, TxnState::Committing);
         let lsn = Lsn(self.log.reserved.fetch_add(10, Ordering::SeqCst));
-        self.status.set(txn, State::Committed(lsn));
+        self.status.set(txn, TxnState::Committed(lsn));
         let due = Lsn(self.known_due.load(Ordering::Acquire));
-        let ended = Ended { txn, stream: std::sync::Arc::new(Stream), committed: true };
+        let ended = EndedTxn { txn, stream: std::sync::Arc::new(Stream), committed: true };
         self.queue.exchange(lsn, ended, due).into_iter().for_each(|ended| self.finish(&ended));
     }
 
     /// REQUIRES: no other thread has this transaction, and no reader needs the old version any
     /// more.
-    fn finish(&self, ended: &Ended) {
+    fn finish(&self, ended: &EndedTxn) {
         self.old[ended.txn.0 as usize - 1].change();
-        self.status.set(ended.txn, State::Settled);
+        self.status.set(ended.txn, TxnState::Settled);
     }
 
     /// A flush: all that is reserved becomes durable.
@@ -98,7 +98,7 @@ impl Rows {
         let seen = self.snapshots.horizon(|| self.log.reserved());
         let durable = Lsn(self.log.durable.load(Ordering::Acquire));
         self.known_due.fetch_max(seen.min(durable).0, Ordering::AcqRel);
-        let Some((lsn, ended)) = self.queue.take(Due { seen, durable }) else { return false };
+        let Some((lsn, ended)) = self.queue.take(PurgeDue { seen, durable }) else { return false };
         assert!(lsn < seen && lsn < durable);
         if fails {
             self.queue.put_back(lsn, ended);
@@ -132,7 +132,7 @@ impl Rows {
         for (n, old) in self.old.iter().enumerate() {
             // No other thread runs any more.
             assert_eq!(old.read(), 1, "how often transaction {} was purged", n + 1);
-            assert_eq!(self.status.state(TxnId(n as u64 + 1)), State::Settled);
+            assert_eq!(self.status.state(TxnId(n as u64 + 1)), TxnState::Settled);
         }
     }
 }
@@ -147,13 +147,13 @@ pub(crate) fn models() {
 
 fn status_models() {
     model("status: a reader while a transaction commits and leaves the ring", 3, || {
-        let status = Arc::new(Status::new(TxnId(1), []));
+        let status = Arc::new(StatusTable::new(TxnId(1), []));
         let txn = status.begin();
         let committer = {
             let status = Arc::clone(&status);
             spawn(move || {
-                status.set(txn, State::Committing);
-                status.set(txn, State::Committed(Lsn(50)));
+                status.set(txn, TxnState::Committing);
+                status.set(txn, TxnState::Committed(Lsn(50)));
             })
         };
         let beginner = {
@@ -168,10 +168,10 @@ fn status_models() {
         assert!(first <= second && second <= 2, "from {first} to {second}");
         committer.join().unwrap();
         beginner.join().unwrap();
-        assert_eq!(status.state(txn), State::Committed(Lsn(50)));
+        assert_eq!(status.state(txn), TxnState::Committed(Lsn(50)));
     });
     model("status: two begin while there is no room", 3, || {
-        let status = Arc::new(Status::new(TxnId(1), []));
+        let status = Arc::new(StatusTable::new(TxnId(1), []));
         let first = status.begin();
         (0..3).for_each(|_| {
             status.begin();
@@ -184,22 +184,22 @@ fn status_models() {
         let other = other.join().unwrap();
         assert_ne!(mine, other);
         for txn in [first, mine, other] {
-            assert_eq!(status.state(txn), State::Active);
+            assert_eq!(status.state(txn), TxnState::Active);
         }
     });
 }
 
 fn settle_models() {
     model("status: a reader while a transaction is settled and its slot goes to a younger one", 3, || {
-        let status = Arc::new(Status::new(TxnId(1), []));
+        let status = Arc::new(StatusTable::new(TxnId(1), []));
         let txns = [0; 4].map(|_| status.begin());
         let txn = txns[0];
-        status.set(txn, State::Committing);
+        status.set(txn, TxnState::Committing);
         let settler = {
             let status = Arc::clone(&status);
             spawn(move || {
-                status.set(txn, State::Committed(Lsn(50)));
-                status.set(txn, State::Settled);
+                status.set(txn, TxnState::Committed(Lsn(50)));
+                status.set(txn, TxnState::Settled);
             })
         };
         let beginner = {
@@ -210,29 +210,29 @@ fn settle_models() {
         assert!(1 <= first && first <= second, "from {first} to {second}");
         settler.join().unwrap();
         let younger = beginner.join().unwrap();
-        assert_eq!(status.state(txn), State::Settled);
+        assert_eq!(status.state(txn), TxnState::Settled);
         for active in [txns[1], younger] {
-            assert_eq!(status.state(active), State::Active);
+            assert_eq!(status.state(active), TxnState::Active);
         }
     });
     model("status: one is settled in the map while another moves there", 3, || {
-        let status = Arc::new(Status::new(TxnId(10), [(TxnId(3), State::Aborted)]));
+        let status = Arc::new(StatusTable::new(TxnId(10), [(TxnId(3), TxnState::Aborted)]));
         let first = status.begin();
         (0..3).for_each(|_| {
             status.begin();
         });
         let settler = {
             let status = Arc::clone(&status);
-            spawn(move || status.set(TxnId(3), State::Settled))
+            spawn(move || status.set(TxnId(3), TxnState::Settled))
         };
         let beginner = {
             let status = Arc::clone(&status);
             spawn(move || status.begin())
         };
-        assert_eq!(status.state(first), State::Active);
+        assert_eq!(status.state(first), TxnState::Active);
         settler.join().unwrap();
         beginner.join().unwrap();
-        assert_eq!((status.state(TxnId(3)), status.state(first)), (State::Settled, State::Active));
+        assert_eq!((status.state(TxnId(3)), status.state(first)), (TxnState::Settled, TxnState::Active));
     });
 }
 

@@ -16,9 +16,9 @@ use crate::btree::{BulkBuilder, BulkSink, Tree};
 use crate::error::{Error, Result};
 use crate::lock::{Closed, Users, Wait};
 use crate::space::FIRST_TREE_PAGE;
-use crate::txn::scan::{Next, Progress, Rows, Shown};
+use crate::txn::scan::{Next, Progress, Rows, ScanRange, Shown};
 use crate::txn::system::denied;
-use crate::txn::{New, Open, Rules, Txn, Txns, Wrote};
+use crate::txn::{AlwaysAdmitted, New, Rules, Txn, Txns, Wrote};
 use base::codec::{Put, Reader, Truncated};
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicBool, Ordering};
@@ -145,7 +145,8 @@ impl Catalog {
         let (mut rows, mut progress, mut next) = (Rows::default(), Progress::default(), Next::At(Vec::new()));
         let mut tables = self.tables.lock();
         while let Next::At(from) = next {
-            next = txns.scan_forward(&reader, view, CATALOG, &from, None, &mut progress, &mut rows)?;
+            let range = ScanRange { tree: CATALOG, from: &from, to: None };
+            next = txns.scan_forward(&reader, view, range, &mut progress, &mut rows)?;
             for row in rows.iter(store) {
                 let (key, value) = row?;
                 let tree = match value {
@@ -164,13 +165,14 @@ impl Catalog {
     }
 
     fn no_wait() -> Rules {
-        Rules { conflicts_after: None, wait: Wait::NoWait, keeps: false }
+        Rules { conflicts_after: None, wait: Wait::NoWait, serializable: false }
     }
 
     /// Makes one change of the catalog's tree. No other transaction changes it meanwhile, so
     /// nothing is waited for.
     fn write(&self, txn: &Txn, name: &str, new: New<'_>) -> Result {
-        let wrote = self.txns.write_row(txn, CATALOG, name.as_bytes(), new, Self::no_wait(), &mut Open)?;
+        let wrote =
+            self.txns.write_row(txn, CATALOG, name.as_bytes(), new, Self::no_wait(), &mut AlwaysAdmitted)?;
         base::check!(matches!(wrote, Wrote::Done { .. }), "the catalog in memory is not the one in the tree");
         Ok(())
     }

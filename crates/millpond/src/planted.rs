@@ -91,7 +91,7 @@ pub enum Bug {
     /// A history batch that a checkpoint lists is not synced.
     HistoryNotSynced,
     /// A reader does not check whether its snapshot has expired meanwhile.
-    GivenUpUnseen,
+    ExpiryUnseen,
     /// If a flush fails, or ends in a poisoned database, the waiters of the log are not woken.
     WaitersNotWoken,
     /// The leader of a flush calls the wakers of the tasks that it covered, inside its own call.
@@ -169,7 +169,7 @@ impl Bug {
         Bug::SealedAcross,
         Bug::ForgottenEarly,
         Bug::HistoryNotSynced,
-        Bug::GivenUpUnseen,
+        Bug::ExpiryUnseen,
         Bug::WaitersNotWoken,
         Bug::WakersCalledByLeader,
         Bug::HalfUndoneGoesOn,

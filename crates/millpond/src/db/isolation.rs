@@ -28,11 +28,11 @@ pub enum Isolation {
     /// # Ok::<(), millpond::Error>(())
     /// ```
     ReadCommitted,
-    /// All reads see one moment, that of the first of them (snapshot isolation). A change of a row that another
-    /// transaction changed after that moment is a [`Error::WriteConflict`]: the first updater wins (Berenson et al., "A
+    /// All reads see one snapshot, drawn by the first of them (snapshot isolation). A change of a row that another
+    /// transaction changed after that snapshot is a [`Error::WriteConflict`]: the first updater wins (Berenson et al., "A
     /// Critique of ANSI SQL Isolation Levels", SIGMOD 1995). What two transactions read of each other's rows and do not change can
     /// still be contradictory (write skew): lock it with [`Transaction::get_for_share`](crate::Transaction::get_for_share), or be
-    /// serializable. The moment is that of the first plain read; locking reads and changes before it see the newest rows.
+    /// serializable. The first plain read draws the snapshot; locking reads and changes before it see the newest rows.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::error::Result;
 use crate::lock::Mode;
 use crate::table::Table;
-use crate::txn::{Hold, Locked, Rules};
+use crate::txn::{Locked, Rules, ScanLocks};
 use metrics::M;
 use std::ops::RangeBounds;
 
@@ -192,8 +192,8 @@ impl Transaction {
         self.writable()?;
         let rules = self.rules_with(wait);
         // What skips rows does not say what is in the range, so it has nothing to keep but the rows.
-        let range_too = rules.keeps && wait != LockWait::SkipLocked;
-        let hold = Hold { rows: Some(mode), range: range_too };
+        let range_too = rules.serializable && wait != LockWait::SkipLocked;
+        let hold = ScanLocks { rows: Some(mode), range: range_too };
         let bounds = (own(range.start_bound()), own(range.end_bound()));
         Range::new(self, table, bounds, || Reads::Locked(hold, rules))
     }

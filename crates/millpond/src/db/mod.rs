@@ -28,7 +28,7 @@ use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::planted::{Bug, planted};
 use crate::table::Table;
-use crate::txn::{Patience, Room};
+use crate::txn::{UndoAdmission, UndoWait};
 use base::Lsn;
 use base::sync::atomic::{AtomicU64, Ordering};
 use gate::Gate;
@@ -317,7 +317,7 @@ impl Db {
         // What gives space back finds room where nothing else does any more.
         let room = || match planted(Bug::ReleaseUnasked) {
             true => Ok(()),
-            false => self.core.engine.admission().for_undoing(TABLE_REDO, Patience::Call).map(drop),
+            false => self.core.engine.admission().admit_undo(TABLE_REDO, UndoWait::AsCaller).map(drop),
         };
         let dropped = self.core.catalog.drop_tables(names, self.core.lock_wait, room);
         let (dropped, lsn) = self.core.told(dropped)?;

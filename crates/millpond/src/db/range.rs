@@ -6,9 +6,9 @@ use crate::error::Result;
 use crate::lock::ScanStart;
 use crate::mvcc::Snapshot;
 use crate::table::Table;
-use crate::txn::read::{Found, Value};
-use crate::txn::scan::{Next, Progress, Rows};
-use crate::txn::{Hold, Rules};
+use crate::txn::read::{FoundRow, Value};
+use crate::txn::scan::{Next, Progress, Rows, ScanRange};
+use crate::txn::{LockingScan, Rules, ScanLocks};
 use base::Lsn;
 use metrics::M;
 use std::collections::VecDeque;
@@ -25,13 +25,13 @@ pub struct Range<'t> {
     ahead: usize,
     /// What is not fetched yet: `from` inclusive, `to` exclusive (none: the tree's end).
     rest: Option<(Vec<u8>, Option<Vec<u8>>)>,
-    front: VecDeque<Found>,
+    front: VecDeque<FoundRow>,
     /// In falling order.
-    back: VecDeque<Found>,
-    /// What a fetch by a moment brings.
+    back: VecDeque<FoundRow>,
+    /// The rows that one fetch by a snapshot returns.
     rows: Rows,
     /// What a fetch that locks brings.
-    batch: Vec<Found>,
+    batch: Vec<FoundRow>,
     /// When it began, if it locks what it reads.
     since: ScanStart,
     progress: Progress,
@@ -40,23 +40,23 @@ pub struct Range<'t> {
 /// How a range reads its rows.
 #[derive(Debug)]
 pub(super) enum Reads {
-    /// As a moment shows them. A statement's snapshot is kept for as long as the range is.
+    /// As the snapshot with this LSN shows them. A range keeps the snapshot of its statement.
     At(Lsn, #[expect(dead_code, reason = "held, not read")] Option<Snapshot>),
     /// As they are, locked.
-    Locked(Hold, Rules),
+    Locked(ScanLocks, Rules),
 }
 
 /// The most rows that are locked before they are asked for, and only where they are locked by their range.
 const AHEAD: usize = 64;
 
 impl Reads {
-    pub(super) fn at((moment, statement): (Lsn, Option<Snapshot>)) -> Reads {
-        Reads::At(moment, statement)
+    pub(super) fn at((snapshot_lsn, statement): (Lsn, Option<Snapshot>)) -> Reads {
+        Reads::At(snapshot_lsn, statement)
     }
 
     /// As they are; the range keeps them so.
     pub(super) fn kept(rules: Rules) -> Reads {
-        Reads::Locked(Hold { rows: None, range: true }, rules)
+        Reads::Locked(ScanLocks { rows: None, range: true }, rules)
     }
 }
 
@@ -111,34 +111,29 @@ impl<'t> Range<'t> {
         let Some((from, to)) = self.rest.take() else { return Ok(()) };
         let _inside = self.transaction.enter_again()?;
         let (txns, txn) = (&self.transaction.core().engine.txns, self.transaction.txn());
-        let (tree, end, out) = (self.tree, to.as_deref(), &mut self.batch);
+        let range = ScanRange { tree: self.tree, from: &from, to: to.as_deref() };
+        let out = &mut self.batch;
         out.clear();
         let next = match self.reads {
-            Reads::At(moment, _) => {
-                let (view, rows) = (txns.view(moment, txn.id()), &mut self.rows);
+            Reads::At(snapshot_lsn, _) => {
+                let (view, rows) = (txns.view(snapshot_lsn, txn.id()), &mut self.rows);
                 let read = match backward {
-                    true => txns.scan_backward(txn, view, tree, &from, end, &mut self.progress, rows),
-                    false => txns.scan_forward(txn, view, tree, &from, end, &mut self.progress, rows),
+                    true => txns.scan_backward(txn, view, range, &mut self.progress, rows),
+                    false => txns.scan_forward(txn, view, range, &mut self.progress, rows),
                 };
-                let next = txns.by_moment(moment, read)?;
+                let next = txns.check_not_expired(snapshot_lsn, read)?;
                 for row in rows.iter(&txns.store) {
                     let (key, value) = row?;
-                    out.push(Found { key: key.to_vec(), value: value.to_owned() });
+                    out.push(FoundRow { key: key.to_vec(), value: value.to_owned() });
                 }
                 next
             }
-            Reads::Locked(hold, rules) => {
+            Reads::Locked(locks, rules) => {
                 let max = self.ahead;
-                let read = match backward {
-                    true => {
-                        txns.lock_backward(txn, tree, &from, end, max, (hold, rules), &mut self.since, out)
-                    }
-                    false => {
-                        txns.lock_forward(txn, tree, &from, end, max, (hold, rules), &mut self.since, out)
-                    }
-                };
-                let next = self.transaction.judge(txns.by_rules(rules, read))?;
-                if hold.rows.is_none() && out.len() >= max {
+                let how = LockingScan { locks, rules, backward, max };
+                let read = txns.lock_range(txn, range, how, &mut self.since, out);
+                let next = self.transaction.judge(txns.check_rules_not_expired(rules, read))?;
+                if locks.rows.is_none() && out.len() >= max {
                     self.ahead = (max * 2).min(AHEAD);
                 }
                 next
@@ -157,7 +152,7 @@ impl<'t> Range<'t> {
         self.transaction.shown()
     }
 
-    fn load(&mut self, found: Found) -> Result<(Vec<u8>, Vec<u8>)> {
+    fn load(&mut self, found: FoundRow) -> Result<(Vec<u8>, Vec<u8>)> {
         let txns = &self.transaction.core().engine.txns;
         let store = &txns.store;
         store.metrics.add(M::RowReads, 1);
@@ -170,7 +165,7 @@ impl<'t> Range<'t> {
         }
         let value = found.value.load(store, self.progress.hint(&store.pool));
         let value = match self.reads {
-            Reads::At(moment, _) => txns.by_moment(moment, value)?,
+            Reads::At(snapshot_lsn, _) => txns.check_not_expired(snapshot_lsn, value)?,
             Reads::Locked(..) => value?,
         };
         Ok((found.key, value))

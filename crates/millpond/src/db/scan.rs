@@ -7,7 +7,7 @@ use super::range::successor;
 use crate::btree::read_chain;
 use crate::error::Result;
 use crate::table::Table;
-use crate::txn::scan::{Next, Progress, Rows, Shown};
+use crate::txn::scan::{Next, Progress, Rows, ScanRange, Shown};
 use metrics::M;
 use std::ops::{Bound, ControlFlow, RangeBounds};
 
@@ -50,7 +50,7 @@ impl Transaction {
             return Ok(());
         }
         let (inside, tree) = self.enter_table(table)?;
-        let (moment, _kept) = self.moment();
+        let (snapshot_lsn, _kept) = self.read_position();
         drop(inside);
         let mut from = match range.start_bound() {
             Bound::Included(key) => key.to_vec(),
@@ -71,10 +71,10 @@ impl Transaction {
         loop {
             let next = {
                 let _inside = self.enter_again()?;
-                let view = txns.view(moment, self.txn().id());
-                let to = to.as_deref();
-                let next = txns.scan_forward(self.txn(), view, tree, &from, to, &mut progress, &mut rows);
-                let next = txns.by_moment(moment, next)?;
+                let view = txns.view(snapshot_lsn, self.txn().id());
+                let range = ScanRange { tree, from: &from, to: to.as_deref() };
+                let next = txns.scan_forward(self.txn(), view, range, &mut progress, &mut rows);
+                let next = txns.check_not_expired(snapshot_lsn, next)?;
                 self.shown()?;
                 next
             };
@@ -91,7 +91,10 @@ impl Transaction {
                         progress.pass(&chain, pool);
                         let hint = progress.hint(pool);
                         long.clear();
-                        txns.by_moment(moment, read_chain(&txns.store, &chain, hint, &mut long))?;
+                        txns.check_not_expired(
+                            snapshot_lsn,
+                            read_chain(&txns.store, &chain, hint, &mut long),
+                        )?;
                         // The closure may do anything, also close the database, which waits for all calls.
                         drop(inside);
                         visit(key, &long)

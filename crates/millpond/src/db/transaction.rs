@@ -78,10 +78,10 @@ impl Transaction {
     fn rules(&self) -> Rules {
         let conflicts_after = match self.options.isolation {
             Isolation::ReadCommitted | Isolation::Serializable => None,
-            Isolation::RepeatableRead => self.txn.moment(),
+            Isolation::RepeatableRead => self.txn.snapshot_lsn(),
         };
-        let keeps = self.options.isolation == Isolation::Serializable;
-        Rules { conflicts_after, wait: self.options.wait(self.core.lock_wait), keeps }
+        let serializable = self.options.isolation == Isolation::Serializable;
+        Rules { conflicts_after, wait: self.options.wait(self.core.lock_wait), serializable }
     }
 
     /// The same in a call that says how it waits.
@@ -137,7 +137,7 @@ impl Transaction {
             }
             if matches!(error, Error::Deadlock | Error::WriteConflict) || self.txn.is_doomed() {
                 self.core.engine.txns.rollback(&self.txn);
-                self.txn.drop_moment();
+                self.txn.drop_snapshot();
                 self.leave_tables();
                 metrics.add(M::Rollbacks, 1);
                 self.aborted.set(true);
@@ -146,14 +146,15 @@ impl Transaction {
         result
     }
 
-    /// The moment that a plain read sees; the snapshot of a statement is handed over to be kept until its end.
-    pub(super) fn moment(&self) -> (Lsn, Option<Snapshot>) {
+    /// Returns the snapshot LSN of a plain read. Also returns the snapshot of a statement, which the
+    /// caller keeps until the statement ends.
+    pub(super) fn read_position(&self) -> (Lsn, Option<Snapshot>) {
         let txns = &self.core.engine.txns;
         if self.options.isolation == Isolation::ReadCommitted {
             let snapshot = txns.draw_snapshot();
             return (snapshot.lsn(), Some(snapshot));
         }
-        (txns.moment_of(&self.txn), None)
+        (txns.snapshot_lsn_of(&self.txn), None)
     }
 
     /// What a read must still wait for before its rows may be shown (Co10).
@@ -208,11 +209,11 @@ impl Transaction {
         }
         let (_inside, tree) = self.enter_table(table)?;
         let txns = &self.core.engine.txns;
-        let (moment, _kept) = self.moment();
-        let found = txns.read_row(&self.txn, txns.view(moment, self.txn.id()), tree, key);
+        let (snapshot_lsn, _kept) = self.read_position();
+        let found = txns.read_row(&self.txn, txns.view(snapshot_lsn, self.txn.id()), tree, key);
         let value =
             found.and_then(|found| found.map(|value| value.load(&txns.store, FetchHint::Normal)).transpose());
-        let value = txns.by_moment(moment, value)?;
+        let value = txns.check_not_expired(snapshot_lsn, value)?;
         self.shown()?;
         if value.is_some() {
             txns.store.metrics.add(M::RowReads, 1);
@@ -342,7 +343,7 @@ impl Transaction {
     pub fn range<'k>(&self, table: &Table, range: impl RangeBounds<&'k [u8]>) -> Result<Range<'_>> {
         let reads = || match self.locks_reads() {
             true => Reads::kept(self.rules()),
-            false => Reads::at(self.moment()),
+            false => Reads::at(self.read_position()),
         };
         Range::new(self, table, (own(range.start_bound()), own(range.end_bound())), reads)
     }
@@ -411,7 +412,7 @@ impl Transaction {
         let now_us = || if timed { clock.now_us() } else { 0 };
         let start_us = now_us();
         let lsn = engine.txns.commit(&self.txn)?;
-        self.txn.drop_moment();
+        self.txn.drop_snapshot();
         self.leave_tables();
         self.ended.set(true);
         let logged_us = now_us();

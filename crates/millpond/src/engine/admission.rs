@@ -8,7 +8,7 @@
 use super::undoing::Slice;
 use crate::error::{Error, Poison, Result};
 use crate::log::{LAST_WRITE, Log};
-use crate::txn::Door;
+use crate::txn::WriteAdmission;
 use base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use base::sync::{Condvar, Mutex, Unparker, futex_wait, futex_wake};
 use base::{Lsn, TxnId};
@@ -127,19 +127,19 @@ impl Drop for Admitted<'_> {
 
 /// Those who wait for a lock hold no credit: they may be so many that who has the lock would find no room, and nobody would get on until their
 /// time is over.
-impl Door for Admitted<'_> {
-    fn more(&mut self, redo_bytes: usize) -> Result {
+impl WriteAdmission for Admitted<'_> {
+    fn admit_more(&mut self, redo_bytes: usize) -> Result {
         self.held_us += self.admission.admit(redo_bytes as u64)?.held_us;
         Ok(())
     }
 
-    fn step_out(&mut self) {
+    fn leave(&mut self) {
         if self.credit > 0 {
             self.admission.credit.fetch_sub(std::mem::take(&mut self.credit), Ordering::Relaxed);
         }
     }
 
-    fn step_in(&mut self) -> Result {
+    fn enter_again(&mut self) -> Result {
         if !self.admission.is_free(self.redo_bytes) {
             let mut again = self.admission.admit_above(self.redo_bytes, Pays::Already)?;
             self.held_us += again.held_us;

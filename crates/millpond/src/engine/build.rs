@@ -17,7 +17,7 @@ use crate::recover::apply::RedoHook;
 use crate::reserve::Reserve;
 use crate::space::{Space, SpaceOptions};
 use crate::store::Store;
-use crate::txn::{Limits, Room, Txns};
+use crate::txn::{HistoryLimits, Txns, UndoAdmission};
 use base::sync::Mutex;
 use base::sync::atomic::AtomicU64;
 use pace::capacity::{self, CapacityChange};
@@ -61,7 +61,7 @@ pub(super) fn build(
         capacity_by_target(options.recovery_target, root.replay_rate, have, segment_bytes)
     });
     let recovered = rebuild.finish(history);
-    let limits = Limits::new(
+    let limits = HistoryLimits::new(
         options.history_memory_bytes,
         opening.pool_bytes(),
         options.history_disk_bytes,
@@ -69,8 +69,9 @@ pub(super) fn build(
     );
     let admission =
         Arc::new(Admission::new(&log, &vfs.clock, metrics, poison, roster.unparker(Worker::Cleaner)));
-    let room = Arc::clone(&admission) as Arc<dyn Room>;
-    let txns = Arc::new(Txns::new(&store, vfs, recovered, limits, roster.unparker(Worker::Purge), room));
+    let undo_admission = Arc::clone(&admission) as Arc<dyn UndoAdmission>;
+    let txns =
+        Arc::new(Txns::new(&store, vfs, recovered, limits, roster.unparker(Worker::Purge), undo_admission));
     let unfinished = Arc::clone(&txns) as Arc<dyn Unfinished>;
     let pool = &store.pool;
     let shared = Arc::new(Shared {

@@ -17,7 +17,7 @@ use crate::duty;
 use crate::error::{Error, Poison, Result};
 use crate::log::block::block_of;
 use crate::options::Options;
-use crate::txn::Limits;
+use crate::txn::HistoryLimits;
 use metrics::Metrics;
 use std::path::Path;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl Opening<'_> {
 
     /// Memory for undo, transaction states and locks, bytes.
     pub(super) fn history_bytes(&self) -> u64 {
-        Limits::memory(self.options.history_memory_bytes, self.pool_bytes())
+        HistoryLimits::memory(self.options.history_memory_bytes, self.pool_bytes())
     }
 }
 

@@ -181,7 +181,7 @@ const BEYOND: &[Bug] = &[
     Bug::SealedAcross,
     Bug::ForgottenEarly,
     Bug::HistoryNotSynced,
-    Bug::GivenUpUnseen,
+    Bug::ExpiryUnseen,
     Bug::WaitersNotWoken,
     Bug::WakersCalledByLeader,
     Bug::HalfUndoneGoesOn,

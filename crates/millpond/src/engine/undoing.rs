@@ -3,7 +3,7 @@
 use super::Admission;
 use crate::error::{Error, Result};
 use crate::planted::{Bug, planted};
-use crate::txn::{Patience, Room};
+use crate::txn::{UndoAdmission, UndoWait};
 use base::sync::atomic::{AtomicU64, Ordering};
 use metrics::M;
 use pace::undo_admission::{SLICE_BYTES, UndoDecision, UndoView, decide, pause_us};
@@ -24,13 +24,13 @@ impl Slice {
     }
 }
 
-impl Room for Admission {
+impl UndoAdmission for Admission {
     #[inline]
-    fn for_undoing(&self, redo_bytes: u64, patience: Patience) -> Result<bool> {
+    fn admit_undo(&self, redo_bytes: u64, wait: UndoWait) -> Result<bool> {
         if self.is_free(redo_bytes) || planted(Bug::UndoingUnasked) {
             return Ok(true);
         }
-        let may = self.undo_above(redo_bytes, patience)?;
+        let may = self.undo_above(redo_bytes, wait)?;
         self.undone.fetch_add(1, Ordering::Relaxed);
         Ok(may)
     }
@@ -38,8 +38,8 @@ impl Room for Admission {
 
 impl Admission {
     #[cold]
-    fn undo_above(&self, redo_bytes: u64, patience: Patience) -> Result<bool> {
-        if patience == Patience::None {
+    fn undo_above(&self, redo_bytes: u64, wait: UndoWait) -> Result<bool> {
+        if wait == UndoWait::NoWait {
             // Also while the database is closed: what is open then is rolled back.
             self.poisoned()?;
             return Ok(decide(&self.look(true), redo_bytes) != UndoDecision::Wait);
@@ -57,7 +57,7 @@ impl Admission {
                 }
                 UndoDecision::Wait => {
                     let full = self.full();
-                    if let (Some(file), Patience::Call) = (full, patience) {
+                    if let (Some(file), UndoWait::AsCaller) = (full, wait) {
                         return Err(Error::DiskFull { file });
                     }
                     self.metrics.add(M::UndoWaits, u64::from(!waited));

@@ -1,15 +1,21 @@
-//! Ranges of keys in which every row is a delete mark that newer readers see, so that they go past all of it at once.
+//! Cleared ranges: ranges of keys in which every row is a delete mark that newer readers see. A
+//! scan goes past such a range in one step.
 //!
-//! A snapshot that is held keeps delete marks. Where rows go at one place and come at another, as in a queue, they pile up in front of
-//! what is left, and each scan would look at all of them. So a scan that has passed a few notes the range that they fill, and for *whom*
-//! it is cleared: for who sees all commits below an LSN. The next one that does goes on behind it.
+//! A snapshot that is held keeps delete marks. In a queue, where rows are removed at one end and
+//! added at the other, the marks pile up in front of the live rows, and each scan would look at all
+//! of them. So a scan that has passed a few marks notes the range that they fill, with an LSN:
+//! readers that see all commits below the LSN see the range as empty. The next such reader goes on
+//! behind the range.
 //!
-//! **The latch rule.** A range is noted under the latch of a leaf that encloses it, after its rows were judged under that latch. Who makes a
-//! row in it takes it out, under the exclusive latch of the row's leaf, before the page shows the row. So a range that is found was
-//! cleared at that moment: what is put there later commits later, and no snapshot that has been drawn sees it.
-//! Ranges name keys and not pages: splits, merges and purge do not concern them. Nothing is lost but time when one is forgotten.
+//! **The latch rule.** A range is noted under the latch of a leaf that encloses it, after its rows
+//! were judged under that latch. A writer that makes a row in it takes the key out of the range,
+//! under the exclusive latch of the row's leaf, before the page shows the row. So a range that a
+//! scan finds is cleared at that time. A row that is added later commits later, and no snapshot
+//! that has been drawn sees it. Ranges name keys and not pages, so splits, merges and purge do not
+//! concern them. A forgotten range costs time and nothing else.
 //!
-//! Ranges that touch become one when no snapshot that is held tells them apart, so there are few more of them than snapshots.
+//! Neighbouring ranges become one when no held snapshot tells them apart. So there are few more
+//! ranges than snapshots.
 
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicU64, Ordering};
@@ -17,36 +23,36 @@ use base::{Lsn, TreeId};
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
-/// A range shorter than so many marks is not worth a note.
+/// A range with fewer marks than this is not worth a note.
 pub(crate) const MARKS_LEAST: u32 = 4;
-/// With more ranges than this in a tree those that may become one do so.
+/// A tree with more ranges than this tries to join them.
 const FEW: usize = 8;
 /// The most ranges of a tree.
-const PARTS_MAX: usize = 128;
-/// The most memory of all ranges, about, bytes.
+const RANGES_MAX: usize = 128;
+/// About the most memory of all ranges, bytes.
 const BYTES_MAX: u64 = 4 << 20;
 const SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 
-/// A range of keys that was found cleared. It begins at the key that it is filed under.
+/// A range of keys that was found cleared. The map's key is its beginning.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Part {
+struct ClearedRange {
     /// Exclusive.
     end: Vec<u8>,
-    /// Who sees all commits below it sees that the rows are gone.
+    /// A reader that sees all commits below it sees that the rows are gone.
     since: Lsn,
-    /// The greatest of the marks' commits that may not be durable yet.
+    /// The greatest commit of a mark that may not be durable yet.
     newest: Option<Lsn>,
-    /// About how many marks.
+    /// About how many marks it has.
     marks: u32,
 }
 
-/// What a scan is to note.
+/// A range that a scan notes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Note<'k> {
+pub(crate) struct ClearedNote<'k> {
     pub(crate) from: &'k [u8],
     /// Exclusive.
     pub(crate) to: &'k [u8],
-    /// Who sees all commits below it sees the marks.
+    /// A reader that sees all commits below it sees the marks.
     pub(crate) since: Lsn,
     /// The greatest commit of a mark that may not be durable yet.
     pub(crate) newest: Option<Lsn>,
@@ -55,193 +61,200 @@ pub(crate) struct Note<'k> {
 
 /// The ranges of one tree; none overlaps another.
 #[derive(Debug, Default)]
-struct Set {
-    parts: BTreeMap<Vec<u8>, Part>,
-    /// With more than these it is time to look which may become one.
+struct TreeRanges {
+    ranges: BTreeMap<Vec<u8>, ClearedRange>,
+    /// With more ranges than this, the tree tries to join them.
     join_above: usize,
 }
 
 /// The ranges of all trees.
 #[derive(Debug)]
-pub(crate) struct Cleared {
+pub(crate) struct ClearedRanges {
     shards: [Shard; SHARDS],
     bytes: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Shard {
-    /// How many ranges there are. Changed under `mu`; read without it under the latch that covers the key in question.
-    parts: AtomicU64,
-    mu: Mutex<BTreeMap<TreeId, Set>>,
+    /// The number of ranges. Changed under `mu`; read without it under the latch that covers the
+    /// key in question.
+    ranges: AtomicU64,
+    mu: Mutex<BTreeMap<TreeId, TreeRanges>>,
 }
 
-fn bytes_of(from: &[u8], part: &Part) -> u64 {
-    (from.len() + part.end.len() + size_of::<(Vec<u8>, Part)>()) as u64
+fn bytes_of(from: &[u8], range: &ClearedRange) -> u64 {
+    (from.len() + range.end.len() + size_of::<(Vec<u8>, ClearedRange)>()) as u64
 }
 
-impl Set {
-    /// The range that `key` lies in.
-    fn at(&self, key: &[u8]) -> Option<(&Vec<u8>, &Part)> {
-        let before = self.parts.range::<[u8], _>((Unbounded, Included(key))).next_back();
-        before.filter(|(_, part)| key < &part.end[..])
+impl TreeRanges {
+    /// Returns the range that contains `key`.
+    fn at(&self, key: &[u8]) -> Option<(&Vec<u8>, &ClearedRange)> {
+        let before = self.ranges.range::<[u8], _>((Unbounded, Included(key))).next_back();
+        before.filter(|(_, range)| key < &range.end[..])
     }
 
-    /// Where who sees commits below `sees` goes on instead of at `from`, and the newest commit that he is shown by that.
+    /// Returns where a reader goes on instead of at `from`, if it sees the commits below `sees`.
+    /// Also returns the newest commit that it is shown by that.
     fn behind(&self, from: &[u8], sees: Lsn) -> Option<(Vec<u8>, Option<Lsn>)> {
-        let (_, first) = self.at(from).filter(|(_, part)| part.since <= sees)?;
+        let (_, first) = self.at(from).filter(|(_, range)| range.since <= sees)?;
         let (mut end, mut newest) = (&first.end, first.newest);
-        while let Some(next) = self.parts.get(end).filter(|part| part.since <= sees) {
+        while let Some(next) = self.ranges.get(end).filter(|range| range.since <= sees) {
             newest = newest.max(next.newest);
             end = &next.end;
         }
         Some((end.clone(), newest))
     }
 
-    /// The same for who goes backward from `to`, exclusive, or from the end of all keys.
+    /// The same for a reader that goes backward from `to`, exclusive.
     fn before(&self, to: &[u8], sees: Lsn) -> Option<(Vec<u8>, Option<Lsn>)> {
-        let mut all = self.parts.range::<[u8], _>((Unbounded, Excluded(to))).rev();
-        let (mut start, first) = all.next().filter(|(_, part)| to <= &part.end[..] && part.since <= sees)?;
+        let mut all = self.ranges.range::<[u8], _>((Unbounded, Excluded(to))).rev();
+        let (mut start, first) =
+            all.next().filter(|(_, range)| to <= &range.end[..] && range.since <= sees)?;
         let mut newest = first.newest;
-        for (from, part) in all.take_while(|(_, part)| part.since <= sees) {
-            if part.end != *start {
+        for (from, range) in all.take_while(|(_, range)| range.since <= sees) {
+            if range.end != *start {
                 break;
             }
-            newest = newest.max(part.newest);
+            newest = newest.max(range.newest);
             start = from;
         }
         Some((start.clone(), newest))
     }
 
-    /// Adds what no range covers yet.
-    fn add(&mut self, note: Note<'_>) {
+    /// Adds the keys that no range covers yet.
+    fn add(&mut self, note: ClearedNote<'_>) {
         let mut from = match self.at(note.from) {
-            Some((_, part)) => part.end.clone(),
+            Some((_, range)) => range.end.clone(),
             None => note.from.to_vec(),
         };
         while &from[..] < note.to {
-            let next = self.parts.range::<[u8], _>((Included(&from[..]), Excluded(note.to))).next();
+            let next = self.ranges.range::<[u8], _>((Included(&from[..]), Excluded(note.to))).next();
             let (end, behind) = match next {
-                Some((start, part)) => (start.clone(), part.end.clone()),
+                Some((start, range)) => (start.clone(), range.end.clone()),
                 None => (note.to.to_vec(), note.to.to_vec()),
             };
             if from < end {
-                let Note { since, newest, marks, .. } = note;
-                self.parts.insert(from, Part { end, since, newest, marks });
+                let ClearedNote { since, newest, marks, .. } = note;
+                self.ranges.insert(from, ClearedRange { end, since, newest, marks });
             }
             from = behind;
         }
     }
 
-    /// Makes one range of neighbours that touch and that `apart` does not hold apart, or of any while there are too many.
+    /// Joins neighbouring ranges that touch, unless `apart` tells them apart. If there are still
+    /// too many, joins any that touch, and drops those with the fewest marks.
     fn join(&mut self, apart: impl Fn(Lsn, Lsn) -> bool) {
         for forced in [false, true] {
-            let mut joined: Vec<(Vec<u8>, Part)> = Vec::with_capacity(self.parts.len());
-            for (from, part) in std::mem::take(&mut self.parts) {
+            let mut joined: Vec<(Vec<u8>, ClearedRange)> = Vec::with_capacity(self.ranges.len());
+            for (from, range) in std::mem::take(&mut self.ranges) {
                 match joined.last_mut() {
-                    Some((_, last)) if last.end == from && (forced || !apart(last.since, part.since)) => {
-                        *last = Part {
-                            end: part.end,
-                            since: last.since.max(part.since),
-                            newest: last.newest.max(part.newest),
-                            marks: last.marks.saturating_add(part.marks),
+                    Some((_, last)) if last.end == from && (forced || !apart(last.since, range.since)) => {
+                        *last = ClearedRange {
+                            end: range.end,
+                            since: last.since.max(range.since),
+                            newest: last.newest.max(range.newest),
+                            marks: last.marks.saturating_add(range.marks),
                         };
                     }
-                    _ => joined.push((from, part)),
+                    _ => joined.push((from, range)),
                 }
             }
-            if forced && joined.len() > PARTS_MAX / 2 {
-                joined.sort_by_key(|(_, part)| std::cmp::Reverse(part.marks));
-                joined.truncate(PARTS_MAX / 2);
+            if forced && joined.len() > RANGES_MAX / 2 {
+                joined.sort_by_key(|(_, range)| std::cmp::Reverse(range.marks));
+                joined.truncate(RANGES_MAX / 2);
             }
-            self.parts = joined.into_iter().collect();
-            if self.parts.len() <= PARTS_MAX {
+            self.ranges = joined.into_iter().collect();
+            if self.ranges.len() <= RANGES_MAX {
                 break;
             }
         }
-        self.join_above = (2 * self.parts.len()).max(FEW);
+        self.join_above = (2 * self.ranges.len()).max(FEW);
     }
 
-    /// Takes `key` out, and what is left on its sides if that is little.
+    /// Takes `key` out of its range. A part that remains on either side goes too if it is short.
     fn cut(&mut self, key: &[u8]) {
         let Some(start) = self.at(key).map(|(start, _)| start.clone()) else { return };
-        let part = self.parts.remove(&start).expect("it was just seen");
-        let marks = part.marks / 2;
+        let range = self.ranges.remove(&start).expect("it was just seen");
+        let marks = range.marks / 2;
         if marks < MARKS_LEAST {
             return;
         }
         let after = [key, &[0]].concat();
-        if after < part.end {
-            self.parts.insert(after, Part { marks, ..part.clone() });
+        if after < range.end {
+            self.ranges.insert(after, ClearedRange { marks, ..range.clone() });
         }
         if &start[..] < key {
-            self.parts.insert(start, Part { end: key.to_vec(), marks, ..part });
+            self.ranges.insert(start, ClearedRange { end: key.to_vec(), marks, ..range });
         }
     }
 
     fn bytes(&self) -> u64 {
-        self.parts.iter().map(|(from, part)| bytes_of(from, part)).sum()
+        self.ranges.iter().map(|(from, range)| bytes_of(from, range)).sum()
     }
 }
 
-impl Default for Cleared {
-    fn default() -> Cleared {
-        Cleared { shards: std::array::from_fn(|_| Shard::default()), bytes: AtomicU64::new(0) }
+impl Default for ClearedRanges {
+    fn default() -> ClearedRanges {
+        ClearedRanges { shards: std::array::from_fn(|_| Shard::default()), bytes: AtomicU64::new(0) }
     }
 }
 
-impl Cleared {
+impl ClearedRanges {
     fn shard(&self, tree: TreeId) -> &Shard {
         &self.shards[tree.0 as usize % SHARDS]
     }
 
-    /// Whether the tree may have ranges.
+    /// Returns whether the tree may have ranges.
     #[inline]
     pub(crate) fn any(&self, tree: TreeId) -> bool {
-        self.shard(tree).parts.load(Ordering::Acquire) > 0
+        self.shard(tree).ranges.load(Ordering::Acquire) > 0
     }
 
-    /// Whether no tree has ranges.
+    /// Returns whether no tree has ranges.
     pub(crate) fn is_empty(&self) -> bool {
-        self.shards.iter().all(|shard| shard.parts.load(Ordering::Acquire) == 0)
+        self.shards.iter().all(|shard| shard.ranges.load(Ordering::Acquire) == 0)
     }
 
-    /// Where a scan goes on that would begin at `from` and sees all commits below `sees`, if it has something to go past; and the newest
-    /// commit of what it goes past, if that may not be durable.
+    /// Returns where a scan goes on that would begin at `from` and sees all commits below `sees`,
+    /// if it has a range to go past. Also returns the newest commit of that range that may not be
+    /// durable.
     pub(crate) fn behind(&self, tree: TreeId, from: &[u8], sees: Lsn) -> Option<(Vec<u8>, Option<Lsn>)> {
         self.any(tree).then(|| self.shard(tree).mu.lock().get(&tree)?.behind(from, sees)).flatten()
     }
 
-    /// The same for a scan that goes backward: the end, exclusive, of what is left for it below `to`.
+    /// The same for a backward scan: returns the end, exclusive, of what is left to read below
+    /// `to`.
     pub(crate) fn before(&self, tree: TreeId, to: &[u8], sees: Lsn) -> Option<(Vec<u8>, Option<Lsn>)> {
         self.any(tree).then(|| self.shard(tree).mu.lock().get(&tree)?.before(to, sees)).flatten()
     }
 
     /// Changes the ranges of a tree.
-    fn change(&self, tree: TreeId, change: impl FnOnce(&mut Set)) {
+    fn change(&self, tree: TreeId, change: impl FnOnce(&mut TreeRanges)) {
         let shard = self.shard(tree);
         let mut trees = shard.mu.lock();
         let set = trees.entry(tree).or_default();
-        let (parts, bytes) = (set.parts.len() as u64, set.bytes());
+        let (ranges, bytes) = (set.ranges.len() as u64, set.bytes());
         change(set);
-        let (now, now_bytes) = (set.parts.len() as u64, set.bytes());
+        let (now, now_bytes) = (set.ranges.len() as u64, set.bytes());
         if now == 0 {
             trees.remove(&tree);
         }
-        shard.parts.fetch_add(now.wrapping_sub(parts), Ordering::AcqRel);
+        shard.ranges.fetch_add(now.wrapping_sub(ranges), Ordering::AcqRel);
         self.bytes.fetch_add(now_bytes.wrapping_sub(bytes), Ordering::Relaxed);
     }
 
-    /// Notes that a range is cleared. `cuts` tells the snapshots that are held, ascending, and above where one may be that is being drawn.
-    /// REQUIRES: one leaf encloses it and has been latched since its rows were looked at; each was a committed delete mark.
-    pub(crate) fn note(&self, tree: TreeId, note: Note<'_>, cuts: impl FnOnce() -> (Vec<Lsn>, Lsn)) {
+    /// Notes that a range is cleared. `cuts` returns the snapshots that are held, ascending, and an
+    /// LSN at or above which one may be that is being drawn. REQUIRES: one leaf encloses the range
+    /// and has been latched since its rows were judged; each row was a committed delete mark.
+    pub(crate) fn note(&self, tree: TreeId, note: ClearedNote<'_>, cuts: impl FnOnce() -> (Vec<Lsn>, Lsn)) {
         if note.from >= note.to || self.bytes.load(Ordering::Relaxed) > BYTES_MAX {
             return;
         }
         self.change(tree, |set| {
             set.add(note);
-            if set.parts.len() > set.join_above.max(FEW) {
+            if set.ranges.len() > set.join_above.max(FEW) {
                 let (cuts, below) = cuts();
-                // A snapshot sees what is cleared since its own LSN or an earlier one.
+                // A snapshot sees a range as cleared if its LSN is at or above `since`.
                 set.join(|one, other| {
                     let (low, high) = (one.min(other), one.max(other));
                     high > below
@@ -251,7 +264,8 @@ impl Cleared {
         });
     }
 
-    /// Takes out `key`, where a row is about to be made. REQUIRES: the leaf that covers the key is latched exclusively.
+    /// Takes out `key`, where a row is about to be made. REQUIRES: the leaf that covers the key is
+    /// latched exclusively.
     #[inline]
     pub(crate) fn cut(&self, tree: TreeId, key: &[u8]) {
         if self.any(tree) {
@@ -262,16 +276,16 @@ impl Cleared {
     /// Forgets a tree that has been dropped.
     pub(crate) fn forget(&self, tree: TreeId) {
         if self.any(tree) {
-            self.change(tree, |set| set.parts.clear());
+            self.change(tree, |set| set.ranges.clear());
         }
     }
 
-    /// Forgets ranges of which all marks are purged: those that were cleared for who saw the commits below `purged`.
+    /// Forgets ranges whose marks are all purged: those whose `since` is at or below `purged`.
     pub(crate) fn forget_below(&self, purged: Lsn) {
-        for shard in self.shards.iter().filter(|shard| shard.parts.load(Ordering::Acquire) > 0) {
+        for shard in self.shards.iter().filter(|shard| shard.ranges.load(Ordering::Acquire) > 0) {
             let trees: Vec<TreeId> = shard.mu.lock().keys().copied().collect();
             for tree in trees {
-                self.change(tree, |set| set.parts.retain(|_, part| part.since > purged));
+                self.change(tree, |set| set.ranges.retain(|_, range| range.since > purged));
             }
         }
     }
@@ -301,21 +315,23 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is noted and taken out, and whichever ranges become one: a scan goes past nothing but keys that were noted cleared
-        /// for it and not taken out since.
+        /// A scan goes past only keys that were noted as cleared for its snapshot and were not
+        /// taken out since, whatever ranges become one.
         #[test]
-        fn nobody_goes_past_what_is_not_cleared_for_him(
+        fn no_scan_goes_past_keys_that_are_not_cleared_for_it(
             steps in prop::collection::vec(step(), 1..80),
             cuts in prop::collection::btree_set(1..60u64, 0..4),
         ) {
             let cuts: Vec<Lsn> = cuts.into_iter().map(Lsn).collect();
-            let cleared = Cleared::default();
-            // By key: the least LSN of which somebody has said so.
+            let cleared = ClearedRanges::default();
+            // By key: the least LSN with which the key was noted.
             let mut truth = [None::<u64>; KEYS as usize];
             for step in steps {
                 match step {
                     Do::Note(from, to, since) => {
-                        let note = Note { from: &[from], to: &[to], since: Lsn(since), newest: None, marks: 64 };
+                        let (start, end, since_lsn) = ([from], [to], Lsn(since));
+                        let note =
+                            ClearedNote { from: &start, to: &end, since: since_lsn, newest: None, marks: 64 };
                         cleared.note(TREE, note, || (cuts.clone(), Lsn(60)));
                         for key in from..to.max(from) {
                             let known = &mut truth[usize::from(key)];
@@ -345,17 +361,22 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_one_range_for_each_snapshot_that_tells_apart() {
-        let cleared = Cleared::default();
+    fn a_queue_has_one_range_for_each_snapshot() {
+        let cleared = ClearedRanges::default();
         let cuts = [Lsn(5_000), Lsn(70_000)];
         for n in 0..100_000u32 {
             let (from, to) = (n.to_be_bytes(), (n + 1).to_be_bytes());
-            let note =
-                Note { from: &from, to: &to, since: Lsn(n.into()), newest: Some(Lsn(n.into())), marks: 4 };
+            let note = ClearedNote {
+                from: &from,
+                to: &to,
+                since: Lsn(n.into()),
+                newest: Some(Lsn(n.into())),
+                marks: 4,
+            };
             cleared.note(TREE, note, || (cuts.to_vec(), Lsn(n.into())));
         }
-        let parts = cleared.shard(TREE).parts.load(Ordering::Relaxed);
-        assert!(parts < 16, "{parts} ranges");
+        let ranges = cleared.shard(TREE).ranges.load(Ordering::Relaxed);
+        assert!(ranges < 16, "{ranges} ranges");
         let behind = |sees| cleared.behind(TREE, &[0; 4], Lsn(sees)).unwrap();
         assert_eq!(behind(200_000), (100_000u32.to_be_bytes().to_vec(), Some(Lsn(99_999))));
         assert_eq!(behind(5_000).0, 5_001u32.to_be_bytes());
@@ -366,14 +387,14 @@ mod tests {
     }
 
     #[test]
-    fn too_many_ranges_that_do_not_touch_leave_the_larger_ones() {
-        let cleared = Cleared::default();
+    fn of_too_many_ranges_that_do_not_touch_the_larger_ones_stay() {
+        let cleared = ClearedRanges::default();
         for n in 0..1000u32 {
             let (from, to) = ((2 * n).to_be_bytes(), (2 * n + 1).to_be_bytes());
-            let note = Note { from: &from, to: &to, since: Lsn(1), newest: None, marks: 4 + n };
+            let note = ClearedNote { from: &from, to: &to, since: Lsn(1), newest: None, marks: 4 + n };
             cleared.note(TREE, note, || (vec![], Lsn(9)));
         }
-        assert!(cleared.shard(TREE).parts.load(Ordering::Relaxed) <= 2 * PARTS_MAX as u64);
+        assert!(cleared.shard(TREE).ranges.load(Ordering::Relaxed) <= 2 * RANGES_MAX as u64);
         assert!(cleared.behind(TREE, &1998u32.to_be_bytes(), Lsn(9)).is_some());
     }
 }

@@ -1,15 +1,18 @@
-//! Who sees which version of a row.
+//! MVCC: which version of a row a reader sees.
 //!
-//! The newest version stands in the page and names its transaction. [`status`] tells how that transaction stands,
-//! [`visible`] is the rule, [`version`] walks to older versions, [`snapshot`] remembers who still needs them, and
-//! [`purge`] holds committed transactions until nobody does,
-//! and [`cleared`] knows where nothing but delete marks stands meanwhile.
+//! The newest version is in the page and names its transaction. [`status`] is the table of the
+//! states of transactions. [`visible`] is the visibility rule, as pure functions. [`version`] walks
+//! back to older versions. [`snapshot`] lists the snapshots (read views) that are held. [`purge`]
+//! is the queue of committed transactions whose undo a snapshot may still need. [`cleared`] lists
+//! ranges of keys that hold nothing but delete marks.
 //!
-//! **How a commit becomes visible** (Un2). The committer sets its slot to `Committing`, reserves its commit LSN in the
-//! log, then sets the slot to that LSN. A snapshot is the log's reservation point, read when it is drawn; it sees exactly
-//! the commits below it. Who finds `Active` can rely on it: a commit LSN reserved after that look lies at or above every
-//! snapshot drawn before it. Who finds `Committing` waits the few instructions until the LSN is known. Commit order,
-//! commit-LSN order and the order in which snapshots see commits are therefore one.
+//! **How a commit becomes visible** (Un2). The committer sets its slot to `Committing`, reserves
+//! its commit LSN in the log, then sets the slot to that LSN. A snapshot is the log's reservation
+//! point, read when the snapshot is drawn; it sees exactly the commits below it. A reader that
+//! finds `Active` can rely on it: if that transaction commits later, its commit LSN lies at or
+//! above every snapshot drawn before the look. A reader that finds `Committing` waits the few
+//! instructions until the LSN is known. So three orders are one: the order of commits, the order of
+//! commit LSNs, and the order in which snapshots see commits.
 
 pub(crate) mod cleared;
 pub(crate) mod purge;
@@ -18,8 +21,8 @@ pub(crate) mod status;
 pub(crate) mod version;
 pub(crate) mod visible;
 
-pub(crate) use cleared::Cleared;
+pub(crate) use cleared::ClearedRanges;
 pub(crate) use purge::PurgeQueue;
 pub(crate) use snapshot::{Snapshot, Snapshots};
-pub(crate) use status::{State, Status};
-pub(crate) use version::{Rest, Seen, Step, View};
+pub(crate) use status::{StatusTable, TxnState};
+pub(crate) use version::{RemainingWalk, SeenVersion, View, WalkPosition};

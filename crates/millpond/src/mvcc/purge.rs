@@ -1,149 +1,157 @@
-//! Transactions that have ended, in the order of their commit LSNs, until nobody needs their undo.
+//! The purge queue: transactions that have ended, in the order of their commit LSNs, until no
+//! snapshot needs their undo. (The history list.)
 //!
-//! A committed transaction is due when every snapshot sees it and it is durable: then no reader follows an address into its undo, its
-//! delete marks may go, and so may the values that it replaced, and nobody who is shown its rows need wait (Co10). A reverted one waits in the same queue at the LSN of its
-//! last change, until who may still hold one of its addresses has finished. Who purges takes what is due, does the work
-//! in pages, and calls [`crate::mvcc::Status`] and [`crate::undo::Streams`] to forget the transaction.
+//! A committed transaction is due when every snapshot sees it and it is durable. From then on no
+//! reader follows an address into its undo, its delete marks and the values that it replaced may
+//! go, and no reader of its rows needs to wait for durability (Co10). A reverted transaction waits
+//! in the same queue at the LSN of its last change, until every reader that may still hold one of
+//! its undo addresses has finished. The purge thread takes what is due, does the work in pages, and
+//! tells [`crate::mvcc::StatusTable`] and [`crate::undo::Streams`] to forget the transaction.
 
 use crate::undo::Stream;
-use base::sync::{Mutex, thread_number};
-use base::{Lsn, TxnId};
+use base::sync::Mutex;
+use base::{Lsn, Striped, TxnId};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// One transaction that waits for its purge.
+/// A transaction that has ended and waits for its purge.
 #[derive(Clone, Debug)]
-pub(crate) struct Ended {
-    /// Which.
+pub(crate) struct EndedTxn {
+    /// Its id.
     pub(crate) txn: TxnId,
     /// Its undo.
     pub(crate) stream: Arc<Stream>,
-    /// Whether it committed; else it is reverted, and only its undo remains to be dropped.
+    /// Whether it committed. Else it is reverted, and only its undo remains to be dropped.
     pub(crate) committed: bool,
 }
 
-impl Ended {
-    /// Whether nothing of it is left but its undo and its status.
+impl EndedTxn {
+    /// Returns whether nothing of it is left but its undo and its state: purge changes no page for
+    /// it.
     fn is_mere_memory(&self) -> bool {
         self.committed && !self.stream.needs_purge()
     }
 }
 
-/// Up to where transactions are due for purge.
+/// The LSNs below which transactions are due for purge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Due {
-    /// All snapshots see what committed below it, those held now and those drawn later.
+pub(crate) struct PurgeDue {
+    /// All snapshots see the commits below it, those held now and those drawn later.
     pub(crate) seen: Lsn,
     /// The log is durable below it.
     pub(crate) durable: Lsn,
 }
 
-impl Due {
-    fn covers(self, lsn: Lsn, ended: &Ended) -> bool {
-        // That an abort is durable matters to nobody.
+impl PurgeDue {
+    fn covers(self, lsn: Lsn, ended: &EndedTxn) -> bool {
+        // An abort need not be durable.
         lsn < self.seen && (lsn < self.durable || !ended.committed)
     }
 }
 
-const LANES: usize = if cfg!(loom) { 2 } else { 16 };
-/// Ended transactions that a commit takes out of its lane: more than it puts in, so that a lane grows shorter.
+/// Ended transactions that a commit takes out of its stripe: more than it adds, so the stripe gets
+/// shorter.
 const TAKEN_AT_COMMIT: usize = 2;
-/// A transaction that has been due for so much log is overdue: purge has fallen behind. Bytes.
+/// If a transaction has been due for this much log, purge has fallen behind. Bytes.
 const OVERDUE_BYTES: u64 = if cfg!(loom) { 0 } else { 1 << 20 };
 
-/// Transactions of which the undo is fetched to the processor before it is looked at.
+/// How many transactions ahead the processor fetches undo from memory.
 const AHEAD: usize = 8;
 
-/// Transactions that ended in one thread, or in a few, by the LSN of their end.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Lane(Mutex<VecDeque<(Lsn, Ended)>>);
+/// Transactions by the LSN of their end, ascending.
+type EndedQueue = VecDeque<(Lsn, EndedTxn)>;
 
 /// The queue, keyed by commit LSN. Two transactions never share one.
 ///
-/// It lies in lanes, which the thread that purges sorts. Where many threads commit that one gets too little of the processor to
-/// follow them. So when it has fallen behind, whoever commits takes out of its own lane what leaves nothing to do in pages, a
-/// little more than it puts in.
+/// Each stripe is in order; the purge thread merges the stripes. Where many threads commit, it gets
+/// too little processor time to follow them. So when purge has fallen behind, each commit takes
+/// transactions out of its own stripe that need no work in pages, a few more than it adds.
 #[derive(Debug, Default)]
 pub(crate) struct PurgeQueue {
-    lanes: [Lane; LANES],
-    /// Taken out of the lanes, ascending.
-    sorted: Mutex<VecDeque<(Lsn, Ended)>>,
+    stripes: Striped<Mutex<EndedQueue>>,
+    /// Transactions taken out of the stripes, ascending.
+    sorted: Mutex<EndedQueue>,
 }
 
 impl PurgeQueue {
-    /// Enters a transaction that ended at `lsn`.
-    pub(crate) fn push(&self, lsn: Lsn, ended: Ended) {
-        enter(&mut self.lanes[thread_number() % LANES].0.lock(), lsn, ended);
+    /// Adds a transaction that ended at `lsn`.
+    pub(crate) fn push(&self, lsn: Lsn, ended: EndedTxn) {
+        enter(&mut self.stripes.own().lock(), lsn, ended);
     }
 
-    /// Enters a transaction that committed at `lsn`. If purge has fallen behind, takes out a few that lay in the same lane,
-    /// committed far below `due`, where all transactions are due, and leave nothing to do in pages.
-    pub(crate) fn exchange(&self, lsn: Lsn, ended: Ended, due: Lsn) -> SmallVec<[Ended; TAKEN_AT_COMMIT]> {
-        let mut lane = self.lanes[thread_number() % LANES].0.lock();
+    /// Adds a transaction that committed at `lsn`. If purge has fallen behind, returns a few from
+    /// the same stripe that committed far below `due`, where all transactions are due, and that
+    /// need no work in pages.
+    pub(crate) fn exchange(
+        &self,
+        lsn: Lsn,
+        ended: EndedTxn,
+        due: Lsn,
+    ) -> SmallVec<[EndedTxn; TAKEN_AT_COMMIT]> {
+        let mut stripe = self.stripes.own().lock();
         let mut taken = SmallVec::new();
         while taken.len() < TAKEN_AT_COMMIT
-            && lane
+            && stripe
                 .front()
                 .is_some_and(|(lsn, ended)| due.since(*lsn) > OVERDUE_BYTES && ended.is_mere_memory())
         {
-            taken.extend(lane.pop_front().map(|(_, ended)| ended));
+            taken.extend(stripe.pop_front().map(|(_, ended)| ended));
         }
-        enter(&mut lane, lsn, ended);
+        enter(&mut stripe, lsn, ended);
         taken
     }
 
     /// Takes the oldest transaction that is `due`.
-    pub(crate) fn take(&self, due: Due) -> Option<(Lsn, Ended)> {
+    pub(crate) fn take(&self, due: PurgeDue) -> Option<(Lsn, EndedTxn)> {
         let mut sorted = self.sorted.lock();
         if !sorted.front().is_some_and(|(lsn, ended)| due.covers(*lsn, ended)) {
             let before = sorted.len();
-            for lane in &self.lanes {
-                let mut lane = lane.0.lock();
-                while lane.front().is_some_and(|(lsn, ended)| due.covers(*lsn, ended)) {
-                    sorted.extend(lane.pop_front());
+            for stripe in self.stripes.iter() {
+                let mut stripe = stripe.lock();
+                while stripe.front().is_some_and(|(lsn, ended)| due.covers(*lsn, ended)) {
+                    sorted.extend(stripe.pop_front());
                 }
             }
             sort_in(&mut sorted, before);
         }
         let taken = sorted.pop_front_if(|(lsn, ended)| due.covers(*lsn, ended));
         if taken.is_none() {
-            // At the end of a crowd.
+            // Many threads may have just stopped committing.
             shrink(&mut sorted);
-            self.lanes.iter().for_each(|lane| shrink(&mut lane.0.lock()));
+            self.stripes.iter().for_each(|stripe| shrink(&mut stripe.lock()));
         }
         taken
     }
 
-    /// How many transactions there is memory for.
+    /// Returns for how many transactions the queue has memory.
     #[cfg(test)]
     fn capacity(&self) -> usize {
-        let lanes = self.lanes.iter().map(|lane| lane.0.lock().capacity());
-        lanes.sum::<usize>() + self.sorted.lock().capacity()
+        let stripes = self.stripes.iter().map(|stripe| stripe.lock().capacity());
+        stripes.sum::<usize>() + self.sorted.lock().capacity()
     }
 
-    /// Takes the transactions that ended at or above `from` and below `below`, oldest first, for which `wanted` says so, until it
-    /// says `None`.
+    /// Takes the transactions that ended at or above `from` and below `below` and that `wanted`
+    /// accepts, oldest first, until `wanted` returns none.
     pub(crate) fn take_run(
         &self,
         from: Lsn,
         below: Lsn,
-        mut wanted: impl FnMut(&Ended) -> Option<bool>,
-    ) -> Vec<(Lsn, Ended)> {
+        mut wanted: impl FnMut(&EndedTxn) -> Option<bool>,
+    ) -> Vec<(Lsn, EndedTxn)> {
         let mut sorted = self.sorted.lock();
         let before = sorted.len();
-        for lane in &self.lanes {
-            let mut lane = lane.0.lock();
-            let first = lane.partition_point(|(lsn, _)| *lsn < from);
-            let end = lane.partition_point(|(lsn, _)| *lsn < below);
-            sorted.extend(lane.drain(first..end.max(first)));
+        for stripe in self.stripes.iter() {
+            let mut stripe = stripe.lock();
+            let first = stripe.partition_point(|(lsn, _)| *lsn < from);
+            let end = stripe.partition_point(|(lsn, _)| *lsn < below);
+            sorted.extend(stripe.drain(first..end.max(first)));
         }
         sort_in(&mut sorted, before);
         let first = sorted.partition_point(|(lsn, _)| *lsn < from);
-        // Nothing, if all below `below` lies below `from`.
+        // Empty if all that ended below `below` ended below `from`.
         let end = sorted.partition_point(|(lsn, _)| *lsn < below).max(first);
-        // Those that stay move to the front of those that were looked at.
+        // The transactions that stay move to the front of those that were looked at.
         let (mut next, mut stay) = (first, first);
         while next < end
             && let Some(wanted) = wanted(&sorted[next].1)
@@ -165,39 +173,40 @@ impl PurgeQueue {
         run
     }
 
-    /// When the oldest transaction ended.
+    /// Returns the LSN at which the oldest transaction ended.
     pub(crate) fn oldest(&self) -> Option<Lsn> {
-        let in_lanes = self.lanes.iter().filter_map(|lane| lane.0.lock().front().map(|(lsn, _)| *lsn)).min();
+        let in_stripes =
+            self.stripes.iter().filter_map(|stripe| stripe.lock().front().map(|(lsn, _)| *lsn)).min();
         let sorted = self.sorted.lock().front().map(|(lsn, _)| *lsn);
-        in_lanes.into_iter().chain(sorted).min()
+        in_stripes.into_iter().chain(sorted).min()
     }
 
-    /// Gives back a transaction whose purge could not be finished.
-    pub(crate) fn put_back(&self, lsn: Lsn, ended: Ended) {
+    /// Puts back a transaction whose purge could not be finished.
+    pub(crate) fn put_back(&self, lsn: Lsn, ended: EndedTxn) {
         let mut sorted = self.sorted.lock();
         let at = sorted.partition_point(|(other, _)| *other < lsn);
         sorted.insert(at, (lsn, ended));
     }
 
-    /// How many transactions wait: the history length.
+    /// Returns how many transactions wait: the history length.
     pub(crate) fn len(&self) -> usize {
-        self.lanes.iter().map(|lane| lane.0.lock().len()).sum::<usize>() + self.sorted.lock().len()
+        self.stripes.iter().map(|stripe| stripe.lock().len()).sum::<usize>() + self.sorted.lock().len()
     }
 }
 
-/// Room for no more transactions than this stays.
+/// The queue always keeps memory for this many transactions.
 const ROOMY: usize = 4096;
 
-/// Gives memory back that a crowd has left.
-fn shrink(queue: &mut VecDeque<(Lsn, Ended)>) {
+/// Frees memory that many ended transactions have left behind.
+fn shrink(queue: &mut EndedQueue) {
     if queue.capacity() > ROOMY && queue.capacity() > 8 * queue.len() {
         queue.shrink_to(2 * queue.len());
     }
 }
 
-/// Sorts in what was added behind the first `before`. It came lane by lane and as a rule lies above those, so that there are a few ascending
-/// stretches to be merged.
-fn sort_in(sorted: &mut VecDeque<(Lsn, Ended)>, before: usize) {
+/// Sorts in what was added behind the first `before`. It was added stripe by stripe and usually
+/// lies above the others. So there are a few ascending runs to merge.
+fn sort_in(sorted: &mut EndedQueue, before: usize) {
     let Some(least) = sorted.range(before..).map(|(lsn, _)| *lsn).min() else { return };
     let all = sorted.make_contiguous();
     let from = all[..before].partition_point(|(lsn, _)| *lsn < least);
@@ -205,12 +214,12 @@ fn sort_in(sorted: &mut VecDeque<(Lsn, Ended)>, before: usize) {
     base::verify!(all.is_sorted_by_key(|(lsn, _)| *lsn), "the queue of purge is out of order");
 }
 
-/// Puts a transaction in its place, which is at the end or near it.
-fn enter(lane: &mut VecDeque<(Lsn, Ended)>, lsn: Lsn, ended: Ended) {
-    let later = lane.iter().rev().take_while(|(other, _)| *other > lsn).count();
-    let at = lane.len() - later;
-    lane.insert(at, (lsn, ended));
-    base::verify!(at == 0 || lane[at - 1].0 <= lsn, "a lane is out of order at {lsn}");
+/// Inserts a transaction in order, which is at the end or near it.
+fn enter(stripe: &mut EndedQueue, lsn: Lsn, ended: EndedTxn) {
+    let later = stripe.iter().rev().take_while(|(other, _)| *other > lsn).count();
+    let at = stripe.len() - later;
+    stripe.insert(at, (lsn, ended));
+    base::verify!(at == 0 || stripe[at - 1].0 <= lsn, "a stripe is out of order at {lsn}");
 }
 
 #[cfg(test)]
@@ -222,37 +231,38 @@ mod tests {
     use base::TreeId;
 
     #[test]
-    fn the_oldest_goes_first_and_not_before_all_see_it() {
+    fn the_oldest_is_taken_first_and_not_before_all_snapshots_see_it() {
         let (queue, streams) = (PurgeQueue::default(), Streams::default());
         for (txn, lsn) in [(1, 30), (2, 10), (3, 20)] {
             let stream = streams.begin(TxnId(txn));
-            queue.push(Lsn(lsn), Ended { txn: TxnId(txn), stream, committed: true });
+            queue.push(Lsn(lsn), EndedTxn { txn: TxnId(txn), stream, committed: true });
         }
-        let take =
-            |seen, durable| queue.take(Due { seen: Lsn(seen), durable: Lsn(durable) }).map(|(_, e)| e.txn.0);
+        let take = |seen, durable| {
+            queue.take(PurgeDue { seen: Lsn(seen), durable: Lsn(durable) }).map(|(_, e)| e.txn.0)
+        };
         assert_eq!(queue.oldest(), Some(Lsn(10)));
         assert_eq!([take(10, 99), take(99, 10), take(21, 99), take(99, 21)], [None, None, Some(2), Some(3)]);
         assert_eq!([take(21, 99), take(31, 31)], [None, Some(1)]);
         let stream = streams.begin(TxnId(4));
-        queue.push(Lsn(40), Ended { txn: TxnId(4), stream, committed: false });
-        assert_eq!(take(41, 0), Some(4), "that an abort is durable matters to nobody");
+        queue.push(Lsn(40), EndedTxn { txn: TxnId(4), stream, committed: false });
+        assert_eq!(take(41, 0), Some(4), "an abort need not be durable");
         assert_eq!(queue.len(), 0);
     }
 
     #[test]
-    fn a_crowd_leaves_no_memory_behind() {
+    fn many_ended_transactions_leave_no_memory_behind() {
         let (queue, streams) = (PurgeQueue::default(), Streams::default());
-        let crowd = 20 * ROOMY as u64;
-        for n in 1..=crowd {
-            queue.push(Lsn(n), Ended { txn: TxnId(n), stream: streams.begin(TxnId(n)), committed: true });
+        let many = 20 * ROOMY as u64;
+        for n in 1..=many {
+            queue.push(Lsn(n), EndedTxn { txn: TxnId(n), stream: streams.begin(TxnId(n)), committed: true });
         }
         let most = queue.capacity();
-        let due = Due { seen: Lsn::MAX, durable: Lsn::MAX };
-        assert_eq!(std::iter::from_fn(|| queue.take(due)).count() as u64, crowd);
-        assert!(most as u64 >= crowd && queue.capacity() <= ROOMY, "{most}, then {}", queue.capacity());
+        let due = PurgeDue { seen: Lsn::MAX, durable: Lsn::MAX };
+        assert_eq!(std::iter::from_fn(|| queue.take(due)).count() as u64, many);
+        assert!(most as u64 >= many && queue.capacity() <= ROOMY, "{most}, then {}", queue.capacity());
     }
 
-    /// Undo that purge must look at when its transaction has committed.
+    /// Adds undo that purge must look at when its transaction has committed.
     fn leaves_work(stream: &Stream) {
         let version = Version { txn: stream.owner(), undo_at: 0 };
         let change = RowChange::Replace {
@@ -268,14 +278,15 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_the_oldest_that_are_wanted_and_the_others_keep_their_order() {
+    fn a_run_holds_the_oldest_wanted_transactions_and_the_others_keep_their_order() {
         let (queue, streams) = (PurgeQueue::default(), Streams::default());
-        let ended = |txn| Ended { txn: TxnId(txn), stream: streams.begin(TxnId(txn)), committed: true };
+        let ended = |txn| EndedTxn { txn: TxnId(txn), stream: streams.begin(TxnId(txn)), committed: true };
         for n in 1..=60 {
-            // Three threads with lanes of their own.
-            enter(&mut queue.lanes[n as usize % LANES.min(3)].0.lock(), Lsn(10 * n), ended(n));
+            // Three threads, each with its own stripe.
+            let stripe = queue.stripes.iter().nth(n as usize % 3).unwrap();
+            enter(&mut stripe.lock(), Lsn(10 * n), ended(n));
         }
-        let ids = |run: &[(Lsn, Ended)]| run.iter().map(|(_, ended)| ended.txn.0).collect::<Vec<_>>();
+        let ids = |run: &[(Lsn, EndedTxn)]| run.iter().map(|(_, ended)| ended.txn.0).collect::<Vec<_>>();
         let mut left = 10;
         let run = queue.take_run(Lsn(50), Lsn(400), |ended| {
             let wanted = ended.txn.0 % 4 != 0;
@@ -293,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn who_commits_takes_what_purge_should_have_taken_long_ago_and_what_needs_no_page() {
+    fn a_commit_takes_overdue_transactions_that_need_no_page() {
         let (queue, streams) = (PurgeQueue::default(), Streams::default());
         let step = OVERDUE_BYTES;
         let exchange = |n: u64, due: u64, work: bool| {
@@ -301,7 +312,7 @@ mod tests {
             if work {
                 leaves_work(&stream);
             }
-            let ended = Ended { txn: TxnId(n), stream, committed: true };
+            let ended = EndedTxn { txn: TxnId(n), stream, committed: true };
             let taken = queue.exchange(Lsn(n * step), ended, Lsn(due));
             taken.iter().map(|ended| ended.txn.0).collect::<Vec<_>>()
         };
@@ -310,8 +321,8 @@ mod tests {
         assert_eq!(exchange(3, 2 * step + 1, false), [1]);
         assert_eq!(exchange(4, 2 * step + 1, true), [0; 0]);
         assert_eq!(exchange(5, 9 * step, false), [2, 3]);
-        assert_eq!(exchange(6, 9 * step, false), [0; 0], "4 stands before 5 and needs its page");
-        let due = Due { seen: Lsn::MAX, durable: Lsn::MAX };
+        assert_eq!(exchange(6, 9 * step, false), [0; 0], "4 is before 5 and needs its page");
+        let due = PurgeDue { seen: Lsn::MAX, durable: Lsn::MAX };
         let rest: Vec<u64> = std::iter::from_fn(|| queue.take(due)).map(|(_, ended)| ended.txn.0).collect();
         assert_eq!(rest, [4, 5, 6]);
     }

@@ -1,195 +1,206 @@
-//! Snapshots, and the oldest one that somebody holds.
+//! Snapshots (read views), and the horizon: the oldest snapshot that is held.
 //!
-//! A snapshot is the log's reservation point. Who draws one takes a *place* that the horizon looks at, and reads the
-//! reservation point *again* with the place taken; the horizon reads the reservation point first and looks at the places
-//! after. So if the horizon missed the place, the snapshot's reading comes after the horizon's and lies at or above it; if
-//! it did not, what stands in the place lies at or below the snapshot. Nobody sees less than the horizon shows, now or
-//! later. All of these steps are sequentially consistent. Then the second reading takes the first one's place, so that who
-//! asks for the snapshots themselves ([`Snapshots::cuts`]) is told where they are.
+//! A snapshot is the log's reservation point. A thread that draws one takes a *place*, which the
+//! horizon looks at, and then reads the reservation point *again*. The horizon reads the
+//! reservation point first and looks at the places after that. So if the horizon missed the place,
+//! the snapshot's reading comes after the horizon's, and the snapshot lies at or above the horizon.
+//! If it did not miss the place, the value in the place lies at or below the snapshot. So no
+//! snapshot ever lies below the horizon. All of these steps are sequentially consistent. At last
+//! the second reading replaces the first in the place, so that [`Snapshots::cuts`] returns where
+//! the snapshots are.
 //!
-//! A snapshot below the *given-up* bound is too old: the horizon does not wait for it, and purge goes on. Whoever reads by a snapshot
-//! looks at the bound *after* it has read: the bound was moved before anything went that the snapshot needs.
+//! A snapshot below the *expired* bound is too old: the horizon does not wait for it, and purge
+//! goes on. A reader checks the bound *after* it has read: the bound is moved before anything goes
+//! that the snapshot needs.
 //!
-//! Each thread has places of its own, a cache line of them. Who finds them all taken enters a map behind a mutex, the *crowd*, and moves
-//! the oldest snapshot of its line there, too: so places are for those that come and go, however many others are held for long. Snapshots
-//! of one LSN are all alike, so a holder need not be told that its own was moved: what it finds in its place when it ends is
-//! one of its LSN, or its own is in the crowd.
+//! Each thread has places of its own, a cache line of them. A thread that finds them all taken
+//! enters a map behind a mutex, the *overflow*. It also moves the oldest snapshot of its places
+//! there. So the places are for snapshots that come and go, however many others are held for long.
+//! Snapshots of one LSN are all alike. So a holder is not told that its own was moved: when it
+//! ends, either its place holds a snapshot of its LSN, or its own is in the overflow.
 
-use base::Lsn;
+use base::sync::Mutex;
 use base::sync::atomic::{AtomicU64, Ordering};
-use base::sync::{Mutex, thread_number};
+use base::{CachePadded, Lsn, StripedArc};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const LANES: usize = if cfg!(loom) { 2 } else { 16 };
-/// Places of a lane.
+/// Places of one stripe.
 const PLACES: usize = if cfg!(loom) { 1 } else { 8 };
-/// What stands in a place that nobody has.
+/// The value of a free place.
 const FREE: u64 = u64::MAX;
-/// With the reading that a place was taken with: the snapshot lies at or above it, and is not known yet.
+/// Set together with the first reading: the snapshot lies at or above that reading, and is not
+/// known yet.
 const DRAWING: u64 = 1 << 63;
 
-/// Places of one thread, or of a few.
+/// The places of one thread, or of a few threads.
 #[derive(Debug)]
-#[repr(align(64))]
-struct Lane {
+struct Places {
     places: [AtomicU64; PLACES],
-    crowd: Arc<Crowd>,
+    overflow: Arc<Overflow>,
 }
 
-/// How many snapshots there are at each LSN.
+/// The number of snapshots at each LSN.
 type Counts = BTreeMap<Lsn, usize>;
 
 /// The snapshots that have no place.
-type Crowd = Mutex<Counts>;
+type Overflow = Mutex<Counts>;
 
 /// The live snapshots.
 #[derive(Debug)]
 pub(crate) struct Snapshots {
-    lanes: [Arc<Lane>; LANES],
-    crowd: Arc<Crowd>,
-    /// Snapshots below it are given up.
-    given_up: AtomicU64,
+    stripes: StripedArc<Places>,
+    overflow: Arc<Overflow>,
+    /// Snapshots below it have expired.
+    expired_below: AtomicU64,
 }
 
-/// A moment in commit order; sees every commit below its LSN. Versions that it needs are kept until it is dropped.
+/// A position in commit order: sees every commit below its LSN. Versions that it needs are kept
+/// until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     lsn: Lsn,
-    lane: Arc<Lane>,
-    /// The place that it was drawn with, where it stands unless it was moved.
+    stripe: Arc<CachePadded<Places>>,
+    /// The place that it was drawn with. It is there unless it was moved.
     at: Option<usize>,
 }
 
 impl Default for Snapshots {
     fn default() -> Self {
-        let crowd = Arc::<Crowd>::default();
+        let overflow = Arc::<Overflow>::default();
         let places = || std::array::from_fn(|_| AtomicU64::new(FREE));
-        let lane = |_| Arc::new(Lane { places: places(), crowd: Arc::clone(&crowd) });
-        Snapshots { lanes: std::array::from_fn(lane), given_up: AtomicU64::new(0), crowd }
+        let stripes = StripedArc::new(|| Places { places: places(), overflow: Arc::clone(&overflow) });
+        Snapshots { stripes, expired_below: AtomicU64::new(0), overflow }
     }
 }
 
 impl Snapshots {
-    /// Draws a snapshot; `reserved` reads the log's reservation point and must not wait.
+    /// Draws a snapshot. `reserved` reads the log's reservation point and must not wait.
     pub(crate) fn draw(&self, reserved: impl Fn() -> Lsn) -> Snapshot {
-        let lane = &self.lanes[thread_number() % LANES];
-        let free = lane.places.iter().position(|place| place.load(Ordering::Relaxed) == FREE);
+        let stripe = self.stripes.own();
+        let free = stripe.places.iter().position(|place| place.load(Ordering::Relaxed) == FREE);
         if let Some(at) = free
             && let taken = DRAWING | reserved().0
-            && lane.places[at].compare_exchange(FREE, taken, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+            && stripe.places[at].compare_exchange(FREE, taken, Ordering::SeqCst, Ordering::Relaxed).is_ok()
         {
             let lsn = reserved();
             base::verify!(DRAWING | lsn.0 >= taken && lsn.0 < DRAWING, "the log's end went back to {lsn}");
-            lane.places[at].store(lsn.0, Ordering::Release);
-            return Snapshot { lsn, lane: Arc::clone(lane), at: Some(at) };
+            stripe.places[at].store(lsn.0, Ordering::Release);
+            return Snapshot { lsn, stripe: Arc::clone(stripe), at: Some(at) };
         }
-        let mut crowd = self.crowd.lock();
-        lane.make_way(&mut crowd);
+        let mut overflow = self.overflow.lock();
+        stripe.make_way(&mut overflow);
         let lsn = reserved();
-        count(&mut crowd, lsn);
-        Snapshot { lsn, lane: Arc::clone(lane), at: None }
+        count(&mut overflow, lsn);
+        Snapshot { lsn, stripe: Arc::clone(stripe), at: None }
     }
 
-    /// What stands in the places that are taken.
+    /// Returns the values of the places that are taken.
     fn places(&self) -> impl Iterator<Item = u64> {
-        let places = self.lanes.iter().flat_map(|lane| &lane.places);
+        let places = self.stripes.iter().flat_map(|stripe| &stripe.places);
         places.map(|place| place.load(Ordering::SeqCst)).filter(|&lsn| lsn != FREE)
     }
 
-    /// Commits below this LSN are seen by every snapshot that is not given up, those held now and those drawn later.
+    /// Returns the horizon: every snapshot that has not expired sees the commits below it, those
+    /// held now and those drawn later.
     pub(crate) fn horizon(&self, reserved: impl FnOnce() -> Lsn) -> Lsn {
         let now = reserved();
-        let given_up = self.given_up.load(Ordering::SeqCst);
-        // Of one that is being drawn it is not known whether it is below the bound.
-        let counts = self.places().filter(|&place| place >= given_up);
+        let expired_below = self.expired_below.load(Ordering::SeqCst);
+        // Of a snapshot that is being drawn it is not known whether it is below the bound.
+        let counts = self.places().filter(|&place| place >= expired_below);
         let oldest = counts.fold(now, |oldest, place| oldest.min(Lsn(place & !DRAWING)));
-        let horizon =
-            self.crowd.lock().range(Lsn(given_up)..).next().map_or(oldest, |(&lsn, _)| oldest.min(lsn));
+        let horizon = self
+            .overflow
+            .lock()
+            .range(Lsn(expired_below)..)
+            .next()
+            .map_or(oldest, |(&lsn, _)| oldest.min(lsn));
         base::verify!(horizon <= now, "snapshots are seen from {horizon}, beyond the log's end {now}");
         horizon
     }
 
-    /// The snapshots that are held, ascending, and where one may be that is being drawn: at or above that LSN. All that are drawn
-    /// later lie at or above what `reserved` reads.
+    /// Returns the snapshots that are held, ascending, and an LSN at or above which snapshots may
+    /// be that are being drawn. All that are drawn later lie at or above what `reserved` reads.
     pub(crate) fn cuts(&self, reserved: impl FnOnce() -> Lsn) -> (Vec<Lsn>, Lsn) {
         let mut below = reserved();
         let mut cuts = Vec::new();
-        // The crowd after the places: what is moved meanwhile is met twice and not missed.
+        // The overflow is read after the places. So a snapshot that is moved meanwhile is counted
+        // twice and not missed.
         for place in self.places() {
             match place & DRAWING {
                 0 => cuts.push(Lsn(place)),
                 _ => below = below.min(Lsn(place & !DRAWING)),
             }
         }
-        cuts.extend(self.crowd.lock().keys());
+        cuts.extend(self.overflow.lock().keys());
         cuts.sort_unstable();
         cuts.dedup();
         (cuts, below)
     }
 
-    /// Gives up the oldest snapshot that is not given up yet, if it does not see the commit at `kept`. Whether it did. One that sees it
-    /// holds nothing of it; and since that commit lies below the log's end, no snapshot that is drawn later is given up with it.
-    pub(crate) fn give_up_oldest(&self, kept: Lsn) -> bool {
-        let given_up = self.given_up.load(Ordering::SeqCst);
+    /// Lets the oldest unexpired snapshot expire, if it does not see the commit at `kept`. Returns
+    /// whether one expired. A snapshot that sees that commit holds back no version of it. The
+    /// commit lies below the log's end, so no snapshot that is drawn later expires with it.
+    pub(crate) fn expire_oldest(&self, kept: Lsn) -> bool {
+        let expired_below = self.expired_below.load(Ordering::SeqCst);
         let (cuts, below) = self.cuts(|| Lsn::MAX);
-        let oldest = cuts.into_iter().find(|lsn| lsn.0 >= given_up);
+        let oldest = cuts.into_iter().find(|lsn| lsn.0 >= expired_below);
         match oldest.filter(|lsn| *lsn < below && *lsn <= kept) {
             Some(oldest) => {
-                self.given_up.fetch_max(oldest.0 + 1, Ordering::SeqCst);
+                self.expired_below.fetch_max(oldest.0 + 1, Ordering::SeqCst);
                 true
             }
             None => false,
         }
     }
 
-    /// Whether a snapshot at `lsn` has been given up. To be asked after what it was to show has been read.
+    /// Returns whether a snapshot at `lsn` has expired. Called after what it shows has been read.
     #[inline]
-    pub(crate) fn is_given_up(&self, lsn: Lsn) -> bool {
-        lsn.0 < self.given_up.load(Ordering::SeqCst)
+    pub(crate) fn is_expired(&self, lsn: Lsn) -> bool {
+        lsn.0 < self.expired_below.load(Ordering::SeqCst)
     }
 
-    /// How many snapshots are held; one that is being moved may count twice.
+    /// Returns how many snapshots are held. One that is being moved may count twice.
     pub(crate) fn len(&self) -> usize {
-        self.places().count() + self.crowd.lock().values().sum::<usize>()
+        self.places().count() + self.overflow.lock().values().sum::<usize>()
     }
 
-    /// How many of them have no place.
+    /// Returns how many of them have no place.
     #[cfg(test)]
-    fn crowded(&self) -> usize {
-        self.crowd.lock().values().sum::<usize>()
+    fn overflowed(&self) -> usize {
+        self.overflow.lock().values().sum::<usize>()
     }
 }
 
-fn count(crowd: &mut Counts, lsn: Lsn) {
-    *crowd.entry(lsn).or_insert(0) += 1;
+fn count(overflow: &mut Counts, lsn: Lsn) {
+    *overflow.entry(lsn).or_insert(0) += 1;
 }
 
-fn uncount(crowd: &mut Counts, lsn: Lsn) {
-    let count = crowd.get_mut(&lsn).expect("a snapshot without a place is in the crowd");
+fn uncount(overflow: &mut Counts, lsn: Lsn) {
+    let count = overflow.get_mut(&lsn).expect("a snapshot without a place is in the overflow");
     *count -= 1;
     if *count == 0 {
-        crowd.remove(&lsn);
+        overflow.remove(&lsn);
     }
 }
 
-impl Lane {
-    /// Moves the oldest snapshot that has a place here to the crowd. It is there before its place is free, so whoever looks at the places
-    /// first does not miss it.
-    fn make_way(&self, crowd: &mut Counts) {
+impl Places {
+    /// Moves the oldest snapshot that has a place here to the overflow. It enters the overflow
+    /// before its place is free. So a thread that looks at the places first does not miss it.
+    fn make_way(&self, overflow: &mut Counts) {
         let held = self.places.iter().map(|place| (place.load(Ordering::Relaxed), place));
         let oldest = held.filter(|(lsn, _)| lsn & DRAWING == 0).min_by_key(|(lsn, _)| *lsn);
         let Some((lsn, place)) = oldest else { return };
-        count(crowd, Lsn(lsn));
+        count(overflow, Lsn(lsn));
         if place.compare_exchange(lsn, FREE, Ordering::SeqCst, Ordering::Relaxed).is_err() {
-            // It has ended.
-            uncount(crowd, Lsn(lsn));
+            // The snapshot has ended.
+            uncount(overflow, Lsn(lsn));
         }
     }
 }
 
 impl Snapshot {
-    /// Commits below it are seen.
+    /// Returns the snapshot LSN: commits below it are seen.
     pub(crate) fn lsn(&self) -> Lsn {
         self.lsn
     }
@@ -197,14 +208,15 @@ impl Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        // What stands in the place may be another's of the same LSN: then ours is in the crowd, and will do for that one.
+        // The place may hold another snapshot of the same LSN. Then ours is in the overflow, and
+        // counts for that one.
         let left = self.at.is_some_and(|at| {
-            self.lane.places[at]
+            self.stripe.places[at]
                 .compare_exchange(self.lsn.0, FREE, Ordering::Release, Ordering::Relaxed)
                 .is_ok()
         });
         if !left {
-            uncount(&mut self.lane.crowd.lock(), self.lsn);
+            uncount(&mut self.stripe.overflow.lock(), self.lsn);
         }
     }
 }
@@ -241,19 +253,20 @@ mod tests {
         }
     }
 
-    /// Those that are held for long leave the places to those that come and go, and whatever is moved counts once.
+    /// Snapshots that are held for long leave the places to those that come and go. A moved
+    /// snapshot counts once.
     #[test]
-    fn thousands_that_are_held_leave_the_places_to_others() {
+    fn thousands_of_held_snapshots_leave_the_places_to_others() {
         let all = Snapshots::default();
         let held: Vec<_> = (0..5000).map(|lsn| all.draw(|| Lsn(10 + lsn))).collect();
-        // The first to come and go find no place and make some.
+        // The first of these find no place and make some.
         for _ in 0..2 {
             drop((all.draw(|| Lsn(9000)), all.draw(|| Lsn(9000))));
         }
-        let crowded = all.crowded();
+        let overflowed = all.overflowed();
         for lsn in 9001..9100 {
             let (a, b) = (all.draw(|| Lsn(lsn)), all.draw(|| Lsn(lsn)));
-            assert_eq!(all.crowded(), crowded, "the crowd is for those that stay");
+            assert_eq!(all.overflowed(), overflowed, "the overflow is for those that stay");
             assert_eq!((all.horizon(|| Lsn(9500)), all.len()), (Lsn(10), 5002));
             drop((a, b));
         }
@@ -262,9 +275,9 @@ mod tests {
         assert_eq!((all.horizon(|| Lsn(9500)), all.len()), (Lsn(9500), 0));
     }
 
-    /// Snapshots of one LSN take each other's places in every order.
+    /// Snapshots of one LSN replace each other in every order.
     #[test]
-    fn snapshots_of_one_moment_stand_in_for_each_other() {
+    fn snapshots_of_one_lsn_may_replace_each_other() {
         let mut rng = base::prng::Prng::new(3);
         let all = Snapshots::default();
         let mut held = Vec::new();
@@ -281,37 +294,38 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_that_is_given_up_holds_nothing() {
+    fn an_expired_snapshot_does_not_hold_the_horizon() {
         let all = Snapshots::default();
-        assert!(!all.give_up_oldest(Lsn(9)));
+        assert!(!all.expire_oldest(Lsn(9)));
         let (old, new) = (all.draw(|| Lsn(10)), all.draw(|| Lsn(20)));
-        assert!(!all.give_up_oldest(Lsn(9)) && all.give_up_oldest(Lsn(25)));
-        assert!(all.is_given_up(old.lsn()) && !all.is_given_up(new.lsn()));
+        assert!(!all.expire_oldest(Lsn(9)) && all.expire_oldest(Lsn(25)));
+        assert!(all.is_expired(old.lsn()) && !all.is_expired(new.lsn()));
         assert_eq!((all.horizon(|| Lsn(30)), all.len()), (Lsn(20), 2));
         let many: Vec<_> = (0..20).map(|_| all.draw(|| Lsn(30))).collect();
-        assert!(all.give_up_oldest(Lsn(25)) && all.is_given_up(new.lsn()));
+        assert!(all.expire_oldest(Lsn(25)) && all.is_expired(new.lsn()));
         assert_eq!(all.horizon(|| Lsn(40)), Lsn(30));
-        assert!(all.give_up_oldest(Lsn(35)) && all.is_given_up(many[19].lsn()));
-        assert_eq!((all.horizon(|| Lsn(40)), all.give_up_oldest(Lsn(35))), (Lsn(40), false));
+        assert!(all.expire_oldest(Lsn(35)) && all.is_expired(many[19].lsn()));
+        assert_eq!((all.horizon(|| Lsn(40)), all.expire_oldest(Lsn(35))), (Lsn(40), false));
     }
 
-    /// The snapshot that held the past ends, another is drawn at the end of a log in which nothing happens; then that one's turn
-    /// comes. Were it given up, so would be everyone drawn after it, for as long as nobody writes.
+    /// The snapshot that held back purge ends. Another one is drawn at the end of a log in which
+    /// nothing happens. If that one expired, every snapshot drawn after it would expire too, until
+    /// somebody writes.
     #[test]
-    fn a_snapshot_that_holds_nothing_is_not_given_up() {
+    fn a_snapshot_that_needs_no_version_does_not_expire() {
         let all = Snapshots::default();
         let (commit, end) = (Lsn(15), || Lsn(20));
         let old = all.draw(|| Lsn(10));
         assert_eq!(all.horizon(end), Lsn(10), "the commit waits");
         drop(old);
         let young = all.draw(end);
-        assert!(!all.give_up_oldest(commit));
-        assert!(!all.is_given_up(young.lsn()) && !all.is_given_up(all.draw(end).lsn()));
+        assert!(!all.expire_oldest(commit));
+        assert!(!all.is_expired(young.lsn()) && !all.is_expired(all.draw(end).lsn()));
     }
 
     /// While a snapshot is drawn its place holds an LSN that is not its own.
     #[test]
-    fn who_asks_for_cuts_is_told_of_one_that_is_being_drawn() {
+    fn cuts_tell_of_a_snapshot_that_is_being_drawn() {
         let all = Snapshots::default();
         let readings = AtomicU64::new(0);
         let drawn = all.draw(|| {
@@ -324,14 +338,15 @@ mod tests {
         assert_eq!((drawn.lsn(), all.cuts(|| Lsn(50))), (Lsn(20), (vec![Lsn(20)], Lsn(50))));
     }
 
-    /// The place is taken after a first reading that may be old by then: were that the snapshot, a horizon in between
-    /// would have passed it.
+    /// The place is taken after a first reading, which may be old by then. If that were the
+    /// snapshot, a horizon in between would have passed it.
     #[test]
-    fn a_reading_from_before_the_place_was_taken_is_no_snapshot() {
+    fn a_reading_from_before_the_place_was_taken_is_not_the_snapshot() {
         let all = Snapshots::default();
         let reserved = AtomicU64::new(10);
         let drawn = all.draw(|| {
-            // Between this reading and the taking of the place others reserve, and the horizon moves.
+            // Between this reading and the taking of the place other threads reserve, and the
+            // horizon moves.
             let reading = reserved.swap(20, Ordering::SeqCst);
             if reading == 10 {
                 assert_eq!(all.horizon(|| Lsn(20)), Lsn(20));

@@ -1,8 +1,9 @@
 //! The status of every transaction that matters: one slot each, read without a lock.
 //!
-//! Ids are dense, so the youngest [`RING`] ids share a ring of slots. An id that leaves the ring *moves* to an ordered
-//! map, unless it is **settled**: committed, visible to all snapshots, and purged. An id in neither place is settled,
-//! and that is nearly every id a page names: lookup then costs a comparison.
+//! Ids are dense, so the youngest [`RING`] ids share a ring of slots. An id that leaves the ring
+//! *moves* to an ordered map, unless it is **settled**: committed, visible to all snapshots, and
+//! purged. An id in neither place is settled, and that is nearly every id a page names: lookup then
+//! costs a comparison.
 //!
 //! ```text
 //!            begin              commit              commit LSN               purged
@@ -12,42 +13,44 @@
 //!                    ├──────────▶ Prepared ┴──────▶ Aborted ─────────────────────────▶ (settled)
 //!                    └──────────────────────────────▲ rollback
 //! ```
-//! **Moving** happens under the mutex of the map's shard: the map is told first, then the slot says `MOVED`. A reader
-//! that finds `MOVED`, or an id below the ring, asks the map. A slot is used again only after the ring's lower end has
-//! passed its id, and a reader looks at that end once more after reading the slot.
+//! **Moving** happens under the mutex of the map's shard: the map is told first, then the slot says
+//! `MOVED`. A reader that finds `MOVED`, or an id below the ring, asks the map. A slot is used
+//! again only after the ring's lower end has passed its id, and a reader looks at that end once
+//! more after reading the slot.
 
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Mutex, point, spin};
 use base::{Lsn, TxnId};
 use std::collections::BTreeMap;
 
-/// How a transaction stands.
+/// The state of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum TxnState {
     /// Neither ended nor prepared.
     Active,
-    /// Between its decision to commit and the reservation of its commit LSN.
+    /// Between the decision to commit and the reservation of the commit LSN.
     Committing,
     /// Committed; snapshots above the LSN see it.
     Committed(Lsn),
-    /// It will never commit; some of its versions may still stand in pages.
+    /// It will never commit; some of its versions may still be in pages.
     Aborted,
-    /// It ends when its outside coordinator says so.
+    /// Its outside coordinator decides how it ends.
     Prepared,
-    /// Committed so long ago that all see it, or aborted with no version left; or else the table has left it to a history batch, which
-    /// is asked next.
+    /// Committed so long ago that all see it, or aborted with no version left. Or the table has
+    /// left it to a history batch, which is asked next.
     Settled,
 }
 
-/// Slots of the ring: several times as many as transactions that a held snapshot leaves in memory (`pace::history`), so that the others go to
-/// history batches from the ring and cost no entry of a map.
+/// Slots of the ring. There are several times as many as transactions that a held snapshot leaves
+/// in memory (`pace::history`). So the others move from the ring to history batches and cost no
+/// entry of a map.
 const RING: usize = if cfg!(loom) { 4 } else { 1 << 16 };
 const SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 
-/// Memory of an id that has left the ring, about, bytes.
+/// About how much memory an id takes that has left the ring, bytes.
 const MOVED_BYTES: u64 = 24;
 
-/// With it the rest of the word is a commit LSN; without it there is a kind and an id.
+/// If it is set, the rest of the word is a commit LSN; else the word holds a kind and an id.
 const COMMITTED: u64 = 1 << 63;
 const KIND: u64 = 0xf << 60;
 const ACTIVE: u64 = 1 << 60;
@@ -57,39 +60,40 @@ const PREPARED: u64 = 5 << 60;
 const SETTLED: u64 = 6 << 60;
 const MOVED: u64 = 7 << 60;
 
-/// A slot's content. It is the id's own in every state, because the rest of the word holds the id or the commit LSN,
-/// which no two transactions share: a compare-exchange cannot hit a younger id that has got the slot.
-fn word(id: u64, state: State) -> u64 {
+/// Returns the content of a slot. It belongs to one id in every state, because the rest of the word
+/// holds the id or the commit LSN, which no two transactions share. So a compare-exchange cannot
+/// hit a younger id that has got the slot.
+fn word(id: u64, state: TxnState) -> u64 {
     match state {
-        State::Active => ACTIVE | id,
-        State::Committing => COMMITTING | id,
-        State::Committed(lsn) => {
+        TxnState::Active => ACTIVE | id,
+        TxnState::Committing => COMMITTING | id,
+        TxnState::Committed(lsn) => {
             base::check!(lsn.0 & COMMITTED == 0, "{lsn:?} does not fit a status slot");
             COMMITTED | lsn.0
         }
-        State::Aborted => ABORTED | id,
-        State::Prepared => PREPARED | id,
-        State::Settled => SETTLED | id,
+        TxnState::Aborted => ABORTED | id,
+        TxnState::Prepared => PREPARED | id,
+        TxnState::Settled => SETTLED | id,
     }
 }
 
-fn state(word: u64) -> State {
+fn state(word: u64) -> TxnState {
     if word & COMMITTED != 0 {
-        return State::Committed(Lsn(word & !COMMITTED));
+        return TxnState::Committed(Lsn(word & !COMMITTED));
     }
     match word & KIND {
-        ACTIVE => State::Active,
-        COMMITTING => State::Committing,
-        ABORTED => State::Aborted,
-        PREPARED => State::Prepared,
-        SETTLED => State::Settled,
+        ACTIVE => TxnState::Active,
+        COMMITTING => TxnState::Committing,
+        ABORTED => TxnState::Aborted,
+        PREPARED => TxnState::Prepared,
+        SETTLED => TxnState::Settled,
         _ => unreachable!("a status slot holds {word:x}"),
     }
 }
 
-/// Whether the state machine above has this step.
-fn may_follow(from: State, to: State) -> bool {
-    use State::{Aborted, Active, Committed, Committing, Prepared, Settled};
+/// Returns whether the state machine above has this step.
+fn may_follow(from: TxnState, to: TxnState) -> bool {
+    use TxnState::{Aborted, Active, Committed, Committing, Prepared, Settled};
     matches!(
         (from, to),
         (Active, Committing | Prepared | Aborted)
@@ -99,32 +103,33 @@ fn may_follow(from: State, to: State) -> bool {
     )
 }
 
-/// One shard of the ids that have left the ring.
+/// One shard of the map of ids that have left the ring.
 #[derive(Debug)]
 struct Shard {
-    /// The least id in the map; `u64::MAX` if it is empty. Ids below need no look.
+    /// The least id in the map; `u64::MAX` if it is empty. Lower ids need no look.
     least: AtomicU64,
     map: Mutex<BTreeMap<u64, u64>>,
 }
 
-/// The status table.
+/// The table of transaction states. (PostgreSQL: the commit log, clog.)
 #[derive(Debug)]
-pub(crate) struct Status {
+pub(crate) struct StatusTable {
     slots: Box<[AtomicU64]>,
     /// The least id in the ring.
     low: AtomicU64,
-    /// The next id to give out.
+    /// The next id to be given out.
     next: AtomicU64,
     moved: [Shard; SHARDS],
-    /// One thread at a time makes room in the ring.
+    /// Held by the one thread that makes room in the ring.
     moving: Mutex<()>,
 }
 
-impl Status {
-    /// A table whose first transaction gets the id `next`; `unfinished` are those that recovery found below it.
-    pub(crate) fn new(next: TxnId, unfinished: impl IntoIterator<Item = (TxnId, State)>) -> Status {
+impl StatusTable {
+    /// Makes a table whose first transaction gets the id `next`; `unfinished` are those that
+    /// recovery found below it.
+    pub(crate) fn new(next: TxnId, unfinished: impl IntoIterator<Item = (TxnId, TxnState)>) -> StatusTable {
         base::check!(next.0 > 0);
-        let status = Status {
+        let status = StatusTable {
             slots: (0..RING).map(|_| AtomicU64::new(MOVED)).collect(),
             low: AtomicU64::new(next.0),
             next: AtomicU64::new(next.0),
@@ -138,17 +143,17 @@ impl Status {
         status
     }
 
-    /// The next id to be given out. A restart must begin at or above it.
+    /// Returns the next id to be given out. A restart must begin at or above it.
     pub(crate) fn next(&self) -> TxnId {
         TxnId(self.next.load(Ordering::Acquire))
     }
 
-    /// Memory of the ids that have left the ring, about, bytes.
+    /// Returns about how much memory the ids take that have left the ring, bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.moved.iter().map(|shard| shard.map.lock().len() as u64 * MOVED_BYTES).sum()
     }
 
-    /// The floor: every id below it is settled.
+    /// Returns the floor: every id below it is settled.
     #[cfg(test)]
     pub(crate) fn floor(&self) -> TxnId {
         let low = self.low.load(Ordering::Acquire);
@@ -156,7 +161,7 @@ impl Status {
         TxnId(low.min(least))
     }
 
-    /// Begins a transaction.
+    /// Begins a transaction: returns a new id, which is active.
     pub(crate) fn begin(&self) -> TxnId {
         let id = self.next.fetch_add(1, Ordering::AcqRel);
         let mut turn = 0;
@@ -166,18 +171,19 @@ impl Status {
             }
         }
         base::verify!(self.slot(id).load(Ordering::Relaxed) == MOVED, "{id} takes a slot that is in use");
-        self.slot(id).store(word(id, State::Active), Ordering::Release);
+        self.slot(id).store(word(id, TxnState::Active), Ordering::Release);
         TxnId(id)
     }
 
-    /// How a transaction stands. `TxnId::NONE` is settled.
+    /// Returns the state of a transaction. `TxnId::NONE` is settled.
     #[inline]
-    pub(crate) fn state(&self, txn: TxnId) -> State {
+    pub(crate) fn state(&self, txn: TxnId) -> TxnState {
         let low = self.low.load(Ordering::Acquire);
         if txn.0 >= low {
             let word = self.slot(txn.0).load(Ordering::Acquire);
             point();
-            // The slot may have gone to a younger id since; then the ring's end has moved on before.
+            // A younger id may have got the slot since then. In that case the ring's lower end
+            // moved first.
             if word != MOVED && txn.0 >= self.low.load(Ordering::Acquire) {
                 return state(word);
             }
@@ -185,33 +191,34 @@ impl Status {
         self.moved_state(txn)
     }
 
-    /// How a transaction stands, once it is not `Committing`. REQUIRES: the caller is not that transaction.
+    /// Returns the state of a transaction, once it is not `Committing`. REQUIRES: the caller is not
+    /// that transaction.
     #[inline]
     #[cfg(test)]
-    pub(crate) fn outcome(&self, txn: TxnId) -> State {
+    pub(crate) fn outcome(&self, txn: TxnId) -> TxnState {
         let mut turn = 0;
         loop {
             match self.state(txn) {
-                State::Committing => spin(&mut turn),
+                TxnState::Committing => spin(&mut turn),
                 state => return state,
             }
         }
     }
 
-    /// Takes a transaction one step on. One thread at a time does this for one transaction. Settling what is settled
-    /// does nothing.
-    pub(crate) fn set(&self, txn: TxnId, to: State) {
+    /// Moves a transaction one step on. Only one thread at a time does this for one transaction.
+    /// Settling a settled transaction does nothing.
+    pub(crate) fn set(&self, txn: TxnId, to: TxnState) {
         let from = self.state(txn);
         base::check!(may_follow(from, to), "{txn} goes from {from:?} to {to:?}");
         if txn.0 >= self.low.load(Ordering::Acquire) {
             let (old, new) = (word(txn.0, from), word(txn.0, to));
             match self.slot(txn.0).compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return,
-                // The id moves, or has moved.
+                // The id is moving, or has moved.
                 Err(now) => base::check!(now == MOVED || self.low.load(Ordering::Acquire) > txn.0),
             }
         }
-        if to == State::Settled { self.drop_moved(txn.0) } else { self.keep(txn.0, word(txn.0, to)) }
+        if to == TxnState::Settled { self.drop_moved(txn.0) } else { self.keep(txn.0, word(txn.0, to)) }
     }
 
     fn slot(&self, id: u64) -> &AtomicU64 {
@@ -223,12 +230,12 @@ impl Status {
     }
 
     #[cold]
-    fn moved_state(&self, txn: TxnId) -> State {
+    fn moved_state(&self, txn: TxnId) -> TxnState {
         let shard = self.shard(txn.0);
         if txn.0 < shard.least.load(Ordering::Acquire) {
-            return State::Settled;
+            return TxnState::Settled;
         }
-        shard.map.lock().get(&txn.0).map_or(State::Settled, |&word| state(word))
+        shard.map.lock().get(&txn.0).map_or(TxnState::Settled, |&word| state(word))
     }
 
     fn keep(&self, id: u64, word: u64) {
@@ -246,9 +253,9 @@ impl Status {
         shard.least.store(map.keys().next().copied().unwrap_or(u64::MAX), Ordering::Release);
     }
 
-    /// Moves up to a quarter of the ring, the oldest ids, out of it, so that `id` finds room. False if nothing could be
-    /// moved, because the oldest id has been given out but not entered yet. That is not waited for here: its thread may
-    /// itself wait for the mutex.
+    /// Moves up to a quarter of the ring, the oldest ids, out of it, so that `id` finds room.
+    /// Returns false if nothing could be moved because the oldest id has been given out but not
+    /// entered yet. That is not waited for here: its thread may itself wait for the mutex.
     #[cold]
     fn make_room(&self, id: u64) -> bool {
         let _alone = self.moving.lock();
@@ -263,7 +270,7 @@ impl Status {
         reached > low
     }
 
-    /// Moves one id from its slot to the map; false if it is not in its slot yet.
+    /// Moves one id from its slot to the map. Returns false if it is not in its slot yet.
     fn move_out(&self, old: u64) -> bool {
         let (slot, shard) = (self.slot(old), self.shard(old));
         let mut map = shard.map.lock();
@@ -272,7 +279,8 @@ impl Status {
             if now == MOVED {
                 return false;
             }
-            // The map is told before the slot; who finds the slot moved waits for the map's mutex.
+            // The id enters the map before the slot says so. A thread that finds the slot moved
+            // waits for the map's mutex.
             if now & KIND != SETTLED {
                 map.insert(old, now);
                 shard.least.fetch_min(old, Ordering::AcqRel);
@@ -280,7 +288,7 @@ impl Status {
             if slot.compare_exchange(now, MOVED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
                 return true;
             }
-            // Its own thread has just taken it a step on.
+            // Its own thread has just moved it one step on.
             map.remove(&old);
             shard.least.store(map.keys().next().copied().unwrap_or(u64::MAX), Ordering::Release);
         }
@@ -293,69 +301,70 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
 
-    fn commit(status: &Status, txn: TxnId, lsn: u64) {
-        status.set(txn, State::Committing);
-        status.set(txn, State::Committed(Lsn(lsn)));
+    fn commit(status: &StatusTable, txn: TxnId, lsn: u64) {
+        status.set(txn, TxnState::Committing);
+        status.set(txn, TxnState::Committed(Lsn(lsn)));
     }
 
     #[test]
-    fn a_transaction_goes_its_way() {
-        let status = Status::new(TxnId(5), [(TxnId(2), State::Aborted), (TxnId(3), State::Prepared)]);
-        assert_eq!(status.state(TxnId::NONE), State::Settled);
-        assert_eq!(status.state(TxnId(1)), State::Settled);
-        assert_eq!((status.state(TxnId(2)), status.state(TxnId(3))), (State::Aborted, State::Prepared));
-        assert_eq!((status.state(TxnId(4)), status.floor()), (State::Settled, TxnId(2)));
+    fn a_transaction_goes_from_active_to_settled() {
+        let status =
+            StatusTable::new(TxnId(5), [(TxnId(2), TxnState::Aborted), (TxnId(3), TxnState::Prepared)]);
+        assert_eq!(status.state(TxnId::NONE), TxnState::Settled);
+        assert_eq!(status.state(TxnId(1)), TxnState::Settled);
+        assert_eq!((status.state(TxnId(2)), status.state(TxnId(3))), (TxnState::Aborted, TxnState::Prepared));
+        assert_eq!((status.state(TxnId(4)), status.floor()), (TxnState::Settled, TxnId(2)));
         let txn = status.begin();
-        assert_eq!((txn, status.state(txn)), (TxnId(5), State::Active));
-        status.set(txn, State::Committing);
-        assert_eq!(status.state(txn), State::Committing);
-        status.set(txn, State::Committed(Lsn(77)));
-        assert_eq!(status.outcome(txn), State::Committed(Lsn(77)));
-        status.set(txn, State::Settled);
-        status.set(TxnId(2), State::Settled);
-        assert_eq!((status.state(TxnId(2)), status.floor()), (State::Settled, TxnId(3)));
+        assert_eq!((txn, status.state(txn)), (TxnId(5), TxnState::Active));
+        status.set(txn, TxnState::Committing);
+        assert_eq!(status.state(txn), TxnState::Committing);
+        status.set(txn, TxnState::Committed(Lsn(77)));
+        assert_eq!(status.outcome(txn), TxnState::Committed(Lsn(77)));
+        status.set(txn, TxnState::Settled);
+        status.set(TxnId(2), TxnState::Settled);
+        assert_eq!((status.state(TxnId(2)), status.floor()), (TxnState::Settled, TxnId(3)));
         commit(&status, TxnId(3), 80);
-        assert_eq!(status.state(TxnId(3)), State::Committed(Lsn(80)));
+        assert_eq!(status.state(TxnId(3)), TxnState::Committed(Lsn(80)));
     }
 
     #[test]
     #[should_panic(expected = "goes from Aborted to Committing")]
     fn an_aborted_transaction_stays_so() {
-        let status = Status::new(TxnId(1), []);
+        let status = StatusTable::new(TxnId(1), []);
         let txn = status.begin();
-        status.set(txn, State::Aborted);
-        status.set(txn, State::Committing);
+        status.set(txn, TxnState::Aborted);
+        status.set(txn, TxnState::Committing);
     }
 
     #[test]
-    fn what_leaves_the_ring_is_kept_until_it_is_settled() {
-        let status = Status::new(TxnId(1), []);
+    fn an_id_that_leaves_the_ring_is_kept_until_it_is_settled() {
+        let status = StatusTable::new(TxnId(1), []);
         let (a, b, c) = (status.begin(), status.begin(), status.begin());
         commit(&status, b, 40);
-        status.set(c, State::Aborted);
+        status.set(c, TxnState::Aborted);
         for _ in 0..3 * RING {
             let txn = status.begin();
             commit(&status, txn, 50);
-            status.set(txn, State::Settled);
+            status.set(txn, TxnState::Settled);
         }
-        assert_eq!(status.state(a), State::Active);
-        assert_eq!(status.state(b), State::Committed(Lsn(40)));
-        assert_eq!((status.state(c), status.floor()), (State::Aborted, a));
+        assert_eq!(status.state(a), TxnState::Active);
+        assert_eq!(status.state(b), TxnState::Committed(Lsn(40)));
+        assert_eq!((status.state(c), status.floor()), (TxnState::Aborted, a));
         commit(&status, a, 60);
-        assert_eq!(status.state(a), State::Committed(Lsn(60)));
+        assert_eq!(status.state(a), TxnState::Committed(Lsn(60)));
         for txn in [a, b, c] {
-            status.set(txn, State::Settled);
-            assert_eq!(status.state(txn), State::Settled);
+            status.set(txn, TxnState::Settled);
+            assert_eq!(status.state(txn), TxnState::Settled);
         }
         assert!(status.floor() > TxnId(RING as u64));
     }
 
-    /// Writers run the ring round while a reader checks that no state ever goes back.
+    /// Writers go round the ring while a reader checks that no state ever goes back.
     #[test]
-    fn readers_see_states_go_forward_only() {
-        let status = Arc::new(Status::new(TxnId(1), []));
+    fn a_reader_never_sees_a_state_go_back() {
+        let status = Arc::new(StatusTable::new(TxnId(1), []));
         let stop = Arc::new(AtomicBool::new(false));
-        // Per writer: its ids up to this one are entered.
+        // For each writer: its ids up to this one are entered.
         let entered: Arc<[AtomicU64; 2]> = Arc::default();
         let writers: Vec<_> = (0..2)
             .map(|me| {
@@ -369,7 +378,7 @@ mod tests {
                         if open.len() > RING {
                             let txn = open.pop_front().unwrap();
                             commit(&status, txn, txn.0);
-                            status.set(txn, State::Settled);
+                            status.set(txn, TxnState::Settled);
                         }
                     }
                     entered[me].store(u64::MAX, Ordering::Release);
@@ -380,10 +389,10 @@ mod tests {
         let reader = {
             let (status, stop) = (Arc::clone(&status), Arc::clone(&stop));
             base::sync::spawn("reader", move || {
-                let rank = |s: State| match s {
-                    State::Active => 0,
-                    State::Committing => 1,
-                    State::Committed(_) => 2,
+                let rank = |s: TxnState| match s {
+                    TxnState::Active => 0,
+                    TxnState::Committing => 1,
+                    TxnState::Committed(_) => 2,
                     _ => 3,
                 };
                 let mut prng = base::prng::Prng::new(1);

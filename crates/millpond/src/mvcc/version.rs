@@ -1,15 +1,17 @@
-//! From the newest version in a page back to the one that a snapshot sees.
+//! The version chain: from the newest version, in a page, back to the version that a snapshot sees.
 //!
-//! Each undo record on the way belongs to a transaction that the snapshot does not see, so purge keeps it. An aborted
-//! transaction's undo is kept too while the caller holds the leaf's latch: its stream goes only after this row has been
-//! reverted, and below an aborted version stands none (Un6).
+//! Each undo record on the way belongs to a transaction that the snapshot does not see, so purge
+//! keeps it. An aborted transaction's undo stays too while the caller holds the leaf's latch: its
+//! stream is removed only after this row has been reverted, and no version is ever put on top of an
+//! aborted one (Un6).
 //!
-//! Undo that stands in a file is not waited for under the latch (INV-9). The walk stops there and gives the caller a [`Rest`],
-//! which goes on without the latch: what it has of the row so far was true of one moment, the older versions never change,
-//! and it holds the stream of the transaction that it stands at, so that an abort meanwhile takes nothing away.
+//! Undo in a file is not waited for under the latch (INV-9). The walk stops there and returns a
+//! [`RemainingWalk`], which goes on without the latch. That is safe: what has been read of the row
+//! so far was true at one time, and the older versions never change. The walk holds the stream of
+//! the transaction that it has come to, so an abort meanwhile frees nothing that it needs.
 
-use super::status::{State, Status};
-use super::visible::{Sight, Stand, sight, stand};
+use super::status::{StatusTable, TxnState};
+use super::visible::{Sight, WriterState, sight, writer_state};
 use crate::page::Damage;
 use crate::page::node::{DELETED, FRESH, Row, Version};
 use crate::undo::{HeldPiece, ShortcutEnd, Stream, UndoAccess, UndoEntry, UndoPiece, UndoRecord, UndoSource};
@@ -18,67 +20,71 @@ use base::{Lsn, TxnId};
 use metrics::{M, Metrics};
 use std::sync::Arc;
 
-/// What a reader is: which moment it sees, and as whom.
+/// What a reader sees: its snapshot and its own changes. (A read view.)
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
-    pub(crate) status: &'a Status,
+    pub(crate) status: &'a StatusTable,
     pub(crate) undo: UndoSource<'a>,
-    /// Commits below it are seen; from a registered [`super::Snapshot`], so that the undo on the way stays.
+    /// The snapshot LSN: commits below it are seen. It is that of a registered [`super::Snapshot`],
+    /// which keeps the undo on the way.
     pub(crate) snapshot: Lsn,
-    /// The reader's own transaction; `NONE` if it has not changed anything.
+    /// The reader's own transaction; `NONE` if it has changed nothing.
     pub(crate) own: TxnId,
-    /// Where its steps back are counted.
+    /// Counts the steps back.
     pub(crate) metrics: &'a Metrics,
 }
 
-/// Which version a reader sees. The LSN is that of the version's commit, if it may not be durable yet.
+/// The version that a reader sees. The LSN is that of the version's commit, if it may not be
+/// durable yet.
 #[derive(Debug)]
-pub(crate) enum Seen {
-    /// None, and the newest version is the mark that says so.
+pub(crate) enum SeenVersion {
+    /// None: the newest version is a delete mark that the reader sees.
     Deleted(Option<Lsn>),
-    /// None: the row was deleted before, or is not there yet.
+    /// None: the row was deleted earlier, or is not there yet.
     Absent(Option<Lsn>),
-    /// The one in the page.
+    /// The version in the page.
     Newest(Option<Lsn>),
-    /// The one whose value the walk has left in the buffer.
+    /// An older version; its value is in the buffer.
     Older {
-        /// Its flags, see `page::node`.
+        /// The version's flags, see `page::node`.
         flags: u8,
-        /// Its commit.
+        /// The version's commit.
         commit: Option<Lsn>,
     },
-    /// Not known before more undo has been fetched; the buffer holds the value that the walk has come to.
-    Away(Rest),
+    /// Not known until more undo has been fetched. The buffer holds the value that the walk has
+    /// come to.
+    Away(RemainingWalk),
 }
 
-/// What is left of a walk.
+/// The rest of a walk, from `at` on.
 #[derive(Debug)]
-pub(crate) struct Rest {
-    pub(crate) at: Step,
-    /// What must be fetched first.
+pub(crate) struct RemainingWalk {
+    pub(crate) at: WalkPosition,
+    /// The undo that must be fetched first.
     pub(crate) piece: UndoPiece,
 }
 
-/// A version on the way back, and the stream that its undo stands in, if that is one of its own.
+/// A version on the way back. Also the stream that its undo is in, if it has a stream of its own.
 #[derive(Debug)]
-pub(crate) struct Step {
+pub(crate) struct WalkPosition {
     version: Version,
     stream: Option<Arc<Stream>>,
 }
 
-impl Step {
-    /// A walk that begins at `version`. REQUIRES: the leaf that shows it is latched.
-    pub(crate) fn begin(undo: UndoSource<'_>, version: Version) -> Step {
-        Step { version, stream: undo.streams.get(version.txn) }
+impl WalkPosition {
+    /// Begins a walk at `version`. REQUIRES: the leaf that shows it is latched.
+    pub(crate) fn begin(undo: UndoSource<'_>, version: Version) -> WalkPosition {
+        WalkPosition { version, stream: undo.streams.get(version.txn) }
     }
 
-    /// The version that it has come to.
+    /// Returns the version that the walk has come to.
     pub(crate) fn version(&self) -> Version {
         self.version
     }
 
-    /// Takes `value` past versions of which the view sees none, this one among them, if that is known to lead somewhere: to the flags of the
-    /// version there, or where there was no row.
+    /// Takes a shortcut, if one is known: takes `value` past several versions that the view does
+    /// not see, this one among them. Returns the flags of the version there, or that there was no
+    /// row.
     fn pass(&mut self, view: &View<'_>, value: &mut Vec<u8>) -> Result<Option<Option<u8>>, Damage> {
         if self.stream.is_some() {
             return Ok(None);
@@ -94,7 +100,8 @@ impl Step {
         })
     }
 
-    /// Takes `value` one version back, from memory or what is `held`. That one's flags, or `None`: there was no row before.
+    /// Takes `value` one version back, with undo in memory or in `held`. Returns the flags of that
+    /// version; none if there was no row before.
     pub(crate) fn back(
         &mut self,
         undo: UndoSource<'_>,
@@ -121,23 +128,28 @@ impl Step {
 }
 
 impl View<'_> {
-    /// How a transaction stands, for who asks only whether it committed below `seen`. One that the status table has left to a
-    /// history batch counts as committed there; below `seen` that is as good as settled, for history batches are durable.
+    /// Returns the state of a transaction for a caller that only asks whether it committed below
+    /// `seen`. If the status table has left a transaction to a history batch, its commit LSN
+    /// is looked up there. Below `seen` such a commit is as good as settled, because history
+    /// batches are durable.
     #[inline]
-    fn state(&self, txn: TxnId, seen: Lsn) -> State {
+    fn state(&self, txn: TxnId, seen: Lsn) -> TxnState {
         match self.status.state(txn) {
-            State::Settled => self.undo.history.commit_of(txn, seen).map_or(State::Settled, State::Committed),
+            TxnState::Settled => {
+                self.undo.history.commit_of(txn, seen).map_or(TxnState::Settled, TxnState::Committed)
+            }
             state => state,
         }
     }
 
-    /// Judges one version.
+    /// Judges one version: the commit LSN, as in [`Sight::Visible`], if the reader sees it, else an
+    /// error.
     #[inline]
     fn judge(&self, txn: TxnId) -> Result<Option<Lsn>, ()> {
         let own = txn == self.own && txn != TxnId::NONE;
         let mut turn = 0;
         loop {
-            let state = if own { State::Active } else { self.state(txn, self.snapshot) };
+            let state = if own { TxnState::Active } else { self.state(txn, self.snapshot) };
             match sight(state, own, self.snapshot) {
                 Sight::Visible(commit) => return Ok(commit),
                 Sight::Older => return Err(()),
@@ -146,25 +158,37 @@ impl View<'_> {
         }
     }
 
-    /// Finds what the reader sees of a row whose newest version is `row`, as far as undo is in memory or `held`. An older value is
-    /// left in `value`. REQUIRES: the leaf that holds the row is latched, and the snapshot is registered.
+    /// Finds what the reader sees of a row whose newest version is `row`, with undo in memory or in
+    /// `held`. Leaves an older value in `value`. REQUIRES: the leaf that holds the row is latched,
+    /// and the snapshot is registered.
     ///
-    /// Fails if the undo that the snapshot needs is gone.
-    pub(crate) fn see(&self, row: Row<'_>, value: &mut Vec<u8>, held: &HeldPiece) -> Result<Seen, Damage> {
+    /// Fails if undo that the snapshot needs is gone.
+    pub(crate) fn see(
+        &self,
+        row: Row<'_>,
+        value: &mut Vec<u8>,
+        held: &HeldPiece,
+    ) -> Result<SeenVersion, Damage> {
         if let Ok(commit) = self.judge(row.version.txn) {
             let gone = row.flags & DELETED != 0;
-            return Ok(if gone { Seen::Deleted(commit) } else { Seen::Newest(commit) });
+            return Ok(if gone { SeenVersion::Deleted(commit) } else { SeenVersion::Newest(commit) });
         }
         if row.flags & FRESH != 0 {
-            return Ok(Seen::Absent(None));
+            return Ok(SeenVersion::Absent(None));
         }
         value.clear();
         value.extend_from_slice(row.value);
-        self.walk(Step::begin(self.undo, row.version), value, held)
+        self.walk(WalkPosition::begin(self.undo, row.version), value, held)
     }
 
-    /// Goes on from `at`, a version that the reader does not see, with what is `held`. REQUIRES: the snapshot is registered.
-    pub(crate) fn walk(&self, at: Step, value: &mut Vec<u8>, held: &HeldPiece) -> Result<Seen, Damage> {
+    /// Goes on from `at`, a version that the reader does not see, with the undo in `held`.
+    /// REQUIRES: the snapshot is registered.
+    pub(crate) fn walk(
+        &self,
+        at: WalkPosition,
+        value: &mut Vec<u8>,
+        held: &HeldPiece,
+    ) -> Result<SeenVersion, Damage> {
         let mut steps = 0;
         let seen = self.walk_counting(at, value, held, &mut steps);
         self.metrics.add(M::VersionSteps, steps);
@@ -173,63 +197,69 @@ impl View<'_> {
 
     fn walk_counting(
         &self,
-        mut at: Step,
+        mut at: WalkPosition,
         value: &mut Vec<u8>,
         held: &HeldPiece,
         steps: &mut u64,
-    ) -> Result<Seen, Damage> {
+    ) -> Result<SeenVersion, Damage> {
         loop {
             let not_seen = at.version.txn;
             let flags = match at.pass(self, value)? {
                 Some(flags) => flags,
                 None => match at.back(self.undo, held, value)? {
-                    UndoAccess::Away(piece) => return Ok(Seen::Away(Rest { at, piece })),
+                    UndoAccess::Away(piece) => return Ok(SeenVersion::Away(RemainingWalk { at, piece })),
                     UndoAccess::Here(older) => older,
                 },
             };
             *steps += 1;
-            let Some(flags) = flags else { return Ok(Seen::Absent(None)) };
-            // Who was not seen a step before is not seen now. Without the latch an aborted transaction may have been settled
-            // meanwhile, which would make its other versions look like those of a commit.
+            let Some(flags) = flags else { return Ok(SeenVersion::Absent(None)) };
+            // A transaction that was not visible one step before is not visible now. Without the
+            // latch, an aborted transaction may have been settled meanwhile; then its other
+            // versions would look committed.
             if at.version.txn != not_seen
                 && let Ok(commit) = self.judge(at.version.txn)
             {
                 let gone = flags & DELETED != 0;
-                return Ok(if gone { Seen::Absent(commit) } else { Seen::Older { flags, commit } });
+                return Ok(if gone {
+                    SeenVersion::Absent(commit)
+                } else {
+                    SeenVersion::Older { flags, commit }
+                });
             }
             if flags & FRESH != 0 {
-                return Ok(Seen::Absent(None));
+                return Ok(SeenVersion::Absent(None));
             }
         }
     }
 
-    /// Whether all see what `txn` did, and see it committed, where commits below `horizon` are seen by all.
+    /// Returns whether every snapshot sees `txn` as committed, where commits below `horizon` are
+    /// seen by all.
     pub(crate) fn seen_by_all(&self, txn: TxnId, horizon: Lsn) -> bool {
         match self.state(txn, horizon) {
-            State::Settled => true,
-            State::Committed(lsn) => lsn < horizon,
-            State::Active | State::Committing | State::Prepared | State::Aborted => false,
+            TxnState::Settled => true,
+            TxnState::Committed(lsn) => lsn < horizon,
+            TxnState::Active | TxnState::Committing | TxnState::Prepared | TxnState::Aborted => false,
         }
     }
 
-    /// Judges a row's newest version for who wants to lock or change it; `conflicts_after` is the snapshot that
-    /// first-updater-wins measures by, if there is one.
-    pub(crate) fn stand(&self, newest: TxnId, conflicts_after: Option<Lsn>) -> Stand {
+    /// Returns how a transaction that wants to lock or change a row must treat its newest version.
+    /// `conflicts_after` is the snapshot LSN that first-updater-wins measures by, if there is one.
+    pub(crate) fn writer_state(&self, newest: TxnId, conflicts_after: Option<Lsn>) -> WriterState {
         let own = newest == self.own && newest != TxnId::NONE;
         let seen = conflicts_after.unwrap_or(Lsn::MAX);
         let mut turn = 0;
         loop {
-            let state = if own { State::Active } else { self.state(newest, seen) };
-            match stand(state, own, conflicts_after) {
-                Stand::Undecided => spin(&mut turn),
+            let state = if own { TxnState::Active } else { self.state(newest, seen) };
+            match writer_state(state, own, conflicts_after) {
+                WriterState::Undecided => spin(&mut turn),
                 decided => return decided,
             }
         }
     }
 }
 
-/// Turns a value into the one before the change that `entry` undoes; tells that one's version and flags. `None`: there
-/// was no row.
+/// Turns a value into the one before the change that `entry` undoes. Returns that version and its
+/// flags; none if there was no row.
 fn step_back(entry: &UndoEntry<'_>, value: &mut Vec<u8>) -> Result<Option<(Version, u8)>, Damage> {
     match *entry {
         UndoEntry::Insert { .. } => Ok(None),
@@ -256,9 +286,9 @@ mod tests {
     use std::collections::BTreeMap;
     use std::fmt::Write;
 
-    /// One row of a page, changed as a table would.
+    /// One row of a page, changed as a table would change it.
     struct World {
-        status: Status,
+        status: StatusTable,
         streams: Streams,
         row: Option<(Version, u8, Vec<u8>)>,
         next_lsn: u64,
@@ -300,18 +330,19 @@ mod tests {
                 .see(Row { version: *version, flags: *flags, value }, &mut old, HeldPiece::NONE)
                 .unwrap()
             {
-                Seen::Deleted(_) | Seen::Absent(_) => "nothing".to_owned(),
-                Seen::Newest(_) => format!("{} (newest)", text(value)),
-                Seen::Older { .. } => text(&old),
-                Seen::Away(rest) => panic!("{rest:?}: nothing here goes to files"),
+                SeenVersion::Deleted(_) | SeenVersion::Absent(_) => "nothing".to_owned(),
+                SeenVersion::Newest(_) => format!("{} (newest)", text(value)),
+                SeenVersion::Older { .. } => text(&old),
+                SeenVersion::Away(rest) => panic!("{rest:?}: nothing here goes to files"),
             }
         }
     }
 
-    /// Names are transactions. `a put V`, `a delete`, `a commit`, `a abort`, `s snapshot`; `s reads`, `a reads s`.
+    /// Names are transactions. `a put V`, `a delete`, `a commit`, `a abort`, `s snapshot`; `s
+    /// reads`, `a reads s`.
     fn check(script: &str, expected: &expect_test::Expect) {
         let mut w = World {
-            status: Status::new(TxnId(1), []),
+            status: StatusTable::new(TxnId(1), []),
             streams: Streams::default(),
             row: None,
             next_lsn: 100,
@@ -337,10 +368,10 @@ mod tests {
                 "put" => w.change(txn, Some(words[2].as_bytes())),
                 "delete" => w.change(txn, None),
                 "commit" => {
-                    w.status.set(txn, State::Committing);
-                    w.status.set(txn, State::Committed(lsn));
+                    w.status.set(txn, TxnState::Committing);
+                    w.status.set(txn, TxnState::Committed(lsn));
                 }
-                "abort" => w.status.set(txn, State::Aborted),
+                "abort" => w.status.set(txn, TxnState::Aborted),
                 other => panic!("what is {other:?}"),
             }
         }
@@ -348,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn each_snapshot_sees_its_moment() {
+    fn each_snapshot_sees_the_commits_below_it() {
         check(
             "
             s0 snapshot
@@ -389,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn an_aborted_version_is_looked_through() {
+    fn a_reader_skips_an_aborted_version() {
         check(
             "
             a put one
@@ -410,8 +441,8 @@ mod tests {
     }
 
     #[test]
-    fn undo_that_is_gone_is_an_error_not_a_wrong_answer() {
-        let status = Status::new(TxnId(1), []);
+    fn missing_undo_is_an_error_and_not_a_wrong_answer() {
+        let status = StatusTable::new(TxnId(1), []);
         let undo = UndoSource { streams: &Streams::default(), history: &History::default() };
         let metrics = &Metrics::default();
         let view = View { status: &status, undo, snapshot: Lsn(1), own: TxnId::NONE, metrics };

@@ -1,56 +1,60 @@
-//! The rule, pure: what a version's transaction means to who looks at it.
+//! The visibility rule, as pure functions: what the state of a version's writer means to a reader,
+//! and to a transaction that wants to lock or change the row.
 
-use super::status::State;
+use super::status::TxnState;
 use base::Lsn;
 
-/// What a version is to a reader with a snapshot.
+/// What a reader with a snapshot does with a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sight {
-    /// It sees this version. The LSN is that of its commit, if the commit may not be durable yet (Co10).
+    /// The reader sees this version. The LSN is that of its commit, if the commit may not be
+    /// durable yet (Co10).
     Visible(Option<Lsn>),
-    /// It sees an older one.
+    /// The reader sees an older version.
     Older,
-    /// Nobody knows yet: look again.
+    /// The commit LSN is not known yet: look again.
     Undecided,
 }
 
-/// What a version is to who wants to lock or change the row, or to read its newest committed state.
+/// The state of a version's writer, as a transaction must treat it that wants to lock or change the
+/// row or to read its newest committed state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stand {
-    /// The row may be changed on top of it. The LSN is that of its commit, as in [`Sight::Visible`]; `None` also for
-    /// the transaction's own version.
+pub(crate) enum WriterState {
+    /// The row may be changed on top of the version. The LSN is that of its commit, as in
+    /// [`Sight::Visible`]; none also for the transaction's own version.
     Free(Option<Lsn>),
-    /// Another transaction has not ended: wait for it.
+    /// The writer has not ended: wait for it.
     Locked,
-    /// It committed after the looker's snapshot: a write conflict.
+    /// The writer committed after the transaction's snapshot: a write conflict.
     Conflict,
-    /// It must be reverted first (Un6).
+    /// The version must be reverted first (Un6).
     Aborted,
-    /// Nobody knows yet: look again.
+    /// The commit LSN is not known yet: look again.
     Undecided,
 }
 
-/// Judges a version for a reader. `own`: the reader's transaction made it.
-pub(crate) fn sight(state: State, own: bool, snapshot: Lsn) -> Sight {
+/// Returns whether a reader sees a version. `own`: the reader's transaction made it.
+pub(crate) fn sight(state: TxnState, own: bool, snapshot: Lsn) -> Sight {
     match state {
         _ if own => Sight::Visible(None),
-        State::Settled => Sight::Visible(None),
-        State::Committed(lsn) if lsn < snapshot => Sight::Visible(Some(lsn)),
-        State::Committing => Sight::Undecided,
-        State::Committed(_) | State::Active | State::Prepared | State::Aborted => Sight::Older,
+        TxnState::Settled => Sight::Visible(None),
+        TxnState::Committed(lsn) if lsn < snapshot => Sight::Visible(Some(lsn)),
+        TxnState::Committing => Sight::Undecided,
+        TxnState::Committed(_) | TxnState::Active | TxnState::Prepared | TxnState::Aborted => Sight::Older,
     }
 }
 
-/// Judges a version for a locker. `snapshot`: what first-updater-wins measures by, if the transaction has one and cares.
-pub(crate) fn stand(state: State, own: bool, snapshot: Option<Lsn>) -> Stand {
+/// Returns how a transaction must treat a version that it wants to lock or change. `snapshot` is
+/// the one that first-updater-wins measures by, if the transaction has one and it matters.
+pub(crate) fn writer_state(state: TxnState, own: bool, snapshot: Option<Lsn>) -> WriterState {
     match state {
-        _ if own => Stand::Free(None),
-        State::Settled => Stand::Free(None),
-        State::Committed(lsn) if snapshot.is_some_and(|snapshot| lsn >= snapshot) => Stand::Conflict,
-        State::Committed(lsn) => Stand::Free(Some(lsn)),
-        State::Active | State::Prepared => Stand::Locked,
-        State::Aborted => Stand::Aborted,
-        State::Committing => Stand::Undecided,
+        _ if own => WriterState::Free(None),
+        TxnState::Settled => WriterState::Free(None),
+        TxnState::Committed(lsn) if snapshot.is_some_and(|snapshot| lsn >= snapshot) => WriterState::Conflict,
+        TxnState::Committed(lsn) => WriterState::Free(Some(lsn)),
+        TxnState::Active | TxnState::Prepared => WriterState::Locked,
+        TxnState::Aborted => WriterState::Aborted,
+        TxnState::Committing => WriterState::Undecided,
     }
 }
 
@@ -63,7 +67,7 @@ mod tests {
     #[test]
     fn every_state_against_a_snapshot_at_100() {
         let mut out = String::new();
-        use State::{Aborted, Active, Committed, Committing, Prepared, Settled};
+        use TxnState::{Aborted, Active, Committed, Committing, Prepared, Settled};
         let states = [
             Settled,
             Committed(Lsn(99)),
@@ -76,13 +80,19 @@ mod tests {
         ];
         for state in states {
             let reader = sight(state, false, Lsn(100));
-            let (fixed, current) = (stand(state, false, Some(Lsn(100))), stand(state, false, None));
+            let (fixed, current) =
+                (writer_state(state, false, Some(Lsn(100))), writer_state(state, false, None));
             writeln!(out, "{state:?}: reads {reader:?}, writes {fixed:?}, without snapshot {current:?}")
                 .unwrap();
         }
         for own in [Active, Committing] {
-            writeln!(out, "own {own:?}: {:?} {:?}", sight(own, true, Lsn(0)), stand(own, true, Some(Lsn(0))))
-                .unwrap();
+            writeln!(
+                out,
+                "own {own:?}: {:?} {:?}",
+                sight(own, true, Lsn(0)),
+                writer_state(own, true, Some(Lsn(0)))
+            )
+            .unwrap();
         }
         expect![[r#"
             Settled: reads Visible(None), writes Free(None), without snapshot Free(None)

@@ -1,13 +1,13 @@
 //! How transactions end: commit, rollback, prepare.
 
-use super::revert::{Reverting, Way};
-use super::room::Patience;
+use super::admission::UndoWait;
+use super::revert::{RevertOptions, Reverting};
 use super::system::{Prepared, Rules, Txn, Txns};
 use crate::error::{Error, Result};
 use crate::lock::Owner;
 use crate::log::group::{self, Record};
-use crate::mvcc::State;
-use crate::mvcc::purge::Ended;
+use crate::mvcc::TxnState;
+use crate::mvcc::purge::EndedTxn;
 use crate::planted::{Bug, planted};
 use crate::undo::{REWINDS_MAX, Stream, UndoEntry, UndoPosition, encode_rewind};
 use base::sync::atomic::Ordering;
@@ -16,13 +16,14 @@ use metrics::SyncReason;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// A rollback that costs more than this goes to the background, bytes of undo.
+/// A rollback that costs more undo than this goes to the background, bytes.
 const INLINE_ROLLBACK_BYTES: u64 = 64 << 10;
-/// The longest outside name of a prepared transaction, bytes (XA allows 64 + 64 and a format number).
+/// The longest xid of a prepared transaction, bytes (XA allows 64 + 64 and a format number).
 pub(crate) const XID_BYTES_MAX: usize = 256;
 
 impl Txns {
-    /// Logs a record that changes no page; `stamp` learns its LSN before anyone can find it.
+    /// Logs a record that changes no page, and returns its LSN. `stamp` gets the LSN before any
+    /// other thread can find the record.
     pub(super) fn log_record(&self, record: &Record<'_>, stamp: impl FnOnce(Lsn)) -> Lsn {
         thread_local! {
             /// The buffer of this thread's last record.
@@ -36,15 +37,17 @@ impl Txns {
         lsn
     }
 
-    /// Decides a transaction that has changed something: from here on it is committed for everybody here, its locks are
-    /// free, and it survives a crash once the log is durable beyond the LSN that comes back.
+    /// Commits a transaction that has changed something. From here on it is committed for every
+    /// other transaction, and its locks are free. It survives a crash once the log is durable
+    /// beyond the returned LSN.
     fn decide(&self, owner: &Owner, stream: &Arc<Stream>) -> Lsn {
         let txn = owner.txn();
-        self.status.set(txn, State::Committing);
-        let lsn = self.log_record(&Record::Commit { txn }, |lsn| self.status.set(txn, State::Committed(lsn)));
+        self.status.set(txn, TxnState::Committing);
+        let lsn =
+            self.log_record(&Record::Commit { txn }, |lsn| self.status.set(txn, TxnState::Committed(lsn)));
         self.store.log.count_commit();
         let due = Lsn(self.known_due.load(Ordering::Acquire));
-        let ended = Ended { txn, stream: Arc::clone(stream), committed: true };
+        let ended = EndedTxn { txn, stream: Arc::clone(stream), committed: true };
         let forgotten = self.purge_queue.exchange(lsn, ended, due);
         self.locks.release_all(owner);
         self.forget(forgotten);
@@ -53,13 +56,13 @@ impl Txns {
 
     /// Ends a transaction that has changed nothing.
     fn end_unchanged(&self, owner: &Owner) {
-        self.status.set(owner.txn(), State::Aborted);
+        self.status.set(owner.txn(), TxnState::Aborted);
         self.locks.release_all(owner);
-        self.status.set(owner.txn(), State::Settled);
+        self.status.set(owner.txn(), TxnState::Settled);
     }
 
-    /// Commits. The LSN is that of the commit record, which is not durable yet; `None` if there was nothing to make
-    /// durable. REQUIRES: no latch held.
+    /// Commits. Returns the LSN of the commit record, which is not durable yet; none if there was
+    /// nothing to make durable. REQUIRES: no latch held.
     pub(crate) fn commit(&self, txn: &Txn) -> Result<Option<Lsn>> {
         let Some(owner) = txn.owner() else { return Ok(None) };
         match txn.stream() {
@@ -77,71 +80,79 @@ impl Txns {
         }
     }
 
-    /// Rolls back: its versions are aborted at once, its locks free; a short undo is reverted here, a long one in the
-    /// background. REQUIRES: no latch held.
+    /// Rolls back. Its versions are aborted at once and its locks are free. A short undo is
+    /// reverted here, a long one in the background. REQUIRES: no latch held.
     pub(crate) fn rollback(&self, txn: &Txn) {
         let Some(owner) = txn.owner() else { return };
         if txn.is_doomed() {
             return;
         }
-        self.status.set(owner.txn(), State::Aborted);
+        self.status.set(owner.txn(), TxnState::Aborted);
         self.end_aborted(owner, txn.stream());
     }
 
-    /// What is left to do when a transaction has become aborted.
+    /// Does what is left when a transaction has become aborted.
     fn end_aborted(&self, owner: &Owner, stream: Option<&Arc<Stream>>) {
         self.locks.release_all(owner);
         let Some(stream) = stream.filter(|stream| !stream.is_empty()) else {
             self.streams.remove(owner.txn());
-            return self.status.set(owner.txn(), State::Settled);
+            return self.status.set(owner.txn(), TxnState::Settled);
         };
-        // What cannot be reverted here, because a page cannot be read, the log has no room or the database is poisoned, the
-        // background or the next open will.
+        // The revert can fail here: a page cannot be read, the log has no room, or the database is
+        // poisoned. Then the background or the next open does it.
         let mut job = Reverting::new(stream);
         let short = stream.cost() <= INLINE_ROLLBACK_BYTES;
-        if !short || !matches!(self.finish_abort(&mut job, Patience::None, false), Ok(true)) {
+        if !short || !matches!(self.finish_abort(&mut job, UndoWait::NoWait, false), Ok(true)) {
             self.revert_later(job);
         }
     }
 
-    /// Reverts all that an aborted transaction did and hands its undo to purge. False if it found no room to go on.
+    /// Reverts all that an aborted transaction did, and gives its undo to purge. Returns false if
+    /// the log had no room to go on.
     pub(super) fn finish_abort(
         &self,
         job: &mut Reverting,
-        patience: Patience,
-        passing: bool,
+        wait: UndoWait,
+        skip_unreadable: bool,
     ) -> Result<bool> {
-        let way = Way { mark: UndoPosition { end: 0, last: None }, keeper: None, patience, passing };
+        let options = RevertOptions {
+            mark: UndoPosition { end: 0, last: None },
+            keeps_locks: None,
+            wait,
+            skip_unreadable,
+        };
         let Reverting { stream, next } = job;
-        if !self.revert_stream(stream, next, &way, |_| true)? {
+        if !self.revert_stream(stream, next, &options, |_| true)? {
             return Ok(false);
         }
         let txn = stream.owner();
         self.store.log.make_room()?;
         if !stream.covers_marks() {
-            // No row shows a version of it, and no delete mark has come back: nobody asks for it any more.
+            // No row shows a version of it, and no delete mark has come back: its state is never
+            // asked for again.
             self.log_record(&Record::Reverted { txn }, |_| {});
-            self.status.set(txn, State::Settled);
+            self.status.set(txn, TxnState::Settled);
             self.streams.remove(txn);
             return Ok(true);
         }
         let lsn = self.log_record(&Record::Abort { txn }, |_| {});
-        self.purge_queue.push(lsn, Ended { txn, stream: Arc::clone(stream), committed: false });
+        self.purge_queue.push(lsn, EndedTxn { txn, stream: Arc::clone(stream), committed: false });
         Ok(true)
     }
 
-    /// A point that the transaction can be rolled back to.
+    /// Returns the point to which a rollback to a savepoint made now would go.
     pub(crate) fn undo_position(&self, txn: &Txn) -> UndoPosition {
         txn.stream().map_or(UndoPosition { end: 0, last: None }, |stream| stream.position())
     }
 
-    /// Whether `mark` is a point of the transaction that has not been rolled back.
+    /// Returns whether `mark` is a point of the transaction that has not been rolled back.
     pub(crate) fn reaches(&self, txn: &Txn, mark: UndoPosition) -> bool {
         let start = mark == UndoPosition { end: 0, last: None };
         start || txn.stream().is_some_and(|stream| stream.reaches(mark))
     }
 
-    /// That the transaction can be rolled back to `mark`; so often, and no more, can be told from each other what was taken back and what not.
+    /// Fails if the transaction has been rolled back to savepoints so often that its undo could not
+    /// tell any more which records were undone.
     pub(crate) fn can_rewind(&self, txn: &Txn, mark: UndoPosition) -> Result {
         if txn.stream().is_none_or(|stream| stream.end() <= mark.end || stream.can_rewind(mark)) {
             return Ok(());
@@ -150,9 +161,10 @@ impl Txns {
         Err(Error::Limit { what })
     }
 
-    /// Undoes what the transaction did since `mark`. Locks that it asked for stay; those that its versions were stay if it
-    /// keeps what it has learnt. If it fails the transaction is doomed: it has been rolled back as a whole. Half undone it must not
-    /// go on, for nothing tells its later ends which half that was.
+    /// Undoes what the transaction did since `mark`. Locks that it asked for stay. Locks that its
+    /// versions were stay if it is serializable. If the rollback fails, the transaction is doomed:
+    /// it has been rolled back as a whole. Half undone it must not go on, because at its end
+    /// nothing would tell which half was undone.
     pub(crate) fn rollback_to(&self, txn: &Txn, mark: UndoPosition, rules: Rules) -> Result {
         let undone = self.undo_to(txn, mark, rules);
         if undone.is_err() && !planted(Bug::HalfUndoneGoesOn) {
@@ -166,10 +178,11 @@ impl Txns {
         let Some(stream) = txn.stream().filter(|stream| stream.end() > mark.end) else { return Ok(()) };
         self.can_rewind(txn, mark)?;
         let owner = stream.owner();
-        let keeper = rules.keeps.then(|| self.owner(txn));
-        let goes = |version: crate::page::node::Version| version.txn == owner && version.undo_at >= mark.end;
-        let way = Way { mark, keeper, patience: Patience::Call, passing: false };
-        let whole = self.revert_stream(stream, &mut stream.position().last, &way, goes)?;
+        let keeps_locks = rules.serializable.then(|| self.owner(txn));
+        let is_undone =
+            |version: crate::page::node::Version| version.txn == owner && version.undo_at >= mark.end;
+        let options = RevertOptions { mark, keeps_locks, wait: UndoWait::AsCaller, skip_unreadable: false };
+        let whole = self.revert_stream(stream, &mut stream.position().last, &options, is_undone)?;
         base::check!(whole, "a call waits for room");
         self.store.log.make_room()?;
         let at = stream.append(UndoEntry::Rewind { end: mark.end, last: mark.last });
@@ -181,7 +194,8 @@ impl Txns {
         Ok(())
     }
 
-    /// Leaves the transaction's end to whoever names `xid`, also after a crash. Durable when it returns.
+    /// Prepares: leaves the transaction's end to the coordinator that names `xid`, also after a
+    /// crash. Durable when it returns.
     pub(crate) fn prepare(&self, txn: &Txn, xid: &[u8]) -> Result {
         if xid.is_empty() || xid.len() > XID_BYTES_MAX {
             let len = xid.len();
@@ -194,7 +208,7 @@ impl Txns {
             if prepared.contains_key(xid) {
                 return Err(Error::Misuse("a prepared transaction has that xid already".into()));
             }
-            self.status.set(owner.txn(), State::Prepared);
+            self.status.set(owner.txn(), TxnState::Prepared);
             let stream = txn.stream().cloned();
             let entry = Prepared { owner: Arc::clone(owner), stream, claimed: false };
             prepared.insert(xid.to_vec(), entry);
@@ -206,13 +220,13 @@ impl Txns {
         Ok(())
     }
 
-    /// The outside names of all prepared transactions, sorted.
+    /// Returns the xids of all prepared transactions, sorted.
     pub(crate) fn prepared_xids(&self) -> Vec<Vec<u8>> {
         self.prepared.lock().keys().cloned().collect()
     }
 
-    /// Gives the caller, and nobody else, the end of a prepared transaction. It stays in the list, so that a checkpoint
-    /// meanwhile still finds its outside name.
+    /// Gives the caller alone the right to end a prepared transaction. The transaction stays in the
+    /// list, so that a checkpoint meanwhile still finds its xid.
     fn claim_prepared(&self, xid: &[u8]) -> Result<Prepared> {
         let mut prepared = self.prepared.lock();
         match prepared.get_mut(xid).filter(|p| !p.claimed) {
@@ -224,7 +238,7 @@ impl Txns {
         }
     }
 
-    /// Commits a prepared transaction; the LSN is to be made durable by the caller.
+    /// Commits a prepared transaction. The caller makes the returned LSN durable.
     pub(crate) fn commit_prepared(&self, xid: &[u8]) -> Result<Lsn> {
         self.store.log.make_room()?;
         let Prepared { owner, stream, .. } = self.claim_prepared(xid)?;
@@ -234,32 +248,33 @@ impl Txns {
         Ok(lsn)
     }
 
-    /// Rolls a prepared transaction back; the LSN is to be made durable by the caller.
+    /// Rolls a prepared transaction back. The caller makes the returned LSN durable.
     pub(crate) fn rollback_prepared(&self, xid: &[u8]) -> Result<Lsn> {
         self.store.log.make_room()?;
         let Prepared { owner, stream, .. } = self.claim_prepared(xid)?;
-        // A checkpoint above this record must not list the transaction as prepared, for its rows are about to be
-        // reverted: hence its state changes before the record can be found.
+        // A checkpoint above this record must not list the transaction as prepared, because its
+        // rows are about to be reverted. So its state changes before the record can be found.
         let txn = owner.txn();
-        let lsn = self.log_record(&Record::Abort { txn }, |_| self.status.set(txn, State::Aborted));
+        let lsn = self.log_record(&Record::Abort { txn }, |_| self.status.set(txn, TxnState::Aborted));
         self.end_aborted(&owner, stream.as_ref());
         self.prepared.lock().remove(xid);
         Ok(lsn)
     }
 
-    /// Rolls back every transaction that is still active; for closing. `make_room` moves the checkpoint. What cannot be reverted now
-    /// the next open will revert. REQUIRES: none of them is in a call.
+    /// Rolls back every transaction that is still active, for closing. `make_room` moves the
+    /// checkpoint. The next open reverts what cannot be reverted now. REQUIRES: none of them is in
+    /// a call.
     pub(crate) fn abort_active(&self, make_room: &dyn Fn() -> Result) {
         for stream in self.streams.list() {
             let txn: TxnId = stream.owner();
-            if self.status.state(txn) != State::Active {
+            if self.status.state(txn) != TxnState::Active {
                 continue;
             }
-            self.status.set(txn, State::Aborted);
+            self.status.set(txn, TxnState::Aborted);
             let (mut job, mut idle) = (Reverting::new(&stream), 0);
             loop {
                 let before = job.next;
-                match self.finish_abort(&mut job, Patience::None, true) {
+                match self.finish_abort(&mut job, UndoWait::NoWait, true) {
                     Ok(true) => break,
                     Ok(false) => idle = if job.next == before { idle + 1 } else { 0 },
                     Err(_) => idle = u32::MAX,

@@ -1,12 +1,12 @@
-//! What a checkpoint does for unfinished transactions: copies the undo that redo below the checkpoint could have rebuilt to
-//! the undo files, then lists in the log who they are (INV-16).
+//! Hardening for a checkpoint: copies to the undo files the undo of unfinished transactions that
+//! redo below the checkpoint could have rebuilt, then lists these transactions in the log (INV-16).
 
 use super::system::Txns;
 use crate::checkpoint::list::{List, Listed, Stage};
 use crate::checkpoint::{Hardened, UndoFiles, Unfinished};
 use crate::error::Result;
 use crate::log::group::Record;
-use crate::mvcc::State;
+use crate::mvcc::TxnState;
 use crate::planted::{Bug, planted};
 use crate::undo::journal::Journal;
 use crate::undo::{ChunkCopy, Stream, spill};
@@ -15,29 +15,32 @@ use metrics::M;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Undo bytes that one batch takes at most, about.
+/// About the most undo bytes in one batch.
 const BATCH_BYTES: usize = 4 << 20;
 
 impl Txns {
-    /// How a transaction with undo stands for a checkpoint. `None`: what it left behind needs no undo after a crash.
+    /// Returns the stage at which a checkpoint lists a transaction with undo. None: what it left
+    /// behind needs no undo after a crash.
     fn stage_of(&self, txn: TxnId, xids: &BTreeMap<TxnId, Vec<u8>>, needs_purge: bool) -> Option<Stage> {
         match self.status.state(txn) {
-            // Who is deciding has its commit record above the checkpoint, where recovery finds it.
-            State::Active | State::Committing => Some(Stage::Active),
-            State::Prepared => Some(match xids.get(&txn) {
+            // The commit record of a transaction that is deciding lies above the checkpoint, where
+            // recovery finds it.
+            TxnState::Active | TxnState::Committing => Some(Stage::Active),
+            TxnState::Prepared => Some(match xids.get(&txn) {
                 Some(xid) => Stage::Prepared(xid.clone()),
-                // It is just being decided, or just becoming prepared: the record of that lies above the checkpoint.
+                // It is just being decided or prepared; the record of that lies above the
+                // checkpoint.
                 None => Stage::Active,
             }),
-            State::Aborted => Some(Stage::Aborted),
-            State::Committed(lsn) => needs_purge.then_some(Stage::Committed(lsn)),
-            State::Settled => None,
+            TxnState::Aborted => Some(Stage::Aborted),
+            TxnState::Committed(lsn) => needs_purge.then_some(Stage::Committed(lsn)),
+            TxnState::Settled => None,
         }
     }
 }
 
 impl Txns {
-    /// Has all that is in the streams stand in the files, too.
+    /// Writes all undo of the streams that is not in the files yet.
     fn to_files<'s>(&self, journal: &mut Journal, streams: impl Iterator<Item = &'s Arc<Stream>>) -> Result {
         let (mut chunks, mut gathered) = (Vec::new(), 0);
         for stream in streams.filter(|_| !planted(Bug::NoHardening)) {
@@ -71,7 +74,8 @@ impl Unfinished for Txns {
     fn harden(&self, sequence: u64) -> Result<Hardened> {
         let xids: BTreeMap<TxnId, Vec<u8>> =
             self.prepared.lock().iter().map(|(xid, p)| (p.owner.txn(), xid.clone())).collect();
-        // First the ids: whoever begins from here on has all its redo above the checkpoint.
+        // The ids are read first: a transaction that begins from here on has all its redo above the
+        // checkpoint.
         let mut list = List { next_txn: self.status.next(), next_tree: self.next_tree(), ..List::default() };
         let mut journal = self.journal.lock();
         journal.retire()?;
@@ -84,7 +88,7 @@ impl Unfinished for Txns {
             }
         }
         let idle = xids.iter().filter(|(txn, _)| {
-            self.status.state(**txn) == State::Prepared
+            self.status.state(**txn) == TxnState::Prepared
                 && self.streams.get(**txn).is_none_or(|s| s.is_empty())
         });
         for (txn, xid) in idle {
@@ -103,9 +107,9 @@ impl Unfinished for Txns {
         }
         list.files = journal.sync(&files.into_iter().collect())?;
         list.history = self.history.list();
-        self.aside.list(&mut list.history);
-        journal.sync(&list.history.iter().map(|listed| listed.file).collect())?;
-        // Until here they have kept their files, also if they are purged meanwhile.
+        self.quarantine.list(&mut list.history);
+        journal.sync(&list.history.iter().map(|segments| segments.file).collect())?;
+        // Until here the streams have kept their files, even if they were purged meanwhile.
         drop(streams);
         if planted(Bug::UnlistedLosers) {
             list.txns.clear();
@@ -124,7 +128,7 @@ impl Unfinished for Txns {
 
     fn undo_files(&self) -> UndoFiles {
         let uses = self.journal.lock().uses();
-        UndoFiles { waits: self.aside.wants_space(), ..uses }
+        UndoFiles { waits: self.quarantine.wants_space(), ..uses }
     }
 
     fn root_is_durable(&self) -> Result {

@@ -1,11 +1,12 @@
-//! Keeping the past within its limits: committed history goes to history batches and the undo of large transactions to files when memory has
-//! no room for them, and the oldest snapshot is given up when there is no room in files (Un9). What is to be done says
-//! [`pace::history`]; here it is done.
+//! Keeps history within its limits (Un9). When memory is short, the undo of committed transactions
+//! goes to history batches and the undo of large transactions to files. When there is no space in
+//! files, the oldest snapshot expires. [`pace::history`] decides what is to be done; here it is
+//! done.
 
 use super::system::Txns;
 use crate::error::{Error, Result};
-use crate::mvcc::State;
-use crate::mvcc::purge::Ended;
+use crate::mvcc::TxnState;
+use crate::mvcc::purge::EndedTxn;
 use crate::planted::{Bug, planted};
 use crate::undo::journal::Journal;
 use crate::undo::{BATCH_MEMBER_BYTES_MAX, BatchMember, HISTORY_BATCH_BYTES, HISTORY_BATCH_TXNS, spill};
@@ -15,72 +16,82 @@ use base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use metrics::M;
 use pace::history::{HistoryPlan, HistorySample, plan, spill_threshold};
 
-/// Bytes of chunks that are written at once, about.
+/// About how many bytes of chunks are written at once.
 const WRITE_BYTES: usize = 4 << 20;
-/// Transactions that are taken from the queue at once: committers wait for so long.
+/// Transactions that are taken from the purge queue at once: commits wait for so long.
 const RUN_TXNS: usize = 1024;
 
-/// What the past may take, and how near to that it is.
+/// The limits of history, and how near it is to them.
 #[derive(Debug)]
-pub(crate) struct Limits {
+pub(crate) struct HistoryLimits {
     /// Memory, bytes.
     pub(crate) memory: u64,
     /// Memory that locks of rows and ranges may take, bytes.
     pub(crate) locks: u64,
     /// Files, bytes.
     pub(crate) files: u64,
-    /// Undo bytes from which somebody should look.
-    mark: AtomicU64,
-    /// The last step found nothing to move, or no space.
-    stuck: AtomicBool,
-    /// Wakes the thread that looks.
+    /// From this many undo bytes on, the limits are checked.
+    threshold: AtomicU64,
+    /// Whether the last step found nothing to move, or no space.
+    blocked: AtomicBool,
+    /// Wakes the thread that checks the limits.
     thread: Unparker,
 }
 
-/// Locks may take so much memory however small a budget was asked for, bytes.
+/// Locks may always take this much memory, however small the budget is, bytes.
 const LOCK_BYTES_LEAST: u64 = 1 << 20;
-/// And so much where none was: a million rows with short keys can be locked on a machine of any size.
+/// And this much if no budget was set: a million rows with short keys can be locked on any machine.
 const LOCK_BYTES_DEFAULT: u64 = 256 << 20;
 
-impl Limits {
-    /// As somebody asked for, or by the size of the buffer pool.
-    pub(crate) fn new(asked: Option<u64>, pool_bytes: u64, files: u64, thread: Unparker) -> Limits {
-        let memory = Limits::memory(asked, pool_bytes);
+impl HistoryLimits {
+    /// Makes limits from the budget that was asked for, or else from the size of the buffer pool.
+    pub(crate) fn new(asked: Option<u64>, pool_bytes: u64, files: u64, thread: Unparker) -> HistoryLimits {
+        let memory = HistoryLimits::memory(asked, pool_bytes);
         let least = if asked.is_some() { LOCK_BYTES_LEAST } else { LOCK_BYTES_DEFAULT };
-        let mark = AtomicU64::new(spill_threshold(memory, 0, 0));
-        Limits { memory, locks: (memory / 2).max(least), files, mark, stuck: AtomicBool::new(false), thread }
+        let threshold = AtomicU64::new(spill_threshold(memory, 0, 0));
+        HistoryLimits {
+            memory,
+            locks: (memory / 2).max(least),
+            files,
+            threshold,
+            blocked: AtomicBool::new(false),
+            thread,
+        }
     }
 
-    /// Memory that the past may take, bytes.
+    /// Returns how much memory history may take, bytes.
     pub(crate) fn memory(asked: Option<u64>, pool_bytes: u64) -> u64 {
         asked.unwrap_or_else(|| (pool_bytes / 4).max(64 << 20))
     }
 }
 
 impl Txns {
-    /// Before a transaction adds to its undo: has room made for it if it must be. REQUIRES: no latch held.
+    /// Called before a transaction adds to its undo: frees memory if that is needed. REQUIRES: no
+    /// latch held.
     #[inline]
     pub(super) fn room_for_undo(&self) -> Result {
-        let (bytes, mark) = (self.streams.bytes(), self.limits.mark.load(Ordering::Relaxed));
-        if bytes <= mark { Ok(()) } else { self.crowded(bytes - mark) }
+        let (bytes, threshold) = (self.streams.bytes(), self.limits.threshold.load(Ordering::Relaxed));
+        if bytes <= threshold { Ok(()) } else { self.over_threshold(bytes - threshold) }
     }
 
     #[cold]
-    fn crowded(&self, above: u64) -> Result {
+    fn over_threshold(&self, above: u64) -> Result {
         self.limits.thread.unpark();
-        // The thread has an eighth of the budget to get ahead in; who finds that used up does its work. The other eighth above the mark
-        // is for what all writers add before they come by here.
+        // The background thread has an eighth of the budget to get ahead in. A writer that finds it
+        // used up does the work itself. The other eighth above the threshold is for what all
+        // writers add before they check again.
         if above <= self.limits.memory / 8 {
             return Ok(());
         }
         match self.history_step() {
-            // Memory bends a little before it refuses: a snapshot given up may free enough.
+            // Memory exceeds its budget a little before it refuses: an expired snapshot may free
+            // enough.
             Err(Error::DiskFull { .. }) if above <= self.limits.memory => Ok(()),
             other => other.map(drop),
         }
     }
 
-    /// Memory of everything that the budget is for, in parts.
+    /// Returns the memory of everything that the budget covers, in parts.
     pub(crate) fn past(&self) -> HistorySample {
         HistorySample {
             budget: self.limits.memory,
@@ -95,40 +106,43 @@ impl Txns {
         }
     }
 
-    /// Looks at the limits, and does what keeps them. Whether something was moved or given up. REQUIRES: no latch held.
+    /// Checks the limits, and moves undo to files or lets a snapshot expire to keep them. Returns
+    /// whether it did. REQUIRES: no latch held.
     pub(crate) fn history_step(&self) -> Result<bool> {
         let mut journal = self.journal.lock();
         journal.sweep()?;
         let horizon = self.horizon();
-        // What a snapshot holds lies at or above it; below the horizon purge is at work.
+        // Undo that a snapshot holds lies at or above the horizon; below the horizon purge is at
+        // work.
         let oldest = [self.purge_queue.oldest(), self.history.oldest()].into_iter().flatten().min();
         let held =
             oldest.is_some_and(|oldest| oldest >= horizon) && self.history.oldest_left_by_crash().is_none();
         let sample = HistorySample { files: journal.bytes_in_use(), held, ..self.past() };
-        let mark = spill_threshold(sample.budget, sample.status, sample.locks);
-        self.limits.mark.store(mark, Ordering::Relaxed);
+        let threshold = spill_threshold(sample.budget, sample.status, sample.locks);
+        self.limits.threshold.store(threshold, Ordering::Relaxed);
         let HistoryPlan { transactions, bytes, .. } = plan(&sample);
         let wanted = transactions > 0 || bytes > 0;
         let moved = if wanted { self.move_to_files(&mut journal, transactions, bytes) } else { Ok(false) };
-        let stuck = wanted && !matches!(moved, Ok(true));
-        let before = self.limits.stuck.swap(stuck, Ordering::Relaxed);
-        // What could not be moved a step ago, because it was not durable yet, may have been moved now: a snapshot is given up only
-        // for what could not be moved twice.
+        let blocked = wanted && !matches!(moved, Ok(true));
+        let before = self.limits.blocked.swap(blocked, Ordering::Relaxed);
+        // What could not be moved one step ago, because it was not durable yet, may have been moved
+        // now. So a snapshot expires only for what could not be moved twice.
         let after = HistorySample {
             files: journal.bytes_in_use(),
             held,
-            cannot_spill: stuck && before,
+            cannot_spill: blocked && before,
             ..self.past()
         };
-        let give_up = plan(&after).expire_oldest;
-        if give_up && oldest.is_some_and(|oldest| self.snapshots.give_up_oldest(oldest)) {
+        let expire = plan(&after).expire_oldest;
+        if expire && oldest.is_some_and(|oldest| self.snapshots.expire_oldest(oldest)) {
             self.store.metrics.add(M::SnapshotsTooOld, 1);
             return moved.map(|_| true);
         }
         moved
     }
 
-    /// Has so many transactions, and so many bytes of memory, go to files. Whether any did.
+    /// Moves to files this many transactions, and this many bytes of memory. Returns whether any
+    /// moved.
     fn move_to_files(&self, journal: &mut Journal, transactions: u64, bytes: u64) -> Result<bool> {
         self.store.space.hold_reserve()?;
         let (sealed, mut freed) = self.seal(journal, transactions, bytes)?;
@@ -140,11 +154,12 @@ impl Txns {
         Ok(sealed > 0 || freed > 0)
     }
 
-    /// Has committed transactions that wait for purge go to history batches, until they were `transactions` and `bytes` in memory, or
-    /// none is left. How many they were, and how much memory they took.
+    /// Moves committed transactions that wait for purge to history batches, until they were
+    /// `transactions` and `bytes` of memory, or none is left. Returns how many they were, and how
+    /// much memory they took.
     fn seal(&self, journal: &mut Journal, transactions: u64, bytes: u64) -> Result<(u64, u64)> {
         let (mut count, mut freed) = (0, 0);
-        // Those that a snapshot holds first; purge will soon come to the others.
+        // First those that a snapshot holds; purge will soon take the others.
         for all in [false, true] {
             while count < transactions || freed < bytes {
                 let run = self.next_run(all);
@@ -158,8 +173,9 @@ impl Txns {
         Ok((count, freed))
     }
 
-    /// Takes from the queue what can go to history batches: the oldest that purge may not touch yet, or `all` that are durable.
-    fn next_run(&self, all: bool) -> Vec<(Lsn, Ended)> {
+    /// Takes from the purge queue what can go to history batches: the oldest that purge may not
+    /// touch yet, or `all` that are durable.
+    fn next_run(&self, all: bool) -> Vec<(Lsn, EndedTxn)> {
         let from = if all { Lsn::ZERO } else { self.horizon() };
         let durable = self.store.log.durable_lsn();
         let (mut txns, mut bytes) = (0, 0);
@@ -175,9 +191,11 @@ impl Txns {
         })
     }
 
-    /// Writes a run to history batches. How many transactions they hold, and how much memory that frees.
-    fn seal_run(&self, journal: &mut Journal, mut run: Vec<(Lsn, Ended)>) -> Result<(u64, u64)> {
-        // Durable before the reservation point is read: of the snapshots that this look misses none lies below them.
+    /// Writes a run to history batches. Returns how many transactions they hold, and how much
+    /// memory that frees.
+    fn seal_run(&self, journal: &mut Journal, mut run: Vec<(Lsn, EndedTxn)>) -> Result<(u64, u64)> {
+        // They were durable before the reservation point is read. So no snapshot that is drawn
+        // after this look lies below them.
         let (mut cuts, below) = self.snapshots.cuts(|| self.store.log.reserved_lsn());
         if planted(Bug::SealedAcross) {
             cuts.clear();
@@ -206,7 +224,7 @@ impl Txns {
             return Ok((0, 0));
         }
         groups.push(members.len() - first);
-        self.put_together(&members, &cuts)?;
+        self.note_shortcuts(&members, &cuts)?;
         let mut rest = &mut members[..];
         let groups = groups.into_iter().map(|count| {
             let (group, others) = std::mem::take(&mut rest).split_at_mut(count);
@@ -214,18 +232,19 @@ impl Txns {
             group
         });
         match journal.append_history_batches(groups) {
-            Ok(batches) => self.history.insert(batches),
+            Ok(segments) => self.history.insert(segments),
             Err(error) => {
                 for BatchMember { txn, lsn, stream, .. } in members {
-                    self.purge_queue.put_back(lsn, Ended { txn, stream, committed: true });
+                    self.purge_queue.put_back(lsn, EndedTxn { txn, stream, committed: true });
                 }
                 return Err(error);
             }
         }
         let (count, bytes) = (members.len(), members.iter().map(|member| member.len).sum::<usize>());
-        // Whoever looked for one of them in the other places in vain finds it in the history batches.
+        // A reader that did not find one of them in the other places finds it in the history
+        // batches.
         for member in &members {
-            self.status.set(member.txn, State::Settled);
+            self.status.set(member.txn, TxnState::Settled);
             self.streams.remove(member.txn);
         }
         let freed = self.streams.give_back(members.into_iter().map(|member| member.stream));
@@ -233,22 +252,22 @@ impl Txns {
         Ok((count as u64, freed))
     }
 
-    /// Notes which versions of these transactions readers may go past together. The members are in the order of their commits, and of
-    /// the snapshots that may lie between them `cuts` names each.
-    fn put_together(&self, members: &[BatchMember], cuts: &[Lsn]) -> Result {
+    /// Notes which versions of these transactions readers may skip together. The members are in the
+    /// order of their commits. `cuts` names each snapshot that may lie between them.
+    fn note_shortcuts(&self, members: &[BatchMember], cuts: &[Lsn]) -> Result {
         // A snapshot sees what lies below it.
         let seeing = |lsn: Lsn| cuts.partition_point(|cut| *cut <= lsn);
         let apart = |first: Lsn, last: Lsn| seeing(first) != seeing(last) && !planted(Bug::PassedAcross);
         let mut damage = None;
-        self.history.add_shortcuts(self.horizon(), apart, |take_in| {
+        self.history.add_shortcuts(self.horizon(), apart, |note| {
             for BatchMember { lsn, stream, .. } in members {
-                damage = damage.or(stream.each(|at, record| take_in(*lsn, at, record)).err());
+                damage = damage.or(stream.each(|at, record| note(*lsn, at, record)).err());
             }
         });
         damage.map_or(Ok(()), |damage| Err(self.undo_damage(damage)))
     }
 
-    /// Has undo of the largest streams go to files, see [`spill::spill`].
+    /// Writes undo of the largest streams to files, see [`spill::spill`].
     fn spill(&self, journal: &mut Journal, bytes: u64, tail: bool) -> Result<u64> {
         spill::spill(&self.streams, journal, bytes, tail, &mut |written| {
             self.store.metrics.add(M::UndoHardenedBytes, written);

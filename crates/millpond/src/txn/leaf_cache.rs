@@ -1,4 +1,4 @@
-//! The leaf cache: where a transaction's last row stood. Most rows are locked and read, then
+//! The leaf cache: the leaf of a transaction's last row. Most rows are locked and read, then
 //! changed; the change can skip the descent.
 
 use crate::btree::Tree;
@@ -6,7 +6,7 @@ use crate::lock::hash_row;
 use base::{PageNo, Spread, TreeId};
 use std::cell::Cell;
 
-/// Seed of the sum. A key with the same sum costs a look at the wrong leaf, nothing else.
+/// Seed of the hash. If another key has the same hash, the wrong leaf is tried, nothing else.
 const SUM: Spread = Spread::from(0);
 
 /// The leaf of the key that was searched last. It is a guess: its user checks whether the page is
@@ -21,7 +21,7 @@ impl LeafCache {
         (last == tree.id && sum == hash_row(SUM, tree.id, key)).then_some(page)
     }
 
-    /// Remembers the leaf where `key` stands or would stand.
+    /// Remembers the leaf that holds or would hold `key`.
     pub(super) fn set(&self, tree: Tree, key: &[u8], page: PageNo) {
         self.0.set(Some((tree.id, hash_row(SUM, tree.id, key), page)));
     }

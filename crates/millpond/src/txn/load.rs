@@ -1,8 +1,10 @@
-//! What a bulk load is to transactions: rows that nobody can reach before the load commits, all with one version.
+//! Bulk load into a new tree: rows that no other transaction can reach before the load commits, all
+//! with one version.
 //!
-//! That version's undo record is the insert of an empty key, which the root of the new tree shows until the build replaces
-//! it. Whoever does not see the load reads there that the row was absent before, which is true of every row. So a load of any
-//! length has undo for its long values alone. It is never undone row by row: the tree goes as a whole.
+//! That version's undo record is the insert of an empty key, which the root of the new tree shows
+//! until the build replaces it. A reader that does not see the load reads there that the row was
+//! absent before, which is true of every row. So a load of any length has undo for its long values
+//! alone. It is never undone row by row: the tree is removed as a whole.
 
 use super::system::{Txn, Txns};
 use super::write::refuse_long;
@@ -16,8 +18,8 @@ use crate::undo::UndoEntry;
 use base::TreeId;
 
 impl Txns {
-    /// Makes a tree and begins to fill it. If this fails, or the load does later, the extents of `id` are to be released.
-    /// REQUIRES: no latch held; the transaction has changed nothing yet.
+    /// Makes a tree and begins to fill it. If this or the load fails, the caller releases the
+    /// extents of `id`. REQUIRES: no latch held; the transaction has changed nothing yet.
     pub(crate) fn begin_load(&self, txn: &Txn, id: TreeId) -> Result<BulkBuilder> {
         let store = &self.store;
         let tree = Tree::create(store, id)?;
@@ -35,7 +37,7 @@ impl Txns {
         Ok(BulkBuilder::begin(tree, version))
     }
 
-    /// Adds a row to a load. After an error the load is of no use. REQUIRES: no latch held.
+    /// Adds a row to a load. After an error the load cannot go on. REQUIRES: no latch held.
     pub(crate) fn load_row(
         &self,
         txn: &Txn,

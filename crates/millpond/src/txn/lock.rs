@@ -1,4 +1,5 @@
-//! Locking a row and reading its newest committed state.
+//! Locking reads of one row, and the check for conflicts: whether another transaction holds a row
+//! that a transaction wants to lock or change.
 
 use super::read::Value;
 use super::system::{Rules, Txn, Txns, denied};
@@ -6,49 +7,51 @@ use crate::btree::Tree;
 use crate::buffer::FetchHint;
 use crate::error::{Error, Result};
 use crate::lock::{Denied, Enqueued, Mode, Ticket, Writer};
-use crate::mvcc::State;
-use crate::mvcc::visible::Stand;
+use crate::mvcc::TxnState;
+use crate::mvcc::visible::WriterState;
 use crate::page::node::{DELETED, Leaf};
 use crate::undo::HeldPiece;
 use base::TxnId;
 
-/// What a locked row holds.
+/// The result of locking a row.
 #[derive(Debug)]
 pub(crate) enum Locked {
     /// No row, or a deleted one. The key is locked all the same.
     Absent,
-    /// A row with this value, or the way to it.
+    /// A row with this value.
     Present(Value),
-    /// Somebody else has it, and the caller skips such rows.
+    /// Another transaction has the row, and the caller skips such rows.
     Skipped,
 }
 
-/// Why a row cannot be had yet, found under its leaf's latch.
-pub(super) enum Obstacle<'t> {
+/// Why a row cannot be locked yet, found under its leaf's latch. [`Txns::wait_out`] resolves it.
+pub(super) enum Conflict<'t> {
     /// Another transaction holds it: wait, then look again.
     Wait(Ticket<'t>),
     /// It has just become free: look again.
-    Again,
-    /// An aborted version stands there: revert it, then look again.
+    Retry,
+    /// Its newest version is aborted: revert it, then look again.
     Revert,
     /// Another transaction holds it, and the caller skips such rows.
     Skip,
 }
 
-/// A lock that was asked for, if it was not had at once.
-pub(super) fn asked(outcome: Result<Enqueued<'_>, Denied>) -> Result<Option<Obstacle<'_>>> {
+/// Returns the conflict of a lock that was asked for, if it was not granted at once.
+pub(super) fn conflict_of(outcome: Result<Enqueued<'_>, Denied>) -> Result<Option<Conflict<'_>>> {
     match outcome {
         Ok(Enqueued::Granted) => Ok(None),
-        Ok(Enqueued::Waiting(ticket)) => Ok(Some(Obstacle::Wait(ticket))),
-        Err(Denied::Skipped) => Ok(Some(Obstacle::Skip)),
+        Ok(Enqueued::Waiting(ticket)) => Ok(Some(Conflict::Wait(ticket))),
+        Err(Denied::Skipped) => Ok(Some(Conflict::Skip)),
         Err(why) => Err(denied(why)),
     }
 }
 
 impl Txns {
-    /// Judges the newest version of a row for who wants to lock or change it. `None`: nothing is in the way. REQUIRES:
-    /// the row's leaf is latched.
-    pub(super) fn obstacle(
+    /// Checks the newest version of a row that the transaction wants to lock or change. Returns
+    /// none if there is no conflict. If the writer is still active, adds its lock to the queue
+    /// (*materialises* the implicit lock) and queues behind it. REQUIRES: the row's leaf is
+    /// latched.
+    pub(super) fn check_conflict(
         &self,
         txn: &Txn,
         tree: Tree,
@@ -56,52 +59,53 @@ impl Txns {
         newest: TxnId,
         mode: Mode,
         rules: Rules,
-    ) -> Result<Option<Obstacle<'_>>> {
+    ) -> Result<Option<Conflict<'_>>> {
         let owner = self.owner(txn);
         let view = self.view(base::Lsn::MAX, owner.txn());
-        match view.stand(newest, rules.conflicts_after) {
-            Stand::Free(commit) => {
+        match view.writer_state(newest, rules.conflicts_after) {
+            WriterState::Free(commit) => {
                 txn.note_seen(commit);
                 Ok(None)
             }
-            Stand::Conflict => Err(Error::WriteConflict),
-            Stand::Aborted => Ok(Some(Obstacle::Revert)),
-            Stand::Undecided => unreachable!("`stand` waits for a decision"),
-            Stand::Locked => {
-                let active = || matches!(self.status.state(newest), State::Active | State::Prepared);
+            WriterState::Conflict => Err(Error::WriteConflict),
+            WriterState::Aborted => Ok(Some(Conflict::Revert)),
+            WriterState::Undecided => unreachable!("`writer_state` waits for a decision"),
+            WriterState::Locked => {
+                let active = || matches!(self.status.state(newest), TxnState::Active | TxnState::Prepared);
                 let writer =
                     self.locks.wait_for_writer(owner, newest, tree.id, key, mode, rules.wait, active);
                 match writer {
-                    Ok(Writer::Gone) => Ok(Some(Obstacle::Again)),
-                    Ok(Writer::Waiting(ticket)) => Ok(Some(Obstacle::Wait(ticket))),
-                    Err(why) => asked(Err(why)),
+                    Ok(Writer::Gone) => Ok(Some(Conflict::Retry)),
+                    Ok(Writer::Waiting(ticket)) => Ok(Some(Conflict::Wait(ticket))),
+                    Err(why) => conflict_of(Err(why)),
                 }
             }
         }
     }
 
-    /// Gets over an obstacle; `held` is undo that the caller fetched before. REQUIRES: no latch held; it is not [`Obstacle::Skip`].
-    pub(super) fn get_over(
+    /// Waits a conflict out; afterwards the caller looks again. `held` is undo that the caller
+    /// fetched before. REQUIRES: no latch held; it is not [`Conflict::Skip`].
+    pub(super) fn wait_out(
         &self,
         txn: &Txn,
         tree: Tree,
         key: &[u8],
-        obstacle: Obstacle<'_>,
+        conflict: Conflict<'_>,
         held: &mut HeldPiece,
     ) -> Result {
-        match obstacle {
-            Obstacle::Again => {
+        match conflict {
+            Conflict::Retry => {
                 base::sync::point();
                 Ok(())
             }
-            Obstacle::Wait(ticket) => self.timed(txn, || ticket.wait()),
-            Obstacle::Revert => self.revert_aborted_row(tree.id, key, held),
-            Obstacle::Skip => unreachable!("nothing gets over what is to be skipped"),
+            Conflict::Wait(ticket) => self.timed(txn, || ticket.wait()),
+            Conflict::Revert => self.revert_aborted_row(tree.id, key, held),
+            Conflict::Skip => unreachable!("a row that is skipped is not waited for"),
         }
     }
 
-    /// Locks the row of `key` until the transaction ends, whether or not there is one, and reads its newest committed
-    /// state, or the transaction's own. REQUIRES: no latch held.
+    /// Locks the row of `key` until the transaction ends, whether or not there is one. Reads its
+    /// newest committed version, or the transaction's own. REQUIRES: no latch held.
     pub(crate) fn lock_row(
         &self,
         txn: &Txn,
@@ -117,20 +121,20 @@ impl Txns {
             txn.leaf_cache.set(tree, key, page.page_no());
             let leaf = Leaf::new(&page);
             let row = leaf.search(key).ok().map(|slot| leaf.row(slot));
-            let mut obstacle = match row {
-                Some(row) => self.obstacle(txn, tree, key, row.version.txn, mode, rules)?,
+            let mut conflict = match row {
+                Some(row) => self.check_conflict(txn, tree, key, row.version.txn, mode, rules)?,
                 None => None,
             };
             let own = row.is_some_and(|row| row.version.txn == owner.txn());
-            if obstacle.is_none() && !own {
-                obstacle = asked(self.locks.enqueue(owner, tree.id, key, mode, rules.wait))?;
+            if conflict.is_none() && !own {
+                conflict = conflict_of(self.locks.enqueue(owner, tree.id, key, mode, rules.wait))?;
             }
-            match obstacle {
+            match conflict {
                 None => {}
-                Some(Obstacle::Skip) => return Ok(Locked::Skipped),
-                Some(obstacle) => {
+                Some(Conflict::Skip) => return Ok(Locked::Skipped),
+                Some(conflict) => {
                     drop(page);
-                    self.get_over(txn, tree, key, obstacle, &mut held)?;
+                    self.wait_out(txn, tree, key, conflict, &mut held)?;
                     continue;
                 }
             }
@@ -140,7 +144,7 @@ impl Txns {
                 }
                 _ => Locked::Absent,
             };
-            return self.by_rules(rules, Ok(locked));
+            return self.check_rules_not_expired(rules, Ok(locked));
         }
     }
 }

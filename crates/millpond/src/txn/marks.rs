@@ -1,15 +1,16 @@
-//! What a scan notes of the delete marks that it passes, so that the next one goes past all of them at once
-//! ([`crate::mvcc::cleared`]).
+//! Delete marks that a scan passes. It notes the range that they fill, so that the next scan goes
+//! past all of them at once ([`crate::mvcc::cleared`]).
 
 use super::read::after;
 use super::system::Txns;
 use crate::btree::Tree;
-use crate::mvcc::cleared::{MARKS_LEAST, Note};
+use crate::mvcc::cleared::{ClearedNote, MARKS_LEAST};
 use crate::page::node::Leaf;
 use base::Lsn;
 use metrics::M;
 
-/// Delete marks side by side in a leaf, committed and seen by the scan that looks at them, from `low` on and below `high`.
+/// Neighbouring delete marks of a leaf, from slot `low` on and below `high`. All are committed, and
+/// the scan sees them.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
     low: u16,
@@ -19,8 +20,8 @@ pub(super) struct Marks {
 }
 
 impl Txns {
-    /// Takes in one more mark; `since`: who sees all commits below it sees what this scan sees of marks. REQUIRES: the leaf is latched, and
-    /// the mark is committed.
+    /// Adds one more mark. `since`: a reader that sees all commits below it sees the same marks as
+    /// this scan. REQUIRES: the leaf is latched, and the mark is committed.
     pub(super) fn note_mark(
         &self,
         tree: Tree,
@@ -41,14 +42,16 @@ impl Txns {
         marks.newest = marks.newest.max(commit);
     }
 
-    /// Notes the range that the marks fill, up to the rows beside them or the leaf's fences. REQUIRES: the leaf is latched.
+    /// Notes the range that the marks fill, up to the rows beside them or the leaf's fences.
+    /// REQUIRES: the leaf is latched.
     pub(super) fn note_marks(&self, tree: Tree, leaf: Leaf<'_>, marks: &Marks, since: impl Fn() -> Lsn) {
         let count = u32::from(marks.high - marks.low);
         if count == 0 {
             return;
         }
         self.store.metrics.add(M::ScanMarks, count.into());
-        // A few at a leaf's edge join what is known of its neighbour; left out, they would be a hole that each scan must look into.
+        // A few marks at a leaf's edge join the range of its neighbour. Without them there would be
+        // a gap that each scan must look into.
         if count < MARKS_LEAST && marks.low > 0 && marks.high < leaf.len() {
             return;
         }
@@ -56,10 +59,10 @@ impl Txns {
         let to = match leaf.high_fence() {
             _ if marks.high < leaf.len() => leaf.key(marks.high).to_vec(),
             Some(high) => high.to_vec(),
-            // Not to the end of all keys: there rows come.
+            // Not to the end of all keys: rows will be added there.
             None => after(&leaf.key(marks.high - 1).to_vec()),
         };
-        let note = Note { from: &from, to: &to, since: since(), newest: marks.newest, marks: count };
+        let note = ClearedNote { from: &from, to: &to, since: since(), newest: marks.newest, marks: count };
         self.cleared.note(tree.id, note, || self.snapshots.cuts(|| self.store.log.reserved_lsn()));
     }
 }

@@ -1,16 +1,21 @@
-//! Transactions over trees: begin, change rows, read what a moment shows, commit, roll back, and what is left to do when
-//! they have ended.
+//! Transactions over trees: begin, change rows, read by a snapshot, lock, commit, roll back, and
+//! the work that is left when they have ended.
 //!
-//! [`system::Txns`] joins the status table, undo, snapshots and locks of one database. [`mod@write`] changes a row, [`lock`]
-//! locks one, [`lock_range`] those of a range, [`load`] fills a new tree, [`read`] reads, [`end`] commits and rolls back,
-//! [`revert`] installs older versions, [`purge`] removes what nobody sees any more, both ask for [`room`] in the log and set [`aside`] what
-//! they cannot do, as does [`release`], which gives the space of dropped trees back, [`leaf_cache`] saves descents, [`marks`] notes where scans find
-//! nothing but delete marks, [`harden`] keeps
-//! a checkpoint from losing the undo of the unfinished, [`history`] keeps the past within its limits.
+//! [`system::Txns`] joins the status table, undo, snapshots and locks of one database.
+//!
+//! - [`mod@write`] changes a row, [`lock`] locks one, [`lock_range`] locks the rows of a range and
+//!   the range itself, [`load`] fills a new tree.
+//! - [`read`] reads one row and [`scan`] many; [`marks`] notes where scans find nothing but delete
+//!   marks; [`leaf_cache`] saves descents.
+//! - [`end`] commits, rolls back and prepares. [`revert`] restores older versions. [`purge`]
+//!   removes what no reader can see. [`release`] gives back the pages of dropped trees. These ask
+//!   for [`admission`] to the log, and put into [`quarantine`] what they cannot do now.
+//! - [`harden`] copies undo of unfinished transactions to files for a checkpoint. [`history`] keeps
+//!   memory and files within their limits.
 //!
 //! Every function here is called with no latch held, and none waits while it holds one.
 
-mod aside;
+mod admission;
 pub(crate) mod end;
 pub(crate) mod harden;
 pub(crate) mod history;
@@ -20,18 +25,18 @@ pub(crate) mod lock;
 pub(crate) mod lock_range;
 mod marks;
 pub(crate) mod purge;
+mod quarantine;
 pub(crate) mod read;
 mod release;
 pub(crate) mod revert;
-mod room;
 pub(crate) mod scan;
 pub(crate) mod system;
 pub(crate) mod trees;
 pub(crate) mod write;
 
-pub(crate) use history::Limits;
+pub(crate) use admission::{AlwaysAdmitted, UndoAdmission, UndoWait, WriteAdmission};
+pub(crate) use history::HistoryLimits;
 pub(crate) use lock::Locked;
-pub(crate) use lock_range::Hold;
-pub(crate) use room::{Door, Open, Patience, Room};
+pub(crate) use lock_range::{LockingScan, ScanLocks};
 pub(crate) use system::{Recovered, Rules, Txn, Txns};
 pub(crate) use write::{New, Wrote};

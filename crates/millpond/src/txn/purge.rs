@@ -1,15 +1,16 @@
-//! Removing what nobody sees any more: delete marks, replaced long values, undo.
+//! Purge: removes what no reader can see any more: delete marks, replaced long values, undo.
+//! (PostgreSQL: vacuum.)
 
-use super::aside::{Passed, Task, is_local};
+use super::admission::UndoWait;
+use super::quarantine::{QuarantineTask, SkippedRecords, is_local};
 use super::revert::RECORD_REDO;
-use super::room::Patience;
 use super::system::Txns;
 use crate::btree::is_small;
 use crate::error::{Error, Result};
 use crate::log::group::{self, Record as LogRecord};
 use crate::mtr::Mtr;
-use crate::mvcc::State;
-use crate::mvcc::purge::{Due, Ended};
+use crate::mvcc::TxnState;
+use crate::mvcc::purge::{EndedTxn, PurgeDue};
 use crate::page::node::{DELETED, Leaf, OVERFLOW};
 use crate::page::op::PageOp;
 use crate::page::overflow::ChainRef;
@@ -22,41 +23,43 @@ use base::{Lsn, TreeId, TxnId};
 use metrics::{M, SyncReason};
 use std::sync::Arc;
 
-/// Transactions that one record calls purged. Fewer that are left when the engine stops are purged once more, in vain.
+/// How many transactions one record reports as purged. If the engine stops before a record is full,
+/// its transactions are purged once more, which changes nothing.
 const PURGED_TOGETHER: usize = 64;
 
-/// One record's share of the work, taken out of the undo so that nothing is held while it is done.
-struct Work {
+/// The work for one record, copied out of the undo so that nothing is held while it is done.
+struct PurgeWork {
     tree: TreeId,
     key: Vec<u8>,
     chain: Option<ChainRef>,
 }
 
 impl Txns {
-    /// Up to where ended transactions are due for purge now.
-    fn due(&self) -> Due {
+    /// Returns the LSNs below which ended transactions are due for purge now.
+    fn due(&self) -> PurgeDue {
         if planted(Bug::PurgedEarly) {
-            return Due { seen: Lsn::MAX, durable: Lsn::MAX };
+            return PurgeDue { seen: Lsn::MAX, durable: Lsn::MAX };
         }
-        // Of a settled transaction nobody asks any more whether it is durable.
-        let due = Due { seen: self.horizon(), durable: self.store.log.durable_lsn() };
+        // A settled transaction is never asked whether it is durable. So its commit must be
+        // durable.
+        let due = PurgeDue { seen: self.horizon(), durable: self.store.log.durable_lsn() };
         self.known_due.fetch_max(due.seen.min(due.durable).0, Ordering::AcqRel);
         due
     }
 
     /// Forgets transactions of which nothing is left but memory.
-    pub(super) fn forget(&self, ended: impl IntoIterator<Item = Ended>) {
+    pub(super) fn forget(&self, ended: impl IntoIterator<Item = EndedTxn>) {
         for ended in ended {
-            self.status.set(ended.txn, State::Settled);
+            self.status.set(ended.txn, TxnState::Settled);
             self.streams.remove(ended.txn);
             self.streams.give_back_here(ended.stream);
         }
     }
 
-    /// A slice of background work: reverts one aborted transaction, or purges up to `max` ended ones. How much it got done with;
-    /// `max` if there is more to do.
+    /// Does a slice of background work: reverts one aborted transaction, or purges up to `max`
+    /// ended ones. Returns how many were done; `max` if there is more to do.
     pub(crate) fn background_step(&self, max: usize) -> Result<usize> {
-        if self.try_again()? || self.revert_next(Patience::Endless)? {
+        if self.try_again()? || self.revert_next(UndoWait::Unlimited)? {
             return Ok(max);
         }
         let due = self.due();
@@ -72,8 +75,8 @@ impl Txns {
             match self.purge(&ended, horizon) {
                 Ok(()) => drop(self.streams.give_back([ended.stream])),
                 Err(error) if is_local(&error) && !planted(Bug::StuckAtUnreadable) => {
-                    if !self.set_aside(Task::Purge(ended.clone()), error) {
-                        self.give_up(&ended);
+                    if !self.quarantine_task(QuarantineTask::Purge(ended.clone()), error) {
+                        self.forget_unpurged(&ended);
                     }
                 }
                 Err(error) => {
@@ -85,36 +88,38 @@ impl Txns {
         Ok(max)
     }
 
-    /// Tries once more what was set aside, if the time for it has come. Whether it was some task's turn.
+    /// Tries a task of the quarantine again, if the pause of one is over. Returns whether it tried
+    /// one.
     fn try_again(&self) -> Result<bool> {
-        let Some((id, mut task)) = self.aside.due(self.vfs.clock.now_us()) else { return Ok(false) };
+        let Some((id, mut task)) = self.quarantine.due(self.vfs.clock.now_us()) else { return Ok(false) };
         let due = self.due();
         let horizon = due.seen.min(due.durable);
         let done = match &mut task {
-            Task::Revert(job) => {
-                let done = self.finish_abort(job, Patience::Endless, true);
+            QuarantineTask::Revert(job) => {
+                let done = self.finish_abort(job, UndoWait::Unlimited, true);
                 done.map(|_| self.is_reverted(&job.stream))
             }
-            Task::Purge(ended) => self.purge(ended, horizon),
-            Task::HistoryBatch(batch) => self.purge_members_of(batch, horizon),
-            Task::Left(extent) => self.purge_batch_range(extent.clone(), horizon),
-            Task::Release(tree) => self.release_now(*tree, Patience::Endless),
+            QuarantineTask::Purge(ended) => self.purge(ended, horizon),
+            QuarantineTask::HistoryBatch(segment) => self.purge_members_of(segment, horizon),
+            QuarantineTask::Left(extent) => self.purge_batch_range(extent.clone(), horizon),
+            QuarantineTask::Release(tree) => self.release_now(*tree, UndoWait::Unlimited),
         };
         match done {
-            Ok(()) => self.aside.done(id),
-            Err(error) if is_local(&error) => self.aside.again(id, task, error, self.vfs.clock.now_us()),
+            Ok(()) => self.quarantine.done(id),
+            Err(error) if is_local(&error) => self.quarantine.again(id, task, error, self.vfs.clock.now_us()),
             Err(error) => return Err(error),
         }
         Ok(true)
     }
 
-    /// Forgets a transaction of which something cannot be purged: too much of that waits already.
-    fn give_up(&self, ended: &Ended) {
-        self.status.set(ended.txn, State::Settled);
+    /// Forgets a transaction of which something cannot be purged, because the quarantine is full.
+    fn forget_unpurged(&self, ended: &EndedTxn) {
+        self.status.set(ended.txn, TxnState::Settled);
         self.streams.remove(ended.txn);
     }
 
-    /// Forgets cleared ranges whose marks are gone, once nothing below `horizon` waits for purge.
+    /// Forgets cleared ranges whose marks are purged: those below `horizon` and below the oldest
+    /// transaction that waits for purge.
     fn forget_cleared(&self, horizon: Lsn) {
         if self.cleared.is_empty() {
             return;
@@ -123,13 +128,13 @@ impl Txns {
         self.cleared.forget_below(waiting.map_or(horizon, |waiting| waiting.min(horizon)));
     }
 
-    /// Makes durable what waits for nothing else to be purged.
+    /// Flushes the log if the oldest ended transaction is seen by all and is only not durable.
     pub(crate) fn flush_for_purge(&self) -> Result {
         let oldest = self.purge_queue.oldest().filter(|&lsn| lsn < self.horizon());
         oldest.map_or(Ok(()), |lsn| self.store.log.flush_to(lsn, SyncReason::Purge).map(drop))
     }
 
-    fn purge(&self, ended: &Ended, horizon: Lsn) -> Result {
+    fn purge(&self, ended: &EndedTxn, horizon: Lsn) -> Result {
         let (txn, stream) = (ended.txn, &ended.stream);
         if planted(Bug::PurgedLoggedEarly) && ended.committed {
             self.log_purged(txn)?;
@@ -141,15 +146,16 @@ impl Txns {
         } else if stream.needs_purge() {
             self.log_purged(txn)?;
         }
-        self.status.set(txn, State::Settled);
+        self.status.set(txn, TxnState::Settled);
         self.streams.remove(txn);
         Ok(())
     }
 
-    /// Does all that purge has to do for the records of a stream. What cannot be read it passes over, and says so in the end.
+    /// Does all purge work for the records of a stream. Skips what cannot be read, and returns that
+    /// error at the end.
     fn purge_records(&self, stream: &Stream, committed: bool, horizon: Lsn) -> Result {
-        let (mut walk, mut held, mut passed) =
-            (stream.walk(committed), HeldPiece::default(), Passed::default());
+        let (mut walk, mut held, mut skipped) =
+            (stream.walk(committed), HeldPiece::default(), SkippedRecords::default());
         loop {
             let found = stream.walk_on(&mut walk, &held, |record, purge| work_of(&record.entry, purge));
             let work = match found.map_err(|damage| self.undo_damage(damage))? {
@@ -157,68 +163,71 @@ impl Txns {
                     self.fetched.fetch(&piece, &mut held)?;
                     continue;
                 }
-                UndoAccess::Here(None) => return passed.end(),
+                UndoAccess::Here(None) => return skipped.finish(),
                 UndoAccess::Here(Some(work)) => work.map_err(|damage| self.undo_damage(damage))?,
             };
             match self.purge_record(&work, horizon) {
                 Ok(()) => self.store.metrics.add(M::PurgeRows, 1),
-                Err(error) => passed.over(error)?,
+                Err(error) => skipped.skip(error)?,
             }
         }
     }
 
-    fn purge_record(&self, work: &Work, horizon: Lsn) -> Result {
+    fn purge_record(&self, work: &PurgeWork, horizon: Lsn) -> Result {
         if let Some(chain) = &work.chain {
-            self.free_chain_of(work.tree, chain.head, chain.owner, Patience::Endless)?;
+            self.free_chain_of(work.tree, chain.head, chain.owner, UndoWait::Unlimited)?;
         }
-        self.room.for_undoing(RECORD_REDO + work.key.len() as u64, Patience::Endless)?;
+        self.undo_admission.admit_undo(RECORD_REDO + work.key.len() as u64, UndoWait::Unlimited)?;
         self.purge_row(work.tree, &work.key, horizon)
     }
 
-    /// Purges the oldest history batch, if all see all of it, or sets it aside. Whether there was one.
+    /// Purges the oldest history batch, if all snapshots see all of it, or puts it into quarantine.
+    /// Returns whether there was one.
     fn purge_history_batch(&self, seen: Lsn, horizon: Lsn) -> Result<bool> {
-        let Some(batch) = self.history.due(seen) else { return Ok(false) };
-        if batch.purge
-            && let Err(error) = self.purge_members_of(&batch, horizon)
+        let Some(segment) = self.history.due(seen) else { return Ok(false) };
+        if segment.purge
+            && let Err(error) = self.purge_members_of(&segment, horizon)
         {
-            self.aside_or_fail(Task::HistoryBatch(Arc::clone(&batch)), error)?;
+            self.quarantine_or_fail(QuarantineTask::HistoryBatch(Arc::clone(&segment)), error)?;
         }
-        self.history.remove(&batch);
+        self.history.remove(&segment);
         Ok(true)
     }
 
-    /// Sets a task aside that failed so, if others may get on; if there is no room for it, it is given up.
-    fn aside_or_fail(&self, task: Task, error: Error) -> Result {
+    /// Puts a task that failed with `error` into quarantine, if the error does not concern other
+    /// work. If the quarantine is full, the task is dropped.
+    fn quarantine_or_fail(&self, task: QuarantineTask, error: Error) -> Result {
         if !is_local(&error) || planted(Bug::StuckAtUnreadable) {
             return Err(error);
         }
-        let _kept = self.set_aside(task, error);
+        let _kept = self.quarantine_task(task, error);
         Ok(())
     }
 
-    fn purge_members_of(&self, batch: &HistoryBatch, horizon: Lsn) -> Result {
-        let (piece, mut held) = (batch.piece(), HeldPiece::default());
+    fn purge_members_of(&self, segment: &HistoryBatch, horizon: Lsn) -> Result {
+        let (piece, mut held) = (segment.piece(), HeldPiece::default());
         self.fetched.fetch(&piece, &mut held)?;
         let members = held.to_purge(&piece).map_err(|damage| self.undo_damage(damage))?;
         self.purge_members(members, horizon)
     }
 
-    /// Purges a history batch that a crash has left, or sets it aside. Whether there was one.
+    /// Purges a history batch that a crash has left, or puts it into quarantine. Returns whether
+    /// there was one.
     fn purge_left(&self, horizon: Lsn) -> Result<bool> {
         let Some(left) = self.history.oldest_left_by_crash() else { return Ok(false) };
         let (failed, rest) = match left.clone().next() {
             Ok((members, rest)) => (self.purge_members(members, horizon).err(), rest),
-            // Where the next one begins is not known either.
+            // Then it is not known either where the next batch begins.
             Err(error) => (Some(error), None),
         };
         if let Some(error) = failed {
-            self.aside_or_fail(Task::Left(left.before(rest.as_ref())), error)?;
+            self.quarantine_or_fail(QuarantineTask::Left(left.before(rest.as_ref())), error)?;
         }
         self.history.replace_oldest_left_by_crash(rest);
         Ok(true)
     }
 
-    /// Purges history batches that a crash has left and that were set aside.
+    /// Purges history batches that a crash has left and that were in quarantine.
     fn purge_batch_range(&self, extent: HistoryBatchRange, horizon: Lsn) -> Result {
         let (mut left, mut failed) = (Some(extent), Ok(()));
         while let Some(extent) = left {
@@ -229,23 +238,25 @@ impl Txns {
         failed
     }
 
-    /// Purges the members of a history batch. What cannot be read it passes over, and says so in the end.
+    /// Purges the members of a history batch. Skips what cannot be read, and returns that error at
+    /// the end.
     fn purge_members(&self, members: Vec<ToPurge>, horizon: Lsn) -> Result {
-        let mut passed = Passed::default();
+        let mut skipped = SkippedRecords::default();
         for (txn, bytes) in members {
             let purged = Stream::from_bytes(txn, bytes)
                 .map_err(|damage| self.undo_damage(damage))
                 .and_then(|stream| self.purge_records(&stream, true, horizon));
             match purged {
                 Ok(()) => self.log_purged(txn)?,
-                Err(error) => passed.over(error)?,
+                Err(error) => skipped.skip(error)?,
             }
         }
-        passed.end()
+        skipped.finish()
     }
 
-    /// Has the log say, some time soon, that nothing is left of `txn` to purge: so recovery neither keeps its undo nor
-    /// looks for what is gone. REQUIRES: the changes that its purge made are in the log.
+    /// Records, together with others, that nothing of `txn` is left to purge. So recovery neither
+    /// keeps its undo nor looks for rows and values that are gone. REQUIRES: the changes that its
+    /// purge made are in the log.
     fn log_purged(&self, txn: TxnId) -> Result {
         let mut purged = self.purged.lock();
         purged.push(txn);
@@ -262,7 +273,7 @@ impl Txns {
         Ok(())
     }
 
-    /// Removes the row of `key` if it is a delete mark that all see.
+    /// Removes the row of `key` if it is a delete mark that all snapshots see.
     fn purge_row(&self, tree: TreeId, key: &[u8], horizon: Lsn) -> Result {
         let Some(tree) = self.trees.get(tree) else { return Ok(()) };
         self.store.log.make_room()?;
@@ -286,7 +297,7 @@ impl Txns {
     }
 }
 
-fn work_of(entry: &UndoEntry<'_>, purge: PurgeItem) -> Result<Work, crate::page::Damage> {
+fn work_of(entry: &UndoEntry<'_>, purge: PurgeItem) -> Result<PurgeWork, crate::page::Damage> {
     let UndoEntry::Replace { tree, key, old_flags, old_middle, .. } = *entry else {
         return Err(crate::page::Damage("purge was sent to an undo record of another kind"));
     };
@@ -296,5 +307,5 @@ fn work_of(entry: &UndoEntry<'_>, purge: PurgeItem) -> Result<Work, crate::page:
     } else {
         None
     };
-    Ok(Work { tree, key: key.to_vec(), chain })
+    Ok(PurgeWork { tree, key: key.to_vec(), chain })
 }

@@ -1,10 +1,10 @@
-//! Reading rows as one moment shows them.
+//! Consistent reads of rows by a snapshot.
 
 use super::system::{Txn, Txns};
 use crate::btree::{Tree, read_chain};
 use crate::buffer::FetchHint;
 use crate::error::{Error, Result};
-use crate::mvcc::{Rest, Seen, View};
+use crate::mvcc::{RemainingWalk, SeenVersion, View};
 use crate::page::Damage;
 use crate::page::node::{Leaf, OVERFLOW, Row};
 use crate::page::overflow::ChainRef;
@@ -12,10 +12,10 @@ use crate::store::Store;
 use crate::undo::HeldPiece;
 use base::Lsn;
 
-/// A row's value as its leaf has it: the bytes, or where they stand.
+/// A row's value as its leaf has it: the bytes, or their address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
-    /// All of it.
+    /// The whole value.
     Inline(Vec<u8>),
     /// In a chain of overflow pages.
     Chain(ChainRef),
@@ -23,32 +23,40 @@ pub(crate) enum Value {
 
 /// A row that a scan found.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundRow {
     pub(crate) key: Vec<u8>,
     pub(crate) value: Value,
+}
+
+/// A transaction that reads a tree by a snapshot.
+#[derive(Clone, Copy)]
+pub(super) struct Reader<'a> {
+    pub(super) txn: &'a Txn,
+    pub(super) view: View<'a>,
+    pub(super) tree: Tree,
 }
 
 /// What a reader is shown of a row.
 enum Show {
     /// The value, if there is a row.
     Row(Option<Value>),
-    /// Not known before more undo has been fetched, without the latch.
-    Away(Rest),
+    /// Not known until more undo has been fetched, without the latch.
+    Away(RemainingWalk),
 }
 
-/// The address of a long value, from what its row has instead.
+/// Returns the address of a long value, which its row holds in place of the bytes.
 pub(super) fn chain_of(store: &Store, bytes: &[u8]) -> Result<ChainRef> {
     ChainRef::decode(bytes)
         .map_err(|_| Error::corrupt(store.pages_path(), "a row's long value has no address"))
 }
 
-/// The least key that is greater than `key`.
+/// Returns the least key that is greater than `key`.
 pub(super) fn after(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
 }
 
 impl Value {
-    /// A value from the bytes that a row has.
+    /// Makes a value from the bytes that a row has.
     pub(crate) fn of(store: &Store, flags: u8, bytes: &[u8]) -> Result<Value> {
         if flags & OVERFLOW == 0 {
             return Ok(Value::Inline(bytes.to_vec()));
@@ -56,7 +64,8 @@ impl Value {
         Ok(Value::Chain(chain_of(store, bytes)?))
     }
 
-    /// The bytes. REQUIRES: no latch held; the version that has this value cannot be purged meanwhile.
+    /// Returns the bytes. REQUIRES: no latch held; the version that has this value cannot be purged
+    /// meanwhile.
     pub(crate) fn load(self, store: &Store, hint: FetchHint) -> Result<Vec<u8>> {
         match self {
             Value::Inline(bytes) => Ok(bytes),
@@ -78,8 +87,8 @@ impl Txns {
         Error::corrupt(self.store.pages_path(), damage.to_string())
     }
 
-    /// The value that `view` shows for `key`. REQUIRES: no latch held; the view's snapshot is registered and stays so
-    /// until the value is loaded.
+    /// Returns the value that `view` shows for `key`. REQUIRES: no latch held; the view's snapshot
+    /// is registered and stays so until the value is loaded.
     pub(crate) fn read_row(
         &self,
         txn: &Txn,
@@ -90,58 +99,61 @@ impl Txns {
         let page = tree.leaf_read(&self.store, key)?;
         let leaf = Leaf::new(&page);
         let Ok(slot) = leaf.search(key) else { return Ok(None) };
-        let mut older = Vec::new();
-        match self.show(txn, view, tree, leaf.row(slot), &mut older)? {
+        let (reader, mut older) = (Reader { txn, view, tree }, Vec::new());
+        match self.show(reader, leaf.row(slot), &mut older)? {
             Show::Row(value) => Ok(value),
             Show::Away(rest) => {
                 drop(page);
-                self.show_rest(txn, view, tree, rest, &mut older)
+                self.show_rest(reader, rest, &mut older)
             }
         }
     }
 
-    /// What `view` shows of a row. REQUIRES: the row's leaf is latched.
-    fn show(&self, txn: &Txn, view: View<'_>, tree: Tree, row: Row<'_>, older: &mut Vec<u8>) -> Result<Show> {
+    /// Returns what the reader is shown of a row. REQUIRES: the row's leaf is latched.
+    fn show(&self, reader: Reader<'_>, row: Row<'_>, older: &mut Vec<u8>) -> Result<Show> {
+        let Reader { txn, view, tree } = reader;
         let value = match view.see(row, older, HeldPiece::NONE).map_err(|damage| self.damage(tree, damage))? {
-            Seen::Deleted(commit) | Seen::Absent(commit) => {
+            SeenVersion::Deleted(commit) | SeenVersion::Absent(commit) => {
                 txn.note_seen(commit);
                 None
             }
-            Seen::Newest(commit) => {
+            SeenVersion::Newest(commit) => {
                 txn.note_seen(commit);
                 Some(Value::of(&self.store, row.flags, row.value)?)
             }
-            Seen::Older { flags, commit } => {
+            SeenVersion::Older { flags, commit } => {
                 txn.note_seen(commit);
                 Some(Value::of(&self.store, flags, older)?)
             }
-            Seen::Away(rest) => return Ok(Show::Away(rest)),
+            SeenVersion::Away(rest) => return Ok(Show::Away(rest)),
         };
         Ok(Show::Row(value))
     }
 
-    /// Goes on where [`View::see`] had to stop. The flags of the version that is seen, whose value is left in `older`; `None` if there
-    /// is none. What was fetched last stays `held`. REQUIRES: no latch held.
+    /// Goes on where [`View::see`] had to stop. Returns the flags of the visible version, and
+    /// leaves its value in `older`; none if there is no such version. `held` keeps the undo that
+    /// was fetched last. REQUIRES: no latch held.
     pub(super) fn see_rest(
         &self,
-        txn: &Txn,
-        view: View<'_>,
-        tree: Tree,
-        rest: Rest,
+        reader: Reader<'_>,
+        rest: RemainingWalk,
         older: &mut Vec<u8>,
         held: &mut HeldPiece,
     ) -> Result<Option<u8>> {
+        let Reader { txn, view, tree } = reader;
         let mut rest = rest;
         loop {
             self.fetched.fetch(&rest.piece, held)?;
             match view.walk(rest.at, older, held).map_err(|damage| self.damage(tree, damage))? {
-                Seen::Away(more) => rest = more,
-                Seen::Newest(_) | Seen::Deleted(_) => unreachable!("the walk has left the newest version"),
-                Seen::Absent(commit) => {
+                SeenVersion::Away(more) => rest = more,
+                SeenVersion::Newest(_) | SeenVersion::Deleted(_) => {
+                    unreachable!("the walk has left the newest version")
+                }
+                SeenVersion::Absent(commit) => {
                     txn.note_seen(commit);
                     return Ok(None);
                 }
-                Seen::Older { flags, commit } => {
+                SeenVersion::Older { flags, commit } => {
                     txn.note_seen(commit);
                     return Ok(Some(flags));
                 }
@@ -151,17 +163,16 @@ impl Txns {
 
     fn show_rest(
         &self,
-        txn: &Txn,
-        view: View<'_>,
-        tree: Tree,
-        rest: Rest,
+        reader: Reader<'_>,
+        rest: RemainingWalk,
         older: &mut Vec<u8>,
     ) -> Result<Option<Value>> {
-        let flags = self.see_rest(txn, view, tree, rest, older, &mut HeldPiece::default())?;
+        let flags = self.see_rest(reader, rest, older, &mut HeldPiece::default())?;
         flags.map(|flags| Value::of(&self.store, flags, older)).transpose()
     }
 
-    /// Waits until what the transaction was shown is durable (Co10). Nothing to do for one whose own commit lies above.
+    /// Waits until everything that the transaction was shown is durable (Co10). It is not needed if
+    /// the transaction's own commit lies above.
     pub(crate) fn wait_seen_durable(&self, txn: &Txn) -> Result {
         let seen = txn.seen.get();
         if seen > Lsn::ZERO {

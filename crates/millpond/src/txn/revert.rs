@@ -1,17 +1,19 @@
-//! Putting older versions back: the rows of aborted transactions, and of an active one that rolls back to a savepoint.
+//! Reverting (undo of rows): restores older versions of the rows of aborted transactions, and of an
+//! active one that rolls back to a savepoint.
 //!
-//! A row is reverted by looking at it, not by believing a record: versions that are to go are taken off one after the
-//! other until one stands that stays. So doing it twice, or from two sides, or again after a crash, changes nothing more,
-//! and nobody ever puts a version on top of an aborted one (Un6).
+//! A row is reverted by what its page shows, not by what an undo record says: undone versions are
+//! removed one after the other until the newest version is one that stays. So it changes nothing
+//! more if it is done twice, or from two sides, or again after a crash. No version is ever put on
+//! top of an aborted one (Un6).
 
-use super::aside::{Passed, Task, is_local};
-use super::room::Patience;
+use super::admission::UndoWait;
+use super::quarantine::{QuarantineTask, SkippedRecords, is_local};
 use super::system::{Txns, denied};
 use crate::btree::{FREED_TOGETHER, Tree, chain_to_free, free_last, row_bytes};
 use crate::error::{Error, Result};
 use crate::lock::Owner;
 use crate::mtr::Mtr;
-use crate::mvcc::{State, Step};
+use crate::mvcc::{TxnState, WalkPosition};
 use crate::page::node::{FRESH, Leaf, Row, Version};
 use crate::page::op::{PageOp, common_ends};
 use crate::planted::{Bug, planted};
@@ -21,14 +23,14 @@ use base::{PageNo, TreeId};
 use metrics::M;
 use std::sync::Arc;
 
-/// What a record of a rollback or purge logs beside the bytes of its row, about.
+/// About what a record of a rollback or purge logs beside the bytes of its row.
 pub(super) const RECORD_REDO: u64 = 160;
 
 /// An aborted transaction, and how far it is reverted.
 #[derive(Clone, Debug)]
 pub(super) struct Reverting {
     pub(super) stream: Arc<Stream>,
-    /// The newest record that is still to be looked at.
+    /// The newest record that is not processed yet.
     pub(super) next: Option<u64>,
 }
 
@@ -38,96 +40,98 @@ impl Reverting {
     }
 }
 
-/// Who has a transaction's undo reverted, and how.
-pub(super) struct Way<'a> {
-    /// Back to here.
+/// How a transaction's undo is reverted.
+pub(super) struct RevertOptions<'a> {
+    /// It is reverted back to this point.
     pub(super) mark: UndoPosition,
     /// The stream's owner, if it goes on and keeps the locks.
-    pub(super) keeper: Option<&'a Arc<Owner>>,
-    pub(super) patience: Patience,
-    /// What cannot be read is passed over, so that the rest goes on.
-    pub(super) passing: bool,
+    pub(super) keeps_locks: Option<&'a Arc<Owner>>,
+    pub(super) wait: UndoWait,
+    /// What cannot be read is skipped, so that the rest is reverted.
+    pub(super) skip_unreadable: bool,
 }
 
-/// What a record asks a rollback to do.
-enum Undo {
+/// What a record tells a rollback to do.
+enum UndoTask {
     Row(TreeId, Vec<u8>),
     Chain(TreeId, PageNo),
     Nothing,
 }
 
-/// What a row is to become.
-struct Older {
-    /// The version that it must still have.
-    instead_of: Version,
-    /// The version that stays, and its flags; `None` if there was no row.
+/// The version that a row is restored to.
+struct OlderVersion {
+    /// The newest version of the row when the search began; the row must still have it.
+    newest: Version,
+    /// The version that stays, and its flags; none if there was no row.
     stays: Option<(Version, u8)>,
     value: Vec<u8>,
-    /// Versions that are taken off.
+    /// How many versions are removed.
     steps: u64,
 }
 
-/// A search for what a row is to become that has come to undo which is not in memory.
-struct Search {
-    older: Older,
-    at: Step,
+/// A search for the version that stays, which has come to undo that is not in memory.
+struct VersionSearch {
+    older: OlderVersion,
+    at: WalkPosition,
     piece: UndoPiece,
 }
 
 impl Txns {
-    /// Whether a version was made by an aborted transaction.
+    /// Returns whether a version was made by an aborted transaction.
     fn is_aborted(&self, version: Version) -> bool {
-        self.status.state(version.txn) == State::Aborted
+        self.status.state(version.txn) == TxnState::Aborted
     }
 
-    /// Takes the aborted versions off a row. REQUIRES: no latch held.
+    /// Removes the aborted versions from a row. REQUIRES: no latch held.
     pub(super) fn revert_aborted_row(&self, tree: TreeId, key: &[u8], held: &mut HeldPiece) -> Result {
-        // Whoever locks rows on his way through a range may come by any number of them.
+        // A transaction that locks the rows of a range may find any number of them.
         let redo = RECORD_REDO + (key.len() + crate::page::inline_limit(self.store.pool.page_bytes())) as u64;
-        self.room.for_undoing(redo, Patience::Call)?;
+        self.undo_admission.admit_undo(redo, UndoWait::AsCaller)?;
         self.revert_row(tree, key, &|version| self.is_aborted(version), None, held)
     }
 
-    /// Looks for the version of a row that stays, as [`Txns::search_on`]. REQUIRES: the row's leaf is latched.
+    /// Searches the version of a row that stays, as [`Txns::search_on`]. REQUIRES: the row's leaf
+    /// is latched.
     fn search(
         &self,
         tree: Tree,
         row: Row<'_>,
-        goes: &dyn Fn(Version) -> bool,
+        is_undone: &dyn Fn(Version) -> bool,
         held: &HeldPiece,
-    ) -> Result<Result<Older, Search>> {
-        let mut older = Older { instead_of: row.version, stays: None, value: Vec::new(), steps: 0 };
+    ) -> Result<Result<OlderVersion, VersionSearch>> {
+        let mut older = OlderVersion { newest: row.version, stays: None, value: Vec::new(), steps: 0 };
         if row.flags & FRESH != 0 {
             older.steps = 1;
             return Ok(Ok(older));
         }
         older.value.extend_from_slice(row.value);
-        self.search_on(tree, older, Step::begin(self.undo(), row.version), goes, held)
+        self.search_on(tree, older, WalkPosition::begin(self.undo(), row.version), is_undone, held)
     }
 
-    /// Goes back from `at`, a version that goes, to the first that stays, as far as undo is in memory or `held`.
+    /// Goes back from `at`, an undone version, to the first that stays, with undo in memory or in
+    /// `held`.
     fn search_on(
         &self,
         tree: Tree,
-        mut older: Older,
-        mut at: Step,
-        goes: &dyn Fn(Version) -> bool,
+        mut older: OlderVersion,
+        mut at: WalkPosition,
+        is_undone: &dyn Fn(Version) -> bool,
         held: &HeldPiece,
-    ) -> Result<Result<Older, Search>> {
+    ) -> Result<Result<OlderVersion, VersionSearch>> {
         loop {
             let back = at.back(self.undo(), held, &mut older.value);
             match back.map_err(|damage| self.damage(tree, damage))? {
-                UndoAccess::Away(piece) => return Ok(Err(Search { older, at, piece })),
+                UndoAccess::Away(piece) => return Ok(Err(VersionSearch { older, at, piece })),
                 UndoAccess::Here(flags) => {
                     older.steps += 1;
                     let flags = match flags {
-                        Some(flags) if flags & FRESH != 0 && goes(at.version()) => {
+                        Some(flags) if flags & FRESH != 0 && is_undone(at.version()) => {
                             older.steps += 1;
                             None
                         }
                         flags => flags,
                     };
-                    if flags.is_none() || !goes(at.version()) {
+                    if flags.is_none() || !is_undone(at.version()) {
                         older.stays = flags.map(|flags| (at.version(), flags));
                         return Ok(Ok(older));
                     }
@@ -136,37 +140,38 @@ impl Txns {
         }
     }
 
-    /// Takes versions off a row for as long as `goes` says so of the newest one. `keeper` keeps the lock that its versions
-    /// are.
+    /// Removes versions from a row as long as the newest one is undone. The transaction
+    /// `keeps_locks` gets a lock in place of its versions.
     fn revert_row(
         &self,
         tree: TreeId,
         key: &[u8],
-        goes: &dyn Fn(Version) -> bool,
-        keeper: Option<&Arc<Owner>>,
+        is_undone: &dyn Fn(Version) -> bool,
+        keeps_locks: Option<&Arc<Owner>>,
         held: &mut HeldPiece,
     ) -> Result {
         let Some(tree) = self.trees.get(tree) else { return Ok(()) };
-        let (mut room, mut known) = (0, None::<Older>);
+        let (mut room, mut known) = (0, None::<OlderVersion>);
         loop {
             self.store.log.make_room()?;
             let page = tree.leaf_write(&self.store, key, room)?;
             let leaf = Leaf::new(&page);
             let Ok(slot) = leaf.search(key) else { return Ok(()) };
             let row = leaf.row(slot);
-            if !goes(row.version) {
+            if !is_undone(row.version) {
                 return Ok(());
             }
-            let older = match known.take().filter(|older| older.instead_of == row.version) {
+            let older = match known.take().filter(|older| older.newest == row.version) {
                 Some(older) => older,
-                None => match self.search(*tree, row, goes, held)? {
+                None => match self.search(*tree, row, is_undone, held)? {
                     Ok(older) => older,
                     Err(mut search) => {
-                        // Nothing is waited for under the latch. A row with the same newest version is the same row.
+                        // The thread does not wait under the latch. A row with the same newest
+                        // version is the same row.
                         drop(page);
                         known = loop {
                             self.fetched.fetch(&search.piece, held)?;
-                            match self.search_on(*tree, search.older, search.at, goes, held)? {
+                            match self.search_on(*tree, search.older, search.at, is_undone, held)? {
                                 Ok(older) => break Some(older),
                                 Err(more) => search = more,
                             }
@@ -180,7 +185,7 @@ impl Txns {
                 Some((version, flags)) => {
                     let needed = row_bytes(key.len(), older.value.len());
                     if room < needed && older.value.len() > row.value.len() {
-                        // The older value is longer: come again with room for it.
+                        // The older value is longer: try again with room for it.
                         room = needed;
                         known = Some(older);
                         continue;
@@ -190,8 +195,8 @@ impl Txns {
                     PageOp::Restore { slot, version, flags, front, back, middle }
                 }
             };
-            if let Some(keeper) = keeper {
-                self.locks.keep_written(keeper, tree.id, key).map_err(denied)?;
+            if let Some(keeps_locks) = keeps_locks {
+                self.locks.keep_written(keeps_locks, tree.id, key).map_err(denied)?;
             }
             let mut mtr = Mtr::begin(&self.store.log, &self.store.pool);
             let held = mtr.add(page);
@@ -202,29 +207,30 @@ impl Txns {
         }
     }
 
-    /// Undoes the records of a stream from `next` on, newest first: every version for which `goes` holds. `next` tells how far it came;
-    /// false if it found no room to go on. REQUIRES: no latch held; one caller at a time for a stream.
+    /// Undoes the records of a stream from `next` on, newest first: every version for which
+    /// `is_undone` holds. Leaves in `next` how far it came. Returns false if the log had no room to
+    /// go on. REQUIRES: no latch held; one caller at a time for a stream.
     pub(super) fn revert_stream(
         &self,
         stream: &Arc<Stream>,
         next: &mut Option<u64>,
-        way: &Way<'_>,
-        goes: impl Fn(Version) -> bool,
+        options: &RevertOptions<'_>,
+        is_undone: impl Fn(Version) -> bool,
     ) -> Result<bool> {
         let owner = stream.owner();
-        let goes = |version: Version| version.txn == owner && goes(version);
-        let (mut passed, mut first) = (Passed::default(), None);
-        let mut pass = |error: Error, at: u64| {
+        let is_undone = |version: Version| version.txn == owner && is_undone(version);
+        let (mut skipped, mut first) = (SkippedRecords::default(), None);
+        let mut skip = |error: Error, at: u64| {
             first.get_or_insert(at);
-            passed.over(error)
+            skipped.skip(error)
         };
-        let done = self.revert_on(stream, next, way, &goes, &mut pass);
+        let done = self.revert_on(stream, next, options, &is_undone, &mut skip);
         if first.is_some() {
-            // Whoever comes again begins with what was passed over.
+            // The next try begins with the first record that was skipped.
             *next = first;
         }
         let whole = done?;
-        passed.end()?;
+        skipped.finish()?;
         Ok(whole)
     }
 
@@ -232,20 +238,20 @@ impl Txns {
         &self,
         stream: &Arc<Stream>,
         next: &mut Option<u64>,
-        way: &Way<'_>,
-        goes: &dyn Fn(Version) -> bool,
-        pass: &mut dyn FnMut(Error, u64) -> Result,
+        options: &RevertOptions<'_>,
+        is_undone: &dyn Fn(Version) -> bool,
+        skip: &mut dyn FnMut(Error, u64) -> Result,
     ) -> Result<bool> {
-        let (owner, mut held, mut passed) = (stream.owner(), HeldPiece::default(), false);
-        while let Some(at) = next.filter(|&at| at >= way.mark.end) {
+        let (owner, mut held, mut skipped_row) = (stream.owner(), HeldPiece::default(), false);
+        while let Some(at) = next.filter(|&at| at >= options.mark.end) {
             let read = stream.read(at, &held, |record| {
                 let (task, bytes) = match record.entry {
-                    UndoEntry::Insert { tree, key } => (Undo::Row(tree, key.to_vec()), key.len()),
+                    UndoEntry::Insert { tree, key } => (UndoTask::Row(tree, key.to_vec()), key.len()),
                     UndoEntry::Replace { tree, key, old_middle, .. } => {
-                        (Undo::Row(tree, key.to_vec()), key.len() + old_middle.len())
+                        (UndoTask::Row(tree, key.to_vec()), key.len() + old_middle.len())
                     }
-                    UndoEntry::Chain { tree, head } => (Undo::Chain(tree, head), 0),
-                    UndoEntry::Rewind { .. } => (Undo::Nothing, 0),
+                    UndoEntry::Chain { tree, head } => (UndoTask::Chain(tree, head), 0),
+                    UndoEntry::Rewind { .. } => (UndoTask::Nothing, 0),
                 };
                 (task, bytes as u64, record.prev)
             });
@@ -257,27 +263,27 @@ impl Txns {
                 }
             };
             let done = match task {
-                Undo::Row(tree, key) => {
-                    if !self.room.for_undoing(RECORD_REDO + bytes, way.patience)? {
+                UndoTask::Row(tree, key) => {
+                    if !self.undo_admission.admit_undo(RECORD_REDO + bytes, options.wait)? {
                         return Ok(false);
                     }
-                    self.revert_row(tree, &key, goes, way.keeper, &mut held)
+                    self.revert_row(tree, &key, is_undone, options.keeps_locks, &mut held)
                 }
-                // A row that was passed over may still lead there.
-                Undo::Chain(..) if passed => Ok(()),
-                Undo::Chain(tree, head) => {
+                // A row that was skipped may still name the chain.
+                UndoTask::Chain(..) if skipped_row => Ok(()),
+                UndoTask::Chain(tree, head) => {
                     let version = Version { txn: owner, undo_at: at };
-                    match self.free_chain_of(tree, head, version, way.patience) {
+                    match self.free_chain_of(tree, head, version, options.wait) {
                         Ok(false) => return Ok(false),
                         done => done.map(drop),
                     }
                 }
-                Undo::Nothing => Ok(()),
+                UndoTask::Nothing => Ok(()),
             };
             match done {
-                Err(error) if way.passing => {
-                    pass(error, at)?;
-                    passed = true;
+                Err(error) if options.skip_unreadable => {
+                    skip(error, at)?;
+                    skipped_row = true;
                 }
                 done => done?,
             }
@@ -286,23 +292,23 @@ impl Txns {
         Ok(true)
     }
 
-    /// Frees a chain that no version needs any more; its pages went with the tree if that was dropped. False if it found no
-    /// room to go on.
+    /// Frees a chain that no version needs any more. If the tree was dropped, its pages went with
+    /// the tree. Returns false if the log had no room to go on.
     pub(super) fn free_chain_of(
         &self,
         tree: TreeId,
         head: PageNo,
         owner: Version,
-        patience: Patience,
+        wait: UndoWait,
     ) -> Result<bool> {
         let Some(live) = self.trees.get(tree) else { return Ok(true) };
         let mut pages = chain_to_free(&self.store, head, owner)?;
         drop(live);
         while !pages.is_empty() {
-            if !self.room.for_undoing(RECORD_REDO * FREED_TOGETHER as u64, patience)? {
+            if !self.undo_admission.admit_undo(RECORD_REDO * FREED_TOGETHER as u64, wait)? {
                 return Ok(false);
             }
-            // As long as there is the tree, nobody else frees these pages.
+            // While the tree exists, no other thread frees these pages.
             let Some(_live) = self.trees.get(tree) else { return Ok(true) };
             free_last(&self.store, &mut pages, FREED_TOGETHER)?;
         }
@@ -316,15 +322,16 @@ impl Txns {
         self.background.unpark();
     }
 
-    /// Reverts one aborted transaction of the queue, or sets it aside. Whether there was one.
-    pub(super) fn revert_next(&self, patience: Patience) -> Result<bool> {
-        // Nobody else takes from there.
+    /// Reverts one aborted transaction of the queue, or puts it into quarantine. Returns whether
+    /// there was one.
+    pub(super) fn revert_next(&self, wait: UndoWait) -> Result<bool> {
+        // No other thread takes from the queue.
         let Some(mut job) = self.reverts.lock().pop_front() else { return Ok(false) };
-        match self.finish_abort(&mut job, patience, true) {
+        match self.finish_abort(&mut job, wait, true) {
             Ok(true) => self.is_reverted(&job.stream),
             Ok(false) => self.reverts.lock().push_front(job),
             Err(error) if is_local(&error) && !planted(Bug::StuckAtUnreadable) => {
-                self.set_aside(Task::Revert(job), error);
+                self.quarantine_task(QuarantineTask::Revert(job), error);
             }
             Err(error) => {
                 self.reverts.lock().push_front(job);
@@ -334,7 +341,7 @@ impl Txns {
         Ok(true)
     }
 
-    /// Counts an aborted transaction that is wholly reverted.
+    /// Counts down for an aborted transaction that is wholly reverted.
     pub(super) fn is_reverted(&self, stream: &Stream) {
         self.reverting.fetch_sub(1, Ordering::AcqRel);
         if stream.owner() < self.first_txn {
@@ -342,10 +349,10 @@ impl Txns {
         }
     }
 
-    /// Reverts what recovery has found aborted, but for what must wait.
+    /// Reverts the transactions that recovery has found aborted, except those in quarantine.
     pub(crate) fn revert_losers(&self) -> Result {
-        while self.losers() > self.aside.reverts(self.first_txn) as u64 {
-            if !self.revert_next(Patience::Call)? {
+        while self.losers() > self.quarantine.reverts(self.first_txn) as u64 {
+            if !self.revert_next(UndoWait::AsCaller)? {
                 break;
             }
         }

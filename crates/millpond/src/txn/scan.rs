@@ -1,18 +1,18 @@
-//! Scanning a tree leaf by leaf.
+//! Consistent scans of a tree by a snapshot, leaf by leaf.
 //!
-//! Of each leaf what is asked for is copied in one piece under the latch, judged there, and shown from the copy: a caller may do
-//! anything with a row, and nothing is allocated for it.
+//! The requested part of a leaf is copied in one piece under the latch, judged there, and shown
+//! from the copy. So a caller may do anything with a row, and nothing is allocated for a row.
 //!
-//! A scan that has come far is told from others by [`Progress`]: it brings its leaves into a few frames that it uses again (Bp6), so
-//! that the pages which others use stay.
+//! [`Progress`] tells a long scan from others. A long scan reads its leaves into a few frames that
+//! it uses again (Bp6), so that the pages that others use stay in the pool.
 
 use super::marks::Marks;
-use super::read::{Value, after, chain_of};
+use super::read::{Reader, Value, after, chain_of};
 use super::system::{Txn, Txns};
 use crate::btree::Tree;
 use crate::buffer::{FetchHint, PageRead, Pool};
 use crate::error::Result;
-use crate::mvcc::{Seen, View};
+use crate::mvcc::{SeenVersion, View};
 use crate::page::node::{DELETED, Key, Leaf, OVERFLOW, RowAt};
 use crate::page::overflow::ChainRef;
 use crate::store::Store;
@@ -20,25 +20,34 @@ use crate::undo::HeldPiece;
 use base::PageNo;
 use std::ops::Range;
 
-/// A scan is long when it has passed this part of the pool.
+/// A scan is long when it has read this part of the pool.
 const LONG_PART: usize = 32;
-/// But not sooner than after so many pages.
+/// But not before it has read this many pages.
 const LONG_LEAST: usize = 64;
 
-/// Rows of one leaf that a scan found, in the order in which it found them.
-#[derive(Debug, Default)]
-pub(crate) struct Rows {
-    /// What all keys begin with, the part of the leaf that was asked for, and values that the leaf no longer has.
-    bytes: Vec<u8>,
-    prefix_len: usize,
-    /// Where in the leaf the part begins.
-    part: usize,
-    found: Vec<Found>,
+/// The keys that a scan reads: those of `tree` from `from` on and below `to`. Without `to`, to the
+/// end of the tree.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ScanRange<'k> {
+    pub(crate) tree: Tree,
+    pub(crate) from: &'k [u8],
+    pub(crate) to: Option<&'k [u8]>,
 }
 
-/// A row by places in [`Rows`].
+/// Rows of one leaf that a scan found, in the order of the scan.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    /// The prefix of all keys, the copied part of the leaf, and values that the leaf no longer has.
+    bytes: Vec<u8>,
+    prefix_len: usize,
+    /// Where the copied part begins in the leaf.
+    part: usize,
+    places: Vec<RowPlace>,
+}
+
+/// Where a row is in [`Rows`].
 #[derive(Clone, Copy, Debug)]
-struct Found {
+struct RowPlace {
     suffix: u32,
     value: u32,
     value_len: u32,
@@ -49,7 +58,7 @@ struct Found {
 /// A row's value as its leaf had it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shown<'r> {
-    /// All of it.
+    /// The whole value.
     Inline(&'r [u8]),
     /// In a chain of overflow pages.
     Chain(ChainRef),
@@ -60,18 +69,18 @@ pub(crate) enum Shown<'r> {
 pub(crate) enum Next {
     /// At this key: the first one (forward) or the end (backward, exclusive) of what is left.
     At(Vec<u8>),
-    /// Nowhere: the tree has no more.
+    /// Nowhere: nothing is left.
     End,
 }
 
 /// How far a scan has come.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// Leaves, and pages of long values.
+    /// The number of leaves and of pages of long values that it has read.
     pages: usize,
     /// The leaf where it probably goes on, forward.
     right: Option<PageNo>,
-    /// The undo that it fetched last: that of neighbours often stands together.
+    /// The undo that it fetched last. The undo of neighbours is often in one piece.
     held: HeldPiece,
 }
 
@@ -85,12 +94,12 @@ impl Shown<'_> {
 }
 
 impl Progress {
-    /// It reads a long value too.
+    /// Counts a long value that it reads.
     pub(crate) fn pass(&mut self, chain: &ChainRef, pool: &Pool) {
         self.pages += 1 + chain.len as usize / pool.page_bytes();
     }
 
-    /// What the pages are for that it needs next.
+    /// Returns the hint for the pages that it reads next.
     pub(crate) fn hint(&self, pool: &Pool) -> FetchHint {
         let long = self.pages > LONG_LEAST.max(pool.frame_count() / LONG_PART);
         if long { FetchHint::Scan } else { FetchHint::Normal }
@@ -98,10 +107,10 @@ impl Progress {
 }
 
 impl Rows {
-    /// Takes the entries in `slots` of a latched leaf.
+    /// Copies the entries in `slots` of a latched leaf.
     fn copy(&mut self, leaf: Leaf<'_>, slots: Range<u16>) {
-        self.found.clear();
-        self.found.reserve(usize::from(slots.end - slots.start));
+        self.places.clear();
+        self.places.reserve(usize::from(slots.end - slots.start));
         let (prefix, span) = (leaf.prefix(), leaf.span(slots));
         (self.prefix_len, self.part) = (prefix.len(), span.start);
         self.bytes.clear();
@@ -110,7 +119,7 @@ impl Rows {
         self.bytes.extend_from_slice(&leaf.bytes()[span]);
     }
 
-    /// Where a place in the leaf is in the copy.
+    /// Returns where a place in the leaf is in the copy.
     #[inline]
     fn place(&self, in_leaf: usize) -> usize {
         in_leaf - self.part + self.prefix_len
@@ -118,7 +127,7 @@ impl Rows {
 
     #[inline]
     fn push(&mut self, at: &RowAt, flags: u8, value: Range<usize>) {
-        self.found.push(Found {
+        self.places.push(RowPlace {
             suffix: self.place(at.suffix.start) as u32,
             value: value.start as u32,
             value_len: value.len() as u32,
@@ -143,17 +152,17 @@ impl Rows {
         Key { prefix: &self.bytes[..self.prefix_len], suffix: &self.bytes[suffix] }
     }
 
-    /// Keys and values. Fails at a row whose long value has no address.
+    /// Returns the keys and values. Fails at a row whose long value has no address.
     #[inline]
     pub(crate) fn iter<'r>(
         &'r self,
         store: &'r Store,
     ) -> impl Iterator<Item = Result<(Key<'r>, Shown<'r>)>> + 'r {
-        self.found.iter().map(move |found| {
-            let (suffix, suffix_len) = (found.suffix as usize, usize::from(found.suffix_len));
-            let (value, value_len) = (found.value as usize, found.value_len as usize);
+        self.places.iter().map(move |place| {
+            let (suffix, suffix_len) = (place.suffix as usize, usize::from(place.suffix_len));
+            let (value, value_len) = (place.value as usize, place.value_len as usize);
             let (key, value) = (self.key(suffix..suffix + suffix_len), &self.bytes[value..value + value_len]);
-            if found.flags & OVERFLOW == 0 {
+            if place.flags & OVERFLOW == 0 {
                 return Ok((key, Shown::Inline(value)));
             }
             Ok((key, Shown::Chain(chain_of(store, value)?)))
@@ -162,25 +171,25 @@ impl Rows {
 }
 
 impl Txns {
-    /// Puts into `out` the rows that `view` shows from `from` on and below `to`, in key order, up to the end of a leaf. REQUIRES:
-    /// no latch held; the view's snapshot is registered and stays so until long values are loaded.
+    /// Puts into `out` the rows of `range` that `view` shows, in key order, up to the end of a
+    /// leaf. Returns where the scan goes on. REQUIRES: no latch held; the view's snapshot is
+    /// registered and stays so until long values are loaded.
     pub(crate) fn scan_forward(
         &self,
         txn: &Txn,
         view: View<'_>,
-        tree: Tree,
-        from: &[u8],
-        to: Option<&[u8]>,
+        range: ScanRange<'_>,
         progress: &mut Progress,
         out: &mut Rows,
     ) -> Result<Next> {
+        let ScanRange { tree, from, to } = range;
         let behind = self.cleared.behind(tree.id, from, view.snapshot);
         let from = match &behind {
             None => from,
             Some((end, newest)) => {
                 txn.note_seen(*newest);
                 if to.is_some_and(|to| &end[..] >= to) {
-                    out.found.clear();
+                    out.places.clear();
                     return Ok(Next::End);
                 }
                 end
@@ -190,7 +199,7 @@ impl Txns {
         let page = tree.leaf_read_cached(&self.store, progress.right.take(), from, hint)?;
         let leaf = Leaf::new(&page);
         let (Ok(first) | Err(first)) = leaf.search(from);
-        // Nothing is to be looked for where the whole leaf lies below the end.
+        // If the whole leaf lies below the end of the range, the end need not be searched.
         let high = leaf.high_fence().filter(|high| to.is_none_or(|to| *high < to));
         let end = match to {
             Some(to) if high.is_none() => leaf.search(to).unwrap_or_else(|slot| slot).max(first),
@@ -202,31 +211,31 @@ impl Txns {
         }
         progress.pages += 1;
         out.copy(leaf, first..end);
-        match self.judge(txn, view, tree, page, first..end, &mut progress.held, out)? {
+        let reader = Reader { txn, view, tree };
+        match self.judge_rows(reader, page, first..end, &mut progress.held, out)? {
             None => Ok(next),
             Some(key) => Ok(Next::At(after(&key))),
         }
     }
 
-    /// Puts into `out` the rows that `view` shows below `to` and from `from` on, in falling key order, down to the beginning of a
-    /// leaf. `to` none: from the tree's end. Requirements as for [`Txns::scan_forward`].
+    /// Puts into `out` the rows of `range` that `view` shows, in falling key order, down to the
+    /// beginning of a leaf. Returns where the scan goes on. REQUIRES: as [`Txns::scan_forward`].
     pub(crate) fn scan_backward(
         &self,
         txn: &Txn,
         view: View<'_>,
-        tree: Tree,
-        from: &[u8],
-        to: Option<&[u8]>,
+        range: ScanRange<'_>,
         progress: &mut Progress,
         out: &mut Rows,
     ) -> Result<Next> {
+        let ScanRange { tree, from, to } = range;
         let before = to.and_then(|to| self.cleared.before(tree.id, to, view.snapshot));
         let to = match &before {
             None => to,
             Some((start, newest)) => {
                 txn.note_seen(*newest);
                 if &start[..] <= from {
-                    out.found.clear();
+                    out.places.clear();
                     return Ok(Next::End);
                 }
                 Some(&start[..])
@@ -242,7 +251,7 @@ impl Txns {
             Some(to) => match tree.leaf_read_before(&self.store, to, hint)? {
                 Some(found) => found,
                 None => {
-                    out.found.clear();
+                    out.places.clear();
                     return Ok(Next::End);
                 }
             },
@@ -253,33 +262,34 @@ impl Txns {
         let next = if low.is_empty() || low <= from { Next::End } else { Next::At(low.to_vec()) };
         progress.pages += 1;
         out.copy(leaf, first..end.max(first));
-        match self.judge(txn, view, tree, page, (first..end).rev(), &mut progress.held, out)? {
+        let reader = Reader { txn, view, tree };
+        match self.judge_rows(reader, page, (first..end).rev(), &mut progress.held, out)? {
             None => Ok(next),
             Some(key) => Ok(Next::At(key)),
         }
     }
 
-    /// Finds what `view` shows of the rows in `slots`, one after the other, of a latched leaf that `out` has a copy of. Stops after a row
-    /// whose older version had to be waited for, without the latch: that one's key.
+    /// Finds what the reader sees of the rows in `slots` of a latched leaf, one after the other.
+    /// `out` has a copy of them. Stops after a row whose older version had to be fetched, without
+    /// the latch, and returns its key.
     #[inline]
-    fn judge(
+    fn judge_rows(
         &self,
-        txn: &Txn,
-        view: View<'_>,
-        tree: Tree,
+        reader: Reader<'_>,
         page: PageRead<'_>,
         slots: impl Iterator<Item = u16>,
         held: &mut HeldPiece,
         out: &mut Rows,
     ) -> Result<Option<Vec<u8>>> {
+        let Reader { txn, view, tree } = reader;
         let mut older = Vec::new();
-        // Neighbours often come from one transaction, and one that is seen stays so.
-        let mut seen = None;
+        // Neighbours often come from one transaction. One that is visible stays visible.
+        let mut visible = None;
         let leaf = Leaf::new(&page);
         let (mut marks, since) = (Marks::default(), || view.snapshot);
         for slot in slots {
             let at = leaf.row_at(slot);
-            if seen == Some(at.version.txn) {
+            if visible == Some(at.version.txn) {
                 if at.flags & DELETED == 0 {
                     out.push_newest(&at);
                 } else if at.version.txn != view.own {
@@ -288,26 +298,26 @@ impl Txns {
                 continue;
             }
             match view.see(leaf.row(slot), &mut older, held).map_err(|damage| self.damage(tree, damage))? {
-                Seen::Absent(commit) => txn.note_seen(commit),
-                Seen::Deleted(commit) => {
+                SeenVersion::Absent(commit) => txn.note_seen(commit),
+                SeenVersion::Deleted(commit) => {
                     txn.note_seen(commit);
                     if at.version.txn != view.own {
                         self.note_mark(tree, leaf, &mut marks, slot, commit, since);
                     }
                 }
-                Seen::Newest(commit) => {
+                SeenVersion::Newest(commit) => {
                     txn.note_seen(commit);
                     out.push_newest(&at);
-                    seen = Some(at.version.txn);
+                    visible = Some(at.version.txn);
                 }
-                Seen::Older { flags, commit } => {
+                SeenVersion::Older { flags, commit } => {
                     txn.note_seen(commit);
                     out.push_older(&at, flags, &older);
                 }
-                Seen::Away(rest) => {
+                SeenVersion::Away(rest) => {
                     self.note_marks(tree, leaf, &marks, since);
                     drop(page);
-                    if let Some(flags) = self.see_rest(txn, view, tree, rest, &mut older, held)? {
+                    if let Some(flags) = self.see_rest(reader, rest, &mut older, held)? {
                         out.push_older(&at, flags, &older);
                     }
                     return Ok(Some(out.key(out.place(at.suffix.start)..out.place(at.suffix.end)).to_vec()));

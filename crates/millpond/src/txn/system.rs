@@ -1,15 +1,16 @@
-//! What all transactions of a database share, and what one transaction has.
+//! The shared state of all transactions of a database ([`Txns`]), and the state of one transaction
+//! ([`Txn`]).
 
-use super::aside::{Aside, Task};
-use super::history::Limits;
+use super::admission::UndoAdmission;
+use super::history::HistoryLimits;
 use super::leaf_cache::LeafCache;
+use super::quarantine::{Quarantine, QuarantineTask};
 use super::revert::Reverting;
-use super::room::Room;
 use super::trees::Trees;
 use crate::error::{Error, Result};
 use crate::lock::{Denied, Enqueued, LockTable, Owner, Wait};
-use crate::mvcc::purge::Ended;
-use crate::mvcc::{Cleared, PurgeQueue, Snapshot, Snapshots, State, Status, View};
+use crate::mvcc::purge::EndedTxn;
+use crate::mvcc::{ClearedRanges, PurgeQueue, Snapshot, Snapshots, StatusTable, TxnState, View};
 use crate::planted::{Bug, planted};
 use crate::store::Store;
 use crate::undo::journal::Journal;
@@ -23,22 +24,22 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use vfs::Vfs;
 
-/// What recovery found of transactions.
+/// The transactions that recovery found.
 #[derive(Debug)]
 pub(crate) struct Recovered {
     /// No transaction of an earlier run has this id or one above it.
     pub(crate) next_txn: TxnId,
-    /// The same for trees.
+    /// No tree of an earlier run has this id or one above it.
     pub(crate) next_tree: TreeId,
-    /// The undo of all that are not settled.
+    /// The undo of all transactions that are not settled.
     pub(crate) streams: Streams,
     /// Committed, with something left to purge; by commit LSN.
     pub(crate) committed: Vec<(Lsn, TxnId)>,
     /// Committed before the checkpoint, in history batches that are not purged.
     pub(crate) history: Vec<HistoryBatchRange>,
-    /// Cut off, or rolled back and not wholly reverted.
+    /// Cut off by the crash, or rolled back and not wholly reverted.
     pub(crate) aborted: Vec<TxnId>,
-    /// Prepared, with their outside names.
+    /// Prepared, with their xids.
     pub(crate) prepared: Vec<(TxnId, Vec<u8>)>,
     /// Hardened undo.
     pub(crate) journal: Journal,
@@ -46,12 +47,27 @@ pub(crate) struct Recovered {
     pub(crate) spilled: u64,
 }
 
-/// A prepared transaction, which no thread has.
+impl Recovered {
+    /// Returns the states of the transactions that are not settled.
+    fn states(&self) -> impl Iterator<Item = (TxnId, TxnState)> {
+        // A checkpoint must list what is not purged, so its state is known until then.
+        let unpurged = self
+            .committed
+            .iter()
+            .filter(|(_, txn)| self.streams.get(*txn).is_some_and(|stream| stream.needs_purge()))
+            .map(|&(lsn, txn)| (txn, TxnState::Committed(lsn)));
+        let aborted = self.aborted.iter().map(|&txn| (txn, TxnState::Aborted));
+        let prepared = self.prepared.iter().map(|(txn, _)| (*txn, TxnState::Prepared));
+        aborted.chain(prepared).chain(unpurged)
+    }
+}
+
+/// A prepared transaction; it belongs to no thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
     pub(crate) owner: Arc<Owner>,
     pub(crate) stream: Option<Arc<Stream>>,
-    /// Somebody is deciding it.
+    /// A thread is deciding it.
     pub(crate) claimed: bool,
 }
 
@@ -60,101 +76,104 @@ pub(crate) struct Prepared {
 pub(crate) struct Txns {
     pub(crate) store: Arc<Store>,
     pub(crate) vfs: Vfs,
-    pub(crate) status: Status,
+    pub(crate) status: StatusTable,
     pub(crate) streams: Streams,
-    /// Committed transactions of which the rest here knows nothing any more.
+    /// Committed transactions in history batches; the other fields do not know them any more.
     pub(crate) history: History,
-    pub(super) limits: Limits,
+    pub(super) limits: HistoryLimits,
     /// Undo that was fetched from files.
     pub(crate) fetched: PieceCache,
     pub(crate) snapshots: Snapshots,
     pub(crate) locks: LockTable,
     pub(crate) purge_queue: PurgeQueue,
-    /// Where scans find nothing but delete marks.
-    pub(crate) cleared: Cleared,
-    /// Transactions that committed below it are due for purge. Old knowledge is safe: it only grows.
+    /// Ranges of keys where scans find nothing but delete marks.
+    pub(crate) cleared: ClearedRanges,
+    /// Transactions that committed below it are due for purge. An old value is safe: it only grows.
     pub(super) known_due: AtomicU64,
     pub(crate) trees: Trees,
     pub(super) journal: Mutex<Journal>,
-    /// Aborted transactions whose undo the background thread is to revert.
+    /// Aborted transactions that the background thread reverts.
     pub(super) reverts: Mutex<VecDeque<Reverting>>,
-    /// How many transactions these are, with those that are being reverted or set aside.
+    /// The number of these transactions, of those that are being reverted and of those in
+    /// quarantine.
     pub(super) reverting: AtomicU64,
-    /// Trees that have pages and no table.
+    /// The number of trees that have pages and no table.
     pub(super) tableless: AtomicU64,
     /// What could not be reverted, purged or given back.
-    pub(super) aside: Aside,
-    /// Asked before redo that takes back or clears away.
-    pub(super) room: Arc<dyn Room>,
+    pub(super) quarantine: Quarantine,
+    /// Admits the redo of rollback and purge.
+    pub(super) undo_admission: Arc<dyn UndoAdmission>,
     pub(super) prepared: Mutex<BTreeMap<Vec<u8>, Prepared>>,
-    /// Purged, and not yet called so in the log.
+    /// Purged transactions that the log does not report as purged yet.
     pub(super) purged: Mutex<Vec<TxnId>>,
     /// Wakes the thread that reverts and purges.
     pub(super) background: Unparker,
     pub(super) next_tree: AtomicU32,
-    /// Aborted transactions that recovery found and that are not wholly reverted yet.
+    /// The number of aborted transactions that recovery found and that are not wholly reverted yet.
     pub(super) losers: AtomicU64,
-    /// The least id of this run.
+    /// The least transaction id of this run.
     pub(super) first_txn: TxnId,
 }
 
-/// How a transaction judges what others do.
+/// How a transaction treats the locks and versions of others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     /// A version committed at or above it is a write conflict.
     pub(crate) conflicts_after: Option<Lsn>,
-    /// How long a lock is waited for.
+    /// How long it waits for a lock.
     pub(crate) wait: Wait,
-    /// What it learns from a change is kept so: a row that was in the way of an insert, none that could be deleted, and what
-    /// there was before a change that is undone by a savepoint.
-    pub(crate) keeps: bool,
+    /// The transaction is serializable: what a change shows it must stay as it is. That is the row
+    /// that an insert found, the absence of a row that a delete did not find, and the row before a
+    /// change that a savepoint undoes.
+    pub(crate) serializable: bool,
 }
 
-/// One transaction: its id from its first lock or change, its undo from its first change.
+/// One transaction. It gets its id with its first lock or change, and its undo stream with its
+/// first change.
 #[derive(Debug, Default)]
 pub(crate) struct Txn {
     owner: OnceCell<Arc<Owner>>,
     stream: OnceCell<Arc<Stream>>,
-    /// The moment that its plain reads see, once drawn.
+    /// The snapshot of its plain reads, once drawn.
     snapshot: RefCell<Option<Snapshot>>,
-    /// The highest commit whose rows it was shown.
+    /// The highest commit LSN of the rows that it was shown.
     pub(crate) seen: Cell<Lsn>,
-    /// Where its last row stood.
+    /// The leaf of its last row.
     pub(super) leaf_cache: LeafCache,
     /// Time spent waiting for locks, microseconds.
     pub(crate) lock_us: Cell<u64>,
-    /// It has been rolled back because undoing a part of it failed half way.
+    /// It has been rolled back because a partial rollback failed half way.
     pub(super) doomed: Cell<bool>,
 }
 
 impl Txn {
-    /// Its id; `NONE` while it has neither locked nor changed anything.
+    /// Returns its id; `NONE` while it has neither locked nor changed anything.
     pub(crate) fn id(&self) -> TxnId {
         self.owner.get().map_or(TxnId::NONE, |owner| owner.txn())
     }
 
-    /// Its undo, if it has changed anything.
+    /// Returns its undo, if it has changed anything.
     pub(crate) fn stream(&self) -> Option<&Arc<Stream>> {
         self.stream.get()
     }
 
-    /// What it holds, if it has an id.
+    /// Returns the owner of its locks, if it has an id.
     pub(crate) fn owner(&self) -> Option<&Arc<Owner>> {
         self.owner.get()
     }
 
-    /// Whether it has been rolled back because undoing a part of it failed half way.
+    /// Returns whether it has been rolled back because a partial rollback failed half way.
     pub(crate) fn is_doomed(&self) -> bool {
         self.doomed.get()
     }
 
-    /// The moment that its plain reads see, if it is drawn.
-    pub(crate) fn moment(&self) -> Option<Lsn> {
+    /// Returns the snapshot LSN of its plain reads, if the snapshot is drawn.
+    pub(crate) fn snapshot_lsn(&self) -> Option<Lsn> {
         self.snapshot.borrow().as_ref().map(Snapshot::lsn)
     }
 
-    /// Lets go of the versions that its reads needed; it reads no more.
-    pub(crate) fn drop_moment(&self) {
+    /// Drops the snapshot of its reads; it reads no more.
+    pub(crate) fn drop_snapshot(&self) {
         self.snapshot.borrow_mut().take();
     }
 
@@ -169,37 +188,25 @@ impl Txn {
 }
 
 impl Txns {
-    /// The transactions of a database that recovery has looked through. Losers begin to be reverted once
+    /// Makes the transactions of a database from what recovery has found. Losers are reverted once
     /// the background thread runs, when the trees are known.
     pub(crate) fn new(
         store: &Arc<Store>,
         vfs: &Vfs,
         found: Recovered,
-        limits: Limits,
+        limits: HistoryLimits,
         background: Unparker,
-        room: Arc<dyn Room>,
+        undo_admission: Arc<dyn UndoAdmission>,
     ) -> Txns {
+        let status = StatusTable::new(found.next_txn, found.states());
         let history = History::default();
         history.add_left_by_crash(found.history);
-        // A checkpoint must go on listing what is not purged, so its state is known until then.
-        let unpurged = found
-            .committed
-            .iter()
-            .filter(|(_, txn)| found.streams.get(*txn).is_some_and(|stream| stream.needs_purge()))
-            .map(|&(lsn, txn)| (txn, State::Committed(lsn)));
-        let states = found
-            .aborted
-            .iter()
-            .map(|&txn| (txn, State::Aborted))
-            .chain(found.prepared.iter().map(|(txn, _)| (*txn, State::Prepared)))
-            .chain(unpurged);
-        let status = Status::new(found.next_txn, states);
         let locks = LockTable::new(Arc::clone(&vfs.clock), limits.locks);
         let purge_queue = PurgeQueue::default();
         for (lsn, txn) in found.committed {
             match found.streams.get(txn) {
                 Some(stream) if stream.needs_purge() => {
-                    purge_queue.push(lsn, Ended { txn, stream, committed: true });
+                    purge_queue.push(lsn, EndedTxn { txn, stream, committed: true });
                 }
                 _ => found.streams.remove(txn),
             }
@@ -221,7 +228,7 @@ impl Txns {
             status,
             locks,
             purge_queue,
-            cleared: Cleared::default(),
+            cleared: ClearedRanges::default(),
             known_due: AtomicU64::new(0),
             history,
             limits,
@@ -232,8 +239,8 @@ impl Txns {
             losers: AtomicU64::new(reverts.len() as u64),
             reverting: AtomicU64::new(reverts.len() as u64),
             tableless: AtomicU64::new(0),
-            aside: Aside::default(),
-            room,
+            quarantine: Quarantine::default(),
+            undo_admission,
             reverts: Mutex::new(reverts),
             prepared: Mutex::new(prepared),
             purged: Mutex::default(),
@@ -244,7 +251,7 @@ impl Txns {
         }
     }
 
-    /// A tree id that was never used.
+    /// Returns a tree id that was never used.
     pub(crate) fn new_tree_id(&self) -> Result<TreeId> {
         let another = |id: u32| id.checked_add(1);
         match self.next_tree.fetch_update(Ordering::AcqRel, Ordering::Acquire, another) {
@@ -260,12 +267,12 @@ impl Txns {
         self.next_tree.fetch_max(id.0.saturating_add(1), Ordering::AcqRel);
     }
 
-    /// The tree id that would be given out next.
+    /// Returns the next new tree id.
     pub(crate) fn next_tree(&self) -> TreeId {
         TreeId(self.next_tree.load(Ordering::Acquire))
     }
 
-    /// The transaction's locks; gives it its id.
+    /// Returns the owner of the transaction's locks; gives the transaction its id.
     pub(crate) fn owner<'t>(&self, txn: &'t Txn) -> &'t Arc<Owner> {
         txn.owner.get_or_init(|| {
             let id = self.status.begin();
@@ -274,62 +281,66 @@ impl Txns {
         })
     }
 
-    /// The transaction's undo stream, begun if need be.
+    /// Returns the transaction's undo stream; begins it if it has none.
     pub(super) fn stream_of<'t>(&self, txn: &'t Txn) -> &'t Arc<Stream> {
         let id = self.owner(txn).txn();
         txn.stream.get_or_init(|| self.streams.begin(id))
     }
 
-    /// Draws a snapshot of this moment.
+    /// Draws a snapshot of the present state.
     pub(crate) fn draw_snapshot(&self) -> Snapshot {
         self.snapshots.draw(|| self.store.log.reserved_lsn())
     }
 
-    /// The moment that the transaction's plain reads see, drawn by the first of them.
-    pub(crate) fn moment_of(&self, txn: &Txn) -> Lsn {
+    /// Returns the snapshot LSN of the transaction's plain reads. The first of them draws the
+    /// snapshot.
+    pub(crate) fn snapshot_lsn_of(&self, txn: &Txn) -> Lsn {
         txn.snapshot.borrow_mut().get_or_insert_with(|| self.draw_snapshot()).lsn()
     }
 
-    /// What a reader at `snapshot` sees, as `own`.
+    /// Returns the read view of the transaction `own` at the snapshot LSN `snapshot`.
     pub(crate) fn view(&self, snapshot: Lsn, own: TxnId) -> View<'_> {
         View { status: &self.status, undo: self.undo(), snapshot, own, metrics: &self.store.metrics }
     }
 
-    /// Where undo is found.
+    /// Returns where undo is found.
     pub(super) fn undo(&self) -> UndoSource<'_> {
         UndoSource { streams: &self.streams, history: &self.history }
     }
 
-    /// What was read or decided by the snapshot at `moment`, unless that has been given up meanwhile: then it may be wrong, and so may be
-    /// the complaint that undo is gone.
+    /// Returns `read`, which was read or decided by the snapshot at `snapshot_lsn`, unless that
+    /// snapshot has expired meanwhile. Then the result may be wrong, and so may be an error that
+    /// says that undo is gone.
     #[inline]
-    pub(crate) fn by_moment<R>(&self, moment: Lsn, read: Result<R>) -> Result<R> {
-        if self.snapshots.is_given_up(moment) && !planted(Bug::GivenUpUnseen) {
+    pub(crate) fn check_not_expired<R>(&self, snapshot_lsn: Lsn, read: Result<R>) -> Result<R> {
+        if self.snapshots.is_expired(snapshot_lsn) && !planted(Bug::ExpiryUnseen) {
             return Err(Error::SnapshotTooOld);
         }
         read
     }
 
-    /// The same where first-updater-wins goes by a snapshot, if it does.
+    /// As [`Txns::check_not_expired`], with the snapshot that first-updater-wins measures by, if
+    /// there is one.
     #[inline]
-    pub(crate) fn by_rules<R>(&self, rules: Rules, read: Result<R>) -> Result<R> {
+    pub(crate) fn check_rules_not_expired<R>(&self, rules: Rules, read: Result<R>) -> Result<R> {
         match rules.conflicts_after {
-            Some(moment) => self.by_moment(moment, read),
+            Some(snapshot_lsn) => self.check_not_expired(snapshot_lsn, read),
             None => read,
         }
     }
 
-    /// Commits below it are seen by all, now and later.
+    /// Returns the horizon: all snapshots see the commits below it, now and later.
     pub(crate) fn horizon(&self) -> Lsn {
         self.snapshots.horizon(|| self.store.log.reserved_lsn())
     }
 
-    /// Keeps the tree as it is until the transaction ends.
+    /// Takes the shared table lock, which keeps the tree until the transaction ends.
     pub(crate) fn share_tree(&self, txn: &Txn, tree: TreeId, wait: Wait) -> Result {
         self.await_lock_for(txn, self.locks.share_table(self.owner(txn), tree, wait))
     }
 
-    /// Waits for a lock if need be, and adds the time to the transaction's account.
+    /// Waits for a lock if it was not granted at once, and adds the time to the transaction's lock
+    /// time.
     pub(super) fn await_lock_for(&self, txn: &Txn, asked: Result<Enqueued<'_>, Denied>) -> Result {
         match asked.map_err(denied)? {
             Enqueued::Granted => Ok(()),
@@ -337,7 +348,7 @@ impl Txns {
         }
     }
 
-    /// Waits for a lock if need be.
+    /// Waits for a lock if it was not granted at once.
     pub(crate) fn await_lock(&self, asked: Result<Enqueued<'_>, Denied>) -> Result {
         match asked.map_err(denied)? {
             Enqueued::Granted => Ok(()),
@@ -345,7 +356,7 @@ impl Txns {
         }
     }
 
-    /// Waits, and adds the time to the transaction's account.
+    /// Waits, and adds the time to the transaction's lock time.
     pub(super) fn timed(&self, txn: &Txn, wait: impl FnOnce() -> Result<(), Denied>) -> Result {
         let (took_us, result) = self.counted(wait);
         txn.lock_us.set(txn.lock_us.get() + took_us);
@@ -361,40 +372,42 @@ impl Txns {
         (took_us, result)
     }
 
-    /// How many transactions have ended and wait for their purge, or to be reverted.
+    /// Returns how many transactions have ended and wait to be purged or reverted.
     #[cfg(test)]
     pub(crate) fn history(&self) -> usize {
         let reverting = self.reverting.load(Ordering::Acquire) as usize;
-        self.purge_queue.len() + self.history.len() as usize + reverting + self.aside.len()
+        self.purge_queue.len() + self.history.len() as usize + reverting + self.quarantine.len()
     }
 
-    /// How many aborted transactions are not wholly reverted.
+    /// Returns how many aborted transactions are not wholly reverted.
     pub(crate) fn aborted(&self) -> usize {
         self.reverting.load(Ordering::Acquire) as usize
     }
 
-    /// Sets aside what could not be reverted, purged or given back. False if there is no room for it.
-    pub(super) fn set_aside(&self, task: Task, error: Error) -> bool {
-        self.aside.put(task, error, self.vfs.clock.now_us())
+    /// Puts into quarantine what could not be reverted, purged or given back. Returns false if
+    /// there is no room for it.
+    pub(super) fn quarantine_task(&self, task: QuarantineTask, error: Error) -> bool {
+        self.quarantine.put(task, error, self.vfs.clock.now_us())
     }
 
-    /// How many ended transactions, or pieces of their history, wait because something of them cannot be read.
+    /// Returns how many ended transactions, or pieces of their history, wait because something of
+    /// them cannot be read.
     pub(crate) fn unreadable(&self) -> usize {
-        self.aside.unreadable()
+        self.quarantine.unreadable()
     }
 
-    /// What that is, a sentence each, the first few.
+    /// Returns what cannot be read, a sentence each, at most `most`.
     pub(crate) fn unreadable_sentences(&self, most: usize) -> Vec<String> {
-        self.aside.sentences(most)
+        self.quarantine.sentences(most)
     }
 
-    /// Aborted transactions that recovery found and that are not wholly reverted yet.
+    /// Returns how many aborted transactions recovery found that are not wholly reverted yet.
     pub(crate) fn losers(&self) -> u64 {
         self.losers.load(Ordering::Acquire)
     }
 }
 
-/// What the caller of a denied lock hears.
+/// Returns the error of a denied lock.
 pub(crate) fn denied(why: Denied) -> Error {
     match why {
         Denied::Deadlock => Error::Deadlock,

@@ -1,4 +1,4 @@
-//! Which trees there are, by id: undo names a tree, and who follows undo in the background needs its root.
+//! The live trees by id. Undo names a tree, and background work that follows undo needs its root.
 
 use crate::btree::Tree;
 use base::TreeId;
@@ -13,17 +13,19 @@ pub(crate) struct Trees {
 }
 
 impl Trees {
-    /// Makes a tree known.
+    /// Adds a tree.
     pub(crate) fn add(&self, tree: Tree) {
         self.mu.lock().insert(tree.id, Arc::new(tree));
     }
 
-    /// The tree, unless it has been dropped. It is not dropped while the answer is held.
+    /// Returns the tree, unless it has been dropped. It is not dropped while the caller holds the
+    /// result.
     pub(crate) fn get(&self, id: TreeId) -> Option<Arc<Tree>> {
         self.mu.lock().get(&id).cloned()
     }
 
-    /// Forgets a tree and returns when nobody works on it any more. REQUIRES: no transaction uses it.
+    /// Forgets a tree, and returns when no thread works on it any more. REQUIRES: no transaction
+    /// uses it.
     pub(crate) fn remove(&self, id: TreeId) {
         let removed = self.mu.lock().remove(&id);
         let mut turn = 0;

@@ -1,42 +1,45 @@
-//! Changing a row: locks, then undo, then the page with its redo, all under one latch of its leaf.
+//! Changing a row: locks first, then undo, then the page with its redo, all under one exclusive
+//! latch of the row's leaf.
 
-use super::lock::{Locked, asked};
-use super::room::Door;
+use super::admission::WriteAdmission;
+use super::lock::{Conflict, Locked, conflict_of};
 use super::system::{Rules, Txn, Txns};
 use crate::btree::{Tree, row_bytes, write_chain};
+use crate::buffer::PageWrite;
 use crate::error::{Error, Result};
 use crate::lock::Mode;
 use crate::mtr::Mtr;
-use crate::page::node::{DELETED, FRESH, Leaf, OVERFLOW, Version};
+use crate::page::node::{DELETED, FRESH, Leaf, OVERFLOW, Row, Version};
 use crate::page::op::{PageOp, RowChange, RowOp, common_ends};
 use crate::page::{inline_limit, max_key};
 use crate::planted::{Bug, planted};
-use crate::undo::{HeldPiece, UndoEntry};
+use crate::undo::{HeldPiece, Stream, UndoEntry};
+use smallvec::SmallVec;
 
-/// What a row is to become.
+/// The change that a caller asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum New<'a> {
-    /// A row with this value, where none is.
+    /// Insert a row with this value; there must be no row.
     Insert(&'a [u8]),
-    /// A row with this value, whether or not one is there.
+    /// Give the row this value, whether or not there is one.
     Put(&'a [u8]),
-    /// No row.
+    /// Delete the row.
     Delete,
 }
 
-/// What became of a change.
+/// The result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wrote {
-    /// It was made; told is whether there was a row before.
+    /// The change was made.
     Done {
         /// Whether there was a row before.
         replaced: bool,
     },
-    /// An insert met a row, or a delete met none: nothing was changed.
+    /// An insert found a row, or a delete found none: nothing was changed.
     Nothing,
 }
 
-/// Fails for a value that is longer than its length can say.
+/// Fails for a value whose length does not fit 32 bits.
 pub(super) fn refuse_long(len: usize) -> Result {
     match u32::try_from(len) {
         Ok(_) => Ok(()),
@@ -51,8 +54,103 @@ struct Image<'a> {
     bytes: &'a [u8],
 }
 
+/// A change of one row.
+#[derive(Clone, Copy, Debug)]
+struct RowWrite<'a> {
+    txn: &'a Txn,
+    tree: Tree,
+    key: &'a [u8],
+    new: New<'a>,
+    /// The row's new content; none for a delete.
+    image: Option<Image<'a>>,
+    rules: Rules,
+}
+
+/// What a row change does next, as judged under the latch of the leaf.
+enum Judged<'t> {
+    /// Another transaction is in the way.
+    Conflict(Conflict<'t>),
+    /// There is nothing to change.
+    Nothing,
+    /// The row may be changed; the transaction has the lock.
+    Change {
+        /// Whether there is a row.
+        replaced: bool,
+    },
+}
+
+/// What a change does to the bytes of a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RowPlan<'a> {
+    /// Inserts a row; the leaf has no entry for the key.
+    Insert { flags: u8 },
+    /// Replaces `old`. Its first `front` and its last `back` bytes stay.
+    Replace { old: Row<'a>, new_flags: u8, front: u16, back: u16 },
+}
+
+/// Returns whether a change does nothing: an insert where a row is present, or a delete where none
+/// is.
+#[inline]
+fn changes_nothing(new: New<'_>, present: bool) -> bool {
+    match new {
+        New::Insert(_) => present,
+        New::Put(_) => false,
+        New::Delete => !present,
+    }
+}
+
+/// Decides how the wanted `image` (none for a delete) replaces the entry `row` of the leaf.
+#[inline]
+fn decide<'a>(image: Option<Image<'_>>, row: Option<Row<'a>>) -> RowPlan<'a> {
+    let Some(old) = row else {
+        return RowPlan::Insert { flags: image.map_or(0, |image| image.flags) | FRESH };
+    };
+    let chain = old.flags & OVERFLOW != 0;
+    let (front, back) = match image {
+        // The undo must hold the whole address of a chain.
+        None if chain => (0, 0),
+        // A delete keeps the bytes, which costs no redo.
+        None => (old.value.len() as u16, 0),
+        Some(image) if chain || image.flags & OVERFLOW != 0 => (0, 0),
+        Some(image) => common_ends(old.value, image.bytes),
+    };
+    RowPlan::Replace { old, new_flags: image.map_or(DELETED, |image| image.flags), front, back }
+}
+
+/// Builds the change that is logged. Copies the old bytes that it replaces into `old_middle`,
+/// because the page is changed while the change is in use.
+#[inline]
+fn build<'b>(
+    plan: RowPlan<'_>,
+    image: Option<Image<'b>>,
+    old_middle: &'b mut SmallVec<[u8; 256]>,
+) -> RowChange<'b> {
+    match plan {
+        RowPlan::Insert { flags } => {
+            RowChange::Insert { flags, value: image.map_or(&[][..], |image| image.bytes) }
+        }
+        RowPlan::Replace { old, new_flags, front, back } => {
+            let middle = |bytes: &[u8]| usize::from(front)..bytes.len() - usize::from(back);
+            old_middle.extend_from_slice(&old.value[middle(old.value)]);
+            RowChange::Replace {
+                before: old.version,
+                old_flags: old.flags,
+                new_flags,
+                front,
+                back,
+                old_middle: &old_middle[..],
+                new_middle: match image {
+                    Some(image) => &image.bytes[middle(image.bytes)],
+                    None => &[],
+                },
+            }
+        }
+    }
+}
+
 impl Txns {
-    /// Changes the row of `key`. REQUIRES: no latch held, the tree is shared by the transaction, and `door` has let it in.
+    /// Changes the row of `key`. REQUIRES: no latch held; the transaction holds the table's lock,
+    /// and `admission` has admitted the operation.
     pub(crate) fn write_row(
         &self,
         txn: &Txn,
@@ -60,26 +158,28 @@ impl Txns {
         key: &[u8],
         new: New<'_>,
         rules: Rules,
-        door: &mut dyn Door,
+        admission: &mut dyn WriteAdmission,
     ) -> Result<Wrote> {
         let page_bytes = self.store.pool.page_bytes();
         let max = max_key(page_bytes);
         if key.len() > max {
             return Err(Error::KeyTooLong { len: key.len(), max });
         }
+        let mut write = RowWrite { txn, tree, key, new, image: None, rules };
         let value = match new {
             New::Insert(value) | New::Put(value) => value,
-            New::Delete => return self.write_image(txn, tree, key, new, None, rules, door),
+            New::Delete => return self.write_image(&write, admission),
         };
         if value.len() <= inline_limit(page_bytes) {
-            let image = Image { flags: 0, bytes: value };
-            return self.write_image(txn, tree, key, new, Some(image), rules, door);
+            write.image = Some(Image { flags: 0, bytes: value });
+            return self.write_image(&write, admission);
         }
         refuse_long(value.len())?;
-        // The chain is written before the row that links it, so the row is locked first: a conflict then costs nothing.
-        door.step_out();
+        // The chain is written before the row that links it. So the row is locked first: a conflict
+        // then costs nothing.
+        admission.leave();
         let locked = self.lock_row(txn, tree, key, Mode::Exclusive, rules)?;
-        door.step_in()?;
+        admission.enter_again()?;
         if matches!((new, locked), (New::Insert(_), Locked::Present(_))) {
             return Ok(Wrote::Nothing);
         }
@@ -89,33 +189,29 @@ impl Txns {
             Version { txn: stream.owner(), undo_at }
         };
         let mark = stream.position();
-        let chain = write_chain(&self.store, tree.id, value, &mut begin, &mut || door.more(page_bytes));
+        let chain =
+            write_chain(&self.store, tree.id, value, &mut begin, &mut || admission.admit_more(page_bytes));
         stream.add_pages(value.len().div_ceil(page_bytes) as u64);
         let wrote = chain.and_then(|chain| {
-            let image = Image { flags: OVERFLOW, bytes: &chain.encode() };
-            self.write_image(txn, tree, key, new, Some(image), rules, door)
+            let bytes = &chain.encode();
+            let write = RowWrite { image: Some(Image { flags: OVERFLOW, bytes }), ..write };
+            self.write_image(&write, admission)
         });
         match wrote {
-            // The caller rolls all of it back.
+            // The caller rolls the whole transaction back.
             Err(Error::Deadlock | Error::WriteConflict) => wrote,
-            // No row links the chain. If the transaction goes on and commits, nobody looks at that undo again; where the pages
-            // cannot be freed, it does not go on.
+            // No row links the chain. If the transaction goes on and commits, that undo is never
+            // read again. If the pages cannot be freed, the transaction does not go on.
             Err(_) => self.rollback_to(txn, mark, rules).and(wrote),
             Ok(_) => wrote,
         }
     }
 
-    fn write_image(
-        &self,
-        txn: &Txn,
-        tree: Tree,
-        key: &[u8],
-        new: New<'_>,
-        image: Option<Image<'_>>,
-        rules: Rules,
-        door: &mut dyn Door,
-    ) -> Result<Wrote> {
-        // The leaf is on its way from memory while the transaction gets what it needs.
+    /// Makes a change whose long value, if any, is written: judges the row under the latch of its
+    /// leaf, waits and begins again on a conflict, else changes it.
+    fn write_image(&self, write: &RowWrite<'_>, admission: &mut dyn WriteAdmission) -> Result<Wrote> {
+        let RowWrite { txn, tree, key, image, .. } = *write;
+        // The processor fetches the leaf from memory while the transaction gets its id and undo.
         let guess = match txn.leaf_cache.get(tree, key) {
             Some(leaf) => Some(leaf),
             None => tree.prefetch_leaf(&self.store, key)?,
@@ -128,102 +224,96 @@ impl Txns {
             self.store.log.make_room()?;
             let (page, place) = tree.leaf_write_cached(&self.store, guess, key, room)?;
             txn.leaf_cache.set(tree, key, page.page_no());
-            let leaf = Leaf::new(&page);
-            let (slot, found) = match place {
-                Ok(slot) => (slot, true),
-                Err(slot) => (slot, false),
-            };
-            let (mut present, mut own, mut obstacle) = (false, false, None);
-            if found {
-                let row = leaf.row(slot);
-                let newest = row.version.txn;
-                present = row.flags & DELETED == 0;
-                own = newest == owner.txn();
-                obstacle = self.obstacle(txn, tree, key, newest, Mode::Exclusive, rules)?;
-            }
-            let nothing = present == matches!(new, New::Insert(_)) && !matches!(new, New::Put(_));
-            if obstacle.is_none() {
-                obstacle = match nothing {
-                    false => asked(self.locks.claim(owner, tree.id, key, rules.wait))?,
-                    true if rules.keeps && !own => {
-                        asked(self.locks.enqueue(owner, tree.id, key, Mode::Shared, rules.wait))?
-                    }
-                    true => None,
-                };
-            }
-            if let Some(obstacle) = obstacle {
-                drop(page);
-                door.step_out();
-                self.get_over(txn, tree, key, obstacle, &mut HeldPiece::default())?;
-                door.step_in()?;
-                continue;
-            }
-            // Under the latch, after everything that the snapshot decides has been looked at.
-            self.by_rules(rules, Ok(()))?;
-            if nothing {
-                return Ok(Wrote::Nothing);
-            }
-            if image.is_some() && !planted(Bug::ClearedForEver) {
-                self.cleared.cut(tree.id, key);
-            }
-            let undo = stream.begin_row();
-            undo.check_room()?;
-            let version = undo.version();
-            let mut mtr = Mtr::begin(&self.store.log, &self.store.pool);
-            let held = mtr.add(page);
-            let leaf = Leaf::new(mtr.page(held));
-            let old_row = found.then(|| leaf.row(slot));
-            let mut old_middle = smallvec::SmallVec::<[u8; 256]>::new();
-            let change = match old_row {
-                None => {
-                    let image = image.unwrap_or(Image { flags: 0, bytes: &[] });
-                    RowChange::Insert { flags: image.flags | FRESH, value: image.bytes }
+            match self.judge_write(write, Leaf::new(&page), place)? {
+                Judged::Conflict(conflict) => {
+                    drop(page);
+                    admission.leave();
+                    self.wait_out(txn, tree, key, conflict, &mut HeldPiece::default())?;
+                    admission.enter_again()?;
                 }
-                Some(old) => {
-                    // A delete keeps the bytes, which costs no redo; a chain's address must stand whole in the undo.
-                    let chain = old.flags & OVERFLOW != 0;
-                    let (new_flags, bytes) = match image {
-                        Some(image) => (image.flags, image.bytes),
-                        None if chain => (DELETED, &[][..]),
-                        None => (DELETED, old.value),
-                    };
-                    let (front, back) = if chain || new_flags & OVERFLOW != 0 {
-                        (0, 0)
-                    } else if image.is_none() {
-                        (bytes.len() as u16, 0)
-                    } else {
-                        common_ends(old.value, bytes)
-                    };
-                    let middle = |bytes: &[u8]| usize::from(front)..bytes.len() - usize::from(back);
-                    old_middle.extend_from_slice(&old.value[middle(old.value)]);
-                    let new_middle = match image {
-                        Some(image) => &image.bytes[middle(image.bytes)],
-                        None => &[],
-                    };
-                    RowChange::Replace {
-                        before: old.version,
-                        old_flags: old.flags,
-                        new_flags,
-                        front,
-                        back,
-                        old_middle: &old_middle,
-                        new_middle,
-                    }
+                Judged::Nothing => return Ok(Wrote::Nothing),
+                Judged::Change { replaced } => {
+                    self.apply_write(write, stream, page, place)?;
+                    owner.add_work(1);
+                    return Ok(Wrote::Done { replaced });
                 }
-            };
-            let op = RowOp { slot, tree: tree.id, key, version, change };
-            undo.append(&op);
-            mtr.apply(held, &PageOp::Row(op));
-            mtr.commit();
-            owner.add_work(1);
-            return Ok(Wrote::Done { replaced: present });
+            }
         }
+    }
+
+    /// Judges the row at `place` of a leaf, and takes the lock that the change needs. REQUIRES: the
+    /// leaf is latched.
+    #[inline]
+    fn judge_write(
+        &self,
+        write: &RowWrite<'_>,
+        leaf: Leaf<'_>,
+        place: Result<u16, u16>,
+    ) -> Result<Judged<'_>> {
+        let RowWrite { txn, tree, key, new, rules, .. } = *write;
+        let owner = self.owner(txn);
+        let (mut present, mut own, mut conflict) = (false, false, None);
+        if let Ok(slot) = place {
+            let row = leaf.row(slot);
+            let newest = row.version.txn;
+            present = row.flags & DELETED == 0;
+            own = newest == owner.txn();
+            conflict = self.check_conflict(txn, tree, key, newest, Mode::Exclusive, rules)?;
+        }
+        let nothing = changes_nothing(new, present);
+        if conflict.is_none() {
+            conflict = match nothing {
+                false => conflict_of(self.locks.claim(owner, tree.id, key, rules.wait))?,
+                // A serializable transaction relies on what it has found.
+                true if rules.serializable && !own => {
+                    conflict_of(self.locks.enqueue(owner, tree.id, key, Mode::Shared, rules.wait))?
+                }
+                true => None,
+            };
+        }
+        if let Some(conflict) = conflict {
+            return Ok(Judged::Conflict(conflict));
+        }
+        // Under the latch, after everything that depends on the snapshot has been read.
+        self.check_rules_not_expired(rules, Ok(()))?;
+        Ok(if nothing { Judged::Nothing } else { Judged::Change { replaced: present } })
+    }
+
+    /// Appends the undo record of a change and applies the change to the page, with its redo.
+    #[inline]
+    fn apply_write(
+        &self,
+        write: &RowWrite<'_>,
+        stream: &Stream,
+        page: PageWrite<'_>,
+        place: Result<u16, u16>,
+    ) -> Result {
+        let RowWrite { tree, key, image, .. } = *write;
+        if image.is_some() && !planted(Bug::ClearedForEver) {
+            self.cleared.cut(tree.id, key);
+        }
+        let undo = stream.begin_row();
+        undo.check_room()?;
+        let version = undo.version();
+        let mut mtr = Mtr::begin(&self.store.log, &self.store.pool);
+        let held = mtr.add(page);
+        let leaf = Leaf::new(mtr.page(held));
+        let plan = decide(image, place.ok().map(|slot| leaf.row(slot)));
+        let mut old_middle = SmallVec::new();
+        let change = build(plan, image, &mut old_middle);
+        let (Ok(slot) | Err(slot)) = place;
+        let op = RowOp { slot, tree: tree.id, key, version, change };
+        undo.append(&op);
+        mtr.apply(held, &PageOp::Row(op));
+        mtr.commit();
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::TxnId;
 
     #[test]
     fn a_value_of_four_gibibytes_is_one_byte_too_long() {
@@ -231,5 +321,63 @@ mod tests {
         refuse_long(most).unwrap();
         let error = refuse_long(most + 1).unwrap_err();
         assert!(matches!(&error, Error::Misuse(what) if what.contains("4294967296 bytes")), "{error}");
+    }
+
+    #[test]
+    fn an_insert_needs_that_there_is_no_row_and_a_delete_that_there_is_one() {
+        for (new, absent, present) in
+            [(New::Insert(b"v"), false, true), (New::Put(b"v"), false, false), (New::Delete, true, false)]
+        {
+            assert_eq!(
+                (changes_nothing(new, false), changes_nothing(new, true)),
+                (absent, present),
+                "{new:?}"
+            );
+        }
+    }
+
+    fn image(flags: u8, bytes: &[u8]) -> Option<Image<'_>> {
+        Some(Image { flags, bytes })
+    }
+
+    fn row(flags: u8, value: &[u8]) -> Option<Row<'_>> {
+        Some(Row { version: Version { txn: TxnId(7), undo_at: 3 }, flags, value })
+    }
+
+    /// By wanted image and present row: the new flags, and the bytes that stay at both ends of a
+    /// row that is replaced.
+    #[test]
+    fn every_wanted_image_against_every_kind_of_row() {
+        let table = [
+            (image(0, b"one"), None, FRESH, None),
+            (image(OVERFLOW, b"address"), None, OVERFLOW | FRESH, None),
+            (image(0, b"12-34"), row(0, b"12+34"), 0, Some((2, 2))),
+            (image(0, b"12-34"), row(FRESH, b"12+34"), 0, Some((2, 2))),
+            (image(0, b"12"), row(DELETED, b"12"), 0, Some((2, 0))),
+            (image(0, b"abc"), row(OVERFLOW, b"abc"), 0, Some((0, 0))),
+            (image(0, b"abc"), row(DELETED | OVERFLOW, b"abc"), 0, Some((0, 0))),
+            (image(OVERFLOW, b"abc"), row(0, b"abc"), OVERFLOW, Some((0, 0))),
+            (None, row(0, b"abc"), DELETED, Some((3, 0))),
+            (None, row(OVERFLOW, b"abc"), DELETED, Some((0, 0))),
+        ];
+        for (image, present, flags, ends) in table {
+            let expected = match (present, ends) {
+                (Some(old), Some((front, back))) => RowPlan::Replace { old, new_flags: flags, front, back },
+                _ => RowPlan::Insert { flags },
+            };
+            assert_eq!(decide(image, present), expected, "{image:?} over {present:?}");
+        }
+    }
+
+    #[test]
+    fn a_change_holds_only_the_bytes_that_differ() {
+        let wanted = image(0, b"12-34");
+        let mut kept = SmallVec::new();
+        let RowChange::Replace { front, back, old_middle, new_middle, .. } =
+            build(decide(wanted, row(0, b"12+34")), wanted, &mut kept)
+        else {
+            panic!("the row is replaced");
+        };
+        assert_eq!((front, back, old_middle, new_middle), (2, 2, &b"+"[..], &b"-"[..]));
     }
 }

@@ -167,18 +167,18 @@ fn every_power_cut_leaves_a_load_whole_or_nothing() {
     let begun = disk.op_count();
     let (first, second) = (some_rows(5, 700), some_rows(6, 400));
     let mut load = db.begin_bulk_load("a").unwrap();
-    let mut given_up = db.begin_bulk_load("b").unwrap();
+    let mut dropped = db.begin_bulk_load("b").unwrap();
     for (n, (key, value)) in first.iter().enumerate() {
         load.push(key, value).unwrap();
         if n < 300 {
-            given_up.push(key, value).unwrap();
+            dropped.push(key, value).unwrap();
         }
         if n % 200 == 100 {
             put(n as u32);
             db.checkpoint().unwrap();
         }
     }
-    drop(given_up);
+    drop(dropped);
     load.commit().unwrap();
     let first_at = disk.op_count();
     db.bulk_load("b", &second).unwrap();

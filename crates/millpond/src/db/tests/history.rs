@@ -239,7 +239,7 @@ fn history_batches_are_purged_after_a_crash() {
 }
 
 #[test]
-fn a_snapshot_that_finds_no_room_is_given_up_and_says_so() {
+fn a_snapshot_that_finds_no_room_expires_and_says_so() {
     let disk = MemDisk::default();
     let vfs = Vfs { clock: Vfs::os().clock, ..disk.vfs(1) };
     let options = options().history_memory_bytes(8 << 10).history_disk_bytes(300 << 10);

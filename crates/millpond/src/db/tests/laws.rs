@@ -4,7 +4,7 @@
 use super::history::SMALL;
 use super::*;
 use crate::LockWait;
-use crate::txn::scan::{Next, Progress, Rows as Shown};
+use crate::txn::scan::{Next, Progress, Rows as Shown, ScanRange};
 
 fn metric(db: &Db, name: &str) -> u64 {
     db.metrics().get(name).unwrap() as u64
@@ -260,12 +260,13 @@ fn pieces_of_a_scan(update: bool) -> usize {
     let tx = db.begin().unwrap();
     let txns = &db.core.engine.txns;
     let (_inside, tree) = tx.enter_table(&t).unwrap();
-    let (moment, _kept) = tx.moment();
+    let (snapshot_lsn, _kept) = tx.read_position();
     let (mut rows, mut progress) = (Shown::default(), Progress::default());
     let (mut from, mut pieces, mut found) = (Vec::new(), 0, 0);
     loop {
-        let view = txns.view(moment, tx.txn().id());
-        let next = txns.scan_forward(tx.txn(), view, tree, &from, None, &mut progress, &mut rows).unwrap();
+        let view = txns.view(snapshot_lsn, tx.txn().id());
+        let range = ScanRange { tree, from: &from, to: None };
+        let next = txns.scan_forward(tx.txn(), view, range, &mut progress, &mut rows).unwrap();
         pieces += 1;
         found += rows.iter(&txns.store).filter(|row| row.is_ok()).count();
         match next {

@@ -17,25 +17,25 @@ use base::{Lsn, PageNo};
 
 use super::frame::{DIRTY, NO_LSN, WRITING};
 use super::guard::PageWrite;
-use super::pool::{Pool, Probe};
+use super::pool::{PageProbe, Pool};
 
 /// Frames by the LSN in each of their two slots.
 #[derive(Debug, Default)]
 pub(super) struct DirtySet {
-    sets: Mutex<Sets>,
+    sets: Mutex<DirtySets>,
 }
 
 #[derive(Debug, Default)]
-struct Sets {
+struct DirtySets {
     dirty: BTreeSet<(Lsn, u32)>,
     writing: BTreeSet<(Lsn, u32)>,
-    slices: Slices,
+    slices: LsnSlices,
 }
 
 /// How many entries of the dirty set lie in each slice of the LSN scale, kept beside the set because the cleaner asks
 /// hundreds of times a second and must not walk over the set while writers wait for its mutex.
 #[derive(Debug)]
-struct Slices {
+struct LsnSlices {
     /// A slice is `1 << shift` positions wide.
     shift: u32,
     /// The number of the first slice.
@@ -46,13 +46,13 @@ struct Slices {
 /// Slices before anybody has said how wide they should be.
 const SLICE_SHIFT: u32 = 16;
 
-impl Default for Slices {
-    fn default() -> Slices {
-        Slices { shift: SLICE_SHIFT, first: 0, pages: VecDeque::new() }
+impl Default for LsnSlices {
+    fn default() -> LsnSlices {
+        LsnSlices { shift: SLICE_SHIFT, first: 0, pages: VecDeque::new() }
     }
 }
 
-impl Slices {
+impl LsnSlices {
     fn add(&mut self, lsn: Lsn) {
         let slice = lsn.0 >> self.shift;
         if self.pages.is_empty() {
@@ -79,7 +79,7 @@ impl Slices {
     }
 }
 
-impl Sets {
+impl DirtySets {
     fn insert_dirty(&mut self, lsn: Lsn, frame: u32) {
         assert!(self.dirty.insert((lsn, frame)), "a clean frame is in the dirty set");
         self.slices.add(lsn);
@@ -155,7 +155,7 @@ impl Pool {
     }
 
     /// Pages that differ from their file, or may.
-    pub(crate) fn unlike_file(&self) -> usize {
+    pub(crate) fn differing_pages(&self) -> usize {
         let sets = self.dirty.sets.lock();
         let only = |frame: u32| self.frames().get(frame).state() & DIRTY == 0;
         sets.dirty.len() + sets.writing.iter().filter(|&&(_, frame)| only(frame)).count()
@@ -167,12 +167,12 @@ impl Pool {
         let shift = width.max(1).ilog2();
         let mut sets = self.dirty.sets.lock();
         if sets.slices.shift != shift {
-            let mut slices = Slices { shift, ..Slices::default() };
+            let mut slices = LsnSlices { shift, ..LsnSlices::default() };
             sets.dirty.iter().for_each(|&(lsn, _)| slices.add(lsn));
             sets.slices = slices;
         }
         out.clear();
-        let Slices { first, pages, .. } = &sets.slices;
+        let LsnSlices { first, pages, .. } = &sets.slices;
         let end = |n: usize| Lsn((first + n as u64 + 1) << shift);
         out.extend(pages.iter().enumerate().map(|(n, pages)| (end(n), u64::from(*pages))));
     }
@@ -197,7 +197,7 @@ impl Pool {
         if !self.wants_flush(page) {
             return None;
         }
-        let Probe::Resident(pin) = self.probe(page) else { return None };
+        let PageProbe::Resident(pin) = self.probe(page) else { return None };
         let index = pin.frame();
         let latched = self.frames().try_share(index)?;
         let frame = self.frames().get(index);
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn slices_count_what_is_in_the_set() {
         let mut rng = Prng::new(3);
-        let mut slices = Slices { shift: 4, ..Slices::default() };
+        let mut slices = LsnSlices { shift: 4, ..LsnSlices::default() };
         let mut all: Vec<u64> = Vec::new();
         for turn in 0..5000 {
             if all.is_empty() || rng.below(100) < 52 {

@@ -211,8 +211,8 @@ impl Pool {
     fn evict_one(&self) -> Option<FreeFrame<'_>> {
         let frames = self.frames().count();
         // Two rounds meet every frame without its mark. When nearly all are dirty that is long for what it would find.
-        let crowded = self.dirty_pages() + self.writing_pages() > frames - frames / 16;
-        let probes = if crowded { frames.min(512) } else { 2 * frames };
+        let mostly_dirty = self.dirty_pages() + self.writing_pages() > frames - frames / 16;
+        let probes = if mostly_dirty { frames.min(512) } else { 2 * frames };
         for _ in 0..probes {
             let index = self.next_hand();
             let state = self.frames().get(index).state();

@@ -19,14 +19,14 @@ mod free;
 mod guard;
 mod latch;
 mod page_table;
-mod past;
 mod pool;
 #[cfg(test)]
 mod tests;
+mod uncached;
 
 pub(crate) use dirty::FlushTicket;
 pub(crate) use guard::{PageRead, PageWrite, Pin};
-pub(crate) use past::Images;
 #[cfg(test)]
 pub(crate) use pool::RefuseDamage;
 pub(crate) use pool::{FetchHint, Pool, PoolOptions, ReadHook, Stamp};
+pub(crate) use uncached::PageImages;

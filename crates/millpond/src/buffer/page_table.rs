@@ -57,7 +57,7 @@ impl PageTable {
     /// The frame that holds `page`, if one does.
     #[inline]
     pub(super) fn get(&self, frames: &Frames, page: PageNo) -> Option<u32> {
-        self.hint(frames, page).map(|(index, _)| index).or_else(|| self.get_surely(frames, page))
+        self.hint(frames, page).map(|(index, _)| index).or_else(|| self.get_locked(frames, page))
     }
 
     /// The same, with its control block, but it may miss one while others come and go.
@@ -76,7 +76,7 @@ impl PageTable {
 
     /// The frame that holds `page`, if one does, for who has had no hint of one.
     #[cold]
-    pub(super) fn get_surely(&self, frames: &Frames, page: PageNo) -> Option<u32> {
+    pub(super) fn get_locked(&self, frames: &Frames, page: PageNo) -> Option<u32> {
         let _changing = self.stripes[self.chain(page) % STRIPES].0.lock();
         self.hint(frames, page).map(|(index, _)| index)
     }

@@ -115,7 +115,7 @@ pub(crate) struct Pool {
 }
 
 /// What the page table and the frame say about a page.
-pub(super) enum Probe<'p> {
+pub(super) enum PageProbe<'p> {
     /// In no frame.
     Absent,
     /// Somebody is putting it or another in or out: look again.
@@ -127,7 +127,7 @@ pub(super) enum Probe<'p> {
 }
 
 /// A page on its way in: entered in the table, its frame latched. Dropping it takes the page out again.
-pub(super) struct Loading<'p> {
+pub(super) struct LoadingPage<'p> {
     pool: &'p Pool,
     frame: u32,
     page: PageNo,
@@ -202,19 +202,19 @@ impl Pool {
         self.table.get(&self.frames, page).is_some()
     }
 
-    pub(super) fn probe(&self, page: PageNo) -> Probe<'_> {
+    pub(super) fn probe(&self, page: PageNo) -> PageProbe<'_> {
         let Some((index, frame)) = self.table.hint(&self.frames, page) else {
             // One that is there after all was missed because others come and go.
-            let there = self.table.get_surely(&self.frames, page);
-            return if there.is_some() { Probe::Leaving } else { Probe::Absent };
+            let there = self.table.get_locked(&self.frames, page);
+            return if there.is_some() { PageProbe::Leaving } else { PageProbe::Absent };
         };
         self.frames.prefetch(index);
         let before = frame.pin();
         let pin = Pin::adopt(self, index, page);
         if before & CLAIMED != 0 || frame.page_no() != page {
-            return Probe::Leaving;
+            return PageProbe::Leaving;
         }
-        if before & LOADING != 0 { Probe::Loading(pin) } else { Probe::Resident(pin) }
+        if before & LOADING != 0 { PageProbe::Loading(pin) } else { PageProbe::Resident(pin) }
     }
 
     /// Leaves the mark that somebody used the page.
@@ -251,7 +251,7 @@ impl Pool {
     #[inline]
     pub(crate) fn try_pin_with(&self, page: PageNo, hint: FetchHint) -> Option<Pin<'_>> {
         match self.probe(page) {
-            Probe::Resident(pin) => {
+            PageProbe::Resident(pin) => {
                 if hint == FetchHint::Normal {
                     self.touch(&pin);
                 }
@@ -281,19 +281,19 @@ impl Pool {
         let mut turn = 0;
         loop {
             match self.probe(page) {
-                Probe::Resident(pin) => {
+                PageProbe::Resident(pin) => {
                     if hint == FetchHint::Normal {
                         self.touch(&pin);
                     }
                     return Ok(pin);
                 }
-                Probe::Loading(pin) => drop(self.frames.share(pin.frame())),
-                Probe::Leaving => spin(&mut turn),
-                Probe::Absent => {
+                PageProbe::Loading(pin) => drop(self.frames.share(pin.frame())),
+                PageProbe::Leaving => spin(&mut turn),
+                PageProbe::Absent => {
                     let free = self.take_frame(hint)?;
                     if let Ok(mut loading) = self.install(free, page) {
                         self.read(&mut loading)?;
-                        return self.arrive(loading, hint);
+                        return self.finish_read(loading, hint);
                     }
                 }
             }
@@ -329,7 +329,7 @@ impl Pool {
         for mut loading in batch {
             // A batch tells only that some read failed; one by one they tell which.
             let read = if together { Ok(()) } else { self.read(&mut loading) };
-            let arrived = read.and_then(|()| self.arrive(loading, hint).map(drop));
+            let arrived = read.and_then(|()| self.finish_read(loading, hint).map(drop));
             first_error = first_error.and(arrived);
         }
         first_error
@@ -343,15 +343,15 @@ impl Pool {
         let mut turn = 0;
         loop {
             match self.probe(page) {
-                Probe::Resident(pin) => {
+                PageProbe::Resident(pin) => {
                     self.touch(&pin);
                     let mut write = pin.write();
                     write.fill(0);
                     return write;
                 }
-                Probe::Loading(pin) => drop(self.frames.share(pin.frame())),
-                Probe::Leaving => spin(&mut turn),
-                Probe::Absent => match self.install(free, page) {
+                PageProbe::Loading(pin) => drop(self.frames.share(pin.frame())),
+                PageProbe::Leaving => spin(&mut turn),
+                PageProbe::Absent => match self.install(free, page) {
                     Ok(mut loading) => {
                         loading.bytes().fill(0);
                         let (pin, latched) = loading.finish();
@@ -369,14 +369,14 @@ impl Pool {
         &'p self,
         free: FreeFrame<'p>,
         page: PageNo,
-    ) -> Result<Loading<'p>, FreeFrame<'p>> {
+    ) -> Result<LoadingPage<'p>, FreeFrame<'p>> {
         let index = free.take();
         let frame = self.frames.get(index);
         // At most somebody who waited here for a page that was withdrawn is about to release it.
         let latched = self.frames.exclude(index);
         frame.publish(page);
         if self.table.enter(&self.frames, page, index) {
-            return Ok(Loading { pool: self, frame: index, page, latched: Some(latched) });
+            return Ok(LoadingPage { pool: self, frame: index, page, latched: Some(latched) });
         }
         frame.withdraw();
         frame.forget_page();
@@ -385,14 +385,14 @@ impl Pool {
     }
 
     /// Gives a page on its way in these bytes, which were checked.
-    pub(super) fn fill(&self, mut loading: Loading<'_>, bytes: &[u8]) {
+    pub(super) fn fill(&self, mut loading: LoadingPage<'_>, bytes: &[u8]) {
         loading.bytes().copy_from_slice(bytes);
         let (pin, latched) = loading.finish();
         drop(latched);
         self.touch(&pin);
     }
 
-    fn read(&self, loading: &mut Loading<'_>) -> Result {
+    fn read(&self, loading: &mut LoadingPage<'_>) -> Result {
         let offset = u64::from(loading.page.0) * self.page_bytes() as u64;
         let begun_us = self.clock.now_us();
         let read = self.file.read_at(loading.bytes(), offset);
@@ -430,7 +430,7 @@ impl Pool {
     }
 
     /// Checks what was read and lets everybody see it.
-    fn arrive<'p>(&'p self, mut loading: Loading<'p>, hint: FetchHint) -> Result<Pin<'p>> {
+    fn finish_read<'p>(&'p self, mut loading: LoadingPage<'p>, hint: FetchHint) -> Result<Pin<'p>> {
         self.metrics.add(M::PagesRead, 1);
         let page = loading.page;
         let bytes = loading.bytes();
@@ -448,7 +448,7 @@ impl Pool {
     }
 }
 
-impl<'p> Loading<'p> {
+impl<'p> LoadingPage<'p> {
     fn bytes(&mut self) -> &mut [u8] {
         self.latched.as_mut().expect("latched until it has arrived")
     }
@@ -461,7 +461,7 @@ impl<'p> Loading<'p> {
     }
 }
 
-impl Drop for Loading<'_> {
+impl Drop for LoadingPage<'_> {
     fn drop(&mut self) {
         let Some(latched) = self.latched.take() else { return };
         let frame = self.pool.frames.get(self.frame);

@@ -5,7 +5,7 @@
 //! Below the soft mark it costs two relaxed loads, unless the log needs more files: then the cleaner is told. Above it the operation buys its share of time and waits for its turn;
 //! the law is `pace::admission`.
 
-use super::undoing::Slice;
+use super::undo_admission::UndoSlice;
 use crate::error::{Error, Poison, Result};
 use crate::log::{LAST_WRITE, Log};
 use crate::txn::Door;
@@ -21,15 +21,15 @@ use std::time::Duration;
 use vfs::Clock;
 
 /// How long a hard wait sleeps before it looks again whether the database still lives.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+const RECHECK: Duration = Duration::from_millis(100);
 
 /// On a full disk there may be room as soon as purge and rollback have cleared away what a checkpoint has to write. An operation waits while
 /// they get on: until they have not for so long, and the cleaner has looked twice at what they left, but no longer than so long in all.
-const FULL_STILL_US: u64 = 200_000;
-const FULL_LOOKS: u64 = 2;
+const FULL_NO_PROGRESS_US: u64 = 200_000;
+const FULL_ROUNDS: u64 = 2;
 const FULL_WAIT_US: u64 = 10_000_000;
 /// So often it looks.
-const FULL_LOOK_US: u64 = 2_000;
+const FULL_RECHECK_US: u64 = 2_000;
 
 /// The cleaner is woken by an operation above the soft mark if it has not spoken for so long.
 const SILENCE_US: u64 = 1_000;
@@ -45,9 +45,9 @@ pub(crate) struct Admission {
     poison: Arc<Poison>,
     cleaner: Unparker,
     /// For rollback and purge.
-    pub(super) slice: Slice,
+    pub(super) slice: UndoSlice,
     /// How often they were let on where not everybody is.
-    pub(super) undone: AtomicU64,
+    pub(super) undo_grants: AtomicU64,
     /// How often the cleaner has been round.
     rounds: AtomicU64,
     /// Nobody is delayed whose redo ends below it, nor has anybody look: the checkpoint LSN and the soft mark, or the age above
@@ -67,7 +67,7 @@ pub(crate) struct Admission {
     /// No ids are left for transactions that change something.
     no_ids: AtomicBool,
     /// The reserve is spent, so no more undo may come that a checkpoint would have to write.
-    short: AtomicBool,
+    reserve_spent: AtomicBool,
     /// 1 once nobody is let in any more. Sleepers wait on this word.
     closed: AtomicU32,
     /// The file that has no space for what the checkpoint must write before it can move.
@@ -90,16 +90,16 @@ pub(crate) struct Admitted<'a> {
 
 /// Since when nobody has got on with what makes room on a full disk.
 #[derive(Clone, Copy, Debug)]
-struct Still {
+struct SpaceProgress {
     since_us: u64,
     rounds: u64,
-    undone: u64,
+    undo_grants: u64,
     checkpoint: u64,
 }
 
 /// The answer to an operation that asks to be let in.
 #[derive(Debug)]
-pub(super) enum Ask<'a> {
+pub(super) enum AdmitAnswer<'a> {
     /// It may go on after so many microseconds.
     In(Admitted<'a>, u64),
     /// The queue is too long: it asks again after so many microseconds.
@@ -110,10 +110,10 @@ pub(super) enum Ask<'a> {
 
 /// Whether an operation buys time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pays {
-    Yes,
+pub(super) enum Payment {
+    Due,
     /// It has done so before.
-    Already,
+    Done,
 }
 
 impl Drop for Admitted<'_> {
@@ -141,7 +141,7 @@ impl Door for Admitted<'_> {
 
     fn step_in(&mut self) -> Result {
         if !self.admission.is_free(self.redo_bytes) {
-            let mut again = self.admission.admit_above(self.redo_bytes, Pays::Already)?;
+            let mut again = self.admission.admit_above(self.redo_bytes, Payment::Done)?;
             self.held_us += again.held_us;
             self.credit = std::mem::take(&mut again.credit);
         }
@@ -164,8 +164,8 @@ impl Admission {
             metrics: Arc::clone(metrics),
             poison: Arc::clone(poison),
             cleaner,
-            slice: Slice::default(),
-            undone: AtomicU64::new(0),
+            slice: UndoSlice::default(),
+            undo_grants: AtomicU64::new(0),
             rounds: AtomicU64::new(0),
             free_below: AtomicU64::new(u64::MAX),
             checkpoint: AtomicU64::new(0),
@@ -177,7 +177,7 @@ impl Admission {
             credit: AtomicU64::new(0),
             next_ns: AtomicU64::new(0),
             no_ids: AtomicBool::new(false),
-            short: AtomicBool::new(false),
+            reserve_spent: AtomicBool::new(false),
             closed: AtomicU32::new(0),
             at_limit: Mutex::new(None),
             moved: Condvar::new(),
@@ -190,7 +190,7 @@ impl Admission {
         if self.is_free(redo_bytes) {
             return Ok(Admitted { admission: self, redo_bytes, credit: 0, held_us: 0 });
         }
-        self.admit_above(redo_bytes, Pays::Yes)
+        self.admit_above(redo_bytes, Payment::Due)
     }
 
     /// Whether an operation with so many redo bytes goes on without a second look.
@@ -202,7 +202,7 @@ impl Admission {
     /// The age at which new operations stop: at once where the reserve is spent. What is unfinished then can be hardened with what is left of
     /// it, so rolling back and purging go on however long that takes, and give its space back.
     fn stop(&self) -> u64 {
-        if self.short.load(Ordering::Relaxed) { 0 } else { self.hard.load(Ordering::Relaxed) }
+        if self.reserve_spent.load(Ordering::Relaxed) { 0 } else { self.hard.load(Ordering::Relaxed) }
     }
 
     pub(super) fn view(&self, now_us: u64) -> AdmissionView {
@@ -239,23 +239,23 @@ impl Admission {
         self.no_ids.store(next >= LAST_ID, Ordering::Relaxed);
     }
 
-    pub(super) fn poisoned(&self) -> Result {
+    pub(super) fn check_poison(&self) -> Result {
         self.poison.check()
     }
 
     #[cold]
-    fn admit_above(&self, redo_bytes: u64, pays: Pays) -> Result<Admitted<'_>> {
+    fn admit_above(&self, redo_bytes: u64, payment: Payment) -> Result<Admitted<'_>> {
         let begun = self.clock.now_us();
         let (mut held, mut at_limit) = (false, false);
-        let mut still = self.still(begun);
+        let mut progress = self.space_progress(begun);
         if self.is_silent(begun) {
             // A burst after a quiet time: the cleaner had no reason to look so soon. It makes files first.
             self.cleaner.unpark();
         }
         loop {
             self.check()?;
-            match self.ask(redo_bytes, pays) {
-                Ask::In(mut admitted, delay_us) => {
+            match self.ask(redo_bytes, payment) {
+                AdmitAnswer::In(mut admitted, delay_us) => {
                     if delay_us > 0 {
                         held = true;
                         self.sleep(delay_us);
@@ -269,14 +269,14 @@ impl Admission {
                     }
                     return Ok(admitted);
                 }
-                Ask::Later(delay_us) => {
+                AdmitAnswer::Later(delay_us) => {
                     held = true;
                     self.sleep(delay_us);
                 }
-                Ask::AtLimit => {
+                AdmitAnswer::AtLimit => {
                     self.metrics.add(M::HardWaits, u64::from(!at_limit));
                     (held, at_limit) = (true, true);
-                    self.wait_for_room(redo_bytes, begun, &mut still)?;
+                    self.wait_for_room(redo_bytes, begun, &mut progress)?;
                 }
             }
         }
@@ -288,17 +288,17 @@ impl Admission {
     }
 
     /// Asks once, without waiting.
-    pub(super) fn ask(&self, redo_bytes: u64, pays: Pays) -> Ask<'_> {
+    pub(super) fn ask(&self, redo_bytes: u64, payment: Payment) -> AdmitAnswer<'_> {
         loop {
             let now_us = self.clock.now_us();
             let view = self.view(now_us);
             if must_wait(&view, redo_bytes) {
-                return Ask::AtLimit;
+                return AdmitAnswer::AtLimit;
             }
             let before = self.next_ns.load(Ordering::Relaxed);
-            let price_ns = if pays == Pays::Yes { price_ns(&view, redo_bytes) } else { 0 };
+            let price_ns = if payment == Payment::Due { price_ns(&view, redo_bytes) } else { 0 };
             match admit(before, now_us, price_ns) {
-                AdmissionDecision::Retry { delay_us } => return Ask::Later(delay_us),
+                AdmissionDecision::Retry { delay_us } => return AdmitAnswer::Later(delay_us),
                 AdmissionDecision::Admitted { delay_us, next_ns } => {
                     let (done, seen) = (Ordering::Relaxed, Ordering::Relaxed);
                     if next_ns != before
@@ -308,7 +308,7 @@ impl Admission {
                     }
                     self.credit.fetch_add(redo_bytes, Ordering::Relaxed);
                     let admitted = Admitted { admission: self, redo_bytes, credit: redo_bytes, held_us: 0 };
-                    return Ask::In(admitted, delay_us);
+                    return AdmitAnswer::In(admitted, delay_us);
                 }
             }
         }
@@ -320,40 +320,41 @@ impl Admission {
     }
 
     /// What is seen of who could make room.
-    fn still(&self, now_us: u64) -> Still {
+    fn space_progress(&self, now_us: u64) -> SpaceProgress {
         // While the reserve is spent the checkpoint moves as pages are cleaned, which does not bring it back.
-        let short = self.short.load(Ordering::Relaxed);
-        Still {
+        let spent = self.reserve_spent.load(Ordering::Relaxed);
+        SpaceProgress {
             since_us: now_us,
             rounds: self.rounds.load(Ordering::Relaxed),
-            undone: self.undone.load(Ordering::Relaxed),
-            checkpoint: if short { 0 } else { self.checkpoint.load(Ordering::Relaxed) },
+            undo_grants: self.undo_grants.load(Ordering::Relaxed),
+            checkpoint: if spent { 0 } else { self.checkpoint.load(Ordering::Relaxed) },
         }
     }
 
     /// Waits for the checkpoint, once. If it cannot move, not for long after `begun_us`: nobody knows how long a disk stays full. `still`: what
     /// was seen when it was first seen so.
-    fn wait_for_room(&self, redo_bytes: u64, begun_us: u64, still: &mut Still) -> Result {
+    fn wait_for_room(&self, redo_bytes: u64, begun_us: u64, progress: &mut SpaceProgress) -> Result {
         let mut full = self.at_limit.lock();
         // The marks move under this mutex, so a move is not missed.
         if must_wait(&self.view(0), redo_bytes) && self.check().is_ok() {
             self.cleaner.unpark();
             let Some(file) = &*full else {
-                self.moved.wait_for(&mut full, LOOK_AGAIN);
+                self.moved.wait_for(&mut full, RECHECK);
                 return Ok(());
             };
             let now_us = self.clock.now_us();
-            let now = self.still(now_us);
-            if (still.undone, still.checkpoint) != (now.undone, now.checkpoint) {
-                *still = now;
+            let now = self.space_progress(now_us);
+            if (progress.undo_grants, progress.checkpoint) != (now.undo_grants, now.checkpoint) {
+                *progress = now;
             }
-            let (still_us, all_us) = (now_us.saturating_sub(still.since_us), now_us.saturating_sub(begun_us));
-            let looked = now.rounds - still.rounds > FULL_LOOKS;
-            if (still_us >= FULL_STILL_US && looked) || all_us >= FULL_WAIT_US {
+            let (without_progress_us, all_us) =
+                (now_us.saturating_sub(progress.since_us), now_us.saturating_sub(begun_us));
+            let looked = now.rounds - progress.rounds > FULL_ROUNDS;
+            if (without_progress_us >= FULL_NO_PROGRESS_US && looked) || all_us >= FULL_WAIT_US {
                 return Err(Error::DiskFull { file: file.clone() });
             }
             drop(full);
-            self.sleep(FULL_LOOK_US);
+            self.sleep(FULL_RECHECK_US);
         }
         Ok(())
     }
@@ -364,17 +365,17 @@ impl Admission {
         // As above: a move is not missed.
         if must(full.is_some()) && self.check().is_ok() {
             self.cleaner.unpark();
-            self.moved.wait_for(&mut full, LOOK_AGAIN);
+            self.moved.wait_for(&mut full, RECHECK);
         }
     }
 
     /// The file that has no space for what the checkpoint must write before it can move, if that is so.
-    pub(super) fn full(&self) -> Option<PathBuf> {
+    pub(super) fn blocking_file(&self) -> Option<PathBuf> {
         self.at_limit.lock().clone()
     }
 
     /// Wakes the cleaner, unless it has just spoken.
-    pub(super) fn call_cleaner(&self) {
+    pub(super) fn wake_cleaner(&self) {
         if self.is_silent(self.clock.now_us()) {
             self.cleaner.unpark();
         }
@@ -396,10 +397,10 @@ impl Admission {
     }
 
     /// Says whether the reserve is spent and will be there again when what is unfinished has ended.
-    pub(super) fn set_short(&self, short: bool) {
+    pub(super) fn set_reserve_spent(&self, spent: bool) {
         let known = self.at_limit.lock();
-        self.short.store(short, Ordering::Relaxed);
-        if short {
+        self.reserve_spent.store(spent, Ordering::Relaxed);
+        if spent {
             // From here on all look twice; whoever says the marks next says from where on.
             self.free_below.store(0, Ordering::Relaxed);
         }
@@ -407,7 +408,7 @@ impl Admission {
     }
 
     /// Says whether the checkpoint can move, or for which file there is no space: the end of a round of the cleaner.
-    pub(super) fn set_full(&self, full: Option<&Path>) {
+    pub(super) fn set_blocking_file(&self, full: Option<&Path>) {
         self.rounds.fetch_add(1, Ordering::Relaxed);
         let mut known = self.at_limit.lock();
         if known.as_deref() != full {
@@ -438,7 +439,8 @@ impl Admission {
         self.hard.store(marks.hard, Ordering::Relaxed);
         self.capacity.store(marks.capacity, Ordering::Relaxed);
         let free = grows_above.map_or(marks.soft, |age| age.min(marks.soft));
-        let free_below = if self.no_ids.load(Ordering::Relaxed) || self.short.load(Ordering::Relaxed) {
+        let free_below = if self.no_ids.load(Ordering::Relaxed) || self.reserve_spent.load(Ordering::Relaxed)
+        {
             0
         } else {
             (checkpoint + free).min(LAST_WRITE.0)

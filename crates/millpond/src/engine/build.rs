@@ -5,7 +5,7 @@ use super::adopt::{Adopted, Recovery};
 use super::catch_up::CatchUp;
 use super::open::Opening;
 use super::roster::{Roster, Worker};
-use super::{Admission, Capacity, Crowd, Engine, Shared};
+use super::{ActiveCalls, Admission, Capacity, Engine, Shared};
 use crate::buffer::{Pool, PoolOptions};
 use crate::checkpoint::Unfinished;
 use crate::checkpoint::fuzzy::Checkpointer;
@@ -46,7 +46,7 @@ pub(super) fn build(
 ) -> Result<(Engine, CatchUp)> {
     let Opening { vfs, paths, options, metrics, poison, opened_us } = opening;
     let Adopted { locks, root_file, root, start, segments, pages, doublewrite, reserve, stale } = adopted;
-    let Recovery { tail, rebuild, history, txn_table, was_clean, crowded } = recovery;
+    let Recovery { tail, rebuild, history, txn_table, was_clean, needs_checkpoint } = recovery;
     let roster = Roster::new();
     poison.wakes(roster.unparkers());
     let log_options = LogOptions { ring_blocks: root.ring_blocks, flush_depth: options.tuning.flush_depth };
@@ -81,11 +81,11 @@ pub(super) fn build(
         capacity: Capacity::new(asked, (tail.end, tail.end.since(root.checkpoint))),
         reserve,
         clock: Arc::clone(&vfs.clock),
-        crowd: Crowd::default(),
-        threads_at_work: AtomicU64::new(0),
+        calls: ActiveCalls::default(),
+        active_threads: AtomicU64::new(0),
         opened_us: *opened_us,
         hold_cleaning_until: options.hold_cleaning_until_redo_bytes,
-        replay_checkpoint_us: if crowded { 0 } else { options.tuning.replay_checkpoint_us },
+        replay_checkpoint_us: if needs_checkpoint { 0 } else { options.tuning.replay_checkpoint_us },
         poison: Arc::clone(poison),
         roster,
         store: Arc::clone(&store),
@@ -99,7 +99,7 @@ pub(super) fn build(
         shared,
         lock: Mutex::new(Some(Box::new(locks))),
     };
-    Ok((engine, CatchUp { root, tail, made_anew, was_clean, crowded }))
+    Ok((engine, CatchUp { root, tail, made_anew, was_clean, needs_checkpoint }))
 }
 
 /// The pages file and its path.

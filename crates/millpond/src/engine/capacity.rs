@@ -17,10 +17,10 @@ const TRY_AGAIN_US: u64 = 10_000_000;
 
 /// Files that one step of the cleaner may make for a short log before it turns to what else there is to do; for a longer one an
 /// eighth of those that there are.
-const MADE_AT_ONCE: u64 = 4;
+const FILES_PER_STEP: u64 = 4;
 
 /// Who writes no more than this is at rest, bytes of redo a second.
-const REST_BYTES_PER_S: u64 = 1 << 20;
+const IDLE_BYTES_PER_S: u64 = 1 << 20;
 /// What is written in so many seconds finds its files in a log that was made shorter while others write.
 const KEPT_SECONDS: u64 = 2;
 
@@ -28,11 +28,11 @@ const KEPT_SECONDS: u64 = 2;
 #[derive(Debug)]
 pub(super) struct Capacity {
     /// Bytes of log blocks that the segments may hold.
-    asked: AtomicU64,
+    configured: AtomicU64,
     /// No growth before this time: the disk was full.
-    full_until_us: AtomicU64,
+    no_growth_until_us: AtomicU64,
     /// How many roots had been written when there was no space for the reserve.
-    full_at: AtomicU64,
+    reserve_failed_at: AtomicU64,
     /// Where the log of the last run ended, and how much redo of it there was. Until the checkpoint has passed it the
     /// log may be that much longer, so that writers do not wait for what recovery brought (Re4).
     recovered: (Lsn, u64),
@@ -40,11 +40,11 @@ pub(super) struct Capacity {
 }
 
 impl Capacity {
-    pub(super) fn new(asked: u64, recovered: (Lsn, u64)) -> Capacity {
+    pub(super) fn new(bytes: u64, recovered: (Lsn, u64)) -> Capacity {
         Capacity {
-            asked: AtomicU64::new(asked),
-            full_until_us: AtomicU64::new(0),
-            full_at: AtomicU64::new(u64::MAX),
+            configured: AtomicU64::new(bytes),
+            no_growth_until_us: AtomicU64::new(0),
+            reserve_failed_at: AtomicU64::new(u64::MAX),
             recovered,
             changing: Mutex::new(()),
         }
@@ -52,16 +52,16 @@ impl Capacity {
 
     /// Allows another size; files follow need.
     pub(super) fn set(&self, bytes: u64) {
-        self.asked.store(bytes, Ordering::Relaxed);
+        self.configured.store(bytes, Ordering::Relaxed);
     }
 
     /// Bytes of log blocks that the segments may hold.
-    pub(super) fn asked(&self) -> u64 {
-        self.asked.load(Ordering::Relaxed)
+    pub(super) fn configured(&self) -> u64 {
+        self.configured.load(Ordering::Relaxed)
     }
 
-    fn most_files(&self, segments: &Segments, checkpoint: Lsn) -> u64 {
-        let asked = segments::files(self.asked(), segments.block_bytes());
+    fn max_files(&self, segments: &Segments, checkpoint: Lsn) -> u64 {
+        let asked = segments::files(self.configured(), segments.block_bytes());
         let (end, redo) = self.recovered;
         asked + if checkpoint < end { redo.div_ceil(segments.shape().payload_bytes()) } else { 0 }
     }
@@ -69,31 +69,34 @@ impl Capacity {
 
 /// Redo that the log may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Room {
+pub(super) struct RedoRoom {
     /// In the files that there are: what admission goes by.
-    pub(super) now: u64,
+    pub(super) existing: u64,
     /// In those that there may be: what cleaning goes by, for files follow need.
-    pub(super) most: u64,
+    pub(super) allowed: u64,
 }
 
 impl Shared {
     /// Files that there are and that there may be, while the checkpoint stands there.
     fn files(&self, now_us: u64, checkpoint: Lsn) -> (u64, u64) {
         let segments = self.store.log.segments();
-        let (have, most) = (segments.count(), self.capacity.most_files(segments, checkpoint));
-        let full = now_us < self.capacity.full_until_us.load(Ordering::Relaxed);
+        let (have, most) = (segments.count(), self.capacity.max_files(segments, checkpoint));
+        let full = now_us < self.capacity.no_growth_until_us.load(Ordering::Relaxed);
         (have, if full { most.min(have) } else { most })
     }
 
     /// How much redo the log may hold.
-    pub(super) fn room(&self, now_us: u64) -> Room {
+    pub(super) fn redo_room(&self, now_us: u64) -> RedoRoom {
         let payload = self.store.log.segments().shape().payload_bytes();
         let (have, most) = self.files(now_us, self.checkpointer.lsn());
-        Room { now: segments::redo_bytes(have, payload), most: segments::redo_bytes(most, payload) }
+        RedoRoom {
+            existing: segments::redo_bytes(have, payload),
+            allowed: segments::redo_bytes(most, payload),
+        }
     }
 
     /// Tells admission how much redo the files can hold that there are now.
-    pub(super) fn mark(&self, now_us: u64) -> Thresholds {
+    pub(super) fn update_marks(&self, now_us: u64) -> Thresholds {
         let (checkpoint, threads) = (self.checkpointer.lsn(), self.threads());
         let payload = self.store.log.segments().shape().payload_bytes();
         self.admission.set_marks(checkpoint, || {
@@ -116,17 +119,19 @@ impl Shared {
     }
 
     /// Sets the reserve aside again that was spent while the disk was full.
-    fn tend_reserve(&self, now_us: u64) -> Result {
+    fn refill_reserve(&self, now_us: u64) -> Result {
         // Where writers wait for it, it waits for files that go with a root, so it is tried after each.
         let at = self.store.metrics.get(M::Checkpoints);
-        let is_early = now_us < self.capacity.full_until_us.load(Ordering::Relaxed);
-        if is_early && (at == self.capacity.full_at.load(Ordering::Relaxed) || !self.is_short()) {
+        let is_early = now_us < self.capacity.no_growth_until_us.load(Ordering::Relaxed);
+        if is_early
+            && (at == self.capacity.reserve_failed_at.load(Ordering::Relaxed) || !self.reserve_is_spent())
+        {
             return Ok(());
         }
         match self.reserve.hold() {
             Err(error) if error.may_pass() => {
-                self.capacity.full_at.store(at, Ordering::Relaxed);
-                self.capacity.full_until_us.store(now_us + TRY_AGAIN_US, Ordering::Relaxed);
+                self.capacity.reserve_failed_at.store(at, Ordering::Relaxed);
+                self.capacity.no_growth_until_us.store(now_us + TRY_AGAIN_US, Ordering::Relaxed);
                 Ok(())
             }
             held => held.map_err(|error| self.poison.set(error)),
@@ -134,27 +139,29 @@ impl Shared {
     }
 
     /// Makes or removes segment files as the law says, and lets admission know of each.
-    pub(super) fn tend_files(&self, now_us: u64) -> Result {
+    pub(super) fn adjust_files(&self, now_us: u64) -> Result {
         // While the capacity is being changed, what was allowed a moment ago says nothing.
         let Some(_changing) = self.capacity.changing.try_lock() else { return Ok(()) };
-        self.tend_reserve(now_us)?;
+        self.refill_reserve(now_us)?;
         let log = &self.store.log;
         let segments = log.segments();
         let have = segments.count();
-        for _ in 0..if have < segments::FILES_SHORT { MADE_AT_ONCE } else { have / 8 } {
+        for _ in 0..if have < segments::FILES_SHORT { FILES_PER_STEP } else { have / 8 } {
             // Whoever writes meanwhile is not waited for, so each file is looked at anew.
             let checkpoint = self.checkpointer.lsn();
             let age = log.reserved_lsn().since(checkpoint);
-            let most = self.capacity.most_files(segments, checkpoint);
+            let most = self.capacity.max_files(segments, checkpoint);
             match segments::step(segments.count(), most, age, segments.shape().payload_bytes()) {
                 SegmentStep::Keep => break,
                 // What is left of the reserve is not for the log.
-                SegmentStep::Make(_) if self.is_short() => break,
-                SegmentStep::Make(_) if now_us < self.capacity.full_until_us.load(Ordering::Relaxed) => break,
+                SegmentStep::Make(_) if self.reserve_is_spent() => break,
+                SegmentStep::Make(_) if now_us < self.capacity.no_growth_until_us.load(Ordering::Relaxed) => {
+                    break;
+                }
                 SegmentStep::Make(_) => match segments.make_more(1, log.reserved_lsn()) {
                     Ok(()) => {}
                     Err((_, error)) if error.may_pass() => {
-                        self.capacity.full_until_us.store(now_us + TRY_AGAIN_US, Ordering::Relaxed);
+                        self.capacity.no_growth_until_us.store(now_us + TRY_AGAIN_US, Ordering::Relaxed);
                         break;
                     }
                     Err((_, error)) => return Err(self.poison.set(error)),
@@ -164,7 +171,7 @@ impl Shared {
                     break;
                 }
             }
-            self.mark(now_us);
+            self.update_marks(now_us);
         }
         Ok(())
     }
@@ -175,14 +182,14 @@ impl Shared {
         let shrunk = log.segments().shrink_to(files, self.checkpointer.lsn(), || log.reserved_lsn());
         shrunk.map_err(|error| self.poison.set(error))?;
         // At once: what is let in from here on must find room in the files that are left.
-        self.mark(self.clock.now_us());
+        self.update_marks(self.clock.now_us());
         Ok(())
     }
 
     /// Gives the disk back what the next seconds do not need, if `redo_bytes_per_s` are being written: files of the log that hold no
     /// redo, and what `pages` has grown ahead if hardly anybody writes. Both grow again as writers need them.
-    pub(super) fn give_back(&self, redo_bytes_per_s: u64) -> Result {
-        if redo_bytes_per_s <= REST_BYTES_PER_S {
+    pub(super) fn free_disk_space(&self, redo_bytes_per_s: u64) -> Result {
+        if redo_bytes_per_s <= IDLE_BYTES_PER_S {
             self.store.space.trim()?;
         }
         let _changing = self.capacity.changing.lock();
@@ -224,7 +231,7 @@ impl Shared {
             return Err(error);
         }
         self.capacity.set(bytes);
-        self.capacity.full_until_us.store(0, Ordering::Relaxed);
+        self.capacity.no_growth_until_us.store(0, Ordering::Relaxed);
         self.roster.wake(Worker::Cleaner);
         Ok(())
     }

@@ -22,14 +22,14 @@ pub(super) struct CatchUp {
     pub(super) tail: LogTail,
     pub(super) made_anew: MadeAnew,
     pub(super) was_clean: bool,
-    pub(super) crowded: bool,
+    pub(super) needs_checkpoint: bool,
 }
 
 impl Engine {
     /// Replays the log and reads the space map.
     pub(super) fn catch_up(&self, opening: &Opening<'_>, from: CatchUp) -> Result {
         let Opening { vfs, options, metrics, opened_us, .. } = opening;
-        let CatchUp { root, tail, made_anew, was_clean, crowded } = from;
+        let CatchUp { root, tail, made_anew, was_clean, needs_checkpoint } = from;
         let begun_us = vfs.clock.now_us();
         let redo_bytes = tail.end.since(root.checkpoint);
         let checkpointer = &self.shared.checkpointer;
@@ -61,7 +61,7 @@ impl Engine {
         } else {
             self.store.space.format()?;
         }
-        if crowded {
+        if needs_checkpoint {
             match self.checkpoint() {
                 // The root has room for as many crashes again, and the disk may have room before.
                 Err(Error::DiskFull { .. }) => {}

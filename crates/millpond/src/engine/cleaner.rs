@@ -28,7 +28,7 @@ const THREADS_MIN: u64 = 4;
 /// What the cleaner remembers from step to step.
 pub(super) struct Cleaner {
     governor: Governor,
-    at_work: ActiveThreads,
+    active_threads: ActiveThreads,
     device: DeviceSpeed,
     redo_rate: SmoothedRate,
     clean_rate: SmoothedRate,
@@ -43,7 +43,7 @@ impl Cleaner {
     pub(super) fn new() -> Cleaner {
         Cleaner {
             governor: Governor::new(),
-            at_work: ActiveThreads::new(),
+            active_threads: ActiveThreads::new(),
             device: DeviceSpeed::new(),
             redo_rate: SmoothedRate::new(),
             clean_rate: SmoothedRate::new(),
@@ -61,19 +61,19 @@ impl Shared {
         self.poison.check()?;
         let now_us = self.clock.now_us();
         // Before anything that takes long: writers have only the files that there are.
-        self.tend_files(now_us)?;
-        self.tell_short();
+        self.adjust_files(now_us)?;
+        self.report_reserve();
         // Where there is no space to harden undo the checkpoint stands still; frames are needed all the same.
-        let moved = self.passing(self.move_checkpoint(c, now_us))?;
-        let plan = self.plan(c, now_us);
+        let moved = self.allow_transient(self.move_checkpoint(c, now_us))?;
+        let plan = self.make_plan(c, now_us);
         let freed = self.supply_frames(c, &plan)?;
-        let cleaned = self.passing(self.clean_oldest(c, &plan))?;
+        let cleaned = self.allow_transient(self.clean_oldest(c, &plan))?;
         let worked = freed > 0 || cleaned.as_ref().is_ok_and(|pages| *pages > 0);
         self.store.metrics.add(M::CleanerSteps, u64::from(worked));
-        self.set_marks(c, now_us);
+        self.update_admission(c, now_us);
         let passed = moved.and(cleaned);
-        let short = self.tell_short();
-        self.admission.set_full(match &passed {
+        let short = self.report_reserve();
+        self.admission.set_blocking_file(match &passed {
             Err(Error::DiskFull { file }) => Some(file),
             _ => short.then(|| self.reserve.path()),
         });
@@ -83,7 +83,7 @@ impl Shared {
 
     /// Whether the reserve is spent (INV-27), and files of undo are there whose end gives its space back. Not where that end waits for
     /// the space that others give back.
-    pub(super) fn is_short(&self) -> bool {
+    pub(super) fn reserve_is_spent(&self) -> bool {
         // While the reserve stands nobody waits for whoever writes to the files.
         if self.reserve.is_held() || planted(Bug::ReserveRunDown) {
             return false;
@@ -94,7 +94,7 @@ impl Shared {
 
     /// Sets an error aside that may pass, such as a full disk: frames are needed all the same. Any other poisons, or a cleaner that
     /// fails at each step would let those who wait for frames wait for ever.
-    fn passing<T>(&self, result: Result<T>) -> Result<Result<T>> {
+    fn allow_transient<T>(&self, result: Result<T>) -> Result<Result<T>> {
         match result {
             Err(error) if !error.may_pass() => Err(self.poison.set(error)),
             kept => Ok(kept),
@@ -102,9 +102,9 @@ impl Shared {
     }
 
     /// Tells admission whether that is so.
-    pub(super) fn tell_short(&self) -> bool {
-        let short = self.is_short();
-        self.admission.set_short(short);
+    pub(super) fn report_reserve(&self) -> bool {
+        let short = self.reserve_is_spent();
+        self.admission.set_reserve_spent(short);
         short
     }
 
@@ -115,24 +115,25 @@ impl Shared {
 
     /// Threads that may be inside the engine.
     pub(super) fn threads(&self) -> u64 {
-        self.threads_at_work.load(Ordering::Relaxed).max(THREADS_MIN)
+        self.active_threads.load(Ordering::Relaxed).max(THREADS_MIN)
     }
 
     /// Threads that are inside the engine now: in a call, or on their way through a commit. Not those whose transactions are merely open.
-    pub(super) fn threads_inside(&self) -> u64 {
+    pub(super) fn threads_in_calls(&self) -> u64 {
         let waiting = self.store.pool.frame_waiters() as u64;
-        (self.crowd.count() + self.store.log.committers()).max(waiting)
+        (self.calls.count() + self.store.log.committers()).max(waiting)
     }
 
     /// Looks around and decides.
-    fn plan(&self, c: &mut Cleaner, now_us: u64) -> CleanerPlan {
+    fn make_plan(&self, c: &mut Cleaner, now_us: u64) -> CleanerPlan {
         let (pool, log) = (&self.store.pool, &self.store.log);
         let (end, checkpoint) = (log.reserved_lsn(), self.checkpointer.lsn());
         c.redo_rate.update(now_us, end.0);
         c.clean_rate.update(now_us, checkpoint.0);
-        self.threads_at_work.store(c.at_work.update(now_us, self.threads_inside()), Ordering::Relaxed);
+        self.active_threads
+            .store(c.active_threads.update(now_us, self.threads_in_calls()), Ordering::Relaxed);
         let (threads, frames) = (self.threads(), pool.frame_count() as u64);
-        let marks = thresholds(self.room(now_us).most, threads);
+        let marks = thresholds(self.redo_room(now_us).allowed, threads);
         self.store.metrics.set(M::CheckpointAgeTarget, marks.target);
         pool.set_free_reserve(free_frame_reserve(threads, frames).high as usize);
         pool.dirty_by_slice(marks.capacity / SLICES, &mut c.slices);
@@ -200,7 +201,7 @@ impl Shared {
             // What a batch has won is of use at once: a step may be many batches long.
             let now_us = self.clock.now_us();
             self.move_checkpoint(c, now_us)?;
-            self.set_marks(c, now_us);
+            self.update_admission(c, now_us);
             if written.pages == 0 || pool.frame_waiters() > pool.free_frames() {
                 break;
             }
@@ -235,7 +236,7 @@ impl Shared {
         let view = pace::checkpoint::CheckpointView {
             named: self.checkpointer.lsn().0,
             possible: self.checkpointer.possible().0,
-            capacity: self.room(now_us).now,
+            capacity: self.redo_room(now_us).existing,
             segment: segments.shape().payload_bytes(),
             since_us: now_us.saturating_sub(c.root_written_us),
             list: self.checkpointer.list_bytes(),
@@ -246,10 +247,10 @@ impl Shared {
         // The files that a root lists no more give the reserve its space back. Each such root removes one at least, so there are
         // few of them; any other must pay for its list, or the log runs full of lists.
         let is_wanted = || pays(&view) || self.checkpointer.undo_files().spare;
-        if worth_writing(&view) || (self.is_short() && is_wanted()) {
+        if worth_writing(&view) || (self.reserve_is_spent() && is_wanted()) {
             let advanced = self.checkpointer.advance(SyncReason::Checkpoint, false);
             // At once: what is let in from here on adds to what the next one must harden.
-            self.tell_short();
+            self.report_reserve();
             advanced?;
             c.root_written_us = now_us;
         }
@@ -263,7 +264,7 @@ impl Shared {
     }
 
     /// Tells admission where things stand.
-    fn set_marks(&self, c: &Cleaner, now_us: u64) {
+    fn update_admission(&self, c: &Cleaner, now_us: u64) {
         let (log, metrics) = (&self.store.log, &self.store.metrics);
         let checkpoint = self.checkpointer.lsn();
         let age = log.reserved_lsn().since(checkpoint);
@@ -276,7 +277,7 @@ impl Shared {
         );
         self.admission.set_clean_rate(clean_bytes_per_s);
         self.admission.set_next_id(self.txns.status.next());
-        let marks = self.mark(now_us);
+        let marks = self.update_marks(now_us);
         metrics.set(M::CheckpointAgeBytes, age);
         metrics.set(M::CheckpointAgeSoft, marks.soft);
         metrics.set(M::CheckpointAgeLimit, marks.hard);

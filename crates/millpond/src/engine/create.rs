@@ -1,6 +1,6 @@
 //! The files of a database, and how they come to be.
 
-use super::home::{Locks, Purpose, made, settle};
+use super::directory::{Locks, Purpose, claim_new, mark_created};
 use crate::checkpoint::root::{Root, RootFile};
 use crate::duty;
 use crate::error::{Error, Result};
@@ -42,7 +42,7 @@ impl Paths {
     }
 
     /// The directories beside the database's own.
-    pub(super) fn parts(&self) -> impl Iterator<Item = (&Path, Purpose)> {
+    pub(super) fn other_dirs(&self) -> impl Iterator<Item = (&Path, Purpose)> {
         let parts = [
             (&self.redo, Purpose::Redo),
             (&self.undo, Purpose::Undo),
@@ -52,7 +52,7 @@ impl Paths {
     }
 
     /// The files of log and undo, which may be thousands, are not all kept open.
-    pub(super) fn few(&self, vfs: &Vfs, metrics: &Arc<Metrics>) -> Vfs {
+    pub(super) fn with_descriptor_cache(&self, vfs: &Vfs, metrics: &Arc<Metrics>) -> Vfs {
         let metrics = Arc::clone(metrics);
         let on_sync =
             move |took_us| metrics.fsync(FileKind::Undo, SyncReason::Harden, took_us, duty::callers());
@@ -89,7 +89,7 @@ pub(super) fn parent_of(dir: &Path) -> &Path {
 /// Makes durable what is about to be read (Re1). A killed process leaves names and bytes that its successor sees and that
 /// a power cut takes back: a root slot, a page whose redo a checkpoint then passes, the name of the root itself. The log's
 /// segments are synced where they are opened.
-pub(super) fn sync_what_stands(vfs: &Vfs, dir: &Path, paths: &Paths, metrics: &Metrics) -> Result {
+pub(super) fn sync_existing(vfs: &Vfs, dir: &Path, paths: &Paths, metrics: &Metrics) -> Result {
     let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
     let files = [
         (&paths.root, FileKind::Root),
@@ -131,7 +131,7 @@ pub(super) fn create(
 ) -> Result {
     let dir = &paths.dir;
     let root = Root {
-        db_id: settle(vfs, paths, metrics, locks)?,
+        db_id: claim_new(vfs, paths, metrics, locks)?,
         page_bytes: options.page_bytes.unwrap_or(8192),
         segment_blocks: options.tuning.segment_blocks,
         ring_blocks: options.tuning.ring_blocks,
@@ -155,5 +155,5 @@ pub(super) fn create(
     sync_dir(vfs, metrics, dir, SyncReason::Create)?;
     RootFile::create(vfs, &paths.root, &root, metrics)?;
     sync_dir(vfs, metrics, dir, SyncReason::Create)?;
-    made(vfs, dir, root.db_id, metrics)
+    mark_created(vfs, dir, root.db_id, metrics)
 }

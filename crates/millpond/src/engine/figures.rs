@@ -6,7 +6,7 @@ use metrics::{M, Snapshot};
 
 impl Engine {
     /// Says that the first transaction may begin.
-    pub(crate) fn is_open(&self) {
+    pub(crate) fn note_open(&self) {
         let took_us = self.shared.clock.now_us().saturating_sub(self.shared.opened_us);
         self.store.metrics.set(M::RecoveryOpenMs, took_us / 1000);
     }
@@ -26,8 +26,8 @@ impl Engine {
         metrics.set(M::CurrentLsn, reserved.0);
         metrics.set(M::DurableLsn, log.durable_lsn().0);
         metrics.set(M::CheckpointAgeBytes, reserved.0.saturating_sub(metrics.get(M::CheckpointLsn)));
-        metrics.set(M::RedoCapacityBytes, shared.capacity.asked());
-        metrics.set(M::DirtyPages, pool.unlike_file() as u64);
+        metrics.set(M::RedoCapacityBytes, shared.capacity.configured());
+        metrics.set(M::DirtyPages, pool.differing_pages() as u64);
         let (frames, free) = (pool.frame_count() as u64, pool.free_frames() as u64);
         metrics.set(M::BufferFrames, frames);
         metrics.set(M::FreeFrames, free);

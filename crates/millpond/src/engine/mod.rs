@@ -5,14 +5,14 @@ mod admission;
 mod adopt;
 mod build;
 mod bulk_sink;
+mod calls;
 mod capacity;
 mod catch_up;
 mod cleaner;
 mod create;
-mod crowd;
+mod directory;
 mod figures;
 mod growth;
-mod home;
 mod open;
 mod roster;
 #[cfg(all(test, feature = "sim"))]
@@ -21,7 +21,7 @@ mod sim_tests;
 mod speed;
 #[cfg(test)]
 pub(crate) mod tests;
-mod undoing;
+mod undo_admission;
 
 use crate::checkpoint::fuzzy::Checkpointer;
 use crate::duty;
@@ -35,10 +35,10 @@ pub(crate) use admission::Admission;
 use base::Lsn;
 use base::sync::Mutex;
 use base::sync::atomic::AtomicU64;
+pub(crate) use calls::{ActiveCall, ActiveCalls};
 use capacity::Capacity;
 use cleaner::Cleaner;
 pub(crate) use create::Paths;
-pub(crate) use crowd::{Crowd, Inside};
 use growth::Growth;
 use metrics::{Force, SyncReason};
 use roster::{Pause, Roster, Worker};
@@ -89,9 +89,9 @@ struct Shared {
     reserve: Arc<Reserve>,
     clock: Arc<dyn Clock>,
     /// Calls that are inside.
-    crowd: Crowd,
+    calls: ActiveCalls,
     /// Threads that the cleaner reckons with.
-    threads_at_work: AtomicU64,
+    active_threads: AtomicU64,
     opened_us: u64,
     /// The cleaner lets the checkpoint age grow to this before it cleans for the log's sake.
     hold_cleaning_until: u64,
@@ -165,9 +165,9 @@ impl Engine {
         // Whoever writes while the caller waits here will go on.
         let (took_us, written) = (clock.now_us() - begun_us, store.log.reserved_lsn().since(begun));
         let advanced = self.shared.checkpointer.advance(SyncReason::Checkpoint, false);
-        self.shared.tell_short();
+        self.shared.report_reserve();
         let checkpoint = advanced?;
-        self.shared.give_back(written * 1_000_000 / took_us.max(RATE_US_MIN))?;
+        self.shared.free_disk_space(written * 1_000_000 / took_us.max(RATE_US_MIN))?;
         Ok(checkpoint)
     }
 
@@ -204,14 +204,14 @@ impl Engine {
     }
 
     /// Where calls are counted.
-    pub(crate) fn crowd(&self) -> &Crowd {
-        &self.shared.crowd
+    pub(crate) fn calls(&self) -> &ActiveCalls {
+        &self.shared.calls
     }
 
     /// Threads that are inside now.
     #[cfg(test)]
-    pub(crate) fn threads_inside(&self) -> u64 {
-        self.shared.threads_inside()
+    pub(crate) fn threads_in_calls(&self) -> u64 {
+        self.shared.threads_in_calls()
     }
 
     /// Where row operations ask to be let in.

@@ -80,7 +80,7 @@ impl Pause {
 }
 
 #[derive(Debug)]
-struct Place {
+struct WorkerSlot {
     /// Until the thread starts.
     parker: Mutex<Option<Parker>>,
     unparker: Unparker,
@@ -90,7 +90,7 @@ struct Place {
 /// All background threads of an engine.
 #[derive(Debug)]
 pub(super) struct Roster {
-    places: [Place; Worker::ALL.len()],
+    slots: [WorkerSlot; Worker::ALL.len()],
     stop_first: AtomicBool,
     stop_second: AtomicBool,
 }
@@ -98,25 +98,25 @@ pub(super) struct Roster {
 impl Roster {
     /// A roster of threads that have not started.
     pub(super) fn new() -> Roster {
-        let place = |_| {
+        let slot = |_| {
             let parker = Parker::new();
             let unparker = parker.unparker();
-            Place { parker: Mutex::new(Some(parker)), unparker, handle: Mutex::default() }
+            WorkerSlot { parker: Mutex::new(Some(parker)), unparker, handle: Mutex::default() }
         };
         Roster {
-            places: std::array::from_fn(place),
+            slots: std::array::from_fn(slot),
             stop_first: AtomicBool::new(false),
             stop_second: AtomicBool::new(false),
         }
     }
 
-    fn place(&self, worker: Worker) -> &Place {
-        &self.places[worker as usize]
+    fn slot(&self, worker: Worker) -> &WorkerSlot {
+        &self.slots[worker as usize]
     }
 
     /// Wakes the thread from now on, also before it starts.
     pub(super) fn unparker(&self, worker: Worker) -> Unparker {
-        self.place(worker).unparker.clone()
+        self.slot(worker).unparker.clone()
     }
 
     /// Those of all threads.
@@ -126,7 +126,7 @@ impl Roster {
 
     /// Wakes the thread, or makes its next sleep end at once.
     pub(super) fn wake(&self, worker: Worker) {
-        self.place(worker).unparker.unpark();
+        self.slot(worker).unparker.unpark();
     }
 
     fn stop_flag(&self, stage: Stage) -> &AtomicBool {
@@ -143,7 +143,7 @@ impl Roster {
             let members = || Worker::ALL.into_iter().filter(|worker| worker.stage() == stage);
             members().for_each(|worker| self.wake(worker));
             let handles: Vec<_> =
-                members().filter_map(|worker| self.place(worker).handle.lock().take()).collect();
+                members().filter_map(|worker| self.slot(worker).handle.lock().take()).collect();
             self.join(handles);
         }
     }
@@ -165,8 +165,8 @@ impl Shared {
         worker: Worker,
         work: impl FnOnce(&Shared, &Parker, &AtomicBool) + Send + 'static,
     ) -> Result {
-        let place = self.roster.place(worker);
-        let Some(parker) = place.parker.lock().take() else { return Ok(()) };
+        let slot = self.roster.slot(worker);
+        let Some(parker) = slot.parker.lock().take() else { return Ok(()) };
         let shared = Arc::clone(self);
         let thread = spawn_engine(worker.name(), move || {
             let stop = shared.roster.stop_flag(worker.stage());
@@ -179,7 +179,7 @@ impl Shared {
             ended.unwrap_or_else(|panic| resume_unwind(panic));
         });
         let spawn_error = |e| Error::io("start a thread for", Path::new("the engine"), e);
-        *place.handle.lock() = Some(thread.map_err(spawn_error)?);
+        *slot.handle.lock() = Some(thread.map_err(spawn_error)?);
         Ok(())
     }
 

@@ -138,7 +138,7 @@ fn random_updates_second_by_second() {
                 while !stop.load(Ordering::Relaxed) {
                     let (key, value) = (rng.below(setup.rows).to_be_bytes(), value(&mut rng));
                     let log = &engine.store.log;
-                    let _inside = engine.crowd().enter();
+                    let _inside = engine.calls().enter();
                     let admitted = engine.admission().admit(500).unwrap();
                     let lsn = put(engine, tree, rng.next_u64() >> 20, &key, &value).unwrap();
                     drop(admitted);

@@ -4,10 +4,10 @@
 mod corruption;
 mod decay;
 mod descriptors;
+mod directories;
 pub(crate) mod faults;
 mod flow;
 mod formats;
-mod places;
 
 use super::Engine;
 use crate::btree::Tree;

@@ -10,7 +10,7 @@ use std::io;
 pub(super) const PAGE: usize = 4096;
 
 #[derive(Debug, Default)]
-struct State {
+struct FileState {
     written: BTreeMap<PageNo, Vec<u8>>,
     reads: u64,
     held: bool,
@@ -20,7 +20,7 @@ struct State {
 /// The file.
 #[derive(Debug, Default)]
 pub(super) struct PageFile {
-    state: Mutex<State>,
+    state: Mutex<FileState>,
     changed: Condvar,
 }
 

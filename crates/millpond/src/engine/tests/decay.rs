@@ -29,7 +29,7 @@ fn options() -> Options {
     let mut options = common();
     options.tuning.grow_pages = 32;
     options.tuning.frames = 128;
-    options.tuning.still = true;
+    options.tuning.no_threads = true;
     options
 }
 

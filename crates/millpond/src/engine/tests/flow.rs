@@ -1,7 +1,7 @@
 //! Flow control as the engine runs it. Where time matters, a test owns the clock: a device moves it on by what each I/O
 //! costs, one thread is the writers and takes the cleaner's steps, and the run is the same on every machine.
 
-use super::super::admission::{Ask, Pays};
+use super::super::admission::{AdmitAnswer, Payment};
 use super::super::cleaner::Cleaner;
 use super::super::{Engine, Shared};
 use super::{DIR, TREE, put, rows};
@@ -149,7 +149,7 @@ impl World {
     fn new(options: &Options, io_us: u64, rows: u64) -> World {
         let device = Device::new(io_us);
         let mut options = options.clone();
-        options.tuning.still = true;
+        options.tuning.no_threads = true;
         let engine = Engine::open(&device.vfs(), Path::new(DIR), &options).unwrap();
         let tree = Tree::create(&engine.store, TREE).unwrap();
         let mut world = World {
@@ -215,10 +215,10 @@ impl World {
 
     /// Asks admission; the operation's redo is taken as logged at once.
     fn ask(&self) -> Answer {
-        match self.engine.shared.admission.ask(OP_BYTES, Pays::Yes) {
-            Ask::In(_, delay_us) => Answer::In(delay_us),
-            Ask::Later(delay_us) => Answer::Later(delay_us),
-            Ask::AtLimit => Answer::AtLimit,
+        match self.engine.shared.admission.ask(OP_BYTES, Payment::Due) {
+            AdmitAnswer::In(_, delay_us) => Answer::In(delay_us),
+            AdmitAnswer::Later(delay_us) => Answer::Later(delay_us),
+            AdmitAnswer::AtLimit => Answer::AtLimit,
         }
     }
 
@@ -263,7 +263,10 @@ fn writers_far_faster_than_the_device_are_slowed_and_never_stopped() {
         let held = world.operation().unwrap_or_else(|| panic!("stopped at age {}", world.age()));
         held_max = held.max(held_max);
         count += 1;
-        assert!(world.age() <= world.shared().room(world.now()).now, "the log holds more than it may");
+        assert!(
+            world.age() <= world.shared().redo_room(world.now()).existing,
+            "the log holds more than it may"
+        );
         assert!(world.engine.store.log.segments().count() <= files);
         while world.now() >= slot + 100_000 {
             per_100_ms.push(std::mem::take(&mut count));
@@ -304,7 +307,7 @@ fn at_the_limit_the_cleaner_and_commits_go_on_and_admission_opens_again() {
             }
         }
         assert_eq!(world.ask(), Answer::AtLimit);
-        let marks = world.shared().mark(world.now());
+        let marks = world.shared().update_marks(world.now());
         for _ in 0..(marks.capacity - marks.hard) / 2 / OP_BYTES {
             world.write(1);
         }
@@ -326,7 +329,7 @@ fn who_waits_at_the_limit_hears_of_the_end() {
     for poison in [false, true] {
         let world = World::new(&options(2 * MIB, 4096), 0, 100);
         let shared = &world.engine.shared;
-        let marks = shared.mark(0);
+        let marks = shared.update_marks(0);
         let checkpoint = Lsn(world.engine.store.log.reserved_lsn().0 - marks.hard.min(world.age()));
         // As if the log were full.
         let full = pace::thresholds::Thresholds { soft: 0, hard: 1, ..marks };

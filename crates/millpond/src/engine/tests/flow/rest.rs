@@ -23,7 +23,7 @@ fn a_burst_after_a_rest_is_held_by_nobody() {
                 woken_at.get_or_insert(age);
             }
             if woken_at.take_if(|at| age > *at + 1_000_000).is_some() {
-                world.shared().tend_files(world.now()).unwrap();
+                world.shared().adjust_files(world.now()).unwrap();
             }
             let n = world.rng.below(world.rows);
             world.write(n);
@@ -49,7 +49,7 @@ fn after_a_checkpoint_admission_goes_by_the_files_that_are_left() {
         world.write(let_in % world.rows);
         assert!(let_in < before, "more is let in than the files hold");
     }
-    assert!(world.age() <= world.shared().room(world.now()).now, "age {}", world.age());
+    assert!(world.age() <= world.shared().redo_room(world.now()).existing, "age {}", world.age());
     world.rest(5_000_000);
     // While others write, the log keeps what they need for a while.
     while files(&world) < 40 {
@@ -58,6 +58,6 @@ fn after_a_checkpoint_admission_goes_by_the_files_that_are_left() {
     let segment = world.engine.store.log.segments().block_bytes();
     world.shared().drain(Force::Shutdown).unwrap();
     world.shared().checkpointer.advance(metrics::SyncReason::Checkpoint, false).unwrap();
-    world.shared().give_back(10 * segment).unwrap();
+    world.shared().free_disk_space(10 * segment).unwrap();
     assert!((20..40).contains(&files(&world)), "{} files", files(&world));
 }

@@ -17,14 +17,14 @@ const READ_BYTES: usize = 128 << 10;
 
 /// Pages as the file has them.
 #[derive(Debug, Default)]
-pub(crate) struct Images {
+pub(crate) struct PageImages {
     page_bytes: usize,
     memory: Option<AlignedBuf>,
     /// The pages that are there, ascending, and where in the memory.
     places: Vec<(PageNo, usize)>,
 }
 
-impl Images {
+impl PageImages {
     /// The bytes of a page that was read.
     pub(crate) fn get(&self, page: PageNo) -> Option<&[u8]> {
         let index = self.places.binary_search_by_key(&page, |place| place.0).ok()?;
@@ -37,7 +37,7 @@ impl Pool {
     /// Reads those of the pages that are in no frame, in place of what `images` has; no errors here: what cannot be had so is not there.
     /// REQUIRES: the caller holds no latch. Of what it then believes of an image it knows that nobody has changed the page since
     /// before this call.
-    pub(crate) fn read_past(&self, pages: impl IntoIterator<Item = PageNo>, images: &mut Images) {
+    pub(crate) fn read_uncached(&self, pages: impl IntoIterator<Item = PageNo>, images: &mut PageImages) {
         let page_bytes = self.page_bytes();
         images.page_bytes = page_bytes;
         images.places.clear();
@@ -77,7 +77,7 @@ impl Pool {
 
     /// Puts what was read into frames, as many as can be had without waiting, for others who will want it. REQUIRES: nobody has changed
     /// the pages since they were read, nor will while this goes on.
-    pub(crate) fn keep(&self, images: &Images) {
+    pub(crate) fn cache_images(&self, images: &PageImages) {
         for &(page, _) in &images.places {
             let Some(free) = self.try_take_frame(FetchHint::Normal) else { return };
             // Somebody else may have brought it in meanwhile.

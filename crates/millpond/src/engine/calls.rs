@@ -14,19 +14,19 @@ struct Stripe(AtomicU32);
 
 /// Calls that are inside.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Crowd(Arc<[Stripe; STRIPES]>);
+pub(crate) struct ActiveCalls(Arc<[Stripe; STRIPES]>);
 
 /// One call inside.
 #[derive(Debug)]
-pub(crate) struct Inside<'c>(&'c AtomicU32);
+pub(crate) struct ActiveCall<'c>(&'c AtomicU32);
 
-impl Crowd {
+impl ActiveCalls {
     /// Counts a call until what is returned is dropped.
     #[inline]
-    pub(crate) fn enter(&self) -> Inside<'_> {
+    pub(crate) fn enter(&self) -> ActiveCall<'_> {
         let stripe = &self.0[thread_number() % STRIPES].0;
         stripe.fetch_add(1, Ordering::SeqCst);
-        Inside(stripe)
+        ActiveCall(stripe)
     }
 
     /// Waits until each counter was empty once. REQUIRES: whoever comes now goes at once.
@@ -44,7 +44,7 @@ impl Crowd {
     }
 }
 
-impl Drop for Inside<'_> {
+impl Drop for ActiveCall<'_> {
     #[inline]
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Release);

@@ -10,9 +10,9 @@ use pace::undo_admission::{SLICE_BYTES, UndoDecision, UndoView, decide, pause_us
 
 /// What is left of the present slice.
 #[derive(Debug, Default)]
-pub(super) struct Slice(AtomicU64);
+pub(super) struct UndoSlice(AtomicU64);
 
-impl Slice {
+impl UndoSlice {
     /// Takes so many bytes, or what is left if it is something.
     fn take(&self, bytes: u64) -> bool {
         let left = |left: u64| (left > 0).then(|| left.saturating_sub(bytes));
@@ -31,7 +31,7 @@ impl Room for Admission {
             return Ok(true);
         }
         let may = self.undo_above(redo_bytes, patience)?;
-        self.undone.fetch_add(1, Ordering::Relaxed);
+        self.undo_grants.fetch_add(1, Ordering::Relaxed);
         Ok(may)
     }
 }
@@ -41,22 +41,22 @@ impl Admission {
     fn undo_above(&self, redo_bytes: u64, patience: Patience) -> Result<bool> {
         if patience == Patience::None {
             // Also while the database is closed: what is open then is rolled back.
-            self.poisoned()?;
+            self.check_poison()?;
             return Ok(decide(&self.look(true), redo_bytes) != UndoDecision::Wait);
         }
         let mut waited = false;
         loop {
             self.check()?;
-            match decide(&self.look(self.full().is_some()), redo_bytes) {
+            match decide(&self.look(self.blocking_file().is_some()), redo_bytes) {
                 UndoDecision::Now => return Ok(true),
                 UndoDecision::InSlices if self.slice.take(redo_bytes) => return Ok(true),
                 UndoDecision::InSlices => {
-                    self.call_cleaner();
+                    self.wake_cleaner();
                     self.sleep(pause_us(self.view(self.now_us()).clean_bytes_per_s));
                     self.slice.begin();
                 }
                 UndoDecision::Wait => {
-                    let full = self.full();
+                    let full = self.blocking_file();
                     if let (Some(file), Patience::Call) = (full, patience) {
                         return Err(Error::DiskFull { file });
                     }

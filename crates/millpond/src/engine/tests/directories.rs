@@ -16,7 +16,7 @@ fn options() -> Options {
     let mut options = common();
     options.tuning.grow_pages = 32;
     options.tuning.doublewrite_pages = 4;
-    options.tuning.still = true;
+    options.tuning.no_threads = true;
     options
 }
 

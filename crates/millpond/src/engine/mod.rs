@@ -18,8 +18,6 @@ mod roster;
 #[cfg(all(test, feature = "sim"))]
 mod sim_tests;
 #[cfg(test)]
-mod speed;
-#[cfg(test)]
 pub(crate) mod tests;
 mod undo_admission;
 

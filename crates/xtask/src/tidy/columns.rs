@@ -180,7 +180,6 @@ const WIDE: &[&str] = &[
     "crates/millpond/src/log/reader.rs",
     "crates/millpond/src/log/ring.rs",
     "crates/millpond/src/log/segment.rs",
-    "crates/millpond/src/log/speed.rs",
     "crates/millpond/src/log/tests.rs",
     "crates/millpond/src/log/waiters.rs",
     "crates/millpond/src/mtr.rs",

@@ -16,8 +16,6 @@ const LONG: &[(&str, &str)] = &[
     ("crates/millpond/src/db/check.rs", "check"),
     ("crates/millpond/src/db/scan.rs", "scan"),
     ("crates/millpond/src/db/tests/figures.rs", "in_the_way"),
-    ("crates/millpond/src/engine/open.rs", "open"),
-    ("crates/millpond/src/engine/speed.rs", "random_updates_second_by_second"),
     ("crates/millpond/src/inspect/tests.rs", "a_closed_database"),
     ("crates/millpond/src/inspect/tests.rs", "a_database_that_was_cut_off"),
     ("crates/millpond/src/inspect/tests.rs", "pages_of_every_kind"),

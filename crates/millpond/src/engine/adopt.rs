@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use vfs::{BatchIo, Create, File, OpenMode};
 
-/// The files of a database that are ready to be built upon.
+/// The files of a database, ready to build an engine on.
 pub(super) struct Adopted {
     pub(super) locks: Locks,
     pub(super) root_file: RootFile,
@@ -43,7 +43,7 @@ pub(super) struct Adopted {
     pub(super) stale: BTreeMap<PageNo, Lsn>,
 }
 
-/// What the log told on the way to its end.
+/// What the first pass over the log has found.
 pub(super) struct Recovery {
     pub(super) tail: LogTail,
     pub(super) rebuild: Rebuild,

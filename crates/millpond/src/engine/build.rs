@@ -38,7 +38,7 @@ pub(super) fn capacity_by_target(target: Duration, replay_rate: u64, have: u64, 
     }
 }
 
-/// Builds an engine that has still to catch up with its log.
+/// Builds an engine that has still to replay its log.
 pub(super) fn build(
     opening: &Opening<'_>,
     adopted: Adopted,

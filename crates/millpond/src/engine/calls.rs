@@ -1,27 +1,27 @@
-//! How many callers' threads are at work: inside a call, or waiting for their commit to be durable. A transaction that is open while its
-//! program does something else is no thread at work, however many of them there are.
+//! Counts callers' threads that are active: in a call, or waiting for their commit to be durable.
+//! An open transaction whose program does something else does not count.
 
 use base::sync::atomic::{AtomicU32, Ordering};
 use base::sync::thread_number;
 use std::sync::Arc;
 
-/// Counters, so that threads do not share a cache line for this alone.
+/// Several counters, so threads do not share one cache line.
 const STRIPES: usize = 16;
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Stripe(AtomicU32);
 
-/// Calls that are inside.
+/// The counts of calls in progress.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ActiveCalls(Arc<[Stripe; STRIPES]>);
 
-/// One call inside.
+/// One call in progress; dropping it ends the call.
 #[derive(Debug)]
 pub(crate) struct ActiveCall<'c>(&'c AtomicU32);
 
 impl ActiveCalls {
-    /// Counts a call until what is returned is dropped.
+    /// Counts a call until the returned guard is dropped.
     #[inline]
     pub(crate) fn enter(&self) -> ActiveCall<'_> {
         let stripe = &self.0[thread_number() % STRIPES].0;
@@ -29,7 +29,7 @@ impl ActiveCalls {
         ActiveCall(stripe)
     }
 
-    /// Waits until each counter was empty once. REQUIRES: whoever comes now goes at once.
+    /// Waits until each counter was zero once. REQUIRES: calls that begin now end at once.
     pub(crate) fn drain(&self, mut wait: impl FnMut()) {
         for stripe in self.0.iter() {
             while stripe.0.load(Ordering::SeqCst) > 0 {
@@ -38,7 +38,8 @@ impl ActiveCalls {
         }
     }
 
-    /// How many calls are inside. Those that come and go meanwhile are counted or not.
+    /// Returns the number of calls in progress. Calls that begin or end meanwhile may or may not be
+    /// counted.
     pub(crate) fn count(&self) -> u64 {
         self.0.iter().map(|stripe| u64::from(stripe.0.load(Ordering::SeqCst))).sum()
     }

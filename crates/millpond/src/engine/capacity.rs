@@ -1,5 +1,5 @@
-//! The redo capacity: how many segment files there may be, and how many there are (Lo8, Promise 3). The laws are
-//! `pace::capacity` and `pace::segments`.
+//! The redo capacity: how many segment files the log may have, and how many it has (Lo8, Promise
+//! 3). The rules are `pace::capacity` and `pace::segments`.
 
 use super::{Shared, Worker};
 use crate::error::{Error, Result};
@@ -12,29 +12,30 @@ use metrics::M;
 use pace::segments::{self, SegmentStep};
 use pace::thresholds::{Thresholds, thresholds};
 
-/// After a growth that found no space the next one is tried this much later.
+/// Time from a growth that found no space to the next try.
 const TRY_AGAIN_US: u64 = 10_000_000;
 
-/// Files that one step of the cleaner may make for a short log before it turns to what else there is to do; for a longer one an
-/// eighth of those that there are.
+/// The most files that one step of the cleaner makes for a short log. For a longer log it is an
+/// eighth of the files that exist.
 const FILES_PER_STEP: u64 = 4;
 
-/// Who writes no more than this is at rest, bytes of redo a second.
+/// A database that writes no more than this is idle, bytes of redo a second.
 const IDLE_BYTES_PER_S: u64 = 1 << 20;
-/// What is written in so many seconds finds its files in a log that was made shorter while others write.
+/// After a shrink under load the files that are left hold at least the redo of this many seconds.
 const KEPT_SECONDS: u64 = 2;
 
-/// What the redo log may take.
+/// The size that the redo log may have.
 #[derive(Debug)]
 pub(super) struct Capacity {
-    /// Bytes of log blocks that the segments may hold.
+    /// The configured size: bytes of log blocks that the segments may hold.
     configured: AtomicU64,
-    /// No growth before this time: the disk was full.
+    /// No growth before this time, because the disk was full.
     no_growth_until_us: AtomicU64,
-    /// How many roots had been written when there was no space for the reserve.
+    /// The number of roots that had been written when there was no space for the reserve.
     reserve_failed_at: AtomicU64,
-    /// Where the log of the last run ended, and how much redo of it there was. Until the checkpoint has passed it the
-    /// log may be that much longer, so that writers do not wait for what recovery brought (Re4).
+    /// Where the log of the last run ended, and how much redo it held. Until the checkpoint has
+    /// passed that end, the log may be this much longer, so that writers do not wait because of
+    /// recovered redo (Re4).
     recovered: (Lsn, u64),
     changing: Mutex<()>,
 }
@@ -50,12 +51,12 @@ impl Capacity {
         }
     }
 
-    /// Allows another size; files follow need.
+    /// Sets another size. Files are made and removed as needed.
     pub(super) fn set(&self, bytes: u64) {
         self.configured.store(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes of log blocks that the segments may hold.
+    /// Returns the configured size: bytes of log blocks that the segments may hold.
     pub(super) fn configured(&self) -> u64 {
         self.configured.load(Ordering::Relaxed)
     }
@@ -67,17 +68,17 @@ impl Capacity {
     }
 }
 
-/// Redo that the log may hold.
+/// Redo that the log can hold, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RedoRoom {
-    /// In the files that there are: what admission goes by.
+    /// In the files that exist. Admission uses this.
     pub(super) existing: u64,
-    /// In those that there may be: what cleaning goes by, for files follow need.
+    /// In as many files as are allowed. Cleaning uses this, because files are made as needed.
     pub(super) allowed: u64,
 }
 
 impl Shared {
-    /// Files that there are and that there may be, while the checkpoint stands there.
+    /// Returns how many files exist and how many are allowed, for a checkpoint at `checkpoint`.
     fn files(&self, now_us: u64, checkpoint: Lsn) -> (u64, u64) {
         let segments = self.store.log.segments();
         let (have, most) = (segments.count(), self.capacity.max_files(segments, checkpoint));
@@ -85,7 +86,7 @@ impl Shared {
         (have, if full { most.min(have) } else { most })
     }
 
-    /// How much redo the log may hold.
+    /// Returns how much redo the log can hold.
     pub(super) fn redo_room(&self, now_us: u64) -> RedoRoom {
         let payload = self.store.log.segments().shape().payload_bytes();
         let (have, most) = self.files(now_us, self.checkpointer.lsn());
@@ -95,7 +96,7 @@ impl Shared {
         }
     }
 
-    /// Tells admission how much redo the files can hold that there are now.
+    /// Gives admission the marks that follow from the files that exist.
     pub(super) fn update_marks(&self, now_us: u64) -> Thresholds {
         let (checkpoint, threads) = (self.checkpointer.lsn(), self.threads());
         let payload = self.store.log.segments().shape().payload_bytes();
@@ -108,8 +109,8 @@ impl Shared {
         })
     }
 
-    /// Makes the files without which no log works. Nothing is lost if the disk has no room for them. On a full disk those must do
-    /// that a log at rest has: admission goes by them.
+    /// Makes the files that every log needs. If the disk has no space for them, the files of a log
+    /// at rest are enough: admission adapts to the files that exist.
     pub(super) fn make_first_files(&self) -> Result {
         let log = &self.store.log;
         match log.segments().at_least(segments::FILES_MIN, log.reserved_lsn()) {
@@ -118,9 +119,10 @@ impl Shared {
         }
     }
 
-    /// Sets the reserve aside again that was spent while the disk was full.
+    /// Takes the reserve again after it was spent while the disk was full.
     fn refill_reserve(&self, now_us: u64) -> Result {
-        // Where writers wait for it, it waits for files that go with a root, so it is tried after each.
+        // While writers wait for the reserve, its space comes from files that are removed with a
+        // root, so it is tried after each root.
         let at = self.store.metrics.get(M::Checkpoints);
         let is_early = now_us < self.capacity.no_growth_until_us.load(Ordering::Relaxed);
         if is_early
@@ -138,22 +140,22 @@ impl Shared {
         }
     }
 
-    /// Makes or removes segment files as the law says, and lets admission know of each.
+    /// Makes or removes segment files as `pace::segments` says, and tells admission after each.
     pub(super) fn adjust_files(&self, now_us: u64) -> Result {
-        // While the capacity is being changed, what was allowed a moment ago says nothing.
+        // While the capacity is being changed, the old one no longer counts.
         let Some(_changing) = self.capacity.changing.try_lock() else { return Ok(()) };
         self.refill_reserve(now_us)?;
         let log = &self.store.log;
         let segments = log.segments();
         let have = segments.count();
         for _ in 0..if have < segments::FILES_SHORT { FILES_PER_STEP } else { have / 8 } {
-            // Whoever writes meanwhile is not waited for, so each file is looked at anew.
+            // Writers go on meanwhile, so each file is decided anew.
             let checkpoint = self.checkpointer.lsn();
             let age = log.reserved_lsn().since(checkpoint);
             let most = self.capacity.max_files(segments, checkpoint);
             match segments::step(segments.count(), most, age, segments.shape().payload_bytes()) {
                 SegmentStep::Keep => break,
-                // What is left of the reserve is not for the log.
+                // The log must not use what is left of the reserve.
                 SegmentStep::Make(_) if self.reserve_is_spent() => break,
                 SegmentStep::Make(_) if now_us < self.capacity.no_growth_until_us.load(Ordering::Relaxed) => {
                     break;
@@ -176,24 +178,28 @@ impl Shared {
         Ok(())
     }
 
-    /// Removes files that hold no redo while there are more than so many. Requires that nobody else changes the capacity.
+    /// Removes files without redo while there are more than `files`. REQUIRES: no other thread
+    /// changes the capacity.
     fn shrink_to(&self, files: u64) -> Result {
         let log = &self.store.log;
         let shrunk = log.segments().shrink_to(files, self.checkpointer.lsn(), || log.reserved_lsn());
         shrunk.map_err(|error| self.poison.set(error))?;
-        // At once: what is let in from here on must find room in the files that are left.
+        // At once: the redo of operations that are admitted from here on must fit in the files that
+        // are left.
         self.update_marks(self.clock.now_us());
         Ok(())
     }
 
-    /// Gives the disk back what the next seconds do not need, if `redo_bytes_per_s` are being written: files of the log that hold no
-    /// redo, and what `pages` has grown ahead if hardly anybody writes. Both grow again as writers need them.
+    /// Gives disk space back that the next seconds do not need, if `redo_bytes_per_s` of redo are
+    /// being written: log files without redo, and, if the database is idle, unused space at the end
+    /// of `pages`. Both grow again when writers need them.
     pub(super) fn free_disk_space(&self, redo_bytes_per_s: u64) -> Result {
         if redo_bytes_per_s <= IDLE_BYTES_PER_S {
             self.store.space.trim()?;
         }
         let _changing = self.capacity.changing.lock();
-        // A growth that has found the log's files there must not take what one of them leaves.
+        // Growth of `pages` is stopped: it may have decided while the log's files existed, and must
+        // not take the space that one of them leaves.
         let _stopped = self.store.space.growth_stopped();
         let log = &self.store.log;
         let payload = log.segments().shape().payload_bytes();
@@ -205,8 +211,8 @@ impl Shared {
         self.shrink_to(segments::needed(age, payload).max(segments::files_for(soon, payload)))
     }
 
-    /// Changes the capacity. A growth is made now, so that a full disk is known at once and the old size stays; a
-    /// shrinking log lets its files go as cleaning permits.
+    /// Changes the capacity. A growth is done now, so a full disk is reported at once and the old
+    /// size stays. A smaller log loses its files as the checkpoint moves.
     pub(super) fn set_redo_capacity(&self, bytes: u64) -> Result {
         let _changing = self.capacity.changing.lock();
         self.poison.check()?;
@@ -225,7 +231,7 @@ impl Shared {
             if !error.may_pass() {
                 return Err(self.poison.set(error));
             }
-            // What was made holds nothing yet, and others may need the space.
+            // The new files are empty, and others may need the space.
             let back = segments.count().saturating_sub(made).max(segments::FILES_MIN);
             self.shrink_to(back)?;
             return Err(error);

@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// More threads than this do not make replay faster: each of them reads the whole log.
 const WORKERS_MAX: usize = 4;
 
-/// What catching up needs of the steps before.
+/// What catching up needs from the steps before.
 pub(super) struct CatchUp {
     pub(super) root: Root,
     pub(super) tail: LogTail,
@@ -63,7 +63,7 @@ impl Engine {
         }
         if needs_checkpoint {
             match self.checkpoint() {
-                // The root has room for as many crashes again, and the disk may have room before.
+                // The root has room for as many crashes again, and the disk may have space by then.
                 Err(Error::DiskFull { .. }) => {}
                 taken => drop(taken?),
             }

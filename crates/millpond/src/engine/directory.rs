@@ -1,5 +1,6 @@
-//! Whose a directory is. Each of a database's directories, its own and those of the log, the doublewrite and undo, holds a
-//! file `LOCK`. It is locked while the database is open, and it names the database and what the directory is for.
+//! The owner of a directory. Each directory of a database (its own, and those of redo, doublewrite
+//! and undo) has a file `LOCK`. The file is locked while the database is open. It names the
+//! database and the purpose of the directory.
 //!
 //! ```text
 //!  0        8      10     11     12    16       24     28         4096
@@ -8,9 +9,10 @@
 //!  |8 bytes | u16  | u8   | u8   | u32 | u64    |u32   |          |
 //!  +--------+------+------+------+-----+--------+------+----------+
 //! ```
-//! The file is written before anything else of the database is in the directory, so a directory of nobody that holds
-//! something is somebody else's. `made` is 0 in the database's own directory until its root is durable: a creation that was
-//! cut short goes on, and a database that has lost its root is not taken for one.
+//! `LOCK` is written before any other file of the database is in the directory. So a directory that
+//! names no database but holds files belongs to something else. In the database's own directory
+//! `made` is 0 until the root is durable. This tells a creation that was interrupted, and can
+//! continue, from a database that has lost its root.
 
 use super::create::{Paths, make_dir, parent_of, sync_dir};
 use crate::duty;
@@ -34,16 +36,16 @@ const CRC: usize = 24;
 const LOCK: &str = "LOCK";
 const LOCK_TRIES: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
-/// What a file system puts into a directory of its own.
+/// A directory that a file system makes in its root.
 const LOST_AND_FOUND: &str = "lost+found";
-/// Names that a sentence lists.
+/// The most names that an error lists.
 const NAMED_MAX: usize = 3;
 
-/// What a directory is for.
+/// The purpose of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Purpose {
-    /// The database's own.
+    /// The database's own directory.
     Database = 1,
     Redo = 2,
     Doublewrite = 3,
@@ -67,16 +69,16 @@ impl Purpose {
     }
 }
 
-/// Who has a directory, and for what.
+/// The database that a directory belongs to, and the directory's purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DirOwner {
     db_id: u64,
     purpose: Purpose,
-    /// There has been a root.
+    /// The root has been durable.
     created: bool,
 }
 
-/// Locks of directories.
+/// The locks of a database's directories.
 pub(super) type Locks = Vec<Box<dyn Send + Sync>>;
 
 impl DirOwner {
@@ -92,7 +94,8 @@ impl DirOwner {
         bytes
     }
 
-    /// Whom the `LOCK` of a directory names; nobody if there is none, or if it is damaged.
+    /// Reads the owner from the `LOCK` of a directory. Returns `None` if there is no such file, or
+    /// if it is damaged.
     fn of(vfs: &Vfs, dir: &Path) -> Result<Option<DirOwner>> {
         let path = dir.join(LOCK);
         let mode = OpenMode { create: Create::Never, direct: true, read_only: true };
@@ -117,7 +120,8 @@ impl DirOwner {
         Ok(Some(DirOwner { db_id: get_u64(&bytes, 16), purpose, created: bytes[11] != 0 }))
     }
 
-    /// Writes this into the directory's `LOCK`, durably. One sector holds it, so it is there whole or not at all.
+    /// Writes this owner into the directory's `LOCK`, durably. It fits in one sector, so it is
+    /// written as a whole or not at all.
     pub(super) fn claim(self, vfs: &Vfs, dir: &Path, metrics: &Metrics, reason: SyncReason) -> Result {
         let path = dir.join(LOCK);
         let mode = OpenMode { create: Create::IfMissing, direct: true, read_only: false };
@@ -134,7 +138,8 @@ fn foreign(dir: &Path, what: String) -> Error {
     Error::Foreign { file: dir.to_owned(), what }
 }
 
-/// Names in a directory that is perhaps not there, but for the lock, what a file system put there, and `ours`.
+/// Returns the names in a directory, except the lock, `lost+found`, and those that lead to `ours`.
+/// A missing directory has none.
 fn foreign_names(vfs: &Vfs, dir: &Path, ours: &[&Path]) -> Result<Vec<String>> {
     let mut names = match vfs.disk.list(dir) {
         Ok(names) => names,
@@ -156,7 +161,7 @@ fn list_some(names: &[String]) -> String {
     some
 }
 
-/// One directory twice, by two names or two choices.
+/// The error for a directory that is used for two purposes, by two names or two options.
 fn used_twice(dir: &Path, as_what: Purpose, wanted: Purpose) -> Error {
     let (is, wanted) = (as_what.description(), wanted.description());
     let dir = dir.display();
@@ -165,8 +170,9 @@ fn used_twice(dir: &Path, as_what: Purpose, wanted: Purpose) -> Error {
     ))
 }
 
-/// Takes a directory's lock. The lock of a process that was killed lasts until the kernel has ended the writes that were in
-/// flight, a moment longer than the process: so a lock that is held is tried again for a second.
+/// Takes a directory's lock. The lock of a killed process lasts until the kernel has ended the
+/// writes that were in flight, shortly after the process. So a lock that is held is tried again for
+/// a second.
 pub(super) fn take_lock(vfs: &Vfs, dir: &Path, me: Option<(u64, Purpose)>) -> Result<Box<dyn Send + Sync>> {
     let (path, pause) = (dir.join(LOCK), Parker::new());
     for _ in 0..LOCK_TRIES {
@@ -186,13 +192,13 @@ pub(super) fn take_lock(vfs: &Vfs, dir: &Path, me: Option<(u64, Purpose)>) -> Re
     Err(Error::InUse { dir: dir.to_owned() })
 }
 
-/// Fails where a new database would take what is somebody's; changes nothing. The id of the database whose creation was
-/// begun here and cut short, if one was.
+/// Checks that a new database would use no directory of anything else. Changes nothing. Returns the
+/// id of the database whose creation was interrupted here, if there was one.
 pub(super) fn check_unclaimed(vfs: &Vfs, paths: &Paths) -> Result<Option<u64>> {
     let dir = &paths.dir;
     let begun = match DirOwner::of(vfs, dir)? {
         Some(DirOwner { db_id, purpose: Purpose::Database, created: false }) => Some(db_id),
-        // Of a database that was removed, all but its lock.
+        // A database was removed here, except for its lock file.
         Some(DirOwner { purpose: Purpose::Database, .. }) if foreign_names(vfs, dir, &[])?.is_empty() => None,
         Some(DirOwner { purpose: Purpose::Database, .. }) => return Err(no_root_error(vfs, dir)?),
         Some(DirOwner { purpose, .. }) => {
@@ -209,7 +215,7 @@ pub(super) fn check_unclaimed(vfs: &Vfs, paths: &Paths) -> Result<Option<u64>> {
             None
         }
     };
-    // A root is durable before the first page is written.
+    // The root is durable before the first page is written.
     if begun.is_some() && has_pages(vfs, &paths.pages)? {
         return Err(no_root_error(vfs, dir)?);
     }
@@ -249,7 +255,7 @@ fn has_pages(vfs: &Vfs, pages: &Path) -> Result<bool> {
     }
 }
 
-/// Says what stands in a directory without a root.
+/// Returns the error for a directory without a root, with the names in it.
 fn no_root_error(vfs: &Vfs, dir: &Path) -> Result<Error> {
     let names = foreign_names(vfs, dir, &[])?;
     let is_ours = |name: &String| ["pages", "redo", "undo", "doublewrite"].contains(&name.as_str());
@@ -265,12 +271,14 @@ fn no_root_error(vfs: &Vfs, dir: &Path) -> Result<Error> {
     Ok(foreign(dir, what))
 }
 
-/// Makes the directories of a new database and takes them: their locks, and its name in each. Returns its id.
+/// Makes the directories of a new database, locks them, and writes the database's id into each.
+/// Returns the id.
 pub(super) fn claim_new(vfs: &Vfs, paths: &Paths, metrics: &Metrics, locks: &mut Locks) -> Result<u64> {
     let db_id = check_unclaimed(vfs, paths)?.unwrap_or_else(|| vfs.clock.random_u64());
     let reason = SyncReason::Create;
     DirOwner { db_id, purpose: Purpose::Database, created: false }.claim(vfs, &paths.dir, metrics, reason)?;
-    // Without its entry the rest is lost with the next power cut, and what is elsewhere would be a dead database's.
+    // Without this entry a power cut would lose the directory, and the other directories would name
+    // a database that does not exist.
     sync_dir(vfs, metrics, parent_of(&paths.dir), reason)?;
     for (part, purpose) in paths.other_dirs() {
         make_dir(vfs, part)?;
@@ -281,13 +289,13 @@ pub(super) fn claim_new(vfs: &Vfs, paths: &Paths, metrics: &Metrics, locks: &mut
     Ok(db_id)
 }
 
-/// Notes that the root of a new database is durable.
+/// Records that the root of a new database is durable.
 pub(super) fn mark_created(vfs: &Vfs, dir: &Path, db_id: u64, metrics: &Metrics) -> Result {
     DirOwner { db_id, purpose: Purpose::Database, created: true }.claim(vfs, dir, metrics, SyncReason::Create)
 }
 
-/// Sees that the directories of a database that stands are its own, and takes the locks of those but the first. One that
-/// names nobody is given its name if it holds what it should.
+/// Checks that the directories belong to this database, and locks all but the first. A directory
+/// that names no database gets the database's id; a redo directory only if it has log files.
 pub(super) fn claim_existing(
     vfs: &Vfs,
     paths: &Paths,
@@ -325,7 +333,8 @@ pub(super) fn claim_existing(
     Ok(())
 }
 
-/// Fails if two of the directories are one by their names. One that has two names shows when it is locked.
+/// Fails if two of the directories have the same path. One directory with two different paths is
+/// found when it is locked.
 pub(super) fn check_distinct(paths: &Paths) -> Result {
     let all: Vec<(&Path, Purpose)> =
         std::iter::once((paths.dir.as_path(), Purpose::Database)).chain(paths.other_dirs()).collect();

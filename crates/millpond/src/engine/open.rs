@@ -25,7 +25,7 @@ use vfs::Vfs;
 
 /// What every step of opening needs.
 pub(super) struct Opening<'o> {
-    /// Writes only until the first failure, and keeps few files open.
+    /// Writes nothing after the first failure, and keeps few files open.
     pub(super) vfs: Vfs,
     pub(super) paths: Paths,
     pub(super) options: &'o Options,
@@ -90,7 +90,8 @@ impl Opening<'_> {
         let Opening { vfs, paths, options, metrics, .. } = self;
         make_dir(vfs, dir)?;
         if !vfs.disk.list(dir).map_err(|e| Error::io("list", dir, e))?.iter().any(|name| name == "root") {
-            // Before a lock is made in a directory that may belong to another database.
+            // This check comes before a lock file is made in a directory that may belong to another
+            // database.
             check_unclaimed(vfs, paths)?;
         }
         let mut locks = vec![take_lock(vfs, dir, None)?];

@@ -47,8 +47,8 @@ impl Worker {
         }
     }
 
-    /// When the thread ends, at closing. A thread of the first stage may be waiting for a frame or
-    /// for the log, which the threads of the second stage supply.
+    /// The stage of closing in which the thread ends. A thread of the first stage may be waiting
+    /// for a frame or for the log, which the threads of the second stage supply.
     fn stage(self) -> Stage {
         match self {
             Worker::Purge | Worker::Growth | Worker::History => Stage::First,
@@ -64,12 +64,12 @@ enum Stage {
     Second,
 }
 
-/// What a thread does between two steps.
+/// How a thread waits between two steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pause {
-    /// Nothing: there is more work.
+    /// Not at all: there is more work.
     None,
-    /// Sleeps so long, unless it is woken.
+    /// Sleeps for this time, unless it is woken.
     For(Duration),
 }
 
@@ -96,7 +96,7 @@ pub(super) struct Roster {
 }
 
 impl Roster {
-    /// A roster of threads that have not started.
+    /// Returns a roster of threads that have not started.
     pub(super) fn new() -> Roster {
         let slot = |_| {
             let parker = Parker::new();
@@ -114,12 +114,12 @@ impl Roster {
         &self.slots[worker as usize]
     }
 
-    /// Wakes the thread from now on, also before it starts.
+    /// Returns what wakes the thread, from now on, also before it starts.
     pub(super) fn unparker(&self, worker: Worker) -> Unparker {
         self.slot(worker).unparker.clone()
     }
 
-    /// Those of all threads.
+    /// Returns the unparkers of all threads.
     pub(super) fn unparkers(&self) -> Vec<Unparker> {
         Worker::ALL.map(|worker| self.unparker(worker)).into()
     }
@@ -149,8 +149,8 @@ impl Roster {
     }
 
     fn join(&self, threads: Vec<JoinHandle<()>>) {
-        // A waker may close the database in the log's thread, with the last handle. That thread
-        // ends by itself later.
+        // A waker may close the database in the log thread, by dropping the last handle. That
+        // thread ends by itself later.
         for thread in threads.into_iter().filter(|thread| !thread.is_current()) {
             // A panic has been reported by its own message, and has poisoned the database.
             drop(thread.join());
@@ -172,7 +172,7 @@ impl Shared {
             let stop = shared.roster.stop_flag(worker.stage());
             let ended = catch_unwind(AssertUnwindSafe(|| work(&shared, &parker, stop)));
             if ended.is_err() {
-                // Its work is not done any more. What it held has been released.
+                // No other thread does its work. What it held has been released.
                 shared.poison.set(Error::Misuse("an engine thread panicked".into()));
             }
             shared.dismiss_waiters();
@@ -195,7 +195,7 @@ impl Shared {
                     Ok(Pause::None) => base::sync::point(),
                     Ok(Pause::For(time)) => drop(parker.park_for(time)),
                     Err(_) if shared.poison.is_set() => return,
-                    // A full disk may have room later, and a page may be readable.
+                    // A full disk may have space later, and the page may become readable.
                     Err(_) => drop(parker.park_for(RETRY)),
                 }
             }

@@ -1,4 +1,5 @@
-//! Admission for rollback and purge, which have marks of their own: the law is `pace::undo_admission`.
+//! Admission for rollback and purge, which have limits of their own. The rule is
+//! `pace::undo_admission`.
 
 use super::Admission;
 use crate::error::{Error, Result};
@@ -8,12 +9,12 @@ use base::sync::atomic::{AtomicU64, Ordering};
 use metrics::M;
 use pace::undo_admission::{SLICE_BYTES, UndoDecision, UndoView, decide, pause_us};
 
-/// What is left of the present slice.
+/// The bytes that are left of the current slice.
 #[derive(Debug, Default)]
 pub(super) struct UndoSlice(AtomicU64);
 
 impl UndoSlice {
-    /// Takes so many bytes, or what is left if it is something.
+    /// Takes `bytes` from the slice, or the rest if it is less. Returns false if nothing is left.
     fn take(&self, bytes: u64) -> bool {
         let left = |left: u64| (left > 0).then(|| left.saturating_sub(bytes));
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok()
@@ -40,7 +41,7 @@ impl Admission {
     #[cold]
     fn undo_above(&self, redo_bytes: u64, patience: Patience) -> Result<bool> {
         if patience == Patience::None {
-            // Also while the database is closed: what is open then is rolled back.
+            // Also while the database closes: transactions that are open then are rolled back.
             self.check_poison()?;
             return Ok(decide(&self.look(true), redo_bytes) != UndoDecision::Wait);
         }

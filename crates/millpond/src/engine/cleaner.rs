@@ -171,9 +171,9 @@ impl Shared {
         let target = pool.free_frames() + plan.free_frames as usize;
         let mut flusher = self.flusher.lock();
         let swept = pool.sweep(target, flusher.batch_pages());
-        let met = swept.freed + swept.dirty.len();
-        if met > 0 {
-            c.dirty_victims += (swept.dirty.len() as f64 / met as f64 - c.dirty_victims) * 0.25;
+        let seen = swept.freed + swept.dirty.len();
+        if seen > 0 {
+            c.dirty_victims += (swept.dirty.len() as f64 / seen as f64 - c.dirty_victims) * 0.25;
         }
         let mut freed = swept.freed;
         if plan.free_frame_ios > 0 && !swept.dirty.is_empty() {

@@ -1,5 +1,5 @@
 //! The page engine of an open database, and its background threads: log, cleaner, purge, growth and
-//! history ([`roster`]).
+//! history (`roster.rs`).
 
 mod admission;
 mod adopt;

@@ -5,24 +5,24 @@
 use super::super::admission::{AdmitAnswer, Payment};
 use super::super::cleaner::Cleaner;
 use super::super::{Engine, Shared};
-use super::{DIR, TREE, put, rows};
+use super::{DIR, TREE, put};
 use crate::btree::Tree;
 use crate::error::Error;
 use crate::options::{Options, Tuning};
 use base::Lsn;
 use base::prng::Prng;
 use metrics::{Force, M};
-use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 use vfs::intercept::Interceptor;
 use vfs::mem::MemDisk;
 use vfs::{Clock, Disk, File, OpenMode, Vfs, WriteOp};
 
+mod capacity;
 mod rest;
+mod tiny_pool;
 
 const MIB: u64 = 1 << 20;
 
@@ -379,66 +379,6 @@ fn held_back_cleaning_starts_at_the_configured_redo() {
     assert!(by_age(&world) > before + 100);
 }
 
-#[test]
-fn a_growth_that_finds_the_disk_full_keeps_the_old_size() {
-    let mut world = World::new(&options(4 * MIB, 4096), 20, 2000);
-    let segments = |world: &World| world.engine.store.log.segments().count();
-    world.engine.set_redo_capacity(8 * MIB).unwrap();
-    assert_eq!(segments(&world), 32);
-    world.device.full.store(true, Ordering::Relaxed);
-    let error = world.engine.set_redo_capacity(16 * MIB).unwrap_err();
-    assert!(matches!(error, Error::DiskFull { .. }), "{error}");
-    assert_eq!(segments(&world), 32);
-    assert_eq!(world.engine.metrics().value(M::RedoCapacityBytes), 8 * MIB);
-    for _ in 0..20_000 {
-        world.operation().unwrap();
-    }
-    world.device.full.store(false, Ordering::Relaxed);
-    world.engine.set_redo_capacity(16 * MIB).unwrap();
-    assert_eq!(segments(&world), 64);
-    assert!(matches!(world.engine.set_redo_capacity(MIB / 2), Err(Error::Misuse(_))));
-}
-
-/// Files are made as needed. Where the disk has no space for more, the log works with those that it
-/// has.
-#[test]
-fn a_log_that_finds_no_space_to_grow_keeps_its_size() {
-    let mut world = World::new(&options(64 * MIB, 4096), 20, 200);
-    let young = world.engine.store.log.segments().count();
-    assert!(young < 16, "{young} files for a log that is hardly used");
-    world.device.full.store(true, Ordering::Relaxed);
-    for _ in 0..20_000 {
-        world.operation().unwrap();
-    }
-    assert_eq!(world.engine.store.log.segments().count(), young);
-    world.device.full.store(false, Ordering::Relaxed);
-    world.device.time.pass(20_000_000);
-    for _ in 0..20_000 {
-        world.operation().unwrap();
-    }
-    assert!(world.engine.store.log.segments().count() > young);
-}
-
-#[test]
-fn a_log_shrinks_without_delaying_writers() {
-    let mut world = World::new(&options(16 * MIB, 8192), 20, 5000);
-    let segments = |world: &World| world.engine.store.log.segments().count();
-    while segments(&world) < 40 {
-        world.operation().unwrap();
-    }
-    world.engine.set_redo_capacity(4 * MIB).unwrap();
-    let mut operations = 0;
-    while segments(&world) > 16 {
-        world.operation().unwrap();
-        operations += 1;
-        assert!(operations < 1_000_000, "{} files, age {}", segments(&world), world.age());
-    }
-    for _ in 0..50_000 {
-        world.operation().unwrap();
-        assert!(segments(&world) <= 16);
-    }
-}
-
 /// An idle database writes its dirty pages, and its checkpoint reaches the end of the log.
 #[test]
 fn the_checkpoint_of_an_idle_database_reaches_the_end_of_the_log() {
@@ -457,106 +397,4 @@ fn the_checkpoint_of_an_idle_database_reaches_the_end_of_the_log() {
     }
     let forces = world.engine.metrics().pages_by_force();
     assert!(forces.iter().any(|(name, pages)| *name == Force::Idle.label() && *pages > 0), "{forces:?}");
-}
-
-/// Returns a large row: few fit in a page.
-fn wide_row(n: u64, round: u64) -> ([u8; 8], Vec<u8>) {
-    let mut value = vec![0; 780];
-    Prng::new(n * 1_000_003 + round).fill(&mut value);
-    (n.to_be_bytes(), value)
-}
-
-/// 64 frames, a hundred times as many pages, and eight threads that each own an eighth of the rows.
-#[test]
-fn a_tiny_pool_serves_many_threads() {
-    const THREADS: u64 = 8;
-    const ROWS: u64 = 6400 * 5;
-    let vfs = Vfs { disk: Arc::new(MemDisk::default()), clock: Vfs::os().clock };
-    let mut options = options(16 * MIB, 64);
-    options.tuning.doublewrite_pages = 16;
-    let engine = Engine::open(&vfs, Path::new(DIR), &options).unwrap();
-    let tree = Tree::create(&engine.store, TREE).unwrap();
-    for n in 0..ROWS {
-        let _admitted = engine.admission().admit(OP_BYTES).unwrap();
-        let (key, value) = wide_row(n, 0);
-        put(&engine, tree, n, &key, &value).unwrap();
-    }
-    let mut newest: BTreeMap<u64, u64> = BTreeMap::new();
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS)
-            .map(|id| {
-                let engine = &engine;
-                scope.spawn(move || {
-                    let (mut rng, mut newest) = (Prng::new(id), BTreeMap::new());
-                    for round in 1..=200 {
-                        let n = rng.below(ROWS / THREADS) * THREADS + id;
-                        let _admitted = engine.admission().admit(OP_BYTES).unwrap();
-                        let (key, value) = wide_row(n, round);
-                        put(engine, tree, ROWS + round, &key, &value).unwrap();
-                        newest.insert(n, round);
-                    }
-                    newest
-                })
-            })
-            .collect();
-        threads.into_iter().for_each(|t| newest.extend(t.join().unwrap()));
-    });
-    assert!(engine.store.space.used_pages().unwrap()[&TREE].len() > 6400);
-    let found = rows(&engine, tree).unwrap();
-    assert_eq!(found.len() as u64, ROWS);
-    for n in 0..ROWS {
-        let (key, value) = wide_row(n, newest.get(&n).copied().unwrap_or(0));
-        assert!(found[&key[..]] == value, "row {n}");
-    }
-    engine.close().unwrap();
-}
-
-/// Stops the writers, also when the test fails.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Several threads write while the capacity goes up and down.
-#[test]
-fn the_capacity_can_change_while_threads_write() {
-    let vfs = Vfs { disk: Arc::new(MemDisk::default()), clock: Vfs::os().clock };
-    let engine = Engine::open(&vfs, Path::new(DIR), &options(4 * MIB, 4096)).unwrap();
-    let tree = Tree::create(&engine.store, TREE).unwrap();
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        for id in 0..4 {
-            let (engine, stop) = (&engine, &stop);
-            scope.spawn(move || {
-                let mut rng = Prng::new(id);
-                for round in 0.. {
-                    if stop.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    let _admitted = engine.admission().admit(OP_BYTES).unwrap();
-                    let (key, value) = row(rng.below(2000), round);
-                    put(engine, tree, round, &key, &value).unwrap();
-                }
-            });
-        }
-        let _stop = Stop(&stop);
-        let segments = engine.store.log.segments();
-        for _ in 0..3 {
-            engine.set_redo_capacity(8 * MIB).unwrap();
-            assert!(segments.count() >= 32);
-            engine.set_redo_capacity(2 * MIB).unwrap();
-            // The limit is for a log that never shrinks, not for a slow machine.
-            let begun = Instant::now();
-            while segments.count() > 8 {
-                std::thread::sleep(Duration::from_millis(1));
-                assert!(begun.elapsed() < Duration::from_secs(60), "{} files", segments.count());
-            }
-        }
-    });
-    let check = tree.check(&engine.store).unwrap();
-    assert!(check.problems.is_empty(), "{:?}", check.problems);
-    engine.close().unwrap();
 }

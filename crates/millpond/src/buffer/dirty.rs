@@ -25,11 +25,11 @@ use super::pool::{PageProbe, Pool};
 /// Frames, ordered by the LSN in each of their two slots.
 #[derive(Debug, Default)]
 pub(super) struct DirtySet {
-    sets: Mutex<DirtySets>,
+    sets: Mutex<DirtyFrames>,
 }
 
 #[derive(Debug, Default)]
-struct DirtySets {
+struct DirtyFrames {
     dirty: BTreeSet<(Lsn, u32)>,
     writing: BTreeSet<(Lsn, u32)>,
     slices: LsnSlices,
@@ -83,7 +83,7 @@ impl LsnSlices {
     }
 }
 
-impl DirtySets {
+impl DirtyFrames {
     fn insert_dirty(&mut self, lsn: Lsn, frame: u32) {
         assert!(self.dirty.insert((lsn, frame)), "a clean frame is in the dirty set");
         self.slices.add(lsn);

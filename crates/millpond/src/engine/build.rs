@@ -56,7 +56,7 @@ pub(super) fn build(
     let (store, files) = build_store(opening, &root, &log, &pages, hook, &roster, &reserve)?;
 
     let segment_bytes = log.segments().block_bytes();
-    let asked = options.redo_capacity_bytes.unwrap_or_else(|| {
+    let redo_capacity = options.redo_capacity_bytes.unwrap_or_else(|| {
         let have = log.segments().count() * segment_bytes;
         capacity_by_target(options.recovery_target, root.replay_rate, have, segment_bytes)
     });
@@ -78,7 +78,7 @@ pub(super) fn build(
         checkpointer: Checkpointer::new(&log, pool, root_file, root.clone(), unfinished, metrics, poison),
         txn_table: Mutex::new(txn_table),
         admission,
-        capacity: Capacity::new(asked, (tail.end, tail.end.since(root.checkpoint))),
+        capacity: Capacity::new(redo_capacity, (tail.end, tail.end.since(root.checkpoint))),
         reserve,
         clock: Arc::clone(&vfs.clock),
         calls: ActiveCalls::default(),

@@ -62,9 +62,9 @@ impl Capacity {
     }
 
     fn max_files(&self, segments: &Segments, checkpoint: Lsn) -> u64 {
-        let asked = segments::files(self.configured(), segments.block_bytes());
+        let configured = segments::files(self.configured(), segments.block_bytes());
         let (end, redo) = self.recovered;
-        asked + if checkpoint < end { redo.div_ceil(segments.shape().payload_bytes()) } else { 0 }
+        configured + if checkpoint < end { redo.div_ceil(segments.shape().payload_bytes()) } else { 0 }
     }
 }
 

@@ -74,10 +74,10 @@ impl Shared {
         self.store.metrics.add(M::CleanerSteps, u64::from(worked));
         self.update_admission(c, now_us);
         let passed = moved.and(cleaned);
-        let short = self.report_reserve();
+        let spent = self.report_reserve();
         self.admission.set_blocking_file(match &passed {
             Err(Error::DiskFull { file }) => Some(file),
-            _ => short.then(|| self.reserve.path()),
+            _ => spent.then(|| self.reserve.path()),
         });
         passed?;
         Ok(plan.next_step_us)
@@ -106,9 +106,9 @@ impl Shared {
 
     /// Tells admission whether the reserve is spent, and returns it.
     pub(super) fn report_reserve(&self) -> bool {
-        let short = self.reserve_is_spent();
-        self.admission.set_reserve_spent(short);
-        short
+        let spent = self.reserve_is_spent();
+        self.admission.set_reserve_spent(spent);
+        spent
     }
 
     /// Poisons the database with the error, unless the error may pass.

@@ -103,11 +103,11 @@ impl Opening<'_> {
         let Some((root_file, root)) = RootFile::open(vfs, &paths.root, metrics)? else {
             return Err(Error::corrupt(&paths.root, "it was written and cannot be read"));
         };
-        if let Some(asked) = options.page_bytes
-            && asked != root.page_bytes
+        if let Some(requested) = options.page_bytes
+            && requested != root.page_bytes
         {
             let has = root.page_bytes;
-            return Err(Error::Misuse(format!("the database has pages of {has} bytes, not {asked}")));
+            return Err(Error::Misuse(format!("the database has pages of {has} bytes, not {requested}")));
         }
         Ok(Inspected { locks, root_file, root })
     }

@@ -26,8 +26,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use vfs::File;
 
-/// The capacity from which recovery takes no longer than the user allows. Existing files are kept
-/// where that makes no great difference.
+/// Returns the redo capacity with which recovery takes no longer than the user allows. Keeps the
+/// existing files if the difference is small.
 pub(super) fn capacity_by_target(target: Duration, replay_rate: u64, have: u64, segment_bytes: u64) -> u64 {
     let target_us = u64::try_from(target.as_micros()).unwrap_or(u64::MAX);
     let wanted = capacity::wanted(target_us, replay_rate, segment_bytes);

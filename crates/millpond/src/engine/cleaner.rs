@@ -116,7 +116,7 @@ impl Shared {
         if error.may_pass() { error } else { self.poison.set(error) }
     }
 
-    /// Returns the number of threads to reckon with.
+    /// Returns the smoothed number of active threads, at least [`THREADS_MIN`].
     pub(super) fn threads(&self) -> u64 {
         self.active_threads.load(Ordering::Relaxed).max(THREADS_MIN)
     }

@@ -1,6 +1,6 @@
-//! The owner of a directory. Each directory of a database (its own, and those of redo, doublewrite
-//! and undo) has a file `LOCK`. The file is locked while the database is open. It names the
-//! database and the purpose of the directory.
+//! Lock files, and the owner of a directory. Each directory of a database (its own, and those of
+//! redo, doublewrite and undo) has a file `LOCK`. The file is locked while the database is open. It
+//! names the database and the purpose of the directory.
 //!
 //! ```text
 //!  0        8      10     11     12    16       24     28         4096

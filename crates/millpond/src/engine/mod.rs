@@ -103,7 +103,7 @@ impl Shared {
     /// Wakes all threads that wait in the engine if the database is poisoned. Each background
     /// thread calls this when it ends, whichever thread failed: others may be inside a call to the
     /// device, and one call of this is enough. The log thread wakes tasks.
-    fn dismiss_waiters(&self) {
+    fn wake_waiters_if_poisoned(&self) {
         if self.poison.is_set() {
             self.store.log.wake_all_waiters();
             self.store.pool.wake_frame_waiters();

@@ -175,7 +175,7 @@ impl Shared {
                 // No other thread does its work. What it held has been released.
                 shared.poison.set(Error::Misuse("an engine thread panicked".into()));
             }
-            shared.dismiss_waiters();
+            shared.wake_waiters_if_poisoned();
             ended.unwrap_or_else(|panic| resume_unwind(panic));
         });
         let spawn_error = |e| Error::io("start a thread for", Path::new("the engine"), e);

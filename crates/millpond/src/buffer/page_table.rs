@@ -13,11 +13,12 @@ use base::sync::atomic::{AtomicU32, Ordering};
 use super::frame::{Frame, Frames};
 
 /// Mutexes for all chains together.
-const STRIPES: usize = 64;
+const MUTEXES: usize = 64;
 
+/// The mutex of every 64th chain, on a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Stripe(Mutex<()>);
+struct ChainMutex(Mutex<()>);
 
 /// The table.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ pub(super) struct PageTable {
     heads: Box<[AtomicU32]>,
     /// A hash shifted right by this is the number of its chain.
     shift: u32,
-    stripes: Box<[Stripe]>,
+    mutexes: Box<[ChainMutex]>,
 }
 
 impl PageTable {
@@ -37,17 +38,17 @@ impl PageTable {
         PageTable {
             heads: (0..chains).map(|_| AtomicU32::new(0)).collect(),
             shift: 32 - chains.trailing_zeros(),
-            stripes: (0..STRIPES).map(|_| Stripe::default()).collect(),
+            mutexes: (0..MUTEXES).map(|_| ChainMutex::default()).collect(),
         }
     }
 
     fn chains(frames: usize) -> usize {
-        (2 * frames).next_power_of_two().max(STRIPES)
+        (2 * frames).next_power_of_two().max(MUTEXES)
     }
 
     /// Returns the size of the table for `frames` frames, bytes.
     pub(super) fn bytes(frames: usize) -> usize {
-        Self::chains(frames) * size_of::<AtomicU32>() + STRIPES * size_of::<Stripe>()
+        Self::chains(frames) * size_of::<AtomicU32>() + MUTEXES * size_of::<ChainMutex>()
     }
 
     #[inline]
@@ -81,7 +82,7 @@ impl PageTable {
     /// none. Takes the chain's mutex.
     #[cold]
     pub(super) fn get_locked(&self, frames: &Frames, page: PageNo) -> Option<u32> {
-        let _changing = self.stripes[self.chain(page) % STRIPES].0.lock();
+        let _changing = self.mutexes[self.chain(page) % MUTEXES].0.lock();
         self.hint(frames, page).map(|(index, _)| index)
     }
 
@@ -89,7 +90,7 @@ impl PageTable {
     /// page's number and is in no chain.
     pub(super) fn enter(&self, frames: &Frames, page: PageNo, frame: u32) -> bool {
         let chain = self.chain(page);
-        let _changing = self.stripes[chain % STRIPES].0.lock();
+        let _changing = self.mutexes[chain % MUTEXES].0.lock();
         if self.hint(frames, page).is_some() {
             return false;
         }
@@ -102,7 +103,7 @@ impl PageTable {
     /// Removes `page`. REQUIRES: the table has it in `frame`.
     pub(super) fn remove(&self, frames: &Frames, page: PageNo, frame: u32) {
         let chain = self.chain(page);
-        let _changing = self.stripes[chain % STRIPES].0.lock();
+        let _changing = self.mutexes[chain % MUTEXES].0.lock();
         let mut link = &self.heads[chain];
         loop {
             let at = link.load(Ordering::Relaxed);

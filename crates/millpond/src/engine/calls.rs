@@ -1,20 +1,13 @@
 //! Counts callers' threads that are active: in a call, or waiting for their commit to be durable.
 //! An open transaction whose program does something else does not count.
 
+use base::Striped;
 use base::sync::atomic::{AtomicU32, Ordering};
-use base::sync::thread_number;
 use std::sync::Arc;
-
-/// Several counters, so threads do not share one cache line.
-const STRIPES: usize = 16;
-
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Stripe(AtomicU32);
 
 /// The counts of calls in progress.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ActiveCalls(Arc<[Stripe; STRIPES]>);
+pub(crate) struct ActiveCalls(Arc<Striped<AtomicU32>>);
 
 /// One call in progress; dropping it ends the call.
 #[derive(Debug)]
@@ -24,7 +17,7 @@ impl ActiveCalls {
     /// Counts a call until the returned guard is dropped.
     #[inline]
     pub(crate) fn enter(&self) -> ActiveCall<'_> {
-        let stripe = &self.0[thread_number() % STRIPES].0;
+        let stripe = self.0.own();
         stripe.fetch_add(1, Ordering::SeqCst);
         ActiveCall(stripe)
     }
@@ -32,7 +25,7 @@ impl ActiveCalls {
     /// Waits until each counter was zero once. REQUIRES: calls that begin now end at once.
     pub(crate) fn drain(&self, mut wait: impl FnMut()) {
         for stripe in self.0.iter() {
-            while stripe.0.load(Ordering::SeqCst) > 0 {
+            while stripe.load(Ordering::SeqCst) > 0 {
                 wait();
             }
         }
@@ -41,7 +34,7 @@ impl ActiveCalls {
     /// Returns the number of calls in progress. Calls that begin or end meanwhile may or may not be
     /// counted.
     pub(crate) fn count(&self) -> u64 {
-        self.0.iter().map(|stripe| u64::from(stripe.0.load(Ordering::SeqCst))).sum()
+        self.0.iter().map(|stripe| u64::from(stripe.load(Ordering::SeqCst))).sum()
     }
 }
 

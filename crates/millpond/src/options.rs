@@ -75,7 +75,7 @@ pub(crate) struct Tuning {
     /// At most this much replay is repeated if recovery crashes, microseconds.
     pub replay_checkpoint_us: u64,
     /// Start no threads: a test takes the steps of the cleaner itself.
-    pub still: bool,
+    pub no_threads: bool,
 }
 
 impl Default for Tuning {
@@ -90,7 +90,7 @@ impl Default for Tuning {
             frames: 0,
             replay_window_bytes: 64 << 20,
             replay_checkpoint_us: 3_000_000,
-            still: false,
+            no_threads: false,
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use base::PageNo;
 
-use crate::buffer::{FetchHint, Images};
+use crate::buffer::{FetchHint, PageImages};
 use crate::error::Result;
 use crate::page::overflow::Overflow;
 use crate::store::Store;
@@ -19,7 +19,7 @@ const LONG_PART: usize = 32;
 pub(super) struct ChainReader<'s> {
     store: &'s Store,
     hint: FetchHint,
-    images: Images,
+    images: PageImages,
 }
 
 impl<'s> ChainReader<'s> {
@@ -28,13 +28,13 @@ impl<'s> ChainReader<'s> {
     pub(super) fn new(store: &'s Store, hint: FetchHint, len: usize) -> ChainReader<'s> {
         let pool = store.pool.frame_count() * store.pool.page_bytes();
         let hint = if len > pool / LONG_PART { FetchHint::Scan } else { hint };
-        ChainReader { store, hint, images: Images::default() }
+        ChainReader { store, hint, images: PageImages::default() }
     }
 
     /// Makes a reader for a chain whose writing may have been cut off. Pages that it names may
     /// belong to another owner, so none of them enters the pool.
     pub(super) fn past_pool(store: &'s Store) -> ChainReader<'s> {
-        ChainReader { store, hint: FetchHint::Scan, images: Images::default() }
+        ChainReader { store, hint: FetchHint::Scan, images: PageImages::default() }
     }
 
     /// Calls `visitor` with page `at` if it is an overflow page. If `visitor` confirms that the
@@ -51,9 +51,9 @@ impl<'s> ChainReader<'s> {
             None => visit_page(&self.store.pool.fetch_with(at, self.hint)?.read(), &mut named, visitor),
         };
         if !named.is_empty() {
-            self.store.pool.read_past(named, &mut self.images);
+            self.store.pool.read_uncached(named, &mut self.images);
             if self.hint == FetchHint::Normal {
-                self.store.pool.keep(&self.images);
+                self.store.pool.cache_images(&self.images);
             }
         }
         Ok(visited)

@@ -1,12 +1,15 @@
-//! Which pages differ from their file, ordered by first-dirty LSN, and the copies that are on their way there.
+//! The dirty set: which pages differ from their file, ordered by first-dirty LSN, and which copies
+//! are being written there.
 //!
-//! A dirty page has a *first-dirty LSN*: the start of the oldest change that its file lacks. Taking a copy for the file
-//! moves it to the *writing* slot, where it stays until the copy is synced in place (To2); changes meanwhile set the
-//! first slot anew. The checkpoint must not pass the least LSN in either slot of any frame. A page with a copy under way
-//! gives no second one, so no page is in two batches.
+//! A dirty page has a *first-dirty LSN* (recovery LSN): the start of the oldest change that its
+//! file does not have. When a copy is taken for the file, this LSN moves to the *writing* slot. It
+//! stays there until the copy is synced in place (To2). A change in the meantime sets the first
+//! slot anew. The checkpoint must not pass the least LSN in either slot of any frame. While a copy
+//! of a page is being written, no second one is taken, so no page is in two batches.
 //!
-//! The flags of the frame (`DIRTY`, `WRITING`) change under the mutex here. `DIRTY` is set by a holder of the exclusive
-//! latch and cleared by a holder of the shared one, so a holder of the exclusive latch that sees it set may rely on it.
+//! The flags of the frame (`DIRTY`, `WRITING`) change under the mutex here. A holder of the
+//! exclusive latch sets `DIRTY`, and a holder of the shared latch clears it. So a holder of the
+//! exclusive latch that sees it set may rely on it.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -17,42 +20,43 @@ use base::{Lsn, PageNo};
 
 use super::frame::{DIRTY, NO_LSN, WRITING};
 use super::guard::PageWrite;
-use super::pool::{Pool, Probe};
+use super::pool::{PageProbe, Pool};
 
-/// Frames by the LSN in each of their two slots.
+/// Frames, ordered by the LSN in each of their two slots.
 #[derive(Debug, Default)]
 pub(super) struct DirtySet {
-    sets: Mutex<Sets>,
+    sets: Mutex<DirtyFrames>,
 }
 
 #[derive(Debug, Default)]
-struct Sets {
+struct DirtyFrames {
     dirty: BTreeSet<(Lsn, u32)>,
     writing: BTreeSet<(Lsn, u32)>,
-    slices: Slices,
+    slices: LsnSlices,
 }
 
-/// How many entries of the dirty set lie in each slice of the LSN scale, kept beside the set because the cleaner asks
-/// hundreds of times a second and must not walk over the set while writers wait for its mutex.
+/// How many entries of the dirty set lie in each slice of the LSN scale. The counts are kept beside
+/// the set: the cleaner asks for them hundreds of times a second and must not walk over the set
+/// while writers wait for its mutex.
 #[derive(Debug)]
-struct Slices {
-    /// A slice is `1 << shift` positions wide.
+struct LsnSlices {
+    /// A slice is `1 << shift` bytes of the log wide.
     shift: u32,
     /// The number of the first slice.
     first: u64,
     pages: VecDeque<u32>,
 }
 
-/// Slices before anybody has said how wide they should be.
+/// The width of slices before the first request tells it.
 const SLICE_SHIFT: u32 = 16;
 
-impl Default for Slices {
-    fn default() -> Slices {
-        Slices { shift: SLICE_SHIFT, first: 0, pages: VecDeque::new() }
+impl Default for LsnSlices {
+    fn default() -> LsnSlices {
+        LsnSlices { shift: SLICE_SHIFT, first: 0, pages: VecDeque::new() }
     }
 }
 
-impl Slices {
+impl LsnSlices {
     fn add(&mut self, lsn: Lsn) {
         let slice = lsn.0 >> self.shift;
         if self.pages.is_empty() {
@@ -79,7 +83,7 @@ impl Slices {
     }
 }
 
-impl Sets {
+impl DirtyFrames {
     fn insert_dirty(&mut self, lsn: Lsn, frame: u32) {
         assert!(self.dirty.insert((lsn, frame)), "a clean frame is in the dirty set");
         self.slices.add(lsn);
@@ -91,27 +95,28 @@ impl Sets {
     }
 }
 
-/// Says that a copy of a page is on its way to the file. Until [`Pool::flushed`] takes it the page stays in memory and
-/// holds the checkpoint back; a ticket that is lost to an error does so for ever, which is what a failed write asks for.
+/// A copy of a page that is being written to the file. The page stays in memory and holds the
+/// checkpoint back until [`Pool::flushed`] gets the ticket. If an error loses the ticket, it does
+/// so for ever, which is right after a failed write.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct FlushTicket {
     frame: u32,
-    /// Which page.
+    /// The page.
     pub(crate) page: PageNo,
-    /// The start of the oldest change that the copy has and the file lacks.
+    /// The start of the oldest change that the copy has and the file does not.
     pub(crate) first_dirty: Lsn,
 }
 
 impl Pool {
-    /// Says that the page is changed from `first_dirty` on, the start of a log range that is not published yet. Only
-    /// the mini-transaction and redo call this.
+    /// Marks the page as changed from `first_dirty` on, the start of a log range that is not
+    /// published yet. Only the mini-transaction and redo call this.
     #[inline]
     pub(crate) fn mark_dirty(&self, page: &PageWrite<'_>, first_dirty: Lsn) {
         self.dirty_latched(page.pin().frame(), first_dirty);
     }
 
-    /// As [`Pool::mark_dirty`], for who holds the frame's exclusive latch in another way.
+    /// As [`Pool::mark_dirty`], for a caller that holds the frame's exclusive latch in another way.
     #[inline]
     pub(super) fn dirty_latched(&self, index: u32, first_dirty: Lsn) {
         let frame = self.frames().get(index);
@@ -125,16 +130,20 @@ impl Pool {
             "{:?} is clean and has a first-dirty LSN",
             frame.page_no()
         );
-        // What a copy under way has is older than what it lacks (To2).
+        // The changes in a copy are older than those that it does not have (To2).
         let copied = frame.writing.load(Ordering::Relaxed);
-        base::check!(copied == NO_LSN || copied <= first_dirty.0, "{:?} grew younger", frame.page_no());
+        base::check!(
+            copied == NO_LSN || copied <= first_dirty.0,
+            "{:?} has a copy that is newer than its first change",
+            frame.page_no()
+        );
         frame.first_dirty.store(first_dirty.0, Ordering::Relaxed);
         sets.insert_dirty(first_dirty, index);
         frame.set(DIRTY);
     }
 
-    /// The start of the oldest change that its file may lack; `None` if every page is as in its file. The checkpoint
-    /// reads the published end of the log first and then this.
+    /// Returns the start of the oldest change that a page's file may not have; `None` if every page
+    /// is as in its file. The checkpoint reads the published end of the log first and then this.
     pub(crate) fn min_first_dirty(&self) -> Option<Lsn> {
         let sets = self.dirty.sets.lock();
         let first = |set: &BTreeSet<(Lsn, u32)>| set.first().map(|&(lsn, _)| lsn);
@@ -144,40 +153,43 @@ impl Pool {
         [first(&sets.dirty), first(&sets.writing)].into_iter().flatten().min()
     }
 
-    /// Pages that differ from their file, not counting changes that a copy under way has.
+    /// Returns the number of pages that differ from their file, apart from changes in a copy that
+    /// is being written.
     pub(crate) fn dirty_pages(&self) -> usize {
         self.dirty.sets.lock().dirty.len()
     }
 
-    /// Pages with a copy under way.
+    /// Returns the number of pages with a copy that is being written.
     pub(crate) fn writing_pages(&self) -> usize {
         self.dirty.sets.lock().writing.len()
     }
 
-    /// Pages that differ from their file, or may.
-    pub(crate) fn unlike_file(&self) -> usize {
+    /// Returns the number of pages that differ, or may differ, from their file.
+    pub(crate) fn differing_pages(&self) -> usize {
         let sets = self.dirty.sets.lock();
         let only = |frame: u32| self.frames().get(frame).state() & DIRTY == 0;
         sets.dirty.len() + sets.writing.iter().filter(|&&(_, frame)| only(frame)).count()
     }
 
-    /// Dirty pages by slices of first-dirty LSN: the end of each slice and its pages, oldest first, without those that
-    /// have a copy under way. Slices are at most `width` positions wide, and at least half of that.
+    /// Counts dirty pages by slices of first-dirty LSN: for each slice its end and its pages,
+    /// oldest first, without pages whose copy is being written. A slice is at most `width` bytes of
+    /// the log wide, and at least half of that.
     pub(crate) fn dirty_by_slice(&self, width: u64, out: &mut Vec<(Lsn, u64)>) {
         let shift = width.max(1).ilog2();
         let mut sets = self.dirty.sets.lock();
         if sets.slices.shift != shift {
-            let mut slices = Slices { shift, ..Slices::default() };
+            let mut slices = LsnSlices { shift, ..LsnSlices::default() };
             sets.dirty.iter().for_each(|&(lsn, _)| slices.add(lsn));
             sets.slices = slices;
         }
         out.clear();
-        let Slices { first, pages, .. } = &sets.slices;
+        let LsnSlices { first, pages, .. } = &sets.slices;
         let end = |n: usize| Lsn((first + n as u64 + 1) << shift);
         out.extend(pages.iter().enumerate().map(|(n, pages)| (end(n), u64::from(*pages))));
     }
 
-    /// Up to `max` dirty pages without a copy under way, oldest first, with first-dirty LSNs below `up_to`.
+    /// Returns up to `max` dirty pages with first-dirty LSNs below `up_to`, oldest first, without
+    /// pages whose copy is being written.
     pub(crate) fn oldest_dirty(&self, up_to: Lsn, max: usize) -> Vec<(PageNo, Lsn)> {
         let sets = self.dirty.sets.lock();
         let frames = self.frames();
@@ -186,18 +198,19 @@ impl Pool {
         ready.take(max).map(|&(lsn, index)| (frames.get(index).page_no(), lsn)).collect()
     }
 
-    /// Whether the page is resident, dirty, and has no copy under way: a hint.
+    /// Returns whether the page is in memory and dirty, and no copy of it is being written. Only a
+    /// hint.
     pub(crate) fn wants_flush(&self, page: PageNo) -> bool {
         self.resident_state(page).is_some_and(|state| state & (DIRTY | WRITING) == DIRTY)
     }
 
-    /// Copies a dirty page for its file, without waiting: `None` if it is not dirty, not resident, latched for writing,
-    /// or has a copy under way.
+    /// Copies a dirty page for its file, without waiting. Returns `None` if the page is not dirty,
+    /// is not in memory, is latched for writing, or has a copy that is being written.
     pub(crate) fn copy_for_flush(&self, page: PageNo, copy: &mut [u8]) -> Option<FlushTicket> {
         if !self.wants_flush(page) {
             return None;
         }
-        let Probe::Resident(pin) = self.probe(page) else { return None };
+        let PageProbe::Resident(pin) = self.probe(page) else { return None };
         let index = pin.frame();
         let latched = self.frames().try_share(index)?;
         let frame = self.frames().get(index);
@@ -221,7 +234,7 @@ impl Pool {
         Some(FlushTicket { frame: index, page, first_dirty })
     }
 
-    /// Says that the copies are in their place in the file and synced.
+    /// Notes that the copies are written in place and synced.
     pub(crate) fn flushed(&self, tickets: Vec<FlushTicket>) {
         let mut sets = self.dirty.sets.lock();
         for ticket in tickets {
@@ -229,7 +242,7 @@ impl Pool {
             assert!(sets.writing.remove(&(ticket.first_dirty, ticket.frame)), "a copy was flushed twice");
             base::check!(
                 frame.state() & WRITING != 0 && frame.page_no() == ticket.page,
-                "{:?} left its frame while it was written",
+                "{:?} left its frame during its write",
                 ticket.page
             );
             frame.writing.store(NO_LSN, Ordering::Relaxed);
@@ -244,13 +257,14 @@ mod tests {
     use base::prng::Prng;
 
     #[test]
-    fn slices_count_what_is_in_the_set() {
+    fn slices_count_the_entries_of_the_set() {
         let mut rng = Prng::new(3);
-        let mut slices = Slices { shift: 4, ..Slices::default() };
+        let mut slices = LsnSlices { shift: 4, ..LsnSlices::default() };
         let mut all: Vec<u64> = Vec::new();
         for turn in 0..5000 {
             if all.is_empty() || rng.below(100) < 52 {
-                // Mostly ever later, now and then out of order, as replay and slow mini-transactions bring them.
+                // Mostly in ascending order, sometimes not, as in replay and with slow
+                // mini-transactions.
                 let lsn = (turn + rng.below(40)).saturating_sub(rng.below(60));
                 all.push(lsn);
                 slices.add(Lsn(lsn));

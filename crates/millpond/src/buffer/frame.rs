@@ -1,13 +1,14 @@
-//! Frames: a control block and one page of memory each, and the two latched views through which alone the memory is
-//! reached.
+//! Frames: each has a control block and one page of memory. The memory is reached only through two
+//! latched views.
 //!
-//! The state word of a frame counts its pins and holds the flags that decide whether it may be given another page:
+//! The state word of a frame counts its pins and has the flags that decide whether it may get
+//! another page:
 //!
-//! - A frame is *claimed* while it holds no page: it is on the free list, or one thread owns it. Claiming is one
-//!   compare-and-swap from "no pins, clean, nobody writes it".
-//! - A pin is taken optimistically, added first and judged by the word before: if that was claimed, or the frame holds
-//!   another page, the pin is taken back. So a claimed frame may carry pins that are about to go, and whoever changes
-//!   the flags leaves the count alone.
+//! - A frame is *claimed* while it holds no page: it is on the free list, or one thread owns it. A
+//!   thread claims a frame with one compare-and-swap from "no pins, clean, not being written".
+//! - A pin is taken optimistically: the thread adds it first, then judges the word from before. If
+//!   that was claimed, or the frame holds another page, it takes the pin back. So a claimed frame
+//!   may have pins for a short time, and code that changes the flags leaves the count alone.
 //! - The page number changes only while the frame is claimed.
 #![allow(unsafe_code)]
 
@@ -24,32 +25,35 @@ use super::latch::Latch;
 
 /// The part of the state word that counts pins.
 pub(super) const PINS: u32 = (1 << 24) - 1;
-/// Used since the replacement hand came by.
+/// Used since the last visit of the replacement hand.
 pub(super) const REFERENCED: u32 = 1 << 26;
-/// A copy is on its way to the file; the page keeps its old first-dirty LSN until that is synced (To2).
+/// A copy is being written to the file. The page keeps its old first-dirty LSN until the copy is
+/// synced (To2).
 pub(super) const WRITING: u32 = 1 << 28;
 /// Changed since the last copy was taken.
 pub(super) const DIRTY: u32 = 1 << 29;
-/// The page is being read; whoever does holds the exclusive latch.
+/// The page is being read; the reading thread holds the exclusive latch.
 pub(super) const LOADING: u32 = 1 << 30;
 /// Holds no page.
 pub(super) const CLAIMED: u32 = 1 << 31;
 
-/// What stands in a first-dirty slot that is not in use.
+/// The value of a first-dirty slot that is not in use.
 pub(super) const NO_LSN: u64 = u64::MAX;
 
-/// The control block of a frame; one cache line, so that neighbours do not disturb each other.
+/// The control block of a frame: one cache line, so neighbours do not share one.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Frame {
     latch: Latch,
     state: AtomicU32,
     page_no: AtomicU32,
-    /// The next frame of the page table's chain, by its number plus one; 0: none. Changes under the chain's mutex.
+    /// The next frame of the chain in the page table: its number plus one, or 0 for none. Changes
+    /// under the chain's mutex.
     pub(super) next: AtomicU32,
-    /// First-dirty LSN of the changes that no copy has; written under the dirty set's mutex.
+    /// First-dirty LSN of the changes that no copy has. Written under the dirty set's mutex.
     pub(super) first_dirty: AtomicU64,
-    /// First-dirty LSN of what the copy being written has; written under the dirty set's mutex.
+    /// First-dirty LSN of the changes in the copy that is being written. Written under the dirty
+    /// set's mutex.
     pub(super) writing: AtomicU64,
 }
 
@@ -65,59 +69,62 @@ impl Frame {
         }
     }
 
-    /// The state word, as a hint.
+    /// Returns the state word; only a hint.
     #[inline]
     pub(super) fn state(&self) -> u32 {
         self.state.load(Ordering::Acquire)
     }
 
-    /// The page, meaningful to who pins the frame or owns it claimed.
+    /// Returns the page. Valid only for a thread that pins the frame or owns it claimed.
     #[inline]
     pub(super) fn page_no(&self) -> PageNo {
         PageNo(self.page_no.load(Ordering::Relaxed))
     }
 
-    /// Whether the frame was just given this page or has it. Who sees so also sees that it was latched for that.
+    /// Returns whether the frame has this page, or is about to get it. In the second case the
+    /// caller also sees that the frame is latched.
     #[inline]
     pub(super) fn names(&self, page: PageNo) -> bool {
         self.page_no.load(Ordering::Acquire) == page.0
     }
 
-    /// How often the frame's page may have changed, see [`Latch::version`].
+    /// Returns how often the frame's page may have changed, see [`Latch::version`].
     #[inline]
     pub(super) fn version(&self) -> Option<u32> {
         self.latch.version()
     }
 
-    /// Adds a pin, and tells the state before. The caller judges it and takes the pin back with [`Frame::unpin`].
+    /// Adds a pin and returns the state before. The caller judges that state and takes a wrong pin
+    /// back with [`Frame::unpin`].
     #[inline]
     pub(super) fn pin(&self) -> u32 {
-        // Acquire pairs with `publish`: who sees the frame unclaimed sees its page number.
+        // Acquire pairs with `publish`: a thread that sees the frame unclaimed sees its page
+        // number.
         let before = self.state.fetch_add(1, Ordering::Acquire);
         assert!(before & PINS < PINS, "more pins than the state word can count");
         before
     }
 
-    /// Takes a pin back.
+    /// Removes a pin.
     #[inline]
     pub(super) fn unpin(&self) {
         let before = self.state.fetch_sub(1, Ordering::Release);
         debug_assert!(before & PINS != 0, "an unpinned frame was unpinned");
     }
 
-    /// Sets flags.
+    /// Sets flags. Returns the state before.
     #[inline]
     pub(super) fn set(&self, flags: u32) -> u32 {
         self.state.fetch_or(flags, Ordering::AcqRel)
     }
 
-    /// Clears flags.
+    /// Clears flags. Returns the state before.
     #[inline]
     pub(super) fn clear(&self, flags: u32) -> u32 {
         self.state.fetch_and(!flags, Ordering::AcqRel)
     }
 
-    /// Clears and sets flags in one step, and tells the state before.
+    /// Clears and sets flags in one step. Returns the state before.
     pub(super) fn change(&self, clear: u32, set: u32) -> u32 {
         self.step(|state| (state & !clear) | set)
     }
@@ -132,7 +139,8 @@ impl Frame {
         }
     }
 
-    /// Takes the frame from its page if nobody uses it and the file has its content.
+    /// Claims the frame if no thread uses it and the file has its page's content. Returns whether
+    /// it did.
     pub(super) fn claim(&self) -> bool {
         let state = self.state.load(Ordering::Relaxed);
         let held = PINS | WRITING | DIRTY | LOADING | CLAIMED;
@@ -140,14 +148,15 @@ impl Frame {
             && self.state.compare_exchange(state, CLAIMED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// The owner of a claimed frame gives it a page: it is loading from now on, and the owner has a pin.
+    /// Gives a page to a claimed frame that the caller owns. The page is loading from now on, and
+    /// the owner has a pin.
     pub(super) fn publish(&self, page: PageNo) {
         self.page_no.store(page.0, Ordering::Release);
         let before = self.step(|state| ((state & PINS) + 1) | LOADING);
         assert!(before & CLAIMED != 0, "a page was put into a frame that has one");
     }
 
-    /// Takes back [`Frame::publish`]: the page is not there after all. The caller owns the frame again.
+    /// Undoes [`Frame::publish`]: the page is not there after all. The caller owns the frame again.
     pub(super) fn withdraw(&self) {
         let before = self.step(|state| ((state & PINS) - 1) | CLAIMED);
         assert!(
@@ -156,7 +165,7 @@ impl Frame {
         );
     }
 
-    /// The owner of a claimed frame forgets its page.
+    /// Removes the page number from a claimed frame that the caller owns.
     pub(super) fn forget_page(&self) {
         base::check!(self.state() & CLAIMED != 0, "the page of a frame in use is forgotten");
         self.page_no.store(PageNo::NONE.0, Ordering::Relaxed);
@@ -172,7 +181,7 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// `count` claimed frames.
+    /// Returns `count` claimed frames.
     pub(super) fn new(count: usize, page_bytes: usize, metrics: &Arc<Metrics>) -> io::Result<Frames> {
         assert!(u32::try_from(count).is_ok_and(|n| n < u32::MAX), "frames are numbered in 32 bits");
         Ok(Frames {
@@ -182,30 +191,30 @@ impl Frames {
         })
     }
 
-    /// Bytes of the control blocks of so many.
+    /// Returns the bytes of the control blocks of `count` frames.
     pub(super) fn control_bytes(count: usize) -> usize {
         count * size_of::<Frame>()
     }
 
-    /// How many there are.
+    /// Returns the number of frames.
     #[inline]
     pub(super) fn count(&self) -> usize {
         self.control.len()
     }
 
-    /// Bytes of each.
+    /// Returns the bytes of a page.
     #[inline]
     pub(super) fn page_bytes(&self) -> usize {
         self.arena.page_bytes()
     }
 
-    /// Fetches what a search in the frame's page looks at first, while the caller goes on.
+    /// Prefetches what a search in the frame's page reads first.
     #[inline]
     pub(super) fn prefetch(&self, index: u32) {
         self.arena.prefetch(index);
     }
 
-    /// The control block of a frame.
+    /// Returns the control block of a frame.
     #[inline]
     pub(super) fn get(&self, index: u32) -> &Frame {
         &self.control[index as usize]
@@ -218,7 +227,7 @@ impl Frames {
         }
     }
 
-    /// Takes the shared latch, waiting for it.
+    /// Takes the shared latch; waits for it.
     #[inline]
     pub(super) fn share(&self, index: u32) -> Shared<'_> {
         let slept = self.get(index).latch.read();
@@ -226,13 +235,13 @@ impl Frames {
         Shared { frames: self, index }
     }
 
-    /// Takes the shared latch if it is free to take.
+    /// Takes the shared latch if that is possible now.
     #[inline]
     pub(super) fn try_share(&self, index: u32) -> Option<Shared<'_>> {
         self.get(index).latch.try_read().then(|| Shared { frames: self, index })
     }
 
-    /// Takes the exclusive latch, waiting for it.
+    /// Takes the exclusive latch; waits for it.
     #[inline]
     pub(super) fn exclude(&self, index: u32) -> Exclusive<'_> {
         let slept = self.get(index).latch.write();
@@ -240,7 +249,7 @@ impl Frames {
         Exclusive { frames: self, index }
     }
 
-    /// Takes the exclusive latch if it is free to take.
+    /// Takes the exclusive latch if that is possible now.
     #[inline]
     #[cfg(test)]
     pub(super) fn try_exclude(&self, index: u32) -> Option<Exclusive<'_>> {
@@ -269,9 +278,10 @@ impl Deref for Shared<'_> {
     #[inline]
     fn deref(&self) -> &[u8] {
         let start = self.frames.arena.frame(self.index);
-        // SAFETY: `page_bytes` bytes from `start` lie in the arena, which `frames` keeps mapped and which began as
-        // zeros. A `Shared` exists only while its shared latch is held (made after it was taken, released by drop, not
-        // copied), so no `Exclusive` of this frame exists, and nothing else forms a unique reference into the arena.
+        // SAFETY: `page_bytes` bytes from `start` lie in the arena, which `frames` keeps mapped and
+        // which began as zeros. A `Shared` exists only while its shared latch is held (made after
+        // it was taken, released by drop, not copied), so no `Exclusive` of this frame exists, and
+        // nothing else forms a unique reference into the arena.
         unsafe { std::slice::from_raw_parts(start.as_ptr(), self.frames.page_bytes()) }
     }
 }
@@ -281,8 +291,9 @@ impl Deref for Exclusive<'_> {
     #[inline]
     fn deref(&self) -> &[u8] {
         let start = self.frames.arena.frame(self.index);
-        // SAFETY: as for `Shared`; an `Exclusive` exists only while its exclusive latch is held, so no other view of
-        // the frame does, and a unique borrow of this one rules out this shared borrow.
+        // SAFETY: as for `Shared`; an `Exclusive` exists only while its exclusive latch is held, so
+        // no other view of the frame does, and a unique borrow of this one rules out this shared
+        // borrow.
         unsafe { std::slice::from_raw_parts(start.as_ptr(), self.frames.page_bytes()) }
     }
 }
@@ -291,8 +302,9 @@ impl DerefMut for Exclusive<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         let start = self.frames.arena.frame(self.index);
-        // SAFETY: the bytes are in the arena as above. The exclusive latch is held, so no other view of this frame
-        // exists; `&mut self` makes this the only borrow of this view; frames do not overlap.
+        // SAFETY: the bytes are in the arena as above. The exclusive latch is held, so no other
+        // view of this frame exists; `&mut self` makes this the only borrow of this view; frames do
+        // not overlap.
         unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.frames.page_bytes()) }
     }
 }
@@ -317,7 +329,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "more pins than the state word can count")]
-    fn more_pins_than_can_be_counted_are_refused_aloud() {
+    fn one_pin_more_than_can_be_counted_panics() {
         let frame = Frame::free();
         frame.publish(PageNo(3));
         frame.clear(LOADING);
@@ -327,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_claimed_only_when_nothing_holds_it() {
+    fn a_frame_is_claimed_only_when_it_is_clean_and_unpinned() {
         let frame = Frame::free();
         assert!(!frame.claim(), "claimed already");
         frame.publish(PageNo(3));
@@ -348,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pin_that_came_too_late_survives_the_change_of_page() {
+    fn a_pin_that_came_too_late_is_kept_when_the_page_changes() {
         let frame = Frame::free();
         let before = frame.pin();
         assert!(before & CLAIMED != 0);

@@ -1,11 +1,14 @@
-//! Where frames come from: the free list, a clean victim, or, when there is neither, the cleaner.
+//! Page replacement: where frames come from. A frame comes from the free list, or from a clean page
+//! that is evicted. If there is neither, the thread waits for the cleaner.
 //!
-//! Who needs a frame never writes a page (Bp5). It waits on `need_free` and wakes the cleaner, which sweeps clean frames
-//! into the free list ahead of need and flushes dirty ones when the sweep meets too few clean ones.
+//! A thread that needs a frame never writes a page (Bp5). It wakes the cleaner and waits on
+//! `need_free`. The cleaner sweeps clean frames into the free list before they are needed, and
+//! writes dirty pages when the sweep finds too few clean ones.
 //!
-//! Replacement is second chance: a hand goes round over the frames, takes the mark off a frame that was used since it
-//! last came by, and takes a clean frame without the mark. Once the pool is full, long scans reuse a ring of the frames they
-//! filled (Bp6), as long as nobody else used those pages meanwhile.
+//! Replacement is second chance (clock): a hand moves over the frames. It clears the mark of a
+//! frame that was used since its last visit, and takes a clean frame without the mark. Once the
+//! pool is full, long scans reuse a ring of the frames that they filled (Bp6), as long as no other
+//! thread used those pages meanwhile.
 
 use std::collections::VecDeque;
 
@@ -18,18 +21,20 @@ use super::frame::{CLAIMED, DIRTY, LOADING, PINS, REFERENCED, WRITING};
 use super::pool::{FetchHint, Pool};
 use crate::error::Result;
 
-/// Frames that all scans together may hold before they reuse them.
+/// The most frames that all scans together fill before they reuse them.
 const SCAN_RING_MAX: usize = 64;
 
-/// The free list and everything that fills it.
+/// The free list and what refills it.
 #[derive(Debug)]
 pub(super) struct FreeFrames {
     list: Mutex<FreeList>,
     need_free: Condvar,
     hand: AtomicUsize,
-    /// The cleaner keeps this many frames free; one below half of it wakes the cleaner.
+    /// The free-frame reserve: the cleaner keeps this many frames free. When fewer than half of
+    /// them are left, the cleaner is woken.
     reserve: AtomicUsize,
-    /// Frames that scans filled, oldest first. An entry may have got another page since: it is a hint.
+    /// Frames that scans filled, oldest first. A frame may have another page by now, so an entry is
+    /// a hint.
     scans: Mutex<VecDeque<u32>>,
     scan_ring: usize,
     cleaner: Unparker,
@@ -38,11 +43,12 @@ pub(super) struct FreeFrames {
 #[derive(Debug)]
 struct FreeList {
     frames: Vec<u32>,
-    /// Threads on `need_free`.
+    /// Threads that wait on `need_free`.
     waiting: usize,
 }
 
-/// A frame that holds no page and belongs to its holder; goes back to the free list when dropped.
+/// A frame that holds no page and belongs to one thread. It returns to the free list when this is
+/// dropped.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct FreeFrame<'p> {
@@ -50,22 +56,22 @@ pub(crate) struct FreeFrame<'p> {
     frame: u32,
 }
 
-/// What a sweep of the replacement hand brought.
+/// The result of a sweep of the replacement hand.
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
     /// Frames put on the free list.
     pub(crate) freed: usize,
-    /// Pages that could be evicted if they were not dirty, in the order the hand met them.
+    /// Pages that could be evicted if they were clean, in the order of the hand.
     pub(crate) dirty: Vec<PageNo>,
 }
 
 impl FreeFrames {
-    /// Bytes that the list takes for so many frames.
+    /// Returns the bytes that the list needs for `count` frames.
     pub(super) fn bytes(count: usize) -> usize {
         count * size_of::<u32>()
     }
 
-    /// All `count` frames free.
+    /// Returns a list with all `count` frames free.
     pub(super) fn new(count: usize, cleaner: Unparker) -> FreeFrames {
         FreeFrames {
             list: Mutex::new(FreeList { frames: (0..count as u32).rev().collect(), waiting: 0 }),
@@ -80,7 +86,7 @@ impl FreeFrames {
 }
 
 impl FreeFrame<'_> {
-    /// The frame's index; the caller owns it from now on.
+    /// Returns the frame's index. The caller owns the frame from now on.
     pub(super) fn take(self) -> u32 {
         let frame = self.frame;
         std::mem::forget(self);
@@ -95,32 +101,33 @@ impl Drop for FreeFrame<'_> {
 }
 
 impl Pool {
-    /// A frame for a page to come; waits for one if need be. REQUIRES: the caller holds no latch.
+    /// Returns a frame for a page that is to be created. Waits for one if none is free. REQUIRES:
+    /// the caller holds no latch.
     pub(crate) fn reserve_frame(&self) -> Result<FreeFrame<'_>> {
         self.take_frame(FetchHint::Normal)
     }
 
-    /// Free frames.
+    /// Returns the number of free frames.
     pub(crate) fn free_frames(&self) -> usize {
         self.free.list.lock().frames.len()
     }
 
-    /// Threads that wait for a frame.
+    /// Returns the number of threads that wait for a frame.
     pub(crate) fn frame_waiters(&self) -> usize {
         self.free.list.lock().waiting
     }
 
-    /// Says how many frames the cleaner means to keep free.
+    /// Sets how many frames the cleaner keeps free.
     pub(crate) fn set_free_reserve(&self, frames: usize) {
         self.free.reserve.store(frames, Ordering::Relaxed);
     }
 
-    /// How many frames the cleaner means to keep free.
+    /// Returns how many frames the cleaner keeps free.
     pub(crate) fn free_reserve(&self) -> usize {
         self.free.reserve.load(Ordering::Relaxed)
     }
 
-    /// Wakes everybody who waits for a frame, to see that the database is poisoned.
+    /// Wakes all threads that wait for a frame; they check whether the database is poisoned.
     pub(crate) fn wake_frame_waiters(&self) {
         let _list = self.free.list.lock();
         self.free.need_free.notify_all();
@@ -130,7 +137,7 @@ impl Pool {
         FreeFrame { pool: self, frame }
     }
 
-    /// A frame that is to be had without waiting.
+    /// Returns a frame if there is one without waiting.
     pub(super) fn try_take_frame(&self, hint: FetchHint) -> Option<FreeFrame<'_>> {
         if hint == FetchHint::Scan
             && self.free_frames() <= self.free_reserve()
@@ -162,7 +169,8 @@ impl Pool {
                 self.metrics.add(M::FreeFrameWaits, 1);
             }
             let mut list = self.free.list.lock();
-            // The cleaner poisons, then wakes under this mutex: looking again under it misses nothing.
+            // The cleaner poisons first and wakes under this mutex, so a check under it misses
+            // nothing.
             if list.frames.is_empty() && !self.poison.is_set() {
                 list.waiting += 1;
                 self.free.cleaner.unpark();
@@ -190,13 +198,14 @@ impl Pool {
         }
     }
 
-    /// Takes a frame from its page if the file has its content and nobody uses it.
+    /// Evicts the page of a frame if the file has its content and no thread uses it.
     fn evict(&self, index: u32) -> Option<FreeFrame<'_>> {
         let frame = self.frames().get(index);
         if !frame.claim() {
             return None;
         }
-        // Between the claim and the removal a fetch of the page finds a claimed frame and looks again.
+        // Between the claim and the removal, a fetch of the page finds a claimed frame and looks
+        // again.
         self.table.remove(self.frames(), frame.page_no(), index);
         frame.forget_page();
         self.metrics.add(M::FrameEvictions, 1);
@@ -210,9 +219,10 @@ impl Pool {
 
     fn evict_one(&self) -> Option<FreeFrame<'_>> {
         let frames = self.frames().count();
-        // Two rounds meet every frame without its mark. When nearly all are dirty that is long for what it would find.
-        let crowded = self.dirty_pages() + self.writing_pages() > frames - frames / 16;
-        let probes = if crowded { frames.min(512) } else { 2 * frames };
+        // After two rounds the hand has seen every frame without its mark. If nearly all pages are
+        // dirty, two rounds take long and find little.
+        let mostly_dirty = self.dirty_pages() + self.writing_pages() > frames - frames / 16;
+        let probes = if mostly_dirty { frames.min(512) } else { 2 * frames };
         for _ in 0..probes {
             let index = self.next_hand();
             let state = self.frames().get(index).state();
@@ -225,8 +235,8 @@ impl Pool {
         None
     }
 
-    /// For the cleaner: moves the hand until `free` frames are free or `dirty` pages were met that a write would make
-    /// free, for at most two rounds.
+    /// Used by the cleaner. Moves the hand until `free` frames are free, or until it has seen
+    /// `dirty` pages that a write would make evictable; two rounds at most.
     pub(crate) fn sweep(&self, free: usize, dirty: usize) -> Sweep {
         let mut swept = Sweep::default();
         let missing = free.saturating_sub(self.free_frames());
@@ -252,8 +262,8 @@ impl Pool {
         swept
     }
 
-    /// For the cleaner: puts the frames of pages that it has just written on the free list, up to `free` in all, unless
-    /// somebody has used them meanwhile. Returns how many.
+    /// Used by the cleaner. Frees the frames of pages that were just written, until `free` frames
+    /// are free in all. Skips pages that were used meanwhile. Returns how many frames it freed.
     pub(crate) fn free_cleaned(&self, pages: &[PageNo], free: usize) -> usize {
         let missing = free.saturating_sub(self.free_frames());
         let mut freed = 0;
@@ -269,7 +279,7 @@ impl Pool {
         freed
     }
 
-    /// Remembers a frame that a scan filled.
+    /// Adds a frame that a scan filled to the ring of scans.
     pub(super) fn note_scanned(&self, frame: u32) {
         let mut scans = self.free.scans.lock();
         if scans.len() == self.free.scan_ring {

@@ -1,5 +1,5 @@
-//! What callers hold: a pin (the page stays where it is), and a pin with its latch (the bytes may be read, or changed).
-//! Each gives back what it holds when dropped, the latch before the pin.
+//! Guards of pages: a pin (the page keeps its frame), and a pin with its latch (the page may be
+//! read, or changed). When a guard is dropped, it releases the latch first and then the pin.
 
 use std::ops::{Deref, DerefMut};
 
@@ -17,7 +17,7 @@ pub(crate) struct Pin<'p> {
     page: PageNo,
 }
 
-/// A page that may be read. Others may read it too.
+/// A page that may be read, under a shared latch.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct PageRead<'p> {
@@ -25,7 +25,7 @@ pub(crate) struct PageRead<'p> {
     pin: Pin<'p>,
 }
 
-/// A page that may be read and changed, by its holder alone.
+/// A page that may be read and changed, under an exclusive latch.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct PageWrite<'p> {
@@ -34,13 +34,13 @@ pub(crate) struct PageWrite<'p> {
 }
 
 impl<'p> Pin<'p> {
-    /// Takes over a pin that was counted in the frame that holds `page`.
+    /// Takes over a pin that the frame with `page` already counts.
     #[inline]
     pub(super) fn adopt(pool: &'p Pool, frame: u32, page: PageNo) -> Pin<'p> {
         Pin { pool, frame, page }
     }
 
-    /// That what is pinned has stayed where it is.
+    /// Checks that the pinned page has kept its frame.
     #[inline]
     fn verify(&self) {
         base::verify!(
@@ -55,21 +55,21 @@ impl<'p> Pin<'p> {
         self.frame
     }
 
-    /// Latches the page for reading, waiting for writers.
+    /// Latches the page for reading; waits for a writer.
     #[inline]
     pub(crate) fn read(self) -> PageRead<'p> {
         self.verify();
         PageRead { latched: self.pool.frames().share(self.frame), pin: self }
     }
 
-    /// Latches the page for writing, waiting for everybody else.
+    /// Latches the page for writing; waits for readers and a writer.
     #[inline]
     pub(crate) fn write(self) -> PageWrite<'p> {
         self.verify();
         PageWrite { latched: self.pool.frames().exclude(self.frame), pin: self }
     }
 
-    /// Latches the page for reading if that needs no waiting.
+    /// Latches the page for reading if that is possible without waiting.
     #[cfg(test)]
     pub(crate) fn try_read(self) -> Result<PageRead<'p>, Pin<'p>> {
         match self.pool.frames().try_share(self.frame) {
@@ -78,7 +78,7 @@ impl<'p> Pin<'p> {
         }
     }
 
-    /// Latches the page for writing if that needs no waiting.
+    /// Latches the page for writing if that is possible without waiting.
     #[cfg(test)]
     pub(crate) fn try_write(self) -> Result<PageWrite<'p>, Pin<'p>> {
         match self.pool.frames().try_exclude(self.frame) {
@@ -96,16 +96,16 @@ impl Drop for Pin<'_> {
 }
 
 impl<'p> PageRead<'p> {
-    /// Which page.
+    /// Returns the page's number.
     #[inline]
     pub(crate) fn page_no(&self) -> PageNo {
         self.pin.page
     }
 
-    /// What the page's stamp is for as long as it does not change.
+    /// Returns the page's stamp. It stays the same as long as the page does not change.
     #[inline]
     pub(crate) fn stamp(&self) -> Stamp {
-        self.pin.pool.stamp_of(self.pin.frame).expect("nobody changes a page that is being read")
+        self.pin.pool.stamp_of(self.pin.frame).expect("no thread changes a page that is being read")
     }
 
     /// Releases the latch and keeps the pin.
@@ -126,7 +126,7 @@ impl<'p> PageWrite<'p> {
         &self.pin
     }
 
-    /// Which page.
+    /// Returns the page's number.
     #[inline]
     pub(crate) fn page_no(&self) -> PageNo {
         self.pin.page

@@ -1,4 +1,5 @@
-//! The latch of a frame: shared or exclusive, one word, one compare-and-swap when nobody is in the way.
+//! The latch of a frame (a read-write lock): shared or exclusive, one word. Without conflict it
+//! takes one compare-and-swap.
 //!
 //! ```text
 //!  63            32 31        20   19       18       17      16   15         0
@@ -6,18 +7,20 @@
 //!  | version       | unused     | URGENT | W wait | R wait | X  | readers     |
 //!  +---------------+------------+--------+--------+--------+----+-------------+
 //! ```
-//! The version is bumped by every release of the exclusive latch: a reader that remembers it can tell whether the
-//! page may have changed.
+//! Every release of the exclusive latch increments the version. A reader that remembers the version
+//! can tell whether the page may have changed.
 //!
-//! Waiting. Readers and writers sleep on a futex each, a count of wake-ups. A sleeper reads the count, then sets its
-//! flag in the word, then sleeps unless the count moved; a releaser clears the flags, then moves the counts and wakes
-//! one writer and all readers. So a flag set before the clearing is answered, and one set after it stays for the next
-//! release. Clearing the writers' flag wakes only one of them, hence a writer that slept sets the flag again as it
-//! takes the latch: others may still sleep.
+//! Waiting. Readers sleep on one futex and writers on another; each futex is a count of wake-ups. A
+//! sleeper reads the count, sets its flag in the word, and sleeps unless the count has changed. A
+//! releaser clears the flags, then increments the counts and wakes one writer and all readers. So a
+//! flag that was set before the clearing is answered, and one set after it stays for the next
+//! release. Clearing the writers' flag wakes only one of them. Therefore a writer that has slept
+//! sets the flag again when it takes the latch: others may still sleep.
 //!
-//! Fairness. Whoever comes while the latch is free takes it: handing it to a sleeper would idle it for the time of a
-//! thread switch. New readers do not join other readers past a waiting writer, and a writer that was woken in vain
-//! twice sets URGENT, which keeps readers out altogether until some writer has had the latch.
+//! Fairness. A thread that comes while the latch is free takes it: if a releaser handed the latch
+//! to a sleeper, the latch would stay idle for the time of a thread switch. New readers do not join
+//! other readers while a writer waits. A writer that was woken twice without success sets URGENT,
+//! which keeps all readers out until some writer has had the latch.
 
 use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use base::sync::{futex_wait, futex_wake, spin};
@@ -30,14 +33,16 @@ const WRITERS_WAIT: u64 = 1 << 18;
 const URGENT: u64 = 1 << 19;
 const VERSION: u64 = 1 << 32;
 
-/// Turns of a spin before sleeping. A latch is held for about a microsecond, a sleep and its wake-up cost twenty.
+/// Turns of a spin before a sleep. A latch is held for about a microsecond; a sleep and its wake-up
+/// cost twenty.
 const SPIN_TURNS: u32 = if cfg!(loom) { 0 } else { 48 };
-/// A writer woken in vain this often sets URGENT.
+/// A writer that was woken this often without success sets URGENT.
 const PATIENCE: u32 = 2;
 /// All sleepers, as the futex call counts them.
 const ALL: u32 = i32::MAX as u32;
 
-/// A shared/exclusive latch. It knows no owner: whoever took it releases it once, in the same mode.
+/// A shared/exclusive latch. It knows no owner. Each thread that takes it releases it once, in the
+/// same mode.
 #[derive(Debug)]
 pub(super) struct Latch {
     word: AtomicU64,
@@ -45,20 +50,21 @@ pub(super) struct Latch {
     writer_wakes: AtomicU32,
 }
 
-/// Whether a reader may enter.
+/// Returns whether a reader may take the latch.
 #[inline]
 fn readable(word: u64) -> bool {
-    // A lone "writers wait" on a free latch may be left over from a writer that found nobody else asleep.
+    // "Writers wait" alone on a free latch may be left over from a writer that found no other
+    // writer asleep.
     word & (WRITER | URGENT) == 0 && (word & WRITERS_WAIT == 0 || word & READERS == 0)
 }
 
 impl Latch {
-    /// A free latch.
+    /// Returns a free latch.
     pub(super) fn new() -> Self {
         Latch { word: AtomicU64::new(0), reader_wakes: AtomicU32::new(0), writer_wakes: AtomicU32::new(0) }
     }
 
-    /// Takes the shared latch unless somebody is in the way.
+    /// Takes the shared latch if that is possible now.
     #[inline]
     pub(super) fn try_read(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -72,7 +78,7 @@ impl Latch {
         false
     }
 
-    /// Takes the exclusive latch unless somebody is in the way.
+    /// Takes the exclusive latch if that is possible now.
     #[inline]
     pub(super) fn try_write(&self) -> bool {
         self.try_write_keeping(0)
@@ -91,13 +97,13 @@ impl Latch {
         false
     }
 
-    /// Takes the shared latch, waiting for it. Returns how often it slept.
+    /// Takes the shared latch; waits for it. Returns how often the thread slept.
     #[inline]
     pub(super) fn read(&self) -> u32 {
         if self.try_read() { 0 } else { self.read_slow() }
     }
 
-    /// Takes the exclusive latch, waiting for it. Returns how often it slept.
+    /// Takes the exclusive latch; waits for it. Returns how often the thread slept.
     #[inline]
     pub(super) fn write(&self) -> u32 {
         if self.try_write() { 0 } else { self.write_slow() }
@@ -146,12 +152,13 @@ impl Latch {
         }
     }
 
-    /// Sets `flags` if the word is still `word`, so that whoever holds the latch will see them.
+    /// Sets `flags` if the word is still `word`, so the holder of the latch will see them. Returns
+    /// whether it did.
     fn flag(&self, word: u64, flags: u64) -> bool {
         self.word.compare_exchange(word, word | flags, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Gives the shared latch back.
+    /// Releases the shared latch.
     #[inline]
     pub(super) fn release_read(&self) {
         let before = self.word.fetch_sub(READER, Ordering::Release);
@@ -161,7 +168,7 @@ impl Latch {
         }
     }
 
-    /// Gives the exclusive latch back.
+    /// Releases the exclusive latch.
     #[inline]
     pub(super) fn release_write(&self) {
         let before = self.word.fetch_add(VERSION - WRITER, Ordering::Release);
@@ -184,8 +191,8 @@ impl Latch {
         }
     }
 
-    /// How often the exclusive latch was released, modulo 2^32; none while somebody holds it. The same twice: what the latch
-    /// guards has not changed in between.
+    /// Returns how often the exclusive latch was released, modulo 2^32; `None` while a thread holds
+    /// it. If it is the same twice, the guarded data has not changed in between.
     #[inline]
     pub(super) fn version(&self) -> Option<u32> {
         let word = self.word.load(Ordering::Acquire);
@@ -217,7 +224,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "more readers than the latch can count")]
-    fn more_readers_than_can_be_counted_are_refused_aloud() {
+    fn one_reader_more_than_can_be_counted_panics() {
         let latch = Latch::new();
         latch.word.store(READERS - 1, Ordering::Relaxed);
         assert!(latch.try_read());
@@ -225,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_wraps_without_touching_the_rest() {
+    fn the_version_wraps_and_leaves_the_rest_of_the_word() {
         let latch = Latch::new();
         latch.word.store(!0 << 32, Ordering::Relaxed);
         latch.write();
@@ -234,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiting_writer_keeps_new_readers_from_joining() {
+    fn new_readers_do_not_join_others_while_a_writer_waits() {
         let latch = Arc::new(Latch::new());
         latch.read();
         let writer = spawn("writer", {
@@ -256,9 +263,10 @@ mod tests {
         assert_eq!(latch.version(), Some(1));
     }
 
-    /// Writers keep two counters equal, readers see them equal; everybody finishes, so no wake-up is lost.
+    /// Writers keep two counters equal, and readers see them equal. All threads finish, so no
+    /// wake-up is lost.
     #[test]
-    fn nobody_is_forgotten_and_nobody_sees_half_a_change() {
+    fn no_wake_up_is_lost_and_no_reader_sees_half_a_change() {
         struct Shared {
             latch: Latch,
             a: AtomicU64,
@@ -276,7 +284,7 @@ mod tests {
                             let a = s.a.load(Ordering::Relaxed);
                             s.a.store(a + 1, Ordering::Relaxed);
                             if round % 64 == 0 {
-                                std::thread::yield_now(); // lets the others pile up
+                                std::thread::yield_now(); // the other threads queue up
                             }
                             let b = s.b.load(Ordering::Relaxed);
                             s.b.store(b + 1, Ordering::Relaxed);

@@ -1,16 +1,19 @@
-//! The buffer pool: pages in memory. It reads the `pages` file and never writes it.
+//! The buffer pool: pages in memory. It reads the `pages` file and never writes
+//! it.
 //!
 //! Access rules:
 //!
-//! 1. A page's bytes are reached only through [`PageRead`] (shared latch) and [`PageWrite`] (exclusive latch). Both hold
-//!    a pin, and a pinned page keeps its frame.
-//! 2. Who holds a latch never waits for a frame or for I/O: it may call [`Pool::try_pin`], [`Pool::create`] with a frame
-//!    reserved before, and nothing else here that can wait. Latches themselves are waited for in the order that the
-//!    caller's structure defines (Tr1).
-//! 3. Only the mini-transaction and redo change a page, and they mark it dirty under the latch of the change, before
-//!    the change's log range is published.
-//! 4. A frame is given to another page only when it is unpinned, clean, and no copy of it is under way.
-//! 5. Who needs a frame never writes a page; it waits for the cleaner.
+//! 1. A page's bytes are reached only through [`PageRead`] (shared latch) and [`PageWrite`]
+//!    (exclusive latch). Both hold a pin, and a pinned page keeps its frame.
+//! 2. A thread that holds a latch never waits for a frame or for I/O. It may call
+//!    [`Pool::try_pin`], [`Pool::create`] with a frame that it reserved before, and nothing else
+//!    here that can wait. It waits for further latches only in the order that the caller's
+//!    structure defines (Tr1).
+//! 3. Only the mini-transaction and redo change a page. They mark it dirty under the latch of the
+//!    change, before the change's log range is published.
+//! 4. A frame is given to another page only when it is unpinned and clean, and no copy of it is
+//!    being written.
+//! 5. A thread that needs a frame never writes a page. It waits for the cleaner.
 
 mod arena;
 mod dirty;
@@ -19,14 +22,14 @@ mod free;
 mod guard;
 mod latch;
 mod page_table;
-mod past;
 mod pool;
 #[cfg(test)]
 mod tests;
+mod uncached;
 
 pub(crate) use dirty::FlushTicket;
 pub(crate) use guard::{PageRead, PageWrite, Pin};
-pub(crate) use past::Images;
 #[cfg(test)]
 pub(crate) use pool::RefuseDamage;
 pub(crate) use pool::{FetchHint, Pool, PoolOptions, ReadHook, Stamp};
+pub(crate) use uncached::PageImages;

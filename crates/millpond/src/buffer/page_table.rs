@@ -1,9 +1,10 @@
-//! Page number → frame: chains of frames, as many as two for each frame, so that its size follows from the pool's and not from the
-//! file's.
+//! The page table: a hash table from page number to frame. It has about two chains for each frame,
+//! so its size follows from the pool's size, not from the file's.
 //!
-//! Readers follow a chain without a lock, and what they find is a hint until the frame, once pinned, confirms that it holds the page. A
-//! frame that goes into another chain under a reader's feet leads him there, so that he misses what is there: who finds nothing looks again
-//! under the mutex under which the chain changes, and then it is not there.
+//! Readers follow a chain without a lock. What they find is a hint, until the frame is pinned and
+//! confirms that it holds the page. A frame that moves to another chain takes a reader on it along,
+//! so the reader may miss a page that is there. A reader that finds nothing therefore looks again
+//! under the mutex under which the chain changes. If it finds nothing then, the page is not there.
 
 use base::PageNo;
 use base::sync::Mutex;
@@ -11,56 +12,59 @@ use base::sync::atomic::{AtomicU32, Ordering};
 
 use super::frame::{Frame, Frames};
 
-/// Mutexes for all chains.
-const STRIPES: usize = 64;
+/// Mutexes for all chains together.
+const MUTEXES: usize = 64;
 
+/// The mutex of every 64th chain, on a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Stripe(Mutex<()>);
+struct ChainMutex(Mutex<()>);
 
 /// The table.
 #[derive(Debug)]
 pub(super) struct PageTable {
-    /// The first frame of each chain, by its number plus one; 0: none. A power of two of them.
+    /// The first frame of each chain: its number plus one, or 0 for an empty chain. The number of
+    /// chains is a power of two.
     heads: Box<[AtomicU32]>,
-    /// What is left of a hash is the chain.
+    /// A hash shifted right by this is the number of its chain.
     shift: u32,
-    stripes: Box<[Stripe]>,
+    mutexes: Box<[ChainMutex]>,
 }
 
 impl PageTable {
-    /// An empty table for so many frames.
+    /// Returns an empty table for a pool of `frames` frames.
     pub(super) fn new(frames: usize) -> Self {
         let chains = Self::chains(frames);
         PageTable {
             heads: (0..chains).map(|_| AtomicU32::new(0)).collect(),
             shift: 32 - chains.trailing_zeros(),
-            stripes: (0..STRIPES).map(|_| Stripe::default()).collect(),
+            mutexes: (0..MUTEXES).map(|_| ChainMutex::default()).collect(),
         }
     }
 
     fn chains(frames: usize) -> usize {
-        (2 * frames).next_power_of_two().max(STRIPES)
+        (2 * frames).next_power_of_two().max(MUTEXES)
     }
 
-    /// Bytes that the table takes for so many frames.
+    /// Returns the size of the table for `frames` frames, bytes.
     pub(super) fn bytes(frames: usize) -> usize {
-        Self::chains(frames) * size_of::<AtomicU32>() + STRIPES * size_of::<Stripe>()
+        Self::chains(frames) * size_of::<AtomicU32>() + MUTEXES * size_of::<ChainMutex>()
     }
 
     #[inline]
     fn chain(&self, page: PageNo) -> usize {
-        // Neighbours in the file, which are read together, come into chains of their own.
+        // Neighbours in the file are read together; they hash to different chains.
         (page.0.wrapping_mul(0x9e37_79b1) >> self.shift) as usize
     }
 
-    /// The frame that holds `page`, if one does.
+    /// Returns the frame that holds `page`, if there is one.
     #[inline]
     pub(super) fn get(&self, frames: &Frames, page: PageNo) -> Option<u32> {
-        self.hint(frames, page).map(|(index, _)| index).or_else(|| self.get_surely(frames, page))
+        self.hint(frames, page).map(|(index, _)| index).or_else(|| self.get_locked(frames, page))
     }
 
-    /// The same, with its control block, but it may miss one while others come and go.
+    /// As [`PageTable::get`], with the frame's control block, but it may miss a frame while others
+    /// are added or removed.
     #[inline]
     pub(super) fn hint<'f>(&self, frames: &'f Frames, page: PageNo) -> Option<(u32, &'f Frame)> {
         let mut at = self.heads[self.chain(page)].load(Ordering::Acquire);
@@ -74,17 +78,19 @@ impl PageTable {
         None
     }
 
-    /// The frame that holds `page`, if one does, for who has had no hint of one.
+    /// Returns the frame that holds `page`, if there is one, after [`PageTable::hint`] has found
+    /// none. Takes the chain's mutex.
     #[cold]
-    pub(super) fn get_surely(&self, frames: &Frames, page: PageNo) -> Option<u32> {
-        let _changing = self.stripes[self.chain(page) % STRIPES].0.lock();
+    pub(super) fn get_locked(&self, frames: &Frames, page: PageNo) -> Option<u32> {
+        let _changing = self.mutexes[self.chain(page) % MUTEXES].0.lock();
         self.hint(frames, page).map(|(index, _)| index)
     }
 
-    /// Enters `page` unless it has a frame. REQUIRES: the frame names the page, and is in no chain.
+    /// Enters `page` unless it has a frame. Returns whether it did. REQUIRES: the frame has the
+    /// page's number and is in no chain.
     pub(super) fn enter(&self, frames: &Frames, page: PageNo, frame: u32) -> bool {
         let chain = self.chain(page);
-        let _changing = self.stripes[chain % STRIPES].0.lock();
+        let _changing = self.mutexes[chain % MUTEXES].0.lock();
         if self.hint(frames, page).is_some() {
             return false;
         }
@@ -94,14 +100,14 @@ impl PageTable {
         true
     }
 
-    /// Takes `page` out; `frame` must be what it has.
+    /// Removes `page`. REQUIRES: the table has it in `frame`.
     pub(super) fn remove(&self, frames: &Frames, page: PageNo, frame: u32) {
         let chain = self.chain(page);
-        let _changing = self.stripes[chain % STRIPES].0.lock();
+        let _changing = self.mutexes[chain % MUTEXES].0.lock();
         let mut link = &self.heads[chain];
         loop {
             let at = link.load(Ordering::Relaxed);
-            assert!(at != 0, "{page:?} is not in the frame that gives it up");
+            assert!(at != 0, "{page:?} is not in the frame that it is removed from");
             let here = frames.get(at - 1);
             if at == frame + 1 {
                 return link.store(here.next.load(Ordering::Relaxed), Ordering::Release);
@@ -123,7 +129,7 @@ mod tests {
         Frames::new(count, 4096, &Arc::new(Metrics::new())).unwrap()
     }
 
-    /// Gives a frame that is nobody's a page, and enters it.
+    /// Gives a page to a free frame, and enters it.
     fn put(table: &PageTable, frames: &Frames, page: PageNo, frame: u32) -> bool {
         frames.get(frame).publish(page);
         let entered = table.enter(frames, page, frame);
@@ -141,11 +147,11 @@ mod tests {
     }
 
     #[test]
-    fn one_frame_a_page_whatever_the_page_numbers() {
+    fn each_page_has_one_frame_whatever_its_number() {
         let (table, frames) = (PageTable::new(40), frames(40));
         let (mut rng, mut model) = (Prng::new(1), BTreeMap::new());
         for _ in 0..20_000 {
-            // Few pages, so that they meet, some of them far beyond the pool's size.
+            // Few pages, so they share chains; some lie far beyond the pool's size.
             let page = PageNo((rng.below(60) as u32).wrapping_mul(0x0400_0001));
             let free = (0..40).find(|frame| !model.values().any(|used| used == frame));
             match (rng.below(2), model.get(&page).copied(), free) {
@@ -166,12 +172,13 @@ mod tests {
         }
     }
 
-    /// A reader stands on a frame that goes to another chain.
+    /// A frame moves to another chain while a reader is on it.
     #[test]
-    fn what_is_there_is_found_while_others_come_and_go() {
+    fn a_page_that_stays_is_found_while_others_are_added_and_removed() {
         let (table, frames, at_work) = (PageTable::new(64), frames(64), AtomicU32::new(2));
-        // Of all chains only two are used, so that they are long. Page 0 is left out: a free frame has its number, so that a reader who
-        // stands on one takes it for a hint of page 0, which the pool then sees to be none.
+        // Only two chains are used, so they are long. Page 0 is left out: free frames have its
+        // number, so a reader on a free frame takes it for a hint of page 0. The pool then sees
+        // that it is none.
         let few: Vec<_> =
             (1..100_000u32).map(PageNo).filter(|page| table.chain(*page) < 2).take(60).collect();
         for (frame, page) in few[..20].iter().enumerate() {
@@ -183,7 +190,8 @@ mod tests {
                 scope.spawn(move || {
                     let own = 20 + 20 * writer as usize;
                     for round in 0..40_000 {
-                        // Frame by frame another page, mostly of another chain, than the round before.
+                        // Each frame gets another page, mostly of another chain, than in the round
+                        // before.
                         let held = (0..10).map(|n| (few[own + (n + 7 * round) % 20], (own + n) as u32));
                         held.clone().for_each(|(page, frame)| assert!(put(table, frames, page, frame)));
                         held.for_each(|(page, frame)| take(table, frames, page, frame));

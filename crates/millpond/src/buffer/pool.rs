@@ -1,10 +1,12 @@
-//! The buffer pool: finds pages in memory, brings them there, and says which may go. It reads the file and never writes
-//! it.
+//! The buffer pool: finds pages in memory and reads missing ones from the file. It never writes the
+//! file.
 //!
-//! A page comes in like this: a thread takes a free frame, latches it exclusively, publishes the page number in it as
-//! `LOADING`, and enters it in the page table; who loses the race for the entry gives the frame back. Others that want
-//! the page pin the frame, see `LOADING`, and wait for the latch holding nothing; then they look again, because a page
-//! that could not be read has been withdrawn. They then try themselves and get the error themselves.
+//! A page is read in these steps. A thread takes a free frame, latches it exclusively, publishes
+//! the page number in it as `LOADING`, and enters it in the page table. If another thread entered
+//! the page first, this thread returns its frame. Other threads that want the page pin the frame,
+//! see `LOADING`, and wait for its latch while they hold nothing. Then they look again, because a
+//! page that could not be read has been withdrawn. In that case they try to read it themselves, and
+//! get the error themselves.
 
 use std::fmt::Debug;
 use std::path::PathBuf;
@@ -25,24 +27,25 @@ use super::page_table::PageTable;
 use crate::error::{Error, Poison, Result};
 use crate::page::{self, Damage};
 
-/// Looks at a page that was just read, before anyone else does.
+/// Checks a page that was just read, before any other thread sees it.
 pub(crate) trait ReadHook: Send + Sync + Debug {
-    /// `verified` is what the page's checksum and structure say. The hook decides: an error refuses the page;
-    /// `Ok(None)` takes it as the bytes are; `Ok(Some(lsn))` says that the hook changed it by redo that starts at `lsn`,
-    /// so that it enters the pool dirty. Called with no latch held but that of the new frame; may do I/O.
+    /// Accepts, changes or refuses the page. `verified` is the result of the checks of the page's
+    /// checksum and structure. An error refuses the page. `Ok(None)` accepts the bytes as they are.
+    /// `Ok(Some(lsn))` says that the hook changed the page by redo that starts at `lsn`, so it
+    /// enters the pool dirty. Called with no latch held but that of the new frame; may do I/O.
     fn after_read(&self, page: PageNo, bytes: &mut [u8], verified: Result<(), Damage>)
     -> Result<Option<Lsn>>;
-    /// Whether the page is taken as a blank where it cannot be read.
+    /// Returns whether a page that cannot be read is accepted as a blank one.
     fn needs_no_image(&self, _: PageNo) -> bool {
         false
     }
 }
 
-/// Takes intact pages as they are and refuses damaged ones.
+/// Accepts intact pages as they are and refuses damaged ones.
 #[cfg(test)]
 #[derive(Debug)]
 pub(crate) struct RefuseDamage {
-    /// The file to name.
+    /// The file that errors name.
     pub(crate) path: PathBuf,
 }
 
@@ -59,7 +62,7 @@ impl ReadHook for RefuseDamage {
 /// What a pool is made of.
 #[derive(Debug)]
 pub(crate) struct PoolOptions {
-    /// How many pages fit.
+    /// How many pages fit in memory.
     pub(crate) frames: usize,
     /// Bytes of a page.
     pub(crate) page_bytes: usize,
@@ -67,29 +70,30 @@ pub(crate) struct PoolOptions {
     pub(crate) file: Arc<dyn File>,
     /// Its name, for errors.
     pub(crate) path: PathBuf,
-    /// Judges pages that were read.
+    /// Checks pages that were read.
     pub(crate) hook: Box<dyn ReadHook>,
-    /// Wakes the cleaner when frames run short.
+    /// Wakes the cleaner when few frames are free.
     pub(crate) cleaner: Unparker,
-    /// Ends all waiting when set.
+    /// Ends all waits when it is set.
     pub(crate) poison: Arc<Poison>,
-    /// Where reads, waits and evictions are counted.
+    /// Counts reads, waits and evictions.
     pub(crate) metrics: Arc<Metrics>,
-    /// What waits and reads are timed by.
+    /// Measures the time of waits and reads.
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// What a fetch knows about the future of the page.
+/// The expected use of a page that is fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FetchHint {
-    /// Nothing.
+    /// Not known.
     Normal,
-    /// A long scan passes by: the page is evicted first unless somebody else uses it too (Bp6).
+    /// A long scan: the page is evicted first, unless another thread uses it too (Bp6).
     Scan,
 }
 
-/// Names a page's bytes without holding them: a page that is in memory with the stamp that it had before has the same bytes
-/// as before. (A frame's count of changes runs round after 2^32 of them.)
+/// Identifies the contents of a page without holding it. If a page is in memory with the same stamp
+/// as before, its bytes are the same as before. (A frame's count of changes wraps around after 2^32
+/// of them.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     pool: u64,
@@ -100,7 +104,7 @@ pub(crate) struct Stamp {
 /// The buffer pool.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    /// Tells the pools of one process apart.
+    /// Unique among the pools of this process.
     id: u64,
     frames: Frames,
     pub(super) table: PageTable,
@@ -114,29 +118,30 @@ pub(crate) struct Pool {
     hook: Box<dyn ReadHook>,
 }
 
-/// What the page table and the frame say about a page.
-pub(super) enum Probe<'p> {
-    /// In no frame.
+/// The state of a page according to the page table and the frame.
+pub(super) enum PageProbe<'p> {
+    /// No frame has it.
     Absent,
-    /// Somebody is putting it or another in or out: look again.
+    /// A thread is moving this page or another one in or out: look again.
     Leaving,
     /// Being read.
     Loading(Pin<'p>),
-    /// There.
+    /// In memory.
     Resident(Pin<'p>),
 }
 
-/// A page on its way in: entered in the table, its frame latched. Dropping it takes the page out again.
-pub(super) struct Loading<'p> {
+/// A page that is being read: it is entered in the page table, and its frame is latched. Dropping
+/// this takes the page out again.
+pub(super) struct LoadingPage<'p> {
     pool: &'p Pool,
     frame: u32,
     page: PageNo,
-    /// `None` when the page has arrived.
+    /// `None` once the page has been read.
     latched: Option<Exclusive<'p>>,
 }
 
 impl Pool {
-    /// An empty pool.
+    /// Returns an empty pool.
     pub(crate) fn new(options: PoolOptions) -> Result<Pool> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let PoolOptions { frames, page_bytes, file, path, hook, cleaner, poison, metrics, clock } = options;
@@ -157,13 +162,14 @@ impl Pool {
         })
     }
 
-    /// Frames of a pool that takes `bytes` of memory with all that it keeps for them.
+    /// Returns how many frames fit in `bytes` of memory, with all that the pool keeps for them.
     pub(crate) fn frames_in(bytes: usize, page_bytes: usize) -> usize {
         let most = bytes / page_bytes;
         most - Self::overhead(most).div_ceil(page_bytes).min(most / 2)
     }
 
-    /// Bytes of memory of a pool of so many frames beside its pages: the frames' control blocks, the page table, the free list.
+    /// Returns the memory that a pool of `frames` frames needs beside its pages, bytes: control
+    /// blocks, page table and free list.
     pub(crate) fn overhead(frames: usize) -> usize {
         Frames::control_bytes(frames) + PageTable::bytes(frames) + FreeFrames::bytes(frames)
     }
@@ -173,7 +179,7 @@ impl Pool {
         &self.frames
     }
 
-    /// How many pages fit.
+    /// How many pages fit in memory.
     pub(crate) fn frame_count(&self) -> usize {
         self.frames.count()
     }
@@ -192,32 +198,34 @@ impl Pool {
         &*self.hook
     }
 
-    /// The state word of the frame that the table has for the page: a hint.
+    /// Returns the state word of the frame that the page table has for the page. Only a hint.
     pub(super) fn resident_state(&self, page: PageNo) -> Option<u32> {
         self.table.get(&self.frames, page).map(|frame| self.frames.get(frame).state())
     }
 
-    /// Whether a frame has the page. REQUIRES, for a no to last: nobody who could fetch it knows the page.
+    /// Returns whether a frame has the page. REQUIRES, for a lasting "no": no thread that could
+    /// fetch the page knows it.
     pub(crate) fn holds(&self, page: PageNo) -> bool {
         self.table.get(&self.frames, page).is_some()
     }
 
-    pub(super) fn probe(&self, page: PageNo) -> Probe<'_> {
+    pub(super) fn probe(&self, page: PageNo) -> PageProbe<'_> {
         let Some((index, frame)) = self.table.hint(&self.frames, page) else {
-            // One that is there after all was missed because others come and go.
-            let there = self.table.get_surely(&self.frames, page);
-            return if there.is_some() { Probe::Leaving } else { Probe::Absent };
+            // The lookup without the mutex may miss a page that is there, while other pages come
+            // and go.
+            let there = self.table.get_locked(&self.frames, page);
+            return if there.is_some() { PageProbe::Leaving } else { PageProbe::Absent };
         };
         self.frames.prefetch(index);
         let before = frame.pin();
         let pin = Pin::adopt(self, index, page);
         if before & CLAIMED != 0 || frame.page_no() != page {
-            return Probe::Leaving;
+            return PageProbe::Leaving;
         }
-        if before & LOADING != 0 { Probe::Loading(pin) } else { Probe::Resident(pin) }
+        if before & LOADING != 0 { PageProbe::Loading(pin) } else { PageProbe::Resident(pin) }
     }
 
-    /// Leaves the mark that somebody used the page.
+    /// Marks the page as used.
     #[inline]
     fn touch(&self, pin: &Pin<'_>) {
         let frame = self.frames.get(pin.frame());
@@ -226,7 +234,8 @@ impl Pool {
         }
     }
 
-    /// The stamp of a page that is in memory and that nobody is changing. It counts as used.
+    /// Returns the stamp of a page that is in memory and that no thread is changing. Marks the page
+    /// as used.
     #[inline]
     pub(crate) fn stamp(&self, page: PageNo) -> Option<Stamp> {
         let (index, frame) = self.table.hint(&self.frames, page)?;
@@ -241,17 +250,18 @@ impl Pool {
         Some(Stamp { pool: self.id, frame, version: self.frames.get(frame).version()? })
     }
 
-    /// Pins a page that is in memory. Never waits: `None` also for a page that is on its way in or out, and perhaps while others are.
+    /// Pins a page that is in memory. Never waits. Returns `None` also for a page that is being
+    /// read or evicted, and sometimes while other pages are.
     #[inline]
     pub(crate) fn try_pin(&self, page: PageNo) -> Option<Pin<'_>> {
         self.try_pin_with(page, FetchHint::Normal)
     }
 
-    /// As [`Pool::try_pin`], told what the page is for.
+    /// As [`Pool::try_pin`], with the expected use of the page.
     #[inline]
     pub(crate) fn try_pin_with(&self, page: PageNo, hint: FetchHint) -> Option<Pin<'_>> {
         match self.probe(page) {
-            Probe::Resident(pin) => {
+            PageProbe::Resident(pin) => {
                 if hint == FetchHint::Normal {
                     self.touch(&pin);
                 }
@@ -261,7 +271,7 @@ impl Pool {
         }
     }
 
-    /// Asks the processor for the beginning of a page that is in memory, if it is.
+    /// Prefetches the beginning of a page, if it is in memory.
     #[inline]
     pub(crate) fn prefetch(&self, page: PageNo) {
         if let Some((index, frame)) = self.table.hint(&self.frames, page) {
@@ -270,38 +280,39 @@ impl Pool {
         }
     }
 
-    /// Pins a page, reading it if need be. REQUIRES: the caller holds no latch.
+    /// Pins a page; reads it if it is not in memory. REQUIRES: the caller holds no latch.
     #[inline]
     pub(crate) fn fetch(&self, page: PageNo) -> Result<Pin<'_>> {
         self.fetch_with(page, FetchHint::Normal)
     }
 
-    /// As [`Pool::fetch`], told what the page is for. REQUIRES: the caller holds no latch.
+    /// As [`Pool::fetch`], with the expected use of the page. REQUIRES: the caller holds no latch.
     pub(crate) fn fetch_with(&self, page: PageNo, hint: FetchHint) -> Result<Pin<'_>> {
         let mut turn = 0;
         loop {
             match self.probe(page) {
-                Probe::Resident(pin) => {
+                PageProbe::Resident(pin) => {
                     if hint == FetchHint::Normal {
                         self.touch(&pin);
                     }
                     return Ok(pin);
                 }
-                Probe::Loading(pin) => drop(self.frames.share(pin.frame())),
-                Probe::Leaving => spin(&mut turn),
-                Probe::Absent => {
+                PageProbe::Loading(pin) => drop(self.frames.share(pin.frame())),
+                PageProbe::Leaving => spin(&mut turn),
+                PageProbe::Absent => {
                     let free = self.take_frame(hint)?;
                     if let Ok(mut loading) = self.install(free, page) {
                         self.read(&mut loading)?;
-                        return self.arrive(loading, hint);
+                        return self.finish_read(loading, hint);
                     }
                 }
             }
         }
     }
 
-    /// Brings pages in that are not there, with many reads in flight; as many as frames can be had for without waiting.
-    /// REQUIRES: the caller holds no latch. After an error the other pages are in all the same.
+    /// Reads the pages that are not in memory, with many reads in flight, as long as frames are
+    /// available without waiting. After an error the other pages are in memory all the same.
+    /// REQUIRES: the caller holds no latch.
     pub(crate) fn fetch_many(&self, pages: &[PageNo], hint: FetchHint) -> Result {
         let mut batch = Vec::with_capacity(pages.len());
         for &page in pages {
@@ -327,31 +338,32 @@ impl Pool {
         }
         let mut first_error = Ok(());
         for mut loading in batch {
-            // A batch tells only that some read failed; one by one they tell which.
+            // A batch reports only that some read failed. Reads one by one show which.
             let read = if together { Ok(()) } else { self.read(&mut loading) };
-            let arrived = read.and_then(|()| self.arrive(loading, hint).map(drop));
+            let arrived = read.and_then(|()| self.finish_read(loading, hint).map(drop));
             first_error = first_error.and(arrived);
         }
         first_error
     }
 
-    /// A page that was just allocated: zeroed and latched. A stale copy in memory, from before the page was freed, is
-    /// taken over. Its latch may be waited for, as only a reader that followed an outdated pointer can hold it, and such
-    /// a reader waits for nothing; if one is reading the freed page from the file right now, that is waited for too.
+    /// Returns a page that was just allocated, zeroed and latched. If memory has an old copy, from
+    /// before the page was freed, the copy's frame is used. This may wait for its latch: only a
+    /// reader that followed an outdated pointer can hold it, and such a reader waits for nothing.
+    /// It also waits for a thread that is reading the freed page from the file right now.
     pub(crate) fn create<'p>(&'p self, page: PageNo, frame: FreeFrame<'p>) -> PageWrite<'p> {
         let mut free = frame;
         let mut turn = 0;
         loop {
             match self.probe(page) {
-                Probe::Resident(pin) => {
+                PageProbe::Resident(pin) => {
                     self.touch(&pin);
                     let mut write = pin.write();
                     write.fill(0);
                     return write;
                 }
-                Probe::Loading(pin) => drop(self.frames.share(pin.frame())),
-                Probe::Leaving => spin(&mut turn),
-                Probe::Absent => match self.install(free, page) {
+                PageProbe::Loading(pin) => drop(self.frames.share(pin.frame())),
+                PageProbe::Leaving => spin(&mut turn),
+                PageProbe::Absent => match self.install(free, page) {
                     Ok(mut loading) => {
                         loading.bytes().fill(0);
                         let (pin, latched) = loading.finish();
@@ -364,19 +376,19 @@ impl Pool {
         }
     }
 
-    /// Gives the frame the page, or the frame back if the page has one.
+    /// Gives the frame to the page. Returns the frame if the page has one already.
     pub(super) fn install<'p>(
         &'p self,
         free: FreeFrame<'p>,
         page: PageNo,
-    ) -> Result<Loading<'p>, FreeFrame<'p>> {
+    ) -> Result<LoadingPage<'p>, FreeFrame<'p>> {
         let index = free.take();
         let frame = self.frames.get(index);
-        // At most somebody who waited here for a page that was withdrawn is about to release it.
+        // At most a thread that waited here for a withdrawn page is about to release the latch.
         let latched = self.frames.exclude(index);
         frame.publish(page);
         if self.table.enter(&self.frames, page, index) {
-            return Ok(Loading { pool: self, frame: index, page, latched: Some(latched) });
+            return Ok(LoadingPage { pool: self, frame: index, page, latched: Some(latched) });
         }
         frame.withdraw();
         frame.forget_page();
@@ -384,15 +396,15 @@ impl Pool {
         Err(self.own_frame(index))
     }
 
-    /// Gives a page on its way in these bytes, which were checked.
-    pub(super) fn fill(&self, mut loading: Loading<'_>, bytes: &[u8]) {
+    /// Fills a page that is being read with these bytes, which were checked.
+    pub(super) fn fill(&self, mut loading: LoadingPage<'_>, bytes: &[u8]) {
         loading.bytes().copy_from_slice(bytes);
         let (pin, latched) = loading.finish();
         drop(latched);
         self.touch(&pin);
     }
 
-    fn read(&self, loading: &mut Loading<'_>) -> Result {
+    fn read(&self, loading: &mut LoadingPage<'_>) -> Result {
         let offset = u64::from(loading.page.0) * self.page_bytes() as u64;
         let begun_us = self.clock.now_us();
         let read = self.file.read_at(loading.bytes(), offset);
@@ -400,7 +412,7 @@ impl Pool {
         self.metrics.time(Latency::PageRead, self.clock.now_us().saturating_sub(begun_us));
         match read {
             Ok(()) => Ok(()),
-            // A page that the file never grew to is one that was never written; the hook sees a blank page.
+            // A page beyond the end of the file was never written; the hook sees a blank page.
             Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => {
                 loading.bytes().fill(0);
                 Ok(())
@@ -416,8 +428,8 @@ impl Pool {
         }
     }
 
-    /// Checks a page in the file that is in no frame, without bringing it into one: it may be one that is being written aside, and a frame
-    /// would go on showing what stood there before.
+    /// Checks a page of the file that no frame has, without reading it into a frame. Another thread
+    /// may be writing the page past the pool; a frame would then keep the old content.
     pub(crate) fn look(&self, page: PageNo) -> Result {
         if self.table.get(&self.frames, page).is_some() {
             return Ok(());
@@ -429,8 +441,8 @@ impl Pool {
         self.hook.after_read(page, &mut bytes, verified).map(drop)
     }
 
-    /// Checks what was read and lets everybody see it.
-    fn arrive<'p>(&'p self, mut loading: Loading<'p>, hint: FetchHint) -> Result<Pin<'p>> {
+    /// Checks what was read and makes the page visible to all threads.
+    fn finish_read<'p>(&'p self, mut loading: LoadingPage<'p>, hint: FetchHint) -> Result<Pin<'p>> {
         self.metrics.add(M::PagesRead, 1);
         let page = loading.page;
         let bytes = loading.bytes();
@@ -448,7 +460,7 @@ impl Pool {
     }
 }
 
-impl<'p> Loading<'p> {
+impl<'p> LoadingPage<'p> {
     fn bytes(&mut self) -> &mut [u8] {
         self.latched.as_mut().expect("latched until it has arrived")
     }
@@ -461,7 +473,7 @@ impl<'p> Loading<'p> {
     }
 }
 
-impl Drop for Loading<'_> {
+impl Drop for LoadingPage<'_> {
     fn drop(&mut self) {
         let Some(latched) = self.latched.take() else { return };
         let frame = self.pool.frames.get(self.frame);

@@ -1,5 +1,5 @@
-//! The pool as its users see it: who may be evicted, who waits for what, what a failed read leaves, and in which order
-//! pages go to their file.
+//! The pool from outside: which pages may be evicted, which threads wait, the state after a failed
+//! read, and the order in which pages are written.
 
 mod file;
 
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const PATH: &str = "/db/pages";
-/// Where the tests keep a number in a page.
+/// The place of a counter in each page.
 const COUNTER: usize = 1000;
 
 struct World {
@@ -50,12 +50,12 @@ impl World {
         self.pool.fetch(PageNo(page)).unwrap()
     }
 
-    /// Changes a page by a group that starts at `lsn`.
+    /// Changes a page with a group that starts at `lsn`.
     fn dirty(&self, page: u32, lsn: u64) {
         change(&self.pool, page, || lsn);
     }
 
-    /// Writes a page to the file as the cleaner would.
+    /// Writes a page to the file, as the cleaner does.
     fn clean(&self, page: u32) {
         clean(&self.pool, &self.file, PageNo(page));
     }
@@ -66,7 +66,8 @@ impl World {
     }
 }
 
-/// `lsn` is drawn under the latch, as a mini-transaction does: the changes of one page are in the order of the log.
+/// Changes a page. `lsn` is called under the latch, as in a mini-transaction: the changes of one
+/// page are in the order of the log.
 fn change(pool: &Pool, page: u32, lsn: impl FnOnce() -> u64) {
     let mut page = pool.fetch(PageNo(page)).unwrap().write();
     let lsn = lsn();
@@ -86,7 +87,7 @@ fn clean(pool: &Pool, file: &PageFile, page: PageNo) -> bool {
 }
 
 #[test]
-fn many_threads_that_want_a_page_read_it_once() {
+fn threads_that_fetch_the_same_page_read_it_once() {
     let w = world(16);
     w.file.hold_reads(true);
     let threads: Vec<_> = (0..4)
@@ -109,7 +110,7 @@ fn many_threads_that_want_a_page_read_it_once() {
 }
 
 #[test]
-fn a_page_that_cannot_be_read_leaves_nothing_behind() {
+fn a_failed_read_leaves_no_page_and_no_used_frame() {
     let w = world(4);
     w.file.fail_reads(true);
     for _ in 0..10 {
@@ -134,9 +135,10 @@ fn a_page_that_cannot_be_read_leaves_nothing_behind() {
     assert_eq!(header::page_no(&w.fetch(7).read()), PageNo(7));
 }
 
-/// Threads that wait for another one's read try themselves when it fails, and each gets the error.
+/// Threads that wait for another thread's read try it themselves when it fails, and each gets the
+/// error.
 #[test]
-fn who_waits_for_a_read_that_fails_gets_the_error() {
+fn threads_that_wait_for_a_failed_read_get_its_error() {
     let w = world(8);
     w.file.hold_reads(true);
     w.file.fail_reads(true);
@@ -152,21 +154,21 @@ fn who_waits_for_a_read_that_fails_gets_the_error() {
 }
 
 #[test]
-fn shared_latches_go_together_and_exclude_the_exclusive_one() {
+fn shared_latches_coexist_and_exclude_the_exclusive_latch() {
     let w = world(4);
     let (a, b) = (w.fetch(1).read(), w.fetch(1).read());
     let pin = w.fetch(1).try_write().expect_err("it is being read");
     drop(a);
     let pin = pin.try_write().expect_err("one reader is left");
     drop(b);
-    let write = pin.try_write().expect("nobody is left");
+    let write = pin.try_write().expect("no reader is left");
     assert!(w.fetch(1).try_read().is_err() && w.fetch(1).try_write().is_err());
     let pin = write.unlatch();
     assert!(pin.try_read().is_ok());
 }
 
 #[test]
-fn pinned_latched_dirty_and_leaving_pages_stay() {
+fn pinned_latched_dirty_and_written_pages_are_not_evicted() {
     let w = world(6);
     let pinned = w.fetch(0);
     let latched = w.fetch(1).write();
@@ -177,7 +179,7 @@ fn pinned_latched_dirty_and_leaving_pages_stay() {
     for page in 10..40 {
         drop(w.fetch(page));
     }
-    // Two frames serve all the others.
+    // Two frames were enough for all the others.
     assert_eq!(w.file.reads(), 4 + 30);
     for page in 0..4 {
         assert!(w.pool.try_pin(PageNo(page)).is_some(), "page {page} is gone");
@@ -192,12 +194,12 @@ fn pinned_latched_dirty_and_leaving_pages_stay() {
 }
 
 #[test]
-fn a_page_that_is_used_again_is_passed_over_once() {
+fn a_page_that_was_used_again_gets_a_second_chance() {
     let w = world(8);
     for page in 0..8 {
         drop(w.fetch(page));
     }
-    // The first frame costs the hand a round that takes all marks off.
+    // To find the first frame the hand makes a round that clears all marks.
     drop(w.fetch(100));
     for page in 1..8 {
         if page != 4 {
@@ -214,7 +216,7 @@ fn a_page_that_is_used_again_is_passed_over_once() {
 }
 
 #[test]
-fn a_long_scan_leaves_the_pages_of_others() {
+fn a_long_scan_evicts_no_pages_of_others() {
     let w = world(64);
     for page in 0..40 {
         drop(w.fetch(page));
@@ -227,7 +229,7 @@ fn a_long_scan_leaves_the_pages_of_others() {
 }
 
 #[test]
-fn dirty_pages_go_by_their_oldest_change() {
+fn dirty_pages_are_ordered_by_their_oldest_change() {
     let w = world(8);
     for (page, lsn) in [(1, 30), (2, 10), (3, 20), (2, 50)] {
         w.dirty(page, lsn);
@@ -239,12 +241,13 @@ fn dirty_pages_go_by_their_oldest_change() {
         w.clean(page);
     }
     assert_eq!((w.pool.min_first_dirty(), w.pool.dirty_pages()), (None, 0));
-    assert!(!clean(&w.pool, &w.file, PageNo(2)), "a clean page gives no copy");
+    assert!(!clean(&w.pool, &w.file, PageNo(2)), "a clean page is not copied");
 }
 
-/// The file lacks the old change until the copy is synced, and the new one afterwards: both hold the checkpoint.
+/// The file does not have the old change until the copy is synced, and not the new one afterwards.
+/// Both hold the checkpoint back.
 #[test]
-fn a_change_during_the_write_gets_an_lsn_of_its_own() {
+fn a_change_during_a_write_has_its_own_first_dirty_lsn() {
     let w = world(8);
     w.dirty(1, 10);
     w.dirty(2, 20);
@@ -262,20 +265,21 @@ fn a_change_during_the_write_gets_an_lsn_of_its_own() {
 }
 
 #[test]
-fn a_page_that_is_being_changed_gives_no_copy() {
+fn a_page_latched_for_writing_is_not_copied() {
     let w = world(8);
     w.dirty(1, 10);
     let held = w.fetch(1).write();
     assert!(!clean(&w.pool, &w.file, PageNo(1)));
     drop(held);
     let shared = w.fetch(1).read();
-    assert!(clean(&w.pool, &w.file, PageNo(1)), "a reader is in nobody's way");
+    assert!(clean(&w.pool, &w.file, PageNo(1)), "a shared latch allows a copy");
     drop(shared);
 }
 
-/// Everybody who found no frame waits holding nothing, the cleaner hears of it, and each frame serves one of them.
+/// A thread that finds no frame waits and holds nothing. The cleaner is woken, and each freed frame
+/// serves one thread.
 #[test]
-fn threads_that_wait_for_frames_hold_nothing_and_are_all_served() {
+fn threads_that_wait_for_frames_hold_nothing_and_all_get_one() {
     const WAITERS: u32 = 5;
     let w = world(8);
     let mut pins: Vec<_> = (0..8).map(|page| w.fetch(page)).collect();
@@ -296,14 +300,14 @@ fn threads_that_wait_for_frames_hold_nothing_and_are_all_served() {
     while w.pool.frame_waiters() < WAITERS as usize {
         spin(&mut turn);
     }
-    assert!(w.cleaner.park_for(std::time::Duration::ZERO), "the cleaner was not told");
+    assert!(w.cleaner.park_for(std::time::Duration::ZERO), "the cleaner was not woken");
     for page in 0..8 {
         assert!(w.fetch(page).try_write().is_ok(), "a waiter holds a latch");
     }
     assert_eq!(served.load(Ordering::SeqCst), 0);
     for n in 1..=WAITERS {
         pins.pop();
-        // The waiters before may have left theirs by now, and those serve as well.
+        // Earlier waiters may have released their frames by now, and those serve as well.
         while w.pool.sweep(8, 1).freed == 0 && served.load(Ordering::SeqCst) < u64::from(n) {
             spin(&mut turn);
         }
@@ -318,7 +322,7 @@ fn threads_that_wait_for_frames_hold_nothing_and_are_all_served() {
 }
 
 #[test]
-fn who_waits_for_a_frame_hears_that_the_database_has_stopped() {
+fn a_thread_that_waits_for_a_frame_learns_that_the_database_is_poisoned() {
     let w = world(2);
     let pins = [w.fetch(0), w.fetch(1)];
     let pool = Arc::clone(&w.pool);
@@ -335,7 +339,7 @@ fn who_waits_for_a_frame_hears_that_the_database_has_stopped() {
 }
 
 #[test]
-fn the_cleaner_is_told_when_half_of_the_reserve_is_gone() {
+fn the_cleaner_is_woken_when_half_of_the_reserve_is_used() {
     let w = world(32);
     w.pool.set_free_reserve(16);
     for page in 0..23 {
@@ -346,10 +350,10 @@ fn the_cleaner_is_told_when_half_of_the_reserve_is_gone() {
     assert!(w.cleaner.park_for(std::time::Duration::ZERO), "8 are free");
 }
 
-/// Eight threads on twelve times as many pages as there are frames, one cleaner: no change is lost, nobody is
-/// forgotten.
+/// Eight threads use twelve times as many pages as there are frames, with one cleaner. No change is
+/// lost, and no thread waits for ever.
 #[test]
-fn a_pool_much_smaller_than_what_is_used() {
+fn no_change_is_lost_in_a_pool_much_smaller_than_the_data() {
     const FRAMES: usize = 16;
     const PAGES: u64 = 200;
     const CHANGES: u64 = 2_000;

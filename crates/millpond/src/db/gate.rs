@@ -1,6 +1,6 @@
 //! The gate through which every call goes, so that closing can wait for those inside and keep others out.
 
-use crate::engine::{Crowd, Inside};
+use crate::engine::{ActiveCall, ActiveCalls};
 use crate::error::{Error, Result};
 use base::sync::atomic::{AtomicBool, Ordering};
 use base::sync::spin;
@@ -9,19 +9,19 @@ use base::sync::spin;
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     closed: AtomicBool,
-    crowd: Crowd,
+    calls: ActiveCalls,
 }
 
 impl Gate {
     /// A gate that counts who goes in.
-    pub(crate) fn new(crowd: &Crowd) -> Gate {
-        Gate { closed: AtomicBool::new(false), crowd: crowd.clone() }
+    pub(crate) fn new(calls: &ActiveCalls) -> Gate {
+        Gate { closed: AtomicBool::new(false), calls: calls.clone() }
     }
 
     /// Goes in; `Closed` if the gate is.
     #[inline]
-    pub(crate) fn enter(&self) -> Result<Inside<'_>> {
-        let inside = self.crowd.enter();
+    pub(crate) fn enter(&self) -> Result<ActiveCall<'_>> {
+        let inside = self.calls.enter();
         if self.closed.load(Ordering::SeqCst) { Err(Error::Closed) } else { Ok(inside) }
     }
 
@@ -39,7 +39,7 @@ impl Gate {
     /// Waits until nobody is inside. REQUIRES: the gate is closed, and nothing inside waits for the caller.
     pub(crate) fn drain(&self) {
         let mut turn = 0;
-        self.crowd.drain(|| spin(&mut turn));
+        self.calls.drain(|| spin(&mut turn));
     }
 }
 

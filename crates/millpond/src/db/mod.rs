@@ -23,7 +23,7 @@ pub use receipt::{CommitFuture, Receipt};
 pub use transaction::{Savepoint, Transaction};
 
 use crate::catalog::Catalog;
-use crate::engine::{Engine, Inside};
+use crate::engine::{ActiveCall, Engine};
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::planted::{Bug, planted};
@@ -90,7 +90,7 @@ pub(crate) struct Core {
 
 impl Core {
     /// Lets a call in, unless the database is closed or poisoned.
-    pub(crate) fn enter(&self) -> Result<Inside<'_>> {
+    pub(crate) fn enter(&self) -> Result<ActiveCall<'_>> {
         let inside = self.gate.enter()?;
         self.engine.check_poison()?;
         Ok(inside)
@@ -198,8 +198,8 @@ impl Db {
         engine.start_background()?;
         // What was to be taken back may have met it, and an open does not fail for the rest of that.
         engine.check_poison()?;
-        engine.is_open();
-        let gate = Gate::new(engine.crowd());
+        engine.note_open();
+        let gate = Gate::new(engine.calls());
         let core = Shares::of(Core {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             engine,

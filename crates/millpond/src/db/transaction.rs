@@ -6,7 +6,7 @@ use super::share::Share;
 use super::{CommitFuture, Core, Durability, Range, Receipt};
 use crate::btree::Tree;
 use crate::buffer::FetchHint;
-use crate::engine::Inside;
+use crate::engine::ActiveCall;
 use crate::error::{Error, Result};
 use crate::lock::{Mode, Using, Wait};
 use crate::mvcc::Snapshot;
@@ -66,7 +66,7 @@ impl Transaction {
     }
 
     /// Begins a call: the database is open, the transaction lives.
-    fn enter(&self) -> Result<Inside<'_>> {
+    fn enter(&self) -> Result<ActiveCall<'_>> {
         let inside = self.core.enter()?;
         if self.aborted.get() {
             return Err(Error::Aborted);
@@ -176,14 +176,14 @@ impl Transaction {
     }
 
     /// For a scan: begins a call on the table.
-    pub(super) fn enter_table(&self, table: &Table) -> Result<(Inside<'_>, Tree)> {
+    pub(super) fn enter_table(&self, table: &Table) -> Result<(ActiveCall<'_>, Tree)> {
         let inside = self.enter()?;
         let tree = self.tree(table)?;
         Ok((inside, tree))
     }
 
     /// For a scan that goes on.
-    pub(super) fn enter_again(&self) -> Result<Inside<'_>> {
+    pub(super) fn enter_again(&self) -> Result<ActiveCall<'_>> {
         self.enter()
     }
 

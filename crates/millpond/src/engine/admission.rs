@@ -1,11 +1,13 @@
-//! Admission: the only place that delays a writer (Fl6). Every row operation asks here before its mini-transaction, with
-//! no latch held. Rollback and purge ask as well, and have marks of their own (`undoing`). Commits do not ask: for them, and for whoever
-//! was let in, is what lies between those marks and the capacity.
+//! Admission (flow control, throttling): the only place that delays a writer (Fl6). Every row
+//! operation asks here before its mini-transaction, with no latch held. Rollback and purge ask too,
+//! with limits of their own (`undo_admission`). Commits do not ask. The redo between the hard mark
+//! and the capacity is for commits and for operations that were already admitted.
 //!
-//! Below the soft mark it costs two relaxed loads, unless the log needs more files: then the cleaner is told. Above it the operation buys its share of time and waits for its turn;
-//! the law is `pace::admission`.
+//! Below the soft mark this costs two relaxed loads. If the log needs more files, the cleaner is
+//! told as well. Above the soft mark an operation pays for its redo with time, and waits for its
+//! turn. The rule is `pace::admission`.
 
-use super::undoing::Slice;
+use super::undo_admission::UndoSlice;
 use crate::error::{Error, Poison, Result};
 use crate::log::{LAST_WRITE, Log};
 use crate::txn::WriteAdmission;
@@ -20,100 +22,104 @@ use std::sync::Arc;
 use std::time::Duration;
 use vfs::Clock;
 
-/// How long a hard wait sleeps before it looks again whether the database still lives.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// Sleep of a hard wait before it checks again whether the database still works.
+const RECHECK: Duration = Duration::from_millis(100);
 
-/// On a full disk there may be room as soon as purge and rollback have cleared away what a checkpoint has to write. An operation waits while
-/// they get on: until they have not for so long, and the cleaner has looked twice at what they left, but no longer than so long in all.
-const FULL_STILL_US: u64 = 200_000;
-const FULL_LOOKS: u64 = 2;
+/// On a full disk there may be space once purge and rollback have removed what a checkpoint has to
+/// write. An operation waits while they make progress. It gives up after this time without
+/// progress, if the cleaner has done this many rounds meanwhile, and after `FULL_WAIT_US` in any
+/// case.
+const FULL_NO_PROGRESS_US: u64 = 200_000;
+const FULL_ROUNDS: u64 = 2;
 const FULL_WAIT_US: u64 = 10_000_000;
-/// So often it looks.
-const FULL_LOOK_US: u64 = 2_000;
+/// The time between two checks of a wait on a full disk.
+const FULL_RECHECK_US: u64 = 2_000;
 
-/// The cleaner is woken by an operation above the soft mark if it has not spoken for so long.
+/// An operation above the soft mark wakes the cleaner if it has not set the marks for this long.
 const SILENCE_US: u64 = 1_000;
 
-/// Ids have 48 bits. Nobody begins to write with one from here on; a million million are left for who locks what he reads.
+/// Transaction ids have 48 bits. From this id on no transaction may begin to write. About 10^12 ids
+/// are left for transactions that only lock what they read.
 const LAST_ID: TxnId = TxnId((1 << 48) - (1 << 40));
 
-/// Lets operations in.
+/// Admits operations.
 pub(crate) struct Admission {
     log: Arc<Log>,
     clock: Arc<dyn Clock>,
     pub(super) metrics: Arc<Metrics>,
     poison: Arc<Poison>,
     cleaner: Unparker,
-    /// For rollback and purge.
-    pub(super) slice: Slice,
-    /// How often they were let on where not everybody is.
-    pub(super) undone: AtomicU64,
-    /// How often the cleaner has been round.
+    /// The slice of rollback and purge.
+    pub(super) slice: UndoSlice,
+    /// How often rollback and purge were admitted while row operations were delayed.
+    pub(super) undo_grants: AtomicU64,
+    /// Rounds of the cleaner so far.
     rounds: AtomicU64,
-    /// Nobody is delayed whose redo ends below it, nor has anybody look: the checkpoint LSN and the soft mark, or the age above
-    /// which the log needs more files.
+    /// An operation whose redo ends below this LSN is admitted at once, and does not wake the
+    /// cleaner. It is the checkpoint LSN plus the soft mark, or plus the age above which the log
+    /// needs more files.
     free_below: AtomicU64,
     checkpoint: AtomicU64,
     soft: AtomicU64,
     hard: AtomicU64,
     capacity: AtomicU64,
     clean_bytes_per_s: AtomicU64,
-    /// When the cleaner last spoke.
+    /// When the cleaner last set the marks.
     marked_us: AtomicU64,
-    /// Redo of operations that were let in above the soft mark and are still at it.
+    /// Redo of operations that were admitted above the soft mark and are not done.
     credit: AtomicU64,
-    /// When the next operation's time begins, in nanoseconds of the clock.
+    /// When the next operation's turn begins, nanoseconds of the clock.
     next_ns: AtomicU64,
-    /// No ids are left for transactions that change something.
+    /// No ids are left for transactions that write.
     no_ids: AtomicBool,
-    /// The reserve is spent, so no more undo may come that a checkpoint would have to write.
-    short: AtomicBool,
-    /// 1 once nobody is let in any more. Sleepers wait on this word.
+    /// The reserve is spent, so no more undo may be made that a checkpoint would have to write.
+    reserve_spent: AtomicBool,
+    /// 1 once no operation is admitted any more. Sleepers wait on this word.
     closed: AtomicU32,
-    /// The file that has no space for what the checkpoint must write before it can move.
+    /// The file without space for what the checkpoint must write before it can move.
     at_limit: Mutex<Option<PathBuf>>,
     moved: Condvar,
 }
 
-/// Says that an operation was let in; its drop, that the operation's redo is in the log.
+/// An admitted operation. Its drop says that the operation's redo is in the log.
 #[derive(Debug)]
 #[must_use = "hold it until the operation's mini-transactions are done"]
 pub(crate) struct Admitted<'a> {
     admission: &'a Admission,
-    /// The redo that it was let in for.
+    /// The redo that it was admitted for.
     redo_bytes: u64,
-    /// As much of it as is counted.
+    /// The part of it that `Admission::credit` counts.
     credit: u64,
-    /// Microseconds for which the operation was held.
+    /// How long the operation was held, microseconds.
     pub(crate) held_us: u64,
 }
 
-/// Since when nobody has got on with what makes room on a full disk.
+/// The last progress of anything that makes space on a full disk, and when it was seen.
 #[derive(Clone, Copy, Debug)]
-struct Still {
+struct SpaceProgress {
     since_us: u64,
     rounds: u64,
-    undone: u64,
+    undo_grants: u64,
     checkpoint: u64,
 }
 
-/// The answer to an operation that asks to be let in.
+/// The answer to an operation that asks for admission.
 #[derive(Debug)]
-pub(super) enum Ask<'a> {
-    /// It may go on after so many microseconds.
+pub(super) enum AdmitAnswer<'a> {
+    /// It may continue after this many microseconds.
     In(Admitted<'a>, u64),
-    /// The queue is too long: it asks again after so many microseconds.
+    /// The queue is too long: it asks again after this many microseconds.
     Later(u64),
     /// The log is at its limit: it waits for the checkpoint.
     AtLimit,
 }
 
-/// Whether an operation buys time.
+/// Whether an operation has still to pay for its redo with time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pays {
-    Yes,
-    /// It has done so before.
-    Already,
+pub(super) enum Payment {
+    Due,
+    /// It paid before.
+    Done,
 }
 
 impl Drop for Admitted<'_> {
@@ -125,8 +131,8 @@ impl Drop for Admitted<'_> {
     }
 }
 
-/// Those who wait for a lock hold no credit: they may be so many that who has the lock would find no room, and nobody would get on until their
-/// time is over.
+/// An operation that waits for a lock holds no credit. Otherwise many such operations could leave
+/// no room in the log for the holder of the lock, and all would wait until their time limits.
 impl WriteAdmission for Admitted<'_> {
     fn admit_more(&mut self, redo_bytes: usize) -> Result {
         self.held_us += self.admission.admit(redo_bytes as u64)?.held_us;
@@ -141,7 +147,7 @@ impl WriteAdmission for Admitted<'_> {
 
     fn enter_again(&mut self) -> Result {
         if !self.admission.is_free(self.redo_bytes) {
-            let mut again = self.admission.admit_above(self.redo_bytes, Pays::Already)?;
+            let mut again = self.admission.admit_above(self.redo_bytes, Payment::Done)?;
             self.held_us += again.held_us;
             self.credit = std::mem::take(&mut again.credit);
         }
@@ -150,7 +156,7 @@ impl WriteAdmission for Admitted<'_> {
 }
 
 impl Admission {
-    /// Lets everybody in until [`Admission::set_marks`] says otherwise.
+    /// Returns an admission that admits every operation until [`Admission::set_marks`] is called.
     pub(super) fn new(
         log: &Arc<Log>,
         clock: &Arc<dyn Clock>,
@@ -164,8 +170,8 @@ impl Admission {
             metrics: Arc::clone(metrics),
             poison: Arc::clone(poison),
             cleaner,
-            slice: Slice::default(),
-            undone: AtomicU64::new(0),
+            slice: UndoSlice::default(),
+            undo_grants: AtomicU64::new(0),
             rounds: AtomicU64::new(0),
             free_below: AtomicU64::new(u64::MAX),
             checkpoint: AtomicU64::new(0),
@@ -177,32 +183,34 @@ impl Admission {
             credit: AtomicU64::new(0),
             next_ns: AtomicU64::new(0),
             no_ids: AtomicBool::new(false),
-            short: AtomicBool::new(false),
+            reserve_spent: AtomicBool::new(false),
             closed: AtomicU32::new(0),
             at_limit: Mutex::new(None),
             moved: Condvar::new(),
         }
     }
 
-    /// Lets an operation in that will write about so many bytes of redo; waits its turn first. REQUIRES: no latch held.
+    /// Admits an operation that will write about `redo_bytes` of redo; first waits for its turn.
+    /// REQUIRES: no latch held.
     #[inline]
     pub(crate) fn admit(&self, redo_bytes: u64) -> Result<Admitted<'_>> {
         if self.is_free(redo_bytes) {
             return Ok(Admitted { admission: self, redo_bytes, credit: 0, held_us: 0 });
         }
-        self.admit_above(redo_bytes, Pays::Yes)
+        self.admit_above(redo_bytes, Payment::Due)
     }
 
-    /// Whether an operation with so many redo bytes goes on without a second look.
+    /// Returns whether an operation with this much redo is admitted without a closer look.
     #[inline]
     pub(super) fn is_free(&self, redo_bytes: u64) -> bool {
         self.log.reserved_lsn().0 + redo_bytes <= self.free_below.load(Ordering::Relaxed)
     }
 
-    /// The age at which new operations stop: at once where the reserve is spent. What is unfinished then can be hardened with what is left of
-    /// it, so rolling back and purging go on however long that takes, and give its space back.
+    /// Returns the age at which new operations stop: 0 while the reserve is spent. The undo of what
+    /// is unfinished then can be hardened with the rest of the reserve. So rollback and purge
+    /// continue, however long they take, and give the reserve's space back.
     fn stop(&self) -> u64 {
-        if self.short.load(Ordering::Relaxed) { 0 } else { self.hard.load(Ordering::Relaxed) }
+        if self.reserve_spent.load(Ordering::Relaxed) { 0 } else { self.hard.load(Ordering::Relaxed) }
     }
 
     pub(super) fn view(&self, now_us: u64) -> AdmissionView {
@@ -234,28 +242,29 @@ impl Admission {
         self.poison.check()
     }
 
-    /// Says which id a transaction would get next.
+    /// Notes which id the next transaction would get.
     pub(super) fn set_next_id(&self, next: TxnId) {
         self.no_ids.store(next >= LAST_ID, Ordering::Relaxed);
     }
 
-    pub(super) fn poisoned(&self) -> Result {
+    pub(super) fn check_poison(&self) -> Result {
         self.poison.check()
     }
 
     #[cold]
-    fn admit_above(&self, redo_bytes: u64, pays: Pays) -> Result<Admitted<'_>> {
+    fn admit_above(&self, redo_bytes: u64, payment: Payment) -> Result<Admitted<'_>> {
         let begun = self.clock.now_us();
         let (mut held, mut at_limit) = (false, false);
-        let mut still = self.still(begun);
+        let mut progress = self.space_progress(begun);
         if self.is_silent(begun) {
-            // A burst after a quiet time: the cleaner had no reason to look so soon. It makes files first.
+            // A burst after a quiet time: the cleaner sleeps long. When it is woken, it makes files
+            // first.
             self.cleaner.unpark();
         }
         loop {
             self.check()?;
-            match self.ask(redo_bytes, pays) {
-                Ask::In(mut admitted, delay_us) => {
+            match self.ask(redo_bytes, payment) {
+                AdmitAnswer::In(mut admitted, delay_us) => {
                     if delay_us > 0 {
                         held = true;
                         self.sleep(delay_us);
@@ -269,36 +278,36 @@ impl Admission {
                     }
                     return Ok(admitted);
                 }
-                Ask::Later(delay_us) => {
+                AdmitAnswer::Later(delay_us) => {
                     held = true;
                     self.sleep(delay_us);
                 }
-                Ask::AtLimit => {
+                AdmitAnswer::AtLimit => {
                     self.metrics.add(M::HardWaits, u64::from(!at_limit));
                     (held, at_limit) = (true, true);
-                    self.wait_for_room(redo_bytes, begun, &mut still)?;
+                    self.wait_for_room(redo_bytes, begun, &mut progress)?;
                 }
             }
         }
     }
 
-    /// Whether the cleaner has not spoken for a while.
+    /// Returns whether the cleaner has not set the marks for a while.
     pub(super) fn is_silent(&self, now_us: u64) -> bool {
         now_us.saturating_sub(self.marked_us.load(Ordering::Relaxed)) > SILENCE_US
     }
 
     /// Asks once, without waiting.
-    pub(super) fn ask(&self, redo_bytes: u64, pays: Pays) -> Ask<'_> {
+    pub(super) fn ask(&self, redo_bytes: u64, payment: Payment) -> AdmitAnswer<'_> {
         loop {
             let now_us = self.clock.now_us();
             let view = self.view(now_us);
             if must_wait(&view, redo_bytes) {
-                return Ask::AtLimit;
+                return AdmitAnswer::AtLimit;
             }
             let before = self.next_ns.load(Ordering::Relaxed);
-            let price_ns = if pays == Pays::Yes { price_ns(&view, redo_bytes) } else { 0 };
+            let price_ns = if payment == Payment::Due { price_ns(&view, redo_bytes) } else { 0 };
             match admit(before, now_us, price_ns) {
-                AdmissionDecision::Retry { delay_us } => return Ask::Later(delay_us),
+                AdmissionDecision::Retry { delay_us } => return AdmitAnswer::Later(delay_us),
                 AdmissionDecision::Admitted { delay_us, next_ns } => {
                     let (done, seen) = (Ordering::Relaxed, Ordering::Relaxed);
                     if next_ns != before
@@ -308,73 +317,78 @@ impl Admission {
                     }
                     self.credit.fetch_add(redo_bytes, Ordering::Relaxed);
                     let admitted = Admitted { admission: self, redo_bytes, credit: redo_bytes, held_us: 0 };
-                    return Ask::In(admitted, delay_us);
+                    return AdmitAnswer::In(admitted, delay_us);
                 }
             }
         }
     }
 
-    /// Sleeps once; may end early, which does no harm: what the operation owes is in the queue already.
+    /// Sleeps once. It may end early, which does no harm: the operation's turn is already taken.
     pub(super) fn sleep(&self, delay_us: u64) {
         futex_wait(&self.closed, 0, Some(Duration::from_micros(delay_us)));
     }
 
-    /// What is seen of who could make room.
-    fn still(&self, now_us: u64) -> Still {
-        // While the reserve is spent the checkpoint moves as pages are cleaned, which does not bring it back.
-        let short = self.short.load(Ordering::Relaxed);
-        Still {
+    /// Returns the progress of what could make space on a full disk.
+    fn space_progress(&self, now_us: u64) -> SpaceProgress {
+        // While the reserve is spent, the checkpoint moves as pages are cleaned, but that does not
+        // refill the reserve.
+        let spent = self.reserve_spent.load(Ordering::Relaxed);
+        SpaceProgress {
             since_us: now_us,
             rounds: self.rounds.load(Ordering::Relaxed),
-            undone: self.undone.load(Ordering::Relaxed),
-            checkpoint: if short { 0 } else { self.checkpoint.load(Ordering::Relaxed) },
+            undo_grants: self.undo_grants.load(Ordering::Relaxed),
+            checkpoint: if spent { 0 } else { self.checkpoint.load(Ordering::Relaxed) },
         }
     }
 
-    /// Waits for the checkpoint, once. If it cannot move, not for long after `begun_us`: nobody knows how long a disk stays full. `still`: what
-    /// was seen when it was first seen so.
-    fn wait_for_room(&self, redo_bytes: u64, begun_us: u64, still: &mut Still) -> Result {
+    /// Waits for the checkpoint, once. If the checkpoint cannot move, fails with `DiskFull` some
+    /// time after `begun_us`: the disk may stay full for any time. `progress` is the last progress
+    /// that was seen.
+    fn wait_for_room(&self, redo_bytes: u64, begun_us: u64, progress: &mut SpaceProgress) -> Result {
         let mut full = self.at_limit.lock();
-        // The marks move under this mutex, so a move is not missed.
+        // The marks change under this mutex, so no change is missed.
         if must_wait(&self.view(0), redo_bytes) && self.check().is_ok() {
             self.cleaner.unpark();
             let Some(file) = &*full else {
-                self.moved.wait_for(&mut full, LOOK_AGAIN);
+                self.moved.wait_for(&mut full, RECHECK);
                 return Ok(());
             };
             let now_us = self.clock.now_us();
-            let now = self.still(now_us);
-            if (still.undone, still.checkpoint) != (now.undone, now.checkpoint) {
-                *still = now;
+            let now = self.space_progress(now_us);
+            if (progress.undo_grants, progress.checkpoint) != (now.undo_grants, now.checkpoint) {
+                *progress = now;
             }
-            let (still_us, all_us) = (now_us.saturating_sub(still.since_us), now_us.saturating_sub(begun_us));
-            let looked = now.rounds - still.rounds > FULL_LOOKS;
-            if (still_us >= FULL_STILL_US && looked) || all_us >= FULL_WAIT_US {
+            let (without_progress_us, all_us) =
+                (now_us.saturating_sub(progress.since_us), now_us.saturating_sub(begun_us));
+            let looked = now.rounds - progress.rounds > FULL_ROUNDS;
+            if (without_progress_us >= FULL_NO_PROGRESS_US && looked) || all_us >= FULL_WAIT_US {
                 return Err(Error::DiskFull { file: file.clone() });
             }
             drop(full);
-            self.sleep(FULL_LOOK_US);
+            self.sleep(FULL_RECHECK_US);
         }
         Ok(())
     }
 
-    /// Waits for the checkpoint, once, while `must` says so of a checkpoint that is stuck or not.
+    /// Waits for the checkpoint, once, if `must` says so. The argument of `must` is whether the
+    /// checkpoint cannot move.
     pub(super) fn wait_while(&self, must: impl Fn(bool) -> bool) {
         let mut full = self.at_limit.lock();
-        // As above: a move is not missed.
+        // As above: no change is missed.
         if must(full.is_some()) && self.check().is_ok() {
             self.cleaner.unpark();
-            self.moved.wait_for(&mut full, LOOK_AGAIN);
+            self.moved.wait_for(&mut full, RECHECK);
         }
     }
 
-    /// The file that has no space for what the checkpoint must write before it can move, if that is so.
-    pub(super) fn full(&self) -> Option<PathBuf> {
+    /// Returns the file without space for what the checkpoint must write before it can move, if
+    /// there is one.
+    pub(super) fn blocking_file(&self) -> Option<PathBuf> {
         self.at_limit.lock().clone()
     }
 
-    /// Wakes the cleaner, unless it has just spoken.
-    pub(super) fn call_cleaner(&self) {
+    /// Wakes the cleaner, unless it has just set the marks.
+    pub(super) fn wake_cleaner(&self) {
         if self.is_silent(self.clock.now_us()) {
             self.cleaner.unpark();
         }
@@ -384,7 +398,7 @@ impl Admission {
         self.clock.now_us()
     }
 
-    /// The marks that hold.
+    /// Returns the present marks.
     pub(super) fn marks(&self) -> Thresholds {
         let mark = |mark: &AtomicU64| mark.load(Ordering::Relaxed);
         Thresholds {
@@ -395,35 +409,39 @@ impl Admission {
         }
     }
 
-    /// Says whether the reserve is spent and will be there again when what is unfinished has ended.
-    pub(super) fn set_short(&self, short: bool) {
+    /// Sets whether the reserve is spent and will be refilled when unfinished transactions have
+    /// ended.
+    pub(super) fn set_reserve_spent(&self, spent: bool) {
         let known = self.at_limit.lock();
-        self.short.store(short, Ordering::Relaxed);
-        if short {
-            // From here on all look twice; whoever says the marks next says from where on.
+        self.reserve_spent.store(spent, Ordering::Relaxed);
+        if spent {
+            // From here on no operation is admitted at once. The next `set_marks` sets the limit
+            // again.
             self.free_below.store(0, Ordering::Relaxed);
         }
         drop(known);
     }
 
-    /// Says whether the checkpoint can move, or for which file there is no space: the end of a round of the cleaner.
-    pub(super) fn set_full(&self, full: Option<&Path>) {
+    /// Ends a round of the cleaner: sets the file without whose space the checkpoint cannot move,
+    /// if there is one.
+    pub(super) fn set_blocking_file(&self, file: Option<&Path>) {
         self.rounds.fetch_add(1, Ordering::Relaxed);
         let mut known = self.at_limit.lock();
-        if known.as_deref() != full {
-            *known = full.map(Path::to_owned);
+        if known.as_deref() != file {
+            *known = file.map(Path::to_owned);
             drop(known);
             self.moved.notify_all();
         }
     }
 
-    /// Says how fast cleaning lets the checkpoint advance.
+    /// Sets how fast cleaning lets the checkpoint advance.
     pub(super) fn set_clean_rate(&self, bytes_per_s: f64) {
         self.clean_bytes_per_s.store(bytes_per_s as u64, Ordering::Relaxed);
     }
 
-    /// Says where the checkpoint stands, which marks hold, and above which age the log needs more files. `look` is called here,
-    /// so that of two who say it at once the later one has looked later.
+    /// Sets the checkpoint LSN, the marks, and the age above which the log needs more files. `look`
+    /// is called under the mutex, so of two threads that call this at once, the later one has the
+    /// later values.
     pub(super) fn set_marks(
         &self,
         checkpoint: Lsn,
@@ -438,7 +456,8 @@ impl Admission {
         self.hard.store(marks.hard, Ordering::Relaxed);
         self.capacity.store(marks.capacity, Ordering::Relaxed);
         let free = grows_above.map_or(marks.soft, |age| age.min(marks.soft));
-        let free_below = if self.no_ids.load(Ordering::Relaxed) || self.short.load(Ordering::Relaxed) {
+        let free_below = if self.no_ids.load(Ordering::Relaxed) || self.reserve_spent.load(Ordering::Relaxed)
+        {
             0
         } else {
             (checkpoint + free).min(LAST_WRITE.0)
@@ -449,7 +468,7 @@ impl Admission {
         marks
     }
 
-    /// From now on operations are delayed, and stop when there are so many bytes more.
+    /// Delays operations from now on, and stops them after `bytes` more of redo.
     #[cfg(test)]
     pub(crate) fn leave_room(&self, bytes: u64) {
         let checkpoint = Lsn(self.checkpoint.load(Ordering::Relaxed));
@@ -459,14 +478,14 @@ impl Admission {
         self.set_marks(checkpoint, || (marks, None));
     }
 
-    /// Wakes everybody who waits, to see that the database is poisoned.
+    /// Wakes all waiting threads; they check whether the database is poisoned.
     pub(super) fn wake(&self) {
         drop(self.at_limit.lock());
         self.moved.notify_all();
         futex_wake(&self.closed, u32::MAX >> 1);
     }
 
-    /// Lets nobody in any more; those who wait get [`Error::Closed`].
+    /// Admits no more operations; those that wait get [`Error::Closed`].
     pub(super) fn close(&self) {
         self.closed.store(1, Ordering::Release);
         self.free_below.store(0, Ordering::Relaxed);
@@ -491,9 +510,9 @@ mod tests {
     use pace::thresholds::thresholds;
     use vfs::Vfs;
 
-    /// Whoever has begun may end: there is a terabyte for that.
+    /// A transaction that has begun may end: there is a terabyte of log for that.
     #[test]
-    fn near_the_last_position_of_the_log_nobody_begins_to_write() {
+    fn near_the_last_position_of_the_log_no_operation_is_admitted() {
         let dir = LogDir::new("near-the-end");
         let from = block_start(block_of(LAST_WRITE) / 64 * 64 - 64);
         let log = Arc::new(dir.log(LogStart { lsn: from, end: from, ..start() }));
@@ -518,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn with_the_last_ids_nobody_begins_to_write() {
+    fn with_the_last_ids_no_operation_is_admitted() {
         let dir = LogDir::new("last-ids");
         let log = Arc::new(dir.log(start()));
         let (metrics, poison) = (Arc::new(Metrics::new()), Arc::new(Poison::default()));

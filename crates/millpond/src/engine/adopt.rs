@@ -4,7 +4,7 @@
 //! First everything is read and judged. Then the root gets the new epoch, and only after that torn
 //! pages are restored.
 
-use super::home::Locks;
+use super::directory::Locks;
 use super::open::{Inspected, Opening};
 use crate::checkpoint::root::{EPOCHS_MAX, Root, RootFile};
 use crate::error::{Error, Result};
@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use vfs::{BatchIo, Create, File, OpenMode};
 
-/// The files of a database that are ready to be built upon.
+/// The files of a database, ready to build an engine on.
 pub(super) struct Adopted {
     pub(super) locks: Locks,
     pub(super) root_file: RootFile,
@@ -43,7 +43,7 @@ pub(super) struct Adopted {
     pub(super) stale: BTreeMap<PageNo, Lsn>,
 }
 
-/// What the log told on the way to its end.
+/// What the first pass over the log has found.
 pub(super) struct Recovery {
     pub(super) tail: LogTail,
     pub(super) rebuild: Rebuild,
@@ -52,7 +52,7 @@ pub(super) struct Recovery {
     /// The database had been closed.
     pub(super) was_clean: bool,
     /// The root names so many crashes since the last checkpoint that this opening takes one.
-    pub(super) crowded: bool,
+    pub(super) needs_checkpoint: bool,
 }
 
 /// Reads the log to its end, begins a new epoch and restores torn pages.
@@ -84,7 +84,7 @@ pub(super) fn adopt(opening: &Opening<'_>, inspected: Inspected) -> Result<(Adop
 
     let was_clean = root.clean;
     let start = next_epoch_start(tail.end, &root.epochs);
-    let crowded = begin_epoch(&mut root, &start, opening)?;
+    let needs_checkpoint = begin_epoch(&mut root, &start, opening)?;
     if !planted(Bug::NoEpoch) {
         root_file.write(&root, SyncReason::Recovery)?;
     }
@@ -95,7 +95,7 @@ pub(super) fn adopt(opening: &Opening<'_>, inspected: Inspected) -> Result<(Adop
 
     let stale = plan.stale;
     let adopted = Adopted { locks, root_file, root, start, segments, pages, doublewrite, reserve, stale };
-    Ok((adopted, Recovery { tail, rebuild, history, txn_table, was_clean, crowded }))
+    Ok((adopted, Recovery { tail, rebuild, history, txn_table, was_clean, needs_checkpoint }))
 }
 
 /// Reads the checkpoint's list and the hardened undo of the transactions in it.

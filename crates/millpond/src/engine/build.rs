@@ -5,7 +5,7 @@ use super::adopt::{Adopted, Recovery};
 use super::catch_up::CatchUp;
 use super::open::Opening;
 use super::roster::{Roster, Worker};
-use super::{Admission, Capacity, Crowd, Engine, Shared};
+use super::{ActiveCalls, Admission, Capacity, Engine, Shared};
 use crate::buffer::{Pool, PoolOptions};
 use crate::checkpoint::Unfinished;
 use crate::checkpoint::fuzzy::Checkpointer;
@@ -26,8 +26,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use vfs::File;
 
-/// The capacity from which recovery takes no longer than the user allows. Existing files are kept
-/// where that makes no great difference.
+/// Returns the redo capacity with which recovery takes no longer than the user allows. Keeps the
+/// existing files if the difference is small.
 pub(super) fn capacity_by_target(target: Duration, replay_rate: u64, have: u64, segment_bytes: u64) -> u64 {
     let target_us = u64::try_from(target.as_micros()).unwrap_or(u64::MAX);
     let wanted = capacity::wanted(target_us, replay_rate, segment_bytes);
@@ -38,7 +38,7 @@ pub(super) fn capacity_by_target(target: Duration, replay_rate: u64, have: u64, 
     }
 }
 
-/// Builds an engine that has still to catch up with its log.
+/// Builds an engine that has still to replay its log.
 pub(super) fn build(
     opening: &Opening<'_>,
     adopted: Adopted,
@@ -46,7 +46,7 @@ pub(super) fn build(
 ) -> Result<(Engine, CatchUp)> {
     let Opening { vfs, paths, options, metrics, poison, opened_us } = opening;
     let Adopted { locks, root_file, root, start, segments, pages, doublewrite, reserve, stale } = adopted;
-    let Recovery { tail, rebuild, history, txn_table, was_clean, crowded } = recovery;
+    let Recovery { tail, rebuild, history, txn_table, was_clean, needs_checkpoint } = recovery;
     let roster = Roster::new();
     poison.wakes(roster.unparkers());
     let log_options = LogOptions { ring_blocks: root.ring_blocks, flush_depth: options.tuning.flush_depth };
@@ -56,7 +56,7 @@ pub(super) fn build(
     let (store, files) = build_store(opening, &root, &log, &pages, hook, &roster, &reserve)?;
 
     let segment_bytes = log.segments().block_bytes();
-    let asked = options.redo_capacity_bytes.unwrap_or_else(|| {
+    let redo_capacity = options.redo_capacity_bytes.unwrap_or_else(|| {
         let have = log.segments().count() * segment_bytes;
         capacity_by_target(options.recovery_target, root.replay_rate, have, segment_bytes)
     });
@@ -79,14 +79,14 @@ pub(super) fn build(
         checkpointer: Checkpointer::new(&log, pool, root_file, root.clone(), unfinished, metrics, poison),
         txn_table: Mutex::new(txn_table),
         admission,
-        capacity: Capacity::new(asked, (tail.end, tail.end.since(root.checkpoint))),
+        capacity: Capacity::new(redo_capacity, (tail.end, tail.end.since(root.checkpoint))),
         reserve,
         clock: Arc::clone(&vfs.clock),
-        crowd: Crowd::default(),
-        threads_at_work: AtomicU64::new(0),
+        calls: ActiveCalls::default(),
+        active_threads: AtomicU64::new(0),
         opened_us: *opened_us,
         hold_cleaning_until: options.hold_cleaning_until_redo_bytes,
-        replay_checkpoint_us: if crowded { 0 } else { options.tuning.replay_checkpoint_us },
+        replay_checkpoint_us: if needs_checkpoint { 0 } else { options.tuning.replay_checkpoint_us },
         poison: Arc::clone(poison),
         roster,
         store: Arc::clone(&store),
@@ -100,7 +100,7 @@ pub(super) fn build(
         shared,
         lock: Mutex::new(Some(Box::new(locks))),
     };
-    Ok((engine, CatchUp { root, tail, made_anew, was_clean, crowded }))
+    Ok((engine, CatchUp { root, tail, made_anew, was_clean, needs_checkpoint }))
 }
 
 /// The pages file and its path.

@@ -1,4 +1,4 @@
-//! What a bulk build asks of the engine: a place in the redo, and pages written.
+//! What a bulk load asks of the engine: admission of its redo, and writes of its pages.
 
 use super::Engine;
 use crate::btree::{BulkSink, PageBatch};
@@ -23,7 +23,7 @@ impl BulkSink for Engine {
     }
 
     fn wait_for_writes(&self) -> Result {
-        // Each write is done when it returns.
+        // `write` returns when its pages are written.
         Ok(())
     }
 }

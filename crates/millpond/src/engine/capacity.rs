@@ -1,5 +1,5 @@
-//! The redo capacity: how many segment files there may be, and how many there are (Lo8, Promise 3). The laws are
-//! `pace::capacity` and `pace::segments`.
+//! The redo capacity: how many segment files the log may have, and how many it has (Lo8, Promise
+//! 3). The rules are `pace::capacity` and `pace::segments`.
 
 use super::{Shared, Worker};
 use crate::error::{Error, Result};
@@ -12,88 +12,92 @@ use metrics::M;
 use pace::segments::{self, SegmentStep};
 use pace::thresholds::{Thresholds, thresholds};
 
-/// After a growth that found no space the next one is tried this much later.
+/// Time from a growth that found no space to the next try.
 const TRY_AGAIN_US: u64 = 10_000_000;
 
-/// Files that one step of the cleaner may make for a short log before it turns to what else there is to do; for a longer one an
-/// eighth of those that there are.
-const MADE_AT_ONCE: u64 = 4;
+/// The most files that one step of the cleaner makes for a short log. For a longer log it is an
+/// eighth of the files that exist.
+const FILES_PER_STEP: u64 = 4;
 
-/// Who writes no more than this is at rest, bytes of redo a second.
-const REST_BYTES_PER_S: u64 = 1 << 20;
-/// What is written in so many seconds finds its files in a log that was made shorter while others write.
+/// A database that writes no more than this is idle, bytes of redo a second.
+const IDLE_BYTES_PER_S: u64 = 1 << 20;
+/// After a shrink under load the files that are left hold at least the redo of this many seconds.
 const KEPT_SECONDS: u64 = 2;
 
-/// What the redo log may take.
+/// The size that the redo log may have.
 #[derive(Debug)]
 pub(super) struct Capacity {
-    /// Bytes of log blocks that the segments may hold.
-    asked: AtomicU64,
-    /// No growth before this time: the disk was full.
-    full_until_us: AtomicU64,
-    /// How many roots had been written when there was no space for the reserve.
-    full_at: AtomicU64,
-    /// Where the log of the last run ended, and how much redo of it there was. Until the checkpoint has passed it the
-    /// log may be that much longer, so that writers do not wait for what recovery brought (Re4).
+    /// The configured size: bytes of log blocks that the segments may hold.
+    configured: AtomicU64,
+    /// No growth before this time, because the disk was full.
+    no_growth_until_us: AtomicU64,
+    /// The number of roots that had been written when there was no space for the reserve.
+    reserve_failed_at: AtomicU64,
+    /// Where the log of the last run ended, and how much redo it held. Until the checkpoint has
+    /// passed that end, the log may be this much longer, so that writers do not wait because of
+    /// recovered redo (Re4).
     recovered: (Lsn, u64),
     changing: Mutex<()>,
 }
 
 impl Capacity {
-    pub(super) fn new(asked: u64, recovered: (Lsn, u64)) -> Capacity {
+    pub(super) fn new(bytes: u64, recovered: (Lsn, u64)) -> Capacity {
         Capacity {
-            asked: AtomicU64::new(asked),
-            full_until_us: AtomicU64::new(0),
-            full_at: AtomicU64::new(u64::MAX),
+            configured: AtomicU64::new(bytes),
+            no_growth_until_us: AtomicU64::new(0),
+            reserve_failed_at: AtomicU64::new(u64::MAX),
             recovered,
             changing: Mutex::new(()),
         }
     }
 
-    /// Allows another size; files follow need.
+    /// Sets another size. Files are made and removed as needed.
     pub(super) fn set(&self, bytes: u64) {
-        self.asked.store(bytes, Ordering::Relaxed);
+        self.configured.store(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes of log blocks that the segments may hold.
-    pub(super) fn asked(&self) -> u64 {
-        self.asked.load(Ordering::Relaxed)
+    /// Returns the configured size: bytes of log blocks that the segments may hold.
+    pub(super) fn configured(&self) -> u64 {
+        self.configured.load(Ordering::Relaxed)
     }
 
-    fn most_files(&self, segments: &Segments, checkpoint: Lsn) -> u64 {
-        let asked = segments::files(self.asked(), segments.block_bytes());
+    fn max_files(&self, segments: &Segments, checkpoint: Lsn) -> u64 {
+        let configured = segments::files(self.configured(), segments.block_bytes());
         let (end, redo) = self.recovered;
-        asked + if checkpoint < end { redo.div_ceil(segments.shape().payload_bytes()) } else { 0 }
+        configured + if checkpoint < end { redo.div_ceil(segments.shape().payload_bytes()) } else { 0 }
     }
 }
 
-/// Redo that the log may hold.
+/// Redo that the log can hold, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Room {
-    /// In the files that there are: what admission goes by.
-    pub(super) now: u64,
-    /// In those that there may be: what cleaning goes by, for files follow need.
-    pub(super) most: u64,
+pub(super) struct RedoRoom {
+    /// In the files that exist. Admission uses this.
+    pub(super) existing: u64,
+    /// In as many files as are allowed. Cleaning uses this, because files are made as needed.
+    pub(super) allowed: u64,
 }
 
 impl Shared {
-    /// Files that there are and that there may be, while the checkpoint stands there.
+    /// Returns how many files exist and how many are allowed, for a checkpoint at `checkpoint`.
     fn files(&self, now_us: u64, checkpoint: Lsn) -> (u64, u64) {
         let segments = self.store.log.segments();
-        let (have, most) = (segments.count(), self.capacity.most_files(segments, checkpoint));
-        let full = now_us < self.capacity.full_until_us.load(Ordering::Relaxed);
+        let (have, most) = (segments.count(), self.capacity.max_files(segments, checkpoint));
+        let full = now_us < self.capacity.no_growth_until_us.load(Ordering::Relaxed);
         (have, if full { most.min(have) } else { most })
     }
 
-    /// How much redo the log may hold.
-    pub(super) fn room(&self, now_us: u64) -> Room {
+    /// Returns how much redo the log can hold.
+    pub(super) fn redo_room(&self, now_us: u64) -> RedoRoom {
         let payload = self.store.log.segments().shape().payload_bytes();
         let (have, most) = self.files(now_us, self.checkpointer.lsn());
-        Room { now: segments::redo_bytes(have, payload), most: segments::redo_bytes(most, payload) }
+        RedoRoom {
+            existing: segments::redo_bytes(have, payload),
+            allowed: segments::redo_bytes(most, payload),
+        }
     }
 
-    /// Tells admission how much redo the files can hold that there are now.
-    pub(super) fn mark(&self, now_us: u64) -> Thresholds {
+    /// Gives admission the marks that follow from the files that exist.
+    pub(super) fn update_marks(&self, now_us: u64) -> Thresholds {
         let (checkpoint, threads) = (self.checkpointer.lsn(), self.threads());
         let payload = self.store.log.segments().shape().payload_bytes();
         self.admission.set_marks(checkpoint, || {
@@ -105,8 +109,8 @@ impl Shared {
         })
     }
 
-    /// Makes the files without which no log works. Nothing is lost if the disk has no room for them. On a full disk those must do
-    /// that a log at rest has: admission goes by them.
+    /// Makes the files that every log needs. If the disk has no space for them, the files of a log
+    /// at rest are enough: admission adapts to the files that exist.
     pub(super) fn make_first_files(&self) -> Result {
         let log = &self.store.log;
         match log.segments().at_least(segments::FILES_MIN, log.reserved_lsn()) {
@@ -115,46 +119,51 @@ impl Shared {
         }
     }
 
-    /// Sets the reserve aside again that was spent while the disk was full.
-    fn tend_reserve(&self, now_us: u64) -> Result {
-        // Where writers wait for it, it waits for files that go with a root, so it is tried after each.
+    /// Takes the reserve again after it was spent while the disk was full.
+    fn refill_reserve(&self, now_us: u64) -> Result {
+        // While writers wait for the reserve, its space comes from files that are removed with a
+        // root, so it is tried after each root.
         let at = self.store.metrics.get(M::Checkpoints);
-        let is_early = now_us < self.capacity.full_until_us.load(Ordering::Relaxed);
-        if is_early && (at == self.capacity.full_at.load(Ordering::Relaxed) || !self.is_short()) {
+        let is_early = now_us < self.capacity.no_growth_until_us.load(Ordering::Relaxed);
+        if is_early
+            && (at == self.capacity.reserve_failed_at.load(Ordering::Relaxed) || !self.reserve_is_spent())
+        {
             return Ok(());
         }
         match self.reserve.hold() {
             Err(error) if error.may_pass() => {
-                self.capacity.full_at.store(at, Ordering::Relaxed);
-                self.capacity.full_until_us.store(now_us + TRY_AGAIN_US, Ordering::Relaxed);
+                self.capacity.reserve_failed_at.store(at, Ordering::Relaxed);
+                self.capacity.no_growth_until_us.store(now_us + TRY_AGAIN_US, Ordering::Relaxed);
                 Ok(())
             }
             held => held.map_err(|error| self.poison.set(error)),
         }
     }
 
-    /// Makes or removes segment files as the law says, and lets admission know of each.
-    pub(super) fn tend_files(&self, now_us: u64) -> Result {
-        // While the capacity is being changed, what was allowed a moment ago says nothing.
+    /// Makes or removes segment files as `pace::segments` says, and tells admission after each.
+    pub(super) fn adjust_files(&self, now_us: u64) -> Result {
+        // While the capacity is being changed, the old one no longer counts.
         let Some(_changing) = self.capacity.changing.try_lock() else { return Ok(()) };
-        self.tend_reserve(now_us)?;
+        self.refill_reserve(now_us)?;
         let log = &self.store.log;
         let segments = log.segments();
         let have = segments.count();
-        for _ in 0..if have < segments::FILES_SHORT { MADE_AT_ONCE } else { have / 8 } {
-            // Whoever writes meanwhile is not waited for, so each file is looked at anew.
+        for _ in 0..if have < segments::FILES_SHORT { FILES_PER_STEP } else { have / 8 } {
+            // Writers go on meanwhile, so each file is decided anew.
             let checkpoint = self.checkpointer.lsn();
             let age = log.reserved_lsn().since(checkpoint);
-            let most = self.capacity.most_files(segments, checkpoint);
+            let most = self.capacity.max_files(segments, checkpoint);
             match segments::step(segments.count(), most, age, segments.shape().payload_bytes()) {
                 SegmentStep::Keep => break,
-                // What is left of the reserve is not for the log.
-                SegmentStep::Make(_) if self.is_short() => break,
-                SegmentStep::Make(_) if now_us < self.capacity.full_until_us.load(Ordering::Relaxed) => break,
+                // The log must not use what is left of the reserve.
+                SegmentStep::Make(_) if self.reserve_is_spent() => break,
+                SegmentStep::Make(_) if now_us < self.capacity.no_growth_until_us.load(Ordering::Relaxed) => {
+                    break;
+                }
                 SegmentStep::Make(_) => match segments.make_more(1, log.reserved_lsn()) {
                     Ok(()) => {}
                     Err((_, error)) if error.may_pass() => {
-                        self.capacity.full_until_us.store(now_us + TRY_AGAIN_US, Ordering::Relaxed);
+                        self.capacity.no_growth_until_us.store(now_us + TRY_AGAIN_US, Ordering::Relaxed);
                         break;
                     }
                     Err((_, error)) => return Err(self.poison.set(error)),
@@ -164,29 +173,33 @@ impl Shared {
                     break;
                 }
             }
-            self.mark(now_us);
+            self.update_marks(now_us);
         }
         Ok(())
     }
 
-    /// Removes files that hold no redo while there are more than so many. Requires that nobody else changes the capacity.
+    /// Removes files without redo while there are more than `files`. REQUIRES: no other thread
+    /// changes the capacity.
     fn shrink_to(&self, files: u64) -> Result {
         let log = &self.store.log;
         let shrunk = log.segments().shrink_to(files, self.checkpointer.lsn(), || log.reserved_lsn());
         shrunk.map_err(|error| self.poison.set(error))?;
-        // At once: what is let in from here on must find room in the files that are left.
-        self.mark(self.clock.now_us());
+        // At once: the redo of operations that are admitted from here on must fit in the files that
+        // are left.
+        self.update_marks(self.clock.now_us());
         Ok(())
     }
 
-    /// Gives the disk back what the next seconds do not need, if `redo_bytes_per_s` are being written: files of the log that hold no
-    /// redo, and what `pages` has grown ahead if hardly anybody writes. Both grow again as writers need them.
-    pub(super) fn give_back(&self, redo_bytes_per_s: u64) -> Result {
-        if redo_bytes_per_s <= REST_BYTES_PER_S {
+    /// Gives disk space back that the next seconds do not need, if `redo_bytes_per_s` of redo are
+    /// being written: log files without redo, and, if the database is idle, unused space at the end
+    /// of `pages`. Both grow again when writers need them.
+    pub(super) fn free_disk_space(&self, redo_bytes_per_s: u64) -> Result {
+        if redo_bytes_per_s <= IDLE_BYTES_PER_S {
             self.store.space.trim()?;
         }
         let _changing = self.capacity.changing.lock();
-        // A growth that has found the log's files there must not take what one of them leaves.
+        // Growth of `pages` is stopped: it may have decided while the log's files existed, and must
+        // not take the space that one of them leaves.
         let _stopped = self.store.space.growth_stopped();
         let log = &self.store.log;
         let payload = log.segments().shape().payload_bytes();
@@ -198,8 +211,8 @@ impl Shared {
         self.shrink_to(segments::needed(age, payload).max(segments::files_for(soon, payload)))
     }
 
-    /// Changes the capacity. A growth is made now, so that a full disk is known at once and the old size stays; a
-    /// shrinking log lets its files go as cleaning permits.
+    /// Changes the capacity. A growth is done now, so a full disk is reported at once and the old
+    /// size stays. A smaller log loses its files as the checkpoint moves.
     pub(super) fn set_redo_capacity(&self, bytes: u64) -> Result {
         let _changing = self.capacity.changing.lock();
         self.poison.check()?;
@@ -218,13 +231,13 @@ impl Shared {
             if !error.may_pass() {
                 return Err(self.poison.set(error));
             }
-            // What was made holds nothing yet, and others may need the space.
+            // The new files are empty, and others may need the space.
             let back = segments.count().saturating_sub(made).max(segments::FILES_MIN);
             self.shrink_to(back)?;
             return Err(error);
         }
         self.capacity.set(bytes);
-        self.capacity.full_until_us.store(0, Ordering::Relaxed);
+        self.capacity.no_growth_until_us.store(0, Ordering::Relaxed);
         self.roster.wake(Worker::Cleaner);
         Ok(())
     }

@@ -16,20 +16,20 @@ use std::sync::Arc;
 /// More threads than this do not make replay faster: each of them reads the whole log.
 const WORKERS_MAX: usize = 4;
 
-/// What catching up needs of the steps before.
+/// What catching up needs from the steps before.
 pub(super) struct CatchUp {
     pub(super) root: Root,
     pub(super) tail: LogTail,
     pub(super) made_anew: MadeAnew,
     pub(super) was_clean: bool,
-    pub(super) crowded: bool,
+    pub(super) needs_checkpoint: bool,
 }
 
 impl Engine {
     /// Replays the log and reads the space map.
     pub(super) fn catch_up(&self, opening: &Opening<'_>, from: CatchUp) -> Result {
         let Opening { vfs, options, metrics, opened_us, .. } = opening;
-        let CatchUp { root, tail, made_anew, was_clean, crowded } = from;
+        let CatchUp { root, tail, made_anew, was_clean, needs_checkpoint } = from;
         let begun_us = vfs.clock.now_us();
         let redo_bytes = tail.end.since(root.checkpoint);
         let checkpointer = &self.shared.checkpointer;
@@ -61,9 +61,9 @@ impl Engine {
         } else {
             self.store.space.format()?;
         }
-        if crowded {
+        if needs_checkpoint {
             match self.checkpoint() {
-                // The root has room for as many crashes again, and the disk may have room before.
+                // The root has room for as many crashes again, and the disk may have space by then.
                 Err(Error::DiskFull { .. }) => {}
                 taken => drop(taken?),
             }

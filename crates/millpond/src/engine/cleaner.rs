@@ -1,5 +1,6 @@
-//! The cleaner: writes dirty pages before their redo or their frames are needed, moves the checkpoint and recycles the
-//! log. It samples, asks the laws of `pace`, and acts; there is nothing to tune here.
+//! The cleaner (page flushing, checkpoints): writes dirty pages before their redo or their frames
+//! are needed, moves the checkpoint and recycles the log. It samples, asks the pure functions of
+//! `pace`, and acts. There is nothing to tune here.
 
 use super::Shared;
 use crate::error::{Error, Result};
@@ -19,21 +20,21 @@ use pace::governor::{CleanerPlan, CleanerSample, CleaningReason, DirtyBucket, Go
 use pace::smoothed_rate::SmoothedRate;
 use pace::thresholds::thresholds;
 
-/// Slices of the checkpoint age that the governor looks at.
+/// Slices of the checkpoint age that the governor gets.
 const SLICES: u64 = 64;
 
-/// Fewer threads than this are never assumed: the engine's own count, too.
+/// The least number of threads that is ever assumed. The engine's own threads count too.
 const THREADS_MIN: u64 = 4;
 
-/// What the cleaner remembers from step to step.
+/// What the cleaner remembers between steps.
 pub(super) struct Cleaner {
     governor: Governor,
-    at_work: ActiveThreads,
+    active_threads: ActiveThreads,
     device: DeviceSpeed,
     redo_rate: SmoothedRate,
     clean_rate: SmoothedRate,
     pages_per_io: PagesPerIo,
-    /// Dirty ones among the victims that the last sweeps met.
+    /// The share of dirty pages among the eviction candidates of the last sweeps.
     dirty_victims: f64,
     slices: Vec<(Lsn, u64)>,
     root_written_us: u64,
@@ -43,7 +44,7 @@ impl Cleaner {
     pub(super) fn new() -> Cleaner {
         Cleaner {
             governor: Governor::new(),
-            at_work: ActiveThreads::new(),
+            active_threads: ActiveThreads::new(),
             device: DeviceSpeed::new(),
             redo_rate: SmoothedRate::new(),
             clean_rate: SmoothedRate::new(),
@@ -56,35 +57,36 @@ impl Cleaner {
 }
 
 impl Shared {
-    /// One step. Returns the microseconds until the next is due unless somebody wakes the cleaner before.
+    /// Does one step. Returns the microseconds until the next one, unless another thread wakes the
+    /// cleaner earlier.
     pub(super) fn clean(&self, c: &mut Cleaner) -> Result<u64> {
         self.poison.check()?;
         let now_us = self.clock.now_us();
-        // Before anything that takes long: writers have only the files that there are.
-        self.tend_files(now_us)?;
-        self.tell_short();
-        // Where there is no space to harden undo the checkpoint stands still; frames are needed all the same.
-        let moved = self.passing(self.move_checkpoint(c, now_us))?;
-        let plan = self.plan(c, now_us);
+        // Before anything that takes long: writers can use only the files that exist.
+        self.adjust_files(now_us)?;
+        self.report_reserve();
+        // Without space to harden undo the checkpoint cannot move, but frames are still needed.
+        let moved = self.allow_transient(self.move_checkpoint(c, now_us))?;
+        let plan = self.make_plan(c, now_us);
         let freed = self.supply_frames(c, &plan)?;
-        let cleaned = self.passing(self.clean_oldest(c, &plan))?;
+        let cleaned = self.allow_transient(self.clean_oldest(c, &plan))?;
         let worked = freed > 0 || cleaned.as_ref().is_ok_and(|pages| *pages > 0);
         self.store.metrics.add(M::CleanerSteps, u64::from(worked));
-        self.set_marks(c, now_us);
+        self.update_admission(c, now_us);
         let passed = moved.and(cleaned);
-        let short = self.tell_short();
-        self.admission.set_full(match &passed {
+        let spent = self.report_reserve();
+        self.admission.set_blocking_file(match &passed {
             Err(Error::DiskFull { file }) => Some(file),
-            _ => short.then(|| self.reserve.path()),
+            _ => spent.then(|| self.reserve.path()),
         });
         passed?;
         Ok(plan.next_step_us)
     }
 
-    /// Whether the reserve is spent (INV-27), and files of undo are there whose end gives its space back. Not where that end waits for
-    /// the space that others give back.
-    pub(super) fn is_short(&self) -> bool {
-        // While the reserve stands nobody waits for whoever writes to the files.
+    /// Returns whether the reserve is spent (INV-27) while there are undo files whose end gives its
+    /// space back. False if that end itself waits for space that others give back.
+    pub(super) fn reserve_is_spent(&self) -> bool {
+        // While the reserve is held, no thread waits for a writer of the undo files.
         if self.reserve.is_held() || planted(Bug::ReserveRunDown) {
             return false;
         }
@@ -92,47 +94,50 @@ impl Shared {
         (files.used || files.spare) && !files.waits
     }
 
-    /// Sets an error aside that may pass, such as a full disk: frames are needed all the same. Any other poisons, or a cleaner that
-    /// fails at each step would let those who wait for frames wait for ever.
-    fn passing<T>(&self, result: Result<T>) -> Result<Result<T>> {
+    /// Lets the step continue after an error that may pass, such as a full disk, because frames are
+    /// still needed. Any other error poisons the database. Otherwise the cleaner would fail at each
+    /// step, and threads that need frames would wait for ever.
+    fn allow_transient<T>(&self, result: Result<T>) -> Result<Result<T>> {
         match result {
             Err(error) if !error.may_pass() => Err(self.poison.set(error)),
             kept => Ok(kept),
         }
     }
 
-    /// Tells admission whether that is so.
-    pub(super) fn tell_short(&self) -> bool {
-        let short = self.is_short();
-        self.admission.set_short(short);
-        short
+    /// Tells admission whether the reserve is spent, and returns it.
+    pub(super) fn report_reserve(&self) -> bool {
+        let spent = self.reserve_is_spent();
+        self.admission.set_reserve_spent(spent);
+        spent
     }
 
-    /// Poisons with what will not pass.
+    /// Poisons the database with the error, unless the error may pass.
     pub(super) fn fatal(&self, error: Error) -> Error {
         if error.may_pass() { error } else { self.poison.set(error) }
     }
 
-    /// Threads that may be inside the engine.
+    /// Returns the smoothed number of active threads, at least [`THREADS_MIN`].
     pub(super) fn threads(&self) -> u64 {
-        self.threads_at_work.load(Ordering::Relaxed).max(THREADS_MIN)
+        self.active_threads.load(Ordering::Relaxed).max(THREADS_MIN)
     }
 
-    /// Threads that are inside the engine now: in a call, or on their way through a commit. Not those whose transactions are merely open.
-    pub(super) fn threads_inside(&self) -> u64 {
+    /// Returns the number of threads in the engine now: in a call, or in a commit that waits. Open
+    /// transactions alone do not count.
+    pub(super) fn threads_in_calls(&self) -> u64 {
         let waiting = self.store.pool.frame_waiters() as u64;
-        (self.crowd.count() + self.store.log.committers()).max(waiting)
+        (self.calls.count() + self.store.log.committers()).max(waiting)
     }
 
-    /// Looks around and decides.
-    fn plan(&self, c: &mut Cleaner, now_us: u64) -> CleanerPlan {
+    /// Samples the engine and decides what to do.
+    fn make_plan(&self, c: &mut Cleaner, now_us: u64) -> CleanerPlan {
         let (pool, log) = (&self.store.pool, &self.store.log);
         let (end, checkpoint) = (log.reserved_lsn(), self.checkpointer.lsn());
         c.redo_rate.update(now_us, end.0);
         c.clean_rate.update(now_us, checkpoint.0);
-        self.threads_at_work.store(c.at_work.update(now_us, self.threads_inside()), Ordering::Relaxed);
+        self.active_threads
+            .store(c.active_threads.update(now_us, self.threads_in_calls()), Ordering::Relaxed);
         let (threads, frames) = (self.threads(), pool.frame_count() as u64);
-        let marks = thresholds(self.room(now_us).most, threads);
+        let marks = thresholds(self.redo_room(now_us).allowed, threads);
         self.store.metrics.set(M::CheckpointAgeTarget, marks.target);
         pool.set_free_reserve(free_frame_reserve(threads, frames).high as usize);
         pool.dirty_by_slice(marks.capacity / SLICES, &mut c.slices);
@@ -156,7 +161,8 @@ impl Shared {
         })
     }
 
-    /// Fills the free list: clean victims first, then those that a write makes clean.
+    /// Fills the free list: first with clean pages that it evicts, then with dirty pages that it
+    /// writes and evicts.
     fn supply_frames(&self, c: &mut Cleaner, plan: &CleanerPlan) -> Result<u64> {
         if plan.free_frames == 0 {
             return Ok(0);
@@ -165,9 +171,9 @@ impl Shared {
         let target = pool.free_frames() + plan.free_frames as usize;
         let mut flusher = self.flusher.lock();
         let swept = pool.sweep(target, flusher.batch_pages());
-        let met = swept.freed + swept.dirty.len();
-        if met > 0 {
-            c.dirty_victims += (swept.dirty.len() as f64 / met as f64 - c.dirty_victims) * 0.25;
+        let seen = swept.freed + swept.dirty.len();
+        if seen > 0 {
+            c.dirty_victims += (swept.dirty.len() as f64 / seen as f64 - c.dirty_victims) * 0.25;
         }
         let mut freed = swept.freed;
         if plan.free_frame_ios > 0 && !swept.dirty.is_empty() {
@@ -178,13 +184,13 @@ impl Shared {
         Ok(freed as u64)
     }
 
-    /// Cleans what the plan asks for, oldest first; stops early when somebody waits for a frame.
+    /// Cleans what the plan asks for, oldest first. Stops early if a thread waits for a frame.
     fn clean_oldest(&self, c: &mut Cleaner, plan: &CleanerPlan) -> Result<u64> {
         let pool = &self.store.pool;
         let force = match plan.reason {
             CleaningReason::DirtyShare => Force::DirtyShare,
             CleaningReason::Idle => Force::Idle,
-            // The plan's free frames are written under their own name.
+            // Writes for free frames are counted elsewhere, under their own reason.
             CleaningReason::CheckpointAge | CleaningReason::FreeFrames => Force::CheckpointAge,
         };
         let (mut ios, mut pages) = (u64::from(plan.checkpoint_ios), 0);
@@ -197,10 +203,10 @@ impl Shared {
             drop(flusher);
             pages += written.pages;
             ios = ios.saturating_sub(written.ios);
-            // What a batch has won is of use at once: a step may be many batches long.
+            // Each batch moves the checkpoint at once: a step may be many batches long.
             let now_us = self.clock.now_us();
             self.move_checkpoint(c, now_us)?;
-            self.set_marks(c, now_us);
+            self.update_admission(c, now_us);
             if written.pages == 0 || pool.frame_waiters() > pool.free_frames() {
                 break;
             }
@@ -224,9 +230,10 @@ impl Shared {
         Ok(written)
     }
 
-    /// Writes the root if that is worth a sync, and recycles what the checkpoint has left behind.
+    /// Writes the root if that is worth a sync, and recycles the segments below the checkpoint.
     fn move_checkpoint(&self, c: &mut Cleaner, now_us: u64) -> Result {
-        // A checkpoint hardens what replay has found unfinished or not purged, most of which is gone a moment later.
+        // A checkpoint hardens the undo that replay has found unfinished or not purged. Most of it
+        // is not needed a moment later.
         let since_us = now_us.saturating_sub(c.root_written_us.max(self.opened_us));
         if self.checkpointer.replaying() && since_us < self.replay_checkpoint_us {
             return Ok(());
@@ -235,7 +242,7 @@ impl Shared {
         let view = pace::checkpoint::CheckpointView {
             named: self.checkpointer.lsn().0,
             possible: self.checkpointer.possible().0,
-            capacity: self.room(now_us).now,
+            capacity: self.redo_room(now_us).existing,
             segment: segments.shape().payload_bytes(),
             since_us: now_us.saturating_sub(c.root_written_us),
             list: self.checkpointer.list_bytes(),
@@ -243,13 +250,15 @@ impl Shared {
         if planted(Bug::RecycledEarly) {
             segments.recycle_below(self.checkpointer.possible()).map_err(|error| self.fatal(error))?;
         }
-        // The files that a root lists no more give the reserve its space back. Each such root removes one at least, so there are
-        // few of them; any other must pay for its list, or the log runs full of lists.
+        // Undo files that a root no longer lists give the reserve its space back. Each such root
+        // removes at least one file, so there are few of them. Any other root must pay for its
+        // list, or the log fills with lists.
         let is_wanted = || pays(&view) || self.checkpointer.undo_files().spare;
-        if worth_writing(&view) || (self.is_short() && is_wanted()) {
+        if worth_writing(&view) || (self.reserve_is_spent() && is_wanted()) {
             let advanced = self.checkpointer.advance(SyncReason::Checkpoint, false);
-            // At once: what is let in from here on adds to what the next one must harden.
-            self.tell_short();
+            // At once: operations that are admitted from here on add to what the next checkpoint
+            // must harden.
+            self.report_reserve();
             advanced?;
             c.root_written_us = now_us;
         }
@@ -262,8 +271,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Tells admission where things stand.
-    fn set_marks(&self, c: &Cleaner, now_us: u64) {
+    /// Gives admission the present rates and marks.
+    fn update_admission(&self, c: &Cleaner, now_us: u64) {
         let (log, metrics) = (&self.store.log, &self.store.metrics);
         let checkpoint = self.checkpointer.lsn();
         let age = log.reserved_lsn().since(checkpoint);
@@ -276,7 +285,7 @@ impl Shared {
         );
         self.admission.set_clean_rate(clean_bytes_per_s);
         self.admission.set_next_id(self.txns.status.next());
-        let marks = self.mark(now_us);
+        let marks = self.update_marks(now_us);
         metrics.set(M::CheckpointAgeBytes, age);
         metrics.set(M::CheckpointAgeSoft, marks.soft);
         metrics.set(M::CheckpointAgeLimit, marks.hard);
@@ -284,7 +293,8 @@ impl Shared {
         metrics.set(M::IoBudget, c.device.budget_ios_per_s() as u64);
     }
 
-    /// Writes every page that is dirty now, a batch at a time, so that whoever waits for frames is served in between.
+    /// Writes every page that is dirty now, in batches, so the cleaner can supply frames in
+    /// between.
     pub(super) fn drain(&self, force: Force) -> Result {
         let pool = &self.store.pool;
         let up_to = self.store.log.reserved_lsn();
@@ -297,7 +307,7 @@ impl Shared {
             }
             let pages: Vec<_> = oldest.into_iter().map(|(page, _)| page).collect();
             if flusher.flush(&pages, BatchLimit::NONE, force)?.pages == 0 {
-                // Somebody holds them all for a moment.
+                // Other threads have latched all of them for a moment.
                 drop(flusher);
                 spin(&mut turn);
             }

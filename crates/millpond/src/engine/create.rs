@@ -1,6 +1,6 @@
-//! The files of a database, and how they come to be.
+//! The paths of a database's files, and the creation of a database.
 
-use super::home::{Locks, Purpose, made, settle};
+use super::directory::{Locks, Purpose, claim_new, mark_created};
 use crate::checkpoint::root::{Root, RootFile};
 use crate::duty;
 use crate::error::{Error, Result};
@@ -41,8 +41,8 @@ impl Paths {
         }
     }
 
-    /// The directories beside the database's own.
-    pub(super) fn parts(&self) -> impl Iterator<Item = (&Path, Purpose)> {
+    /// Returns the directories for redo, undo and doublewrite, with their purposes.
+    pub(super) fn other_dirs(&self) -> impl Iterator<Item = (&Path, Purpose)> {
         let parts = [
             (&self.redo, Purpose::Redo),
             (&self.undo, Purpose::Undo),
@@ -51,15 +51,16 @@ impl Paths {
         parts.into_iter().map(|(dir, purpose)| (dir.as_path(), purpose))
     }
 
-    /// The files of log and undo, which may be thousands, are not all kept open.
-    pub(super) fn few(&self, vfs: &Vfs, metrics: &Arc<Metrics>) -> Vfs {
+    /// Limits how many files of the log and of undo are open at once: there may be thousands.
+    pub(super) fn with_descriptor_cache(&self, vfs: &Vfs, metrics: &Arc<Metrics>) -> Vfs {
         let metrics = Arc::clone(metrics);
         let on_sync =
             move |took_us| metrics.fsync(FileKind::Undo, SyncReason::Harden, took_us, duty::callers());
         vfs.with_descriptor_cache(&[&self.redo, &self.undo], Box::new(on_sync))
     }
 
-    /// Whether what is synced in them outlives a power cut. They must be there.
+    /// Returns whether data that is synced in these directories survives a power cut. REQUIRES: the
+    /// directories exist.
     pub(super) fn are_durable(&self, vfs: &Vfs) -> bool {
         let dirs = [&self.dir, &self.redo, &self.undo, &self.doublewrite_dir];
         dirs.into_iter().all(|dir| vfs.disk.is_durable(dir))
@@ -86,10 +87,10 @@ pub(super) fn parent_of(dir: &Path) -> &Path {
     dir.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Makes durable what is about to be read (Re1). A killed process leaves names and bytes that its successor sees and that
-/// a power cut takes back: a root slot, a page whose redo a checkpoint then passes, the name of the root itself. The log's
-/// segments are synced where they are opened.
-pub(super) fn sync_what_stands(vfs: &Vfs, dir: &Path, paths: &Paths, metrics: &Metrics) -> Result {
+/// Syncs the files that opening is about to read (Re1). A killed process leaves names and bytes
+/// that its successor sees and that a power cut undoes: a root slot, a page whose redo a checkpoint
+/// then passes, the name of the root itself. The log's segments are synced when they are opened.
+pub(super) fn sync_existing(vfs: &Vfs, dir: &Path, paths: &Paths, metrics: &Metrics) -> Result {
     let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
     let files = [
         (&paths.root, FileKind::Root),
@@ -99,7 +100,8 @@ pub(super) fn sync_what_stands(vfs: &Vfs, dir: &Path, paths: &Paths, metrics: &M
     for (path, kind) in files {
         let file = match vfs.disk.open(path, mode) {
             Ok(file) => file,
-            // Without a root there is nothing to trust; of other files the one that needs them speaks.
+            // Without a root there is no database. The step that needs another missing file reports
+            // it.
             Err(e) if e.kind() == io::ErrorKind::NotFound && kind == FileKind::Root => return Ok(()),
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
             Err(e) => return Err(Error::io("open", path, e)),
@@ -109,7 +111,7 @@ pub(super) fn sync_what_stands(vfs: &Vfs, dir: &Path, paths: &Paths, metrics: &M
         metrics.fsync(kind, SyncReason::Recovery, vfs.clock.now_us() - start, duty::callers());
     }
     for path in [&paths.redo, &paths.undo, &paths.doublewrite_dir] {
-        // One that is missing is named here: a sync that fails is the last thing that this disk does.
+        // A missing directory is reported here: after a failed sync this disk does nothing more.
         vfs.disk.list(path).map_err(|e| Error::io("list", path, e))?;
         sync_dir(vfs, metrics, path, SyncReason::Recovery)?;
         if parent_of(path) != dir {
@@ -120,8 +122,9 @@ pub(super) fn sync_what_stands(vfs: &Vfs, dir: &Path, paths: &Paths, metrics: &M
     sync_dir(vfs, metrics, parent_of(dir), SyncReason::Recovery)
 }
 
-/// Makes the files of a new database; the root last, so that a crash before it leaves nothing that counts. The directories
-/// say before that whose they are, so what a creation that was cut short has left is known by its id.
+/// Makes the files of a new database. The root is last, so a crash before it leaves no database.
+/// The directories already name the new database, so a later creation recognises the remains of one
+/// that was interrupted by its id.
 pub(super) fn create(
     vfs: &Vfs,
     paths: &Paths,
@@ -131,7 +134,7 @@ pub(super) fn create(
 ) -> Result {
     let dir = &paths.dir;
     let root = Root {
-        db_id: settle(vfs, paths, metrics, locks)?,
+        db_id: claim_new(vfs, paths, metrics, locks)?,
         page_bytes: options.page_bytes.unwrap_or(8192),
         segment_blocks: options.tuning.segment_blocks,
         ring_blocks: options.tuning.ring_blocks,
@@ -151,9 +154,9 @@ pub(super) fn create(
     pages.set_len(0).and_then(|()| pages.sync()).map_err(|e| Error::io("create", &paths.pages, e))?;
     metrics.fsync(FileKind::Pages, SyncReason::Create, vfs.clock.now_us() - start, duty::callers());
     sync_dir(vfs, metrics, &paths.doublewrite_dir, SyncReason::Create)?;
-    // All that the root speaks of must be there before the root is.
+    // Everything that the root names must be durable before the root is.
     sync_dir(vfs, metrics, dir, SyncReason::Create)?;
     RootFile::create(vfs, &paths.root, &root, metrics)?;
     sync_dir(vfs, metrics, dir, SyncReason::Create)?;
-    made(vfs, dir, root.db_id, metrics)
+    mark_created(vfs, dir, root.db_id, metrics)
 }

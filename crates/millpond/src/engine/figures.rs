@@ -1,23 +1,24 @@
-//! The engine's part of the catalog: levels are read when somebody asks, and what parts count for themselves is copied.
+//! The engine's metrics: levels are read on request, and counters that parts keep for themselves
+//! are copied.
 
 use super::Engine;
 use crate::buffer::Pool;
 use metrics::{M, Snapshot};
 
 impl Engine {
-    /// Says that the first transaction may begin.
-    pub(crate) fn is_open(&self) {
+    /// Records that the database is open: the first transaction may begin.
+    pub(crate) fn note_open(&self) {
         let took_us = self.shared.clock.now_us().saturating_sub(self.shared.opened_us);
         self.store.metrics.set(M::RecoveryOpenMs, took_us / 1000);
     }
 
-    /// Writes pages in the thread of a caller who asked for none: what no code does.
+    /// Writes pages in the thread of a caller that asked for no page write. Only a test does this.
     #[cfg(test)]
     pub(crate) fn write_pages_here(&self) -> crate::Result<()> {
         self.shared.drain(metrics::Force::Idle)
     }
 
-    /// Every figure, levels as they are now.
+    /// Returns all metrics, with levels as they are now.
     pub(crate) fn metrics(&self) -> Snapshot {
         let (shared, store) = (&self.shared, &self.store);
         let (metrics, log, pool) = (&store.metrics, &store.log, &store.pool);
@@ -26,8 +27,8 @@ impl Engine {
         metrics.set(M::CurrentLsn, reserved.0);
         metrics.set(M::DurableLsn, log.durable_lsn().0);
         metrics.set(M::CheckpointAgeBytes, reserved.0.saturating_sub(metrics.get(M::CheckpointLsn)));
-        metrics.set(M::RedoCapacityBytes, shared.capacity.asked());
-        metrics.set(M::DirtyPages, pool.unlike_file() as u64);
+        metrics.set(M::RedoCapacityBytes, shared.capacity.configured());
+        metrics.set(M::DirtyPages, pool.differing_pages() as u64);
         let (frames, free) = (pool.frame_count() as u64, pool.free_frames() as u64);
         metrics.set(M::BufferFrames, frames);
         metrics.set(M::FreeFrames, free);

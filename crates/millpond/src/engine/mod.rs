@@ -1,27 +1,25 @@
-//! An open page engine: what opening builds, in its order, and the threads that keep it calm: one leads flushes of the
-//! log for those who do not wait, one cleans.
+//! The page engine of an open database, and its background threads: log, cleaner, purge, growth and
+//! history (`roster.rs`).
 
 mod admission;
 mod adopt;
 mod build;
 mod bulk_sink;
+mod calls;
 mod capacity;
 mod catch_up;
 mod cleaner;
 mod create;
-mod crowd;
+mod directory;
 mod figures;
 mod growth;
-mod home;
 mod open;
 mod roster;
 #[cfg(all(test, feature = "sim"))]
 mod sim_tests;
 #[cfg(test)]
-mod speed;
-#[cfg(test)]
 pub(crate) mod tests;
-mod undoing;
+mod undo_admission;
 
 use crate::checkpoint::fuzzy::Checkpointer;
 use crate::duty;
@@ -35,10 +33,10 @@ pub(crate) use admission::Admission;
 use base::Lsn;
 use base::sync::Mutex;
 use base::sync::atomic::AtomicU64;
+pub(crate) use calls::{ActiveCall, ActiveCalls};
 use capacity::Capacity;
 use cleaner::Cleaner;
 pub(crate) use create::Paths;
-pub(crate) use crowd::{Crowd, Inside};
 use growth::Growth;
 use metrics::{Force, SyncReason};
 use roster::{Pause, Roster, Worker};
@@ -46,65 +44,66 @@ use std::sync::Arc;
 use std::time::Duration;
 use vfs::Clock;
 
-/// How long the thread that purges sleeps when nothing is due.
+/// Sleep of the purge thread when it has no work.
 const BACKGROUND_NAP: Duration = Duration::from_millis(10);
-/// How often it finds nothing due before it makes durable what commits have left to others.
+/// After this many sleeps without work, the purge thread flushes commits that did not wait.
 const NAPS_BEFORE_FLUSH: u32 = 100;
-/// How long the thread that keeps the past within its limits sleeps unless somebody wakes it.
+/// Sleep of the history thread, unless another thread wakes it.
 const HISTORY_NAP: Duration = Duration::from_millis(50);
-/// The first time after something was moved: writers that have filled memory so far go on, and small portions find what they
-/// move in the processor's caches.
+/// Its first sleep after it has moved undo. Writers that have filled memory before will fill more,
+/// and what it moves in small portions is still in the processor's caches.
 const HISTORY_NAP_BUSY: Duration = Duration::from_millis(2);
-/// A rate that is measured over less says nothing, microseconds.
+/// A rate measured over a shorter time is too uncertain, microseconds.
 const RATE_US_MIN: u64 = 10_000;
-/// Ended transactions that it purges before it looks whether it is to stop.
+/// Ended transactions that the purge thread purges before it checks whether it is to stop.
 const PURGE_SLICE: usize = 64;
 
 /// An open page engine.
 pub(crate) struct Engine {
-    /// What trees work on.
+    /// Log, pool and space.
     pub(crate) store: Arc<Store>,
-    /// Who works on it.
+    /// The transactions.
     pub(crate) txns: Arc<Txns>,
-    /// Whether what is synced outlives a power cut.
+    /// Whether synced data survives a power cut.
     pub(crate) durable: bool,
-    /// Whether nothing outlives the process, synced or not.
+    /// Whether all data is lost with the process, synced or not.
     pub(crate) ephemeral: bool,
     shared: Arc<Shared>,
-    /// Held until the engine is closed.
+    /// The directories' locks, until the engine is closed.
     lock: Mutex<Option<Box<dyn Send + Sync>>>,
 }
 
-/// What the threads share.
+/// What the background threads and the callers' threads share.
 struct Shared {
     store: Arc<Store>,
     txns: Arc<Txns>,
     flusher: Mutex<Flusher>,
     checkpointer: Checkpointer,
-    /// How transactions stand where the digests of segments have come to; only the cleaner asks.
+    /// The transaction table at the end of the last digest. Only the cleaner uses it.
     txn_table: Mutex<TxnTable>,
     admission: Arc<Admission>,
     capacity: Capacity,
-    /// What a checkpoint may spend on a full disk.
+    /// Disk space that a checkpoint may use when the disk is full.
     reserve: Arc<Reserve>,
     clock: Arc<dyn Clock>,
-    /// Calls that are inside.
-    crowd: Crowd,
-    /// Threads that the cleaner reckons with.
-    threads_at_work: AtomicU64,
+    /// The calls that are in progress.
+    calls: ActiveCalls,
+    /// The number of active threads as the cleaner estimates it.
+    active_threads: AtomicU64,
     opened_us: u64,
-    /// The cleaner lets the checkpoint age grow to this before it cleans for the log's sake.
+    /// The cleaner lets the checkpoint age grow to this before it cleans to free log.
     hold_cleaning_until: u64,
-    /// So much replay a crash in its midst repeats at most.
+    /// At most this much replay is repeated if recovery crashes, microseconds.
     replay_checkpoint_us: u64,
     poison: Arc<Poison>,
     roster: Roster,
 }
 
 impl Shared {
-    /// Sends everybody away who waits in the engine, if the database is poisoned. Each of the engine's threads does so as it ends,
-    /// whoever failed: any of them may be in the midst of a call to the device, and one is enough. Tasks hear from the log thread.
-    fn dismiss_waiters(&self) {
+    /// Wakes all threads that wait in the engine if the database is poisoned. Each background
+    /// thread calls this when it ends, whichever thread failed: others may be inside a call to the
+    /// device, and one call of this is enough. The log thread wakes tasks.
+    fn wake_waiters_if_poisoned(&self) {
         if self.poison.is_set() {
             self.store.log.wake_all_waiters();
             self.store.pool.wake_frame_waiters();
@@ -113,7 +112,7 @@ impl Shared {
         }
     }
 
-    /// One slice of reverting and purging. `idle` counts the steps in which nothing was due.
+    /// Does one slice of reverting and purging. `idle` counts the steps without work.
     fn purge_step(&self, idle: &mut u32) -> Result<Pause> {
         let step = self.txns.background_step(PURGE_SLICE);
         *idle = if matches!(step, Ok(0)) { *idle + 1 } else { 0 };
@@ -133,7 +132,8 @@ impl Engine {
         self.shared.start_steps(Worker::Cleaner, move |shared| shared.clean(&mut cleaner).map(Pause::us))
     }
 
-    /// Begins to revert, purge and grow in the background. REQUIRES: all trees are known to `txns`.
+    /// Starts the threads that revert and purge, grow the file, and move history to files.
+    /// REQUIRES: `txns` knows all trees.
     pub(crate) fn start_background(&self) -> Result {
         let mut idle = 0;
         self.shared.start_steps(Worker::Purge, move |shared| shared.purge_step(&mut idle))?;
@@ -156,33 +156,35 @@ impl Engine {
         })
     }
 
-    /// Writes every dirty page and moves the checkpoint to the log's end.
+    /// Writes every dirty page and moves the checkpoint to the end of the log.
     pub(crate) fn checkpoint(&self) -> Result<Lsn> {
         let Shared { clock, store, .. } = &*self.shared;
         let _asked = duty::page_writes();
         let (begun_us, begun) = (clock.now_us(), store.log.reserved_lsn());
         self.shared.drain(Force::Shutdown)?;
-        // Whoever writes while the caller waits here will go on.
+        // Writers that were active during the checkpoint will go on.
         let (took_us, written) = (clock.now_us() - begun_us, store.log.reserved_lsn().since(begun));
         let advanced = self.shared.checkpointer.advance(SyncReason::Checkpoint, false);
-        self.shared.tell_short();
+        self.shared.report_reserve();
         let checkpoint = advanced?;
-        self.shared.give_back(written * 1_000_000 / took_us.max(RATE_US_MIN))?;
+        self.shared.free_disk_space(written * 1_000_000 / took_us.max(RATE_US_MIN))?;
         Ok(checkpoint)
     }
 
-    /// Ends the threads and takes a last checkpoint. What is not closed is recovered at the next open.
+    /// Stops the threads and takes a last checkpoint. A database that is not closed is recovered at
+    /// the next open.
     pub(crate) fn close(&self) -> Result {
         self.stop();
         let _asked = duty::page_writes();
-        // Whoever still awaits a commit hears of it, also where nothing below succeeds: nobody leads for it from here on. A
-        // failure poisons, and is told below.
+        // Commits that still wait get their result, also if the steps below fail: from here on no
+        // other thread leads a flush for them. A failure poisons the database and is reported
+        // below.
         let log = &self.shared.store.log;
         drop(log.flush_to(Lsn(log.reserved_lsn().0.saturating_sub(1)), SyncReason::Close));
-        // The log thread has ended, or is this one.
+        // The log thread has ended, or this is the log thread.
         log.wake_tasks();
         if self.ephemeral {
-            // Nobody will open it again.
+            // It cannot be opened again.
             return self.check_poison();
         }
         let drained = self.shared.drain(Force::Shutdown);
@@ -192,35 +194,35 @@ impl Engine {
         closed
     }
 
-    /// Fails once a write or sync has failed.
+    /// Returns the error of the first failed write or sync, if there was one.
     #[inline]
     pub(crate) fn check_poison(&self) -> Result {
         self.shared.poison.check()
     }
 
-    /// Lets no operation in any more; those that wait for admission hear of it.
+    /// Admits no more operations. Those that wait for admission get an error.
     pub(crate) fn stop_admission(&self) {
         self.shared.admission.close();
     }
 
-    /// Where calls are counted.
-    pub(crate) fn crowd(&self) -> &Crowd {
-        &self.shared.crowd
+    /// Returns the counts of calls in progress.
+    pub(crate) fn calls(&self) -> &ActiveCalls {
+        &self.shared.calls
     }
 
-    /// Threads that are inside now.
+    /// Returns the number of threads in calls now.
     #[cfg(test)]
-    pub(crate) fn threads_inside(&self) -> u64 {
-        self.shared.threads_inside()
+    pub(crate) fn threads_in_calls(&self) -> u64 {
+        self.shared.threads_in_calls()
     }
 
-    /// Where row operations ask to be let in.
+    /// Returns the admission of row operations.
     pub(crate) fn admission(&self) -> &Admission {
         &self.shared.admission
     }
 
-    /// Changes the redo capacity, bytes. `DiskFull` if it cannot grow: then the old size stays. A smaller log takes
-    /// effect as the checkpoint moves.
+    /// Changes the redo capacity, bytes. Returns `DiskFull` if the log cannot grow; then the old
+    /// size stays. A smaller log takes effect as the checkpoint moves.
     pub(crate) fn set_redo_capacity(&self, bytes: u64) -> Result {
         self.shared.set_redo_capacity(bytes)
     }

@@ -9,8 +9,8 @@
 //! No file of an existing database is changed before the log's end is known to be sound, except for
 //! undo files that nothing names.
 
-use super::create::{Paths, create, make_dir, sync_what_stands};
-use super::home::{Locks, are_apart, come_back, survey, take_lock};
+use super::create::{Paths, create, make_dir, sync_existing};
+use super::directory::{Locks, check_distinct, check_unclaimed, claim_existing, take_lock};
 use super::{Engine, adopt, build};
 use crate::checkpoint::root::{Root, RootFile};
 use crate::duty;
@@ -25,7 +25,7 @@ use vfs::Vfs;
 
 /// What every step of opening needs.
 pub(super) struct Opening<'o> {
-    /// Writes only until the first failure, and keeps few files open.
+    /// Writes nothing after the first failure, and keeps few files open.
     pub(super) vfs: Vfs,
     pub(super) paths: Paths,
     pub(super) options: &'o Options,
@@ -61,8 +61,8 @@ impl Engine {
         let _asked = duty::page_writes();
         let metrics = Arc::new(Metrics::new());
         let paths = Paths::new(dir, options);
-        are_apart(&paths)?;
-        let vfs = paths.few(vfs, &metrics).fail_stop();
+        check_distinct(&paths)?;
+        let vfs = paths.with_descriptor_cache(vfs, &metrics).fail_stop();
         let opened_us = vfs.clock.now_us();
         let poison = Arc::new(Poison::default());
         let opening = Opening { vfs, paths, options, metrics, poison, opened_us };
@@ -74,8 +74,8 @@ impl Engine {
         let log = &engine.store.log;
         let first = log.segments().shape().segment_of(block_of(log.durable_lsn()));
         log.segments().keep_open(first)?;
-        engine.shared.mark(opening.vfs.clock.now_us());
-        if !options.tuning.still {
+        engine.shared.update_marks(opening.vfs.clock.now_us());
+        if !options.tuning.no_threads {
             engine.start()?;
         }
         engine.catch_up(&opening, catch_up)?;
@@ -90,23 +90,24 @@ impl Opening<'_> {
         let Opening { vfs, paths, options, metrics, .. } = self;
         make_dir(vfs, dir)?;
         if !vfs.disk.list(dir).map_err(|e| Error::io("list", dir, e))?.iter().any(|name| name == "root") {
-            // Before a lock is made in a directory that may belong to another database.
-            survey(vfs, paths)?;
+            // This check comes before a lock file is made in a directory that may belong to another
+            // database.
+            check_unclaimed(vfs, paths)?;
         }
         let mut locks = vec![take_lock(vfs, dir, None)?];
-        sync_what_stands(vfs, dir, paths, metrics)?;
+        sync_existing(vfs, dir, paths, metrics)?;
         match RootFile::open(vfs, &paths.root, metrics)? {
             None => create(vfs, paths, options, metrics, &mut locks)?,
-            Some((_, root)) => come_back(vfs, paths, root.db_id, metrics, &mut locks)?,
+            Some((_, root)) => claim_existing(vfs, paths, root.db_id, metrics, &mut locks)?,
         }
         let Some((root_file, root)) = RootFile::open(vfs, &paths.root, metrics)? else {
             return Err(Error::corrupt(&paths.root, "it was written and cannot be read"));
         };
-        if let Some(asked) = options.page_bytes
-            && asked != root.page_bytes
+        if let Some(requested) = options.page_bytes
+            && requested != root.page_bytes
         {
             let has = root.page_bytes;
-            return Err(Error::Misuse(format!("the database has pages of {has} bytes, not {asked}")));
+            return Err(Error::Misuse(format!("the database has pages of {has} bytes, not {requested}")));
         }
         Ok(Inspected { locks, root_file, root })
     }

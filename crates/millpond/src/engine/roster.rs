@@ -47,8 +47,8 @@ impl Worker {
         }
     }
 
-    /// When the thread ends, at closing. A thread of the first stage may be waiting for a frame or
-    /// for the log, which the threads of the second stage supply.
+    /// The stage of closing in which the thread ends. A thread of the first stage may be waiting
+    /// for a frame or for the log, which the threads of the second stage supply.
     fn stage(self) -> Stage {
         match self {
             Worker::Purge | Worker::Growth | Worker::History => Stage::First,
@@ -64,12 +64,12 @@ enum Stage {
     Second,
 }
 
-/// What a thread does between two steps.
+/// How a thread waits between two steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pause {
-    /// Nothing: there is more work.
+    /// Not at all: there is more work.
     None,
-    /// Sleeps so long, unless it is woken.
+    /// Sleeps for this time, unless it is woken.
     For(Duration),
 }
 
@@ -80,7 +80,7 @@ impl Pause {
 }
 
 #[derive(Debug)]
-struct Place {
+struct WorkerSlot {
     /// Until the thread starts.
     parker: Mutex<Option<Parker>>,
     unparker: Unparker,
@@ -90,43 +90,43 @@ struct Place {
 /// All background threads of an engine.
 #[derive(Debug)]
 pub(super) struct Roster {
-    places: [Place; Worker::ALL.len()],
+    slots: [WorkerSlot; Worker::ALL.len()],
     stop_first: AtomicBool,
     stop_second: AtomicBool,
 }
 
 impl Roster {
-    /// A roster of threads that have not started.
+    /// Returns a roster of threads that have not started.
     pub(super) fn new() -> Roster {
-        let place = |_| {
+        let slot = |_| {
             let parker = Parker::new();
             let unparker = parker.unparker();
-            Place { parker: Mutex::new(Some(parker)), unparker, handle: Mutex::default() }
+            WorkerSlot { parker: Mutex::new(Some(parker)), unparker, handle: Mutex::default() }
         };
         Roster {
-            places: std::array::from_fn(place),
+            slots: std::array::from_fn(slot),
             stop_first: AtomicBool::new(false),
             stop_second: AtomicBool::new(false),
         }
     }
 
-    fn place(&self, worker: Worker) -> &Place {
-        &self.places[worker as usize]
+    fn slot(&self, worker: Worker) -> &WorkerSlot {
+        &self.slots[worker as usize]
     }
 
-    /// Wakes the thread from now on, also before it starts.
+    /// Returns what wakes the thread, from now on, also before it starts.
     pub(super) fn unparker(&self, worker: Worker) -> Unparker {
-        self.place(worker).unparker.clone()
+        self.slot(worker).unparker.clone()
     }
 
-    /// Those of all threads.
+    /// Returns the unparkers of all threads.
     pub(super) fn unparkers(&self) -> Vec<Unparker> {
         Worker::ALL.map(|worker| self.unparker(worker)).into()
     }
 
     /// Wakes the thread, or makes its next sleep end at once.
     pub(super) fn wake(&self, worker: Worker) {
-        self.place(worker).unparker.unpark();
+        self.slot(worker).unparker.unpark();
     }
 
     fn stop_flag(&self, stage: Stage) -> &AtomicBool {
@@ -143,14 +143,14 @@ impl Roster {
             let members = || Worker::ALL.into_iter().filter(|worker| worker.stage() == stage);
             members().for_each(|worker| self.wake(worker));
             let handles: Vec<_> =
-                members().filter_map(|worker| self.place(worker).handle.lock().take()).collect();
+                members().filter_map(|worker| self.slot(worker).handle.lock().take()).collect();
             self.join(handles);
         }
     }
 
     fn join(&self, threads: Vec<JoinHandle<()>>) {
-        // A waker may close the database in the log's thread, with the last handle. That thread
-        // ends by itself later.
+        // A waker may close the database in the log thread, by dropping the last handle. That
+        // thread ends by itself later.
         for thread in threads.into_iter().filter(|thread| !thread.is_current()) {
             // A panic has been reported by its own message, and has poisoned the database.
             drop(thread.join());
@@ -165,21 +165,21 @@ impl Shared {
         worker: Worker,
         work: impl FnOnce(&Shared, &Parker, &AtomicBool) + Send + 'static,
     ) -> Result {
-        let place = self.roster.place(worker);
-        let Some(parker) = place.parker.lock().take() else { return Ok(()) };
+        let slot = self.roster.slot(worker);
+        let Some(parker) = slot.parker.lock().take() else { return Ok(()) };
         let shared = Arc::clone(self);
         let thread = spawn_engine(worker.name(), move || {
             let stop = shared.roster.stop_flag(worker.stage());
             let ended = catch_unwind(AssertUnwindSafe(|| work(&shared, &parker, stop)));
             if ended.is_err() {
-                // Its work is not done any more. What it held has been released.
+                // No other thread does its work. What it held has been released.
                 shared.poison.set(Error::Misuse("an engine thread panicked".into()));
             }
-            shared.dismiss_waiters();
+            shared.wake_waiters_if_poisoned();
             ended.unwrap_or_else(|panic| resume_unwind(panic));
         });
         let spawn_error = |e| Error::io("start a thread for", Path::new("the engine"), e);
-        *place.handle.lock() = Some(thread.map_err(spawn_error)?);
+        *slot.handle.lock() = Some(thread.map_err(spawn_error)?);
         Ok(())
     }
 
@@ -195,7 +195,7 @@ impl Shared {
                     Ok(Pause::None) => base::sync::point(),
                     Ok(Pause::For(time)) => drop(parker.park_for(time)),
                     Err(_) if shared.poison.is_set() => return,
-                    // A full disk may have room later, and a page may be readable.
+                    // A full disk may have space later, and the page may become readable.
                     Err(_) => drop(parker.park_for(RETRY)),
                 }
             }

@@ -1,5 +1,5 @@
-//! The engine's threads in simulated worlds: writers, cleaner, log thread and checkpoints in an order that a seed
-//! decides; then power cuts, each recovered in a world of its own.
+//! The engine's threads in simulated worlds: writers, cleaner, log thread and checkpoints run in an
+//! order that a seed decides. Then power cuts; each image is recovered in a world of its own.
 
 use super::tests::{model, open, put, row, rows};
 use crate::btree::Tree;
@@ -15,7 +15,8 @@ use vfs::mem::{CrashChoice, MemDisk};
 
 const WRITERS: u64 = 3;
 
-/// What a writer did: its tree, when that was durable, when each of its puts was.
+/// What a writer did: its tree, and the disk operations at which the tree and each put were
+/// acknowledged.
 #[derive(Clone, Debug)]
 struct Written {
     seed: u64,
@@ -28,7 +29,7 @@ fn world<T: Send + 'static>(seed: u64, flags: u64, f: impl FnOnce() -> T + Send 
     run(WorldOptions { max_steps: 3_000_000, flags, ..WorldOptions::new(seed) }, f)
 }
 
-/// Several writers, each on a tree of its own, and checkpoints beside them.
+/// Runs several writers, each on a tree of its own, and checkpoints beside them.
 fn write(seed: u64, flags: u64, puts: u64) -> (MemDisk, Run<Vec<Written>>) {
     let disk = MemDisk::default();
     let inside = disk.clone();
@@ -78,7 +79,7 @@ fn write_one(engine: &super::Engine, disk: &MemDisk, seed: u64, id: TreeId, puts
     written
 }
 
-/// Opens an image in a world and compares. Returns the world's hash.
+/// Opens an image in a world and compares its rows. Returns the world's hash.
 fn judge(seed: u64, flags: u64, at: u64, image: &MemDisk, written: &[Written]) -> Result<u64, String> {
     let (inside, written) = (image.clone(), written.to_vec());
     let run = world(seed ^ at << 32, flags, move || {
@@ -100,7 +101,8 @@ fn judge(seed: u64, flags: u64, at: u64, image: &MemDisk, written: &[Written]) -
     }
 }
 
-/// Cuts the power at every `stride`-th operation of a run. How many states that were, and what was wrong with the last.
+/// Cuts the power at every `stride`-th operation of a run. Returns how many images were tried, and
+/// what was wrong with the last.
 fn cut(seed: u64, flags: u64, puts: u64, stride: u64) -> (u64, Result<(), String>) {
     let (disk, run) = write(seed, flags, puts);
     let written = match run.result {
@@ -129,7 +131,7 @@ fn cut(seed: u64, flags: u64, puts: u64, stride: u64) -> (u64, Result<(), String
 }
 
 #[test]
-fn a_run_of_the_engine_repeats_and_seeds_differ() {
+fn a_run_repeats_exactly_and_seeds_differ() {
     let mut hashes = std::collections::BTreeSet::new();
     for seed in 0..6 {
         let ((disk, a), (again, b)) = (write(seed, 0, 30), write(seed, 0, 30));
@@ -155,8 +157,9 @@ fn acknowledged_rows_of_several_writers_survive_power_cuts_in_any_order_of_threa
     assert!(states > 200, "{states}");
 }
 
-/// What the page engine's own tests cannot show: these need transactions that meet, bulk loads, a process that is killed, a log that goes
-/// round, many commits at once, or a moment without any dirty page. The crate `sim` has them.
+/// Mistakes that the page engine's own tests cannot show. They need transactions that conflict,
+/// bulk loads, a killed process, a log that wraps around, many commits at once, or a moment without
+/// dirty pages. The crate `sim` finds them.
 #[cfg(feature = "planted")]
 const BEYOND: &[Bug] = &[
     Bug::OneSegmentSynced,
@@ -222,7 +225,7 @@ fn planted_mistakes_are_found() {
 }
 
 #[test]
-fn recovery_repeats() {
+fn recovery_repeats_exactly() {
     let (disk, run) = write(3, 0, 40);
     let written = run.result.unwrap();
     let mut walk = disk.walk();
@@ -234,7 +237,7 @@ fn recovery_repeats() {
     assert_eq!(hash(walk.at()), hash(walk.at()));
 }
 
-/// So that the tests' shared state cannot keep a finished engine's lock.
+/// Shows that the lock of an engine is free once the engine is dropped.
 #[test]
 fn a_second_opener_in_the_same_world_is_refused() {
     let found = world(1, 0, || {

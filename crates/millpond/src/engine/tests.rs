@@ -1,13 +1,14 @@
-//! The page engine under power cuts: rows put one by one into a tree, each acknowledged when its redo is durable; the
-//! power cut at operations of the whole run; every image opened and compared with what was acknowledged.
+//! The page engine under power cuts. Rows are put one by one into a tree; each is acknowledged when
+//! its redo is durable. The power is cut at operations of the whole run. Each image is opened and
+//! compared with what was acknowledged.
 
 mod corruption;
 mod decay;
 mod descriptors;
+mod directories;
 pub(crate) mod faults;
 mod flow;
 mod formats;
-mod places;
 
 use super::Engine;
 use crate::btree::Tree;
@@ -45,7 +46,7 @@ pub(super) fn open(disk: &MemDisk) -> Result<Engine> {
     Engine::open(&disk.vfs(1), Path::new(DIR), &options())
 }
 
-/// One put of a run: the row's new value begins with its number.
+/// Returns the key and the value of put `n`. The value begins with the number of the put.
 pub(super) fn row(seed: u64, n: u64) -> (Vec<u8>, Vec<u8>) {
     let mut rng = Prng::new(seed ^ n.wrapping_mul(0x9e37_79b9));
     let key = rng.below(600).to_be_bytes().to_vec();
@@ -55,7 +56,7 @@ pub(super) fn row(seed: u64, n: u64) -> (Vec<u8>, Vec<u8>) {
     (key, value)
 }
 
-/// Puts a row; durable once the log is flushed to the LSN that comes back.
+/// Puts a row. It is durable once the log is flushed to the returned LSN.
 pub(super) fn put(engine: &Engine, tree: Tree, n: u64, key: &[u8], value: &[u8]) -> Result<Lsn> {
     let store = &engine.store;
     store.log.make_room()?;
@@ -101,7 +102,7 @@ pub(super) fn rows(engine: &Engine, tree: Tree) -> Result<Rows> {
     Ok(all)
 }
 
-/// What `count` puts leave.
+/// Returns the rows after `count` puts.
 pub(super) fn model(seed: u64, count: u64) -> Rows {
     (0..count).map(|n| row(seed, n)).collect()
 }
@@ -109,7 +110,7 @@ pub(super) fn model(seed: u64, count: u64) -> Rows {
 struct Run {
     disk: MemDisk,
     tree: Tree,
-    /// Operations of the disk when the tree, and then each put, was acknowledged.
+    /// The disk operations at which the tree, and then each put, was acknowledged.
     tree_at: u64,
     acked_at: Vec<u64>,
 }
@@ -118,7 +119,7 @@ fn run(seed: u64, puts: u64) -> Run {
     run_with_capacities(seed, puts, &[])
 }
 
-/// At each share of the puts, in percent, the redo capacity changes.
+/// Changes the redo capacity at each given percentage of the puts.
 fn run_with_capacities(seed: u64, puts: u64, capacities: &[(u64, u64)]) -> Run {
     let disk = MemDisk::default();
     let engine = open(&disk).unwrap();
@@ -130,7 +131,8 @@ fn run_with_capacities(seed: u64, puts: u64, capacities: &[(u64, u64)]) -> Run {
     for n in 0..puts {
         let (key, value) = row(seed, n);
         let lsn = put(&engine, tree, n, &key, &value).unwrap();
-        // Some stay unacknowledged for a while, so that the cleaner meets pages whose redo is not durable.
+        // Some stay unacknowledged for a while, so the cleaner finds pages whose redo is not
+        // durable.
         if rng.one_in(8) || n + 1 == puts {
             engine.store.log.flush_to(lsn, SyncReason::Commit).unwrap();
             acked_at.resize(n as usize + 1, disk.op_count());
@@ -149,7 +151,7 @@ fn run_with_capacities(seed: u64, puts: u64, capacities: &[(u64, u64)]) -> Run {
 }
 
 impl Run {
-    /// Opens an image of the moment `at` and compares. Returns the image's disk for a further crash.
+    /// Opens an image from operation `at` and compares it.
     fn judge(&self, seed: u64, at: u64, image: &MemDisk, what: CrashChoice) {
         let context = format!("seed {seed}, power cut before operation {at}, {what:?}");
         let engine = open(image).unwrap_or_else(|e| panic!("{context}: {e}"));
@@ -167,7 +169,7 @@ impl Run {
     }
 }
 
-/// Power cuts at every `stride`-th operation; every one with MILLPOND_CRASH_STRIDE=1.
+/// Cuts the power at every `stride`-th operation; at every one with MILLPOND_CRASH_STRIDE=1.
 fn cut_everywhere(seed: u64, puts: u64, stride: u64) -> u64 {
     cut(&run(seed, puts), seed, stride)
 }
@@ -199,14 +201,14 @@ fn acknowledged_rows_survive_a_power_cut_at_any_operation() {
 }
 
 #[test]
-fn they_survive_where_segments_are_recycled() {
+fn acknowledged_rows_survive_where_segments_are_recycled() {
     let states = cut_everywhere(2, 4000, 101);
     assert!(states > 50);
 }
 
 /// Segments are made and removed while the log is written.
 #[test]
-fn they_survive_where_the_capacity_changes() {
+fn acknowledged_rows_survive_where_the_capacity_changes() {
     let capacities = [(20, 3 << 20), (45, 1 << 20), (60, 4 << 20), (80, 1 << 20)];
     let run = run_with_capacities(4, 3000, &capacities);
     assert!(cut(&run, 4, 83) > 50);
@@ -214,7 +216,7 @@ fn they_survive_where_the_capacity_changes() {
 
 /// Crashes inside the recovery from a crash, three deep.
 #[test]
-fn recovery_may_be_cut_off_and_begun_again() {
+fn recovery_can_be_interrupted_and_repeated() {
     let seed = 3;
     let run = run(seed, 300);
     let mut rng = Prng::new(seed);
@@ -264,7 +266,7 @@ fn a_lost_page_write_is_named() {
     engine.store.log.flush_to(lsn, SyncReason::Commit).unwrap();
     drop(engine);
     let after = disk.fork();
-    // The page goes back to zeros although its write was synced and the checkpoint relies on it.
+    // The page becomes zeros although its write was synced and the checkpoint relies on it.
     for byte in 0..4096 {
         let offset = u64::from(tree.root.0) * 4096 + byte;
         let file = vfs::Disk::open(
@@ -277,7 +279,8 @@ fn a_lost_page_write_is_named() {
         file.read_at(&mut now, offset).unwrap();
         after.flip(Path::new("/db/pages"), offset, now[0]).unwrap();
     }
-    // The doublewrite still holds the image, so the page is restored; without that copy the damage is named.
+    // The doublewrite still holds the image, so the page is restored; without that copy the damage
+    // is named.
     drop(open(&after.fork()).unwrap());
     for offset in 4096..4096 + 32 * 4096 {
         after.flip(Path::new("/db/doublewrite/areas"), offset, 0xff).unwrap();
@@ -286,8 +289,9 @@ fn a_lost_page_write_is_named() {
     assert!(matches!(&error, Error::Corrupt { what, .. } if what.contains("page")), "{error}");
 }
 
-/// The last block of the log told how far the one before it is used, and its own first group was torn. The end was taken
-/// to be that block's start; replay, which no longer knew the block, stopped before and called the log damaged.
+/// The last block of the log says how much of the block before it is used, and its own first group
+/// is torn. The end was once taken to be the start of the last block. Replay, which no longer knew
+/// that block, stopped earlier and called the log damaged.
 #[test]
 fn a_last_block_without_a_whole_group_ends_the_log_where_the_groups_end() {
     use crate::log::block::{BLOCK_BYTES, BlockHeader, block_of, offset_in_block};
@@ -310,7 +314,8 @@ fn a_last_block_without_a_whole_group_ends_the_log_where_the_groups_end() {
     let disk = disk.fork();
     let engine = open(&disk).unwrap();
     assert_eq!(rows(&engine, tree).unwrap(), model(1, 1));
-    // The next epoch's first block has to say how far the last one goes, or the second recovery ends there.
+    // The next epoch's first block must say where the old epoch ends, or the second recovery stops
+    // there.
     let (key, value) = row(1, 1);
     let lsn = put(&engine, tree, 1, &key, &value).unwrap();
     engine.store.log.flush_to(lsn, SyncReason::Commit).unwrap();
@@ -319,10 +324,10 @@ fn a_last_block_without_a_whole_group_ends_the_log_where_the_groups_end() {
     assert_eq!(rows(&engine, tree).unwrap(), model(1, 2));
 }
 
-/// A root that was linked but not written yet made the directory look foreign, so that a database whose creation was cut
-/// off could not be opened again.
+/// A root that was linked but not written once made the directory look foreign. A database whose
+/// creation had been interrupted could then not be opened again.
 #[test]
-fn a_creation_that_was_cut_off_anywhere_is_begun_again() {
+fn a_creation_interrupted_anywhere_starts_again() {
     let disk = MemDisk::default();
     let engine = open(&disk).unwrap();
     drop(engine);
@@ -338,11 +343,11 @@ fn a_creation_that_was_cut_off_anywhere_is_begun_again() {
     }
 }
 
-/// A process that is killed leaves bytes and names that nothing made durable. Its successor read the newest root slot from
-/// the page cache and wrote the next one over the older slot: a power cut then left neither. So what is read is synced
-/// first.
+/// A killed process leaves bytes and names that were not made durable. Its successor once read the
+/// newest root slot from the system's page cache and wrote the next one over the older slot. A
+/// power cut then left neither. So what is read is synced first.
 #[test]
-fn what_a_killed_process_left_is_made_durable_before_it_is_trusted() {
+fn files_of_a_killed_process_are_synced_before_they_are_trusted() {
     let disk = MemDisk::default();
     let engine = open(&disk).unwrap();
     let tree = Tree::create(&engine.store, TREE).unwrap();

@@ -26,7 +26,7 @@ fn options() -> Options {
         doublewrite_pages: 16,
         frames: 256,
         flush_depth: 1,
-        still: true,
+        no_threads: true,
         ..Tuning::default()
     };
     options

@@ -22,8 +22,6 @@ pub(crate) mod waiters;
 mod write;
 
 #[cfg(test)]
-mod speed;
-#[cfg(test)]
 pub(crate) mod tests;
 
 use crate::error::{Poison, Result};

@@ -1,5 +1,5 @@
-//! A `pages` file for tests: every page is there, intact, unless the test damages it; reads can be counted, held back,
-//! and made to fail.
+//! A `pages` file for tests. Every page exists and is intact unless the test damages it. Tests can
+//! count reads, block them, and make them fail.
 
 use crate::page::header;
 use base::PageNo;
@@ -10,7 +10,7 @@ use std::io;
 pub(super) const PAGE: usize = 4096;
 
 #[derive(Debug, Default)]
-struct State {
+struct FileState {
     written: BTreeMap<PageNo, Vec<u8>>,
     reads: u64,
     held: bool,
@@ -20,7 +20,7 @@ struct State {
 /// The file.
 #[derive(Debug, Default)]
 pub(super) struct PageFile {
-    state: Mutex<State>,
+    state: Mutex<FileState>,
     changed: Condvar,
 }
 
@@ -37,7 +37,7 @@ impl PageFile {
         self.state.lock().reads
     }
 
-    /// Reads begin and do not end while `held`.
+    /// While `held`, reads begin and do not end.
     pub(super) fn hold_reads(&self, held: bool) {
         self.state.lock().held = held;
         self.changed.notify_all();
@@ -66,7 +66,7 @@ impl vfs::File for PageFile {
             self.changed.wait(&mut state);
         }
         if state.failing {
-            // Part of it has come.
+            // A part of the page was read.
             bytes[..512].fill(7);
             return Err(io::Error::other("a read that was made to fail"));
         }

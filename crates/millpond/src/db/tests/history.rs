@@ -392,7 +392,7 @@ fn recovery_of_very_many_small_transactions_keeps_to_the_memory() {
     db.close().unwrap();
     let (mut options, vfs) = (options(), Vfs { clock: Vfs::os().clock, ..disk.vfs(1) });
     // Nothing is purged.
-    options.tuning.still = true;
+    options.tuning.no_threads = true;
     let db = Db::open_on(&vfs, Path::new(DIR), &options).unwrap();
     let t = db.open_table("t").unwrap();
     for n in 0..ROWS - 1 {

@@ -11,7 +11,7 @@ use vfs::mem::MemDisk;
 fn an_open_transaction_is_no_thread_at_work() {
     let (_disk, db, table) = fresh();
     let engine = &db.core.engine;
-    assert_eq!(engine.threads_inside(), 0);
+    assert_eq!(engine.threads_in_calls(), 0);
     let levels = [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable];
     let mut idle = Vec::new();
     for n in 0..300u32 {
@@ -23,13 +23,13 @@ fn an_open_transaction_is_no_thread_at_work() {
         }
         idle.push(tx);
     }
-    assert_eq!(engine.threads_inside(), 0, "of {} transactions none is in a call", idle.len());
+    assert_eq!(engine.threads_in_calls(), 0, "of {} transactions none is in a call", idle.len());
     let inside = db.core.enter().unwrap();
     let committing = engine.store.log.committing();
-    assert_eq!(engine.threads_inside(), 2);
+    assert_eq!(engine.threads_in_calls(), 2);
     drop((inside, committing));
     drop(idle);
-    assert_eq!(engine.threads_inside(), 0);
+    assert_eq!(engine.threads_in_calls(), 0);
 }
 
 /// The free frames that the cleaner keeps follow from that.

@@ -67,7 +67,7 @@ fn three_hundred_crashes_without_a_moment_for_a_checkpoint() {
     let quiet = |disk: &MemDisk| {
         let mut options = options();
         // Nothing is cleaned and no checkpoint taken by threads.
-        options.tuning.still = true;
+        options.tuning.no_threads = true;
         let vfs = Vfs { clock: Vfs::os().clock, ..disk.vfs(1) };
         Db::open_on(&vfs, Path::new(DIR), &options)
     };

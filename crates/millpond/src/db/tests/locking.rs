@@ -144,7 +144,7 @@ fn who_waits_for_a_row_keeps_nobody_from_the_log() {
     const OP: u64 = 1 + 100 + 128;
     let mut options = options().lock_wait(Duration::from_secs(20));
     // The marks are the test's.
-    options.tuning.still = true;
+    options.tuning.no_threads = true;
     let vfs = Vfs { clock: Vfs::os().clock, ..MemDisk::default().vfs(1) };
     let db = Db::open_on(&vfs, Path::new(DIR), &options).unwrap();
     let t = db.create_table("t").unwrap();

@@ -1,9 +1,10 @@
-//! One flipped bit anywhere in a small database: opening, checking and reading either name the damage or give exactly the
-//! rows that were put. Nothing panics or hangs, and no answer is wrong.
+//! One flipped bit anywhere in a small database: opening, checking and reading either name the
+//! damage or give exactly the rows that were put. Nothing panics or hangs, and no answer is wrong.
 //!
-//! What may be harmless is derived, not listed. Damage in a page that the space map calls used has to be named or
-//! repaired in the file. Damage in the log may end it early, but not below what the rest of the image vouches for: the
-//! durable LSN that an undamaged block or the root names (see `docs/media.md`, "What cannot be told apart").
+//! Which damage may go unnoticed is derived, not listed. Damage in a page that the space map calls
+//! used must be named, or repaired in the file. Damage in the log may end it early, but not below
+//! the durable LSN that an undamaged block or the root names (see `docs/media.md`, "What cannot be
+//! told apart").
 
 use super::faults::thread_panics;
 use super::{DIR, TREE, model, put, row, rows};
@@ -39,9 +40,9 @@ fn options() -> Options {
 /// How a database was left.
 #[derive(Clone, Copy, Debug)]
 enum End {
-    /// Killed soon after it was opened a second time.
+    /// Killed soon after the second opening.
     JustOpened,
-    /// Killed with a checkpoint in its second life and redo behind it.
+    /// Killed after the second opening, with a checkpoint and redo behind it.
     Running,
     /// Closed.
     Closed,
@@ -50,7 +51,7 @@ enum End {
 struct Small {
     disk: MemDisk,
     tree: Tree,
-    /// Where the group of each put begins.
+    /// The start of each put's group.
     lsns: Vec<Lsn>,
     used: BTreeSet<PageNo>,
     files: BTreeMap<PathBuf, Vec<u8>>,
@@ -91,7 +92,7 @@ fn small(end: End) -> Small {
     Small { disk, tree, lsns, used, files }
 }
 
-/// Every file below the database's directory.
+/// Returns every file below the database's directory.
 fn files(disk: &MemDisk) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut dirs = vec![PathBuf::from(DIR)];
@@ -124,8 +125,9 @@ fn is_log(path: &Path) -> bool {
 }
 
 impl Small {
-    /// The highest LSN that a log block or the newest root, other than the damaged ones, name as durable.
-    fn vouched(&self, damaged: &Path, at: usize) -> Lsn {
+    /// Returns the highest LSN that an undamaged log block or the newest undamaged root names as
+    /// durable.
+    fn durable_elsewhere(&self, damaged: &Path, at: usize) -> Lsn {
         let intact =
             |path: &Path, from: usize, len: usize| path != damaged || !(from..from + len).contains(&at);
         let mut durable = Lsn::ZERO;
@@ -145,7 +147,7 @@ impl Small {
         durable.max(newest.map_or(Lsn::ZERO, |root| root.durable))
     }
 
-    /// Flips bits of one byte. True if the damage was named.
+    /// Flips bits of one byte. Returns whether the damage was named.
     fn flip(&self, path: &Path, at: usize, mask: u8) -> bool {
         let image = self.disk.fork();
         image.flip(path, at as u64, mask).unwrap();
@@ -164,9 +166,9 @@ impl Small {
         };
         let number = |v: &Vec<u8>| u64::from_be_bytes(v[..8].try_into().unwrap()) + 1;
         let newest = found.values().map(number).max().unwrap_or(0);
-        let vouched = self.vouched(path, at);
-        let promised = self.lsns.partition_point(|lsn| *lsn < vouched) as u64;
-        assert!(newest >= promised, "{newest} puts found, but {promised} lie below LSN {vouched}");
+        let durable_elsewhere = self.durable_elsewhere(path, at);
+        let promised = self.lsns.partition_point(|lsn| *lsn < durable_elsewhere) as u64;
+        assert!(newest >= promised, "{newest} puts found, but {promised} lie below LSN {durable_elsewhere}");
         assert!(is_log(path) || newest == self.lsns.len() as u64, "{newest} puts found");
         assert!(found == model(SEED, newest), "the rows are not those of {newest} puts");
         engine.close().unwrap();
@@ -179,19 +181,19 @@ impl Small {
         false
     }
 
-    /// An error that came of damage: it says so and where.
+    /// Checks that an error from damage says so and names the place.
     fn named(&self, path: &Path, error: &Error) -> bool {
         let (Error::Corrupt { file, .. } | Error::Foreign { file, .. }) = error else {
             panic!("damage is no reason for: {error}");
         };
-        // With one root slot gone, it shows in the log that the other one is too old.
+        // If the newest root slot is damaged, the log shows that the other one is too old.
         let same = path.starts_with(file) || file.parent() == path.parent() || path.ends_with("root");
         assert!(same, "the damage is elsewhere than in: {error}");
         true
     }
 }
 
-/// Flips bits in every `stride`-th byte; in every one with MILLPOND_FLIP_STRIDE=1.
+/// Flips bits in every `stride`-th byte; in every byte with MILLPOND_FLIP_STRIDE=1.
 fn flip_everywhere(end: End, stride: usize) {
     let stride = std::env::var("MILLPOND_FLIP_STRIDE").map_or(stride, |s| s.parse().expect("a number"));
     let panics = thread_panics();
@@ -207,7 +209,7 @@ fn flip_everywhere(end: End, stride: usize) {
                 Ok(false) => harmless += 1,
                 Err(_) => wrong.push(format!("{end:?}: {} at {at}, bits {mask:#x}", path.display())),
             }
-            // Roots are short and every byte of them counts.
+            // Roots are short, and every byte of them counts.
             at += if path.ends_with("root") { stride.div_ceil(16) } else { stride };
         }
     }
@@ -232,10 +234,11 @@ fn one_flipped_bit_in_a_database_that_was_closed() {
     flip_everywhere(End::Closed, 1019);
 }
 
-/// A second life that has not taken a checkpoint yet is known to the newer root slot alone. With that slot damaged the
-/// older one served, its epochs ended where the second life began, and the log seemed to end there too.
+/// An epoch that has not taken a checkpoint yet is known only to the newer root slot. With that
+/// slot damaged, the older one was once used. Its epochs ended where the last epoch began, and the
+/// log seemed to end there too.
 #[test]
-fn a_damaged_root_slot_does_not_hide_the_last_life_of_the_log() {
+fn a_damaged_root_slot_does_not_hide_the_last_epoch_of_the_log() {
     let small = small(End::JustOpened);
     let root = Path::new(DIR).join("root");
     let slots = small.files[&root].chunks_exact(SLOT_BYTES);
@@ -249,10 +252,11 @@ fn a_damaged_root_slot_does_not_hide_the_last_life_of_the_log() {
     );
 }
 
-/// A map page with a sound checksum that calls a page used in an extent of nobody: the extent was taken for free, and the
-/// first mini-transaction that took the page from it stopped the process.
+/// A map page with a valid checksum calls a page used in an extent without an owner. The extent was
+/// once taken as free, and the first mini-transaction that took the page from it stopped the
+/// process.
 #[test]
-fn a_map_that_contradicts_itself_is_named() {
+fn a_contradiction_in_the_space_map_is_named() {
     let small = small(End::Closed);
     let image = small.disk.fork();
     let path = Path::new(DIR).join("pages");
@@ -265,8 +269,8 @@ fn a_map_that_contradicts_itself_is_named() {
     assert!(matches!(&error, Error::Corrupt { what, .. } if what.contains("free extent")), "{error}");
 }
 
-/// Sizes in a root with a sound checksum that nobody could serve: terabytes of log buffer were asked for, or one too
-/// small for a group.
+/// Impossible sizes in a root with a valid checksum. The engine once asked for terabytes of log
+/// buffer, or made one too small for a group.
 #[test]
 fn a_root_of_impossible_sizes_is_refused() {
     let small = small(End::Closed);
@@ -285,10 +289,10 @@ fn a_root_of_impossible_sizes_is_refused() {
     }
 }
 
-/// A whole page image in the doublewrite whose number lies far beyond the file: it was restored there, which made a file
-/// of terabytes.
+/// A valid page image in the doublewrite whose number lies far beyond the file. It was once
+/// restored there, which made a file of terabytes.
 #[test]
-fn a_copy_of_a_page_that_cannot_be_is_not_restored() {
+fn a_copy_of_a_page_far_beyond_the_file_is_not_restored() {
     let small = small(End::Running);
     let areas = Path::new(DIR).join("doublewrite/areas");
     let mut page = small.files[&areas][PAGE..2 * PAGE].to_vec();

@@ -1,8 +1,9 @@
-//! Pages that decay after many checkpoints: each page of a small database damaged in each of several ways, and what an
-//! opening makes of it. The page is named, or it comes back as it was; an older one never does, where anything can tell.
+//! Pages that are damaged after many checkpoints. Each page of a small database is damaged in
+//! several ways, and the database is opened. The damaged page is named, or it comes back as it was.
+//! An older version is never accepted, unless nothing on the disk can tell it from the last.
 //!
-//! The doublewrite keeps what it was once given until the same slot is used again. A large batch fills its high slots, small
-//! ones later use the low ones alone, so copies of very different age stand side by side.
+//! The doublewrite keeps a copy until its slot is used again. A large batch fills the high slots,
+//! and small batches later use only the low ones. So copies of very different age lie side by side.
 
 use super::{DIR, Rows, TREE, options as common, put, rows};
 use crate::btree::Tree;
@@ -22,14 +23,14 @@ use vfs::mem::{ManualClock, MemDisk};
 use vfs::{Create, Disk, OpenMode, Vfs};
 
 const PAGE: usize = 4096;
-/// Rows of 700 bytes in the beginning.
+/// Rows of 700 bytes at the start.
 const ROWS: u64 = 200;
 
 fn options() -> Options {
     let mut options = common();
     options.tuning.grow_pages = 32;
     options.tuning.frames = 128;
-    options.tuning.still = true;
+    options.tuning.no_threads = true;
     options
 }
 
@@ -58,27 +59,28 @@ fn page_of(bytes: &[u8], page: PageNo) -> Option<&[u8]> {
     bytes.get(page.0 as usize * PAGE..(page.0 as usize + 1) * PAGE)
 }
 
-/// The LSN of a page, if its image is whole.
+/// Returns the LSN of a page, if its image is valid.
 fn lsn_of(bytes: &[u8], page: PageNo) -> Option<Lsn> {
     let image = page_of(bytes, page)?;
     header::verify(image, page).is_ok().then(|| header::lsn(image))
 }
 
-/// A database that was changed and checkpointed in turn.
+/// A database that was changed and checkpointed many times.
 struct Old {
     disk: MemDisk,
     tree: Tree,
     rows: Rows,
     checkpoint: Lsn,
-    /// What stood in `pages` after some of the checkpoints, and at the end.
+    /// The contents of `pages` after some of the checkpoints, and at the end.
     versions: Vec<Vec<u8>>,
-    /// Pages with a whole image.
+    /// Pages with a valid image.
     pages: Vec<PageNo>,
-    /// Of which the redo behind the checkpoint speaks: dirty when it was killed.
+    /// The process was killed, so redo beyond the checkpoint names some of the pages.
     killed: bool,
 }
 
-/// `killed`: after the last checkpoint more is put, some of it is written in place, and the process is killed.
+/// Makes an old database. With `killed`, more rows are put after the last checkpoint, some pages
+/// are written in place, and the process is killed.
 fn old(checkpoints: u64, killed: bool) -> Old {
     let disk = MemDisk::default();
     let mut engine = Engine::open(&disk.vfs(1), Path::new(DIR), &options()).unwrap();
@@ -99,7 +101,7 @@ fn old(checkpoints: u64, killed: bool) -> Old {
     let mut versions = Vec::new();
     some(&engine, 0, ROWS, &mut rng);
     for checkpoint in 0..checkpoints {
-        // A large batch now and then, small ones otherwise.
+        // Mostly small batches, sometimes a large one.
         let count = if rng.one_in(6) { 60 } else { rng.between(1, 8) };
         let from = rng.below(ROWS);
         some(&engine, from, count, &mut rng);
@@ -138,14 +140,14 @@ enum Damage {
     Zeroed,
     OneBit,
     Random,
-    /// The first half is of an older version, or zeros.
+    /// The first half is from an older version, or zeros.
     Torn,
     Header,
-    /// An older version, whole.
+    /// A whole older version.
     Older,
     AnothersContent,
     Unreadable,
-    /// The file ends here.
+    /// The file ends at this page.
     CutOff,
 }
 
@@ -165,8 +167,8 @@ const DAMAGES: [Damage; 9] = [
 struct Outcomes {
     named: u32,
     whole: u32,
-    /// An older version that nothing could tell from the last.
-    untold: u32,
+    /// An older version that nothing on the disk tells from the last one.
+    undetectable: u32,
 }
 
 impl Old {
@@ -174,14 +176,14 @@ impl Old {
         self.versions.last().unwrap()
     }
 
-    /// The newest other version of the page that is older.
+    /// Returns the newest older version of the page.
     fn older(&self, page: PageNo) -> Option<&[u8]> {
         let now = lsn_of(self.now(), page)?;
         let older = self.versions.iter().rev().filter(|v| lsn_of(v, page).is_some_and(|lsn| lsn < now));
         older.map(|v| page_of(v, page).unwrap()).next()
     }
 
-    /// Damages a page, as its name says; false if this cannot be done to it.
+    /// Damages a page in the given way. Returns false if this page cannot be damaged so.
     fn damage(&self, image: &FaultDisk, page: PageNo, damage: Damage, rng: &mut Prng) -> bool {
         let mode = OpenMode { create: Create::Never, direct: true, read_only: false };
         let file = image.open(&pages_path(), mode).unwrap();
@@ -217,7 +219,8 @@ impl Old {
         true
     }
 
-    /// Opens and looks at everything: true if all is as it was, false if the damage is named.
+    /// Opens the database and checks everything. Returns true if all is as it was, false if the
+    /// damage was named.
     fn is_whole(&self, image: &FaultDisk, page: Option<PageNo>, damage: Damage) -> bool {
         let named = |error: &Error| {
             let (Error::Corrupt { file, .. } | Error::Io { file, .. }) = error else {
@@ -254,8 +257,9 @@ impl Old {
         true
     }
 
-    /// Whether nothing could tell: the redo does not speak of the page, and no copy of it is newer.
-    fn is_untold(&self, page: PageNo, redo: bool) -> bool {
+    /// Returns whether nothing tells the older version from the last one: redo does not name the
+    /// page, and no copy of it is newer.
+    fn is_undetectable(&self, page: PageNo, redo: bool) -> bool {
         let older = self.older(page).map(header::lsn).unwrap();
         let areas = read(&self.disk, &areas_path());
         let mut copies = areas[4096..].chunks_exact(PAGE).filter(|copy| header::verify(copy, page).is_ok());
@@ -272,20 +276,20 @@ impl Old {
         let is_older = damage == Damage::Older
             || damage == Damage::Torn
                 && self.older(page).is_some_and(|o| o[half..] == page_of(self.now(), page).unwrap()[half..]);
-        if is_older && self.is_untold(page, redo) {
-            outcomes.untold += 1;
+        if is_older && self.is_undetectable(page, redo) {
+            outcomes.undetectable += 1;
             return;
         }
         if !self.is_whole(&image, Some(page), damage) {
             outcomes.named += 1;
             return;
         }
-        // What is right is right for good.
+        // It must stay right at the next opening.
         assert!(self.is_whole(&image, None, damage), "whole, and damaged after another opening");
         outcomes.whole += 1;
     }
 
-    /// Every page, damaged in every way.
+    /// Damages every page in every way.
     fn everywhere(&self) -> Outcomes {
         let mut outcomes = Outcomes::default();
         let mut wrong = Vec::new();
@@ -304,7 +308,7 @@ impl Old {
 }
 
 #[test]
-fn a_page_that_decays_after_a_clean_close_is_named() {
+fn a_page_damaged_after_a_clean_close_is_named() {
     for checkpoints in [1, 11, 50] {
         let old = old(checkpoints, false);
         let outcomes = old.everywhere();
@@ -315,7 +319,7 @@ fn a_page_that_decays_after_a_clean_close_is_named() {
 }
 
 #[test]
-fn a_page_that_decays_behind_a_kill_is_named_or_restored() {
+fn a_page_damaged_after_a_kill_is_named_or_restored() {
     for checkpoints in [1, 17] {
         let old = old(checkpoints, true);
         let outcomes = old.everywhere();
@@ -324,9 +328,10 @@ fn a_page_that_decays_behind_a_kill_is_named_or_restored() {
     }
 }
 
-/// An unreadable sector in a slot of the doublewrite once failed the open, whether or not anybody needed the slot.
+/// An unreadable sector in a slot of the doublewrite once failed the open, whether or not the slot
+/// was needed.
 #[test]
-fn an_unreadable_slot_of_the_doublewrite_harms_nobody() {
+fn an_unreadable_slot_of_the_doublewrite_does_no_harm() {
     for killed in [false, true] {
         let old = old(11, killed);
         for slot in 0..2 * options().tuning.doublewrite_pages as u64 {

@@ -1,5 +1,5 @@
-//! The page engine where few files may be open at once: a log of many segments, recovered and gone on with; and what is said where
-//! there are too few for any.
+//! The page engine with few file descriptors: a log of many segments works and is recovered, and an
+//! error names the limit if there are too few for any work.
 
 use super::{DIR, TREE, model, put, row, rows};
 use crate::btree::Tree;
@@ -16,7 +16,7 @@ use vfs::mem::{ManualClock, MemDisk};
 
 const SEED: u64 = 5;
 
-/// A log of up to 96 segments, and nothing cleaned for its sake or for the frames'.
+/// Options for a log of up to 96 segments; no page is cleaned for log or for frames.
 fn options() -> Options {
     let mut options = super::options().redo_capacity_bytes(24 << 20);
     options.tuning.frames = 512;
@@ -28,7 +28,7 @@ fn open(disk: &FaultDisk) -> Result<Engine> {
     Engine::open(&vfs, Path::new(DIR), &options())
 }
 
-/// Puts rows until the log has so many segments. How many rows those were.
+/// Puts rows until the log has that many segments. Returns the number of the next row.
 fn fill(engine: &Engine, tree: Tree, from: u64, segments: u64) -> u64 {
     let mut n = from;
     while engine.store.log.segments().count() < segments || n == from {
@@ -46,7 +46,8 @@ fn fill(engine: &Engine, tree: Tree, from: u64, segments: u64) -> u64 {
 
 #[test]
 fn a_log_of_many_segments_needs_few_descriptors() {
-    // Told the truth, and told of many more than others leave it.
+    // The limit that the engine is told is right, or far too high because others use descriptors
+    // too.
     for told in [20, 4096] {
         let disk = FaultDisk::new(Arc::new(MemDisk::default()));
         disk.limit_descriptors(20, told);
@@ -66,9 +67,9 @@ fn a_log_of_many_segments_needs_few_descriptors() {
     }
 }
 
-/// Whatever the limit: one sentence, or a database that works. Never one that stops for it.
+/// At every limit the engine gives one clear error, or works. It never stops because of the limit.
 #[test]
-fn too_few_descriptors_are_named() {
+fn too_few_descriptors_give_a_clear_error() {
     let (mut refused, mut opened) = (0, 0);
     for most in 0..20 {
         let disk = FaultDisk::new(Arc::new(MemDisk::default()));
@@ -89,16 +90,16 @@ fn too_few_descriptors_are_named() {
                 engine.close().unwrap();
             }
         }
-        // The files are whole whenever there are enough.
+        // The files are intact once there are enough descriptors.
         disk.heal();
         open(&disk).unwrap().close().unwrap();
     }
     assert!(refused > 0 && opened > 0, "{refused} refused, {opened} opened");
 }
 
-/// A segment that cannot be read back has no digest; nothing else depends on one.
+/// A segment that cannot be read back has no digest. Nothing else depends on a digest.
 #[test]
-fn a_log_that_cannot_be_read_back_stops_nobody() {
+fn a_log_that_cannot_be_read_back_stops_no_work() {
     use std::io::ErrorKind;
     use vfs::fault::{Fault, FaultRule, OpKind};
     let disk = FaultDisk::new(Arc::new(MemDisk::default()));
@@ -106,7 +107,7 @@ fn a_log_that_cannot_be_read_back_stops_nobody() {
     let tree = Tree::create(&engine.store, TREE).unwrap();
     let refused = Fault::Refused(ErrorKind::Other);
     disk.fail(FaultRule { kind: OpKind::Read, nth: 1, for_ever: true, fault: refused });
-    // As few rows as the pool has frames for, so that the log is all that is read.
+    // Few enough rows for the pool's frames, so only the log is read.
     for n in 0..6000 {
         let lsn = put(&engine, tree, n, b"key", &[n as u8; 600]).unwrap();
         engine.store.log.flush_to(lsn, SyncReason::Commit).unwrap();

@@ -1,6 +1,7 @@
-//! The page engine on a disk that fails: every n-th operation of each kind, once and for ever. Each failure is one clear
-//! error that names the file; nothing is retried, nothing panics, nothing hangs; the undamaged disk opens again with all
-//! that was acknowledged. A full disk is told to who needed the space, and the engine goes on when there is some.
+//! The page engine on a failing disk: every n-th operation of each kind fails, once or for ever.
+//! Each failure is one clear error that names the file. Nothing is retried, nothing panics, nothing
+//! hangs. The undamaged disk opens again with all that was acknowledged. A full disk fails the call
+//! that needed the space, and the engine goes on when there is space again.
 
 use super::{DIR, Rows, TREE, model, open, put, row, rows};
 use crate::btree::Tree;
@@ -22,18 +23,18 @@ use vfs::{Disk, Vfs};
 const SEED: u64 = 11;
 const PUTS: u64 = 200;
 
-/// What a scenario leaves: the disk, and how many puts were acknowledged.
+/// The result of a scenario.
 #[derive(Debug, Default)]
 struct Left {
     tree: Option<Tree>,
     acked: u64,
     /// The failure must have stopped the engine.
     must_stop: bool,
-    /// Errors in the order in which calls gave them.
+    /// Errors, in the order of the calls.
     errors: Vec<String>,
 }
 
-/// As in the other tests, but the file grows and the pool runs out within a few puts.
+/// As in the other tests, but the file must grow and the pool is full after a few puts.
 fn options() -> Options {
     let mut options = super::options();
     options.tuning.grow_pages = 16;
@@ -45,7 +46,8 @@ fn vfs(disk: &FaultDisk) -> Vfs {
     Vfs { disk: Arc::new(disk.clone()), clock: Arc::new(ManualClock::new(1)) }
 }
 
-/// Panics of engine threads since the first call; they would otherwise end a thread in silence.
+/// Returns the number of panics of engine threads since the first call. Otherwise such a panic
+/// would end a thread unnoticed.
 pub(crate) fn thread_panics() -> u64 {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     static HOOK: Once = Once::new();
@@ -62,7 +64,8 @@ pub(crate) fn thread_panics() -> u64 {
     COUNT.load(Ordering::Relaxed)
 }
 
-/// Opens, puts rows with commits and checkpoints between, opens again, goes on, closes. Ends with the first error.
+/// Opens, puts rows with commits and checkpoints, opens again, continues, and closes. Ends with the
+/// first error.
 fn scenario(disk: &FaultDisk, left: &mut Left) -> Result {
     let engine = Engine::open(&vfs(disk), Path::new(DIR), &options())?;
     let tree = Tree::create(&engine.store, TREE)?;
@@ -99,7 +102,8 @@ fn work(engine: &Engine, tree: Tree, puts: std::ops::Range<u64>, left: &mut Left
     Ok(())
 }
 
-/// After an error that says that the engine has stopped, it has: nothing is acknowledged any more, and all calls say so.
+/// Checks that, after an error that stops the engine, nothing is acknowledged any more and all
+/// calls say so.
 fn judge_poison(engine: &Engine, tree: Tree, n: u64, error: &Error, left: &mut Left) {
     assert!(engine.shared.poison.is_set() || !left.must_stop, "the engine goes on after {error}");
     if engine.shared.poison.is_set() {
@@ -113,7 +117,7 @@ fn judge_poison(engine: &Engine, tree: Tree, n: u64, error: &Error, left: &mut L
     }
 }
 
-/// Runs a scenario with one rule on a disk of its own. False if the rule never hit.
+/// Runs a scenario with one rule on a disk of its own. Returns false if the rule never hit.
 fn fails_well(rule: FaultRule) -> bool {
     let mem = MemDisk::default();
     let disk = FaultDisk::new(Arc::new(mem.clone()));
@@ -126,7 +130,7 @@ fn fails_well(rule: FaultRule) -> bool {
         result.unwrap_or_else(|e| panic!("{rule:?} never hit, and yet: {e}"));
         return false;
     }
-    // Some failures harm nobody: a spare that cannot be made yet, a thread ahead that fails to read.
+    // Some failures are no errors: a spare segment that cannot be made yet, a failed read ahead.
     if let Err(error) = result {
         left.errors.push(error.to_string());
     }
@@ -137,7 +141,7 @@ fn fails_well(rule: FaultRule) -> bool {
     let poisoned = left.errors.iter().any(|error| error.contains("stopped after an earlier failure"));
     assert!(!poisoned || rule.kind != OpKind::Read, "{rule:?} hit {:?}: {:?}", fired[0], left.errors);
     let must_tell = matches!(rule.kind, OpKind::Write | OpKind::Sync | OpKind::SyncDir);
-    assert!(!must_tell || !left.errors.is_empty(), "{rule:?} hit {:?} and nobody heard of it", fired[0]);
+    assert!(!must_tell || !left.errors.is_empty(), "{rule:?} hit {:?} and no call reported it", fired[0]);
     assert!(disk.retried().is_empty(), "{rule:?}: {:?} after {:?}", disk.retried(), fired[0]);
     // What was synced before the failure counts, with and without what was not.
     let mut walk = mem.walk();
@@ -165,14 +169,15 @@ fn newest(found: &Rows) -> u64 {
     found.values().map(number).max().unwrap_or(0)
 }
 
-/// Every n-th operation of a kind until none is hit; each with MILLPOND_FAULT_STRIDE=1.
+/// Fails every n-th operation of a kind, until n is beyond the last; each one with
+/// MILLPOND_FAULT_STRIDE=1.
 fn every_nth(kind: OpKind, faults: &[Fault], stride: u64) {
     let stride = std::env::var("MILLPOND_FAULT_STRIDE").map_or(stride, |s| s.parse().expect("a number"));
     let panics = thread_panics();
     let mut hits = 0;
     for &fault in faults {
         for for_ever in [false, true] {
-            // The first few, where the database is made, and then every stride-th.
+            // The first few, when the database is made, and then every stride-th.
             let mut nth = 1;
             loop {
                 let rule = FaultRule { kind, nth, for_ever, fault };
@@ -182,7 +187,7 @@ fn every_nth(kind: OpKind, faults: &[Fault], stride: u64) {
                     let _ = done.send(());
                     hit
                 });
-                // Not a measurement: whoever has not come back after two minutes never will.
+                // Not a measurement: a run that takes longer than two minutes hangs.
                 if waiting.recv_timeout(Duration::from_secs(120)) == Err(mpsc::RecvTimeoutError::Timeout) {
                     panic!("{rule:?}: it hangs");
                 }
@@ -223,15 +228,15 @@ fn every_failed_operation_on_a_name_or_a_length() {
     }
 }
 
-/// A file of undo cannot be made, and not for want of space. The engine stops: else the cleaner would fail at each step, and threads
-/// that need frames would wait for ever.
+/// An undo file cannot be made, and not for lack of space. The engine stops. Otherwise the cleaner
+/// would fail at each step, and threads that need frames would wait for ever.
 #[test]
 fn a_checkpoint_that_cannot_make_its_file_stops_the_engine() {
     let disk = FaultDisk::new(Arc::new(MemDisk::default()));
     let engine = Engine::open(&vfs(&disk), Path::new(DIR), &options()).unwrap();
     let tree = Tree::create(&engine.store, TREE).unwrap();
     assert!(fill(&engine, tree, 0, 20).1.is_none());
-    // Its rows are of transactions that never commit, so the next checkpoint hardens their undo.
+    // Its rows belong to transactions that never commit, so the next checkpoint hardens their undo.
     drop(engine);
     disk.fail_on("undo/0", FaultRule { kind: OpKind::Create, nth: 1, for_ever: true, fault: REFUSED });
     let engine = Engine::open(&vfs(&disk), Path::new(DIR), &options()).unwrap();
@@ -253,11 +258,11 @@ fn fill(engine: &Engine, tree: Tree, from: u64, most: u64) -> (u64, Option<Error
     (from + most, None)
 }
 
-/// The device of the pages, or the one that holds the log as well, fills up after some number of bytes; then somebody
-/// deletes something.
+/// The device of the pages, or the one that holds the log as well, is full after some number of
+/// bytes. Then there is space again.
 #[test]
 fn a_full_disk_fails_the_call_that_needs_space_and_nothing_else() {
-    let mut met = 0;
+    let mut refused = 0;
     for (n, space) in (0..40).map(|n| (n, n * 13_000)) {
         let mem = MemDisk::default();
         let disk = FaultDisk::new(Arc::new(mem.clone()));
@@ -267,7 +272,7 @@ fn a_full_disk_fails_the_call_that_needs_space_and_nothing_else() {
         let engine = Engine::open(&vfs(&disk), Path::new(DIR), &options).unwrap();
         let tree = Tree::create(&engine.store, TREE).unwrap();
         disk.limit_space(if n % 2 == 0 { DIR } else { "/" }, space);
-        // A quota, and a limit on the size of files, are the same to whoever finds no room.
+        // A quota and a limit on the size of files have the same effect as a full disk.
         disk.full_is(
             [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge][n as usize % 3],
         );
@@ -275,7 +280,7 @@ fn a_full_disk_fails_the_call_that_needs_space_and_nothing_else() {
         let (mut next, mut error) = fill(&engine, tree, 0, 1200);
         for _ in 0..3 {
             let Some(full) = error else { break };
-            met += 1;
+            refused += 1;
             assert!(matches!(&full, Error::DiskFull { .. }), "{context}: {full}");
             assert!(!engine.shared.poison.is_set(), "{context}");
             let check = tree.check(&engine.store).unwrap();
@@ -290,12 +295,12 @@ fn a_full_disk_fails_the_call_that_needs_space_and_nothing_else() {
         let left = Left { tree: Some(tree), acked: next, ..Left::default() };
         opens_with(&mem.fork(), &options, &left, &context);
     }
-    assert!(met > 10, "{met} calls met the full disk");
+    assert!(refused > 10, "{refused} calls found the disk full");
 }
 
-/// A thread of the engine that is gone must not leave others waiting for what it did.
+/// An engine thread that is gone must not leave other threads waiting for its work.
 #[test]
-fn a_panic_of_an_engine_thread_stops_the_database_and_wakes_who_waits() {
+fn a_panic_of_an_engine_thread_poisons_the_database_and_wakes_all_waiters() {
     let disk = MemDisk::default();
     let engine = open(&disk).unwrap();
     let (one, two) = (TxnId(1_000), TxnId(1_001));

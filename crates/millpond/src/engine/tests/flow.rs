@@ -1,31 +1,32 @@
-//! Flow control as the engine runs it. Where time matters, a test owns the clock: a device moves it on by what each I/O
-//! costs, one thread is the writers and takes the cleaner's steps, and the run is the same on every machine.
+//! Flow control in the engine. Where time matters, the test has its own clock: a device advances it
+//! by the cost of each I/O. One thread plays the writers and takes the cleaner's steps, so the run
+//! is the same on every machine.
 
-use super::super::admission::{Ask, Pays};
+use super::super::admission::{AdmitAnswer, Payment};
 use super::super::cleaner::Cleaner;
 use super::super::{Engine, Shared};
-use super::{DIR, TREE, put, rows};
+use super::{DIR, TREE, put};
 use crate::btree::Tree;
 use crate::error::Error;
 use crate::options::{Options, Tuning};
 use base::Lsn;
 use base::prng::Prng;
 use metrics::{Force, M};
-use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 use vfs::intercept::Interceptor;
 use vfs::mem::MemDisk;
 use vfs::{Clock, Disk, File, OpenMode, Vfs, WriteOp};
 
+mod capacity;
 mod rest;
+mod tiny_pool;
 
 const MIB: u64 = 1 << 20;
 
-/// A clock that moves only when somebody moves it.
+/// A clock that only the test advances.
 #[derive(Debug, Default)]
 struct Time(AtomicU64);
 
@@ -54,7 +55,7 @@ struct Device {
     time: Arc<Time>,
     /// Microseconds of a write or sync.
     io_us: Arc<AtomicU64>,
-    /// No new file finds space.
+    /// There is no space for a new file.
     full: Arc<AtomicBool>,
 }
 
@@ -115,7 +116,7 @@ fn options(redo_bytes: u64, frames: usize) -> Options {
     options
 }
 
-/// A row of fixed size; `n` is its key.
+/// Returns a row of fixed size with key `n`.
 fn row(n: u64, round: u64) -> ([u8; 8], Vec<u8>) {
     let mut value = vec![0; 400];
     Prng::new(n * 1_000_003 + round).fill(&mut value);
@@ -134,7 +135,7 @@ struct World {
     round: u64,
 }
 
-/// What admission said.
+/// The answer of admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     In(u64),
@@ -142,14 +143,14 @@ enum Answer {
     AtLimit,
 }
 
-/// What an operation's redo comes to, above rather than below.
+/// The redo of an operation, rather too high than too low.
 const OP_BYTES: u64 = 1000;
 
 impl World {
     fn new(options: &Options, io_us: u64, rows: u64) -> World {
         let device = Device::new(io_us);
         let mut options = options.clone();
-        options.tuning.still = true;
+        options.tuning.no_threads = true;
         let engine = Engine::open(&device.vfs(), Path::new(DIR), &options).unwrap();
         let tree = Tree::create(&engine.store, TREE).unwrap();
         let mut world = World {
@@ -193,7 +194,7 @@ impl World {
         put(&self.engine, self.tree, self.round, &key, &value).unwrap();
     }
 
-    /// One step of the cleaner, whether it is due or not.
+    /// Does one step of the cleaner, whether it is due or not.
     fn clean(&mut self) {
         let begun = self.now();
         let nap_us = self.engine.shared.clean(&mut self.cleaner).unwrap();
@@ -202,7 +203,7 @@ impl World {
         self.device.time.0.store(begun, Ordering::Relaxed);
     }
 
-    /// The cleaner alone, for a while.
+    /// Runs the cleaner alone for a while.
     fn rest(&mut self, us: u64) {
         let end = self.now() + us;
         while self.next_clean_us < end {
@@ -213,17 +214,17 @@ impl World {
         self.device.time.pass(end.saturating_sub(self.now()));
     }
 
-    /// Asks admission; the operation's redo is taken as logged at once.
+    /// Asks for admission. The operation counts as logged at once.
     fn ask(&self) -> Answer {
-        match self.engine.shared.admission.ask(OP_BYTES, Pays::Yes) {
-            Ask::In(_, delay_us) => Answer::In(delay_us),
-            Ask::Later(delay_us) => Answer::Later(delay_us),
-            Ask::AtLimit => Answer::AtLimit,
+        match self.engine.shared.admission.ask(OP_BYTES, Payment::Due) {
+            AdmitAnswer::In(_, delay_us) => Answer::In(delay_us),
+            AdmitAnswer::Later(delay_us) => Answer::Later(delay_us),
+            AdmitAnswer::AtLimit => Answer::AtLimit,
         }
     }
 
-    /// One operation of writers that never pause, and the cleaner whenever it is due. Returns how long the operation
-    /// was held; `None` if it would have been stopped at the limit.
+    /// Does one operation of writers that never pause, and runs the cleaner whenever it is due.
+    /// Returns how long the operation was held; `None` if it would be stopped at the limit.
     fn operation(&mut self) -> Option<u64> {
         let mut held = 0;
         loop {
@@ -243,7 +244,7 @@ impl World {
                 }
                 Answer::Later(delay_us) => delay_us,
             };
-            // Nobody sleeps past the cleaner's next step.
+            // No writer sleeps past the cleaner's next step.
             let wait = wait.min(self.next_clean_us.saturating_sub(self.now()).max(1));
             self.device.time.pass(wait);
             held += wait;
@@ -251,7 +252,8 @@ impl World {
     }
 }
 
-/// Random updates at 5 µs each against a device of 200 µs an I/O, which cleans a fraction of that.
+/// Random updates take 5 µs each. The device takes 200 µs for an I/O, so it cleans only a part of
+/// that.
 #[test]
 fn writers_far_faster_than_the_device_are_slowed_and_never_stopped() {
     let capacity = 8 * MIB;
@@ -263,7 +265,10 @@ fn writers_far_faster_than_the_device_are_slowed_and_never_stopped() {
         let held = world.operation().unwrap_or_else(|| panic!("stopped at age {}", world.age()));
         held_max = held.max(held_max);
         count += 1;
-        assert!(world.age() <= world.shared().room(world.now()).now, "the log holds more than it may");
+        assert!(
+            world.age() <= world.shared().redo_room(world.now()).existing,
+            "the log holds more than it may"
+        );
         assert!(world.engine.store.log.segments().count() <= files);
         while world.now() >= slot + 100_000 {
             per_100_ms.push(std::mem::take(&mut count));
@@ -283,14 +288,14 @@ fn writers_far_faster_than_the_device_are_slowed_and_never_stopped() {
     assert!(held_max < 100_000, "an operation was held for {held_max} µs");
 }
 
-/// Redo that needs no admission (commits) still finds room when admission is closed, the cleaner needs
-/// no room that it does not find, and its work opens admission again.
+/// At the limit, redo that needs no admission (commits) still finds room. The cleaner needs no
+/// other room, and its work opens admission again.
 #[test]
 fn at_the_limit_the_cleaner_and_commits_go_on_and_admission_opens_again() {
     let mut world = World::new(&options(4 * MIB, 4096), 0, 5000);
     let created = world.get(M::LogSegmentsCreated);
     for _ in 0..2 {
-        // Nobody cleans: the writers fill the log up to the limit.
+        // No pages are cleaned: the writers fill the log up to the limit.
         let mut n = 0;
         loop {
             match world.ask() {
@@ -304,7 +309,7 @@ fn at_the_limit_the_cleaner_and_commits_go_on_and_admission_opens_again() {
             }
         }
         assert_eq!(world.ask(), Answer::AtLimit);
-        let marks = world.shared().mark(world.now());
+        let marks = world.shared().update_marks(world.now());
         for _ in 0..(marks.capacity - marks.hard) / 2 / OP_BYTES {
             world.write(1);
         }
@@ -322,11 +327,11 @@ fn at_the_limit_the_cleaner_and_commits_go_on_and_admission_opens_again() {
 }
 
 #[test]
-fn who_waits_at_the_limit_hears_of_the_end() {
+fn a_wait_at_the_limit_ends_when_the_database_closes_or_is_poisoned() {
     for poison in [false, true] {
         let world = World::new(&options(2 * MIB, 4096), 0, 100);
         let shared = &world.engine.shared;
-        let marks = shared.mark(0);
+        let marks = shared.update_marks(0);
         let checkpoint = Lsn(world.engine.store.log.reserved_lsn().0 - marks.hard.min(world.age()));
         // As if the log were full.
         let full = pace::thresholds::Thresholds { soft: 0, hard: 1, ..marks };
@@ -352,7 +357,7 @@ fn who_waits_at_the_limit_hears_of_the_end() {
 }
 
 #[test]
-fn held_back_cleaning_begins_when_the_redo_is_long_enough() {
+fn held_back_cleaning_starts_at_the_configured_redo() {
     let hold = 6 * MIB;
     let options = options(16 * MIB, 4096).hold_cleaning_until_redo_bytes(hold);
     let mut world = World::new(&options, 20, 5000);
@@ -374,75 +379,16 @@ fn held_back_cleaning_begins_when_the_redo_is_long_enough() {
     assert!(by_age(&world) > before + 100);
 }
 
+/// An idle database writes its dirty pages, and its checkpoint reaches the end of the log.
 #[test]
-fn a_growth_that_finds_the_disk_full_keeps_the_old_size() {
-    let mut world = World::new(&options(4 * MIB, 4096), 20, 2000);
-    let segments = |world: &World| world.engine.store.log.segments().count();
-    world.engine.set_redo_capacity(8 * MIB).unwrap();
-    assert_eq!(segments(&world), 32);
-    world.device.full.store(true, Ordering::Relaxed);
-    let error = world.engine.set_redo_capacity(16 * MIB).unwrap_err();
-    assert!(matches!(error, Error::DiskFull { .. }), "{error}");
-    assert_eq!(segments(&world), 32);
-    assert_eq!(world.engine.metrics().value(M::RedoCapacityBytes), 8 * MIB);
-    for _ in 0..20_000 {
-        world.operation().unwrap();
-    }
-    world.device.full.store(false, Ordering::Relaxed);
-    world.engine.set_redo_capacity(16 * MIB).unwrap();
-    assert_eq!(segments(&world), 64);
-    assert!(matches!(world.engine.set_redo_capacity(MIB / 2), Err(Error::Misuse(_))));
-}
-
-/// Files follow need; where the disk has no room for them, the log works with those that it has.
-#[test]
-fn a_log_that_cannot_grow_by_itself_stays_as_it_is() {
-    let mut world = World::new(&options(64 * MIB, 4096), 20, 200);
-    let young = world.engine.store.log.segments().count();
-    assert!(young < 16, "{young} files for a log that is hardly used");
-    world.device.full.store(true, Ordering::Relaxed);
-    for _ in 0..20_000 {
-        world.operation().unwrap();
-    }
-    assert_eq!(world.engine.store.log.segments().count(), young);
-    world.device.full.store(false, Ordering::Relaxed);
-    world.device.time.pass(20_000_000);
-    for _ in 0..20_000 {
-        world.operation().unwrap();
-    }
-    assert!(world.engine.store.log.segments().count() > young);
-}
-
-#[test]
-fn a_shrinking_log_gets_there_and_holds_nobody() {
-    let mut world = World::new(&options(16 * MIB, 8192), 20, 5000);
-    let segments = |world: &World| world.engine.store.log.segments().count();
-    while segments(&world) < 40 {
-        world.operation().unwrap();
-    }
-    world.engine.set_redo_capacity(4 * MIB).unwrap();
-    let mut operations = 0;
-    while segments(&world) > 16 {
-        world.operation().unwrap();
-        operations += 1;
-        assert!(operations < 1_000_000, "{} files, age {}", segments(&world), world.age());
-    }
-    for _ in 0..50_000 {
-        world.operation().unwrap();
-        assert!(segments(&world) <= 16);
-    }
-}
-
-/// A quiet database writes its dirty pages and its checkpoint reaches the log's end.
-#[test]
-fn a_quiet_log_is_drained() {
+fn the_checkpoint_of_an_idle_database_reaches_the_end_of_the_log() {
     let mut world = World::new(&options(256 * MIB, 4096), 20, 2000);
     for _ in 0..200 {
         world.operation().unwrap();
     }
     assert!(world.age() > 512);
     for seconds in 0.. {
-        // What is left is the last checkpoint's own list.
+        // The last checkpoint's own list is left.
         if world.age() < 512 {
             break;
         }
@@ -451,106 +397,4 @@ fn a_quiet_log_is_drained() {
     }
     let forces = world.engine.metrics().pages_by_force();
     assert!(forces.iter().any(|(name, pages)| *name == Force::Idle.label() && *pages > 0), "{forces:?}");
-}
-
-/// A row of which few fit in a page.
-fn wide_row(n: u64, round: u64) -> ([u8; 8], Vec<u8>) {
-    let mut value = vec![0; 780];
-    Prng::new(n * 1_000_003 + round).fill(&mut value);
-    (n.to_be_bytes(), value)
-}
-
-/// 64 frames, a hundred times as many pages, eight threads that each own an eighth of the rows.
-#[test]
-fn a_tiny_pool_serves_many_threads() {
-    const THREADS: u64 = 8;
-    const ROWS: u64 = 6400 * 5;
-    let vfs = Vfs { disk: Arc::new(MemDisk::default()), clock: Vfs::os().clock };
-    let mut options = options(16 * MIB, 64);
-    options.tuning.doublewrite_pages = 16;
-    let engine = Engine::open(&vfs, Path::new(DIR), &options).unwrap();
-    let tree = Tree::create(&engine.store, TREE).unwrap();
-    for n in 0..ROWS {
-        let _admitted = engine.admission().admit(OP_BYTES).unwrap();
-        let (key, value) = wide_row(n, 0);
-        put(&engine, tree, n, &key, &value).unwrap();
-    }
-    let mut newest: BTreeMap<u64, u64> = BTreeMap::new();
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS)
-            .map(|id| {
-                let engine = &engine;
-                scope.spawn(move || {
-                    let (mut rng, mut newest) = (Prng::new(id), BTreeMap::new());
-                    for round in 1..=200 {
-                        let n = rng.below(ROWS / THREADS) * THREADS + id;
-                        let _admitted = engine.admission().admit(OP_BYTES).unwrap();
-                        let (key, value) = wide_row(n, round);
-                        put(engine, tree, ROWS + round, &key, &value).unwrap();
-                        newest.insert(n, round);
-                    }
-                    newest
-                })
-            })
-            .collect();
-        threads.into_iter().for_each(|t| newest.extend(t.join().unwrap()));
-    });
-    assert!(engine.store.space.used_pages().unwrap()[&TREE].len() > 6400);
-    let found = rows(&engine, tree).unwrap();
-    assert_eq!(found.len() as u64, ROWS);
-    for n in 0..ROWS {
-        let (key, value) = wide_row(n, newest.get(&n).copied().unwrap_or(0));
-        assert!(found[&key[..]] == value, "row {n}");
-    }
-    engine.close().unwrap();
-}
-
-/// Ends the writers, also when the test fails.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Writers of several threads while the capacity goes up and down under them.
-#[test]
-fn the_capacity_changes_under_writers() {
-    let vfs = Vfs { disk: Arc::new(MemDisk::default()), clock: Vfs::os().clock };
-    let engine = Engine::open(&vfs, Path::new(DIR), &options(4 * MIB, 4096)).unwrap();
-    let tree = Tree::create(&engine.store, TREE).unwrap();
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        for id in 0..4 {
-            let (engine, stop) = (&engine, &stop);
-            scope.spawn(move || {
-                let mut rng = Prng::new(id);
-                for round in 0.. {
-                    if stop.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    let _admitted = engine.admission().admit(OP_BYTES).unwrap();
-                    let (key, value) = row(rng.below(2000), round);
-                    put(engine, tree, round, &key, &value).unwrap();
-                }
-            });
-        }
-        let _stop = Stop(&stop);
-        let segments = engine.store.log.segments();
-        for _ in 0..3 {
-            engine.set_redo_capacity(8 * MIB).unwrap();
-            assert!(segments.count() >= 32);
-            engine.set_redo_capacity(2 * MIB).unwrap();
-            // The bound is for a log that never gets there, not for a slow machine.
-            let begun = Instant::now();
-            while segments.count() > 8 {
-                std::thread::sleep(Duration::from_millis(1));
-                assert!(begun.elapsed() < Duration::from_secs(60), "{} files", segments.count());
-            }
-        }
-    });
-    let check = tree.check(&engine.store).unwrap();
-    assert!(check.problems.is_empty(), "{:?}", check.problems);
-    engine.close().unwrap();
 }

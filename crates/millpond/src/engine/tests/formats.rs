@@ -1,4 +1,5 @@
-//! Files of an older and of a newer format: each kind is refused by a sentence that says what to do, and nothing is changed.
+//! Files of an older or a newer format. Each kind of file is refused with a sentence that says what
+//! to do, and nothing is changed.
 
 use crate::checkpoint::root::{FORMAT, SLOT_BYTES};
 use crate::db::Db;
@@ -20,7 +21,7 @@ fn open(disk: &MemDisk) -> Result<Db> {
     Db::open_on(&disk.vfs(2), Path::new(DIR), &options())
 }
 
-/// A database that was killed with an open transaction, so that there is an undo file.
+/// Makes a database that was killed with an open transaction, so it has an undo file.
 fn killed() -> MemDisk {
     let disk = MemDisk::default();
     let db = open(&disk).unwrap();
@@ -35,7 +36,8 @@ fn killed() -> MemDisk {
 
 #[test]
 fn each_kind_of_file_is_refused_in_another_format() {
-    // Where the checksum stands, and behind which bytes it covers; a root has two slots.
+    // The places of the file's headers, and the offset of the checksum, which covers the bytes
+    // before it. A root has two slots.
     let kinds: [(&str, &[usize], usize); 8] = [
         ("root", &[0, SLOT_BYTES], SLOT_BYTES - 4),
         ("LOCK", &[0], 24),

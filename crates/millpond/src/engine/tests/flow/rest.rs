@@ -1,11 +1,12 @@
-//! A log at rest, which lies in two files: what a checkpoint takes away, and what a burst finds.
+//! A log at rest has two files: what a checkpoint gives back, and what a burst after it finds.
 
 use super::*;
 
-/// A log at rest lies in two files. Whoever writes to it has more made long before it is held, also where the cleaner comes late:
-/// here each file is there only 1 MB of redo after the cleaner was woken for it.
+/// A log at rest has two files. When writing starts, more files are made long before a writer is
+/// delayed, also if the cleaner is late. Here each file exists only 1 MB of redo after the cleaner
+/// was woken for it.
 #[test]
-fn a_burst_after_a_rest_is_held_by_nobody() {
+fn a_burst_after_a_rest_is_not_delayed() {
     let mut options = options(256 * MIB, 16384);
     options.tuning.segment_blocks = 1024;
     let mut world = World::new(&options, 20, 5000);
@@ -23,7 +24,7 @@ fn a_burst_after_a_rest_is_held_by_nobody() {
                 woken_at.get_or_insert(age);
             }
             if woken_at.take_if(|at| age > *at + 1_000_000).is_some() {
-                world.shared().tend_files(world.now()).unwrap();
+                world.shared().adjust_files(world.now()).unwrap();
             }
             let n = world.rng.below(world.rows);
             world.write(n);
@@ -31,9 +32,9 @@ fn a_burst_after_a_rest_is_held_by_nobody() {
     }
 }
 
-/// The files that a checkpoint gives back are gone at once, not when the cleaner next looks.
+/// The files that a checkpoint gives back count as gone at once, not at the cleaner's next step.
 #[test]
-fn after_a_checkpoint_admission_goes_by_the_files_that_are_left() {
+fn after_a_checkpoint_admission_uses_the_files_that_are_left() {
     let mut world = World::new(&options(16 * MIB, 8192), 20, 5000);
     let files = |world: &World| world.engine.store.log.segments().count();
     while files(&world) < 40 {
@@ -49,15 +50,15 @@ fn after_a_checkpoint_admission_goes_by_the_files_that_are_left() {
         world.write(let_in % world.rows);
         assert!(let_in < before, "more is let in than the files hold");
     }
-    assert!(world.age() <= world.shared().room(world.now()).now, "age {}", world.age());
+    assert!(world.age() <= world.shared().redo_room(world.now()).existing, "age {}", world.age());
     world.rest(5_000_000);
-    // While others write, the log keeps what they need for a while.
+    // While others write, the log keeps what they need for some seconds.
     while files(&world) < 40 {
         world.operation().unwrap();
     }
     let segment = world.engine.store.log.segments().block_bytes();
     world.shared().drain(Force::Shutdown).unwrap();
     world.shared().checkpointer.advance(metrics::SyncReason::Checkpoint, false).unwrap();
-    world.shared().give_back(10 * segment).unwrap();
+    world.shared().free_disk_space(10 * segment).unwrap();
     assert!((20..40).contains(&files(&world)), "{} files", files(&world));
 }

@@ -1,5 +1,6 @@
-//! Whose a directory is. Each of a database's directories, its own and those of the log, the doublewrite and undo, holds a
-//! file `LOCK`. It is locked while the database is open, and it names the database and what the directory is for.
+//! Lock files, and the owner of a directory. Each directory of a database (its own, and those of
+//! redo, doublewrite and undo) has a file `LOCK`. The file is locked while the database is open. It
+//! names the database and the purpose of the directory.
 //!
 //! ```text
 //!  0        8      10     11     12    16       24     28         4096
@@ -8,9 +9,10 @@
 //!  |8 bytes | u16  | u8   | u8   | u32 | u64    |u32   |          |
 //!  +--------+------+------+------+-----+--------+------+----------+
 //! ```
-//! The file is written before anything else of the database is in the directory, so a directory of nobody that holds
-//! something is somebody else's. `made` is 0 in the database's own directory until its root is durable: a creation that was
-//! cut short goes on, and a database that has lost its root is not taken for one.
+//! `LOCK` is written before any other file of the database is in the directory. So a directory that
+//! names no database but holds files belongs to something else. In the database's own directory
+//! `made` is 0 until the root is durable. This tells a creation that was interrupted, and can
+//! continue, from a database that has lost its root.
 
 use super::create::{Paths, make_dir, parent_of, sync_dir};
 use crate::duty;
@@ -34,16 +36,16 @@ const CRC: usize = 24;
 const LOCK: &str = "LOCK";
 const LOCK_TRIES: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
-/// What a file system puts into a directory of its own.
+/// A directory that a file system makes in its root.
 const LOST_AND_FOUND: &str = "lost+found";
-/// Names that a sentence lists.
+/// The most names that an error lists.
 const NAMED_MAX: usize = 3;
 
-/// What a directory is for.
+/// The purpose of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Purpose {
-    /// The database's own.
+    /// The database's own directory.
     Database = 1,
     Redo = 2,
     Doublewrite = 3,
@@ -51,7 +53,7 @@ pub(super) enum Purpose {
 }
 
 impl Purpose {
-    fn words(self) -> &'static str {
+    fn description(self) -> &'static str {
         match self {
             Purpose::Database => "directory",
             Purpose::Redo => "redo directory",
@@ -67,33 +69,34 @@ impl Purpose {
     }
 }
 
-/// Who has a directory, and for what.
+/// The database that a directory belongs to, and the directory's purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Owner {
+pub(super) struct DirOwner {
     db_id: u64,
     purpose: Purpose,
-    /// There has been a root.
-    made: bool,
+    /// The root has been durable.
+    created: bool,
 }
 
-/// Locks of directories.
+/// The locks of a database's directories.
 pub(super) type Locks = Vec<Box<dyn Send + Sync>>;
 
-impl Owner {
+impl DirOwner {
     fn encode(self) -> AlignedBuf {
         let mut bytes = AlignedBuf::zeroed(BYTES);
         bytes[..8].copy_from_slice(MAGIC);
         set_u16(&mut bytes, 8, FORMAT);
         bytes[10] = self.purpose as u8;
-        bytes[11] = u8::from(self.made);
+        bytes[11] = u8::from(self.created);
         set_u64(&mut bytes, 16, self.db_id);
         let crc = crc::crc32c(&bytes[..CRC]);
         set_u32(&mut bytes, CRC, crc);
         bytes
     }
 
-    /// Whom the `LOCK` of a directory names; nobody if there is none, or if it is damaged.
-    fn of(vfs: &Vfs, dir: &Path) -> Result<Option<Owner>> {
+    /// Reads the owner from the `LOCK` of a directory. Returns `None` if there is no such file, or
+    /// if it is damaged.
+    fn of(vfs: &Vfs, dir: &Path) -> Result<Option<DirOwner>> {
         let path = dir.join(LOCK);
         let mode = OpenMode { create: Create::Never, direct: true, read_only: true };
         let file = match vfs.disk.open(&path, mode) {
@@ -114,10 +117,11 @@ impl Owner {
             return Err(Error::other_format(&path, format.into(), FORMAT.into()));
         }
         let Some(purpose) = Purpose::from_u8(bytes[10]) else { return Ok(None) };
-        Ok(Some(Owner { db_id: get_u64(&bytes, 16), purpose, made: bytes[11] != 0 }))
+        Ok(Some(DirOwner { db_id: get_u64(&bytes, 16), purpose, created: bytes[11] != 0 }))
     }
 
-    /// Writes this into the directory's `LOCK`, durably. One sector holds it, so it is there whole or not at all.
+    /// Writes this owner into the directory's `LOCK`, durably. It fits in one sector, so it is
+    /// written as a whole or not at all.
     pub(super) fn claim(self, vfs: &Vfs, dir: &Path, metrics: &Metrics, reason: SyncReason) -> Result {
         let path = dir.join(LOCK);
         let mode = OpenMode { create: Create::IfMissing, direct: true, read_only: false };
@@ -134,8 +138,9 @@ fn foreign(dir: &Path, what: String) -> Error {
     Error::Foreign { file: dir.to_owned(), what }
 }
 
-/// Names in a directory that is perhaps not there, but for the lock, what a file system put there, and `ours`.
-fn strangers(vfs: &Vfs, dir: &Path, ours: &[&Path]) -> Result<Vec<String>> {
+/// Returns the names in a directory, except the lock, `lost+found`, and those that lead to `ours`.
+/// A missing directory has none.
+fn foreign_names(vfs: &Vfs, dir: &Path, ours: &[&Path]) -> Result<Vec<String>> {
     let mut names = match vfs.disk.list(dir) {
         Ok(names) => names,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -148,7 +153,7 @@ fn strangers(vfs: &Vfs, dir: &Path, ours: &[&Path]) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn some_of(names: &[String]) -> String {
+fn list_some(names: &[String]) -> String {
     let mut some = names[..names.len().min(NAMED_MAX)].join(", ");
     if names.len() > NAMED_MAX {
         some.push_str(", …");
@@ -156,17 +161,18 @@ fn some_of(names: &[String]) -> String {
     some
 }
 
-/// One directory twice, by two names or two choices.
-fn twice(dir: &Path, as_what: Purpose, wanted: Purpose) -> Error {
-    let (is, wanted) = (as_what.words(), wanted.words());
+/// The error for a directory that is used for two purposes, by two names or two options.
+fn used_twice(dir: &Path, as_what: Purpose, wanted: Purpose) -> Error {
+    let (is, wanted) = (as_what.description(), wanted.description());
     let dir = dir.display();
     Error::Misuse(format!(
         "{dir} is the {is} of this database and cannot be its {wanted} as well: each is one of its own"
     ))
 }
 
-/// Takes a directory's lock. The lock of a process that was killed lasts until the kernel has ended the writes that were in
-/// flight, a moment longer than the process: so a lock that is held is tried again for a second.
+/// Takes a directory's lock. The lock of a killed process lasts until the kernel has ended the
+/// writes that were in flight, shortly after the process. So a lock that is held is tried again for
+/// a second.
 pub(super) fn take_lock(vfs: &Vfs, dir: &Path, me: Option<(u64, Purpose)>) -> Result<Box<dyn Send + Sync>> {
     let (path, pause) = (dir.join(LOCK), Parker::new());
     for _ in 0..LOCK_TRIES {
@@ -175,57 +181,62 @@ pub(super) fn take_lock(vfs: &Vfs, dir: &Path, me: Option<(u64, Purpose)>) -> Re
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
             Err(e) => return Err(Error::io("lock", &path, e)),
         }
-        if let (Some((db_id, wanted)), Some(owner)) = (me, Owner::of(vfs, dir)?)
+        if let (Some((db_id, wanted)), Some(owner)) = (me, DirOwner::of(vfs, dir)?)
             && owner.db_id == db_id
             && owner.purpose != wanted
         {
-            return Err(twice(dir, owner.purpose, wanted));
+            return Err(used_twice(dir, owner.purpose, wanted));
         }
         pause.park_for(LOCK_PAUSE);
     }
     Err(Error::InUse { dir: dir.to_owned() })
 }
 
-/// Fails where a new database would take what is somebody's; changes nothing. The id of the database whose creation was
-/// begun here and cut short, if one was.
-pub(super) fn survey(vfs: &Vfs, paths: &Paths) -> Result<Option<u64>> {
+/// Checks that a new database would use no directory of anything else. Changes nothing. Returns the
+/// id of the database whose creation was interrupted here, if there was one.
+pub(super) fn check_unclaimed(vfs: &Vfs, paths: &Paths) -> Result<Option<u64>> {
     let dir = &paths.dir;
-    let begun = match Owner::of(vfs, dir)? {
-        Some(Owner { db_id, purpose: Purpose::Database, made: false }) => Some(db_id),
-        // Of a database that was removed, all but its lock.
-        Some(Owner { purpose: Purpose::Database, .. }) if strangers(vfs, dir, &[])?.is_empty() => None,
-        Some(Owner { purpose: Purpose::Database, .. }) => return Err(rootless(vfs, dir)?),
-        Some(Owner { purpose, .. }) => {
-            return Err(foreign(dir, format!("is the {} of a database, not a database", purpose.words())));
+    let begun = match DirOwner::of(vfs, dir)? {
+        Some(DirOwner { db_id, purpose: Purpose::Database, created: false }) => Some(db_id),
+        // A database was removed here, except for its lock file.
+        Some(DirOwner { purpose: Purpose::Database, .. }) if foreign_names(vfs, dir, &[])?.is_empty() => None,
+        Some(DirOwner { purpose: Purpose::Database, .. }) => return Err(no_root_error(vfs, dir)?),
+        Some(DirOwner { purpose, .. }) => {
+            return Err(foreign(
+                dir,
+                format!("is the {} of a database, not a database", purpose.description()),
+            ));
         }
         None => {
-            let ours: Vec<_> = paths.parts().map(|(part, _)| part).collect();
-            if !strangers(vfs, dir, &ours)?.is_empty() {
-                return Err(rootless(vfs, dir)?);
+            let ours: Vec<_> = paths.other_dirs().map(|(part, _)| part).collect();
+            if !foreign_names(vfs, dir, &ours)?.is_empty() {
+                return Err(no_root_error(vfs, dir)?);
             }
             None
         }
     };
-    // A root is durable before the first page is written.
+    // The root is durable before the first page is written.
     if begun.is_some() && has_pages(vfs, &paths.pages)? {
-        return Err(rootless(vfs, dir)?);
+        return Err(no_root_error(vfs, dir)?);
     }
-    for (part, purpose) in paths.parts() {
+    for (part, purpose) in paths.other_dirs() {
         if planted(Bug::CreatedOverOthers) {
             continue;
         }
-        match Owner::of(vfs, part)? {
+        match DirOwner::of(vfs, part)? {
             Some(owner) if Some(owner.db_id) == begun && owner.purpose == purpose => {}
-            Some(owner) if Some(owner.db_id) == begun => return Err(twice(part, owner.purpose, purpose)),
+            Some(owner) if Some(owner.db_id) == begun => {
+                return Err(used_twice(part, owner.purpose, purpose));
+            }
             Some(owner) => {
-                let (is, wanted) = (owner.purpose.words(), purpose.words());
+                let (is, wanted) = (owner.purpose.description(), purpose.description());
                 let what = format!("is the {is} of another database: a new one wants an empty {wanted}");
                 return Err(foreign(part, what));
             }
             None => {
-                let names = strangers(vfs, part, &[])?;
+                let names = foreign_names(vfs, part, &[])?;
                 if !names.is_empty() {
-                    let (names, wanted) = (some_of(&names), purpose.words());
+                    let (names, wanted) = (list_some(&names), purpose.description());
                     let what = format!("is not empty ({names}): a new database wants an empty {wanted}");
                     return Err(foreign(part, what));
                 }
@@ -244,11 +255,11 @@ fn has_pages(vfs: &Vfs, pages: &Path) -> Result<bool> {
     }
 }
 
-/// Says what stands in a directory without a root.
-fn rootless(vfs: &Vfs, dir: &Path) -> Result<Error> {
-    let names = strangers(vfs, dir, &[])?;
+/// Returns the error for a directory without a root, with the names in it.
+fn no_root_error(vfs: &Vfs, dir: &Path) -> Result<Error> {
+    let names = foreign_names(vfs, dir, &[])?;
     let is_ours = |name: &String| ["pages", "redo", "undo", "doublewrite"].contains(&name.as_str());
-    let found = some_of(&names);
+    let found = list_some(&names);
     let what = if names.iter().any(is_ours) {
         format!(
             "is the directory of a database that has lost its root ({found} are there): put the file `root` back, or \
@@ -260,46 +271,48 @@ fn rootless(vfs: &Vfs, dir: &Path) -> Result<Error> {
     Ok(foreign(dir, what))
 }
 
-/// Makes the directories of a new database and takes them: their locks, and its name in each. Returns its id.
-pub(super) fn settle(vfs: &Vfs, paths: &Paths, metrics: &Metrics, locks: &mut Locks) -> Result<u64> {
-    let db_id = survey(vfs, paths)?.unwrap_or_else(|| vfs.clock.random_u64());
+/// Makes the directories of a new database, locks them, and writes the database's id into each.
+/// Returns the id.
+pub(super) fn claim_new(vfs: &Vfs, paths: &Paths, metrics: &Metrics, locks: &mut Locks) -> Result<u64> {
+    let db_id = check_unclaimed(vfs, paths)?.unwrap_or_else(|| vfs.clock.random_u64());
     let reason = SyncReason::Create;
-    Owner { db_id, purpose: Purpose::Database, made: false }.claim(vfs, &paths.dir, metrics, reason)?;
-    // Without its entry the rest is lost with the next power cut, and what is elsewhere would be a dead database's.
+    DirOwner { db_id, purpose: Purpose::Database, created: false }.claim(vfs, &paths.dir, metrics, reason)?;
+    // Without this entry a power cut would lose the directory, and the other directories would name
+    // a database that does not exist.
     sync_dir(vfs, metrics, parent_of(&paths.dir), reason)?;
-    for (part, purpose) in paths.parts() {
+    for (part, purpose) in paths.other_dirs() {
         make_dir(vfs, part)?;
         locks.push(take_lock(vfs, part, Some((db_id, purpose)))?);
-        Owner { db_id, purpose, made: true }.claim(vfs, part, metrics, reason)?;
+        DirOwner { db_id, purpose, created: true }.claim(vfs, part, metrics, reason)?;
         sync_dir(vfs, metrics, parent_of(part), reason)?;
     }
     Ok(db_id)
 }
 
-/// Notes that the root of a new database is durable.
-pub(super) fn made(vfs: &Vfs, dir: &Path, db_id: u64, metrics: &Metrics) -> Result {
-    Owner { db_id, purpose: Purpose::Database, made: true }.claim(vfs, dir, metrics, SyncReason::Create)
+/// Records that the root of a new database is durable.
+pub(super) fn mark_created(vfs: &Vfs, dir: &Path, db_id: u64, metrics: &Metrics) -> Result {
+    DirOwner { db_id, purpose: Purpose::Database, created: true }.claim(vfs, dir, metrics, SyncReason::Create)
 }
 
-/// Sees that the directories of a database that stands are its own, and takes the locks of those but the first. One that
-/// names nobody is given its name if it holds what it should.
-pub(super) fn come_back(
+/// Checks that the directories belong to this database, and locks all but the first. A directory
+/// that names no database gets the database's id; a redo directory only if it has log files.
+pub(super) fn claim_existing(
     vfs: &Vfs,
     paths: &Paths,
     db_id: u64,
     metrics: &Metrics,
     locks: &mut Locks,
 ) -> Result {
-    let all = || std::iter::once((paths.dir.as_path(), Purpose::Database)).chain(paths.parts());
+    let all = || std::iter::once((paths.dir.as_path(), Purpose::Database)).chain(paths.other_dirs());
     for (dir, purpose) in all() {
-        match Owner::of(vfs, dir)? {
+        match DirOwner::of(vfs, dir)? {
             Some(owner) if owner.db_id != db_id => {
-                let what = format!("is the {} of another database", owner.purpose.words());
+                let what = format!("is the {} of another database", owner.purpose.description());
                 return Err(foreign(dir, what));
             }
-            Some(owner) if owner.purpose != purpose => return Err(twice(dir, owner.purpose, purpose)),
+            Some(owner) if owner.purpose != purpose => return Err(used_twice(dir, owner.purpose, purpose)),
             None if purpose == Purpose::Redo => {
-                let names = strangers(vfs, dir, &[])?;
+                let names = foreign_names(vfs, dir, &[])?;
                 if !names.iter().any(|name| name.ends_with(".log")) {
                     let what = "holds no redo log: the database's own is elsewhere".to_owned();
                     return Err(foreign(dir, what));
@@ -312,22 +325,23 @@ pub(super) fn come_back(
         if purpose != Purpose::Database {
             locks.push(take_lock(vfs, dir, Some((db_id, purpose)))?);
         }
-        let owner = Owner { db_id, purpose, made: true };
-        if Owner::of(vfs, dir)? != Some(owner) {
+        let owner = DirOwner { db_id, purpose, created: true };
+        if DirOwner::of(vfs, dir)? != Some(owner) {
             owner.claim(vfs, dir, metrics, SyncReason::Recovery)?;
         }
     }
     Ok(())
 }
 
-/// Fails if two of the directories are one by their names. One that has two names shows when it is locked.
-pub(super) fn are_apart(paths: &Paths) -> Result {
+/// Fails if two of the directories have the same path. One directory with two different paths is
+/// found when it is locked.
+pub(super) fn check_distinct(paths: &Paths) -> Result {
     let all: Vec<(&Path, Purpose)> =
-        std::iter::once((paths.dir.as_path(), Purpose::Database)).chain(paths.parts()).collect();
+        std::iter::once((paths.dir.as_path(), Purpose::Database)).chain(paths.other_dirs()).collect();
     let plain = |path: &Path| path.components().collect::<PathBuf>();
     for (n, (dir, is)) in all.iter().enumerate() {
         if let Some((_, wanted)) = all[n + 1..].iter().find(|(other, _)| plain(other) == plain(dir)) {
-            return Err(twice(dir, *is, *wanted));
+            return Err(used_twice(dir, *is, *wanted));
         }
     }
     Ok(())

@@ -1,4 +1,5 @@
-//! Admission for rollback and purge, which have marks of their own: the law is `pace::undo_admission`.
+//! Admission for rollback and purge, which have limits of their own. The rule is
+//! `pace::undo_admission`.
 
 use super::Admission;
 use crate::error::{Error, Result};
@@ -8,12 +9,12 @@ use base::sync::atomic::{AtomicU64, Ordering};
 use metrics::M;
 use pace::undo_admission::{SLICE_BYTES, UndoDecision, UndoView, decide, pause_us};
 
-/// What is left of the present slice.
+/// The bytes that are left of the current slice.
 #[derive(Debug, Default)]
-pub(super) struct Slice(AtomicU64);
+pub(super) struct UndoSlice(AtomicU64);
 
-impl Slice {
-    /// Takes so many bytes, or what is left if it is something.
+impl UndoSlice {
+    /// Takes `bytes` from the slice, or the rest if it is less. Returns false if nothing is left.
     fn take(&self, bytes: u64) -> bool {
         let left = |left: u64| (left > 0).then(|| left.saturating_sub(bytes));
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok()
@@ -31,7 +32,7 @@ impl UndoAdmission for Admission {
             return Ok(true);
         }
         let may = self.undo_above(redo_bytes, wait)?;
-        self.undone.fetch_add(1, Ordering::Relaxed);
+        self.undo_grants.fetch_add(1, Ordering::Relaxed);
         Ok(may)
     }
 }
@@ -40,23 +41,23 @@ impl Admission {
     #[cold]
     fn undo_above(&self, redo_bytes: u64, wait: UndoWait) -> Result<bool> {
         if wait == UndoWait::NoWait {
-            // Also while the database is closed: what is open then is rolled back.
-            self.poisoned()?;
+            // Also while the database closes: transactions that are open then are rolled back.
+            self.check_poison()?;
             return Ok(decide(&self.look(true), redo_bytes) != UndoDecision::Wait);
         }
         let mut waited = false;
         loop {
             self.check()?;
-            match decide(&self.look(self.full().is_some()), redo_bytes) {
+            match decide(&self.look(self.blocking_file().is_some()), redo_bytes) {
                 UndoDecision::Now => return Ok(true),
                 UndoDecision::InSlices if self.slice.take(redo_bytes) => return Ok(true),
                 UndoDecision::InSlices => {
-                    self.call_cleaner();
+                    self.wake_cleaner();
                     self.sleep(pause_us(self.view(self.now_us()).clean_bytes_per_s));
                     self.slice.begin();
                 }
                 UndoDecision::Wait => {
-                    let full = self.full();
+                    let full = self.blocking_file();
                     if let (Some(file), UndoWait::AsCaller) = (full, wait) {
                         return Err(Error::DiskFull { file });
                     }

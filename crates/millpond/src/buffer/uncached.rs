@@ -1,8 +1,10 @@
-//! Reading pages past the pool: into memory of the caller's own, as a few large reads, taking no frames.
+//! Reads pages without the pool: into memory of the caller, in a few large reads. It takes no
+//! frames.
 //!
-//! For pages that hold still while they are read and that will not be wanted again soon: those of a long value. A page that is in a
-//! frame is left out, for its file may be behind; so is one that is not sound, for the pool knows what to do about those. The
-//! caller fetches what was left out.
+//! This is for pages that do not change while they are read and will not be read again soon: those
+//! of a long value. It leaves out a page that is in a frame, because its file may be older than the
+//! frame. It also leaves out a damaged page, because the pool knows what to do about it. The caller
+//! fetches the pages that were left out.
 
 use base::PageNo;
 use base::aligned::AlignedBuf;
@@ -12,20 +14,20 @@ use vfs::ReadOp;
 use super::pool::{FetchHint, Pool};
 use crate::page;
 
-/// Bytes of one read at most: several of them are in flight.
+/// The most bytes of one read. Several reads are in flight.
 const READ_BYTES: usize = 128 << 10;
 
-/// Pages as the file has them.
+/// Pages as they are in the file.
 #[derive(Debug, Default)]
-pub(crate) struct Images {
+pub(crate) struct PageImages {
     page_bytes: usize,
     memory: Option<AlignedBuf>,
-    /// The pages that are there, ascending, and where in the memory.
+    /// The pages that were read, ascending, and the index of each in the memory.
     places: Vec<(PageNo, usize)>,
 }
 
-impl Images {
-    /// The bytes of a page that was read.
+impl PageImages {
+    /// Returns the bytes of a page, if it was read.
     pub(crate) fn get(&self, page: PageNo) -> Option<&[u8]> {
         let index = self.places.binary_search_by_key(&page, |place| place.0).ok()?;
         let at = self.places[index].1 * self.page_bytes;
@@ -34,10 +36,11 @@ impl Images {
 }
 
 impl Pool {
-    /// Reads those of the pages that are in no frame, in place of what `images` has; no errors here: what cannot be had so is not there.
-    /// REQUIRES: the caller holds no latch. Of what it then believes of an image it knows that nobody has changed the page since
-    /// before this call.
-    pub(crate) fn read_past(&self, pages: impl IntoIterator<Item = PageNo>, images: &mut Images) {
+    /// Reads the pages that are in no frame, and replaces the contents of `images`. Returns no
+    /// errors: a page that cannot be read is left out. REQUIRES: the caller holds no latch. Before
+    /// the caller trusts an image, it checks that no thread has changed the page since before this
+    /// call.
+    pub(crate) fn read_uncached(&self, pages: impl IntoIterator<Item = PageNo>, images: &mut PageImages) {
         let page_bytes = self.page_bytes();
         images.page_bytes = page_bytes;
         images.places.clear();
@@ -75,12 +78,13 @@ impl Pool {
         });
     }
 
-    /// Puts what was read into frames, as many as can be had without waiting, for others who will want it. REQUIRES: nobody has changed
-    /// the pages since they were read, nor will while this goes on.
-    pub(crate) fn keep(&self, images: &Images) {
+    /// Puts the pages that were read into frames, as many as are available without waiting, for
+    /// other readers. REQUIRES: no thread has changed the pages since they were read, or will
+    /// before this returns.
+    pub(crate) fn cache_images(&self, images: &PageImages) {
         for &(page, _) in &images.places {
             let Some(free) = self.try_take_frame(FetchHint::Normal) else { return };
-            // Somebody else may have brought it in meanwhile.
+            // Another thread may have read the page meanwhile.
             if let (Ok(loading), Some(image)) = (self.install(free, page), images.get(page)) {
                 self.fill(loading, image);
             }

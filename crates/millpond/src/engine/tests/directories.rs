@@ -1,5 +1,5 @@
-//! Directories: a new database takes none that is somebody's, one that stands takes its own alone, and a creation that is
-//! cut short anywhere leaves what opens.
+//! Directories. A new database uses no directory of anything else. An existing one uses only its
+//! own. A creation that is interrupted anywhere leaves a directory that opens.
 
 use super::{DIR, Rows, TREE, options as common, put, rows};
 use crate::btree::Tree;
@@ -16,16 +16,16 @@ fn options() -> Options {
     let mut options = common();
     options.tuning.grow_pages = 32;
     options.tuning.doublewrite_pages = 4;
-    options.tuning.still = true;
+    options.tuning.no_threads = true;
     options
 }
 
-/// With the log and the doublewrite elsewhere.
-fn apart(name: &str) -> Options {
+/// Options with the log and the doublewrite in other directories.
+fn separate(name: &str) -> Options {
     options().redo_dir(format!("/fast/{name}.redo")).doublewrite_dir(format!("/fast/{name}.areas"))
 }
 
-/// A disk with a directory beside the database's.
+/// Returns a disk with a directory beside the database's.
 fn disk() -> MemDisk {
     let disk = MemDisk::default();
     disk.create_dir(Path::new("/fast")).unwrap();
@@ -53,10 +53,10 @@ fn fill(engine: &Engine, tree: Tree) -> Rows {
     rows
 }
 
-/// Every file and directory, and what the files hold.
+/// Returns every file and directory, with the contents of the files.
 fn everything(disk: &MemDisk) -> BTreeMap<PathBuf, Vec<u8>> {
     let mode = OpenMode { create: Create::Never, direct: true, read_only: true };
-    let tops = ["/db", "/fast", "/house", "/moved", "/other"].map(PathBuf::from);
+    let tops = ["/db", "/fast", "/occupied", "/moved", "/other"].map(PathBuf::from);
     let (mut found, mut dirs) = (BTreeMap::new(), tops.to_vec());
     dirs.retain(|dir| disk.list(dir).is_ok());
     while let Some(dir) = dirs.pop() {
@@ -76,8 +76,8 @@ fn everything(disk: &MemDisk) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// A database in `/db` with rows in it, closed.
-fn standing(options: &Options) -> (MemDisk, Tree, Rows) {
+/// Makes a database in `/db` with rows in it, and closes it.
+fn closed_database(options: &Options) -> (MemDisk, Tree, Rows) {
     let disk = disk();
     let engine = open(&disk, DIR, options).unwrap();
     let tree = Tree::create(&engine.store, TREE).unwrap();
@@ -92,10 +92,10 @@ fn is_whole(disk: &MemDisk, options: &Options, tree: Tree, wanted: &Rows) {
     engine.close().unwrap();
 }
 
-/// At every operation of a creation, and of the creation that goes on after it.
+/// Cuts the power at every operation of a creation, and of the creation that continues it.
 #[test]
-fn a_creation_that_is_cut_short_anywhere_leaves_what_opens() {
-    for options in [options(), apart("a")] {
+fn a_creation_interrupted_anywhere_leaves_a_directory_that_opens() {
+    for options in [options(), separate("a")] {
         let disk = disk();
         drop(open(&disk, DIR, &options).unwrap());
         let end = disk.op_count();
@@ -107,7 +107,7 @@ fn a_creation_that_is_cut_short_anywhere_leaves_what_opens() {
                 [CrashChoice::None, CrashChoice::All, CrashChoice::Random(at), CrashChoice::Random(!at)];
             for choice in choices {
                 let image = walk.image(choice);
-                // What the walk has not come to yet is there in any case.
+                // This directory exists in any case, also before the walk has made it.
                 let _ = image.create_dir(Path::new("/fast"));
                 let context = format!("cut before {at} of {end}, {choice:?}");
                 let again = image.fork();
@@ -120,7 +120,7 @@ fn a_creation_that_is_cut_short_anywhere_leaves_what_opens() {
                 if !at.is_multiple_of(4) || !matches!(choice, CrashChoice::Random(_)) {
                     continue;
                 }
-                // And cut again.
+                // Cuts again.
                 let mut second = again.walk();
                 for _ in 0..at % 7 {
                     second.step();
@@ -145,10 +145,11 @@ fn a_creation_that_is_cut_short_anywhere_leaves_what_opens() {
     }
 }
 
-/// A new database was made over the log and the doublewrite of another, even while that one was open.
+/// A new database was once made over the log and the doublewrite of another, even while that one
+/// was open.
 #[test]
-fn a_new_database_takes_no_directory_that_is_anothers() {
-    let (disk, tree, wanted) = standing(&apart("a"));
+fn a_new_database_uses_no_directory_of_another_database() {
+    let (disk, tree, wanted) = closed_database(&separate("a"));
     let beside = [
         options().redo_dir("/fast/a.redo"),
         options().doublewrite_dir("/fast/a.areas"),
@@ -157,7 +158,7 @@ fn a_new_database_takes_no_directory_that_is_anothers() {
         options().doublewrite_dir("/db"),
     ];
     for is_open in [false, true] {
-        let engine = is_open.then(|| open(&disk, DIR, &apart("a")).unwrap());
+        let engine = is_open.then(|| open(&disk, DIR, &separate("a")).unwrap());
         let before = everything(&disk);
         for options in &beside {
             let error = refused(&disk, "/other", options);
@@ -174,15 +175,15 @@ fn a_new_database_takes_no_directory_that_is_anothers() {
             engine.checkpoint().unwrap();
             engine.close().unwrap();
         }
-        is_whole(&disk, &apart("a"), tree, &wanted);
+        is_whole(&disk, &separate("a"), tree, &wanted);
     }
-    // What was refused left nothing that stands in the way.
+    // The refused creations left nothing that prevents a valid one.
     drop(open(&disk, "/other", &options()).unwrap());
 }
 
 #[test]
-fn a_database_without_its_root_is_not_made_anew() {
-    let (disk, tree, wanted) = standing(&options());
+fn a_database_without_its_root_is_not_created_again() {
+    let (disk, tree, wanted) = closed_database(&options());
     let mode = OpenMode { create: Create::New, direct: true, read_only: false };
     let root = everything(&disk)[Path::new("/db/root")].clone();
     disk.remove(Path::new("/db/root")).unwrap();
@@ -201,25 +202,25 @@ fn a_database_without_its_root_is_not_made_anew() {
 }
 
 #[test]
-fn a_new_database_wants_empty_directories() {
+fn a_new_database_needs_empty_directories() {
     let disk = disk();
     let mode = OpenMode { create: Create::New, direct: true, read_only: false };
-    disk.create_dir(Path::new("/house")).unwrap();
-    disk.open(Path::new("/house/letter"), mode).unwrap();
+    disk.create_dir(Path::new("/occupied")).unwrap();
+    disk.open(Path::new("/occupied/note"), mode).unwrap();
     disk.create_dir(Path::new("/fast/lost+found")).unwrap();
     let before = everything(&disk);
-    let error = refused(&disk, "/house", &options());
+    let error = refused(&disk, "/occupied", &options());
     assert_eq!(
         error.to_string(),
-        "/house holds no database and is not empty (letter): a new database wants an empty directory"
+        "/occupied holds no database and is not empty (note): a new database wants an empty directory"
     );
     assert!(everything(&disk) == before, "something was changed");
-    let error = refused(&disk, DIR, &options().redo_dir("/house"));
-    let wanted = "/house is not empty (letter): a new database wants an empty redo directory";
+    let error = refused(&disk, DIR, &options().redo_dir("/occupied"));
+    let wanted = "/occupied is not empty (note): a new database wants an empty redo directory";
     assert_eq!(error.to_string(), wanted);
-    // What a file system puts into a directory of its own is nobody's.
+    // A directory that the file system makes is allowed.
     drop(open(&disk, DIR, &options().redo_dir("/fast")).unwrap());
-    // In the database's own directory, one below another.
+    // Inside the database's own directory, one below the other.
     drop(
         open(&disk, "/nested", &options().redo_dir("/nested/log").doublewrite_dir("/nested/log/areas"))
             .unwrap(),
@@ -231,7 +232,7 @@ fn a_new_database_wants_empty_directories() {
 }
 
 #[test]
-fn one_directory_twice_is_refused() {
+fn one_directory_for_two_purposes_is_refused() {
     let disk = disk();
     let before = everything(&disk);
     for options in [
@@ -248,25 +249,25 @@ fn one_directory_twice_is_refused() {
 }
 
 #[test]
-fn a_database_takes_its_own_directories_alone() {
-    let (disk, tree, wanted) = standing(&apart("a"));
-    let other = open(&disk, "/other", &apart("b")).unwrap();
+fn a_database_uses_only_its_own_directories() {
+    let (disk, tree, wanted) = closed_database(&separate("a"));
+    let other = open(&disk, "/other", &separate("b")).unwrap();
     drop(other);
-    // Another's, one for another purpose, and none.
-    let redo = |dir: &str| apart("a").redo_dir(dir);
+    // The directory of another database, one with another purpose, and an empty one.
+    let redo = |dir: &str| separate("a").redo_dir(dir);
     let error = refused(&disk, DIR, &redo("/fast/b.redo"));
     assert_eq!(error.to_string(), "/fast/b.redo is the redo directory of another database");
     let error = refused(&disk, DIR, &redo("/db/undo"));
     assert!(matches!(&error, Error::Misuse(what) if what.contains("each is one of its own")), "{error}");
-    let error = refused(&disk, DIR, &apart("a").doublewrite_dir("/fast/b.areas"));
+    let error = refused(&disk, DIR, &separate("a").doublewrite_dir("/fast/b.areas"));
     assert_eq!(error.to_string(), "/fast/b.areas is the doublewrite directory of another database");
     disk.create_dir(Path::new("/fast/empty")).unwrap();
     let before = everything(&disk);
     let error = refused(&disk, DIR, &redo("/fast/empty"));
     assert_eq!(error.to_string(), "/fast/empty holds no redo log: the database's own is elsewhere");
     assert!(everything(&disk) == before, "something was changed");
-    is_whole(&disk, &apart("a"), tree, &wanted);
-    // Moved, and named anew.
+    is_whole(&disk, &separate("a"), tree, &wanted);
+    // The log was moved, and its new directory is named.
     disk.create_dir(Path::new("/moved")).unwrap();
     for (path, bytes) in everything(&disk) {
         if let Ok(name) = path.strip_prefix("/fast/a.redo")
@@ -278,7 +279,7 @@ fn a_database_takes_its_own_directories_alone() {
         }
     }
     is_whole(&disk, &redo("/moved"), tree, &wanted);
-    // Without the files that say whose they are, the rest is enough.
+    // Without the `LOCK` files the rest is enough.
     for dir in ["/db", "/db/undo", "/moved", "/fast/a.areas"] {
         disk.remove(&Path::new(dir).join("LOCK")).unwrap();
     }

@@ -1,6 +1,6 @@
 //! [`BulkLoad`]: fills a new table with rows in key order, each page written once.
 
-use super::{Db, Share};
+use super::{CoreRef, Db};
 use crate::btree::{BulkSink, PageBatch};
 use crate::catalog::TableLoad;
 use crate::error::{Error, Result};
@@ -34,10 +34,10 @@ use std::sync::Arc;
 /// ```
 #[derive(Debug)]
 pub struct BulkLoad {
-    core: Share,
+    core: CoreRef,
     /// None once it has ended.
     loading: Option<TableLoad>,
-    beside: Beside,
+    writer: BatchWriter,
 }
 
 /// Writes a batch of pages in a thread of its own while the caller makes the next.
@@ -45,22 +45,22 @@ pub struct BulkLoad {
 /// That thread is a call inside the gate, so closing waits for it and none begins after it: the pages belong to extents that
 /// the next open gives back.
 #[derive(Debug)]
-struct Beside {
-    core: Share,
+struct BatchWriter {
+    core: CoreRef,
     /// A batch was full. The first one is written by the caller: a load that has no other needs no thread.
-    begun: Cell<bool>,
-    under_way: RefCell<Option<JoinHandle<Result<PageBatch>>>>,
+    first_written: Cell<bool>,
+    in_flight: RefCell<Option<JoinHandle<Result<PageBatch>>>>,
 }
 
-impl Beside {
+impl BatchWriter {
     /// Waits for the batch under way, if there is one, and gives it back empty.
     fn join(&self) -> Result<Option<PageBatch>> {
-        let Some(thread) = self.under_way.take() else { return Ok(None) };
+        let Some(thread) = self.in_flight.take() else { return Ok(None) };
         thread.join().unwrap_or_else(|panic| resume_unwind(panic)).map(Some)
     }
 }
 
-impl BulkSink for Beside {
+impl BulkSink for BatchWriter {
     fn admit(&self, redo_bytes: usize) -> Result {
         self.core.engine.admit(redo_bytes)
     }
@@ -70,7 +70,7 @@ impl BulkSink for Beside {
     }
 
     fn write(&self, batch: PageBatch) -> Result<PageBatch> {
-        if !self.begun.replace(true) {
+        if !self.first_written.replace(true) {
             return self.core.engine.write(batch);
         }
         let empty = self.join()?.unwrap_or_else(|| batch.another());
@@ -82,7 +82,7 @@ impl BulkSink for Beside {
             core.engine.write(batch.expect("it is taken once"))
         });
         match started {
-            Ok(thread) => drop(self.under_way.replace(Some(thread))),
+            Ok(thread) => drop(self.in_flight.replace(Some(thread))),
             // No thread is to be had: the caller writes it.
             Err(_) => {
                 let batch = handed.lock().take();
@@ -97,10 +97,10 @@ impl BulkSink for Beside {
     }
 }
 
-impl Drop for Beside {
+impl Drop for BatchWriter {
     fn drop(&mut self) {
         // Nobody is left who could hear of a failure; one that poisons others hear of.
-        if let Some(thread) = self.under_way.take() {
+        if let Some(thread) = self.in_flight.take() {
             drop(thread.join());
         }
     }
@@ -114,11 +114,15 @@ impl Db {
     /// name; [`Error::Misuse`] for a name that is empty or longer than 255 bytes; [`Error::DiskFull`].
     pub fn begin_bulk_load(&self, name: &str) -> Result<BulkLoad> {
         let _inside = self.core.enter()?;
-        let loading = self.core.told(self.core.catalog.begin_load(name))?;
+        let loading = self.core.or_poisoned(self.core.catalog.begin_load(name))?;
         self.core.engine.store.metrics.add(M::ActiveTransactions, 1);
-        let core = self.core.share();
-        let beside = Beside { core: core.clone(), begun: Cell::new(false), under_way: RefCell::new(None) };
-        Ok(BulkLoad { core, loading: Some(loading), beside })
+        let core = self.core.get();
+        let writer = BatchWriter {
+            core: core.clone(),
+            first_written: Cell::new(false),
+            in_flight: RefCell::new(None),
+        };
+        Ok(BulkLoad { core, loading: Some(loading), writer })
     }
 
     /// Makes a table of `rows`, which come in key order, each key once. Durable when the call returns; if it fails, there is
@@ -158,11 +162,11 @@ impl BulkLoad {
         let core = &self.core;
         let _inside = core.enter()?;
         let Some(loading) = &mut self.loading else { return Err(Error::Aborted) };
-        let pushed = core.catalog.load_row(loading, key, value, &self.beside);
+        let pushed = core.catalog.load_row(loading, key, value, &self.writer);
         if pushed.is_err()
             && let Some(loading) = self.loading.take()
         {
-            core.catalog.abandon_load(&loading, &self.beside);
+            core.catalog.abandon_load(&loading, &self.writer);
         }
         pushed
     }
@@ -176,7 +180,7 @@ impl BulkLoad {
         let core = self.core.clone();
         let _inside = core.enter()?;
         let loading = self.loading.take().ok_or(Error::Aborted)?;
-        let (entry, rows, lsn) = core.catalog.finish_load(loading, &self.beside)?;
+        let (entry, rows, lsn) = core.catalog.finish_load(loading, &self.writer)?;
         core.engine.store.metrics.add(M::RowInserts, rows);
         core.flush(lsn)?;
         Ok(Table { entry, db: core.id })
@@ -188,7 +192,7 @@ impl Drop for BulkLoad {
         self.core.engine.store.metrics.sub(M::ActiveTransactions, 1);
         // What a closed database has open is taken back when it is opened again.
         if let (Some(loading), Ok(_inside)) = (self.loading.take(), self.core.enter()) {
-            self.core.catalog.abandon_load(&loading, &self.beside);
+            self.core.catalog.abandon_load(&loading, &self.writer);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Reads that lock what they return: one row, or the rows of a range.
 
 use super::isolation::LockWait;
-use super::range::{Reads, own};
+use super::range::{ReadMode, owned_bound};
 use super::{Range, Transaction};
 use crate::buffer::FetchHint;
 #[cfg(doc)]
@@ -24,7 +24,7 @@ impl Transaction {
         let (_inside, tree) = self.enter_table(table)?;
         self.writable()?;
         let txns = &self.core().engine.txns;
-        let locked = self.judge(txns.lock_row(self.txn(), tree, key, mode, rules))?;
+        let locked = self.roll_back_if_required(txns.lock_row(self.txn(), tree, key, mode, rules))?;
         match locked {
             Locked::Absent | Locked::Skipped => Ok(None),
             Locked::Present(value) => {
@@ -194,7 +194,7 @@ impl Transaction {
         // What skips rows does not say what is in the range, so it has nothing to keep but the rows.
         let range_too = rules.keeps && wait != LockWait::SkipLocked;
         let hold = Hold { rows: Some(mode), range: range_too };
-        let bounds = (own(range.start_bound()), own(range.end_bound()));
-        Range::new(self, table, bounds, || Reads::Locked(hold, rules))
+        let bounds = (owned_bound(range.start_bound()), owned_bound(range.end_bound()));
+        Range::new(self, table, bounds, || ReadMode::Locked(hold, rules))
     }
 }

@@ -1,25 +1,28 @@
 //! [`Db`]: an open database, as programs see it.
 
 mod bulk_load;
+mod call_gate;
 mod check;
+mod commit;
+mod commit_future;
+mod core_ref;
 mod durability;
-mod gate;
 mod isolation;
 mod locking;
 mod range;
 mod receipt;
 mod scan;
-mod share;
 #[cfg(test)]
 mod tests;
 mod transaction;
 
 pub use bulk_load::BulkLoad;
 pub use check::CheckReport;
+pub use commit_future::CommitFuture;
 pub use durability::Durability;
 pub use isolation::{Isolation, LockWait, TxnOptions};
 pub use range::Range;
-pub use receipt::{CommitFuture, Receipt};
+pub use receipt::Receipt;
 pub use transaction::{Savepoint, Transaction};
 
 use crate::catalog::Catalog;
@@ -31,9 +34,9 @@ use crate::table::Table;
 use crate::txn::{Patience, Room};
 use base::Lsn;
 use base::sync::atomic::{AtomicU64, Ordering};
-use gate::Gate;
+use call_gate::CallGate;
+use core_ref::{CoreRef, CoreRefs};
 use metrics::{M, SyncReason};
-use share::{Share, Shares};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +77,7 @@ pub type Xid = Vec<u8>;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Db {
-    core: Arc<Shares>,
+    core: Arc<CoreRefs>,
 }
 
 /// What all handles on an open database share.
@@ -85,7 +88,7 @@ pub(crate) struct Core {
     pub(crate) engine: Engine,
     pub(crate) catalog: Catalog,
     pub(crate) lock_wait: Duration,
-    gate: Gate,
+    gate: CallGate,
 }
 
 impl Core {
@@ -97,7 +100,7 @@ impl Core {
     }
 
     /// The answer of a call that may have waited for locks: those waits end alike when the database closes and when it is poisoned.
-    pub(crate) fn told<R>(&self, result: Result<R>) -> Result<R> {
+    pub(crate) fn or_poisoned<R>(&self, result: Result<R>) -> Result<R> {
         if let Err(Error::Closed) = &result {
             self.engine.check_poison()?;
         }
@@ -199,8 +202,8 @@ impl Db {
         // What was to be taken back may have met it, and an open does not fail for the rest of that.
         engine.check_poison()?;
         engine.is_open();
-        let gate = Gate::new(engine.crowd());
-        let core = Shares::of(Core {
+        let gate = CallGate::new(engine.crowd());
+        let core = CoreRefs::of(Core {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             engine,
             catalog,
@@ -256,7 +259,7 @@ impl Db {
         let admission = self.core.engine.admission();
         // One by one: all of them together may be more than the log holds.
         let room = || admission.admit(TABLE_REDO);
-        let (made, lsn) = self.core.told(self.core.catalog.create(names, room))?;
+        let (made, lsn) = self.core.or_poisoned(self.core.catalog.create(names, room))?;
         self.core.flush(lsn)?;
         Ok(made.into_iter().map(|entry| self.table(entry)).collect())
     }
@@ -320,7 +323,7 @@ impl Db {
             false => self.core.engine.admission().for_undoing(TABLE_REDO, Patience::Call).map(drop),
         };
         let dropped = self.core.catalog.drop_tables(names, self.core.lock_wait, room);
-        let (dropped, lsn) = self.core.told(dropped)?;
+        let (dropped, lsn) = self.core.or_poisoned(dropped)?;
         self.core.flush(lsn)?;
         self.core.catalog.reclaim(&dropped);
         Ok(())
@@ -341,7 +344,7 @@ impl Db {
     pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
         let _inside = self.core.enter()?;
         let _admitted = self.core.engine.admission().admit(TABLE_REDO)?;
-        let lsn = self.core.told(self.core.catalog.rename(from, to, self.core.lock_wait))?;
+        let lsn = self.core.or_poisoned(self.core.catalog.rename(from, to, self.core.lock_wait))?;
         self.core.flush(lsn)
     }
 
@@ -378,7 +381,7 @@ impl Db {
         self.begin_with(TxnOptions::new())
     }
 
-    /// Begins a transaction as told.
+    /// Begins a transaction with the given options.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -398,9 +401,9 @@ impl Db {
     /// [`Error::Closed`], [`Error::Poisoned`].
     pub fn begin_with(&self, options: TxnOptions) -> Result<Transaction> {
         // A beginning asks nothing of the engine that closing could take away.
-        self.core.gate.look()?;
+        self.core.gate.check_open()?;
         self.core.engine.check_poison()?;
-        Ok(Transaction::begin(self.core.share(), options))
+        Ok(Transaction::begin(self.core.get(), options))
     }
 
     /// The outside names of all prepared transactions, sorted.

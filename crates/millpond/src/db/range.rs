@@ -20,11 +20,11 @@ use std::ops::Bound;
 pub struct Range<'t> {
     transaction: &'t Transaction,
     tree: Tree,
-    reads: Reads,
+    reads: ReadMode,
     /// How many rows the next fetch is to lock.
-    ahead: usize,
+    lock_ahead: usize,
     /// What is not fetched yet: `from` inclusive, `to` exclusive (none: the tree's end).
-    rest: Option<(Vec<u8>, Option<Vec<u8>>)>,
+    unread: Option<(Vec<u8>, Option<Vec<u8>>)>,
     front: VecDeque<Found>,
     /// In falling order.
     back: VecDeque<Found>,
@@ -33,40 +33,57 @@ pub struct Range<'t> {
     /// What a fetch that locks brings.
     batch: Vec<Found>,
     /// When it began, if it locks what it reads.
-    since: ScanStart,
+    scan_start: ScanStart,
     progress: Progress,
 }
 
 /// How a range reads its rows.
 #[derive(Debug)]
-pub(super) enum Reads {
+pub(super) enum ReadMode {
     /// As a moment shows them. A statement's snapshot is kept for as long as the range is.
-    At(Lsn, #[expect(dead_code, reason = "held, not read")] Option<Snapshot>),
+    Snapshot(Lsn, #[expect(dead_code, reason = "held, not read")] Option<Snapshot>),
     /// As they are, locked.
     Locked(Hold, Rules),
 }
 
 /// The most rows that are locked before they are asked for, and only where they are locked by their range.
-const AHEAD: usize = 64;
+const LOCK_AHEAD_MAX: usize = 64;
 
-impl Reads {
-    pub(super) fn at((moment, statement): (Lsn, Option<Snapshot>)) -> Reads {
-        Reads::At(moment, statement)
+impl ReadMode {
+    pub(super) fn snapshot((moment, statement): (Lsn, Option<Snapshot>)) -> ReadMode {
+        ReadMode::Snapshot(moment, statement)
     }
 
     /// As they are; the range keeps them so.
-    pub(super) fn kept(rules: Rules) -> Reads {
-        Reads::Locked(Hold { rows: None, range: true }, rules)
+    pub(super) fn serializable(rules: Rules) -> ReadMode {
+        ReadMode::Locked(Hold { rows: None, range: true }, rules)
     }
 }
 
 /// A bound that borrows nothing.
-pub(super) fn own(bound: Bound<&&[u8]>) -> Bound<Vec<u8>> {
+pub(super) fn owned_bound(bound: Bound<&&[u8]>) -> Bound<Vec<u8>> {
     bound.map(|key| key.to_vec())
 }
 
-/// The least key that is greater than `key`.
-pub(super) fn successor(mut key: Vec<u8>) -> Vec<u8> {
+/// Turns bounds into a first key and an exclusive end (none: the end of the tree). Returns `None` if
+/// no key can lie between them.
+pub(super) fn half_open(from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+    let from = match from {
+        Bound::Included(key) => key,
+        Bound::Excluded(key) => successor(key),
+        Bound::Unbounded => Vec::new(),
+    };
+    let to = match to {
+        Bound::Included(key) => Some(successor(key)),
+        Bound::Excluded(key) => Some(key),
+        Bound::Unbounded => None,
+    };
+    let empty = to.as_ref().is_some_and(|to| *to <= from);
+    (!empty).then_some((from, to))
+}
+
+/// Returns the least key that is greater than `key`.
+fn successor(mut key: Vec<u8>) -> Vec<u8> {
     key.push(0);
     key
 }
@@ -76,45 +93,34 @@ impl<'t> Range<'t> {
         transaction: &'t Transaction,
         table: &Table,
         (from, to): (Bound<Vec<u8>>, Bound<Vec<u8>>),
-        reads: impl FnOnce() -> Reads,
+        reads: impl FnOnce() -> ReadMode,
     ) -> Result<Range<'t>> {
         let (_inside, tree) = transaction.enter_table(table)?;
         let reads = reads();
-        let from = match from {
-            Bound::Included(key) => key,
-            Bound::Excluded(key) => successor(key),
-            Bound::Unbounded => Vec::new(),
-        };
-        let to = match to {
-            Bound::Included(key) => Some(successor(key)),
-            Bound::Excluded(key) => Some(key),
-            Bound::Unbounded => None,
-        };
-        let empty = to.as_ref().is_some_and(|to| *to <= from);
         Ok(Range {
             transaction,
             tree,
             reads,
-            ahead: 1,
-            rest: (!empty).then_some((from, to)),
+            lock_ahead: 1,
+            unread: half_open(from, to),
             front: VecDeque::new(),
             back: VecDeque::new(),
             rows: Rows::default(),
             batch: Vec::new(),
-            since: ScanStart::default(),
+            scan_start: ScanStart::default(),
             progress: Progress::default(),
         })
     }
 
     /// Fetches the rows of one more leaf, at the front or at the back.
     fn fetch(&mut self, backward: bool) -> Result {
-        let Some((from, to)) = self.rest.take() else { return Ok(()) };
-        let _inside = self.transaction.enter_again()?;
+        let Some((from, to)) = self.unread.take() else { return Ok(()) };
+        let _inside = self.transaction.enter()?;
         let (txns, txn) = (&self.transaction.core().engine.txns, self.transaction.txn());
         let (tree, end, out) = (self.tree, to.as_deref(), &mut self.batch);
         out.clear();
         let next = match self.reads {
-            Reads::At(moment, _) => {
+            ReadMode::Snapshot(moment, _) => {
                 let (view, rows) = (txns.view(moment, txn.id()), &mut self.rows);
                 let read = match backward {
                     true => txns.scan_backward(txn, view, tree, &from, end, &mut self.progress, rows),
@@ -127,34 +133,48 @@ impl<'t> Range<'t> {
                 }
                 next
             }
-            Reads::Locked(hold, rules) => {
-                let max = self.ahead;
+            ReadMode::Locked(hold, rules) => {
+                let max = self.lock_ahead;
                 let read = match backward {
-                    true => {
-                        txns.lock_backward(txn, tree, &from, end, max, (hold, rules), &mut self.since, out)
-                    }
-                    false => {
-                        txns.lock_forward(txn, tree, &from, end, max, (hold, rules), &mut self.since, out)
-                    }
+                    true => txns.lock_backward(
+                        txn,
+                        tree,
+                        &from,
+                        end,
+                        max,
+                        (hold, rules),
+                        &mut self.scan_start,
+                        out,
+                    ),
+                    false => txns.lock_forward(
+                        txn,
+                        tree,
+                        &from,
+                        end,
+                        max,
+                        (hold, rules),
+                        &mut self.scan_start,
+                        out,
+                    ),
                 };
-                let next = self.transaction.judge(txns.by_rules(rules, read))?;
+                let next = self.transaction.roll_back_if_required(txns.by_rules(rules, read))?;
                 if hold.rows.is_none() && out.len() >= max {
-                    self.ahead = (max * 2).min(AHEAD);
+                    self.lock_ahead = (max * 2).min(LOCK_AHEAD_MAX);
                 }
                 next
             }
         };
         let Next::At(key) = next else {
-            self.rest = None;
-            return self.take(backward);
+            self.unread = None;
+            return self.take_batch(backward);
         };
-        self.rest = Some(if backward { (from, Some(key)) } else { (key, to) });
-        self.take(backward)
+        self.unread = Some(if backward { (from, Some(key)) } else { (key, to) });
+        self.take_batch(backward)
     }
 
-    fn take(&mut self, backward: bool) -> Result {
+    fn take_batch(&mut self, backward: bool) -> Result {
         if backward { &mut self.back } else { &mut self.front }.extend(self.batch.drain(..));
-        self.transaction.shown()
+        self.transaction.wait_reads_durable()
     }
 
     fn load(&mut self, found: Found) -> Result<(Vec<u8>, Vec<u8>)> {
@@ -164,20 +184,20 @@ impl<'t> Range<'t> {
         if let Value::Inline(value) = found.value {
             return Ok((found.key, value));
         }
-        let _inside = self.transaction.enter_again()?;
+        let _inside = self.transaction.enter()?;
         if let Value::Chain(chain) = &found.value {
             self.progress.pass(chain, &store.pool);
         }
         let value = found.value.load(store, self.progress.hint(&store.pool));
         let value = match self.reads {
-            Reads::At(moment, _) => txns.by_moment(moment, value)?,
-            Reads::Locked(..) => value?,
+            ReadMode::Snapshot(moment, _) => txns.by_moment(moment, value)?,
+            ReadMode::Locked(..) => value?,
         };
         Ok((found.key, value))
     }
 
     fn fail<R>(&mut self, error: crate::Error) -> Option<Result<R>> {
-        self.rest = None;
+        self.unread = None;
         self.front.clear();
         self.back.clear();
         Some(Err(error))
@@ -192,7 +212,7 @@ impl Iterator for Range<'_> {
             if let Some(found) = self.front.pop_front() {
                 return Some(self.load(found));
             }
-            if self.rest.is_none() {
+            if self.unread.is_none() {
                 return self.back.pop_back().map(|found| self.load(found));
             }
             if let Err(error) = self.fetch(false) {
@@ -208,7 +228,7 @@ impl DoubleEndedIterator for Range<'_> {
             if let Some(found) = self.back.pop_front() {
                 return Some(self.load(found));
             }
-            if self.rest.is_none() {
+            if self.unread.is_none() {
                 return self.front.pop_back().map(|found| self.load(found));
             }
             if let Err(error) = self.fetch(true) {

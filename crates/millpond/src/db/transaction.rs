@@ -1,21 +1,20 @@
 //! [`Transaction`]: reads and changes rows, and ends by commit, rollback or drop.
 
+use super::core_ref::CoreRef;
 use super::isolation::{Isolation, LockWait, TxnOptions};
-use super::range::{Reads, own};
-use super::share::Share;
-use super::{CommitFuture, Core, Durability, Range, Receipt};
+use super::range::{ReadMode, owned_bound};
+use super::{Core, Range};
 use crate::btree::Tree;
 use crate::buffer::FetchHint;
 use crate::engine::Inside;
 use crate::error::{Error, Result};
 use crate::lock::{Mode, Using, Wait};
 use crate::mvcc::Snapshot;
-use crate::planted::{Bug, planted};
 use crate::table::Table;
 use crate::txn::{New, Rules, Txn, Wrote};
 use crate::undo::Mark;
 use base::{Lsn, TreeId};
-use metrics::{Latency, M, SyncReason};
+use metrics::M;
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::ops::RangeBounds;
@@ -39,19 +38,19 @@ type Tables = SmallVec<[(TreeId, Option<Using>); 4]>;
 /// After any other error only that call failed.
 #[derive(Debug)]
 pub struct Transaction {
-    core: Share,
-    options: TxnOptions,
-    txn: Txn,
-    tables: RefCell<Tables>,
-    ended: Cell<bool>,
-    aborted: Cell<bool>,
-    admission_us: u64,
+    pub(super) core: CoreRef,
+    pub(super) options: TxnOptions,
+    pub(super) txn: Txn,
+    pub(super) tables: RefCell<Tables>,
+    pub(super) ended: Cell<bool>,
+    pub(super) aborted: Cell<bool>,
+    pub(super) admission_us: u64,
     /// Tells savepoints of other transactions apart; 0 until the first one is made.
     serial: u64,
 }
 
 impl Transaction {
-    pub(super) fn begin(core: Share, options: TxnOptions) -> Transaction {
+    pub(super) fn begin(core: CoreRef, options: TxnOptions) -> Transaction {
         core.engine.store.metrics.add(M::ActiveTransactions, 1);
         Transaction {
             core,
@@ -65,8 +64,9 @@ impl Transaction {
         }
     }
 
-    /// Begins a call: the database is open, the transaction lives.
-    fn enter(&self) -> Result<Inside<'_>> {
+    /// Begins a call. Errors: `Closed`, `Poisoned`, or `Aborted` if the transaction was rolled back.
+    #[inline]
+    pub(super) fn enter(&self) -> Result<Inside<'_>> {
         let inside = self.core.enter()?;
         if self.aborted.get() {
             return Err(Error::Aborted);
@@ -75,7 +75,7 @@ impl Transaction {
     }
 
     /// How it judges what others do in a call that waits as the transaction does.
-    fn rules(&self) -> Rules {
+    pub(super) fn rules(&self) -> Rules {
         let conflicts_after = match self.options.isolation {
             Isolation::ReadCommitted | Isolation::Serializable => None,
             Isolation::RepeatableRead => self.txn.moment(),
@@ -106,7 +106,7 @@ impl Transaction {
         let using = table.entry.users.enter();
         if using.is_none() {
             let shared = self.core.engine.txns.share_tree(&self.txn, tree.id, self.rules().wait);
-            self.judge(shared)?;
+            self.roll_back_if_required(shared)?;
         }
         table.entry.check()?;
         self.tables.borrow_mut().push((tree.id, using));
@@ -114,7 +114,7 @@ impl Transaction {
     }
 
     /// Uses no table any more. REQUIRES: the transaction has ended, so that its locks are free.
-    fn leave_tables(&self) {
+    pub(super) fn leave_tables(&self) {
         self.tables.borrow_mut().clear();
     }
 
@@ -126,8 +126,8 @@ impl Transaction {
     }
 
     /// Rolls back after an error that says so.
-    pub(super) fn judge<R>(&self, result: Result<R>) -> Result<R> {
-        let result = self.core.told(result);
+    pub(super) fn roll_back_if_required<R>(&self, result: Result<R>) -> Result<R> {
+        let result = self.core.or_poisoned(result);
         if let Err(error) = &result {
             let metrics = &self.core.engine.store.metrics;
             match error {
@@ -157,7 +157,7 @@ impl Transaction {
     }
 
     /// What a read must still wait for before its rows may be shown (Co10).
-    pub(super) fn shown(&self) -> Result {
+    pub(super) fn wait_reads_durable(&self) -> Result {
         if self.options.read_only { self.core.engine.txns.wait_seen_durable(&self.txn) } else { Ok(()) }
     }
 
@@ -179,11 +179,6 @@ impl Transaction {
         let inside = self.enter()?;
         let tree = self.tree(table)?;
         Ok((inside, tree))
-    }
-
-    /// For a scan that goes on.
-    pub(super) fn enter_again(&self) -> Result<Inside<'_>> {
-        self.enter()
     }
 
     /// The value of `key`, if there is a row.
@@ -213,7 +208,7 @@ impl Transaction {
         let value =
             found.and_then(|found| found.map(|value| value.load(&txns.store, FetchHint::Normal)).transpose());
         let value = txns.by_moment(moment, value)?;
-        self.shown()?;
+        self.wait_reads_durable()?;
         if value.is_some() {
             txns.store.metrics.add(M::RowReads, 1);
         }
@@ -221,11 +216,7 @@ impl Transaction {
     }
 
     fn change(&mut self, table: &Table, key: &[u8], new: New<'_>) -> Result<Wrote> {
-        let inside = self.core.enter()?;
-        if self.aborted.get() {
-            return Err(Error::Aborted);
-        }
-        let tree = self.tree(table)?;
+        let (inside, tree) = self.enter_table(table)?;
         self.writable()?;
         let engine = &self.core.engine;
         let value_bytes = match new {
@@ -238,7 +229,7 @@ impl Transaction {
         let wrote = engine.txns.write_row(&self.txn, tree, key, new, self.rules(), &mut admitted);
         let held_us = admitted.held_us;
         drop(admitted);
-        let wrote = self.judge(wrote);
+        let wrote = self.roll_back_if_required(wrote);
         drop(inside);
         self.admission_us += held_us;
         wrote
@@ -341,10 +332,10 @@ impl Transaction {
     /// As [`Transaction::get`]; each item may fail by itself.
     pub fn range<'k>(&self, table: &Table, range: impl RangeBounds<&'k [u8]>) -> Result<Range<'_>> {
         let reads = || match self.locks_reads() {
-            true => Reads::kept(self.rules()),
-            false => Reads::at(self.moment()),
+            true => ReadMode::serializable(self.rules()),
+            false => ReadMode::snapshot(self.moment()),
         };
-        Range::new(self, table, (own(range.start_bound()), own(range.end_bound())), reads)
+        Range::new(self, table, (owned_bound(range.start_bound()), owned_bound(range.end_bound())), reads)
     }
 
     /// Marks this point for [`Transaction::rollback_to`].
@@ -394,132 +385,7 @@ impl Transaction {
             return Err(Error::Misuse("the savepoint lies in what was rolled back".into()));
         }
         txns.can_rewind(&self.txn, savepoint.mark)?;
-        self.judge(txns.rollback_to(&self.txn, savepoint.mark, self.rules()))
-    }
-
-    /// The commit up to its place in the log, and the time when it has that, microseconds of the clock.
-    fn commit_in_log(&self) -> Result<(Option<Lsn>, Receipt, u64)> {
-        let core = &self.core;
-        let _inside = core.enter()?;
-        if self.aborted.get() {
-            return Err(Error::Aborted);
-        }
-        let engine = &core.engine;
-        let clock = &engine.txns.vfs.clock;
-        // A commit that waits for nothing takes about a microsecond, and two looks at the clock would be a tenth of that.
-        let timed = self.options.durability != Durability::None || !engine.store.log.has_room();
-        let now_us = || if timed { clock.now_us() } else { 0 };
-        let start_us = now_us();
-        let lsn = engine.txns.commit(&self.txn)?;
-        self.txn.drop_moment();
-        self.leave_tables();
-        self.ended.set(true);
-        let logged_us = now_us();
-        let log_us = logged_us.saturating_sub(start_us);
-        let locks_us = self.txn.lock_us.get();
-        let metric = if lsn.is_some() { M::Commits } else { M::CommitsReadOnly };
-        engine.store.metrics.add(metric, 1);
-        let receipt = Receipt {
-            lsn: lsn.map_or(0, |lsn| lsn.0),
-            durable: lsn.is_none() && !engine.ephemeral,
-            locks_us,
-            admission_us: self.admission_us,
-            log_us,
-            total_us: locks_us + self.admission_us + log_us,
-            ..Receipt::default()
-        };
-        Ok((lsn, receipt, logged_us))
-    }
-
-    /// Where the log must be durable before the commit may be acknowledged: its own record, or, if it changed nothing, the
-    /// newest commit that it was shown.
-    fn needed(&self, lsn: Option<Lsn>) -> Option<Lsn> {
-        lsn.or_else(|| Some(self.txn.seen.get()).filter(|&seen| seen > Lsn::ZERO))
-    }
-
-    /// Commits; durable as the transaction's [`Durability`] says when it returns.
-    ///
-    /// ```
-    /// # let db = millpond::Db::open_in_memory()?;
-    /// # let table = db.create_table("t")?;
-    /// let mut tx = db.begin()?;
-    /// tx.put(&table, b"ada", b"100")?;
-    /// let receipt = tx.commit()?;
-    /// println!("commit {}: {} µs, {} of them for the sync", receipt.lsn, receipt.total_us, receipt.sync_us);
-    /// # Ok::<(), millpond::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// A failed write or sync of the log: whether the commit survives is known after the next open. [`Error::Aborted`] if
-    /// the transaction was rolled back before.
-    pub fn commit(self) -> Result<Receipt> {
-        let core = &self.core;
-        let log = &core.engine.store.log;
-        let durability = self.options.durability;
-        // Who leads a flush looks how many are about to want one.
-        let _committing = (durability != Durability::None).then(|| log.committing());
-        let (lsn, receipt, logged_us) = self.commit_in_log()?;
-        let Some(needed) = self.needed(lsn) else { return Ok(receipt) };
-        let info = match durability {
-            Durability::Sync if planted(Bug::CommitNotAwaited) => None,
-            Durability::Sync => Some(log.flush_to(needed, SyncReason::Commit)?),
-            Durability::Bounded { ms, bytes } => {
-                log.flush_bounded(needed, ms, bytes)?;
-                None
-            }
-            Durability::None => None,
-        };
-        let sync_us = match durability {
-            Durability::None => 0,
-            _ => core.engine.txns.vfs.clock.now_us().saturating_sub(logged_us),
-        };
-        let receipt = match info {
-            Some(info) => receipt.flushed(info, sync_us, core.engine.ephemeral),
-            None => Receipt {
-                durable: log.durable_lsn() > needed && !core.engine.ephemeral,
-                sync_us,
-                total_us: receipt.total_us + sync_us,
-                ..receipt
-            },
-        };
-        if durability != Durability::None {
-            core.engine.store.metrics.time(Latency::Commit, receipt.log_us + receipt.sync_us);
-        }
-        Ok(receipt)
-    }
-
-    /// Commits and returns at once; the future is done when the commit is as durable as the transaction's [`Durability`]
-    /// says.
-    ///
-    /// ```
-    /// # let db = millpond::Db::open_in_memory()?;
-    /// # let table = db.create_table("t")?;
-    /// let mut under_way = Vec::new();
-    /// for n in 0..100u32 {
-    ///     let mut tx = db.begin()?;
-    ///     tx.put(&table, &n.to_be_bytes(), b"")?;
-    ///     under_way.push(tx.commit_async()?); // others see it, and its locks are free
-    /// }
-    /// for commit in under_way {
-    ///     commit.wait()?; // or `.await`
-    /// }
-    /// # Ok::<(), millpond::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::Aborted`], [`Error::Closed`], [`Error::Poisoned`].
-    pub fn commit_async(self) -> Result<CommitFuture> {
-        let core = &self.core;
-        let (lsn, receipt, logged_us) = self.commit_in_log()?;
-        core.engine.store.metrics.add(M::CommitsAsync, u64::from(lsn.is_some()));
-        match (self.needed(lsn), self.options.durability) {
-            (Some(needed), Durability::Sync) => Ok(CommitFuture::pending(core, needed, receipt, logged_us)),
-            (Some(needed), Durability::Bounded { ms, bytes }) => {
-                core.engine.store.log.flush_bounded(needed, ms, bytes)?;
-                Ok(CommitFuture::ready(core, receipt))
-            }
-            (_, Durability::None) | (None, _) => Ok(CommitFuture::ready(core, receipt)),
-        }
+        self.roll_back_if_required(txns.rollback_to(&self.txn, savepoint.mark, self.rules()))
     }
 
     /// Undoes all that it changed and frees its locks.
@@ -535,45 +401,6 @@ impl Transaction {
     /// ```
     pub fn rollback(self) {
         drop(self);
-    }
-
-    /// Leaves the end of the transaction to [`Db::commit_prepared`](crate::Db::commit_prepared) or
-    /// [`Db::rollback_prepared`](crate::Db::rollback_prepared) with `xid`, which works after a crash as well. Durable when
-    /// it returns. Until it is decided it keeps its locks; after a crash those of the rows that it changed, but what a
-    /// [serializable](Isolation::Serializable) one has read may be changed by others then.
-    ///
-    /// ```
-    /// # let db = millpond::Db::open_in_memory()?;
-    /// # let table = db.create_table("t")?;
-    /// let mut tx = db.begin()?;
-    /// tx.put(&table, b"ada", b"100")?;
-    /// tx.prepare(b"transfer 7")?;
-    /// // From here on the coordinator decides, perhaps after a crash and by another process:
-    /// for xid in db.prepared()? {
-    ///     db.commit_prepared(&xid)?;
-    /// }
-    /// assert_eq!(db.begin()?.get(&table, b"ada")?.as_deref(), Some(&b"100"[..]));
-    /// # Ok::<(), millpond::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::Misuse`] for an xid that is empty, longer than 256 bytes or in use: then the transaction is rolled back.
-    pub fn prepare(self, xid: &[u8]) -> Result<()> {
-        let core = &self.core;
-        let _inside = core.enter()?;
-        if self.aborted.get() {
-            return Err(Error::Aborted);
-        }
-        // Whoever decides it is another transaction handle or none: its tables must be locked by its owner.
-        let used: SmallVec<[TreeId; 4]> = self.tables.borrow().iter().map(|(tree, _)| *tree).collect();
-        for tree in used {
-            let shared = core.engine.txns.share_tree(&self.txn, tree, self.rules().wait);
-            self.judge(shared)?;
-        }
-        core.engine.txns.prepare(&self.txn, xid)?;
-        core.engine.store.metrics.add(M::Prepares, 1);
-        self.ended.set(true);
-        Ok(())
     }
 }
 

@@ -6,34 +6,34 @@ use base::sync::thread_number;
 use std::ops::Deref;
 use std::sync::Arc;
 
-const LANES: usize = 16;
+const STRIPES: usize = 16;
 
 #[derive(Debug)]
 #[repr(align(64))]
-struct Lane(Arc<Core>);
+struct Stripe(Arc<Core>);
 
 /// Gives out shares; whoever holds it holds the core.
 #[derive(Debug)]
-pub(super) struct Shares([Arc<Lane>; LANES]);
+pub(super) struct CoreRefs([Arc<Stripe>; STRIPES]);
 
 /// Keeps the core alive.
 #[derive(Clone, Debug)]
-pub(crate) struct Share(Arc<Lane>);
+pub(crate) struct CoreRef(Arc<Stripe>);
 
-impl Shares {
-    pub(super) fn of(core: Core) -> Shares {
+impl CoreRefs {
+    pub(super) fn of(core: Core) -> CoreRefs {
         let core = Arc::new(core);
-        Shares(std::array::from_fn(|_| Arc::new(Lane(Arc::clone(&core)))))
+        CoreRefs(std::array::from_fn(|_| Arc::new(Stripe(Arc::clone(&core)))))
     }
 
     /// A share counted where the calling thread counts.
     #[inline]
-    pub(super) fn share(&self) -> Share {
-        Share(Arc::clone(&self.0[thread_number() % LANES]))
+    pub(super) fn get(&self) -> CoreRef {
+        CoreRef(Arc::clone(&self.0[thread_number() % STRIPES]))
     }
 }
 
-impl Deref for Shares {
+impl Deref for CoreRefs {
     type Target = Core;
     #[inline]
     fn deref(&self) -> &Core {
@@ -41,7 +41,7 @@ impl Deref for Shares {
     }
 }
 
-impl Deref for Share {
+impl Deref for CoreRef {
     type Target = Core;
     #[inline]
     fn deref(&self) -> &Core {

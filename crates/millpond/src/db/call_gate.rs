@@ -7,15 +7,15 @@ use base::sync::spin;
 
 /// Open or closed, and how many calls are inside.
 #[derive(Debug, Default)]
-pub(crate) struct Gate {
+pub(crate) struct CallGate {
     closed: AtomicBool,
     crowd: Crowd,
 }
 
-impl Gate {
+impl CallGate {
     /// A gate that counts who goes in.
-    pub(crate) fn new(crowd: &Crowd) -> Gate {
-        Gate { closed: AtomicBool::new(false), crowd: crowd.clone() }
+    pub(crate) fn new(crowd: &Crowd) -> CallGate {
+        CallGate { closed: AtomicBool::new(false), crowd: crowd.clone() }
     }
 
     /// Goes in; `Closed` if the gate is.
@@ -27,7 +27,7 @@ impl Gate {
 
     /// Looks in without going in: `Closed` if the gate is.
     #[inline]
-    pub(crate) fn look(&self) -> Result {
+    pub(crate) fn check_open(&self) -> Result {
         if self.closed.load(Ordering::SeqCst) { Err(Error::Closed) } else { Ok(()) }
     }
 
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn closing_waits_for_those_inside_and_keeps_others_out() {
-        let gate = Arc::new(Gate::default());
+        let gate = Arc::new(CallGate::default());
         let inside = gate.enter().unwrap();
         assert!(gate.close() && !gate.close());
         assert!(matches!(gate.enter(), Err(Error::Closed)));

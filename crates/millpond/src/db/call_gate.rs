@@ -1,11 +1,11 @@
-//! The gate through which every call goes, so that closing can wait for those inside and keep others out.
+//! The gate of all public calls: closing the database refuses new calls and waits for those inside.
 
 use crate::engine::{Crowd, Inside};
 use crate::error::{Error, Result};
 use base::sync::atomic::{AtomicBool, Ordering};
 use base::sync::spin;
 
-/// Open or closed, and how many calls are inside.
+/// Whether the database is open, and how many calls are inside.
 #[derive(Debug, Default)]
 pub(crate) struct CallGate {
     closed: AtomicBool,
@@ -13,30 +13,31 @@ pub(crate) struct CallGate {
 }
 
 impl CallGate {
-    /// A gate that counts who goes in.
+    /// Makes an open gate that counts its calls in `crowd`.
     pub(crate) fn new(crowd: &Crowd) -> CallGate {
         CallGate { closed: AtomicBool::new(false), crowd: crowd.clone() }
     }
 
-    /// Goes in; `Closed` if the gate is.
+    /// Begins a call. Errors: `Closed` after [`CallGate::close`].
     #[inline]
     pub(crate) fn enter(&self) -> Result<Inside<'_>> {
         let inside = self.crowd.enter();
         if self.closed.load(Ordering::SeqCst) { Err(Error::Closed) } else { Ok(inside) }
     }
 
-    /// Looks in without going in: `Closed` if the gate is.
+    /// Checks that the gate is open, without beginning a call. Errors: `Closed`.
     #[inline]
     pub(crate) fn check_open(&self) -> Result {
         if self.closed.load(Ordering::SeqCst) { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Closes the gate. False if it was closed before.
+    /// Closes the gate. Returns false if it was closed before.
     pub(crate) fn close(&self) -> bool {
         !self.closed.swap(true, Ordering::SeqCst)
     }
 
-    /// Waits until nobody is inside. REQUIRES: the gate is closed, and nothing inside waits for the caller.
+    /// Waits until no call is inside. REQUIRES: the gate is closed, and no call inside waits for
+    /// the caller.
     pub(crate) fn drain(&self) {
         let mut turn = 0;
         self.crowd.drain(|| spin(&mut turn));
@@ -49,7 +50,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn closing_waits_for_those_inside_and_keeps_others_out() {
+    fn closing_waits_for_calls_inside_and_refuses_new_ones() {
         let gate = Arc::new(CallGate::default());
         let inside = gate.enter().unwrap();
         assert!(gate.close() && !gate.close());

@@ -1,4 +1,4 @@
-//! Looks at the whole database.
+//! [`Db::check`](crate::Db::check): checks all trees, pages and the space map of a database.
 
 use super::Core;
 use crate::error::{Error, Result};
@@ -9,28 +9,28 @@ use std::fmt;
 /// The most quarantined items that a report lists.
 const QUARANTINED_SHOWN_MAX: usize = 10;
 
-/// What a check of the whole database found: [`Db::check`](crate::Db::check). Shown as text it is one line, `ok: …`, or one line
-/// for each problem.
+/// The result of [`Db::check`](crate::Db::check). As text it is one line, `ok: …`, or one line for
+/// each problem.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckReport {
-    /// Tables looked at.
+    /// Tables checked.
     pub tables: u64,
-    /// Rows in them and in the catalog, delete marks included.
+    /// Rows of the tables and of the catalog, with delete marks.
     pub rows: u64,
     /// Pages that the trees lead to.
     pub pages: u64,
-    /// Splits whose separator is not posted yet: no damage.
+    /// Splits whose separator key is not yet in the parent page. This is no damage.
     pub unposted_splits: u64,
-    /// Pages that belong to a tree which does not lead to them. `None` where transactions that had not been purged, or
-    /// changes meanwhile, made that impossible to tell.
+    /// Pages that belong to a tree but cannot be reached from its root. `None` if it cannot be
+    /// known, because transactions were not purged yet or changes were made during the check.
     pub unreachable_pages: Option<u64>,
-    /// What is wrong, one sentence each.
+    /// The problems, one sentence each.
     pub problems: Vec<String>,
 }
 
 impl CheckReport {
-    /// Whether nothing is wrong.
+    /// Whether no problem was found.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.problems.is_empty()

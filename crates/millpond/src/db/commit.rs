@@ -13,13 +13,16 @@ use metrics::{Latency, M, SyncReason};
 use smallvec::SmallVec;
 
 impl Transaction {
-    /// The commit up to its place in the log, and the time when it has that, microseconds of the clock.
+    /// Appends the commit record to the log and makes the transaction visible. Returns the record's
+    /// LSN (`None` if nothing changed), the receipt so far, and the time of the append in
+    /// microseconds of the clock.
     fn commit_in_log(&self) -> Result<(Option<Lsn>, Receipt, u64)> {
         let core = &self.core;
         let _inside = self.enter()?;
         let engine = &core.engine;
         let clock = &engine.txns.vfs.clock;
-        // A commit that waits for nothing takes about a microsecond, and two looks at the clock would be a tenth of that.
+        // A commit that waits for nothing takes about one microsecond. Reading the clock twice
+        // would add a tenth of that.
         let timed = self.options.durability != Durability::None || !engine.store.log.has_room();
         let now_us = || if timed { clock.now_us() } else { 0 };
         let start_us = now_us();
@@ -44,13 +47,15 @@ impl Transaction {
         Ok((lsn, receipt, logged_us))
     }
 
-    /// Where the log must be durable before the commit may be acknowledged: its own record, or, if it changed nothing, the
-    /// newest commit that it was shown.
+    /// Returns the LSN that must be durable before the commit is acknowledged: its own record, or,
+    /// if it changed nothing, the newest commit that it has read. `None` if there is neither.
     fn required_lsn(&self, lsn: Option<Lsn>) -> Option<Lsn> {
         lsn.or_else(|| Some(self.txn.seen.get()).filter(|&seen| seen > Lsn::ZERO))
     }
 
-    /// Commits; durable as the transaction's [`Durability`] says when it returns.
+    /// Commits. When the call returns, the commit is as durable as the transaction's [`Durability`]
+    /// asks for, and others see the changes. A transaction that changed nothing waits in the same
+    /// way for the newest commit that it has read.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -58,18 +63,19 @@ impl Transaction {
     /// let mut tx = db.begin()?;
     /// tx.put(&table, b"ada", b"100")?;
     /// let receipt = tx.commit()?;
-    /// println!("commit {}: {} µs, {} of them for the sync", receipt.lsn, receipt.total_us, receipt.sync_us);
+    /// println!("{} µs, {} of them for the sync", receipt.total_us, receipt.sync_us);
     /// # Ok::<(), millpond::Error>(())
     /// ```
     ///
     /// # Errors
-    /// A failed write or sync of the log: whether the commit survives is known after the next open. [`Error::Aborted`] if
-    /// the transaction was rolled back before.
+    /// [`Error::Poisoned`] after a failed write or sync of the log: only the next open shows
+    /// whether the commit survived. [`Error::Aborted`] if the transaction has been rolled back;
+    /// [`Error::Closed`].
     pub fn commit(self) -> Result<Receipt> {
         let core = &self.core;
         let log = &core.engine.store.log;
         let durability = self.options.durability;
-        // Who leads a flush looks how many are about to want one.
+        // Counts this commit among those that a flush leader expects.
         let _committing = (durability != Durability::None).then(|| log.committing());
         let (lsn, receipt, logged_us) = self.commit_in_log()?;
         let Some(needed) = self.required_lsn(lsn) else { return Ok(receipt) };
@@ -101,8 +107,9 @@ impl Transaction {
         Ok(receipt)
     }
 
-    /// Commits and returns at once; the future is done when the commit is as durable as the transaction's [`Durability`]
-    /// says.
+    /// Commits without waiting for the disk. Others see the changes, and the locks are free, when
+    /// the call returns. The future is ready when the commit is as durable as the transaction's
+    /// [`Durability`] asks for.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -135,10 +142,14 @@ impl Transaction {
         }
     }
 
-    /// Leaves the end of the transaction to [`Db::commit_prepared`](crate::Db::commit_prepared) or
-    /// [`Db::rollback_prepared`](crate::Db::rollback_prepared) with `xid`, which works after a crash as well. Durable when
-    /// it returns. Until it is decided it keeps its locks; after a crash those of the rows that it changed, but what a
-    /// [serializable](Isolation::Serializable) one has read may be changed by others then.
+    /// Prepares the transaction for two-phase commit.
+    /// [`Db::commit_prepared`](crate::Db::commit_prepared) or
+    /// [`Db::rollback_prepared`](crate::Db::rollback_prepared) with `xid` ends it later, also after
+    /// a crash. The prepared state is durable when the call returns.
+    ///
+    /// Until it ends, it keeps its locks. After a crash it keeps only the locks of the rows that it
+    /// changed; rows that a [serializable](Isolation::Serializable) one has only read can then be
+    /// changed by others.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -155,11 +166,14 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Misuse`] for an xid that is empty, longer than 256 bytes or in use: then the transaction is rolled back.
+    /// [`Error::Misuse`] for an xid that is empty, longer than 256 bytes or in use: then the
+    /// transaction is rolled back. [`Error::LockTimeout`] or [`Error::Deadlock`] if a table cannot
+    /// be locked; [`Error::Aborted`], [`Error::Closed`], [`Error::Poisoned`].
     pub fn prepare(self, xid: &[u8]) -> Result<()> {
         let core = &self.core;
         let _inside = self.enter()?;
-        // Whoever decides it is another transaction handle or none: its tables must be locked by its owner.
+        // No handle is left that counts as a user of the tables, so the transaction locks them
+        // instead.
         let used: SmallVec<[TreeId; 4]> = self.tables.borrow().iter().map(|(tree, _)| *tree).collect();
         for tree in used {
             let shared = core.engine.txns.share_tree(&self.txn, tree, self.rules().wait);

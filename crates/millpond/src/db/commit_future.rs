@@ -1,4 +1,4 @@
-//! [`CommitFuture`]: the durability of an asynchronous commit, as a future.
+//! [`CommitFuture`]: waits for the durability of an asynchronous commit.
 
 use super::Receipt;
 use super::core_ref::CoreRef;
@@ -11,12 +11,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A commit under way: a future of its [`Receipt`], or [`CommitFuture::wait`] for it. The transaction is committed
-/// already and others see it; what is awaited is its durability. Dropping the future detaches it: the commit becomes
-/// durable all the same.
+/// A commit that becomes durable: `.await` it or call [`CommitFuture::wait`] to get its
+/// [`Receipt`]. The transaction is already committed, and others see its changes; only its
+/// durability is awaited. Dropping the future does not stop the commit from becoming durable.
 ///
-/// The task's waker is called by a thread of the database that holds nothing then: it may use the database, and close it. It should not
-/// take long, for others are told after it.
+/// A thread of the database calls the task's waker. It holds no lock or latch then, so the waker
+/// may use the database and even close it. The waker should return quickly: other commits are told
+/// after it.
 #[derive(Debug)]
 #[must_use = "until it is done a power cut may lose the commit"]
 pub struct CommitFuture {
@@ -25,18 +26,18 @@ pub struct CommitFuture {
     state: CommitState,
 }
 
-/// What a commit still needs. Nothing is shared with whoever flushes the log: it moves one LSN for all, and the future
-/// compares.
+/// What a commit still waits for. It shares nothing with the thread that flushes the log: that
+/// thread moves one durable LSN for all commits, and the future compares.
 #[derive(Debug)]
 enum CommitState {
     Pending {
-        /// The log must be durable beyond it.
+        /// The log must be durable beyond this LSN.
         lsn: Lsn,
-        /// Without what the flush will tell.
+        /// The receipt without the figures of the flush.
         receipt: Receipt,
-        /// When the wait began, microseconds of the clock.
+        /// When the wait began, in microseconds of the clock.
         since_us: u64,
-        /// The place among those who are told, once it was polled.
+        /// The registration for a wake; `None` before the first poll.
         ticket: Option<Ticket>,
     },
     Done(Receipt),
@@ -48,12 +49,13 @@ fn taken_error() -> Error {
 }
 
 impl CommitFuture {
-    /// A commit that needs nothing more.
+    /// Makes a future that is ready at once.
     pub(super) fn ready(core: &CoreRef, receipt: Receipt) -> CommitFuture {
         CommitFuture { core: core.clone(), state: CommitState::Done(receipt) }
     }
 
-    /// A commit that is done when the log is durable beyond `lsn`, for which it waits since `since_us`.
+    /// Makes a future that is ready when the log is durable beyond `lsn`. `since_us` is when the
+    /// wait began.
     pub(super) fn pending(core: &CoreRef, lsn: Lsn, receipt: Receipt, since_us: u64) -> CommitFuture {
         core.engine.store.log.flush_soon(SyncReason::Commit);
         CommitFuture {
@@ -62,16 +64,19 @@ impl CommitFuture {
         }
     }
 
-    /// Waits for the commit's durability.
+    /// Blocks until the commit is as durable as the transaction's [`Durability`](crate::Durability)
+    /// asks for, and returns its receipt.
     ///
     /// # Errors
-    /// A failed write or sync of the log: whether the commit survives is known after the next open.
+    /// [`Error::Poisoned`] after a failed write or sync of the log: only the next open shows whether
+    /// the commit survived.
     pub fn wait(self) -> Result<Receipt> {
         match self.state {
             CommitState::Pending { lsn, receipt, since_us, .. } => {
                 let log = &self.core.engine.store.log;
                 if log.durable_lsn() <= lsn && !planted(Bug::CommitNotAwaited) {
-                    // As `Transaction::commit` does: it counts among those for whom a leader looks, and may lead.
+                    // As in `Transaction::commit`: the leader of a flush counts this commit, and
+                    // this thread may lead the flush itself.
                     let _committing = log.committing();
                     log.flush_to(lsn, SyncReason::Commit)?;
                 }
@@ -83,7 +88,7 @@ impl CommitFuture {
     }
 }
 
-/// The receipt of a commit whose position `lsn` is durable.
+/// Returns the receipt of a commit whose position `lsn` is durable.
 fn flushed(core: &CoreRef, lsn: Lsn, receipt: Receipt, since_us: u64) -> Receipt {
     let info = core.engine.store.log.flush_info(lsn);
     receipt.flushed(info, info.done_us.saturating_sub(since_us), core.engine.ephemeral)
@@ -104,7 +109,7 @@ impl Future for CommitFuture {
                 }
             }
             CommitState::Done(receipt) => Ok(*receipt),
-            // A caller's mistake, answered without a panic.
+            // A caller's mistake; it gets an error and no panic.
             CommitState::Taken => Err(taken_error()),
         };
         this.state = CommitState::Taken;

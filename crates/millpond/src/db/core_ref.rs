@@ -1,5 +1,7 @@
-//! Counted references to the core, with a count for each lane: transactions begin and end in every thread all the time, and
-//! one count for all of them would be the cache line that every core waits for.
+//! References to the [`Core`], with a reference count for each stripe of threads.
+//!
+//! Transactions begin and end in every thread all the time. With one count for all of them, every
+//! processor core would wait for the same cache line.
 
 use super::Core;
 use base::sync::thread_number;
@@ -12,11 +14,11 @@ const STRIPES: usize = 16;
 #[repr(align(64))]
 struct Stripe(Arc<Core>);
 
-/// Gives out shares; whoever holds it holds the core.
+/// Hands out references. The database is open as long as one of them exists.
 #[derive(Debug)]
 pub(super) struct CoreRefs([Arc<Stripe>; STRIPES]);
 
-/// Keeps the core alive.
+/// A counted reference to the core.
 #[derive(Clone, Debug)]
 pub(crate) struct CoreRef(Arc<Stripe>);
 
@@ -26,7 +28,7 @@ impl CoreRefs {
         CoreRefs(std::array::from_fn(|_| Arc::new(Stripe(Arc::clone(&core)))))
     }
 
-    /// A share counted where the calling thread counts.
+    /// Returns a reference that is counted in the calling thread's stripe.
     #[inline]
     pub(super) fn get(&self) -> CoreRef {
         CoreRef(Arc::clone(&self.0[thread_number() % STRIPES]))

@@ -1,4 +1,4 @@
-//! [`Range`]: rows in key order, from both ends.
+//! [`Range`]: an iterator over rows in key order, from both ends.
 
 use super::Transaction;
 use crate::btree::Tree;
@@ -14,25 +14,27 @@ use metrics::M;
 use std::collections::VecDeque;
 use std::ops::Bound;
 
-/// The rows of a key range, as the transaction sees them. Rows that the transaction itself changes while the range is
-/// being read are not possible: the range borrows it.
+/// The rows of a key range in key order, as the transaction sees them; `next` takes from the front,
+/// `next_back` from the end. After an error it yields no more rows. The transaction cannot change
+/// rows while the range is in use: the range borrows it.
 #[derive(Debug)]
 pub struct Range<'t> {
     transaction: &'t Transaction,
     tree: Tree,
     reads: ReadMode,
-    /// How many rows the next fetch is to lock.
+    /// How many rows the next fetch locks at most.
     lock_ahead: usize,
-    /// What is not fetched yet: `from` inclusive, `to` exclusive (none: the tree's end).
+    /// The keys that are not fetched yet: `from` inclusive, `to` exclusive (`None`: the end of the
+    /// tree).
     unread: Option<(Vec<u8>, Option<Vec<u8>>)>,
     front: VecDeque<Found>,
-    /// In falling order.
+    /// In descending key order.
     back: VecDeque<Found>,
-    /// What a fetch by a moment brings.
+    /// The rows of one fetch from a snapshot.
     rows: Rows,
-    /// What a fetch that locks brings.
+    /// The rows of one fetch, on their way to `front` or `back`.
     batch: Vec<Found>,
-    /// When it began, if it locks what it reads.
+    /// When the scan began, if it locks rows.
     scan_start: ScanStart,
     progress: Progress,
 }
@@ -40,13 +42,14 @@ pub struct Range<'t> {
 /// How a range reads its rows.
 #[derive(Debug)]
 pub(super) enum ReadMode {
-    /// As a moment shows them. A statement's snapshot is kept for as long as the range is.
+    /// From a snapshot. The snapshot of a single statement is held as long as the range.
     Snapshot(Lsn, #[expect(dead_code, reason = "held, not read")] Option<Snapshot>),
-    /// As they are, locked.
+    /// The newest rows, locked.
     Locked(Hold, Rules),
 }
 
-/// The most rows that are locked before they are asked for, and only where they are locked by their range.
+/// The most rows that one fetch locks before they are asked for. Only a range lock is taken ahead;
+/// row locks are not.
 const LOCK_AHEAD_MAX: usize = 64;
 
 impl ReadMode {
@@ -54,19 +57,19 @@ impl ReadMode {
         ReadMode::Snapshot(moment, statement)
     }
 
-    /// As they are; the range keeps them so.
+    /// The newest rows, under a range lock: a plain read of a serializable transaction.
     pub(super) fn serializable(rules: Rules) -> ReadMode {
         ReadMode::Locked(Hold { rows: None, range: true }, rules)
     }
 }
 
-/// A bound that borrows nothing.
+/// Copies a bound.
 pub(super) fn owned_bound(bound: Bound<&&[u8]>) -> Bound<Vec<u8>> {
     bound.map(|key| key.to_vec())
 }
 
-/// Turns bounds into a first key and an exclusive end (none: the end of the tree). Returns `None` if
-/// no key can lie between them.
+/// Turns bounds into a first key and an exclusive end (none: the end of the tree). Returns `None`
+/// if no key can lie between them.
 pub(super) fn half_open(from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     let from = match from {
         Bound::Included(key) => key,
@@ -89,6 +92,7 @@ fn successor(mut key: Vec<u8>) -> Vec<u8> {
 }
 
 impl<'t> Range<'t> {
+    /// Begins a range. `reads` is called when the table is in use.
     pub(super) fn new(
         transaction: &'t Transaction,
         table: &Table,
@@ -112,7 +116,7 @@ impl<'t> Range<'t> {
         })
     }
 
-    /// Fetches the rows of one more leaf, at the front or at the back.
+    /// Fetches the rows of the next leaf, from the front or from the back.
     fn fetch(&mut self, backward: bool) -> Result {
         let Some((from, to)) = self.unread.take() else { return Ok(()) };
         let _inside = self.transaction.enter()?;
@@ -172,11 +176,13 @@ impl<'t> Range<'t> {
         self.take_batch(backward)
     }
 
+    /// Moves the fetched rows to `front` or `back`.
     fn take_batch(&mut self, backward: bool) -> Result {
         if backward { &mut self.back } else { &mut self.front }.extend(self.batch.drain(..));
         self.transaction.wait_reads_durable()
     }
 
+    /// Returns a row with its value, which may have to be read from overflow pages.
     fn load(&mut self, found: Found) -> Result<(Vec<u8>, Vec<u8>)> {
         let txns = &self.transaction.core().engine.txns;
         let store = &txns.store;
@@ -196,6 +202,7 @@ impl<'t> Range<'t> {
         Ok((found.key, value))
     }
 
+    /// Ends the range with an error.
     fn fail<R>(&mut self, error: crate::Error) -> Option<Result<R>> {
         self.unread = None;
         self.front.clear();

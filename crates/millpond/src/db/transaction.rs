@@ -1,4 +1,4 @@
-//! [`Transaction`]: reads and changes rows, and ends by commit, rollback or drop.
+//! [`Transaction`]: reads and changes rows, savepoints and rollback. `commit.rs` has its commit.
 
 use super::core_ref::CoreRef;
 use super::isolation::{Isolation, LockWait, TxnOptions};
@@ -19,23 +19,27 @@ use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::ops::RangeBounds;
 
-/// A point in a transaction that it can be rolled back to.
+/// A point in a transaction to which [`Transaction::rollback_to`] can return.
 #[derive(Clone, Debug)]
 pub struct Savepoint {
     mark: Mark,
-    /// Which transaction it is of.
+    /// The transaction's serial number.
     txn: u64,
 }
 
-/// The tables that a transaction uses: counted among their users, or else with a shared lock that its owner has.
+/// The tables that a transaction uses. With `Using` it is counted among a table's users; without,
+/// it holds a shared table lock.
 type Tables = SmallVec<[(TreeId, Option<Using>); 4]>;
 
-/// A transaction. It rolls back when it is dropped.
+/// A transaction. [`Transaction::commit`] makes its changes permanent; dropping it rolls it back.
 ///
-/// Reads take `&self`, changes `&mut self`; it may move between threads but is used by one at a time. After
-/// [`Error::Deadlock`] or [`Error::WriteConflict`] it has been rolled back, and later calls give [`Error::Aborted`]; so it has after
-/// an error half way through [`Transaction::rollback_to`], or where what a failed call had written of a long value cannot be taken back.
-/// After any other error only that call failed.
+/// Reads take `&self`, changes take `&mut self`. A transaction may move between threads, but one
+/// thread uses it at a time.
+///
+/// After most errors only that call has failed and the transaction goes on. It is rolled back as a
+/// whole, and later calls give [`Error::Aborted`], after [`Error::Deadlock`], after
+/// [`Error::WriteConflict`], after an error in the middle of [`Transaction::rollback_to`], and if
+/// the pages that a failed call wrote for a long value cannot be freed.
 #[derive(Debug)]
 pub struct Transaction {
     pub(super) core: CoreRef,
@@ -45,7 +49,7 @@ pub struct Transaction {
     pub(super) ended: Cell<bool>,
     pub(super) aborted: Cell<bool>,
     pub(super) admission_us: u64,
-    /// Tells savepoints of other transactions apart; 0 until the first one is made.
+    /// The serial number that savepoints name; 0 until the first savepoint.
     serial: u64,
 }
 
@@ -64,7 +68,7 @@ impl Transaction {
         }
     }
 
-    /// Begins a call. Errors: `Closed`, `Poisoned`, or `Aborted` if the transaction was rolled back.
+    /// Begins a call. Errors: `Closed`, `Poisoned`; `Aborted` if the transaction was rolled back.
     #[inline]
     pub(super) fn enter(&self) -> Result<Inside<'_>> {
         let inside = self.core.enter()?;
@@ -74,7 +78,7 @@ impl Transaction {
         Ok(inside)
     }
 
-    /// How it judges what others do in a call that waits as the transaction does.
+    /// Returns the rules for conflicts and waits of a call that waits as the transaction does.
     pub(super) fn rules(&self) -> Rules {
         let conflicts_after = match self.options.isolation {
             Isolation::ReadCommitted | Isolation::Serializable => None,
@@ -84,7 +88,7 @@ impl Transaction {
         Rules { conflicts_after, wait: self.options.wait(self.core.lock_wait), keeps }
     }
 
-    /// The same in a call that says how it waits.
+    /// Returns the rules of a call that chooses how it waits.
     pub(super) fn rules_with(&self, wait: LockWait) -> Rules {
         let rules = self.rules();
         match wait {
@@ -94,7 +98,8 @@ impl Transaction {
         }
     }
 
-    /// The table's tree, shared by this transaction until its end.
+    /// Returns the table's tree. From here on the transaction uses the table: it cannot be dropped
+    /// or renamed until the transaction ends.
     fn tree(&self, table: &Table) -> Result<Tree> {
         if table.db != self.core.id {
             return Err(Error::Misuse("the table belongs to another database".into()));
@@ -113,7 +118,7 @@ impl Transaction {
         Ok(tree)
     }
 
-    /// Uses no table any more. REQUIRES: the transaction has ended, so that its locks are free.
+    /// Ends the use of all tables. REQUIRES: the transaction has ended, so its locks are free.
     pub(super) fn leave_tables(&self) {
         self.tables.borrow_mut().clear();
     }
@@ -125,7 +130,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Rolls back after an error that says so.
+    /// Rolls the transaction back if `result` is an error that requires it; counts conflicts and
+    /// timeouts. Returns the result.
     pub(super) fn roll_back_if_required<R>(&self, result: Result<R>) -> Result<R> {
         let result = self.core.or_poisoned(result);
         if let Err(error) = &result {
@@ -146,7 +152,8 @@ impl Transaction {
         result
     }
 
-    /// The moment that a plain read sees; the snapshot of a statement is handed over to be kept until its end.
+    /// Returns the snapshot LSN of a plain read. At `ReadCommitted` it also returns the statement's
+    /// snapshot, to be held until the statement ends.
     pub(super) fn moment(&self) -> (Lsn, Option<Snapshot>) {
         let txns = &self.core.engine.txns;
         if self.options.isolation == Isolation::ReadCommitted {
@@ -156,12 +163,13 @@ impl Transaction {
         (txns.moment_of(&self.txn), None)
     }
 
-    /// What a read must still wait for before its rows may be shown (Co10).
+    /// Waits, in a read-only transaction, until the rows it has read are durable, and may be shown
+    /// (Co10).
     pub(super) fn wait_reads_durable(&self) -> Result {
         if self.options.read_only { self.core.engine.txns.wait_seen_durable(&self.txn) } else { Ok(()) }
     }
 
-    /// Whether its plain reads take locks.
+    /// Whether plain reads take locks.
     pub(super) fn locks_reads(&self) -> bool {
         self.options.locks_reads()
     }
@@ -174,14 +182,14 @@ impl Transaction {
         &self.txn
     }
 
-    /// For a scan: begins a call on the table.
+    /// Begins a call on the table.
     pub(super) fn enter_table(&self, table: &Table) -> Result<(Inside<'_>, Tree)> {
         let inside = self.enter()?;
         let tree = self.tree(table)?;
         Ok((inside, tree))
     }
 
-    /// The value of `key`, if there is a row.
+    /// Returns the value of `key`, or `None` if there is no such row.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -195,8 +203,11 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoSuchTable`], [`Error::Misuse`] for a table of another database, [`Error::Aborted`], [`Error::Closed`];
-    /// [`Error::SnapshotTooOld`]; [`Error::LockTimeout`] and [`Error::Deadlock`] if the transaction is serializable.
+    /// [`Error::NoSuchTable`] for a dropped table; [`Error::Misuse`] for a table of another
+    /// database; [`Error::Aborted`], [`Error::Closed`], [`Error::Poisoned`];
+    /// [`Error::SnapshotTooOld`]; [`Error::Corrupt`] and [`Error::Io`] for a page that cannot be
+    /// read. In a serializable transaction also [`Error::LockTimeout`], [`Error::Deadlock`] and
+    /// [`Error::Limit`].
     pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         if self.locks_reads() {
             return self.get_locked(table, key, Mode::Shared, self.rules());
@@ -223,7 +234,7 @@ impl Transaction {
             New::Insert(value) | New::Put(value) => value.len(),
             New::Delete => 0,
         };
-        // Enough for the record of one leaf; the pages of a long value are let in one by one.
+        // Enough for the redo of one leaf. The pages of a long value are admitted one by one.
         let redo = key.len() + value_bytes.min(engine.store.pool.page_bytes()) + 128;
         let mut admitted = engine.admission().admit(redo as u64)?;
         let wrote = engine.txns.write_row(&self.txn, tree, key, new, self.rules(), &mut admitted);
@@ -239,7 +250,7 @@ impl Transaction {
         self.core.engine.store.metrics.add(metric, 1);
     }
 
-    /// Inserts a row.
+    /// Inserts a row with a new key.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -253,8 +264,10 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// [`Error::KeyExists`] and then nothing has changed; [`Error::KeyTooLong`]; [`Error::LockTimeout`],
-    /// [`Error::Deadlock`], [`Error::WriteConflict`]; [`Error::DiskFull`], of the undo files too; those of [`Transaction::get`].
+    /// [`Error::KeyExists`]: then nothing has changed. [`Error::KeyTooLong`];
+    /// [`Error::LockTimeout`], [`Error::Deadlock`], [`Error::WriteConflict`]; [`Error::DiskFull`],
+    /// also if the undo files find no space; [`Error::Limit`]; [`Error::Misuse`] in a read-only
+    /// transaction; and those of [`Transaction::get`].
     pub fn insert(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<()> {
         match self.change(table, key, New::Insert(value))? {
             Wrote::Nothing => Err(Error::KeyExists),
@@ -265,7 +278,7 @@ impl Transaction {
         }
     }
 
-    /// Inserts a row or replaces its value.
+    /// Inserts a row, or replaces the value of the row with this key.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -286,7 +299,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Deletes a row; tells whether there was one.
+    /// Deletes a row. Returns whether there was one.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -308,7 +321,8 @@ impl Transaction {
         Ok(deleted)
     }
 
-    /// The rows whose keys lie in `range`, in key order, from both ends. The bounds are copied.
+    /// Returns an iterator over the rows whose keys lie in `range`, in key order, from both ends.
+    /// The bounds are copied.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -322,14 +336,15 @@ impl Transaction {
     /// };
     /// assert_eq!(keys(tx.range(&table, ..)?)?.len(), 4);
     /// assert_eq!(keys(tx.range(&table, &b"a2"[..]..&b"b2"[..])?)?, [b"a2", b"b1"]);
-    /// assert_eq!(keys(tx.range(&table, &b"b"[..]..)?)?, [b"b1", b"b2"]); // all that begin with b, or come later
+    /// // All keys that begin with b, or come later:
+    /// assert_eq!(keys(tx.range(&table, &b"b"[..]..)?)?, [b"b1", b"b2"]);
     /// let last = tx.range(&table, ..)?.next_back().transpose()?;
     /// assert_eq!(last, Some((b"b2".to_vec(), Vec::new())));
     /// # Ok::<(), millpond::Error>(())
     /// ```
     ///
     /// # Errors
-    /// As [`Transaction::get`]; each item may fail by itself.
+    /// As [`Transaction::get`]; each item may fail by itself, and the range ends after an error.
     pub fn range<'k>(&self, table: &Table, range: impl RangeBounds<&'k [u8]>) -> Result<Range<'_>> {
         let reads = || match self.locks_reads() {
             true => ReadMode::serializable(self.rules()),
@@ -338,7 +353,7 @@ impl Transaction {
         Range::new(self, table, (owned_bound(range.start_bound()), owned_bound(range.end_bound())), reads)
     }
 
-    /// Marks this point for [`Transaction::rollback_to`].
+    /// Marks this point of the transaction for [`Transaction::rollback_to`].
     ///
     /// See [`Transaction::rollback_to`] for an example.
     pub fn savepoint(&mut self) -> Savepoint {
@@ -350,9 +365,9 @@ impl Transaction {
         Savepoint { mark: self.core.engine.txns.mark(&self.txn), txn: self.serial }
     }
 
-    /// Undoes what was changed since the savepoint, which can be used again; later savepoints cannot. Locks that reads asked
-    /// for stay. The rows that are as before again are free for others to change, unless the transaction is
-    /// [serializable](crate::Isolation::Serializable).
+    /// Undoes the changes since the savepoint. The savepoint can be used again; later savepoints
+    /// cannot. Locks of locking reads stay. Rows whose changes were undone are unlocked, unless the
+    /// transaction is [serializable](crate::Isolation::Serializable).
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -371,10 +386,13 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Misuse`] for a savepoint of another transaction, or one that lies in what was already undone: then nothing was
-    /// changed, nor by [`Error::Limit`] after a million rollbacks to savepoints. [`Error::DiskFull`], a page that cannot be read, or no memory for
-    /// the locks that a serializable transaction keeps ([`Error::Limit`] too): then all of the transaction has been rolled back, for half undone it
-    /// could only do harm, and later calls give [`Error::Aborted`].
+    /// Without any change: [`Error::Misuse`] for a savepoint of another transaction, or one after a
+    /// savepoint that was rolled back to; [`Error::Limit`] after a million rollbacks to savepoints.
+    ///
+    /// In the middle of the work: [`Error::DiskFull`], [`Error::Corrupt`] or [`Error::Io`] for a
+    /// page that cannot be read, and [`Error::Limit`] if the locks that a serializable transaction
+    /// keeps find no memory. Then the whole transaction has been rolled back, because a transaction
+    /// that is half undone must not commit. Later calls give [`Error::Aborted`].
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
         let _inside = self.enter()?;
         let txns = &self.core.engine.txns;
@@ -388,7 +406,7 @@ impl Transaction {
         self.roll_back_if_required(txns.rollback_to(&self.txn, savepoint.mark, self.rules()))
     }
 
-    /// Undoes all that it changed and frees its locks.
+    /// Undoes all changes of the transaction and releases its locks. Dropping it does the same.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -411,10 +429,10 @@ impl Drop for Transaction {
             return;
         }
         if self.txn.owner().is_none() {
-            // It has neither changed nor locked anything: nothing is left of it to end.
+            // It has neither changed nor locked anything: there is nothing to roll back.
             return self.count(M::CommitsReadOnly);
         }
-        // A closed database has rolled it back already.
+        // Closing the database has already rolled it back.
         if let Ok(_inside) = self.core.enter() {
             self.core.engine.txns.rollback(&self.txn);
             self.count(M::Rollbacks);

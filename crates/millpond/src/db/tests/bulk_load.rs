@@ -20,7 +20,7 @@ fn free_pages(db: &Db) -> f64 {
 }
 
 #[test]
-fn a_loaded_table_is_a_table_and_older_snapshots_see_nothing_of_it() {
+fn older_snapshots_see_no_row_of_a_loaded_table() {
     let (disk, db, other) = fresh();
     put(&db, &other, b"k", b"v");
     let mut old = db.begin().unwrap();
@@ -51,7 +51,7 @@ fn a_loaded_table_is_a_table_and_older_snapshots_see_nothing_of_it() {
         tx.commit().unwrap();
     }
     assert!(all(&db, "loaded") == model);
-    settle(&db);
+    purge_and_check(&db);
     db.close().unwrap();
     let db = open(&disk);
     assert!(all(&db, "loaded") == model);
@@ -63,12 +63,12 @@ fn a_loaded_table_is_a_table_and_older_snapshots_see_nothing_of_it() {
     assert!(rows(&db.begin().unwrap(), &empty).is_empty());
     put(&db, &empty, b"", b"the empty key is a key");
     assert_eq!(all(&db, "empty").len(), 1);
-    settle(&db);
+    purge_and_check(&db);
 }
 
 /// Also a snapshot that outlives the purge of whatever could be purged, and a reopening in between for the others.
 #[test]
-fn a_snapshot_drawn_while_a_load_goes_on_does_not_see_it_later() {
+fn a_snapshot_taken_during_a_load_never_sees_its_rows() {
     let (_disk, db, other) = fresh();
     put(&db, &other, b"k", b"v");
     let mut load = db.begin_bulk_load("loaded").unwrap();
@@ -84,17 +84,17 @@ fn a_snapshot_drawn_while_a_load_goes_on_does_not_see_it_later() {
     assert!(rows(&old, &table).is_empty());
     assert_eq!(all(&db, "loaded").len(), 500);
     drop(old);
-    settle(&db);
+    purge_and_check(&db);
 }
 
 #[test]
-fn nothing_is_left_of_a_load_that_fails() {
+fn a_failed_load_leaves_nothing() {
     let (disk, db, _) = fresh();
     put(&db, &db.open_table("t").unwrap(), b"k", b"v");
     let rows = some_rows(4, 2000);
     let long = vec![b'z'; 5000];
     let push_all = |load: &mut crate::BulkLoad| rows.iter().for_each(|(k, v)| load.push(k, v).unwrap());
-    settle(&db);
+    purge_and_check(&db);
     let free = free_pages(&db);
     for (bad, says) in [
         (&b"key 001999"[..], "row 2001 has the key of the row before it"),
@@ -107,7 +107,7 @@ fn nothing_is_left_of_a_load_that_fails() {
         assert!(error.to_string().contains(says), "{error}");
         assert!(matches!(load.push(b"z", b""), Err(Error::Aborted)));
         assert!(matches!(load.commit(), Err(Error::Aborted)));
-        settle(&db);
+        purge_and_check(&db);
         assert!(free_pages(&db) >= free, "all pages are free again");
     }
     let mut load = db.begin_bulk_load("loaded").unwrap();
@@ -120,7 +120,7 @@ fn nothing_is_left_of_a_load_that_fails() {
     assert!(matches!(db.drop_table("loaded"), Err(Error::NoSuchTable { .. })));
     assert_eq!(db.table_names().unwrap(), ["t"]);
     drop(load);
-    settle(&db);
+    purge_and_check(&db);
     assert!(matches!(db.begin_bulk_load("t"), Err(Error::TableExists { .. })));
     assert!(matches!(db.begin_bulk_load(""), Err(Error::Misuse(_))));
     db.create_table("loaded").unwrap();
@@ -134,26 +134,26 @@ fn nothing_is_left_of_a_load_that_fails() {
     let db = open(&disk);
     assert_eq!(db.table_names().unwrap(), ["t"]);
     assert!(free_pages(&db) >= free);
-    settle(&db);
+    purge_and_check(&db);
 }
 
 #[test]
-fn a_load_that_finds_the_disk_full_leaves_room_for_others() {
+fn a_load_on_a_full_disk_frees_its_pages() {
     let (faults, db, table) = fresh_with_faults();
     faults.limit_space("/db/pages", 2 << 20);
     let error = db.bulk_load("loaded", (0..100_000u32).map(|n| (n.to_be_bytes(), [1; 100]))).unwrap_err();
     assert!(matches!(error, Error::DiskFull { .. }), "{error}");
-    settle(&db);
+    purge_and_check(&db);
     put(&db, &table, b"k", b"v");
     db.bulk_load("loaded", (0..1000u32).map(|n| (n.to_be_bytes(), [1; 100]))).unwrap();
     assert_eq!(all(&db, "loaded").len(), 1000);
-    settle(&db);
+    purge_and_check(&db);
 }
 
 /// A load is there with all its rows or not at all, whatever the moment of the power cut; and it is there once it has been
 /// acknowledged. Nothing else suffers, and no page is lost.
 #[test]
-fn every_power_cut_leaves_a_load_whole_or_nothing() {
+fn every_power_cut_leaves_all_or_nothing_of_a_load() {
     let stride = std::env::var("MILLPOND_CRASH_STRIDE").map_or(5, |s| s.parse().unwrap());
     let (disk, db, table) = fresh();
     let put = |n: u32| put(&db, &table, b"row", &n.to_be_bytes());
@@ -204,7 +204,7 @@ fn every_power_cut_leaves_a_load_whole_or_nothing() {
                 assert!(there || walk.at() < acked_at, "{at}: {name} was acknowledged");
                 assert!(!there || all(&db, name) == *model, "{at}: {name} has other rows");
             }
-            settle(&db);
+            purge_and_check(&db);
             // Trees that did not become tables have given their pages back, and the names are free.
             if !names.iter().any(|name| name == "b") {
                 db.bulk_load("b", &second).unwrap();
@@ -220,14 +220,14 @@ fn every_power_cut_leaves_a_load_whole_or_nothing() {
 /// The pages of a load are written past the pool. Whoever looks at the whole database meanwhile takes them neither for damage nor, where
 /// they had another life before, into a frame that would go on showing that.
 #[test]
-fn a_check_beside_a_load_finds_nothing_and_leaves_nothing() {
+fn a_check_during_a_load_reports_nothing_and_caches_no_old_page() {
     let (_disk, db, table) = fresh();
     for n in 0..600u32 {
         put(&db, &table, &n.to_be_bytes(), &[1; 900]);
     }
     db.checkpoint().unwrap();
     db.drop_table("t").unwrap();
-    settle(&db);
+    purge_and_check(&db);
     let model = some_rows(3, 6000);
     let mut load = db.begin_bulk_load("loaded").unwrap();
     for (n, (key, value)) in model.iter().enumerate() {
@@ -239,5 +239,5 @@ fn a_check_beside_a_load_finds_nothing_and_leaves_nothing() {
     }
     load.commit().unwrap();
     assert!(all(&db, "loaded") == model);
-    settle(&db);
+    purge_and_check(&db);
 }

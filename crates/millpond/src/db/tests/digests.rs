@@ -119,26 +119,26 @@ fn await_digests(db: &Db) {
 }
 
 /// How each transaction stands, its last LSN, whether it has undo.
-type State = BTreeMap<TxnId, (Stage, Lsn, bool)>;
+type TxnStates = BTreeMap<TxnId, (Stage, Lsn, bool)>;
 
 /// The whole log of several runs.
-struct Whole {
+struct WholeLog {
     groups: Vec<(Lsn, Vec<u8>)>,
     epochs: Vec<EpochStart>,
 }
 
-impl Whole {
-    fn read(segments: &Segments, epochs: Vec<EpochStart>) -> Whole {
+impl WholeLog {
+    fn read(segments: &Segments, epochs: Vec<EpochStart>) -> WholeLog {
         let mut scanner = Scanner::new(segments, &epochs, Lsn(0));
         let mut groups = Vec::new();
         while let Some(group) = scanner.next().unwrap() {
             groups.push((group.lsn, group.records.to_vec()));
         }
-        Whole { groups, epochs }
+        WholeLog { groups, epochs }
     }
 
     /// What recovery knows that has read the whole log below each of `places`. A crash aborts what was active.
-    fn scan(&self, places: &BTreeSet<Lsn>) -> BTreeMap<Lsn, State> {
+    fn scan(&self, places: &BTreeSet<Lsn>) -> BTreeMap<Lsn, TxnStates> {
         let path = Path::new("the log");
         let mut rebuild = Rebuild::begin(path, Lsn::MAX, List::default(), Streams::default());
         let (mut last, mut cut) = (BTreeMap::new(), BTreeSet::new());
@@ -211,7 +211,7 @@ fn named(record: &Record<'_>, op: Option<&PageOp<'_>>) -> Vec<TxnId> {
 }
 
 /// Three runs over one log, the first two cut off.
-fn runs(seed: u64) -> (Db, Whole) {
+fn runs(seed: u64) -> (Db, WholeLog) {
     let mut disk = MemDisk::default();
     let mut prepared = BTreeMap::new();
     for run in 0.. {
@@ -226,7 +226,7 @@ fn runs(seed: u64) -> (Db, Whole) {
             drop(open);
             let root = Paths::new(Path::new(DIR), &held_back()).root;
             let (_, root) = RootFile::open(&vfs, &root, &Arc::new(Metrics::new())).unwrap().unwrap();
-            let whole = Whole::read(db.core.engine.store.log.segments(), root.epochs);
+            let whole = WholeLog::read(db.core.engine.store.log.segments(), root.epochs);
             return (db, whole);
         }
         disk = crashed(&disk);
@@ -236,7 +236,13 @@ fn runs(seed: u64) -> (Db, Whole) {
 }
 
 /// Begins with a list at the group at `from`, reads on, and compares at each of `states` that lies at or above `listed_at`.
-fn read_on(whole: &Whole, listed: &[Listed], from: Lsn, listed_at: Lsn, states: &BTreeMap<Lsn, State>) {
+fn read_on(
+    whole: &WholeLog,
+    listed: &[Listed],
+    from: Lsn,
+    listed_at: Lsn,
+    states: &BTreeMap<Lsn, TxnStates>,
+) {
     let mut txn_table = TxnTable::default();
     let mut source = Digested { txn_table: &mut txn_table, listed };
     source.skip_to(from);
@@ -260,7 +266,7 @@ fn read_on(whole: &Whole, listed: &[Listed], from: Lsn, listed_at: Lsn, states: 
 }
 
 /// What a checkpoint would list: `hardened` says whether there is undo.
-fn list(state: &State) -> Vec<Listed> {
+fn list(state: &TxnStates) -> Vec<Listed> {
     let listed = |(txn, (stage, _, undo)): (&TxnId, &(Stage, Lsn, bool))| Listed {
         txn: *txn,
         stage: stage.clone(),
@@ -270,7 +276,7 @@ fn list(state: &State) -> Vec<Listed> {
 }
 
 #[test]
-fn sections_say_what_a_scan_of_the_whole_log_finds() {
+fn digests_agree_with_a_scan_of_the_whole_log() {
     let (db, whole) = runs(1);
     let segments = db.core.engine.store.log.segments();
     assert_eq!(whole.epochs.len(), 3, "the whole log is still there");
@@ -312,7 +318,7 @@ fn sections_say_what_a_scan_of_the_whole_log_finds() {
 
 /// Checkpoints overtake the digests. What a digest says and the records behind it lead to what recovery finds.
 #[test]
-fn digests_that_a_checkpoint_overtook_lead_to_what_recovery_finds() {
+fn digests_older_than_the_checkpoint_agree_with_recovery() {
     let disk = MemDisk::default();
     let db = open(&disk);
     db.create_table("t").unwrap();

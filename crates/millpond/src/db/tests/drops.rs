@@ -1,6 +1,6 @@
 //! Dropping tables where the log has little room, the disk is full, or a page of the map cannot be read.
 
-use super::undoing::{evict, key, until, vfs_of};
+use super::rollback::{evict, key, until, vfs_of};
 use super::*;
 use base::TreeId;
 use std::cell::RefCell;
@@ -34,7 +34,7 @@ fn a_megabyte() -> Options {
 /// One call may make and drop more tables than the log has room for at once. It once asked for room for all of them together, and waited
 /// for ever.
 #[test]
-fn thousands_of_tables_come_and_go_in_one_call_through_a_log_of_a_megabyte() {
+fn thousands_of_tables_are_created_and_dropped_with_a_log_of_one_megabyte() {
     let db = Db::open_on(&vfs_of(MemDisk::default()), Path::new(DIR), &a_megabyte()).unwrap();
     let (names, free) = (names(3_000), db.core.engine.store.space.free_pages());
     let tables = db.create_tables(&refs(&names)).unwrap();
@@ -44,7 +44,7 @@ fn thousands_of_tables_come_and_go_in_one_call_through_a_log_of_a_megabyte() {
     log_fits(&db);
     assert!(db.table_names().unwrap().is_empty());
     until("the last pages", || figure(&db, "trees_without_table") == 0);
-    settle(&db);
+    purge_and_check(&db);
     assert!(db.core.engine.store.space.free_pages() > free);
 }
 
@@ -110,7 +110,7 @@ fn on_a_full_disk_a_drop_is_refused_before_the_log_is_full() {
 /// The mistake in a world of its own: what is demanded above fails there.
 #[cfg(feature = "planted")]
 #[test]
-fn a_drop_that_asks_for_no_room_is_found() {
+fn the_planted_drop_without_admission_is_found() {
     use crate::planted::Bug;
     use base::sync::sim::{WorldOptions, run};
     let in_a_world = |flags| {
@@ -125,13 +125,13 @@ fn a_drop_that_asks_for_no_room_is_found() {
 fn large(db: &Db) -> (TreeId, u64) {
     let t = db.create_table("large").unwrap();
     (0..400u32).for_each(|n| put(db, &t, &n.to_be_bytes(), &[7; 700]));
-    settle(db);
+    purge_and_check(db);
     (t.entry.tree.id, db.core.engine.store.space.free_pages())
 }
 
 /// One step of giving a tree back that fails keeps no other: what is left is done when it is asked for again.
 #[test]
-fn what_cannot_be_given_back_keeps_nothing_else() {
+fn a_failed_step_of_releasing_a_tree_can_be_repeated() {
     let damaged = || Error::corrupt(Path::new("/db/pages"), "page 1 is damaged");
     let full = || Error::DiskFull { file: "/db/pages".into() };
     for (refused, error) in (0..3).flat_map(|step| [(step, damaged()), (step, full())]) {
@@ -170,7 +170,7 @@ fn what_cannot_be_given_back_keeps_nothing_else() {
 
 /// What a drop could not give back is counted, and what cannot be read is named; it is tried again, and the next open does it too.
 #[test]
-fn what_a_drop_leaves_is_named_and_taken_up_again() {
+fn a_release_that_failed_is_reported_and_tried_again() {
     let disk = MemDisk::default();
     let db = open(&disk);
     let (tree, free) = large(&db);
@@ -188,16 +188,16 @@ fn what_a_drop_leaves_is_named_and_taken_up_again() {
     assert_eq!(figure(&db, "transactions_set_aside"), 0);
     let image = disk.fork();
     until("the next try", || figure(&db, "trees_without_table") == 0);
-    settle(&db);
+    purge_and_check(&db);
     assert!(db.core.engine.store.space.free_pages() > free);
     let db = open(&image);
-    settle(&db);
+    purge_and_check(&db);
     assert!(!db.core.engine.store.space.used_pages().unwrap().contains_key(&tree));
 }
 
 /// A page of the map that cannot be read fails no drop and keeps nothing back but what it describes.
 #[test]
-fn a_map_page_that_cannot_be_read_waits_and_other_tables_go() {
+fn an_unreadable_map_page_delays_only_the_pages_it_describes() {
     let disk = MemDisk::default();
     let db = open(&disk);
     let others = db.create_table("others").unwrap();
@@ -218,6 +218,6 @@ fn a_map_page_that_cannot_be_read_waits_and_other_tables_go() {
     // The same bit again: the page is as it was.
     decay();
     until("the next try", || figure(&db, "trees_without_table") == 0);
-    settle(&db);
+    purge_and_check(&db);
     assert!(!db.core.engine.store.space.used_pages().unwrap().contains_key(&tree));
 }

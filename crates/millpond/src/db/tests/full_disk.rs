@@ -1,7 +1,7 @@
 //! A disk of every size, on which a database lives through all that needs space: it fills up, rolls back, takes checkpoints, closes,
 //! opens on the same full disk, deletes and drops, and has room again.
 
-use super::undoing::{until, vfs_of};
+use super::rollback::{until, vfs_of};
 use super::*;
 use metrics::M;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ fn key(n: u64) -> [u8; 8] {
 }
 
 /// A database, what it should hold, and the disk.
-struct World {
+struct FullDiskRun {
     disk: MemDisk,
     db: Db,
     table: Table,
@@ -28,10 +28,10 @@ struct World {
     seed: u64,
     rng: Prng,
     next: u64,
-    met: u32,
+    refused_calls: u32,
 }
 
-impl World {
+impl FullDiskRun {
     fn context(&self) -> String {
         let segments = self.db.core.engine.store.log.segments().numbers();
         let said = self.db.metrics();
@@ -56,7 +56,7 @@ impl World {
             let value = vec![self.next as u8; if long { 30 * len } else { len }];
             self.next += 1;
             if full(tx.put(&self.table, &key, &value), &|| self.context()).is_err() {
-                self.met += 1;
+                self.refused_calls += 1;
                 tx.rollback();
                 return false;
             }
@@ -136,54 +136,63 @@ fn live(bytes: u64, seed: u64) -> Option<u32> {
         Err(other) => panic!("{bytes} bytes: {other}"),
     };
     let table = full(db.create_table("t"), &|| format!("{bytes} bytes")).ok()?;
-    let mut world = World { disk, db, table, rows: Rows::new(), seed, rng: Prng::new(seed), next: 0, met: 0 };
+    let mut scenario = FullDiskRun {
+        disk,
+        db,
+        table,
+        rows: Rows::new(),
+        seed,
+        rng: Prng::new(seed),
+        next: 0,
+        refused_calls: 0,
+    };
     for round in 0..3 {
         let mut failed = 0;
         for _ in 0..400 {
-            failed += u32::from(!world.transaction(12));
-            if world.rng.one_in(20) {
-                world.checkpoint();
+            failed += u32::from(!scenario.transaction(12));
+            if scenario.rng.one_in(20) {
+                scenario.checkpoint();
             }
             if failed > 5 {
                 break;
             }
         }
-        world.checkpoint();
+        scenario.checkpoint();
         // Another program takes what has been given back.
-        let others = world.rng.one_in(2).then(|| world.disk.used());
+        let others = scenario.rng.one_in(2).then(|| scenario.disk.used());
         if let Some(used) = others {
-            world.disk.limit(Some(used));
+            scenario.disk.limit(Some(used));
         }
-        world.reopen();
-        world.delete(if round == 1 { 1 } else { 2 });
-        world.checkpoint();
-        world.reopen();
-        world.disk.limit(Some(bytes));
+        scenario.reopen();
+        scenario.delete(if round == 1 { 1 } else { 2 });
+        scenario.checkpoint();
+        scenario.reopen();
+        scenario.disk.limit(Some(bytes));
     }
-    world.delete(1);
-    settle(&world.db);
+    scenario.delete(1);
+    purge_and_check(&scenario.db);
     // What the rows took is free again.
-    let free = world.db.metrics().get("free_pages").unwrap();
-    let pages = world.db.core.engine.store.metrics.get(M::FilePages) as f64;
-    assert!(free > pages * 0.9 - 64.0, "{}: {free} of {pages} pages are free", world.context());
-    world.db.close().unwrap_or_else(|e| panic!("{}: closing: {e}", world.context()));
-    Some(world.met)
+    let free = scenario.db.metrics().get("free_pages").unwrap();
+    let pages = scenario.db.core.engine.store.metrics.get(M::FilePages) as f64;
+    assert!(free > pages * 0.9 - 64.0, "{}: {free} of {pages} pages are free", scenario.context());
+    scenario.db.close().unwrap_or_else(|e| panic!("{}: closing: {e}", scenario.context()));
+    Some(scenario.refused_calls)
 }
 
 #[test]
-fn a_database_lives_on_a_disk_of_any_size() {
-    let (mut lived, mut met) = (0, 0);
+fn a_database_works_on_a_disk_of_any_size() {
+    let (mut lived, mut refused_calls) = (0, 0);
     let (from, to, step) = (600u64 << 10, 5u64 << 20, 173 << 10);
     let rounds = std::env::var("MILLPOND_FULL_DISKS").map_or(1, |n| n.parse().expect("a number"));
     let first = std::env::var("MILLPOND_FULL_DISK").map_or(0, |n| n.parse().expect("a number"));
     for seed in first..first + rounds {
         for bytes in (from..to).step_by(step) {
             if let Some(refused) = live(bytes + seed * 4096, seed ^ bytes) {
-                (lived, met) = (lived + 1, met + refused);
+                (lived, refused_calls) = (lived + 1, refused_calls + refused);
             }
         }
     }
-    assert!(lived > 10 && met > 20, "{lived} lived, {met} calls met a full disk");
+    assert!(lived > 10 && refused_calls > 20, "{lived} lived, {refused_calls} calls found the disk full");
 }
 
 /// A snapshot keeps what deletes leave behind from being purged. What hardening has on a full disk is used up then, and whatever else
@@ -238,11 +247,11 @@ fn a_snapshot_on_a_full_disk() {
     drop((t, db));
     let db = Db::open_on(&vfs_of(disk.clone()), Path::new(DIR), &options()).unwrap();
     assert!(all(&db, "t").is_empty());
-    settle(&db);
+    purge_and_check(&db);
 }
 
 #[test]
-fn what_a_snapshot_keeps_on_a_full_disk_stops_writers_before_the_checkpoint() {
+fn on_a_full_disk_a_snapshot_stops_writers_before_it_stops_the_checkpoint() {
     a_snapshot_on_a_full_disk();
 }
 
@@ -255,7 +264,7 @@ fn a_prepared_transaction_on_a_full_disk_can_be_decided() {
         for n in 0..100 {
             put(&db, &t, &key(n), &[1; 300]);
         }
-        settle(&db);
+        purge_and_check(&db);
         db.checkpoint().unwrap();
         let mut tx = db.begin().unwrap();
         (0..100).for_each(|n| tx.put(&t, &key(n), &[2; 300]).unwrap());
@@ -282,7 +291,7 @@ fn a_prepared_transaction_on_a_full_disk_can_be_decided() {
             tx.commit().unwrap();
             done
         });
-        settle(&db);
+        purge_and_check(&db);
         assert_eq!(all(&db, "t")[&key(2)[..]], [if commits { 2 } else { 1 }; 300]);
     }
 }
@@ -290,7 +299,7 @@ fn a_prepared_transaction_on_a_full_disk_can_be_decided() {
 /// The mistake in a world of its own: what is demanded above fails there.
 #[cfg(feature = "planted")]
 #[test]
-fn a_reserve_that_is_run_down_is_found() {
+fn the_planted_use_of_the_whole_reserve_is_found() {
     use crate::planted::Bug;
     use base::sync::sim::{WorldOptions, run};
     let in_a_world = |flags| {

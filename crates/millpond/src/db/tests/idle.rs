@@ -8,7 +8,7 @@ use vfs::mem::MemDisk;
 /// The engine keeps frames and log room for threads that are at work. However many transactions are open, of whatever kind, whoever is in
 /// no call is none.
 #[test]
-fn an_open_transaction_is_no_thread_at_work() {
+fn an_idle_transaction_does_not_count_as_a_working_thread() {
     let (_disk, db, table) = fresh();
     let engine = &db.core.engine;
     assert_eq!(engine.threads_inside(), 0);
@@ -34,7 +34,7 @@ fn an_open_transaction_is_no_thread_at_work() {
 
 /// The free frames that the cleaner keeps follow from that.
 #[test]
-fn idle_transactions_leave_the_pool_to_pages() {
+fn idle_transactions_reserve_no_frames() {
     let mut options = options();
     options.tuning.frames = 1024;
     let db = Db::open_on(&MemDisk::default().vfs(1), Path::new(DIR), &options).unwrap();

@@ -60,7 +60,7 @@ fn the_last_tree_id_is_an_error() {
 
 /// The root names every epoch since the checkpoint, 250 of them. Once the next opening after that was refused.
 #[test]
-fn three_hundred_crashes_without_a_moment_for_a_checkpoint() {
+fn three_hundred_crashes_without_a_checkpoint() {
     let (mut disk, db, _) = fresh();
     let mut before = disk.fork();
     drop(db);
@@ -89,7 +89,7 @@ fn three_hundred_crashes_without_a_moment_for_a_checkpoint() {
 
 /// Five million rows locked for update once took more than a gigabyte.
 #[test]
-fn locks_have_half_of_the_memory_for_the_past() {
+fn locks_may_take_half_of_the_history_memory() {
     let disk = MemDisk::default();
     let vfs = Vfs { clock: Vfs::os().clock, ..disk.vfs(1) };
     // Half of less than two mebibytes is one.
@@ -153,7 +153,7 @@ fn a_million_rows_can_be_locked_by_default() {
 
 /// What a rollback to a savepoint has taken back is kept in mind, and would have been without end.
 #[test]
-fn a_million_rollbacks_to_savepoints_are_the_limit() {
+fn a_million_rollbacks_to_savepoints_are_allowed() {
     let (_, db, table) = fresh();
     let mut tx = db.begin().unwrap();
     tx.put(&table, b"a", b"1").unwrap();
@@ -188,7 +188,7 @@ fn a_million_rollbacks_to_savepoints_are_the_limit() {
 
 /// The longest key is one like any other, in each call that takes one, and one byte more is refused without any change.
 #[test]
-fn the_longest_key_of_each_size_of_pages() {
+fn the_longest_key_of_each_page_size() {
     for (page_bytes, most) in [(4096, 896), (8192, 1920), (16384, 3500)] {
         let vfs = Vfs { clock: Vfs::os().clock, ..MemDisk::default().vfs(1) };
         let db = Db::open_on(&vfs, Path::new(DIR), &options().page_bytes(page_bytes)).unwrap();

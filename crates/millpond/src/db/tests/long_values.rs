@@ -1,6 +1,6 @@
 //! Values in chains of pages: read from the file in few reads, past the pool where they are long for it.
 
-use super::{fresh, open, settle};
+use super::{fresh, open, purge_and_check};
 use crate::Error;
 use base::PageNo;
 use base::prng::Prng;
@@ -28,7 +28,7 @@ fn a_cold_value_takes_few_reads_and_no_frames() {
     tx.put(&table, b"long", &long).unwrap();
     tx.commit().unwrap();
     // Purge reads the pages of what was deleted, and would do so later beside the reads that are counted.
-    settle(&db);
+    purge_and_check(&db);
     db.close().unwrap();
 
     let db = open(&disk);
@@ -55,7 +55,7 @@ fn a_cold_value_takes_few_reads_and_no_frames() {
 }
 
 #[test]
-fn a_value_that_is_short_for_the_pool_stays_there() {
+fn a_value_that_fits_the_pool_is_cached() {
     let (disk, db, table) = fresh();
     let value = random(5, 7_000);
     let mut tx = db.begin().unwrap();

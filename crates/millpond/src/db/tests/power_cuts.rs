@@ -82,7 +82,7 @@ pub(super) fn every_power_cut_leaves_whole_transactions() {
                 let acked = history.partition_point(|(op, _)| *op <= walk.at()) - 1;
                 let fits = history[acked..].iter().take(2).any(|(_, state)| state[..] == found[..]);
                 assert!(fits, "{at}: neither the {acked} acknowledged transactions nor one more");
-                settle(&db);
+                purge_and_check(&db);
                 let mut tx = db.begin().unwrap();
                 tx.put(&db.open_table("a").unwrap(), b"goes on", b"yes").unwrap();
                 tx.commit().unwrap();
@@ -96,7 +96,7 @@ pub(super) fn every_power_cut_leaves_whole_transactions() {
 /// A commit whose replaced long value recovery had still to free was taken for settled by the next checkpoint, which did
 /// not list it any more; a crash after that lost the value's pages for good.
 #[test]
-fn what_recovery_has_to_purge_outlives_a_checkpoint_and_a_second_crash() {
+fn purge_that_recovery_owes_survives_a_checkpoint_and_a_second_crash() {
     let (disk, db, table) = fresh();
     let put = |byte: u8| {
         let mut tx = db.begin().unwrap();
@@ -179,7 +179,7 @@ fn full_undo(distinct: u32) -> FullUndo {
 /// A full disk under `undo/` ended the thread that cleans, and with it every writer once the log was full; room made later
 /// did not help. Then it held them, for as long as the disk was full. Now they are told.
 #[test]
-fn a_full_disk_for_hardened_undo_is_told_and_passes() {
+fn a_full_disk_for_hardened_undo_is_reported_and_recovered_from() {
     let FullUndo { faults, db, unfinished, writer, .. } = full_undo(500);
     while db.metrics().get("hard_waits") < Some(2.0) {
         assert!(!writer.is_finished(), "the log has no end");
@@ -189,13 +189,13 @@ fn a_full_disk_for_hardened_undo_is_told_and_passes() {
     faults.heal();
     assert!(writer.join().unwrap() > 0);
     drop(unfinished);
-    settle(&db);
+    purge_and_check(&db);
 }
 
 /// While undo could not be hardened the cleaner did nothing else either, and whoever needed a frame, readers too, waited for
 /// the disk.
 #[test]
-fn a_full_disk_for_hardened_undo_keeps_no_frames_back() {
+fn a_full_disk_for_hardened_undo_does_not_block_readers() {
     let FullUndo { faults, db, table, unfinished, writer } = full_undo(30_000);
     while db.metrics().get("hard_waits") < Some(1.0) {
         assert!(!writer.is_finished(), "the log has no end");
@@ -216,5 +216,5 @@ fn a_full_disk_for_hardened_undo_keeps_no_frames_back() {
     faults.heal();
     writer.join().unwrap();
     drop(unfinished);
-    settle(&db);
+    purge_and_check(&db);
 }

@@ -49,7 +49,7 @@ fn read_again(value_bytes: usize, scan: impl Fn(&Db, &Table)) -> u64 {
 }
 
 #[test]
-fn a_long_scan_leaves_the_pages_that_others_use() {
+fn a_long_scan_does_not_evict_hot_pages() {
     let scan = |db: &Db, table: &Table| {
         db.begin().unwrap().scan(table, .., |_, _| ControlFlow::Continue(())).unwrap();
     };
@@ -59,7 +59,7 @@ fn a_long_scan_leaves_the_pages_that_others_use() {
 }
 
 #[test]
-fn so_does_a_long_range_from_either_end() {
+fn a_long_range_does_not_evict_hot_pages() {
     let forward = |db: &Db, table: &Table| {
         assert!(db.begin().unwrap().range(table, ..).unwrap().all(|row| row.is_ok()));
     };
@@ -76,7 +76,7 @@ fn so_does_a_long_range_from_either_end() {
 
 /// What the tests above rest on: reads that know nothing of each other take all of the pool.
 #[test]
-fn rows_read_one_by_one_take_the_pool() {
+fn single_reads_do_evict_hot_pages() {
     let gets = |db: &Db, table: &Table| {
         let tx = db.begin().unwrap();
         (0..LARGE).for_each(|n| assert!(tx.get(table, &n.to_be_bytes()).unwrap().is_some()));

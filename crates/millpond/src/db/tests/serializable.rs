@@ -60,7 +60,7 @@ fn a_row_that_was_read_does_not_change() {
 }
 
 #[test]
-fn a_row_that_was_missing_does_not_come() {
+fn a_row_that_was_missing_cannot_be_inserted() {
     let (_disk, db, t) = filled(3);
     let mut reader = serial(&db);
     assert!(reader.get(&t, &key(15)).unwrap().is_none());
@@ -75,7 +75,7 @@ fn a_row_that_was_missing_does_not_come() {
 }
 
 #[test]
-fn a_range_keeps_its_gaps_and_no_more() {
+fn a_range_locks_its_gaps_and_no_more() {
     let (_disk, db, t) = filled(200); // several leaves
     let reader = serial(&db);
     let (from, to) = (key(55), key(1500));
@@ -96,7 +96,7 @@ fn a_range_keeps_its_gaps_and_no_more() {
 
 /// Forwards, backwards and from both ends: a range keeps what it has returned, and what lies between.
 #[test]
-fn a_range_keeps_what_it_has_read_from_either_end() {
+fn a_range_locks_what_it_has_read_from_either_end() {
     let (_disk, db, t) = filled(200);
     for (front, back) in [(0, 1), (1, 0), (3, 2), (50, 60), (200, 0), (0, 200)] {
         let reader = serial(&db);
@@ -124,7 +124,7 @@ fn a_range_keeps_what_it_has_read_from_either_end() {
 
 /// A scan takes another way than a range, but not in a transaction that keeps what it reads.
 #[test]
-fn a_scan_keeps_what_it_has_shown_as_a_range_does() {
+fn a_scan_locks_what_it_has_shown() {
     let (_disk, db, t) = filled(200);
     let (from, to) = (key(55), key(1500));
     let shown = |tx: &Transaction, limit: usize| {
@@ -185,7 +185,7 @@ fn empty_tables_and_empty_leaves_have_gaps_too() {
         tx.insert(&t, &key(n), &[1; 200]).unwrap();
     }
     tx.rollback();
-    settle(&db);
+    purge_and_check(&db);
     for backward in [false, true] {
         let reader = serial(&db);
         let range = reader.range(&t, ..).unwrap();
@@ -199,7 +199,7 @@ fn empty_tables_and_empty_leaves_have_gaps_too() {
 }
 
 #[test]
-fn a_scan_waits_for_who_has_a_row() {
+fn a_scan_waits_for_a_locked_row() {
     let (_disk, db, t) = filled(5);
     let mut writer = at(&db, Isolation::ReadCommitted);
     writer.put(&t, &key(25), b"").unwrap();
@@ -228,7 +228,7 @@ fn a_scan_waits_for_who_has_a_row() {
 }
 
 #[test]
-fn its_own_changes_are_in_its_ranges() {
+fn ranges_include_the_transactions_own_changes() {
     let (_disk, db, t) = filled(5);
     let mut tx = serial(&db);
     assert_eq!(rows(&tx, &t).len(), 5);
@@ -240,13 +240,13 @@ fn its_own_changes_are_in_its_ranges() {
     assert_eq!(text(tx.get(&t, &key(20)).unwrap()), "changed");
     assert_eq!(tx.range(&t, ..).unwrap().rev().count(), 5);
     tx.commit().unwrap();
-    settle(&db);
+    purge_and_check(&db);
     assert_eq!(all(&db, "t").len(), 5);
 }
 
 /// What a savepoint undoes was looked at before: it stays as it was found.
 #[test]
-fn what_an_undone_change_was_told_stays_so() {
+fn what_an_undone_change_has_read_stays_locked() {
     let (_disk, db, t) = filled(3);
     let mut tx = serial(&db);
     let start = tx.savepoint();
@@ -266,7 +266,7 @@ fn what_an_undone_change_was_told_stays_so() {
 }
 
 #[test]
-fn a_reader_of_one_moment_locks_nothing() {
+fn a_read_only_transaction_locks_nothing() {
     let (_disk, db, t) = filled(5);
     let options = TxnOptions::new().isolation(Isolation::Serializable).read_only(true);
     let reader = db.begin_with(options).unwrap();
@@ -281,7 +281,7 @@ fn a_reader_of_one_moment_locks_nothing() {
 }
 
 #[test]
-fn a_purged_row_leaves_no_hole_in_a_range() {
+fn a_purged_row_stays_locked_in_a_range() {
     let (_disk, db, t) = filled(100);
     let mut tx = db.begin().unwrap();
     for n in 20..80 {
@@ -294,7 +294,7 @@ fn a_purged_row_leaves_no_hole_in_a_range() {
         assert_eq!(rows(&reader, &t).len(), 40);
         reader
     };
-    settle(&db); // the delete marks go, leaves merge
+    purge_and_check(&db); // the delete marks go, leaves merge
     let mut writer = serial(&db);
     for n in (195..805).step_by(5) {
         assert!(waits(writer.put(&t, &key(n), b"")), "{n}");
@@ -305,7 +305,7 @@ fn a_purged_row_leaves_no_hole_in_a_range() {
 
 /// Two that have read what the other wants to change: one gives way, the other goes on, however they are scheduled.
 #[test]
-fn of_two_that_read_and_write_each_others_rows_one_gives_way() {
+fn write_skew_ends_in_a_deadlock_error() {
     let (_disk, db, t) = filled(3);
     for phantom in [false, true] {
         let both_have_read = std::sync::Barrier::new(2);
@@ -331,7 +331,7 @@ fn of_two_that_read_and_write_each_others_rows_one_gives_way() {
 }
 
 #[test]
-fn closing_ends_a_wait_for_a_range() {
+fn closing_ends_a_wait_for_a_range_lock() {
     let (_disk, db, t) = filled(3);
     let reader = serial(&db);
     assert_eq!(rows(&reader, &t).len(), 3);
@@ -350,7 +350,7 @@ fn closing_ends_a_wait_for_a_range() {
 }
 
 #[test]
-fn a_prepared_transaction_keeps_what_it_has_read() {
+fn a_prepared_transaction_keeps_its_range_locks() {
     let (_disk, db, t) = filled(3);
     let mut tx = serial(&db);
     assert_eq!(tx.range(&t, ..&key(15)[..]).unwrap().count(), 2);
@@ -376,7 +376,7 @@ fn a_range_can_be_locked_for_update() {
 
 /// A row that was purged behind its commit is shown to a reader only when the commit is durable, as any other (Co10).
 #[test]
-fn a_reader_is_shown_durable_rows_also_behind_purge() {
+fn a_read_only_transaction_waits_for_durability_even_of_purged_rows() {
     let (_disk, db, t) = filled(3);
     let mut tx = db.begin_with(TxnOptions::new().durability(Durability::None)).unwrap();
     tx.put(&t, &key(0), b"new").unwrap();
@@ -389,13 +389,13 @@ fn a_reader_is_shown_durable_rows_also_behind_purge() {
         assert_eq!(text(reader.get(&t, &key(0)).unwrap()), "new");
         assert!(db.core.engine.store.log.durable_lsn().0 > receipt.lsn, "{level:?}");
     }
-    settle(&db);
+    purge_and_check(&db);
 }
 
 /// The figures of `docs/decisions/0070-ranges-instead-of-gaps.md`.
 #[test]
 #[ignore = "prints figures"]
-fn cost_of_a_kept_scan() {
+fn cost_of_a_serializable_scan() {
     const ROWS: u32 = 100_000;
     let disk = MemDisk::default();
     let vfs = Vfs { clock: Vfs::os().clock, ..disk.vfs(1) };

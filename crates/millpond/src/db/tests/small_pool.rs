@@ -22,7 +22,7 @@ fn figure(db: &Db, name: &str) -> u64 {
 
 /// Control blocks and the page table once came on top of the bytes that the caller had named, and the table followed from the file.
 #[test]
-fn frames_take_the_memory_that_was_given_with_all_that_is_kept_for_them() {
+fn frames_and_their_control_blocks_fit_the_given_memory() {
     for (page_bytes, given) in [(4096, 1 << 20), (4096, 9_999_999), (16384, 1 << 20), (16384, 8 << 20)] {
         let disk = MemDisk::default();
         let vfs = Vfs { clock: Vfs::os().clock, ..disk.vfs(1) };
@@ -96,7 +96,7 @@ fn write(db: &Db, writer: u64, round: u64) {
 
 /// Map pages once stayed in the pool for good, and there was no frame left.
 #[test]
-fn more_map_pages_than_frames() {
+fn a_file_with_more_map_pages_than_frames() {
     let (disk, db, _) = fresh();
     let ballast = db.create_table("ballast").unwrap().entry.tree.id;
     db.close().unwrap();

@@ -1,7 +1,7 @@
 //! What an operation costs against what was written since, in work that is counted: marks that a scan looks at, versions that a reader goes
 //! back over, reads of undo files.
 
-use super::history::SMALL;
+use super::history::HISTORY_BYTES;
 use super::*;
 use crate::LockWait;
 use crate::txn::scan::{Next, Progress, Rows as Shown};
@@ -16,7 +16,7 @@ fn key(n: u32) -> [u8; 4] {
 
 /// How a queue's next row is found.
 #[derive(Clone, Copy, Debug)]
-enum Head {
+enum HeadRead {
     Range,
     Scan,
     ForUpdate,
@@ -24,11 +24,11 @@ enum Head {
 }
 
 /// The first row, or the last one.
-fn head(tx: &mut Transaction, table: &Table, how: Head, last: bool) -> Option<Vec<u8>> {
-    let wait = if matches!(how, Head::SkipLocked) { LockWait::SkipLocked } else { LockWait::Wait };
+fn head(tx: &mut Transaction, table: &Table, how: HeadRead, last: bool) -> Option<Vec<u8>> {
+    let wait = if matches!(how, HeadRead::SkipLocked) { LockWait::SkipLocked } else { LockWait::Wait };
     let mut rows = match how {
-        Head::Range => tx.range(table, ..).unwrap(),
-        Head::Scan => {
+        HeadRead::Range => tx.range(table, ..).unwrap(),
+        HeadRead::Scan => {
             let mut first = None;
             tx.scan(table, .., |key, _| {
                 first = Some(key.to_vec());
@@ -37,7 +37,7 @@ fn head(tx: &mut Transaction, table: &Table, how: Head, last: bool) -> Option<Ve
             .unwrap();
             return first;
         }
-        Head::ForUpdate | Head::SkipLocked => tx.range_for_update(table, .., wait).unwrap(),
+        HeadRead::ForUpdate | HeadRead::SkipLocked => tx.range_for_update(table, .., wait).unwrap(),
     };
     let row = if last { rows.next_back() } else { rows.next() };
     row.map(|row| row.unwrap().0)
@@ -47,7 +47,7 @@ const LIVE: u32 = 50;
 
 /// Takes `pops` rows from a queue of fifty while a snapshot is held, and puts as many in at its end; or takes them from its end, and puts them
 /// in at its beginning. How many marks a pop looks at, on average, in the last quarter.
-fn marks_a_pop(isolation: Isolation, how: Head, last: bool, pops: u32) -> u64 {
+fn marks_a_pop(isolation: Isolation, how: HeadRead, last: bool, pops: u32) -> u64 {
     let (_disk, db, t) = fresh();
     let name = |n: u32| key(if last { u32::MAX - n } else { n });
     let mut tx = db.begin().unwrap();
@@ -72,11 +72,11 @@ fn marks_a_pop(isolation: Isolation, how: Head, last: bool, pops: u32) -> u64 {
 }
 
 #[test]
-fn a_queue_s_head_costs_the_same_however_many_have_gone() {
+fn reading_the_head_of_a_queue_has_constant_cost() {
     for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead] {
-        for how in [Head::Range, Head::Scan, Head::ForUpdate, Head::SkipLocked] {
+        for how in [HeadRead::Range, HeadRead::Scan, HeadRead::ForUpdate, HeadRead::SkipLocked] {
             for last in [false, true] {
-                if last && matches!(how, Head::Scan) {
+                if last && matches!(how, HeadRead::Scan) {
                     continue;
                 }
                 let marks = marks_a_pop(isolation, how, last, 1200);
@@ -90,7 +90,7 @@ fn a_queue_s_head_costs_the_same_however_many_have_gone() {
 
 /// A queue in the middle of which rows are put again, by transactions that commit and others that do not.
 #[test]
-fn a_row_that_is_put_where_all_were_gone_is_found() {
+fn a_row_put_into_a_cleared_range_is_found() {
     let (_disk, db, t) = fresh();
     let mut tx = db.begin().unwrap();
     (0..400).for_each(|n| tx.insert(&t, &key(n), b"v").unwrap());
@@ -102,21 +102,21 @@ fn a_row_that_is_put_where_all_were_gone_is_found() {
     tx.commit().unwrap();
     let first = |how| {
         let mut tx = db.begin().unwrap();
-        (head(&mut tx, &t, how, false).unwrap(), head(&mut tx, &t, Head::SkipLocked, false).unwrap())
+        (head(&mut tx, &t, how, false).unwrap(), head(&mut tx, &t, HeadRead::SkipLocked, false).unwrap())
     };
     let middle = |tx: &Transaction| tx.range(&t, &key(100)[..]..&key(300)[..]).unwrap().count();
-    for how in [Head::Range, Head::Scan, Head::SkipLocked] {
+    for how in [HeadRead::Range, HeadRead::Scan, HeadRead::SkipLocked] {
         assert_eq!(first(how), (key(390).to_vec(), key(390).to_vec()));
     }
     let before = metric(&db, "scan_marks");
-    assert_eq!(first(Head::Range).0, key(390));
+    assert_eq!(first(HeadRead::Range).0, key(390));
     assert_eq!(metric(&db, "scan_marks"), before, "all of them were gone past");
     // One who has not committed: his own, and nobody else's.
     let mut writer = db.begin().unwrap();
     writer.put(&t, &key(200), b"again").unwrap();
-    assert_eq!(head(&mut writer, &t, Head::Range, false).unwrap(), key(200));
+    assert_eq!(head(&mut writer, &t, HeadRead::Range, false).unwrap(), key(200));
     assert_eq!(middle(&writer), 1);
-    assert_eq!(first(Head::Range).0, key(390));
+    assert_eq!(first(HeadRead::Range).0, key(390));
     let old = db.begin().unwrap();
     assert_eq!(middle(&old), 0);
     let mark = writer.savepoint();
@@ -126,26 +126,26 @@ fn a_row_that_is_put_where_all_were_gone_is_found() {
     assert_eq!(middle(&writer), 1);
     writer.commit().unwrap();
     assert_eq!((middle(&old), middle(&db.begin().unwrap())), (0, 1));
-    assert_eq!(first(Head::Range).0, key(200));
+    assert_eq!(first(HeadRead::Range).0, key(200));
     // One who rolls back.
     let mut writer = db.begin().unwrap();
     writer.put(&t, &key(50), b"never").unwrap();
     writer.rollback();
-    assert_eq!(first(Head::Scan).0, key(200));
+    assert_eq!(first(HeadRead::Scan).0, key(200));
     // One who takes it away again, and one to whom a row comes back by that.
     let mut writer = db.begin().unwrap();
     assert!(writer.delete(&t, &key(200)).unwrap());
-    assert_eq!(head(&mut writer, &t, Head::Range, false).unwrap(), key(390));
-    assert_eq!(first(Head::Range).0, key(200));
+    assert_eq!(head(&mut writer, &t, HeadRead::Range, false).unwrap(), key(390));
+    assert_eq!(first(HeadRead::Range).0, key(200));
     writer.rollback();
-    assert_eq!(first(Head::Range).0, key(200));
+    assert_eq!(first(HeadRead::Range).0, key(200));
     assert_eq!(held.range(&t, ..).unwrap().count(), 400);
 }
 
 /// Twenty rows are changed over and over while a snapshot is held; how many versions it goes back over to read them all.
 fn steps_of_an_old_reader(updates: u32) -> u64 {
     const ROWS: u32 = 20;
-    SMALL.set(64 << 10);
+    HISTORY_BYTES.set(64 << 10);
     let (_disk, db, t) = fresh();
     let mut tx = db.begin().unwrap();
     (0..ROWS).for_each(|n| tx.insert(&t, &key(n), &[7; 40]).unwrap());
@@ -175,12 +175,12 @@ fn steps_of_an_old_reader(updates: u32) -> u64 {
     let steps = metric(&db, "version_steps") - before;
     let (tx, then) = middle.unwrap();
     assert_eq!(rows(&tx, &t), then);
-    SMALL.set(0);
+    HISTORY_BYTES.set(0);
     steps / u64::from(ROWS)
 }
 
 #[test]
-fn an_old_reader_goes_back_over_no_more_versions_however_many_there_are() {
+fn an_old_snapshot_reads_few_versions_of_a_hot_row() {
     let (some, many) = (steps_of_an_old_reader(2_000), steps_of_an_old_reader(8_000));
     assert!(some <= 40 && many <= 40, "{some} and {many} versions a row");
 }
@@ -188,10 +188,10 @@ fn an_old_reader_goes_back_over_no_more_versions_however_many_there_are() {
 /// Rows that are changed, deleted, put again and rolled back, and snapshots that come and go: each sees what it saw when it was drawn, by
 /// whichever ways that is found out.
 #[test]
-fn every_snapshot_sees_its_moment_past_any_history() {
+fn every_snapshot_keeps_its_view_during_random_changes() {
     for seed in 0..4 {
         let mut rng = Prng::new(seed);
-        SMALL.set([128 << 10, 256 << 10][seed as usize % 2]);
+        HISTORY_BYTES.set([128 << 10, 256 << 10][seed as usize % 2]);
         let (_disk, db, t) = fresh();
         let mut readers: Vec<(Transaction, Rows)> = Vec::new();
         for round in 0..1000u32 {
@@ -237,7 +237,7 @@ fn every_snapshot_sees_its_moment_past_any_history() {
                 }
             }
         }
-        SMALL.set(0);
+        HISTORY_BYTES.set(0);
     }
 }
 
@@ -245,7 +245,7 @@ fn every_snapshot_sees_its_moment_past_any_history() {
 /// files, has made another version.
 fn pieces_of_a_scan(update: bool) -> usize {
     const ROWS: u32 = 10_000;
-    SMALL.set(256 << 10);
+    HISTORY_BYTES.set(256 << 10);
     let (_disk, db, t) = fresh();
     for part in 0..if update { 10 } else { 0 } {
         let mut tx = db.begin().unwrap();
@@ -274,12 +274,12 @@ fn pieces_of_a_scan(update: bool) -> usize {
         }
     }
     assert_eq!(found, if update { ROWS as usize } else { 0 });
-    SMALL.set(0);
+    HISTORY_BYTES.set(0);
     pieces
 }
 
 #[test]
-fn a_scan_over_what_it_does_not_see_goes_by_leaves_and_not_by_rows() {
+fn a_scan_over_invisible_rows_descends_once_a_leaf() {
     let (inserted, updated) = (pieces_of_a_scan(false), pieces_of_a_scan(true));
     assert!(inserted < 500 && updated < 500, "{inserted} and {updated} pieces of 10,000 rows");
 }

@@ -1,6 +1,6 @@
 //! Rolling back and purging where something stands in the way: a full disk, a log without room, a page that cannot be read.
 
-use super::{DIR, all, open, options, put, rows, settle};
+use super::{DIR, all, open, options, purge_and_check, put, rows};
 use crate::error::Error;
 use crate::{Db, Savepoint, Table, Transaction};
 use base::sync::Parker;
@@ -109,12 +109,12 @@ fn a_rollback_that_fails_half_way() {
     faults.heal();
     until("the rollback's end", || figure(&db, "aborted_transactions") == 0);
     right(&db);
-    settle(&db);
+    purge_and_check(&db);
     db.close().unwrap();
 }
 
 #[test]
-fn a_transaction_is_rolled_back_if_a_part_of_it_cannot_be() {
+fn a_failed_partial_rollback_rolls_back_the_whole_transaction() {
     a_rollback_that_fails_half_way();
 }
 
@@ -192,13 +192,13 @@ fn a_large_rollback_waits_for_room_in_the_log() {
 }
 
 #[test]
-fn on_a_full_disk_it_pauses_and_goes_on_when_there_is_space() {
+fn a_large_rollback_on_a_full_disk_waits_for_space() {
     a_log_without_room(true);
 }
 
 /// Closing rolls back what is open, however large it is, in a log that holds a part of it.
 #[test]
-fn closing_rolls_a_large_transaction_back_within_the_log() {
+fn closing_rolls_back_a_large_transaction_within_the_log_size() {
     let (faults, db, t) = with_faults(&small_log());
     long_rows(&db, &t, 1_500);
     let mut tx = db.begin().unwrap();
@@ -297,17 +297,17 @@ fn unreadable_pages_and_purge() {
     drop((db, bad, good));
     assert!(decay(&disk, MARKER) > 0, "the same bit again: the page is as it was");
     let db = Db::open_on(&vfs_of(disk.clone()), Path::new(DIR), &options()).unwrap();
-    settle(&db);
+    purge_and_check(&db);
     assert_eq!((figure(&db, "transactions_set_aside"), all(&db, "bad").len()), (0, 16));
 }
 
 #[test]
-fn a_page_that_cannot_be_read_keeps_no_other_from_being_purged() {
+fn an_unreadable_page_does_not_stop_purge_of_other_pages() {
     unreadable_pages_and_purge();
 }
 
 #[test]
-fn a_page_that_cannot_be_read_keeps_no_other_transaction_from_being_reverted() {
+fn an_unreadable_page_does_not_stop_reverting_other_transactions() {
     let disk = MemDisk::default();
     let db = open(&disk);
     let (bad, good) = three_tables(&db);
@@ -348,12 +348,12 @@ fn a_page_that_cannot_be_read_keeps_no_other_transaction_from_being_reverted() {
     drop(tx);
     db.close().unwrap();
     drop((db, bad, good));
-    settle(&open(&disk));
+    purge_and_check(&open(&disk));
 }
 
 /// Recovery that reverts all before it lets anybody in does not wait for a page that nobody can read.
 #[test]
-fn an_eager_recovery_goes_on_past_a_page_that_cannot_be_read() {
+fn an_eager_recovery_continues_past_an_unreadable_page() {
     let disk = MemDisk::default();
     let db = Db::open_on(&vfs_of(disk.clone()), Path::new(DIR), &options()).unwrap();
     let (bad, good) = three_tables(&db);
@@ -378,19 +378,19 @@ fn an_eager_recovery_goes_on_past_a_page_that_cannot_be_read() {
     assert!(decay(&image, MARKER) > 0, "the same bit again: the page is as it was");
     until("the rest of it", || figure(&db, "aborted_transactions") == 0);
     assert!(all(&db, "bad").values().all(|value| value == b"bad"));
-    settle(&db);
+    purge_and_check(&db);
 }
 
 /// A long value that was never committed goes in the background.
 #[test]
-fn dropping_a_long_value_leaves_its_pages_to_the_background() {
+fn a_rolled_back_long_value_is_freed_in_the_background() {
     let (_disk, db, t) = super::fresh();
     let mut tx = db.begin().unwrap();
     tx.put(&t, b"long", &vec![1; 100 * 4096]).unwrap();
     let cost = tx.txn().stream().unwrap().cost();
     assert!(cost > 64 << 10 && tx.txn().stream().unwrap().end() < 1 << 10, "{cost}");
     drop(tx);
-    settle(&db);
+    purge_and_check(&db);
 }
 
 /// What a transaction keeps of the rollbacks to its savepoints counts as undo.
@@ -399,7 +399,7 @@ fn rollbacks_to_savepoints_count_as_memory() {
     let (_disk, db, t) = super::fresh();
     let mut tx = db.begin().unwrap();
     let bytes = || db.core.engine.txns.streams.bytes();
-    settle(&db);
+    purge_and_check(&db);
     let empty = bytes();
     let (mut kept, mut points) = (0, Vec::new());
     for n in 0..4_000 {
@@ -417,7 +417,7 @@ fn rollbacks_to_savepoints_count_as_memory() {
     // Each of them can still be gone back to.
     tx.rollback_to(&points[17]).unwrap();
     tx.commit().unwrap();
-    settle(&db);
+    purge_and_check(&db);
     assert_eq!(bytes(), empty);
 }
 
@@ -439,7 +439,7 @@ mod planted {
     }
 
     #[test]
-    fn each_is_found() {
+    fn each_planted_bug_is_found() {
         let scenarios: [(Bug, fn()); 4] = [
             (Bug::HalfUndoneGoesOn, a_rollback_that_fails_half_way),
             (Bug::UndoingUnasked, || a_log_without_room(false)),

@@ -1,4 +1,4 @@
-//! The database as its callers see it: on the simulated disk, so that a power cut is a method call.
+//! Tests of the public API on the simulated disk, where a power cut is a method call.
 
 mod bulk_load;
 mod cost_rules;
@@ -59,7 +59,7 @@ fn open(disk: &MemDisk) -> Db {
 }
 
 fn try_open(disk: &MemDisk) -> crate::Result<Db> {
-    // Lock waits must end by themselves, so the clock is the machine's; nothing below depends on how fast it is.
+    // The machine's clock, so that lock waits time out. No test depends on its speed.
     let vfs = Vfs { clock: Vfs::os().clock, ..disk.vfs(1) };
     Db::open_on(&vfs, Path::new(DIR), &options())
 }
@@ -99,7 +99,8 @@ fn put(db: &Db, table: &Table, key: &[u8], value: &[u8]) {
     tx.commit().unwrap();
 }
 
-/// Waits until everything that has ended is purged, then demands a database without a trace of it.
+/// Waits until all ended transactions are purged, then checks the database and demands a clean
+/// report.
 fn purge_and_check(db: &Db) {
     let txns = &db.core.engine.txns;
     while txns.history() > 0 || txns.streams.len() > 0 {
@@ -138,7 +139,7 @@ fn the_first_plain_read_takes_the_snapshot() {
     put(&db, &t, b"k", b"1");
     let early = db.begin().unwrap();
     put(&db, &t, b"k", b"2");
-    assert_eq!(text(early.get(&t, b"k").unwrap()), "2", "nothing was read before");
+    assert_eq!(text(early.get(&t, b"k").unwrap()), "2", "no read came before");
     put(&db, &t, b"k", b"3");
     put(&db, &t, b"new", b"x");
     assert_eq!(text(early.get(&t, b"k").unwrap()), "2");
@@ -167,7 +168,7 @@ fn the_first_updater_wins() {
     late.get(&t, b"k").unwrap();
     put(&db, &t, b"unseen too", b"x");
     assert!(matches!(late.insert(&t, b"unseen too", b"y"), Err(Error::WriteConflict)));
-    // Without a snapshot current data is what counts.
+    // Without a snapshot a change applies to the newest data.
     let mut fresh = db.begin().unwrap();
     fresh.put(&t, b"k", b"4").unwrap();
     fresh.commit().unwrap();
@@ -331,7 +332,7 @@ fn ranges_run_from_both_ends() {
     ] {
         assert!(range.map(Result::unwrap).eq(wanted.map(|(k, v)| (k.clone(), v.clone()))));
     }
-    // Meeting in the middle, every row once.
+    // Both ends meet in the middle; each row is returned once.
     let mut rng = Prng::new(5);
     let (mut range, mut front, mut back) = (tx.range(&t, ..).unwrap(), Vec::new(), Vec::new());
     loop {
@@ -390,7 +391,8 @@ fn tables_are_made_renamed_and_dropped_durably() {
     }
 }
 
-/// Whoever reads a table keeps it, at every level and in every way, to its end; a prepared one to its decision.
+/// A transaction that has read a table uses it until its end, at every level and for every kind of
+/// read; a prepared one until it is decided.
 #[test]
 fn a_table_in_use_cannot_be_dropped_or_renamed() {
     let (_disk, db, t) = fresh();
@@ -426,8 +428,7 @@ fn a_table_in_use_cannot_be_dropped_or_renamed() {
 
 #[test]
 fn a_hundred_tables_are_created_or_dropped_with_few_syncs() {
-    // A file that grows by a few pages at a time, or a pool that holds fewer pages than there are tables, would pay for
-    // that each time.
+    // Small growth steps, or a pool with fewer frames than tables, would add syncs for each table.
     let mut options = Options::new().page_bytes(4096);
     options.tuning.frames = 1024;
     let db = Db::open_on(&MemDisk::default().vfs(1), Path::new(DIR), &options).unwrap();
@@ -493,7 +494,7 @@ fn closing_rolls_open_transactions_back_and_ends_every_call() {
     assert_eq!(again.metrics().get("recovery_redo_bytes"), Some(0.0));
     assert_eq!(text(again.begin().unwrap().get(&again.open_table("t").unwrap(), b"k").unwrap()), "kept");
     purge_and_check(&again);
-    // A table of a database that was opened before is not one of this one.
+    // A handle from an earlier opening does not belong to this database.
     assert!(matches!(again.begin().unwrap().get(&t, b"k"), Err(Error::Misuse(_))));
 }
 
@@ -513,7 +514,7 @@ fn a_commit_can_be_awaited_or_detached() {
     while db.metrics().get("durable_lsn") < db.metrics().get("current_lsn") {
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert_eq!(all(&open(&disk.fork()), "t").len(), 20, "also what nobody awaited");
+    assert_eq!(all(&open(&disk.fork()), "t").len(), 20, "also the commits whose futures were dropped");
 }
 
 #[test]

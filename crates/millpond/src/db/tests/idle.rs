@@ -1,12 +1,12 @@
-//! Transactions that are open and do nothing.
+//! Idle transactions: open, but in no call.
 
 use super::{DIR, fresh, options};
 use crate::{Db, Isolation, TxnOptions};
 use std::path::Path;
 use vfs::mem::MemDisk;
 
-/// The engine keeps frames and log room for threads that are at work. However many transactions are open, of whatever kind, whoever is in
-/// no call is none.
+/// The engine reserves frames and log space for threads that are at work. An open transaction
+/// counts only while one of its calls runs, whatever its kind.
 #[test]
 fn an_idle_transaction_does_not_count_as_a_working_thread() {
     let (_disk, db, table) = fresh();
@@ -32,7 +32,7 @@ fn an_idle_transaction_does_not_count_as_a_working_thread() {
     assert_eq!(engine.threads_inside(), 0);
 }
 
-/// The free frames that the cleaner keeps follow from that.
+/// So idle transactions do not change how many free frames the cleaner keeps.
 #[test]
 fn idle_transactions_reserve_no_frames() {
     let mut options = options();
@@ -46,7 +46,7 @@ fn idle_transactions_reserve_no_frames() {
             tx
         })
         .collect();
-    // The cleaner's next step says how many it keeps.
+    // The cleaner's next step sets the reserve again.
     let pool = &db.core.engine.store.pool;
     pool.set_free_reserve(usize::MAX);
     while pool.free_reserve() == usize::MAX {

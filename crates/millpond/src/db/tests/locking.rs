@@ -1,4 +1,4 @@
-//! Locking reads that do not wait, and those that skip.
+//! Locking reads with `NoWait` and `SkipLocked`.
 
 use super::*;
 use crate::LockWait::{NoWait, SkipLocked, Wait};
@@ -54,7 +54,7 @@ fn locked_rows_are_skipped() {
         assert_eq!(keys(tx.range_for_update(&t, .., SkipLocked)), [1, 4, 5], "{level:?}");
         let backward = tx.range_for_share(&t, .., SkipLocked).unwrap().rev().map(|row| row.unwrap().0[0]);
         assert_eq!(backward.collect::<Vec<_>>(), [5, 4, 1]);
-        // What was skipped is not locked, and nothing between the rows is.
+        // Skipped rows are not locked, and neither are the gaps between the rows.
         holder.put(&t, &[0], b"again").unwrap();
         let mut third = db.begin().unwrap();
         third.insert(&t, &[8, 1], b"").unwrap();
@@ -77,7 +77,7 @@ fn a_locking_range_locks_only_the_rows_it_returned() {
     assert_eq!(keys(other.range_for_update(&t, .., SkipLocked)), [1, 2, 3, 4]);
 }
 
-/// Workers take jobs off a table at once: each job is done once, and nobody waits.
+/// Several workers take jobs from one table. Each job is done once, and no worker waits.
 #[test]
 fn a_table_works_as_a_queue_for_many_workers() {
     const JOBS: u8 = 120;
@@ -136,14 +136,14 @@ fn a_locking_range_finds_a_newer_version() {
     assert!(matches!(tx.range_for_update(&t, .., Wait), Err(Error::Misuse(_))));
 }
 
-/// Those who wait for a row hold no room in the log. They once held so much that who had the row found none, and all stood still until their
-/// time was over.
+/// Transactions that wait for a row hold no space in the log. (Once their admitted space kept the
+/// row's holder from finishing, and all of them stood still until the waits timed out.)
 #[test]
 fn a_transaction_that_waits_for_a_row_holds_no_log_space() {
     const WAITERS: u8 = 8;
     const OP: u64 = 1 + 100 + 128;
     let mut options = options().lock_wait(Duration::from_secs(20));
-    // The marks are the test's.
+    // The test sets the marks of admission itself.
     options.tuning.still = true;
     let vfs = Vfs { clock: Vfs::os().clock, ..MemDisk::default().vfs(1) };
     let db = Db::open_on(&vfs, Path::new(DIR), &options).unwrap();
@@ -164,7 +164,7 @@ fn a_transaction_that_waits_for_a_row_holds_no_log_space() {
         }
         holder.put(&t, &[1], &[0; 100]).unwrap();
         holder.commit().unwrap();
-        // Who has waited asks again whether there is room.
+        // After the wait a transaction is admitted again.
         admission.leave_room(1 << 20);
         for waiter in waiters {
             waiter.join().unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Databases in memory: the same engine, and nothing of them is ever said to be durable.
+//! Databases in memory: the same engine, and nothing in them is ever durable.
 
 use super::{Rows, rows};
 use crate::{Db, Durability, Error, Isolation, Options, TxnOptions};
@@ -79,8 +79,8 @@ fn directories_are_refused() {
     assert!(!std::path::Path::new("r").exists() && !std::path::Path::new("memory:").exists());
 }
 
-/// Far more redo than the log may hold, through a pool that holds a part of the rows: pages and segments are used again and
-/// again, and the rows are as a map has them.
+/// Far more redo than the log may hold, through a pool that holds a part of the rows. Pages and
+/// segments are reused again and again, and the rows stay equal to a model.
 #[test]
 fn memory_grows_with_rows_but_not_with_changes() {
     const KEYS: u64 = 4000;

@@ -1,4 +1,4 @@
-//! Bulk loads: what others see of them, what is left of those that do not end well, and what power cuts leave.
+//! Bulk loads: their visibility, failures and power cuts.
 
 use super::*;
 
@@ -34,7 +34,7 @@ fn older_snapshots_see_no_row_of_a_loaded_table() {
     assert!(rows(&old, &table).is_empty(), "committed after the snapshot");
     assert_eq!(old.get(&table, b"key 000007").unwrap(), None);
     assert!(all(&db, "loaded") == model);
-    // First updater wins, and a loaded row counts as an update.
+    // First updater wins; a loaded row counts as an update.
     assert!(matches!(old.put(&table, b"key 000007", b"x"), Err(Error::WriteConflict)));
     drop(old);
     let mut rng = Prng::new(2);
@@ -56,7 +56,7 @@ fn older_snapshots_see_no_row_of_a_loaded_table() {
     let db = open(&disk);
     assert!(all(&db, "loaded") == model);
     db.drop_table("loaded").unwrap();
-    // The entry of the dropped table may still be there as a delete mark.
+    // The catalog may still hold the dropped table's entry as a delete mark.
     let again = db.bulk_load("loaded", [(b"only", b"row")]).unwrap();
     assert_eq!(db.begin().unwrap().get(&again, b"only").unwrap().as_deref(), Some(&b"row"[..]));
     let empty = db.bulk_load("empty", Rows::new()).unwrap();
@@ -66,7 +66,7 @@ fn older_snapshots_see_no_row_of_a_loaded_table() {
     purge_and_check(&db);
 }
 
-/// Also a snapshot that outlives the purge of whatever could be purged, and a reopening in between for the others.
+/// The snapshot stays open while purge runs.
 #[test]
 fn a_snapshot_taken_during_a_load_never_sees_its_rows() {
     let (_disk, db, other) = fresh();
@@ -112,7 +112,7 @@ fn a_failed_load_leaves_nothing() {
     }
     let mut load = db.begin_bulk_load("loaded").unwrap();
     push_all(&mut load);
-    // The name is taken until the load has ended.
+    // The name is reserved until the load has ended.
     assert!(matches!(db.create_table("loaded"), Err(Error::LockTimeout)));
     assert!(matches!(db.begin_bulk_load("loaded"), Err(Error::LockTimeout)));
     assert!(matches!(db.rename_table("t", "loaded"), Err(Error::LockTimeout)));
@@ -125,7 +125,7 @@ fn a_failed_load_leaves_nothing() {
     assert!(matches!(db.begin_bulk_load(""), Err(Error::Misuse(_))));
     db.create_table("loaded").unwrap();
     db.drop_table("loaded").unwrap();
-    // One that is open when the database closes.
+    // A load that is open when the database closes.
     let mut load = db.begin_bulk_load("loaded").unwrap();
     push_all(&mut load);
     db.close().unwrap();
@@ -150,15 +150,16 @@ fn a_load_on_a_full_disk_frees_its_pages() {
     purge_and_check(&db);
 }
 
-/// A load is there with all its rows or not at all, whatever the moment of the power cut; and it is there once it has been
-/// acknowledged. Nothing else suffers, and no page is lost.
+/// After a power cut at any operation a load is there with all its rows or not at all; it is there
+/// if its commit was acknowledged. Nothing else changes, and no page is lost.
 #[test]
 fn every_power_cut_leaves_all_or_nothing_of_a_load() {
     let stride = std::env::var("MILLPOND_CRASH_STRIDE").map_or(5, |s| s.parse().unwrap());
     let (disk, db, table) = fresh();
     let put = |n: u32| put(&db, &table, b"row", &n.to_be_bytes());
     put(0);
-    // Pages that the loads will use again, some still in memory, some only in the file, all with redo above the checkpoint.
+    // Pages that the loads will use again: some still in memory, some only in the file, all with
+    // redo above the checkpoint.
     let old = db.create_table("old").unwrap();
     for (key, value) in some_rows(7, 900).iter().chain(&some_rows(8, 900)) {
         super::put(&db, &old, key, value);
@@ -167,18 +168,18 @@ fn every_power_cut_leaves_all_or_nothing_of_a_load() {
     let begun = disk.op_count();
     let (first, second) = (some_rows(5, 700), some_rows(6, 400));
     let mut load = db.begin_bulk_load("a").unwrap();
-    let mut given_up = db.begin_bulk_load("b").unwrap();
+    let mut abandoned = db.begin_bulk_load("b").unwrap();
     for (n, (key, value)) in first.iter().enumerate() {
         load.push(key, value).unwrap();
         if n < 300 {
-            given_up.push(key, value).unwrap();
+            abandoned.push(key, value).unwrap();
         }
         if n % 200 == 100 {
             put(n as u32);
             db.checkpoint().unwrap();
         }
     }
-    drop(given_up);
+    drop(abandoned);
     load.commit().unwrap();
     let first_at = disk.op_count();
     db.bulk_load("b", &second).unwrap();
@@ -205,7 +206,7 @@ fn every_power_cut_leaves_all_or_nothing_of_a_load() {
                 assert!(!there || all(&db, name) == *model, "{at}: {name} has other rows");
             }
             purge_and_check(&db);
-            // Trees that did not become tables have given their pages back, and the names are free.
+            // Unfinished loads have freed their pages and their names.
             if !names.iter().any(|name| name == "b") {
                 db.bulk_load("b", &second).unwrap();
             }
@@ -217,8 +218,8 @@ fn every_power_cut_leaves_all_or_nothing_of_a_load() {
     assert!(states > 50, "{states} states");
 }
 
-/// The pages of a load are written past the pool. Whoever looks at the whole database meanwhile takes them neither for damage nor, where
-/// they had another life before, into a frame that would go on showing that.
+/// A load writes its pages past the pool. A check meanwhile must not report them as damaged. It
+/// also must not read a reused page into a frame, where its old content would stay.
 #[test]
 fn a_check_during_a_load_reports_nothing_and_caches_no_old_page() {
     let (_disk, db, table) = fresh();

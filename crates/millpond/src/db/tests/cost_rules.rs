@@ -1,5 +1,6 @@
-//! What an operation costs against what was written since, in work that is counted: marks that a scan looks at, versions that a reader goes
-//! back over, reads of undo files.
+//! Rules about cost: how the work of an operation depends on what was written before. The tests
+//! count delete marks that a scan passes, versions that a reader goes back, and reads of undo
+//! files.
 
 use super::history::HISTORY_BYTES;
 use super::*;
@@ -14,7 +15,7 @@ fn key(n: u32) -> [u8; 4] {
     n.to_be_bytes()
 }
 
-/// How a queue's next row is found.
+/// How the next row of a queue is read.
 #[derive(Clone, Copy, Debug)]
 enum HeadRead {
     Range,
@@ -23,7 +24,7 @@ enum HeadRead {
     SkipLocked,
 }
 
-/// The first row, or the last one.
+/// Returns the key of the first row, or of the last one.
 fn head(tx: &mut Transaction, table: &Table, how: HeadRead, last: bool) -> Option<Vec<u8>> {
     let wait = if matches!(how, HeadRead::SkipLocked) { LockWait::SkipLocked } else { LockWait::Wait };
     let mut rows = match how {
@@ -45,8 +46,9 @@ fn head(tx: &mut Transaction, table: &Table, how: HeadRead, last: bool) -> Optio
 
 const LIVE: u32 = 50;
 
-/// Takes `pops` rows from a queue of fifty while a snapshot is held, and puts as many in at its end; or takes them from its end, and puts them
-/// in at its beginning. How many marks a pop looks at, on average, in the last quarter.
+/// Takes `pops` rows from the head of a queue of fifty and appends as many, while a snapshot is
+/// held. With `last`, takes them from the end and puts them in at the beginning. Returns how many
+/// delete marks a pop passes on average in the last quarter.
 fn marks_a_pop(isolation: Isolation, how: HeadRead, last: bool, pops: u32) -> u64 {
     let (_disk, db, t) = fresh();
     let name = |n: u32| key(if last { u32::MAX - n } else { n });
@@ -80,7 +82,7 @@ fn reading_the_head_of_a_queue_has_constant_cost() {
                     continue;
                 }
                 let marks = marks_a_pop(isolation, how, last, 1200);
-                // From the end the last leaf is looked at, whatever is known of it.
+                // A read from the end always reads the last leaf.
                 let most = if last { 90 } else { 8 };
                 assert!(marks <= most, "{marks} marks a pop: {isolation:?}, {how:?}, last {last}");
             }
@@ -88,7 +90,7 @@ fn reading_the_head_of_a_queue_has_constant_cost() {
     }
 }
 
-/// A queue in the middle of which rows are put again, by transactions that commit and others that do not.
+/// Rows are put into a cleared range by transactions that commit and by others that roll back.
 #[test]
 fn a_row_put_into_a_cleared_range_is_found() {
     let (_disk, db, t) = fresh();
@@ -110,8 +112,8 @@ fn a_row_put_into_a_cleared_range_is_found() {
     }
     let before = metric(&db, "scan_marks");
     assert_eq!(first(HeadRead::Range).0, key(390));
-    assert_eq!(metric(&db, "scan_marks"), before, "all of them were gone past");
-    // One who has not committed: his own, and nobody else's.
+    assert_eq!(metric(&db, "scan_marks"), before, "all of them were skipped");
+    // A transaction that has not committed sees its own rows; others do not.
     let mut writer = db.begin().unwrap();
     writer.put(&t, &key(200), b"again").unwrap();
     assert_eq!(head(&mut writer, &t, HeadRead::Range, false).unwrap(), key(200));
@@ -127,12 +129,12 @@ fn a_row_put_into_a_cleared_range_is_found() {
     writer.commit().unwrap();
     assert_eq!((middle(&old), middle(&db.begin().unwrap())), (0, 1));
     assert_eq!(first(HeadRead::Range).0, key(200));
-    // One who rolls back.
+    // A transaction that rolls back.
     let mut writer = db.begin().unwrap();
     writer.put(&t, &key(50), b"never").unwrap();
     writer.rollback();
     assert_eq!(first(HeadRead::Scan).0, key(200));
-    // One who takes it away again, and one to whom a row comes back by that.
+    // A transaction that deletes the row again and rolls back, which restores the row.
     let mut writer = db.begin().unwrap();
     assert!(writer.delete(&t, &key(200)).unwrap());
     assert_eq!(head(&mut writer, &t, HeadRead::Range, false).unwrap(), key(390));
@@ -142,7 +144,8 @@ fn a_row_put_into_a_cleared_range_is_found() {
     assert_eq!(held.range(&t, ..).unwrap().count(), 400);
 }
 
-/// Twenty rows are changed over and over while a snapshot is held; how many versions it goes back over to read them all.
+/// Changes twenty rows again and again while a snapshot is held. Returns how many versions the
+/// snapshot goes back for each row.
 fn steps_of_an_old_reader(updates: u32) -> u64 {
     const ROWS: u32 = 20;
     HISTORY_BYTES.set(64 << 10);
@@ -160,7 +163,7 @@ fn steps_of_an_old_reader(updates: u32) -> u64 {
         tx.put(&t, &key(n % ROWS), &value).unwrap();
         tx.commit().unwrap();
         if n % 200 == 199 {
-            // What is not durable does not go to segments.
+            // Only durable transactions are moved to history batches.
             db.checkpoint().unwrap();
             while db.core.engine.txns.history_step().unwrap() {}
         }
@@ -185,8 +188,8 @@ fn an_old_snapshot_reads_few_versions_of_a_hot_row() {
     assert!(some <= 40 && many <= 40, "{some} and {many} versions a row");
 }
 
-/// Rows that are changed, deleted, put again and rolled back, and snapshots that come and go: each sees what it saw when it was drawn, by
-/// whichever ways that is found out.
+/// Rows are changed, deleted, put again and rolled back, while snapshots are taken and released.
+/// Each snapshot always reads the rows of its own LSN, along versions, shortcuts or files.
 #[test]
 fn every_snapshot_keeps_its_view_during_random_changes() {
     for seed in 0..4 {
@@ -241,8 +244,8 @@ fn every_snapshot_keeps_its_view_during_random_changes() {
     }
 }
 
-/// So many pieces a scan falls into, each with its own way down the tree, that passes 10,000 rows of which a transaction, most of whose undo is in
-/// files, has made another version.
+/// Returns in how many parts, each with its own descent, a scan passes 10,000 rows that an
+/// uncommitted transaction has inserted or updated. Most of its undo is in files.
 fn pieces_of_a_scan(update: bool) -> usize {
     const ROWS: u32 = 10_000;
     HISTORY_BYTES.set(256 << 10);

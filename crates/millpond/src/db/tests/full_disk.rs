@@ -1,12 +1,12 @@
-//! A disk of every size, on which a database lives through all that needs space: it fills up, rolls back, takes checkpoints, closes,
-//! opens on the same full disk, deletes and drops, and has room again.
+//! Full disks of many sizes. On each, a database fills the disk, rolls back, takes checkpoints,
+//! closes, opens again on the full disk, deletes rows, drops tables, and has room again.
 
 use super::rollback::{until, vfs_of};
 use super::*;
 use metrics::M;
 use std::path::PathBuf;
 
-/// What may come of a call on a full disk: what it gives, or the file that has no space.
+/// Returns the value of a call, or the file that found no space. Any other error fails the test.
 fn full<T>(result: crate::Result<T>, context: &dyn Fn() -> String) -> Result<T, PathBuf> {
     match result {
         Ok(value) => Ok(value),
@@ -19,7 +19,7 @@ fn key(n: u64) -> [u8; 8] {
     n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
 }
 
-/// A database, what it should hold, and the disk.
+/// A database, the rows that it should have, and the disk.
 struct FullDiskRun {
     disk: MemDisk,
     db: Db,
@@ -46,7 +46,8 @@ impl FullDiskRun {
         )
     }
 
-    /// Some rows in one transaction; it is rolled back, in parts or as a whole, now and then.
+    /// Writes some rows in one transaction, and sometimes rolls it back. Returns false if the disk
+    /// was full.
     fn transaction(&mut self, most: u64) -> bool {
         let mut tx = self.db.begin().unwrap();
         let (mut rows, whole) = (self.rows.clone(), self.rng.one_in(4));
@@ -75,7 +76,8 @@ impl FullDiskRun {
         drop(full(self.db.checkpoint(), &|| self.context()));
     }
 
-    /// Closes and opens on the same disk. Closing may find no space to harden what is open; then the next one recovers.
+    /// Closes and opens on the same disk. If closing finds no space to harden undo, the next
+    /// opening recovers.
     fn reopen(&mut self) {
         drop(full(self.db.close(), &|| self.context()));
         self.db = try_open(&self.disk).unwrap_or_else(|e| panic!("{}: opening: {e}", self.context()));
@@ -89,8 +91,8 @@ impl FullDiskRun {
         assert!(report.is_clean(), "{}: {report}", self.context());
     }
 
-    /// Deletes rows, which must go whatever room there is. Who has written may be told that there is none, because his own undo has taken it;
-    /// he tries again.
+    /// Deletes rows, which must work on a full disk. A transaction that has already written may be
+    /// refused, because its own undo has taken the space; it is tried again.
     fn delete(&mut self, share: u64) {
         let keys: Vec<_> = self.rows.keys().cloned().collect();
         let mut refused = 0;
@@ -112,7 +114,11 @@ impl FullDiskRun {
                 };
                 refused += 1;
                 let hardening = file.parent().is_some_and(|dir| dir.ends_with("undo"));
-                assert!(!(first && hardening), "{}: nobody keeps {file:?} from room", self.context());
+                assert!(
+                    !(first && hardening),
+                    "{}: no other transaction uses the space of {file:?}",
+                    self.context()
+                );
                 assert!(refused < 10_000, "{}: nothing can be deleted for {file:?}", self.context());
                 tx.rollback();
                 std::thread::sleep(Duration::from_millis(1));
@@ -128,7 +134,7 @@ fn live(bytes: u64, seed: u64) -> Option<u32> {
     let db = match try_open(&disk) {
         Ok(db) => db,
         Err(Error::DiskFull { .. }) => {
-            // Too small for any database; with room there is one.
+            // Too small for any database. With room there is one.
             disk.limit(None);
             try_open(&disk).unwrap();
             return None;
@@ -158,7 +164,7 @@ fn live(bytes: u64, seed: u64) -> Option<u32> {
             }
         }
         scenario.checkpoint();
-        // Another program takes what has been given back.
+        // Another program takes the space that was freed.
         let others = scenario.rng.one_in(2).then(|| scenario.disk.used());
         if let Some(used) = others {
             scenario.disk.limit(Some(used));
@@ -171,7 +177,7 @@ fn live(bytes: u64, seed: u64) -> Option<u32> {
     }
     scenario.delete(1);
     purge_and_check(&scenario.db);
-    // What the rows took is free again.
+    // The pages of the deleted rows are free again.
     let free = scenario.db.metrics().get("free_pages").unwrap();
     let pages = scenario.db.core.engine.store.metrics.get(M::FilePages) as f64;
     assert!(free > pages * 0.9 - 64.0, "{}: {free} of {pages} pages are free", scenario.context());
@@ -195,8 +201,8 @@ fn a_database_works_on_a_disk_of_any_size() {
     assert!(lived > 10 && refused_calls > 20, "{lived} lived, {refused_calls} calls found the disk full");
 }
 
-/// A snapshot keeps what deletes leave behind from being purged. What hardening has on a full disk is used up then, and whatever else
-/// were written only hardening would let go of. So writers are refused before, and go on when the snapshot is gone.
+/// A snapshot keeps deleted rows from being purged, and hardening their undo uses up the reserve of
+/// a full disk. So writers are refused before that, and continue when the snapshot has ended.
 fn a_snapshot_on_a_full_disk() {
     let disk = MemDisk::default();
     let db = Db::open_on(&vfs_of(disk.clone()), Path::new(DIR), &options()).unwrap();
@@ -235,9 +241,9 @@ fn a_snapshot_on_a_full_disk() {
         assert!(gone < count, "the disk is not full");
     };
     assert!(gone > 0 && file.starts_with(Path::new(DIR).join("undo")), "{gone} deletes, then {file:?}");
-    assert!(reader.get(&t, &key(0)).unwrap().is_some(), "readers are not held");
+    assert!(reader.get(&t, &key(0)).unwrap().is_some(), "readers are not delayed");
     drop(reader);
-    // Each of them waits for room as well.
+    // Each try waits for room too.
     let tries = if base::sync::simulated_us().is_some() { 30 } else { 1_000 };
     for n in gone..count {
         assert!((0..tries).any(|_| delete(n).is_ok()), "{}: nothing can be deleted", context());
@@ -255,8 +261,8 @@ fn on_a_full_disk_a_snapshot_stops_writers_before_it_stops_the_checkpoint() {
     a_snapshot_on_a_full_disk();
 }
 
-/// A prepared transaction ends when somebody decides it, not before. On a full disk nobody begins to write meanwhile; readers do, and it is
-/// decided without anybody's leave.
+/// A prepared transaction ends only by a decision. On a full disk no new writer is admitted
+/// meanwhile; readers are, and the decision needs no admission.
 #[test]
 fn a_prepared_transaction_on_a_full_disk_can_be_decided() {
     for commits in [true, false] {
@@ -296,7 +302,7 @@ fn a_prepared_transaction_on_a_full_disk_can_be_decided() {
     }
 }
 
-/// The mistake in a world of its own: what is demanded above fails there.
+/// The same scenario must fail in a simulated world with the bug planted.
 #[cfg(feature = "planted")]
 #[test]
 fn the_planted_use_of_the_whole_reserve_is_found() {

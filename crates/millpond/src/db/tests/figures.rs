@@ -1,8 +1,9 @@
-//! Every figure of the catalog moves. Where a figure stays 0 in all that is done here, nothing writes it, and whatever was said by it
-//! was never shown: the test iterates over the catalog, so a new line there needs the place that writes it and work that moves it.
+//! Every metric of the catalog changes in some workload. A metric that stays 0 here is written by
+//! no code. The test iterates over the catalog, so a new metric needs the code that writes it and a
+//! workload that moves it.
 //!
-//! The disk counts along: the engine may not say of its syncs and page writes anything but what was seen from outside, and no
-//! caller's thread writes a page.
+//! The disk counts too: syncs and page writes by the metrics must equal those seen from outside,
+//! and no caller's thread writes a page.
 
 mod watched;
 
@@ -13,10 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use watched::{HeldSync, WatchedDisk};
 
 const PAGE: usize = 4096;
-/// So often work that should move a figure is done before the figure is called dead.
+/// How often a workload is repeated before its metric counts as unused.
 const ROUNDS: u64 = 20_000;
 
-/// Figures that have not moved yet.
+/// Metrics that have not changed yet.
 struct Unmoved {
     names: BTreeSet<String>,
 }
@@ -30,7 +31,7 @@ impl Unmoved {
         }
     }
 
-    /// Does `work` until the figure has moved; one that does not is found missing at the end.
+    /// Repeats `work` until the metric has changed. One that never does is reported at the end.
     fn until(&mut self, db: &Db, name: &str, mut work: impl FnMut(u64)) {
         for round in 0..ROUNDS {
             self.look(db);
@@ -74,7 +75,7 @@ impl Fixture {
         tx.commit().unwrap();
     }
 
-    /// A caller's thread that commits `count` rows one by one, out of `distinct`.
+    /// Starts a caller's thread that commits `count` rows one by one, with `distinct` keys.
     fn writer(&self, durability: Durability, count: u64, distinct: u64, bytes: usize) -> Writer {
         let (db, table) = (self.db.clone(), self.table.clone());
         let work = move || {
@@ -87,7 +88,7 @@ impl Fixture {
         Writer(std::thread::Builder::new().name("writer".into()).spawn(work).unwrap())
     }
 
-    /// A caller's thread that changes rows until it is told to stop, whether the disk is full or not.
+    /// Starts a caller's thread that changes rows until it is told to stop, also on a full disk.
     fn insistent_writer(&self, stop: &Arc<AtomicBool>) -> Writer {
         let (db, table, stop) = (self.db.clone(), self.table.clone(), Arc::clone(stop));
         let work = move || {
@@ -105,7 +106,7 @@ impl Fixture {
         Writer(std::thread::Builder::new().name("writer".into()).spawn(work).unwrap())
     }
 
-    /// The leaf that is the root of a table of one row.
+    /// Makes a table of one row. Returns it and its only page.
     fn leaf_of(&self, name: &str) -> (Table, base::PageNo) {
         let table = self.db.create_table(name).unwrap();
         put(&self.db, &table, b"row", b"value");
@@ -113,7 +114,7 @@ impl Fixture {
         (table, root)
     }
 
-    /// Closes, and compares what the engine says with what the disk has seen.
+    /// Closes the database and compares its metrics with what the disk has seen.
     fn end(self, unmoved: &mut Unmoved) {
         self.db.close().unwrap();
         unmoved.look(&self.db);
@@ -132,7 +133,7 @@ impl Fixture {
 
 impl Drop for Fixture {
     fn drop(&mut self) {
-        // A test that fails ends all the same.
+        // A failing test must end too.
         self.disk.free();
     }
 }
@@ -145,7 +146,7 @@ impl Writer {
     }
 }
 
-/// What programs do.
+/// The usual calls of programs.
 fn everyday(unmoved: &mut Unmoved) {
     let w = fixture(&options());
     let (db, t) = (&w.db, &w.table);
@@ -169,7 +170,7 @@ fn everyday(unmoved: &mut Unmoved) {
     w.write(Durability::None, 0..50, 100);
     db.checkpoint().unwrap();
     unmoved.until(db, "fsyncs_by_reason.purge", |n| {
-        // Not row 60, which is read below: how many rounds it takes depends on who else works.
+        // Not row 60, which is read below: the number of rounds depends on other threads.
         w.write(Durability::None, n % 50..n % 50 + 1, 100);
         db.core.engine.txns.flush_for_purge().unwrap();
     });
@@ -241,7 +242,7 @@ fn locks(unmoved: &mut Unmoved) {
     w.end(unmoved);
 }
 
-/// What only shows where somebody is in the way.
+/// Metrics that change only under contention.
 fn in_the_way(unmoved: &mut Unmoved) {
     let w = fixture(&options());
     let db = &w.db;
@@ -264,7 +265,8 @@ fn in_the_way(unmoved: &mut Unmoved) {
         drop(latched);
     });
 
-    // Who leads while another is on its way to a commit leaves the rest of his last block alone.
+    // While another commit is on its way, the flush leader leaves the rest of its last block
+    // unused.
     w.disk.hold(HeldSync::LogSync);
     let another = db.core.engine.store.log.committing();
     let writer = w.writer(Durability::Sync, 3, 3, 100);
@@ -275,7 +277,7 @@ fn in_the_way(unmoved: &mut Unmoved) {
     drop(another);
 
     w.disk.hold(HeldSync::LogSync);
-    // Short rows, few of them: who needs frames waits for those and never fills the log buffer.
+    // Few short rows, so writers wait for the log buffer and not for frames.
     let writer = w.writer(Durability::None, 3000, 10, 200);
     unmoved.until(db, "log_buffer_waits", |_| short_pause());
     w.disk.free();
@@ -287,7 +289,7 @@ fn in_the_way(unmoved: &mut Unmoved) {
     w.disk.free();
     writer.join();
 
-    // Undo that finds no room in its file keeps the checkpoint where it is.
+    // Undo that finds no space in its file keeps the checkpoint where it is.
     let mut unfinished = db.begin().unwrap();
     unfinished.put(&w.table, b"unfinished", b"row").unwrap();
     w.disk.set_full(true);
@@ -320,7 +322,7 @@ fn in_the_way(unmoved: &mut Unmoved) {
     w.end(unmoved);
 }
 
-/// What forces pages to be written, each alone.
+/// Each reason to write pages, alone.
 fn forces(unmoved: &mut Unmoved) {
     let w = fixture(&options());
     unmoved.until(&w.db, "pages_written_by_force.checkpoint_age", |n| {
@@ -346,7 +348,7 @@ fn forces(unmoved: &mut Unmoved) {
     w.end(unmoved);
 }
 
-/// Growth ahead of those who leave it time.
+/// Growth ahead of slow writers.
 fn growth(unmoved: &mut Unmoved) {
     let mut options = options();
     options.tuning.grow_pages = 1024;
@@ -360,11 +362,11 @@ fn growth(unmoved: &mut Unmoved) {
     });
     let said = w.db.metrics();
     let waited = said.fsyncs().iter().filter(|f| f.reason == metrics::SyncReason::GrowAhead);
-    assert_eq!(waited.map(|f| f.waiters).sum::<u64>(), 0, "nobody waits for what is done ahead");
+    assert_eq!(waited.map(|f| f.waiters).sum::<u64>(), 0, "no caller waits for growth ahead");
     w.end(unmoved);
 }
 
-/// A past that has no room.
+/// Little memory and disk for undo and old versions.
 fn history_limits(unmoved: &mut Unmoved) {
     let w = fixture(&options().history_memory_bytes(8 << 10).history_disk_bytes(300 << 10));
     let db = &w.db;
@@ -410,18 +412,18 @@ fn difficult_rollbacks(unmoved: &mut Unmoved) {
     w.end(unmoved);
 }
 
-/// After a crash that tore a page.
+/// Opening after a crash that tore a page.
 fn recovery(unmoved: &mut Unmoved) {
-    // Nothing is cleaned before so much redo, so that the copy of the page stays in the doublewrite.
+    // Nothing is cleaned before that much redo, so the copy of the page stays in the doublewrite.
     let mut held = options().redo_capacity_bytes(16 << 20).hold_cleaning_until_redo_bytes(8 << 20);
     held.tuning.frames = 2000;
     let w = fixture(&held);
     w.write(Durability::Sync, 0..200, 500);
     let (small, root) = w.leaf_of("small");
     w.db.checkpoint().unwrap();
-    // Redo leads on from the copy in the doublewrite.
+    // Redo continues from the copy in the doublewrite.
     put(&w.db, &small, b"row", b"again");
-    // Too little redo says nothing about the rate of replay.
+    // With too little redo there is no rate of replay.
     (0..50).for_each(|n| w.write(Durability::Sync, 100 * n..100 * n + 100, 500));
     let crashed = w.disk.disk().fork();
     w.end(unmoved);
@@ -441,7 +443,7 @@ fn recovery(unmoved: &mut Unmoved) {
     Fixture { disk, db, table }.end(unmoved);
 }
 
-/// What must stay 0 in a program moves where the mistake is made.
+/// Metrics that must stay 0 in a program change where the mistake is made on purpose.
 fn mistakes(unmoved: &mut Unmoved) {
     let w = fixture(&options());
     w.write(Durability::Sync, 0..100, 100);
@@ -470,10 +472,11 @@ fn every_metric_of_the_catalog_changes() {
     difficult_rollbacks(&mut unmoved);
     recovery(&mut unmoved);
     mistakes(&mut unmoved);
-    assert!(unmoved.names.is_empty(), "nothing writes {:?}", unmoved.names);
+    assert!(unmoved.names.is_empty(), "no workload changed {:?}", unmoved.names);
 }
 
-/// Writers in a pool far smaller than their data, and the device in no hurry: they wait, and the cleaner alone writes.
+/// Writers with a pool far smaller than their data and a slow device: they wait, and only the
+/// cleaner writes pages.
 #[test]
 fn callers_write_no_page_even_with_a_very_small_pool() {
     let w = fixture(&options());

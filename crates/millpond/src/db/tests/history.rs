@@ -1,4 +1,4 @@
-//! Memory for the past is short: undo goes to files, and comes back where it is needed.
+//! Little memory for undo: undo moves to files and is read back when needed.
 
 use super::*;
 use std::cell::Cell;
@@ -6,11 +6,11 @@ use std::io::ErrorKind;
 use vfs::fault::{Fault, FaultRule, OpKind};
 
 thread_local! {
-    /// Bytes that the past may take in databases that the test opens; 0: as usual.
+    /// `history_memory_bytes` of the databases that the test opens; 0: the default.
     pub(super) static HISTORY_BYTES: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Runs `test` with databases whose past may take so little memory that nearly all undo goes to files.
+/// Runs `test` with so little memory that nearly all undo goes to files.
 fn small(test: impl Fn()) {
     for bytes in [4 << 10, 16 << 10] {
         HISTORY_BYTES.set(bytes);
@@ -19,7 +19,7 @@ fn small(test: impl Fn()) {
     HISTORY_BYTES.set(0);
 }
 
-/// Everything as it is with memory enough.
+/// Everything works as with enough memory.
 #[test]
 fn rows_with_little_memory_for_undo() {
     small(inserts_updates_and_deletes_of_one_row);
@@ -51,7 +51,7 @@ fn metric(db: &Db, name: &str) -> u64 {
     db.metrics().get(name).unwrap() as u64
 }
 
-/// The disk as a power cut leaves it now.
+/// The disk after a power cut now.
 fn cut(disk: &MemDisk, choice: CrashChoice) -> MemDisk {
     let (mut walk, end) = (disk.walk(), disk.op_count());
     while walk.at() < end && walk.step() {}
@@ -62,7 +62,8 @@ fn key(n: u64) -> Vec<u8> {
     format!("key {n:06}").into_bytes()
 }
 
-/// A transaction with far more undo than memory has room for: read by others meanwhile, partly undone, then ended.
+/// A transaction with far more undo than memory has room for. Others read meanwhile, a part is
+/// rolled back, then `end` ends it.
 fn large(end: impl FnOnce(&Db, Transaction)) -> (MemDisk, Db, Table) {
     HISTORY_BYTES.set(64 << 10);
     let (disk, db, t) = fresh();
@@ -158,7 +159,8 @@ fn a_large_transaction_is_reverted_after_a_crash() {
     assert!(all(&db, "t").values().all(|value| *value == [1; 100]));
 }
 
-/// Snapshots at every few commits, all held while what they need goes to segments.
+/// Snapshots are taken every few commits and held, while the undo that they need moves to history
+/// batches.
 #[test]
 fn old_snapshots_read_undo_from_history_batches() {
     HISTORY_BYTES.set(64 << 10);
@@ -188,7 +190,7 @@ fn old_snapshots_read_undo_from_history_batches() {
         }
     }
     let history = metric(&db, "history_transactions");
-    assert!(history > 1500 && metric(&db, "undo_bytes") < 64 << 10, "{history} in history");
+    assert!(history > 1500 && metric(&db, "undo_bytes") < 64 << 10, "{history} transactions in the history");
     assert!(db.core.engine.txns.streams.len() < 160);
     while !held.is_empty() {
         for (reader, model) in &held {
@@ -203,7 +205,7 @@ fn old_snapshots_read_undo_from_history_batches() {
     HISTORY_BYTES.set(0);
 }
 
-/// What a crash leaves of segments is purged after it, and does not come back.
+/// History batches are purged after a crash, and do not come back.
 #[test]
 fn history_batches_are_purged_after_a_crash() {
     HISTORY_BYTES.set(4 << 10);
@@ -273,7 +275,7 @@ fn a_snapshot_that_needs_too_much_undo_expires() {
         put(&db, &t, b"between", b"y");
         db.checkpoint().unwrap();
     }
-    // Two files that grow stay as they are until they are worth replacing.
+    // Two growing files stay until replacing them pays off.
     assert!(metric(&db, "undo_file_bytes") < 600 << 10, "{}", metric(&db, "undo_file_bytes"));
 }
 
@@ -319,7 +321,7 @@ fn a_full_disk_refuses_changes_and_loses_nothing() {
             Ok(()) => done += 1,
             Err(error) => break error,
         }
-        assert!(done < 100_000, "memory has no end");
+        assert!(done < 100_000, "memory never fills");
     };
     assert!(matches!(&error, Error::DiskFull { file } if file.starts_with("/db/undo")), "{error}");
     assert!(metric(&db, "undo_bytes") < 3 * (64 << 10), "{}", metric(&db, "undo_bytes"));
@@ -344,7 +346,8 @@ fn a_failed_write_of_undo_poisons_and_reopening_recovers() {
     assert!(all(&db, "t").values().all(|value| *value == [1; 100]));
 }
 
-/// Redo rebuilds the undo that no checkpoint has copied. What memory has no room for goes to files while the log is still being read.
+/// Recovery rebuilds, from redo, the undo that no checkpoint has hardened. What does not fit into
+/// memory goes to files while the log is still being read.
 #[test]
 fn recovery_stays_within_the_memory_for_undo() {
     const MEMORY: u64 = 64 << 10;
@@ -368,7 +371,7 @@ fn recovery_stays_within_the_memory_for_undo() {
     let undo: u64 = streams.list().iter().map(|stream| stream.end()).sum();
     assert!(undo > 4 * MEMORY, "{undo} bytes of undo");
     assert!(streams.bytes() <= MEMORY, "{} bytes of it in memory", streams.bytes());
-    // As if killed: what went to files counts for nothing, and is made anew.
+    // As if killed: these files are not hardened undo, and the next recovery makes them again.
     drop(engine);
     let db = open(&image);
     purge_and_check(&db);
@@ -380,7 +383,8 @@ fn recovery_stays_within_the_memory_for_undo() {
     HISTORY_BYTES.set(0);
 }
 
-/// Of a million transactions that have deleted a row each the undo is little; what is kept for each of them is not.
+/// Many transactions that delete one row each have little undo, but recovery keeps a record for
+/// each. These records must fit into the memory too.
 #[test]
 fn recovery_of_many_small_transactions_stays_within_the_memory() {
     const MEMORY: u64 = 256 << 10;
@@ -408,11 +412,11 @@ fn recovery_of_many_small_transactions_stays_within_the_memory() {
     let engine = crate::engine::Engine::open(&vfs, Path::new(DIR), &options).unwrap();
     let figures = engine.metrics();
     let figure = |name: &str| figures.get(name).unwrap() as u64;
-    // Purge may have begun meanwhile.
-    // Some 13 bytes each, of nearly half of them at least: memory has room for the others.
+    // Purge may have begun. About 13 bytes for each of at least half of them: memory has room for
+    // the others.
     assert!(figure("undo_spilled_bytes") > 4 * ROWS, "{}", figure("undo_spilled_bytes"));
     assert!(figure("undo_bytes") <= MEMORY, "{} bytes in memory", figure("undo_bytes"));
-    // A checkpoint names them, and they are purged after the next opening, which a power cut forces.
+    // The checkpoint lists them. After a power cut they are purged by the next opening.
     engine.checkpoint().unwrap();
     let image = cut(&image, CrashChoice::None);
     drop(engine);

@@ -1,5 +1,6 @@
-//! A disk that is watched from outside: it counts what the engine says of itself once more, by the thread that does it, and can hold
-//! an operation for as long as a test wants. Its clock moves with every look, so that everything takes time.
+//! A disk that is watched from outside. It counts syncs and page writes by thread, to compare them
+//! with the metrics, and can hold an operation as long as a test wants. Its clock moves with every
+//! reading, so everything takes time.
 
 use base::sync::{Condvar, Mutex};
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use vfs::intercept::Interceptor;
 use vfs::mem::MemDisk;
 use vfs::{BatchIo, Clock, Disk, File, Vfs, WriteOp};
 
-/// What can be held.
+/// The operations that a test can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum HeldSync {
     LogSync,
@@ -21,7 +22,7 @@ pub(super) enum HeldSync {
 #[derive(Debug, Default)]
 struct Counts {
     syncs: u64,
-    /// Pages written in place, not what made the file longer, by the name of the thread.
+    /// Pages written in place, without growth of the file, by the name of the thread.
     pages: BTreeMap<String, u64>,
     held: Vec<HeldSync>,
 }
@@ -30,9 +31,9 @@ struct Counts {
 struct WatchedState {
     counts: Mutex<Counts>,
     freed: Condvar,
-    /// Neither pages nor undo find room.
+    /// If true, neither pages nor undo find space.
     full: AtomicBool,
-    /// Syncs fail.
+    /// If true, syncs fail.
     broken: AtomicBool,
 }
 
@@ -44,7 +45,7 @@ pub(super) struct WatchedDisk {
     pub(super) clock: Arc<TickingClock>,
 }
 
-/// The machine's clock, a little later at every look, and moved on by hand.
+/// The machine's clock. It moves a little at every reading, and by hand.
 #[derive(Debug)]
 pub(super) struct TickingClock {
     machine: Arc<dyn Clock>,
@@ -97,12 +98,12 @@ impl WatchedDisk {
         &self.disk
     }
 
-    /// Syncs of files and directories.
+    /// Returns the number of syncs of files and directories.
     pub(super) fn syncs(&self) -> u64 {
         self.shared.counts.lock().syncs
     }
 
-    /// Pages written in place, by the name of the thread.
+    /// Returns the pages written in place, by the name of the thread.
     pub(super) fn pages_by_thread(&self) -> BTreeMap<String, u64> {
         self.shared.counts.lock().pages.clone()
     }
@@ -156,7 +157,7 @@ impl Interceptor for WatchedState {
         file.write_at(op.bytes, op.offset)
     }
     fn sync(&self, file: &dyn File, path: &Path) -> io::Result<()> {
-        // A segment may have been made under another name.
+        // A segment may have been created under another name.
         let is_log = path.parent().is_some_and(|dir| dir.ends_with("redo"));
         let held = |what: &HeldSync| match what {
             HeldSync::LogSync => is_log,

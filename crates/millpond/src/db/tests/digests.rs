@@ -299,7 +299,7 @@ fn digests_agree_with_a_scan_of_the_whole_log() {
         tags.extend(state.values().map(|(stage, ..)| stage.tag()));
         tags.extend((!freed.is_empty()).then_some(0));
     }
-    assert_eq!(tags.len(), 5, "every stage and freed extents were met: {tags:?}");
+    assert_eq!(tags.len(), 5, "every stage and freed extents occurred: {tags:?}");
 
     // From a list in the middle, as a checkpoint makes it that overtakes the digests: the list is
     // newer than the checkpoint LSN, so the groups between them are read as well.

@@ -122,8 +122,8 @@ impl Fixture {
     }
 
     fn compare(&self) {
-        let said = self.db.metrics();
-        assert_eq!(self.disk.syncs(), said.fsyncs_total(), "{}", said.to_text());
+        let metrics = self.db.metrics();
+        assert_eq!(self.disk.syncs(), metrics.fsyncs_total(), "{}", metrics.to_text());
         let by_thread = self.disk.pages_by_thread();
         assert_eq!(by_thread.values().sum::<u64>(), figure(&self.db, "pages_written"), "{by_thread:?}");
         assert_eq!(by_thread.get("writer"), None, "a caller's thread wrote pages");
@@ -243,8 +243,15 @@ fn locks(unmoved: &mut Unmoved) {
 }
 
 /// Metrics that change only under contention.
-fn in_the_way(unmoved: &mut Unmoved) {
+fn contention(unmoved: &mut Unmoved) {
     let w = fixture(&options());
+    latch_waits(&w, unmoved);
+    waits_for_syncs(&w, unmoved);
+    waits_for_space(&w, unmoved);
+    w.end(unmoved);
+}
+
+fn latch_waits(w: &Fixture, unmoved: &mut Unmoved) {
     let db = &w.db;
     let (small, root) = w.leaf_of("small");
     let pool = &db.core.engine.store.pool;
@@ -264,7 +271,10 @@ fn in_the_way(unmoved: &mut Unmoved) {
         unmoved.until(db, "cleaner_latch_misses", |_| short_pause());
         drop(latched);
     });
+}
 
+fn waits_for_syncs(w: &Fixture, unmoved: &mut Unmoved) {
+    let db = &w.db;
     // While another commit is on its way, the flush leader leaves the rest of its last block
     // unused.
     w.disk.hold(HeldSync::LogSync);
@@ -288,7 +298,10 @@ fn in_the_way(unmoved: &mut Unmoved) {
     unmoved.until(db, "free_frame_waits", |_| short_pause());
     w.disk.free();
     writer.join();
+}
 
+fn waits_for_space(w: &Fixture, unmoved: &mut Unmoved) {
+    let db = &w.db;
     // Undo that finds no space in its file keeps the checkpoint where it is.
     let mut unfinished = db.begin().unwrap();
     unfinished.put(&w.table, b"unfinished", b"row").unwrap();
@@ -319,7 +332,6 @@ fn in_the_way(unmoved: &mut Unmoved) {
         w.disk.set_full(false);
         w.write(Durability::Sync, n..n + 1, 700);
     });
-    w.end(unmoved);
 }
 
 /// Each reason to write pages, alone.
@@ -360,8 +372,8 @@ fn growth(unmoved: &mut Unmoved) {
             short_pause();
         }
     });
-    let said = w.db.metrics();
-    let waited = said.fsyncs().iter().filter(|f| f.reason == metrics::SyncReason::GrowAhead);
+    let growths = w.db.metrics();
+    let waited = growths.fsyncs().iter().filter(|f| f.reason == metrics::SyncReason::GrowAhead);
     assert_eq!(waited.map(|f| f.waiters).sum::<u64>(), 0, "no caller waits for growth ahead");
     w.end(unmoved);
 }
@@ -465,7 +477,7 @@ fn every_metric_of_the_catalog_changes() {
     let mut unmoved = Unmoved { names: Metrics::new().snapshot().names().into_iter().collect() };
     everyday(&mut unmoved);
     locks(&mut unmoved);
-    in_the_way(&mut unmoved);
+    contention(&mut unmoved);
     forces(&mut unmoved);
     growth(&mut unmoved);
     history_limits(&mut unmoved);

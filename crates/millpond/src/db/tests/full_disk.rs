@@ -34,9 +34,9 @@ struct FullDiskRun {
 impl FullDiskRun {
     fn context(&self) -> String {
         let segments = self.db.core.engine.store.log.segments().numbers();
-        let said = self.db.metrics();
-        let age = said.get("checkpoint_age_bytes");
-        let (limit, waiting) = (said.get("checkpoint_age_limit"), self.db.core.engine.txns.history());
+        let metrics = self.db.metrics();
+        let age = metrics.get("checkpoint_age_bytes");
+        let (limit, waiting) = (metrics.get("checkpoint_age_limit"), self.db.core.engine.txns.history());
         format!(
             "seed {}: {} of the disk in use, {} rows, segments {segments:?}, age {age:?} of {limit:?}, {waiting} to purge, {} streams",
             self.seed,

@@ -32,8 +32,8 @@
 //!
 //! # When to use it
 //!
-//! A [`Db`] is a directory with tables. A [`Table`] is an ordered map of byte keys to byte values. A
-//! [`Transaction`] reads and changes rows of any tables. Its changes take effect when it
+//! A [`Db`] is a directory with tables. A [`Table`] is an ordered map of byte keys to byte values.
+//! A [`Transaction`] reads and changes rows of any tables. Its changes take effect when it
 //! [commits](Transaction::commit), all or none. Use it for data that a program keeps itself and
 //! must not lose, and that several threads change at once: a queue, a ledger, an index, the state
 //! of a service. Only one process can have a database open. It is a library, not a server. It has
@@ -145,8 +145,8 @@
 //!
 //! After the first failed write or sync no commit is acknowledged any more: calls return
 //! [`Error::Poisoned`], and opening again recovers. A full disk is no such failure, because the
-//! engine reserves space first: the call returns [`Error::DiskFull`], and the database stays usable.
-//! It can then also be closed and opened. Deleting rows or dropping tables makes room.
+//! engine reserves space first: the call returns [`Error::DiskFull`], and the database stays
+//! usable. It can then also be closed and opened. Deleting rows or dropping tables makes room.
 //! If a file reaches a limit on the size of files (`ulimit -f`), the system also sends the signal
 //! `SIGXFSZ`, which ends a program that does not ignore it. In a program that ignores it the call
 //! returns [`Error::DiskFull`].

@@ -68,8 +68,8 @@ impl CommitFuture {
     /// asks for, and returns its receipt.
     ///
     /// # Errors
-    /// [`Error::Poisoned`] after a failed write or sync of the log: only the next open shows whether
-    /// the commit survived.
+    /// [`Error::Poisoned`] after a failed write or sync of the log: only the next open shows
+    /// whether the commit survived.
     pub fn wait(self) -> Result<Receipt> {
         match self.state {
             CommitState::Pending { lsn, receipt, since_us, .. } => {

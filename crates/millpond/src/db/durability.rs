@@ -5,7 +5,8 @@
 /// keeps a later one.
 ///
 /// ```
-/// # let dir = std::env::temp_dir().join(format!("millpond-doc-durability-{}", std::process::id()));
+/// # let name = format!("millpond-doc-durability-{}", std::process::id());
+/// # let dir = std::env::temp_dir().join(name);
 /// use millpond::{Durability, Options, TxnOptions};
 ///
 /// let db = Options::new().buffer_pool_bytes(16 << 20).open(&dir)?;

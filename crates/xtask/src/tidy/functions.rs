@@ -12,7 +12,6 @@ const ARGUMENTS_MAX: usize = 7;
 const LONG: &[(&str, &str)] = &[
     ("crates/lab/src/result.rs", "lines_of_table"),
     ("crates/lab/src/result/tests.rs", "the_json_object"),
-    ("crates/millpond/examples/beside_scans.rs", "measure"),
     ("crates/millpond/src/engine/open.rs", "open"),
     ("crates/millpond/src/engine/speed.rs", "random_updates_second_by_second"),
     ("crates/millpond/src/inspect/tests.rs", "a_closed_database"),

@@ -1,6 +1,6 @@
 //! [`Db::check`](crate::Db::check): checks all trees, pages and the space map of a database.
 
-use super::Core;
+use super::DbCore;
 use crate::error::{Error, Result};
 use base::{PageNo, TreeId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,7 +48,7 @@ impl fmt::Display for CheckReport {
 }
 
 /// Checks all trees, all pages and the space map. The database stays open for others meanwhile.
-pub(super) fn check(core: &Core) -> Result<CheckReport> {
+pub(super) fn check(core: &DbCore) -> Result<CheckReport> {
     let log = &core.engine.store.log;
     let quiet_before = nothing_to_purge(core);
     let log_before = log.reserved_lsn();
@@ -68,14 +68,14 @@ pub(super) fn check(core: &Core) -> Result<CheckReport> {
 }
 
 /// Whether no transaction has undo, and nothing waits for purge or for a later try.
-fn nothing_to_purge(core: &Core) -> bool {
+fn nothing_to_purge(core: &DbCore) -> bool {
     let txns = &core.engine.txns;
     txns.streams.len() == 0 && txns.history.is_empty() && txns.unreadable() == 0 && txns.tableless() == 0
 }
 
 /// A check in progress.
 struct Check<'c> {
-    core: &'c Core,
+    core: &'c DbCore,
     report: CheckReport,
     /// Pages that a tree leads to.
     reached: BTreeSet<PageNo>,

@@ -1,9 +1,9 @@
-//! References to the [`Core`], with a reference count for each stripe of threads.
+//! References to the [`DbCore`], with a reference count for each stripe of threads.
 //!
 //! Transactions begin and end in every thread all the time. With one count for all of them, every
 //! processor core would wait for the same cache line.
 
-use super::Core;
+use super::DbCore;
 use base::sync::thread_number;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ const STRIPES: usize = 16;
 
 #[derive(Debug)]
 #[repr(align(64))]
-struct Stripe(Arc<Core>);
+struct Stripe(Arc<DbCore>);
 
 /// Hands out references. The database is open as long as one of them exists.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(super) struct CoreRefs([Arc<Stripe>; STRIPES]);
 pub(crate) struct CoreRef(Arc<Stripe>);
 
 impl CoreRefs {
-    pub(super) fn of(core: Core) -> CoreRefs {
+    pub(super) fn of(core: DbCore) -> CoreRefs {
         let core = Arc::new(core);
         CoreRefs(std::array::from_fn(|_| Arc::new(Stripe(Arc::clone(&core)))))
     }
@@ -36,17 +36,17 @@ impl CoreRefs {
 }
 
 impl Deref for CoreRefs {
-    type Target = Core;
+    type Target = DbCore;
     #[inline]
-    fn deref(&self) -> &Core {
+    fn deref(&self) -> &DbCore {
         &self.0[0].0
     }
 }
 
 impl Deref for CoreRef {
-    type Target = Core;
+    type Target = DbCore;
     #[inline]
-    fn deref(&self) -> &Core {
+    fn deref(&self) -> &DbCore {
         &self.0.0
     }
 }

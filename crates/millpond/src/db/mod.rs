@@ -83,7 +83,7 @@ pub struct Db {
 
 /// What all handles of an open database share.
 #[derive(Debug)]
-pub(crate) struct Core {
+pub(crate) struct DbCore {
     /// A number that no other database of this process has.
     pub(crate) id: u64,
     pub(crate) engine: Engine,
@@ -92,7 +92,7 @@ pub(crate) struct Core {
     gate: CallGate,
 }
 
-impl Core {
+impl DbCore {
     /// Begins a call. Errors: `Closed`, `Poisoned`.
     pub(crate) fn enter(&self) -> Result<Inside<'_>> {
         let inside = self.gate.enter()?;
@@ -129,7 +129,7 @@ impl Core {
     }
 }
 
-impl Drop for Core {
+impl Drop for DbCore {
     fn drop(&mut self) {
         // No caller is left to get an error. The next open recovers.
         let _ = self.close();
@@ -215,7 +215,7 @@ impl Db {
         engine.check_poison()?;
         engine.is_open();
         let gate = CallGate::new(engine.crowd());
-        let core = CoreRefs::of(Core {
+        let core = CoreRefs::of(DbCore {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             engine,
             catalog,

@@ -3,7 +3,7 @@
 use super::core_ref::CoreRef;
 use super::isolation::{Isolation, LockWait, TxnOptions};
 use super::range::{ReadMode, owned_bound};
-use super::{Core, Range};
+use super::{DbCore, Range};
 use crate::btree::Tree;
 use crate::buffer::FetchHint;
 use crate::engine::Inside;
@@ -174,7 +174,7 @@ impl Transaction {
         self.options.locks_reads()
     }
 
-    pub(super) fn core(&self) -> &Core {
+    pub(super) fn core(&self) -> &DbCore {
         &self.core
     }
 
@@ -183,6 +183,7 @@ impl Transaction {
     }
 
     /// Begins a call on the table.
+    #[inline]
     pub(super) fn enter_table(&self, table: &Table) -> Result<(Inside<'_>, Tree)> {
         let inside = self.enter()?;
         let tree = self.tree(table)?;
@@ -226,6 +227,7 @@ impl Transaction {
         Ok(value)
     }
 
+    /// Makes one change of a row, after admission.
     fn change(&mut self, table: &Table, key: &[u8], new: New<'_>) -> Result<Wrote> {
         let (inside, tree) = self.enter_table(table)?;
         self.writable()?;

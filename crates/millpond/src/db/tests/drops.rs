@@ -213,13 +213,13 @@ fn an_unreadable_map_page_delays_only_the_pages_it_describes() {
     db.checkpoint().unwrap();
     evict(&db);
     // The first group's map page.
-    let decay = || disk.flip(&Path::new(DIR).join("pages"), 4096 + 100, 1).unwrap();
-    decay();
+    let flip = || disk.flip(&Path::new(DIR).join("pages"), 4096 + 100, 1).unwrap();
+    flip();
     db.drop_tables(&["large", "small"]).unwrap();
     assert_eq!((figure(&db, "trees_without_table"), db.table_names().unwrap().len()), (1, 1));
     assert!(matches!(db.check(), Err(Error::Corrupt { .. })));
     // The same bit again: the page is as it was.
-    decay();
+    flip();
     until("the next try", || figure(&db, "trees_without_table") == 0);
     purge_and_check(&db);
     assert!(!db.core.engine.store.space.used_pages().unwrap().contains_key(&tree));

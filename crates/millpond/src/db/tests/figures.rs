@@ -147,7 +147,7 @@ impl Writer {
 }
 
 /// The usual calls of programs.
-fn everyday(unmoved: &mut Unmoved) {
+fn common_calls(unmoved: &mut Unmoved) {
     let w = fixture(&options());
     let (db, t) = (&w.db, &w.table);
     (0..300).for_each(|n| w.write(Durability::Sync, 10 * n..10 * n + 10, 200));
@@ -417,10 +417,10 @@ fn difficult_rollbacks(unmoved: &mut Unmoved) {
     tx.put(&bad, &rollback::key(1, 0), b"changed").unwrap();
     w.db.checkpoint().unwrap();
     rollback::evict(&w.db);
-    assert!(rollback::decay(w.disk.disk(), rollback::MARKER) > 0);
+    assert!(rollback::damage_pages(w.disk.disk(), rollback::MARKER) > 0);
     drop(tx);
     unmoved.until(&w.db, "transactions_set_aside", |_| short_pause());
-    assert!(rollback::decay(w.disk.disk(), rollback::MARKER) > 0);
+    assert!(rollback::damage_pages(w.disk.disk(), rollback::MARKER) > 0);
     w.end(unmoved);
 }
 
@@ -475,7 +475,7 @@ fn mistakes(unmoved: &mut Unmoved) {
 #[test]
 fn every_metric_of_the_catalog_changes() {
     let mut unmoved = Unmoved { names: Metrics::new().snapshot().names().into_iter().collect() };
-    everyday(&mut unmoved);
+    common_calls(&mut unmoved);
     locks(&mut unmoved);
     contention(&mut unmoved);
     forces(&mut unmoved);

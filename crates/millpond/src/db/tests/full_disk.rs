@@ -7,7 +7,7 @@ use metrics::M;
 use std::path::PathBuf;
 
 /// Returns the value of a call, or the file that found no space. Any other error fails the test.
-fn full<T>(result: crate::Result<T>, context: &dyn Fn() -> String) -> Result<T, PathBuf> {
+fn unless_full<T>(result: crate::Result<T>, context: &dyn Fn() -> String) -> Result<T, PathBuf> {
     match result {
         Ok(value) => Ok(value),
         Err(Error::DiskFull { file }) => Err(file),
@@ -56,7 +56,7 @@ impl FullDiskRun {
             let long = self.rng.one_in(30);
             let value = vec![self.next as u8; if long { 30 * len } else { len }];
             self.next += 1;
-            if full(tx.put(&self.table, &key, &value), &|| self.context()).is_err() {
+            if unless_full(tx.put(&self.table, &key, &value), &|| self.context()).is_err() {
                 self.refused_calls += 1;
                 tx.rollback();
                 return false;
@@ -73,13 +73,13 @@ impl FullDiskRun {
     }
 
     fn checkpoint(&self) {
-        drop(full(self.db.checkpoint(), &|| self.context()));
+        drop(unless_full(self.db.checkpoint(), &|| self.context()));
     }
 
     /// Closes and opens on the same disk. If closing finds no space to harden undo, the next
     /// opening recovers.
     fn reopen(&mut self) {
-        drop(full(self.db.close(), &|| self.context()));
+        drop(unless_full(self.db.close(), &|| self.context()));
         self.db = try_open(&self.disk).unwrap_or_else(|e| panic!("{}: opening: {e}", self.context()));
         self.table = self.db.open_table("t").unwrap();
         self.check();
@@ -108,7 +108,7 @@ impl FullDiskRun {
                     first = false;
                     Ok(())
                 });
-                let Err(file) = full(done, &|| self.context()) else {
+                let Err(file) = unless_full(done, &|| self.context()) else {
                     tx.commit().unwrap_or_else(|e| panic!("{}: commit: {e}", self.context()));
                     break;
                 };
@@ -128,7 +128,7 @@ impl FullDiskRun {
     }
 }
 
-fn live(bytes: u64, seed: u64) -> Option<u32> {
+fn run_on_disk_of(bytes: u64, seed: u64) -> Option<u32> {
     let disk = MemDisk::default();
     disk.limit(Some(bytes));
     let db = match try_open(&disk) {
@@ -141,7 +141,7 @@ fn live(bytes: u64, seed: u64) -> Option<u32> {
         }
         Err(other) => panic!("{bytes} bytes: {other}"),
     };
-    let table = full(db.create_table("t"), &|| format!("{bytes} bytes")).ok()?;
+    let table = unless_full(db.create_table("t"), &|| format!("{bytes} bytes")).ok()?;
     let mut scenario = FullDiskRun {
         disk,
         db,
@@ -193,7 +193,7 @@ fn a_database_works_on_a_disk_of_any_size() {
     let first = std::env::var("MILLPOND_FULL_DISK").map_or(0, |n| n.parse().expect("a number"));
     for seed in first..first + rounds {
         for bytes in (from..to).step_by(step) {
-            if let Some(refused) = live(bytes + seed * 4096, seed ^ bytes) {
+            if let Some(refused) = run_on_disk_of(bytes + seed * 4096, seed ^ bytes) {
                 (lived, refused_calls) = (lived + 1, refused_calls + refused);
             }
         }
@@ -221,7 +221,7 @@ fn a_snapshot_on_a_full_disk() {
     let context = || format!("{} of the disk in use", disk.used());
     let delete = |n| {
         let mut tx = db.begin().unwrap();
-        let done = full(tx.delete(&t, &key(n)), &context);
+        let done = unless_full(tx.delete(&t, &key(n)), &context);
         tx.commit().unwrap();
         done
     };
@@ -236,7 +236,7 @@ fn a_snapshot_on_a_full_disk() {
         }
         gone += 1;
         if gone % 64 == 0 {
-            drop(full(db.checkpoint(), &context));
+            drop(unless_full(db.checkpoint(), &context));
         }
         assert!(gone < count, "the disk is not full");
     };
@@ -282,7 +282,7 @@ fn a_prepared_transaction_on_a_full_disk_can_be_decided() {
         db.checkpoint().unwrap();
         assert!(!held(), "the undo went into something else");
         let mut other = db.begin().unwrap();
-        let file = full(other.put(&t, b"other", b"row"), &|| "a writer beside it".into()).unwrap_err();
+        let file = unless_full(other.put(&t, b"other", b"row"), &|| "a writer beside it".into()).unwrap_err();
         assert!(file.starts_with(&reserve), "{file:?}");
         assert_eq!(other.get(&t, &key(1)).unwrap(), Some(vec![1; 300]));
         drop(other);
@@ -293,7 +293,7 @@ fn a_prepared_transaction_on_a_full_disk_can_be_decided() {
         until("the reserve again", held);
         until("a writer", || {
             let mut tx = db.begin().unwrap();
-            let done = full(tx.put(&t, &key(1), b"row"), &|| "a writer afterwards".into()).is_ok();
+            let done = unless_full(tx.put(&t, &key(1), b"row"), &|| "a writer afterwards".into()).is_ok();
             tx.commit().unwrap();
             done
         });

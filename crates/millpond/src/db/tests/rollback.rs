@@ -14,7 +14,7 @@ use vfs::{Create, Disk, OpenMode, Vfs};
 /// How often a condition is tested, every 10 ms: far more than it ever takes.
 const PATIENCE: u32 = 6_000;
 
-pub(super) fn nap() {
+pub(super) fn pause() {
     Parker::new().park_for(Duration::from_millis(10));
 }
 
@@ -23,7 +23,7 @@ pub(super) fn until(what: &str, mut there: impl FnMut() -> bool) {
         if there() {
             return;
         }
-        nap();
+        pause();
     }
     panic!("timed out waiting for: {what}");
 }
@@ -173,7 +173,7 @@ fn a_log_without_room(full_disk: bool) {
     if full_disk {
         // The checkpoint's list and the undo that is not reverted yet find no space.
         assert!(matches!(db.checkpoint(), Err(Error::DiskFull { .. })));
-        nap();
+        pause();
         assert_eq!((figure(&db, "aborted_transactions"), figure(&db, "poisoned")), (1, 0));
         faults.heal();
     }
@@ -218,7 +218,7 @@ fn closing_rolls_back_a_large_transaction_within_the_log_size() {
 }
 
 /// Flips a bit in every page of the file that holds `marker`. Returns how many.
-pub(super) fn decay(disk: &MemDisk, marker: &[u8]) -> u64 {
+pub(super) fn damage_pages(disk: &MemDisk, marker: &[u8]) -> u64 {
     let pages = Path::new(DIR).join("pages");
     let mode = OpenMode { create: Create::Never, direct: false, read_only: true };
     let file = disk.open(&pages, mode).unwrap();
@@ -279,7 +279,7 @@ fn unreadable_pages_and_purge() {
     }
     db.checkpoint().unwrap();
     evict(&db);
-    assert!(decay(&disk, MARKER) > 0);
+    assert!(damage_pages(&disk, MARKER) > 0);
     drop(reader);
     until("the purge of the rows that can be read", || {
         figure(&db, "history_transactions") == 0 && figure(&db, "transactions_set_aside") == 5
@@ -297,7 +297,7 @@ fn unreadable_pages_and_purge() {
     // After closing and opening it is still known.
     db.close().unwrap();
     drop((db, bad, good));
-    assert!(decay(&disk, MARKER) > 0, "the same bit again: the page is as it was");
+    assert!(damage_pages(&disk, MARKER) > 0, "the same bit again: the page is as it was");
     let db = Db::open_on(&vfs_of(disk.clone()), Path::new(DIR), &options()).unwrap();
     purge_and_check(&db);
     assert_eq!((figure(&db, "transactions_set_aside"), all(&db, "bad").len()), (0, 16));
@@ -320,7 +320,7 @@ fn an_unreadable_page_does_not_stop_reverting_other_transactions() {
     tx.put(&good, &key(3, 0), b"changed").unwrap();
     db.checkpoint().unwrap();
     evict(&db);
-    assert!(decay(&disk, MARKER) > 0);
+    assert!(damage_pages(&disk, MARKER) > 0);
     drop(tx);
     until("the one that cannot be reverted", || figure(&db, "transactions_set_aside") == 1);
     assert_eq!(figure(&db, "row_reverts"), 3, "its readable rows are reverted");
@@ -340,7 +340,7 @@ fn an_unreadable_page_does_not_stop_reverting_other_transactions() {
     assert!(db.check().unwrap().to_string().contains("cannot be reverted"));
     // When the page is readable again, one of the next tries reverts it, or a transaction that
     // reads the row. The next open reverts the rest.
-    assert!(decay(&disk, MARKER) > 0);
+    assert!(damage_pages(&disk, MARKER) > 0);
     let tx = db.begin().unwrap();
     assert_eq!(
         tx.get(&bad, &key(1, 0)).unwrap().as_deref(),
@@ -368,7 +368,7 @@ fn an_eager_recovery_continues_past_an_unreadable_page() {
     let others = db.open_table("others").unwrap();
     (0..200).for_each(|n| put(&db, &others, &key(n, 0), b"other"));
     db.checkpoint().unwrap();
-    assert!(decay(&disk, MARKER) > 0);
+    assert!(damage_pages(&disk, MARKER) > 0);
     let image = disk.fork();
     drop(tx);
     let eager = options().eager_recovery(true);
@@ -378,7 +378,7 @@ fn an_eager_recovery_continues_past_an_unreadable_page() {
         [1; 3]
     );
     assert!(all(&db, "good").values().all(|value| value == b"good"));
-    assert!(decay(&image, MARKER) > 0, "the same bit again: the page is as it was");
+    assert!(damage_pages(&image, MARKER) > 0, "the same bit again: the page is as it was");
     until("the rest of it", || figure(&db, "aborted_transactions") == 0);
     assert!(all(&db, "bad").values().all(|value| value == b"bad"));
     purge_and_check(&db);

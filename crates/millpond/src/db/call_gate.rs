@@ -7,38 +7,38 @@ use base::sync::spin;
 
 /// Whether the database is open, and how many calls are inside.
 #[derive(Debug, Default)]
-pub(crate) struct CallGate {
+pub(super) struct CallGate {
     closed: AtomicBool,
     crowd: Crowd,
 }
 
 impl CallGate {
     /// Makes an open gate that counts its calls in `crowd`.
-    pub(crate) fn new(crowd: &Crowd) -> CallGate {
+    pub(super) fn new(crowd: &Crowd) -> CallGate {
         CallGate { closed: AtomicBool::new(false), crowd: crowd.clone() }
     }
 
     /// Begins a call. Errors: `Closed` after [`CallGate::close`].
     #[inline]
-    pub(crate) fn enter(&self) -> Result<Inside<'_>> {
+    pub(super) fn enter(&self) -> Result<Inside<'_>> {
         let inside = self.crowd.enter();
         if self.closed.load(Ordering::SeqCst) { Err(Error::Closed) } else { Ok(inside) }
     }
 
     /// Checks that the gate is open, without beginning a call. Errors: `Closed`.
     #[inline]
-    pub(crate) fn check_open(&self) -> Result {
+    pub(super) fn check_open(&self) -> Result {
         if self.closed.load(Ordering::SeqCst) { Err(Error::Closed) } else { Ok(()) }
     }
 
     /// Closes the gate. Returns false if it was closed before.
-    pub(crate) fn close(&self) -> bool {
+    pub(super) fn close(&self) -> bool {
         !self.closed.swap(true, Ordering::SeqCst)
     }
 
     /// Waits until no call is inside. REQUIRES: the gate is closed, and no call inside waits for
     /// the caller.
-    pub(crate) fn drain(&self) {
+    pub(super) fn drain(&self) {
         let mut turn = 0;
         self.crowd.drain(|| spin(&mut turn));
     }

@@ -1,12 +1,14 @@
-//! Serializable writers beside serializable scanners of the same rows: does either of them starve?
+//! Measures serializable writers together with serializable scanners of the same rows: does either
+//! of them starve?
 //!
 //! ```text
 //! cargo run --release -p millpond --example beside_scans [-- SECONDS (3)]
 //! ```
-//! Two writers, or none, change one random row a transaction; scanners read all rows of the table, a transaction each, over and over. Shown are
-//! writes and scans a second, the 99th percentile and the longest of a write in milliseconds, the percentile over the
-//! time in which every scanner scans once (scanners / scans a second), the fewest scans of a scanner over the mean, and calls that
-//! ran out of time or gave way.
+//! Two writers, or none, change one random row in each transaction. Scanners read the whole table
+//! in each transaction, again and again. The columns are writes and scans a second; the 99th
+//! percentile and the longest time of a write, milliseconds; the percentile divided by the time of
+//! one round in which every scanner scans once (scanners / scans a second); the fewest scans of a
+//! scanner divided by the mean; and the calls that failed with a timeout or a deadlock.
 
 #[path = "common/random.rs"]
 mod random;
@@ -73,8 +75,33 @@ fn measure(db: &Db, time: Duration) -> Outcome {
             tx.put(&table, &u64::to_be_bytes(key), &[0; VALUE_BYTES])?;
         }
         tx.commit()?;
+        Mix { scanners, rows, writers }.run(db, &table, time).print(scanners, rows, writers);
+    }
+    Ok(())
+}
+
+/// How many threads scan and write, and how many rows there are.
+struct Mix {
+    scanners: u32,
+    rows: u64,
+    writers: u64,
+}
+
+/// What the threads of one run did.
+struct Measured {
+    /// The time of each write, milliseconds, sorted.
+    write_ms: Vec<f64>,
+    /// Scans of each scanner.
+    scans: Vec<f64>,
+    failed: u64,
+    seconds: f64,
+}
+
+impl Mix {
+    fn run(&self, db: &Db, table: &Table, time: Duration) -> Measured {
         let (stop, failed) = (AtomicBool::new(false), AtomicU64::new(0));
-        let count = |work: &dyn Fn() -> millpond::Result<()>| {
+        // Repeats `work`; returns the time of each call that succeeded, milliseconds.
+        let repeat = |work: &dyn Fn() -> millpond::Result<()>| {
             let mut took = Vec::new();
             while !stop.load(Ordering::Relaxed) {
                 let from = Instant::now();
@@ -87,14 +114,14 @@ fn measure(db: &Db, time: Duration) -> Outcome {
             took
         };
         std::thread::scope(|scope| {
-            let (count, table) = (&count, &table);
+            let (repeat, rows) = (&repeat, self.rows);
             let scans: Vec<_> =
-                (0..scanners).map(|_| scope.spawn(move || count(&|| scan(db, table)).len())).collect();
-            let writes: Vec<_> = (0..writers)
+                (0..self.scanners).map(|_| scope.spawn(move || repeat(&|| scan(db, table)).len())).collect();
+            let writes: Vec<_> = (0..self.writers)
                 .map(|n| {
                     scope.spawn(move || {
                         let state = std::cell::Cell::new(n + 1);
-                        count(&|| {
+                        repeat(&|| {
                             let mut s = state.get();
                             let key = next(&mut s) % rows;
                             state.set(s);
@@ -106,25 +133,31 @@ fn measure(db: &Db, time: Duration) -> Outcome {
             let start = Instant::now();
             std::thread::sleep(time);
             stop.store(true, Ordering::Relaxed);
-            let mut took: Vec<f64> =
+            let mut write_ms: Vec<f64> =
                 writes.into_iter().flat_map(|thread| thread.join().expect("a writer")).collect();
             let scans: Vec<f64> =
                 scans.into_iter().map(|thread| thread.join().expect("a scanner") as f64).collect();
-            let elapsed = start.elapsed().as_secs_f64();
-            took.sort_by(f64::total_cmp);
-            let total = scans.iter().sum::<f64>().max(f64::MIN_POSITIVE);
-            let round = f64::from(scanners.max(1)) / total * elapsed * 1e3;
-            let p99 = took.get(took.len() * 99 / 100).copied().unwrap_or(0.0);
-            let fewest = scans.iter().copied().reduce(f64::min).unwrap_or(0.0) / total * f64::from(scanners);
-            println!(
-                "{scanners:>8} {rows:>6} {writers:>7} {:>10.0} {:>10.0} {p99:>9.2} {:>10.2} {:>12.2} {fewest:>13.2} {:>7}",
-                took.len() as f64 / elapsed,
-                total / elapsed,
-                took.last().copied().unwrap_or(0.0),
-                p99 / round,
-                failed.load(Ordering::Relaxed)
-            );
-        });
+            let seconds = start.elapsed().as_secs_f64();
+            write_ms.sort_by(f64::total_cmp);
+            Measured { write_ms, scans, failed: failed.load(Ordering::Relaxed), seconds }
+        })
     }
-    Ok(())
+}
+
+impl Measured {
+    fn print(&self, scanners: u32, rows: u64, writers: u64) {
+        let writes = self.write_ms.len();
+        let total = self.scans.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+        let round = f64::from(scanners.max(1)) / total * self.seconds * 1e3;
+        let p99 = self.write_ms.get(writes * 99 / 100).copied().unwrap_or(0.0);
+        let fewest = self.scans.iter().copied().reduce(f64::min).unwrap_or(0.0) / total * f64::from(scanners);
+        println!(
+            "{scanners:>8} {rows:>6} {writers:>7} {:>10.0} {:>10.0} {p99:>9.2} {:>10.2} {:>12.2} {fewest:>13.2} {:>7}",
+            writes as f64 / self.seconds,
+            total / self.seconds,
+            self.write_ms.last().copied().unwrap_or(0.0),
+            p99 / round,
+            self.failed
+        );
+    }
 }

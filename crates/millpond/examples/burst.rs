@@ -1,14 +1,15 @@
-//! A burst of large rows right after a rest: how much of their time the writers are held by
-//! admission, and what of the burst the device has to do first.
+//! Measures a burst of large rows right after a rest: for which share of their time admission
+//! delays the writers, and how much the device must do first.
 //!
 //! ```text
-//! cargo run --release -p millpond --example burst [-- WRITERS [MILLISECONDS [VALUE_BYTES [ROUNDS]]]]
+//! cargo run --release -p millpond --example burst \
+//!     [-- WRITERS [MILLISECONDS [VALUE_BYTES [ROUNDS]]]]
 //! ```
-//! Each round rests, then every writer puts rows of VALUE_BYTES, one a transaction, waiting for no
-//! disk. *Given back*: a checkpoint before the rest has left the log two files, so the burst has
-//! more made. *Kept*: no checkpoint was asked for, and the files of the burst before are there.
-//! Beside both stands how fast the device makes such files: written with zeros and synced, then
-//! named, as the log makes them.
+//! Each round rests. Then every writer puts rows of VALUE_BYTES, one in each transaction, and waits
+//! for no sync. *Given back*: a checkpoint before the rest has left the log two segment files, so
+//! the burst needs new ones. *Kept*: no checkpoint was taken, and the segment files of the burst
+//! before are still there. Beside both stands how fast the device makes such files: written with
+//! zeros and synced, then named, as the log makes them.
 
 #[allow(dead_code)] // The device is asked for files here.
 #[path = "common/bench.rs"]
@@ -23,7 +24,7 @@ use std::time::{Duration, Instant};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-/// A file of the log, bytes.
+/// A segment file of the log, bytes.
 const SEGMENT: usize = 4 << 20;
 const REST: Duration = Duration::from_millis(1_500);
 /// Rows of each writer.
@@ -49,7 +50,7 @@ struct Burst {
     value: Vec<u8>,
 }
 
-/// How fast files are made, MB/s.
+/// Makes segment files and returns the rate, MB/s.
 fn files_made(dir: &Path) -> std::io::Result<f64> {
     const COUNT: usize = 8;
     let zeros = vec![0; SEGMENT];
@@ -81,7 +82,8 @@ impl Burst {
         Ok(())
     }
 
-    /// One burst: MB of redo a second, and the share of the writers' time for which they were held.
+    /// Runs one burst. Returns MB of redo a second, and the share of the writers' time for which
+    /// admission delayed them.
     fn run(&self, db: &Db, table: &Table) -> millpond::Result<(f64, f64)> {
         let figures = || {
             let metrics = db.metrics();

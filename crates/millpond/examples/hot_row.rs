@@ -1,22 +1,30 @@
-//! How many commits a second there are when everybody wants the same row, or two of a few rows, and how long one takes.
+//! Measures commits a second when all threads change the same row, or two of a few rows, and how
+//! long a commit takes.
 //!
 //! ```text
-//! cargo run --release -p millpond --example hot_row [-- SECONDS (3) [THREADS (16 128 512 2000)]...]
+//! cargo run --release -p millpond --example hot_row \
+//!     [-- SECONDS (3) [THREADS (16 128 512 2000)]...]
 //! perf record -F 999 --call-graph dwarf -- target/release/examples/hot_row random 2 512
 //! ```
-//! *One row*: every transaction changes the same row, unsynced and synced. Shown are commits a second, their share of the first row's,
-//! the 99th percentile and the longest of a commit in milliseconds, and the percentile over the time that it takes if all
-//! threads take turns (threads / rate). Beside it stand the longest time without a commit, and the 99th percentile of how many others committed
-//! during one's own commit, over the number of threads: 1 where everybody is served in turn, whatever the machine does. *A bare queue* is what the machine
-//! makes of as many threads that take turns: whoever comes parks until it is handed on to him, works for as long as a commit of one thread alone takes, hands
-//! on and comes again.
+//! *One row*: every transaction changes the same row, without a sync and with one. The columns are
+//! commits a second; their share of the rate in the first line; the 99th percentile and the longest
+//! time of a commit, milliseconds; the percentile divided by the time of one round in which each
+//! thread commits once (threads / rate); the longest time without a commit; and the 99th percentile
+//! of the commits of others during one commit, divided by the number of threads. The last is 1
+//! where all threads are served in turn, whatever the machine does.
 //!
-//! *Two of 64 rows*: every transaction changes two, in the order of their keys or in random
-//! order, which makes real deadlocks; whoever is chosen to give way begins anew. There the share of processor time that the search for
-//! deadlocks took is shown, and the longest that a circle stood. That share is by the clock, with the time in which the thread had no core; with `random`
-//! nothing but these transactions runs, for a profiler to say what part of the work the search is (`find_cycle`).
+//! *A bare queue* shows what the machine can do with as many threads that take turns: a thread
+//! parks until it gets the turn, works for as long as a commit of a single thread takes, and passes
+//! the turn on.
 //!
-//! What begins before everybody has had two turns is not counted.
+//! *Two of 64 rows*: every transaction changes two rows, in the order of their keys or in random
+//! order. Random order makes real deadlocks, and the victim begins again. The columns also show the
+//! share of processor time that the deadlock search took, and the longest time that a deadlock
+//! lasted. That share is measured by the clock, so it includes time without a processor. With
+//! `random` only these transactions run, so a profiler can show the share of the search
+//! (`find_cycle`).
+//!
+//! Commits that begin before each thread has had two turns are not counted.
 
 #[path = "common/random.rs"]
 mod random;
@@ -34,7 +42,7 @@ type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 const HOT: u64 = 64;
 const VALUE_BYTES: usize = 100;
 
-/// Processor time of the process, seconds.
+/// Returns the processor time of the process, seconds.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
@@ -56,12 +64,14 @@ struct Measured {
     worst: f64,
     /// The longest time without a commit, milliseconds.
     gap: f64,
-    /// The 99th percentile of commits of others during a commit, over the number of threads.
+    /// The 99th percentile of the commits of others during a commit, divided by the number of
+    /// threads.
     passed: f64,
     retries: f64,
 }
 
-/// One commit: when it began and ended, milliseconds since the beginning; how many others there were meanwhile; how often it began anew.
+/// One commit: its begin and end, milliseconds since the start; how many others committed
+/// meanwhile; how often it began again.
 struct Sample {
     from: f64,
     to: f64,
@@ -69,8 +79,9 @@ struct Sample {
     retries: u64,
 }
 
-/// Has threads commit over and over. `commit` gets the thread's number and its generator, and returns how often it began anew.
-fn crowd(threads: u64, time: Duration, commit: impl Fn(u64, &mut u64) -> u64 + Sync) -> Measured {
+/// Lets threads commit again and again. `commit` gets the thread's number and its generator, and
+/// returns how often it began again.
+fn run_threads(threads: u64, time: Duration, commit: impl Fn(u64, &mut u64) -> u64 + Sync) -> Measured {
     let (stop, all, done) = (AtomicBool::new(false), Barrier::new(threads as usize + 1), AtomicU64::new(0));
     let begun = Instant::now();
     let now = || begun.elapsed().as_secs_f64() * 1e3;
@@ -123,7 +134,7 @@ fn measured(samples: &[Sample], threads: u64, (first, last): (f64, f64)) -> Meas
     }
 }
 
-/// Begins transactions until one commits; how often it was told to begin anew.
+/// Begins transactions until one commits. Returns how often it had to begin again.
 fn one_commit(db: &Db, table: &Table, options: TxnOptions, keys: &[u64], n: u64) -> millpond::Result<u64> {
     let mut retries = 0;
     loop {
@@ -146,7 +157,7 @@ fn run(db: &Db, table: &Table, threads: u64, time: Duration, rows: Rows, durabil
         .isolation(millpond::Isolation::ReadCommitted)
         .durability(durability)
         .lock_wait(Duration::from_secs(600));
-    crowd(threads, time, |n, state| {
+    run_threads(threads, time, |n, state| {
         let mut keys = match rows {
             Rows::One => vec![0],
             _ => vec![next(state) % HOT, next(state) % HOT],
@@ -158,45 +169,46 @@ fn run(db: &Db, table: &Table, threads: u64, time: Duration, rows: Rows, durabil
     })
 }
 
-/// Who waits, and whether it is his turn.
-struct Place {
+/// A thread that waits for its turn.
+struct QueuedThread {
     thread: Thread,
-    mine: AtomicBool,
+    has_turn: AtomicBool,
 }
 
 #[derive(Default)]
-struct Line {
-    taken: bool,
-    places: VecDeque<Arc<Place>>,
+struct QueueState {
+    busy: bool,
+    waiting: VecDeque<Arc<QueuedThread>>,
 }
 
-/// Threads in the order in which they came.
+/// A queue of threads, served in the order of their arrival.
 #[derive(Default)]
-struct Queue(Mutex<Line>);
+struct TurnQueue(Mutex<QueueState>);
 
-impl Queue {
+impl TurnQueue {
     fn take_turn(&self, work: Duration) {
-        let mut line = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if std::mem::replace(&mut line.taken, true) {
-            let place = Arc::new(Place { thread: std::thread::current(), mine: AtomicBool::new(false) });
-            line.places.push_back(Arc::clone(&place));
-            drop(line);
-            while !place.mine.load(Ordering::Acquire) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::replace(&mut state.busy, true) {
+            let waiter =
+                Arc::new(QueuedThread { thread: std::thread::current(), has_turn: AtomicBool::new(false) });
+            state.waiting.push_back(Arc::clone(&waiter));
+            drop(state);
+            while !waiter.has_turn.load(Ordering::Acquire) {
                 std::thread::park();
             }
         } else {
-            drop(line);
+            drop(state);
         }
         let from = Instant::now();
         while from.elapsed() < work {
             std::hint::spin_loop();
         }
-        let mut line = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = line.places.pop_front();
-        line.taken = next.is_some();
-        drop(line);
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = state.waiting.pop_front();
+        state.busy = next.is_some();
+        drop(state);
         if let Some(next) = next {
-            next.mine.store(true, Ordering::Release);
+            next.has_turn.store(true, Ordering::Release);
             next.thread.unpark();
         }
     }
@@ -206,19 +218,19 @@ fn main() -> Outcome {
     let mut args = std::env::args().skip(1).peekable();
     let random = args.next_if(|arg| arg == "random").is_some();
     let time = Duration::from_secs_f64(args.next().map_or(Ok(3.0), |s| s.parse())?);
-    let mut crowds = args.map(|n| n.parse()).collect::<Result<Vec<u64>, _>>()?;
-    if crowds.is_empty() {
-        crowds = vec![16, 128, 512, 2000];
+    let mut thread_counts = args.map(|n| n.parse()).collect::<Result<Vec<u64>, _>>()?;
+    if thread_counts.is_empty() {
+        thread_counts = vec![16, 128, 512, 2000];
     }
     let dir = std::env::current_dir()?.join(format!("hot-row-{}", std::process::id()));
     let db = Options::new().open(&dir)?;
-    let result = measure(&db, time, &crowds, random);
+    let result = measure(&db, time, &thread_counts, random);
     drop(db);
     std::fs::remove_dir_all(&dir)?;
     result
 }
 
-fn measure(db: &Db, time: Duration, crowds: &[u64], random: bool) -> Outcome {
+fn measure(db: &Db, time: Duration, thread_counts: &[u64], random: bool) -> Outcome {
     let table = db.create_table("rows")?;
     let mut tx = db.begin()?;
     for key in 0..HOT {
@@ -226,7 +238,7 @@ fn measure(db: &Db, time: Duration, crowds: &[u64], random: bool) -> Outcome {
     }
     tx.commit()?;
     if random {
-        for &threads in crowds {
+        for &threads in thread_counts {
             let m = run(db, &table, threads, time, Rows::Random, Durability::None);
             println!(
                 "two of 64, in random order: {threads} threads, {:.0} commits/s, {:.3} again/commit",
@@ -235,19 +247,19 @@ fn measure(db: &Db, time: Duration, crowds: &[u64], random: bool) -> Outcome {
         }
         return Ok(());
     }
-    one_row(db, &table, time, crowds);
-    two_rows(db, &table, time, crowds);
+    one_row(db, &table, time, thread_counts);
+    two_rows(db, &table, time, thread_counts);
     Ok(())
 }
 
-fn one_row(db: &Db, table: &Table, time: Duration, crowds: &[u64]) {
+fn one_row(db: &Db, table: &Table, time: Duration, thread_counts: &[u64]) {
     println!(
         "{:>28} {:>8} {:>11} {:>8} {:>10} {:>10} {:>12} {:>10} {:>10}",
         "", "threads", "commits/s", "share", "p99, ms", "worst, ms", "p99 / turn", "gap, ms", "p99 turns"
     );
     let show = |name: &str, run: &dyn Fn(u64) -> Measured| {
         let mut first = None;
-        for &threads in crowds {
+        for &threads in thread_counts {
             let m = run(threads);
             let share = m.rate / *first.get_or_insert(m.rate);
             let turn = threads as f64 / m.rate * 1e3;
@@ -265,9 +277,9 @@ fn one_row(db: &Db, table: &Table, time: Duration, crowds: &[u64]) {
     let commits = |threads, durability| run(db, table, threads, time, Rows::One, durability);
     show("one row, unsynced", &|threads| commits(threads, Durability::None));
     let alone = Duration::from_secs_f64(1.0 / commits(1, Durability::None).rate);
-    let queue = Queue::default();
+    let queue = TurnQueue::default();
     show("a bare queue", &|threads| {
-        crowd(threads, time, |_, _| {
+        run_threads(threads, time, |_, _| {
             queue.take_turn(alone);
             0
         })
@@ -275,7 +287,7 @@ fn one_row(db: &Db, table: &Table, time: Duration, crowds: &[u64]) {
     show("one row, synced", &|threads| commits(threads, Durability::Sync));
 }
 
-fn two_rows(db: &Db, table: &Table, time: Duration, crowds: &[u64]) {
+fn two_rows(db: &Db, table: &Table, time: Duration, thread_counts: &[u64]) {
     println!(
         "\n{:>28} {:>8} {:>11} {:>8} {:>10} {:>10} {:>12} {:>10} {:>12}",
         "",
@@ -289,7 +301,7 @@ fn two_rows(db: &Db, table: &Table, time: Duration, crowds: &[u64]) {
         "longest, ms"
     );
     let figure = |name| db.metrics().get(name).unwrap_or(0.0);
-    for &threads in crowds {
+    for &threads in thread_counts {
         let mut first = None;
         for (name, rows) in
             [("two of 64, by key", Rows::Ordered), ("two of 64, in random order", Rows::Random)]

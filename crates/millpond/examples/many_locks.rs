@@ -1,17 +1,20 @@
-//! A transaction that locks a million rows explicitly: what its neighbours notice, and what memory
-//! it takes and gives back.
+//! Measures a transaction that locks a million rows: how much it slows down other transactions, and
+//! how much memory it takes and frees.
 //!
 //! ```text
-//! cargo run --release -p millpond --example many_locks [-- LOCKS (1000000) [ROUNDS (5) [SECONDS (0.5) [NEIGHBOURS (1)]]]]
+//! cargo run --release -p millpond --example many_locks \
+//!     [-- LOCKS (1000000) [ROUNDS (5) [SECONDS (0.5) [NEIGHBOURS (1)]]]]
 //! ```
-//! Neighbours lock one of their own 10,000 rows, change it and commit, unsynced, without a pause. A
-//! round measures them alone, while the rows of the large transaction are locked for update, while
-//! it holds them, and while it gives them back: transactions a second, their share of the rate
-//! alone in the same round, and the longest transaction of each phase. Beside it are the resident
-//! memory, `lock_bytes` and `locks_held` at the end of the phase. Somebody waits for the row that
-//! was locked last; shown is for how long after the rollback began, beside how long that took. The
-//! median of the shares while it held its locks stands at the end. Run it with as many cores as
-//! NEIGHBOURS and two more.
+//! Each neighbour thread locks one of its own 10,000 rows, changes it and commits, without a sync
+//! and without a pause. A round has four phases: the neighbours alone; while the large transaction
+//! locks its rows for update; while it holds them; and while it releases them.
+//!
+//! The columns are the time of the phase, transactions a second, their share of the rate alone in
+//! the same round, the longest transaction, and, at the end of the phase, the resident memory,
+//! `lock_bytes` and `locks_held`. One more transaction waits for the row that was locked last; the
+//! program shows how long after the start of the rollback it got the lock. The last line is the
+//! median of the shares while the locks were held. Run it with two more processor cores than
+//! NEIGHBOURS.
 
 #[path = "common/random.rs"]
 mod random;
@@ -24,18 +27,18 @@ use std::time::{Duration, Instant};
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 const OWN_ROWS: u64 = 10_000;
-const PHASES: [&str; 4] = ["alone", "it locks", "it holds", "it gives back"];
+const PHASES: [&str; 4] = ["alone", "it locks", "it holds", "it releases"];
 
 #[derive(Default)]
 struct Shared {
     phase: AtomicUsize,
     stop: AtomicBool,
-    /// By phase: transactions, and the longest, microseconds.
+    /// By phase: transactions, and the longest of them, microseconds.
     done: [AtomicU64; 4],
     longest_us: [AtomicU64; 4],
 }
 
-/// Resident memory, MiB.
+/// Returns the resident memory, MiB.
 fn resident() -> f64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm.split(' ').nth(1).and_then(|n| n.parse::<f64>().ok()).unwrap_or(0.0);
@@ -74,7 +77,7 @@ struct Bench<'b> {
 }
 
 impl Bench<'_> {
-    /// Does something in a phase; the rate of the neighbours meanwhile.
+    /// Runs `work` as a phase. Returns the neighbours' rate meanwhile.
     fn phase<T>(&self, number: usize, alone: Option<f64>, work: impl FnOnce() -> T) -> (f64, T) {
         self.shared.done[number].store(0, Ordering::Relaxed);
         self.shared.longest_us[number].store(0, Ordering::Relaxed);
@@ -98,7 +101,7 @@ impl Bench<'_> {
         (rate, result)
     }
 
-    /// The share of the neighbours' rate while the locks are held.
+    /// Runs a round. Returns the share of the neighbours' rate while the locks are held.
     fn round(&self) -> Outcome<f64> {
         let (alone, ()) = self.phase(0, None, || std::thread::sleep(self.time));
         let mut tx = self.db.begin_with(options())?;
@@ -119,7 +122,7 @@ impl Bench<'_> {
             self.phase(3, Some(alone), || tx.rollback());
             let waited = last.join().expect("a thread")?.saturating_duration_since(from);
             println!(
-                "{:>14} {:>9.2} ms until who waited for the last row had it",
+                "{:>14} {:>9.2} ms until the waiter for the last row had its lock",
                 "",
                 waited.as_secs_f64() * 1e3
             );
@@ -165,10 +168,7 @@ fn main() -> Outcome {
     });
     let mut shares = shares?;
     shares.sort_by(f64::total_cmp);
-    println!(
-        "while it holds {locks} locks its neighbours keep {:.2} of their rate",
-        shares[shares.len() / 2]
-    );
+    println!("with {locks} locks held, the neighbours keep {:.2} of their rate", shares[shares.len() / 2]);
     drop((table, db));
     std::fs::remove_dir_all(&dir)?;
     Ok(())

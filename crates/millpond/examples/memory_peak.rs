@@ -1,12 +1,11 @@
-//! What stays of the memory that a peak took: the process's resident memory before it, at it and
-//! after it.
+//! Measures how much memory stays resident after a peak: before it, at it and after it.
 //!
 //! ```text
 //! cargo run --release -p millpond --example memory_peak [-- ROWS]
 //! ```
-//! Four peaks, one after the other: one transaction that changes ROWS rows; as many transactions
-//! that delete one each beside a snapshot; all rows locked; a long scan. After each the database is
-//! left alone until nothing waits for purge. The pool is filled before the base is taken, so that
+//! There are four peaks, one after the other: one transaction that changes ROWS rows; as many
+//! transactions that delete one row each while a snapshot is held; all rows locked; a long scan.
+//! After each the database rests until nothing waits for purge. The buffer pool is filled first, so
 //! its pages count everywhere.
 
 use millpond::{Db, Durability, Options, Table, TxnOptions};
@@ -96,7 +95,7 @@ fn at_rest(db: &Db) {
     std::thread::sleep(Duration::from_millis(300));
 }
 
-/// MiB.
+/// Returns the resident memory, MiB.
 fn resident() -> Result<u64, Box<dyn std::error::Error>> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;

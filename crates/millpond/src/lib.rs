@@ -32,8 +32,8 @@
 //!
 //! # When to use it
 //!
-//! A [`Db`] is a directory with tables; a [`Table`] is an ordered map of byte keys to byte values;
-//! a [`Transaction`] reads and changes rows of any tables. Its changes take effect when it
+//! A [`Db`] is a directory with tables. A [`Table`] is an ordered map of byte keys to byte values.
+//! A [`Transaction`] reads and changes rows of any tables. Its changes take effect when it
 //! [commits](Transaction::commit), all or none. Use it for data that a program keeps itself and
 //! must not lose, and that several threads change at once: a queue, a ledger, an index, the state
 //! of a service. Only one process can have a database open. It is a library, not a server. It has
@@ -85,7 +85,7 @@
 //!     loop {
 //!         let mut tx = db.begin()?;
 //!         match body(&mut tx).and_then(|value| tx.commit().map(|_| value)) {
-//!             Err(error) if error.is_retryable() => {} // the transaction is dropped, and so rolled back
+//!             Err(error) if error.is_retryable() => {} // dropped, and so rolled back
 //!             outcome => return outcome,
 //!         }
 //!     }
@@ -120,12 +120,13 @@
 //! let db = millpond::Options::new().page_bytes(4096).open_in_memory()?;
 //! let table = db.create_table("t")?;
 //! let mut tx = db.begin()?;
-//! tx.put(&table, b"", &vec![7; 1 << 20])?; // the empty key is one like any other
+//! tx.put(&table, b"", &vec![7; 1 << 20])?; // a key may be empty
 //! tx.put(&table, &[7; 896], b"")?;
 //! let long = tx.put(&table, &[7; 897], b"");
 //! assert!(matches!(long, Err(millpond::Error::KeyTooLong { len: 897, max: 896 })));
 //! # Ok::<(), millpond::Error>(())
 //! ```
+//!
 //! A new database takes about 40 MiB of disk, written with zeros so that later writes have space.
 //! The undo of open transactions and the versions that open snapshots still need have a budget of
 //! memory, [`Options::history_memory_bytes`]. What does not fit goes to files. So a transaction may
@@ -142,10 +143,10 @@
 //! a table that was being loaded does not exist. Opening takes at most about
 //! [`Options::recovery_target`]. The program has nothing else to do.
 //!
-//! After the first failed write or sync nothing is acknowledged any more: calls return
+//! After the first failed write or sync no commit is acknowledged any more: calls return
 //! [`Error::Poisoned`], and opening again recovers. A full disk is no such failure, because the
 //! engine reserves space first: the call returns [`Error::DiskFull`], and the database stays
-//! usable. It can also be closed and opened then, and deleting rows or dropping tables makes room.
+//! usable. It can then also be closed and opened. Deleting rows or dropping tables makes room.
 //! If a file reaches a limit on the size of files (`ulimit -f`), the system also sends the signal
 //! `SIGXFSZ`, which ends a program that does not ignore it. In a program that ignores it the call
 //! returns [`Error::DiskFull`].
@@ -156,12 +157,12 @@
 //!
 //! # Tuning
 //!
-//! There is nothing to tune. Two options deserve a thought, and both are in [`Options`]: memory for
-//! cached pages, and how long recovery may take. The engine derives the rest from what it measures:
+//! There is nothing to tune. Two [`Options`] may be worth setting: the memory for cached pages, and
+//! how long recovery may take. The engine derives the rest from what it measures:
 //! the length of the log, when pages are written, how commits are batched, and how much writers are
 //! delayed when the device is too slow.
 //!
-//! # Looking at it
+//! # Metrics and inspection
 //!
 //! [`Db::metrics`] is a copy of every metric, by name, as JSON or in the Prometheus format; two
 //! copies can be subtracted. Every page write and every sync is counted with its cause. [`Receipt`]

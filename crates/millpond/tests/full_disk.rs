@@ -1,18 +1,22 @@
-//! A disk of its own that fills up: a memory file system of a hundred megabytes. Rows are inserted until nothing fits any more, with
-//! a checkpoint now and then; the database closes, opens again on the same full disk, deletes, drops, and has room again.
+//! A real full disk: a memory file system of about a hundred megabytes. Rows are inserted until
+//! nothing fits, with a checkpoint now and then. The database closes, opens again on the full disk,
+//! deletes rows, drops tables, and has room again.
 //!
-//! Mounting needs the right to do so. Without it the tests say so and pass, unless `MILLPOND_FULL_DISK_DIR` names a directory on a small
-//! file system that may be filled. `MILLPOND_FULL_DISK_MB` says how large a disk is made (64):
+//! Mounting needs the right to do so. Without it the tests print a note and pass, unless
+//! `MILLPOND_FULL_DISK_DIR` names a directory on a small file system that may be filled.
+//! `MILLPOND_FULL_DISK_MB` is the size of the mounted disk in MiB (64):
 //!
 //! ```text
-//! MILLPOND_FULL_DISK_MB=110 cargo test --release -p millpond --test full_disk -- --nocapture --test-threads=1
+//! MILLPOND_FULL_DISK_MB=110 cargo test --release -p millpond --test full_disk -- \
+//!     --nocapture --test-threads=1
 //! ```
 
 use millpond::{Db, Error, Options, Table};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A directory on a small file system; both go with the test, or the directory alone where it was given.
+/// A directory on a small file system. Both are removed with the test, or only the directory if it
+/// was given.
 struct Disk(PathBuf);
 
 impl Disk {
@@ -39,7 +43,7 @@ impl Disk {
         }
     }
 
-    /// Leaves no room for anybody: another program's file takes what there is.
+    /// Fills the rest of the disk with another program's file.
     fn take_the_rest(&self) -> PathBuf {
         let path = self.0.join("another");
         let mut file = std::fs::File::create(&path).unwrap();
@@ -73,7 +77,7 @@ fn key(n: u64) -> [u8; 8] {
     (n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_be_bytes()
 }
 
-/// One transaction of rows.
+/// Inserts rows in one transaction.
 fn insert(db: &Db, table: &Table, rows: std::ops::Range<u64>) -> Result<(), Error> {
     let mut tx = db.begin()?;
     for n in rows {
@@ -82,7 +86,7 @@ fn insert(db: &Db, table: &Table, rows: std::ops::Range<u64>) -> Result<(), Erro
     tx.commit().map(drop)
 }
 
-/// Inserts until nothing fits; how many rows there are then.
+/// Inserts rows until nothing fits. Returns the number of the next row.
 fn fill(db: &Db, table: &Table, from: u64, each: u64, checkpoint_every: u64) -> u64 {
     let mut next = from;
     loop {
@@ -108,8 +112,9 @@ fn count(db: &Db, table: &Table) -> u64 {
         .count() as u64
 }
 
-/// Deletes rows in one transaction, again and again until it is not refused in their midst. Returns how many deletes each refused try had
-/// done: what it had written was what kept the disk full, and it went with the try.
+/// Deletes rows in one transaction, and tries again if it is refused in the middle. Returns for
+/// each refused try how many deletes it had done: its own undo kept the disk full, and was freed
+/// with the try.
 fn delete(db: &Db, table: &Table, rows: std::ops::Range<u64>) -> Vec<u64> {
     let mut refused = Vec::new();
     while refused.len() < 1_000 {
@@ -132,7 +137,7 @@ fn names(path: &Path) -> u64 {
 }
 
 #[test]
-fn a_database_on_a_full_disk_closes_opens_deletes_and_has_room_again() {
+fn a_full_disk_allows_close_open_and_delete() {
     for (round, each, checkpoint_every) in [(0, 10, 100), (1, 100, 7)] {
         let Some(disk) = Disk::of(&format!("story-{round}")) else { return };
         let db = open(&disk);
@@ -145,7 +150,7 @@ fn a_database_on_a_full_disk_closes_opens_deletes_and_has_room_again() {
             db.checkpoint().unwrap();
         }
         assert!(rows > 8_000, "{rows} rows fit");
-        // Whatever has been given back is somebody else's now.
+        // Another program takes the space that was freed.
         let another = (round % 2 == 1).then(|| disk.take_the_rest());
         db.close().unwrap_or_else(|e| panic!("round {round}: closing: {e}"));
         drop((table, aside, db));
@@ -153,7 +158,8 @@ fn a_database_on_a_full_disk_closes_opens_deletes_and_has_room_again() {
         let db = open(&disk);
         let table = db.open_table("t").unwrap();
         assert_eq!(count(&db, &table), rows, "round {round}");
-        // A row at a time, nobody is refused; a hundred at a time, nobody before it has written, and few.
+        // Deletes of one row at a time are never refused. Of a hundred at a time few are refused,
+        // and none before it has written.
         let (mut deleted, mut refused) = (0, 0);
         while deleted < rows / 2 {
             let each = if deleted < rows / 8 { 1 } else { 100 };
@@ -179,7 +185,7 @@ fn a_database_on_a_full_disk_closes_opens_deletes_and_has_room_again() {
     }
 }
 
-/// Rows that a transaction makes short, and long values that it replaces.
+/// Rows that a transaction shortens, and long values that it replaces.
 const SHRUNK: u64 = 3000;
 const LONG: u64 = 20;
 
@@ -187,10 +193,10 @@ fn long(n: u64) -> Vec<u8> {
     vec![n as u8; 40_000]
 }
 
-/// A transaction makes rows short and long values go, and others take the room. Going back finds none, or some; no half of it stays, and
-/// nothing that was committed before is lost.
+/// A transaction shortens rows and replaces long values, and others take the space. Its rollback
+/// may find no space. Then no half of it stays, and nothing committed before is lost.
 #[test]
-fn a_transaction_that_cannot_go_back_on_a_full_disk_loses_nothing() {
+fn a_rollback_without_space_on_a_full_disk_loses_nothing() {
     let Some(disk) = Disk::of("rewind") else { return };
     let db = open(&disk);
     let (table, values) = (db.create_table("t").unwrap(), db.create_table("long").unwrap());
@@ -208,7 +214,7 @@ fn a_transaction_that_cannot_go_back_on_a_full_disk_loses_nothing() {
     let before = shrinks.savepoint();
     (0..SHRUNK).for_each(|n| shrinks.put(&table, &key(n), b"short").unwrap());
     (0..LONG).for_each(|n| shrinks.put(&values, &key(n), b"short").unwrap());
-    // Until the leaves are full, too: other rows still fit where one does not.
+    // Until the leaves are full too: other rows may fit where one does not.
     let (mut next, mut refused) = (SHRUNK, 0);
     while refused < 40 {
         match insert(&db, &table, next..next + 1) {
@@ -225,7 +231,7 @@ fn a_transaction_that_cannot_go_back_on_a_full_disk_loses_nothing() {
         Ok(()) => drop(ended.unwrap()),
         Err(error) => {
             assert!(matches!(error, Error::DiskFull { .. }), "{error}");
-            assert!(matches!(ended, Err(Error::Aborted)), "a half of it was committed: {ended:?}");
+            assert!(matches!(ended, Err(Error::Aborted)), "a part of it was committed: {ended:?}");
         }
     }
     let right = |db: &Db| {
@@ -240,7 +246,7 @@ fn a_transaction_that_cannot_go_back_on_a_full_disk_loses_nothing() {
         assert_eq!(tx.get(&values, b"its own").unwrap().is_some(), went);
     };
     right(&db);
-    // What others had taken gives the room in which the rest of the rollback goes on.
+    // Deleting the other rows gives the rest of the rollback its space.
     for first in (SHRUNK..next).step_by(10) {
         delete(&db, &table, first..next.min(first + 10));
     }

@@ -1,6 +1,6 @@
-//! [`BulkLoad`]: fills a new table with rows in key order, each page written once.
+//! [`BulkLoad`]: fills a new table with rows in key order and writes each page once.
 
-use super::{Db, Share};
+use super::{CoreRef, Db};
 use crate::btree::{BulkSink, PageBatch};
 use crate::catalog::TableLoad;
 use crate::error::{Error, Result};
@@ -11,14 +11,17 @@ use std::cell::{Cell, RefCell};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 
-/// A table in the making: rows are pushed in key order, and nobody sees the table until [`BulkLoad::commit`].
+/// A load of a new table. Rows are pushed in key order; others see the table after
+/// [`BulkLoad::commit`].
 ///
-/// All or nothing: after an error, when it is dropped, or after a crash before the commit, nothing of it remains. Rows stream
-/// through: memory holds two batches of pages, some megabytes, and some twenty bytes for each value that is longer than a fifth of a page.
-/// Nobody else can create a table of that name meanwhile: who tries gets [`Error::LockTimeout`].
+/// The load is all or nothing: after an error, a drop, or a crash before the commit, nothing of it
+/// remains. It holds little memory: two batches of pages (some megabytes), and about 20 bytes for
+/// each value that is longer than a fifth of a page. Creating another table of that name meanwhile
+/// fails with [`Error::LockTimeout`].
 ///
-/// Pages are filled but for a sixteenth, which leaves room for the first changes, and written once, past the buffer pool and
-/// the log: a load costs a fraction of what inserts cost. The first reads of the table then come from the device.
+/// Each page is filled up to 15/16, which leaves room for the first changes. It is written once,
+/// past the buffer pool and the log, so a load costs a fraction of what inserts cost. The first
+/// reads of the table then come from the device.
 ///
 /// ```
 /// # fn main() -> millpond::Result<()> {
@@ -34,33 +37,34 @@ use std::sync::Arc;
 /// ```
 #[derive(Debug)]
 pub struct BulkLoad {
-    core: Share,
-    /// None once it has ended.
+    core: CoreRef,
+    /// `None` after the load has ended.
     loading: Option<TableLoad>,
-    beside: Beside,
+    writer: BatchWriter,
 }
 
-/// Writes a batch of pages in a thread of its own while the caller makes the next.
+/// Writes a batch of pages in a thread of its own, while the caller fills the next batch.
 ///
-/// That thread is a call inside the gate, so closing waits for it and none begins after it: the pages belong to extents that
-/// the next open gives back.
+/// That thread counts as a call inside the gate: closing waits for it, and it cannot begin after
+/// closing. So pages are never written into extents that the next open frees.
 #[derive(Debug)]
-struct Beside {
-    core: Share,
-    /// A batch was full. The first one is written by the caller: a load that has no other needs no thread.
-    begun: Cell<bool>,
-    under_way: RefCell<Option<JoinHandle<Result<PageBatch>>>>,
+struct BatchWriter {
+    core: CoreRef,
+    /// Whether a batch has been written. The caller writes the first one itself: a load of one
+    /// batch needs no thread.
+    first_written: Cell<bool>,
+    in_flight: RefCell<Option<JoinHandle<Result<PageBatch>>>>,
 }
 
-impl Beside {
-    /// Waits for the batch under way, if there is one, and gives it back empty.
+impl BatchWriter {
+    /// Waits for the batch in flight, if there is one, and returns it, empty.
     fn join(&self) -> Result<Option<PageBatch>> {
-        let Some(thread) = self.under_way.take() else { return Ok(None) };
+        let Some(thread) = self.in_flight.take() else { return Ok(None) };
         thread.join().unwrap_or_else(|panic| resume_unwind(panic)).map(Some)
     }
 }
 
-impl BulkSink for Beside {
+impl BulkSink for BatchWriter {
     fn admit(&self, redo_bytes: usize) -> Result {
         self.core.engine.admit(redo_bytes)
     }
@@ -70,7 +74,7 @@ impl BulkSink for Beside {
     }
 
     fn write(&self, batch: PageBatch) -> Result<PageBatch> {
-        if !self.begun.replace(true) {
+        if !self.first_written.replace(true) {
             return self.core.engine.write(batch);
         }
         let empty = self.join()?.unwrap_or_else(|| batch.another());
@@ -82,8 +86,8 @@ impl BulkSink for Beside {
             core.engine.write(batch.expect("it is taken once"))
         });
         match started {
-            Ok(thread) => drop(self.under_way.replace(Some(thread))),
-            // No thread is to be had: the caller writes it.
+            Ok(thread) => drop(self.in_flight.replace(Some(thread))),
+            // No thread can be started: the caller writes the batch.
             Err(_) => {
                 let batch = handed.lock().take();
                 batch.map_or(Ok(()), |batch| self.core.engine.write(batch).map(drop))?;
@@ -97,32 +101,38 @@ impl BulkSink for Beside {
     }
 }
 
-impl Drop for Beside {
+impl Drop for BatchWriter {
     fn drop(&mut self) {
-        // Nobody is left who could hear of a failure; one that poisons others hear of.
-        if let Some(thread) = self.under_way.take() {
+        // No caller is left to get an error. If it poisoned the database, later calls report it.
+        if let Some(thread) = self.in_flight.take() {
             drop(thread.join());
         }
     }
 }
 
 impl Db {
-    /// Begins to load a new table.
+    /// Begins to load a new table. [`BulkLoad`] has an example.
     ///
     /// # Errors
-    /// [`Error::TableExists`]; [`Error::LockTimeout`] while another load or transaction is about to create a table of that
-    /// name; [`Error::Misuse`] for a name that is empty or longer than 255 bytes; [`Error::DiskFull`].
+    /// [`Error::TableExists`]; [`Error::LockTimeout`] while another load or call is creating a
+    /// table of that name; [`Error::Misuse`] for a name that is empty or longer than 255 bytes;
+    /// [`Error::DiskFull`]; [`Error::Closed`], [`Error::Poisoned`].
     pub fn begin_bulk_load(&self, name: &str) -> Result<BulkLoad> {
         let _inside = self.core.enter()?;
-        let loading = self.core.told(self.core.catalog.begin_load(name))?;
+        let loading = self.core.or_poisoned(self.core.catalog.begin_load(name))?;
         self.core.engine.store.metrics.add(M::ActiveTransactions, 1);
-        let core = self.core.share();
-        let beside = Beside { core: core.clone(), begun: Cell::new(false), under_way: RefCell::new(None) };
-        Ok(BulkLoad { core, loading: Some(loading), beside })
+        let core = self.core.get();
+        let writer = BatchWriter {
+            core: core.clone(),
+            first_written: Cell::new(false),
+            in_flight: RefCell::new(None),
+        };
+        Ok(BulkLoad { core, loading: Some(loading), writer })
     }
 
-    /// Makes a table of `rows`, which come in key order, each key once. Durable when the call returns; if it fails, there is
-    /// no such table. [`Db::begin_bulk_load`] is the same for rows that are not at hand as an iterator.
+    /// Creates a table with `rows`, which must be in key order, each key once. The table is durable
+    /// when the call returns. If the call fails, there is no such table. [`Db::begin_bulk_load`]
+    /// does the same for rows that do not come from an iterator.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -133,7 +143,7 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// As [`Db::begin_bulk_load`] and [`BulkLoad::push`].
+    /// As [`Db::begin_bulk_load`], [`BulkLoad::push`] and [`BulkLoad::commit`].
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         name: &str,
@@ -148,35 +158,36 @@ impl Db {
 }
 
 impl BulkLoad {
-    /// Adds a row. Its key must be above that of the row before.
+    /// Adds a row. Its key must be greater than that of the row before.
     ///
     /// # Errors
-    /// [`Error::Misuse`] for a row out of order or a key that came before, [`Error::KeyTooLong`], [`Error::DiskFull`],
-    /// [`Error::Closed`]. After any of them the load is over and nothing of it remains; later calls give
-    /// [`Error::Aborted`].
+    /// [`Error::Misuse`] for a key that is out of order or repeated, [`Error::KeyTooLong`],
+    /// [`Error::DiskFull`], [`Error::Closed`]. After any of them the load is over and nothing of it
+    /// remains; later calls give [`Error::Aborted`].
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let core = &self.core;
         let _inside = core.enter()?;
         let Some(loading) = &mut self.loading else { return Err(Error::Aborted) };
-        let pushed = core.catalog.load_row(loading, key, value, &self.beside);
+        let pushed = core.catalog.load_row(loading, key, value, &self.writer);
         if pushed.is_err()
             && let Some(loading) = self.loading.take()
         {
-            core.catalog.abandon_load(&loading, &self.beside);
+            core.catalog.abandon_load(&loading, &self.writer);
         }
         pushed
     }
 
-    /// Makes the table known to all, with its rows. Durable when it returns.
+    /// Commits the table with its rows and makes it visible to others. It is durable when the call
+    /// returns.
     ///
     /// # Errors
-    /// As [`BulkLoad::push`]: then there is no such table. A failed write or sync of the log poisons the database: whether the
-    /// table survives is known after the next open.
+    /// As [`BulkLoad::push`]: then there is no such table. A failed write or sync of the log
+    /// poisons the database: only the next open shows whether the table survived.
     pub fn commit(mut self) -> Result<Table> {
         let core = self.core.clone();
         let _inside = core.enter()?;
         let loading = self.loading.take().ok_or(Error::Aborted)?;
-        let (entry, rows, lsn) = core.catalog.finish_load(loading, &self.beside)?;
+        let (entry, rows, lsn) = core.catalog.finish_load(loading, &self.writer)?;
         core.engine.store.metrics.add(M::RowInserts, rows);
         core.flush(lsn)?;
         Ok(Table { entry, db: core.id })
@@ -186,9 +197,9 @@ impl BulkLoad {
 impl Drop for BulkLoad {
     fn drop(&mut self) {
         self.core.engine.store.metrics.sub(M::ActiveTransactions, 1);
-        // What a closed database has open is taken back when it is opened again.
+        // If the database is closed, the next open removes the rest of the load.
         if let (Some(loading), Ok(_inside)) = (self.loading.take(), self.core.enter()) {
-            self.core.catalog.abandon_load(&loading, &self.beside);
+            self.core.catalog.abandon_load(&loading, &self.writer);
         }
     }
 }

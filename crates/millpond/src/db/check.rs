@@ -1,36 +1,36 @@
-//! Looks at the whole database.
+//! [`Db::check`](crate::Db::check): checks all trees, pages and the space map of a database.
 
-use super::Core;
+use super::DbCore;
 use crate::error::{Error, Result};
 use base::{PageNo, TreeId};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// So many of those that are set aside are named.
-const NAMED: usize = 10;
+/// The most quarantined items that a report lists.
+const QUARANTINED_SHOWN_MAX: usize = 10;
 
-/// What a check of the whole database found: [`Db::check`](crate::Db::check). Shown as text it is one line, `ok: …`, or one line
-/// for each problem.
+/// The result of [`Db::check`](crate::Db::check). As text it is one line, `ok: …`, or one line for
+/// each problem.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckReport {
-    /// Tables looked at.
+    /// Tables checked.
     pub tables: u64,
-    /// Rows in them and in the catalog, delete marks included.
+    /// Rows of the tables and of the catalog, with delete marks.
     pub rows: u64,
     /// Pages that the trees lead to.
     pub pages: u64,
-    /// Splits whose separator is not posted yet: no damage.
+    /// Splits whose separator key is not yet in the parent page. This is no damage.
     pub unposted_splits: u64,
-    /// Pages that belong to a tree which does not lead to them. `None` where transactions that had not been purged, or
-    /// changes meanwhile, made that impossible to tell.
+    /// Pages that belong to a tree but cannot be reached from its root. `None` if it cannot be
+    /// known, because transactions were not purged yet or changes were made during the check.
     pub unreachable_pages: Option<u64>,
-    /// What is wrong, one sentence each.
+    /// The problems, one sentence each.
     pub problems: Vec<String>,
 }
 
 impl CheckReport {
-    /// Whether nothing is wrong.
+    /// Whether no problem was found.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.problems.is_empty()
@@ -47,79 +47,114 @@ impl fmt::Display for CheckReport {
     }
 }
 
-pub(super) fn check(core: &Core) -> Result<CheckReport> {
-    let (engine, txns) = (&core.engine, &core.engine.txns);
-    let store = &engine.store;
-    let mut report = CheckReport::default();
-    let nothing_left = || {
-        let of_txns = txns.streams.len() == 0 && txns.history.is_empty() && txns.unreadable() == 0;
-        of_txns && txns.tableless() == 0
-    };
-    let quiet = nothing_left();
-    let begun = store.log.reserved_lsn();
-    let mut reached: BTreeSet<PageNo> = BTreeSet::new();
-    // A page that was freed and used again while this went on is met twice and hangs from one place all the same.
-    let mut twice = Vec::new();
-    let mut trees: Vec<_> = core.catalog.list().iter().map(|entry| (entry.name(), entry.tree)).collect();
-    report.tables = trees.len() as u64;
-    trees.push(("(catalog)".to_owned(), core.catalog.tree()));
-    for (name, tree) in trees {
-        // Held so that the table is not dropped under the check.
-        let Some(_live) = txns.trees.get(tree.id) else { continue };
-        let found = tree.check(store)?;
-        report.rows += found.rows;
-        report.pages += found.pages.len() as u64;
-        report.unposted_splits += found.unposted;
-        report
-            .problems
-            .extend(found.problems.into_iter().map(|problem| format!("table {name:?}: {problem}")));
-        for page in found.pages {
-            if !reached.insert(page) {
-                twice.push(format!("table {name:?}: {page:?} hangs from two places"));
+/// Checks all trees, all pages and the space map. The database stays open for others meanwhile.
+pub(super) fn check(core: &DbCore) -> Result<CheckReport> {
+    let log = &core.engine.store.log;
+    let quiet_before = nothing_to_purge(core);
+    let log_before = log.reserved_lsn();
+    let mut check = Check { core, report: CheckReport::default(), reached: BTreeSet::new() };
+    let reached_twice = check.trees()?;
+    if log.reserved_lsn() == log_before {
+        check.report.problems.extend(reached_twice);
+    }
+    let used = core.engine.store.space.used_pages()?;
+    check.pages_outside_trees()?;
+    if quiet_before && nothing_to_purge(core) && log.reserved_lsn() == log_before {
+        check.space_map(used);
+    }
+    let mut report = check.report;
+    report.problems.extend(core.engine.txns.unreadable_sentences(QUARANTINED_SHOWN_MAX));
+    Ok(report)
+}
+
+/// Whether no transaction has undo, and nothing waits for purge or for a later try.
+fn nothing_to_purge(core: &DbCore) -> bool {
+    let txns = &core.engine.txns;
+    txns.streams.len() == 0 && txns.history.is_empty() && txns.unreadable() == 0 && txns.tableless() == 0
+}
+
+/// A check in progress.
+struct Check<'c> {
+    core: &'c DbCore,
+    report: CheckReport,
+    /// Pages that a tree leads to.
+    reached: BTreeSet<PageNo>,
+}
+
+impl Check<'_> {
+    /// Checks the trees of all tables and of the catalog. Returns a sentence for each page that two
+    /// places lead to. That is damage only if nothing changed meanwhile: a page that was freed and
+    /// used again during the check is also reached twice.
+    fn trees(&mut self) -> Result<Vec<String>> {
+        let (catalog, txns) = (&self.core.catalog, &self.core.engine.txns);
+        let mut twice = Vec::new();
+        let mut trees: Vec<_> = catalog.list().iter().map(|entry| (entry.name(), entry.tree)).collect();
+        let report = &mut self.report;
+        report.tables = trees.len() as u64;
+        trees.push(("(catalog)".to_owned(), catalog.tree()));
+        for (name, tree) in trees {
+            // Held, so that the table cannot be dropped during its check.
+            let Some(_live) = txns.trees.get(tree.id) else { continue };
+            let found = tree.check(&self.core.engine.store)?;
+            report.rows += found.rows;
+            report.pages += found.pages.len() as u64;
+            report.unposted_splits += found.unposted;
+            let problems = found.problems.into_iter();
+            report.problems.extend(problems.map(|problem| format!("table {name:?}: {problem}")));
+            for page in found.pages {
+                if !self.reached.insert(page) {
+                    twice.push(format!("table {name:?}: {page:?} hangs from two places"));
+                }
             }
         }
+        Ok(twice)
     }
-    if store.log.reserved_lsn() == begun {
-        report.problems.append(&mut twice);
-    }
-    let used = store.space.used_pages()?;
-    // Values that only undo still leads to: no tree tells of damage there, and purge would meet it over and over.
-    let mut damaged = Vec::new();
-    // Not those of a tree that no table has: a bulk load is writing them, and no frame must show what stood there before.
-    let listed = |tree: &TreeId| txns.trees.get(*tree).is_some();
-    let of_tables = || store.space.used_pages().map(|used| used.into_iter().filter(|(tree, _)| listed(tree)));
-    for page in of_tables()?.flat_map(|(_, pages)| pages).filter(|page| !reached.contains(page)) {
-        match store.pool.look(page) {
-            Ok(_) => {}
-            Err(error @ Error::Corrupt { .. }) => damaged.push((page, error)),
-            Err(error) => return Err(error),
+
+    /// Reads the pages of tables that no tree leads to: long values that only undo names. Damage
+    /// there would stop purge again and again.
+    fn pages_outside_trees(&mut self) -> Result {
+        let (store, txns) = (&self.core.engine.store, &self.core.engine.txns);
+        // Pages of a tree without a table are left out: a bulk load may be writing them past the
+        // pool, and a frame must not keep their old content.
+        let has_table = |tree: &TreeId| txns.trees.get(*tree).is_some();
+        let of_tables =
+            || store.space.used_pages().map(|used| used.into_iter().filter(|(tree, _)| has_table(tree)));
+        let mut damaged = Vec::new();
+        for page in of_tables()?.flat_map(|(_, pages)| pages).filter(|page| !self.reached.contains(page)) {
+            match store.pool.look(page) {
+                Ok(_) => {}
+                Err(error @ Error::Corrupt { .. }) => damaged.push((page, error)),
+                Err(error) => return Err(error),
+            }
         }
+        if damaged.is_empty() {
+            return Ok(());
+        }
+        // A page that was freed meanwhile may hold anything.
+        let still_used: BTreeSet<PageNo> = of_tables()?.flat_map(|(_, pages)| pages).collect();
+        let damaged = damaged.into_iter().filter(|(page, _)| still_used.contains(page));
+        // A page that was being written meanwhile is read once more.
+        let damaged = damaged.filter(|(page, _)| store.pool.look(*page).is_err());
+        self.report.problems.extend(damaged.map(|(_, error)| error.to_string()));
+        Ok(())
     }
-    if !damaged.is_empty() {
-        // What was freed meanwhile may hold anything.
-        let still: BTreeSet<PageNo> = of_tables()?.flat_map(|(_, pages)| pages).collect();
-        let there = damaged.into_iter().filter(|(page, _)| still.contains(page));
-        // And what was just being written was not read whole.
-        let there = there.filter(|(page, _)| store.pool.look(*page).is_err());
-        report.problems.extend(there.map(|(_, error)| error.to_string()));
-    }
-    if quiet && nothing_left() && store.log.reserved_lsn() == begun {
-        let mut lost = 0;
+
+    /// Compares the pages that trees lead to with the pages in use by the space map. REQUIRES:
+    /// nothing has changed since the check began, and nothing is to be purged.
+    fn space_map(&mut self, used: BTreeMap<TreeId, Vec<PageNo>>) {
+        let problems = &mut self.report.problems;
+        let mut unreachable = 0;
         for (tree, pages) in &used {
-            for page in pages.iter().filter(|page| !reached.contains(page)) {
-                lost += 1;
-                if lost <= 10 {
-                    report.problems.push(format!("{page:?} belongs to {tree:?}, which does not lead to it"));
+            for page in pages.iter().filter(|page| !self.reached.contains(page)) {
+                unreachable += 1;
+                if unreachable <= 10 {
+                    problems.push(format!("{page:?} belongs to {tree:?}, which does not lead to it"));
                 }
             }
         }
         let used: BTreeSet<PageNo> = used.into_values().flatten().collect();
-        let stray = reached.iter().filter(|page| !used.contains(page));
-        report
-            .problems
-            .extend(stray.map(|page| format!("{page:?} is in use and the space map does not know")));
-        report.unreachable_pages = Some(lost);
+        let unknown = self.reached.iter().filter(|page| !used.contains(page));
+        problems.extend(unknown.map(|page| format!("{page:?} is in use and the space map does not know")));
+        self.report.unreachable_pages = Some(unreachable);
     }
-    report.problems.extend(txns.unreadable_sentences(NAMED));
-    Ok(report)
 }

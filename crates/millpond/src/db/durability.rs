@@ -1,10 +1,12 @@
-//! When a commit may return.
+//! [`Durability`]: what must be on disk when a commit returns.
 
-/// What a commit's return promises. Whatever is chosen, transactions are atomic, isolated and become durable in the order of
-/// their commits: a crash never keeps a later one and loses an earlier one.
+/// What is durable when a commit returns. With each choice, transactions are atomic and isolated,
+/// and they become durable in the order of their commits: a crash never loses an earlier commit and
+/// keeps a later one.
 ///
 /// ```
-/// # let dir = std::env::temp_dir().join(format!("millpond-doc-durability-{}", std::process::id()));
+/// # let name = format!("millpond-doc-durability-{}", std::process::id());
+/// # let dir = std::env::temp_dir().join(name);
 /// use millpond::{Durability, Options, TxnOptions};
 ///
 /// let db = Options::new().buffer_pool_bytes(16 << 20).open(&dir)?;
@@ -26,21 +28,24 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// The transaction survives a power cut and the death of the process; a power cut only where [`Db::is_durable`](crate::Db::is_durable).
-    /// The default. In a database
-    /// [in memory](crate::Db::open_in_memory) it is accepted and nothing is durable all the same, as the receipt says.
+    /// The commit is on disk when the call returns. It survives the end of the process, and a power
+    /// cut if [`Db::is_durable`](crate::Db::is_durable). The default.
+    ///
+    /// A database [in memory](crate::Db::open_in_memory) accepts it, but makes nothing durable;
+    /// [`Receipt::durable`](crate::Receipt::durable) is false then.
     #[default]
     Sync,
-    /// A power cut, or a process that is killed, loses at most what was committed in the last `ms` milliseconds and in the last
-    /// `bytes` bytes of redo: a commit waits while more than that is not durable. A database that is closed or dropped loses
-    /// nothing.
+    /// The commit is on disk soon. A power cut or a killed process loses at most the commits of the
+    /// last `ms` milliseconds and of the last `bytes` bytes of redo. A commit waits while more than
+    /// that is not durable. Closing or dropping the database loses nothing.
     Bounded {
-        /// The oldest commit that is not durable is at most this old, milliseconds.
+        /// The age of the oldest commit that is not durable is at most this, milliseconds.
         ms: u64,
-        /// At most so many bytes of redo are not durable.
+        /// At most this many bytes of redo are not durable.
         bytes: u64,
     },
-    /// Nothing: it becomes durable when the log is written for another reason, such as another transaction's commit, when
-    /// about a mebibyte of redo has gathered, or after about a second in which nothing was to be purged.
+    /// Nothing is guaranteed when the call returns. The commit becomes durable when the log is
+    /// written for another reason: another transaction's commit, about 1 MiB of redo that has
+    /// gathered, or about one second in which nothing was to be purged.
     None,
 }

@@ -1,4 +1,4 @@
-//! What a transaction sees of others, and how it waits for them.
+//! Isolation levels, and the options of a transaction and of a locking read.
 
 use super::Durability;
 #[cfg(doc)]
@@ -6,13 +6,15 @@ use crate::error::Error;
 use crate::lock::Wait;
 use std::time::Duration;
 
-/// What a transaction sees of others. At every level it sees its own changes, never what is not committed, and of each
-/// transaction all or nothing; plain reads of the two weaker levels neither wait nor make others wait.
+/// What a transaction sees of concurrent transactions. At every level it sees its own changes,
+/// never uncommitted changes of others, and of each other transaction all changes or none. Plain
+/// reads at the two weaker levels never wait and never make others wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Isolation {
-    /// Each read sees what was committed when it began: two reads of a row may differ. A change never fails because of what
-    /// others have committed meanwhile; it is made to the newest version.
+    /// Each read sees what was committed when the read began, so two reads of a row may differ. A
+    /// change applies to the newest committed version. It never fails because others have committed
+    /// meanwhile.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -28,11 +30,15 @@ pub enum Isolation {
     /// # Ok::<(), millpond::Error>(())
     /// ```
     ReadCommitted,
-    /// All reads see one snapshot, drawn by the first of them (snapshot isolation). A change of a row that another
-    /// transaction changed after that snapshot is a [`Error::WriteConflict`]: the first updater wins (Berenson et al., "A
-    /// Critique of ANSI SQL Isolation Levels", SIGMOD 1995). What two transactions read of each other's rows and do not change can
-    /// still be contradictory (write skew): lock it with [`Transaction::get_for_share`](crate::Transaction::get_for_share), or be
-    /// serializable. The first plain read draws the snapshot; locking reads and changes before it see the newest rows.
+    /// All plain reads see one snapshot, taken at the first of them (snapshot isolation). Locking
+    /// reads and changes before that see the newest rows.
+    ///
+    /// If another transaction committed a change of a row after the snapshot, changing that row is
+    /// a [`Error::WriteConflict`]: the first updater wins (Berenson et al., "A Critique of ANSI SQL
+    /// Isolation Levels", SIGMOD 1995). Write skew is possible: two transactions may read each
+    /// other's rows, change different ones, and leave a contradiction. To prevent it, lock the rows
+    /// with [`Transaction::get_for_share`](crate::Transaction::get_for_share), or use
+    /// [`Isolation::Serializable`].
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -49,15 +55,17 @@ pub enum Isolation {
     /// ```
     #[default]
     RepeatableRead,
-    /// As if transactions ran one after the other, in the order of their commits. A read locks what it returns, and that there
-    /// is nothing else, until the transaction ends: [`Transaction::get`](crate::Transaction::get) the row or its absence, a range
-    /// the rows and all that lies between them. So a change of what another one has read waits, and circles of such waits
-    /// are a [`Error::Deadlock`]: try the transaction again.
+    /// As if transactions ran one after the other, in the order of their commits. A read locks what
+    /// it has read until the transaction ends: [`Transaction::get`](crate::Transaction::get) locks
+    /// the row or its absence, a range locks the rows and the gaps between them (next-key locks),
+    /// so there are no phantoms. A transaction that changes what another one has read waits for it.
+    /// A deadlock gives [`Error::Deadlock`]: run the transaction again.
     ///
-    /// A transaction that is [`read_only`](TxnOptions::read_only) locks nothing and waits for nobody: it reads one moment
-    /// between two commits, as [`Isolation::RepeatableRead`] does. The promise holds among transactions that are all serializable.
-    /// One of another level is seen whole or not at all, and it waits for what these have locked, but what it reads itself may
-    /// change.
+    /// A [`read_only`](TxnOptions::read_only) transaction locks nothing and never waits for a lock:
+    /// it reads one snapshot between two commits, as [`Isolation::RepeatableRead`] does. The
+    /// guarantee holds among transactions that are all serializable. A transaction of another level
+    /// is seen as a whole or not at all, and it waits for the locks of serializable ones, but what
+    /// it has read may change.
     ///
     /// ```
     /// # fn main() -> millpond::Result<()> {
@@ -83,7 +91,7 @@ pub enum Isolation {
     Serializable,
 }
 
-/// How a transaction is begun: [`Db::begin_with`](crate::Db::begin_with) has an example.
+/// The options of a transaction. [`Db::begin_with`](crate::Db::begin_with) has an example.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TxnOptions {
     pub(super) isolation: Isolation,
@@ -93,29 +101,30 @@ pub struct TxnOptions {
 }
 
 impl TxnOptions {
-    /// Repeatable reads, durable commit, read and write.
+    /// The defaults: [`Isolation::RepeatableRead`], [`Durability::Sync`], reads and writes.
     #[must_use]
     pub fn new() -> TxnOptions {
         TxnOptions::default()
     }
 
-    /// What the transaction sees of others. Default: [`Isolation::RepeatableRead`].
+    /// Sets what the transaction sees of others. Default: [`Isolation::RepeatableRead`].
     #[must_use]
     pub fn isolation(mut self, isolation: Isolation) -> TxnOptions {
         self.isolation = isolation;
         self
     }
 
-    /// What its commit promises. Default: [`Durability::Sync`].
+    /// Sets what is durable when a commit returns. Default: [`Durability::Sync`].
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> TxnOptions {
         self.durability = durability;
         self
     }
 
-    /// A transaction that only reads: changes and locking reads are [`Error::Misuse`]. Every row that it returns is durable, so
-    /// that what it told somebody cannot be taken back by a power cut; a read may wait for a sync for that. It locks no
-    /// row, also when it is [serializable](Isolation::Serializable). Default: false.
+    /// If true, the transaction only reads: changes and locking reads are [`Error::Misuse`]. It
+    /// returns only durable rows, so a power cut cannot revoke what it has reported; a read may
+    /// wait for a sync of the log for that. It locks no row, even if it is
+    /// [serializable](Isolation::Serializable). Default: false.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -131,15 +140,16 @@ impl TxnOptions {
         self
     }
 
-    /// How long it waits for a lock. Default: as the database was opened with, 50 seconds. Zero: a lock that is not free is
-    /// an [`Error::LockTimeout`] at once. See [`LockWait`] for single calls.
+    /// Sets how long a call waits for a lock before it fails with [`Error::LockTimeout`]. Default:
+    /// [`Options::lock_wait`](crate::Options::lock_wait) of the database, 50 seconds. Zero: a lock
+    /// that is not free is an error at once. See [`LockWait`] for single calls.
     #[must_use]
     pub fn lock_wait(mut self, wait: Duration) -> TxnOptions {
         self.lock_wait = Some(wait);
         self
     }
 
-    /// How its calls wait in a database whose own limit is `default`.
+    /// Returns how the transaction's calls wait. `default` is the database's limit.
     pub(super) fn wait(&self, default: Duration) -> Wait {
         match self.lock_wait.unwrap_or(default) {
             Duration::ZERO => Wait::NoWait,
@@ -147,20 +157,21 @@ impl TxnOptions {
         }
     }
 
-    /// Whether its plain reads take locks.
+    /// Whether plain reads take locks.
     pub(super) fn locks_reads(&self) -> bool {
         self.isolation == Isolation::Serializable && !self.read_only
     }
 }
 
-/// What a locking read does when somebody else has a row.
+/// What a locking read does when another transaction has locked a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum LockWait {
-    /// Waits for it, as long as [`TxnOptions::lock_wait`] says.
+    /// Waits for the lock, as long as [`TxnOptions::lock_wait`] says.
     #[default]
     Wait,
-    /// Fails with [`Error::LockTimeout`] at once; only this call has failed.
+    /// Fails with [`Error::LockTimeout`] at once. Only this call fails; the transaction goes on.
     NoWait,
-    /// Goes on as if the row were not there. What it returns is locked and says nothing about the rest, whatever the isolation.
+    /// Skips the row as if it did not exist. The rows that the call returns are locked. Of other
+    /// rows it says nothing, at any isolation level.
     SkipLocked,
 }

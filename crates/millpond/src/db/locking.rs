@@ -1,7 +1,7 @@
-//! Reads that lock what they return: one row, or the rows of a range.
+//! Locking reads: of one row, or of the rows of a range, for update or for share.
 
 use super::isolation::LockWait;
-use super::range::{Reads, own};
+use super::range::{ReadMode, owned_bound};
 use super::{Range, Transaction};
 use crate::buffer::FetchHint;
 #[cfg(doc)]
@@ -14,6 +14,7 @@ use metrics::M;
 use std::ops::RangeBounds;
 
 impl Transaction {
+    /// Reads and locks one row. A skipped or missing row is `None`.
     pub(super) fn get_locked(
         &self,
         table: &Table,
@@ -24,7 +25,7 @@ impl Transaction {
         let (_inside, tree) = self.enter_table(table)?;
         self.writable()?;
         let txns = &self.core().engine.txns;
-        let locked = self.judge(txns.lock_row(self.txn(), tree, key, mode, rules))?;
+        let locked = self.roll_back_if_required(txns.lock_row(self.txn(), tree, key, mode, rules))?;
         match locked {
             Locked::Absent | Locked::Skipped => Ok(None),
             Locked::Present(value) => {
@@ -34,8 +35,9 @@ impl Transaction {
         }
     }
 
-    /// The newest committed value of `key`, which nobody else can change or lock until this transaction ends; a missing
-    /// row cannot be inserted by others either.
+    /// Returns the newest committed value of `key` and locks it exclusively: no other transaction
+    /// can change or lock the row until this transaction ends. A missing row is locked too: no
+    /// other transaction can insert it.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -53,12 +55,15 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// [`Error::LockTimeout`], [`Error::Deadlock`], [`Error::WriteConflict`] and those of [`Transaction::get`].
+    /// [`Error::LockTimeout`], [`Error::Deadlock`], [`Error::WriteConflict`]; [`Error::Limit`] if
+    /// the locks take too much memory; [`Error::Misuse`] in a read-only transaction; and those of
+    /// [`Transaction::get`].
     pub fn get_for_update(&mut self, table: &Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.get_for_update_with(table, key, LockWait::Wait)
     }
 
-    /// The newest committed value of `key`, which nobody else can change until this transaction ends.
+    /// Returns the newest committed value of `key` and locks it for sharing: other transactions can
+    /// lock it for sharing too, but not change it, until this transaction ends.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -67,7 +72,7 @@ impl Transaction {
     /// # tx.put(&customers, b"ada", b"")?;
     /// # tx.commit()?;
     /// let mut tx = db.begin()?;
-    /// // Nobody can delete the customer before the order is committed; others may order meanwhile.
+    /// // The customer cannot be deleted before the commit. Others may order meanwhile.
     /// if tx.get_for_share(&customers, b"ada")?.is_some() {
     ///     tx.put(&orders, b"ada/1", b"tea")?;
     /// }
@@ -81,8 +86,8 @@ impl Transaction {
         self.get_for_share_with(table, key, LockWait::Wait)
     }
 
-    /// [`Transaction::get_for_update`] that waits as told. With [`LockWait::SkipLocked`], `None` is a row that somebody else
-    /// has, or none.
+    /// [`Transaction::get_for_update`] with a choice of how to wait. With [`LockWait::SkipLocked`],
+    /// `None` means that there is no row or that another transaction has locked it.
     ///
     /// ```
     /// # fn main() -> millpond::Result<()> {
@@ -114,7 +119,8 @@ impl Transaction {
         self.get_locked(table, key, Mode::Exclusive, self.rules_with(wait))
     }
 
-    /// [`Transaction::get_for_share`] that waits as told, see [`Transaction::get_for_update_with`].
+    /// [`Transaction::get_for_share`] with a choice of how to wait, see
+    /// [`Transaction::get_for_update_with`].
     ///
     /// # Errors
     /// As [`Transaction::get_for_update`].
@@ -127,11 +133,14 @@ impl Transaction {
         self.get_locked(table, key, Mode::Shared, self.rules_with(wait))
     }
 
-    /// The newest committed rows whose keys lie in `range`, each locked as by [`Transaction::get_for_update`] when it is
-    /// returned, from both ends. Rows that nobody asks for stay free. Keys without a row are locked in a
-    /// [serializable](crate::Isolation::Serializable) transaction only, and not when rows are skipped.
+    /// Returns the newest committed rows whose keys lie in `range`, from both ends. Each row is
+    /// locked as by [`Transaction::get_for_update`] when the iterator returns it; rows that are not
+    /// asked for stay unlocked. Gaps between rows are locked only in a
+    /// [serializable](crate::Isolation::Serializable) transaction, and not with
+    /// [`LockWait::SkipLocked`].
     ///
-    /// With [`LockWait::SkipLocked`] a table is a queue that any number of workers take from without waiting for each other:
+    /// With [`LockWait::SkipLocked`] a table serves as a queue: many workers take jobs and never
+    /// wait for each other.
     ///
     /// ```
     /// # fn main() -> millpond::Result<()> {
@@ -153,13 +162,14 @@ impl Transaction {
     /// assert_eq!((&first[..], &second[..]), (&b"1"[..], &b"2"[..]));
     /// one.delete(&jobs, &first)?; // the work is done
     /// one.commit()?;
-    /// two.rollback(); // somebody else will do this one
+    /// two.rollback(); // another worker will do this one
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
-    /// As [`Transaction::get_for_update`]; each item may fail by itself.
+    /// As [`Transaction::get_for_update`]; each item may fail by itself, and the range ends after
+    /// an error.
     pub fn range_for_update<'k>(
         &mut self,
         table: &Table,
@@ -169,10 +179,12 @@ impl Transaction {
         self.range_locked(table, range, Mode::Exclusive, wait)
     }
 
-    /// The same rows as [`Transaction::range_for_update`], each locked as by [`Transaction::get_for_share`].
+    /// Returns the same rows as [`Transaction::range_for_update`], each locked as by
+    /// [`Transaction::get_for_share`].
     ///
     /// # Errors
-    /// As [`Transaction::get_for_update`]; each item may fail by itself.
+    /// As [`Transaction::get_for_update`]; each item may fail by itself, and the range ends after
+    /// an error.
     pub fn range_for_share<'k>(
         &mut self,
         table: &Table,
@@ -191,10 +203,10 @@ impl Transaction {
     ) -> Result<Range<'_>> {
         self.writable()?;
         let rules = self.rules_with(wait);
-        // What skips rows does not say what is in the range, so it has nothing to keep but the rows.
+        // A read that skips rows claims nothing about the range, so it locks only the rows.
         let range_too = rules.serializable && wait != LockWait::SkipLocked;
         let hold = ScanLocks { rows: Some(mode), range: range_too };
-        let bounds = (own(range.start_bound()), own(range.end_bound()));
-        Range::new(self, table, bounds, || Reads::Locked(hold, rules))
+        let bounds = (owned_bound(range.start_bound()), owned_bound(range.end_bound()));
+        Range::new(self, table, bounds, || ReadMode::Locked(hold, rules))
     }
 }

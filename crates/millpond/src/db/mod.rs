@@ -1,25 +1,28 @@
-//! [`Db`]: an open database, as programs see it.
+//! [`Db`]: the public API of an open database.
 
 mod bulk_load;
+mod call_gate;
 mod check;
+mod commit;
+mod commit_future;
+mod core_ref;
 mod durability;
-mod gate;
 mod isolation;
 mod locking;
 mod range;
 mod receipt;
 mod scan;
-mod share;
 #[cfg(test)]
 mod tests;
 mod transaction;
 
 pub use bulk_load::BulkLoad;
 pub use check::CheckReport;
+pub use commit_future::CommitFuture;
 pub use durability::Durability;
 pub use isolation::{Isolation, LockWait, TxnOptions};
 pub use range::Range;
-pub use receipt::{CommitFuture, Receipt};
+pub use receipt::Receipt;
 pub use transaction::{Savepoint, Transaction};
 
 use crate::catalog::Catalog;
@@ -31,27 +34,28 @@ use crate::table::Table;
 use crate::txn::{UndoAdmission, UndoWait};
 use base::Lsn;
 use base::sync::atomic::{AtomicU64, Ordering};
-use gate::Gate;
+use call_gate::CallGate;
+use core_ref::{CoreRef, CoreRefs};
 use metrics::{M, SyncReason};
-use share::{Share, Shares};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::Vfs;
 
-/// What stands for the directory of a database in memory, in messages too.
+/// The name of a database in memory, instead of a directory; messages show it.
 const MEMORY: &str = "memory:";
 
-/// Redo of the making or dropping of one table, about, bytes.
+/// Redo of creating or dropping one table, about, bytes.
 const TABLE_REDO: u64 = 1 << 10;
 
-/// The outside name of a prepared transaction.
+/// The name that a coordinator gives a prepared transaction: 1 to 256 bytes.
 pub type Xid = Vec<u8>;
 
 /// An open database.
 ///
-/// Cheap to clone and usable from any thread; all clones are the same database. The directory is locked while it is open.
-/// When the last clone goes, and every transaction begun from one, it is closed as [`Db::close`] would, silently.
+/// It is cheap to clone and may be used by any thread; all clones are the same database. Its
+/// directory is locked while it is open. When the last clone and the last transaction are dropped,
+/// the database is closed as by [`Db::close`], and errors are ignored.
 ///
 /// ```
 /// # let db = millpond::Db::open_in_memory()?;
@@ -74,40 +78,43 @@ pub type Xid = Vec<u8>;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Db {
-    core: Arc<Shares>,
+    core: Arc<CoreRefs>,
 }
 
-/// What all handles on an open database share.
+/// What all handles of an open database share.
 #[derive(Debug)]
-pub(crate) struct Core {
-    /// Tells databases of one process apart.
+pub(crate) struct DbCore {
+    /// A number that no other database of this process has.
     pub(crate) id: u64,
     pub(crate) engine: Engine,
     pub(crate) catalog: Catalog,
     pub(crate) lock_wait: Duration,
-    gate: Gate,
+    gate: CallGate,
 }
 
-impl Core {
-    /// Lets a call in, unless the database is closed or poisoned.
+impl DbCore {
+    /// Begins a call. Errors: `Closed`, `Poisoned`.
     pub(crate) fn enter(&self) -> Result<ActiveCall<'_>> {
         let inside = self.gate.enter()?;
         self.engine.check_poison()?;
         Ok(inside)
     }
 
-    /// The answer of a call that may have waited for locks: those waits end alike when the database closes and when it is poisoned.
-    pub(crate) fn told<R>(&self, result: Result<R>) -> Result<R> {
+    /// Returns `result`, or `Poisoned` in place of `Closed` if the database is poisoned. Both end
+    /// lock waits in the same way.
+    pub(crate) fn or_poisoned<R>(&self, result: Result<R>) -> Result<R> {
         if let Err(Error::Closed) = &result {
             self.engine.check_poison()?;
         }
         result
     }
 
+    /// Waits until a change of the catalog is durable.
     fn flush(&self, lsn: Lsn) -> Result {
         self.engine.store.log.flush_to(lsn, SyncReason::Ddl).map(drop)
     }
 
+    /// Refuses new calls, ends all waits, waits for the calls inside, rolls back, and closes.
     fn close(&self) -> Result {
         if !self.gate.close() {
             return Err(Error::Closed);
@@ -122,35 +129,40 @@ impl Core {
     }
 }
 
-impl Drop for Core {
+impl Drop for DbCore {
     fn drop(&mut self) {
-        // Nobody is left who could hear of a failure; the next open recovers from it.
+        // No caller is left to get an error. The next open recovers.
         let _ = self.close();
     }
 }
 
 impl Options {
-    /// Opens the database in `dir` with these choices, creating it if there is none, and recovers it if it was not closed.
+    /// Opens the database in `dir` with these options. Creates it if there is none; recovers it if
+    /// it was not closed.
     ///
     /// # Errors
-    /// [`Error::InUse`] while it is open elsewhere; [`Error::Misuse`] for choices that cannot be; [`Error::Foreign`] and
-    /// [`Error::Corrupt`] for files that are not ours or damaged: then nothing has been changed.
+    /// [`Error::InUse`] while it is open elsewhere; [`Error::Misuse`] for options that do not fit
+    /// together; [`Error::Foreign`] and [`Error::Corrupt`] for files that are not ours or are
+    /// damaged: then nothing has been changed. [`Error::DiskFull`], [`Error::Io`].
     pub fn open(&self, dir: impl AsRef<Path>) -> Result<Db> {
         Db::open_on(&Vfs::os(), dir.as_ref(), self)
     }
 
-    /// Opens a new, empty database in memory with these choices, for tests and caches. It is the same engine, with the same
-    /// transactions, locks and errors, over files that are in this process's memory and go with it.
+    /// Opens a new, empty database in memory with these options, for tests and caches. It is the
+    /// same engine with the same transactions, locks and errors. Its files are in the memory of
+    /// this process and end with it.
     ///
-    /// Nothing of it is ever durable: not after [`Db::close`], which makes all of it unreachable, and not after a commit with
-    /// [`Durability::Sync`], which is accepted so that programs need not change. So [`Db::is_durable`] is false,
-    /// [`Receipt::durable`] is false for every commit, and the figure `durable` of [`Db::metrics`] is 0. Prepared transactions
-    /// can be decided until it is closed.
+    /// Nothing in it is ever durable: [`Db::close`] discards the content. A commit with
+    /// [`Durability::Sync`] is accepted, so programs need not change. [`Db::is_durable`] and
+    /// [`Receipt::durable`] are false, and the metric `durable` of [`Db::metrics`] is 0. Prepared
+    /// transactions can be committed or rolled back until the database is closed.
     ///
-    /// It is opened in milliseconds and takes some 8 MiB, then as much memory as its pages, and besides at most its buffer pool
-    /// (64 MiB unless [asked for](Options::buffer_pool_bytes)) and its redo log ([64 MiB](Options::redo_capacity_bytes)); neither
-    /// is touched before it is needed. Where the system refuses more memory a call gives [`Error::DiskFull`], or the database
-    /// stops as after a failed write, with [`Error::Poisoned`]. Nothing is recovered, so [`Options::recovery_target`] means nothing.
+    /// It opens in milliseconds and takes about 8 MiB at first. It then grows with its pages, and
+    /// also uses at most its buffer pool (64 MiB by default, [`Options::buffer_pool_bytes`]) and
+    /// its redo log (64 MiB by default, [`Options::redo_capacity_bytes`]). If the system refuses
+    /// more memory, a call returns [`Error::DiskFull`], or the database stops with
+    /// [`Error::Poisoned`], as after a failed write. [`Options::recovery_target`] has no effect,
+    /// because nothing is recovered.
     ///
     /// ```
     /// # fn main() -> millpond::Result<()> {
@@ -165,14 +177,15 @@ impl Options {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Misuse`] for choices that cannot be, among them [`Options::redo_dir`] and [`Options::doublewrite_dir`].
+    /// [`Error::Misuse`] for options that do not fit together, and for [`Options::redo_dir`] and
+    /// [`Options::doublewrite_dir`]; those of [`Db::open_in_memory`].
     pub fn open_in_memory(&self) -> Result<Db> {
         Db::open_on(&Vfs::in_memory(), Path::new(MEMORY), &self.in_memory()?)
     }
 }
 
 impl Db {
-    /// Opens the database in `dir` with the defaults, see [`Options::open`].
+    /// Opens the database in `dir` with the default options, see [`Options::open`].
     ///
     /// # Errors
     /// See [`Options::open`].
@@ -180,10 +193,12 @@ impl Db {
         Options::new().open(dir)
     }
 
-    /// Opens a new, empty database in memory with the defaults: nothing of it is durable, see [`Options::open_in_memory`].
+    /// Opens a new, empty database in memory with the default options, see
+    /// [`Options::open_in_memory`]. Nothing in it is durable.
     ///
     /// # Errors
-    /// [`Error::Io`] if its threads cannot be started; [`Error::DiskFull`] if the system refuses memory.
+    /// [`Error::Io`] if its threads cannot be started; [`Error::DiskFull`] if the system refuses
+    /// memory.
     pub fn open_in_memory() -> Result<Db> {
         Options::new().open_in_memory()
     }
@@ -196,11 +211,11 @@ impl Db {
             engine.txns.revert_losers()?;
         }
         engine.start_background()?;
-        // What was to be taken back may have met it, and an open does not fail for the rest of that.
+        // Reverting may have poisoned the database. Other errors of it do not fail an open.
         engine.check_poison()?;
         engine.note_open();
-        let gate = Gate::new(engine.calls());
-        let core = Shares::of(Core {
+        let gate = CallGate::new(engine.calls());
+        let core = CoreRefs::of(DbCore {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             engine,
             catalog,
@@ -210,8 +225,9 @@ impl Db {
         Ok(Db { core: Arc::new(core) })
     }
 
-    /// Whether what is synced here outlives a power cut: not in a database [in memory](Db::open_in_memory), and not on a
-    /// memory file system such as tmpfs, wherever one of the database's directories is on one.
+    /// Whether synced commits survive a power cut. False for a database [in
+    /// memory](Db::open_in_memory), and if any of the database's directories is on a memory file
+    /// system such as tmpfs.
     #[must_use]
     pub fn is_durable(&self) -> bool {
         self.core.engine.durable
@@ -232,12 +248,15 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// [`Error::TableExists`]; [`Error::Misuse`] for a name that is empty or longer than 255 bytes.
+    /// [`Error::TableExists`]; [`Error::Misuse`] for a name that is empty or longer than 255 bytes;
+    /// [`Error::LockTimeout`] while a bulk load has the name; [`Error::DiskFull`],
+    /// [`Error::Limit`]; [`Error::Closed`], [`Error::Poisoned`].
     pub fn create_table(&self, name: &str) -> Result<Table> {
         Ok(self.create_tables(&[name])?.remove(0))
     }
 
-    /// Creates several tables in one transaction: all or none, for the price of one.
+    /// Creates several tables in one transaction: all or none, with one sync. They are durable when
+    /// the call returns.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -247,21 +266,21 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// As [`Db::create_table`], naming the first table in the way.
+    /// As [`Db::create_table`]; the error names the first table that exists.
     pub fn create_tables(&self, names: &[&str]) -> Result<Vec<Table>> {
         let _inside = self.core.enter()?;
         if names.is_empty() {
             return Ok(Vec::new());
         }
         let admission = self.core.engine.admission();
-        // One by one: all of them together may be more than the log holds.
+        // One by one, because the log may not hold all of them together.
         let room = || admission.admit(TABLE_REDO);
-        let (made, lsn) = self.core.told(self.core.catalog.create(names, room))?;
+        let (made, lsn) = self.core.or_poisoned(self.core.catalog.create(names, room))?;
         self.core.flush(lsn)?;
         Ok(made.into_iter().map(|entry| self.table(entry)).collect())
     }
 
-    /// Opens a table.
+    /// Returns a handle of an existing table.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -274,13 +293,14 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoSuchTable`].
+    /// [`Error::NoSuchTable`]; [`Error::Closed`], [`Error::Poisoned`].
     pub fn open_table(&self, name: &str) -> Result<Table> {
         let _inside = self.core.enter()?;
         Ok(self.table(self.core.catalog.find(name)?))
     }
 
-    /// Drops a table, once no transaction uses it any more. Durable when the call returns.
+    /// Drops a table and frees its pages. Waits until no transaction uses the table. The drop is
+    /// durable when the call returns.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -292,17 +312,19 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoSuchTable`]; [`Error::LockTimeout`] if transactions use it for too long.
+    /// [`Error::NoSuchTable`]; [`Error::LockTimeout`] if transactions use it for longer than
+    /// [`Options::lock_wait`]; [`Error::DiskFull`]; [`Error::Closed`], [`Error::Poisoned`].
     pub fn drop_table(&self, name: &str) -> Result<()> {
         self.drop_tables(&[name])
     }
 
-    /// Drops several tables in one transaction: all or none, for the price of one.
+    /// Drops several tables in one transaction: all or none, with one sync. The drops are durable
+    /// when the call returns.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
     /// db.create_tables(&["orders", "lines"])?;
-    /// assert!(db.drop_tables(&["orders", "lines", "bills"]).is_err()); // and so none is dropped
+    /// assert!(db.drop_tables(&["orders", "lines", "bills"]).is_err()); // none is dropped
     /// db.drop_tables(&["orders", "lines"])?;
     /// # Ok::<(), millpond::Error>(())
     /// ```
@@ -314,19 +336,20 @@ impl Db {
         if names.is_empty() {
             return Ok(());
         }
-        // What gives space back finds room where nothing else does any more.
+        // Freeing space is admitted even where other work finds no room.
         let room = || match planted(Bug::ReleaseUnasked) {
             true => Ok(()),
             false => self.core.engine.admission().admit_undo(TABLE_REDO, UndoWait::AsCaller).map(drop),
         };
         let dropped = self.core.catalog.drop_tables(names, self.core.lock_wait, room);
-        let (dropped, lsn) = self.core.told(dropped)?;
+        let (dropped, lsn) = self.core.or_poisoned(dropped)?;
         self.core.flush(lsn)?;
         self.core.catalog.reclaim(&dropped);
         Ok(())
     }
 
-    /// Renames a table, once no transaction uses it any more. Durable when the call returns.
+    /// Renames a table. Waits until no transaction uses the table. The new name is durable when the
+    /// call returns; open handles follow.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -337,15 +360,17 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoSuchTable`] for `from`, [`Error::TableExists`] for `to`; [`Error::LockTimeout`].
+    /// [`Error::NoSuchTable`] for `from`, [`Error::TableExists`] for `to`, [`Error::Misuse`] for a
+    /// name that is empty or longer than 255 bytes; [`Error::LockTimeout`]; [`Error::Closed`],
+    /// [`Error::Poisoned`].
     pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
         let _inside = self.core.enter()?;
         let _admitted = self.core.engine.admission().admit(TABLE_REDO)?;
-        let lsn = self.core.told(self.core.catalog.rename(from, to, self.core.lock_wait))?;
+        let lsn = self.core.or_poisoned(self.core.catalog.rename(from, to, self.core.lock_wait))?;
         self.core.flush(lsn)
     }
 
-    /// The names of all tables, sorted.
+    /// Returns the names of all tables, sorted.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -361,7 +386,7 @@ impl Db {
         Ok(self.core.catalog.names())
     }
 
-    /// Begins a transaction: repeatable reads, durable commit.
+    /// Begins a transaction with the default [`TxnOptions`]: repeatable reads, durable commit.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -378,7 +403,7 @@ impl Db {
         self.begin_with(TxnOptions::new())
     }
 
-    /// Begins a transaction as told.
+    /// Begins a transaction with the given options.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -397,13 +422,14 @@ impl Db {
     /// # Errors
     /// [`Error::Closed`], [`Error::Poisoned`].
     pub fn begin_with(&self, options: TxnOptions) -> Result<Transaction> {
-        // A beginning asks nothing of the engine that closing could take away.
-        self.core.gate.look()?;
+        // Beginning uses nothing of the engine that closing takes away, so the call does not enter
+        // the gate.
+        self.core.gate.check_open()?;
         self.core.engine.check_poison()?;
-        Ok(Transaction::begin(self.core.share(), options))
+        Ok(Transaction::begin(self.core.get(), options))
     }
 
-    /// The outside names of all prepared transactions, sorted.
+    /// Returns the xids of all prepared transactions, sorted.
     ///
     /// See [`Transaction::prepare`].
     ///
@@ -414,12 +440,13 @@ impl Db {
         Ok(self.core.engine.txns.prepared_xids())
     }
 
-    /// Commits a prepared transaction. Durable when the call returns.
+    /// Commits the prepared transaction of this xid. The commit is durable when the call returns.
     ///
     /// See [`Transaction::prepare`] for an example.
     ///
     /// # Errors
-    /// [`Error::Misuse`] if there is none of that name.
+    /// [`Error::Misuse`] if no prepared transaction has this xid; [`Error::Closed`],
+    /// [`Error::Poisoned`].
     pub fn commit_prepared(&self, xid: &[u8]) -> Result<()> {
         let _inside = self.core.enter()?;
         let lsn = self.core.engine.txns.commit_prepared(xid)?;
@@ -427,7 +454,7 @@ impl Db {
         self.core.engine.store.log.flush_to(lsn, SyncReason::Commit).map(drop)
     }
 
-    /// Rolls a prepared transaction back. Durable when the call returns.
+    /// Rolls back the prepared transaction of this xid. That is durable when the call returns.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -441,7 +468,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Misuse`] if there is none of that name.
+    /// [`Error::Misuse`] if no prepared transaction has this xid; [`Error::Closed`],
+    /// [`Error::Poisoned`].
     pub fn rollback_prepared(&self, xid: &[u8]) -> Result<()> {
         let _inside = self.core.enter()?;
         let lsn = self.core.engine.txns.rollback_prepared(xid)?;
@@ -449,7 +477,8 @@ impl Db {
         self.core.engine.store.log.flush_to(lsn, SyncReason::Commit).map(drop)
     }
 
-    /// Every figure of the database, as of now. Also after closing.
+    /// Returns a copy of all metrics of the database. Works after closing too. `docs/metrics.md`
+    /// lists their names and units.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -469,10 +498,11 @@ impl Db {
         self.core.engine.metrics()
     }
 
-    /// Writes every changed page, so that the log is short: a crash right after needs next to no recovery. Disk that was kept ready
-    /// for more is given back: spare segments of the log, but for what others who write meanwhile will need; and, if hardly anybody
-    /// writes, what the pages file has grown ahead of need since the database was opened. Who then writes very much at once waits for
-    /// segments to be made again.
+    /// Writes every dirty page and moves the checkpoint, so a crash right after it needs almost no
+    /// recovery. It also frees disk space that was kept ready: spare log segments, except those
+    /// that current writers will need, and, if there are few writes, the pages by which the pages
+    /// file has grown ahead of need since the database was opened. A burst of writes after it may
+    /// have to wait for new segments.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -482,13 +512,15 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Io`], and then the database is poisoned; [`Error::Closed`].
+    /// [`Error::DiskFull`] if the undo of unfinished transactions finds no space: the database goes
+    /// on. [`Error::Io`] after a failed write or sync: then the database is poisoned.
+    /// [`Error::Closed`], [`Error::Poisoned`].
     pub fn checkpoint(&self) -> Result<()> {
         let _inside = self.core.enter()?;
         self.core.engine.checkpoint().map(drop)
     }
 
-    /// Changes how many bytes the redo log may hold. Where it cannot grow the old size stays.
+    /// Sets how many bytes the redo log may hold. If it cannot grow, the old size stays.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -497,13 +529,15 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// [`Error::DiskFull`]; [`Error::Misuse`] for a size that is too small.
+    /// [`Error::DiskFull`]; [`Error::Misuse`] for a size that is too small; [`Error::Closed`],
+    /// [`Error::Poisoned`].
     pub fn set_redo_capacity(&self, bytes: u64) -> Result<()> {
         let _inside = self.core.enter()?;
         self.core.engine.set_redo_capacity(bytes)
     }
 
-    /// Looks at every page and every tree, and names what is wrong. Writers may go on meanwhile.
+    /// Checks every page and every tree and reports all damage. Other threads may read and write
+    /// meanwhile.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -515,14 +549,17 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// What kept the check from being made; damage is no error but stands in the report.
+    /// [`Error::Io`] or [`Error::Corrupt`] if the check itself cannot continue, for example because
+    /// a page of the space map cannot be read; [`Error::Closed`], [`Error::Poisoned`]. Other damage
+    /// is not an error: the report lists it.
     pub fn check(&self) -> Result<CheckReport> {
         let _inside = self.core.enter()?;
         check::check(&self.core)
     }
 
-    /// Closes the database: open transactions are rolled back, the log is synced, the next open has nothing to recover.
-    /// Later calls on any handle give [`Error::Closed`].
+    /// Closes the database: rolls open transactions back, writes all pages and syncs the log, so
+    /// the next open has nothing to recover. Waits for calls in other threads. Later calls on any
+    /// handle return [`Error::Closed`].
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -533,7 +570,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Closed`] the second time; a failed write or sync, which the next open recovers from.
+    /// [`Error::Closed`] if it is closed already; [`Error::DiskFull`], or [`Error::Poisoned`] after
+    /// a failed write or sync: the database is closed, and the next open recovers it.
     pub fn close(&self) -> Result<()> {
         self.core.close()
     }

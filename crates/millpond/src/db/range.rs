@@ -1,4 +1,4 @@
-//! [`Range`]: rows in key order, from both ends.
+//! [`Range`]: an iterator over rows in key order, from both ends.
 
 use super::Transaction;
 use crate::btree::Tree;
@@ -14,108 +14,118 @@ use metrics::M;
 use std::collections::VecDeque;
 use std::ops::Bound;
 
-/// The rows of a key range, as the transaction sees them. Rows that the transaction itself changes while the range is
-/// being read are not possible: the range borrows it.
+/// The rows of a key range in key order, as the transaction sees them; `next` takes from the front,
+/// `next_back` from the end. After an error it yields no more rows. The transaction cannot change
+/// rows while the range is in use: the range borrows it.
 #[derive(Debug)]
 pub struct Range<'t> {
     transaction: &'t Transaction,
     tree: Tree,
-    reads: Reads,
-    /// How many rows the next fetch is to lock.
-    ahead: usize,
-    /// What is not fetched yet: `from` inclusive, `to` exclusive (none: the tree's end).
-    rest: Option<(Vec<u8>, Option<Vec<u8>>)>,
+    reads: ReadMode,
+    /// How many rows the next fetch locks at most.
+    lock_ahead: usize,
+    /// The keys that are not fetched yet: `from` inclusive, `to` exclusive (`None`: the end of the
+    /// tree).
+    unread: Option<(Vec<u8>, Option<Vec<u8>>)>,
     front: VecDeque<FoundRow>,
-    /// In falling order.
+    /// In descending key order.
     back: VecDeque<FoundRow>,
-    /// The rows that one fetch by a snapshot returns.
+    /// The rows of one fetch from a snapshot.
     rows: Rows,
-    /// What a fetch that locks brings.
+    /// The rows of one fetch, on their way to `front` or `back`.
     batch: Vec<FoundRow>,
-    /// When it began, if it locks what it reads.
-    since: ScanStart,
+    /// When the scan began, if it locks rows.
+    scan_start: ScanStart,
     progress: Progress,
 }
 
 /// How a range reads its rows.
 #[derive(Debug)]
-pub(super) enum Reads {
-    /// As the snapshot with this LSN shows them. A range keeps the snapshot of its statement.
-    At(Lsn, #[expect(dead_code, reason = "held, not read")] Option<Snapshot>),
-    /// As they are, locked.
+pub(super) enum ReadMode {
+    /// From a snapshot. The snapshot of a single statement is held as long as the range.
+    Snapshot(Lsn, #[expect(dead_code, reason = "held, not read")] Option<Snapshot>),
+    /// The newest rows, locked.
     Locked(ScanLocks, Rules),
 }
 
-/// The most rows that are locked before they are asked for, and only where they are locked by their range.
-const AHEAD: usize = 64;
+/// The most rows that one fetch locks before they are asked for. Only a range lock is taken ahead;
+/// row locks are not.
+const LOCK_AHEAD_MAX: usize = 64;
 
-impl Reads {
-    pub(super) fn at((snapshot_lsn, statement): (Lsn, Option<Snapshot>)) -> Reads {
-        Reads::At(snapshot_lsn, statement)
+impl ReadMode {
+    pub(super) fn snapshot((snapshot_lsn, statement): (Lsn, Option<Snapshot>)) -> ReadMode {
+        ReadMode::Snapshot(snapshot_lsn, statement)
     }
 
-    /// As they are; the range keeps them so.
-    pub(super) fn kept(rules: Rules) -> Reads {
-        Reads::Locked(ScanLocks { rows: None, range: true }, rules)
+    /// The newest rows, under a range lock: a plain read of a serializable transaction.
+    pub(super) fn serializable(rules: Rules) -> ReadMode {
+        ReadMode::Locked(ScanLocks { rows: None, range: true }, rules)
     }
 }
 
-/// A bound that borrows nothing.
-pub(super) fn own(bound: Bound<&&[u8]>) -> Bound<Vec<u8>> {
+/// Copies a bound.
+pub(super) fn owned_bound(bound: Bound<&&[u8]>) -> Bound<Vec<u8>> {
     bound.map(|key| key.to_vec())
 }
 
-/// The least key that is greater than `key`.
-pub(super) fn successor(mut key: Vec<u8>) -> Vec<u8> {
+/// Turns bounds into a first key and an exclusive end (none: the end of the tree). Returns `None`
+/// if no key can lie between them.
+pub(super) fn half_open(from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+    let from = match from {
+        Bound::Included(key) => key,
+        Bound::Excluded(key) => successor(key),
+        Bound::Unbounded => Vec::new(),
+    };
+    let to = match to {
+        Bound::Included(key) => Some(successor(key)),
+        Bound::Excluded(key) => Some(key),
+        Bound::Unbounded => None,
+    };
+    let empty = to.as_ref().is_some_and(|to| *to <= from);
+    (!empty).then_some((from, to))
+}
+
+/// Returns the least key that is greater than `key`.
+fn successor(mut key: Vec<u8>) -> Vec<u8> {
     key.push(0);
     key
 }
 
 impl<'t> Range<'t> {
+    /// Begins a range. `reads` is called when the table is in use.
     pub(super) fn new(
         transaction: &'t Transaction,
         table: &Table,
         (from, to): (Bound<Vec<u8>>, Bound<Vec<u8>>),
-        reads: impl FnOnce() -> Reads,
+        reads: impl FnOnce() -> ReadMode,
     ) -> Result<Range<'t>> {
         let (_inside, tree) = transaction.enter_table(table)?;
         let reads = reads();
-        let from = match from {
-            Bound::Included(key) => key,
-            Bound::Excluded(key) => successor(key),
-            Bound::Unbounded => Vec::new(),
-        };
-        let to = match to {
-            Bound::Included(key) => Some(successor(key)),
-            Bound::Excluded(key) => Some(key),
-            Bound::Unbounded => None,
-        };
-        let empty = to.as_ref().is_some_and(|to| *to <= from);
         Ok(Range {
             transaction,
             tree,
             reads,
-            ahead: 1,
-            rest: (!empty).then_some((from, to)),
+            lock_ahead: 1,
+            unread: half_open(from, to),
             front: VecDeque::new(),
             back: VecDeque::new(),
             rows: Rows::default(),
             batch: Vec::new(),
-            since: ScanStart::default(),
+            scan_start: ScanStart::default(),
             progress: Progress::default(),
         })
     }
 
-    /// Fetches the rows of one more leaf, at the front or at the back.
+    /// Fetches the rows of the next leaf, from the front or from the back.
     fn fetch(&mut self, backward: bool) -> Result {
-        let Some((from, to)) = self.rest.take() else { return Ok(()) };
-        let _inside = self.transaction.enter_again()?;
+        let Some((from, to)) = self.unread.take() else { return Ok(()) };
+        let _inside = self.transaction.enter()?;
         let (txns, txn) = (&self.transaction.core().engine.txns, self.transaction.txn());
         let range = ScanRange { tree: self.tree, from: &from, to: to.as_deref() };
         let out = &mut self.batch;
         out.clear();
         let next = match self.reads {
-            Reads::At(snapshot_lsn, _) => {
+            ReadMode::Snapshot(snapshot_lsn, _) => {
                 let (view, rows) = (txns.view(snapshot_lsn, txn.id()), &mut self.rows);
                 let read = match backward {
                     true => txns.scan_backward(txn, view, range, &mut self.progress, rows),
@@ -128,30 +138,33 @@ impl<'t> Range<'t> {
                 }
                 next
             }
-            Reads::Locked(locks, rules) => {
-                let max = self.ahead;
+            ReadMode::Locked(locks, rules) => {
+                let max = self.lock_ahead;
                 let how = LockingScan { locks, rules, backward, max };
-                let read = txns.lock_range(txn, range, how, &mut self.since, out);
-                let next = self.transaction.judge(txns.check_rules_not_expired(rules, read))?;
+                let read = txns.lock_range(txn, range, how, &mut self.scan_start, out);
+                let next =
+                    self.transaction.roll_back_if_required(txns.check_rules_not_expired(rules, read))?;
                 if locks.rows.is_none() && out.len() >= max {
-                    self.ahead = (max * 2).min(AHEAD);
+                    self.lock_ahead = (max * 2).min(LOCK_AHEAD_MAX);
                 }
                 next
             }
         };
         let Next::At(key) = next else {
-            self.rest = None;
-            return self.take(backward);
+            self.unread = None;
+            return self.take_batch(backward);
         };
-        self.rest = Some(if backward { (from, Some(key)) } else { (key, to) });
-        self.take(backward)
+        self.unread = Some(if backward { (from, Some(key)) } else { (key, to) });
+        self.take_batch(backward)
     }
 
-    fn take(&mut self, backward: bool) -> Result {
+    /// Moves the fetched rows to `front` or `back`.
+    fn take_batch(&mut self, backward: bool) -> Result {
         if backward { &mut self.back } else { &mut self.front }.extend(self.batch.drain(..));
-        self.transaction.shown()
+        self.transaction.wait_reads_durable()
     }
 
+    /// Returns a row with its value, which may have to be read from overflow pages.
     fn load(&mut self, found: FoundRow) -> Result<(Vec<u8>, Vec<u8>)> {
         let txns = &self.transaction.core().engine.txns;
         let store = &txns.store;
@@ -159,20 +172,21 @@ impl<'t> Range<'t> {
         if let Value::Inline(value) = found.value {
             return Ok((found.key, value));
         }
-        let _inside = self.transaction.enter_again()?;
+        let _inside = self.transaction.enter()?;
         if let Value::Chain(chain) = &found.value {
             self.progress.pass(chain, &store.pool);
         }
         let value = found.value.load(store, self.progress.hint(&store.pool));
         let value = match self.reads {
-            Reads::At(snapshot_lsn, _) => txns.check_not_expired(snapshot_lsn, value)?,
-            Reads::Locked(..) => value?,
+            ReadMode::Snapshot(snapshot_lsn, _) => txns.check_not_expired(snapshot_lsn, value)?,
+            ReadMode::Locked(..) => value?,
         };
         Ok((found.key, value))
     }
 
+    /// Ends the range with an error.
     fn fail<R>(&mut self, error: crate::Error) -> Option<Result<R>> {
-        self.rest = None;
+        self.unread = None;
         self.front.clear();
         self.back.clear();
         Some(Err(error))
@@ -187,7 +201,7 @@ impl Iterator for Range<'_> {
             if let Some(found) = self.front.pop_front() {
                 return Some(self.load(found));
             }
-            if self.rest.is_none() {
+            if self.unread.is_none() {
                 return self.back.pop_back().map(|found| self.load(found));
             }
             if let Err(error) = self.fetch(false) {
@@ -203,7 +217,7 @@ impl DoubleEndedIterator for Range<'_> {
             if let Some(found) = self.back.pop_front() {
                 return Some(self.load(found));
             }
-            if self.rest.is_none() {
+            if self.unread.is_none() {
                 return self.front.pop_back().map(|found| self.load(found));
             }
             if let Err(error) = self.fetch(true) {

@@ -1,18 +1,22 @@
-//! [`Transaction::scan`]: the rows of a key range shown to a closure, borrowed.
+//! [`Transaction::scan`]: shows the rows of a key range to a closure, by reference.
 //!
-//! Rows are copied out of their leaves before they are shown, because the closure may do anything, also what takes latches.
+//! Rows are copied out of their leaf first, so no latch is held while the closure runs. The closure
+//! may call the database itself.
 
 use super::Transaction;
-use super::range::successor;
+use super::range::{half_open, owned_bound};
 use crate::btree::read_chain;
 use crate::error::Result;
 use crate::table::Table;
 use crate::txn::scan::{Next, Progress, Rows, ScanRange, Shown};
+use base::Lsn;
 use metrics::M;
-use std::ops::{Bound, ControlFlow, RangeBounds};
+use std::ops::{ControlFlow, RangeBounds};
 
 impl Transaction {
-    /// Shows the rows whose keys lie in `range` to `visit`, in key order, until it breaks.
+    /// Calls `visit` with the key and the value of each row in `range`, in key order, until it
+    /// returns [`ControlFlow::Break`]. Unlike [`Transaction::range`], it copies no row for the
+    /// caller.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
@@ -40,80 +44,104 @@ impl Transaction {
         mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<()> {
         if self.locks_reads() {
-            // What it shows must be kept, rows and gaps, and no more of it than a range keeps.
-            for row in self.range(table, range)? {
-                let (key, value) = row?;
-                if visit(&key, &value).is_break() {
-                    break;
-                }
-            }
-            return Ok(());
+            return self.scan_locked(table, range, visit);
         }
         let (inside, tree) = self.enter_table(table)?;
         let (snapshot_lsn, _kept) = self.read_position();
         drop(inside);
-        let mut from = match range.start_bound() {
-            Bound::Included(key) => key.to_vec(),
-            Bound::Excluded(key) => successor(key.to_vec()),
-            Bound::Unbounded => Vec::new(),
-        };
-        let to = match range.end_bound() {
-            Bound::Included(key) => Some(successor(key.to_vec())),
-            Bound::Excluded(key) => Some(key.to_vec()),
-            Bound::Unbounded => None,
-        };
-        if to.as_ref().is_some_and(|to| *to <= from) {
+        let Some((mut from, to)) =
+            half_open(owned_bound(range.start_bound()), owned_bound(range.end_bound()))
+        else {
             return Ok(());
-        }
+        };
         let txns = &self.core().engine.txns;
-        let (mut rows, mut progress) = (Rows::default(), Progress::default());
-        let (mut key_room, mut long, mut shown) = (Vec::new(), Vec::new(), 0);
+        let mut buffers = ScanBuffers::default();
         loop {
             let next = {
-                let _inside = self.enter_again()?;
+                let _inside = self.enter()?;
                 let view = txns.view(snapshot_lsn, self.txn().id());
                 let range = ScanRange { tree, from: &from, to: to.as_deref() };
-                let next = txns.scan_forward(self.txn(), view, range, &mut progress, &mut rows);
+                let (progress, rows) = (&mut buffers.progress, &mut buffers.rows);
+                let next = txns.scan_forward(self.txn(), view, range, progress, rows);
                 let next = txns.check_not_expired(snapshot_lsn, next)?;
-                self.shown()?;
+                self.wait_reads_durable()?;
                 next
             };
-            let mut broken = false;
-            for row in rows.iter(&txns.store) {
-                let (key, value) = row?;
-                let key = key.whole_in(&mut key_room);
-                shown += 1;
-                let go_on = match value {
-                    Shown::Inline(value) => visit(key, value),
-                    Shown::Chain(chain) => {
-                        let inside = self.enter_again()?;
-                        let pool = &txns.store.pool;
-                        progress.pass(&chain, pool);
-                        let hint = progress.hint(pool);
-                        long.clear();
-                        txns.check_not_expired(
-                            snapshot_lsn,
-                            read_chain(&txns.store, &chain, hint, &mut long),
-                        )?;
-                        // The closure may do anything, also close the database, which waits for all calls.
-                        drop(inside);
-                        visit(key, &long)
-                    }
-                };
-                broken = go_on.is_break();
-                if broken {
-                    break;
-                }
-            }
+            let shown = self.show_rows(snapshot_lsn, &mut buffers, &mut visit)?;
             match next {
-                Next::At(key) if !broken => from = key,
+                Next::At(key) if shown.is_continue() => from = key,
                 _ => {
-                    txns.store.metrics.add(M::RowReads, shown);
+                    txns.store.metrics.add(M::RowReads, buffers.shown);
                     return Ok(());
                 }
             }
         }
     }
+
+    /// Scans in a serializable transaction. The rows and the gaps between them are locked as by
+    /// [`Transaction::range`].
+    fn scan_locked<'k>(
+        &self,
+        table: &Table,
+        range: impl RangeBounds<&'k [u8]>,
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result {
+        for row in self.range(table, range)? {
+            let (key, value) = row?;
+            if visit(&key, &value).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `visit` for each row of the batch. Returns whether `visit` broke the scan off.
+    #[inline]
+    fn show_rows(
+        &self,
+        snapshot_lsn: Lsn,
+        buffers: &mut ScanBuffers,
+        visit: &mut impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        let txns = &self.core().engine.txns;
+        let ScanBuffers { rows, progress, key_bytes, value_bytes, shown } = buffers;
+        for row in rows.iter(&txns.store) {
+            let (key, value) = row?;
+            let key = key.whole_in(key_bytes);
+            *shown += 1;
+            let flow = match value {
+                Shown::Inline(value) => visit(key, value),
+                Shown::Chain(chain) => {
+                    let inside = self.enter()?;
+                    let pool = &txns.store.pool;
+                    progress.pass(&chain, pool);
+                    let hint = progress.hint(pool);
+                    value_bytes.clear();
+                    txns.check_not_expired(snapshot_lsn, read_chain(&txns.store, &chain, hint, value_bytes))?;
+                    // The closure may close the database, and closing waits for all calls.
+                    drop(inside);
+                    visit(key, value_bytes)
+                }
+            };
+            if flow.is_break() {
+                return Ok(flow);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+/// What a scan keeps from one batch of rows to the next.
+#[derive(Default)]
+struct ScanBuffers {
+    rows: Rows,
+    progress: Progress,
+    /// Room for a key that is put together from parts.
+    key_bytes: Vec<u8>,
+    /// Room for a value from overflow pages.
+    value_bytes: Vec<u8>,
+    /// Rows shown so far.
+    shown: u64,
 }
 
 #[cfg(test)]

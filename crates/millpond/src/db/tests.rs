@@ -1,6 +1,7 @@
-//! The database as its callers see it: on the simulated disk, so that a power cut is a method call.
+//! Tests of the public API on the simulated disk, where a power cut is a method call.
 
 mod bulk_load;
+mod cost_rules;
 mod digests;
 mod drops;
 mod figures;
@@ -9,17 +10,16 @@ mod growth;
 mod history;
 mod hogs;
 mod idle;
-mod laws;
 mod limits;
 mod locking;
 mod long_values;
 mod memory;
 mod power_cuts;
+mod rollback;
 mod scans;
 mod serializable;
 mod small_pool;
 mod small_tables;
-mod undoing;
 
 use crate::error::Error;
 use crate::options::{Options, Tuning};
@@ -48,7 +48,7 @@ fn options() -> Options {
         frames: 64,
         ..Tuning::default()
     };
-    match history::SMALL.get() {
+    match history::HISTORY_BYTES.get() {
         0 => options,
         bytes => options.history_memory_bytes(bytes),
     }
@@ -59,7 +59,7 @@ fn open(disk: &MemDisk) -> Db {
 }
 
 fn try_open(disk: &MemDisk) -> crate::Result<Db> {
-    // Lock waits must end by themselves, so the clock is the machine's; nothing below depends on how fast it is.
+    // The machine's clock, so that lock waits time out. No test depends on its speed.
     let vfs = Vfs { clock: Vfs::os().clock, ..disk.vfs(1) };
     Db::open_on(&vfs, Path::new(DIR), &options())
 }
@@ -99,8 +99,9 @@ fn put(db: &Db, table: &Table, key: &[u8], value: &[u8]) {
     tx.commit().unwrap();
 }
 
-/// Waits until everything that has ended is purged, then demands a database without a trace of it.
-fn settle(db: &Db) {
+/// Waits until all ended transactions are purged, then checks the database and demands a clean
+/// report.
+fn purge_and_check(db: &Db) {
     let txns = &db.core.engine.txns;
     while txns.history() > 0 || txns.streams.len() > 0 {
         std::thread::sleep(Duration::from_millis(1));
@@ -110,7 +111,7 @@ fn settle(db: &Db) {
 }
 
 #[test]
-fn a_row_lives_its_life() {
+fn inserts_updates_and_deletes_of_one_row() {
     let (_disk, db, t) = fresh();
     let mut tx = db.begin().unwrap();
     tx.insert(&t, b"k", b"one").unwrap();
@@ -129,16 +130,16 @@ fn a_row_lives_its_life() {
     tx.insert(&t, b"k", b"again").unwrap();
     tx.rollback();
     assert_eq!(text(db.begin().unwrap().get(&t, b"k").unwrap()), "three");
-    settle(&db);
+    purge_and_check(&db);
 }
 
 #[test]
-fn a_snapshot_is_drawn_by_the_first_plain_read_and_stays() {
+fn the_first_plain_read_takes_the_snapshot() {
     let (_disk, db, t) = fresh();
     put(&db, &t, b"k", b"1");
     let early = db.begin().unwrap();
     put(&db, &t, b"k", b"2");
-    assert_eq!(text(early.get(&t, b"k").unwrap()), "2", "nothing was read before");
+    assert_eq!(text(early.get(&t, b"k").unwrap()), "2", "no read came before");
     put(&db, &t, b"k", b"3");
     put(&db, &t, b"new", b"x");
     assert_eq!(text(early.get(&t, b"k").unwrap()), "2");
@@ -148,7 +149,7 @@ fn a_snapshot_is_drawn_by_the_first_plain_read_and_stays() {
     put(&db, &t, b"k", b"4");
     assert_eq!(text(committed.get(&t, b"k").unwrap()), "4");
     drop((early, committed));
-    settle(&db);
+    purge_and_check(&db);
 }
 
 #[test]
@@ -167,15 +168,15 @@ fn the_first_updater_wins() {
     late.get(&t, b"k").unwrap();
     put(&db, &t, b"unseen too", b"x");
     assert!(matches!(late.insert(&t, b"unseen too", b"y"), Err(Error::WriteConflict)));
-    // Without a snapshot current data is what counts.
+    // Without a snapshot a change applies to the newest data.
     let mut fresh = db.begin().unwrap();
     fresh.put(&t, b"k", b"4").unwrap();
     fresh.commit().unwrap();
-    settle(&db);
+    purge_and_check(&db);
 }
 
 #[test]
-fn a_locked_row_is_waited_for_until_the_time_is_up() {
+fn a_lock_wait_ends_with_the_lock_or_with_a_timeout() {
     let (_disk, db, t) = fresh();
     put(&db, &t, b"k", b"1");
     let mut first = db.begin().unwrap();
@@ -198,11 +199,11 @@ fn a_locked_row_is_waited_for_until_the_time_is_up() {
     assert_eq!(text(waiter.join().unwrap()), "first");
     second.commit().unwrap();
     assert_eq!(all(&db, "t").len(), 2);
-    settle(&db);
+    purge_and_check(&db);
 }
 
 #[test]
-fn a_circle_of_waits_is_broken_and_the_victim_starts_over() {
+fn one_transaction_of_a_deadlock_is_rolled_back() {
     let (_disk, db, t) = fresh();
     put(&db, &t, b"a", b"0");
     put(&db, &t, b"b", b"0");
@@ -228,7 +229,7 @@ fn a_circle_of_waits_is_broken_and_the_victim_starts_over() {
         .collect();
     let won: Vec<bool> = threads.into_iter().map(|t| t.join().unwrap()).collect();
     assert_eq!(won.iter().filter(|won| **won).count(), 1);
-    settle(&db);
+    purge_and_check(&db);
 }
 
 #[test]
@@ -261,13 +262,13 @@ fn savepoints_nest_and_locks_stay() {
     drop(other);
     let expected: Rows = [(b"a".to_vec(), b"1".to_vec()), (b"old".to_vec(), b"value".to_vec())].into();
     assert_eq!(all(&db, "t"), expected);
-    settle(&db);
+    purge_and_check(&db);
     drop(db);
     assert_eq!(all(&open(&disk), "t"), expected);
 }
 
 #[test]
-fn long_values_come_and_go_with_their_pages() {
+fn long_values_are_written_replaced_and_purged_with_their_pages() {
     let (_disk, db, t) = fresh();
     let long = |n: u8, len: usize| vec![n; len];
     let mut tx = db.begin().unwrap();
@@ -276,7 +277,7 @@ fn long_values_come_and_go_with_their_pages() {
     }
     assert!(matches!(tx.insert(&t, &[3], &long(9, 50_000)), Err(Error::KeyExists)));
     tx.commit().unwrap();
-    settle(&db);
+    purge_and_check(&db);
     let reader = db.begin().unwrap();
     assert_eq!(reader.get(&t, &[9]).unwrap(), Some(long(9, 32_000)));
     let mut tx = db.begin().unwrap();
@@ -295,7 +296,7 @@ fn long_values_come_and_go_with_their_pages() {
         assert_eq!(reader.get(&t, &[n]).unwrap(), Some(long(n, 5000 + usize::from(n) * 3000)));
     }
     drop(reader);
-    settle(&db);
+    purge_and_check(&db);
     let now = all(&db, "t");
     assert_eq!(now.len(), 9);
     assert_eq!(
@@ -331,7 +332,7 @@ fn ranges_run_from_both_ends() {
     ] {
         assert!(range.map(Result::unwrap).eq(wanted.map(|(k, v)| (k.clone(), v.clone()))));
     }
-    // Meeting in the middle, every row once.
+    // Both ends meet in the middle; each row is returned once.
     let mut rng = Prng::new(5);
     let (mut range, mut front, mut back) = (tx.range(&t, ..).unwrap(), Vec::new(), Vec::new());
     loop {
@@ -342,12 +343,12 @@ fn ranges_run_from_both_ends() {
     front.extend(back.into_iter().rev());
     assert_eq!(front, forward);
     assert_eq!(tx.range(&t, &high[..]..&low[..]).unwrap().count(), 0);
-    settle_after(tx, &db);
+    drop_and_check(tx, &db);
 }
 
-fn settle_after(tx: Transaction, db: &Db) {
+fn drop_and_check(tx: Transaction, db: &Db) {
     drop(tx);
-    settle(db);
+    purge_and_check(db);
 }
 
 #[test]
@@ -379,20 +380,21 @@ fn tables_are_made_renamed_and_dropped_durably() {
     assert!(matches!(tx.put(&c, b"k", b"v"), Err(Error::NoSuchTable { .. })));
     drop(tx);
     assert_eq!(db.table_names().unwrap(), ["b"]);
-    settle(&db);
+    purge_and_check(&db);
     let image = disk.fork();
     drop(db);
     for disk in [disk, image] {
         let db = open(&disk);
         assert_eq!(db.table_names().unwrap(), ["b"]);
         assert_eq!(all(&db, "b").len(), 2);
-        settle(&db);
+        purge_and_check(&db);
     }
 }
 
-/// Whoever reads a table keeps it, at every level and in every way, to its end; a prepared one to its decision.
+/// A transaction that has read a table uses it until its end, at every level and for every kind of
+/// read; a prepared one until it is decided.
 #[test]
-fn a_table_stays_as_long_as_somebody_reads_it() {
+fn a_table_in_use_cannot_be_dropped_or_renamed() {
     let (_disk, db, t) = fresh();
     put(&db, &t, b"k", b"v");
     let stays = |why: &str| {
@@ -425,9 +427,8 @@ fn a_table_stays_as_long_as_somebody_reads_it() {
 }
 
 #[test]
-fn a_hundred_tables_cost_a_handful_of_syncs() {
-    // A file that grows by a few pages at a time, or a pool that holds fewer pages than there are tables, would pay for
-    // that each time.
+fn a_hundred_tables_are_created_or_dropped_with_few_syncs() {
+    // Small growth steps, or a pool with fewer frames than tables, would add syncs for each table.
     let mut options = Options::new().page_bytes(4096);
     options.tuning.frames = 1024;
     let db = Db::open_on(&MemDisk::default().vfs(1), Path::new(DIR), &options).unwrap();
@@ -442,11 +443,11 @@ fn a_hundred_tables_cost_a_handful_of_syncs() {
     let dropped = syncs() - before;
     assert!(made <= 10 && dropped <= 10, "{made} syncs to create them, {dropped} to drop them");
     assert!(db.table_names().unwrap().is_empty());
-    settle(&db);
+    purge_and_check(&db);
 }
 
 #[test]
-fn prepared_transactions_outlive_a_crash() {
+fn prepared_transactions_survive_a_crash() {
     let (disk, db, t) = fresh();
     let prepare = |name: &[u8]| {
         let mut tx = db.begin().unwrap();
@@ -471,7 +472,7 @@ fn prepared_transactions_outlive_a_crash() {
     assert!(matches!(db2.commit_prepared(b"two"), Err(Error::Misuse(_))));
     let left: Vec<_> = all(&db2, "t").into_keys().collect();
     assert_eq!(left, [b"one", b"six"]);
-    settle(&db2);
+    purge_and_check(&db2);
     let third = open(&image.fork());
     assert!(third.prepared().unwrap().is_empty());
     assert_eq!(all(&third, "t").len(), 2);
@@ -492,8 +493,8 @@ fn closing_rolls_open_transactions_back_and_ends_every_call() {
     let again = open(&disk);
     assert_eq!(again.metrics().get("recovery_redo_bytes"), Some(0.0));
     assert_eq!(text(again.begin().unwrap().get(&again.open_table("t").unwrap(), b"k").unwrap()), "kept");
-    settle(&again);
-    // A table of a database that was opened before is not one of this one.
+    purge_and_check(&again);
+    // A handle from an earlier opening does not belong to this database.
     assert!(matches!(again.begin().unwrap().get(&t, b"k"), Err(Error::Misuse(_))));
 }
 
@@ -513,7 +514,7 @@ fn a_commit_can_be_awaited_or_detached() {
     while db.metrics().get("durable_lsn") < db.metrics().get("current_lsn") {
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert_eq!(all(&open(&disk.fork()), "t").len(), 20, "also what nobody awaited");
+    assert_eq!(all(&open(&disk.fork()), "t").len(), 20, "also the commits whose futures were dropped");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Bulk loads: what others see of them, what is left of those that do not end well, and what power cuts leave.
+//! Bulk loads: their visibility, failures and power cuts.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn free_pages(db: &Db) -> f64 {
 }
 
 #[test]
-fn a_loaded_table_is_a_table_and_older_snapshots_see_nothing_of_it() {
+fn older_snapshots_see_no_row_of_a_loaded_table() {
     let (disk, db, other) = fresh();
     put(&db, &other, b"k", b"v");
     let mut old = db.begin().unwrap();
@@ -34,7 +34,7 @@ fn a_loaded_table_is_a_table_and_older_snapshots_see_nothing_of_it() {
     assert!(rows(&old, &table).is_empty(), "committed after the snapshot");
     assert_eq!(old.get(&table, b"key 000007").unwrap(), None);
     assert!(all(&db, "loaded") == model);
-    // First updater wins, and a loaded row counts as an update.
+    // First updater wins; a loaded row counts as an update.
     assert!(matches!(old.put(&table, b"key 000007", b"x"), Err(Error::WriteConflict)));
     drop(old);
     let mut rng = Prng::new(2);
@@ -51,24 +51,24 @@ fn a_loaded_table_is_a_table_and_older_snapshots_see_nothing_of_it() {
         tx.commit().unwrap();
     }
     assert!(all(&db, "loaded") == model);
-    settle(&db);
+    purge_and_check(&db);
     db.close().unwrap();
     let db = open(&disk);
     assert!(all(&db, "loaded") == model);
     db.drop_table("loaded").unwrap();
-    // The entry of the dropped table may still be there as a delete mark.
+    // The catalog may still hold the dropped table's entry as a delete mark.
     let again = db.bulk_load("loaded", [(b"only", b"row")]).unwrap();
     assert_eq!(db.begin().unwrap().get(&again, b"only").unwrap().as_deref(), Some(&b"row"[..]));
     let empty = db.bulk_load("empty", Rows::new()).unwrap();
     assert!(rows(&db.begin().unwrap(), &empty).is_empty());
     put(&db, &empty, b"", b"the empty key is a key");
     assert_eq!(all(&db, "empty").len(), 1);
-    settle(&db);
+    purge_and_check(&db);
 }
 
-/// Also a snapshot that outlives the purge of whatever could be purged, and a reopening in between for the others.
+/// The snapshot stays open while purge runs.
 #[test]
-fn a_snapshot_drawn_while_a_load_goes_on_does_not_see_it_later() {
+fn a_snapshot_taken_during_a_load_never_sees_its_rows() {
     let (_disk, db, other) = fresh();
     put(&db, &other, b"k", b"v");
     let mut load = db.begin_bulk_load("loaded").unwrap();
@@ -84,17 +84,17 @@ fn a_snapshot_drawn_while_a_load_goes_on_does_not_see_it_later() {
     assert!(rows(&old, &table).is_empty());
     assert_eq!(all(&db, "loaded").len(), 500);
     drop(old);
-    settle(&db);
+    purge_and_check(&db);
 }
 
 #[test]
-fn nothing_is_left_of_a_load_that_fails() {
+fn a_failed_load_leaves_nothing() {
     let (disk, db, _) = fresh();
     put(&db, &db.open_table("t").unwrap(), b"k", b"v");
     let rows = some_rows(4, 2000);
     let long = vec![b'z'; 5000];
     let push_all = |load: &mut crate::BulkLoad| rows.iter().for_each(|(k, v)| load.push(k, v).unwrap());
-    settle(&db);
+    purge_and_check(&db);
     let free = free_pages(&db);
     for (bad, says) in [
         (&b"key 001999"[..], "row 2001 has the key of the row before it"),
@@ -107,12 +107,12 @@ fn nothing_is_left_of_a_load_that_fails() {
         assert!(error.to_string().contains(says), "{error}");
         assert!(matches!(load.push(b"z", b""), Err(Error::Aborted)));
         assert!(matches!(load.commit(), Err(Error::Aborted)));
-        settle(&db);
+        purge_and_check(&db);
         assert!(free_pages(&db) >= free, "all pages are free again");
     }
     let mut load = db.begin_bulk_load("loaded").unwrap();
     push_all(&mut load);
-    // The name is taken until the load has ended.
+    // The name is reserved until the load has ended.
     assert!(matches!(db.create_table("loaded"), Err(Error::LockTimeout)));
     assert!(matches!(db.begin_bulk_load("loaded"), Err(Error::LockTimeout)));
     assert!(matches!(db.rename_table("t", "loaded"), Err(Error::LockTimeout)));
@@ -120,12 +120,12 @@ fn nothing_is_left_of_a_load_that_fails() {
     assert!(matches!(db.drop_table("loaded"), Err(Error::NoSuchTable { .. })));
     assert_eq!(db.table_names().unwrap(), ["t"]);
     drop(load);
-    settle(&db);
+    purge_and_check(&db);
     assert!(matches!(db.begin_bulk_load("t"), Err(Error::TableExists { .. })));
     assert!(matches!(db.begin_bulk_load(""), Err(Error::Misuse(_))));
     db.create_table("loaded").unwrap();
     db.drop_table("loaded").unwrap();
-    // One that is open when the database closes.
+    // A load that is open when the database closes.
     let mut load = db.begin_bulk_load("loaded").unwrap();
     push_all(&mut load);
     db.close().unwrap();
@@ -134,31 +134,32 @@ fn nothing_is_left_of_a_load_that_fails() {
     let db = open(&disk);
     assert_eq!(db.table_names().unwrap(), ["t"]);
     assert!(free_pages(&db) >= free);
-    settle(&db);
+    purge_and_check(&db);
 }
 
 #[test]
-fn a_load_that_finds_the_disk_full_leaves_room_for_others() {
+fn a_load_on_a_full_disk_frees_its_pages() {
     let (faults, db, table) = fresh_with_faults();
     faults.limit_space("/db/pages", 2 << 20);
     let error = db.bulk_load("loaded", (0..100_000u32).map(|n| (n.to_be_bytes(), [1; 100]))).unwrap_err();
     assert!(matches!(error, Error::DiskFull { .. }), "{error}");
-    settle(&db);
+    purge_and_check(&db);
     put(&db, &table, b"k", b"v");
     db.bulk_load("loaded", (0..1000u32).map(|n| (n.to_be_bytes(), [1; 100]))).unwrap();
     assert_eq!(all(&db, "loaded").len(), 1000);
-    settle(&db);
+    purge_and_check(&db);
 }
 
-/// A load is there with all its rows or not at all, whatever the moment of the power cut; and it is there once it has been
-/// acknowledged. Nothing else suffers, and no page is lost.
+/// After a power cut at any operation a load is there with all its rows or not at all; it is there
+/// if its commit was acknowledged. Nothing else changes, and no page is lost.
 #[test]
-fn every_power_cut_leaves_a_load_whole_or_nothing() {
+fn every_power_cut_leaves_all_or_nothing_of_a_load() {
     let stride = std::env::var("MILLPOND_CRASH_STRIDE").map_or(5, |s| s.parse().unwrap());
     let (disk, db, table) = fresh();
     let put = |n: u32| put(&db, &table, b"row", &n.to_be_bytes());
     put(0);
-    // Pages that the loads will use again, some still in memory, some only in the file, all with redo above the checkpoint.
+    // Pages that the loads will use again: some still in memory, some only in the file, all with
+    // redo above the checkpoint.
     let old = db.create_table("old").unwrap();
     for (key, value) in some_rows(7, 900).iter().chain(&some_rows(8, 900)) {
         super::put(&db, &old, key, value);
@@ -167,18 +168,18 @@ fn every_power_cut_leaves_a_load_whole_or_nothing() {
     let begun = disk.op_count();
     let (first, second) = (some_rows(5, 700), some_rows(6, 400));
     let mut load = db.begin_bulk_load("a").unwrap();
-    let mut dropped = db.begin_bulk_load("b").unwrap();
+    let mut abandoned = db.begin_bulk_load("b").unwrap();
     for (n, (key, value)) in first.iter().enumerate() {
         load.push(key, value).unwrap();
         if n < 300 {
-            dropped.push(key, value).unwrap();
+            abandoned.push(key, value).unwrap();
         }
         if n % 200 == 100 {
             put(n as u32);
             db.checkpoint().unwrap();
         }
     }
-    drop(dropped);
+    drop(abandoned);
     load.commit().unwrap();
     let first_at = disk.op_count();
     db.bulk_load("b", &second).unwrap();
@@ -204,8 +205,8 @@ fn every_power_cut_leaves_a_load_whole_or_nothing() {
                 assert!(there || walk.at() < acked_at, "{at}: {name} was acknowledged");
                 assert!(!there || all(&db, name) == *model, "{at}: {name} has other rows");
             }
-            settle(&db);
-            // Trees that did not become tables have given their pages back, and the names are free.
+            purge_and_check(&db);
+            // Unfinished loads have freed their pages and their names.
             if !names.iter().any(|name| name == "b") {
                 db.bulk_load("b", &second).unwrap();
             }
@@ -217,17 +218,17 @@ fn every_power_cut_leaves_a_load_whole_or_nothing() {
     assert!(states > 50, "{states} states");
 }
 
-/// The pages of a load are written past the pool. Whoever looks at the whole database meanwhile takes them neither for damage nor, where
-/// they had another life before, into a frame that would go on showing that.
+/// A load writes its pages past the pool. A check meanwhile must not report them as damaged. It
+/// also must not read a reused page into a frame, where its old content would stay.
 #[test]
-fn a_check_beside_a_load_finds_nothing_and_leaves_nothing() {
+fn a_check_during_a_load_reports_nothing_and_caches_no_old_page() {
     let (_disk, db, table) = fresh();
     for n in 0..600u32 {
         put(&db, &table, &n.to_be_bytes(), &[1; 900]);
     }
     db.checkpoint().unwrap();
     db.drop_table("t").unwrap();
-    settle(&db);
+    purge_and_check(&db);
     let model = some_rows(3, 6000);
     let mut load = db.begin_bulk_load("loaded").unwrap();
     for (n, (key, value)) in model.iter().enumerate() {
@@ -239,5 +240,5 @@ fn a_check_beside_a_load_finds_nothing_and_leaves_nothing() {
     }
     load.commit().unwrap();
     assert!(all(&db, "loaded") == model);
-    settle(&db);
+    purge_and_check(&db);
 }

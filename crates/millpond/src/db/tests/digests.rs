@@ -1,4 +1,5 @@
-//! What digests of segments say of transactions and freed extents, against a scan of the whole log.
+//! Digests of log segments: what they say about transactions and freed extents, compared with a
+//! scan of the whole log.
 
 use super::*;
 use crate::checkpoint::list::{List, Listed, Stage};
@@ -19,10 +20,10 @@ use metrics::Metrics;
 use std::collections::BTreeSet;
 
 const PAGE_BYTES: usize = 4096;
-/// Writers side by side, each with keys of its own. The first never ends.
+/// Concurrent writers, each with its own keys. The first never ends.
 const SLOTS: usize = 6;
 
-/// Nothing is cleaned for the log's sake, so that it is all there to be scanned.
+/// Nothing is cleaned for the log's sake, so the whole log stays there to be scanned.
 fn held_back() -> Options {
     let mut options = options().redo_capacity_bytes(24 << 20).hold_cleaning_until_redo_bytes(20 << 20);
     options.tuning.frames = 2048;
@@ -34,7 +35,7 @@ fn open_held_back(disk: &MemDisk) -> Db {
     Db::open_on(&vfs, Path::new(DIR), &held_back()).unwrap()
 }
 
-/// The disk as a crash leaves it that loses nothing.
+/// The disk after a crash that loses nothing.
 fn crashed(disk: &MemDisk) -> MemDisk {
     let mut walker = disk.walk();
     while walker.step() {}
@@ -50,7 +51,7 @@ fn value(rng: &mut Prng) -> Vec<u8> {
     vec![rng.next_u64() as u8; len as usize]
 }
 
-/// A random run; its transactions stay open when it ends. `prepared` goes from run to run.
+/// A random run. Its transactions stay open at its end. `prepared` is passed from run to run.
 fn work(db: &Db, run: u64, prepared: &mut BTreeMap<usize, Vec<u8>>) -> Vec<Transaction> {
     let mut rng = Prng::new(run);
     let table = db.open_table("t").unwrap();
@@ -112,33 +113,34 @@ fn await_digests(db: &Db) {
     let log = &db.core.engine.store.log;
     let end = Lsn(log.durable_lsn().0.saturating_sub(2 * GROUP_BYTES_MAX as u64));
     let last = segment_of(log.segments(), end) - 1;
-    // One that the checkpoint has left behind may be recycled without a digest.
+    // A segment below the checkpoint may be recycled without a digest.
     while log.segments().find(last).is_some() && log.segments().digest(last).unwrap().is_none() {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// How each transaction stands, its last LSN, whether it has undo.
-type State = BTreeMap<TxnId, (Stage, Lsn, bool)>;
+/// For each transaction: its state, its last LSN, and whether it has undo.
+type TxnStates = BTreeMap<TxnId, (Stage, Lsn, bool)>;
 
 /// The whole log of several runs.
-struct Whole {
+struct WholeLog {
     groups: Vec<(Lsn, Vec<u8>)>,
     epochs: Vec<EpochStart>,
 }
 
-impl Whole {
-    fn read(segments: &Segments, epochs: Vec<EpochStart>) -> Whole {
+impl WholeLog {
+    fn read(segments: &Segments, epochs: Vec<EpochStart>) -> WholeLog {
         let mut scanner = Scanner::new(segments, &epochs, Lsn(0));
         let mut groups = Vec::new();
         while let Some(group) = scanner.next().unwrap() {
             groups.push((group.lsn, group.records.to_vec()));
         }
-        Whole { groups, epochs }
+        WholeLog { groups, epochs }
     }
 
-    /// What recovery knows that has read the whole log below each of `places`. A crash aborts what was active.
-    fn scan(&self, places: &BTreeSet<Lsn>) -> BTreeMap<Lsn, State> {
+    /// Returns what recovery knows after reading the whole log below each of `places`. A crash
+    /// aborts the transactions that were active.
+    fn scan(&self, places: &BTreeSet<Lsn>) -> BTreeMap<Lsn, TxnStates> {
         let path = Path::new("the log");
         let mut rebuild = Rebuild::begin(path, Lsn::MAX, List::default(), Streams::default());
         let (mut last, mut cut) = (BTreeMap::new(), BTreeSet::new());
@@ -174,7 +176,7 @@ impl Whole {
         states
     }
 
-    /// Extents freed by groups in the range, by the layout of `pages`.
+    /// Returns the extents that groups in the range freed, by the layout of `pages`.
     fn freed(&self, range: std::ops::Range<Lsn>) -> BTreeMap<u32, Lsn> {
         let each = extents_per_map(PAGE_BYTES);
         let mut freed = BTreeMap::new();
@@ -210,8 +212,8 @@ fn named(record: &Record<'_>, op: Option<&PageOp<'_>>) -> Vec<TxnId> {
     }
 }
 
-/// Three runs over one log, the first two cut off.
-fn runs(seed: u64) -> (Db, Whole) {
+/// Three runs over one log; crashes cut off the first two.
+fn runs(seed: u64) -> (Db, WholeLog) {
     let mut disk = MemDisk::default();
     let mut prepared = BTreeMap::new();
     for run in 0.. {
@@ -226,7 +228,7 @@ fn runs(seed: u64) -> (Db, Whole) {
             drop(open);
             let root = Paths::new(Path::new(DIR), &held_back()).root;
             let (_, root) = RootFile::open(&vfs, &root, &Arc::new(Metrics::new())).unwrap().unwrap();
-            let whole = Whole::read(db.core.engine.store.log.segments(), root.epochs);
+            let whole = WholeLog::read(db.core.engine.store.log.segments(), root.epochs);
             return (db, whole);
         }
         disk = crashed(&disk);
@@ -235,8 +237,15 @@ fn runs(seed: u64) -> (Db, Whole) {
     unreachable!()
 }
 
-/// Begins with a list at the group at `from`, reads on, and compares at each of `states` that lies at or above `listed_at`.
-fn read_on(whole: &Whole, listed: &[Listed], from: Lsn, listed_at: Lsn, states: &BTreeMap<Lsn, State>) {
+/// Begins with a list at the group at `from`, reads on, and compares at each of `states` at or
+/// above `listed_at`.
+fn read_on(
+    whole: &WholeLog,
+    listed: &[Listed],
+    from: Lsn,
+    listed_at: Lsn,
+    states: &BTreeMap<Lsn, TxnStates>,
+) {
     let mut txn_table = TxnTable::default();
     let mut source = Digested { txn_table: &mut txn_table, listed };
     source.skip_to(from);
@@ -259,8 +268,8 @@ fn read_on(whole: &Whole, listed: &[Listed], from: Lsn, listed_at: Lsn, states: 
     }
 }
 
-/// What a checkpoint would list: `hardened` says whether there is undo.
-fn list(state: &State) -> Vec<Listed> {
+/// The list that a checkpoint would write; `hardened` says whether there is undo.
+fn list(state: &TxnStates) -> Vec<Listed> {
     let listed = |(txn, (stage, _, undo)): (&TxnId, &(Stage, Lsn, bool))| Listed {
         txn: *txn,
         stage: stage.clone(),
@@ -270,7 +279,7 @@ fn list(state: &State) -> Vec<Listed> {
 }
 
 #[test]
-fn sections_say_what_a_scan_of_the_whole_log_finds() {
+fn digests_agree_with_a_scan_of_the_whole_log() {
     let (db, whole) = runs(1);
     let segments = db.core.engine.store.log.segments();
     assert_eq!(whole.epochs.len(), 3, "the whole log is still there");
@@ -290,10 +299,10 @@ fn sections_say_what_a_scan_of_the_whole_log_finds() {
         tags.extend(state.values().map(|(stage, ..)| stage.tag()));
         tags.extend((!freed.is_empty()).then_some(0));
     }
-    assert_eq!(tags.len(), 5, "every stage and freed extents were met: {tags:?}");
+    assert_eq!(tags.len(), 5, "every stage and freed extents occurred: {tags:?}");
 
-    // From a list in the middle, as a checkpoint makes it that overtakes the digests: the list stands behind the checkpoint,
-    // and the groups between are read as well.
+    // From a list in the middle, as a checkpoint makes it that overtakes the digests: the list is
+    // newer than the checkpoint LSN, so the groups between them are read as well.
     let last_epoch = whole.epochs.last().unwrap().first;
     let first = whole.groups.partition_point(|(lsn, _)| *lsn < last_epoch);
     let mut rng = Prng::new(7);
@@ -310,9 +319,10 @@ fn sections_say_what_a_scan_of_the_whole_log_finds() {
     }
 }
 
-/// Checkpoints overtake the digests. What a digest says and the records behind it lead to what recovery finds.
+/// Checkpoints overtake the digests. A digest together with the records behind it must agree with
+/// recovery.
 #[test]
-fn digests_that_a_checkpoint_overtook_lead_to_what_recovery_finds() {
+fn digests_older_than_the_checkpoint_agree_with_recovery() {
     let disk = MemDisk::default();
     let db = open(&disk);
     db.create_table("t").unwrap();
@@ -335,7 +345,8 @@ fn digests_that_a_checkpoint_overtook_lead_to_what_recovery_finds() {
             let next = scanner.position();
             let sections = Digested { txn_table: &mut txn_table, listed: &[] }.sections(next);
             let mut txns = Sections::decode(&sections, next).unwrap().txns;
-            // Of those that were listed while they were open it is not known whether anything is to purge.
+            // For transactions that were listed while open it is unknown whether anything is to be
+            // purged.
             txns.retain(|_, (stage, ..)| !matches!(stage, Stage::Committed(_)));
             txns.into_iter().map(|(txn, (stage, ..))| (txn, stage)).collect::<BTreeMap<_, _>>()
         };

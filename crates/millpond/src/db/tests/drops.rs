@@ -1,6 +1,6 @@
-//! Dropping tables where the log has little room, the disk is full, or a page of the map cannot be read.
+//! Dropping tables with a nearly full log, on a full disk, and with an unreadable map page.
 
-use super::undoing::{evict, key, until, vfs_of};
+use super::rollback::{evict, key, until, vfs_of};
 use super::*;
 use base::TreeId;
 use std::cell::RefCell;
@@ -31,10 +31,10 @@ fn a_megabyte() -> Options {
     options
 }
 
-/// One call may make and drop more tables than the log has room for at once. It once asked for room for all of them together, and waited
-/// for ever.
+/// One call may create or drop more tables than fit into the log at once. (Once it asked for log
+/// space for all of them together, and waited for ever.)
 #[test]
-fn thousands_of_tables_come_and_go_in_one_call_through_a_log_of_a_megabyte() {
+fn thousands_of_tables_are_created_and_dropped_with_a_log_of_one_megabyte() {
     let db = Db::open_on(&vfs_of(MemDisk::default()), Path::new(DIR), &a_megabyte()).unwrap();
     let (names, free) = (names(3_000), db.core.engine.store.space.free_pages());
     let tables = db.create_tables(&refs(&names)).unwrap();
@@ -44,12 +44,12 @@ fn thousands_of_tables_come_and_go_in_one_call_through_a_log_of_a_megabyte() {
     log_fits(&db);
     assert!(db.table_names().unwrap().is_empty());
     until("the last pages", || figure(&db, "trees_without_table") == 0);
-    settle(&db);
+    purge_and_check(&db);
     assert!(db.core.engine.store.space.free_pages() > free);
 }
 
-/// Takes the log to where nobody but who takes back or clears away is let in, while no checkpoint can move. The transaction's undo is what finds no
-/// space.
+/// Fills the log until only rollback and drops are admitted, while no checkpoint can move: the
+/// returned transaction's undo finds no disk space.
 fn full_log_on_a_full_disk(db: &Db, faults: &FaultDisk) -> Transaction {
     let t = db.create_table("rows").unwrap();
     (0..50).for_each(|n: u64| put(db, &t, &n.to_be_bytes(), &[7; 700]));
@@ -63,7 +63,7 @@ fn full_log_on_a_full_disk(db: &Db, faults: &FaultDisk) -> Transaction {
             Err(error) => panic!("{error}"),
         }
     }
-    panic!("the log has no end");
+    panic!("the log never fills");
 }
 
 fn drops_on_a_full_disk() {
@@ -76,7 +76,7 @@ fn drops_on_a_full_disk() {
     assert!(matches!(refused, Err(Error::DiskFull { .. })), "{refused:?}");
     log_fits(&db);
     assert_eq!((db.table_names().unwrap().len(), figure(&db, "poisoned")), (names.len() + 1, 0));
-    // As long as there is room for that, tables go one by one.
+    // While the log has room for it, tables can be dropped one by one.
     let mut gone = 0;
     while gone < names.len() {
         match db.drop_table(&names[gone]) {
@@ -107,10 +107,10 @@ fn on_a_full_disk_a_drop_is_refused_before_the_log_is_full() {
     drops_on_a_full_disk();
 }
 
-/// The mistake in a world of its own: what is demanded above fails there.
+/// The same scenario must fail in a simulated world with the bug planted.
 #[cfg(feature = "planted")]
 #[test]
-fn a_drop_that_asks_for_no_room_is_found() {
+fn the_planted_drop_without_admission_is_found() {
     use crate::planted::Bug;
     use base::sync::sim::{WorldOptions, run};
     let in_a_world = |flags| {
@@ -121,24 +121,25 @@ fn a_drop_that_asks_for_no_room_is_found() {
     in_a_world(Bug::ReleaseUnasked.flag()).expect_err("it was not found");
 }
 
-/// A table with pages in shared extents and extents of its own, and how many trees own something without it.
+/// Makes a table with pages in shared extents and extents of its own. Returns its tree, and how
+/// many pages are free.
 fn large(db: &Db) -> (TreeId, u64) {
     let t = db.create_table("large").unwrap();
     (0..400u32).for_each(|n| put(db, &t, &n.to_be_bytes(), &[7; 700]));
-    settle(db);
+    purge_and_check(db);
     (t.entry.tree.id, db.core.engine.store.space.free_pages())
 }
 
-/// One step of giving a tree back that fails keeps no other: what is left is done when it is asked for again.
+/// Releasing a tree takes several steps. If one fails, the next call continues with what is left.
 #[test]
-fn what_cannot_be_given_back_keeps_nothing_else() {
+fn a_failed_step_of_releasing_a_tree_can_be_repeated() {
     let damaged = || Error::corrupt(Path::new("/db/pages"), "page 1 is damaged");
     let full = || Error::DiskFull { file: "/db/pages".into() };
     for (refused, error) in (0..3).flat_map(|step| [(step, damaged()), (step, full())]) {
         let disk = MemDisk::default();
         let db = open(&disk);
         let (tree, free) = large(&db);
-        // Where its extents are is known after opening too.
+        // The space map finds the tree's extents after opening too.
         db.close().unwrap();
         let db = open(&disk);
         let space = &db.core.engine.store.space;
@@ -168,13 +169,14 @@ fn what_cannot_be_given_back_keeps_nothing_else() {
     }
 }
 
-/// What a drop could not give back is counted, and what cannot be read is named; it is tried again, and the next open does it too.
+/// A release that a drop could not finish is counted, and the report names what could not be read.
+/// It is tried again later, and by the next open.
 #[test]
-fn what_a_drop_leaves_is_named_and_taken_up_again() {
+fn a_release_that_failed_is_reported_and_tried_again() {
     let disk = MemDisk::default();
     let db = open(&disk);
     let (tree, free) = large(&db);
-    // Dropped by somebody who met a page of the map that he could not read.
+    // Drops the table as if a page of the map were unreadable.
     let txns = &db.core.engine.txns;
     let no_room = || Ok(());
     let (dropped, lsn) = db.core.catalog.drop_tables(&["large"], Duration::ZERO, no_room).unwrap();
@@ -188,16 +190,17 @@ fn what_a_drop_leaves_is_named_and_taken_up_again() {
     assert_eq!(figure(&db, "transactions_set_aside"), 0);
     let image = disk.fork();
     until("the next try", || figure(&db, "trees_without_table") == 0);
-    settle(&db);
+    purge_and_check(&db);
     assert!(db.core.engine.store.space.free_pages() > free);
     let db = open(&image);
-    settle(&db);
+    purge_and_check(&db);
     assert!(!db.core.engine.store.space.used_pages().unwrap().contains_key(&tree));
 }
 
-/// A page of the map that cannot be read fails no drop and keeps nothing back but what it describes.
+/// A drop succeeds although a page of the map is unreadable. Only the pages that it describes stay
+/// in use.
 #[test]
-fn a_map_page_that_cannot_be_read_waits_and_other_tables_go() {
+fn an_unreadable_map_page_delays_only_the_pages_it_describes() {
     let disk = MemDisk::default();
     let db = open(&disk);
     let others = db.create_table("others").unwrap();
@@ -210,14 +213,14 @@ fn a_map_page_that_cannot_be_read_waits_and_other_tables_go() {
     db.checkpoint().unwrap();
     evict(&db);
     // The first group's map page.
-    let decay = || disk.flip(&Path::new(DIR).join("pages"), 4096 + 100, 1).unwrap();
-    decay();
+    let flip = || disk.flip(&Path::new(DIR).join("pages"), 4096 + 100, 1).unwrap();
+    flip();
     db.drop_tables(&["large", "small"]).unwrap();
     assert_eq!((figure(&db, "trees_without_table"), db.table_names().unwrap().len()), (1, 1));
     assert!(matches!(db.check(), Err(Error::Corrupt { .. })));
     // The same bit again: the page is as it was.
-    decay();
+    flip();
     until("the next try", || figure(&db, "trees_without_table") == 0);
-    settle(&db);
+    purge_and_check(&db);
     assert!(!db.core.engine.store.space.used_pages().unwrap().contains_key(&tree));
 }

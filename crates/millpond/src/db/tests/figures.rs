@@ -1,8 +1,9 @@
-//! Every figure of the catalog moves. Where a figure stays 0 in all that is done here, nothing writes it, and whatever was said by it
-//! was never shown: the test iterates over the catalog, so a new line there needs the place that writes it and work that moves it.
+//! Every metric of the catalog changes in some workload. A metric that stays 0 here is written by
+//! no code. The test iterates over the catalog, so a new metric needs the code that writes it and a
+//! workload that moves it.
 //!
-//! The disk counts along: the engine may not say of its syncs and page writes anything but what was seen from outside, and no
-//! caller's thread writes a page.
+//! The disk counts too: syncs and page writes by the metrics must equal those seen from outside,
+//! and no caller's thread writes a page.
 
 mod watched;
 
@@ -10,18 +11,18 @@ use super::*;
 use metrics::Metrics;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use watched::{Held, Watched};
+use watched::{HeldSync, WatchedDisk};
 
 const PAGE: usize = 4096;
-/// So often work that should move a figure is done before the figure is called dead.
+/// How often a workload is repeated before its metric counts as unused.
 const ROUNDS: u64 = 20_000;
 
-/// Figures that have not moved yet.
-struct Unseen {
+/// Metrics that have not changed yet.
+struct Unmoved {
     names: BTreeSet<String>,
 }
 
-impl Unseen {
+impl Unmoved {
     fn look(&mut self, db: &Db) {
         for (name, value) in db.metrics().figures() {
             if value != 0.0 {
@@ -30,7 +31,7 @@ impl Unseen {
         }
     }
 
-    /// Does `work` until the figure has moved; one that does not is found missing at the end.
+    /// Repeats `work` until the metric has changed. One that never does is reported at the end.
     fn until(&mut self, db: &Db, name: &str, mut work: impl FnMut(u64)) {
         for round in 0..ROUNDS {
             self.look(db);
@@ -42,21 +43,21 @@ impl Unseen {
     }
 }
 
-struct World {
-    disk: Watched,
+struct Fixture {
+    disk: WatchedDisk,
     db: Db,
     table: Table,
 }
 
-fn a_moment() {
+fn short_pause() {
     std::thread::sleep(Duration::from_millis(1));
 }
 
-fn world(options: &Options) -> World {
-    let disk = Watched::new(MemDisk::default());
+fn fixture(options: &Options) -> Fixture {
+    let disk = WatchedDisk::new(MemDisk::default());
     let db = Db::open_on(&disk.vfs(), Path::new(DIR), options).unwrap();
     let table = db.create_table("t").unwrap();
-    World { disk, db, table }
+    Fixture { disk, db, table }
 }
 
 fn figure(db: &Db, name: &str) -> u64 {
@@ -67,14 +68,14 @@ fn row(n: u64) -> [u8; 8] {
     n.to_be_bytes()
 }
 
-impl World {
+impl Fixture {
     fn write(&self, durability: Durability, rows: impl Iterator<Item = u64>, bytes: usize) {
         let mut tx = self.db.begin_with(TxnOptions::new().durability(durability)).unwrap();
         rows.for_each(|n| tx.put(&self.table, &row(n), &vec![n as u8; bytes]).unwrap());
         tx.commit().unwrap();
     }
 
-    /// A caller's thread that commits `count` rows one by one, out of `distinct`.
+    /// Starts a caller's thread that commits `count` rows one by one, with `distinct` keys.
     fn writer(&self, durability: Durability, count: u64, distinct: u64, bytes: usize) -> Writer {
         let (db, table) = (self.db.clone(), self.table.clone());
         let work = move || {
@@ -87,7 +88,7 @@ impl World {
         Writer(std::thread::Builder::new().name("writer".into()).spawn(work).unwrap())
     }
 
-    /// A caller's thread that changes rows until it is told to stop, whether the disk is full or not.
+    /// Starts a caller's thread that changes rows until it is told to stop, also on a full disk.
     fn insistent_writer(&self, stop: &Arc<AtomicBool>) -> Writer {
         let (db, table, stop) = (self.db.clone(), self.table.clone(), Arc::clone(stop));
         let work = move || {
@@ -97,7 +98,7 @@ impl World {
                     Ok(()) => drop(tx.commit().unwrap()),
                     Err(error) => {
                         assert!(matches!(error, Error::DiskFull { .. }), "{error}");
-                        a_moment();
+                        short_pause();
                     }
                 }
             }
@@ -105,7 +106,7 @@ impl World {
         Writer(std::thread::Builder::new().name("writer".into()).spawn(work).unwrap())
     }
 
-    /// The leaf that is the root of a table of one row.
+    /// Makes a table of one row. Returns it and its only page.
     fn leaf_of(&self, name: &str) -> (Table, base::PageNo) {
         let table = self.db.create_table(name).unwrap();
         put(&self.db, &table, b"row", b"value");
@@ -113,16 +114,16 @@ impl World {
         (table, root)
     }
 
-    /// Closes, and compares what the engine says with what the disk has seen.
-    fn end(self, unseen: &mut Unseen) {
+    /// Closes the database and compares its metrics with what the disk has seen.
+    fn end(self, unmoved: &mut Unmoved) {
         self.db.close().unwrap();
-        unseen.look(&self.db);
+        unmoved.look(&self.db);
         self.compare();
     }
 
     fn compare(&self) {
-        let said = self.db.metrics();
-        assert_eq!(self.disk.syncs(), said.fsyncs_total(), "{}", said.to_text());
+        let metrics = self.db.metrics();
+        assert_eq!(self.disk.syncs(), metrics.fsyncs_total(), "{}", metrics.to_text());
         let by_thread = self.disk.pages_by_thread();
         assert_eq!(by_thread.values().sum::<u64>(), figure(&self.db, "pages_written"), "{by_thread:?}");
         assert_eq!(by_thread.get("writer"), None, "a caller's thread wrote pages");
@@ -130,9 +131,9 @@ impl World {
     }
 }
 
-impl Drop for World {
+impl Drop for Fixture {
     fn drop(&mut self) {
-        // A test that fails ends all the same.
+        // A failing test must end too.
         self.disk.free();
     }
 }
@@ -145,15 +146,15 @@ impl Writer {
     }
 }
 
-/// What programs do.
-fn everyday(unseen: &mut Unseen) {
-    let w = world(&options());
+/// The usual calls of programs.
+fn common_calls(unmoved: &mut Unmoved) {
+    let w = fixture(&options());
     let (db, t) = (&w.db, &w.table);
     (0..300).for_each(|n| w.write(Durability::Sync, 10 * n..10 * n + 10, 200));
     let mut tx = db.begin().unwrap();
     tx.put(t, b"long", &[7; 20_000]).unwrap();
     tx.put(t, &row(1), b"changed").unwrap();
-    unseen.look(db);
+    unmoved.look(db);
     let mark = tx.savepoint();
     tx.delete(t, &row(2)).unwrap();
     tx.rollback_to(&mark).unwrap();
@@ -163,13 +164,13 @@ fn everyday(unseen: &mut Unseen) {
     db.begin().unwrap().commit().unwrap();
     let mut load = db.begin_bulk_load("loaded").unwrap();
     (0..4000).for_each(|n| load.push(&row(n), &[1; 100]).unwrap());
-    unseen.look(db);
+    unmoved.look(db);
     drop(load.commit().unwrap());
     w.write(Durability::Bounded { ms: 1000, bytes: 1 }, 0..1, 100);
     w.write(Durability::None, 0..50, 100);
     db.checkpoint().unwrap();
-    unseen.until(db, "fsyncs_by_reason.purge", |n| {
-        // Not row 60, which is read below: how many rounds it takes depends on who else works.
+    unmoved.until(db, "fsyncs_by_reason.purge", |n| {
+        // Not row 60, which is read below: the number of rounds depends on other threads.
         w.write(Durability::None, n % 50..n % 50 + 1, 100);
         db.core.engine.txns.flush_for_purge().unwrap();
     });
@@ -177,7 +178,7 @@ fn everyday(unseen: &mut Unseen) {
     let mut prepared = db.begin().unwrap();
     prepared.put(t, &row(3), b"prepared").unwrap();
     prepared.prepare(b"xid").unwrap();
-    unseen.look(db);
+    unmoved.look(db);
     db.commit_prepared(b"xid").unwrap();
 
     let snapshot = db.begin().unwrap();
@@ -188,33 +189,33 @@ fn everyday(unseen: &mut Unseen) {
     assert!(tx.delete(t, &row(5)).unwrap());
     tx.commit().unwrap();
     assert_eq!(rows(&db.begin().unwrap(), t).len(), 3000, "a mark stays beside the snapshot");
-    unseen.look(db);
+    unmoved.look(db);
     drop(snapshot);
 
-    unseen.until(db, "aborted_transactions", |_| {
+    unmoved.until(db, "aborted_transactions", |_| {
         let mut tx = db.begin().unwrap();
         (0..400).for_each(|n| tx.put(t, &row(n), &[9; 250]).unwrap());
         tx.rollback();
     });
-    settle(db);
+    purge_and_check(db);
     let mut tx = db.begin().unwrap();
     (0..3000).for_each(|n| assert!(tx.delete(t, &row(n)).unwrap() || n == 5));
     tx.commit().unwrap();
-    settle(db);
+    purge_and_check(db);
     db.drop_table("loaded").unwrap();
-    settle(db);
+    purge_and_check(db);
     w.disk.clock.pass(2_000_000);
-    w.end(unseen);
+    w.end(unmoved);
 }
 
-fn locks(unseen: &mut Unseen) {
-    let w = world(&options());
+fn locks(unmoved: &mut Unmoved) {
+    let w = fixture(&options());
     let (db, t) = (&w.db, &w.table);
     w.write(Durability::Sync, 0..10, 100);
     let mut reader = db.begin_with(TxnOptions::new().isolation(Isolation::Serializable)).unwrap();
     assert_eq!(rows(&reader, t).len(), 10);
     assert!(reader.get_for_update(t, &row(1)).unwrap().is_some());
-    unseen.look(db);
+    unmoved.look(db);
     let mut other = db.begin().unwrap();
     assert!(matches!(other.put(t, &row(1), b"x"), Err(Error::LockTimeout)));
     drop((reader, other));
@@ -231,23 +232,30 @@ fn locks(unseen: &mut Unseen) {
     b.put(t, &row(6), b"b").unwrap();
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| a.put(t, &row(6), b"a").is_ok());
-        unseen.until(db, "lock_waits", |_| a_moment());
+        unmoved.until(db, "lock_waits", |_| short_pause());
         let won = b.put(t, &row(5), b"b").is_ok();
         drop(b);
         assert!(waits.join().unwrap() || won);
     });
     drop(a);
-    unseen.look(db);
-    w.end(unseen);
+    unmoved.look(db);
+    w.end(unmoved);
 }
 
-/// What only shows where somebody is in the way.
-fn in_the_way(unseen: &mut Unseen) {
-    let w = world(&options());
+/// Metrics that change only under contention.
+fn contention(unmoved: &mut Unmoved) {
+    let w = fixture(&options());
+    latch_waits(&w, unmoved);
+    waits_for_syncs(&w, unmoved);
+    waits_for_space(&w, unmoved);
+    w.end(unmoved);
+}
+
+fn latch_waits(w: &Fixture, unmoved: &mut Unmoved) {
     let db = &w.db;
     let (small, root) = w.leaf_of("small");
     let pool = &db.core.engine.store.pool;
-    unseen.until(db, "latch_waits", |_| {
+    unmoved.until(db, "latch_waits", |_| {
         let latched = pool.fetch(root).unwrap().write();
         std::thread::scope(|scope| {
             let read = scope.spawn(|| db.begin().unwrap().get(&small, b"row").unwrap().is_some());
@@ -260,51 +268,58 @@ fn in_the_way(unseen: &mut Unseen) {
     let latched = pool.fetch(root).unwrap().write();
     std::thread::scope(|scope| {
         scope.spawn(|| db.checkpoint().unwrap());
-        unseen.until(db, "cleaner_latch_misses", |_| a_moment());
+        unmoved.until(db, "cleaner_latch_misses", |_| short_pause());
         drop(latched);
     });
+}
 
-    // Who leads while another is on its way to a commit leaves the rest of his last block alone.
-    w.disk.hold(Held::LogSync);
+fn waits_for_syncs(w: &Fixture, unmoved: &mut Unmoved) {
+    let db = &w.db;
+    // While another commit is on its way, the flush leader leaves the rest of its last block
+    // unused.
+    w.disk.hold(HeldSync::LogSync);
     let another = db.core.engine.store.log.committing();
     let writer = w.writer(Durability::Sync, 3, 3, 100);
-    unseen.until(db, "log_flushes_in_flight", |_| a_moment());
-    unseen.until(db, "redo_pad_bytes", |_| a_moment());
+    unmoved.until(db, "log_flushes_in_flight", |_| short_pause());
+    unmoved.until(db, "redo_pad_bytes", |_| short_pause());
     w.disk.free();
     writer.join();
     drop(another);
 
-    w.disk.hold(Held::LogSync);
-    // Short rows, few of them: who needs frames waits for those and never fills the log buffer.
+    w.disk.hold(HeldSync::LogSync);
+    // Few short rows, so writers wait for the log buffer and not for frames.
     let writer = w.writer(Durability::None, 3000, 10, 200);
-    unseen.until(db, "log_buffer_waits", |_| a_moment());
+    unmoved.until(db, "log_buffer_waits", |_| short_pause());
     w.disk.free();
     writer.join();
 
-    w.disk.hold(Held::PagesSync);
+    w.disk.hold(HeldSync::PagesSync);
     let writer = w.writer(Durability::None, 1000, 1000, 700);
-    unseen.until(db, "free_frame_waits", |_| a_moment());
+    unmoved.until(db, "free_frame_waits", |_| short_pause());
     w.disk.free();
     writer.join();
+}
 
-    // Undo that finds no room in its file keeps the checkpoint where it is.
+fn waits_for_space(w: &Fixture, unmoved: &mut Unmoved) {
+    let db = &w.db;
+    // Undo that finds no space in its file keeps the checkpoint where it is.
     let mut unfinished = db.begin().unwrap();
     unfinished.put(&w.table, b"unfinished", b"row").unwrap();
     w.disk.set_full(true);
     let stop = Arc::default();
     let writer = w.insistent_writer(&stop);
-    unseen.until(db, "hard_waits", |_| a_moment());
+    unmoved.until(db, "hard_waits", |_| short_pause());
     stop.store(true, Ordering::Relaxed);
     w.disk.set_full(false);
     writer.join();
     drop(unfinished);
-    unseen.look(db);
+    unmoved.look(db);
     let waiters =
         |file| db.metrics().fsyncs().iter().filter(|f| f.file == file).map(|f| f.waiters).sum::<u64>();
     assert!(waiters(metrics::FileKind::Pages) > 0 && waiters(metrics::FileKind::Log) > 0);
 
     let mut n = 10_000;
-    unseen.until(db, "file_growths_awaited", |_| {
+    unmoved.until(db, "file_growths_awaited", |_| {
         w.disk.set_full(true);
         loop {
             n += 1;
@@ -317,116 +332,115 @@ fn in_the_way(unseen: &mut Unseen) {
         w.disk.set_full(false);
         w.write(Durability::Sync, n..n + 1, 700);
     });
-    w.end(unseen);
 }
 
-/// What forces pages to be written, each alone.
-fn forces(unseen: &mut Unseen) {
-    let w = world(&options());
-    unseen.until(&w.db, "pages_written_by_force.checkpoint_age", |n| {
+/// Each reason to write pages, alone.
+fn forces(unmoved: &mut Unmoved) {
+    let w = fixture(&options());
+    unmoved.until(&w.db, "pages_written_by_force.checkpoint_age", |n| {
         w.write(Durability::None, n % 20..n % 20 + 1, 700);
     });
-    unseen.until(&w.db, "pages_written_by_force.free_frames", |n| {
+    unmoved.until(&w.db, "pages_written_by_force.free_frames", |n| {
         w.write(Durability::None, 10 * n..10 * n + 10, 700);
     });
-    w.end(unseen);
+    w.end(unmoved);
 
     let mut options = options().redo_capacity_bytes(64 << 20);
     options.tuning.frames = 512;
-    let w = world(&options);
+    let w = fixture(&options);
     for name in ["pages_written_by_force.dirty_share", "pages_written_by_force.idle"] {
-        unseen.until(&w.db, name, |round| {
+        unmoved.until(&w.db, name, |round| {
             if round == 0 {
                 (0..250).for_each(|n| w.write(Durability::None, 10 * n..10 * n + 10, 700));
             }
             w.disk.clock.pass(50_000);
-            a_moment();
+            short_pause();
         });
     }
-    w.end(unseen);
+    w.end(unmoved);
 }
 
-/// Growth ahead of those who leave it time.
-fn growth(unseen: &mut Unseen) {
+/// Growth ahead of slow writers.
+fn growth(unmoved: &mut Unmoved) {
     let mut options = options();
     options.tuning.grow_pages = 1024;
-    let w = world(&options);
-    unseen.until(&w.db, "file_growths_ahead", |n| {
+    let w = fixture(&options);
+    unmoved.until(&w.db, "file_growths_ahead", |n| {
         if figure(&w.db, "free_pages") * PAGE as u64 > figure(&w.db, "file_reserve_bytes") / 2 {
             w.write(Durability::None, n..n + 1, 700);
         } else {
-            a_moment();
+            short_pause();
         }
     });
-    let said = w.db.metrics();
-    let waited = said.fsyncs().iter().filter(|f| f.reason == metrics::SyncReason::GrowAhead);
-    assert_eq!(waited.map(|f| f.waiters).sum::<u64>(), 0, "nobody waits for what is done ahead");
-    w.end(unseen);
+    let growths = w.db.metrics();
+    let waited = growths.fsyncs().iter().filter(|f| f.reason == metrics::SyncReason::GrowAhead);
+    assert_eq!(waited.map(|f| f.waiters).sum::<u64>(), 0, "no caller waits for growth ahead");
+    w.end(unmoved);
 }
 
-/// A past that has no room.
-fn the_past(unseen: &mut Unseen) {
-    let w = world(&options().history_memory_bytes(8 << 10).history_disk_bytes(300 << 10));
+/// Little memory and disk for undo and old versions.
+fn history_limits(unmoved: &mut Unmoved) {
+    let w = fixture(&options().history_memory_bytes(8 << 10).history_disk_bytes(300 << 10));
     let db = &w.db;
     w.write(Durability::Sync, 0..50, 3000);
     let mut large = db.begin().unwrap();
     (100..600).for_each(|n| large.put(&w.table, &row(n), &[1; 300]).unwrap());
     db.core.engine.txns.history_step().unwrap();
     large.rollback();
-    unseen.until(db, "undo_fetches", |_| a_moment());
+    unmoved.until(db, "undo_fetches", |_| short_pause());
     let old = db.begin().unwrap();
     assert!(old.get(&w.table, &row(1)).unwrap().is_some());
-    unseen.until(db, "snapshots_too_old", |n| w.write(Durability::Sync, n % 40..n % 40 + 1, 300));
+    unmoved.until(db, "snapshots_too_old", |n| w.write(Durability::Sync, n % 40..n % 40 + 1, 300));
     drop(old);
-    w.end(unseen);
+    w.end(unmoved);
 }
 
 /// A rollback without room in the log, and one of a row that cannot be read.
-fn hard_undoing(unseen: &mut Unseen) {
-    let w = world(&undoing::small_log());
-    for first in (0..undoing::HALF_A_LOG).step_by(100) {
+fn difficult_rollbacks(unmoved: &mut Unmoved) {
+    let w = fixture(&rollback::small_log());
+    for first in (0..rollback::HALF_A_LOG).step_by(100) {
         w.write(Durability::Sync, first..first + 100, 700);
         w.db.checkpoint().unwrap();
     }
     let mut tx = w.db.begin().unwrap();
-    (0..undoing::HALF_A_LOG).for_each(|n| tx.put(&w.table, &row(n), b"short").unwrap());
+    (0..rollback::HALF_A_LOG).for_each(|n| tx.put(&w.table, &row(n), b"short").unwrap());
     drop(tx);
-    unseen.until(&w.db, "undo_waits", |_| a_moment());
+    unmoved.until(&w.db, "undo_waits", |_| short_pause());
     while figure(&w.db, "aborted_transactions") > 0 {
         w.db.checkpoint().unwrap();
     }
-    w.end(unseen);
+    w.end(unmoved);
 
-    let w = world(&options());
-    let (bad, _) = undoing::three_tables(&w.db);
+    let w = fixture(&options());
+    let (bad, _) = rollback::three_tables(&w.db);
     let mut tx = w.db.begin().unwrap();
-    tx.put(&bad, &undoing::key(1, 0), b"changed").unwrap();
+    tx.put(&bad, &rollback::key(1, 0), b"changed").unwrap();
     w.db.checkpoint().unwrap();
-    undoing::evict(&w.db);
-    assert!(undoing::decay(w.disk.disk(), undoing::MARKER) > 0);
+    rollback::evict(&w.db);
+    assert!(rollback::damage_pages(w.disk.disk(), rollback::MARKER) > 0);
     drop(tx);
-    unseen.until(&w.db, "transactions_set_aside", |_| a_moment());
-    assert!(undoing::decay(w.disk.disk(), undoing::MARKER) > 0);
-    w.end(unseen);
+    unmoved.until(&w.db, "transactions_set_aside", |_| short_pause());
+    assert!(rollback::damage_pages(w.disk.disk(), rollback::MARKER) > 0);
+    w.end(unmoved);
 }
 
-/// After a crash that tore a page.
-fn recovery(unseen: &mut Unseen) {
-    // Nothing is cleaned before so much redo, so that the copy of the page stays in the doublewrite.
+/// Opening after a crash that tore a page.
+fn recovery(unmoved: &mut Unmoved) {
+    // Nothing is cleaned before that much redo, so the copy of the page stays in the doublewrite.
     let mut held = options().redo_capacity_bytes(16 << 20).hold_cleaning_until_redo_bytes(8 << 20);
     held.tuning.frames = 2000;
-    let w = world(&held);
+    let w = fixture(&held);
     w.write(Durability::Sync, 0..200, 500);
     let (small, root) = w.leaf_of("small");
     w.db.checkpoint().unwrap();
-    // Redo leads on from the copy in the doublewrite.
+    // Redo continues from the copy in the doublewrite.
     put(&w.db, &small, b"row", b"again");
-    // Too little redo says nothing about the rate of replay.
+    // With too little redo there is no rate of replay.
     (0..50).for_each(|n| w.write(Durability::Sync, 100 * n..100 * n + 100, 500));
     let crashed = w.disk.disk().fork();
-    w.end(unseen);
+    w.end(unmoved);
 
-    let disk = Watched::new(crashed);
+    let disk = WatchedDisk::new(crashed);
     let mode = vfs::OpenMode { create: vfs::Create::Never, direct: false, read_only: false };
     let pages = disk.disk().vfs(1).disk.open(&Path::new(DIR).join("pages"), mode).unwrap();
     let mut bytes = base::aligned::AlignedBuf::zeroed(PAGE);
@@ -438,49 +452,50 @@ fn recovery(unseen: &mut Unseen) {
     disk.clock.set_tick(2);
     let table = db.open_table("t").unwrap();
     assert_eq!(figure(&db, "torn_pages_restored"), 1);
-    World { disk, db, table }.end(unseen);
+    Fixture { disk, db, table }.end(unmoved);
 }
 
-/// What must stay 0 in a program moves where the mistake is made.
-fn mistakes(unseen: &mut Unseen) {
-    let w = world(&options());
+/// Metrics that must stay 0 in a program change where the mistake is made on purpose.
+fn mistakes(unmoved: &mut Unmoved) {
+    let w = fixture(&options());
     w.write(Durability::Sync, 0..100, 100);
     assert_eq!(figure(&w.db, "pages_written_foreground"), 0);
     let here = std::thread::Builder::new().name("writer".into());
     let db = w.db.clone();
     here.spawn(move || db.core.engine.write_pages_here().unwrap()).unwrap().join().unwrap();
     assert_eq!(w.disk.pages_by_thread().get("writer"), Some(&figure(&w.db, "pages_written_foreground")));
-    unseen.look(&w.db);
+    unmoved.look(&w.db);
     w.disk.set_broken();
     let mut tx = w.db.begin().unwrap();
     tx.put(&w.table, b"lost", b"").unwrap();
     tx.commit().unwrap_err();
-    unseen.look(&w.db);
+    unmoved.look(&w.db);
 }
 
 #[test]
-fn every_figure_of_the_catalog_moves() {
-    let mut unseen = Unseen { names: Metrics::new().snapshot().names().into_iter().collect() };
-    everyday(&mut unseen);
-    locks(&mut unseen);
-    in_the_way(&mut unseen);
-    forces(&mut unseen);
-    growth(&mut unseen);
-    the_past(&mut unseen);
-    hard_undoing(&mut unseen);
-    recovery(&mut unseen);
-    mistakes(&mut unseen);
-    assert!(unseen.names.is_empty(), "nothing writes {:?}", unseen.names);
+fn every_metric_of_the_catalog_changes() {
+    let mut unmoved = Unmoved { names: Metrics::new().snapshot().names().into_iter().collect() };
+    common_calls(&mut unmoved);
+    locks(&mut unmoved);
+    contention(&mut unmoved);
+    forces(&mut unmoved);
+    growth(&mut unmoved);
+    history_limits(&mut unmoved);
+    difficult_rollbacks(&mut unmoved);
+    recovery(&mut unmoved);
+    mistakes(&mut unmoved);
+    assert!(unmoved.names.is_empty(), "no workload changed {:?}", unmoved.names);
 }
 
-/// Writers in a pool far smaller than their data, and the device in no hurry: they wait, and the cleaner alone writes.
+/// Writers with a pool far smaller than their data and a slow device: they wait, and only the
+/// cleaner writes pages.
 #[test]
-fn callers_write_no_page_however_small_the_pool() {
-    let w = world(&options());
+fn callers_write_no_page_even_with_a_very_small_pool() {
+    let w = fixture(&options());
     let writers: Vec<Writer> = (0..4).map(|_| w.writer(Durability::Sync, 1500, 1500, 600)).collect();
     writers.into_iter().for_each(Writer::join);
     assert!(figure(&w.db, "frame_evictions") > 64, "{}", figure(&w.db, "frame_evictions"));
     let by_thread = w.disk.pages_by_thread();
     assert_eq!(by_thread.keys().collect::<Vec<_>>(), ["millpond-cleaner"]);
-    w.end(&mut Unseen { names: BTreeSet::new() });
+    w.end(&mut Unmoved { names: BTreeSet::new() });
 }

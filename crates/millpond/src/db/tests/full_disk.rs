@@ -1,13 +1,13 @@
-//! A disk of every size, on which a database lives through all that needs space: it fills up, rolls back, takes checkpoints, closes,
-//! opens on the same full disk, deletes and drops, and has room again.
+//! Full disks of many sizes. On each, a database fills the disk, rolls back, takes checkpoints,
+//! closes, opens again on the full disk, deletes rows, drops tables, and has room again.
 
-use super::undoing::{until, vfs_of};
+use super::rollback::{until, vfs_of};
 use super::*;
 use metrics::M;
 use std::path::PathBuf;
 
-/// What may come of a call on a full disk: what it gives, or the file that has no space.
-fn full<T>(result: crate::Result<T>, context: &dyn Fn() -> String) -> Result<T, PathBuf> {
+/// Returns the value of a call, or the file that found no space. Any other error fails the test.
+fn unless_full<T>(result: crate::Result<T>, context: &dyn Fn() -> String) -> Result<T, PathBuf> {
     match result {
         Ok(value) => Ok(value),
         Err(Error::DiskFull { file }) => Err(file),
@@ -19,8 +19,8 @@ fn key(n: u64) -> [u8; 8] {
     n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
 }
 
-/// A database, what it should hold, and the disk.
-struct World {
+/// A database, the rows that it should have, and the disk.
+struct FullDiskRun {
     disk: MemDisk,
     db: Db,
     table: Table,
@@ -28,15 +28,15 @@ struct World {
     seed: u64,
     rng: Prng,
     next: u64,
-    met: u32,
+    refused_calls: u32,
 }
 
-impl World {
+impl FullDiskRun {
     fn context(&self) -> String {
         let segments = self.db.core.engine.store.log.segments().numbers();
-        let said = self.db.metrics();
-        let age = said.get("checkpoint_age_bytes");
-        let (limit, waiting) = (said.get("checkpoint_age_limit"), self.db.core.engine.txns.history());
+        let metrics = self.db.metrics();
+        let age = metrics.get("checkpoint_age_bytes");
+        let (limit, waiting) = (metrics.get("checkpoint_age_limit"), self.db.core.engine.txns.history());
         format!(
             "seed {}: {} of the disk in use, {} rows, segments {segments:?}, age {age:?} of {limit:?}, {waiting} to purge, {} streams",
             self.seed,
@@ -46,7 +46,8 @@ impl World {
         )
     }
 
-    /// Some rows in one transaction; it is rolled back, in parts or as a whole, now and then.
+    /// Writes some rows in one transaction, and sometimes rolls it back. Returns false if the disk
+    /// was full.
     fn transaction(&mut self, most: u64) -> bool {
         let mut tx = self.db.begin().unwrap();
         let (mut rows, whole) = (self.rows.clone(), self.rng.one_in(4));
@@ -55,8 +56,8 @@ impl World {
             let long = self.rng.one_in(30);
             let value = vec![self.next as u8; if long { 30 * len } else { len }];
             self.next += 1;
-            if full(tx.put(&self.table, &key, &value), &|| self.context()).is_err() {
-                self.met += 1;
+            if unless_full(tx.put(&self.table, &key, &value), &|| self.context()).is_err() {
+                self.refused_calls += 1;
                 tx.rollback();
                 return false;
             }
@@ -72,12 +73,13 @@ impl World {
     }
 
     fn checkpoint(&self) {
-        drop(full(self.db.checkpoint(), &|| self.context()));
+        drop(unless_full(self.db.checkpoint(), &|| self.context()));
     }
 
-    /// Closes and opens on the same disk. Closing may find no space to harden what is open; then the next one recovers.
+    /// Closes and opens on the same disk. If closing finds no space to harden undo, the next
+    /// opening recovers.
     fn reopen(&mut self) {
-        drop(full(self.db.close(), &|| self.context()));
+        drop(unless_full(self.db.close(), &|| self.context()));
         self.db = try_open(&self.disk).unwrap_or_else(|e| panic!("{}: opening: {e}", self.context()));
         self.table = self.db.open_table("t").unwrap();
         self.check();
@@ -89,8 +91,8 @@ impl World {
         assert!(report.is_clean(), "{}: {report}", self.context());
     }
 
-    /// Deletes rows, which must go whatever room there is. Who has written may be told that there is none, because his own undo has taken it;
-    /// he tries again.
+    /// Deletes rows, which must work on a full disk. A transaction that has already written may be
+    /// refused, because its own undo has taken the space; it is tried again.
     fn delete(&mut self, share: u64) {
         let keys: Vec<_> = self.rows.keys().cloned().collect();
         let mut refused = 0;
@@ -106,13 +108,17 @@ impl World {
                     first = false;
                     Ok(())
                 });
-                let Err(file) = full(done, &|| self.context()) else {
+                let Err(file) = unless_full(done, &|| self.context()) else {
                     tx.commit().unwrap_or_else(|e| panic!("{}: commit: {e}", self.context()));
                     break;
                 };
                 refused += 1;
                 let hardening = file.parent().is_some_and(|dir| dir.ends_with("undo"));
-                assert!(!(first && hardening), "{}: nobody keeps {file:?} from room", self.context());
+                assert!(
+                    !(first && hardening),
+                    "{}: no other transaction uses the space of {file:?}",
+                    self.context()
+                );
                 assert!(refused < 10_000, "{}: nothing can be deleted for {file:?}", self.context());
                 tx.rollback();
                 std::thread::sleep(Duration::from_millis(1));
@@ -122,72 +128,81 @@ impl World {
     }
 }
 
-fn live(bytes: u64, seed: u64) -> Option<u32> {
+fn run_on_disk_of(bytes: u64, seed: u64) -> Option<u32> {
     let disk = MemDisk::default();
     disk.limit(Some(bytes));
     let db = match try_open(&disk) {
         Ok(db) => db,
         Err(Error::DiskFull { .. }) => {
-            // Too small for any database; with room there is one.
+            // Too small for any database. With room there is one.
             disk.limit(None);
             try_open(&disk).unwrap();
             return None;
         }
         Err(other) => panic!("{bytes} bytes: {other}"),
     };
-    let table = full(db.create_table("t"), &|| format!("{bytes} bytes")).ok()?;
-    let mut world = World { disk, db, table, rows: Rows::new(), seed, rng: Prng::new(seed), next: 0, met: 0 };
+    let table = unless_full(db.create_table("t"), &|| format!("{bytes} bytes")).ok()?;
+    let mut scenario = FullDiskRun {
+        disk,
+        db,
+        table,
+        rows: Rows::new(),
+        seed,
+        rng: Prng::new(seed),
+        next: 0,
+        refused_calls: 0,
+    };
     for round in 0..3 {
         let mut failed = 0;
         for _ in 0..400 {
-            failed += u32::from(!world.transaction(12));
-            if world.rng.one_in(20) {
-                world.checkpoint();
+            failed += u32::from(!scenario.transaction(12));
+            if scenario.rng.one_in(20) {
+                scenario.checkpoint();
             }
             if failed > 5 {
                 break;
             }
         }
-        world.checkpoint();
-        // Another program takes what has been given back.
-        let others = world.rng.one_in(2).then(|| world.disk.used());
+        scenario.checkpoint();
+        // Another program takes the space that was freed.
+        let others = scenario.rng.one_in(2).then(|| scenario.disk.used());
         if let Some(used) = others {
-            world.disk.limit(Some(used));
+            scenario.disk.limit(Some(used));
         }
-        world.reopen();
-        world.delete(if round == 1 { 1 } else { 2 });
-        world.checkpoint();
-        world.reopen();
-        world.disk.limit(Some(bytes));
+        scenario.reopen();
+        scenario.delete(if round == 1 { 1 } else { 2 });
+        scenario.checkpoint();
+        scenario.reopen();
+        scenario.disk.limit(Some(bytes));
     }
-    world.delete(1);
-    settle(&world.db);
-    // What the rows took is free again.
-    let free = world.db.metrics().get("free_pages").unwrap();
-    let pages = world.db.core.engine.store.metrics.get(M::FilePages) as f64;
-    assert!(free > pages * 0.9 - 64.0, "{}: {free} of {pages} pages are free", world.context());
-    world.db.close().unwrap_or_else(|e| panic!("{}: closing: {e}", world.context()));
-    Some(world.met)
+    scenario.delete(1);
+    purge_and_check(&scenario.db);
+    // The pages of the deleted rows are free again.
+    let free = scenario.db.metrics().get("free_pages").unwrap();
+    let pages = scenario.db.core.engine.store.metrics.get(M::FilePages) as f64;
+    assert!(free > pages * 0.9 - 64.0, "{}: {free} of {pages} pages are free", scenario.context());
+    scenario.db.close().unwrap_or_else(|e| panic!("{}: closing: {e}", scenario.context()));
+    Some(scenario.refused_calls)
 }
 
 #[test]
-fn a_database_lives_on_a_disk_of_any_size() {
-    let (mut lived, mut met) = (0, 0);
+fn a_database_works_on_a_disk_of_any_size() {
+    let (mut lived, mut refused_calls) = (0, 0);
     let (from, to, step) = (600u64 << 10, 5u64 << 20, 173 << 10);
     let rounds = std::env::var("MILLPOND_FULL_DISKS").map_or(1, |n| n.parse().expect("a number"));
     let first = std::env::var("MILLPOND_FULL_DISK").map_or(0, |n| n.parse().expect("a number"));
     for seed in first..first + rounds {
         for bytes in (from..to).step_by(step) {
-            if let Some(refused) = live(bytes + seed * 4096, seed ^ bytes) {
-                (lived, met) = (lived + 1, met + refused);
+            if let Some(refused) = run_on_disk_of(bytes + seed * 4096, seed ^ bytes) {
+                (lived, refused_calls) = (lived + 1, refused_calls + refused);
             }
         }
     }
-    assert!(lived > 10 && met > 20, "{lived} lived, {met} calls met a full disk");
+    assert!(lived > 10 && refused_calls > 20, "{lived} lived, {refused_calls} calls found the disk full");
 }
 
-/// A snapshot keeps what deletes leave behind from being purged. What hardening has on a full disk is used up then, and whatever else
-/// were written only hardening would let go of. So writers are refused before, and go on when the snapshot is gone.
+/// A snapshot keeps deleted rows from being purged, and hardening their undo uses up the reserve of
+/// a full disk. So writers are refused before that, and continue when the snapshot has ended.
 fn a_snapshot_on_a_full_disk() {
     let disk = MemDisk::default();
     let db = Db::open_on(&vfs_of(disk.clone()), Path::new(DIR), &options()).unwrap();
@@ -206,7 +221,7 @@ fn a_snapshot_on_a_full_disk() {
     let context = || format!("{} of the disk in use", disk.used());
     let delete = |n| {
         let mut tx = db.begin().unwrap();
-        let done = full(tx.delete(&t, &key(n)), &context);
+        let done = unless_full(tx.delete(&t, &key(n)), &context);
         tx.commit().unwrap();
         done
     };
@@ -221,14 +236,14 @@ fn a_snapshot_on_a_full_disk() {
         }
         gone += 1;
         if gone % 64 == 0 {
-            drop(full(db.checkpoint(), &context));
+            drop(unless_full(db.checkpoint(), &context));
         }
         assert!(gone < count, "the disk is not full");
     };
     assert!(gone > 0 && file.starts_with(Path::new(DIR).join("undo")), "{gone} deletes, then {file:?}");
-    assert!(reader.get(&t, &key(0)).unwrap().is_some(), "readers are not held");
+    assert!(reader.get(&t, &key(0)).unwrap().is_some(), "readers are not delayed");
     drop(reader);
-    // Each of them waits for room as well.
+    // Each try waits for room too.
     let tries = if base::sync::simulated_us().is_some() { 30 } else { 1_000 };
     for n in gone..count {
         assert!((0..tries).any(|_| delete(n).is_ok()), "{}: nothing can be deleted", context());
@@ -238,16 +253,16 @@ fn a_snapshot_on_a_full_disk() {
     drop((t, db));
     let db = Db::open_on(&vfs_of(disk.clone()), Path::new(DIR), &options()).unwrap();
     assert!(all(&db, "t").is_empty());
-    settle(&db);
+    purge_and_check(&db);
 }
 
 #[test]
-fn what_a_snapshot_keeps_on_a_full_disk_stops_writers_before_the_checkpoint() {
+fn on_a_full_disk_a_snapshot_stops_writers_before_it_stops_the_checkpoint() {
     a_snapshot_on_a_full_disk();
 }
 
-/// A prepared transaction ends when somebody decides it, not before. On a full disk nobody begins to write meanwhile; readers do, and it is
-/// decided without anybody's leave.
+/// A prepared transaction ends only by a decision. On a full disk no new writer is admitted
+/// meanwhile; readers are, and the decision needs no admission.
 #[test]
 fn a_prepared_transaction_on_a_full_disk_can_be_decided() {
     for commits in [true, false] {
@@ -255,7 +270,7 @@ fn a_prepared_transaction_on_a_full_disk_can_be_decided() {
         for n in 0..100 {
             put(&db, &t, &key(n), &[1; 300]);
         }
-        settle(&db);
+        purge_and_check(&db);
         db.checkpoint().unwrap();
         let mut tx = db.begin().unwrap();
         (0..100).for_each(|n| tx.put(&t, &key(n), &[2; 300]).unwrap());
@@ -267,7 +282,7 @@ fn a_prepared_transaction_on_a_full_disk_can_be_decided() {
         db.checkpoint().unwrap();
         assert!(!held(), "the undo went into something else");
         let mut other = db.begin().unwrap();
-        let file = full(other.put(&t, b"other", b"row"), &|| "a writer beside it".into()).unwrap_err();
+        let file = unless_full(other.put(&t, b"other", b"row"), &|| "a writer beside it".into()).unwrap_err();
         assert!(file.starts_with(&reserve), "{file:?}");
         assert_eq!(other.get(&t, &key(1)).unwrap(), Some(vec![1; 300]));
         drop(other);
@@ -278,19 +293,19 @@ fn a_prepared_transaction_on_a_full_disk_can_be_decided() {
         until("the reserve again", held);
         until("a writer", || {
             let mut tx = db.begin().unwrap();
-            let done = full(tx.put(&t, &key(1), b"row"), &|| "a writer afterwards".into()).is_ok();
+            let done = unless_full(tx.put(&t, &key(1), b"row"), &|| "a writer afterwards".into()).is_ok();
             tx.commit().unwrap();
             done
         });
-        settle(&db);
+        purge_and_check(&db);
         assert_eq!(all(&db, "t")[&key(2)[..]], [if commits { 2 } else { 1 }; 300]);
     }
 }
 
-/// The mistake in a world of its own: what is demanded above fails there.
+/// The same scenario must fail in a simulated world with the bug planted.
 #[cfg(feature = "planted")]
 #[test]
-fn a_reserve_that_is_run_down_is_found() {
+fn the_planted_use_of_the_whole_reserve_is_found() {
     use crate::planted::Bug;
     use base::sync::sim::{WorldOptions, run};
     let in_a_world = |flags| {

@@ -1,4 +1,4 @@
-//! The pages file grows before anybody needs it, and a full disk is nobody's error before somebody does.
+//! Growth of the pages file: ahead of need in the background, and what a full disk does to it.
 
 use super::*;
 
@@ -7,8 +7,8 @@ fn figure(db: &Db, name: &str) -> f64 {
 }
 
 #[test]
-fn the_file_grows_ahead_of_those_who_leave_it_time() {
-    // Large enough that the reserve is many extents, for what is free includes pages in the extents of trees.
+fn the_pages_file_grows_ahead_of_slow_writers() {
+    // The reserve must be many extents, because free pages include those in the extents of trees.
     let mut options = options();
     options.tuning.grow_pages = 1024;
     let disk = MemDisk::default();
@@ -25,11 +25,11 @@ fn the_file_grows_ahead_of_those_who_leave_it_time() {
         }
     }
     assert_eq!(figure(&db, "file_growths_awaited"), 0.0);
-    settle(&db);
+    purge_and_check(&db);
 }
 
 #[test]
-fn a_disk_too_full_to_grow_ahead_is_an_error_only_to_those_who_need_more() {
+fn growth_ahead_on_a_full_disk_fails_only_writers_that_need_pages() {
     let (faults, db, table) = fresh_with_faults();
     faults.limit_space("/db/pages", 0);
     let put = |n: u32| {
@@ -47,26 +47,27 @@ fn a_disk_too_full_to_grow_ahead_is_an_error_only_to_those_who_need_more() {
     assert!(matches!(error, Error::DiskFull { .. }), "{error}");
     assert!(free < 16.0, "{free} pages were free, and no extent of 16");
     assert!(matches!(put(rows), Err(Error::DiskFull { .. })));
-    // Rows that need no page still change.
+    // Changes that need no page still work.
     put(0).unwrap();
     faults.heal();
     put(rows).unwrap();
     assert_eq!(all(&db, "t").len() as u32, rows + 1);
-    settle(&db);
+    purge_and_check(&db);
 }
 
-/// The pages of a long value are written before the row that links them. Where one of them, or room for the row's undo, finds no
-/// space, the call fails and its pages are free again, also if the transaction then commits what else it did.
+/// The pages of a long value are written before the row that links them. If one of them, or the
+/// row's undo, finds no space, the call fails and its pages are freed, also if the transaction then
+/// commits its other changes.
 #[test]
-fn a_long_value_that_finds_no_space_leaves_no_page_behind() {
+fn a_long_value_that_finds_no_space_frees_its_pages() {
     for (full, value) in [("/db/pages", 4 << 20), ("/db/undo", 20 << 10)] {
-        history::SMALL.set(4 << 10);
+        history::HISTORY_BYTES.set(4 << 10);
         let (faults, db, table) = fresh_with_faults();
-        history::SMALL.set(0);
+        history::HISTORY_BYTES.set(0);
         let mut tx = db.begin().unwrap();
         tx.put(&table, b"before", b"x").unwrap();
         faults.limit_space(full, 0);
-        // With less memory than these need, the next change needs the disk.
+        // So little undo memory that the next change needs the disk.
         let (mut n, mut kept) = (0u32, 1);
         let error = loop {
             match tx.put(&table, &n.to_be_bytes(), &vec![7; value]) {
@@ -79,13 +80,14 @@ fn a_long_value_that_finds_no_space_leaves_no_page_behind() {
         tx.commit().unwrap();
         faults.heal();
         assert_eq!(all(&db, "t").len(), kept, "{full}");
-        settle(&db);
+        purge_and_check(&db);
     }
 }
 
-/// A database that was loaded fast has grown ahead of a rate that is over, and has a log for it.
+/// After a fast load the file has grown ahead for a rate that is over, and the log has segments for
+/// it.
 #[test]
-fn a_checkpoint_gives_the_disk_back_what_was_kept_ready() {
+fn a_checkpoint_frees_disk_space_that_was_kept_ready() {
     let mut options = options();
     options.tuning.grow_pages = 2048;
     let disk = MemDisk::default();
@@ -120,12 +122,13 @@ fn a_checkpoint_gives_the_disk_back_what_was_kept_ready() {
         round(&db);
     }
     let rows = round(&db);
-    // What is not closed is recovered from a file that is as long as its last state or longer.
+    // A database that was not closed is recovered from a file that may be longer than its last
+    // state.
     let crashed = disk.fork();
     db.close().unwrap();
     for disk in [&disk, &crashed] {
         let db = Db::open_on(&disk.vfs(2), Path::new(DIR), &options).unwrap();
         assert_eq!(all(&db, "t").len() as u32, rows);
-        settle(&db);
+        purge_and_check(&db);
     }
 }

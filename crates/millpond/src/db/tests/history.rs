@@ -1,4 +1,4 @@
-//! Memory for the past is short: undo goes to files, and comes back where it is needed.
+//! Little memory for undo: undo moves to files and is read back when needed.
 
 use super::*;
 use std::cell::Cell;
@@ -6,40 +6,40 @@ use std::io::ErrorKind;
 use vfs::fault::{Fault, FaultRule, OpKind};
 
 thread_local! {
-    /// Bytes that the past may take in databases that the test opens; 0: as usual.
-    pub(super) static SMALL: Cell<u64> = const { Cell::new(0) };
+    /// `history_memory_bytes` of the databases that the test opens; 0: the default.
+    pub(super) static HISTORY_BYTES: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Runs `test` with databases whose past may take so little memory that nearly all undo goes to files.
+/// Runs `test` with so little memory that nearly all undo goes to files.
 fn small(test: impl Fn()) {
     for bytes in [4 << 10, 16 << 10] {
-        SMALL.set(bytes);
+        HISTORY_BYTES.set(bytes);
         test();
     }
-    SMALL.set(0);
+    HISTORY_BYTES.set(0);
 }
 
-/// Everything as it is with memory enough.
+/// Everything works as with enough memory.
 #[test]
-fn rows_and_their_lives() {
-    small(a_row_lives_its_life);
-    small(a_snapshot_is_drawn_by_the_first_plain_read_and_stays);
+fn rows_with_little_memory_for_undo() {
+    small(inserts_updates_and_deletes_of_one_row);
+    small(the_first_plain_read_takes_the_snapshot);
     small(the_first_updater_wins);
     small(savepoints_nest_and_locks_stay);
-    small(long_values_come_and_go_with_their_pages);
+    small(long_values_are_written_replaced_and_purged_with_their_pages);
     small(ranges_run_from_both_ends);
 }
 
 #[test]
-fn ends_of_transactions() {
-    small(a_circle_of_waits_is_broken_and_the_victim_starts_over);
-    small(prepared_transactions_outlive_a_crash);
+fn ends_of_transactions_with_little_memory_for_undo() {
+    small(one_transaction_of_a_deadlock_is_rolled_back);
+    small(prepared_transactions_survive_a_crash);
     small(closing_rolls_open_transactions_back_and_ends_every_call);
     small(a_commit_can_be_awaited_or_detached);
 }
 
 #[test]
-fn power_cuts() {
+fn power_cuts_with_little_memory_for_undo() {
     small(power_cuts::every_power_cut_leaves_whole_transactions);
 }
 
@@ -51,7 +51,7 @@ fn metric(db: &Db, name: &str) -> u64 {
     db.metrics().get(name).unwrap() as u64
 }
 
-/// The disk as a power cut leaves it now.
+/// The disk after a power cut now.
 fn cut(disk: &MemDisk, choice: CrashChoice) -> MemDisk {
     let (mut walk, end) = (disk.walk(), disk.op_count());
     while walk.at() < end && walk.step() {}
@@ -62,9 +62,10 @@ fn key(n: u64) -> Vec<u8> {
     format!("key {n:06}").into_bytes()
 }
 
-/// A transaction with far more undo than memory has room for: read by others meanwhile, partly undone, then ended.
+/// A transaction with far more undo than memory has room for. Others read meanwhile, a part is
+/// rolled back, then `end` ends it.
 fn large(end: impl FnOnce(&Db, Transaction)) -> (MemDisk, Db, Table) {
-    SMALL.set(64 << 10);
+    HISTORY_BYTES.set(64 << 10);
     let (disk, db, t) = fresh();
     let mut tx = db.begin().unwrap();
     (0..1000).for_each(|n| tx.put(&t, &key(n), &[1; 100]).unwrap());
@@ -91,7 +92,7 @@ fn large(end: impl FnOnce(&Db, Transaction)) -> (MemDisk, Db, Table) {
     tx.rollback_to(&mark).unwrap();
     assert_eq!(rows(&tx, &t), there);
     end(&db, tx);
-    SMALL.set(0);
+    HISTORY_BYTES.set(0);
     (disk, db, t)
 }
 
@@ -104,7 +105,7 @@ fn backward(db: &Db, t: &Table) -> Vec<(Vec<u8>, Vec<u8>)> {
 fn a_large_transaction_commits() {
     let (_disk, db, t) = large(|_, tx| assert!(tx.commit().unwrap().durable));
     assert_eq!(rows(&db.begin().unwrap(), &t).len(), 1500);
-    settle(&db);
+    purge_and_check(&db);
     step(&db);
     db.checkpoint().unwrap();
     put(&db, &t, b"more", b"");
@@ -116,13 +117,13 @@ fn a_large_transaction_commits() {
 #[test]
 fn a_large_transaction_rolls_back() {
     let (_disk, db, t) = large(|_, tx| tx.rollback());
-    settle(&db);
+    purge_and_check(&db);
     let found = rows(&db.begin().unwrap(), &t);
     assert!(found.len() == 1000 && found.values().all(|value| *value == [1; 100]));
 }
 
 #[test]
-fn a_large_transaction_is_prepared_and_outlives_a_crash() {
+fn a_large_prepared_transaction_survives_a_crash() {
     for commits in [true, false] {
         let (disk, db, _) = large(|db, tx| {
             tx.prepare(b"x").unwrap();
@@ -130,38 +131,39 @@ fn a_large_transaction_is_prepared_and_outlives_a_crash() {
         });
         let image = cut(&disk, CrashChoice::None);
         drop(db);
-        SMALL.set(64 << 10);
+        HISTORY_BYTES.set(64 << 10);
         let db = open(&image);
-        SMALL.set(0);
+        HISTORY_BYTES.set(0);
         assert_eq!(all(&db, "t").len(), 1000);
         match commits {
             true => db.commit_prepared(b"x").unwrap(),
             false => db.rollback_prepared(b"x").unwrap(),
         }
-        settle(&db);
+        purge_and_check(&db);
         assert_eq!(all(&db, "t").len(), if commits { 1500 } else { 1000 });
     }
 }
 
 #[test]
-fn a_large_transaction_is_cut_off() {
+fn a_large_transaction_is_reverted_after_a_crash() {
     let (disk, db, _) = large(|db, tx| {
         db.checkpoint().unwrap();
         std::mem::forget(tx);
     });
     let image = cut(&disk, CrashChoice::None);
     drop(db);
-    SMALL.set(64 << 10);
+    HISTORY_BYTES.set(64 << 10);
     let db = open(&image);
-    SMALL.set(0);
-    settle(&db);
+    HISTORY_BYTES.set(0);
+    purge_and_check(&db);
     assert!(all(&db, "t").values().all(|value| *value == [1; 100]));
 }
 
-/// Snapshots at every few commits, all held while what they need goes to history batches.
+/// Snapshots are taken every few commits and held, while the undo that they need moves to history
+/// batches.
 #[test]
-fn every_snapshot_sees_its_rows_in_history_batches() {
-    SMALL.set(64 << 10);
+fn old_snapshots_read_undo_from_history_batches() {
+    HISTORY_BYTES.set(64 << 10);
     let (_disk, db, t) = fresh();
     let (mut model, mut held, mut rng) = (Rows::new(), Vec::new(), Prng::new(1));
     for n in 0..2000 {
@@ -188,7 +190,7 @@ fn every_snapshot_sees_its_rows_in_history_batches() {
         }
     }
     let history = metric(&db, "history_transactions");
-    assert!(history > 1500 && metric(&db, "undo_bytes") < 64 << 10, "{history} in history");
+    assert!(history > 1500 && metric(&db, "undo_bytes") < 64 << 10, "{history} transactions in the history");
     assert!(db.core.engine.txns.streams.len() < 160);
     while !held.is_empty() {
         for (reader, model) in &held {
@@ -198,15 +200,15 @@ fn every_snapshot_sees_its_rows_in_history_batches() {
         }
         held.remove(rng.below(held.len() as u64) as usize);
     }
-    settle(&db);
+    purge_and_check(&db);
     assert_eq!(metric(&db, "history_transactions"), 0);
-    SMALL.set(0);
+    HISTORY_BYTES.set(0);
 }
 
-/// What a crash leaves of history batches is purged after it, and does not come back.
+/// History batches are purged after a crash, and do not come back.
 #[test]
 fn history_batches_are_purged_after_a_crash() {
-    SMALL.set(4 << 10);
+    HISTORY_BYTES.set(4 << 10);
     let (disk, db, t) = fresh();
     (0..300).for_each(|n| put(&db, &t, &key(n), &[1; 5000]));
     let reader = db.begin().unwrap();
@@ -226,20 +228,20 @@ fn history_batches_are_purged_after_a_crash() {
     drop((reader, db));
     for image in images {
         let db = open(&image);
-        settle(&db);
+        purge_and_check(&db);
         let report = db.check().unwrap();
         assert_eq!((report.rows, report.unreachable_pages), (151, Some(0)), "{report}");
         db.checkpoint().unwrap();
         drop(db);
         let db = open(&image);
         assert!(db.core.engine.txns.history.is_empty());
-        settle(&db);
+        purge_and_check(&db);
     }
-    SMALL.set(0);
+    HISTORY_BYTES.set(0);
 }
 
 #[test]
-fn a_snapshot_that_finds_no_room_expires_and_says_so() {
+fn a_snapshot_that_needs_too_much_undo_expires() {
     let disk = MemDisk::default();
     let vfs = Vfs { clock: Vfs::os().clock, ..disk.vfs(1) };
     let options = options().history_memory_bytes(8 << 10).history_disk_bytes(300 << 10);
@@ -267,13 +269,13 @@ fn a_snapshot_that_finds_no_room_expires_and_says_so() {
     let scan = old.scan(&t, .., |_, _| std::ops::ControlFlow::Continue(()));
     assert!(matches!(scan, Err(Error::SnapshotTooOld)));
     drop((old, young));
-    settle(&db);
+    purge_and_check(&db);
     for _ in 0..3 {
         step(&db);
         put(&db, &t, b"between", b"y");
         db.checkpoint().unwrap();
     }
-    // Two files that grow stay as they are until they are worth replacing.
+    // Two growing files stay until replacing them pays off.
     assert!(metric(&db, "undo_file_bytes") < 600 << 10, "{}", metric(&db, "undo_file_bytes"));
 }
 
@@ -295,7 +297,7 @@ fn faulty() -> (FaultDisk, MemDisk, Db, Table, Transaction) {
 }
 
 #[test]
-fn undo_that_cannot_be_read_fails_who_needs_it_and_nobody_else() {
+fn unreadable_undo_fails_only_the_reads_that_need_it() {
     let (faults, _disk, db, t, tx) = faulty();
     let refused = Fault::Refused(ErrorKind::Other);
     faults.fail(FaultRule { kind: OpKind::Read, nth: 1, for_ever: true, fault: refused });
@@ -305,12 +307,12 @@ fn undo_that_cannot_be_read_fails_who_needs_it_and_nobody_else() {
     faults.heal();
     assert_eq!(db.begin().unwrap().get(&t, &key(3)).unwrap(), Some(vec![1; 100]));
     tx.rollback();
-    settle(&db);
+    purge_and_check(&db);
     assert_eq!(all(&db, "t").len(), 1001);
 }
 
 #[test]
-fn a_full_disk_refuses_changes_before_memory_is_gone_and_loses_nothing() {
+fn a_full_disk_refuses_changes_and_loses_nothing() {
     let (faults, _disk, db, t, mut tx) = faulty();
     faults.limit_space("/db/undo", 0);
     let mut done = 0;
@@ -319,7 +321,7 @@ fn a_full_disk_refuses_changes_before_memory_is_gone_and_loses_nothing() {
             Ok(()) => done += 1,
             Err(error) => break error,
         }
-        assert!(done < 100_000, "memory has no end");
+        assert!(done < 100_000, "memory never fills");
     };
     assert!(matches!(&error, Error::DiskFull { file } if file.starts_with("/db/undo")), "{error}");
     assert!(metric(&db, "undo_bytes") < 3 * (64 << 10), "{}", metric(&db, "undo_bytes"));
@@ -328,11 +330,11 @@ fn a_full_disk_refuses_changes_before_memory_is_gone_and_loses_nothing() {
     tx.commit().unwrap();
     assert_eq!(all(&db, "t").len(), 1000);
     assert_eq!(db.begin().unwrap().get(&t, &key(0)).unwrap(), Some(b"last".to_vec()));
-    settle(&db);
+    purge_and_check(&db);
 }
 
 #[test]
-fn undo_that_cannot_be_written_poisons_and_reopening_recovers() {
+fn a_failed_write_of_undo_poisons_and_reopening_recovers() {
     let (faults, disk, db, t, mut tx) = faulty();
     let refused = Fault::Refused(ErrorKind::Other);
     faults.fail(FaultRule { kind: OpKind::Write, nth: 1, for_ever: true, fault: refused });
@@ -340,15 +342,16 @@ fn undo_that_cannot_be_written_poisons_and_reopening_recovers() {
     assert!(matches!(failed, Some(Error::Poisoned { .. })), "{failed:?}");
     drop((tx, db));
     let db = open(&cut(&disk, CrashChoice::All));
-    settle(&db);
+    purge_and_check(&db);
     assert!(all(&db, "t").values().all(|value| *value == [1; 100]));
 }
 
-/// Redo rebuilds the undo that no checkpoint has copied. What memory has no room for goes to files while the log is still being read.
+/// Recovery rebuilds, from redo, the undo that no checkpoint has hardened. What does not fit into
+/// memory goes to files while the log is still being read.
 #[test]
-fn recovery_keeps_to_the_memory_for_the_past() {
+fn recovery_stays_within_the_memory_for_undo() {
     const MEMORY: u64 = 64 << 10;
-    SMALL.set(MEMORY);
+    HISTORY_BYTES.set(MEMORY);
     let (disk, db, t) = fresh();
     let mut tx = db.begin().unwrap();
     (0..1000).for_each(|n| tx.put(&t, &key(n), &[1; 100]).unwrap());
@@ -368,21 +371,22 @@ fn recovery_keeps_to_the_memory_for_the_past() {
     let undo: u64 = streams.list().iter().map(|stream| stream.end()).sum();
     assert!(undo > 4 * MEMORY, "{undo} bytes of undo");
     assert!(streams.bytes() <= MEMORY, "{} bytes of it in memory", streams.bytes());
-    // As if killed: what went to files counts for nothing, and is made anew.
+    // As if killed: these files are not hardened undo, and the next recovery makes them again.
     drop(engine);
     let db = open(&image);
-    settle(&db);
+    purge_and_check(&db);
     before.insert(b"other".to_vec(), Vec::new());
     assert!(all(&db, "t") == before);
     db.checkpoint().unwrap();
     let report = db.check().unwrap();
     assert!(report.is_clean(), "{report}");
-    SMALL.set(0);
+    HISTORY_BYTES.set(0);
 }
 
-/// Of a million transactions that have deleted a row each the undo is little; what is kept for each of them is not.
+/// Many transactions that delete one row each have little undo, but recovery keeps a record for
+/// each. These records must fit into the memory too.
 #[test]
-fn recovery_of_very_many_small_transactions_keeps_to_the_memory() {
+fn recovery_of_many_small_transactions_stays_within_the_memory() {
     const MEMORY: u64 = 256 << 10;
     const ROWS: u64 = 4000;
     let (disk, db, t) = fresh();
@@ -408,16 +412,16 @@ fn recovery_of_very_many_small_transactions_keeps_to_the_memory() {
     let engine = crate::engine::Engine::open(&vfs, Path::new(DIR), &options).unwrap();
     let figures = engine.metrics();
     let figure = |name: &str| figures.get(name).unwrap() as u64;
-    // Purge may have begun meanwhile.
-    // Some 13 bytes each, of nearly half of them at least: memory has room for the others.
+    // Purge may have begun. About 13 bytes for each of at least half of them: memory has room for
+    // the others.
     assert!(figure("undo_spilled_bytes") > 4 * ROWS, "{}", figure("undo_spilled_bytes"));
     assert!(figure("undo_bytes") <= MEMORY, "{} bytes in memory", figure("undo_bytes"));
-    // A checkpoint names them, and they are purged after the next opening, which a power cut forces.
+    // The checkpoint lists them. After a power cut they are purged by the next opening.
     engine.checkpoint().unwrap();
     let image = cut(&image, CrashChoice::None);
     drop(engine);
     let db = open(&image);
-    settle(&db);
+    purge_and_check(&db);
     let left: Vec<_> = all(&db, "t").into_keys().collect();
     assert_eq!(left, [key(ROWS - 1).to_vec(), b"other".to_vec()]);
     let report = db.check().unwrap();

@@ -1,10 +1,11 @@
-//! A committer that has to share one core with threads that only spin.
+//! A committer that shares one core with threads that only spin.
 
 use super::*;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Keeps this thread, and all that it starts, on one core: the engine's threads share it with the hogs.
+/// Keeps this thread, and all threads that it starts, on one core. So the engine's threads share it
+/// with the spinning ones.
 fn pin_to_one_core() {
     let may = sched_getaffinity(None).unwrap();
     let mut one = CpuSet::new();
@@ -12,7 +13,7 @@ fn pin_to_one_core() {
     sched_setaffinity(None, &one).unwrap();
 }
 
-/// Stops the hogs, also when the test fails.
+/// Stops the spinning threads, also if the test fails.
 struct Stop<'s>(&'s AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -21,10 +22,10 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// How fast is for the example `hogs` to say. Here: a committer, the cleaner and purge all get on, no thread of a caller has to
-/// write pages meanwhile, and what was acknowledged is there after a power cut.
+/// A committer, the cleaner and purge all make progress. No caller's thread writes a page, and
+/// every acknowledged commit survives a power cut. (The example `hogs` measures how fast.)
 #[test]
-fn beside_two_hogs_on_one_core_all_get_on_and_no_commit_is_lost() {
+fn two_spinning_threads_on_one_core_stop_no_engine_thread() {
     pin_to_one_core();
     let (disk, db, table) = fresh();
     let stop = AtomicBool::new(false);
@@ -42,7 +43,7 @@ fn beside_two_hogs_on_one_core_all_get_on_and_no_commit_is_lost() {
         // Far more data than frames, and more redo than the log holds.
         for n in 0..12_000u32 {
             let key = (rng.below(3_000) as u32).to_be_bytes().to_vec();
-            // Few wait for the device: each that does gives its turn away.
+            // Only few commits wait for the device, because each wait yields the core.
             let durability = if n.is_multiple_of(40) { Durability::Sync } else { Durability::None };
             let mut tx = db.begin_with(TxnOptions::new().durability(durability)).unwrap();
             if rng.one_in(5) {
@@ -57,7 +58,7 @@ fn beside_two_hogs_on_one_core_all_get_on_and_no_commit_is_lost() {
         put(&db, &table, b"last", b"row");
         kept.insert(b"last".to_vec(), b"row".to_vec());
         let acknowledged = disk.op_count();
-        settle(&db);
+        purge_and_check(&db);
         drop(hogs);
         let figure = |name| db.metrics().get(name).unwrap();
         assert!(figure("pages_written") > 1_000.0 && figure("purge_rows") > 1_000.0);

@@ -1,14 +1,14 @@
-//! Transactions that are open and do nothing.
+//! Idle transactions: open, but in no call.
 
 use super::{DIR, fresh, options};
 use crate::{Db, Isolation, TxnOptions};
 use std::path::Path;
 use vfs::mem::MemDisk;
 
-/// The engine keeps frames and log room for threads that are at work. However many transactions are open, of whatever kind, whoever is in
-/// no call is none.
+/// The engine reserves frames and log space for threads that are at work. An open transaction
+/// counts only while one of its calls runs, whatever its kind.
 #[test]
-fn an_open_transaction_is_no_thread_at_work() {
+fn an_idle_transaction_does_not_count_as_a_working_thread() {
     let (_disk, db, table) = fresh();
     let engine = &db.core.engine;
     assert_eq!(engine.threads_in_calls(), 0);
@@ -32,9 +32,9 @@ fn an_open_transaction_is_no_thread_at_work() {
     assert_eq!(engine.threads_in_calls(), 0);
 }
 
-/// The free frames that the cleaner keeps follow from that.
+/// So idle transactions do not change how many free frames the cleaner keeps.
 #[test]
-fn idle_transactions_leave_the_pool_to_pages() {
+fn idle_transactions_reserve_no_frames() {
     let mut options = options();
     options.tuning.frames = 1024;
     let db = Db::open_on(&MemDisk::default().vfs(1), Path::new(DIR), &options).unwrap();
@@ -46,7 +46,7 @@ fn idle_transactions_leave_the_pool_to_pages() {
             tx
         })
         .collect();
-    // The cleaner's next step says how many it keeps.
+    // The cleaner's next step sets the reserve again.
     let pool = &db.core.engine.store.pool;
     pool.set_free_reserve(usize::MAX);
     while pool.free_reserve() == usize::MAX {

@@ -1,4 +1,5 @@
-//! What happens at the limits of the format (`docs/limits.md`): an error that names the limit, and what needs no more of it goes on.
+//! The limits of the format (`docs/limits.md`): the error names the limit, and other work
+//! continues.
 
 use super::{DIR, fresh, open, options, rows, try_open};
 use crate::db::Db;
@@ -8,7 +9,8 @@ use std::path::Path;
 use vfs::Vfs;
 use vfs::mem::MemDisk;
 
-/// A file that could grow no more was once grown for ever by nothing.
+/// At the largest size of the pages file an insert fails, and deleted space is used again. (Once
+/// the file was grown by 0 pages for ever.)
 #[test]
 fn the_last_page_is_an_error_and_what_is_deleted_is_used_again() {
     let disk = MemDisk::default();
@@ -27,7 +29,7 @@ fn the_last_page_is_an_error_and_what_is_deleted_is_used_again() {
         assert!(tx.delete(&table, &gone.to_be_bytes()).unwrap());
     }
     tx.commit().unwrap();
-    // Small tables find room until what is shared is full.
+    // Small tables still find pages in shared extents, until those are full.
     let one_more = |n: u32| db.create_table(&format!("u{n}")).err().map(|error| (n, error));
     let (small, error) = (0..).find_map(one_more).unwrap();
     assert!(matches!(error, Error::Limit { .. }) && small < 32, "{error}, after {small}");
@@ -36,7 +38,7 @@ fn the_last_page_is_an_error_and_what_is_deleted_is_used_again() {
     let db = Db::open_on(&vfs, Path::new(DIR), &options).unwrap();
     let table = db.open_table("t").unwrap();
     assert_eq!(rows(&db.begin().unwrap(), &table).len() as u32, n - n / 2);
-    // What purge gives back is there for others, in the same table at once.
+    // Pages freed by purge can be used again at once, in the same table.
     let mut tx = db.begin().unwrap();
     (0..20u32).for_each(|n| tx.put(&table, &n.to_be_bytes(), &[8; 100]).unwrap());
     tx.commit().unwrap();
@@ -58,15 +60,16 @@ fn the_last_tree_id_is_an_error() {
     tx.commit().unwrap();
 }
 
-/// The root names every epoch since the checkpoint, 250 of them. Once the next opening after that was refused.
+/// The root has room for 250 epochs since the checkpoint. More openings without a checkpoint must
+/// work. (Once the next one was refused.)
 #[test]
-fn three_hundred_crashes_without_a_moment_for_a_checkpoint() {
+fn three_hundred_crashes_without_a_checkpoint() {
     let (mut disk, db, _) = fresh();
     let mut before = disk.fork();
     drop(db);
     let quiet = |disk: &MemDisk| {
         let mut options = options();
-        // Nothing is cleaned and no checkpoint taken by threads.
+        // No thread cleans or moves the checkpoint.
         options.tuning.no_threads = true;
         let vfs = Vfs { clock: Vfs::os().clock, ..disk.vfs(1) };
         Db::open_on(&vfs, Path::new(DIR), &options)
@@ -87,12 +90,13 @@ fn three_hundred_crashes_without_a_moment_for_a_checkpoint() {
     try_open(&before).unwrap();
 }
 
-/// Five million rows locked for update once took more than a gigabyte.
+/// Locks have a memory budget. (Five million rows locked for update once took more than a
+/// gigabyte.)
 #[test]
-fn locks_have_half_of_the_memory_for_the_past() {
+fn locks_may_take_half_of_the_history_memory() {
     let disk = MemDisk::default();
     let vfs = Vfs { clock: Vfs::os().clock, ..disk.vfs(1) };
-    // Half of less than two mebibytes is one.
+    // The least budget for locks is one mebibyte.
     let db = Db::open_on(&vfs, Path::new(DIR), &options().history_memory_bytes(1 << 20)).unwrap();
     let table = db.create_table("t").unwrap();
     let taken = || db.core.engine.txns.locks.bytes();
@@ -106,7 +110,7 @@ fn locks_have_half_of_the_memory_for_the_past() {
     let (n, error) = (0..100_000).find_map(|n| lock(&mut tx, n).err().map(|e| (n, e))).unwrap();
     is_full(error);
     assert!((2_000..20_000).contains(&n) && taken() < 1_300_000, "{n} locks take {} bytes", taken());
-    // Others write, and so does this one, which has lost nothing.
+    // Others can write, and so can this transaction, which has lost nothing.
     let mut other = db.begin().unwrap();
     other.put(&table, &key(n + 1), b"new").unwrap();
     is_full(lock(&mut other, n + 2).unwrap_err());
@@ -114,7 +118,8 @@ fn locks_have_half_of_the_memory_for_the_past() {
     tx.put(&table, &key(0), b"new").unwrap();
     tx.commit().unwrap();
     assert_eq!(taken(), 0);
-    // Ranges are counted as well, and so is what a serializable savepoint takes back, which fails as a whole.
+    // Range locks count too. So do the locks that a serializable rollback to a savepoint must keep:
+    // it fails as a whole.
     let serial =
         || db.begin_with(crate::TxnOptions::new().isolation(crate::Isolation::Serializable)).unwrap();
     let tx = serial();
@@ -133,7 +138,7 @@ fn locks_have_half_of_the_memory_for_the_past() {
     lock(&mut tx, 5).unwrap();
 }
 
-/// A budget that nobody asked for once refused the two hundred thousandth row.
+/// The default budget allows a million row locks.
 #[test]
 fn a_million_rows_can_be_locked_by_default() {
     let db = Db::open_in_memory().unwrap();
@@ -143,7 +148,7 @@ fn a_million_rows_can_be_locked_by_default() {
         tx.get_for_update(&table, format!("{n:018}").as_bytes()).unwrap();
     }
     assert_eq!(db.metrics().get("locks_held"), Some(1e6));
-    // Others go on, with undo in memory and snapshots as before.
+    // Others continue; undo and snapshots work as before.
     let mut other = db.begin().unwrap();
     other.put(&table, b"other", b"row").unwrap();
     other.commit().unwrap();
@@ -151,16 +156,16 @@ fn a_million_rows_can_be_locked_by_default() {
     assert_eq!(db.core.engine.txns.locks.bytes(), 0);
 }
 
-/// What a rollback to a savepoint has taken back is kept in mind, and would have been without end.
+/// A transaction remembers each rollback to a savepoint. The number is limited.
 #[test]
-fn a_million_rollbacks_to_savepoints_are_the_limit() {
+fn a_million_rollbacks_to_savepoints_are_allowed() {
     let (_, db, table) = fresh();
     let mut tx = db.begin().unwrap();
     tx.put(&table, b"a", b"1").unwrap();
     let first = tx.savepoint();
     tx.put(&table, b"b", b"2").unwrap();
     {
-        // As a million calls would, without the time that they take.
+        // As a million calls would do, in less time.
         let stream = tx.txn().stream().unwrap();
         while stream.can_rewind(stream.position()) {
             let mark = stream.position();
@@ -176,7 +181,8 @@ fn a_million_rollbacks_to_savepoints_are_the_limit() {
         matches!(&error, Error::Limit { what } if what.contains("rolled back to a savepoint")),
         "{error}"
     );
-    // Nothing was changed, and there is room for one that takes others with it.
+    // Nothing was changed. A rollback to an earlier savepoint still works, because it replaces the
+    // later ones.
     assert_eq!(tx.get(&table, b"c").unwrap().as_deref(), Some(&b"3"[..]));
     tx.rollback_to(&first).unwrap();
     let after = tx.savepoint();
@@ -186,9 +192,9 @@ fn a_million_rollbacks_to_savepoints_are_the_limit() {
     assert_eq!(rows(&db.begin().unwrap(), &table).into_keys().collect::<Vec<_>>(), [b"a".to_vec()]);
 }
 
-/// The longest key is one like any other, in each call that takes one, and one byte more is refused without any change.
+/// Each call accepts the longest key. One byte more is refused without any change.
 #[test]
-fn the_longest_key_of_each_size_of_pages() {
+fn the_longest_key_of_each_page_size() {
     for (page_bytes, most) in [(4096, 896), (8192, 1920), (16384, 3500)] {
         let vfs = Vfs { clock: Vfs::os().clock, ..MemDisk::default().vfs(1) };
         let db = Db::open_on(&vfs, Path::new(DIR), &options().page_bytes(page_bytes)).unwrap();
@@ -203,7 +209,7 @@ fn the_longest_key_of_each_size_of_pages() {
         refused(tx.insert(&table, &long, b"v"));
         refused(tx.put(&table, &long, b"v"));
         refused(tx.delete(&table, &long).map(drop));
-        // So many that inner pages hold them too, each with a value that has pages of its own.
+        // So many that inner pages hold such keys too; each value has pages of its own.
         for n in 0..40 {
             let key = [&fits[..most - 1], &[n]].concat();
             tx.insert(&table, &key, &vec![n; page_bytes]).unwrap();

@@ -1,4 +1,4 @@
-//! Locking reads that do not wait, and those that skip.
+//! Locking reads with `NoWait` and `SkipLocked`.
 
 use super::*;
 use crate::LockWait::{NoWait, SkipLocked, Wait};
@@ -20,7 +20,7 @@ fn keys(range: crate::Result<crate::Range<'_>>) -> Vec<u8> {
 const LEVELS: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable];
 
 #[test]
-fn a_read_that_does_not_wait_fails_alone() {
+fn a_nowait_read_fails_without_ending_its_transaction() {
     let (_disk, db, t) = jobs(3);
     let mut holder = db.begin().unwrap();
     holder.put(&t, &[0], b"changed").unwrap(); // locked by its version
@@ -41,7 +41,7 @@ fn a_read_that_does_not_wait_fails_alone() {
 }
 
 #[test]
-fn what_is_locked_is_skipped() {
+fn locked_rows_are_skipped() {
     let (_disk, db, t) = jobs(6);
     let mut holder = db.begin().unwrap();
     holder.put(&t, &[0], b"changed").unwrap();
@@ -54,7 +54,7 @@ fn what_is_locked_is_skipped() {
         assert_eq!(keys(tx.range_for_update(&t, .., SkipLocked)), [1, 4, 5], "{level:?}");
         let backward = tx.range_for_share(&t, .., SkipLocked).unwrap().rev().map(|row| row.unwrap().0[0]);
         assert_eq!(backward.collect::<Vec<_>>(), [5, 4, 1]);
-        // What was skipped is not locked, and nothing between the rows is.
+        // Skipped rows are not locked, and neither are the gaps between the rows.
         holder.put(&t, &[0], b"again").unwrap();
         let mut third = db.begin().unwrap();
         third.insert(&t, &[8, 1], b"").unwrap();
@@ -65,7 +65,7 @@ fn what_is_locked_is_skipped() {
 }
 
 #[test]
-fn only_rows_that_were_asked_for_are_locked() {
+fn a_locking_range_locks_only_the_rows_it_returned() {
     let (_disk, db, t) = jobs(6);
     let mut tx = db.begin().unwrap();
     let (front, back) = {
@@ -77,9 +77,9 @@ fn only_rows_that_were_asked_for_are_locked() {
     assert_eq!(keys(other.range_for_update(&t, .., SkipLocked)), [1, 2, 3, 4]);
 }
 
-/// Workers take jobs off a table at once: each job is done once, and nobody waits.
+/// Several workers take jobs from one table. Each job is done once, and no worker waits.
 #[test]
-fn a_table_is_a_queue_for_many_workers() {
+fn a_table_works_as_a_queue_for_many_workers() {
     const JOBS: u8 = 120;
     for level in LEVELS {
         let (_disk, db, t) = jobs(JOBS);
@@ -109,7 +109,7 @@ fn a_table_is_a_queue_for_many_workers() {
 }
 
 #[test]
-fn a_limit_of_zero_is_not_waiting() {
+fn a_lock_wait_of_zero_never_waits() {
     let (_disk, db, t) = jobs(2);
     let mut holder = db.begin().unwrap();
     holder.put(&t, &[0], b"").unwrap();
@@ -122,7 +122,7 @@ fn a_limit_of_zero_is_not_waiting() {
 }
 
 #[test]
-fn a_locking_range_meets_a_newer_version() {
+fn a_locking_range_finds_a_newer_version() {
     let (_disk, db, t) = jobs(3);
     let mut tx = db.begin().unwrap();
     tx.get(&t, &[9]).unwrap();
@@ -136,14 +136,14 @@ fn a_locking_range_meets_a_newer_version() {
     assert!(matches!(tx.range_for_update(&t, .., Wait), Err(Error::Misuse(_))));
 }
 
-/// Those who wait for a row hold no room in the log. They once held so much that who had the row
-/// found none, and all stood still until their time was over.
+/// Transactions that wait for a row hold no space in the log. (Once their admitted space kept the
+/// row's holder from finishing, and all of them stood still until the waits timed out.)
 #[test]
-fn who_waits_for_a_row_keeps_nobody_from_the_log() {
+fn a_transaction_that_waits_for_a_row_holds_no_log_space() {
     const WAITERS: u8 = 8;
     const OP: u64 = 1 + 100 + 128;
     let mut options = options().lock_wait(Duration::from_secs(20));
-    // The marks are the test's.
+    // The test sets the marks of admission itself.
     options.tuning.no_threads = true;
     let vfs = Vfs { clock: Vfs::os().clock, ..MemDisk::default().vfs(1) };
     let db = Db::open_on(&vfs, Path::new(DIR), &options).unwrap();
@@ -164,7 +164,7 @@ fn who_waits_for_a_row_keeps_nobody_from_the_log() {
         }
         holder.put(&t, &[1], &[0; 100]).unwrap();
         holder.commit().unwrap();
-        // Who has waited asks again whether there is room.
+        // After the wait a transaction is admitted again.
         admission.leave_room(1 << 20);
         for waiter in waiters {
             waiter.join().unwrap().unwrap();

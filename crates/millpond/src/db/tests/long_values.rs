@@ -1,6 +1,7 @@
-//! Values in chains of pages: read from the file in few reads, past the pool where they are long for it.
+//! Long values: chains of overflow pages, read with few I/Os, and past the pool if they are long
+//! for it.
 
-use super::{fresh, open, settle};
+use super::{fresh, open, purge_and_check};
 use crate::Error;
 use base::PageNo;
 use base::prng::Prng;
@@ -16,7 +17,8 @@ fn random(seed: u64, bytes: usize) -> Vec<u8> {
 #[test]
 fn a_cold_value_takes_few_reads_and_no_frames() {
     let (disk, db, table) = fresh();
-    // Every other page of the first extents is another's, so the long value's pages do not lie side by side there.
+    // Every second page of the first extents has another owner, so the long value's pages are
+    // scattered there.
     let mut tx = db.begin().unwrap();
     (0..32u32).for_each(|n| tx.put(&table, &n.to_be_bytes(), &random(n.into(), 2000)).unwrap());
     tx.commit().unwrap();
@@ -27,8 +29,9 @@ fn a_cold_value_takes_few_reads_and_no_frames() {
     let mut tx = db.begin().unwrap();
     tx.put(&table, b"long", &long).unwrap();
     tx.commit().unwrap();
-    // Purge reads the pages of what was deleted, and would do so later beside the reads that are counted.
-    settle(&db);
+    // Purge reads the pages of the deleted values; it must not do so later, during the counted
+    // reads.
+    purge_and_check(&db);
     db.close().unwrap();
 
     let db = open(&disk);
@@ -55,7 +58,7 @@ fn a_cold_value_takes_few_reads_and_no_frames() {
 }
 
 #[test]
-fn a_value_that_is_short_for_the_pool_stays_there() {
+fn a_value_that_fits_the_pool_is_cached() {
     let (disk, db, table) = fresh();
     let value = random(5, 7_000);
     let mut tx = db.begin().unwrap();
@@ -72,7 +75,7 @@ fn a_value_that_is_short_for_the_pool_stays_there() {
     assert_eq!(read(), before);
 }
 
-/// A page that is not sound is the pool's affair: the error is that of any other read, and names it.
+/// A damaged page in a long value gives the same error as any other read, with the page's number.
 #[test]
 fn damage_in_a_long_value_is_named() {
     let (disk, db, table) = fresh();

@@ -1,4 +1,4 @@
-//! Databases in memory: the same engine, and nothing of them is ever said to be durable.
+//! Databases in memory: the same engine, and nothing in them is ever durable.
 
 use super::{Rows, rows};
 use crate::{Db, Durability, Error, Isolation, Options, TxnOptions};
@@ -37,7 +37,7 @@ fn on_a_disk_it_is_durable() {
 }
 
 #[test]
-fn it_is_the_same_engine() {
+fn a_database_in_memory_behaves_like_one_on_disk() {
     let db = Db::open_in_memory().unwrap();
     let table = db.create_table("t").unwrap();
     let mut tx = db.begin().unwrap();
@@ -63,7 +63,7 @@ fn it_is_the_same_engine() {
 }
 
 #[test]
-fn each_is_a_database_of_its_own() {
+fn two_databases_in_memory_are_separate() {
     let (one, two) = (Db::open_in_memory().unwrap(), Db::open_in_memory().unwrap());
     let table = one.create_table("t").unwrap();
     assert_eq!(two.table_names().unwrap(), Vec::<String>::new());
@@ -79,10 +79,10 @@ fn directories_are_refused() {
     assert!(!std::path::Path::new("r").exists() && !std::path::Path::new("memory:").exists());
 }
 
-/// Far more redo than the log may hold, through a pool that holds a part of the rows: pages and segments are used again and
-/// again, and the rows are as a map has them.
+/// Far more redo than the log may hold, through a pool that holds a part of the rows. Pages and
+/// segments are reused again and again, and the rows stay equal to a model.
 #[test]
-fn memory_grows_with_the_rows_and_not_with_the_changes() {
+fn memory_grows_with_rows_but_not_with_changes() {
     const KEYS: u64 = 4000;
     let options = Options::new().page_bytes(4096).buffer_pool_bytes(1 << 20).redo_capacity_bytes(16 << 20);
     let db = options.open_in_memory().unwrap();

@@ -1,8 +1,8 @@
-//! What power cuts, and disks that fill up, leave of transactions.
+//! What power cuts and full disks leave of transactions.
 
 use super::*;
 
-/// One transaction of a random run: what it wrote, applied to a model only if it committed.
+/// Runs one random transaction and applies it to the models if it commits.
 fn random_transaction(rng: &mut Prng, db: &Db, tables: &[Table], models: &mut [Rows]) {
     let mut tx = db.begin().unwrap();
     let mut scratch = models.to_vec();
@@ -39,8 +39,8 @@ fn random_transaction(rng: &mut Prng, db: &Db, tables: &[Table], models: &mut [R
     }
 }
 
-/// Every state that a power cut can leave of a random run holds exactly the transactions that had committed, up to the one
-/// in flight; and goes on from there.
+/// Whatever a power cut leaves of a random run: it holds the acknowledged transactions, and perhaps
+/// the one in flight, each as a whole. New transactions work on it.
 #[test]
 pub(super) fn every_power_cut_leaves_whole_transactions() {
     let stride = std::env::var("MILLPOND_CRASH_STRIDE").map_or(23, |s| s.parse().unwrap());
@@ -50,10 +50,10 @@ pub(super) fn every_power_cut_leaves_whole_transactions() {
         let tables = db.create_tables(&["a", "b"]).unwrap();
         let mut models = vec![Rows::new(); 2];
         let mut rng = Prng::new(seed);
-        // What had been acknowledged when the disk had done so many operations.
+        // What had been acknowledged after so many operations of the disk.
         let mut history = vec![(disk.op_count(), models.clone())];
         let sleeper = {
-            // One that outlives checkpoints and never ends.
+            // A transaction that stays open across checkpoints and never ends.
             let mut tx = db.begin().unwrap();
             for n in 0..40 {
                 tx.put(&tables[0], format!("sleeper {n}").as_bytes(), &[7; 60]).unwrap();
@@ -82,7 +82,7 @@ pub(super) fn every_power_cut_leaves_whole_transactions() {
                 let acked = history.partition_point(|(op, _)| *op <= walk.at()) - 1;
                 let fits = history[acked..].iter().take(2).any(|(_, state)| state[..] == found[..]);
                 assert!(fits, "{at}: neither the {acked} acknowledged transactions nor one more");
-                settle(&db);
+                purge_and_check(&db);
                 let mut tx = db.begin().unwrap();
                 tx.put(&db.open_table("a").unwrap(), b"goes on", b"yes").unwrap();
                 tx.commit().unwrap();
@@ -93,10 +93,10 @@ pub(super) fn every_power_cut_leaves_whole_transactions() {
     }
 }
 
-/// A commit whose replaced long value recovery had still to free was taken for settled by the next checkpoint, which did
-/// not list it any more; a crash after that lost the value's pages for good.
+/// Recovery finds a commit that has replaced a long value, and must still free the old one. The
+/// next checkpoint must list that commit, or a second crash loses the value's pages for good.
 #[test]
-fn what_recovery_has_to_purge_outlives_a_checkpoint_and_a_second_crash() {
+fn purge_that_recovery_owes_survives_a_checkpoint_and_a_second_crash() {
     let (disk, db, table) = fresh();
     let put = |byte: u8| {
         let mut tx = db.begin().unwrap();
@@ -112,7 +112,7 @@ fn what_recovery_has_to_purge_outlives_a_checkpoint_and_a_second_crash() {
     while walk.step() {}
     let first = walk.image(CrashChoice::All);
     drop((reader, table, db));
-    // The pages are brought up to date and the checkpoint moves, before anything has been purged.
+    // The log is replayed and the checkpoint moves before anything is purged.
     let engine = crate::engine::Engine::open(&first.vfs(2), Path::new(DIR), &options()).unwrap();
     engine.checkpoint().unwrap();
     drop(engine);
@@ -130,7 +130,7 @@ fn what_recovery_has_to_purge_outlives_a_checkpoint_and_a_second_crash() {
     assert!(report.is_clean(), "{report}");
 }
 
-/// Puts rows until all are in, again wherever the disk is full; how often it was.
+/// Puts rows, and tries again when the disk is full. Returns how often it was full.
 fn write_through(db: &Db, table: &Table, rows: u32, distinct: u32) -> u32 {
     let mut refused = 0;
     for n in 0..rows {
@@ -145,20 +145,21 @@ fn write_through(db: &Db, table: &Table, rows: u32, distinct: u32) -> u32 {
     refused
 }
 
-/// A transaction that has not ended, no room for its undo, and a writer of more redo than the log holds.
+/// An unfinished transaction whose undo finds no disk space, and a writer of more redo than the log
+/// holds.
 struct FullUndo {
     faults: FaultDisk,
     db: Db,
     table: Table,
     unfinished: Transaction,
-    /// How often it was refused.
+    /// Returns how often the disk was full.
     writer: std::thread::JoinHandle<u32>,
 }
 
 /// `distinct`: how many rows the writer changes in turn.
 fn full_undo(distinct: u32) -> FullUndo {
     let (faults, db, table) = fresh_with_faults();
-    // All rows are there: `pages` does not grow without the reserve, and the writer would be told that instead.
+    // All rows exist already, so `pages` need not grow: that would give another error.
     for n in (0..distinct).step_by(100) {
         let mut tx = db.begin().unwrap();
         for n in n..distinct.min(n + 100) {
@@ -176,29 +177,29 @@ fn full_undo(distinct: u32) -> FullUndo {
     FullUndo { faults, db, table, unfinished, writer }
 }
 
-/// A full disk under `undo/` ended the thread that cleans, and with it every writer once the log was full; room made later
-/// did not help. Then it held them, for as long as the disk was full. Now they are told.
+/// With a full disk under `undo/`, writers get `DiskFull` once the log is full, and work again when
+/// there is space. (Once the cleaner thread ended, and later writers waited as long as the disk was
+/// full.)
 #[test]
-fn a_full_disk_for_hardened_undo_is_told_and_passes() {
+fn a_full_disk_for_hardened_undo_is_reported_and_recovered_from() {
     let FullUndo { faults, db, unfinished, writer, .. } = full_undo(500);
     while db.metrics().get("hard_waits") < Some(2.0) {
-        assert!(!writer.is_finished(), "the log has no end");
+        assert!(!writer.is_finished(), "the log never fills");
         std::thread::sleep(Duration::from_millis(1));
     }
     assert!(matches!(db.checkpoint(), Err(Error::DiskFull { .. })));
     faults.heal();
     assert!(writer.join().unwrap() > 0);
     drop(unfinished);
-    settle(&db);
+    purge_and_check(&db);
 }
 
-/// While undo could not be hardened the cleaner did nothing else either, and whoever needed a frame, readers too, waited for
-/// the disk.
+/// While undo cannot be hardened, the cleaner still cleans pages, so readers get frames.
 #[test]
-fn a_full_disk_for_hardened_undo_keeps_no_frames_back() {
+fn a_full_disk_for_hardened_undo_does_not_block_readers() {
     let FullUndo { faults, db, table, unfinished, writer } = full_undo(30_000);
     while db.metrics().get("hard_waits") < Some(1.0) {
-        assert!(!writer.is_finished(), "the log has no end");
+        assert!(!writer.is_finished(), "the log never fills");
         std::thread::sleep(Duration::from_millis(1));
     }
     // Several times what the pool holds.
@@ -208,7 +209,7 @@ fn a_full_disk_for_hardened_undo_keeps_no_frames_back() {
     });
     let mut waited_ms = 0;
     while !reader.is_finished() {
-        assert!(waited_ms < 120_000, "nobody serves who waits for a frame");
+        assert!(waited_ms < 120_000, "readers find no free frame");
         std::thread::sleep(Duration::from_millis(1));
         waited_ms += 1;
     }
@@ -216,5 +217,5 @@ fn a_full_disk_for_hardened_undo_keeps_no_frames_back() {
     faults.heal();
     writer.join().unwrap();
     drop(unfinished);
-    settle(&db);
+    purge_and_check(&db);
 }

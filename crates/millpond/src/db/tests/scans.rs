@@ -1,4 +1,4 @@
-//! Long scans leave the pool to others.
+//! A long scan does not evict the pages that others use.
 
 use super::{DIR, options};
 use crate::{Db, Table};
@@ -8,10 +8,10 @@ use vfs::Vfs;
 use vfs::mem::MemDisk;
 
 const FRAMES: usize = 512;
-/// Few enough to be no long scan.
+/// Few enough rows that reading them is no long scan.
 const HOT: usize = 50;
 const LARGE: u32 = 5 * 6 * FRAMES as u32;
-/// A value that its leaf has, and one that has a page of its own.
+/// One value that fits into its leaf, and one that has a page of its own.
 const VALUES: [usize; 2] = [700, 1000];
 
 fn load(db: &Db, name: &str, rows: u32, value_bytes: usize) -> Table {
@@ -22,7 +22,8 @@ fn pages_read(db: &Db) -> u64 {
     db.metrics().get("pages_read").unwrap() as u64
 }
 
-/// How many pages must be read for the rows of `hot` after `scan` of a table six times as large as the pool.
+/// Returns how many pages are read for the rows of `hot` after `scan` of a table that is six times
+/// as large as the pool.
 fn read_again(value_bytes: usize, scan: impl Fn(&Db, &Table)) -> u64 {
     let disk = MemDisk::default();
     let mut options = options();
@@ -34,10 +35,10 @@ fn read_again(value_bytes: usize, scan: impl Fn(&Db, &Table)) -> u64 {
         let tx = db.begin().unwrap();
         assert_eq!(tx.range(table, ..).unwrap().take(rows).map(Result::unwrap).count(), rows);
     };
-    // The pool is full of clean pages, and of them the hot ones were used last.
+    // The pool is full of clean pages. The hot ones were used last.
     db.checkpoint().unwrap();
     some(&large, 5 * 2 * FRAMES);
-    // (Twice: while the first ones come in, room for the others is made among them.)
+    // (Twice: while the first hot pages are read, others of them are evicted.)
     some(&hot, HOT);
     some(&hot, HOT);
     let before = pages_read(&db);
@@ -49,7 +50,7 @@ fn read_again(value_bytes: usize, scan: impl Fn(&Db, &Table)) -> u64 {
 }
 
 #[test]
-fn a_long_scan_leaves_the_pages_that_others_use() {
+fn a_long_scan_does_not_evict_hot_pages() {
     let scan = |db: &Db, table: &Table| {
         db.begin().unwrap().scan(table, .., |_, _| ControlFlow::Continue(())).unwrap();
     };
@@ -59,7 +60,7 @@ fn a_long_scan_leaves_the_pages_that_others_use() {
 }
 
 #[test]
-fn so_does_a_long_range_from_either_end() {
+fn a_long_range_does_not_evict_hot_pages() {
     let forward = |db: &Db, table: &Table| {
         assert!(db.begin().unwrap().range(table, ..).unwrap().all(|row| row.is_ok()));
     };
@@ -74,9 +75,9 @@ fn so_does_a_long_range_from_either_end() {
     }
 }
 
-/// What the tests above rest on: reads that know nothing of each other take all of the pool.
+/// The control for the tests above: single reads evict the hot pages.
 #[test]
-fn rows_read_one_by_one_take_the_pool() {
+fn single_reads_do_evict_hot_pages() {
     let gets = |db: &Db, table: &Table| {
         let tx = db.begin().unwrap();
         (0..LARGE).for_each(|n| assert!(tx.get(table, &n.to_be_bytes()).unwrap().is_some()));

@@ -1,5 +1,8 @@
-//! What a serializable transaction has been told stays so until it ends. A lock that is not free is refused at once here, so
-//! that "waits" is an answer and one thread can tell every story; the stories of two threads need no time limits.
+//! Serializable transactions: what one has read stays unchanged until it ends.
+//!
+//! Most tests wait for no lock: a lock that is not free is an error at once, and the test counts
+//! that as waiting. So one thread can run both transactions. Tests with two threads need no time
+//! limits.
 
 use super::*;
 use crate::LockWait;
@@ -50,7 +53,7 @@ fn a_row_that_was_read_does_not_change() {
         let mut writer = at(&db, level);
         assert!(waits(writer.put(&t, &key(10), b"new")) && waits(writer.delete(&t, &key(10))));
         assert!(waits(writer.get_for_update(&t, &key(10))));
-        assert!(writer.get(&t, &key(10)).unwrap().is_some(), "readers get along");
+        assert!(writer.get(&t, &key(10)).unwrap().is_some(), "plain reads never wait");
         writer.put(&t, &key(20), b"new").unwrap();
         writer.put(&t, &key(15), b"a gap").unwrap();
     }
@@ -60,7 +63,7 @@ fn a_row_that_was_read_does_not_change() {
 }
 
 #[test]
-fn a_row_that_was_missing_does_not_come() {
+fn a_row_that_was_missing_cannot_be_inserted() {
     let (_disk, db, t) = filled(3);
     let mut reader = serial(&db);
     assert!(reader.get(&t, &key(15)).unwrap().is_none());
@@ -69,13 +72,13 @@ fn a_row_that_was_missing_does_not_come() {
     for level in LEVELS {
         let mut writer = at(&db, level);
         assert!(waits(writer.insert(&t, &key(15), b"")) && waits(writer.put(&t, &key(16), b"")));
-        assert!(waits(writer.delete(&t, &key(10))), "the insert was told that the row is there");
+        assert!(waits(writer.delete(&t, &key(10))), "the insert has read that the row exists");
         writer.insert(&t, &key(17), b"").unwrap();
     }
 }
 
 #[test]
-fn a_range_keeps_its_gaps_and_no_more() {
+fn a_range_locks_its_gaps_and_no_more() {
     let (_disk, db, t) = filled(200); // several leaves
     let reader = serial(&db);
     let (from, to) = (key(55), key(1500));
@@ -94,9 +97,10 @@ fn a_range_keeps_its_gaps_and_no_more() {
     serial(&db).put(&t, &key(777), b"").unwrap();
 }
 
-/// Forwards, backwards and from both ends: a range keeps what it has returned, and what lies between.
+/// Forward, backward and from both ends: a range locks the rows that it has returned and the gaps
+/// between them.
 #[test]
-fn a_range_keeps_what_it_has_read_from_either_end() {
+fn a_range_locks_what_it_has_read_from_either_end() {
     let (_disk, db, t) = filled(200);
     for (front, back) in [(0, 1), (1, 0), (3, 2), (50, 60), (200, 0), (0, 200)] {
         let reader = serial(&db);
@@ -116,15 +120,15 @@ fn a_range_keeps_what_it_has_read_from_either_end() {
             assert!(!kept || waited, "{front} from the front, {back} from the back: {n} is free");
             free += u32::from(!waited);
         }
-        // What is locked ahead is no more than has been read, and 64 rows at the most.
+        // A range locks ahead at most as many rows as it has returned, and at most 64.
         let locked = front + back + front.clamp(1, 64) + back.clamp(1, 64);
         assert!(all || free + locked as u32 * 10 >= 2000, "{front} {back}: {free} free");
     }
 }
 
-/// A scan takes another way than a range, but not in a transaction that keeps what it reads.
+/// A scan of a serializable transaction locks what a range would lock.
 #[test]
-fn a_scan_keeps_what_it_has_shown_as_a_range_does() {
+fn a_scan_locks_what_it_has_shown() {
     let (_disk, db, t) = filled(200);
     let (from, to) = (key(55), key(1500));
     let shown = |tx: &Transaction, limit: usize| {
@@ -148,13 +152,13 @@ fn a_scan_keeps_what_it_has_shown_as_a_range_does() {
         }
     }
     reader.rollback();
-    // One that is broken off keeps what it has shown, and ahead no more than as much again.
+    // A scan that is broken off keeps the locks of the rows it has shown, and at most as many more.
     let reader = serial(&db);
     assert_eq!(shown(&reader, 10).unwrap(), 10);
     let mut writer = serial(&db);
     assert!(waits(writer.put(&t, &key(55), b"")) && waits(writer.put(&t, &key(145), b"")));
     writer.put(&t, &key(500), b"").unwrap();
-    // It waits for who has a row; a reader of a moment waits for nobody and keeps nothing.
+    // It waits for the lock of a row. A reader of a snapshot never waits and locks nothing.
     assert!(waits(shown(&serial(&db), usize::MAX)));
     drop((reader, writer));
     let moments = [
@@ -177,7 +181,7 @@ fn empty_tables_and_empty_leaves_have_gaps_too() {
     assert_eq!(rows(&reader, &t).len(), 0);
     assert!(waits(serial(&db).put(&t, b"", b"")) && waits(serial(&db).put(&t, b"z", b"")));
     reader.rollback();
-    // Many leaves, then nothing in them: a rollback removes rows and merges no leaf.
+    // Many leaves, then no rows in them: a rollback removes rows but merges no leaf.
     put(&db, &t, &key(0), b"first");
     put(&db, &t, &key(9999), b"last");
     let mut tx = db.begin().unwrap();
@@ -185,7 +189,7 @@ fn empty_tables_and_empty_leaves_have_gaps_too() {
         tx.insert(&t, &key(n), &[1; 200]).unwrap();
     }
     tx.rollback();
-    settle(&db);
+    purge_and_check(&db);
     for backward in [false, true] {
         let reader = serial(&db);
         let range = reader.range(&t, ..).unwrap();
@@ -199,7 +203,7 @@ fn empty_tables_and_empty_leaves_have_gaps_too() {
 }
 
 #[test]
-fn a_scan_waits_for_who_has_a_row() {
+fn a_scan_waits_for_a_locked_row() {
     let (_disk, db, t) = filled(5);
     let mut writer = at(&db, Isolation::ReadCommitted);
     writer.put(&t, &key(25), b"").unwrap();
@@ -224,11 +228,11 @@ fn a_scan_waits_for_who_has_a_row() {
     locker.get_for_update(&t, &key(20)).unwrap();
     assert!(waits(serial(&db).range(&t, ..).unwrap().collect::<crate::Result<Vec<_>>>()));
     locker.rollback();
-    assert_eq!(rows(&serial(&db), &t).len(), 5, "neither is there any more");
+    assert_eq!(rows(&serial(&db), &t).len(), 5, "both other transactions have rolled back");
 }
 
 #[test]
-fn its_own_changes_are_in_its_ranges() {
+fn ranges_include_the_transactions_own_changes() {
     let (_disk, db, t) = filled(5);
     let mut tx = serial(&db);
     assert_eq!(rows(&tx, &t).len(), 5);
@@ -240,13 +244,13 @@ fn its_own_changes_are_in_its_ranges() {
     assert_eq!(text(tx.get(&t, &key(20)).unwrap()), "changed");
     assert_eq!(tx.range(&t, ..).unwrap().rev().count(), 5);
     tx.commit().unwrap();
-    settle(&db);
+    purge_and_check(&db);
     assert_eq!(all(&db, "t").len(), 5);
 }
 
-/// What a savepoint undoes was looked at before: it stays as it was found.
+/// A change that is rolled back to a savepoint has read whether its key exists. That must stay so.
 #[test]
-fn what_an_undone_change_was_told_stays_so() {
+fn what_an_undone_change_has_read_stays_locked() {
     let (_disk, db, t) = filled(3);
     let mut tx = serial(&db);
     let start = tx.savepoint();
@@ -257,7 +261,7 @@ fn what_an_undone_change_was_told_stays_so() {
     assert!(tx.get(&t, &key(5)).unwrap().is_none() && tx.get(&t, &key(10)).unwrap().is_some());
     tx.commit().unwrap();
     serial(&db).put(&t, &key(5), b"").unwrap();
-    // Of the other levels nobody promised that.
+    // The other levels do not guarantee that.
     let mut tx = at(&db, Isolation::RepeatableRead);
     let start = tx.savepoint();
     tx.insert(&t, &key(5), b"").unwrap();
@@ -266,7 +270,7 @@ fn what_an_undone_change_was_told_stays_so() {
 }
 
 #[test]
-fn a_reader_of_one_moment_locks_nothing() {
+fn a_read_only_transaction_locks_nothing() {
     let (_disk, db, t) = filled(5);
     let options = TxnOptions::new().isolation(Isolation::Serializable).read_only(true);
     let reader = db.begin_with(options).unwrap();
@@ -274,14 +278,14 @@ fn a_reader_of_one_moment_locks_nothing() {
     let mut writer = serial(&db);
     writer.put(&t, &key(10), b"new").unwrap();
     writer.put(&t, &key(15), b"new").unwrap();
-    assert_eq!(rows(&reader, &t).len(), 5, "it waits for nobody");
+    assert_eq!(rows(&reader, &t).len(), 5, "it never waits");
     writer.commit().unwrap();
     assert_eq!(rows(&reader, &t).len(), 5);
     assert_eq!(reader.get(&t, &key(10)).unwrap().unwrap(), [b'v'; 100]);
 }
 
 #[test]
-fn a_purged_row_leaves_no_hole_in_a_range() {
+fn a_purged_row_stays_locked_in_a_range() {
     let (_disk, db, t) = filled(100);
     let mut tx = db.begin().unwrap();
     for n in 20..80 {
@@ -294,7 +298,7 @@ fn a_purged_row_leaves_no_hole_in_a_range() {
         assert_eq!(rows(&reader, &t).len(), 40);
         reader
     };
-    settle(&db); // the delete marks go, leaves merge
+    purge_and_check(&db); // removes the delete marks and merges leaves
     let mut writer = serial(&db);
     for n in (195..805).step_by(5) {
         assert!(waits(writer.put(&t, &key(n), b"")), "{n}");
@@ -303,9 +307,10 @@ fn a_purged_row_leaves_no_hole_in_a_range() {
     writer.put(&t, &key(500), b"").unwrap();
 }
 
-/// Two that have read what the other wants to change: one gives way, the other goes on, however they are scheduled.
+/// Two transactions have read what the other one wants to change. One gets a deadlock error and the
+/// other continues, for any order of steps.
 #[test]
-fn of_two_that_read_and_write_each_others_rows_one_gives_way() {
+fn write_skew_ends_in_a_deadlock_error() {
     let (_disk, db, t) = filled(3);
     for phantom in [false, true] {
         let both_have_read = std::sync::Barrier::new(2);
@@ -331,7 +336,7 @@ fn of_two_that_read_and_write_each_others_rows_one_gives_way() {
 }
 
 #[test]
-fn closing_ends_a_wait_for_a_range() {
+fn closing_ends_a_wait_for_a_range_lock() {
     let (_disk, db, t) = filled(3);
     let reader = serial(&db);
     assert_eq!(rows(&reader, &t).len(), 3);
@@ -350,7 +355,7 @@ fn closing_ends_a_wait_for_a_range() {
 }
 
 #[test]
-fn a_prepared_transaction_keeps_what_it_has_read() {
+fn a_prepared_transaction_keeps_its_range_locks() {
     let (_disk, db, t) = filled(3);
     let mut tx = serial(&db);
     assert_eq!(tx.range(&t, ..&key(15)[..]).unwrap().count(), 2);
@@ -369,14 +374,15 @@ fn a_range_can_be_locked_for_update() {
     let taken = tx.range_for_update(&t, ..&key(25)[..], LockWait::Wait).unwrap().count();
     assert_eq!(taken, 3);
     assert!(waits(serial(&db).get(&t, &key(10))), "the rows are exclusively locked");
-    assert!(waits(serial(&db).put(&t, &key(11), b"")), "the gaps are kept");
+    assert!(waits(serial(&db).put(&t, &key(11), b"")), "the gaps are locked");
     serial(&db).put(&t, &key(26), b"").unwrap();
     tx.put(&t, &key(11), b"mine").unwrap();
 }
 
-/// A row that was purged behind its commit is shown to a reader only when the commit is durable, as any other (Co10).
+/// A purged row, as any other, is reported to a read-only transaction only when the commit that
+/// changed it is durable (Co10).
 #[test]
-fn a_reader_is_shown_durable_rows_also_behind_purge() {
+fn a_read_only_transaction_waits_for_durability_even_of_purged_rows() {
     let (_disk, db, t) = filled(3);
     let mut tx = db.begin_with(TxnOptions::new().durability(Durability::None)).unwrap();
     tx.put(&t, &key(0), b"new").unwrap();
@@ -389,13 +395,13 @@ fn a_reader_is_shown_durable_rows_also_behind_purge() {
         assert_eq!(text(reader.get(&t, &key(0)).unwrap()), "new");
         assert!(db.core.engine.store.log.durable_lsn().0 > receipt.lsn, "{level:?}");
     }
-    settle(&db);
+    purge_and_check(&db);
 }
 
 /// The figures of `docs/decisions/0070-ranges-instead-of-gaps.md`.
 #[test]
 #[ignore = "prints figures"]
-fn cost_of_a_kept_scan() {
+fn cost_of_a_serializable_scan() {
     const ROWS: u32 = 100_000;
     let disk = MemDisk::default();
     let vfs = Vfs { clock: Vfs::os().clock, ..disk.vfs(1) };
@@ -427,11 +433,11 @@ fn cost_of_a_kept_scan() {
         let tx = db.begin().unwrap();
         (tx.range(&t, ..).unwrap().count(), held())
     });
-    time("its range kept", &mut || {
+    time("a range lock", &mut || {
         let tx = serial(&db);
         (tx.range(&t, ..).unwrap().count(), held())
     });
-    time("a lock a row", &mut || {
+    time("row locks", &mut || {
         let mut tx = db.begin().unwrap();
         (tx.range_for_share(&t, .., LockWait::Wait).unwrap().count(), held())
     });

@@ -1,4 +1,4 @@
-//! The memory of the buffer pool, whatever the size of the file.
+//! The memory of the buffer pool, for a pages file of any size.
 
 use super::{DIR, Rows, fresh, options, rows, try_open};
 use crate::db::Db;
@@ -20,9 +20,10 @@ fn figure(db: &Db, name: &str) -> u64 {
     db.metrics().get(name).unwrap() as u64
 }
 
-/// Control blocks and the page table once came on top of the bytes that the caller had named, and the table followed from the file.
+/// Frames, control blocks and the page table together take the bytes that the caller gave. (Once
+/// only the frames were counted, and the page table grew with the file.)
 #[test]
-fn frames_take_the_memory_that_was_given_with_all_that_is_kept_for_them() {
+fn frames_and_their_control_blocks_fit_the_given_memory() {
     for (page_bytes, given) in [(4096, 1 << 20), (4096, 9_999_999), (16384, 1 << 20), (16384, 8 << 20)] {
         let disk = MemDisk::default();
         let vfs = Vfs { clock: Vfs::os().clock, ..disk.vfs(1) };
@@ -36,7 +37,8 @@ fn frames_take_the_memory_that_was_given_with_all_that_is_kept_for_them() {
     }
 }
 
-/// Makes the file 1.6 GB long, nearly all of it one table's, so that each extent that others get is described by another map page.
+/// Makes the file 1.6 GB long. One table owns nearly all of it, so each extent that another table
+/// gets is described by another map page.
 fn lengthen(disk: &MemDisk, ballast: base::TreeId) {
     let path = Path::new(DIR).join("pages");
     let mode = OpenMode { create: Create::Never, direct: false, read_only: false };
@@ -94,9 +96,10 @@ fn write(db: &Db, writer: u64, round: u64) {
     }
 }
 
-/// Map pages once stayed in the pool for good, and there was no frame left.
+/// Map pages are evicted as others are. (Once they stayed in the pool for good, until no frame was
+/// left.)
 #[test]
-fn more_map_pages_than_frames() {
+fn a_file_with_more_map_pages_than_frames() {
     let (disk, db, _) = fresh();
     let ballast = db.create_table("ballast").unwrap().entry.tree.id;
     db.close().unwrap();
@@ -122,13 +125,13 @@ fn more_map_pages_than_frames() {
             assert!(figure(&db, "merges") > 40, "{}", figure(&db, "merges"));
         }
         let bytes = figure(&db, "space_map_bytes");
-        // A hundred groups of 48 bytes, and 176 for each where the ballast has room.
+        // A hundred groups of 48 bytes each, and 176 more for each group with free extents.
         assert!((4800..40_000).contains(&bytes), "{bytes}");
         let report = db.check().unwrap();
         assert!(report.is_clean(), "{report}");
         db.close().unwrap();
     }
-    // Dropping looks at the groups where the table has been, and all of it comes back.
+    // Dropping a table reads the groups where it has extents, and all of its pages become free.
     let db = try_open(&disk).unwrap();
     let free = figure(&db, "free_pages");
     db.drop_table("t").unwrap();

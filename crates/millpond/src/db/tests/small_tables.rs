@@ -1,4 +1,5 @@
-//! Small tables share extents: what they take, what is left when they go, and what power cuts leave of it.
+//! Small tables share extents: the pages they take, the pages that are free after a drop, and power
+//! cuts in between.
 
 use super::*;
 use base::{PageNo, TreeId};
@@ -19,14 +20,14 @@ fn free_pages(db: &Db) -> u64 {
     db.core.engine.store.space.free_pages()
 }
 
-/// Extents that are somebody's, or shared.
+/// Counts the extents that have an owner or are shared.
 fn extents(db: &Db) -> usize {
     let pages = used(db).into_values().flatten();
     pages.map(|page| u64::from(page.0) / EXTENT).collect::<BTreeSet<_>>().len()
 }
 
 #[test]
-fn a_table_of_one_row_takes_a_page_and_gives_it_back() {
+fn a_table_of_one_row_takes_one_page_and_frees_it() {
     const TABLES: usize = 300;
     let disk = MemDisk::default();
     let db = open(&disk);
@@ -36,14 +37,14 @@ fn a_table_of_one_row_takes_a_page_and_gives_it_back() {
         let table = db.create_table(name).unwrap();
         put(&db, &table, b"k", name.as_bytes());
     }
-    settle(&db);
+    purge_and_check(&db);
     let catalog: usize = used(&db)[&TreeId(1)].len();
     let pages: usize = used(&db).values().map(Vec::len).sum();
     assert_eq!(pages, TABLES + catalog);
     assert!(extents(&db) <= pages.div_ceil(EXTENT as usize) + 2, "{} extents", extents(&db));
     db.close().unwrap();
     let db = open(&disk);
-    // One that grows has extents of its own, and then they are free.
+    // A table that grows has extents of its own; a drop frees them.
     let big = db.open_table("table 7").unwrap();
     (0..200u32).for_each(|n| put(&db, &big, &n.to_be_bytes(), &[7; 700]));
     let (grown, id) = (extents(&db), big.entry.tree.id);
@@ -60,24 +61,25 @@ fn a_table_of_one_row_takes_a_page_and_gives_it_back() {
         assert_eq!(all(&db, name).values().next().unwrap(), name.as_bytes());
         db.drop_table(name).unwrap();
     }
-    settle(&db);
+    purge_and_check(&db);
     assert!(extents(&db) <= owned + 2, "{} extents, {owned} in the beginning", extents(&db));
     let file = figure(&db, "file_pages");
     assert!(free_pages(&db) >= free.min(file) && figure(&db, "extents_freed") > 0);
     db.close().unwrap();
     let db = open(&disk);
-    settle(&db);
+    purge_and_check(&db);
     assert!(extents(&db) <= owned + 2);
 }
 
-/// The tables that there are, with their rows.
+/// All tables with their rows.
 type Tables = BTreeMap<String, Rows>;
 
 fn tables_of(db: &Db) -> Tables {
     db.table_names().unwrap().into_iter().map(|name| (name.clone(), all(db, &name))).collect()
 }
 
-/// Creates a table, drops one, or puts rows into one, sometimes so many that it outgrows what is shared.
+/// Creates a table, drops one, or puts rows into one, sometimes so many that it outgrows its shared
+/// extent.
 fn change(db: &Db, rng: &mut Prng, n: u32, model: &mut Tables) {
     let some = model.keys().nth(rng.below(model.len().max(1) as u64) as usize).cloned();
     match (rng.below(8), some) {
@@ -104,8 +106,9 @@ fn change(db: &Db, rng: &mut Prng, n: u32, model: &mut Tables) {
     }
 }
 
-/// Whatever a power cut leaves half done of sharing an extent, taking pages of it, giving them back and making it free: the tables
-/// are those that were acknowledged, perhaps one change more, every page is somebody's or free, and more tables come and go.
+/// A power cut may interrupt sharing an extent, taking pages of it, returning them, or freeing it.
+/// Afterwards the tables are the acknowledged ones, perhaps with one change more. Every page has an
+/// owner or is free, and tables can be created and dropped.
 #[test]
 fn power_cuts_leave_every_shared_page_to_its_table() {
     let stride = std::env::var("MILLPOND_CRASH_STRIDE").map_or(31, |s| s.parse().unwrap());
@@ -134,11 +137,11 @@ fn power_cuts_leave_every_shared_page_to_its_table() {
                 let acked = history.partition_point(|(op, _)| *op <= walk.at()) - 1;
                 let fits = history[acked..].iter().take(2).any(|(_, state)| *state == found);
                 assert!(fits, "{at}: neither the {acked} acknowledged changes nor one more");
-                settle(&db);
+                purge_and_check(&db);
                 let mut now = found;
                 (1000..1006).for_each(|n| change(&db, &mut rng, n, &mut now));
-                assert!(tables_of(&db) == now, "{at}: what came after it is not there");
-                settle(&db);
+                assert!(tables_of(&db) == now, "{at}: changes after the power cut are missing");
+                purge_and_check(&db);
                 states += 1;
             }
         }

@@ -1,5 +1,6 @@
-//! A disk that is watched from outside: it counts what the engine says of itself once more, by the thread that does it, and can hold
-//! an operation for as long as a test wants. Its clock moves with every look, so that everything takes time.
+//! A disk that is watched from outside. It counts syncs and page writes by thread, to compare them
+//! with the metrics, and can hold an operation as long as a test wants. Its clock moves with every
+//! reading, so everything takes time.
 
 use base::sync::{Condvar, Mutex};
 use std::collections::BTreeMap;
@@ -11,9 +12,9 @@ use vfs::intercept::Interceptor;
 use vfs::mem::MemDisk;
 use vfs::{BatchIo, Clock, Disk, File, Vfs, WriteOp};
 
-/// What can be held.
+/// The operations that a test can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Held {
+pub(super) enum HeldSync {
     LogSync,
     PagesSync,
 }
@@ -21,38 +22,38 @@ pub(super) enum Held {
 #[derive(Debug, Default)]
 struct Counts {
     syncs: u64,
-    /// Pages written in place, not what made the file longer, by the name of the thread.
+    /// Pages written in place, without growth of the file, by the name of the thread.
     pages: BTreeMap<String, u64>,
-    held: Vec<Held>,
+    held: Vec<HeldSync>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct WatchedState {
     counts: Mutex<Counts>,
     freed: Condvar,
-    /// Neither pages nor undo find room.
+    /// If true, neither pages nor undo find space.
     full: AtomicBool,
-    /// Syncs fail.
+    /// If true, syncs fail.
     broken: AtomicBool,
 }
 
 /// The disk. Clones share it.
 #[derive(Clone, Debug)]
-pub(super) struct Watched {
+pub(super) struct WatchedDisk {
     disk: MemDisk,
-    shared: Arc<Shared>,
-    pub(super) clock: Arc<Ticking>,
+    shared: Arc<WatchedState>,
+    pub(super) clock: Arc<TickingClock>,
 }
 
-/// The machine's clock, a little later at every look, and moved on by hand.
+/// The machine's clock. It moves a little at every reading, and by hand.
 #[derive(Debug)]
-pub(super) struct Ticking {
+pub(super) struct TickingClock {
     machine: Arc<dyn Clock>,
     ahead_us: AtomicU64,
     tick_us: AtomicU64,
 }
 
-impl Ticking {
+impl TickingClock {
     pub(super) fn pass(&self, us: u64) {
         self.ahead_us.fetch_add(us, Ordering::Relaxed);
     }
@@ -62,7 +63,7 @@ impl Ticking {
     }
 }
 
-impl Clock for Ticking {
+impl Clock for TickingClock {
     fn now_us(&self) -> u64 {
         let tick = self.tick_us.load(Ordering::Relaxed);
         self.machine.now_us() + self.ahead_us.fetch_add(tick, Ordering::Relaxed)
@@ -75,17 +76,17 @@ impl Clock for Ticking {
     }
 }
 
-impl Watched {
-    pub(super) fn new(disk: MemDisk) -> Watched {
+impl WatchedDisk {
+    pub(super) fn new(disk: MemDisk) -> WatchedDisk {
         let machine = Vfs::os().clock;
-        let clock = Ticking { machine, ahead_us: AtomicU64::new(0), tick_us: AtomicU64::new(2) };
-        let shared = Shared {
+        let clock = TickingClock { machine, ahead_us: AtomicU64::new(0), tick_us: AtomicU64::new(2) };
+        let shared = WatchedState {
             counts: Mutex::default(),
             freed: Condvar::new(),
             full: AtomicBool::new(false),
             broken: AtomicBool::new(false),
         };
-        Watched { disk, shared: Arc::new(shared), clock: Arc::new(clock) }
+        WatchedDisk { disk, shared: Arc::new(shared), clock: Arc::new(clock) }
     }
 
     pub(super) fn vfs(&self) -> Vfs {
@@ -97,18 +98,18 @@ impl Watched {
         &self.disk
     }
 
-    /// Syncs of files and directories.
+    /// Returns the number of syncs of files and directories.
     pub(super) fn syncs(&self) -> u64 {
         self.shared.counts.lock().syncs
     }
 
-    /// Pages written in place, by the name of the thread.
+    /// Returns the pages written in place, by the name of the thread.
     pub(super) fn pages_by_thread(&self) -> BTreeMap<String, u64> {
         self.shared.counts.lock().pages.clone()
     }
 
-    /// Holds such operations until [`Watched::free`].
-    pub(super) fn hold(&self, what: Held) {
+    /// Holds such operations until [`WatchedDisk::free`].
+    pub(super) fn hold(&self, what: HeldSync) {
         self.shared.counts.lock().held.push(what);
     }
 
@@ -130,7 +131,7 @@ fn is_pages(path: &Path) -> bool {
     path.ends_with("pages")
 }
 
-impl Interceptor for Shared {
+impl Interceptor for WatchedState {
     fn sync_dir(&self, disk: &dyn Disk, dir: &Path) -> io::Result<()> {
         disk.sync_dir(dir)?;
         self.counts.lock().syncs += 1;
@@ -156,11 +157,11 @@ impl Interceptor for Shared {
         file.write_at(op.bytes, op.offset)
     }
     fn sync(&self, file: &dyn File, path: &Path) -> io::Result<()> {
-        // A segment may have been made under another name.
+        // A segment may have been created under another name.
         let is_log = path.parent().is_some_and(|dir| dir.ends_with("redo"));
-        let held = |what: &Held| match what {
-            Held::LogSync => is_log,
-            Held::PagesSync => is_pages(path),
+        let held = |what: &HeldSync| match what {
+            HeldSync::LogSync => is_log,
+            HeldSync::PagesSync => is_pages(path),
         };
         let mut counts = self.counts.lock();
         while counts.held.iter().any(held) {

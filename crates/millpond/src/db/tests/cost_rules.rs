@@ -1,7 +1,8 @@
-//! What an operation costs against what was written since, in work that is counted: marks that a scan looks at, versions that a reader goes
-//! back over, reads of undo files.
+//! Rules about cost: how the work of an operation depends on what was written before. The tests
+//! count delete marks that a scan passes, versions that a reader goes back, and reads of undo
+//! files.
 
-use super::history::SMALL;
+use super::history::HISTORY_BYTES;
 use super::*;
 use crate::LockWait;
 use crate::txn::scan::{Next, Progress, Rows as Shown, ScanRange};
@@ -14,21 +15,21 @@ fn key(n: u32) -> [u8; 4] {
     n.to_be_bytes()
 }
 
-/// How a queue's next row is found.
+/// How the next row of a queue is read.
 #[derive(Clone, Copy, Debug)]
-enum Head {
+enum HeadRead {
     Range,
     Scan,
     ForUpdate,
     SkipLocked,
 }
 
-/// The first row, or the last one.
-fn head(tx: &mut Transaction, table: &Table, how: Head, last: bool) -> Option<Vec<u8>> {
-    let wait = if matches!(how, Head::SkipLocked) { LockWait::SkipLocked } else { LockWait::Wait };
+/// Returns the key of the first row, or of the last one.
+fn head(tx: &mut Transaction, table: &Table, how: HeadRead, last: bool) -> Option<Vec<u8>> {
+    let wait = if matches!(how, HeadRead::SkipLocked) { LockWait::SkipLocked } else { LockWait::Wait };
     let mut rows = match how {
-        Head::Range => tx.range(table, ..).unwrap(),
-        Head::Scan => {
+        HeadRead::Range => tx.range(table, ..).unwrap(),
+        HeadRead::Scan => {
             let mut first = None;
             tx.scan(table, .., |key, _| {
                 first = Some(key.to_vec());
@@ -37,7 +38,7 @@ fn head(tx: &mut Transaction, table: &Table, how: Head, last: bool) -> Option<Ve
             .unwrap();
             return first;
         }
-        Head::ForUpdate | Head::SkipLocked => tx.range_for_update(table, .., wait).unwrap(),
+        HeadRead::ForUpdate | HeadRead::SkipLocked => tx.range_for_update(table, .., wait).unwrap(),
     };
     let row = if last { rows.next_back() } else { rows.next() };
     row.map(|row| row.unwrap().0)
@@ -45,9 +46,10 @@ fn head(tx: &mut Transaction, table: &Table, how: Head, last: bool) -> Option<Ve
 
 const LIVE: u32 = 50;
 
-/// Takes `pops` rows from a queue of fifty while a snapshot is held, and puts as many in at its end; or takes them from its end, and puts them
-/// in at its beginning. How many marks a pop looks at, on average, in the last quarter.
-fn marks_a_pop(isolation: Isolation, how: Head, last: bool, pops: u32) -> u64 {
+/// Takes `pops` rows from the head of a queue of fifty and appends as many, while a snapshot is
+/// held. With `last`, takes them from the end and puts them in at the beginning. Returns how many
+/// delete marks a pop passes on average in the last quarter.
+fn marks_a_pop(isolation: Isolation, how: HeadRead, last: bool, pops: u32) -> u64 {
     let (_disk, db, t) = fresh();
     let name = |n: u32| key(if last { u32::MAX - n } else { n });
     let mut tx = db.begin().unwrap();
@@ -72,15 +74,15 @@ fn marks_a_pop(isolation: Isolation, how: Head, last: bool, pops: u32) -> u64 {
 }
 
 #[test]
-fn a_queue_s_head_costs_the_same_however_many_have_gone() {
+fn reading_the_head_of_a_queue_has_constant_cost() {
     for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead] {
-        for how in [Head::Range, Head::Scan, Head::ForUpdate, Head::SkipLocked] {
+        for how in [HeadRead::Range, HeadRead::Scan, HeadRead::ForUpdate, HeadRead::SkipLocked] {
             for last in [false, true] {
-                if last && matches!(how, Head::Scan) {
+                if last && matches!(how, HeadRead::Scan) {
                     continue;
                 }
                 let marks = marks_a_pop(isolation, how, last, 1200);
-                // From the end the last leaf is looked at, whatever is known of it.
+                // A read from the end always reads the last leaf.
                 let most = if last { 90 } else { 8 };
                 assert!(marks <= most, "{marks} marks a pop: {isolation:?}, {how:?}, last {last}");
             }
@@ -88,9 +90,9 @@ fn a_queue_s_head_costs_the_same_however_many_have_gone() {
     }
 }
 
-/// A queue in the middle of which rows are put again, by transactions that commit and others that do not.
+/// Rows are put into a cleared range by transactions that commit and by others that roll back.
 #[test]
-fn a_row_that_is_put_where_all_were_gone_is_found() {
+fn a_row_put_into_a_cleared_range_is_found() {
     let (_disk, db, t) = fresh();
     let mut tx = db.begin().unwrap();
     (0..400).for_each(|n| tx.insert(&t, &key(n), b"v").unwrap());
@@ -102,21 +104,21 @@ fn a_row_that_is_put_where_all_were_gone_is_found() {
     tx.commit().unwrap();
     let first = |how| {
         let mut tx = db.begin().unwrap();
-        (head(&mut tx, &t, how, false).unwrap(), head(&mut tx, &t, Head::SkipLocked, false).unwrap())
+        (head(&mut tx, &t, how, false).unwrap(), head(&mut tx, &t, HeadRead::SkipLocked, false).unwrap())
     };
     let middle = |tx: &Transaction| tx.range(&t, &key(100)[..]..&key(300)[..]).unwrap().count();
-    for how in [Head::Range, Head::Scan, Head::SkipLocked] {
+    for how in [HeadRead::Range, HeadRead::Scan, HeadRead::SkipLocked] {
         assert_eq!(first(how), (key(390).to_vec(), key(390).to_vec()));
     }
     let before = metric(&db, "scan_marks");
-    assert_eq!(first(Head::Range).0, key(390));
-    assert_eq!(metric(&db, "scan_marks"), before, "all of them were gone past");
-    // One who has not committed: his own, and nobody else's.
+    assert_eq!(first(HeadRead::Range).0, key(390));
+    assert_eq!(metric(&db, "scan_marks"), before, "all of them were skipped");
+    // A transaction that has not committed sees its own rows; others do not.
     let mut writer = db.begin().unwrap();
     writer.put(&t, &key(200), b"again").unwrap();
-    assert_eq!(head(&mut writer, &t, Head::Range, false).unwrap(), key(200));
+    assert_eq!(head(&mut writer, &t, HeadRead::Range, false).unwrap(), key(200));
     assert_eq!(middle(&writer), 1);
-    assert_eq!(first(Head::Range).0, key(390));
+    assert_eq!(first(HeadRead::Range).0, key(390));
     let old = db.begin().unwrap();
     assert_eq!(middle(&old), 0);
     let mark = writer.savepoint();
@@ -126,26 +128,27 @@ fn a_row_that_is_put_where_all_were_gone_is_found() {
     assert_eq!(middle(&writer), 1);
     writer.commit().unwrap();
     assert_eq!((middle(&old), middle(&db.begin().unwrap())), (0, 1));
-    assert_eq!(first(Head::Range).0, key(200));
-    // One who rolls back.
+    assert_eq!(first(HeadRead::Range).0, key(200));
+    // A transaction that rolls back.
     let mut writer = db.begin().unwrap();
     writer.put(&t, &key(50), b"never").unwrap();
     writer.rollback();
-    assert_eq!(first(Head::Scan).0, key(200));
-    // One who takes it away again, and one to whom a row comes back by that.
+    assert_eq!(first(HeadRead::Scan).0, key(200));
+    // A transaction that deletes the row again and rolls back, which restores the row.
     let mut writer = db.begin().unwrap();
     assert!(writer.delete(&t, &key(200)).unwrap());
-    assert_eq!(head(&mut writer, &t, Head::Range, false).unwrap(), key(390));
-    assert_eq!(first(Head::Range).0, key(200));
+    assert_eq!(head(&mut writer, &t, HeadRead::Range, false).unwrap(), key(390));
+    assert_eq!(first(HeadRead::Range).0, key(200));
     writer.rollback();
-    assert_eq!(first(Head::Range).0, key(200));
+    assert_eq!(first(HeadRead::Range).0, key(200));
     assert_eq!(held.range(&t, ..).unwrap().count(), 400);
 }
 
-/// Twenty rows are changed over and over while a snapshot is held; how many versions it goes back over to read them all.
+/// Changes twenty rows again and again while a snapshot is held. Returns how many versions the
+/// snapshot goes back for each row.
 fn steps_of_an_old_reader(updates: u32) -> u64 {
     const ROWS: u32 = 20;
-    SMALL.set(64 << 10);
+    HISTORY_BYTES.set(64 << 10);
     let (_disk, db, t) = fresh();
     let mut tx = db.begin().unwrap();
     (0..ROWS).for_each(|n| tx.insert(&t, &key(n), &[7; 40]).unwrap());
@@ -160,7 +163,7 @@ fn steps_of_an_old_reader(updates: u32) -> u64 {
         tx.put(&t, &key(n % ROWS), &value).unwrap();
         tx.commit().unwrap();
         if n % 200 == 199 {
-            // What is not durable does not go to history batches.
+            // Only durable transactions are moved to history batches.
             db.checkpoint().unwrap();
             while db.core.engine.txns.history_step().unwrap() {}
         }
@@ -175,23 +178,23 @@ fn steps_of_an_old_reader(updates: u32) -> u64 {
     let steps = metric(&db, "version_steps") - before;
     let (tx, then) = middle.unwrap();
     assert_eq!(rows(&tx, &t), then);
-    SMALL.set(0);
+    HISTORY_BYTES.set(0);
     steps / u64::from(ROWS)
 }
 
 #[test]
-fn an_old_reader_goes_back_over_no_more_versions_however_many_there_are() {
+fn an_old_snapshot_reads_few_versions_of_a_hot_row() {
     let (some, many) = (steps_of_an_old_reader(2_000), steps_of_an_old_reader(8_000));
     assert!(some <= 40 && many <= 40, "{some} and {many} versions a row");
 }
 
-/// Rows that are changed, deleted, put again and rolled back, and snapshots that come and go: each sees what it saw when it was drawn, by
-/// whichever ways that is found out.
+/// Rows are changed, deleted, put again and rolled back, while snapshots are taken and released.
+/// Each snapshot always reads the rows of its own LSN, along versions, shortcuts or files.
 #[test]
-fn every_snapshot_sees_its_moment_past_any_history() {
+fn every_snapshot_keeps_its_view_during_random_changes() {
     for seed in 0..4 {
         let mut rng = Prng::new(seed);
-        SMALL.set([128 << 10, 256 << 10][seed as usize % 2]);
+        HISTORY_BYTES.set([128 << 10, 256 << 10][seed as usize % 2]);
         let (_disk, db, t) = fresh();
         let mut readers: Vec<(Transaction, Rows)> = Vec::new();
         for round in 0..1000u32 {
@@ -237,15 +240,15 @@ fn every_snapshot_sees_its_moment_past_any_history() {
                 }
             }
         }
-        SMALL.set(0);
+        HISTORY_BYTES.set(0);
     }
 }
 
-/// So many pieces a scan falls into, each with its own way down the tree, that passes 10,000 rows of which a transaction, most of whose undo is in
-/// files, has made another version.
+/// Returns in how many parts, each with its own descent, a scan passes 10,000 rows that an
+/// uncommitted transaction has inserted or updated. Most of its undo is in files.
 fn pieces_of_a_scan(update: bool) -> usize {
     const ROWS: u32 = 10_000;
-    SMALL.set(256 << 10);
+    HISTORY_BYTES.set(256 << 10);
     let (_disk, db, t) = fresh();
     for part in 0..if update { 10 } else { 0 } {
         let mut tx = db.begin().unwrap();
@@ -260,13 +263,14 @@ fn pieces_of_a_scan(update: bool) -> usize {
     let tx = db.begin().unwrap();
     let txns = &db.core.engine.txns;
     let (_inside, tree) = tx.enter_table(&t).unwrap();
-    let (snapshot_lsn, _kept) = tx.read_position();
+    let (moment, _kept) = tx.read_position();
     let (mut rows, mut progress) = (Shown::default(), Progress::default());
     let (mut from, mut pieces, mut found) = (Vec::new(), 0, 0);
     loop {
-        let view = txns.view(snapshot_lsn, tx.txn().id());
-        let range = ScanRange { tree, from: &from, to: None };
-        let next = txns.scan_forward(tx.txn(), view, range, &mut progress, &mut rows).unwrap();
+        let view = txns.view(moment, tx.txn().id());
+        let next = txns
+            .scan_forward(tx.txn(), view, ScanRange { tree, from: &from, to: None }, &mut progress, &mut rows)
+            .unwrap();
         pieces += 1;
         found += rows.iter(&txns.store).filter(|row| row.is_ok()).count();
         match next {
@@ -275,12 +279,12 @@ fn pieces_of_a_scan(update: bool) -> usize {
         }
     }
     assert_eq!(found, if update { ROWS as usize } else { 0 });
-    SMALL.set(0);
+    HISTORY_BYTES.set(0);
     pieces
 }
 
 #[test]
-fn a_scan_over_what_it_does_not_see_goes_by_leaves_and_not_by_rows() {
+fn a_scan_over_invisible_rows_descends_once_a_leaf() {
     let (inserted, updated) = (pieces_of_a_scan(false), pieces_of_a_scan(true));
     assert!(inserted < 500 && updated < 500, "{inserted} and {updated} pieces of 10,000 rows");
 }

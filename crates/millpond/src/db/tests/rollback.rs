@@ -1,6 +1,6 @@
-//! Rolling back and purging where something stands in the way: a full disk, a log without room, a page that cannot be read.
+//! Rollback and purge with obstacles: a full disk, a log without room, an unreadable page.
 
-use super::{DIR, all, open, options, put, rows, settle};
+use super::{DIR, all, open, options, purge_and_check, put, rows};
 use crate::error::Error;
 use crate::{Db, Savepoint, Table, Transaction};
 use base::sync::Parker;
@@ -11,10 +11,10 @@ use vfs::fault::FaultDisk;
 use vfs::mem::MemDisk;
 use vfs::{Create, Disk, OpenMode, Vfs};
 
-/// How often something is waited for, with pauses of ten milliseconds: more than anything takes that gets there at all.
+/// How often a condition is tested, every 10 ms: far more than it ever takes.
 const PATIENCE: u32 = 6_000;
 
-pub(super) fn nap() {
+pub(super) fn pause() {
     Parker::new().park_for(Duration::from_millis(10));
 }
 
@@ -23,9 +23,9 @@ pub(super) fn until(what: &str, mut there: impl FnMut() -> bool) {
         if there() {
             return;
         }
-        nap();
+        pause();
     }
-    panic!("in vain waited for: {what}");
+    panic!("timed out waiting for: {what}");
 }
 
 fn figure(db: &Db, name: &str) -> u64 {
@@ -36,7 +36,7 @@ pub(super) fn key(n: u64, sub: u64) -> Vec<u8> {
     format!("{n:06}-{sub:02}").into_bytes()
 }
 
-/// The time is the machine's, unless it is a world's.
+/// Uses the machine's clock, or the simulated clock in a simulated world.
 pub(super) fn vfs_of(disk: impl Disk + 'static) -> Vfs {
     let clock = match base::sync::simulated_us() {
         None => Vfs::os().clock,
@@ -52,7 +52,7 @@ fn with_faults(options: &crate::Options) -> (FaultDisk, Db, Table) {
     (faults, db, table)
 }
 
-/// Puts rows between those of `table` until there is no space for more, in the leaves and in the file.
+/// Puts rows between those of `table` until neither the leaves nor the file have space.
 fn fill_up(db: &Db, table: &Table) {
     let mut tx = db.begin().unwrap();
     for sub in 1..100 {
@@ -70,8 +70,9 @@ fn fill_up(db: &Db, table: &Table) {
     panic!("the disk is not full");
 }
 
-/// A transaction makes rows short and replaces long values, others take the room, and it cannot go back.
-fn half_way(db: &Db, table: &Table, faults: &FaultDisk) -> (Transaction, Savepoint) {
+/// A transaction shortens rows and replaces long values, and others take the space. Then it cannot
+/// roll back.
+fn blocked_rollback(db: &Db, table: &Table, faults: &FaultDisk) -> (Transaction, Savepoint) {
     for n in 0..200 {
         put(db, table, &key(n, 0), &if n % 10 == 3 { vec![n as u8; 20_000] } else { vec![n as u8; 700] });
     }
@@ -86,16 +87,16 @@ fn half_way(db: &Db, table: &Table, faults: &FaultDisk) -> (Transaction, Savepoi
     (tx, savepoint)
 }
 
-fn a_rollback_that_fails_half_way() {
+fn a_rollback_that_fails_in_the_middle() {
     let (faults, db, t) = with_faults(&options());
-    let (mut tx, savepoint) = half_way(&db, &t, &faults);
+    let (mut tx, savepoint) = blocked_rollback(&db, &t, &faults);
     let failed = tx.rollback_to(&savepoint);
     assert!(matches!(failed, Err(Error::DiskFull { .. })), "{failed:?}");
     assert!(matches!(tx.get(&t, b"own"), Err(Error::Aborted)));
     assert!(matches!(tx.put(&t, b"own", b"2"), Err(Error::Aborted)));
     assert!(matches!(tx.rollback_to(&savepoint), Err(Error::Aborted)));
     assert!(matches!(tx.commit(), Err(Error::Aborted)));
-    // Nobody sees anything of it, now and when the background has got on.
+    // Others see no change of it, now and after the background has finished.
     let right = |db: &Db| {
         let found = all(db, "t");
         for n in 0..200_u64 {
@@ -109,16 +110,16 @@ fn a_rollback_that_fails_half_way() {
     faults.heal();
     until("the rollback's end", || figure(&db, "aborted_transactions") == 0);
     right(&db);
-    settle(&db);
+    purge_and_check(&db);
     db.close().unwrap();
 }
 
 #[test]
-fn a_transaction_is_rolled_back_if_a_part_of_it_cannot_be() {
-    a_rollback_that_fails_half_way();
+fn a_failed_partial_rollback_rolls_back_the_whole_transaction() {
+    a_rollback_that_fails_in_the_middle();
 }
 
-/// A log of one megabyte, of which nothing is cleaned unless somebody takes a checkpoint.
+/// A log of one megabyte. Pages are cleaned only by an explicit checkpoint.
 pub(super) fn small_log() -> crate::Options {
     let mut options = options().redo_capacity_bytes(1 << 20).hold_cleaning_until_redo_bytes(1 << 40);
     options.tuning.frames = 2048;
@@ -126,7 +127,7 @@ pub(super) fn small_log() -> crate::Options {
     options
 }
 
-/// Rows, none of which stands in the log any more.
+/// Inserts rows and takes checkpoints, so the log holds none of them any more.
 fn long_rows(db: &Db, t: &Table, count: u64) {
     for first in (0..count).step_by(100) {
         let mut tx = db.begin().unwrap();
@@ -150,7 +151,7 @@ fn log_fits(db: &Db) {
     assert!(figure(db, "checkpoint_age_bytes") <= 1 << 20);
 }
 
-/// Rows of which a change fills more than half of the log; taking it back fills as much again.
+/// Changing so many rows fills more than half of the log; rolling back fills as much again.
 pub(super) const HALF_A_LOG: u64 = 700;
 
 fn a_log_without_room(full_disk: bool) {
@@ -170,9 +171,9 @@ fn a_log_without_room(full_disk: bool) {
     });
     assert_eq!(figure(&db, "aborted_transactions"), 1, "it ended without room in the log");
     if full_disk {
-        // The checkpoint's list, and the undo of what is not reverted yet, find no space.
+        // The checkpoint's list and the undo that is not reverted yet find no space.
         assert!(matches!(db.checkpoint(), Err(Error::DiskFull { .. })));
-        nap();
+        pause();
         assert_eq!((figure(&db, "aborted_transactions"), figure(&db, "poisoned")), (1, 0));
         faults.heal();
     }
@@ -192,13 +193,13 @@ fn a_large_rollback_waits_for_room_in_the_log() {
 }
 
 #[test]
-fn on_a_full_disk_it_pauses_and_goes_on_when_there_is_space() {
+fn a_large_rollback_on_a_full_disk_waits_for_space() {
     a_log_without_room(true);
 }
 
-/// Closing rolls back what is open, however large it is, in a log that holds a part of it.
+/// Closing rolls back an open transaction that is larger than the log.
 #[test]
-fn closing_rolls_a_large_transaction_back_within_the_log() {
+fn closing_rolls_back_a_large_transaction_within_the_log_size() {
     let (faults, db, t) = with_faults(&small_log());
     long_rows(&db, &t, 1_500);
     let mut tx = db.begin().unwrap();
@@ -212,12 +213,12 @@ fn closing_rolls_a_large_transaction_back_within_the_log() {
     log_fits(&db);
     drop((tx, t, db));
     let db = Db::open_on(&vfs_of(faults), Path::new(DIR), &options()).unwrap();
-    assert_eq!(figure(&db, "aborted_transactions"), 0, "nothing was left to the next open");
+    assert_eq!(figure(&db, "aborted_transactions"), 0, "the next open has nothing to revert");
     assert!(has_long_rows(&db, 1_500));
 }
 
-/// Flips a bit in every page of the file that holds `marker`.
-pub(super) fn decay(disk: &MemDisk, marker: &[u8]) -> u64 {
+/// Flips a bit in every page of the file that holds `marker`. Returns how many.
+pub(super) fn damage_pages(disk: &MemDisk, marker: &[u8]) -> u64 {
     let pages = Path::new(DIR).join("pages");
     let mode = OpenMode { create: Create::Never, direct: false, read_only: true };
     let file = disk.open(&pages, mode).unwrap();
@@ -233,7 +234,7 @@ pub(super) fn decay(disk: &MemDisk, marker: &[u8]) -> u64 {
     flipped
 }
 
-/// Reads so much else that nothing of before is in the pool.
+/// Reads so much other data that the pool holds nothing of before.
 pub(super) fn evict(db: &Db) {
     let others = db.open_table("others").unwrap();
     for _ in 0..3 {
@@ -246,7 +247,8 @@ pub(super) fn evict(db: &Db) {
 
 pub(super) const MARKER: &[u8] = b"here it is";
 
-/// A table whose only leaf cannot be read soon, one that fills the pool, and one for the work that must go on.
+/// Makes a table whose only leaf will be damaged, one that fills the pool, and one on which work
+/// must continue.
 pub(super) fn three_tables(db: &Db) -> (Table, Table) {
     let others = db.create_table("others").unwrap();
     let mut tx = db.begin().unwrap();
@@ -277,12 +279,12 @@ fn unreadable_pages_and_purge() {
     }
     db.checkpoint().unwrap();
     evict(&db);
-    assert!(decay(&disk, MARKER) > 0);
+    assert!(damage_pages(&disk, MARKER) > 0);
     drop(reader);
     until("the purge of the rows that can be read", || {
         figure(&db, "history_transactions") == 0 && figure(&db, "transactions_set_aside") == 5
     });
-    // Others come and go.
+    // Later transactions.
     for n in 10..20 {
         let mut tx = db.begin().unwrap();
         tx.delete(&good, &key(n, 0)).unwrap();
@@ -292,22 +294,22 @@ fn unreadable_pages_and_purge() {
     assert!(figure(&db, "purge_rows") >= 15);
     let report = db.check().unwrap().to_string();
     assert!(report.contains("cannot be purged") && report.contains("pages is damaged"), "{report}");
-    // Closing and opening do not forget it.
+    // After closing and opening it is still known.
     db.close().unwrap();
     drop((db, bad, good));
-    assert!(decay(&disk, MARKER) > 0, "the same bit again: the page is as it was");
+    assert!(damage_pages(&disk, MARKER) > 0, "the same bit again: the page is as it was");
     let db = Db::open_on(&vfs_of(disk.clone()), Path::new(DIR), &options()).unwrap();
-    settle(&db);
+    purge_and_check(&db);
     assert_eq!((figure(&db, "transactions_set_aside"), all(&db, "bad").len()), (0, 16));
 }
 
 #[test]
-fn a_page_that_cannot_be_read_keeps_no_other_from_being_purged() {
+fn an_unreadable_page_does_not_stop_purge_of_other_pages() {
     unreadable_pages_and_purge();
 }
 
 #[test]
-fn a_page_that_cannot_be_read_keeps_no_other_transaction_from_being_reverted() {
+fn an_unreadable_page_does_not_stop_reverting_other_transactions() {
     let disk = MemDisk::default();
     let db = open(&disk);
     let (bad, good) = three_tables(&db);
@@ -318,12 +320,12 @@ fn a_page_that_cannot_be_read_keeps_no_other_transaction_from_being_reverted() {
     tx.put(&good, &key(3, 0), b"changed").unwrap();
     db.checkpoint().unwrap();
     evict(&db);
-    assert!(decay(&disk, MARKER) > 0);
+    assert!(damage_pages(&disk, MARKER) > 0);
     drop(tx);
     until("the one that cannot be reverted", || figure(&db, "transactions_set_aside") == 1);
-    assert_eq!(figure(&db, "row_reverts"), 3, "of it what can be reverted is");
+    assert_eq!(figure(&db, "row_reverts"), 3, "its readable rows are reverted");
     for n in 5..10 {
-        // Long enough for the background.
+        // Long enough that the rollback goes to the background.
         let mut tx = db.begin().unwrap();
         for turn in 0..200_u64 {
             tx.put(&good, &key(n, 0), &[turn as u8; 800]).unwrap();
@@ -336,9 +338,9 @@ fn a_page_that_cannot_be_read_keeps_no_other_transaction_from_being_reverted() {
     assert!(matches!(tx.get(&bad, &key(1, 0)), Err(Error::Corrupt { .. })));
     drop(tx);
     assert!(db.check().unwrap().to_string().contains("cannot be reverted"));
-    // Readable again, it is reverted at one of the next tries, or by whoever meets the row; what nobody met the next open
-    // reverts.
-    assert!(decay(&disk, MARKER) > 0);
+    // When the page is readable again, one of the next tries reverts it, or a transaction that
+    // reads the row. The next open reverts the rest.
+    assert!(damage_pages(&disk, MARKER) > 0);
     let tx = db.begin().unwrap();
     assert_eq!(
         tx.get(&bad, &key(1, 0)).unwrap().as_deref(),
@@ -348,12 +350,13 @@ fn a_page_that_cannot_be_read_keeps_no_other_transaction_from_being_reverted() {
     drop(tx);
     db.close().unwrap();
     drop((db, bad, good));
-    settle(&open(&disk));
+    purge_and_check(&open(&disk));
 }
 
-/// Recovery that reverts all before it lets anybody in does not wait for a page that nobody can read.
+/// Eager recovery reverts all transactions before it returns, but does not wait for an unreadable
+/// page.
 #[test]
-fn an_eager_recovery_goes_on_past_a_page_that_cannot_be_read() {
+fn an_eager_recovery_continues_past_an_unreadable_page() {
     let disk = MemDisk::default();
     let db = Db::open_on(&vfs_of(disk.clone()), Path::new(DIR), &options()).unwrap();
     let (bad, good) = three_tables(&db);
@@ -361,11 +364,11 @@ fn an_eager_recovery_goes_on_past_a_page_that_cannot_be_read() {
     tx.put(&bad, &key(1, 0), b"changed").unwrap();
     tx.put(&good, &key(1, 0), b"changed").unwrap();
     db.checkpoint().unwrap();
-    // Neither redo nor a copy in the doublewrite makes it readable.
+    // Neither redo nor a doublewrite copy can make it readable.
     let others = db.open_table("others").unwrap();
     (0..200).for_each(|n| put(&db, &others, &key(n, 0), b"other"));
     db.checkpoint().unwrap();
-    assert!(decay(&disk, MARKER) > 0);
+    assert!(damage_pages(&disk, MARKER) > 0);
     let image = disk.fork();
     drop(tx);
     let eager = options().eager_recovery(true);
@@ -375,31 +378,31 @@ fn an_eager_recovery_goes_on_past_a_page_that_cannot_be_read() {
         [1; 3]
     );
     assert!(all(&db, "good").values().all(|value| value == b"good"));
-    assert!(decay(&image, MARKER) > 0, "the same bit again: the page is as it was");
+    assert!(damage_pages(&image, MARKER) > 0, "the same bit again: the page is as it was");
     until("the rest of it", || figure(&db, "aborted_transactions") == 0);
     assert!(all(&db, "bad").values().all(|value| value == b"bad"));
-    settle(&db);
+    purge_and_check(&db);
 }
 
-/// A long value that was never committed goes in the background.
+/// The pages of a long value that never committed are freed in the background.
 #[test]
-fn dropping_a_long_value_leaves_its_pages_to_the_background() {
+fn a_rolled_back_long_value_is_freed_in_the_background() {
     let (_disk, db, t) = super::fresh();
     let mut tx = db.begin().unwrap();
     tx.put(&t, b"long", &vec![1; 100 * 4096]).unwrap();
     let cost = tx.txn().stream().unwrap().cost();
     assert!(cost > 64 << 10 && tx.txn().stream().unwrap().end() < 1 << 10, "{cost}");
     drop(tx);
-    settle(&db);
+    purge_and_check(&db);
 }
 
-/// What a transaction keeps of the rollbacks to its savepoints counts as undo.
+/// What a transaction remembers of rollbacks to its savepoints counts as undo memory.
 #[test]
 fn rollbacks_to_savepoints_count_as_memory() {
     let (_disk, db, t) = super::fresh();
     let mut tx = db.begin().unwrap();
     let bytes = || db.core.engine.txns.streams.bytes();
-    settle(&db);
+    purge_and_check(&db);
     let empty = bytes();
     let (mut kept, mut points) = (0, Vec::new());
     for n in 0..4_000 {
@@ -414,14 +417,14 @@ fn rollbacks_to_savepoints_count_as_memory() {
     let grown = bytes() - empty;
     assert!(grown > undo + 4_000 * 16 && grown > kept, "{undo} bytes of undo, {grown} counted");
     assert!(grown < undo + 8_192 * 16 + (128 << 10));
-    // Each of them can still be gone back to.
+    // Every savepoint is still usable.
     tx.rollback_to(&points[17]).unwrap();
     tx.commit().unwrap();
-    settle(&db);
+    purge_and_check(&db);
     assert_eq!(bytes(), empty);
 }
 
-/// Each mistake in a world of its own: what the tests above demand fails there.
+/// Each scenario must fail in a simulated world with its bug planted.
 #[cfg(feature = "planted")]
 mod planted {
     use super::*;
@@ -439,9 +442,9 @@ mod planted {
     }
 
     #[test]
-    fn each_is_found() {
+    fn each_planted_bug_is_found() {
         let scenarios: [(Bug, fn()); 4] = [
-            (Bug::HalfUndoneGoesOn, a_rollback_that_fails_half_way),
+            (Bug::HalfUndoneGoesOn, a_rollback_that_fails_in_the_middle),
             (Bug::UndoingUnasked, || a_log_without_room(false)),
             (Bug::UndoingUnasked, || a_log_without_room(true)),
             (Bug::StuckAtUnreadable, unreadable_pages_and_purge),

@@ -1,43 +1,44 @@
-//! The gate through which every call goes, so that closing can wait for those inside and keep others out.
+//! The gate of all public calls: closing the database refuses new calls and waits for those inside.
 
 use crate::engine::{ActiveCall, ActiveCalls};
 use crate::error::{Error, Result};
 use base::sync::atomic::{AtomicBool, Ordering};
 use base::sync::spin;
 
-/// Open or closed, and how many calls are inside.
+/// Whether the database is open, and how many calls are inside.
 #[derive(Debug, Default)]
-pub(crate) struct Gate {
+pub(super) struct CallGate {
     closed: AtomicBool,
     calls: ActiveCalls,
 }
 
-impl Gate {
-    /// A gate that counts who goes in.
-    pub(crate) fn new(calls: &ActiveCalls) -> Gate {
-        Gate { closed: AtomicBool::new(false), calls: calls.clone() }
+impl CallGate {
+    /// Makes an open gate that counts its calls in `crowd`.
+    pub(super) fn new(calls: &ActiveCalls) -> CallGate {
+        CallGate { closed: AtomicBool::new(false), calls: calls.clone() }
     }
 
-    /// Goes in; `Closed` if the gate is.
+    /// Begins a call. Errors: `Closed` after [`CallGate::close`].
     #[inline]
-    pub(crate) fn enter(&self) -> Result<ActiveCall<'_>> {
+    pub(super) fn enter(&self) -> Result<ActiveCall<'_>> {
         let inside = self.calls.enter();
         if self.closed.load(Ordering::SeqCst) { Err(Error::Closed) } else { Ok(inside) }
     }
 
-    /// Looks in without going in: `Closed` if the gate is.
+    /// Checks that the gate is open, without beginning a call. Errors: `Closed`.
     #[inline]
-    pub(crate) fn look(&self) -> Result {
+    pub(super) fn check_open(&self) -> Result {
         if self.closed.load(Ordering::SeqCst) { Err(Error::Closed) } else { Ok(()) }
     }
 
-    /// Closes the gate. False if it was closed before.
-    pub(crate) fn close(&self) -> bool {
+    /// Closes the gate. Returns false if it was closed before.
+    pub(super) fn close(&self) -> bool {
         !self.closed.swap(true, Ordering::SeqCst)
     }
 
-    /// Waits until nobody is inside. REQUIRES: the gate is closed, and nothing inside waits for the caller.
-    pub(crate) fn drain(&self) {
+    /// Waits until no call is inside. REQUIRES: the gate is closed, and no call inside waits for
+    /// the caller.
+    pub(super) fn drain(&self) {
         let mut turn = 0;
         self.calls.drain(|| spin(&mut turn));
     }
@@ -49,8 +50,8 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn closing_waits_for_those_inside_and_keeps_others_out() {
-        let gate = Arc::new(Gate::default());
+    fn closing_waits_for_calls_inside_and_refuses_new_ones() {
+        let gate = Arc::new(CallGate::default());
         let inside = gate.enter().unwrap();
         assert!(gate.close() && !gate.close());
         assert!(matches!(gate.enter(), Err(Error::Closed)));

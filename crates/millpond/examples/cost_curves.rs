@@ -1,16 +1,22 @@
-//! What an operation costs against what was written since: four experiments, each a curve that should be flat.
+//! Measures how the cost of an operation grows with what was written before it. There are four
+//! experiments; each curve should be flat.
 //!
 //! ```text
-//! cargo run --release -p millpond --example laws [-- queue|hot|rolled-back|tables|all [SECONDS or COUNT]]
+//! cargo run --release -p millpond --example cost_curves \
+//!     [-- queue|hot|rolled-back|tables|all [SECONDS or COUNT]]
 //! ```
-//! - `queue`: a table used as a queue, inserted into at its end and deleted from at its head, while one snapshot is held. Deletes a
-//!   second in each second, by a plain range and by one that locks and skips what is locked.
-//! - `hot`: 100 rows are updated while one snapshot is held, and that snapshot reads them at the end of each second.
-//! - `rolled-back`: COUNT rows (1,000,000) are inserted, or all updated, and rolled back; a scan begins at once.
-//! - `tables`: COUNT tables (2,000) of one row each are made and dropped, half of them one by one and half in one call; what `pages` takes on disk for
-//!   each, and how long a drop takes.
+//! - `queue`: a table is used as a queue while one snapshot is held: rows are inserted at its end
+//!   and deleted at its head. Shows deletes a second for each second, with a plain range and with
+//!   one that locks and skips locked rows.
+//! - `hot`: 100 rows are updated while one snapshot is held; at the end of each second that
+//!   snapshot reads them.
+//! - `rolled-back`: COUNT rows (1,000,000) are inserted, or all updated, and rolled back; a scan
+//!   begins at once.
+//! - `tables`: COUNT tables (2,000) of one row each are created and dropped, half of them one by
+//!   one and half in one call. Shows the disk space of `pages` for each table, and the time of a
+//!   drop.
 //!
-//! Nothing waits for the disk (`Durability::Bounded`).
+//! No call waits for the disk (`Durability::Bounded`).
 
 use millpond::{Db, Durability, LockWait, Options, Table, Transaction, TxnOptions};
 use std::ops::ControlFlow;
@@ -18,7 +24,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
-/// In a directory of its own, with its number.
+/// An experiment: its directory, and its seconds or count.
 type Experiment = fn(&Path, u64) -> Outcome<()>;
 
 fn options() -> TxnOptions {
@@ -29,7 +35,7 @@ fn figure(db: &Db, name: &str) -> f64 {
     db.metrics().get(name).unwrap_or(0.0)
 }
 
-/// The head of the queue: a plain range, or one that locks what it finds.
+/// Returns the key at the head of the queue, read with a plain range or with a locking one.
 fn head(tx: &mut Transaction, table: &Table, locks: bool) -> Outcome<Vec<u8>> {
     let first = match locks {
         true => tx.range_for_update(table, .., LockWait::SkipLocked)?.next(),
@@ -150,7 +156,7 @@ fn rolled_back(dir: &Path, rows: u64) -> Outcome<()> {
     Ok(())
 }
 
-/// Bytes of `pages` on disk.
+/// Returns the bytes that `pages` takes on disk.
 fn pages_bytes(dir: &Path) -> Outcome<f64> {
     use std::os::unix::fs::MetadataExt;
     Ok((std::fs::metadata(dir.join("pages"))?.blocks() * 512) as f64)
@@ -197,7 +203,7 @@ fn main() -> Outcome<()> {
     let mut args = std::env::args().skip(1);
     let what = args.next().unwrap_or_else(|| "all".to_owned());
     let number: Option<u64> = args.next().map(|n| n.parse()).transpose()?;
-    let dir = std::env::current_dir()?.join(format!("laws-{}", std::process::id()));
+    let dir = std::env::current_dir()?.join(format!("cost-curves-{}", std::process::id()));
     let all: [(&str, Experiment, u64); 4] = [
         ("queue", queue, 10),
         ("hot", hot, 5),

@@ -8,7 +8,7 @@ use super::descend::{Latched, Seek};
 use super::overflow::chain_pages;
 use super::tree::Tree;
 use crate::error::{Error, Result};
-use crate::page::node::{Inner, Leaf, Node, OVERFLOW};
+use crate::page::node::{DELETED, Inner, Leaf, Node, OVERFLOW};
 use crate::page::overflow::{ChainRef, pages_for};
 use crate::page::verify;
 use crate::store::Store;
@@ -18,7 +18,7 @@ use crate::store::Store;
 pub(crate) struct TreeCheck {
     /// Every page that the root leads to, including chains of the rows' present versions.
     pub(crate) pages: Vec<PageNo>,
-    /// Rows, including delete marks.
+    /// Rows, without deleted ones that purge has not removed yet.
     pub(crate) rows: u64,
     /// Levels.
     pub(crate) height: u32,
@@ -208,8 +208,9 @@ fn check_page(page: &[u8], no: PageNo, found: &mut Findings) {
         return;
     }
     let leaf = Leaf::new(page);
-    found.report.rows += u64::from(leaf.len());
-    for (i, row) in (0..leaf.len()).map(|i| (i, leaf.row(i))).filter(|(_, row)| row.flags & OVERFLOW != 0) {
+    let rows = || (0..leaf.len()).map(|i| (i, leaf.row(i)));
+    found.report.rows += rows().filter(|(_, row)| row.flags & DELETED == 0).count() as u64;
+    for (i, row) in rows().filter(|(_, row)| row.flags & OVERFLOW != 0) {
         match ChainRef::decode(row.value) {
             Ok(chain) => found.chains.push((chain, leaf.key(i).to_vec())),
             Err(_) => found.problem(no, "a row's reference to its long value is damaged"),

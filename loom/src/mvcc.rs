@@ -262,13 +262,13 @@ fn snapshot_models() {
         committer.join().unwrap();
         reader.join().unwrap();
     });
-    for (name, lanes) in [("in different stripes", [0, 1]), ("in one stripe and the overflow list", [0, 0])] {
+    for (name, numbers) in [("in different stripes", [0, 1]), ("in one stripe and the overflow list", [0, 0])] {
         model(&format!("snapshots: two {name}, a horizon that moves"), 3, move || {
             let all = Arc::new((Snapshots::default(), AtomicU64::new(10), AtomicU64::new(0)));
-            let readers = lanes.map(|lane| {
+            let readers = numbers.map(|number| {
                 let all = Arc::clone(&all);
                 spawn(move || {
-                    set_thread_number(lane);
+                    set_thread_number(number);
                     let (snapshots, reserved, top) = &*all;
                     let snapshot = snapshots.draw(|| Lsn(reserved.load(Ordering::SeqCst)));
                     let top = top.load(Ordering::SeqCst);

@@ -40,10 +40,10 @@ impl Table {
 pub(crate) fn models() {
     model("users: two in different stripes, one exclusive", 3, || {
         let table = Arc::new(Table::default());
-        let threads = [0, 1].map(|lane| {
+        let threads = [0, 1].map(|number| {
             let table = Arc::clone(&table);
             spawn(move || {
-                set_thread_number(lane);
+                set_thread_number(number);
                 table.visit();
                 table.visit();
             })
@@ -54,10 +54,10 @@ pub(crate) fn models() {
     });
     model("users: two in the same stripe, one exclusive", 3, || {
         let table = Arc::new(Table::default());
-        let threads = [0, 0].map(|lane| {
+        let threads = [0, 0].map(|number| {
             let table = Arc::clone(&table);
             spawn(move || {
-                set_thread_number(lane);
+                set_thread_number(number);
                 table.visit();
             })
         });

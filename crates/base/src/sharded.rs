@@ -8,12 +8,12 @@ pub const fn shards(usual: usize) -> usize {
     if cfg!(loom) { 1 } else { usual }
 }
 
-/// `N` values, one for the keys of each hash modulo `N`.
+/// `N` values in one allocation, one for the keys of each hash modulo `N`.
 ///
 /// Neighbours may share a cache line. Where they are changed side by side, make `T` a
 /// [`CachePadded`](crate::CachePadded).
 #[derive(Debug)]
-pub struct Sharded<T, const N: usize>([T; N]);
+pub struct Sharded<T, const N: usize>(Box<[T; N]>);
 
 impl<T: Default, const N: usize> Default for Sharded<T, N> {
     fn default() -> Self {
@@ -24,7 +24,9 @@ impl<T: Default, const N: usize> Default for Sharded<T, N> {
 impl<T, const N: usize> Sharded<T, N> {
     /// Shards that `make` makes.
     pub fn new(mut make: impl FnMut() -> T) -> Self {
-        Sharded(std::array::from_fn(|_| make()))
+        // Collected on the heap: a shard may have many maps, and a caller's stack may be small.
+        let all: Box<[T]> = (0..N).map(|_| make()).collect();
+        Sharded(all.try_into().ok().expect("N were made"))
     }
 
     /// The shard of the keys with this hash. Dense numbers need no hashing: neighbours are in

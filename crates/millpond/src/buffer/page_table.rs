@@ -6,9 +6,9 @@
 //! so the reader may miss a page that is there. A reader that finds nothing therefore looks again
 //! under the mutex under which the chain changes. If it finds nothing then, the page is not there.
 
-use base::PageNo;
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicU32, Ordering};
+use base::{CachePadded, PageNo, Sharded};
 
 use super::frame::{Frame, Frames};
 
@@ -16,9 +16,7 @@ use super::frame::{Frame, Frames};
 const MUTEXES: usize = 64;
 
 /// The mutex of every 64th chain, on a cache line of its own.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct ChainMutex(Mutex<()>);
+type ChainMutex = CachePadded<Mutex<()>>;
 
 /// The table.
 #[derive(Debug)]
@@ -28,7 +26,7 @@ pub(super) struct PageTable {
     heads: Box<[AtomicU32]>,
     /// A hash shifted right by this is the number of its chain.
     shift: u32,
-    mutexes: Box<[ChainMutex]>,
+    mutexes: Sharded<ChainMutex, MUTEXES>,
 }
 
 impl PageTable {
@@ -38,7 +36,7 @@ impl PageTable {
         PageTable {
             heads: (0..chains).map(|_| AtomicU32::new(0)).collect(),
             shift: 32 - chains.trailing_zeros(),
-            mutexes: (0..MUTEXES).map(|_| ChainMutex::default()).collect(),
+            mutexes: Sharded::default(),
         }
     }
 
@@ -55,6 +53,11 @@ impl PageTable {
     fn chain(&self, page: PageNo) -> usize {
         // Neighbours in the file are read together; they hash to different chains.
         (page.0.wrapping_mul(0x9e37_79b1) >> self.shift) as usize
+    }
+
+    /// Returns the mutex under which a chain changes.
+    fn mutex(&self, chain: usize) -> &Mutex<()> {
+        self.mutexes.of(chain as u64)
     }
 
     /// Returns the frame that holds `page`, if there is one.
@@ -82,7 +85,7 @@ impl PageTable {
     /// none. Takes the chain's mutex.
     #[cold]
     pub(super) fn get_locked(&self, frames: &Frames, page: PageNo) -> Option<u32> {
-        let _changing = self.mutexes[self.chain(page) % MUTEXES].0.lock();
+        let _changing = self.mutex(self.chain(page)).lock();
         self.hint(frames, page).map(|(index, _)| index)
     }
 
@@ -90,7 +93,7 @@ impl PageTable {
     /// page's number and is in no chain.
     pub(super) fn enter(&self, frames: &Frames, page: PageNo, frame: u32) -> bool {
         let chain = self.chain(page);
-        let _changing = self.mutexes[chain % MUTEXES].0.lock();
+        let _changing = self.mutex(chain).lock();
         if self.hint(frames, page).is_some() {
             return false;
         }
@@ -103,7 +106,7 @@ impl PageTable {
     /// Removes `page`. REQUIRES: the table has it in `frame`.
     pub(super) fn remove(&self, frames: &Frames, page: PageNo, frame: u32) {
         let chain = self.chain(page);
-        let _changing = self.mutexes[chain % MUTEXES].0.lock();
+        let _changing = self.mutex(chain).lock();
         let mut link = &self.heads[chain];
         loop {
             let at = link.load(Ordering::Relaxed);

@@ -16,11 +16,12 @@ pub(super) enum By {
     Many,
 }
 
-/// Returns the shard of a hash. Shard and map are chosen by bits that the map itself does not use;
-/// it uses the lowest and the highest. Otherwise all keys of a map would want the same few places
-/// in it.
-pub(super) fn shard_of(hash: u64, shards: usize) -> usize {
-    (hash >> 32) as usize % shards
+/// Returns the bits of a hash that choose the shard. Shard and map are chosen by bits that the map
+/// itself does not use; it uses the lowest and the highest. Otherwise all keys of a map would want
+/// the same few places in it.
+#[inline]
+pub(super) fn shard_bits(hash: u64) -> u64 {
+    hash >> 32
 }
 
 fn part_of(hash: u64) -> usize {
@@ -106,7 +107,8 @@ mod tests {
     #[test]
     fn keys_of_one_map_are_spread_over_its_places() {
         let hash = |n: u64| hash_row(Spread::from(3), TreeId(1), &n.to_be_bytes());
-        let of_one_map = (0..500_000).map(hash).filter(|&hash| shard_of(hash, 64) == 5 && part_of(hash) == 7);
+        let of_one_map =
+            (0..500_000).map(hash).filter(|&hash| shard_bits(hash) % 64 == 5 && part_of(hash) == 7);
         let places: BTreeSet<u64> = of_one_map.map(|hash| hash % 256).collect();
         assert!(places.len() > 150, "{} of 256", places.len());
     }

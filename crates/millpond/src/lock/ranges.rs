@@ -34,15 +34,14 @@ use super::range::{RangeSet, heap_bytes};
 use super::ticket::{self, Ticket, WaitEnd};
 use super::{Denied, Enqueued, LockTable, Owner, Wait};
 use crate::planted::{Bug, planted};
+use base::sharded::shards;
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use base::{TreeId, TxnId};
+use base::{Sharded, TreeId, TxnId};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
-
-const SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 
 /// The ranges of a few trees.
 #[derive(Debug, Default)]
@@ -55,9 +54,9 @@ struct Shard {
     mu: Mutex<BTreeMap<TreeId, TreeRanges>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Ranges {
-    shards: Box<[Shard]>,
+    shards: Sharded<Shard, { shards(16) }>,
     /// Counts the arrivals of pending writes.
     turns: AtomicU64,
 }
@@ -200,15 +199,9 @@ fn pending_bytes(key: &[u8]) -> usize {
     size_of::<PendingWrite>() + size_of::<Vec<u8>>() + heap_bytes(key.len())
 }
 
-impl Default for Ranges {
-    fn default() -> Ranges {
-        Ranges { shards: (0..SHARDS).map(|_| Shard::default()).collect(), turns: AtomicU64::new(0) }
-    }
-}
-
 impl Ranges {
     fn shard(&self, tree: TreeId) -> &Shard {
-        &self.shards[tree.0 as usize % SHARDS]
+        self.shards.of(u64::from(tree.0))
     }
 
     /// Returns the transactions for which `owner` waits at `key`, if it still waits.
@@ -277,7 +270,7 @@ impl Ranges {
 
     /// Ends every wait. REQUIRES: no new one begins.
     pub(super) fn stop(&self) {
-        for shard in &self.shards {
+        for shard in self.shards.iter() {
             let mut woken = WakeList::default();
             for ranges in shard.mu.lock().values_mut() {
                 for scan in ranges.scans.drain(..) {

@@ -3,20 +3,16 @@
 use super::key::{LockKey, hash_row};
 use super::owner::{WakeList, bytes_of};
 use super::queue::{Placed, Queue};
-use super::queues::{By, Queues, shard_of};
+use super::queues::{By, Queues, shard_bits};
 use super::ranges::Ranges;
 use super::ticket::{self, Ticket};
 use super::{Denied, Mode, Owner, Wait};
+use base::sharded::shards;
 use base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use base::sync::{Mutex, MutexGuard};
-use base::{ByTxn, Spread, TreeId, TxnId};
+use base::{ByTxn, Sharded, Spread, TreeId, TxnId};
 use std::sync::Arc;
 use vfs::Clock;
-
-/// Shards for rows and for tables are separate, so that the table locks, which always exist, do not
-/// spoil the fast path of the rows.
-const ROW_SHARDS: usize = if cfg!(loom) { 1 } else { 64 };
-const TABLE_SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 
 #[derive(Debug)]
 pub(super) struct Shard {
@@ -38,7 +34,10 @@ pub(crate) struct LockTable {
     /// Drawn at opening, so that no user can choose keys that all fall into one shard, or into one
     /// place of a map.
     seed: Spread,
-    shards: Box<[Shard]>,
+    /// Shards for rows and for tables are separate, so that the table locks, which always exist, do
+    /// not spoil the fast path of the rows.
+    rows: Sharded<Shard, { shards(64) }>,
+    tables: Sharded<Shard, { shards(16) }>,
     owners: ByTxn<Arc<Owner>>,
     /// One thread at a time chooses victims; see `deadlock.rs`.
     pub(super) breaking: Mutex<()>,
@@ -109,7 +108,8 @@ impl LockTable {
         let seed = Spread::from(clock.random_u64());
         LockTable {
             seed,
-            shards: (0..ROW_SHARDS + TABLE_SHARDS).map(|_| Shard::new(seed)).collect(),
+            rows: Sharded::new(|| Shard::new(seed)),
+            tables: Sharded::new(|| Shard::new(seed)),
             owners: ByTxn::default(),
             breaking: Mutex::new(()),
             searches: Searches::default(),
@@ -170,10 +170,10 @@ impl LockTable {
         if let waiting @ Enqueued::Waiting(_) = self.out_of_ranges(owner, tree, key, wait)? {
             return Ok(waiting);
         }
-        let at = shard_of(hash_row(self.seed, tree, key), ROW_SHARDS);
-        if self.shards[at].occupied.load(Ordering::Acquire) > 0 {
+        let shard = self.shard_of_row(tree, key);
+        if shard.occupied.load(Ordering::Acquire) > 0 {
             let row = LockKey::row(tree, key);
-            let free = self.shards[at].mu.lock().get(&row).is_none_or(|queue| queue.only(owner.txn));
+            let free = shard.mu.lock().get(&row).is_none_or(|queue| queue.only(owner.txn));
             if !free
                 && let waiting @ Enqueued::Waiting(_) = self.request(owner, row, Mode::Exclusive, wait)?
             {
@@ -189,7 +189,7 @@ impl LockTable {
     /// key is latched.
     #[inline]
     pub(crate) fn readable(&self, owner: &Owner, tree: TreeId, key: &[u8]) -> bool {
-        let shard = &self.shards[shard_of(hash_row(self.seed, tree, key), ROW_SHARDS)];
+        let shard = self.shard_of_row(tree, key);
         if shard.occupied.load(Ordering::Acquire) == 0 {
             return true;
         }
@@ -293,7 +293,7 @@ impl LockTable {
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         self.ranges.stop();
-        for shard in &self.shards {
+        for shard in self.all_shards() {
             let mut woken = WakeList::default();
             let mut queues = shard.mu.lock();
             for key in queues.keys() {
@@ -340,7 +340,7 @@ impl LockTable {
     /// Capacity of the maps of transactions with few locks, bytes.
     #[cfg(test)]
     pub(super) fn bytes_of_few(&self) -> usize {
-        self.shards.iter().map(|shard| shard.mu.lock().bytes_of_few()).sum()
+        self.all_shards().map(|shard| shard.mu.lock().bytes_of_few()).sum()
     }
 
     /// Explicit row locks that are held.
@@ -371,12 +371,17 @@ impl LockTable {
     }
 
     fn shard(&self, key: &LockKey) -> &Shard {
-        let hash = key.hash_from(self.seed);
-        let at = match key.is_table() {
-            true => ROW_SHARDS + shard_of(hash, TABLE_SHARDS),
-            false => shard_of(hash, ROW_SHARDS),
-        };
-        &self.shards[at]
+        let bits = shard_bits(key.hash_from(self.seed));
+        if key.is_table() { self.tables.of(bits) } else { self.rows.of(bits) }
+    }
+
+    #[inline]
+    fn shard_of_row(&self, tree: TreeId, key: &[u8]) -> &Shard {
+        self.rows.of(shard_bits(hash_row(self.seed, tree, key)))
+    }
+
+    fn all_shards(&self) -> impl Iterator<Item = &Shard> {
+        self.rows.iter().chain(self.tables.iter())
     }
 
     pub(super) fn lock_shard(&self, key: &LockKey) -> MutexGuard<'_, Queues> {

@@ -11,13 +11,13 @@
 //! consistent.
 
 use super::Denied;
+use base::striped::stripes;
 use base::sync::atomic::{AtomicU32, Ordering};
-use base::sync::{futex_wait, futex_wake, thread_number};
+use base::sync::{futex_wait, futex_wake};
+use base::{CachePadded, StripedArc};
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::Clock;
-
-const LANES: usize = if cfg!(loom) { 2 } else { 8 };
 
 /// How long a wait sleeps before it checks again whether it should end. The thread that poisons the
 /// database does not know the tables.
@@ -32,9 +32,9 @@ struct Door {
     left: AtomicU32,
 }
 
+/// The users in one stripe of threads.
 #[derive(Debug)]
-#[repr(align(64))]
-struct Lane {
+struct Counted {
     users: AtomicU32,
     door: Arc<Door>,
 }
@@ -42,13 +42,13 @@ struct Lane {
 /// The transactions that use one table.
 #[derive(Debug)]
 pub(crate) struct Users {
-    lanes: [Arc<Lane>; LANES],
+    stripes: StripedArc<Counted, { stripes(8) }>,
     door: Arc<Door>,
 }
 
 /// One transaction uses the table. Dropped when the transaction has ended.
 #[derive(Debug)]
-pub(crate) struct Using(Arc<Lane>);
+pub(crate) struct Using(Arc<CachePadded<Counted>>);
 
 /// While it lives no new user is counted.
 #[derive(Debug)]
@@ -57,8 +57,8 @@ pub(crate) struct Closed<'u>(&'u Users);
 impl Default for Users {
     fn default() -> Self {
         let door: Arc<Door> = Arc::default();
-        let lane = |_| Arc::new(Lane { users: AtomicU32::new(0), door: Arc::clone(&door) });
-        Users { lanes: std::array::from_fn(lane), door: Arc::clone(&door) }
+        let counted = || Counted { users: AtomicU32::new(0), door: Arc::clone(&door) };
+        Users { stripes: StripedArc::new(counted), door }
     }
 }
 
@@ -67,9 +67,9 @@ impl Users {
     /// asks for the shared lock.
     #[inline]
     pub(crate) fn enter(&self) -> Option<Using> {
-        let lane = &self.lanes[thread_number() % LANES];
-        lane.users.fetch_add(1, Ordering::SeqCst);
-        let using = Using(Arc::clone(lane));
+        let stripe = self.stripes.own();
+        stripe.users.fetch_add(1, Ordering::SeqCst);
+        let using = Using(Arc::clone(stripe));
         (self.door.closers.load(Ordering::SeqCst) == 0).then_some(using)
     }
 
@@ -104,12 +104,12 @@ impl Closed<'_> {
     ) -> Result<(), Denied> {
         let limit_us = u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
         let deadline = clock.now_us().saturating_add(limit_us);
-        let Users { lanes, door } = self.0;
+        let Users { stripes, door } = self.0;
         loop {
             let left = door.left.load(Ordering::SeqCst);
             // A stripe that was seen empty stays empty, except for users that count themselves, see
             // the closer, and leave.
-            if lanes.iter().all(|lane| lane.users.load(Ordering::SeqCst) == 0) {
+            if stripes.iter().all(|stripe| stripe.users.load(Ordering::SeqCst) == 0) {
                 return Ok(());
             }
             if stopped() {

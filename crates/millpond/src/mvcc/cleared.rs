@@ -17,9 +17,10 @@
 //! Neighbouring ranges become one when no held snapshot tells them apart. So there are few more
 //! ranges than snapshots.
 
+use base::sharded::shards;
 use base::sync::Mutex;
 use base::sync::atomic::{AtomicU64, Ordering};
-use base::{Lsn, TreeId};
+use base::{Lsn, Sharded, TreeId};
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
@@ -31,7 +32,6 @@ const FEW: usize = 8;
 const RANGES_MAX: usize = 128;
 /// About the most memory of all ranges, bytes.
 const BYTES_MAX: u64 = 4 << 20;
-const SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 
 /// A range of keys that was found cleared. The map's key is its beginning.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,9 +68,9 @@ struct TreeRanges {
 }
 
 /// The ranges of all trees.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ClearedRanges {
-    shards: [Shard; SHARDS],
+    shards: Sharded<Shard, { shards(16) }>,
     bytes: AtomicU64,
 }
 
@@ -193,15 +193,9 @@ impl TreeRanges {
     }
 }
 
-impl Default for ClearedRanges {
-    fn default() -> ClearedRanges {
-        ClearedRanges { shards: std::array::from_fn(|_| Shard::default()), bytes: AtomicU64::new(0) }
-    }
-}
-
 impl ClearedRanges {
     fn shard(&self, tree: TreeId) -> &Shard {
-        &self.shards[tree.0 as usize % SHARDS]
+        self.shards.of(u64::from(tree.0))
     }
 
     /// Returns whether the tree may have ranges.

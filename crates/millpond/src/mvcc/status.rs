@@ -18,9 +18,10 @@
 //! again only after the ring's lower end has passed its id, and a reader looks at that end once
 //! more after reading the slot.
 
+use base::sharded::shards;
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::sync::{Mutex, point, spin};
-use base::{Lsn, TxnId};
+use base::{Lsn, Sharded, TxnId};
 use std::collections::BTreeMap;
 
 /// The state of a transaction.
@@ -45,7 +46,6 @@ pub(crate) enum TxnState {
 /// in memory (`pace::history`). So the others move from the ring to history batches and cost no
 /// entry of a map.
 const RING: usize = if cfg!(loom) { 4 } else { 1 << 16 };
-const SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 
 /// About how much memory an id takes that has left the ring, bytes.
 const MOVED_BYTES: u64 = 24;
@@ -111,6 +111,12 @@ struct Shard {
     map: Mutex<BTreeMap<u64, u64>>,
 }
 
+impl Default for Shard {
+    fn default() -> Self {
+        Shard { least: AtomicU64::new(u64::MAX), map: Mutex::default() }
+    }
+}
+
 /// The table of transaction states. (PostgreSQL: the commit log, clog.)
 #[derive(Debug)]
 pub(crate) struct StatusTable {
@@ -119,7 +125,7 @@ pub(crate) struct StatusTable {
     low: AtomicU64,
     /// The next id to be given out.
     next: AtomicU64,
-    moved: [Shard; SHARDS],
+    moved: Sharded<Shard, { shards(16) }>,
     /// Held by the one thread that makes room in the ring.
     moving: Mutex<()>,
 }
@@ -133,7 +139,7 @@ impl StatusTable {
             slots: (0..RING).map(|_| AtomicU64::new(MOVED)).collect(),
             low: AtomicU64::new(next.0),
             next: AtomicU64::new(next.0),
-            moved: std::array::from_fn(|_| Shard { least: AtomicU64::new(u64::MAX), map: Mutex::default() }),
+            moved: Sharded::default(),
             moving: Mutex::new(()),
         };
         for (txn, state) in unfinished {
@@ -226,7 +232,7 @@ impl StatusTable {
     }
 
     fn shard(&self, id: u64) -> &Shard {
-        &self.moved[id as usize % SHARDS]
+        self.moved.of(id)
     }
 
     #[cold]

@@ -15,7 +15,6 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-const SHARDS: usize = 16;
 /// Transaction ids that share an entry of the index.
 const IDS_PER_ENTRY: u64 = 1024;
 /// Approximate memory of an entry of the index, bytes.
@@ -26,7 +25,7 @@ type Index = BTreeMap<u64, SmallVec<[Arc<HistoryBatch>; 2]>>;
 /// Committed transactions whose undo is in history batches. No other structure knows them any more.
 #[derive(Debug)]
 pub(crate) struct History {
-    shards: Sharded<Mutex<Index>, SHARDS>,
+    shards: Sharded<Mutex<Index>, 16>,
     /// Every transaction id in a history batch is at least this. Changed under `queue`.
     least: AtomicU64,
     /// Every commit in a history batch is at or below this. It never decreases.

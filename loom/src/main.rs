@@ -19,6 +19,11 @@ mod planted;
 mod users;
 mod watched;
 
+use clap::Parser;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
 /// What locks need of a clock.
 pub trait Clock: Send + Sync + std::fmt::Debug {
     /// Microseconds.
@@ -41,30 +46,53 @@ mod undo {
     }
 }
 
+/// Tries every order of the steps of a few threads
+#[derive(Debug, Parser)]
+#[command(name = "loom")]
+struct Cli {
+    /// Only the models whose names contain this [default: all]
+    name: Option<String>,
+}
+
+/// A part of the names of the models to run; empty: all.
+static ONLY: OnceLock<String> = OnceLock::new();
+/// How many models have run.
+static RAN: AtomicU64 = AtomicU64::new(0);
+
 /// Runs `body` in every order with at most `preemptions` places where a running thread is
 /// interrupted.
 fn model(name: &str, preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
-    let only = std::env::args().nth(1);
-    if only.is_some_and(|only| !name.contains(&only)) {
+    if ONLY.get().is_some_and(|only| !name.contains(only.as_str())) {
         return;
     }
+    RAN.fetch_add(1, Ordering::Relaxed);
     let start = std::time::Instant::now();
-    let runs = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
-    let counted = std::sync::Arc::clone(&runs);
+    let runs = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&runs);
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.check(move || {
-        counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        counted.fetch_add(1, Ordering::Relaxed);
         body();
     });
-    let runs = runs.load(std::sync::atomic::Ordering::Relaxed);
+    let runs = runs.load(Ordering::Relaxed);
     println!("{name}: {runs} orders, {:.1} s", start.elapsed().as_secs_f64());
 }
 
-fn main() {
+fn main() -> ExitCode {
+    let cli = match args::parse::<Cli>("loom") {
+        Ok(cli) => cli,
+        Err(status) => return status,
+    };
+    let only = ONLY.get_or_init(|| cli.name.unwrap_or_default());
     buffer::models();
     log::models();
     locks::models();
     users::models();
     mvcc::models();
+    if RAN.load(Ordering::Relaxed) == 0 {
+        eprintln!("loom: no model has {only:?} in its name");
+        return ExitCode::from(2);
+    }
+    ExitCode::SUCCESS
 }

@@ -99,7 +99,10 @@ fn workloads(name: &str) -> Result<Workloads, String> {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match args::parse::<Cli>("history") {
+        Ok(cli) => cli,
+        Err(status) => return status,
+    };
     match cli.command {
         Some(Command::Stress(stress)) => done(stress.run()),
         Some(Command::Soak(plan)) => done(soak::run(&plan)),

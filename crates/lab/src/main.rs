@@ -20,30 +20,17 @@ mod stop;
 mod units;
 mod workload;
 
-use clap::Parser;
 use failure::Failure;
 use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     stop::survive_large_files();
-    let failure = match cli::Cli::try_parse() {
-        Ok(cli) => match cli.run() {
-            Ok(()) => return ExitCode::SUCCESS,
-            Err(failure) => failure,
-        },
-        // --help and --version go to stdout and are no failure.
-        Err(error) if !error.use_stderr() => {
-            let _ = error.print();
-            return ExitCode::SUCCESS;
-        }
-        // `millpond` alone: the help is the answer, and status 2 says that nothing was done.
-        Err(error) if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            let _ = error.print();
-            return ExitCode::from(2);
-        }
-        Err(error) => cli::usage_failure(&error),
+    let cli = match args::parse::<cli::Cli>("millpond") {
+        Ok(cli) => cli,
+        Err(status) => return status,
     };
+    let Err(failure) = cli.run() else { return ExitCode::SUCCESS };
     complain(&failure);
     failure.exit_code()
 }

@@ -119,13 +119,9 @@ impl Args {
 }
 
 fn main() -> ExitCode {
-    let args = match Args::try_parse() {
+    let args = match args::parse::<Args>("sim") {
         Ok(args) => args,
-        Err(error) if !error.use_stderr() => {
-            let _ = error.print();
-            return ExitCode::SUCCESS;
-        }
-        Err(error) => return misuse(&first_sentence(&error)),
+        Err(status) => return status,
     };
     let result = match args.command {
         Some(Command::List) => {
@@ -145,15 +141,6 @@ fn main() -> ExitCode {
         Ok(false) => ExitCode::FAILURE,
         Err(what) => misuse(&what),
     }
-}
-
-/// Returns clap's first sentence, without its usage text.
-fn first_sentence(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let text = text.strip_prefix("error: ").unwrap_or(&text);
-    let sentence = text.split("\n\n").next().unwrap_or_default();
-    let words: Vec<_> = sentence.split_whitespace().collect();
-    format!("{} (--help lists the options)", words.join(" "))
 }
 
 fn misuse(what: &str) -> ExitCode {
@@ -382,7 +369,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wrong_arguments_get_one_sentence_that_names_them() {
+    fn wrong_arguments_are_named() {
         let wrong = [
             ("--sead=1", "--sead"),
             ("forget", "forget"),
@@ -392,9 +379,8 @@ mod tests {
         ];
         for (argument, named) in wrong {
             let error = Args::try_parse_from(["sim", argument]).expect_err(argument);
-            let text = first_sentence(&error);
+            let text = args::sentence(&error);
             assert!(text.contains(named), "{argument}: {text}");
-            assert!(!text.contains('\n') && text.ends_with("(--help lists the options)"), "{text}");
         }
     }
 

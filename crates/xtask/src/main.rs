@@ -1,39 +1,50 @@
-//! Checks of the repository. `cargo xtask ci` runs all checks. `cargo xtask tidy` runs only those
-//! of structure and style, `cargo xtask api` only that of the public API. `cargo xtask
-//! instructions` counts the instructions of an operation.
+//! Checks of the repository. `cargo xtask ci` runs all checks, and other commands run one of them.
+//! `cargo xtask instructions` counts the instructions of an operation.
 
 mod api;
 mod ci;
 mod instructions;
 mod tidy;
 
+use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "\
-usage: cargo xtask COMMAND
-  ci            all checks: tidy, format, clippy, documentation, public API, tests, power cuts
-  tidy          structure and style only: layers, lengths, columns, words, links
-  api           the public API of the crate only, against docs/api.txt
-  api --write   update docs/api.txt; refused if that breaks programs and CHANGELOG.md does not say so
-  instructions  how many instructions an update and a read take, and where; needs valgrind";
+/// Checks of the repository
+#[derive(Debug, Parser)]
+#[command(name = "xtask", bin_name = "cargo xtask", arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run all checks: tidy, format, clippy, documentation, public API, tests, power cuts
+    Ci,
+    /// Check structure and style only: layers, lengths, columns, words, links
+    Tidy,
+    /// Check the public API of the crate only, against docs/api.txt
+    Api {
+        /// Update docs/api.txt; refused if that breaks programs and CHANGELOG.md does not say so
+        #[arg(long)]
+        write: bool,
+    },
+    /// Count how many instructions an update and a read take, and where; needs valgrind
+    Instructions,
+}
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let done = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["ci"] => ci::run(),
-        ["tidy"] => run_tidy(),
-        ["api"] => api::check(),
-        ["api", "--write"] => api::write(),
-        ["instructions"] => instructions::run(),
-        ["help" | "--help" | "-h"] => {
-            println!("{USAGE}");
-            Ok(())
-        }
-        _ => {
-            eprintln!("{USAGE}");
-            return ExitCode::from(2);
-        }
+    let cli = match args::parse::<Cli>("xtask") {
+        Ok(cli) => cli,
+        Err(status) => return status,
+    };
+    let done = match cli.command {
+        Command::Ci => ci::run(),
+        Command::Tidy => run_tidy(),
+        Command::Api { write: false } => api::check(),
+        Command::Api { write: true } => api::write(),
+        Command::Instructions => instructions::run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

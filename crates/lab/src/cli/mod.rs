@@ -7,7 +7,7 @@ mod inspect;
 mod recover;
 mod run;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::figures::{being_reverted, recovery_ms};
 use crate::run_dir::existing_database;
 use crate::stop;
@@ -65,14 +65,6 @@ impl Cli {
             Command::CrashReopen(command) => command.run(),
         }
     }
-}
-
-/// Returns the failure for a wrong command line: clap's first sentence, without its usage text.
-pub(crate) fn usage_failure(error: &clap::Error) -> Failure {
-    let text = error.to_string();
-    let text = text.strip_prefix("error: ").unwrap_or(&text);
-    let sentence = text.split("\n\n").next().unwrap_or_default();
-    Failure::misuse(format!("{} (--help tells more)", sentence.trim_end()))
 }
 
 /// Prints to stdout. If the reader has ended (`| head`), this is no failure.

@@ -9,17 +9,18 @@ use std::collections::BTreeMap;
 /// The crates, and the crates that each may depend on. A new dependency is a change here, so that a
 /// reviewer sees it.
 const CRATES: &[(&str, &[&str])] = &[
+    ("args", &[]),
     ("base", &[]),
     ("metrics", &["base"]),
     ("pace", &[]),
     ("vfs", &["base"]),
     ("millpond", &["base", "vfs", "metrics", "pace"]),
-    ("sim", &["base", "vfs", "metrics", "pace", "millpond"]),
-    ("history", &["base", "vfs", "millpond"]),
+    ("sim", &["args", "base", "vfs", "metrics", "pace", "millpond"]),
+    ("history", &["args", "base", "vfs", "millpond"]),
     ("ffi", &["base", "vfs", "metrics", "millpond"]),
-    ("lab", &["base", "vfs", "metrics", "pace", "millpond"]),
+    ("lab", &["args", "base", "vfs", "metrics", "pace", "millpond"]),
     ("compare", &["base", "metrics", "millpond", "lab"]),
-    ("xtask", &[]),
+    ("xtask", &["args"]),
 ];
 
 /// The engine's modules from the bottom up. `lib.rs` is above all of them.

@@ -6,6 +6,7 @@
 
 mod render;
 
+use crate::ci::cargo_program;
 use crate::root;
 use render::{Crate, surface};
 use serde_json::Value;
@@ -80,8 +81,7 @@ fn describe(package: &str) -> Result<Value, String> {
     // everything in the usual one.
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from).join("api");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
+    let status = Command::new(cargo_program())
         .args(["rustdoc", "--quiet", "--lib", "--package", package, "--target-dir"])
         .arg(&target)
         .args(["--", "-Z", "unstable-options", "--output-format", "json"])

@@ -1,6 +1,6 @@
 //! All checks, the fast ones first. To add a check, add a line to [`CARGO_CHECKS`].
 
-use crate::{api, root, run_tidy};
+use crate::{api, dependencies, root, run_tidy};
 use std::process::Command;
 use std::time::Instant;
 
@@ -9,32 +9,21 @@ struct CargoCheck {
     name: &'static str,
     /// Arguments for cargo.
     args: &'static [&'static str],
-    when: When,
-}
-
-/// When a check is run.
-enum When {
-    Always,
-    /// If this cargo subcommand is installed.
-    Installed(&'static str),
 }
 
 /// All checks that are cargo commands.
 const CARGO_CHECKS: &[CargoCheck] = &[
-    CargoCheck { name: "format", args: &["fmt", "--all", "--", "--check"], when: When::Always },
-    CargoCheck { name: "licences and bans", args: &["deny", "check"], when: When::Installed("deny") },
+    CargoCheck { name: "format", args: &["fmt", "--all", "--", "--check"] },
     CargoCheck {
         name: "clippy",
         args: &["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"],
-        when: When::Always,
     },
     CargoCheck {
         name: "documentation",
         args: &["doc", "--workspace", "--no-deps", "--document-private-items"],
-        when: When::Always,
     },
     // This includes the examples of the documentation.
-    CargoCheck { name: "tests", args: &["test", "--workspace"], when: When::Always },
+    CargoCheck { name: "tests", args: &["test", "--workspace"] },
     // The loom models: every order of steps of latch, log ring, locks, status, snapshots and the
     // purge queue. They have a build of their own, because `--cfg loom` changes every crate.
     CargoCheck {
@@ -48,7 +37,6 @@ const CARGO_CHECKS: &[CargoCheck] = &[
             "--target-dir",
             "target/loom",
         ],
-        when: When::Always,
     },
 ];
 
@@ -59,12 +47,9 @@ const SIMULATOR_SECONDS: &str = "300";
 pub(crate) fn run() -> Result<(), String> {
     let before = changes()?;
     step("tidy", run_tidy)?;
+    step("dependencies", dependencies::check)?;
     for check in CARGO_CHECKS {
-        if applies(&check.when) {
-            step(check.name, || cargo(check.args))?;
-        } else {
-            println!("== {}: skipped", check.name);
-        }
+        step(check.name, || cargo(check.args))?;
     }
     step("public API", api::check)?;
     step("simulator", simulate)?;
@@ -87,16 +72,6 @@ fn simulator(args: &[&str]) -> Result<(), String> {
     cargo(&[&["run", "--release", "--package", "sim", "--"], args].concat())
 }
 
-fn applies(when: &When) -> bool {
-    match when {
-        When::Always => true,
-        When::Installed(subcommand) => Command::new(cargo_program())
-            .args([subcommand, "--version"])
-            .output()
-            .is_ok_and(|out| out.status.success()),
-    }
-}
-
 fn step(name: &str, run: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
     println!("== {name}");
     let start = Instant::now();
@@ -105,7 +80,7 @@ fn step(name: &str, run: impl FnOnce() -> Result<(), String>) -> Result<(), Stri
     Ok(())
 }
 
-fn cargo_program() -> std::ffi::OsString {
+pub(crate) fn cargo_program() -> std::ffi::OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 

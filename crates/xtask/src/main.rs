@@ -3,6 +3,7 @@
 
 mod api;
 mod ci;
+mod dependencies;
 mod instructions;
 mod tidy;
 
@@ -20,10 +21,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run all checks: tidy, format, clippy, documentation, public API, tests, power cuts
+    /// Run all checks: also format, clippy, documentation, tests, orders of steps, power cuts
     Ci,
     /// Check structure and style only: layers, lengths, columns, words, links
     Tidy,
+    /// Check licences, sources, versions and bans of all dependencies only
+    Dependencies,
     /// Check the public API of the crate only, against docs/api.txt
     Api {
         /// Update docs/api.txt; refused if that breaks programs and CHANGELOG.md does not say so
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Ci => ci::run(),
         Command::Tidy => run_tidy(),
+        Command::Dependencies => dependencies::check(),
         Command::Api { write: false } => api::check(),
         Command::Api { write: true } => api::write(),
         Command::Instructions => instructions::run(),

@@ -27,7 +27,6 @@ mod pool;
 mod tests;
 mod uncached;
 
-pub(crate) use dirty::FlushTicket;
 pub(crate) use guard::{PageRead, PageWrite, Pin};
 #[cfg(test)]
 pub(crate) use pool::RefuseDamage;

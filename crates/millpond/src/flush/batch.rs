@@ -3,7 +3,7 @@
 //! them clean (To1, To2).
 
 use super::doublewrite::Doublewrite;
-use crate::buffer::{FlushTicket, Pool};
+use crate::buffer::Pool;
 use crate::duty;
 use crate::error::{Error, Poison, Result};
 use crate::log::Log;
@@ -56,9 +56,6 @@ pub(crate) struct Flusher {
     path: PathBuf,
     doublewrite: Doublewrite,
     copies: AlignedBuf,
-    /// The pages of the last batch, not yet marked clean; for [`Bug::AreaReusedEarly`] alone.
-    #[cfg(feature = "planted")]
-    late: Vec<FlushTicket>,
     metrics: Arc<Metrics>,
     poison: Arc<Poison>,
 }
@@ -83,8 +80,6 @@ impl Flusher {
             path,
             doublewrite,
             copies,
-            #[cfg(feature = "planted")]
-            late: Vec::new(),
             metrics: Arc::clone(metrics),
             poison: Arc::clone(poison),
         }
@@ -142,18 +137,8 @@ impl Flusher {
         let (pages, ios) = (pages.len() as u64, ios?);
         self.metrics.page_writes(force, pages, ios, duty::is_foreground());
         self.metrics.add(M::PageBatches, 1);
-        self.mark_clean(tickets);
-        Ok(BatchWritten { pages, ios, took_us: self.vfs.clock.now_us().saturating_sub(begun) })
-    }
-
-    /// Marks the pages of a batch clean.
-    fn mark_clean(&mut self, tickets: Vec<FlushTicket>) {
-        #[cfg(feature = "planted")]
-        if planted(Bug::AreaReusedEarly) {
-            self.late = tickets;
-            return;
-        }
         self.pool.flushed(tickets);
+        Ok(BatchWritten { pages, ios, took_us: self.vfs.clock.now_us().saturating_sub(begun) })
     }
 
     /// Writes new pages whose redo has no content; no frame holds them and nothing refers to them
@@ -186,16 +171,29 @@ impl Flusher {
         let page_bytes = self.pool.page_bytes();
         let is_load = reason == SyncReason::BulkLoad;
         base::check!(pages.len() <= self.batch_pages(), "{} pages in one batch", pages.len());
-        if !planted(Bug::NoDoublewrite) {
-            self.doublewrite.protect(images, self.waiting())?;
+        // The planted mistake: the second half of a batch uses the area of the first half, which is
+        // not synced in place yet.
+        let halves = if planted(Bug::AreaReusedEarly) { 2 } else { 1 };
+        let each = pages.len().div_ceil(halves).max(1);
+        let mut ios = 0;
+        for (pages, images) in pages.chunks(each).zip(images.chunks(each * page_bytes)) {
+            if !planted(Bug::NoDoublewrite) {
+                self.doublewrite.protect(images, self.waiting())?;
+            }
+            ios += self.write_in_place(pages, images)?;
         }
-        #[cfg(feature = "planted")]
-        if planted(Bug::AreaReusedEarly) {
-            // The planted mistake: only now are the pages of the batch before synced and marked
-            // clean.
+        let start = self.vfs.clock.now_us();
+        let unsynced = planted(Bug::NoPagesSync) || (is_load && planted(Bug::LoadNotSynced));
+        if !unsynced {
             self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
-            self.pool.flushed(std::mem::take(&mut self.late));
         }
+        self.metrics.fsync(FileKind::Pages, reason, self.vfs.clock.now_us() - start, self.waiting());
+        Ok(ios)
+    }
+
+    /// Writes page images in place, neighbours together. Returns the number of I/Os.
+    fn write_in_place(&self, pages: &[PageNo], images: &[u8]) -> Result<u64> {
+        let page_bytes = self.pool.page_bytes();
         let mut writes: Vec<WriteOp<'_>> = Vec::new();
         for (n, page) in pages.iter().enumerate() {
             let offset = u64::from(page.0) * page_bytes as u64;
@@ -208,14 +206,6 @@ impl Flusher {
             }
         }
         self.file.write_batch(&writes).map_err(|e| Error::io("write", &self.path, e))?;
-        let start = self.vfs.clock.now_us();
-        let unsynced = planted(Bug::NoPagesSync)
-            || planted(Bug::AreaReusedEarly)
-            || (is_load && planted(Bug::LoadNotSynced));
-        if !unsynced {
-            self.file.sync().map_err(|e| Error::io("sync", &self.path, e))?;
-        }
-        self.metrics.fsync(FileKind::Pages, reason, self.vfs.clock.now_us() - start, self.waiting());
         Ok(writes.len() as u64)
     }
 

@@ -68,7 +68,6 @@ struct JournalFile {
     synced: u64,
     /// A checkpoint's list names it, or has named it and no root without it is durable yet.
     named: bool,
-    history: bool,
 }
 
 impl JournalFile {
@@ -163,7 +162,7 @@ impl Journal {
         for &(number, len) in listed {
             let file = journal.open_file(number, len)?;
             restore(&file, len, wanted, streams, memory)?;
-            journal.files.insert(number, JournalFile { file, len, synced: len, named: true, history: false });
+            journal.files.insert(number, JournalFile { file, len, synced: len, named: true });
         }
         for (&txn, &hardened) in wanted.iter().filter(|(_, hardened)| **hardened > 0) {
             let has = streams.get(txn).map_or(0, |stream| stream.end());
@@ -232,13 +231,7 @@ impl Journal {
                 None => self.open_file(number, len)?,
             };
             ranges.push(HistoryBatchRange::of(Arc::clone(&file), batches));
-            let kept = self.files.entry(number).or_insert(JournalFile {
-                file,
-                len,
-                synced: 0,
-                named: true,
-                history: true,
-            });
+            let kept = self.files.entry(number).or_insert(JournalFile { file, len, synced: 0, named: true });
             kept.len = kept.len.max(len);
             kept.synced = kept.len;
             self.next = self.next.max(behind(&self.dir, number)?);
@@ -332,11 +325,12 @@ impl Journal {
     /// lengths.
     pub(crate) fn sync(&mut self, numbers: &BTreeSet<u32>) -> Result<Vec<(u32, u64)>> {
         for number in numbers {
+            let is_history = self.current[FileContent::History as usize] == Some(*number);
             let kept = self.files.get_mut(number).expect("a file that a list names is kept");
             kept.named = true;
             if kept.synced == kept.len
                 || planted(Bug::NoUndoSync)
-                || (kept.history && planted(Bug::HistoryNotSynced))
+                || (is_history && planted(Bug::HistoryNotSynced))
             {
                 continue;
             }
@@ -440,16 +434,7 @@ impl Journal {
         );
         self.next = next;
         let file = Arc::new(UndoFile { number, path, file });
-        self.files.insert(
-            number,
-            JournalFile {
-                file,
-                len: BLOCK as u64,
-                synced: 0,
-                named: false,
-                history: content == FileContent::History,
-            },
-        );
+        self.files.insert(number, JournalFile { file, len: BLOCK as u64, synced: 0, named: false });
         self.current[content as usize] = Some(number);
         Ok(number)
     }

@@ -178,6 +178,8 @@ mod options;
 
 mod reserve;
 
+mod context;
+
 mod page;
 
 mod log;

@@ -5,6 +5,7 @@ use super::list::Listed;
 use super::root::{Root, RootFile};
 use super::{UndoFiles, Unfinished};
 use crate::buffer::Pool;
+use crate::context::Context;
 use crate::error::{Error, Poison, Result};
 use crate::log::Log;
 use crate::log::block::{block_of, block_start};
@@ -47,14 +48,13 @@ pub(crate) struct Checkpointer {
 impl Checkpointer {
     /// A checkpointer whose root file holds `root`.
     pub(crate) fn new(
+        context: &Context,
         log: &Arc<Log>,
         pool: &Arc<Pool>,
-        file: RootFile,
-        root: Root,
+        (file, root): (RootFile, Root),
         unfinished: Arc<dyn Unfinished>,
-        metrics: &Arc<Metrics>,
-        poison: &Arc<Poison>,
     ) -> Checkpointer {
+        let Context { metrics, poison, .. } = context.clone();
         metrics.set(M::CheckpointLsn, root.checkpoint.0);
         Checkpointer {
             log: Arc::clone(log),
@@ -65,8 +65,8 @@ impl Checkpointer {
             own_list_end: AtomicU64::new(0),
             list_bytes: AtomicU64::new(0),
             unfinished,
-            metrics: Arc::clone(metrics),
-            poison: Arc::clone(poison),
+            metrics,
+            poison,
         }
     }
 

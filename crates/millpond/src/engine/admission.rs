@@ -8,6 +8,7 @@
 //! turn. The rule is `pace::admission`.
 
 use super::undo_admission::UndoSlice;
+use crate::context::Context;
 use crate::error::{Error, Poison, Result};
 use crate::log::{LAST_WRITE, Log};
 use crate::txn::WriteAdmission;
@@ -157,18 +158,13 @@ impl WriteAdmission for Admitted<'_> {
 
 impl Admission {
     /// Returns an admission that admits every operation until [`Admission::set_marks`] is called.
-    pub(super) fn new(
-        log: &Arc<Log>,
-        clock: &Arc<dyn Clock>,
-        metrics: &Arc<Metrics>,
-        poison: &Arc<Poison>,
-        cleaner: Unparker,
-    ) -> Admission {
+    pub(super) fn new(context: &Context, log: &Arc<Log>, cleaner: Unparker) -> Admission {
+        let Context { vfs, metrics, poison } = context.clone();
         Admission {
             log: Arc::clone(log),
-            clock: Arc::clone(clock),
-            metrics: Arc::clone(metrics),
-            poison: Arc::clone(poison),
+            clock: vfs.clock,
+            metrics,
+            poison,
             cleaner,
             slice: UndoSlice::default(),
             undo_grants: AtomicU64::new(0),
@@ -516,9 +512,8 @@ mod tests {
         let dir = LogDir::new("near-the-end");
         let from = block_start(block_of(LAST_WRITE) / 64 * 64 - 64);
         let log = Arc::new(dir.log(LogStart { lsn: from, end: from, ..start() }));
-        let (metrics, poison) = (Arc::new(Metrics::new()), Arc::new(Poison::default()));
         let cleaner = Parker::new();
-        let admission = Admission::new(&log, &Vfs::os().clock, &metrics, &poison, cleaner.unparker());
+        let admission = Admission::new(&Context::new(Vfs::os()), &log, cleaner.unparker());
         admission.set_marks(from, || (thresholds(1 << 40, 4), None));
         let mut n = 0;
         let error = loop {
@@ -540,9 +535,8 @@ mod tests {
     fn with_the_last_ids_no_operation_is_admitted() {
         let dir = LogDir::new("last-ids");
         let log = Arc::new(dir.log(start()));
-        let (metrics, poison) = (Arc::new(Metrics::new()), Arc::new(Poison::default()));
         let cleaner = Parker::new();
-        let admission = Admission::new(&log, &Vfs::os().clock, &metrics, &poison, cleaner.unparker());
+        let admission = Admission::new(&Context::new(Vfs::os()), &log, cleaner.unparker());
         let say = |next| {
             admission.set_next_id(TxnId(next));
             admission.set_marks(Lsn(0), || (thresholds(1 << 40, 4), None));

@@ -7,6 +7,7 @@
 use super::directory::Locks;
 use super::open::{Inspected, Opening};
 use crate::checkpoint::root::{EPOCHS_MAX, Root, RootFile};
+use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::flush::doublewrite::Doublewrite;
 use crate::flush::restore::{LogBounds, PageRedo};
@@ -57,7 +58,7 @@ pub(super) struct Recovery {
 
 /// Reads the log to its end, begins a new epoch and restores torn pages.
 pub(super) fn adopt(opening: &Opening<'_>, inspected: Inspected) -> Result<(Adopted, Recovery)> {
-    let Opening { vfs, paths, metrics, poison, .. } = opening;
+    let Opening { context: Context { vfs, metrics, poison }, paths, .. } = opening;
     let Inspected { locks, root_file, mut root } = inspected;
     let shape = SegmentShape { db_id: root.db_id, blocks: root.segment_blocks };
     let segments = Segments::open(vfs, &paths.redo, shape, metrics)?;
@@ -104,7 +105,7 @@ fn begin_rebuild(
     root: &Root,
     segments: &Segments,
 ) -> Result<(Rebuild, Vec<HistoryBatchRange>, TxnTable, Arc<Reserve>)> {
-    let Opening { vfs, paths, metrics, poison, .. } = opening;
+    let Opening { context: Context { vfs, metrics, poison }, paths, .. } = opening;
     let list = read_list(segments, root)?;
     let hardened = list.txns.iter().map(|listed| (listed.txn, listed.hardened)).collect();
     let memory = opening.history_bytes();

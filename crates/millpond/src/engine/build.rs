@@ -10,6 +10,7 @@ use crate::buffer::{Pool, PoolOptions};
 use crate::checkpoint::Unfinished;
 use crate::checkpoint::fuzzy::Checkpointer;
 use crate::checkpoint::root::Root;
+use crate::context::Context;
 use crate::error::Result;
 use crate::flush::batch::Flusher;
 use crate::log::{Log, LogOptions};
@@ -44,14 +45,15 @@ pub(super) fn build(
     adopted: Adopted,
     recovery: Recovery,
 ) -> Result<(Engine, CatchUp)> {
-    let Opening { vfs, paths, options, metrics, poison, opened_us } = opening;
+    let Opening { context, paths, options, opened_us } = opening;
+    let Context { vfs, poison, .. } = context;
     let Adopted { locks, root_file, root, start, segments, pages, doublewrite, reserve, stale } = adopted;
     let Recovery { tail, rebuild, history, txn_table, was_clean, needs_checkpoint } = recovery;
     let roster = Roster::new();
     poison.wakes(roster.unparkers());
     let log_options = LogOptions { ring_blocks: root.ring_blocks, flush_depth: options.tuning.flush_depth };
     let log_thread = roster.unparker(Worker::Log);
-    let log = Arc::new(Log::new(vfs, log_options, start, segments, log_thread, metrics, poison));
+    let log = Arc::new(Log::new(context, log_options, start, segments, log_thread));
     let (hook, made_anew) = RedoHook::new(&paths.pages, &log, &tail, stale);
     let (store, files) = build_store(opening, &root, &log, &pages, hook, &roster, &reserve)?;
 
@@ -67,16 +69,15 @@ pub(super) fn build(
         options.history_disk_bytes,
         roster.unparker(Worker::History),
     );
-    let admission =
-        Arc::new(Admission::new(&log, &vfs.clock, metrics, poison, roster.unparker(Worker::Cleaner)));
+    let admission = Arc::new(Admission::new(context, &log, roster.unparker(Worker::Cleaner)));
     let undo_admission = Arc::clone(&admission) as Arc<dyn UndoAdmission>;
     let txns =
         Arc::new(Txns::new(&store, vfs, recovered, limits, roster.unparker(Worker::Purge), undo_admission));
     let unfinished = Arc::clone(&txns) as Arc<dyn Unfinished>;
     let pool = &store.pool;
     let shared = Arc::new(Shared {
-        flusher: Mutex::new(Flusher::new(vfs, &log, pool, files, doublewrite, metrics, poison)),
-        checkpointer: Checkpointer::new(&log, pool, root_file, root.clone(), unfinished, metrics, poison),
+        flusher: Mutex::new(Flusher::new(context, &log, pool, files, doublewrite)),
+        checkpointer: Checkpointer::new(context, &log, pool, (root_file, root.clone()), unfinished),
         txn_table: Mutex::new(txn_table),
         admission,
         capacity: Capacity::new(redo_capacity, (tail.end, tail.end.since(root.checkpoint))),
@@ -117,7 +118,7 @@ fn build_store(
     roster: &Roster,
     reserve: &Arc<Reserve>,
 ) -> Result<(Arc<Store>, PagesFile)> {
-    let Opening { vfs, paths, options, metrics, poison, .. } = opening;
+    let Opening { context: Context { vfs, metrics, poison }, paths, options, .. } = opening;
     let pool = Arc::new(Pool::new(PoolOptions {
         frames: match options.tuning.frames {
             0 => Pool::frames_in(opening.pool_bytes() as usize, root.page_bytes),

@@ -5,6 +5,7 @@ use super::Engine;
 use super::build::capacity_by_target;
 use super::open::Opening;
 use crate::checkpoint::root::Root;
+use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::recover::apply::{MadeAnew, Replay, replay};
 use crate::recover::end::LogTail;
@@ -28,7 +29,7 @@ pub(super) struct CatchUp {
 impl Engine {
     /// Replays the log and reads the space map.
     pub(super) fn catch_up(&self, opening: &Opening<'_>, from: CatchUp) -> Result {
-        let Opening { vfs, options, metrics, opened_us, .. } = opening;
+        let Opening { context: Context { vfs, metrics, .. }, options, opened_us, .. } = opening;
         let CatchUp { root, tail, made_anew, was_clean, needs_checkpoint } = from;
         let begun_us = vfs.clock.now_us();
         let redo_bytes = tail.end.since(root.checkpoint);
@@ -73,7 +74,7 @@ impl Engine {
 
     /// Remembers how fast this recovery replayed, and sizes the log by it.
     fn use_replay_rate(&self, opening: &Opening<'_>, bytes_per_s: u64) {
-        opening.metrics.set(M::ReplayRate, bytes_per_s);
+        opening.context.metrics.set(M::ReplayRate, bytes_per_s);
         self.shared.checkpointer.set_replay_rate(bytes_per_s);
         if opening.options.redo_capacity_bytes.is_none() {
             let segments = self.store.log.segments();

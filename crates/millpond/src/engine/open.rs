@@ -13,8 +13,9 @@ use super::create::{Paths, create, make_dir, sync_existing};
 use super::directory::{Locks, check_distinct, check_unclaimed, claim_existing, take_lock};
 use super::{Engine, adopt, build};
 use crate::checkpoint::root::{Root, RootFile};
+use crate::context::Context;
 use crate::duty;
-use crate::error::{Error, Poison, Result};
+use crate::error::{Error, Result};
 use crate::log::block::block_of;
 use crate::options::Options;
 use crate::txn::HistoryLimits;
@@ -25,12 +26,10 @@ use vfs::Vfs;
 
 /// What every step of opening needs.
 pub(super) struct Opening<'o> {
-    /// Writes nothing after the first failure, and keeps few files open.
-    pub(super) vfs: Vfs,
+    /// Its files write nothing after the first failure, and few are open at once.
+    pub(super) context: Context,
     pub(super) paths: Paths,
     pub(super) options: &'o Options,
-    pub(super) metrics: Arc<Metrics>,
-    pub(super) poison: Arc<Poison>,
     /// When opening began, microseconds of the clock.
     pub(super) opened_us: u64,
 }
@@ -38,7 +37,7 @@ pub(super) struct Opening<'o> {
 impl Opening<'_> {
     /// Size of the buffer pool, bytes.
     pub(super) fn pool_bytes(&self) -> u64 {
-        self.options.buffer_pool_bytes.unwrap_or_else(|| self.vfs.clock.memory_bytes() / 4)
+        self.options.buffer_pool_bytes.unwrap_or_else(|| self.context.vfs.clock.memory_bytes() / 4)
     }
 
     /// Memory for undo, transaction states and locks, bytes.
@@ -64,8 +63,8 @@ impl Engine {
         check_distinct(&paths)?;
         let vfs = paths.with_descriptor_cache(vfs, &metrics).fail_stop();
         let opened_us = vfs.clock.now_us();
-        let poison = Arc::new(Poison::default());
-        let opening = Opening { vfs, paths, options, metrics, poison, opened_us };
+        let context = Context { vfs, metrics, poison: Arc::default() };
+        let opening = Opening { context, paths, options, opened_us };
 
         let inspected = opening.inspect(dir)?;
         let (adopted, recovery) = adopt::adopt(&opening, inspected)?;
@@ -74,7 +73,7 @@ impl Engine {
         let log = &engine.store.log;
         let first = log.segments().shape().segment_of(block_of(log.durable_lsn()));
         log.segments().keep_open(first)?;
-        engine.shared.update_marks(opening.vfs.clock.now_us());
+        engine.shared.update_marks(opening.context.vfs.clock.now_us());
         if !options.tuning.no_threads {
             engine.start()?;
         }
@@ -87,7 +86,7 @@ impl Opening<'_> {
     /// Takes the locks of all directories and reads the root. Creates the database if there is
     /// none.
     fn inspect(&self, dir: &Path) -> Result<Inspected> {
-        let Opening { vfs, paths, options, metrics, .. } = self;
+        let Opening { context: Context { vfs, metrics, .. }, paths, options, .. } = self;
         make_dir(vfs, dir)?;
         if !vfs.disk.list(dir).map_err(|e| Error::io("list", dir, e))?.iter().any(|name| name == "root") {
             // This check comes before a lock file is made in a directory that may belong to another

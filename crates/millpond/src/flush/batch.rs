@@ -4,6 +4,7 @@
 
 use super::doublewrite::Doublewrite;
 use crate::buffer::Pool;
+use crate::context::Context;
 use crate::duty;
 use crate::error::{Error, Poison, Result};
 use crate::log::Log;
@@ -63,25 +64,24 @@ pub(crate) struct Flusher {
 impl Flusher {
     /// A flusher for the pages of `pool`, which are in `file` at `path`.
     pub(crate) fn new(
-        vfs: &Vfs,
+        context: &Context,
         log: &Arc<Log>,
         pool: &Arc<Pool>,
         (file, path): (Arc<dyn File>, PathBuf),
         doublewrite: Doublewrite,
-        metrics: &Arc<Metrics>,
-        poison: &Arc<Poison>,
     ) -> Flusher {
+        let Context { vfs, metrics, poison } = context.clone();
         let copies = AlignedBuf::zeroed(doublewrite.slots() * pool.page_bytes());
         Flusher {
-            vfs: vfs.clone(),
+            vfs,
             log: Arc::clone(log),
             pool: Arc::clone(pool),
             file,
             path,
             doublewrite,
             copies,
-            metrics: Arc::clone(metrics),
-            poison: Arc::clone(poison),
+            metrics,
+            poison,
         }
     }
 

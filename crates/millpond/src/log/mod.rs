@@ -24,6 +24,7 @@ mod write;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use crate::context::Context;
 use crate::error::{Poison, Result};
 use base::Lsn;
 use base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -98,14 +99,13 @@ pub(crate) struct Log {
 impl Log {
     /// A log that continues at `start`. `log_thread` wakes the thread that calls [`Log::serve`].
     pub(crate) fn new(
-        vfs: &Vfs,
+        context: &Context,
         options: LogOptions,
         start: LogStart,
         segments: Segments,
         log_thread: Unparker,
-        metrics: &Arc<Metrics>,
-        poison: &Arc<Poison>,
     ) -> Log {
+        let Context { vfs, metrics, poison } = context.clone();
         base::check!(
             start.end <= start.lsn,
             "a log continues at {}, before its end {}",
@@ -113,7 +113,7 @@ impl Log {
             start.end
         );
         Log {
-            vfs: vfs.clone(),
+            vfs,
             options,
             epoch: start.epoch,
             start,
@@ -129,8 +129,8 @@ impl Log {
             deadlines: FlushDeadlines::default(),
             digester: Mutex::new(Digester::new(start.lsn)),
             log_thread,
-            metrics: Arc::clone(metrics),
-            poison: Arc::clone(poison),
+            metrics,
+            poison,
         }
     }
 

@@ -6,7 +6,8 @@ use super::group::{self, Record, Records};
 use super::reader::{EpochStart, Scanner};
 use super::segment::{SegmentShape, Segments, file_offset};
 use super::{Log, LogOptions, LogStart};
-use crate::error::{Error, Poison, Result};
+use crate::context::Context;
+use crate::error::{Error, Result};
 use base::sync::Parker;
 use base::{Lsn, TxnId};
 use metrics::{M, Metrics, SyncReason};
@@ -33,8 +34,8 @@ impl LogDir {
     }
 
     pub(crate) fn log(&self, start: LogStart) -> Log {
-        let (metrics, poison) = (Arc::new(Metrics::new()), Arc::new(Poison::default()));
-        Log::new(&Vfs::os(), OPTIONS, start, self.segments(), Parker::new().unparker(), &metrics, &poison)
+        let log_thread = Parker::new().unparker();
+        Log::new(&Context::new(Vfs::os()), OPTIONS, start, self.segments(), log_thread)
     }
 
     /// Reads every commit, checks the end, and returns both. Read-ahead must make no difference.

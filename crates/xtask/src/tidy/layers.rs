@@ -30,6 +30,7 @@ const MODULES: &[&str] = &[
     "error",
     "options",
     "reserve",
+    "context",
     "page",
     "log",
     "buffer",

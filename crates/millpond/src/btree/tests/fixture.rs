@@ -9,12 +9,13 @@ use std::thread::JoinHandle;
 
 use base::sync::Parker;
 use base::{Lsn, PageNo};
-use metrics::{Metrics, SyncReason};
+use metrics::SyncReason;
 use vfs::{Create, File, OpenMode, Vfs};
 
 use crate::btree::{BulkSink, PageBatch};
 use crate::buffer::{Pool, PoolOptions, RefuseDamage};
-use crate::error::{Poison, Result};
+use crate::context::Context;
+use crate::error::Result;
 use crate::log::group::{Record, Records};
 use crate::log::reader::{EpochStart, Scanner};
 use crate::log::segment::{SegmentShape, Segments};
@@ -43,7 +44,8 @@ impl TestStore {
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("millpond-btree-{n}-{}", std::process::id()));
         std::fs::create_dir(&dir).unwrap();
-        let (vfs, metrics, poison) = (Vfs::os(), Arc::new(Metrics::new()), Arc::new(Poison::default()));
+        let context = Context::new(Vfs::os());
+        let Context { vfs, metrics, poison } = context.clone();
         let path = dir.join("pages");
         let mode = OpenMode { create: Create::New, direct: false, read_only: false };
         let file = vfs.disk.open(&path, mode).unwrap();
@@ -59,7 +61,7 @@ impl TestStore {
             prev_used: crate::log::block::PAYLOAD_BYTES as u16,
             epoch: 1,
         };
-        let log = Arc::new(Log::new(&vfs, options, start, segments, parker.unparker(), &metrics, &poison));
+        let log = Arc::new(Log::new(&context, options, start, segments, parker.unparker()));
         let pool = Arc::new(
             Pool::new(PoolOptions {
                 frames,

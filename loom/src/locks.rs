@@ -3,7 +3,9 @@
 //! a deadlock verdict, the withdrawal of an earlier waiter, closing. A waiter that is forgotten is
 //! a deadlock to loom.
 
-use crate::lock::{Denied, Enqueued, KeyRange, LockTable, Mode, Owner, ScanStart, Wait, Writer};
+use crate::lock::{
+    Denied, Enqueued, KeyRange, LockTable, Mode, Owner, RowRequest, ScanStart, Wait, Writer,
+};
 use crate::watched::Watched;
 use crate::{Clock, model};
 use base::sync::Mutex;
@@ -289,15 +291,8 @@ fn version_models() {
                         }
                     } else {
                         let active = || w.written.load(Ordering::Acquire);
-                        let place = w.locks.wait_for_writer(
-                            &owner,
-                            TxnId(1),
-                            TREE,
-                            ROW,
-                            Mode::Exclusive,
-                            wait,
-                            active,
-                        );
+                        let request = RowRequest { tree: TREE, key: ROW, mode: Mode::Exclusive, wait };
+                        let place = w.locks.wait_for_writer(&owner, TxnId(1), request, active);
                         drop(leaf);
                         match place {
                             Ok(Writer::Gone) => loom::thread::yield_now(),

@@ -45,6 +45,7 @@ pub(crate) use table::{Enqueued, LockTable, Writer};
 pub(crate) use ticket::Ticket;
 pub(crate) use users::{Closed, Users, Using};
 
+use base::TreeId;
 use std::time::Duration;
 
 /// How long a request may wait.
@@ -57,6 +58,15 @@ pub(crate) enum Wait {
     NoWait,
     /// Not at all: a lock that is not free is [`Denied::Skipped`], and the row counts as absent.
     Skip,
+}
+
+/// A request for the lock of a row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowRequest<'k> {
+    pub(crate) tree: TreeId,
+    pub(crate) key: &'k [u8],
+    pub(crate) mode: Mode,
+    pub(crate) wait: Wait,
 }
 
 /// Why a lock was not granted.

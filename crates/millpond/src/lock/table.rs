@@ -6,7 +6,7 @@ use super::queue::{Placed, Queue};
 use super::queues::{By, Queues, shard_bits};
 use super::ranges::Ranges;
 use super::ticket::{self, Ticket};
-use super::{Denied, Mode, Owner, Wait};
+use super::{Denied, Mode, Owner, RowRequest, Wait};
 use base::sharded::shards;
 use base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use base::sync::{Mutex, MutexGuard};
@@ -221,12 +221,10 @@ impl LockTable {
         &self,
         waiter: &Arc<Owner>,
         writer: TxnId,
-        tree: TreeId,
-        key: &[u8],
-        mode: Mode,
-        wait: Wait,
+        request: RowRequest<'_>,
         still_active: impl FnOnce() -> bool,
     ) -> Result<Writer<'_>, Denied> {
+        let RowRequest { tree, key, mode, wait } = request;
         base::check!(waiter.txn != writer, "{writer} waits for itself");
         let Some(holder) = self.owners.get(writer) else { return Ok(Writer::Gone) };
         let key = LockKey::row(tree, key);

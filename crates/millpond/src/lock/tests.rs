@@ -3,18 +3,22 @@
 mod cycles;
 mod memory;
 mod ranges;
+mod script;
 
+use super::key::LockKey;
+use super::queue::Queue;
 use super::*;
 use base::sync::atomic::{AtomicU64, Ordering};
 use base::{TreeId, TxnId};
 use expect_test::{Expect, expect};
+use script::check;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
 const TREE: TreeId = TreeId(1);
 
-/// A clock that moves by a millisecond whenever somebody looks.
+/// A clock that moves by a millisecond with each call.
 #[derive(Debug, Default)]
 struct Ticking(AtomicU64);
 
@@ -34,149 +38,9 @@ fn table() -> LockTable {
     LockTable::new(Arc::<Ticking>::default(), u64::MAX)
 }
 
-/// Runs a script and prints, after each line, what it came to and whose wait ended by it.
-///
-/// `1 X a` locks a row (`nowait`, `skip` may follow) · `1 writes a` claims it · `2 behind 1 X a`
-/// waits for a writer · `1 scans a..c` begins a scan that lets others go first · `1 keeps a..c`
-/// covers a range (`a..` to the end; `backward` may follow), as that scan or, without one, passing
-/// everybody · `1 undoes a` keeps the lock of an undone version · `1 may-read a` · `2 behind-ended
-/// 1 X a` the same when the writer's status is final · `1 works 5` · `1 looks` searches for
-/// deadlocks · `1 quits` withdraws · `1 end` releases all · `show a` · `stop`
-fn check(script: &str, expected: &Expect) {
-    let table = table();
-    let mut owners: BTreeMap<u64, Arc<Owner>> = BTreeMap::new();
-    let mut tickets: BTreeMap<u64, Ticket<'_>> = BTreeMap::new();
-    let mut since: BTreeMap<u64, ScanStart> = BTreeMap::new();
-    let mut out = String::new();
-    for line in script.lines().map(str::trim).filter(|l| !l.is_empty()) {
-        let words: Vec<&str> = line.split(' ').collect();
-        let id = words[0].parse().unwrap_or(0);
-        if id > 0 {
-            owners.entry(id).or_insert_with(|| table.begin(TxnId(id)));
-        }
-        let mode = |w: &str| if w == "X" { Mode::Exclusive } else { Mode::Shared };
-        let wait = match words.last() {
-            Some(&"nowait") => Wait::NoWait,
-            Some(&"skip") => Wait::Skip,
-            _ => Wait::Until(Duration::from_secs(1)),
-        };
-        let mut new_ticket = None;
-        let result = match (words[0], words.get(1).copied().unwrap_or("")) {
-            ("show", row) => {
-                let key = super::key::LockKey::row(TREE, row.as_bytes());
-                table.lock_shard(&key).get(&key).map_or("nobody".to_owned(), super::queue::Queue::describe)
-            }
-            ("stop", _) => {
-                table.stop();
-                String::new()
-            }
-            (_, m @ ("X" | "S")) => {
-                let r = table.enqueue(&owners[&id], TREE, words[2].as_bytes(), mode(m), wait);
-                keep(r, &mut new_ticket)
-            }
-            (_, "writes") => {
-                keep(table.claim(&owners[&id], TREE, words[2].as_bytes(), wait), &mut new_ticket)
-            }
-            (_, w @ ("behind" | "behind-ended")) => {
-                let writer = TxnId(words[2].parse().unwrap());
-                let row = words[4].as_bytes();
-                let active = || w == "behind";
-                match table.wait_for_writer(&owners[&id], writer, TREE, row, mode(words[3]), wait, active) {
-                    Ok(Writer::Gone) => "gone".to_owned(),
-                    Ok(Writer::Waiting(t)) => keep(Ok(Enqueued::Waiting(t)), &mut new_ticket),
-                    Err(denied) => format!("{denied:?}"),
-                }
-            }
-            (_, "scans") => {
-                let (from, to) = bounds(words[2]);
-                let turn = since.entry(id).insert_entry(ScanStart::default()).into_mut();
-                match table.let_writers_pass(&owners[&id], KeyRange::new(TREE, from, to), turn, wait) {
-                    Ok(Some(scan)) => keep(Ok(Enqueued::Waiting(scan.into_ticket())), &mut new_ticket),
-                    Ok(None) => "goes on".to_owned(),
-                    Err(denied) => format!("{denied:?}"),
-                }
-            }
-            (_, "keeps") => {
-                let (from, to) = bounds(words[2]);
-                let turn = *since.entry(id).or_insert(ScanStart::NoYield);
-                let stopped = {
-                    let backward = words.get(3) == Some(&"backward");
-                    table.cover(&owners[&id], KeyRange::new(TREE, from, to), turn, backward).unwrap()
-                };
-                stopped.map_or(String::new(), |key| format!("to {}", String::from_utf8(key).unwrap()))
-            }
-            (_, "may-read") => table.readable(&owners[&id], TREE, words[2].as_bytes()).to_string(),
-            (_, "undoes") => {
-                table.keep_written(&owners[&id], TREE, words[2].as_bytes()).unwrap();
-                String::new()
-            }
-            (_, "works") => {
-                owners[&id].add_work(words[2].parse().unwrap());
-                String::new()
-            }
-            (_, "looks") => {
-                table.break_cycles(&owners[&id], 0);
-                String::new()
-            }
-            (_, "quits") => {
-                tickets.remove(&id);
-                String::new()
-            }
-            (_, "end") => {
-                table.release_all(&owners.remove(&id).unwrap());
-                String::new()
-            }
-            _ => panic!("what is {line:?}"),
-        };
-        if let Some(ticket) = new_ticket {
-            tickets.insert(id, ticket);
-        }
-        write!(out, "{line}: {result}").unwrap();
-        let mut over = Vec::new();
-        for &id in tickets.keys() {
-            match owners[&id].signal.load(Ordering::Acquire) {
-                super::ticket::WAITING => continue,
-                super::ticket::GRANTED => write!(out, " [{id} granted]").unwrap(),
-                super::ticket::PASSED => write!(out, " [{id} passes]").unwrap(),
-                super::ticket::DEADLOCK => write!(out, " [{id} deadlock]").unwrap(),
-                super::ticket::STOPPED => write!(out, " [{id} stopped]").unwrap(),
-                other => panic!("signal {other}"),
-            }
-            over.push(id);
-        }
-        for id in over {
-            tickets.remove(&id);
-        }
-        out.truncate(out.trim_end().trim_end_matches(':').len());
-        out.push('\n');
-    }
-    tickets.clear();
-    for owner in owners.values() {
-        table.release_all(owner);
-    }
-    assert_eq!(table.bytes(), 0, "every queue is gone once every transaction has ended");
-    expected.assert_eq(&out);
-}
-
-fn bounds(range: &str) -> (&[u8], Option<&[u8]>) {
-    let (from, to) = range.split_once("..").unwrap();
-    (from.as_bytes(), Some(to.as_bytes()).filter(|to| !to.is_empty()))
-}
-
-/// A request and its wait, for those who hold no latch.
+/// Requests a lock and waits for it.
 fn acquire(table: &LockTable, owner: &Arc<Owner>, key: &[u8], mode: Mode, wait: Wait) -> Result<(), Denied> {
     table.enqueue(owner, TREE, key, mode, wait)?.finish()
-}
-
-fn keep<'t>(r: Result<Enqueued<'t>, Denied>, ticket: &mut Option<Ticket<'t>>) -> String {
-    match r {
-        Ok(Enqueued::Granted) => "granted".to_owned(),
-        Ok(Enqueued::Waiting(t)) => {
-            *ticket = Some(t);
-            "waits".to_owned()
-        }
-        Err(denied) => format!("{denied:?}"),
-    }
 }
 
 #[test]

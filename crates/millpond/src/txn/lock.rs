@@ -6,7 +6,7 @@ use super::system::{Rules, Txn, Txns, denied};
 use crate::btree::Tree;
 use crate::buffer::FetchHint;
 use crate::error::{Error, Result};
-use crate::lock::{Denied, Enqueued, Mode, Ticket, Writer};
+use crate::lock::{Denied, Enqueued, Mode, RowRequest, Ticket, Writer};
 use crate::mvcc::TxnState;
 use crate::mvcc::visible::WriterState;
 use crate::page::node::{DELETED, Leaf};
@@ -72,9 +72,8 @@ impl Txns {
             WriterState::Undecided => unreachable!("`writer_state` waits for a decision"),
             WriterState::Locked => {
                 let active = || matches!(self.status.state(newest), TxnState::Active | TxnState::Prepared);
-                let writer =
-                    self.locks.wait_for_writer(owner, newest, tree.id, key, mode, rules.wait, active);
-                match writer {
+                let request = RowRequest { tree: tree.id, key, mode, wait: rules.wait };
+                match self.locks.wait_for_writer(owner, newest, request, active) {
                     Ok(Writer::Gone) => Ok(Some(Conflict::Retry)),
                     Ok(Writer::Waiting(ticket)) => Ok(Some(Conflict::Wait(ticket))),
                     Err(why) => conflict_of(Err(why)),

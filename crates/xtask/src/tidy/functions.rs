@@ -9,10 +9,10 @@ const LINES_MAX: usize = 70;
 const ARGUMENTS_MAX: usize = 7;
 
 /// Longer functions that were there before the rule, by file and name. The list may only shrink.
-const LONG: &[(&str, &str)] = &[("crates/millpond/src/lock/tests.rs", "check")];
+const LONG: &[(&str, &str)] = &[];
 
 /// Functions with more arguments that were there before the rule. The list may only shrink.
-const MANY_ARGUMENTS: &[(&str, &str)] = &[("crates/millpond/src/lock/table.rs", "wait_for_writer")];
+const MANY_ARGUMENTS: &[(&str, &str)] = &[];
 
 /// A function of a file.
 #[derive(Debug, PartialEq, Eq)]

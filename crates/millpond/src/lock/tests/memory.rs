@@ -77,8 +77,8 @@ fn who_asks_for_more_than_there_is_room_for_is_refused() {
     let Ok(Enqueued::Waiting(ticket)) = table.claim(&owners[1], TREE, &key(3), LONG) else {
         panic!("locked")
     };
-    let behind =
-        table.wait_for_writer(&owners[2], TxnId(2), TREE, &key(full), Mode::Exclusive, LONG, || true);
+    let request = RowRequest { tree: TREE, key: &key(full), mode: Mode::Exclusive, wait: LONG };
+    let behind = table.wait_for_writer(&owners[2], TxnId(2), request, || true);
     let Ok(Writer::Waiting(behind)) = behind else { panic!("written") };
     assert_eq!(acquire(&table, &owners[3], &key(full), Mode::Shared, LONG), Err(Denied::Full));
     table.release_all(&owners[0]);
@@ -90,17 +90,18 @@ fn who_asks_for_more_than_there_is_room_for_is_refused() {
     assert_eq!((table.held(), table.bytes()), (0, 0));
 }
 
-/// Rows that others have written may be any number, and whoever passes over them leaves nothing
-/// behind.
+/// Other transactions may have written any number of rows. A reader that skips them enters no lock.
 #[test]
-fn who_skips_written_rows_enters_no_locks() {
+fn skipped_rows_enter_no_locks() {
     let table = table();
     let (writer, reader) = (table.begin(TxnId(1)), table.begin(TxnId(2)));
     for n in 0..100 {
-        let meet =
-            |wait| table.wait_for_writer(&reader, TxnId(1), TREE, &key(n), Mode::Shared, wait, || true);
-        assert!(matches!(meet(Wait::Skip), Err(Denied::Skipped)));
-        assert!(matches!(meet(NOW), Err(Denied::Timeout)));
+        let request = |wait| {
+            let request = RowRequest { tree: TREE, key: &key(n), mode: Mode::Shared, wait };
+            table.wait_for_writer(&reader, TxnId(1), request, || true)
+        };
+        assert!(matches!(request(Wait::Skip), Err(Denied::Skipped)));
+        assert!(matches!(request(NOW), Err(Denied::Timeout)));
     }
     assert_eq!((table.held(), table.bytes()), (0, 0));
     table.release_all(&writer);
@@ -149,8 +150,9 @@ fn a_writer_that_ends_while_somebody_comes_to_wait_for_it_is_gone() {
         released = Some(owners[0].close().1);
         true
     };
-    let met = table.wait_for_writer(&owners[1], TxnId(1), TREE, b"row", Mode::Exclusive, LONG, ends);
-    assert!(matches!(met, Ok(Writer::Gone)), "{met:?}");
+    let request = RowRequest { tree: TREE, key: b"row", mode: Mode::Exclusive, wait: LONG };
+    let writer = table.wait_for_writer(&owners[1], TxnId(1), request, ends);
+    assert!(matches!(writer, Ok(Writer::Gone)), "{writer:?}");
     table.release_chunks(&owners[0], released.unwrap());
     table.release_all(&owners[0]);
     table.release_all(&owners[1]);

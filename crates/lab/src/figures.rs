@@ -1,5 +1,5 @@
 //! What the engine and the operating system counted during the measured phase. Only this module
-//! knows the names of metrics.
+//! and the benchmarks know names of metrics.
 
 use metrics::FsyncRow;
 use millpond::{Db, Snapshot};

@@ -3,8 +3,10 @@
 //!
 //! `cli` holds the commands, `workload` the transactions of a run, and `driver` runs them on
 //! threads. `recorder`, `figures` and `samples` measure; `result` and `report` show the result.
-//! `crash` is the experiment that kills a process and checks its commits.
+//! `crash` is the experiment that kills a process and checks its commits, `bench` has one benchmark
+//! in each file.
 
+mod bench;
 mod cli;
 mod crash;
 mod driver;

@@ -89,6 +89,13 @@ impl RunDir {
         Err(Failure::failed(format!("the current directory is full of millpond-run-{pid} directories")))
     }
 
+    /// Makes a new directory below `parent`, which is removed at the end.
+    pub(crate) fn fresh_below(parent: &Path) -> Outcome<RunDir> {
+        let dir = parent.join(format!("millpond-run-{}", std::process::id()));
+        create_private(&dir).map_err(|e| Failure::failed(format!("cannot create {}: {e}", dir.display())))?;
+        Ok(RunDir::made(dir, Cleanup::Directory, false))
+    }
+
     /// Opens the directory that the user named. It must be missing, empty, or contain the load
     /// `wanted`. It is kept, unless the load of this run does not finish.
     pub(crate) fn named(dir: &Path, wanted: &LoadMark) -> Outcome<(RunDir, DirContents)> {
@@ -143,7 +150,7 @@ impl RunDir {
 
     fn made(dir: PathBuf, remove: Cleanup, keep_after_load: bool) -> RunDir {
         if remove == Cleanup::Directory {
-            stop::remember(Some(std::path::absolute(&dir).unwrap_or_else(|_| dir.clone())));
+            stop::remember(absolute(&dir));
         }
         RunDir { dir, remove, keep_after_load }
     }
@@ -175,7 +182,7 @@ impl RunDir {
 
     fn keep(&mut self) {
         self.remove = Cleanup::Nothing;
-        stop::remember(None);
+        stop::forget(&absolute(&self.dir));
     }
 
     /// Returns whether synced data here survives a power cut. On a memory file system it does not.
@@ -200,8 +207,12 @@ impl Drop for RunDir {
                 }
             }
         }
-        stop::remember(None);
+        stop::forget(&absolute(&self.dir));
     }
+}
+
+fn absolute(dir: &Path) -> PathBuf {
+    std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned())
 }
 
 fn create_private(dir: &Path) -> io::Result<()> {

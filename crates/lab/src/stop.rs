@@ -1,16 +1,18 @@
 //! Ctrl-C: the first one asks the command to stop and clean up; the second one deletes what the run
-//! made and exits at once.
+//! made and exits at once. In a benchmark the first one does that.
 
 use crate::failure::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 static ASKED: AtomicBool = AtomicBool::new(false);
-/// The directory that this process made and has not yet decided to keep.
-static MADE: Mutex<Option<PathBuf>> = Mutex::new(None);
+/// The directories that this process made and has not yet decided to keep.
+static MADE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+/// How often a directory is deleted in which the engine still makes files.
+const DELETE_ATTEMPTS: usize = 10;
 
 /// Ignores SIGXFSZ. A write beyond the limit on file sizes (`ulimit -f`) returns an error, which
 /// the engine treats as a full disk. The signal that is sent with it would end the program.
@@ -20,8 +22,22 @@ pub(crate) fn survive_large_files() {
 
 /// Starts to listen for SIGINT, SIGTERM and SIGHUP.
 ///
-/// REQUIRES: called once in a process.
+/// REQUIRES: called once in a process, this or [`exit_when_asked`].
 pub(crate) fn install() {
+    listen(|| {});
+}
+
+/// Like [`install`], for a command that does not look at [`asked`]: the first signal ends it.
+pub(crate) fn exit_when_asked() {
+    listen(|| {
+        if let Err(failure) = check() {
+            crate::complain(&failure);
+        }
+        leave();
+    });
+}
+
+fn listen(on_first: impl Fn() + Send + 'static) {
     // If this fails, Ctrl-C still ends the program, but the directory stays.
     let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
     std::thread::spawn(move || {
@@ -29,13 +45,14 @@ pub(crate) fn install() {
             if ASKED.swap(true, Ordering::SeqCst) {
                 leave();
             }
+            on_first();
         }
     });
 }
 
 fn leave() -> ! {
-    if let Some(dir) = MADE.lock().ok().and_then(|mut made| made.take()) {
-        let _ = std::fs::remove_dir_all(dir);
+    for dir in MADE.lock().iter().flat_map(|made| made.iter()) {
+        let _ = (0..DELETE_ATTEMPTS).any(|_| std::fs::remove_dir_all(dir).is_ok());
     }
     std::process::exit(1)
 }
@@ -50,9 +67,16 @@ pub(crate) fn check() -> Result<(), Failure> {
     if asked() { Err(Failure::failed("interrupted before the work was done")) } else { Ok(()) }
 }
 
-/// Sets the directory that the handler deletes when it must exit at once.
-pub(crate) fn remember(made: Option<PathBuf>) {
-    if let Ok(mut slot) = MADE.lock() {
-        *slot = made;
+/// Adds a directory that the handler deletes when it must exit at once.
+pub(crate) fn remember(dir: PathBuf) {
+    if let Ok(mut made) = MADE.lock() {
+        made.push(dir);
+    }
+}
+
+/// Takes a directory off the list of [`remember`].
+pub(crate) fn forget(dir: &Path) {
+    if let Ok(mut made) = MADE.lock() {
+        made.retain(|one| one != dir);
     }
 }

@@ -51,6 +51,12 @@ pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(number))
 }
 
+/// Parses the time of a measurement, `--seconds 0.5`: seconds, more than 0.
+pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
+    let time = parse_seconds(text)?;
+    if time.is_zero() { Err("nothing can be measured in 0 seconds".into()) } else { Ok(time) }
+}
+
 /// Parses `--rate 500`: transactions a second, more than 0.
 pub(crate) fn parse_rate(text: &str) -> Result<f64, String> {
     let number: f64 =
@@ -170,6 +176,8 @@ mod tests {
         for text in ["", "x", "-1", "inf", "NaN", "1e30"] {
             assert!(parse_seconds(text).is_err(), "{text}");
         }
+        assert_eq!((parse_time("0.5"), parse_seconds("0")), (parse_seconds("0.5"), Ok(Duration::ZERO)));
+        assert!(parse_time("0").is_err() && parse_time("-1").is_err());
         assert_eq!(parse_rate("500"), Ok(500.0));
         for text in ["0", "-5", "NaN", "inf", "fast"] {
             assert!(parse_rate(text).is_err(), "{text}");

@@ -1,70 +1,17 @@
 //! The program as a process: its exit statuses, its output, and the files that it leaves.
 
+mod common;
+
+use common::{Scratch, text};
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// A directory of this test, which is also where the program runs.
-struct Scratch(PathBuf);
-
 impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        let _ = fs::remove_dir_all(&dir);
-        fs::create_dir_all(&dir).unwrap();
-        Scratch(dir)
-    }
-
-    fn command(&self, args: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_millpond"));
-        command.args(args.split_whitespace()).current_dir(&self.0).stdin(Stdio::null());
-        command
-    }
-
-    fn millpond(&self, args: &str) -> Output {
-        self.command(args).output().unwrap()
-    }
-
-    /// Runs it and expects success.
-    fn ok(&self, args: &str) -> String {
-        let out = self.millpond(args);
-        assert_eq!(out.status.code(), Some(0), "millpond {args}: {}", text(&out.stderr));
-        text(&out.stdout)
-    }
-
-    /// Runs it and expects one sentence and `status`.
-    fn refused(&self, status: i32, args: &str) -> String {
-        let out = self.millpond(args);
-        let complaint = text(&out.stderr);
-        assert_eq!(out.status.code(), Some(status), "millpond {args}: {complaint}");
-        assert_eq!(text(&out.stdout), "", "millpond {args} printed to stdout");
-        let lines: Vec<_> = complaint.lines().collect();
-        assert_eq!(lines.len(), 1, "millpond {args}: {complaint}");
-        assert!(lines[0].starts_with("millpond: "), "{complaint}");
-        complaint
-    }
-
     fn json(&self, file: &str) -> serde_json::Value {
         serde_json::from_str(&fs::read_to_string(self.0.join(file)).unwrap()).unwrap()
     }
-
-    fn names(&self) -> Vec<String> {
-        let mut names: Vec<_> =
-            fs::read_dir(&self.0).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[test]

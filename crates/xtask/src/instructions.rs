@@ -1,7 +1,7 @@
 //! Counts the instructions of an operation, and where they are, with valgrind's callgrind. The
 //! result does not depend on the load of the machine.
 //!
-//! The example `instructions` of `millpond` does the same operation [`FEW`] and [`MANY`] times. The
+//! The program `instructions` of `lab` does the same operation [`FEW`] and [`MANY`] times. The
 //! difference, divided by the difference of the counts, is one operation without set-up. Only
 //! instructions of the process are counted, not those of the kernel. The calling thread is counted
 //! separately from the threads of the engine, because the work of those depends on time.
@@ -14,7 +14,7 @@ use std::process::Command;
 
 const FEW: u64 = 2_000;
 const MANY: u64 = 20_000;
-/// The operations of the example, and their descriptions.
+/// The operations of the program, and their descriptions.
 const KINDS: [(&str, &str); 5] = [
     ("update", "a durable update of one row"),
     ("unsynced", "an update of one row that is not synced"),
@@ -42,9 +42,9 @@ struct InstructionCounts {
 /// Counts and prints.
 pub(crate) fn run() -> Result<(), String> {
     need_valgrind()?;
-    cargo(&["build", "--release", "--package", "millpond", "--example", "instructions"])?;
+    cargo(&["build", "--release", "--package", "lab", "--bin", "instructions"])?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    let program = target.join("release/examples/instructions");
+    let program = target.join("release/instructions");
     let dir = target.join(format!("instructions-{}", std::process::id()));
     std::fs::create_dir_all(&dir).map_err(|e| format!("cannot create {}: {e}", dir.display()))?;
     let outcome = KINDS.iter().try_for_each(|(kind, name)| {
@@ -198,14 +198,14 @@ fn module(file: &str) -> Option<String> {
         .split_once("crates/")
         // The crates of the compiler have such a folder, too.
         .filter(|(_, rest)| !rest.starts_with("core_arch/"))
-        .filter(|(_, rest)| rest.contains("/src/") || rest.contains("/examples/"))?;
+        .filter(|(_, rest)| rest.contains("/src/"))?;
     let mut steps = inside.split('/');
     let (name, place, first) = (steps.next()?, steps.next()?, steps.next()?);
     Some(match (name, place) {
         ("millpond", "src") => first.trim_end_matches(".rs").to_owned(),
         ("base", "src") if first == "crc.rs" => "checksums".to_owned(),
-        (_, "src") => name.to_owned(),
-        _ => "the example itself".to_owned(),
+        ("lab", "src") => "the counted program itself".to_owned(),
+        _ => name.to_owned(),
     })
 }
 

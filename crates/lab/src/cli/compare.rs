@@ -61,7 +61,8 @@ impl Compare {
                 "there is no {PROGRAM} next to this program or on PATH, and no checkout of Millpond here that has {MANIFEST} to build it from"
             )));
         };
-        eprintln!("millpond: builds {} with {features}; the first time takes a while", manifest.display());
+        let peers = if features.is_empty() { "no other engine" } else { &features };
+        eprintln!("millpond: builds {} with {peers}; the first time takes a while", manifest.display());
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let ask = |command: &str| {
             let mut asked = Command::new(&cargo);

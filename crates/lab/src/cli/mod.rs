@@ -1,5 +1,6 @@
 //! The command line: one file for each command, and what the commands share.
 
+mod bench;
 mod check;
 mod compare;
 pub(crate) mod crash;
@@ -43,6 +44,8 @@ enum Command {
     Recover(recover::Recover),
     /// Do the same work on Millpond and on other embedded engines
     Compare(compare::Compare),
+    /// Run one benchmark; without a name, list them
+    Bench(bench::Bench),
     /// The process that `crash` kills
     #[command(hide = true)]
     CrashVictim(crash::CrashVictim),
@@ -61,6 +64,7 @@ impl Cli {
             Command::Inspect(command) => command.run(),
             Command::Recover(command) => command.run(),
             Command::Compare(command) => command.run(),
+            Command::Bench(command) => command.run(),
             Command::CrashVictim(command) => command.run(),
             Command::CrashReopen(command) => command.run(),
         }

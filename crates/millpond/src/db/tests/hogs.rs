@@ -23,7 +23,7 @@ impl Drop for Stop<'_> {
 }
 
 /// A committer, the cleaner and purge all make progress. No caller's thread writes a page, and
-/// every acknowledged commit survives a power cut. (The example `hogs` measures how fast.)
+/// every acknowledged commit survives a power cut. (`millpond bench hogs` measures how fast.)
 #[test]
 fn two_spinning_threads_on_one_core_stop_no_engine_thread() {
     pin_to_one_core();

@@ -1,21 +1,17 @@
 //! The work whose instructions `cargo xtask instructions` counts. Its thread does nothing else.
 //!
-//! ```text
-//! cargo run --release -p millpond --example instructions -- update|unsynced|read|get|scan N DIR
-//! ```
-//! Makes a new database in DIR with 10,000 rows of 8 + 200 bytes, which are all in memory. Then,
-//! after 1,000 times to warm up, N times: a durable update of a random row (`update`), an unsynced
-//! update (`unsynced`), a transaction that reads a random row (`read`), a read in one long
-//! transaction (`get`), or a transaction that scans 100 rows from a random one (`scan`). The cost
-//! of the set-up does not depend on N.
+//! Makes a new database with 10,000 rows of 8 + 200 bytes, which are all in memory. Then does the
+//! operation 1,000 times to warm up, and as often as asked. The cost of the set-up does not depend
+//! on that number.
 
-#[path = "common/random.rs"]
+#[path = "../bench/random.rs"]
 mod random;
 
+use clap::{Parser, ValueEnum};
 use millpond::{Db, Durability, Options, Table, TxnOptions};
 use random::next;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::PathBuf;
 
 const ROWS: u64 = 10_000;
 const VALUE_BYTES: usize = 200;
@@ -25,30 +21,57 @@ const SCANNED: u32 = 100;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-fn work(db: &Db, table: &Table, what: &str, times: u64) -> Outcome {
+/// Do one operation many times, for `cargo xtask instructions`
+#[derive(Debug, Parser)]
+#[command(name = "instructions")]
+struct Cli {
+    /// The operation
+    #[arg(value_enum)]
+    kind: Kind,
+    /// How many times
+    times: u64,
+    /// Where to make the database
+    dir: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Kind {
+    /// A durable update of a random row
+    Update,
+    /// An update of a random row that is not synced
+    Unsynced,
+    /// A transaction that reads a random row
+    Read,
+    /// A read of a random row in one long transaction
+    Get,
+    /// A transaction that scans 100 rows from a random one
+    Scan,
+}
+
+fn work(db: &Db, table: &Table, kind: Kind, times: u64) -> Outcome {
     let mut state = 7;
     let mut key = || (next(&mut state) % ROWS).to_be_bytes();
-    match what {
-        "update" | "unsynced" => {
-            let durability = if what == "update" { Durability::Sync } else { Durability::None };
+    match kind {
+        Kind::Update | Kind::Unsynced => {
+            let durability = if matches!(kind, Kind::Update) { Durability::Sync } else { Durability::None };
             for n in 0..times {
                 let mut tx = db.begin_with(TxnOptions::new().durability(durability))?;
                 tx.put(table, &key(), &[n as u8; VALUE_BYTES])?;
                 tx.commit()?;
             }
         }
-        "read" => {
+        Kind::Read => {
             for _ in 0..times {
                 assert!(db.begin()?.get(table, &key())?.is_some());
             }
         }
-        "get" => {
+        Kind::Get => {
             let tx = db.begin()?;
             for _ in 0..times {
                 assert!(tx.get(table, &key())?.is_some());
             }
         }
-        "scan" => {
+        Kind::Scan => {
             for _ in 0..times {
                 let (from, mut left) = (key(), SCANNED);
                 db.begin()?.scan(table, &from[..].., |_, value| {
@@ -58,23 +81,19 @@ fn work(db: &Db, table: &Table, what: &str, times: u64) -> Outcome {
                 })?;
             }
         }
-        other => return Err(format!("{other}: update, unsynced, read, get or scan").into()),
     }
     Ok(())
 }
 
 fn main() -> Outcome {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let [what, times, dir] = &args[..] else {
-        return Err("usage: instructions update|unsynced|read|get|scan N DIR".into());
-    };
+    let Cli { kind, times, dir } = Cli::parse();
     let options = Options::new().buffer_pool_bytes(64 << 20).redo_capacity_bytes(64 << 20);
-    let db = options.open(Path::new(dir))?;
+    let db = options.open(dir)?;
     let table = db.bulk_load("rows", (0..ROWS).map(|n| (n.to_be_bytes(), [1; VALUE_BYTES])))?;
     // Reads all pages into memory.
     assert_eq!(db.begin()?.range(&table, ..)?.count() as u64, ROWS);
-    work(&db, &table, what, WARM_UP)?;
-    work(&db, &table, what, times.parse()?)?;
+    work(&db, &table, kind, WARM_UP)?;
+    work(&db, &table, kind, times)?;
     db.close()?;
     Ok(())
 }

@@ -1,0 +1,107 @@
+//! The bare device, which some benchmarks compare the engine with.
+
+use crate::failure::{Failure, Outcome};
+use rustix::fs::OFlags;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::Instant;
+
+const FILE_BYTES: u64 = 64 << 20;
+const BLOCK_BYTES: usize = 4096;
+/// A segment file of the log, bytes.
+const SEGMENT_BYTES: usize = 4 << 20;
+/// How many files [`Device::makes_files`] makes.
+const SEGMENTS: usize = 8;
+
+#[repr(align(4096))]
+struct Block([u8; BLOCK_BYTES]);
+
+/// A zero-written file whose blocks are overwritten one after the other, without the page cache if
+/// possible.
+pub(super) struct Device {
+    file: File,
+    block: Box<Block>,
+}
+
+fn failed(error: io::Error) -> Failure {
+    Failure::failed(format!("the file that stands for the bare device: {error}"))
+}
+
+impl Device {
+    /// Makes the file.
+    pub(super) fn new(path: &Path) -> Outcome<Device> {
+        Device::make(path).map_err(failed)
+    }
+
+    fn make(path: &Path) -> io::Result<Device> {
+        let zeros = File::create(path)?;
+        for at in (0..FILE_BYTES).step_by(1 << 20) {
+            zeros.write_all_at(&vec![0; 1 << 20], at)?;
+        }
+        zeros.sync_all()?;
+        let file = uncached(OpenOptions::new().write(true), path)?;
+        Ok(Device { file, block: Box::new(Block([1; BLOCK_BYTES])) })
+    }
+
+    /// Overwrites the `n`-th block durably.
+    pub(super) fn write(&mut self, n: u64) -> Outcome {
+        self.block.0[0] = n as u8;
+        let written = self.file.write_all_at(&self.block.0, n * BLOCK_BYTES as u64 % FILE_BYTES);
+        written.and_then(|()| self.file.sync_data()).map_err(failed)
+    }
+
+    /// Writes so many bytes sequentially, makes them durable, and reads them. Returns MB/s of the
+    /// write and of the read.
+    pub(super) fn sequential(path: &Path, bytes: u64) -> Outcome<(f64, f64)> {
+        write_and_read(path, bytes).map_err(failed)
+    }
+
+    /// Makes files in `dir` as the log makes its segments: written with zeros, synced, then named.
+    /// Returns the rate, MB/s.
+    pub(super) fn makes_files(dir: &Path) -> Outcome<f64> {
+        make_files(dir).map_err(failed)
+    }
+}
+
+/// Opens a file without the page cache; with it if the file system does not allow that.
+fn uncached(options: &OpenOptions, path: &Path) -> io::Result<File> {
+    let direct = options.clone().custom_flags(OFlags::DIRECT.bits() as i32).open(path);
+    direct.or_else(|_| options.open(path))
+}
+
+fn write_and_read(path: &Path, bytes: u64) -> io::Result<(f64, f64)> {
+    #[repr(align(4096))]
+    struct Large([u8; 1 << 20]);
+    let file = uncached(OpenOptions::new().read(true).write(true).create(true).truncate(false), path)?;
+    let mut large = Box::new(Large([1; 1 << 20]));
+    let rate = |start: Instant| bytes as f64 / 1e6 / start.elapsed().as_secs_f64();
+    let start = Instant::now();
+    for at in (0..bytes).step_by(1 << 20) {
+        file.write_all_at(&large.0, at)?;
+    }
+    file.sync_data()?;
+    let written = rate(start);
+    let start = Instant::now();
+    for at in (0..bytes).step_by(1 << 20) {
+        file.read_exact_at(&mut large.0, at)?;
+    }
+    Ok((written, rate(start)))
+}
+
+fn make_files(dir: &Path) -> io::Result<f64> {
+    let zeros = vec![0; SEGMENT_BYTES];
+    let start = Instant::now();
+    for n in 0..SEGMENTS {
+        let (draft, name) = (dir.join(format!("{n}.new")), dir.join(n.to_string()));
+        let file = File::create(&draft)?;
+        file.write_all_at(&zeros, 0)?;
+        file.sync_data()?;
+        std::fs::rename(&draft, &name)?;
+        File::open(dir)?.sync_all()?;
+    }
+    let rate = (SEGMENTS * SEGMENT_BYTES) as f64 / 1e6 / start.elapsed().as_secs_f64();
+    (0..SEGMENTS).try_for_each(|n| std::fs::remove_file(dir.join(n.to_string())))?;
+    Ok(rate)
+}

@@ -1,0 +1,96 @@
+//! `millpond bench [NAME]`: runs one benchmark, or lists all of them.
+
+use super::print;
+use crate::bench::big_transaction::BigTransaction;
+use crate::bench::bulk_load::BulkLoad;
+use crate::bench::burst::Burst;
+use crate::bench::durable_updates::DurableUpdates;
+use crate::bench::hogs::Hogs;
+use crate::bench::hot_rows::HotRows;
+use crate::bench::hot_versions::HotVersions;
+use crate::bench::idle::Idle;
+use crate::bench::long_snapshot::LongSnapshot;
+use crate::bench::long_values::LongValues;
+use crate::bench::many_locks::ManyLocks;
+use crate::bench::memory_peak::MemoryPeak;
+use crate::bench::queue::Queue;
+use crate::bench::rollback_scan::RollbackScan;
+use crate::bench::tables::Tables;
+use crate::bench::writers_and_scans::WritersAndScans;
+use crate::bench::writing_threads::WritingThreads;
+use crate::failure::Outcome;
+use crate::stop;
+use clap::Subcommand;
+
+/// Run one benchmark; without a name, list them
+#[derive(Debug, clap::Args)]
+#[command(
+    disable_help_subcommand = true,
+    subcommand_value_name = "NAME",
+    subcommand_help_heading = "Benchmarks"
+)]
+pub(crate) struct Bench {
+    #[command(subcommand)]
+    benchmark: Option<Benchmark>,
+}
+
+/// Each line of help is at the benchmark's flags.
+#[derive(Debug, Subcommand)]
+enum Benchmark {
+    BigTransaction(BigTransaction),
+    BulkLoad(BulkLoad),
+    Burst(Burst),
+    DurableUpdates(DurableUpdates),
+    Hogs(Hogs),
+    HotRows(HotRows),
+    HotVersions(HotVersions),
+    Idle(Idle),
+    LongSnapshot(LongSnapshot),
+    LongValues(LongValues),
+    ManyLocks(ManyLocks),
+    MemoryPeak(MemoryPeak),
+    Queue(Queue),
+    RollbackScan(RollbackScan),
+    Tables(Tables),
+    WritersAndScans(WritersAndScans),
+    WritingThreads(WritingThreads),
+}
+
+impl Bench {
+    pub(crate) fn run(self) -> Outcome {
+        let Some(benchmark) = self.benchmark else {
+            print(&list());
+            return Ok(());
+        };
+        stop::exit_when_asked();
+        match benchmark {
+            Benchmark::BigTransaction(bench) => bench.run(),
+            Benchmark::BulkLoad(bench) => bench.run(),
+            Benchmark::Burst(bench) => bench.run(),
+            Benchmark::DurableUpdates(bench) => bench.run(),
+            Benchmark::Hogs(bench) => bench.run(),
+            Benchmark::HotRows(bench) => bench.run(),
+            Benchmark::HotVersions(bench) => bench.run(),
+            Benchmark::Idle(bench) => bench.run(),
+            Benchmark::LongSnapshot(bench) => bench.run(),
+            Benchmark::LongValues(bench) => bench.run(),
+            Benchmark::ManyLocks(bench) => bench.run(),
+            Benchmark::MemoryPeak(bench) => bench.run(),
+            Benchmark::Queue(bench) => bench.run(),
+            Benchmark::RollbackScan(bench) => bench.run(),
+            Benchmark::Tables(bench) => bench.run(),
+            Benchmark::WritersAndScans(bench) => bench.run(),
+            Benchmark::WritingThreads(bench) => bench.run(),
+        }
+    }
+}
+
+/// Returns a line for each benchmark, from its help.
+fn list() -> String {
+    let all = Benchmark::augment_subcommands(clap::Command::new("bench"));
+    let line = |bench: &clap::Command| {
+        let about = bench.get_about().map(ToString::to_string).unwrap_or_default();
+        format!("{:<18} {about}\n", bench.get_name())
+    };
+    all.get_subcommands().map(line).collect()
+}

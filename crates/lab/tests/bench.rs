@@ -1,0 +1,118 @@
+//! The benchmarks of the program as processes: each one runs, and cleans up.
+
+mod common;
+
+use common::{Scratch, text};
+use std::collections::BTreeSet;
+use std::process::Stdio;
+use std::time::Duration;
+
+/// Every benchmark, at a size that takes about a second.
+const TINY: &[&str] = &[
+    "big-transaction --rows 2000",
+    "bulk-load --rows 2000 --value-bytes 50",
+    "burst --writers 2 --seconds 0.1 --rounds 1",
+    "durable-updates --threads 1,2 --rounds 1 --seconds 0.05",
+    "hogs --rounds 1 --seconds 0.1",
+    "hot-rows --threads 2,4 --seconds 0.2",
+    "hot-rows --threads 4 --seconds 0.2 --random-only",
+    "hot-versions --seconds 1",
+    "idle --idle 20 --threads 2 --seconds 0.02",
+    "long-snapshot --seconds 0.3 --writers 2",
+    "long-snapshot --seconds 0.3 --writers 1 --durable",
+    "long-values --value 1MiB --values 2 --pool 32MiB",
+    "many-locks --locks 500 --rounds 1 --seconds 0.1",
+    "memory-peak --rows 2000",
+    "queue --seconds 1",
+    "rollback-scan --rows 2000",
+    "tables --tables 7",
+    "writers-and-scans --seconds 0.1",
+    "writing-threads --seconds 1",
+    "writing-threads --seconds 1 --checkpoints",
+];
+
+/// The names in the list, and the line of each.
+fn listed(scratch: &Scratch) -> Vec<(String, String)> {
+    let list = scratch.ok("bench");
+    let lines = list.lines().map(|line| line.split_once(' ').unwrap_or((line, "")));
+    lines.map(|(name, about)| (name.to_owned(), about.trim().to_owned())).collect()
+}
+
+#[test]
+fn every_benchmark_runs_at_a_tiny_size_and_leaves_nothing() {
+    let scratch = Scratch::new("bench");
+    let names: BTreeSet<String> = listed(&scratch).into_iter().map(|(name, _)| name).collect();
+    let run: BTreeSet<String> =
+        TINY.iter().filter_map(|args| args.split(' ').next()).map(str::to_owned).collect();
+    assert_eq!(names, run, "the list of the program, and what this test runs");
+    for args in TINY {
+        let out = scratch.millpond(&format!("bench {args}"));
+        let complaint = text(&out.stderr);
+        // Where the directory is in memory, the kernel counts no writes.
+        let uncounted = args.starts_with("writing-threads") && complaint.contains("on a device?");
+        assert!(uncounted || out.status.code() == Some(0), "millpond bench {args}: {complaint}");
+        assert!(!out.stdout.is_empty(), "millpond bench {args} prints what it measured");
+        assert_eq!(scratch.names(), Vec::<String>::new(), "millpond bench {args} removes its directory");
+    }
+}
+
+#[test]
+fn every_benchmark_and_flag_has_a_line_of_help() {
+    let scratch = Scratch::new("bench-help");
+    for (name, about) in listed(&scratch) {
+        assert!(about.len() > 20 && !about.ends_with('.'), "{name}: {about}");
+        let help = scratch.ok(&format!("bench {name} --help"));
+        assert!(help.starts_with(&about), "{help}");
+        let flags: Vec<&str> = help.lines().filter(|line| line.trim_start().starts_with("--")).collect();
+        assert!(!flags.is_empty(), "{help}");
+        for line in flags {
+            let sentence = line.split_once(" [default: ").map_or(line, |(sentence, _)| sentence);
+            let text = sentence.trim().split_once("  ").map_or("", |(_, text)| text.trim());
+            let has_default = !line.contains('<') || line.contains("[default: ");
+            assert!(text.len() > 3 && has_default, "millpond bench {name} --help: {line}");
+        }
+        assert!(help.lines().count() > 8, "the help says what is measured: {help}");
+    }
+}
+
+#[test]
+fn a_wrong_benchmark_or_flag_is_one_sentence_and_status_2() {
+    let scratch = Scratch::new("bench-misuse");
+    for (args, word) in [
+        ("fly", "fly"),
+        ("hot_row", "hot_row"),
+        ("hot-rows --wings 2", "--wings"),
+        ("hot-rows --threads 4,many", "many"),
+        ("hot-rows --threads 0", "--threads"),
+        ("hot-rows --seconds 0", "--seconds"),
+        ("queue --seconds soon", "soon"),
+        ("queue 10", "10"),
+        ("idle --threads 65", "--threads"),
+        ("long-values --value 5MB", "5MB"),
+        ("long-values --value 1500KiB", "1MiB"),
+        ("long-snapshot --durable yes", "yes"),
+        ("many-locks --rounds 0", "--rounds"),
+        ("tables --tables 0", "--tables"),
+        ("bulk-load --value-bytes 1000000", "--value-bytes"),
+    ] {
+        let complaint = scratch.refused(2, &format!("bench {args}"));
+        assert!(complaint.contains(word), "millpond bench {args} does not name {word:?}: {complaint}");
+    }
+    assert_eq!(scratch.names(), Vec::<String>::new());
+}
+
+#[test]
+fn ctrl_c_ends_a_benchmark_at_once_and_removes_what_it_made() {
+    let scratch = Scratch::new("bench-interrupt");
+    let mut command = scratch.command("bench queue --seconds 600");
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while scratch.names().is_empty() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let out = child.wait_with_output().unwrap();
+    assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
+    assert!(text(&out.stderr).contains("interrupted"), "{}", text(&out.stderr));
+    assert_eq!(scratch.names(), Vec::<String>::new());
+}

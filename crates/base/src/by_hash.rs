@@ -1,16 +1,18 @@
-//! A map whose keys say what they hash to, and whose memory follows what is in it.
+//! A hash function for keys that a user may choose, and a hash map that gives memory back.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher};
 
-/// Mixes in eight bytes at a time: a multiplication by the odd constant of Knuth's multiplicative hashing, whose upper half is folded into the
-/// lower. Who does not know where it began cannot choose bytes that end alike. It begins at 0 where nobody chooses, and nowhere at
-/// random, so what is done in simulated worlds repeats.
+/// A hash function with a seed. It takes eight bytes at a time, multiplies by the odd constant of
+/// Knuth's multiplicative hashing, and folds the upper half of the product into the lower.
+///
+/// A user who does not know the seed cannot choose keys with the same hash. Where no user chooses
+/// the keys, the seed is 0. The seed is never random by itself, so simulated worlds repeat.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spread(u64);
 
 impl Spread {
-    /// One that begins at a number that nobody knows who chooses what is hashed.
+    /// The function with this seed. A user who chooses the keys must not know it.
     #[inline]
     #[must_use]
     pub const fn from(seed: u64) -> Spread {
@@ -24,7 +26,8 @@ impl Hasher for Spread {
         self.0
     }
 
-    /// Pieces that follow each other are not told apart: whoever mixes in several says how long they are.
+    /// Does not mix in the length: a caller that writes several byte strings writes their lengths
+    /// too.
     #[inline]
     fn write(&mut self, bytes: &[u8]) {
         let (words, rest) = bytes.as_chunks::<8>();
@@ -48,35 +51,36 @@ impl BuildHasher for Spread {
     }
 }
 
-/// A map that gives memory back as entries go.
+/// A hash map that gives memory back as entries are removed.
 #[derive(Debug)]
 pub struct ByHash<K, V>(HashMap<K, V, Spread>);
 
 impl<K, V> ByHash<K, V> {
-    /// An empty one whose keys are hashed from `begin` on.
+    /// An empty map whose keys are hashed by `spread`.
     #[must_use]
-    pub fn new(begin: Spread) -> Self {
-        ByHash(HashMap::with_hasher(begin))
+    pub fn new(spread: Spread) -> Self {
+        ByHash(HashMap::with_hasher(spread))
     }
 }
 
 impl<K: Hash + Eq, V> ByHash<K, V> {
-    /// What is there under a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &K) -> Option<&V> {
         self.0.get(key)
     }
 
-    /// The same, to be changed.
+    /// Returns the value of a key, to be changed.
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         self.0.get_mut(key)
     }
 
-    /// Enters a value; what was there comes back.
+    /// Enters a value. Returns the value that the key had before.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         self.0.insert(key, value)
     }
 
-    /// Takes a value out. Memory goes back when seven eighths of it stand empty, and all of it with the last entry.
+    /// Removes a value and returns it. Memory is freed when seven eighths of it are unused, and all
+    /// of it with the last entry.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         let old = self.0.remove(key);
         let (len, room) = (self.0.len(), self.0.capacity());
@@ -86,15 +90,15 @@ impl<K: Hash + Eq, V> ByHash<K, V> {
         old
     }
 
-    /// Bytes of memory: of the room that there is, not only of what stands in it.
+    /// Returns the memory of the map, bytes: of its capacity, not only of its entries.
     pub fn bytes(&self) -> usize {
-        // A byte of a mark an entry, and an eighth that always stays empty.
+        // Each entry has a control byte, and an eighth of the table always stays empty.
         self.0.capacity() * (size_of::<(K, V)>() + 1) * 8 / 7
     }
 }
 
 impl<K: Hash + Eq + Ord + Clone, V> ByHash<K, V> {
-    /// Its keys, in their order.
+    /// Returns the keys in their order.
     pub fn keys(&self) -> Vec<K> {
         let mut keys: Vec<K> = self.0.keys().cloned().collect();
         keys.sort_unstable();
@@ -112,10 +116,10 @@ mod tests {
         spread.finish()
     }
 
-    /// The upper bits of a product depend on all others and the lower ones on few: a plain multiplication with a shift would let words be
-    /// chosen that end alike wherever it begins.
+    /// The upper bits of a product depend on all bits, the lower ones on few. After a plain
+    /// multiplication and a shift, some words have the same hash with every seed.
     #[test]
-    fn nobody_can_choose_words_that_end_alike_without_knowing_the_seed() {
+    fn keys_with_the_same_hash_cannot_be_chosen_without_the_seed() {
         const TOP: u64 = 1 << 63;
         for seed in (0..1000u64).map(|n| n.wrapping_mul(0x2545_f491_4f6c_dd1d)) {
             let other = [7 ^ TOP, 9 ^ TOP ^ TOP >> 32];

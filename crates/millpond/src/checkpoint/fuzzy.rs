@@ -155,8 +155,8 @@ impl Checkpointer {
         // After the target is known: by now the undo of everything below it is in a stream, and a
         // transaction whose end lies below it has ended.
         //
-        // A file that cannot be made, for another reason than a full disk, would stop the checkpoint
-        // for ever.
+        // A file that cannot be made, for another reason than a full disk, would stop the
+        // checkpoint for ever.
         let fatal = |error: Error| if error.may_pass() { error } else { self.poison.set(error) };
         let list = self.unfinished.harden(next.sequence).map_err(fatal)?;
         let end = self.log.reserved_lsn();

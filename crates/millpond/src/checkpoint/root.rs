@@ -4,7 +4,8 @@
 //!  slot at 0 and at 4096, each 4,096 bytes, little-endian:
 //!  0   magic "MILLPOND"           8   format u16 | 0 u16   12  page bytes u32
 //!  16  database id u64            24  sequence u64         32  checkpoint LSN u64
-//!  40  checkpoint record LSN u64  48  durable LSN u64      56  segment blocks, ring blocks u32 each
+//!  40  checkpoint record LSN u64  48  durable LSN u64      56  segment blocks u32
+//!                                                          60  ring blocks u32
 //!  64  clean shutdown u8 | 0 ×3 | number of epochs u32     72  replay rate, bytes a second u64
 //!  80  epochs: epoch u32, 0 u32, first LSN u64 each
 //!  4092 crc32c of the slot before it

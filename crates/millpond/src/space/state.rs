@@ -78,7 +78,8 @@ pub(super) struct SpaceState {
 }
 
 impl SpaceState {
-    /// Creates the state of a file without groups, whose map pages describe `group_extents` extents.
+    /// Creates the state of a file without groups, whose map pages describe `group_extents` extents
+    /// each.
     pub(super) fn new(group_extents: u32) -> SpaceState {
         SpaceState {
             group_extents,

@@ -8,12 +8,6 @@ const LINES_MAX: usize = 70;
 /// The most arguments of a function, `self` included.
 const ARGUMENTS_MAX: usize = 7;
 
-/// Longer functions that were there before the rule, by file and name. The list may only shrink.
-const LONG: &[(&str, &str)] = &[];
-
-/// Functions with more arguments that were there before the rule. The list may only shrink.
-const MANY_ARGUMENTS: &[(&str, &str)] = &[];
-
 /// A function of a file.
 #[derive(Debug, PartialEq, Eq)]
 struct Function<'c> {
@@ -24,54 +18,19 @@ struct Function<'c> {
 }
 
 pub(super) fn check(tree: &Tree, report: &mut Report<'_>) {
-    let mut long = Exceptions::new(LONG);
-    let mut many = Exceptions::new(MANY_ARGUMENTS);
     for file in tree.rust() {
-        check_file(file, &mut long, &mut many, report);
-    }
-    for (path, name) in long.unused() {
-        report(path, 1, format!("`{name}` is short now, or gone: take it off the list of long functions"));
-    }
-    for (path, name) in many.unused() {
-        let what =
-            format!("`{name}` has few arguments now, or is gone: take it off the list of those with many");
-        report(path, 1, what);
+        check_file(file, report);
     }
 }
 
-/// A list of exceptions to a rule, and which of them were needed.
-struct Exceptions<'l> {
-    list: &'l [(&'l str, &'l str)],
-    used: Vec<bool>,
-}
-
-impl<'l> Exceptions<'l> {
-    fn new(list: &'l [(&'l str, &'l str)]) -> Self {
-        Exceptions { list, used: vec![false; list.len()] }
-    }
-
-    /// Whether a function is in the list.
-    fn has(&mut self, path: &str, name: &str) -> bool {
-        let found = self.list.iter().position(|entry| *entry == (path, name));
-        if let Some(n) = found {
-            self.used[n] = true;
-        }
-        found.is_some()
-    }
-
-    fn unused(&self) -> impl Iterator<Item = &(&'l str, &'l str)> {
-        self.list.iter().zip(&self.used).filter(|(_, used)| !**used).map(|(entry, _)| entry)
-    }
-}
-
-fn check_file(file: &File, long: &mut Exceptions<'_>, many: &mut Exceptions<'_>, report: &mut Report<'_>) {
+fn check_file(file: &File, report: &mut Report<'_>) {
     for Function { name, line, lines, arguments } in functions(&file.code) {
-        if lines > LINES_MAX && !long.has(&file.path, name) {
+        if lines > LINES_MAX {
             let what =
                 format!("`{name}` has {lines} lines, at most {LINES_MAX} are allowed: split it by idea");
             report(&file.path, line, what);
         }
-        if arguments > ARGUMENTS_MAX && !many.has(&file.path, name) {
+        if arguments > ARGUMENTS_MAX {
             let what = format!(
                 "`{name}` has {arguments} arguments, at most {ARGUMENTS_MAX} are allowed: make a parameter struct"
             );
@@ -170,13 +129,9 @@ mod tests {
 
     const PATH: &str = "crates/a/src/lib.rs";
 
-    fn found(text: &str, long: &[(&str, &str)], many: &[(&str, &str)]) -> Vec<String> {
-        let (mut long, mut many) = (Exceptions::new(long), Exceptions::new(many));
+    fn found(text: &str) -> Vec<String> {
         let mut out = Vec::new();
-        check_file(&File::new(PATH, text), &mut long, &mut many, &mut |_, line, what| {
-            out.push(format!("{line}: {what}"));
-        });
-        out.extend(long.unused().chain(many.unused()).map(|(_, name)| format!("unused {name}")));
+        check_file(&File::new(PATH, text), &mut |_, line, what| out.push(format!("{line}: {what}")));
         out
     }
 
@@ -193,24 +148,18 @@ mod tests {
         let body = |lines: usize| {
             format!("//! x\nfn long() {{\n{}}}\nfn short() {{}}\n", "    x();\n".repeat(lines))
         };
-        assert!(found(&body(LINES_MAX - 2), &[], &[]).is_empty());
-        let problems = found(&body(LINES_MAX - 1), &[], &[]);
+        assert!(found(&body(LINES_MAX - 2)).is_empty());
+        let problems = found(&body(LINES_MAX - 1));
         assert_eq!(problems, ["2: `long` has 71 lines, at most 70 are allowed: split it by idea"]);
-        let list = [(PATH, "long")];
-        assert!(found(&body(LINES_MAX - 1), &list, &[]).is_empty());
-        assert_eq!(found(&body(LINES_MAX - 2), &list, &[]), ["unused long"]);
     }
 
     #[test]
     fn many_arguments_are_found() {
         let text = |n: usize| format!("fn many({}) {{}}\n", "a: Map<u8, u8>, ".repeat(n));
-        assert!(found(&text(ARGUMENTS_MAX), &[], &[]).is_empty());
+        assert!(found(&text(ARGUMENTS_MAX)).is_empty());
         assert_eq!(
-            found(&text(ARGUMENTS_MAX + 1), &[], &[]),
+            found(&text(ARGUMENTS_MAX + 1)),
             ["1: `many` has 8 arguments, at most 7 are allowed: make a parameter struct"]
         );
-        let list = [(PATH, "many")];
-        assert!(found(&text(ARGUMENTS_MAX + 1), &[], &list).is_empty());
-        assert_eq!(found(&text(ARGUMENTS_MAX), &[], &list), ["unused many"]);
     }
 }

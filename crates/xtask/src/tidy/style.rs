@@ -7,10 +7,6 @@ use super::source::{File, Tree, line_of, whole_words};
 /// The longest file, in lines.
 const LINES_MAX: usize = 600;
 
-/// Longer files that were there before the rule, with their length. The list may only shrink, and
-/// so may the files.
-const LONG_FILES: &[(&str, usize)] = &[];
-
 /// Files that may have `unsafe`: memory by address, system calls, latches, and the C API.
 const UNSAFE: &[&str] = &[
     "crates/base/src/aligned.rs",
@@ -32,9 +28,6 @@ pub(super) fn check(tree: &Tree, report: &mut Report<'_>) {
     for file in tree.rust() {
         check_file(file, report);
     }
-    for (path, _) in LONG_FILES.iter().filter(|(path, _)| tree.get(path).is_none()) {
-        report(path, 1, "is gone; take it off the list of long files".into());
-    }
 }
 
 fn check_file(file: &File, report: &mut Report<'_>) {
@@ -42,21 +35,9 @@ fn check_file(file: &File, report: &mut Report<'_>) {
         report(&file.path, 1, "the first line is not `//!` with the idea of the file".into());
     }
     let lines = file.text.lines().count();
-    match LONG_FILES.iter().find(|(path, _)| *path == file.path) {
-        None if lines > LINES_MAX => {
-            report(
-                &file.path,
-                lines,
-                format!("{lines} lines, at most {LINES_MAX} are allowed: split the file by idea"),
-            );
-        }
-        Some((_, listed)) if lines > *listed => {
-            report(&file.path, lines, format!("grew from {listed} to {lines} lines, but may only shrink"));
-        }
-        Some(_) if lines <= LINES_MAX => {
-            report(&file.path, lines, "is short now; take it off the list of long files".into());
-        }
-        _ => {}
+    if lines > LINES_MAX {
+        let what = format!("{lines} lines, at most {LINES_MAX} are allowed: split the file by idea");
+        report(&file.path, lines, what);
     }
     if !UNSAFE.iter().any(|allowed| file.path.starts_with(allowed)) {
         for at in whole_words(&file.code, "unsafe") {

@@ -18,6 +18,8 @@ mod report;
 mod result;
 mod run_dir;
 mod samples;
+#[cfg(test)]
+mod scratch;
 mod stop;
 mod units;
 mod workload;

@@ -105,6 +105,18 @@ fn holds(db: &Db, round: u64) {
     assert_eq!(rows.map(|(_, value)| assert_eq!(value, [round as u8; 1500])).count() as u64, ROWS);
 }
 
+/// Fills a database until `enough` returns true, opens it again, and checks its rows.
+fn fill_and_recover(dir: &Path, options: &Options, enough: impl FnMut(u64) -> bool) {
+    let db = options.open(dir.join("db")).unwrap();
+    db.create_table("t").unwrap();
+    let round = fill(&db, enough);
+    println!("{} files of log", segments(dir));
+    drop(db);
+    let db = options.open(dir.join("db")).unwrap();
+    holds(&db, round);
+    db.close().unwrap();
+}
+
 /// `MILLPOND_DESCRIPTORS=256` is a realistic limit, with a gigabyte of log.
 /// `MILLPOND_SEGMENTS=2048` makes 8 GiB of log, all of which is replayed.
 #[test]
@@ -116,13 +128,7 @@ fn a_long_log_runs_and_recovers_with_few_descriptors() {
         let options = options()
             .redo_capacity_bytes(files as u64 * (5 << 20) + (8 << 30))
             .hold_cleaning_until_redo_bytes(files as u64 * (5 << 20) + (7 << 30));
-        let db = options.open(dir.join("db")).unwrap();
-        db.create_table("t").unwrap();
-        let round = fill(&db, |_| segments(dir) >= files);
-        drop(db);
-        let db = options.open(dir.join("db")).unwrap();
-        holds(&db, round);
-        db.close().unwrap();
+        fill_and_recover(dir, &options, |_| segments(dir) >= files);
     });
     check_descriptors(seen, most);
 }
@@ -136,14 +142,7 @@ fn a_long_recovery_target_needs_no_more_descriptors() {
     let seen = in_a_process("a_long_recovery_target_needs_no_more_descriptors", |dir| {
         limit(Resource::Nofile, MOST, MOST);
         let options = Options::new().recovery_target(Duration::from_secs(30));
-        let db = options.open(dir.join("db")).unwrap();
-        db.create_table("t").unwrap();
-        let round = fill(&db, |round| round * ROWS * 1500 >= mb * 1_000_000);
-        println!("{} files of log", segments(dir));
-        drop(db);
-        let db = options.open(dir.join("db")).unwrap();
-        holds(&db, round);
-        db.close().unwrap();
+        fill_and_recover(dir, &options, |round| round * ROWS * 1500 >= mb * 1_000_000);
     });
     check_descriptors(seen, MOST);
 }

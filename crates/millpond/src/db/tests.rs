@@ -99,6 +99,26 @@ fn put(db: &Db, table: &Table, key: &[u8], value: &[u8]) {
     tx.commit().unwrap();
 }
 
+fn figure(db: &Db, name: &str) -> u64 {
+    db.metrics().get(name).unwrap_or_else(|| panic!("no figure {name}")) as u64
+}
+
+/// Runs a scenario in two simulated worlds: it must pass in the one without a mistake, and fail in
+/// the one with the bug planted. Returns that failure.
+#[cfg(feature = "planted")]
+fn failure_of(bug: crate::planted::Bug, scenario: fn()) -> String {
+    use base::sync::sim::{WorldOptions, run};
+    let in_a_world = |flags| {
+        let options = WorldOptions { flags, max_steps: 60_000_000, ..WorldOptions::new(1) };
+        run(options, scenario).result
+    };
+    in_a_world(0).unwrap_or_else(|failure| panic!("without a mistake: {failure}"));
+    match in_a_world(bug.flag()) {
+        Ok(()) => panic!("{bug:?} was not found"),
+        Err(failure) => failure.to_string(),
+    }
+}
+
 /// Waits until all ended transactions are purged, then checks the database and demands a clean
 /// report.
 fn purge_and_check(db: &Db) {

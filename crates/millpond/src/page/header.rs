@@ -45,9 +45,9 @@ pub(crate) enum PageKind {
     Map = 1,
     /// A leaf: rows.
     Leaf = 2,
-    /// A part of a long value.
-    Inner = 3,
     /// An inner page: separator keys and children.
+    Inner = 3,
+    /// A part of a long value.
     Overflow = 4,
     /// The file's own header (page 0).
     File = 5,
@@ -56,18 +56,19 @@ pub(crate) enum PageKind {
 }
 
 impl PageKind {
+    /// All kinds, by their numbers.
+    pub(crate) const ALL: [PageKind; 7] = [
+        PageKind::Free,
+        PageKind::Map,
+        PageKind::Leaf,
+        PageKind::Inner,
+        PageKind::Overflow,
+        PageKind::File,
+        PageKind::Owners,
+    ];
+
     fn from_u8(v: u8) -> Option<PageKind> {
-        [
-            PageKind::Free,
-            PageKind::Map,
-            PageKind::Leaf,
-            PageKind::Inner,
-            PageKind::Overflow,
-            PageKind::File,
-            PageKind::Owners,
-        ]
-        .get(usize::from(v))
-        .copied()
+        Self::ALL.get(usize::from(v)).copied()
     }
 }
 

@@ -6,10 +6,6 @@ use base::TreeId;
 use std::cell::RefCell;
 use vfs::fault::FaultDisk;
 
-fn figure(db: &Db, name: &str) -> u64 {
-    db.metrics().get(name).unwrap() as u64
-}
-
 fn names(count: usize) -> Vec<String> {
     (0..count).map(|n| format!("table {n:05}")).collect()
 }
@@ -107,18 +103,10 @@ fn on_a_full_disk_a_drop_is_refused_before_the_log_is_full() {
     drops_on_a_full_disk();
 }
 
-/// The same scenario must fail in a simulated world with the bug planted.
 #[cfg(feature = "planted")]
 #[test]
 fn the_planted_drop_without_admission_is_found() {
-    use crate::planted::Bug;
-    use base::sync::sim::{WorldOptions, run};
-    let in_a_world = |flags| {
-        let options = WorldOptions { flags, max_steps: 60_000_000, ..WorldOptions::new(1) };
-        run(options, drops_on_a_full_disk).result
-    };
-    in_a_world(0).unwrap_or_else(|failure| panic!("without a mistake: {failure}"));
-    in_a_world(Bug::ReleaseUnasked.flag()).expect_err("it was not found");
+    failure_of(crate::planted::Bug::ReleaseUnasked, drops_on_a_full_disk);
 }
 
 /// Makes a table with pages in shared extents and extents of its own. Returns its tree, and how

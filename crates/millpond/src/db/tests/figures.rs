@@ -60,10 +60,6 @@ fn fixture(options: &Options) -> Fixture {
     Fixture { disk, db, table }
 }
 
-fn figure(db: &Db, name: &str) -> u64 {
-    db.metrics().get(name).unwrap() as u64
-}
-
 fn row(n: u64) -> [u8; 8] {
     n.to_be_bytes()
 }

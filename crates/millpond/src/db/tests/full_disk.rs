@@ -302,17 +302,9 @@ fn a_prepared_transaction_on_a_full_disk_can_be_decided() {
     }
 }
 
-/// The same scenario must fail in a simulated world with the bug planted.
 #[cfg(feature = "planted")]
 #[test]
 fn the_planted_use_of_the_whole_reserve_is_found() {
-    use crate::planted::Bug;
-    use base::sync::sim::{WorldOptions, run};
-    let in_a_world = |flags| {
-        let options = WorldOptions { flags, max_steps: 60_000_000, ..WorldOptions::new(1) };
-        run(options, a_snapshot_on_a_full_disk).result
-    };
-    in_a_world(0).unwrap_or_else(|failure| panic!("without a mistake: {failure}"));
-    let found = in_a_world(Bug::ReserveRunDown.flag()).expect_err("it was not found").to_string();
-    assert!(!found.contains("the disk is not full"), "{found}");
+    let failure = failure_of(crate::planted::Bug::ReserveRunDown, a_snapshot_on_a_full_disk);
+    assert!(!failure.contains("the disk is not full"), "{failure}");
 }

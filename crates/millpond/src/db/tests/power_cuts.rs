@@ -39,11 +39,49 @@ fn random_transaction(rng: &mut Prng, db: &Db, tables: &[Table], models: &mut [R
     }
 }
 
+/// Cuts the power before every `stride`-th operation of a run, and opens what each cut leaves.
+/// `history` tells what was acknowledged after so many operations of the disk. A database must have
+/// what was acknowledged before the cut, or one change more. Then `go_on` uses it; it gets what the
+/// database has, and a name of the case.
+pub(super) fn cut_power_everywhere<S: PartialEq>(
+    disk: &MemDisk,
+    (seed, stride): (u64, u64),
+    history: &[(u64, S)],
+    content: impl Fn(&Db) -> S,
+    mut go_on: impl FnMut(&Db, S, &str),
+) {
+    let end = disk.op_count();
+    let (mut walk, mut states) = (disk.walk(), 0);
+    while walk.step() && walk.at() <= end {
+        if walk.at() < history[0].0 || !(walk.at() + seed).is_multiple_of(stride) {
+            continue;
+        }
+        for choice in [CrashChoice::None, CrashChoice::All, CrashChoice::Random(walk.at())] {
+            let at = format!("seed {seed}, power cut before operation {}, {choice:?}", walk.at());
+            let image = walk.image(choice);
+            let db = try_open(&image).unwrap_or_else(|e| panic!("{at}: {e}"));
+            let found = content(&db);
+            let acked = history.partition_point(|(op, _)| *op <= walk.at()) - 1;
+            let fits = history[acked..].iter().take(2).any(|(_, state)| *state == found);
+            assert!(fits, "{at}: neither the {acked} acknowledged changes nor one more");
+            purge_and_check(&db);
+            go_on(&db, found, &at);
+            states += 1;
+        }
+    }
+    assert!(states > 20, "{states} states");
+}
+
+/// Returns the number in `MILLPOND_CRASH_STRIDE`.
+pub(super) fn crash_stride(default: u64) -> u64 {
+    std::env::var("MILLPOND_CRASH_STRIDE").map_or(default, |s| s.parse().unwrap())
+}
+
 /// Whatever a power cut leaves of a random run: it holds the acknowledged transactions, and perhaps
 /// the one in flight, each as a whole. New transactions work on it.
 #[test]
 pub(super) fn every_power_cut_leaves_whole_transactions() {
-    let stride = std::env::var("MILLPOND_CRASH_STRIDE").map_or(23, |s| s.parse().unwrap());
+    let stride = crash_stride(23);
     for seed in 0..3 {
         let disk = MemDisk::default();
         let db = open(&disk);
@@ -67,29 +105,11 @@ pub(super) fn every_power_cut_leaves_whole_transactions() {
                 db.checkpoint().unwrap();
             }
         }
-        let end = disk.op_count();
         std::mem::forget(sleeper);
-        let (mut walk, mut states) = (disk.walk(), 0);
-        while walk.step() && walk.at() <= end {
-            if walk.at() < history[0].0 || !(walk.at() + seed).is_multiple_of(stride) {
-                continue;
-            }
-            for choice in [CrashChoice::None, CrashChoice::All, CrashChoice::Random(walk.at())] {
-                let at = format!("seed {seed}, power cut before operation {}, {choice:?}", walk.at());
-                let image = walk.image(choice);
-                let db = try_open(&image).unwrap_or_else(|e| panic!("{at}: {e}"));
-                let found = [all(&db, "a"), all(&db, "b")];
-                let acked = history.partition_point(|(op, _)| *op <= walk.at()) - 1;
-                let fits = history[acked..].iter().take(2).any(|(_, state)| state[..] == found[..]);
-                assert!(fits, "{at}: neither the {acked} acknowledged transactions nor one more");
-                purge_and_check(&db);
-                let mut tx = db.begin().unwrap();
-                tx.put(&db.open_table("a").unwrap(), b"goes on", b"yes").unwrap();
-                tx.commit().unwrap();
-                states += 1;
-            }
-        }
-        assert!(states > 20, "{states} states");
+        let content = |db: &Db| vec![all(db, "a"), all(db, "b")];
+        cut_power_everywhere(&disk, (seed, stride), &history, content, |db, _, _| {
+            put(db, &db.open_table("a").unwrap(), b"goes on", b"yes");
+        });
     }
 }
 

@@ -1,6 +1,6 @@
 //! Rollback and purge with obstacles: a full disk, a log without room, an unreadable page.
 
-use super::{DIR, all, open, options, purge_and_check, put, rows};
+use super::{DIR, all, figure, open, options, purge_and_check, put, rows};
 use crate::error::Error;
 use crate::{Db, Savepoint, Table, Transaction};
 use base::sync::Parker;
@@ -26,10 +26,6 @@ pub(super) fn until(what: &str, mut there: impl FnMut() -> bool) {
         pause();
     }
     panic!("timed out waiting for: {what}");
-}
-
-fn figure(db: &Db, name: &str) -> u64 {
-    db.metrics().get(name).unwrap_or_else(|| panic!("no figure {name}")) as u64
 }
 
 pub(super) fn key(n: u64, sub: u64) -> Vec<u8> {
@@ -424,34 +420,13 @@ fn rollbacks_to_savepoints_count_as_memory() {
     assert_eq!(bytes(), empty);
 }
 
-/// Each scenario must fail in a simulated world with its bug planted.
 #[cfg(feature = "planted")]
-mod planted {
-    use super::*;
+#[test]
+fn each_planted_bug_of_rollback_and_purge_is_found() {
+    use super::failure_of;
     use crate::planted::Bug;
-    use base::sync::sim::{WorldOptions, run};
-
-    fn found(bug: Option<Bug>, scenario: fn()) -> bool {
-        let flags = bug.map_or(0, Bug::flag);
-        let options = WorldOptions { flags, max_steps: 30_000_000, ..WorldOptions::new(1) };
-        let result = run(options, scenario).result;
-        if let (None, Err(failure)) = (bug, &result) {
-            panic!("without a mistake: {failure}");
-        }
-        result.is_err()
-    }
-
-    #[test]
-    fn each_planted_bug_is_found() {
-        let scenarios: [(Bug, fn()); 4] = [
-            (Bug::HalfUndoneGoesOn, a_rollback_that_fails_in_the_middle),
-            (Bug::UndoingUnasked, || a_log_without_room(false)),
-            (Bug::UndoingUnasked, || a_log_without_room(true)),
-            (Bug::StuckAtUnreadable, unreadable_pages_and_purge),
-        ];
-        for (bug, scenario) in scenarios {
-            found(None, scenario);
-            assert!(found(Some(bug), scenario), "{bug:?}");
-        }
-    }
+    failure_of(Bug::HalfUndoneGoesOn, a_rollback_that_fails_in_the_middle);
+    failure_of(Bug::UndoingUnasked, || a_log_without_room(false));
+    failure_of(Bug::UndoingUnasked, || a_log_without_room(true));
+    failure_of(Bug::StuckAtUnreadable, unreadable_pages_and_purge);
 }

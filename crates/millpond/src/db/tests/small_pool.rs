@@ -1,6 +1,6 @@
 //! The memory of the buffer pool, for a pages file of any size.
 
-use super::{DIR, Rows, fresh, options, rows, try_open};
+use super::{DIR, Rows, figure, fresh, options, rows, try_open};
 use crate::db::Db;
 use crate::page::header;
 use crate::page::map::{self, extents_per_map, page_of_group};
@@ -15,10 +15,6 @@ const PAGE: usize = 4096;
 const GROUPS: u32 = 100;
 /// Threads that write at once.
 const WRITERS: u64 = 4;
-
-fn figure(db: &Db, name: &str) -> u64 {
-    db.metrics().get(name).unwrap() as u64
-}
 
 /// Frames, control blocks and the page table together take the bytes that the caller gave. (Once
 /// only the frames were counted, and the page table grew with the file.)

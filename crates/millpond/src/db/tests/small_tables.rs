@@ -1,6 +1,7 @@
 //! Small tables share extents: the pages they take, the pages that are free after a drop, and power
 //! cuts in between.
 
+use super::power_cuts::{crash_stride, cut_power_everywhere};
 use super::*;
 use base::{PageNo, TreeId};
 use std::collections::BTreeSet;
@@ -10,10 +11,6 @@ const EXTENT: u64 = 16;
 
 fn used(db: &Db) -> BTreeMap<TreeId, Vec<PageNo>> {
     db.core.engine.store.space.used_pages().unwrap()
-}
-
-fn figure(db: &Db, name: &str) -> u64 {
-    db.metrics().get(name).unwrap() as u64
 }
 
 fn free_pages(db: &Db) -> u64 {
@@ -111,7 +108,7 @@ fn change(db: &Db, rng: &mut Prng, n: u32, model: &mut Tables) {
 /// owner or is free, and tables can be created and dropped.
 #[test]
 fn power_cuts_leave_every_shared_page_to_its_table() {
-    let stride = std::env::var("MILLPOND_CRASH_STRIDE").map_or(31, |s| s.parse().unwrap());
+    let stride = crash_stride(31);
     for seed in 0..2 {
         let disk = MemDisk::default();
         let (db, mut rng, mut model) = (open(&disk), Prng::new(seed), Tables::new());
@@ -123,28 +120,10 @@ fn power_cuts_leave_every_shared_page_to_its_table() {
                 db.checkpoint().unwrap();
             }
         }
-        let end = disk.op_count();
-        let (mut walk, mut states) = (disk.walk(), 0);
-        while walk.step() && walk.at() <= end {
-            if walk.at() < history[0].0 || !(walk.at() + seed).is_multiple_of(stride) {
-                continue;
-            }
-            for choice in [CrashChoice::None, CrashChoice::All, CrashChoice::Random(walk.at())] {
-                let at = format!("seed {seed}, power cut before operation {}, {choice:?}", walk.at());
-                let image = walk.image(choice);
-                let db = try_open(&image).unwrap_or_else(|e| panic!("{at}: {e}"));
-                let found = tables_of(&db);
-                let acked = history.partition_point(|(op, _)| *op <= walk.at()) - 1;
-                let fits = history[acked..].iter().take(2).any(|(_, state)| *state == found);
-                assert!(fits, "{at}: neither the {acked} acknowledged changes nor one more");
-                purge_and_check(&db);
-                let mut now = found;
-                (1000..1006).for_each(|n| change(&db, &mut rng, n, &mut now));
-                assert!(tables_of(&db) == now, "{at}: changes after the power cut are missing");
-                purge_and_check(&db);
-                states += 1;
-            }
-        }
-        assert!(states > 20, "{states} states");
+        cut_power_everywhere(&disk, (seed, stride), &history, tables_of, |db, mut now, at| {
+            (1000..1006).for_each(|n| change(db, &mut rng, n, &mut now));
+            assert!(tables_of(db) == now, "{at}: changes after the power cut are missing");
+            purge_and_check(db);
+        });
     }
 }

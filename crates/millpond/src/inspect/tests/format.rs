@@ -113,16 +113,7 @@ fn kinds_of_log_records() {
 
 #[test]
 fn kinds_of_pages() {
-    let written = [
-        PageKind::Free,
-        PageKind::Map,
-        PageKind::Leaf,
-        PageKind::Inner,
-        PageKind::Overflow,
-        PageKind::File,
-        PageKind::Owners,
-    ]
-    .map(|kind| {
+    let written = PageKind::ALL.map(|kind| {
         let mut page = [0; 4096];
         page[5] = kind as u8;
         assert_eq!(header::kind(&page), Some(kind));

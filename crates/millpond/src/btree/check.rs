@@ -20,8 +20,6 @@ pub(crate) struct TreeCheck {
     pub(crate) pages: Vec<PageNo>,
     /// Rows, without deleted ones that purge has not removed yet.
     pub(crate) rows: u64,
-    /// Levels.
-    pub(crate) height: u32,
     /// Splits that are not posted yet. They are no damage.
     pub(crate) unposted: u64,
     /// All problems; empty for a sound tree.
@@ -71,7 +69,6 @@ impl Tree {
             return record_damage(e, &mut found.report).map(|()| found.report);
         }
         let top = Node::new(&root).level();
-        found.report.height = u32::from(top) + 1;
         check_page(&root, self.root, &mut found);
         drop(root);
         for level in (0..top).rev() {

@@ -160,7 +160,7 @@ impl Pool {
     }
 
     /// Returns the number of pages with a copy that is being written.
-    pub(crate) fn writing_pages(&self) -> usize {
+    pub(super) fn writing_pages(&self) -> usize {
         self.dirty.sets.lock().writing.len()
     }
 

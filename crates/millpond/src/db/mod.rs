@@ -102,7 +102,7 @@ impl DbCore {
 
     /// Returns `result`, or `Poisoned` in place of `Closed` if the database is poisoned. Both end
     /// lock waits in the same way.
-    pub(crate) fn or_poisoned<R>(&self, result: Result<R>) -> Result<R> {
+    fn or_poisoned<R>(&self, result: Result<R>) -> Result<R> {
         if let Err(Error::Closed) = &result {
             self.engine.check_poison()?;
         }

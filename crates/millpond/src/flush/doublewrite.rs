@@ -32,7 +32,7 @@ const HEADER_BYTES: usize = 4096;
 const AREAS: usize = 2;
 
 /// The newest valid copy of each page: its LSN, and its offset in the file.
-pub(crate) type PageCopies = BTreeMap<PageNo, (Lsn, u64)>;
+type PageCopies = BTreeMap<PageNo, (Lsn, u64)>;
 
 /// What follows from the copies when a database is opened.
 #[derive(Debug, Default)]

@@ -12,7 +12,7 @@ pub(crate) enum Mode {
 impl Mode {
     /// Returns whether a request for `self` must wait for `other`, which another transaction holds
     /// or has asked for earlier.
-    pub(crate) fn conflicts(self, other: Mode) -> bool {
+    pub(super) fn conflicts(self, other: Mode) -> bool {
         self == Mode::Exclusive || other == Mode::Exclusive
     }
 

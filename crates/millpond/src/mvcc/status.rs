@@ -161,7 +161,7 @@ impl StatusTable {
 
     /// Returns the floor: every id below it is settled.
     #[cfg(test)]
-    pub(crate) fn floor(&self) -> TxnId {
+    pub(super) fn floor(&self) -> TxnId {
         let low = self.low.load(Ordering::Acquire);
         let least = self.moved.iter().map(|s| s.least.load(Ordering::Acquire)).min().unwrap_or(u64::MAX);
         TxnId(low.min(least))

@@ -27,7 +27,7 @@ pub(crate) struct LogChunk {
 impl LogChunk {
     /// Reads the next chunk, up to `end` and not much longer than `most` bytes, in place of what it
     /// was. False: the log ends.
-    pub(crate) fn refill(&mut self, scanner: &mut Scanner<'_>, end: Lsn, most: usize) -> Result<bool> {
+    pub(super) fn refill(&mut self, scanner: &mut Scanner<'_>, end: Lsn, most: usize) -> Result<bool> {
         let most = most.clamp(1, CHUNK_BYTES);
         self.bytes.clear();
         self.groups.clear();
@@ -67,7 +67,7 @@ impl LogChunk {
     }
 
     /// Returns the offset of `part` in [`LogChunk::bytes`]. REQUIRES: `part` is a part of them.
-    pub(crate) fn offset_of(&self, part: &[u8]) -> usize {
+    pub(super) fn offset_of(&self, part: &[u8]) -> usize {
         let at = (part.as_ptr() as usize).wrapping_sub(self.bytes.as_ptr() as usize);
         base::verify!(at <= self.bytes.len() && part.len() <= self.bytes.len() - at, "no part of the chunk");
         at
@@ -149,7 +149,7 @@ impl<T> BoundedQueue<T> {
     }
 
     /// Returns the next chunk for `taker`, if one is waiting.
-    pub(crate) fn try_take(&self, taker: usize) -> Option<Arc<T>> {
+    pub(super) fn try_take(&self, taker: usize) -> Option<Arc<T>> {
         let chunk = self.mu.lock().waiting[taker].pop_front()?;
         self.taken.notify_one();
         Some(chunk)
@@ -172,7 +172,7 @@ impl<T> BoundedQueue<T> {
     }
 
     /// Says that a taker has failed: the other threads need not go on.
-    pub(crate) fn abandon(&self) {
+    pub(super) fn abandon(&self) {
         let mut state = self.mu.lock();
         state.abandoned = true;
         state.waiting.iter_mut().for_each(VecDeque::clear);
@@ -203,7 +203,7 @@ impl<T> AbandonOnDrop<T> {
     }
 
     /// Says that the taker has reached the end.
-    pub(crate) fn defuse(mut self) {
+    pub(super) fn defuse(mut self) {
         self.0 = None;
     }
 }

@@ -82,7 +82,7 @@ impl TxnTable {
     }
 
     /// The log ended here in a crash or a close: active transactions are aborted.
-    pub(crate) fn cut_off(&mut self) {
+    pub(super) fn cut_off(&mut self) {
         for entry in self.txns.values_mut().filter(|entry| entry.stage == Stage::Active) {
             entry.stage = Stage::Aborted;
         }

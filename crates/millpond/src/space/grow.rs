@@ -34,7 +34,7 @@ impl Space {
 
     /// Returns an error for a full disk, or for a file that cannot be opened for want of a
     /// descriptor. Any other error poisons the database.
-    pub(super) fn full_or_poison(&self, error: Error) -> Error {
+    fn full_or_poison(&self, error: Error) -> Error {
         if error.may_pass() { error } else { self.poison.set(error) }
     }
 

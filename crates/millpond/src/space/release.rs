@@ -22,7 +22,7 @@ const EACH_REDO: u64 = 8;
 const EMPTIED: u64 = 20;
 
 /// Called before each step with the bytes of redo that it needs; no latch is held.
-pub(crate) type AskRoom<'a> = &'a dyn Fn(u64) -> Result;
+type AskRoom<'a> = &'a dyn Fn(u64) -> Result;
 
 /// Whether other steps can go on after a step that failed with this error.
 fn fails_alone(error: &Error) -> bool {

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A tree without an extent of its own gets this many pages of shared extents before it gets one.
-pub(super) const PAGES_OF_A_TREE: usize = 16;
+const PAGES_OF_A_TREE: usize = 16;
 
 /// All pages of an extent.
 const ALL: u16 = u16::MAX;

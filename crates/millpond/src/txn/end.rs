@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// A rollback that costs more undo than this goes to the background, bytes.
 const INLINE_ROLLBACK_BYTES: u64 = 64 << 10;
 /// The longest xid of a prepared transaction, bytes (XA allows 64 + 64 and a format number).
-pub(crate) const XID_BYTES_MAX: usize = 256;
+const XID_BYTES_MAX: usize = 256;
 
 impl Txns {
     /// Logs a record that changes no page, and returns its LSN. `stamp` gets the LSN before any

@@ -178,7 +178,7 @@ impl Txn {
     }
 
     /// Remembers that it was shown a row committed at `lsn`.
-    pub(crate) fn note_seen(&self, commit: Option<Lsn>) {
+    pub(super) fn note_seen(&self, commit: Option<Lsn>) {
         if let Some(lsn) = commit
             && lsn > self.seen.get()
         {
@@ -341,7 +341,7 @@ impl Txns {
 
     /// Waits for a lock if it was not granted at once, and adds the time to the transaction's lock
     /// time.
-    pub(super) fn await_lock_for(&self, txn: &Txn, asked: Result<Enqueued<'_>, Denied>) -> Result {
+    fn await_lock_for(&self, txn: &Txn, asked: Result<Enqueued<'_>, Denied>) -> Result {
         match asked.map_err(denied)? {
             Enqueued::Granted => Ok(()),
             Enqueued::Waiting(ticket) => self.timed(txn, || ticket.wait()),
@@ -402,7 +402,7 @@ impl Txns {
     }
 
     /// Returns how many aborted transactions recovery found that are not wholly reverted yet.
-    pub(crate) fn losers(&self) -> u64 {
+    pub(super) fn losers(&self) -> u64 {
         self.losers.load(Ordering::Acquire)
     }
 }

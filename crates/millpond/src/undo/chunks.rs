@@ -141,7 +141,7 @@ impl Chunks {
 
     /// Returns a chunk that has room for a whole record of at most `len` bytes, so that a record is
     /// always one slice.
-    pub(super) fn open_chunk(&mut self, len: usize, memory: &AtomicU64) -> &mut UndoChunk {
+    fn open_chunk(&mut self, len: usize, memory: &AtomicU64) -> &mut UndoChunk {
         let fits = |c: &UndoChunk| c.bytes.capacity() - c.bytes.len() >= len;
         if self.closed || !self.chunks.last().is_some_and(fits) {
             let usual = (CHUNK_BYTES_MIN << self.chunks.len().min(16)).min(CHUNK_BYTES_MAX);

@@ -53,7 +53,7 @@ impl FilePlace {
 
     /// A place for tests that never read it.
     #[cfg(test)]
-    pub(crate) fn nowhere() -> FilePlace {
+    pub(super) fn nowhere() -> FilePlace {
         let vfs = vfs::mem::MemDisk::default().vfs(1);
         let mode = vfs::OpenMode { create: vfs::Create::IfMissing, direct: false, read_only: false };
         let path = PathBuf::from("/nowhere");

@@ -114,7 +114,7 @@ impl History {
     }
 
     /// Returns the piece that holds the undo of `txn`.
-    pub(crate) fn piece_of(&self, txn: TxnId) -> Option<UndoPiece> {
+    pub(super) fn piece_of(&self, txn: TxnId) -> Option<UndoPiece> {
         self.find(txn, |batch| batch.member(txn))
     }
 

@@ -73,7 +73,7 @@ impl<'a> UndoEntry<'a> {
 
     /// Whether the row was a delete mark before. Undoing the change restores the mark, perhaps
     /// after the purge of the mark's own transaction has looked for it and not found it.
-    pub(crate) fn covers_mark(&self) -> bool {
+    pub(super) fn covers_mark(&self) -> bool {
         matches!(*self, UndoEntry::Replace { old_flags, .. } if old_flags & DELETED != 0)
     }
 
@@ -105,7 +105,7 @@ pub(crate) fn decode_rewind(bytes: &[u8]) -> Result<UndoEntry<'static>, Damage> 
 
 impl<'a> UndoRecord<'a> {
     /// Returns an upper limit of the record's length.
-    pub(crate) fn bytes_max(&self) -> usize {
+    pub(super) fn bytes_max(&self) -> usize {
         // Nine numbers of at most seven bytes (ids of 48 bits take seven, lengths and pages five),
         // and three of one byte.
         const NUMBERS: usize = 80;

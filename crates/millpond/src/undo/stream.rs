@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 /// Approximate memory of a transaction with undo, without the bytes of its undo: its stream, its
 /// status, its entry in the queue for purge.
-pub(crate) const STREAM_BYTES: u64 = 400;
+pub(super) const STREAM_BYTES: u64 = 400;
 
 /// Freeing a page of a long value, which may have to be read first, costs as much as undoing this
 /// many bytes of records.
@@ -268,7 +268,7 @@ impl Stream {
     }
 
     /// Returns how many bytes of memory could be freed, with `tail` including the last chunk.
-    pub(crate) fn idle_bytes(&self, tail: bool) -> u64 {
+    pub(super) fn idle_bytes(&self, tail: bool) -> u64 {
         let mu = self.mu.lock();
         let chunks = &mu.chunks[mu.forgotten..];
         let open = usize::from(!tail && !mu.closed && !chunks.is_empty());

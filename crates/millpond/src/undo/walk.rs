@@ -36,7 +36,7 @@ impl LeftToPurge {
     }
 
     /// Whether purge has work if the transaction is reverted as a whole.
-    pub(crate) fn any_marks(&self) -> bool {
+    pub(super) fn any_marks(&self) -> bool {
         self.marks.is_some()
     }
 

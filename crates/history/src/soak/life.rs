@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// A database that has not come to rest after so long hangs.
-const HANGS: Duration = Duration::from_secs(180);
+const HANGS: Duration = Duration::from_secs(600);
 
 /// The options of a life, which the parent process passes as arguments.
 #[derive(Clone, Debug, clap::Args)]

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 
 /// A life that prints nothing for so long hangs, and so does one that commits nothing although the
 /// disk has free space.
-const HANGS: Duration = Duration::from_secs(180);
+const HANGS: Duration = Duration::from_secs(600);
 
 /// What to run.
 #[derive(Clone, Debug, clap::Args)]

@@ -27,6 +27,9 @@ use super::page_table::PageTable;
 use crate::error::{Error, Poison, Result};
 use crate::page::{self, Damage};
 
+/// The most reads that [`Pool::damaged_in_file`] has in flight.
+const LOOK_BATCH: usize = 64;
+
 /// Checks a page that was just read, before any other thread sees it.
 pub(crate) trait ReadHook: Send + Sync + Debug {
     /// Accepts, changes or refuses the page. `verified` is the result of the checks of the page's
@@ -428,17 +431,35 @@ impl Pool {
         }
     }
 
-    /// Checks a page of the file that no frame has, without reading it into a frame. Another thread
-    /// may be writing the page past the pool; a frame would then keep the old content.
-    pub(crate) fn look(&self, page: PageNo) -> Result {
-        if self.table.get(&self.frames, page).is_some() {
-            return Ok(());
+    /// Checks those of the pages in the file that no frame has, without reading them into frames,
+    /// and returns the damaged ones. Another thread may be writing such a page past the pool; a
+    /// frame would then keep the old content. Many reads are in flight.
+    pub(crate) fn damaged_in_file(&self, pages: &[PageNo]) -> Result<Vec<(PageNo, Error)>> {
+        let page_bytes = self.page_bytes();
+        let absent = |page: &PageNo| self.table.get(&self.frames, *page).is_none();
+        let mut buffer = AlignedBuf::zeroed(LOOK_BATCH * page_bytes);
+        let mut damaged = Vec::new();
+        for part in pages.chunks(LOOK_BATCH) {
+            let part: Vec<PageNo> = part.iter().copied().filter(absent).collect();
+            let offset = |page: &PageNo| u64::from(page.0) * page_bytes as u64;
+            let mut reads: Vec<_> = part
+                .iter()
+                .zip(buffer.chunks_mut(page_bytes))
+                .map(|(page, bytes)| ReadOp { offset: offset(page), bytes })
+                .collect();
+            if !reads.is_empty() {
+                self.file.read_batch(&mut reads).map_err(|e| Error::io("read", &self.path, e))?;
+            }
+            for (&page, bytes) in part.iter().zip(buffer.chunks_mut(page_bytes)) {
+                let verified = page::header::verify(bytes, page).and_then(|()| page::verify::quick(bytes));
+                match self.hook.after_read(page, bytes, verified) {
+                    Ok(_) => {}
+                    Err(error @ Error::Corrupt { .. }) => damaged.push((page, error)),
+                    Err(error) => return Err(error),
+                }
+            }
         }
-        let mut bytes = AlignedBuf::zeroed(self.page_bytes());
-        let offset = u64::from(page.0) * self.page_bytes() as u64;
-        self.file.read_at(&mut bytes, offset).map_err(|e| Error::io("read", &self.path, e))?;
-        let verified = page::header::verify(&bytes, page).and_then(|()| page::verify::quick(&bytes));
-        self.hook.after_read(page, &mut bytes, verified).map(drop)
+        Ok(damaged)
     }
 
     /// Checks what was read and makes the page visible to all threads.

@@ -1,7 +1,7 @@
 //! [`Db::check`](crate::Db::check): checks all trees, pages and the space map of a database.
 
 use super::DbCore;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use base::{PageNo, TreeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -121,22 +121,18 @@ impl Check<'_> {
         let has_table = |tree: &TreeId| txns.trees.get(*tree).is_some();
         let of_tables =
             || store.space.used_pages().map(|used| used.into_iter().filter(|(tree, _)| has_table(tree)));
-        let mut damaged = Vec::new();
-        for page in of_tables()?.flat_map(|(_, pages)| pages).filter(|page| !self.reached.contains(page)) {
-            match store.pool.look(page) {
-                Ok(_) => {}
-                Err(error @ Error::Corrupt { .. }) => damaged.push((page, error)),
-                Err(error) => return Err(error),
-            }
-        }
+        let all = of_tables()?.flat_map(|(_, pages)| pages);
+        let outside: Vec<PageNo> = all.filter(|page| !self.reached.contains(page)).collect();
+        let damaged = store.pool.damaged_in_file(&outside)?;
         if damaged.is_empty() {
             return Ok(());
         }
         // A page that was freed meanwhile may hold anything.
         let still_used: BTreeSet<PageNo> = of_tables()?.flat_map(|(_, pages)| pages).collect();
-        let damaged = damaged.into_iter().filter(|(page, _)| still_used.contains(page));
+        let damaged = damaged.into_iter().map(|(page, _)| page);
+        let damaged: Vec<PageNo> = damaged.filter(|page| still_used.contains(page)).collect();
         // A page that was being written meanwhile is read once more.
-        let damaged = damaged.filter(|(page, _)| store.pool.look(*page).is_err());
+        let damaged = store.pool.damaged_in_file(&damaged)?.into_iter();
         self.report.problems.extend(damaged.map(|(_, error)| error.to_string()));
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! What every other Millpond crate uses: identifiers, byte codecs, checksums, aligned memory, a
-//! seeded random generator, striping and sharding, and the one module through which every wait and
-//! wake goes. Nothing here opens a file or reads a clock.
+//! seeded random generator, striping and sharding, giving memory back to the system, and the one
+//! module through which every wait and wake goes. Nothing here opens a file or reads a clock.
 
 pub mod aligned;
 pub mod by_hash;
@@ -9,6 +9,7 @@ pub mod check;
 pub mod codec;
 pub mod crc;
 pub mod ids;
+pub mod memory;
 pub mod prefetch;
 pub mod prng;
 pub mod sharded;

@@ -11,6 +11,7 @@ const LINES_MAX: usize = 600;
 const UNSAFE: &[&str] = &[
     "crates/base/src/aligned.rs",
     "crates/base/src/crc.rs",
+    "crates/base/src/memory.rs",
     "crates/base/src/prefetch.rs",
     "crates/vfs/src/os.rs",
     "crates/vfs/src/uring.rs",

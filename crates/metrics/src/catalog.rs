@@ -211,7 +211,10 @@ catalog! {
     UndoFetches "undo_fetches" Count Counter "Reads of undo files for undo that was not in memory.";
     StatusBytes "status_bytes" Bytes Gauge "Memory of the status of ended transactions that a snapshot does not see, or that are not purged.";
     LockBytes "lock_bytes" Bytes Gauge "Memory of locks, with the spare capacity of their maps and lists.";
+    TxnTableBytes "txn_table_bytes" Bytes Gauge "Memory of the transaction table that the digests of the log are made from.";
     HistoryBudgetBytes "history_budget_bytes" Bytes Gauge "Memory that undo, status and locks may take together.";
+    HeapTrims "heap_trims" Count Counter "Times memory that the engine had freed after a peak was given back to the system. Stays 0 if the allocator is not that of glibc.";
+    HeapTrimUsTotal "heap_trim_us_total" Microseconds Counter "Time that this took. Other threads may have waited for an allocation meanwhile.";
     UndoSpilledBytes "undo_spilled_bytes" Bytes Counter "Undo moved from memory to the undo files.";
     UndoHardenedBytes "undo_hardened_bytes" Bytes Counter "Undo of single transactions written to the undo files, for a checkpoint or to free memory.";
     HistoryTransactions "history_transactions" Count Gauge "Committed transactions that are not yet purged.";

@@ -1,7 +1,7 @@
 //! Flow control as pure functions: adaptive flushing (page cleaning), admission of writers, group
-//! commit, size of the redo log. The engine takes a sample, asks a function here, and acts. Nothing
-//! here reads a clock, takes a lock, or knows what a page is. So each rule is tested with a script
-//! of numbers.
+//! commit, size of the redo log, return of freed memory. The engine takes a sample, asks a function
+//! here, and acts. Nothing here reads a clock, takes a lock, or knows what a page is. So each rule
+//! is tested with a script of numbers.
 //!
 //! Rates are per second, times are microseconds, sizes are bytes, unless a name says otherwise.
 //! Positions in the redo stream (LSNs) are plain numbers.
@@ -15,6 +15,7 @@ pub mod commit;
 pub mod free_frames;
 pub mod governor;
 pub mod growth;
+pub mod heap_trim;
 pub mod history;
 pub mod segments;
 pub mod smoothed_rate;

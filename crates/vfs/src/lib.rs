@@ -162,6 +162,11 @@ pub trait Clock: Send + Sync + Debug {
     fn cores(&self) -> u32 {
         2
     }
+    /// Gives memory that the process has freed back to the system. Returns whether that is
+    /// possible here. Other threads may wait for an allocation meanwhile.
+    fn give_memory_back(&self) -> bool {
+        false
+    }
 }
 
 /// Files, time and randomness. The engine gets it when it opens.

@@ -311,6 +311,10 @@ impl Clock for OsClock {
     fn cores(&self) -> u32 {
         crate::machine::cores()
     }
+
+    fn give_memory_back(&self) -> bool {
+        base::memory::give_back()
+    }
 }
 
 #[cfg(test)]

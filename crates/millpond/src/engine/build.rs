@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::error::Result;
 use crate::flush::batch::Flusher;
 use crate::log::{Log, LogOptions};
-use crate::recover::apply::RedoHook;
+use crate::recover::apply::{RedoHook, replay_memory};
 use crate::reserve::Reserve;
 use crate::space::{Space, SpaceOptions};
 use crate::store::Store;
@@ -22,6 +22,7 @@ use crate::txn::{HistoryLimits, Txns, UndoAdmission};
 use base::sync::Mutex;
 use base::sync::atomic::AtomicU64;
 use pace::capacity::{self, CapacityChange};
+use pace::heap_trim::HeapTrim;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,6 +63,10 @@ pub(super) fn build(
         let have = log.segments().count() * segment_bytes;
         capacity_by_target(options.recovery_target, root.replay_rate, have, segment_bytes)
     });
+    // What the first pass had in memory, and what replay is going to have.
+    let redo_bytes = tail.end.since(root.checkpoint);
+    let replay_bytes = replay_memory(redo_bytes, options.tuning.replay_window_bytes, &store.pool);
+    let recovery_bytes = rebuild.memory_most() + txn_table.bytes() + replay_bytes;
     let recovered = rebuild.finish(history);
     let limits = HistoryLimits::new(
         options.history_memory_bytes,
@@ -86,6 +91,7 @@ pub(super) fn build(
         calls: ActiveCalls::default(),
         active_threads: AtomicU64::new(0),
         opened_us: *opened_us,
+        heap_trim: Mutex::new(HeapTrim::new(recovery_bytes)),
         hold_cleaning_until: options.hold_cleaning_until_redo_bytes,
         replay_checkpoint_us: if needs_checkpoint { 0 } else { options.tuning.replay_checkpoint_us },
         poison: Arc::clone(poison),

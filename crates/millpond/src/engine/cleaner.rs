@@ -264,8 +264,11 @@ impl Shared {
         }
         let (checkpoint, listed) = self.checkpointer.current();
         {
-            let mut source = Digested { txn_table: &mut self.txn_table.lock(), listed: &listed };
+            let mut txn_table = self.txn_table.lock();
+            let mut source = Digested { txn_table: &mut txn_table, listed: &listed };
             self.store.log.digest_next(checkpoint, &mut source).map_err(|error| self.fatal(error))?;
+            txn_table.forget_ended(checkpoint, &listed);
+            self.store.metrics.set(M::TxnTableBytes, txn_table.bytes());
         }
         segments.recycle_below(checkpoint).map_err(|error| self.fatal(error))?;
         Ok(())

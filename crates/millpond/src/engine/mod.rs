@@ -38,7 +38,8 @@ use capacity::Capacity;
 use cleaner::Cleaner;
 pub(crate) use create::Paths;
 use growth::Growth;
-use metrics::{Force, SyncReason};
+use metrics::{Force, M, SyncReason};
+use pace::heap_trim::HeapTrim;
 use roster::{Pause, Roster, Worker};
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,6 +94,8 @@ struct Shared {
     opened_us: u64,
     /// The cleaner lets the checkpoint age grow to this before it cleans to free log.
     hold_cleaning_until: u64,
+    /// When memory goes back to the system. Only the history thread uses it.
+    heap_trim: Mutex<HeapTrim>,
     /// At most this much replay is repeated if recovery crashes, microseconds.
     replay_checkpoint_us: u64,
     poison: Arc<Poison>,
@@ -122,6 +125,22 @@ impl Shared {
         }
         Ok(if step? == PURGE_SLICE { Pause::None } else { Pause::For(BACKGROUND_NAP) })
     }
+
+    /// Gives freed memory back to the system if [`pace::heap_trim`] says so. The history thread
+    /// does this: while memory goes back no writer waits for it, because a writer that finds too
+    /// much undo moves it itself.
+    fn trim_heap(&self) {
+        let in_use = self.txns.past();
+        let txn_table = self.store.metrics.get(M::TxnTableBytes);
+        let in_use_bytes = in_use.undo + in_use.status + in_use.locks + txn_table;
+        let now_us = self.clock.now_us();
+        let due = self.heap_trim.lock().sample(now_us, in_use_bytes, in_use.budget).is_some();
+        if due && self.clock.give_memory_back() {
+            let metrics = &self.store.metrics;
+            metrics.add(M::HeapTrims, 1);
+            metrics.add(M::HeapTrimUsTotal, self.clock.now_us().saturating_sub(now_us));
+        }
+    }
 }
 
 impl Engine {
@@ -146,6 +165,7 @@ impl Engine {
         })?;
         let mut nap = HISTORY_NAP;
         self.shared.start_steps(Worker::History, move |shared| {
+            shared.trim_heap();
             if shared.txns.history_step()? {
                 nap = HISTORY_NAP_BUSY;
                 return Ok(Pause::None);
@@ -214,6 +234,12 @@ impl Engine {
     #[cfg(test)]
     pub(crate) fn threads_in_calls(&self) -> u64 {
         self.shared.threads_in_calls()
+    }
+
+    /// Returns the most memory that was in use at the same time since memory was given back, bytes.
+    #[cfg(test)]
+    pub(crate) fn heap_kept(&self) -> u64 {
+        self.shared.heap_trim.lock().kept()
     }
 
     /// Returns the admission of row operations.

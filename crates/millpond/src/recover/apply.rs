@@ -2,7 +2,7 @@
 //! the page has it already.
 
 use super::chunk_queue::{AbandonOnDrop, BoundedQueue, EndOnDrop, LogChunk};
-use super::end::LogTail;
+use super::end::{LogTail, READ_AHEAD_BYTES};
 use crate::buffer::{FetchHint, Pool, ReadHook};
 use crate::error::{Error, Result};
 use crate::log::Log;
@@ -235,6 +235,18 @@ pub(crate) fn replay(job: Replay, workers: usize) -> Result<u64> {
     Ok(applied)
 }
 
+/// Returns how much log a worker processes at once, bytes, if at most `most` is wanted.
+fn window_bytes(most: usize, pool: &Pool) -> usize {
+    most.min(pool.frame_count() * pool.page_bytes() / WINDOW_SHARE)
+}
+
+/// Returns about how much memory the replay of `redo_bytes` bytes of log takes beside the pool,
+/// bytes: what is read ahead, what waits in the queue, and the workers' windows, which share their
+/// chunks.
+pub(crate) fn replay_memory(redo_bytes: u64, window_bytes_most: usize, pool: &Pool) -> u64 {
+    redo_bytes.min((READ_AHEAD_BYTES + 2 * window_bytes(window_bytes_most, pool)) as u64)
+}
+
 impl Replay {
     fn read(&self, queue: &BoundedQueue<PartitionedChunk>, workers: usize) -> Result {
         let segments = self.log.segments();
@@ -293,7 +305,7 @@ impl Replay {
 
     /// Returns how much log a worker processes at once, bytes.
     fn window_bytes(&self) -> usize {
-        self.window_bytes.min(self.pool.frame_count() * self.pool.page_bytes() / WINDOW_SHARE)
+        window_bytes(self.window_bytes, &self.pool)
     }
 
     /// Applies a window's changes page by page.

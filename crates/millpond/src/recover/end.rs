@@ -22,7 +22,7 @@ use std::sync::Arc;
 const CHUNK_PAGES: usize = 4096;
 
 /// The most log that may be read and not yet processed, bytes.
-const READ_AHEAD_BYTES: usize = 8 << 20;
+pub(super) const READ_AHEAD_BYTES: usize = 8 << 20;
 
 /// What redo has for a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

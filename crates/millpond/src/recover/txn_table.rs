@@ -9,6 +9,12 @@
 //! For a transaction that the list called unfinished, the table does not know whether a commit
 //! leaves something to purge. It assumes so; purging without need does no harm.
 //!
+//! A checkpoint bounds the table. A transaction had ended if the checkpoint's list does not name
+//! it, and no group from the checkpoint on names it. Recovery from this checkpoint would not know
+//! it, so the table forgets it ([`TxnTable::forget_ended`]). Very many committed transactions may
+//! wait for purge beside a snapshot. Their undo is in history batches, which the list names
+//! instead. So the table grows with the log above the checkpoint, and not with what waits.
+//!
 //! ```text
 //! section 1, transactions, ascending:
 //!   varint id - id before
@@ -31,8 +37,8 @@ use crate::page::op::PageOp;
 use crate::undo::{LeftToPurge, UndoEntry, decode_rewind};
 use base::codec::{Put, Reader, Truncated};
 use base::{Lsn, PageNo, TxnId};
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The section of the states of transactions.
 pub(crate) const TRANSACTIONS: u8 = 1;
@@ -41,7 +47,12 @@ const PREPARED_IDLE: u8 = 5;
 /// The section of freed extents.
 pub(crate) const FREED: u8 = 2;
 
-/// The state of one transaction.
+/// How many entries [`TxnTable::forget_ended`] looks at in one call: a few milliseconds of work.
+const SWEEP_ENTRIES: usize = if cfg!(test) { 1000 } else { 1 << 16 };
+/// A smaller table is not swept.
+const SWEEP_LEAST: usize = if cfg!(test) { 0 } else { 1 << 16 };
+
+/// The state of one transaction that has not committed.
 #[derive(Debug)]
 struct TxnEntry {
     stage: Stage,
@@ -54,7 +65,17 @@ struct TxnEntry {
 /// The states of all transactions at a position of the log.
 #[derive(Debug, Default)]
 pub(crate) struct TxnTable {
+    /// Transactions that have not committed.
     txns: BTreeMap<TxnId, TxnEntry>,
+    /// Committed transactions that are not purged, with their commit LSNs. There may be millions,
+    /// so their entries are small.
+    committed: BTreeMap<TxnId, Lsn>,
+    /// The newest checkpoint whose list has been applied to the whole table.
+    checkpoint: Lsn,
+    /// Entries from this id on have still to be compared with a newer list.
+    sweep: Option<TxnId>,
+    /// How many entries the last sweep left.
+    kept: usize,
     /// Extents freed since the segment began, by number.
     freed: BTreeMap<u32, Lsn>,
     /// Groups below this LSN have been processed.
@@ -64,21 +85,60 @@ pub(crate) struct TxnTable {
 impl TxnTable {
     /// Begins with the list of a checkpoint. The groups from the checkpoint on must follow.
     pub(crate) fn begin(listed: &[Listed], checkpoint: Lsn) -> TxnTable {
-        let entry = |listed: &Listed| TxnEntry {
-            stage: match listed.stage {
+        let mut table = TxnTable { checkpoint, next: checkpoint, ..TxnTable::default() };
+        for Listed { txn, stage, hardened } in listed {
+            let stage = match stage {
+                Stage::Committed(lsn) if *lsn < checkpoint => {
+                    table.committed.insert(*txn, *lsn);
+                    continue;
+                }
                 // The commit record follows.
-                Stage::Committed(lsn) if lsn >= checkpoint => Stage::Active,
-                _ => listed.stage.clone(),
-            },
-            last: match listed.stage {
-                Stage::Committed(lsn) if lsn < checkpoint => lsn,
-                _ => Lsn::ZERO,
-            },
-            has_undo: listed.hardened > 0,
-            purge: if listed.hardened > 0 { LeftToPurge::unknown() } else { LeftToPurge::default() },
-        };
-        let txns = listed.iter().map(|listed| (listed.txn, entry(listed))).collect();
-        TxnTable { txns, freed: BTreeMap::new(), next: checkpoint }
+                Stage::Committed(_) => Stage::Active,
+                _ => stage.clone(),
+            };
+            let has_undo = *hardened > 0;
+            let purge = if has_undo { LeftToPurge::unknown() } else { LeftToPurge::default() };
+            table.txns.insert(*txn, TxnEntry { stage, last: Lsn::ZERO, has_undo, purge });
+        }
+        table.kept = table.len();
+        table
+    }
+
+    fn len(&self) -> usize {
+        self.txns.len() + self.committed.len()
+    }
+
+    /// Returns about how much memory the table takes, bytes. The nodes of its maps are half full:
+    /// ascending ids leave them so.
+    pub(crate) fn bytes(&self) -> u64 {
+        let map = |len: usize, entry: usize| 2 * (len * entry) as u64;
+        map(self.txns.len(), size_of::<(TxnId, TxnEntry)>())
+            + map(self.committed.len(), size_of::<(TxnId, Lsn)>())
+            + map(self.freed.len(), size_of::<(u32, Lsn)>())
+    }
+
+    /// Forgets transactions that had ended by the list of a checkpoint. Does a slice of the work.
+    /// Does nothing while the table has not doubled since all of it was done. REQUIRES: the root
+    /// names the checkpoint, and `listed` is its list.
+    pub(crate) fn forget_ended(&mut self, checkpoint: Lsn, listed: &[Listed]) {
+        let grown = self.len() >= SWEEP_LEAST.max(2 * self.kept);
+        if checkpoint <= self.checkpoint || (self.sweep.is_none() && !grown) {
+            return;
+        }
+        let listed: BTreeSet<TxnId> = listed.iter().map(|listed| listed.txn).collect();
+        let ended = |txn: &TxnId, last: Lsn| last < checkpoint && !listed.contains(txn);
+        // Both maps are swept over the same range of ids.
+        let from = self.sweep.unwrap_or(TxnId::NONE);
+        let open = self.txns.range(from..).nth(SWEEP_ENTRIES).map(|(txn, _)| *txn);
+        let committed = self.committed.range(from..).nth(SWEEP_ENTRIES).map(|(txn, _)| *txn);
+        let to = open.into_iter().chain(committed).min();
+        let range = from..to.unwrap_or(TxnId(u64::MAX));
+        self.txns.extract_if(range.clone(), |txn, entry| ended(txn, entry.last)).for_each(drop);
+        self.committed.extract_if(range, |txn, lsn| ended(txn, *lsn)).for_each(drop);
+        self.sweep = to;
+        if to.is_none() {
+            (self.checkpoint, self.kept) = (checkpoint, self.len());
+        }
     }
 
     /// The log ended here in a crash or a close: active transactions are aborted.
@@ -139,13 +199,11 @@ impl TxnTable {
                 let entry = decode_rewind(entry).map_err(|_| Truncated)?;
                 self.undo(lsn, txn, at, &entry);
             }
-            (Record::Commit { txn }, _) => match self.txns.get_mut(&txn) {
-                Some(entry) if entry.purge.any() => {
-                    entry.stage = Stage::Committed(lsn);
-                    entry.last = lsn;
+            (Record::Commit { txn }, _) => {
+                if self.txns.remove(&txn).is_some_and(|entry| entry.purge.any()) {
+                    self.committed.insert(txn, lsn);
                 }
-                _ => drop(self.txns.remove(&txn)),
-            },
+            }
             (Record::Prepare { txn, xid }, _) => {
                 let blank = TxnEntry {
                     stage: Stage::Active,
@@ -168,7 +226,10 @@ impl TxnTable {
             (Record::Reverted { txn }, _) => drop(self.txns.remove(&txn)),
             (Record::Purged { txns }, _) => {
                 for txn in ids(txns) {
-                    self.txns.remove(&txn?);
+                    let txn = txn?;
+                    if self.committed.remove(&txn).is_none() {
+                        self.txns.remove(&txn);
+                    }
                 }
             }
             (Record::Page { .. } | Record::Checkpoint { .. }, _) => {}
@@ -197,15 +258,21 @@ impl TxnTable {
         let distance = |lsn: Lsn| if lsn == Lsn::ZERO { 0 } else { next.since(lsn) };
         let mut txns = Vec::new();
         let mut before = 0;
-        for (txn, entry) in &self.txns {
+        let (mut open, mut committed) = (self.txns.iter().peekable(), self.committed.iter().peekable());
+        loop {
+            let next = committed.next_if(|(txn, _)| open.peek().is_none_or(|(other, _)| txn < other));
+            let next = next.map(|(txn, lsn)| (txn, None, *lsn));
+            let next = next.or_else(|| open.next().map(|(txn, entry)| (txn, Some(entry), entry.last)));
+            let Some((txn, entry, last)) = next else { break };
             txns.put_varint(txn.0 - before);
             before = txn.0;
-            txns.put_u8(match entry.stage {
-                Stage::Prepared(_) if !entry.has_undo => PREPARED_IDLE,
-                _ => entry.stage.tag(),
+            txns.put_u8(match entry.map(|entry| (&entry.stage, entry.has_undo)) {
+                None => COMMITTED,
+                Some((Stage::Prepared(_), false)) => PREPARED_IDLE,
+                Some((stage, _)) => stage.tag(),
             });
-            txns.put_varint(distance(entry.last));
-            if let Stage::Prepared(xid) = &entry.stage {
+            txns.put_varint(distance(last));
+            if let Some(TxnEntry { stage: Stage::Prepared(xid), .. }) = entry {
                 txns.put_prefixed(xid);
             }
         }
@@ -218,7 +285,10 @@ impl TxnTable {
         }
         let sections = vec![Section { tag: TRANSACTIONS, bytes: txns }, Section { tag: FREED, bytes: freed }];
         base::verify!(
-            Sections::decode(&sections, next).is_ok_and(|read| read.txns.keys().eq(self.txns.keys())),
+            Sections::decode(&sections, next).is_ok_and(|read| {
+                let known = |txn| self.txns.contains_key(txn) || self.committed.contains_key(txn);
+                read.txns.len() == self.len() && read.txns.keys().all(known)
+            }),
             "the sections of a digest are not read back"
         );
         sections
@@ -345,6 +415,85 @@ mod tests {
             assert_eq!(txn_table.txns.len(), 1);
             txn_table.record(Lsn(2), &end, None).unwrap();
             assert!(txn_table.txns.is_empty(), "no record will say that it is reverted or purged");
+        }
+    }
+
+    fn row_change(txn: TxnId) -> Vec<u8> {
+        use crate::page::op::{RowChange, RowOp};
+        let version = crate::page::node::Version { txn, undo_at: 0 };
+        let change = RowChange::Insert { flags: 0, value: b"" };
+        let row = RowOp { slot: 0, tree: base::TreeId(5), key: b"", version, change };
+        let mut op = Vec::new();
+        PageOp::Row(row).encode(&mut op);
+        op
+    }
+
+    /// A transaction that inserts a row, and rolls back to a savepoint so that there is something
+    /// to purge.
+    fn change(table: &mut TxnTable, lsn: u64, txn: u64) {
+        let (lsn, txn) = (Lsn(lsn), TxnId(txn));
+        let op = row_change(txn);
+        let record = Record::Page { page: PageNo(9), prev: 0, op: &op };
+        table.record(lsn, &record, Some(&PageOp::decode(&op).unwrap())).unwrap();
+        table.txns.get_mut(&txn).unwrap().purge = LeftToPurge::unknown();
+    }
+
+    fn forget(table: &mut TxnTable, checkpoint: u64, listed: &[Listed]) {
+        table.forget_ended(Lsn(checkpoint), listed);
+        while table.sweep.is_some() {
+            table.forget_ended(Lsn(checkpoint), listed);
+        }
+    }
+
+    /// As many transactions as you like may wait for purge in history batches. The table holds
+    /// those of the log above the checkpoint, and those in the checkpoint's list.
+    #[test]
+    fn a_checkpoint_bounds_the_table() {
+        let mut table = TxnTable::default();
+        let listed = |txn, stage| Listed { txn: TxnId(txn), stage, hardened: 1 };
+        let list = [listed(1, Stage::Active), listed(77, Stage::Committed(Lsn(77)))];
+        change(&mut table, 1, 1);
+        let mut most = 0;
+        for n in 2..100_000 {
+            change(&mut table, n, n);
+            table.record(Lsn(n), &Record::Commit { txn: TxnId(n) }, None).unwrap();
+            if n % 10 == 0 {
+                // A checkpoint is taken now and then.
+                table.forget_ended(Lsn((n / 5000 * 5000).saturating_sub(2000)), &list);
+            }
+            most = most.max(table.len());
+        }
+        assert!(most < 20_000, "{most} transactions");
+        forget(&mut table, 99_000, &list);
+        assert_eq!(table.len(), 1000 + 2, "the log above the checkpoint, and the list");
+        assert!(table.txns.contains_key(&TxnId(1)) && table.committed.contains_key(&TxnId(77)));
+        assert!((32_000..35_000).contains(&table.bytes()), "{} bytes", table.bytes());
+        let sections = Sections::decode(&table.sections(Lsn(200_000)), Lsn(200_000)).unwrap();
+        let committed = |txn: &u64| (TxnId(*txn), (Stage::Committed(Lsn(*txn)), Lsn(*txn), true));
+        let mut expected: BTreeMap<_, _> = (99_000..100_000).map(|txn| committed(&txn)).collect();
+        expected.extend([committed(&77), (TxnId(1), (Stage::Active, Lsn(1), true))]);
+        assert_eq!(sections.txns, expected);
+    }
+
+    /// How much memory a transaction takes in the table, measured from outside.
+    #[test]
+    #[ignore = "a measurement"]
+    fn memory_of_a_transaction() {
+        let resident = || {
+            let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+            statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+        };
+        for commit in [false, true] {
+            let mut table = TxnTable::default();
+            let before = resident();
+            for n in 1..=2_000_000 {
+                change(&mut table, n, n);
+                if commit {
+                    table.record(Lsn(n), &Record::Commit { txn: TxnId(n) }, None).unwrap();
+                }
+            }
+            let (took, counted) = (resident() - before, table.bytes());
+            println!("committed: {commit}, {} bytes each, {} counted", took / 2_000_000, counted / 2_000_000);
         }
     }
 

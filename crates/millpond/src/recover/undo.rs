@@ -72,6 +72,8 @@ pub(crate) struct Rebuild {
     /// their stream here.
     recent: Vec<Option<Arc<Stream>>>,
     undo_memory: Option<UndoMemory>,
+    /// The most undo that was in memory between two calls of [`Rebuild::make_room`], bytes.
+    memory_most: u64,
     /// The LSN of the last record.
     at: Lsn,
 }
@@ -119,6 +121,7 @@ impl Rebuild {
             ended: BTreeSet::new(),
             recent: vec![None; RECENT],
             undo_memory: None,
+            memory_most: 0,
             at: Lsn::ZERO,
         };
         rebuild.stages.extend(list.txns.into_iter().map(|listed| (listed.txn, listed.stage)));
@@ -134,6 +137,7 @@ impl Rebuild {
     /// Moves undo to files if there is too much in memory. To be called every few hundred kilobytes
     /// of log. If the disk is full the undo stays in memory, because the database must open.
     pub(crate) fn make_room(&mut self) -> Result {
+        self.memory_most = self.memory_most.max(self.streams.bytes());
         let Some(UndoMemory { memory, .. }) = &self.undo_memory else { return Ok(()) };
         // A quarter is kept for the undo of the log until the next call. Undo moves to files until
         // only half of the memory is used.
@@ -155,6 +159,11 @@ impl Rebuild {
             }
         }
         Ok(())
+    }
+
+    /// Returns the most undo that was in memory, bytes.
+    pub(crate) fn memory_most(&self) -> u64 {
+        self.memory_most
     }
 
     /// Moves the committed transactions to history batches, to be purged from there. Very many

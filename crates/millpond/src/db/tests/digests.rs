@@ -268,6 +268,41 @@ fn read_on(
     }
 }
 
+/// A transaction table that has been there for long forgets by the list of a checkpoint at `from`.
+/// Its state is compared at each of `states` at or above `listed_at`. Some committed transactions
+/// are not in the list: their undo is in history batches.
+fn forget(whole: &WholeLog, from: Lsn, listed_at: Lsn, states: &BTreeMap<Lsn, TxnStates>) -> usize {
+    let batched = |txn: &TxnId, stage: &Stage| {
+        txn.0.is_multiple_of(2) && matches!(stage, Stage::Committed(lsn) if *lsn < from)
+    };
+    let mut listed = list(&states[&listed_at]);
+    listed.retain(|listed| !batched(&listed.txn, &listed.stage));
+    let mut txn_table = TxnTable::default();
+    let mut epochs = whole.epochs.iter().skip(1).peekable();
+    let mut forgotten = BTreeSet::new();
+    for (n, (lsn, records)) in whole.groups.iter().enumerate() {
+        if epochs.next_if(|epoch| epoch.first <= *lsn).is_some() {
+            txn_table.cut_off();
+        }
+        // Digests may be behind the list or ahead of it.
+        if *lsn > from && n % 50 == 0 {
+            txn_table.forget_ended(from, &listed);
+        }
+        if *lsn >= listed_at
+            && let Some(state) = states.get(lsn)
+        {
+            txn_table.forget_ended(from, &listed);
+            let sections = Digested { txn_table: &mut txn_table, listed: &[] }.sections(*lsn);
+            let (gone, expected): (TxnStates, TxnStates) =
+                state.clone().into_iter().partition(|(txn, (stage, ..))| batched(txn, stage));
+            forgotten.extend(gone.into_keys());
+            assert_eq!(Sections::decode(&sections, *lsn).unwrap().txns, expected, "at {lsn}");
+        }
+        txn_table.group(*lsn, records, &mut |_, _| {}).unwrap();
+    }
+    forgotten.len()
+}
+
 /// The list that a checkpoint would write; `hardened` says whether there is undo.
 fn list(state: &TxnStates) -> Vec<Listed> {
     let listed = |(txn, (stage, _, undo)): (&TxnId, &(Stage, Lsn, bool))| Listed {
@@ -313,10 +348,13 @@ fn digests_agree_with_a_scan_of_the_whole_log() {
     places.extend(pairs.iter().map(|(_, listed_at)| whole.groups[*listed_at].0));
     places.insert(whole.groups.last().unwrap().0);
     let states = whole.scan(&places);
+    let mut forgotten = 0;
     for (from, listed_at) in pairs {
         let (from, listed_at) = (whole.groups[from].0, whole.groups[listed_at].0);
         read_on(&whole, &list(&states[&listed_at]), from, listed_at, &states);
+        forgotten += forget(&whole, from, listed_at, &states);
     }
+    assert!(forgotten > 0, "some had ended");
 }
 
 /// Checkpoints overtake the digests. A digest together with the records behind it must agree with

@@ -391,6 +391,32 @@ fn history_limits(unmoved: &mut Unmoved) {
     w.end(unmoved);
 }
 
+/// Many locks that are taken and released: the memory of a peak goes back to the system.
+fn a_peak_of_memory(unmoved: &mut Unmoved) {
+    let w = fixture(&options());
+    let db = &w.db;
+    let mut peak = db.begin_with(TxnOptions::new().isolation(Isolation::Serializable)).unwrap();
+    for n in 0.. {
+        // The row is missing, so its absence is locked.
+        assert!(peak.get_for_update(&w.table, &row(n)).unwrap().is_none());
+        if n % 1000 == 0 && figure(db, "lock_bytes") > 20 << 20 {
+            break;
+        }
+    }
+    // The history thread looks from time to time.
+    while db.core.engine.heap_kept() < 20 << 20 {
+        short_pause();
+    }
+    assert_eq!(figure(db, "heap_trims"), 0, "it is in use");
+    drop(peak);
+    unmoved.until(db, "heap_trims", |_| {
+        w.disk.clock.pass(pace::heap_trim::WINDOW_US);
+        short_pause();
+    });
+    assert!(db.core.engine.heap_kept() < 1 << 20);
+    w.end(unmoved);
+}
+
 /// A rollback without room in the log, and one of a row that cannot be read.
 fn difficult_rollbacks(unmoved: &mut Unmoved) {
     let w = fixture(&rollback::small_log());
@@ -477,6 +503,7 @@ fn every_metric_of_the_catalog_changes() {
     forces(&mut unmoved);
     growth(&mut unmoved);
     history_limits(&mut unmoved);
+    a_peak_of_memory(&mut unmoved);
     difficult_rollbacks(&mut unmoved);
     recovery(&mut unmoved);
     mistakes(&mut unmoved);

@@ -74,6 +74,9 @@ impl Clock for TickingClock {
     fn random_u64(&self) -> u64 {
         self.machine.random_u64()
     }
+    fn give_memory_back(&self) -> bool {
+        self.machine.give_memory_back()
+    }
 }
 
 impl WatchedDisk {

@@ -45,7 +45,8 @@ impl Longest {
 
     /// Returns what was noted in the phase, and begins it anew.
     fn take(&self, phase: usize) -> String {
-        let (us, slow) = (self.us[phase].swap(0, Ordering::Relaxed), self.slow[phase].swap(0, Ordering::Relaxed));
+        let (us, slow) =
+            (self.us[phase].swap(0, Ordering::Relaxed), self.slow[phase].swap(0, Ordering::Relaxed));
         format!("{:.1} ms, {slow} above 1 ms", us as f64 / 1000.0)
     }
 }
@@ -93,11 +94,7 @@ fn round(db: &Db, table: &Table, shared: &Shared, locks: u64) -> Outcome {
     let figure = |name: &str| db.metrics().get(name).unwrap_or(0.0) as u64;
     let say = |phase: usize| {
         let (changes, allocations) = (shared.changes.take(phase), shared.allocations.take(phase));
-        println!(
-            "{:<30} {:>5} MiB, changes {changes}; allocations {allocations}",
-            PHASES[phase],
-            resident()
-        );
+        println!("{:<30} {:>5} MiB, changes {changes}; allocations {allocations}", PHASES[phase], resident());
     };
     shared.phase.store(0, Ordering::Relaxed);
     std::thread::sleep(ALONE);

@@ -328,7 +328,7 @@ impl BulkBuilder {
         if store.pool.holds(page) {
             sink.admit(self.body.len() + REDO_OVERHEAD)?;
             store.log.make_room()?;
-            let frame = store.pool.reserve_frame()?;
+            let frame = store.pool.hold_frames()?.reserve_frame()?;
             let mut mtr = Mtr::begin(&store.log, &store.pool);
             let slot = mtr.add(store.pool.create(page, frame));
             mtr.apply(slot, &op);
@@ -365,7 +365,7 @@ impl BulkBuilder {
             sink.admit(REDO_OVERHEAD)?;
             store.log.make_room()?;
             let mut reserved = store.space.reserve_extent(self.tree.id)?;
-            let map = reserved.map()?;
+            let map = reserved.map(&store.pool.hold_frames()?)?;
             let mut mtr = Mtr::begin(&store.log, &store.pool);
             let map = map.latch(&mut mtr);
             while reserved.left() > 0 {
@@ -381,7 +381,7 @@ impl BulkBuilder {
         sink.admit(REDO_OVERHEAD)?;
         store.log.make_room()?;
         // They are all of one extent.
-        let map = store.space.map_of(first)?;
+        let map = store.space.map_of(first, &store.pool.hold_frames()?)?;
         let mut mtr = Mtr::begin(&store.log, &store.pool);
         let map = map.latch(&mut mtr);
         for page in self.unused.drain(..) {

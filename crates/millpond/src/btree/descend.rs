@@ -112,10 +112,17 @@ impl Tree {
             let _kept = missing.take().map(fetch).transpose()?;
             let mut page = match self.child_by_root_copy(store, seek, level, write, hint) {
                 Some(page) => page,
-                None => match self.latch_root(store, level, write)? {
-                    Some(page) => page,
-                    None => return Ok(None),
-                },
+                None => {
+                    let Some(root) = store.pool.try_pin(self.root) else {
+                        // Without the pin: the thread is no frame holder.
+                        missing = Some((self.root, u8::MAX));
+                        continue;
+                    };
+                    match self.latch_root(store, root, level, write)? {
+                        Some(page) => page,
+                        None => return Ok(None),
+                    }
+                }
             };
             let mut unposted = None;
             loop {
@@ -153,9 +160,15 @@ impl Tree {
 
     /// Returns the root, latched exclusively if it is at `level` and `write`. None if it is below
     /// `level`.
-    fn latch_root<'s>(&self, store: &'s Store, level: u8, write: bool) -> Result<Option<Latched<'s>>> {
+    fn latch_root<'s>(
+        &self,
+        store: &'s Store,
+        mut root: Pin<'s>,
+        level: u8,
+        write: bool,
+    ) -> Result<Option<Latched<'s>>> {
         loop {
-            let page = store.pool.fetch(self.root)?.read();
+            let page = root.read();
             self.verify_root(store, &page)?;
             let root_level = Node::new(&page).level();
             if root_level < level {
@@ -173,6 +186,7 @@ impl Tree {
                 return Ok(Some(Latched::Write(page)));
             }
             // The root has grown or shrunk meanwhile.
+            root = page.unlatch();
         }
     }
 

@@ -57,6 +57,7 @@ impl Tree {
         let mut missing = None;
         loop {
             store.log.make_room()?;
+            let _holder = missing.map(|_| store.pool.hold_frames()).transpose()?;
             let _kept = missing.take().map(|page| store.pool.fetch(page)).transpose()?;
             match self.merge_once(store, level, key)? {
                 MergeOutcome::Missing(page) => {
@@ -146,6 +147,7 @@ impl Tree {
         let mut missing = None;
         loop {
             store.log.make_room()?;
+            let _holder = missing.map(|_| store.pool.hold_frames()).transpose()?;
             let _kept = missing.take().map(|page| store.pool.fetch(page)).transpose()?;
             let root = store.pool.fetch(self.root)?.write();
             let inner = Inner::new(&root);

@@ -52,8 +52,9 @@ pub(crate) fn write_chain(
         }
         let ahead = numbers(&reserved.pages()[1..][..names]);
         let (data, others) = rest.split_at(rest.len().min(capacity(page_bytes, names)));
-        let map = reserved.map()?;
-        let frame = store.pool.reserve_frame()?;
+        let holder = store.pool.hold_frames()?;
+        let map = reserved.map(&holder)?;
+        let frame = holder.reserve_frame()?;
         let before = if last.is_none() { None } else { Some(store.pool.fetch(last)?) };
         let mut mtr = Mtr::begin(&store.log, &store.pool);
         let before = before.map(|pin| mtr.add(pin.write()));
@@ -126,9 +127,10 @@ pub(crate) fn free_last(store: &Store, pages: &mut Vec<PageNo>, most: usize) -> 
     while pages.len() > left {
         store.log.make_room()?;
         let last = pages.len() - 1;
+        let holder = store.pool.hold_frames()?;
         let before = if last > 0 { Some(store.pool.fetch(pages[last - 1])?) } else { None };
         let page = store.pool.fetch(pages[last])?;
-        let map = store.space.map_of(pages[last])?;
+        let map = store.space.map_of(pages[last], &holder)?;
         let mut mtr = Mtr::begin(&store.log, &store.pool);
         if let Some(before) = before {
             let before = mtr.add(before.write());

@@ -50,8 +50,9 @@ impl Tree {
     ) -> Result<Option<Vec<u8>>> {
         store.log.make_room()?;
         let mut reserved = store.space.reserve(self.id, 1)?;
-        let map = reserved.map()?;
-        let frame = store.pool.reserve_frame()?;
+        let holder = store.pool.hold_frames()?;
+        let map = reserved.map(&holder)?;
+        let frame = holder.reserve_frame()?;
         let Some(found) = self.descend(store, Seek::At(key), level, true)? else { return Ok(None) };
         let Latched::Write(page) = found.page else { unreachable!("an exclusive latch was asked for") };
         if has_room(&page, key, bytes) {
@@ -104,10 +105,11 @@ impl Tree {
         let mut missing = None;
         loop {
             store.log.make_room()?;
-            let _kept = missing.take().map(|page| store.pool.fetch(page)).transpose()?;
+            let holder = missing.map(|_| store.pool.hold_frames()).transpose()?;
+            let kept = missing.take().map(|page| store.pool.fetch(page)).transpose()?;
             let Some(found) = self.descend(store, Seek::At(key), level + 1, true)? else { return Ok(()) };
             if let Some(above) = found.unposted {
-                drop(found);
+                drop((found, kept, holder));
                 self.post(store, above, key)?;
                 continue;
             }
@@ -135,7 +137,7 @@ impl Tree {
             } else {
                 let sep = sep.to_vec();
                 drop(child);
-                drop(parent);
+                drop((parent, kept, holder));
                 self.split(store, level + 1, &sep, bytes)?;
             }
         }

@@ -30,8 +30,9 @@ impl Tree {
     pub(crate) fn create(store: &Store, id: TreeId) -> Result<Tree> {
         store.log.make_room()?;
         let mut reserved = store.space.reserve(id, 1)?;
-        let map = reserved.map()?;
-        let frame = store.pool.reserve_frame()?;
+        let holder = store.pool.hold_frames()?;
+        let map = reserved.map(&holder)?;
+        let frame = holder.reserve_frame()?;
         let mut mtr = Mtr::begin(&store.log, &store.pool);
         let map = map.latch(&mut mtr);
         let root = reserved.take(&mut mtr, map);

@@ -5,6 +5,10 @@
 //! `need_free`. The cleaner sweeps clean frames into the free list before they are needed, and
 //! writes dirty pages when the sweep finds too few clean ones.
 //!
+//! Some operations keep a frame, or a pin on one, while they wait for another: they make or free
+//! pages. If enough threads did so at once, each would wait for frames of the others. So such a
+//! thread is a [`FrameHolder`] first, and only few threads can be one at the same time.
+//!
 //! Replacement is second chance (clock): a hand moves over the frames. It clears the mark of a
 //! frame that was used since its last visit, and takes a clean frame without the mark. Once the
 //! pool is full, long scans reuse a ring of the frames that they filled (Bp6), as long as no other
@@ -29,6 +33,9 @@ const SCAN_RING_MAX: usize = 64;
 pub(super) struct FreeFrames {
     list: Mutex<FreeList>,
     need_free: Condvar,
+    /// At most this many threads are frame holders.
+    holders_most: usize,
+    may_hold: Condvar,
     hand: AtomicUsize,
     /// The free-frame reserve: the cleaner keeps this many frames free. When fewer than half of
     /// them are left, the cleaner is woken.
@@ -45,6 +52,22 @@ struct FreeList {
     frames: Vec<u32>,
     /// Threads that wait on `need_free`.
     waiting: usize,
+    /// Frame holders.
+    holders: usize,
+    /// Threads that wait on `may_hold`.
+    waiting_to_hold: usize,
+}
+
+/// One frame holder for so many frames of the pool.
+const FRAMES_PER_HOLDER: usize = 8;
+
+/// The right of a thread to keep frames while it waits for other frames: at most two, so all
+/// holders keep at most a quarter of the pool, and one of them can always go on. A thread is a
+/// holder once, and waits for nothing but frames, log space and latches while it is one.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct FrameHolder<'p> {
+    pool: &'p Pool,
 }
 
 /// A frame that holds no page and belongs to one thread. It returns to the free list when this is
@@ -74,8 +97,15 @@ impl FreeFrames {
     /// Returns a list with all `count` frames free.
     pub(super) fn new(count: usize, cleaner: Unparker) -> FreeFrames {
         FreeFrames {
-            list: Mutex::new(FreeList { frames: (0..count as u32).rev().collect(), waiting: 0 }),
+            list: Mutex::new(FreeList {
+                frames: (0..count as u32).rev().collect(),
+                waiting: 0,
+                holders: 0,
+                waiting_to_hold: 0,
+            }),
             need_free: Condvar::new(),
+            holders_most: (count / FRAMES_PER_HOLDER).max(1),
+            may_hold: Condvar::new(),
             hand: AtomicUsize::new(0),
             reserve: AtomicUsize::new(0),
             scans: Mutex::new(VecDeque::new()),
@@ -100,11 +130,38 @@ impl Drop for FreeFrame<'_> {
     }
 }
 
-impl Pool {
+impl<'p> FrameHolder<'p> {
     /// Returns a frame for a page that is to be created. Waits for one if none is free. REQUIRES:
     /// the caller holds no latch.
-    pub(crate) fn reserve_frame(&self) -> Result<FreeFrame<'_>> {
-        self.take_frame(FetchHint::Normal)
+    pub(crate) fn reserve_frame(&self) -> Result<FreeFrame<'p>> {
+        self.pool.take_frame(FetchHint::Normal)
+    }
+}
+
+impl Drop for FrameHolder<'_> {
+    fn drop(&mut self) {
+        let mut list = self.pool.free.list.lock();
+        list.holders -= 1;
+        if list.waiting_to_hold > 0 {
+            self.pool.free.may_hold.notify_one();
+        }
+    }
+}
+
+impl Pool {
+    /// Makes the thread a frame holder. Waits while there are too many. REQUIRES: the caller holds
+    /// no latch, no frame and no pin, and is not a holder.
+    pub(crate) fn hold_frames(&self) -> Result<FrameHolder<'_>> {
+        let mut list = self.free.list.lock();
+        while list.holders >= self.free.holders_most {
+            // As in `take_frame`: the check under the mutex misses nothing.
+            self.poison.check()?;
+            list.waiting_to_hold += 1;
+            self.free.may_hold.wait(&mut list);
+            list.waiting_to_hold -= 1;
+        }
+        list.holders += 1;
+        Ok(FrameHolder { pool: self })
     }
 
     /// Returns the number of free frames.
@@ -117,6 +174,12 @@ impl Pool {
         self.free.list.lock().waiting
     }
 
+    /// Returns the number of threads that wait to be a frame holder.
+    #[cfg(test)]
+    pub(crate) fn waiting_to_hold(&self) -> usize {
+        self.free.list.lock().waiting_to_hold
+    }
+
     /// Sets how many frames the cleaner keeps free.
     pub(crate) fn set_free_reserve(&self, frames: usize) {
         self.free.reserve.store(frames, Ordering::Relaxed);
@@ -127,10 +190,12 @@ impl Pool {
         self.free.reserve.load(Ordering::Relaxed)
     }
 
-    /// Wakes all threads that wait for a frame; they check whether the database is poisoned.
+    /// Wakes all threads that wait for a frame, or to be a frame holder. They check whether the
+    /// database is poisoned.
     pub(crate) fn wake_frame_waiters(&self) {
         let _list = self.free.list.lock();
         self.free.need_free.notify_all();
+        self.free.may_hold.notify_all();
     }
 
     pub(super) fn own_frame(&self, frame: u32) -> FreeFrame<'_> {

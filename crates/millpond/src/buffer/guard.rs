@@ -133,7 +133,6 @@ impl<'p> PageWrite<'p> {
     }
 
     /// Releases the latch and keeps the pin.
-    #[cfg(test)]
     pub(crate) fn unlatch(self) -> Pin<'p> {
         self.pin
     }

@@ -14,6 +14,7 @@
 //! 4. A frame is given to another page only when it is unpinned and clean, and no copy of it is
 //!    being written.
 //! 5. A thread that needs a frame never writes a page. It waits for the cleaner.
+//! 6. A thread that keeps a frame or a pin while it waits for another frame is a [`FrameHolder`].
 
 mod arena;
 mod dirty;
@@ -27,6 +28,7 @@ mod pool;
 mod tests;
 mod uncached;
 
+pub(crate) use free::FrameHolder;
 pub(crate) use guard::{PageRead, PageWrite, Pin};
 #[cfg(test)]
 pub(crate) use pool::RefuseDamage;

@@ -406,3 +406,47 @@ fn no_change_is_lost_in_a_pool_much_smaller_than_the_data() {
     assert!(w.metrics.get(M::FrameEvictions) > 100);
     assert_eq!((w.pool.dirty_pages(), w.pool.writing_pages()), (0, 0));
 }
+
+/// As many threads as frames take one frame each, and then two more. The first step ends when every
+/// thread has a frame or waits to be a holder. (Once all of them had one, and no frame was left.)
+#[test]
+fn holders_of_frames_never_use_up_the_pool() {
+    const FRAMES: usize = 32;
+    let w = world(FRAMES);
+    let (told, ended) = std::sync::mpsc::channel();
+    let have = Arc::new(AtomicU64::new(0));
+    for n in 0..FRAMES {
+        let (pool, have, told) = (Arc::clone(&w.pool), Arc::clone(&have), told.clone());
+        std::thread::spawn(move || {
+            let holder = pool.hold_frames().unwrap();
+            let first = holder.reserve_frame().unwrap();
+            have.fetch_add(1, Ordering::SeqCst);
+            while (have.load(Ordering::SeqCst) as usize) + pool.waiting_to_hold() < FRAMES {
+                std::thread::yield_now();
+            }
+            let second = holder.reserve_frame().unwrap();
+            // A page that is not in memory.
+            drop(pool.fetch(PageNo(n as u32)).unwrap().read());
+            drop((first, second, holder));
+            told.send(()).unwrap();
+        });
+    }
+    for n in 0..FRAMES {
+        let hangs = |_| panic!("{n} of {FRAMES} threads have ended");
+        ended.recv_timeout(std::time::Duration::from_secs(60)).unwrap_or_else(hangs);
+    }
+    assert_eq!(w.pool.waiting_to_hold(), 0);
+    drop(w.pool.hold_frames().unwrap());
+    // Poison ends the wait.
+    let all: Vec<_> = (0..FRAMES / 8).map(|_| w.pool.hold_frames().unwrap()).collect();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| w.pool.hold_frames().map(drop));
+        while w.pool.waiting_to_hold() == 0 {
+            std::thread::yield_now();
+        }
+        w.poison.set(Error::Closed);
+        w.pool.wake_frame_waiters();
+        assert!(waits.join().unwrap().is_err());
+    });
+    drop(all);
+}

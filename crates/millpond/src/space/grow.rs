@@ -96,8 +96,9 @@ impl Space {
     fn describe(&self, from: u32, to: u32) -> Result {
         for group in from..to {
             self.log.make_room()?;
-            let frame = self.pool.reserve_frame()?;
-            let header_frame = if group == 0 { Some(self.pool.reserve_frame()?) } else { None };
+            let holder = self.pool.hold_frames()?;
+            let frame = holder.reserve_frame()?;
+            let header_frame = if group == 0 { Some(holder.reserve_frame()?) } else { None };
             let header_pin = if group == 0 { None } else { Some(self.pool.fetch(PageNo(0))?) };
             let mut mtr = Mtr::begin(&self.log, &self.pool);
             let header = match (header_frame, header_pin) {

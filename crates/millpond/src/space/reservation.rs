@@ -3,7 +3,7 @@
 
 use super::state::{Picked, SpaceState};
 use super::{Space, map};
-use crate::buffer::Pin;
+use crate::buffer::{FrameHolder, Pin};
 use crate::error::{Error, Result};
 use crate::mtr::{Mtr, Slot};
 use crate::page::map::{EXTENT_PAGES, Extent};
@@ -54,8 +54,9 @@ impl<'s> PinnedMap<'s> {
 
 impl Space {
     /// Returns the page of the map that says which tree owns `page`. REQUIRES: no latch held; while
-    /// the result is used, the page is in use or reserved.
-    pub(crate) fn map_of(&self, page: PageNo) -> Result<PinnedMap<'_>> {
+    /// the result is used, the page is in use or reserved, and the thread stays a frame holder if it
+    /// waits for another frame.
+    pub(crate) fn map_of(&self, page: PageNo, _holder: &FrameHolder<'_>) -> Result<PinnedMap<'_>> {
         let map = self.map_page_of(page);
         Ok(PinnedMap { page: map, pin: self.pool.fetch(map)? })
     }
@@ -203,8 +204,8 @@ impl<'s> Reservation<'s> {
 
     /// Returns the page of the map that describes the next page. REQUIRES: no latch held; a page is
     /// left.
-    pub(crate) fn map(&self) -> Result<PinnedMap<'s>> {
-        self.space.map_of(self.pages[0])
+    pub(crate) fn map(&self, holder: &FrameHolder<'_>) -> Result<PinnedMap<'s>> {
+        self.space.map_of(self.pages[0], holder)
     }
 
     /// Hands out the next page. It is in use once `mtr` is committed. REQUIRES: `map` describes it.

@@ -45,8 +45,9 @@ impl Space {
         self.log.make_room()?;
         let names = self.owners_page(extent);
         let (map, index) = self.map_entry(extent);
+        let holder = self.pool.hold_frames()?;
         let map = self.pool.fetch(map)?;
-        let frame = self.pool.reserve_frame()?;
+        let frame = holder.reserve_frame()?;
         let which = names.0 % EXTENT_PAGES - owners::FIRST;
         let make = self.state.lock().note_owners_page(extent / extents_per_map(self.page_bytes()), which);
         let mut mtr = Mtr::begin(&self.log, &self.pool);
@@ -69,6 +70,7 @@ impl Space {
             self.log.make_room()?;
             let Some(extent) = self.state.lock().shared.empty() else { return Ok(any) };
             let (map, index) = self.map_entry(extent);
+            let _holder = self.pool.hold_frames()?;
             let (map, names) = (self.pool.fetch(map)?, self.pool.fetch(self.owners_page(extent))?);
             if !self.state.lock().shared.take_if_empty(extent) {
                 continue;

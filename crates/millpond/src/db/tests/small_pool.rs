@@ -5,9 +5,12 @@ use crate::db::Db;
 use crate::page::header;
 use crate::page::map::{self, extents_per_map, page_of_group};
 use crate::page::op::PageOp;
+use crate::{Durability, TxnOptions};
 use base::PageNo;
 use base::prng::Prng;
 use std::path::Path;
+use std::sync::{Arc, Barrier, mpsc};
+use std::time::Duration;
 use vfs::mem::MemDisk;
 use vfs::{Create, OpenMode, Vfs};
 
@@ -136,4 +139,51 @@ fn a_file_with_more_map_pages_than_frames() {
     assert!(free + 100 < figure(&db, "free_pages"));
     // All but the extent of the catalog and one that another table may have.
     assert!(figure(&db, "free_pages") >= u64::from(GROUPS) * each - 3 * 16, "{}", figure(&db, "free_pages"));
+}
+
+/// Far more threads than frames make pages at once, of long values and of leaves. Each has a pinned
+/// page of the map and a frame for the new page, and needs one more: the page before it in its
+/// chain, or a page of its descent. (Once they used up all frames, and waited for each other for
+/// ever.)
+#[test]
+fn more_threads_than_frames_make_pages_at_once() {
+    const THREADS: u64 = 150;
+    const ROWS: u64 = 24;
+    let (disk, db, _) = fresh();
+    let ballast = db.create_table("ballast").unwrap().entry.tree.id;
+    db.close().unwrap();
+    drop(db);
+    lengthen(&disk, ballast);
+    let db = try_open(&disk).unwrap();
+    assert!(THREADS > 2 * figure(&db, "buffer_frames"));
+    let tables: Vec<_> = (0..THREADS).map(|n| db.create_table(&format!("t{n}")).unwrap()).collect();
+    let start = Arc::new(Barrier::new(THREADS as usize));
+    let (told, ended) = mpsc::channel();
+    for (thread, table) in tables.iter().enumerate() {
+        let (db, table, start, told) = (db.clone(), table.clone(), Arc::clone(&start), told.clone());
+        std::thread::spawn(move || {
+            start.wait();
+            for n in 0..ROWS {
+                let mut tx = db.begin_with(TxnOptions::new().durability(Durability::None)).unwrap();
+                let bytes = if n % 4 == 0 { 20_000 } else { 700 };
+                tx.put(&table, &n.to_be_bytes(), &vec![thread as u8; bytes]).unwrap();
+                tx.commit().unwrap();
+            }
+            told.send(()).unwrap();
+        });
+    }
+    for n in 0..THREADS {
+        // A thread that waits for ever must not stop the test for ever.
+        let hangs = |_| panic!("{n} of {THREADS} threads have ended:\n{}", db.metrics().to_text());
+        ended.recv_timeout(Duration::from_secs(120)).unwrap_or_else(hangs);
+    }
+    assert!(figure(&db, "free_frame_waits") > 0);
+    for (thread, table) in tables.iter().enumerate() {
+        let found = rows(&db.begin().unwrap(), table);
+        assert_eq!(found.len() as u64, ROWS);
+        assert!(found.values().all(|value| value.iter().all(|byte| *byte == thread as u8)));
+    }
+    let report = db.check().unwrap();
+    assert!(report.is_clean(), "{report}");
+    db.close().unwrap();
 }

@@ -59,10 +59,10 @@ struct Shared {
     allocations: Longest,
 }
 
-/// Returns the resident memory, MiB.
+/// Returns the resident memory, MiB, if a page of the system has 4 KiB.
 fn resident() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    statm.split(' ').nth(1).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0) * 4096 >> 20
+    statm.split(' ').nth(1).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0) / 256
 }
 
 fn change(db: &Db, table: &Table, shared: &Shared, number: u64) -> millpond::Result<()> {

@@ -50,7 +50,7 @@ pub(crate) const FREED: u8 = 2;
 /// How many entries [`TxnTable::forget_ended`] looks at in one call: a few milliseconds of work.
 const SWEEP_ENTRIES: usize = if cfg!(test) { 1000 } else { 1 << 16 };
 /// A smaller table is not swept.
-const SWEEP_LEAST: usize = if cfg!(test) { 0 } else { 1 << 16 };
+const SWEEP_LEAST: usize = if cfg!(test) { 1 } else { 1 << 16 };
 
 /// The state of one transaction that has not committed.
 #[derive(Debug)]

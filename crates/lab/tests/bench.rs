@@ -26,6 +26,7 @@ const TINY: &[&str] = &[
     "queue --seconds 1",
     "rollback-scan --rows 2000",
     "tables --tables 7",
+    "trim-stall --locks 500 --rounds 1 --threads 1 --seconds 0.1",
     "writers-and-scans --seconds 0.1",
     "writing-threads --seconds 1",
     "writing-threads --seconds 1 --checkpoints",

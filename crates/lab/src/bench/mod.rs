@@ -25,6 +25,7 @@ pub(crate) mod queue;
 mod random;
 pub(crate) mod rollback_scan;
 pub(crate) mod tables;
+pub(crate) mod trim_stall;
 mod turn_queue;
 pub(crate) mod writers_and_scans;
 pub(crate) mod writing_threads;

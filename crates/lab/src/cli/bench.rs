@@ -16,6 +16,7 @@ use crate::bench::memory_peak::MemoryPeak;
 use crate::bench::queue::Queue;
 use crate::bench::rollback_scan::RollbackScan;
 use crate::bench::tables::Tables;
+use crate::bench::trim_stall::TrimStall;
 use crate::bench::writers_and_scans::WritersAndScans;
 use crate::bench::writing_threads::WritingThreads;
 use crate::failure::Outcome;
@@ -52,6 +53,7 @@ enum Benchmark {
     Queue(Queue),
     RollbackScan(RollbackScan),
     Tables(Tables),
+    TrimStall(TrimStall),
     WritersAndScans(WritersAndScans),
     WritingThreads(WritingThreads),
 }
@@ -79,6 +81,7 @@ impl Bench {
             Benchmark::Queue(bench) => bench.run(),
             Benchmark::RollbackScan(bench) => bench.run(),
             Benchmark::Tables(bench) => bench.run(),
+            Benchmark::TrimStall(bench) => bench.run(),
             Benchmark::WritersAndScans(bench) => bench.run(),
             Benchmark::WritingThreads(bench) => bench.run(),
         }

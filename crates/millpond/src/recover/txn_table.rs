@@ -142,7 +142,7 @@ impl TxnTable {
     }
 
     /// The log ended here in a crash or a close: active transactions are aborted.
-    pub(super) fn cut_off(&mut self) {
+    pub(crate) fn cut_off(&mut self) {
         for entry in self.txns.values_mut().filter(|entry| entry.stage == Stage::Active) {
             entry.stage = Stage::Aborted;
         }

@@ -54,8 +54,8 @@ impl<'s> PinnedMap<'s> {
 
 impl Space {
     /// Returns the page of the map that says which tree owns `page`. REQUIRES: no latch held; while
-    /// the result is used, the page is in use or reserved, and the thread stays a frame holder if it
-    /// waits for another frame.
+    /// the result is used, the page is in use or reserved, and the thread stays a frame holder if
+    /// it waits for another frame.
     pub(crate) fn map_of(&self, page: PageNo, _holder: &FrameHolder<'_>) -> Result<PinnedMap<'_>> {
         let map = self.map_page_of(page);
         Ok(PinnedMap { page: map, pin: self.pool.fetch(map)? })

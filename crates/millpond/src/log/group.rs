@@ -1,10 +1,10 @@
 //! The format of groups, the atomic unit of the redo log, and of the records inside a group.
 //!
 //! ```text
-//!  0       3       4        8
-//!  +-------+-------+--------+---------------------------------------------+
-//!  | len   | flags | crc32c | records …                                   |
-//!  +-------+-------+--------+---------------------------------------------+
+//!  0       4        8
+//!  +-------+--------+---------------------------------------------+
+//!  | len   | crc32c | records …                                   |
+//!  +-------+--------+---------------------------------------------+
 //!  record: [varint length of the rest][kind u8][body]
 //! ```
 //! `len` counts the whole group. The checksum covers everything after itself, then the LSN of the
@@ -30,6 +30,7 @@ const COMMIT: u8 = 3;
 const PREPARE: u8 = 4;
 const ABORT: u8 = 5;
 const REVERTED: u8 = 6;
+// 7 belonged to an earlier format.
 const CHECKPOINT: u8 = 8;
 const PURGED: u8 = 9;
 

@@ -127,7 +127,7 @@ pub enum Bug {
 }
 
 impl Bug {
-    /// All planted mistakes.
+    /// All planted mistakes. A world has flags for 64.
     pub const ALL: &[Bug] = &[
         Bug::NoLogSync,
         Bug::OneSegmentSynced,

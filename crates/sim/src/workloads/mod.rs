@@ -286,8 +286,9 @@ fn value(rng: &mut Prng, lo: u64, hi: u64) -> Vec<u8> {
     value
 }
 
-/// Returns whether the database is not the engine. The toy lacks the engine's files and metrics, so
-/// this function does a little work instead of the script.
+/// Returns whether the database is not the engine. A script that needs the engine's files, metrics
+/// or faults calls this first and ends if it returns true: the toy has none of these, so this
+/// function has done a little work instead of the script.
 fn stands_in(driver: &Driver) -> bool {
     let stands_in = !driver.is_engine();
     if stands_in {

@@ -107,6 +107,24 @@ impl Transaction {
         Ok(receipt)
     }
 
+    /// Commits with another [`Durability`] than the transaction began with.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let mut tx = db.begin()?;
+    /// tx.put(&table, b"seen", b"1")?;
+    /// tx.commit_with(millpond::Durability::None)?; // not worth a sync
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`].
+    pub fn commit_with(mut self, durability: Durability) -> Result<Receipt> {
+        self.options.durability = durability;
+        self.commit()
+    }
+
     /// Commits without waiting for the disk. Others see the changes, and the locks are free, when
     /// the call returns. The future is ready when the commit is as durable as the transaction's
     /// [`Durability`] asks for.

@@ -498,6 +498,29 @@ impl Db {
         self.core.engine.metrics()
     }
 
+    /// Waits until every commit so far is durable, whatever [`Durability`] it asked for.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let mut tx = db.begin()?;
+    /// tx.put(&table, b"key", b"value")?;
+    /// tx.commit_with(millpond::Durability::None)?;
+    /// db.sync()?; // now it is on disk
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] after a failed write or sync of the log; [`Error::Closed`].
+    pub fn sync(&self) -> Result<()> {
+        let _inside = self.core.enter()?;
+        let log = &self.core.engine.store.log;
+        match log.reserved_lsn() {
+            end if log.durable_lsn() >= end => Ok(()),
+            end => log.flush_to(Lsn(end.0 - 1), SyncReason::Commit).map(drop),
+        }
+    }
+
     /// Writes every dirty page and moves the checkpoint, so a crash right after it needs almost no
     /// recovery. It also frees disk space that was kept ready: spare log segments, except those
     /// that current writers will need, and, if there are few writes, the pages by which the pages

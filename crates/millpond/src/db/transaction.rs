@@ -123,6 +123,11 @@ impl Transaction {
         self.tables.borrow_mut().clear();
     }
 
+    /// Sets how long the calls from here on wait for a lock, see [`TxnOptions::lock_wait`].
+    pub fn set_lock_wait(&mut self, wait: std::time::Duration) {
+        self.options = self.options.lock_wait(wait);
+    }
+
     pub(super) fn writable(&self) -> Result {
         if self.options.read_only {
             return Err(Error::Misuse("the transaction was begun to read only".into()));

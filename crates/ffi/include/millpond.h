@@ -80,8 +80,8 @@ typedef enum {
 typedef enum {
   // The commit is on disk.
   MILLPOND_DURABILITY_SYNC = 0,
-  // The commit is with the operating system: it survives the end of the process, not of the
-  // machine.
+  // The commit survives the end of the process, perhaps not that of the machine. Today this is as
+  // `MILLPOND_DURABILITY_SYNC`.
   MILLPOND_DURABILITY_WRITTEN = 1,
   // The commit is on disk within `bounded_ms` milliseconds and `bounded_bytes` bytes of redo.
   MILLPOND_DURABILITY_BOUNDED = 2,
@@ -129,7 +129,7 @@ typedef enum {
   MILLPOND_SEEK_LAST = 7,
 } millpond_seek;
 
-// What a [`RowChange`] does.
+// What the change of an entry does.
 typedef enum {
   // Inserts an entry; there must be none with this key.
   MILLPOND_ROW_OP_INSERT = 0,
@@ -141,7 +141,7 @@ typedef enum {
   MILLPOND_ROW_OP_UPDATE = 3,
 } millpond_row_op;
 
-// What a [`TableChange`] does.
+// What a change of the set of tables does.
 typedef enum {
   // Creates the empty table `name`, with `metadata`.
   MILLPOND_TABLE_OP_CREATE = 0,
@@ -155,7 +155,7 @@ typedef enum {
   MILLPOND_TABLE_OP_SET_METADATA = 4,
 } millpond_table_op;
 
-// A position in a table. It survives changes of the transaction.
+// A position in a table. It survives changes of the transaction, and its end.
 typedef struct millpond_cursor millpond_cursor;
 
 // An open database.
@@ -172,14 +172,14 @@ typedef struct millpond_table millpond_table;
 typedef struct millpond_txn millpond_txn;
 
 // Memory of the caller for a result, made by `malloc` or empty (all zero). A call makes it longer
-// where needed and sets `len`. The caller frees it with [`millpond_buffer_free`].
+// where needed and sets `len`. The caller frees it with `millpond_buffer_free`.
 typedef struct {
   // The first byte; null if there is no memory yet.
   uint8_t *ptr;
   // How many bytes the last call has put into it.
-  uintptr_t len;
+  size_t len;
   // How many bytes it has room for.
-  uintptr_t capacity;
+  size_t capacity;
 } millpond_buffer;
 
 // Bytes that are read. With `len` 0 the pointer is not looked at; where the bytes are optional, a
@@ -188,7 +188,7 @@ typedef struct {
   // The first byte.
   const uint8_t *ptr;
   // How many there are.
-  uintptr_t len;
+  size_t len;
 } millpond_bytes;
 
 // Where a cursor goes, and how it reads from there on. Fill with zeros first.
@@ -262,7 +262,7 @@ typedef struct {
 typedef struct {
   // About how many rows it has.
   uint64_t rows;
-  // About how many pages its tree has, long values included.
+  // About how many pages its tree has, without those of long values.
   uint64_t pages;
   // The bytes of a page.
   uint64_t page_bytes;
@@ -313,7 +313,7 @@ typedef struct {
   // The entries, in the order in which they are changed.
   const millpond_row_change *changes;
   // How many there are, at least one.
-  uintptr_t count;
+  size_t count;
   // A `millpond_lock`: how an existing entry is locked that an insert finds.
   uint32_t lock_existing;
   // Not 0: the counter of the first entry's table becomes at least this, and that is logged
@@ -323,8 +323,8 @@ typedef struct {
 
 // What an insert found.
 typedef struct {
-  // The place in [`RowChanges::changes`] of the insert that found an entry.
-  uintptr_t index;
+  // The place in the list of changes of the insert that found an entry.
+  size_t index;
   // The value of that entry. Memory of the caller.
   millpond_buffer value;
 } millpond_conflict;
@@ -348,16 +348,9 @@ typedef struct {
   uint64_t opaque[4];
 } millpond_savepoint;
 
-// All codes, in the order of their numbers.
-#define millpond_rc_ALL { millpond_rc_Ok, millpond_rc_NotFound, millpond_rc_Skipped, millpond_rc_KeyExists, millpond_rc_Deadlock, millpond_rc_LockTimeout, millpond_rc_WriteConflict, millpond_rc_Cancelled, millpond_rc_Aborted, millpond_rc_NoSuchTable, millpond_rc_TableExists, millpond_rc_TableChanged, millpond_rc_KeyTooLong, millpond_rc_Misuse, millpond_rc_NotSupported, millpond_rc_Closed, millpond_rc_Poisoned, millpond_rc_InUse, millpond_rc_SnapshotTooOld, millpond_rc_Io, millpond_rc_Limit, millpond_rc_DiskFull, millpond_rc_Corrupt, millpond_rc_Foreign, millpond_rc_NoMemory, millpond_rc_Other, }
-
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
-
-extern void *realloc(void *memory, uintptr_t bytes);
-
-extern void free(void *memory);
 
 // Frees the memory of a buffer and makes it empty.
 void millpond_buffer_free(millpond_buffer *buffer);
@@ -385,7 +378,7 @@ int millpond_cursor_next(millpond_cursor *cursor, const millpond_txn *txn, millp
 // cursor stays where it is.
 int millpond_cursor_prev(millpond_cursor *cursor, const millpond_txn *txn, millpond_row *row);
 
-// Returns [`MILLPOND_ABI`] of the library.
+// Returns `MILLPOND_ABI` of the library.
 uint32_t millpond_abi_version(void);
 
 // Returns the version of the library as text, such as "0.1.0".
@@ -429,7 +422,7 @@ int millpond_rollback_prepared(const millpond_db *db, millpond_bytes xid);
 // `MILLPOND_RC_NO_SUCH_TABLE` and `MILLPOND_RC_TABLE_EXISTS` name the table in the text.
 int millpond_change_tables(const millpond_db *db,
                            const millpond_table_change *changes,
-                           uintptr_t count,
+                           size_t count,
                            uint64_t lock_wait_ms);
 
 // Returns a handle of a table.
@@ -447,8 +440,8 @@ int millpond_table_name(const millpond_table *table, millpond_buffer *out);
 // Returns the metadata of a table.
 int millpond_table_metadata(const millpond_table *table, millpond_buffer *out);
 
-// Returns the sizes of a table. It reads a few pages.
-int millpond_table_stats(const millpond_db *db,
+// Estimates the sizes of a table. It reads a few dozen pages.
+int millpond_table_sizes(const millpond_db *db,
                          const millpond_table *table,
                          millpond_table_stats *out);
 
@@ -462,21 +455,25 @@ int millpond_estimate(const millpond_db *db,
 
 // Takes values of a table's counter for rows that are about to be inserted. Other callers do not
 // get them any more, whatever becomes of the rows. They are not logged: the insert that uses them
-// says so in [`crate::row::RowChanges::counter`].
+// says so in `millpond_row_changes.counter`.
 int millpond_counter_take(const millpond_table *table, millpond_counter *counter);
 
 // Returns the next value of a table's counter: the least that was neither taken nor used.
 int millpond_counter_next(const millpond_table *table, uint64_t *next);
 
-// Sets the next value of a table's counter, durably. It may become less.
-int millpond_counter_set(const millpond_db *db, const millpond_table *table, uint64_t next);
+// Makes the next value of a table's counter at least `next`, durably. To make it less, replace the
+// table by a new one.
+int millpond_counter_raise(const millpond_db *db, const millpond_table *table, uint64_t next);
 
 // Sets the function that gets lines for the log of the program; null takes it away. Any thread may
 // call it. Without it such lines go to the standard error stream.
 void millpond_set_log(millpond_log_fn function, void *context);
 
-// Begins to fill a new table.
-int millpond_load_begin(const millpond_db *db, millpond_bytes name, millpond_load **out);
+// Begins to fill a new table with `metadata`.
+int millpond_load_begin(const millpond_db *db,
+                        millpond_bytes name,
+                        millpond_bytes metadata,
+                        millpond_load **out);
 
 // Adds a row. Its key must be greater than that of the row before.
 int millpond_load_row(millpond_load *load, millpond_bytes key, millpond_bytes value);
@@ -577,7 +574,7 @@ int millpond_statement_begin(const millpond_txn *txn);
 int millpond_statement_end(const millpond_txn *txn);
 
 // Undoes what the statement did, and ends it. If that is not possible, the whole transaction has
-// been rolled back, and the code says why.
+// been rolled back, and the code says why. `MILLPOND_RC_OK` if an earlier error had rolled it back.
 int millpond_statement_rollback(const millpond_txn *txn);
 
 // Marks this point of the transaction.

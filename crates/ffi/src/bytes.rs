@@ -20,7 +20,7 @@ pub struct Bytes {
 }
 
 /// Memory of the caller for a result, made by `malloc` or empty (all zero). A call makes it longer
-/// where needed and sets `len`. The caller frees it with [`millpond_buffer_free`].
+/// where needed and sets `len`. The caller frees it with `millpond_buffer_free`.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Buffer {

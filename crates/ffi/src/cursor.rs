@@ -4,23 +4,20 @@ use crate::bytes::{Bytes, exclusive, give, shared, take_back};
 use crate::ddl::Table;
 use crate::guard::{guard, guard_plain};
 use crate::rc::{Done, Rc, misuse};
-use crate::row::{Lock, lock_of, wait_of};
+use crate::row::{lock_of, wait_of};
 use crate::txn::{Txn, running};
-use millpond::{LockWait, Transaction};
+use millpond::{Seek as EngineSeek, Transaction};
 use std::ffi::c_int;
 use std::ops::Bound;
 
-/// A position in a table. It survives changes of the transaction.
+/// A position in a table. It survives changes of the transaction, and its end.
 #[derive(Debug)]
 pub struct Cursor {
-    table: millpond::Table,
-    /// Rows lie in these bounds.
-    bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>),
-    lock: Lock,
-    wait: LockWait,
-    key: Vec<u8>,
-    value: Vec<u8>,
+    cursor: millpond::Cursor,
 }
+
+/// Rows that a cursor copies first if the caller does not say how many it will read.
+const DEFAULT_ROWS: usize = 4;
 
 /// Where a seek looks for the first row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,68 +87,50 @@ fn behind_prefix(prefix: &[u8]) -> Bound<Vec<u8>> {
     Bound::Unbounded
 }
 
-impl Cursor {
-    /// Reads the first or the last row between the bounds, and makes it the present row.
-    fn step(
-        &mut self,
-        transaction: &mut Transaction,
-        (from, to): (Bound<Vec<u8>>, Bound<Vec<u8>>),
-        backward: bool,
-    ) -> Done<bool> {
-        let slices = (from.as_ref().map(|key| &key[..]), to.as_ref().map(|key| &key[..]));
-        let mut range = match self.lock {
-            Lock::None => transaction.range(&self.table, slices)?,
-            Lock::Shared => transaction.range_for_share(&self.table, slices, self.wait)?,
-            Lock::Exclusive => transaction.range_for_update(&self.table, slices, self.wait)?,
-        };
-        match if backward { range.next_back() } else { range.next() } {
-            Some(row) => {
-                (self.key, self.value) = row?;
-                Ok(true)
-            }
-            None => Ok(false),
-        }
+/// Returns the bounds of a seek. REQUIRES: the bytes are valid during the call.
+unsafe fn bounds_of(to: &SeekTo) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    // SAFETY: the caller guarantees it.
+    let (lower, upper, prefix) = unsafe { (to.lower.optional(), to.upper.optional(), to.prefix.optional()) };
+    if let Some(prefix) = prefix {
+        return (Bound::Included(prefix.to_vec()), behind_prefix(prefix));
     }
-
-    fn show(&self, row: &mut Row) {
-        let (key, value) = (Bytes::of(&self.key), Bytes::of(&self.value));
-        *row = Row { key, value, newly_locked: 0 };
-    }
-
-    fn seek(&mut self, transaction: &mut Transaction, to: &Target<'_>) -> Done<bool> {
-        let bound = |key: Option<&[u8]>| key.map(<[u8]>::to_vec);
-        let mut lower = bound(to.lower).map_or(Bound::Unbounded, Bound::Included);
-        let mut upper = bound(to.upper).map_or(Bound::Unbounded, Bound::Excluded);
-        if let Some(prefix) = to.prefix {
-            (lower, upper) = (Bound::Included(prefix.to_vec()), behind_prefix(prefix));
-        }
-        self.bounds = (lower.clone(), upper.clone());
-        let key = to.key.to_vec();
-        let (from, until, backward) = match to.seek {
-            0 => (Bound::Included(key), upper, false),
-            1 => (Bound::Excluded(key), upper, false),
-            2 => match behind_prefix(&key) {
-                Bound::Excluded(key) => (Bound::Included(key), upper, false),
-                _ => return Ok(false),
-            },
-            3 => (lower, Bound::Included(key), true),
-            4 => (lower, Bound::Excluded(key), true),
-            5 => (lower, behind_prefix(&key), true),
-            6 => (lower, upper, false),
-            7 => (lower, upper, true),
-            other => return Err(misuse(format!("{other} is no kind of seek"))),
-        };
-        self.step(transaction, (from, until), backward)
-    }
+    let lower = lower.map_or(Bound::Unbounded, |key| Bound::Included(key.to_vec()));
+    let upper = upper.map_or(Bound::Unbounded, |key| Bound::Excluded(key.to_vec()));
+    (lower, upper)
 }
 
-/// A seek whose bytes have been looked at.
-struct Target<'a> {
+/// Shows a row to the caller.
+fn show(found: Option<(&[u8], &[u8])>, row: &mut Row) -> Done<Rc> {
+    let Some((key, value)) = found else { return Ok(Rc::NotFound) };
+    *row = Row { key: Bytes::of(key), value: Bytes::of(value), newly_locked: 0 };
+    Ok(Rc::Ok)
+}
+
+/// Goes where `seek` says.
+fn seek_in<'c>(
+    cursor: &'c mut millpond::Cursor,
+    transaction: &mut Transaction,
     seek: u32,
-    key: &'a [u8],
-    lower: Option<&'a [u8]>,
-    upper: Option<&'a [u8]>,
-    prefix: Option<&'a [u8]>,
+    key: &[u8],
+) -> Done<Option<(&'c [u8], &'c [u8])>> {
+    let behind = match (seek, behind_prefix(key)) {
+        (2 | 5, Bound::Excluded(behind)) => Some(behind),
+        _ => None,
+    };
+    let seek = match (seek, &behind) {
+        (0, _) => EngineSeek::AtOrAfter(key),
+        (1, _) => EngineSeek::After(key),
+        (2, Some(behind)) => EngineSeek::AtOrAfter(behind),
+        // All keys of the table begin with these bytes or lie before them.
+        (2, None) => return Ok(None),
+        (3, _) => EngineSeek::AtOrBefore(key),
+        (4, _) => EngineSeek::Before(key),
+        (5, Some(behind)) => EngineSeek::Before(behind),
+        (5, None) | (7, _) => EngineSeek::Last,
+        (6, _) => EngineSeek::First,
+        (other, _) => return Err(misuse(format!("{other} is no kind of seek"))),
+    };
+    Ok(cursor.seek(transaction, seek)?)
 }
 
 /// Makes a cursor of a table.
@@ -160,8 +139,7 @@ pub unsafe extern "C" fn millpond_cursor_new(table: *const Table, out: *mut *mut
     guard(|| {
         // SAFETY: the handle is null or valid.
         let table = unsafe { shared(table) }?.table.clone();
-        let (bounds, key, value) = ((Bound::Unbounded, Bound::Unbounded), Vec::new(), Vec::new());
-        let cursor = Cursor { table, bounds, lock: Lock::None, wait: LockWait::Wait, key, value };
+        let cursor = Cursor { cursor: millpond::Cursor::new(&table) };
         // SAFETY: `out` is null or valid.
         unsafe { give(out, cursor) }.map(|()| Rc::Ok)
     })
@@ -180,7 +158,7 @@ pub unsafe extern "C" fn millpond_cursor_reset(cursor: *mut Cursor) {
     guard_plain(|| {
         // SAFETY: the handle is null or valid; one thread uses it.
         if let Ok(cursor) = unsafe { exclusive(cursor) } {
-            (cursor.key, cursor.value) = (Vec::new(), Vec::new());
+            cursor.cursor.reset();
         }
     });
 }
@@ -198,22 +176,13 @@ pub unsafe extern "C" fn millpond_cursor_seek(
         let (cursor, transaction, to) = unsafe { (exclusive(cursor)?, running(txn)?, shared(to)?) };
         // SAFETY: as above.
         let row = unsafe { exclusive(row) }?;
-        (cursor.lock, cursor.wait) = (lock_of(to.lock)?, wait_of(to.wait)?);
+        let cursor = &mut cursor.cursor;
         // SAFETY: as above.
-        let target = unsafe {
-            Target {
-                seek: to.seek,
-                key: to.key.get(),
-                lower: to.lower.optional(),
-                upper: to.upper.optional(),
-                prefix: to.prefix.optional(),
-            }
-        };
-        if !cursor.seek(transaction, &target)? {
-            return Ok(Rc::NotFound);
-        }
-        cursor.show(row);
-        Ok(Rc::Ok)
+        let (bounds, key) = unsafe { (bounds_of(to), to.key.get()) };
+        cursor.set_bounds((bounds.0.as_ref().map(|key| &key[..]), bounds.1.as_ref().map(|key| &key[..])));
+        cursor.set_lock(lock_of(to.lock)?, wait_of(to.wait)?);
+        cursor.expect_rows(if to.rows == 0 { DEFAULT_ROWS } else { to.rows as usize });
+        show(seek_in(cursor, transaction, to.seek, key)?, row)
     })
 }
 
@@ -221,14 +190,11 @@ pub unsafe extern "C" fn millpond_cursor_seek(
 unsafe fn go_on(cursor: *mut Cursor, txn: *const Txn, row: *mut Row, backward: bool) -> Done<Rc> {
     // SAFETY: the caller guarantees it.
     let (cursor, transaction, row) = unsafe { (exclusive(cursor)?, running(txn)?, exclusive(row)?) };
-    let (lower, upper) = cursor.bounds.clone();
-    let here = Bound::Excluded(cursor.key.clone());
-    let bounds = if backward { (lower, here) } else { (here, upper) };
-    if !cursor.step(transaction, bounds, backward)? {
-        return Ok(Rc::NotFound);
-    }
-    cursor.show(row);
-    Ok(Rc::Ok)
+    let found = match backward {
+        false => cursor.cursor.next(transaction)?,
+        true => cursor.cursor.prev(transaction)?,
+    };
+    show(found, row)
 }
 
 /// Goes to the next row in key order and returns it. `MILLPOND_RC_NOT_FOUND`: there is none; the

@@ -43,7 +43,7 @@ pub struct DbOptions {
 /// Gets a name, or other bytes, of a list. A result other than 0 ends the list.
 pub type NameFn = Option<unsafe extern "C" fn(context: *mut c_void, name: Bytes) -> c_int>;
 
-/// Returns [`MILLPOND_ABI`] of the library.
+/// Returns `MILLPOND_ABI` of the library.
 #[unsafe(no_mangle)]
 pub extern "C" fn millpond_abi_version() -> u32 {
     MILLPOND_ABI

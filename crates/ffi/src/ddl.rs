@@ -3,9 +3,11 @@
 use crate::bytes::{Buffer, Bytes, array, exclusive, give, shared, take_back};
 use crate::db::{Db, NameFn};
 use crate::guard::{guard_ok, guard_plain};
-use crate::rc::{Done, Failure, Rc, misuse};
-use millpond::Table as EngineTable;
+use crate::rc::{Done, misuse};
+use millpond::{CounterStep, Table as EngineTable, TableChange as EngineChange};
 use std::ffi::{c_int, c_void};
+use std::ops::Bound;
+use std::time::Duration;
 
 /// A table of an open database: an ordered map of byte keys to byte values. It is one tree; an
 /// SQL table is several of them.
@@ -14,7 +16,7 @@ pub struct Table {
     pub(crate) table: EngineTable,
 }
 
-/// What a [`TableChange`] does.
+/// What a change of the set of tables does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum TableOp {
@@ -50,7 +52,7 @@ pub struct TableChange {
 pub struct TableStats {
     /// About how many rows it has.
     pub rows: u64,
-    /// About how many pages its tree has, long values included.
+    /// About how many pages its tree has, without those of long values.
     pub pages: u64,
     /// The bytes of a page.
     pub page_bytes: u64,
@@ -75,10 +77,6 @@ pub struct Counter {
     pub granted: u64,
 }
 
-fn not_yet(what: &str) -> Failure {
-    Failure { rc: Rc::NotSupported, text: format!("{what}: the engine cannot do that yet") }
-}
-
 /// Makes changes of the set of tables, in their order: all or none, durable when the call returns.
 /// It waits until no transaction uses the tables, at most `lock_wait_ms`.
 ///
@@ -90,26 +88,13 @@ pub unsafe extern "C" fn millpond_change_tables(
     count: usize,
     lock_wait_ms: u64,
 ) -> c_int {
-    let _ = lock_wait_ms;
     guard_ok(|| {
         // SAFETY: the handle and the array are null or valid during the call.
         let (db, changes) = unsafe { (&shared(db)?.db, array(changes, count)?) };
-        for change in changes {
-            // SAFETY: the bytes are valid during the call.
-            let name = unsafe { change.name.text() }?;
-            match change.op {
-                0 => drop(db.create_table(name)?),
-                1 => db.drop_table(name)?,
-                // SAFETY: as above.
-                2 => db.rename_table(name, unsafe { change.new_name.text() }?)?,
-                3 => {
-                    db.drop_table(name)?;
-                    drop(db.create_table(name)?);
-                }
-                _ => return Err(not_yet("this change of a table")),
-            }
-        }
-        Ok(())
+        // SAFETY: the bytes of a change are valid during the call.
+        let changes = changes.iter().map(|change| unsafe { change_of(change) });
+        let changes = changes.collect::<Done<Vec<_>>>()?;
+        Ok(db.change_tables(&changes, Duration::from_millis(lock_wait_ms))?)
     })
 }
 
@@ -163,22 +148,24 @@ pub unsafe extern "C" fn millpond_table_name(table: *const Table, out: *mut Buff
 pub unsafe extern "C" fn millpond_table_metadata(table: *const Table, out: *mut Buffer) -> c_int {
     guard_ok(|| {
         // SAFETY: the handle and the buffer are null or valid.
-        let (_table, _out) = unsafe { (shared(table)?, exclusive(out)?) };
-        Err(not_yet("metadata"))
+        let (table, out) = unsafe { (shared(table)?, exclusive(out)?) };
+        out.set(&table.table.metadata())
     })
 }
 
-/// Returns the sizes of a table. It reads a few pages.
+/// Estimates the sizes of a table. It reads a few dozen pages.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn millpond_table_stats(
+pub unsafe extern "C" fn millpond_table_sizes(
     db: *const Db,
     table: *const Table,
     out: *mut TableStats,
 ) -> c_int {
     guard_ok(|| {
         // SAFETY: the handles and the result are null or valid.
-        let (_db, _table, _out) = unsafe { (shared(db)?, shared(table)?, exclusive(out)?) };
-        Err(not_yet("table statistics"))
+        let (db, table, out) = unsafe { (shared(db)?, shared(table)?, exclusive(out)?) };
+        let stats = db.db.table_stats(&table.table)?;
+        *out = TableStats { rows: stats.rows, pages: stats.pages, page_bytes: stats.page_bytes };
+        Ok(())
     })
 }
 
@@ -192,23 +179,30 @@ pub unsafe extern "C" fn millpond_estimate(
     upper: Bytes,
     rows: *mut u64,
 ) -> c_int {
-    let _ = (lower, upper);
     guard_ok(|| {
         // SAFETY: the handles and the result are null or valid.
-        let (_db, _table, _rows) = unsafe { (shared(db)?, shared(table)?, exclusive(rows)?) };
-        Err(not_yet("estimates"))
+        let (db, table, rows) = unsafe { (shared(db)?, shared(table)?, exclusive(rows)?) };
+        // SAFETY: the bytes are valid during the call.
+        let (lower, upper) = unsafe { (lower.optional(), upper.optional()) };
+        let from = lower.map_or(Bound::Unbounded, Bound::Included);
+        let to = upper.map_or(Bound::Unbounded, Bound::Excluded);
+        *rows = db.db.estimate(&table.table, (from, to))?;
+        Ok(())
     })
 }
 
 /// Takes values of a table's counter for rows that are about to be inserted. Other callers do not
 /// get them any more, whatever becomes of the rows. They are not logged: the insert that uses them
-/// says so in [`crate::row::RowChanges::counter`].
+/// says so in `millpond_row_changes.counter`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn millpond_counter_take(table: *const Table, counter: *mut Counter) -> c_int {
     guard_ok(|| {
         // SAFETY: the handle and the counter are null or valid.
-        let (_table, _counter) = unsafe { (shared(table)?, exclusive(counter)?) };
-        Err(not_yet("counters"))
+        let (table, counter) = unsafe { (shared(table)?, exclusive(counter)?) };
+        let Counter { offset, increment, count, max, .. } = *counter;
+        let taken = table.table.take_values(CounterStep { offset, increment, count, max });
+        (counter.first, counter.granted) = taken.map_or((0, 0), |taken| (taken.first, taken.count));
+        Ok(())
     })
 }
 
@@ -217,27 +211,34 @@ pub unsafe extern "C" fn millpond_counter_take(table: *const Table, counter: *mu
 pub unsafe extern "C" fn millpond_counter_next(table: *const Table, next: *mut u64) -> c_int {
     guard_ok(|| {
         // SAFETY: the handle and the result are null or valid.
-        let (_table, _next) = unsafe { (shared(table)?, exclusive(next)?) };
-        Err(not_yet("counters"))
+        let (table, next) = unsafe { (shared(table)?, exclusive(next)?) };
+        *next = table.table.next_value();
+        Ok(())
     })
 }
 
-/// Sets the next value of a table's counter, durably. It may become less.
+/// Makes the next value of a table's counter at least `next`, durably. To make it less, replace the
+/// table by a new one.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn millpond_counter_set(db: *const Db, table: *const Table, next: u64) -> c_int {
-    let _ = next;
+pub unsafe extern "C" fn millpond_counter_raise(db: *const Db, table: *const Table, next: u64) -> c_int {
     guard_ok(|| {
         // SAFETY: the handles are null or valid.
-        let (_db, _table) = unsafe { (shared(db)?, shared(table)?) };
-        Err(not_yet("counters"))
+        let (db, table) = unsafe { (shared(db)?, shared(table)?) };
+        Ok(db.db.raise_counter(&table.table, next)?)
     })
 }
 
-/// Returns the operation of a change.
-#[allow(dead_code, reason = "used once the engine changes sets of tables")]
-fn op_of(op: u32) -> Done<TableOp> {
-    [TableOp::Create, TableOp::Drop, TableOp::Rename, TableOp::Replace, TableOp::SetMetadata]
-        .get(op as usize)
-        .copied()
-        .ok_or_else(|| misuse(format!("{op} is no change of a table")))
+/// Returns a change as the engine has it. REQUIRES: its bytes are valid for `'a`.
+unsafe fn change_of<'a>(change: &TableChange) -> Done<EngineChange<'a>> {
+    // SAFETY: the caller guarantees it.
+    let (name, metadata) = unsafe { (change.name.text()?, change.metadata.get()) };
+    Ok(match change.op {
+        0 => EngineChange::Create { name, metadata },
+        1 => EngineChange::Drop { name },
+        // SAFETY: as above.
+        2 => EngineChange::Rename { from: name, to: unsafe { change.new_name.text() }? },
+        3 => EngineChange::Replace { name, metadata },
+        4 => EngineChange::SetMetadata { name, metadata },
+        other => return Err(misuse(format!("{other} is no change of a table"))),
+    })
 }

@@ -13,13 +13,18 @@ pub struct Load {
     load: Option<BulkLoad>,
 }
 
-/// Begins to fill a new table.
+/// Begins to fill a new table with `metadata`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn millpond_load_begin(db: *const Db, name: Bytes, out: *mut *mut Load) -> c_int {
+pub unsafe extern "C" fn millpond_load_begin(
+    db: *const Db,
+    name: Bytes,
+    metadata: Bytes,
+    out: *mut *mut Load,
+) -> c_int {
     guard_ok(|| {
         // SAFETY: the handle is null or valid, the bytes are valid during the call.
-        let (db, name) = unsafe { (&shared(db)?.db, name.text()?) };
-        let load = Load { load: Some(db.begin_bulk_load(name)?) };
+        let (db, name, metadata) = unsafe { (&shared(db)?.db, name.text()?, metadata.get()) };
+        let load = Load { load: Some(db.begin_bulk_load_with(name, metadata)?) };
         // SAFETY: `out` is null or valid.
         unsafe { give(out, load) }
     })

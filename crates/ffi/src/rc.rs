@@ -64,6 +64,8 @@ pub enum Rc {
 
 impl Rc {
     /// All codes, in the order of their numbers.
+    ///
+    /// cbindgen:ignore
     pub const ALL: [Rc; 26] = [
         Rc::Ok,
         Rc::NotFound,
@@ -99,6 +101,7 @@ impl Rc {
             Error::Deadlock => Rc::Deadlock,
             Error::LockTimeout => Rc::LockTimeout,
             Error::WriteConflict => Rc::WriteConflict,
+            Error::Cancelled => Rc::Cancelled,
             Error::Misuse(_) => Rc::Misuse,
             Error::TableExists { .. } => Rc::TableExists,
             Error::NoSuchTable { .. } => Rc::NoSuchTable,

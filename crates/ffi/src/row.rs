@@ -3,9 +3,10 @@
 use crate::bytes::{Buffer, Bytes, array, exclusive, shared};
 use crate::ddl::Table;
 use crate::guard::guard;
-use crate::rc::{Done, Rc, misuse};
+use crate::rc::{Done, Failure, Rc, misuse};
 use crate::txn::{Txn, running};
-use millpond::{Error, LockWait, Transaction};
+use millpond::{EntryChange, EntryOp, Error, LockWait, RowLock, RowOutcome, Transaction};
+use smallvec::SmallVec;
 use std::ffi::c_int;
 
 /// The lock that a read leaves on what it has read.
@@ -32,7 +33,7 @@ pub enum Wait {
     SkipLocked = 2,
 }
 
-/// What a [`RowChange`] does.
+/// What the change of an entry does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub enum RowOp {
@@ -79,14 +80,14 @@ pub struct RowChanges {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Conflict {
-    /// The place in [`RowChanges::changes`] of the insert that found an entry.
+    /// The place in the list of changes of the insert that found an entry.
     pub index: usize,
     /// The value of that entry. Memory of the caller.
     pub value: Buffer,
 }
 
-pub(crate) fn lock_of(number: u32) -> Done<Lock> {
-    [Lock::None, Lock::Shared, Lock::Exclusive]
+pub(crate) fn lock_of(number: u32) -> Done<Option<RowLock>> {
+    [None, Some(RowLock::Shared), Some(RowLock::Exclusive)]
         .get(number as usize)
         .copied()
         .ok_or_else(|| misuse(format!("{number} is no kind of lock")))
@@ -103,13 +104,13 @@ fn read(
     transaction: &mut Transaction,
     table: &millpond::Table,
     key: &[u8],
-    lock: Lock,
+    lock: Option<RowLock>,
     wait: LockWait,
 ) -> Result<Option<Vec<u8>>, Error> {
     match lock {
-        Lock::None => transaction.get(table, key),
-        Lock::Shared => transaction.get_for_share_with(table, key, wait),
-        Lock::Exclusive => transaction.get_for_update_with(table, key, wait),
+        None => transaction.get(table, key),
+        Some(RowLock::Shared) => transaction.get_for_share_with(table, key, wait),
+        Some(RowLock::Exclusive) => transaction.get_for_update_with(table, key, wait),
     }
 }
 
@@ -144,24 +145,19 @@ pub unsafe extern "C" fn millpond_get(
     })
 }
 
-/// Makes one change of an entry. Returns whether it did something; false for an insert that found
-/// an entry. REQUIRES: the table and the bytes are null or valid.
-unsafe fn change_one(transaction: &mut Transaction, change: &RowChange) -> Done<bool> {
+/// Returns a change as the engine has it. REQUIRES: the table and the bytes are null or valid for
+/// `'a`.
+unsafe fn entry_of<'a>(change: &RowChange) -> Done<EntryChange<'a>> {
     // SAFETY: the caller guarantees it.
     let (table, key, value) = unsafe { (&shared(change.table)?.table, change.key.get(), change.value.get()) };
-    match change.op {
-        0 => match transaction.insert(table, key, value) {
-            Err(Error::KeyExists) => Ok(false),
-            done => Ok(done.map(|()| true)?),
-        },
-        1 => Ok(transaction.put(table, key, value).map(|()| true)?),
-        2 => Ok(transaction.delete(table, key).map(|_| true)?),
-        3 => match transaction.get_for_update(table, key)? {
-            Some(_) => Ok(transaction.put(table, key, value).map(|()| true)?),
-            None => Ok(true),
-        },
-        other => Err(misuse(format!("{other} is no change of a row"))),
-    }
+    let op = match change.op {
+        0 => EntryOp::Insert(value),
+        1 => EntryOp::Put(value),
+        2 => EntryOp::Delete,
+        3 => EntryOp::Update(value),
+        other => return Err(misuse(format!("{other} is no change of a row"))),
+    };
+    Ok(EntryChange { table, key, op })
 }
 
 /// Changes a row: all its entries or none of them.
@@ -182,28 +178,21 @@ pub unsafe extern "C" fn millpond_change_row(
         // SAFETY: as above.
         let changes = unsafe { array(row.changes, row.count) }?;
         let lock = lock_of(row.lock_existing)?;
-        let before = transaction.savepoint();
-        for (index, change) in changes.iter().enumerate() {
-            // SAFETY: as above.
-            let done = unsafe { change_one(transaction, change) };
-            if matches!(done, Ok(true)) {
-                continue;
-            }
-            if index > 0 && !matches!(&done, Err(failure) if failure.rc == Rc::Aborted) {
-                transaction.rollback_to(&before)?;
-            }
-            done?;
-            // SAFETY: as above.
-            if let Ok(conflict) = unsafe { exclusive(conflict) } {
-                conflict.index = index;
-                // SAFETY: as above.
-                let (table, key) = unsafe { (&shared(change.table)?.table, change.key.get()) };
-                let found = read(transaction, table, key, lock, LockWait::Wait)?;
-                conflict.value.set(&found.unwrap_or_default())?;
-            }
-            return Ok(Rc::KeyExists);
+        // SAFETY: as above.
+        let entries = changes.iter().map(|change| unsafe { entry_of(change) });
+        let entries = entries.collect::<Done<SmallVec<[EntryChange<'_>; 8]>>>()?;
+        if let (1.., Some(first)) = (row.counter, entries.first()) {
+            transaction.raise_counter(first.table, row.counter)?;
         }
-        Ok(Rc::Ok)
+        let RowOutcome::Exists { index, value } = transaction.change_row(&entries, lock)? else {
+            return Ok(Rc::Ok);
+        };
+        // SAFETY: as above.
+        if let Ok(conflict) = unsafe { exclusive(conflict) } {
+            conflict.index = index;
+            conflict.value.set(&value.unwrap_or_default())?;
+        }
+        Ok(Rc::KeyExists)
     })
 }
 
@@ -215,6 +204,7 @@ pub unsafe extern "C" fn millpond_unlock_row(txn: *const Txn, table: *const Tabl
     guard(|| {
         // SAFETY: the handles are null or valid; one thread uses the transaction.
         let (_transaction, _table) = unsafe { (running(txn)?, shared(table)?) };
-        Ok(Rc::NotSupported)
+        let text = "the engine cannot release a single lock yet".into();
+        Err(Failure { rc: Rc::NotSupported, text })
     })
 }

@@ -3,23 +3,22 @@
 use crate::bytes::{Bytes, exclusive, give, shared, take_back};
 use crate::db::Db;
 use crate::guard::{guard_ok, guard_plain};
-use crate::rc::{Done, Failure, Rc, misuse};
-use millpond::{Error, Transaction};
+use crate::rc::{Done, Failure, misuse};
+use millpond::{Canceller, Error, Transaction};
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// A session's place for transactions: it has one transaction after the other.
 pub struct Txn {
     db: millpond::Db,
-    /// Sticky: a call fails as long as it is set.
-    cancelled: AtomicBool,
+    /// Used by any thread.
+    canceller: Canceller,
     /// Used by one thread at a time, as the caller guarantees.
     inner: UnsafeCell<Session>,
 }
 
-// SAFETY: the caller uses a transaction from one thread at a time, but for `cancelled`.
+// SAFETY: the caller uses a transaction from one thread at a time, but for `canceller`.
 unsafe impl Sync for Txn {}
 
 /// What of a session only its own calls touch.
@@ -27,8 +26,6 @@ unsafe impl Sync for Txn {}
 pub(crate) struct Session {
     /// The running transaction.
     transaction: Option<Transaction>,
-    /// Where the running statement began.
-    statement: Option<millpond::Savepoint>,
     /// Savepoints that the caller has named by number.
     savepoints: Vec<millpond::Savepoint>,
 }
@@ -51,8 +48,8 @@ pub enum Isolation {
 pub enum Durability {
     /// The commit is on disk.
     Sync = 0,
-    /// The commit is with the operating system: it survives the end of the process, not of the
-    /// machine.
+    /// The commit survives the end of the process, perhaps not that of the machine. Today this is as
+    /// `MILLPOND_DURABILITY_SYNC`.
     Written = 1,
     /// The commit is on disk within `bounded_ms` milliseconds and `bounded_bytes` bytes of redo.
     Bounded = 2,
@@ -94,13 +91,6 @@ impl Txn {
         // SAFETY: the caller guarantees it.
         unsafe { &mut *self.inner.get() }
     }
-
-    fn check_cancelled(&self) -> Done {
-        match self.cancelled.load(Ordering::Acquire) {
-            false => Ok(()),
-            true => Err(Failure { rc: Rc::Cancelled, text: "the transaction was cancelled".into() }),
-        }
-    }
 }
 
 impl Session {
@@ -110,20 +100,17 @@ impl Session {
     }
 
     fn take(&mut self) -> Done<Transaction> {
-        (self.statement, self.savepoints) = (None, Vec::new());
+        self.savepoints.clear();
         self.transaction.take().ok_or_else(no_transaction)
     }
 }
 
-/// Returns the running transaction of a handle, unless it was cancelled. REQUIRES: the handle is
-/// null or valid, and the calling thread alone uses it now.
+/// Returns the running transaction of a handle. REQUIRES: the handle is null or valid, and the
+/// calling thread alone uses it now.
 #[inline]
 pub(crate) unsafe fn running<'a>(txn: *const Txn) -> Done<&'a mut Transaction> {
     // SAFETY: the caller guarantees it.
-    let txn = unsafe { shared(txn) }?;
-    txn.check_cancelled()?;
-    // SAFETY: as above.
-    unsafe { txn.session() }.running()
+    unsafe { session(txn) }?.running()
 }
 
 /// Returns the session of a handle. REQUIRES: as [`running`].
@@ -147,7 +134,7 @@ pub unsafe extern "C" fn millpond_txn_new(db: *const Db, out: *mut *mut Txn) -> 
     guard_ok(|| {
         // SAFETY: the handle is null or valid.
         let db = unsafe { shared(db) }?.db.clone();
-        let txn = Txn { db, cancelled: AtomicBool::new(false), inner: UnsafeCell::default() };
+        let txn = Txn { canceller: db.canceller(), db, inner: UnsafeCell::default() };
         // SAFETY: `out` is null or valid.
         unsafe { give(out, txn) }
     })
@@ -174,8 +161,11 @@ pub unsafe extern "C" fn millpond_txn_begin(txn: *const Txn, options: *const Txn
         let engine = millpond::TxnOptions::new()
             .isolation(isolation_of(options.isolation)?)
             .read_only(options.read_only != 0)
+            .current_reads(options.current_reads != 0)
             .lock_wait(Duration::from_millis(options.lock_wait_ms));
-        session.transaction = Some(txn.db.begin_with(engine)?);
+        let mut transaction = txn.db.begin_with(engine)?;
+        transaction.cancel_by(&txn.canceller)?;
+        session.transaction = Some(transaction);
         Ok(())
     })
 }
@@ -192,7 +182,7 @@ pub unsafe extern "C" fn millpond_txn_is_active(txn: *const Txn) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn millpond_txn_snapshot(txn: *const Txn) -> c_int {
     // SAFETY: as above.
-    guard_ok(|| unsafe { running(txn) }.map(drop))
+    guard_ok(|| Ok(unsafe { running(txn) }?.draw_snapshot()?))
 }
 
 /// Sets how long the transaction's calls wait for a lock from now on, milliseconds.
@@ -214,7 +204,8 @@ pub unsafe extern "C" fn millpond_txn_commit(
 ) -> c_int {
     guard_ok(|| {
         let durability = match durability {
-            0 => millpond::Durability::Sync,
+            // A commit that is on disk survives the end of the process too.
+            0 | 1 => millpond::Durability::Sync,
             2 => millpond::Durability::Bounded { ms: bounded_ms, bytes: bounded_bytes },
             3 => millpond::Durability::None,
             _ => return Err(misuse(format!("{durability} is no durability"))),
@@ -254,7 +245,7 @@ pub unsafe extern "C" fn millpond_txn_cancel(txn: *const Txn) {
     // SAFETY: the handle is null or valid.
     guard_plain(|| {
         if let Ok(txn) = unsafe { shared(txn) } {
-            txn.cancelled.store(true, Ordering::Release);
+            txn.canceller.cancel();
         }
     });
 }
@@ -265,7 +256,7 @@ pub unsafe extern "C" fn millpond_txn_clear_cancel(txn: *const Txn) {
     // SAFETY: the handle is null or valid.
     guard_plain(|| {
         if let Ok(txn) = unsafe { shared(txn) } {
-            txn.cancelled.store(false, Ordering::Release);
+            txn.canceller.clear();
         }
     });
 }
@@ -276,9 +267,7 @@ pub unsafe extern "C" fn millpond_txn_clear_cancel(txn: *const Txn) {
 pub unsafe extern "C" fn millpond_statement_begin(txn: *const Txn) -> c_int {
     guard_ok(|| {
         // SAFETY: the handle is null or valid; one thread uses it.
-        let session = unsafe { session(txn) }?;
-        session.statement = Some(session.running()?.savepoint());
-        Ok(())
+        Ok(unsafe { running(txn) }?.begin_statement()?)
     })
 }
 
@@ -287,22 +276,20 @@ pub unsafe extern "C" fn millpond_statement_begin(txn: *const Txn) -> c_int {
 pub unsafe extern "C" fn millpond_statement_end(txn: *const Txn) -> c_int {
     guard_ok(|| {
         // SAFETY: the handle is null or valid; one thread uses it.
-        unsafe { session(txn) }?.statement = None;
+        if let Some(transaction) = &mut unsafe { session(txn) }?.transaction {
+            transaction.end_statement();
+        }
         Ok(())
     })
 }
 
 /// Undoes what the statement did, and ends it. If that is not possible, the whole transaction has
-/// been rolled back, and the code says why.
+/// been rolled back, and the code says why. `MILLPOND_RC_OK` if an earlier error had rolled it back.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn millpond_statement_rollback(txn: *const Txn) -> c_int {
     guard_ok(|| {
         // SAFETY: the handle is null or valid; one thread uses it.
-        let session = unsafe { session(txn) }?;
-        let Some(statement) = session.statement.take() else {
-            return Err(misuse("the session has no statement"));
-        };
-        match session.running()?.rollback_to(&statement) {
+        match unsafe { running(txn) }?.rollback_statement() {
             // An error has rolled back the transaction, and the statement with it.
             Err(Error::Aborted) => Ok(()),
             undone => Ok(undone?),

@@ -136,7 +136,8 @@ impl Transaction {
     /// Returns the newest committed rows whose keys lie in `range`, from both ends. Each row is
     /// locked as by [`Transaction::get_for_update`] when the iterator returns it; rows that are not
     /// asked for stay unlocked. Gaps between rows are locked only in a
-    /// [serializable](crate::Isolation::Serializable) transaction, and not with
+    /// [serializable](crate::Isolation::Serializable) transaction and in one with
+    /// [`TxnOptions::current_reads`](crate::TxnOptions::current_reads), and not with
     /// [`LockWait::SkipLocked`].
     ///
     /// With [`LockWait::SkipLocked`] a table serves as a queue: many workers take jobs and never
@@ -204,7 +205,7 @@ impl Transaction {
         self.writable()?;
         let rules = self.rules_with(wait);
         // A read that skips rows claims nothing about the range, so it locks only the rows.
-        let range_too = rules.serializable && wait != LockWait::SkipLocked;
+        let range_too = self.options.locks_gaps() && wait != LockWait::SkipLocked;
         let hold = ScanLocks { rows: Some(mode), range: range_too };
         let bounds = (owned_bound(range.start_bound()), owned_bound(range.end_bound()));
         Range::new(self, table, bounds, || ReadMode::Locked(hold, rules))

@@ -171,7 +171,7 @@ impl TxnTable {
                     self.txns.remove(&txn?);
                 }
             }
-            (Record::Page { .. } | Record::Checkpoint { .. }, _) => {}
+            (Record::Page { .. } | Record::Checkpoint { .. } | Record::Counter { .. }, _) => {}
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
 // The C interface of Millpond. Generated from crates/ffi by cbindgen; do not edit.
-// `UPDATE_EXPECT=1 cargo test -p millpond-ffi --test header` writes it again.
+// `cargo xtask header --write` writes it again.
 
 #ifndef MILLPOND_H
 #define MILLPOND_H

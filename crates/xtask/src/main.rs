@@ -5,6 +5,7 @@ mod api;
 mod ci;
 mod dependencies;
 mod instructions;
+mod plugin_licences;
 mod tidy;
 
 use clap::{Parser, Subcommand};
@@ -27,6 +28,12 @@ enum Command {
     Tidy,
     /// Check licences, sources, versions and bans of all dependencies only
     Dependencies,
+    /// Check the header of the C interface only, against its sources
+    Header {
+        /// Update crates/ffi/include/millpond.h
+        #[arg(long)]
+        write: bool,
+    },
     /// Check the public API of the crate only, against docs/api.txt
     Api {
         /// Update docs/api.txt; refused if that breaks programs and CHANGELOG.md does not say so
@@ -46,6 +53,7 @@ fn main() -> ExitCode {
         Command::Ci => ci::run(),
         Command::Tidy => run_tidy(),
         Command::Dependencies => dependencies::check(),
+        Command::Header { write } => ci::header(write),
         Command::Api { write: false } => api::check(),
         Command::Api { write: true } => api::write(),
         Command::Instructions => instructions::run(),

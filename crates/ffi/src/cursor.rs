@@ -71,7 +71,7 @@ pub struct Row {
     pub key: Bytes,
     /// Its value.
     pub value: Bytes,
-    /// 1 if the transaction did not have the row's lock before.
+    /// For a cursor that locks: 1 if the transaction did not have the row's lock before.
     pub newly_locked: u32,
 }
 
@@ -100,9 +100,10 @@ unsafe fn bounds_of(to: &SeekTo) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
 }
 
 /// Shows a row to the caller.
-fn show(found: Option<(&[u8], &[u8])>, row: &mut Row) -> Done<Rc> {
+fn show(found: Option<(&[u8], &[u8])>, transaction: &Transaction, row: &mut Row) -> Done<Rc> {
     let Some((key, value)) = found else { return Ok(Rc::NotFound) };
-    *row = Row { key: Bytes::of(key), value: Bytes::of(value), newly_locked: 0 };
+    let newly_locked = transaction.newly_locked().into();
+    *row = Row { key: Bytes::of(key), value: Bytes::of(value), newly_locked };
     Ok(Rc::Ok)
 }
 
@@ -182,7 +183,8 @@ pub unsafe extern "C" fn millpond_cursor_seek(
         cursor.set_bounds((bounds.0.as_ref().map(|key| &key[..]), bounds.1.as_ref().map(|key| &key[..])));
         cursor.set_lock(lock_of(to.lock)?, wait_of(to.wait)?);
         cursor.expect_rows(if to.rows == 0 { DEFAULT_ROWS } else { to.rows as usize });
-        show(seek_in(cursor, transaction, to.seek, key)?, row)
+        let found = seek_in(cursor, transaction, to.seek, key)?;
+        show(found, transaction, row)
     })
 }
 
@@ -194,7 +196,7 @@ unsafe fn go_on(cursor: *mut Cursor, txn: *const Txn, row: *mut Row, backward: b
         false => cursor.cursor.next(transaction)?,
         true => cursor.cursor.prev(transaction)?,
     };
-    show(found, row)
+    show(found, transaction, row)
 }
 
 /// Goes to the next row in key order and returns it. `MILLPOND_RC_NOT_FOUND`: there is none; the

@@ -3,7 +3,7 @@
 use crate::bytes::{Buffer, Bytes, array, exclusive, shared};
 use crate::ddl::Table;
 use crate::guard::guard;
-use crate::rc::{Done, Failure, Rc, misuse};
+use crate::rc::{Done, Rc, misuse};
 use crate::txn::{Txn, running};
 use millpond::{EntryChange, EntryOp, Error, LockWait, RowLock, RowOutcome, Transaction};
 use smallvec::SmallVec;
@@ -134,11 +134,13 @@ pub unsafe extern "C" fn millpond_get(
         let (transaction, table, value) = unsafe { (running(txn)?, shared(table)?, exclusive(value)?) };
         // SAFETY: as above.
         let key = unsafe { key.get() };
+        let lock = lock_of(lock)?;
+        let found = read(transaction, &table.table, key, lock, wait_of(wait)?)?;
         // SAFETY: as above.
         if let Ok(newly_locked) = unsafe { exclusive(newly_locked) } {
-            *newly_locked = 0;
+            *newly_locked = (lock.is_some() && transaction.newly_locked()).into();
         }
-        match read(transaction, &table.table, key, lock_of(lock)?, wait_of(wait)?)? {
+        match found {
             Some(bytes) => value.set(&bytes).map(|()| Rc::Ok),
             None => Ok(Rc::NotFound),
         }
@@ -196,15 +198,14 @@ pub unsafe extern "C" fn millpond_change_row(
     })
 }
 
-/// Releases the lock of a row that a locking read of this transaction has newly locked, and that it
-/// did not change.
+/// Releases the lock of a row that a locking read of this transaction has just newly locked, and
+/// that it did not change. `MILLPOND_RC_NOT_FOUND`: the lock stays, which does no harm.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn millpond_unlock_row(txn: *const Txn, table: *const Table, key: Bytes) -> c_int {
-    let _ = key;
     guard(|| {
-        // SAFETY: the handles are null or valid; one thread uses the transaction.
-        let (_transaction, _table) = unsafe { (running(txn)?, shared(table)?) };
-        let text = "the engine cannot release a single lock yet".into();
-        Err(Failure { rc: Rc::NotSupported, text })
+        // SAFETY: the handles are null or valid, the bytes are valid during the call; one thread
+        // uses the transaction.
+        let (transaction, table, key) = unsafe { (running(txn)?, shared(table)?, key.get()) };
+        Ok(if transaction.unlock_row(&table.table, key)? { Rc::Ok } else { Rc::NotFound })
     })
 }

@@ -370,7 +370,10 @@ pub fn read_contents(db: &dyn Database) -> Result<Contents> {
             let number = |key: &Vec<u8>| Some(u64::from_be_bytes(key[..].try_into().ok()?));
             let last = rows.iter().filter_map(|(key, _)| number(key)).filter(|n| *n < 1 << 32).max();
             let next = db.next_number(&name)?;
-            assert!(last.is_none_or(|last| next > last), "{name}: number {last:?} is given again from {next} on");
+            assert!(
+                last.is_none_or(|last| next > last),
+                "{name}: number {last:?} is given again from {next} on"
+            );
         }
         let metadata = db.metadata(&name)?;
         if !metadata.is_empty() {

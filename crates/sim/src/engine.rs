@@ -4,8 +4,8 @@ use crate::subject::{self, Database, Durability, Fail, How, Isolation, Result, R
 use base::sync::{Parker, Unparker};
 use millpond::sim::{Sizes, open, sized};
 use millpond::{
-    CounterStep, Db, EntryChange, EntryOp, Error, Options, RowLock, RowOutcome, Savepoint, Table, TableChange,
-    Transaction, TxnOptions,
+    CounterStep, Db, EntryChange, EntryOp, Error, Options, RowLock, RowOutcome, Savepoint, Table,
+    TableChange, Transaction, TxnOptions,
 };
 use std::ops::ControlFlow;
 use std::path::Path;

@@ -72,7 +72,8 @@ fn simulate() -> Result<(), String> {
 /// Compares the header of the C interface with its sources, or writes it. cbindgen, which makes it,
 /// is in a workspace of its own.
 pub(crate) fn header(write: bool) -> Result<(), String> {
-    let run = ["run", "--quiet", "--manifest-path", "header/Cargo.toml", "--target-dir", "target/header", "--"];
+    let run =
+        ["run", "--quiet", "--manifest-path", "header/Cargo.toml", "--target-dir", "target/header", "--"];
     cargo(&[&run[..], if write { &["--write"] } else { &[] }].concat())
 }
 

@@ -43,9 +43,8 @@ pub(crate) fn problems(metadata: &Value) -> Vec<String> {
         }
     }
     let packages = linked.into_iter().filter_map(|id| by_id.get(id));
-    let unfit = packages.filter(|package| {
-        allows(package["license"].as_str().unwrap_or(""), COMPATIBLE) != Some(true)
-    });
+    let unfit = packages
+        .filter(|package| allows(package["license"].as_str().unwrap_or(""), COMPATIBLE) != Some(true));
     unfit
         .map(|package| {
             let field = |name: &str| package[name].as_str().unwrap_or("").to_owned();
@@ -86,7 +85,9 @@ mod tests {
         for licence in ["MIT", "MIT OR Apache-2.0", "Apache-2.0/ISC", "BSD-3-Clause AND Zlib"] {
             assert_eq!(problems(&metadata(licence, "lib", Value::Null)), [""; 0], "{licence}");
         }
-        for licence in ["Apache-2.0", "MIT AND Apache-2.0", "(MIT OR Apache-2.0) AND Unicode-3.0", "", "MIT OR"] {
+        for licence in
+            ["Apache-2.0", "MIT AND Apache-2.0", "(MIT OR Apache-2.0) AND Unicode-3.0", "", "MIT OR"]
+        {
             let found = problems(&metadata(licence, "lib", Value::Null));
             assert!(found.len() == 1 && found[0].starts_with("x 1 is linked"), "{licence}: {found:?}");
             assert_eq!(problems(&metadata(licence, "lib", json!("dev"))), [""; 0]);

@@ -377,6 +377,7 @@ impl Cursor {
         };
         run.most = run.most.saturating_mul(2);
         run.found.clear();
+        txns.owner(tx.txn()).expect_new_lock();
         let how = LockingScan { locks, rules, backward: part.backward, max };
         let range = ScanRange { tree, from: &part.from, to: part.to.as_deref() };
         let read = txns.lock_range(tx.txn(), range, how, &mut run.scan_start, &mut run.found);

@@ -25,6 +25,7 @@ impl Transaction {
         let (_inside, tree) = self.enter_table(table)?;
         self.writable()?;
         let txns = &self.core().engine.txns;
+        txns.owner(self.txn()).expect_new_lock();
         let locked = self.roll_back_if_required(txns.lock_row(self.txn(), tree, key, mode, rules))?;
         match locked {
             Locked::Absent | Locked::Skipped => Ok(None),
@@ -131,6 +132,50 @@ impl Transaction {
         wait: LockWait,
     ) -> Result<Option<Vec<u8>>> {
         self.get_locked(table, key, Mode::Shared, self.rules_with(wait))
+    }
+
+    /// Returns whether the last locking read of one row, or the last row of a
+    /// [`Cursor`](crate::Cursor) that locks, got a lock that the transaction did not have.
+    /// [`Transaction::unlock_row`] may release it. False too if the read had to wait for the lock.
+    #[must_use]
+    pub fn newly_locked(&self) -> bool {
+        self.txn.owner().is_some_and(|owner| owner.has_new_lock())
+    }
+
+    /// Releases the lock of a row that a locking read has just locked, for a program that then finds
+    /// that it does not want the row. Returns false if the lock stays: in a transaction that locks
+    /// gaps, and if many rows were locked since.
+    ///
+    /// The lock must be new, see [`Transaction::newly_locked`], and the transaction must not have
+    /// changed the row. Otherwise another transaction may change what this one relies on.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// # let mut tx = db.begin()?;
+    /// # tx.put(&table, b"a", b"small")?;
+    /// # tx.commit()?;
+    /// let mut tx = db.begin()?;
+    /// let row = tx.get_for_update(&table, b"a")?;
+    /// if row.as_deref() != Some(b"large") && tx.newly_locked() {
+    ///     tx.unlock_row(&table, b"a")?;
+    /// }
+    /// let mut other = db.begin()?;
+    /// other.put(&table, b"a", b"changed")?; // it does not wait
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for a table of another database; [`Error::Aborted`], [`Error::Closed`],
+    /// [`Error::Poisoned`].
+    pub fn unlock_row(&mut self, table: &Table, key: &[u8]) -> Result<bool> {
+        let (_inside, tree) = self.enter_table(table)?;
+        match self.txn.owner() {
+            Some(owner) if !self.options.locks_gaps() => {
+                Ok(self.core().engine.txns.locks.release_row(owner, tree.id, key))
+            }
+            _ => Ok(false),
+        }
     }
 
     /// Returns the newest committed rows whose keys lie in `range`, from both ends. Each row is

@@ -95,9 +95,16 @@ pub(super) fn numbered(d: &Driver) {
                 let number = d.take_number(table);
                 tx.raise_counter(table, number + 1).expect("there is room");
                 let row = value(&mut rng, 10, 100);
-                assert!(tx.insert(table, &number.to_be_bytes(), &row).expect("no conflict"), "{number} twice");
+                assert!(
+                    tx.insert(table, &number.to_be_bytes(), &row).expect("no conflict"),
+                    "{number} twice"
+                );
             }
-            if rng.one_in(4) { tx.rollback() } else { tx.commit() }
+            if rng.one_in(4) {
+                tx.rollback()
+            } else {
+                tx.commit()
+            }
             if n == 4 + id {
                 d.checkpoint();
             }

@@ -1,10 +1,12 @@
 //! Checks of the repository. `cargo xtask ci` runs all checks, and other commands run one of them.
-//! `cargo xtask instructions` counts the instructions of an operation.
+//! `cargo xtask instructions` counts the instructions of an operation. `cargo xtask mariadb` builds,
+//! runs and tests the storage engine plugin.
 
 mod api;
 mod ci;
 mod dependencies;
 mod instructions;
+mod mariadb;
 mod plugin_licences;
 mod tidy;
 
@@ -42,6 +44,9 @@ enum Command {
     },
     /// Count how many instructions an update and a read take, and where; needs valgrind
     Instructions,
+    /// Build, run and test the storage engine plugin of MariaDB, on Debian
+    #[command(subcommand)]
+    Mariadb(mariadb::Command),
 }
 
 fn main() -> ExitCode {
@@ -57,6 +62,7 @@ fn main() -> ExitCode {
         Command::Api { write: false } => api::check(),
         Command::Api { write: true } => api::write(),
         Command::Instructions => instructions::run(),
+        Command::Mariadb(command) => mariadb::run(command),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -68,7 +68,9 @@ int Handler::check(THD *thd, HA_CHECK_OPT *) {
   return damaged ? HA_ADMIN_CORRUPT : HA_ADMIN_OK;
 }
 
-int Handler::analyze(THD *, HA_CHECK_OPT *) { return info(HA_STATUS_CONST | HA_STATUS_VARIABLE) ? HA_ADMIN_FAILED : HA_ADMIN_OK; }
+int Handler::analyze(THD *, HA_CHECK_OPT *) {
+  return info(HA_STATUS_CONST | HA_STATUS_VARIABLE) ? HA_ADMIN_FAILED : HA_ADMIN_OK;
+}
 
 // A new copy of the table is the only way to make it denser.
 int Handler::optimize(THD *, HA_CHECK_OPT *) { return HA_ADMIN_TRY_ALTER; }

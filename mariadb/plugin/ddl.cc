@@ -54,7 +54,8 @@ int Handler::create(const char *path, TABLE *form, HA_CREATE_INFO *info) {
   const char *refused = Table::refusal(form);
   if (info->data_file_name || info->index_file_name) refused = "DATA DIRECTORY or INDEX DIRECTORY";
   if (refused) {
-    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Storage engine Millpond does not support %s", MYF(0), refused);
+    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Storage engine Millpond does not support %s", MYF(0),
+                    refused);
     return HA_WRONG_CREATE_OPTION;
   }
   std::string name = table_name_of(path);

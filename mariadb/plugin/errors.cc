@@ -2,11 +2,7 @@
 
 #include "errors.h"
 #include "engine.h"
-
-// THD::mark_transaction_to_rollback(bool). The server shows plugins no members of THD; this one has
-// no function in front of it. A member function takes its object as the first argument.
-extern "C" void mark_transaction_to_rollback(THD *thd, bool all) __asm__(
-    "_ZN3THD28mark_transaction_to_rollbackEb");
+#include "server_functions.h"
 
 namespace millpond {
 

@@ -2,6 +2,7 @@
 
 #include "handler.h"
 #include "errors.h"
+#include "settings.h"
 
 #include <new>
 
@@ -24,6 +25,21 @@ bool restorable(const TABLE_SHARE *share, const KEY &key, uint from, uint to) {
 bool primary_restorable(const TABLE_SHARE *share) {
   if (share->keys == 0 || !(share->key_info[0].flags & HA_NOSAME)) return true;
   return restorable(share, share->key_info[0], 0, share->key_info[0].user_defined_key_parts);
+}
+
+// Statements that only read, or whose metadata lock keeps writers out while they copy.
+bool reads_without_locks(int command) {
+  switch (command) {
+    case SQLCOM_CHECKSUM:
+    case SQLCOM_ANALYZE:
+    case SQLCOM_CHECK:
+    case SQLCOM_OPTIMIZE:
+    case SQLCOM_ALTER_TABLE:
+    case SQLCOM_CREATE_INDEX:
+    case SQLCOM_DROP_INDEX:
+      return true;
+    default: return false;
+  }
 }
 
 }  // namespace
@@ -103,7 +119,9 @@ int Handler::external_lock(THD *thd, int lock_type) {
     return 0;
   }
   if (lock_type == F_WRLCK) lock_ = MILLPOND_LOCK_EXCLUSIVE;
-  return use_session(thd);
+  if (int error = use_session(thd)) return error;
+  if (lock_ == MILLPOND_LOCK_NONE || thd_sql_command(thd) != SQLCOM_SELECT) return 0;
+  return error_of(millpond_txn_set_lock_wait(session_->txn(), settings::locking_read_wait_ms(thd)));
 }
 
 int Handler::start_stmt(THD *thd, thr_lock_type lock_type) {
@@ -120,8 +138,9 @@ THR_LOCK_DATA **Handler::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type 
   // Statements that change rows read with shared locks what they copy from, so that what they write
   // does not depend on an old snapshot. At READ COMMITTED they read without locks.
   bool shared = lock_type == TL_READ_WITH_SHARED_LOCKS || lock_type == TL_READ_SKIP_LOCKED ||
-                lock_type == TL_READ_NO_INSERT || (command != SQLCOM_SELECT && lock_type <= TL_READ_NO_INSERT);
-  if (command == SQLCOM_CHECKSUM || command == SQLCOM_ANALYZE) shared = false;
+                lock_type == TL_READ_NO_INSERT ||
+                (command != SQLCOM_SELECT && lock_type <= TL_READ_NO_INSERT);
+  if (reads_without_locks(command)) shared = false;
   if (committed && lock_type != TL_READ_WITH_SHARED_LOCKS && lock_type != TL_READ_SKIP_LOCKED) shared = false;
   lock_ = lock_type >= TL_FIRST_WRITE ? MILLPOND_LOCK_EXCLUSIVE
           : shared                    ? MILLPOND_LOCK_SHARED
@@ -145,23 +164,15 @@ int Handler::extra(ha_extra_function operation) {
 
 int Handler::reset() {
   keyread_ = replaces_ = false;
-  for (uint i = 0; cursors_ && i <= table_->indexes(); i++) {
-    if (cursors_[i]) millpond_cursor_reset(cursors_[i]);
-  }
   return 0;
 }
 
 int Handler::info(uint flag) {
   if (flag & HA_STATUS_VARIABLE) {
-    millpond_table_stats sizes{};
-    if (millpond_table_sizes(database, table_->rows(), &sizes) == MILLPOND_RC_OK) {
-      stats.records = sizes.rows;
-      stats.data_file_length = sizes.pages * sizes.page_bytes;
-    } else {
-      // Without figures of the engine the optimizer is told of a table that is worth an index.
-      stats.records = 100000;
-      stats.data_file_length = 16 << 20;
-    }
+    ulonglong rows, bytes;
+    table_->sizes(&rows, &bytes);
+    stats.records = rows;
+    stats.data_file_length = bytes;
     // The server takes 0 and 1 for exact.
     if (stats.records < 2) stats.records = 2;
     stats.deleted = 0;

@@ -111,7 +111,8 @@ class Handler final : public handler {
   bool same(Piece a, Piece b) const;
   void add(uint index, uint op, Piece key, Piece value);
   void add_entry(uint index, const uchar *record, Piece primary);
-  void update_entry(uint index, const uchar *before, const uchar *after, Piece old_primary, Piece new_primary);
+  void update_entry(uint index, const uchar *before, const uchar *after, Piece old_primary,
+                    Piece new_primary);
   int change_row();
   static uint64_t counter_after(Field *field);
 
@@ -126,14 +127,16 @@ class Handler final : public handler {
   millpond_cursor **cursors_ = nullptr;
   millpond_cursor *cursor_ = nullptr;
   bool positioned_ = false;   // The cursor stands on a row.
-  bool by_prefix_ = false;    // The cursor knows only entries with the key of the read; `entry_` is the last.
+  bool by_prefix_ = false;    // The cursor knows only entries with the key of the read.
   bool by_key_ = false;       // The row was read without the cursor; `search_` has its key.
-  Buffer search_, entry_, upper_, at_;
+  Buffer search_;             // The key of the last read.
+  Buffer entry_;              // The key of the present entry, of a read of all entries with a key.
+  Buffer upper_, at_;
   Buffer scratch_;
   Result value_;              // The row that was read without a cursor; blobs point into it.
   uchar hidden_[HIDDEN_KEY_BYTES] = {0};  // The hidden key of the present row.
   bool newly_locked_ = false;
-  bool replaces_ = false;     // REPLACE or ON DUPLICATE KEY UPDATE: an existing row will be changed.
+  bool replaces_ = false;     // REPLACE or ON DUPLICATE KEY UPDATE changes the row that is there.
   Buffer locked_key_;
 
   // The row that is being written.

@@ -10,7 +10,8 @@ int Handler::cursor_of(uint index) {
   bool rows = index == MAX_KEY || index == table_->primary();
   millpond_cursor *&cursor = cursors_[rows ? table_->indexes() : index];
   if (cursor == nullptr) {
-    if (int rc = millpond_cursor_new(rows ? table_->rows() : table_->tree(index), &cursor)) return error_of(rc);
+    millpond_table *tree = rows ? table_->rows() : table_->tree(index);
+    if (int rc = millpond_cursor_new(tree, &cursor)) return error_of(rc);
   }
   cursor_ = cursor;
   return 0;
@@ -148,7 +149,8 @@ int Handler::read_exact(uchar *record) {
   by_key_ = true;
   if (index_ == table_->primary()) return show_by_primary(bytes_of(search_), record);
   uint32_t newly = 0;
-  int rc = millpond_get(session_->txn(), table_->tree(index_), bytes_of(search_), lock_, wait_, &value_, &newly);
+  millpond_txn *txn = session_->txn();
+  int rc = millpond_get(txn, table_->tree(index_), bytes_of(search_), lock_, wait_, &value_, &newly);
   if (rc != MILLPOND_RC_OK) return rc == MILLPOND_RC_SKIPPED ? HA_ERR_KEY_NOT_FOUND : error_of(rc);
   if (keyread_ && lock_ == MILLPOND_LOCK_NONE) {
     millpond_row row{bytes_of(search_), bytes_of(value_.ptr, value_.len), 0};

@@ -2,6 +2,7 @@
 
 #include "settings.h"
 #include "engine.h"
+#include "server_functions.h"
 
 #include <mysql_version.h>
 
@@ -38,7 +39,7 @@ static MYSQL_SYSVAR_ULONG(recovery_target, recovery_target, PLUGIN_VAR_RQCMDARG 
                           "How long a recovery after a crash may take, seconds. It sizes the redo log.",
                           nullptr, nullptr, 10, 1, 3600, 0);
 static MYSQL_SYSVAR_ULONGLONG(redo_capacity, redo_capacity, PLUGIN_VAR_RQCMDARG,
-                              "How many bytes the redo log may hold. 0: as many as the recovery target allows.",
+                              "How many bytes the redo log may hold. 0: as the recovery target allows.",
                               nullptr, set_redo_capacity, 0, 0, ULONGLONG_MAX, MIB);
 static MYSQL_SYSVAR_ULONG(flush_log_at_trx_commit, flush_at_commit, PLUGIN_VAR_RQCMDARG,
                           "1: a commit is on disk when it returns. 2: it is with the operating system. "
@@ -50,8 +51,8 @@ static MYSQL_SYSVAR_STR(doublewrite_dir, doublewrite_directory, PLUGIN_VAR_RQCMD
                         "Another directory for the doublewrite.", nullptr, nullptr, nullptr);
 // The default follows the server's innodb_snapshot_isolation: off before 11.6, on from 11.6 on.
 static MYSQL_THDVAR_BOOL(snapshot_isolation, PLUGIN_VAR_OPCMDARG,
-                         "Whether a change of a row that was changed after the snapshot fails (error 1020) at "
-                         "REPEATABLE READ.",
+                         "Whether a change of a row that was changed after the snapshot fails (error 1020) "
+                         "at REPEATABLE READ.",
                          nullptr, nullptr, MYSQL_VERSION_ID >= 110600);
 static MYSQL_THDVAR_ULONG(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
                           "How long a statement waits for a row lock, seconds.", nullptr, nullptr, 50, 0,
@@ -71,6 +72,17 @@ const char *doublewrite_dir() { return doublewrite_directory; }
 ulong flush_log_at_trx_commit() { return flush_at_commit; }
 bool snapshot_isolation(THD *thd) { return THDVAR(thd, snapshot_isolation); }
 ulonglong lock_wait_ms(THD *thd) { return THDVAR(thd, lock_wait_timeout) * 1000ULL; }
+
+// NOWAIT and WAIT n set the server's own lock_wait_timeout for their statement.
+ulonglong locking_read_wait_ms(THD *thd) {
+  static const char NAME[] = "lock_wait_timeout";
+  static sys_var *const variable = find_sys_var(thd, NAME, sizeof NAME - 1, false);
+  ulonglong own = lock_wait_ms(thd);
+  if (variable == nullptr) return own;
+  bool null = false;
+  longlong seconds = sys_var_val_int(variable, &null, thd, OPT_SESSION, &null_clex_str);
+  return null || seconds * 1000ULL > own ? own : seconds * 1000ULL;
+}
 
 }  // namespace settings
 }  // namespace millpond

@@ -21,6 +21,8 @@ ulong flush_log_at_trx_commit();
 // The settings of a session.
 bool snapshot_isolation(THD *thd);
 ulonglong lock_wait_ms(THD *thd);
+// As lock_wait_ms(), for a locking SELECT: NOWAIT and WAIT n count too.
+ulonglong locking_read_wait_ms(THD *thd);
 
 }  // namespace settings
 }  // namespace millpond

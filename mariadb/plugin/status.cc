@@ -68,9 +68,9 @@ bool show_status(handlerton *, THD *thd, stat_print_fn *print, ha_stat_type kind
   std::string text;
   for (const Figure &figure : figures) {
     char line[256];
-    size_t length = static_cast<size_t>(
-        snprintf(line, sizeof line, "%-48s %.*f\n", figure.name.c_str(), figure.counter ? 0 : 3, figure.value));
-    text.append(line, length < sizeof line ? length : sizeof line - 1);
+    const int digits = figure.counter ? 0 : 3;
+    snprintf(line, sizeof line, "%-48s %.*f\n", figure.name.c_str(), digits, figure.value);
+    text.append(line);
   }
   return print(thd, STRING_WITH_LEN("Millpond"), STRING_WITH_LEN(""), text.data(), text.size());
 }

@@ -82,6 +82,7 @@ int Table::open_trees(const TABLE_SHARE *share) {
 
 int Table::reopen_trees(const TABLE *table) {
   free_trees();
+  sizes_from_us_.store(0);
   return open_trees(table->s);
 }
 
@@ -111,6 +112,23 @@ bool Table::primary_of(uint i, millpond_bytes key, millpond_bytes value, millpon
   if (bytes == 0 || bytes > key.len) return false;
   *primary = bytes_of(key.ptr + key.len - bytes, bytes);
   return true;
+}
+
+void Table::sizes(ulonglong *rows, ulonglong *bytes) {
+  constexpr ulonglong SMALL_ROWS = 1000, SMALL_LIFE_US = 50000, LIFE_US = 1000000;
+  ulonglong now = microsecond_interval_timer();
+  ulonglong from = sizes_from_us_.load(std::memory_order_relaxed);
+  ulonglong life = size_rows_.load(std::memory_order_relaxed) < SMALL_ROWS ? SMALL_LIFE_US : LIFE_US;
+  // One handler asks; the others use what is there.
+  if ((from == 0 || now - from > life) && sizes_from_us_.compare_exchange_strong(from, now)) {
+    millpond_table_stats found{};
+    if (millpond_table_sizes(database, rows_, &found) == MILLPOND_RC_OK) {
+      size_rows_.store(found.rows, std::memory_order_relaxed);
+      size_bytes_.store(found.pages * found.page_bytes, std::memory_order_relaxed);
+    }
+  }
+  *rows = size_rows_.load(std::memory_order_relaxed);
+  *bytes = size_bytes_.load(std::memory_order_relaxed);
 }
 
 int Table::find_hidden_key(millpond_txn *txn) {

@@ -57,6 +57,10 @@ class Table : public Handler_share {
   // Appends the value of an entry of a secondary index.
   void append_entry_value(uint i, const uchar *primary, size_t bytes, Buffer &out) const;
 
+  // Returns about how many rows the table has, and their bytes. The engine is asked at most every
+  // second, or every 50 ms while the table is small.
+  void sizes(ulonglong *rows, ulonglong *bytes);
+
   // Closes and opens the trees again, after they were replaced by empty ones.
   int reopen_trees(const TABLE *table);
 
@@ -75,6 +79,8 @@ class Table : public Handler_share {
   millpond_table *rows_ = nullptr;
   RowCodec row_;
   std::shared_ptr<HiddenKeys> hidden_;
+  std::atomic<ulonglong> sizes_from_us_{0};
+  std::atomic<ulonglong> size_rows_{0}, size_bytes_{0};
 };
 
 }  // namespace millpond

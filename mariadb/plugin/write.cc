@@ -62,7 +62,8 @@ void Handler::add_entry(uint i, const uchar *record, Piece primary) {
   add(i, op, key, append_entry_value(i, primary));
 }
 
-void Handler::update_entry(uint i, const uchar *before, const uchar *after, Piece old_primary, Piece new_primary) {
+void Handler::update_entry(uint i, const uchar *before, const uchar *after, Piece old_primary,
+                           Piece new_primary) {
   const bool moved = old_primary.at != new_primary.at;
   if (!moved && table_->index(i).codec.same_columns(before, after)) return;
   Piece old_key = append_entry_key(i, before, old_primary);
@@ -168,9 +169,9 @@ void Handler::get_auto_increment(ulonglong offset, ulonglong increment, ulonglon
   counter.count = wanted;
   counter.max = table->next_number_field->get_max_int_value();
   if (millpond_counter_take(table_->rows(), &counter) != MILLPOND_RC_OK || counter.granted == 0) {
-    // The server makes an error of it.
-    *first = ULONGLONG_MAX;
-    *reserved = 0;
+    // The server refuses a value that the column cannot hold, and fails where there is none.
+    *first = counter.max == ULONGLONG_MAX ? ULONGLONG_MAX : counter.max + 1;
+    *reserved = counter.max == ULONGLONG_MAX ? 0 : 1;
     return;
   }
   *first = counter.first;
@@ -184,7 +185,8 @@ int Handler::reset_auto_increment(ulonglong value) {
 void Handler::update_create_info(HA_CREATE_INFO *info) {
   if (info->used_fields & HA_CREATE_USED_AUTO || !table->found_next_number_field) return;
   uint64_t next = 0;
-  if (millpond_counter_next(table_->rows(), &next) == MILLPOND_RC_OK && next > 1) info->auto_increment_value = next;
+  if (millpond_counter_next(table_->rows(), &next) != MILLPOND_RC_OK) return;
+  if (next > 1) info->auto_increment_value = next;
 }
 
 }  // namespace millpond

@@ -13,6 +13,7 @@ mod headers;
 mod layout;
 mod packages;
 mod server;
+mod sessions;
 mod smoke;
 mod suites;
 

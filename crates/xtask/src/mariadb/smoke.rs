@@ -1,10 +1,12 @@
 //! The plugin's tests: SQL scripts with expected output, and sysbench's OLTP workloads.
 //!
-//! A script `mariadb/tests/NAME.sql` is run by the client, which goes on after an error. What it
-//! prints, errors included, must be `NAME.out`; `UPDATE_EXPECT=1` writes that file.
+//! A script `mariadb/tests/NAME.sql` is run by the client, which goes on after an error. A script
+//! `NAME.sessions` has several connections ([`super::sessions`]). What a script prints, errors
+//! included, must be `NAME.out`; `UPDATE_EXPECT=1` writes that file.
 
 use super::packages::{FOR_TESTS, install};
 use super::server::{self, Server};
+use super::sessions;
 use super::{make_dir, output, target};
 use crate::root;
 use std::fs::File;
@@ -51,7 +53,7 @@ fn scripts(server: &Server) -> Result<(), String> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(&dir)
         .map_err(|e| format!("cannot read {}: {e}", dir.display()))?
         .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "sql"))
+        .filter(|path| path.extension().is_some_and(|kind| kind == "sql" || kind == "sessions"))
         .collect();
     files.sort();
     let mut failed = Vec::new();
@@ -77,6 +79,21 @@ fn scripts(server: &Server) -> Result<(), String> {
 /// Runs one script and compares what it prints.
 fn script(server: &Server, file: &Path) -> Result<(), String> {
     output(server.client().args(["--execute", "DROP DATABASE IF EXISTS test; CREATE DATABASE test"]))?;
+    let found = if file.extension().is_some_and(|kind| kind == "sessions") {
+        sessions::run(server, file)?
+    } else {
+        printed_by(server, file)?
+    };
+    let expected = file.with_extension("out");
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        return std::fs::write(&expected, found).map_err(|e| format!("{}: {e}", expected.display()));
+    }
+    let wanted = std::fs::read_to_string(&expected).map_err(|e| format!("{}: {e}", expected.display()))?;
+    first_difference(&wanted, &found).map_or(Ok(()), Err)
+}
+
+/// Runs one SQL script, and returns what the client prints.
+fn printed_by(server: &Server, file: &Path) -> Result<String, String> {
     let printed = target().join("printed").join(name_of(file));
     make_dir(printed.parent().unwrap_or(Path::new(".")))?;
     let input = File::open(file).map_err(|e| format!("{}: {e}", file.display()))?;
@@ -87,13 +104,7 @@ fn script(server: &Server, file: &Path) -> Result<(), String> {
     client.args(["--batch", "--force", "--unbuffered", "--show-warnings", "--default-character-set=utf8mb4"]);
     client.arg("test").stdin(input).stdout(out).stderr(errors);
     client.status().map_err(|e| format!("cannot start the client: {e}"))?;
-    let found = std::fs::read_to_string(&printed).map_err(|e| format!("{}: {e}", printed.display()))?;
-    let expected = file.with_extension("out");
-    if std::env::var_os("UPDATE_EXPECT").is_some() {
-        return std::fs::write(&expected, found).map_err(|e| format!("{}: {e}", expected.display()));
-    }
-    let wanted = std::fs::read_to_string(&expected).map_err(|e| format!("{}: {e}", expected.display()))?;
-    first_difference(&wanted, &found).map_or(Ok(()), Err)
+    std::fs::read_to_string(&printed).map_err(|e| format!("{}: {e}", printed.display()))
 }
 
 /// Returns where two texts differ first.

@@ -320,6 +320,8 @@ pub unsafe extern "C" fn millpond_savepoint_rollback(txn: *const Txn, to: *const
         let known =
             usize::try_from(to.opaque[0]).ok().and_then(|n| session.savepoints.get(n.checked_sub(1)?));
         let point = known.cloned().ok_or_else(|| misuse("the session has no such savepoint"))?;
-        Ok(session.running()?.rollback_to(&point)?)
+        session.running()?.rollback_to(&point)?;
+        session.savepoints.truncate(to.opaque[0] as usize);
+        Ok(())
     })
 }

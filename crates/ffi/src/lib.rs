@@ -8,13 +8,14 @@
 //!   [`txn::millpond_txn_cancel`] may be called for a transaction that another thread uses.
 //! - **Order.** Cursors and tables are freed before the database is closed. Transactions are ended
 //!   before.
-//! - **Return codes.** Every function that can fail returns an [`rc::Rc`] as an `int`. Their numbers
-//!   never change. [`rc::millpond_error_text`] has a sentence about the last failure of the thread.
+//! - **Return codes.** Every function that can fail returns an [`rc::Rc`] as an `int`. Their
+//!   numbers never change. [`rc::millpond_error_text`] has a sentence about the last failure of the
+//!   thread.
 //! - **Bytes in** are borrowed for the call. **Bytes out** are put into a buffer of the caller,
 //!   which the call makes longer with `realloc` where needed, or they are memory of a cursor, which
 //!   stays as it is until the next call with that cursor.
-//! - **Panics.** A panic is a mistake in the engine. Latches may be held then, so nothing can go on:
-//!   the panic is logged and the process aborts.
+//! - **Panics.** A panic is a mistake in the engine. Latches may be held then, so nothing can go
+//!   on: the panic is logged and the process aborts.
 //!
 //! A null pointer where a handle or a result is expected is `MILLPOND_RC_MISUSE`. All other
 //! pointers must be valid, as C's rules have it.

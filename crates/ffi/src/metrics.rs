@@ -50,3 +50,13 @@ pub unsafe extern "C" fn millpond_metrics_json(db: *const Db, out: *mut Buffer) 
         out.set(db.db.metrics().to_json().as_bytes())
     })
 }
+
+/// Puts all figures as text for people into `out`, a line each.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_metrics_text(db: *const Db, out: *mut Buffer) -> c_int {
+    guard_ok(|| {
+        // SAFETY: the handle and the buffer are null or valid.
+        let (db, out) = unsafe { (shared(db)?, exclusive(out)?) };
+        out.set(db.db.metrics().to_text().as_bytes())
+    })
+}

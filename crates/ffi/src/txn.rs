@@ -48,8 +48,8 @@ pub enum Isolation {
 pub enum Durability {
     /// The commit is on disk.
     Sync = 0,
-    /// The commit survives the end of the process, perhaps not that of the machine. Today this is as
-    /// `MILLPOND_DURABILITY_SYNC`.
+    /// The commit survives the end of the process, perhaps not that of the machine. Today this is
+    /// as `MILLPOND_DURABILITY_SYNC`.
     Written = 1,
     /// The commit is on disk within `bounded_ms` milliseconds and `bounded_bytes` bytes of redo.
     Bounded = 2,
@@ -284,7 +284,8 @@ pub unsafe extern "C" fn millpond_statement_end(txn: *const Txn) -> c_int {
 }
 
 /// Undoes what the statement did, and ends it. If that is not possible, the whole transaction has
-/// been rolled back, and the code says why. `MILLPOND_RC_OK` if an earlier error had rolled it back.
+/// been rolled back, and the code says why. `MILLPOND_RC_OK` if an earlier error had rolled it
+/// back.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn millpond_statement_rollback(txn: *const Txn) -> c_int {
     guard_ok(|| {
@@ -320,6 +321,8 @@ pub unsafe extern "C" fn millpond_savepoint_rollback(txn: *const Txn, to: *const
         let known =
             usize::try_from(to.opaque[0]).ok().and_then(|n| session.savepoints.get(n.checked_sub(1)?));
         let point = known.cloned().ok_or_else(|| misuse("the session has no such savepoint"))?;
-        Ok(session.running()?.rollback_to(&point)?)
+        session.running()?.rollback_to(&point)?;
+        session.savepoints.truncate(to.opaque[0] as usize);
+        Ok(())
     })
 }

@@ -72,6 +72,12 @@ static void rows(millpond_txn *txn, millpond_table **t) {
   RC(millpond_get(txn, t[0], text("3"), MILLPOND_LOCK_NONE, 0, &value, NULL), NOT_FOUND);
   OK(millpond_get(txn, t[0], text("2"), MILLPOND_LOCK_EXCLUSIVE, MILLPOND_WAIT_NO_WAIT, &value, NULL));
   CHECK(holds(&value, "bob"));
+  uint32_t newly_locked = 9;
+  OK(millpond_get(txn, t[0], text("1"), MILLPOND_LOCK_SHARED, MILLPOND_WAIT_WAIT, &value, &newly_locked));
+  CHECK(newly_locked == 0);
+  RC(millpond_get(txn, t[0], text("none"), MILLPOND_LOCK_SHARED, MILLPOND_WAIT_WAIT, &value, &newly_locked), NOT_FOUND);
+  CHECK(newly_locked == 1);
+  OK(millpond_unlock_row(txn, t[0], text("none")));
   OK(millpond_statement_begin(txn));
   OK(insert(txn, t, "4", "cy", &found));
   OK(millpond_statement_rollback(txn));
@@ -202,6 +208,8 @@ int main(void) {
   OK(millpond_check(db, &buffer));
   OK(millpond_metrics(db, find_commits, &commits));
   CHECK(commits >= 1);
+  OK(millpond_metrics_text(db, &buffer));
+  CHECK(buffer.len > 1000);
   RC(millpond_get(txn, NULL, text("k"), 0, 0, &buffer, NULL), MISUSE);
   millpond_txn_free(txn);
   millpond_table_free(t[0]);

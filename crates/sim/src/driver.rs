@@ -16,7 +16,8 @@ use vfs::{Create, Disk, OpenMode, Vfs};
 
 /// The directory of the database.
 pub const DIR: &str = "/db";
-/// Tables of this name, and of names that begin with it, have keys that are values of their counter.
+/// Tables of this name, and of names that begin with it, have keys that are values of their
+/// counter.
 pub const NUMBERED: &str = "numbered";
 /// A transaction is tried so many times.
 const TRIES: u32 = 200;

@@ -1,8 +1,8 @@
 //! The licences of what is linked into the plugin for MariaDB.
 //!
-//! The plugin is under the GPL, version 2 only, because it is compiled against the server's headers.
-//! So every crate in its library must offer a licence that may be combined with that. Apache-2.0
-//! alone may not: the Free Software Foundation holds it incompatible with version 2.
+//! The plugin is under the GPL, version 2 only, because it is compiled against the server's
+//! headers. So every crate in its library must offer a licence that may be combined with that.
+//! Apache-2.0 alone may not: the Free Software Foundation holds it incompatible with version 2.
 
 use crate::dependencies::{allows, list};
 use serde_json::Value;

@@ -85,9 +85,9 @@ impl Table {
         self.entry.metadata().to_vec()
     }
 
-    /// Takes values of the table's counter, for rows that are about to be inserted (auto-increment).
-    /// No other caller gets them any more, whatever becomes of the rows. `None` if the next value
-    /// would be beyond the greatest.
+    /// Takes values of the table's counter, for rows that are about to be inserted
+    /// (auto-increment). No other caller gets them any more, whatever becomes of the rows. `None`
+    /// if the next value would be beyond the greatest.
     ///
     /// Values that no committed row has used may be given again after a crash. So that no value is
     /// used twice, a transaction calls [`Transaction::raise_counter`] before it inserts the row.

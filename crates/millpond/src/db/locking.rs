@@ -142,9 +142,9 @@ impl Transaction {
         self.txn.owner().is_some_and(|owner| owner.has_new_lock())
     }
 
-    /// Releases the lock of a row that a locking read has just locked, for a program that then finds
-    /// that it does not want the row. Returns false if the lock stays: in a transaction that locks
-    /// gaps, and if many rows were locked since.
+    /// Releases the lock of a row that a locking read has just locked, for a program that then
+    /// finds that it does not want the row. Returns false if the lock stays: in a transaction that
+    /// locks gaps, and if many rows were locked since.
     ///
     /// The lock must be new, see [`Transaction::newly_locked`], and the transaction must not have
     /// changed the row. Otherwise another transaction may change what this one relies on.

@@ -88,8 +88,8 @@ impl Transaction {
     /// [`Error::Misuse`] if there is no statement; [`Error::Closed`], [`Error::Poisoned`].
     ///
     /// No change of the statement ever stays: if the changes cannot be undone, because the disk is
-    /// full or a page cannot be read, the whole transaction has been rolled back, and the error says
-    /// why. [`Error::Aborted`] if that had happened before.
+    /// full or a page cannot be read, the whole transaction has been rolled back, and the error
+    /// says why. [`Error::Aborted`] if that had happened before.
     pub fn rollback_statement(&mut self) -> Result<()> {
         self.writes += 1;
         let inside = self.enter()?;

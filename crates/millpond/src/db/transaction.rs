@@ -49,7 +49,8 @@ pub struct Transaction {
     pub(super) ended: Cell<bool>,
     pub(super) aborted: Cell<bool>,
     pub(super) admission_us: u64,
-    /// Counts calls that may have changed rows, so that a cursor knows when its copy of rows is old.
+    /// Counts calls that may have changed rows, so that a cursor knows when its copy of rows is
+    /// old.
     pub(super) writes: u64,
     /// Where the running statement began.
     pub(super) statement: Option<UndoPosition>,
@@ -164,8 +165,8 @@ impl Transaction {
         result
     }
 
-    /// Returns the snapshot LSN of a plain read. At `ReadCommitted`, outside of a statement, it also
-    /// returns the snapshot, to be held until the read ends.
+    /// Returns the snapshot LSN of a plain read. At `ReadCommitted`, outside of a statement, it
+    /// also returns the snapshot, to be held until the read ends.
     pub(super) fn read_position(&self) -> (Lsn, Option<Snapshot>) {
         let txns = &self.core.engine.txns;
         if self.options.isolation == Isolation::ReadCommitted && self.statement.is_none() {

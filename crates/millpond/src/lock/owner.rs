@@ -101,8 +101,8 @@ impl Owner {
         Some(bytes)
     }
 
-    /// Removes a lock from the list if it was among the last that were added. Returns the bytes that
-    /// this frees; none if it was not found.
+    /// Removes a lock from the list if it was among the last that were added. Returns the bytes
+    /// that this frees; none if it was not found.
     pub(super) fn forget(&self, key: &LockKey) -> Option<usize> {
         let mut mu = self.mu.lock();
         let mut left = FORGET_MOST;

@@ -40,7 +40,8 @@ pub struct TakenValues {
     pub count: u64,
 }
 
-/// Which values a program wants of a counter, see [`Table::take_values`](crate::Table::take_values).
+/// Which values a program wants of a counter, see
+/// [`Table::take_values`](crate::Table::take_values).
 #[derive(Clone, Copy, Debug)]
 pub struct CounterStep {
     /// A value is `offset` plus a multiple of `increment`. An offset above the increment counts as

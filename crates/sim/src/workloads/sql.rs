@@ -1,5 +1,5 @@
-//! What an SQL engine needs: rows with index entries, statements that are undone, numbered rows, sets
-//! of tables that change together.
+//! What an SQL engine needs: rows with index entries, statements that are undone, numbered rows,
+//! sets of tables that change together.
 
 use super::{fill, key, stands_in, value};
 use crate::driver::{Driver, Txn};

@@ -7,7 +7,8 @@
 
 namespace millpond {
 
-// The engine's entry in the server, and its database. Set by the plugin's start, cleared by its end.
+// The engine's entry in the server, and its database. The plugin's start sets them, its end clears
+// them.
 extern handlerton *engine;
 extern millpond_db *database;
 

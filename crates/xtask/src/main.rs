@@ -1,6 +1,6 @@
 //! Checks of the repository. `cargo xtask ci` runs all checks, and other commands run one of them.
-//! `cargo xtask instructions` counts the instructions of an operation. `cargo xtask mariadb` builds,
-//! runs and tests the storage engine plugin.
+//! `cargo xtask instructions` counts the instructions of an operation. `cargo xtask mariadb`
+//! builds, runs and tests the storage engine plugin.
 
 mod api;
 mod ci;

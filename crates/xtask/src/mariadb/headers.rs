@@ -189,7 +189,8 @@ fn series(version: &str) -> String {
     numbers.iter().take(2).map(u64::to_string).collect::<Vec<_>>().join(".")
 }
 
-/// Returns the versions of the server's series: the exact one first, then the nearest patch release.
+/// Returns the versions of the server's series: the exact one first, then the nearest patch
+/// release.
 fn candidates(versions: &[String], server: &str) -> Vec<String> {
     let patch = |version: &str| numbers(version).get(2).copied().unwrap_or(0);
     let mut fitting: Vec<String> = versions.iter().filter(|v| series(v) == series(server)).cloned().collect();

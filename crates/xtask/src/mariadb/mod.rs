@@ -4,8 +4,8 @@
 //! A plugin is compiled against private headers of the server, and those come only with the
 //! server's source package. [`packages`] installs what is missing, [`headers`] fetches the headers,
 //! [`layout`] proves that they fit the installed server, [`compile`] builds the plugin, [`server`]
-//! starts and stops private servers, [`smoke`] runs the tests, and [`suites`] runs those of MariaDB.
-//! Everything that is made lies under `target/mariadb`.
+//! starts and stops private servers, [`smoke`] runs the tests, and [`suites`] runs those of
+//! MariaDB. Everything that is made lies under `target/mariadb`.
 
 mod compile;
 mod elf;
@@ -25,7 +25,7 @@ use std::process::{Command as Process, Stdio};
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Build target/mariadb/ha_millpond.so for the installed MariaDB; as root, install what is missing
+    /// Build target/mariadb/ha_millpond.so; as root, install what is missing
     Build,
     /// Start a private server with the plugin on a socket in a directory; print how to connect
     Start {

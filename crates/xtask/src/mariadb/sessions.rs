@@ -1,9 +1,10 @@
 //! Tests with several connections: scripts `mariadb/tests/NAME.sessions`.
 //!
-//! A line `a: STATEMENT` runs the statement in session `a` and prints what it answers. `a& STATEMENT`
-//! starts a statement that has to wait for a lock: the script goes on when the engine has counted
-//! one more wait, so nothing depends on time. `a.` waits for the answer of such a statement, and
-//! prints it. `kill a` cancels the statement that session `a` runs. Other lines are comments.
+//! A line `a: STATEMENT` runs the statement in session `a` and prints what it answers. `a&
+//! STATEMENT` starts a statement that has to wait for a lock: the script goes on when the engine
+//! has counted one more wait, so nothing depends on time. `a.` waits for the answer of such a
+//! statement, and prints it. `kill a` cancels the statement that session `a` runs. Other lines are
+//! comments.
 
 use super::output;
 use super::server::Server;

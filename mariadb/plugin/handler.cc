@@ -236,8 +236,10 @@ bool Handler::get_error_message(int error, String *text) {
   return false;
 }
 
+// Releases the row that was read last: it does not fit the statement's condition. Levels above READ
+// COMMITTED keep the lock, so that the statement would find the same rows again.
 void Handler::unlock_row() {
-  if (!newly_locked_) return;
+  if (!newly_locked_ || thd_tx_isolation(ha_thd()) > ISO_READ_COMMITTED) return;
   newly_locked_ = false;
   millpond_unlock_row(session_->txn(), table_->rows(), bytes_of(locked_key_));
 }

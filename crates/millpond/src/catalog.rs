@@ -5,17 +5,26 @@
 //! name of a table. Value:
 //!
 //! ```text
-//!  format u8 = 1 · tree u32 · root page u32
+//!  format u8 = 2 · tree u32 · root page u32 · metadata, the rest
 //! ```
+//! The metadata is the caller's. Long metadata stands in overflow pages, as every long value does.
+//!
 //! Creating or dropping a table is one transaction on this tree, so a hundred of them cost a
 //! handful of syncs (Fi3). The pages of a table are not transactional. A creation that did not
 //! commit, or a drop that did, leaves a tree that no entry names. Opening finds such a tree as an
 //! owner in the space map and releases its extents.
 
-use crate::btree::{BulkBuilder, BulkSink, Tree};
+mod change;
+
+pub(crate) use change::ChangeRoom;
+pub use change::TableChange;
+
+use crate::btree::{BulkBuilder, BulkSink, Tree, read_chain};
+use crate::buffer::FetchHint;
 use crate::error::{Error, Result};
 use crate::lock::{Closed, Users, Wait};
 use crate::space::FIRST_TREE_PAGE;
+use crate::txn::counters::Counter;
 use crate::txn::scan::{Next, Progress, Rows, ScanRange, Shown};
 use crate::txn::system::denied;
 use crate::txn::{AlwaysAdmitted, New, Rules, Txn, Txns, Wrote};
@@ -30,8 +39,10 @@ use std::time::Duration;
 /// The tree of the catalog itself.
 pub(crate) const CATALOG: Tree = Tree { id: TreeId(1), root: FIRST_TREE_PAGE };
 /// Length of the longest table name in bytes.
-const NAME_BYTES_MAX: usize = 255;
-const FORMAT: u8 = 1;
+const NAME_BYTES_MAX: usize = 800;
+/// Length of the longest metadata in bytes.
+const METADATA_BYTES_MAX: usize = 1 << 20;
+const FORMAT: u8 = 2;
 
 /// A table that exists, or that existed when it was opened.
 #[derive(Debug)]
@@ -40,16 +51,21 @@ pub(crate) struct CatalogEntry {
     pub(crate) tree: Tree,
     /// The transactions that share the table's lock without an entry in a lock queue.
     pub(crate) users: Users,
+    /// Its counter, for programs that number rows.
+    pub(crate) counter: Arc<Counter>,
     name: Mutex<String>,
+    metadata: Mutex<Arc<[u8]>>,
     dropped: AtomicBool,
 }
 
 impl CatalogEntry {
-    fn new(name: &str, tree: Tree) -> Arc<CatalogEntry> {
+    fn new(name: &str, tree: Tree, counter: Arc<Counter>, metadata: &[u8]) -> Arc<CatalogEntry> {
         Arc::new(CatalogEntry {
             tree,
             users: Users::default(),
+            counter,
             name: Mutex::new(name.to_owned()),
+            metadata: Mutex::new(metadata.into()),
             dropped: AtomicBool::new(false),
         })
     }
@@ -57,6 +73,11 @@ impl CatalogEntry {
     /// Returns its present name.
     pub(crate) fn name(&self) -> String {
         self.name.lock().clone()
+    }
+
+    /// Returns its present metadata.
+    pub(crate) fn metadata(&self) -> Arc<[u8]> {
+        Arc::clone(&self.metadata.lock())
     }
 
     /// Fails if the table has been dropped. The answer is valid as long as the caller shares the
@@ -74,6 +95,7 @@ impl CatalogEntry {
 #[derive(Debug)]
 pub(crate) struct TableLoad {
     name: String,
+    metadata: Vec<u8>,
     txn: Txn,
     bulk: BulkBuilder,
 }
@@ -96,17 +118,28 @@ fn check_name(name: &str) -> Result {
     Ok(())
 }
 
-fn encode(tree: Tree) -> Vec<u8> {
+fn check_metadata(metadata: &[u8]) -> Result {
+    if metadata.len() > METADATA_BYTES_MAX {
+        let len = metadata.len();
+        let most = METADATA_BYTES_MAX;
+        return Err(Error::Misuse(format!("metadata of a table of {len} bytes: {most} are allowed")));
+    }
+    Ok(())
+}
+
+fn encode(tree: Tree, metadata: &[u8]) -> Vec<u8> {
     let mut out = vec![FORMAT];
     out.put_u32(tree.id.0);
     out.put_u32(tree.root.0);
+    out.extend_from_slice(metadata);
     out
 }
 
-pub(crate) fn decode(bytes: &[u8]) -> Result<Tree, Truncated> {
+/// Returns the tree and the metadata of an entry.
+pub(crate) fn decode(bytes: &[u8]) -> Result<(Tree, &[u8]), Truncated> {
     let mut r = Reader::new(bytes);
     match r.u8()? {
-        FORMAT => Ok(Tree { id: TreeId(r.u32()?), root: PageNo(r.u32()?) }),
+        FORMAT => Ok((Tree { id: TreeId(r.u32()?), root: PageNo(r.u32()?) }, r.rest())),
         _ => Err(Truncated),
     }
 }
@@ -128,6 +161,7 @@ impl Catalog {
         txns.tree_ids_above(CATALOG.id);
         txns.trees.add(CATALOG);
         catalog.load()?;
+        txns.counters.retain(|tree| txns.trees.get(tree).is_some());
         for owner in owners {
             if txns.trees.get(owner).is_none() {
                 txns.add_tableless(1);
@@ -149,16 +183,22 @@ impl Catalog {
             next = txns.scan_forward(&reader, view, range, &mut progress, &mut rows)?;
             for row in rows.iter(store) {
                 let (key, value) = row?;
-                let tree = match value {
-                    Shown::Inline(bytes) => decode(bytes).ok(),
-                    Shown::Chain(_) => None,
+                let mut long = Vec::new();
+                let bytes = match value {
+                    Shown::Inline(bytes) => bytes,
+                    Shown::Chain(chain) => {
+                        read_chain(store, &chain, FetchHint::Normal, &mut long)?;
+                        &long
+                    }
                 };
-                let (Some(tree), Ok(name)) = (tree, String::from_utf8(key.to_vec())) else {
+                let (Ok((tree, metadata)), Ok(name)) = (decode(bytes), String::from_utf8(key.to_vec()))
+                else {
                     return Err(Error::corrupt(store.pages_path(), "an entry of the catalog is malformed"));
                 };
                 txns.tree_ids_above(tree.id);
                 txns.trees.add(tree);
-                tables.insert(name.clone(), CatalogEntry::new(&name, tree));
+                let entry = CatalogEntry::new(&name, tree, txns.counters.of(tree.id), metadata);
+                tables.insert(name, entry);
             }
         }
         Ok(())
@@ -249,15 +289,16 @@ impl Catalog {
         for &name in names {
             let _room = room()?;
             let tree = Tree::create(&self.txns.store, self.txns.new_tree_id()?)?;
-            made.push(CatalogEntry::new(name, tree));
-            self.write(txn, name, New::Insert(&encode(tree)))?;
+            made.push(CatalogEntry::new(name, tree, self.txns.counters.of(tree.id), &[]));
+            self.write(txn, name, New::Insert(&encode(tree, &[])))?;
         }
         Ok(())
     }
 
     /// Begins to load a table.
-    pub(crate) fn begin_load(&self, name: &str) -> Result<TableLoad> {
+    pub(crate) fn begin_load(&self, name: &str, metadata: &[u8]) -> Result<TableLoad> {
         check_name(name)?;
+        check_metadata(metadata)?;
         let _changing = self.changing.lock();
         if self.tables.lock().contains_key(name) {
             return Err(Error::TableExists { name: name.to_owned() });
@@ -265,11 +306,11 @@ impl Catalog {
         let (txn, id) = (Txn::default(), self.txns.new_tree_id()?);
         self.txns.add_tableless(1);
         let begun = self.txns.begin_load(&txn, id).and_then(|bulk| {
-            self.write(&txn, name, New::Insert(&encode(bulk.tree())))?;
+            self.write(&txn, name, New::Insert(&encode(bulk.tree(), metadata)))?;
             Ok(bulk)
         });
         match begun {
-            Ok(bulk) => Ok(TableLoad { name: name.to_owned(), txn, bulk }),
+            Ok(bulk) => Ok(TableLoad { name: name.to_owned(), metadata: metadata.to_vec(), txn, bulk }),
             Err(error) => {
                 self.discard_load(&txn, id);
                 Err(error)
@@ -299,7 +340,9 @@ impl Catalog {
         let _changing = self.changing.lock();
         match finished.and_then(|()| self.commit(&loading.txn)) {
             Ok(lsn) => {
-                let entry = CatalogEntry::new(&loading.name, loading.bulk.tree());
+                let (tree, metadata) = (loading.bulk.tree(), &loading.metadata);
+                let counter = self.txns.counters.of(tree.id);
+                let entry = CatalogEntry::new(&loading.name, tree, counter, metadata);
                 self.txns.trees.add(entry.tree);
                 self.tables.lock().insert(loading.name, Arc::clone(&entry));
                 self.txns.sub_tableless(1);
@@ -400,6 +443,7 @@ impl Catalog {
         for entry in dropped {
             self.txns.trees.remove(entry.tree.id);
             self.txns.cleared.forget(entry.tree.id);
+            self.txns.counters.forget(entry.tree.id);
             self.txns.release(entry.tree.id);
         }
     }
@@ -421,7 +465,7 @@ impl Catalog {
                     return Err(Error::TableExists { name: to.to_owned() });
                 }
                 self.write(&txn, from, New::Delete)?;
-                self.write(&txn, to, New::Insert(&encode(entry.tree)))?;
+                self.write(&txn, to, New::Insert(&encode(entry.tree, &entry.metadata())))?;
                 let lsn = self.commit(&txn)?;
                 let mut tables = self.tables.lock();
                 tables.remove(from);

@@ -15,6 +15,7 @@ pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 /// | | | what to do |
 /// | --- | --- | --- |
 /// | retry | [`Deadlock`](Error::Deadlock), [`WriteConflict`](Error::WriteConflict), [`LockTimeout`](Error::LockTimeout) | begin the transaction again: [`Error::is_retryable`] |
+/// | stop | [`Cancelled`](Error::Cancelled) | another thread has asked for it |
 /// | the data | [`KeyExists`](Error::KeyExists), [`TableExists`](Error::TableExists), [`NoSuchTable`](Error::NoSuchTable) | depends on the program; the transaction can continue |
 /// | the call | [`Misuse`](Error::Misuse), [`KeyTooLong`](Error::KeyTooLong), [`Aborted`](Error::Aborted), [`Closed`](Error::Closed) | a mistake in the program |
 /// | the machine | [`Io`](Error::Io), [`DiskFull`](Error::DiskFull), [`InUse`](Error::InUse) | make room, or wait; after a full disk the database stays usable |
@@ -32,6 +33,10 @@ pub enum Error {
     /// A row or table lock did not become free in time. Only this call failed.
     #[error("a lock did not become free in time")]
     LockTimeout,
+    /// Another thread has cancelled the transaction's calls, see [`crate::Canceller`]. Only this
+    /// call failed.
+    #[error("the call was cancelled")]
+    Cancelled,
     /// A transaction that committed after this one's snapshot has changed the row. This one has
     /// been rolled back.
     #[error("write conflict: the row was changed after the transaction's snapshot")]

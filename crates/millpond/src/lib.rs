@@ -108,7 +108,7 @@
 //! | --- | --- |
 //! | key | 896, 1,920 or 3,500 bytes with pages of 4, 8 or 16 KiB; longer: [`Error::KeyTooLong`] |
 //! | value | 4 GiB - 1, held in memory as a whole while it is read or written; a value longer than a fifth of a page has pages of its own |
-//! | name of a table | 255 bytes |
+//! | name of a table | 800 bytes |
 //! | xid of a prepared transaction | 256 bytes |
 //! | tables, rows, transactions at once | as disk and memory allow |
 //! | database | 2^32 pages: 16, 32 or 64 TiB; then [`Error::Limit`] |
@@ -229,12 +229,14 @@ pub mod sim;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+pub use catalog::TableChange;
 pub use db::{
-    BulkLoad, CheckReport, CommitFuture, Db, Durability, Isolation, LockWait, Range, Receipt, Savepoint,
-    Transaction, TxnOptions, Xid,
+    BulkLoad, Canceller, CheckReport, CommitFuture, Cursor, Db, Durability, EntryChange, EntryOp, Isolation,
+    LockWait, Range, Receipt, RowLock, RowOutcome, Savepoint, Seek, TableStats, Transaction, TxnOptions, Xid,
 };
 pub use error::{Error, Result};
 #[doc(inline)]
 pub use metrics::Snapshot;
 pub use options::Options;
 pub use table::Table;
+pub use txn::counters::{CounterStep, TakenValues};

@@ -124,6 +124,9 @@ pub enum Bug {
     ReleaseUnasked,
     /// A scan passes a writer who has waited since before it began.
     ScanPasses,
+    /// A checkpoint lists the counters of tables as they were at the opening, so a counter goes
+    /// back once the log before the checkpoint is not read any more.
+    CounterUnlisted,
 }
 
 impl Bug {
@@ -186,6 +189,7 @@ impl Bug {
         Bug::SharedFreedWhole,
         Bug::ReleaseUnasked,
         Bug::ScanPasses,
+        Bug::CounterUnlisted,
     ];
 
     /// The flag of this mistake in the flags of a world.

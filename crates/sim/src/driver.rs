@@ -2,7 +2,9 @@
 //! history that records every effect.
 
 use crate::history::{Contents, Effect, Event, History, RowWrite, difference, survives};
-use crate::subject::{Database, Fail, How, Result, RowList, Shape, Subject, Tx};
+use crate::subject::{
+    Database, EntryChange, EntryOp, Fail, How, Result, RowList, Shape, Subject, TableChange, Tx,
+};
 use base::prng::Prng;
 use base::sync::{Mutex, spawn};
 use std::collections::BTreeMap;
@@ -14,6 +16,9 @@ use vfs::{Create, Disk, OpenMode, Vfs};
 
 /// The directory of the database.
 pub const DIR: &str = "/db";
+/// Tables of this name, and of names that begin with it, have keys that are values of their
+/// counter.
+pub const NUMBERED: &str = "numbered";
 /// A transaction is tried so many times.
 const TRIES: u32 = 200;
 
@@ -163,6 +168,34 @@ impl Driver {
         tables.0.insert(to.to_owned(), number);
         drop(tables);
         self.record(Effect::Rename(from.to_owned(), to.to_owned()), called_at, true, None);
+    }
+
+    /// Makes changes of the set of tables, all or none. Only the engine does that.
+    pub fn change_tables(&self, changes: &[TableChange]) {
+        let called_at = self.at();
+        expect_ok("change the tables", self.db().change_tables(changes));
+        let numbered = changes.iter().map(|change| {
+            let number = match change {
+                TableChange::Create(name, _) | TableChange::Replace(name, _) => self.new_number(name),
+                TableChange::Drop(name) => self.shared.tables.lock().0.remove(name).unwrap_or(0),
+                TableChange::Rename(from, to) => {
+                    let mut tables = self.shared.tables.lock();
+                    let number = tables.0.remove(from).expect("the script knows the table");
+                    tables.0.insert(to.clone(), number);
+                    number
+                }
+                TableChange::SetMetadata(..) => 0,
+            };
+            (change.clone(), number)
+        });
+        let effect = Effect::ChangeTables(numbered.collect());
+        self.record(effect, called_at, true, None);
+    }
+
+    /// Takes a value of the counter of a table. Only the engine does that.
+    #[must_use]
+    pub fn take_number(&self, table: &str) -> u64 {
+        expect_ok("take a number", self.db().take_number(table))
     }
 
     /// Begins a transaction with the default settings.
@@ -333,6 +366,20 @@ pub fn read_contents(db: &dyn Database) -> Result<Contents> {
         let rows = tx.scan(&name)?;
         let in_order = rows.is_sorted_by(|a, b| a.0 < b.0);
         assert!(in_order, "the rows of {name} come out of order");
+        if name.starts_with(NUMBERED) {
+            // Other keys come from the work that follows a recovery.
+            let number = |key: &Vec<u8>| Some(u64::from_be_bytes(key[..].try_into().ok()?));
+            let last = rows.iter().filter_map(|(key, _)| number(key)).filter(|n| *n < 1 << 32).max();
+            let next = db.next_number(&name)?;
+            assert!(
+                last.is_none_or(|last| next > last),
+                "{name}: number {last:?} is given again from {next} on"
+            );
+        }
+        let metadata = db.metadata(&name)?;
+        if !metadata.is_empty() {
+            contents.metadata.insert(name.clone(), metadata);
+        }
         contents.tables.insert(name, rows.into_iter().collect());
     }
     tx.rollback();
@@ -380,6 +427,37 @@ impl Txn {
             self.wrote(table, key, None);
         }
         Ok(was_there)
+    }
+
+    /// Changes several entries as one row: all or none. Returns false if an insert found its key.
+    pub fn change_row(&mut self, changes: &[EntryChange]) -> Result<bool> {
+        if self.inner.change_row(changes)?.is_some() {
+            return Ok(false);
+        }
+        for change in changes {
+            let value = match &change.op {
+                EntryOp::Insert(value) | EntryOp::Put(value) => Some(&value[..]),
+                EntryOp::Delete => None,
+            };
+            self.wrote(change.table, &change.key, value);
+        }
+        Ok(true)
+    }
+
+    /// Says that the counter of a table is at least at this value.
+    pub fn raise_counter(&mut self, table: &str, next: u64) -> Result {
+        self.inner.raise_counter(table, next)
+    }
+
+    /// Runs `work` as a statement. If it returns false, undoes what it did.
+    pub fn statement(&mut self, work: impl FnOnce(&mut Txn) -> Result<bool>) -> Result {
+        self.inner.begin_statement()?;
+        let before = self.writes.len();
+        if !work(self)? {
+            self.inner.rollback_statement()?;
+            self.writes.truncate(before);
+        }
+        Ok(())
     }
 
     /// Reads all rows of a table.

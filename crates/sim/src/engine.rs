@@ -3,7 +3,10 @@
 use crate::subject::{self, Database, Durability, Fail, How, Isolation, Result, RowList, Shape, Subject, Tx};
 use base::sync::{Parker, Unparker};
 use millpond::sim::{Sizes, open, sized};
-use millpond::{Db, Error, Options, Savepoint, Table, Transaction, TxnOptions};
+use millpond::{
+    CounterStep, Db, EntryChange, EntryOp, Error, Options, RowLock, RowOutcome, Savepoint, Table,
+    TableChange, Transaction, TxnOptions,
+};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::pin::pin;
@@ -66,6 +69,16 @@ fn fail(error: Error) -> Fail {
     }
 }
 
+fn table_change(change: &subject::TableChange) -> TableChange<'_> {
+    match change {
+        subject::TableChange::Create(name, metadata) => TableChange::Create { name, metadata },
+        subject::TableChange::Drop(name) => TableChange::Drop { name },
+        subject::TableChange::Rename(from, to) => TableChange::Rename { from, to },
+        subject::TableChange::Replace(name, metadata) => TableChange::Replace { name, metadata },
+        subject::TableChange::SetMetadata(name, metadata) => TableChange::SetMetadata { name, metadata },
+    }
+}
+
 /// Returns the options of a database of this shape.
 pub(crate) fn options(vfs: &Vfs, shape: &Shape) -> Options {
     let mut options = Options::new()
@@ -115,6 +128,21 @@ impl Database for EngineDb {
     }
     fn rename_table(&self, from: &str, to: &str) -> Result {
         self.0.rename_table(from, to).map_err(fail)
+    }
+    fn change_tables(&self, changes: &[subject::TableChange]) -> Result {
+        let changes: Vec<_> = changes.iter().map(table_change).collect();
+        self.0.change_tables(&changes, LOCK_WAIT).map_err(fail)
+    }
+    fn metadata(&self, table: &str) -> Result<Vec<u8>> {
+        Ok(self.0.open_table(table).map_err(fail)?.metadata())
+    }
+    fn take_number(&self, table: &str) -> Result<u64> {
+        let step = CounterStep { offset: 1, increment: 1, count: 1, max: u64::MAX };
+        let taken = self.0.open_table(table).map_err(fail)?.take_values(step);
+        Ok(taken.expect("numbers do not end").first)
+    }
+    fn next_number(&self, table: &str) -> Result<u64> {
+        Ok(self.0.open_table(table).map_err(fail)?.next_value())
     }
     fn table_names(&self) -> Result<Vec<String>> {
         self.0.table_names().map_err(fail)
@@ -211,6 +239,32 @@ impl Tx for EngineTx {
             assert!(rows == shown, "a scan and a range show different rows");
         }
         Ok(shown)
+    }
+    fn change_row(&mut self, changes: &[subject::EntryChange]) -> Result<Option<usize>> {
+        let tables = changes.iter().map(|change| self.table(change.table));
+        let tables = tables.collect::<Result<Vec<_>>>()?;
+        let entries = changes.iter().zip(&tables).map(|(change, table)| {
+            let op = match &change.op {
+                subject::EntryOp::Insert(value) => EntryOp::Insert(value),
+                subject::EntryOp::Put(value) => EntryOp::Put(value),
+                subject::EntryOp::Delete => EntryOp::Delete,
+            };
+            EntryChange { table, key: &change.key, op }
+        });
+        match self.tx.change_row(&entries.collect::<Vec<_>>(), Some(RowLock::Shared)).map_err(fail)? {
+            RowOutcome::Changed => Ok(None),
+            RowOutcome::Exists { index, .. } => Ok(Some(index)),
+        }
+    }
+    fn raise_counter(&mut self, table: &str, next: u64) -> Result {
+        let table = self.table(table)?;
+        self.tx.raise_counter(&table, next).map_err(fail)
+    }
+    fn begin_statement(&mut self) -> Result {
+        self.tx.begin_statement().map_err(fail)
+    }
+    fn rollback_statement(&mut self) -> Result {
+        self.tx.rollback_statement().map_err(fail)
     }
     fn savepoint(&mut self) -> usize {
         self.savepoints.push(self.tx.savepoint());

@@ -2,7 +2,7 @@
 //! each was requested and acknowledged, counted in disk operations. From this follows which states
 //! a power cut may leave.
 
-use crate::subject::Durability;
+use crate::subject::{Durability, TableChange};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -24,6 +24,8 @@ pub enum Effect {
     Drop(String),
     /// A table gets another name.
     Rename(String, String),
+    /// Changes of the set of tables, each with the number of the new table, if it makes one.
+    ChangeTables(Vec<(TableChange, u64)>),
     /// A transaction is prepared.
     Prepare(Vec<u8>, Vec<RowWrite>),
     /// A prepared transaction is committed.
@@ -63,6 +65,8 @@ pub struct DbState {
     pub tables: BTreeMap<String, u64>,
     /// Rows by the table's number.
     pub rows: BTreeMap<u64, Rows>,
+    /// Metadata by the table's number. Tables without are left out.
+    pub metadata: BTreeMap<u64, Vec<u8>>,
     /// The writes of each prepared transaction.
     pub prepared: BTreeMap<Vec<u8>, Vec<RowWrite>>,
 }
@@ -72,6 +76,8 @@ pub struct DbState {
 pub struct Contents {
     /// Rows by the table's name.
     pub tables: BTreeMap<String, Rows>,
+    /// Metadata by the table's name. Tables without are left out.
+    pub metadata: BTreeMap<String, Vec<u8>>,
     /// Names of the prepared transactions, sorted.
     pub prepared: Vec<Vec<u8>>,
 }
@@ -106,6 +112,9 @@ impl DbState {
                     self.tables.insert(to.clone(), number);
                 }
             }
+            Effect::ChangeTables(changes) => {
+                changes.iter().for_each(|(change, number)| self.change_table(change, *number));
+            }
             Effect::Prepare(xid, writes) => drop(self.prepared.insert(xid.clone(), writes.clone())),
             Effect::CommitPrepared(xid) => {
                 if let Some(writes) = self.prepared.remove(xid) {
@@ -116,12 +125,38 @@ impl DbState {
         }
     }
 
+    fn change_table(&mut self, change: &TableChange, number: u64) {
+        match change {
+            TableChange::Create(name, metadata) => self.create(name, number, metadata),
+            TableChange::Drop(name) => self.apply(&Effect::Drop(name.clone())),
+            TableChange::Rename(from, to) => self.apply(&Effect::Rename(from.clone(), to.clone())),
+            TableChange::Replace(name, metadata) => {
+                self.apply(&Effect::Drop(name.clone()));
+                self.create(name, number, metadata);
+            }
+            TableChange::SetMetadata(name, metadata) => {
+                if let Some(number) = self.tables.get(name) {
+                    self.metadata.insert(*number, metadata.clone());
+                }
+            }
+        }
+    }
+
+    fn create(&mut self, name: &str, number: u64, metadata: &[u8]) {
+        self.tables.insert(name.to_owned(), number);
+        self.metadata.insert(number, metadata.to_vec());
+    }
+
     /// Returns what a reader finds in this state.
     #[must_use]
     pub fn contents(&self) -> Contents {
         let rows = |number: &u64| self.rows.get(number).cloned().unwrap_or_default();
         let tables = self.tables.iter().map(|(name, number)| (name.clone(), rows(number))).collect();
-        Contents { tables, prepared: self.prepared.keys().cloned().collect() }
+        let named = self.tables.iter().filter_map(|(name, number)| {
+            let metadata = self.metadata.get(number).filter(|metadata| !metadata.is_empty())?;
+            Some((name.clone(), metadata.clone()))
+        });
+        Contents { tables, metadata: named.collect(), prepared: self.prepared.keys().cloned().collect() }
     }
 }
 
@@ -254,6 +289,12 @@ pub fn difference(found: &Contents, expected: &Contents) -> String {
                 Some(_) => {}
             }
         }
+    }
+    if found.metadata != expected.metadata {
+        let lengths = |contents: &Contents| -> Vec<(String, usize)> {
+            contents.metadata.iter().map(|(name, bytes)| (name.clone(), bytes.len())).collect()
+        };
+        say(format!("metadata: {:?} and should be {:?}", lengths(found), lengths(expected)));
     }
     if found.prepared != expected.prepared {
         say(format!("prepared: {:?} and should be {:?}", found.prepared, expected.prepared));

@@ -83,6 +83,48 @@ impl Default for How {
     }
 }
 
+/// A change of the set of tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TableChange {
+    /// A new table with metadata.
+    Create(String, Vec<u8>),
+    /// A table is dropped.
+    Drop(String),
+    /// A table gets another name.
+    Rename(String, String),
+    /// A new table with metadata takes the place of a table.
+    Replace(String, Vec<u8>),
+    /// A table gets other metadata.
+    SetMetadata(String, Vec<u8>),
+}
+
+/// A change of an entry, one of those of a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryChange {
+    /// The table.
+    pub table: &'static str,
+    /// The key.
+    pub key: Vec<u8>,
+    /// What is done.
+    pub op: EntryOp,
+}
+
+/// What is done with an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EntryOp {
+    /// A new entry with this value; an existing key is a conflict.
+    Insert(Vec<u8>),
+    /// A new value, whether or not the entry exists.
+    Put(Vec<u8>),
+    /// The entry is deleted if it exists.
+    Delete,
+}
+
+/// The error of a call that only the engine has.
+fn only_the_engine<T>() -> Result<T> {
+    Err(Fail::Other("only the engine does that".into()))
+}
+
 /// The sizes of a database. Everything is tiny, so a short script reaches every mechanism.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
@@ -141,6 +183,22 @@ pub trait Database: Send + Sync {
     fn drop_table(&self, name: &str) -> Result;
     /// Renames a table.
     fn rename_table(&self, from: &str, to: &str) -> Result;
+    /// Makes changes of the set of tables, all or none. Only the engine does that.
+    fn change_tables(&self, _changes: &[TableChange]) -> Result {
+        only_the_engine()
+    }
+    /// Returns the metadata of a table.
+    fn metadata(&self, _table: &str) -> Result<Vec<u8>> {
+        Ok(Vec::new())
+    }
+    /// Takes a value of the counter of a table. Only the engine does that.
+    fn take_number(&self, _table: &str) -> Result<u64> {
+        only_the_engine()
+    }
+    /// Returns the next value of the counter of a table; `u64::MAX` if it has none.
+    fn next_number(&self, _table: &str) -> Result<u64> {
+        Ok(u64::MAX)
+    }
     /// Returns the names of all tables.
     fn table_names(&self) -> Result<Vec<String>>;
     /// Begins a transaction.
@@ -178,6 +236,23 @@ pub trait Tx: Send {
     fn delete(&mut self, table: &str, key: &[u8]) -> Result<bool>;
     /// Reads all rows of a table.
     fn scan(&self, table: &str) -> Result<RowList>;
+    /// Changes several entries as one row: all or none. Returns the place of the insert that found
+    /// its key, if there is one. Only the engine does that.
+    fn change_row(&mut self, _changes: &[EntryChange]) -> Result<Option<usize>> {
+        only_the_engine()
+    }
+    /// Says that the counter of a table is at least at this value. Only the engine does that.
+    fn raise_counter(&mut self, _table: &str, _next: u64) -> Result {
+        only_the_engine()
+    }
+    /// Begins a statement. Only the engine does that.
+    fn begin_statement(&mut self) -> Result {
+        only_the_engine()
+    }
+    /// Undoes the statement. Only the engine does that.
+    fn rollback_statement(&mut self) -> Result {
+        only_the_engine()
+    }
     /// Sets a savepoint. Returns its number, counted from 0.
     fn savepoint(&mut self) -> usize;
     /// Undoes all changes since a savepoint.

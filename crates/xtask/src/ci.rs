@@ -52,6 +52,7 @@ pub(crate) fn run() -> Result<(), String> {
         step(check.name, || cargo(check.args))?;
     }
     step("public API", api::check)?;
+    step("header", || header(false))?;
     step("simulator", simulate)?;
     if changes()? == before {
         Ok(())
@@ -66,6 +67,14 @@ fn simulate() -> Result<(), String> {
     let seed = git(&["rev-parse", "--short=8", "HEAD"]).ok();
     let seed = seed.and_then(|hash| u32::from_str_radix(hash.trim(), 16).ok()).unwrap_or(1).to_string();
     simulator(&["--seconds", SIMULATOR_SECONDS, "--seed", &seed])
+}
+
+/// Compares the header of the C interface with its sources, or writes it. cbindgen, which makes it,
+/// is in a workspace of its own.
+pub(crate) fn header(write: bool) -> Result<(), String> {
+    let run =
+        ["run", "--quiet", "--manifest-path", "header/Cargo.toml", "--target-dir", "target/header", "--"];
+    cargo(&[&run[..], if write { &["--write"] } else { &[] }].concat())
 }
 
 fn simulator(args: &[&str]) -> Result<(), String> {

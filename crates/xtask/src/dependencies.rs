@@ -7,7 +7,7 @@
 //! database from the network.
 
 use crate::ci::cargo_program;
-use crate::root;
+use crate::{plugin_licences, root};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -60,7 +60,9 @@ pub(crate) const RULES: Rules<'_> = Rules {
 
 /// Fails if a dependency breaks a rule.
 pub(crate) fn check() -> Result<(), String> {
-    let problems = problems(&metadata()?, &RULES);
+    let metadata = metadata()?;
+    let mut problems = problems(&metadata, &RULES);
+    problems.extend(plugin_licences::problems(&metadata));
     problems.iter().for_each(|problem| eprintln!("{problem}"));
     match problems.len() {
         0 => Ok(()),
@@ -118,7 +120,7 @@ impl std::fmt::Display for Package<'_> {
     }
 }
 
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
+pub(crate) fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
@@ -188,7 +190,7 @@ fn ban_problems(metadata: &Value, packages: &[Package<'_>], rules: &Rules<'_>) -
 }
 
 /// Whether one may choose only licences of `allowed`. None if the text is no SPDX expression.
-fn allows(licence: &str, allowed: &[&str]) -> Option<bool> {
+pub(crate) fn allows(licence: &str, allowed: &[&str]) -> Option<bool> {
     // Older packages write "/" for "OR".
     let spaced = licence.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let mut words = Words { words: spaced.split_whitespace().collect(), at: 0 };

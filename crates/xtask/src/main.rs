@@ -1,10 +1,13 @@
 //! Checks of the repository. `cargo xtask ci` runs all checks, and other commands run one of them.
-//! `cargo xtask instructions` counts the instructions of an operation.
+//! `cargo xtask instructions` counts the instructions of an operation. `cargo xtask mariadb`
+//! builds, runs and tests the storage engine plugin.
 
 mod api;
 mod ci;
 mod dependencies;
 mod instructions;
+mod mariadb;
+mod plugin_licences;
 mod tidy;
 
 use clap::{Parser, Subcommand};
@@ -27,6 +30,12 @@ enum Command {
     Tidy,
     /// Check licences, sources, versions and bans of all dependencies only
     Dependencies,
+    /// Check the header of the C interface only, against its sources
+    Header {
+        /// Update crates/ffi/include/millpond.h
+        #[arg(long)]
+        write: bool,
+    },
     /// Check the public API of the crate only, against docs/api.txt
     Api {
         /// Update docs/api.txt; refused if that breaks programs and CHANGELOG.md does not say so
@@ -35,6 +44,9 @@ enum Command {
     },
     /// Count how many instructions an update and a read take, and where; needs valgrind
     Instructions,
+    /// Build, run and test the storage engine plugin of MariaDB, on Debian
+    #[command(subcommand)]
+    Mariadb(mariadb::Command),
 }
 
 fn main() -> ExitCode {
@@ -46,9 +58,11 @@ fn main() -> ExitCode {
         Command::Ci => ci::run(),
         Command::Tidy => run_tidy(),
         Command::Dependencies => dependencies::check(),
+        Command::Header { write } => ci::header(write),
         Command::Api { write: false } => api::check(),
         Command::Api { write: true } => api::write(),
         Command::Instructions => instructions::run(),
+        Command::Mariadb(command) => mariadb::run(command),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

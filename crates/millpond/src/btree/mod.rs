@@ -22,6 +22,7 @@ mod bulk;
 mod chain_reader;
 mod check;
 mod descend;
+mod estimate;
 mod merge;
 mod overflow;
 mod root_copy;

@@ -115,11 +115,19 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::TableExists`]; [`Error::LockTimeout`] while another load or call is creating a
-    /// table of that name; [`Error::Misuse`] for a name that is empty or longer than 255 bytes;
+    /// table of that name; [`Error::Misuse`] for a name that is empty or longer than 800 bytes;
     /// [`Error::DiskFull`]; [`Error::Closed`], [`Error::Poisoned`].
     pub fn begin_bulk_load(&self, name: &str) -> Result<BulkLoad> {
+        self.begin_bulk_load_with(name, &[])
+    }
+
+    /// As [`Db::begin_bulk_load`], for a table with metadata, see [`Table::metadata`].
+    ///
+    /// # Errors
+    /// As [`Db::begin_bulk_load`].
+    pub fn begin_bulk_load_with(&self, name: &str, metadata: &[u8]) -> Result<BulkLoad> {
         let _inside = self.core.enter()?;
-        let loading = self.core.or_poisoned(self.core.catalog.begin_load(name))?;
+        let loading = self.core.or_poisoned(self.core.catalog.begin_load(name, metadata))?;
         self.core.engine.store.metrics.add(M::ActiveTransactions, 1);
         let core = self.core.get();
         let writer = BatchWriter {

@@ -3,7 +3,7 @@
 
 #[cfg(doc)]
 use super::Isolation;
-use super::{CommitFuture, Durability, Receipt, Transaction};
+use super::{CommitFuture, Db, Durability, Receipt, Transaction};
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
@@ -107,6 +107,24 @@ impl Transaction {
         Ok(receipt)
     }
 
+    /// Commits with another [`Durability`] than the transaction began with.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let mut tx = db.begin()?;
+    /// tx.put(&table, b"seen", b"1")?;
+    /// tx.commit_with(millpond::Durability::None)?; // not worth a sync
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::commit`].
+    pub fn commit_with(mut self, durability: Durability) -> Result<Receipt> {
+        self.options.durability = durability;
+        self.commit()
+    }
+
     /// Commits without waiting for the disk. Others see the changes, and the locks are free, when
     /// the call returns. The future is ready when the commit is as durable as the transaction's
     /// [`Durability`] asks for.
@@ -183,5 +201,30 @@ impl Transaction {
         core.engine.store.metrics.add(M::Prepares, 1);
         self.ended.set(true);
         Ok(())
+    }
+}
+
+impl Db {
+    /// Waits until every commit so far is durable, whatever [`Durability`] it asked for.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let mut tx = db.begin()?;
+    /// tx.put(&table, b"key", b"value")?;
+    /// tx.commit_with(millpond::Durability::None)?;
+    /// db.sync()?; // now it is on disk
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] after a failed write or sync of the log; [`Error::Closed`].
+    pub fn sync(&self) -> Result<()> {
+        let _inside = self.core.enter()?;
+        let log = &self.core.engine.store.log;
+        match log.reserved_lsn() {
+            end if log.durable_lsn() >= end => Ok(()),
+            end => log.flush_to(Lsn(end.0 - 1), SyncReason::Commit).map(drop),
+        }
     }
 }

@@ -3,7 +3,7 @@
 use super::Durability;
 #[cfg(doc)]
 use crate::error::Error;
-use crate::lock::Wait;
+use crate::lock::{Mode, Wait};
 use std::time::Duration;
 
 /// What a transaction sees of concurrent transactions. At every level it sees its own changes,
@@ -97,6 +97,7 @@ pub struct TxnOptions {
     pub(super) isolation: Isolation,
     pub(super) durability: Durability,
     pub(super) read_only: bool,
+    pub(super) current_reads: bool,
     lock_wait: Option<Duration>,
 }
 
@@ -140,6 +141,32 @@ impl TxnOptions {
         self
     }
 
+    /// If true, changes and locking reads of an [`Isolation::RepeatableRead`] transaction use the
+    /// newest committed rows, even if these were committed after the transaction's snapshot. They
+    /// never fail with [`Error::WriteConflict`], and locking ranges also lock the gaps between
+    /// their rows. Plain reads use the snapshot all the same, so what a transaction changes may
+    /// differ from what it has read. At other levels it has no effect. Default: false.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// let mut tx = db.begin_with(millpond::TxnOptions::new().current_reads(true))?;
+    /// assert_eq!(tx.get(&table, b"key")?, None); // the snapshot
+    ///
+    /// let mut other = db.begin()?;
+    /// other.put(&table, b"key", b"new")?;
+    /// other.commit()?;
+    /// assert_eq!(tx.get(&table, b"key")?, None);
+    /// assert_eq!(tx.get_for_update(&table, b"key")?.as_deref(), Some(&b"new"[..]));
+    /// tx.put(&table, b"key", b"mine")?; // no conflict
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    #[must_use]
+    pub fn current_reads(mut self, current: bool) -> TxnOptions {
+        self.current_reads = current;
+        self
+    }
+
     /// Sets how long a call waits for a lock before it fails with [`Error::LockTimeout`]. Default:
     /// [`Options::lock_wait`](crate::Options::lock_wait) of the database, 50 seconds. Zero: a lock
     /// that is not free is an error at once. See [`LockWait`] for single calls.
@@ -157,9 +184,34 @@ impl TxnOptions {
         }
     }
 
+    /// Whether locking reads of a range lock its gaps.
+    pub(super) fn locks_gaps(&self) -> bool {
+        self.isolation == Isolation::Serializable
+            || (self.isolation == Isolation::RepeatableRead && self.current_reads)
+    }
+
     /// Whether plain reads take locks.
     pub(super) fn locks_reads(&self) -> bool {
         self.isolation == Isolation::Serializable && !self.read_only
+    }
+}
+
+/// The lock that a read leaves on the rows that it returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowLock {
+    /// Other transactions can lock the row for sharing too, but not change it.
+    Shared,
+    /// No other transaction can lock or change the row.
+    Exclusive,
+}
+
+impl RowLock {
+    /// Returns the mode of the lock manager.
+    pub(super) fn mode(self) -> Mode {
+        match self {
+            RowLock::Shared => Mode::Shared,
+            RowLock::Exclusive => Mode::Exclusive,
+        }
     }
 }
 

@@ -25,6 +25,7 @@ impl Transaction {
         let (_inside, tree) = self.enter_table(table)?;
         self.writable()?;
         let txns = &self.core().engine.txns;
+        txns.owner(self.txn()).expect_new_lock();
         let locked = self.roll_back_if_required(txns.lock_row(self.txn(), tree, key, mode, rules))?;
         match locked {
             Locked::Absent | Locked::Skipped => Ok(None),
@@ -133,10 +134,55 @@ impl Transaction {
         self.get_locked(table, key, Mode::Shared, self.rules_with(wait))
     }
 
+    /// Returns whether the last locking read of one row, or the last row of a
+    /// [`Cursor`](crate::Cursor) that locks, got a lock that the transaction did not have.
+    /// [`Transaction::unlock_row`] may release it. False too if the read had to wait for the lock.
+    #[must_use]
+    pub fn newly_locked(&self) -> bool {
+        self.txn.owner().is_some_and(|owner| owner.has_new_lock())
+    }
+
+    /// Releases the lock of a row that a locking read has just locked, for a program that then
+    /// finds that it does not want the row. Returns false if the lock stays: in a transaction that
+    /// locks gaps, and if many rows were locked since.
+    ///
+    /// The lock must be new, see [`Transaction::newly_locked`], and the transaction must not have
+    /// changed the row. Otherwise another transaction may change what this one relies on.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// # let table = db.create_table("t")?;
+    /// # let mut tx = db.begin()?;
+    /// # tx.put(&table, b"a", b"small")?;
+    /// # tx.commit()?;
+    /// let mut tx = db.begin()?;
+    /// let row = tx.get_for_update(&table, b"a")?;
+    /// if row.as_deref() != Some(b"large") && tx.newly_locked() {
+    ///     tx.unlock_row(&table, b"a")?;
+    /// }
+    /// let mut other = db.begin()?;
+    /// other.put(&table, b"a", b"changed")?; // it does not wait
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for a table of another database; [`Error::Aborted`], [`Error::Closed`],
+    /// [`Error::Poisoned`].
+    pub fn unlock_row(&mut self, table: &Table, key: &[u8]) -> Result<bool> {
+        let (_inside, tree) = self.enter_table(table)?;
+        match self.txn.owner() {
+            Some(owner) if !self.options.locks_gaps() => {
+                Ok(self.core().engine.txns.locks.release_row(owner, tree.id, key))
+            }
+            _ => Ok(false),
+        }
+    }
+
     /// Returns the newest committed rows whose keys lie in `range`, from both ends. Each row is
     /// locked as by [`Transaction::get_for_update`] when the iterator returns it; rows that are not
     /// asked for stay unlocked. Gaps between rows are locked only in a
-    /// [serializable](crate::Isolation::Serializable) transaction, and not with
+    /// [serializable](crate::Isolation::Serializable) transaction and in one with
+    /// [`TxnOptions::current_reads`](crate::TxnOptions::current_reads), and not with
     /// [`LockWait::SkipLocked`].
     ///
     /// With [`LockWait::SkipLocked`] a table serves as a queue: many workers take jobs and never
@@ -204,7 +250,7 @@ impl Transaction {
         self.writable()?;
         let rules = self.rules_with(wait);
         // A read that skips rows claims nothing about the range, so it locks only the rows.
-        let range_too = rules.serializable && wait != LockWait::SkipLocked;
+        let range_too = self.options.locks_gaps() && wait != LockWait::SkipLocked;
         let hold = ScanLocks { rows: Some(mode), range: range_too };
         let bounds = (owned_bound(range.start_bound()), owned_bound(range.end_bound()));
         Range::new(self, table, bounds, || ReadMode::Locked(hold, rules))

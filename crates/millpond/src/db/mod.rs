@@ -2,27 +2,37 @@
 
 mod bulk_load;
 mod call_gate;
+mod cancel;
 mod check;
 mod commit;
 mod commit_future;
 mod core_ref;
+mod cursor;
+mod ddl;
 mod durability;
 mod isolation;
 mod locking;
 mod range;
 mod receipt;
+mod row_change;
 mod scan;
+mod statement;
+mod statistics;
 #[cfg(test)]
 mod tests;
 mod transaction;
 
 pub use bulk_load::BulkLoad;
+pub use cancel::Canceller;
 pub use check::CheckReport;
 pub use commit_future::CommitFuture;
+pub use cursor::{Cursor, Seek};
 pub use durability::Durability;
-pub use isolation::{Isolation, LockWait, TxnOptions};
+pub use isolation::{Isolation, LockWait, RowLock, TxnOptions};
 pub use range::Range;
 pub use receipt::Receipt;
+pub use row_change::{EntryChange, EntryOp, RowOutcome};
+pub use statistics::TableStats;
 pub use transaction::{Savepoint, Transaction};
 
 use crate::catalog::Catalog;
@@ -248,7 +258,7 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// [`Error::TableExists`]; [`Error::Misuse`] for a name that is empty or longer than 255 bytes;
+    /// [`Error::TableExists`]; [`Error::Misuse`] for a name that is empty or longer than 800 bytes;
     /// [`Error::LockTimeout`] while a bulk load has the name; [`Error::DiskFull`],
     /// [`Error::Limit`]; [`Error::Closed`], [`Error::Poisoned`].
     pub fn create_table(&self, name: &str) -> Result<Table> {
@@ -361,7 +371,7 @@ impl Db {
     ///
     /// # Errors
     /// [`Error::NoSuchTable`] for `from`, [`Error::TableExists`] for `to`, [`Error::Misuse`] for a
-    /// name that is empty or longer than 255 bytes; [`Error::LockTimeout`]; [`Error::Closed`],
+    /// name that is empty or longer than 800 bytes; [`Error::LockTimeout`]; [`Error::Closed`],
     /// [`Error::Poisoned`].
     pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
         let _inside = self.core.enter()?;

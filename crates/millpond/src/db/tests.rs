@@ -2,6 +2,8 @@
 
 mod bulk_load;
 mod cost_rules;
+mod counters;
+mod cursors;
 mod digests;
 mod drops;
 mod figures;
@@ -16,10 +18,13 @@ mod long_values;
 mod memory;
 mod power_cuts;
 mod rollback;
+mod row_changes;
 mod scans;
 mod serializable;
 mod small_pool;
 mod small_tables;
+mod statements;
+mod table_changes;
 
 use crate::error::Error;
 use crate::options::{Options, Tuning};

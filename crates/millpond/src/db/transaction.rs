@@ -49,6 +49,11 @@ pub struct Transaction {
     pub(super) ended: Cell<bool>,
     pub(super) aborted: Cell<bool>,
     pub(super) admission_us: u64,
+    /// Counts calls that may have changed rows, so that a cursor knows when its copy of rows is
+    /// old.
+    pub(super) writes: u64,
+    /// Where the running statement began.
+    pub(super) statement: Option<UndoPosition>,
     /// The serial number that savepoints name; 0 until the first savepoint.
     serial: u64,
 }
@@ -64,6 +69,8 @@ impl Transaction {
             ended: Cell::new(false),
             aborted: Cell::new(false),
             admission_us: 0,
+            writes: 0,
+            statement: None,
             serial: 0,
         }
     }
@@ -82,6 +89,7 @@ impl Transaction {
     pub(super) fn rules(&self) -> Rules {
         let conflicts_after = match self.options.isolation {
             Isolation::ReadCommitted | Isolation::Serializable => None,
+            Isolation::RepeatableRead if self.options.current_reads => None,
             Isolation::RepeatableRead => self.txn.snapshot_lsn(),
         };
         let serializable = self.options.isolation == Isolation::Serializable;
@@ -100,7 +108,7 @@ impl Transaction {
 
     /// Returns the table's tree. From here on the transaction uses the table: it cannot be dropped
     /// or renamed until the transaction ends.
-    fn tree(&self, table: &Table) -> Result<Tree> {
+    pub(super) fn tree(&self, table: &Table) -> Result<Tree> {
         if table.db != self.core.id {
             return Err(Error::Misuse("the table belongs to another database".into()));
         }
@@ -121,6 +129,11 @@ impl Transaction {
     /// Ends the use of all tables. REQUIRES: the transaction has ended, so its locks are free.
     pub(super) fn leave_tables(&self) {
         self.tables.borrow_mut().clear();
+    }
+
+    /// Sets how long the calls from here on wait for a lock, see [`TxnOptions::lock_wait`].
+    pub fn set_lock_wait(&mut self, wait: std::time::Duration) {
+        self.options = self.options.lock_wait(wait);
     }
 
     pub(super) fn writable(&self) -> Result {
@@ -152,11 +165,11 @@ impl Transaction {
         result
     }
 
-    /// Returns the snapshot LSN of a plain read. At `ReadCommitted` it also returns the statement's
-    /// snapshot, to be held until the statement ends.
+    /// Returns the snapshot LSN of a plain read. At `ReadCommitted`, outside of a statement, it
+    /// also returns the snapshot, to be held until the read ends.
     pub(super) fn read_position(&self) -> (Lsn, Option<Snapshot>) {
         let txns = &self.core.engine.txns;
-        if self.options.isolation == Isolation::ReadCommitted {
+        if self.options.isolation == Isolation::ReadCommitted && self.statement.is_none() {
             let snapshot = txns.draw_snapshot();
             return (snapshot.lsn(), Some(snapshot));
         }
@@ -186,6 +199,7 @@ impl Transaction {
     #[inline]
     pub(super) fn enter_table(&self, table: &Table) -> Result<(ActiveCall<'_>, Tree)> {
         let inside = self.enter()?;
+        self.check_cancelled()?;
         let tree = self.tree(table)?;
         Ok((inside, tree))
     }
@@ -229,11 +243,12 @@ impl Transaction {
 
     /// Makes one change of a row, after admission.
     fn change(&mut self, table: &Table, key: &[u8], new: New<'_>) -> Result<Wrote> {
+        self.writes += 1;
         let (inside, tree) = self.enter_table(table)?;
         self.writable()?;
         let engine = &self.core.engine;
         let value_bytes = match new {
-            New::Insert(value) | New::Put(value) => value.len(),
+            New::Insert(value) | New::Put(value) | New::Update(value) => value.len(),
             New::Delete => 0,
         };
         // Enough for the redo of one leaf. The pages of a long value are admitted one by one.
@@ -248,7 +263,7 @@ impl Transaction {
         wrote
     }
 
-    fn count(&self, metric: M) {
+    pub(super) fn count(&self, metric: M) {
         self.core.engine.store.metrics.add(metric, 1);
     }
 
@@ -396,6 +411,7 @@ impl Transaction {
     /// keeps find no memory. Then the whole transaction has been rolled back, because a transaction
     /// that is half undone must not commit. Later calls give [`Error::Aborted`].
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<()> {
+        self.writes += 1;
         let _inside = self.enter()?;
         let txns = &self.core.engine.txns;
         if savepoint.txn != self.serial {

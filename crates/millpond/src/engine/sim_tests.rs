@@ -201,6 +201,7 @@ const BEYOND: &[Bug] = &[
     Bug::SharedFreedWhole,
     Bug::ReleaseUnasked,
     Bug::ScanPasses,
+    Bug::CounterUnlisted,
 ];
 
 #[cfg(feature = "planted")]

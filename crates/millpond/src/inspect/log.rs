@@ -244,6 +244,7 @@ fn name(record: &Record<'_>) -> &'static str {
         Record::Reverted { .. } => "reverted",
         Record::Checkpoint { .. } => "checkpoint list",
         Record::Purged { .. } => "purged",
+        Record::Counter { .. } => "counter",
     }
 }
 
@@ -262,6 +263,7 @@ fn sentence<E>(record: &Result<Record<'_>, E>) -> String {
         | Record::Reverted { txn } => format!("{kind} {txn:?}"),
         Record::Checkpoint { body } => format!("{kind}, {} bytes", body.len()),
         Record::Purged { txns } => format!("{kind}, {} transactions", group::ids(txns).count()),
+        Record::Counter { tree, next } => format!("{kind} of tree {}: {next}", tree.0),
     }
 }
 

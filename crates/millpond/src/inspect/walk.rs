@@ -86,7 +86,7 @@ pub(super) fn catalog(pages: &PagesFile) -> Result<(Vec<CatalogRow>, Vec<String>
             let inline = row.flags & OVERFLOW == 0;
             entries.push(CatalogRow {
                 name: String::from_utf8_lossy(&leaf.key(i).to_vec()).into_owned(),
-                tree: catalog::decode(row.value).ok().filter(|_| inline),
+                tree: catalog::decode(row.value).ok().map(|(tree, _)| tree).filter(|_| inline),
                 version: row.version,
                 deleted: row.flags & DELETED != 0,
             });

@@ -22,6 +22,7 @@
 //! The result depends only on the order of calls and on the seed: queues are vectors, maps are
 //! ordered or hash from the seed.
 
+mod cancel;
 mod deadlock;
 mod key;
 mod mode;
@@ -37,6 +38,7 @@ mod tests;
 mod ticket;
 mod users;
 
+pub(crate) use cancel::CancelFlag;
 pub(crate) use key::hash_row;
 pub(crate) use mode::Mode;
 pub(crate) use owner::Owner;
@@ -82,4 +84,6 @@ pub(crate) enum Denied {
     Stopped,
     /// Locks take all the memory that they may take.
     Full,
+    /// Another thread has cancelled the transaction's waits.
+    Cancelled,
 }

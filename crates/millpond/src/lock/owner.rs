@@ -12,6 +12,8 @@ use std::sync::Arc;
 /// Keys in a chunk of a transaction's list of locks.
 const CHUNK_LEAST: usize = 4;
 const CHUNK_MOST: usize = 2048;
+/// A single lock is released only if it is among so many that were added last.
+const FORGET_MOST: usize = 64;
 /// At most so many keys are released first because other transactions wait for them.
 const URGENT_MOST: usize = 4096;
 
@@ -31,6 +33,8 @@ pub(crate) struct Owner {
     ended: AtomicBool,
     /// It has thousands of locks.
     many: AtomicBool,
+    /// Its last request was granted at once, and it had no lock there before.
+    new_lock: AtomicBool,
     mu: Mutex<Held>,
 }
 
@@ -56,6 +60,7 @@ impl Owner {
             turns: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             many: AtomicBool::new(false),
+            new_lock: AtomicBool::new(false),
             mu: Mutex::new(Held::default()),
         }
     }
@@ -94,6 +99,40 @@ impl Owner {
         }
         mu.keys.last_mut().expect("just made").push(key.clone());
         Some(bytes)
+    }
+
+    /// Removes a lock from the list if it was among the last that were added. Returns the bytes
+    /// that this frees; none if it was not found.
+    pub(super) fn forget(&self, key: &LockKey) -> Option<usize> {
+        let mut mu = self.mu.lock();
+        let mut left = FORGET_MOST;
+        for chunk in mu.keys.iter_mut().rev() {
+            let first = chunk.len().saturating_sub(left);
+            if let Some(at) = chunk[first..].iter().rposition(|noted| noted == key) {
+                return Some(chunk.swap_remove(first + at).heap_bytes());
+            }
+            left -= chunk.len() - first;
+            if left == 0 {
+                break;
+            }
+        }
+        None
+    }
+
+    /// Sets whether its last request got a lock that it did not have. REQUIRES: only the
+    /// transaction's thread calls it.
+    pub(super) fn set_new_lock(&self, new: bool) {
+        self.new_lock.store(new, Ordering::Relaxed);
+    }
+
+    /// Returns whether its last request was granted at once, and it had no lock there before.
+    pub(crate) fn has_new_lock(&self) -> bool {
+        self.new_lock.load(Ordering::Relaxed)
+    }
+
+    /// Begins a locking read, which may find that it needs no request.
+    pub(crate) fn expect_new_lock(&self) {
+        self.set_new_lock(false);
     }
 
     /// Whether it has so many locks that their queues stand apart.

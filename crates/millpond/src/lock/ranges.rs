@@ -32,7 +32,7 @@ use super::owner::WakeList;
 use super::queue::Owners;
 use super::range::{RangeSet, heap_bytes};
 use super::ticket::{self, Ticket, WaitEnd};
-use super::{Denied, Enqueued, LockTable, Owner, Wait};
+use super::{CancelFlag, Denied, Enqueued, LockTable, Owner, Wait};
 use crate::planted::{Bug, planted};
 use base::sharded::shards;
 use base::sync::Mutex;
@@ -520,11 +520,13 @@ pub(crate) struct WriterWait<'t>(Ticket<'t>);
 impl<'t> WriterWait<'t> {
     /// Waits. A scan whose time is over continues as well, and lets no writer pass from then on.
     /// REQUIRES: no latch is held.
-    pub(crate) fn wait(self, since: &mut ScanStart) -> Result<(), Denied> {
-        match self.0.wait_for_turn() {
+    pub(crate) fn wait(self, since: &mut ScanStart, cancel: Option<&CancelFlag>) -> Result<(), Denied> {
+        match self.0.wait_for_turn(cancel) {
             Ok(WaitEnd::Granted) => {}
             Ok(WaitEnd::Passed) | Err(Denied::Timeout | Denied::Skipped) => *since = ScanStart::NoYield,
-            Err(why @ (Denied::Stopped | Denied::Deadlock | Denied::Full)) => return Err(why),
+            Err(why @ (Denied::Stopped | Denied::Deadlock | Denied::Full | Denied::Cancelled)) => {
+                return Err(why);
+            }
         }
         Ok(())
     }

@@ -261,6 +261,18 @@ impl LockTable {
         self.release_chunks(owner, chunks);
     }
 
+    /// Releases a row lock before the end of its transaction. Returns false, and keeps the lock, if
+    /// it is not one of the last that the transaction has got. REQUIRES: the transaction's own
+    /// request made the lock, and nothing relies on it.
+    pub(crate) fn release_row(&self, owner: &Owner, tree: TreeId, key: &[u8]) -> bool {
+        let key = LockKey::row(tree, key);
+        let Some(bytes) = owner.forget(&key) else { return false };
+        self.held.fetch_sub(1, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
+        self.release(owner, &key);
+        true
+    }
+
     pub(super) fn release_chunks(&self, owner: &Owner, chunks: Vec<Vec<LockKey>>) {
         for chunk in chunks {
             let rows = chunk.iter().filter(|key| key.is_row()).count();
@@ -428,10 +440,15 @@ impl LockTable {
         match (placed, limit) {
             (Placed::Granted, _) => {
                 base::check!(self.note(owner, &key), "{} locks after its end", owner.txn);
+                owner.set_new_lock(true);
                 Ok(Enqueued::Granted)
             }
-            (Placed::Held | Placed::Upgraded, _) => Ok(Enqueued::Granted),
+            (Placed::Held | Placed::Upgraded, _) => {
+                owner.set_new_lock(false);
+                Ok(Enqueued::Granted)
+            }
             (Placed::Waiting, limit) => {
+                owner.set_new_lock(false);
                 // Holders are marked before this wait begins. If other requests wait already, they
                 // are marked.
                 if queue.waiting_count() == 1 {

@@ -1,7 +1,7 @@
 //! A request in a queue, and the wait for it.
 
 use super::key::LockKey;
-use super::{Denied, LockTable, Owner};
+use super::{CancelFlag, Denied, LockTable, Owner};
 use base::sync::atomic::Ordering;
 use base::sync::futex_wait;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ pub(super) const STOPPED: u32 = 4;
 const WITHDRAWN: u32 = 5;
 /// Nothing was granted, and the transaction continues: a scan no longer lets writers pass first.
 pub(super) const PASSED: u32 = 6;
+pub(super) const CANCELLED: u32 = 7;
 
 /// How a wait ended that was not refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,12 +42,25 @@ impl<'t> Ticket<'t> {
     }
 
     /// Waits for the lock. REQUIRES: no latch is held.
+    #[cfg(any(test, loom))]
     pub(crate) fn wait(self) -> Result<(), Denied> {
-        self.wait_for_turn().map(drop)
+        self.wait_unless(None)
     }
 
-    /// Like [`Ticket::wait`], for a scan that lets writers pass first. REQUIRES: no latch is held.
-    pub(super) fn wait_for_turn(self) -> Result<WaitEnd, Denied> {
+    /// Waits for the lock, unless `cancel` is or becomes set. REQUIRES: no latch is held.
+    pub(crate) fn wait_unless(self, cancel: Option<&CancelFlag>) -> Result<(), Denied> {
+        self.wait_for_turn(cancel).map(drop)
+    }
+
+    /// Like [`Ticket::wait_unless`], for a scan that lets writers pass first. REQUIRES: no latch is
+    /// held.
+    pub(super) fn wait_for_turn(self, cancel: Option<&CancelFlag>) -> Result<WaitEnd, Denied> {
+        let _reachable = cancel.map(|flag| flag.reach(&self.owner));
+        // The wait has begun, and the flag reaches it. If it was set before, no other thread ends
+        // the wait. Dropping the ticket withdraws the request.
+        if cancel.is_some_and(CancelFlag::is_set) {
+            return Err(Denied::Cancelled);
+        }
         let limit_us = u64::try_from(self.limit.as_micros()).unwrap_or(u64::MAX);
         let begun_us = self.table.clock.now_us();
         self.table.break_cycles(&self.owner, begun_us);
@@ -58,6 +72,7 @@ impl<'t> Ticket<'t> {
                 PASSED => return Ok(WaitEnd::Passed),
                 DEADLOCK => return Err(Denied::Deadlock),
                 STOPPED => return Err(Denied::Stopped),
+                CANCELLED => return Err(Denied::Cancelled),
                 other => unreachable!("a wait in state {other}"),
             }
             let left_us = deadline.saturating_sub(self.table.clock.now_us());

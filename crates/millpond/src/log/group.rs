@@ -13,7 +13,7 @@
 //! flush sealed its range there.
 
 use base::codec::{Put, Reader, Truncated, fixed};
-use base::{Lsn, PageNo, TxnId, crc};
+use base::{Lsn, PageNo, TreeId, TxnId, crc};
 
 /// Bytes before a group's records.
 pub(crate) const GROUP_HEADER_BYTES: usize = 8;
@@ -33,6 +33,7 @@ const REVERTED: u8 = 6;
 // 7 belonged to an earlier format.
 const CHECKPOINT: u8 = 8;
 const PURGED: u8 = 9;
+const COUNTER: u8 = 10;
 
 /// One record of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +90,13 @@ pub(crate) enum Record<'a> {
     Purged {
         /// Their ids, see [`put_ids`].
         txns: &'a [u8],
+    },
+    /// The counter of a table is at this value or beyond.
+    Counter {
+        /// The table's tree.
+        tree: TreeId,
+        /// The next value that no row has.
+        next: u64,
     },
 }
 
@@ -156,6 +164,12 @@ pub(crate) fn put_record(out: &mut Vec<u8>, record: &Record<'_>) {
             out.put_u8(PURGED);
             out.extend_from_slice(txns);
         }
+        Record::Counter { tree, next } => {
+            out.put_varint(1 + 4 + 8);
+            out.put_u8(COUNTER);
+            out.put_u32(tree.0);
+            out.put_u64(next);
+        }
     }
 }
 
@@ -209,6 +223,7 @@ impl<'a> Records<'a> {
             REVERTED => Record::Reverted { txn: TxnId(r.u48()?) },
             CHECKPOINT => Record::Checkpoint { body: r.rest() },
             PURGED => Record::Purged { txns: r.rest() },
+            COUNTER => Record::Counter { tree: TreeId(r.u32()?), next: r.u64()? },
             _ => return Err(Truncated),
         };
         Ok(record)
@@ -289,6 +304,7 @@ mod tests {
             Record::Reverted { txn: TxnId(4) },
             Record::Checkpoint { body: bytes },
             Record::Purged { txns: bytes },
+            Record::Counter { tree: TreeId(7), next: u64::MAX },
         ]
     }
 

@@ -170,6 +170,13 @@ impl<'a> Key<'a> {
         out
     }
 
+    /// Copies the key into `out`, in place of what that holds.
+    #[inline]
+    pub(crate) fn copy_to(&self, out: &mut Vec<u8>) {
+        out.clear();
+        self.append_to(out);
+    }
+
     /// Appends the key to `out`.
     pub(super) fn append_to(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.prefix);

@@ -232,7 +232,7 @@ impl TxnTable {
                     }
                 }
             }
-            (Record::Page { .. } | Record::Checkpoint { .. }, _) => {}
+            (Record::Page { .. } | Record::Checkpoint { .. } | Record::Counter { .. }, _) => {}
         }
         Ok(())
     }

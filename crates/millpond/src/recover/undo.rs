@@ -64,6 +64,7 @@ pub(crate) struct Rebuild {
     list_at: Lsn,
     next_txn: TxnId,
     next_tree: TreeId,
+    counters: BTreeMap<TreeId, u64>,
     streams: Streams,
     stages: BTreeMap<TxnId, Stage>,
     /// Transactions that had ended and been purged before the list was made.
@@ -116,6 +117,7 @@ impl Rebuild {
             list_at: if list_at == Lsn::MAX { Lsn::ZERO } else { list_at },
             next_txn: list.next_txn.max(TxnId(1)),
             next_tree: list.next_tree.max(TreeId(1)),
+            counters: list.counters.into_iter().collect(),
             streams,
             stages: BTreeMap::new(),
             ended: BTreeSet::new(),
@@ -242,6 +244,10 @@ impl Rebuild {
                     self.forget(txn);
                 }
             }
+            (Record::Counter { tree, next }, _) => {
+                let counter = self.counters.entry(tree).or_default();
+                *counter = (*counter).max(next);
+            }
             (Record::Page { .. } | Record::Checkpoint { .. }, _) => {}
         }
         Ok(())
@@ -320,6 +326,7 @@ impl Rebuild {
         let mut recovered = Recovered {
             next_txn: self.next_txn,
             next_tree: self.next_tree,
+            counters: self.counters,
             streams: self.streams,
             committed: Vec::new(),
             history: history.into_iter().chain(moved).collect(),

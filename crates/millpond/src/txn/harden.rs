@@ -115,6 +115,8 @@ impl Unfinished for Txns {
             list.txns.clear();
         }
         drop(journal);
+        // A counter's record below the checkpoint was logged before the checkpoint was chosen.
+        list.counters = self.counters.list();
         let parts = list.encode(sequence);
         let mut hardened = Hardened { first: Lsn::MAX, last: Lsn::ZERO, listed: list.txns };
         for part in parts {

@@ -97,7 +97,7 @@ impl Txns {
                 base::sync::point();
                 Ok(())
             }
-            Conflict::Wait(ticket) => self.timed(txn, || ticket.wait()),
+            Conflict::Wait(ticket) => self.timed(txn, || ticket.wait_unless(txn.cancel_flag())),
             Conflict::Revert => self.revert_aborted_row(tree.id, key, held),
             Conflict::Skip => unreachable!("a row that is skipped is not waited for"),
         }

@@ -203,7 +203,7 @@ impl Txns {
 
     /// Waits until the writers of the range have passed. REQUIRES: no latch held.
     fn wait_for_writers(&self, txn: &Txn, writers: WriterWait<'_>, since: &mut ScanStart) -> Result {
-        self.timed(txn, || writers.wait(since))
+        self.timed(txn, || writers.wait(since, txn.cancel_flag()))
     }
 
     /// Lets the writers pass that were granted `key`, or have waited for it since before the scan

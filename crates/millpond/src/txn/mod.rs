@@ -10,12 +10,14 @@
 //! - [`end`] commits, rolls back and prepares. [`revert`] restores older versions. [`purge`]
 //!   removes what no reader can see. [`release`] gives back the pages of dropped trees. These ask
 //!   for [`admission`] to the log, and put into [`quarantine`] what they cannot do now.
+//! - [`counters`] are the counters of tables, from which rows get their numbers.
 //! - [`harden`] copies undo of unfinished transactions to files for a checkpoint. [`history`] keeps
 //!   memory and files within their limits.
 //!
 //! Every function here is called with no latch held, and none waits while it holds one.
 
 mod admission;
+pub(crate) mod counters;
 pub(crate) mod end;
 pub(crate) mod harden;
 pub(crate) mod history;

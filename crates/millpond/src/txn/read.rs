@@ -51,7 +51,7 @@ pub(super) fn chain_of(store: &Store, bytes: &[u8]) -> Result<ChainRef> {
 }
 
 /// Returns the least key that is greater than `key`.
-pub(super) fn after(key: &[u8]) -> Vec<u8> {
+pub(crate) fn after(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
 }
 

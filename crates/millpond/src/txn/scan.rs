@@ -80,6 +80,8 @@ pub(crate) struct Progress {
     pages: usize,
     /// The leaf where it probably goes on, forward.
     right: Option<PageNo>,
+    /// At most so many entries of a leaf are read at once.
+    pub(crate) most: Option<u16>,
     /// The undo that it fetched last. The undo of neighbours is often in one piece.
     held: HeldPiece,
 }
@@ -158,15 +160,36 @@ impl Rows {
         &'r self,
         store: &'r Store,
     ) -> impl Iterator<Item = Result<(Key<'r>, Shown<'r>)>> + 'r {
-        self.places.iter().map(move |place| {
-            let (suffix, suffix_len) = (place.suffix as usize, usize::from(place.suffix_len));
-            let (value, value_len) = (place.value as usize, place.value_len as usize);
-            let (key, value) = (self.key(suffix..suffix + suffix_len), &self.bytes[value..value + value_len]);
-            if place.flags & OVERFLOW == 0 {
-                return Ok((key, Shown::Inline(value)));
-            }
-            Ok((key, Shown::Chain(chain_of(store, value)?)))
-        })
+        self.places.iter().map(move |place| self.shown(store, place))
+    }
+
+    #[inline]
+    fn shown<'r>(&'r self, store: &Store, place: &RowPlace) -> Result<(Key<'r>, Shown<'r>)> {
+        let (suffix, suffix_len) = (place.suffix as usize, usize::from(place.suffix_len));
+        let (value, value_len) = (place.value as usize, place.value_len as usize);
+        let (key, value) = (self.key(suffix..suffix + suffix_len), &self.bytes[value..value + value_len]);
+        if place.flags & OVERFLOW == 0 {
+            return Ok((key, Shown::Inline(value)));
+        }
+        Ok((key, Shown::Chain(chain_of(store, value)?)))
+    }
+
+    /// Returns how many rows there are.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Returns the row at place `n`. Fails as [`Rows::iter`] does.
+    #[inline]
+    pub(crate) fn row<'r>(&'r self, store: &Store, n: usize) -> Result<(Key<'r>, Shown<'r>)> {
+        self.shown(store, &self.places[n])
+    }
+
+    /// Returns the bytes of the value at place `n`, as its leaf had them.
+    #[inline]
+    pub(crate) fn value(&self, n: usize) -> &[u8] {
+        let RowPlace { value, value_len, .. } = self.places[n];
+        &self.bytes[value as usize..value as usize + value_len as usize]
     }
 }
 
@@ -205,10 +228,16 @@ impl Txns {
             Some(to) if high.is_none() => leaf.search(to).unwrap_or_else(|slot| slot).max(first),
             _ => leaf.len(),
         };
-        let next = high.map_or(Next::End, |high| Next::At(high.to_vec()));
-        if high.is_some() {
-            progress.right = Some(leaf.right());
-        }
+        let (end, next) = match progress.most {
+            Some(most) if end - first > most => {
+                progress.right = Some(page.page_no());
+                (first + most, Next::At(leaf.key(first + most).to_vec()))
+            }
+            _ => {
+                progress.right = high.map(|_| leaf.right());
+                (end, high.map_or(Next::End, |high| Next::At(high.to_vec())))
+            }
+        };
         progress.pages += 1;
         out.copy(leaf, first..end);
         let reader = Reader { txn, view, tree };
@@ -259,7 +288,13 @@ impl Txns {
         let leaf = Leaf::new(&page);
         let (Ok(first) | Err(first)) = leaf.search(from);
         let low = leaf.low_fence();
-        let next = if low.is_empty() || low <= from { Next::End } else { Next::At(low.to_vec()) };
+        let (first, next) = match progress.most {
+            Some(most) if end > first && end - first > most => {
+                (end - most, Next::At(leaf.key(end - most).to_vec()))
+            }
+            _ if low.is_empty() || low <= from => (first, Next::End),
+            _ => (first, Next::At(low.to_vec())),
+        };
         progress.pages += 1;
         out.copy(leaf, first..end.max(first));
         let reader = Reader { txn, view, tree };

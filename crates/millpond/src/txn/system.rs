@@ -2,13 +2,14 @@
 //! ([`Txn`]).
 
 use super::admission::UndoAdmission;
+use super::counters::Counters;
 use super::history::HistoryLimits;
 use super::leaf_cache::LeafCache;
 use super::quarantine::{Quarantine, QuarantineTask};
 use super::revert::Reverting;
 use super::trees::Trees;
 use crate::error::{Error, Result};
-use crate::lock::{Denied, Enqueued, LockTable, Owner, Wait};
+use crate::lock::{CancelFlag, Denied, Enqueued, LockTable, Owner, Wait};
 use crate::mvcc::purge::EndedTxn;
 use crate::mvcc::{ClearedRanges, PurgeQueue, Snapshot, Snapshots, StatusTable, TxnState, View};
 use crate::planted::{Bug, planted};
@@ -41,6 +42,8 @@ pub(crate) struct Recovered {
     pub(crate) aborted: Vec<TxnId>,
     /// Prepared, with their xids.
     pub(crate) prepared: Vec<(TxnId, Vec<u8>)>,
+    /// Counters of tables, those of dropped tables too.
+    pub(crate) counters: BTreeMap<TreeId, u64>,
     /// Hardened undo.
     pub(crate) journal: Journal,
     /// Bytes of undo that went to files because memory had no room for them.
@@ -91,6 +94,7 @@ pub(crate) struct Txns {
     /// Transactions that committed below it are due for purge. An old value is safe: it only grows.
     pub(super) known_due: AtomicU64,
     pub(crate) trees: Trees,
+    pub(crate) counters: Counters,
     pub(super) journal: Mutex<Journal>,
     /// Aborted transactions that the background thread reverts.
     pub(super) reverts: Mutex<VecDeque<Reverting>>,
@@ -144,6 +148,8 @@ pub(crate) struct Txn {
     pub(crate) lock_us: Cell<u64>,
     /// It has been rolled back because a partial rollback failed half way.
     pub(super) doomed: Cell<bool>,
+    /// Lets another thread cancel its waits.
+    pub(crate) cancel: Option<Arc<CancelFlag>>,
 }
 
 impl Txn {
@@ -160,6 +166,12 @@ impl Txn {
     /// Returns the owner of its locks, if it has an id.
     pub(crate) fn owner(&self) -> Option<&Arc<Owner>> {
         self.owner.get()
+    }
+
+    /// Returns the flag by which another thread cancels its waits.
+    #[inline]
+    pub(crate) fn cancel_flag(&self) -> Option<&CancelFlag> {
+        self.cancel.as_deref()
     }
 
     /// Returns whether it has been rolled back because a partial rollback failed half way.
@@ -235,6 +247,7 @@ impl Txns {
             fetched: PieceCache::default(),
             snapshots: Snapshots::default(),
             trees: Trees::default(),
+            counters: Counters::recovered(found.counters),
             journal: Mutex::new(journal),
             losers: AtomicU64::new(reverts.len() as u64),
             reverting: AtomicU64::new(reverts.len() as u64),
@@ -344,7 +357,7 @@ impl Txns {
     fn await_lock_for(&self, txn: &Txn, asked: Result<Enqueued<'_>, Denied>) -> Result {
         match asked.map_err(denied)? {
             Enqueued::Granted => Ok(()),
-            Enqueued::Waiting(ticket) => self.timed(txn, || ticket.wait()),
+            Enqueued::Waiting(ticket) => self.timed(txn, || ticket.wait_unless(txn.cancel_flag())),
         }
     }
 
@@ -352,7 +365,7 @@ impl Txns {
     pub(crate) fn await_lock(&self, asked: Result<Enqueued<'_>, Denied>) -> Result {
         match asked.map_err(denied)? {
             Enqueued::Granted => Ok(()),
-            Enqueued::Waiting(ticket) => self.counted(|| ticket.wait()).1,
+            Enqueued::Waiting(ticket) => self.counted(|| ticket.wait_unless(None)).1,
         }
     }
 
@@ -413,6 +426,7 @@ pub(crate) fn denied(why: Denied) -> Error {
         Denied::Deadlock => Error::Deadlock,
         Denied::Timeout | Denied::Skipped => Error::LockTimeout,
         Denied::Stopped => Error::Closed,
+        Denied::Cancelled => Error::Cancelled,
         Denied::Full => Error::Limit {
             what: "locks of rows and ranges take all the memory that history_memory_bytes lets them have"
                 .into(),

@@ -23,6 +23,8 @@ pub(crate) enum New<'a> {
     Insert(&'a [u8]),
     /// Give the row this value, whether or not there is one.
     Put(&'a [u8]),
+    /// Give the row this value; there must be a row.
+    Update(&'a [u8]),
     /// Delete the row.
     Delete,
 }
@@ -35,7 +37,7 @@ pub(crate) enum Wrote {
         /// Whether there was a row before.
         replaced: bool,
     },
-    /// An insert found a row, or a delete found none: nothing was changed.
+    /// An insert found a row, or an update or delete found none: nothing was changed.
     Nothing,
 }
 
@@ -88,14 +90,14 @@ enum RowPlan<'a> {
     Replace { old: Row<'a>, new_flags: u8, front: u16, back: u16 },
 }
 
-/// Returns whether a change does nothing: an insert where a row is present, or a delete where none
-/// is.
+/// Returns whether a change does nothing: an insert where a row is present, or an update or delete
+/// where none is.
 #[inline]
 fn changes_nothing(new: New<'_>, present: bool) -> bool {
     match new {
         New::Insert(_) => present,
         New::Put(_) => false,
-        New::Delete => !present,
+        New::Update(_) | New::Delete => !present,
     }
 }
 
@@ -167,7 +169,7 @@ impl Txns {
         }
         let mut write = RowWrite { txn, tree, key, new, image: None, rules };
         let value = match new {
-            New::Insert(value) | New::Put(value) => value,
+            New::Insert(value) | New::Put(value) | New::Update(value) => value,
             New::Delete => return self.write_image(&write, admission),
         };
         if value.len() <= inline_limit(page_bytes) {
@@ -180,7 +182,7 @@ impl Txns {
         admission.leave();
         let locked = self.lock_row(txn, tree, key, Mode::Exclusive, rules)?;
         admission.enter_again()?;
-        if matches!((new, locked), (New::Insert(_), Locked::Present(_))) {
+        if changes_nothing(new, matches!(locked, Locked::Present(_))) {
             return Ok(Wrote::Nothing);
         }
         let stream = self.stream_of(txn);
@@ -324,10 +326,13 @@ mod tests {
     }
 
     #[test]
-    fn an_insert_needs_that_there_is_no_row_and_a_delete_that_there_is_one() {
-        for (new, absent, present) in
-            [(New::Insert(b"v"), false, true), (New::Put(b"v"), false, false), (New::Delete, true, false)]
-        {
+    fn an_insert_needs_that_there_is_no_row_and_an_update_or_delete_that_there_is_one() {
+        for (new, absent, present) in [
+            (New::Insert(b"v"), false, true),
+            (New::Put(b"v"), false, false),
+            (New::Update(b"v"), true, false),
+            (New::Delete, true, false),
+        ] {
             assert_eq!(
                 (changes_nothing(new, false), changes_nothing(new, true)),
                 (absent, present),

@@ -9,6 +9,7 @@ mod load;
 mod schema;
 mod serial;
 mod several;
+mod sql;
 mod transactions;
 mod undoing;
 mod waiters;
@@ -260,6 +261,14 @@ pub const ALL: &[Workload] = &[
         SMALL,
         decay::decayed,
     ),
+    w(
+        "index-rows",
+        "rows with entries in a unique index; conflicts and statements undone",
+        SMALL,
+        sql::index_rows,
+    ),
+    w("numbered", "rows numbered by the counters of their tables", TINY_LOG, sql::numbered),
+    w("table-sets", "sets of tables created, exchanged, replaced, dropped", SMALL, sql::table_sets),
     w("others-places", "a new database is given directories of another one", SMALL, directories::foreign),
 ];
 

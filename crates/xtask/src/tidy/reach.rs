@@ -104,9 +104,9 @@ fn joined(dir: &str, named: &str) -> String {
 /// tests.
 fn crate_root(path: &str) -> Option<bool> {
     let parts: Vec<&str> = path.split('/').collect();
-    // `crates/x/…`, `fuzz/…` and `loom/…`.
+    // `crates/x/…`, `fuzz/…`, `loom/…` and `header/…`.
     let inside = match parts.as_slice() {
-        ["crates", _, rest @ ..] | ["fuzz" | "loom", rest @ ..] => rest,
+        ["crates", _, rest @ ..] | ["fuzz" | "loom" | "header", rest @ ..] => rest,
         _ => return None,
     };
     match inside {

@@ -171,3 +171,56 @@ fn a_transaction_that_waits_for_a_row_holds_no_log_space() {
         }
     });
 }
+
+#[test]
+fn a_row_that_was_just_locked_can_be_unlocked() {
+    let (_disk, db, t) = jobs(200);
+    let mut tx = db.begin_with(TxnOptions::new().isolation(Isolation::ReadCommitted)).unwrap();
+    let mut other = db.begin().unwrap();
+    tx.get_for_share(&t, &[0]).unwrap();
+    assert!(tx.newly_locked());
+    tx.get_for_share(&t, &[0]).unwrap();
+    assert!(!tx.newly_locked(), "the lock was there");
+    tx.put(&t, &[1], b"changed").unwrap();
+    tx.get_for_update(&t, &[1]).unwrap();
+    assert!(!tx.newly_locked(), "the version is the lock");
+    // An upgrade is not new: the shared lock would be lost with it.
+    tx.get_for_update(&t, &[0]).unwrap();
+    assert!(!tx.newly_locked());
+    let mut cursor = crate::Cursor::new(&t);
+    cursor.set_lock(Some(crate::RowLock::Exclusive), Wait);
+    assert_eq!(cursor.seek(&mut tx, crate::Seek::AtOrAfter(&[2])).unwrap().unwrap().0, [2]);
+    assert!(tx.newly_locked());
+    assert!(matches!(other.put(&t, &[2], b""), Err(Error::LockTimeout)));
+    assert!(tx.unlock_row(&t, &[2]).unwrap());
+    assert!(!tx.unlock_row(&t, &[2]).unwrap(), "it is gone");
+    other.put(&t, &[2], b"free").unwrap();
+    // A waiting transaction gets the lock.
+    tx.get_for_update(&t, &[3]).unwrap();
+    std::thread::scope(|scope| {
+        let waits = db.core.engine.txns.locks.waits();
+        let waiter = scope.spawn(|| {
+            let patient = TxnOptions::new().lock_wait(Duration::from_secs(60));
+            db.begin_with(patient).unwrap().put(&t, &[3], b"waited")
+        });
+        super::rollback::until("the wait", || db.core.engine.txns.locks.waits() > waits);
+        assert!(tx.unlock_row(&t, &[3]).unwrap());
+        waiter.join().unwrap().unwrap();
+    });
+    // Of many locks only the last are found; the others stay.
+    for n in 10..200 {
+        tx.get_for_update(&t, &[n]).unwrap();
+    }
+    assert!(!tx.unlock_row(&t, &[10]).unwrap() && tx.unlock_row(&t, &[199]).unwrap());
+    assert!(matches!(other.put(&t, &[10], b""), Err(Error::LockTimeout)));
+    tx.rollback();
+    other.put(&t, &[10], b"").unwrap();
+    drop(other);
+    // Ranges protect more than the row.
+    let mut tx = db.begin_with(TxnOptions::new().isolation(Isolation::Serializable)).unwrap();
+    tx.get_for_update(&t, &[5]).unwrap();
+    assert!(!tx.unlock_row(&t, &[5]).unwrap());
+    drop(tx);
+    assert_eq!(db.core.engine.txns.locks.held(), 0);
+    purge_and_check(&db);
+}

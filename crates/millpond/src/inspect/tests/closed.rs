@@ -41,7 +41,7 @@ fn the_root_and_the_log() {
           sequence          3
           checkpoint LSN    20617
           checkpoint record LSN 20617
-          durable LSN       20651
+          durable LSN       20653
           closed            cleanly
           segment blocks    64
           log buffer blocks 64
@@ -58,13 +58,13 @@ fn the_root_and_the_log() {
           0000000000000002.log       2          128   519168–778752  holds redo, or ready
           0000000000000003.log       3          192  778752–1038336  holds redo, or ready
         epoch 2 from LSN 0
-        checkpoint LSN 20617; the log ends at LSN 20651 (segment 0, block 5)
+        checkpoint LSN 20617; the log ends at LSN 20653 (segment 0, block 5)
         nothing vouches for more: the end is sound
-        redo behind the checkpoint: 34 bytes in 1 groups, 0 of them padding (0.0 %)
+        redo behind the checkpoint: 36 bytes in 1 groups, 0 of them padding (0.0 %)
           record           number  bytes   share
-          checkpoint list       1     26  76.5 %
+          checkpoint list       1     28  77.8 %
         last groups:
-          LSN 20617, 34 bytes: checkpoint list, 24 bytes
+          LSN 20617, 36 bytes: checkpoint list, 26 bytes
         checkpoint's list (LSN 20617): 0 unfinished transactions; next txn 3, next tree 3; 0 undo files
         at the log's end: 0 to revert, 0 prepared, 0 committed with something to purge; 0 bytes of undo; next txn 3
     "#]].assert_eq(&log::view(&vfs, dir).unwrap());
@@ -168,7 +168,7 @@ fn pages_of_a_tree() {
     expect![[r#"
         page 16, 4096 bytes at 65536 of /db/pages
         sound: checksum, number and structure are right
-          checksum      4b76253e
+          checksum      52d92917
           format        1
           kind          leaf
           flags         0
@@ -182,7 +182,7 @@ fn pages_of_a_tree() {
           prefix        ""
           bytes         35 used, 3973 free
           entries       1
-              0  "cats" = "\x01\x02\x00\x00\x00\x11\x00\x00\x00" [by txn 1, undo at 0]"#]]
+              0  "cats" = "\x02\x02\x00\x00\x00\x11\x00\x00\x00" [by txn 1, undo at 0]"#]]
     .assert_eq(&show(16));
     expect![[r#"
         page 17, 4096 bytes at 69632 of /db/pages

@@ -17,19 +17,19 @@ fn the_log_and_a_table_that_lags_behind_it() {
           0000000000000000.log       0            0       0–259584  holds the checkpoint
           0000000000000001.log       1           64  259584–519168  holds redo, or ready
         epoch 2 from LSN 0
-        checkpoint LSN 20679; the log ends at LSN 20993 (segment 0, block 5)
+        checkpoint LSN 20679; the log ends at LSN 20995 (segment 0, block 5)
         nothing vouches for more: the end is sound
-        redo behind the checkpoint: 314 bytes in 4 groups, 0 of them padding (0.0 %)
+        redo behind the checkpoint: 316 bytes in 4 groups, 0 of them padding (0.0 %)
           record           number  bytes   share
-          checkpoint list       1     56  17.8 %
+          checkpoint list       1     58  18.4 %
           commit                1      8   2.5 %
-          row insert            1     31   9.9 %
-          row replace           1    187  59.6 %
+          row insert            1     31   9.8 %
+          row replace           1    187  59.2 %
         last groups:
-          LSN 20679, 64 bytes: checkpoint list, 54 bytes
-          LSN 20743, 195 bytes: row replace, page 18, txn 4
-          LSN 20938, 39 bytes: row insert, page 19, txn 5
-          LSN 20977, 16 bytes: commit txn 5
+          LSN 20679, 66 bytes: checkpoint list, 56 bytes
+          LSN 20745, 195 bytes: row replace, page 18, txn 4
+          LSN 20940, 39 bytes: row insert, page 19, txn 5
+          LSN 20979, 16 bytes: commit txn 5
         checkpoint's list (LSN 20679): 1 unfinished transactions; next txn 4, next tree 3; 1 undo files
           undo file 00000001, 8192 bytes
           txn 3: prepared as "xid-1"; undo hardened up to 15
@@ -39,7 +39,7 @@ fn the_log_and_a_table_that_lags_behind_it() {
     "#]].assert_eq(&log::view(&vfs, dir).unwrap());
     expect![[r#"
         /db: not in use
-        The pages file may be older than the log by 314 bytes of redo, 2 page changes (checkpoint LSN 20679 to the log's end at 20993).
+        The pages file may be older than the log by 316 bytes of redo, 2 page changes (checkpoint LSN 20679 to the log's end at 20995).
           table           "cats"
           tree            2, root page 17
           catalog entry   there, by txn 1
@@ -67,7 +67,7 @@ fn a_page_that_lacks_redo() {
     let dir = Path::new(DIR);
     expect![[r#"
         /db: not in use
-        The pages file may be older than the log by 314 bytes of redo, 2 page changes (checkpoint LSN 20679 to the log's end at 20993).
+        The pages file may be older than the log by 316 bytes of redo, 2 page changes (checkpoint LSN 20679 to the log's end at 20995).
         page 18, 4096 bytes at 73728 of /db/pages
         sound: checksum, number and structure are right
           checksum      a2938043
@@ -78,7 +78,7 @@ fn a_page_that_lacks_redo() {
           tree          2
           page LSN      8153
         redo behind the checkpoint: 1 changes of this page, of which the file lacks 1
-          LSN 20743        row replace
+          LSN 20745        row replace
           level         0
           right sibling 19
           low fence     -infinity

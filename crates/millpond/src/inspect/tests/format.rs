@@ -103,6 +103,7 @@ fn kinds_of_log_records() {
         ("reverted", Record::Reverted { txn }),
         ("checkpoint list", Record::Checkpoint { body: &[] }),
         ("purged", Record::Purged { txns: &[] }),
+        ("counter", Record::Counter { tree: base::TreeId(1), next: 0 }),
     ];
     let written = all.map(|(name, record)| {
         let mut bytes = Vec::new();

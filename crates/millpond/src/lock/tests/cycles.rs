@@ -111,7 +111,7 @@ fn every_circle_is_broken_and_nobody_else() {
                             let range = KeyRange::new(TREE, &row, None);
                             let scan = table.let_writers_pass(&owner, range, &mut since, long);
                             if let Some(scan) = scan.unwrap() {
-                                scan.wait(&mut since).unwrap();
+                                scan.wait(&mut since, None).unwrap();
                             }
                             table.cover(&owner, range, since, false).unwrap();
                             Ok(())

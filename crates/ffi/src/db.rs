@@ -1,0 +1,189 @@
+//! Opening, closing and looking after a database; prepared transactions.
+
+use crate::bytes::{Buffer, Bytes, c_text, exclusive, give, shared, take_back};
+use crate::guard::{guard, guard_ok, guard_plain};
+use crate::rc::{Rc, misuse};
+use millpond::Options;
+use std::ffi::{c_char, c_int, c_void};
+use std::time::Duration;
+
+/// The number of this interface. It grows with every change that breaks callers.
+pub const MILLPOND_ABI: u32 = 1;
+
+/// An open database.
+#[derive(Debug)]
+pub struct Db {
+    pub(crate) db: millpond::Db,
+}
+
+/// How a database is opened. A zero takes the engine's default. Fill with zeros first.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct DbOptions {
+    /// Its directory. Null: a database in memory, which ends with the process.
+    pub dir: *const c_char,
+    /// Another directory for the redo log, or null.
+    pub redo_dir: *const c_char,
+    /// Another directory for the doublewrite, or null.
+    pub doublewrite_dir: *const c_char,
+    /// Page size, 4096, 8192 or 16384 bytes; only when the database is created.
+    pub page_bytes: u64,
+    /// Memory for cached pages.
+    pub buffer_pool_bytes: u64,
+    /// Redo capacity; 0: as the recovery target says.
+    pub redo_capacity_bytes: u64,
+    /// How long recovery may take, milliseconds.
+    pub recovery_target_ms: u64,
+    /// Memory for the undo of transactions and for old versions.
+    pub history_memory_bytes: u64,
+    /// Disk space for old versions.
+    pub history_disk_bytes: u64,
+}
+
+/// Gets a name, or other bytes, of a list. A result other than 0 ends the list.
+pub type NameFn = Option<unsafe extern "C" fn(context: *mut c_void, name: Bytes) -> c_int>;
+
+/// Returns `MILLPOND_ABI` of the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn millpond_abi_version() -> u32 {
+    MILLPOND_ABI
+}
+
+/// Returns the version of the library as text, such as "0.1.0".
+#[unsafe(no_mangle)]
+pub extern "C" fn millpond_version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}
+
+/// Returns the engine's options. REQUIRES: the paths are null or valid.
+unsafe fn options_of(options: &DbOptions) -> Result<Options, crate::rc::Failure> {
+    let mut all = Options::new();
+    if options.page_bytes > 0 {
+        all = all.page_bytes(
+            usize::try_from(options.page_bytes).map_err(|_| misuse("the page size is too large"))?,
+        );
+    }
+    if options.buffer_pool_bytes > 0 {
+        all = all.buffer_pool_bytes(options.buffer_pool_bytes);
+    }
+    if options.redo_capacity_bytes > 0 {
+        all = all.redo_capacity_bytes(options.redo_capacity_bytes);
+    }
+    if options.recovery_target_ms > 0 {
+        all = all.recovery_target(Duration::from_millis(options.recovery_target_ms));
+    }
+    if options.history_memory_bytes > 0 {
+        all = all.history_memory_bytes(options.history_memory_bytes);
+    }
+    if options.history_disk_bytes > 0 {
+        all = all.history_disk_bytes(options.history_disk_bytes);
+    }
+    // SAFETY: the caller guarantees it.
+    if let Some(dir) = unsafe { c_text(options.redo_dir) }? {
+        all = all.redo_dir(dir);
+    }
+    // SAFETY: as above.
+    if let Some(dir) = unsafe { c_text(options.doublewrite_dir) }? {
+        all = all.doublewrite_dir(dir);
+    }
+    Ok(all)
+}
+
+/// Opens the database in a directory, or creates it; recovers it if it was not closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_open(options: *const DbOptions, out: *mut *mut Db) -> c_int {
+    guard_ok(|| {
+        // SAFETY: the options and their paths are valid during the call.
+        let options = unsafe { shared(options) }?;
+        // SAFETY: as above.
+        let engine = unsafe { options_of(options) }?;
+        // SAFETY: as above.
+        let db = match unsafe { c_text(options.dir) }? {
+            Some(dir) => engine.open(dir)?,
+            None => engine.open_in_memory()?,
+        };
+        // SAFETY: `out` is null or valid.
+        unsafe { give(out, Db { db }) }
+    })
+}
+
+/// Closes the database: open transactions roll back, the log is synced, all pages are written.
+/// Later calls return `MILLPOND_RC_CLOSED`. The handle must still be freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_close(db: *const Db) -> c_int {
+    // SAFETY: the handle is null or valid.
+    guard_ok(|| Ok(unsafe { shared(db) }?.db.close()?))
+}
+
+/// Frees the handle. Closes the database if it is still open and no transaction uses it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_db_free(db: *mut Db) {
+    // SAFETY: the handle is null or valid, and is not used any more.
+    guard_plain(|| unsafe { take_back(db) });
+}
+
+/// Waits until every commit so far is durable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_sync(db: *const Db) -> c_int {
+    // SAFETY: the handle is null or valid.
+    guard_ok(|| Ok(unsafe { shared(db) }?.db.sync()?))
+}
+
+/// Writes every dirty page and moves the checkpoint.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_checkpoint(db: *const Db) -> c_int {
+    // SAFETY: the handle is null or valid.
+    guard_ok(|| Ok(unsafe { shared(db) }?.db.checkpoint()?))
+}
+
+/// Sets how many bytes the redo log may hold.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_set_redo_capacity(db: *const Db, bytes: u64) -> c_int {
+    // SAFETY: the handle is null or valid.
+    guard_ok(|| Ok(unsafe { shared(db) }?.db.set_redo_capacity(bytes)?))
+}
+
+/// Checks every page and every tree. Returns `MILLPOND_RC_CORRUPT` if something is wrong. Puts the
+/// report, one line or one for each problem, into `report`, which may be null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_check(db: *const Db, report: *mut Buffer) -> c_int {
+    guard(|| {
+        // SAFETY: the handle is null or valid.
+        let found = unsafe { shared(db) }?.db.check()?;
+        // SAFETY: the buffer is null or valid.
+        if let Ok(report) = unsafe { exclusive(report) } {
+            report.set(found.to_string().as_bytes())?;
+        }
+        Ok(if found.is_clean() { Rc::Ok } else { Rc::Corrupt })
+    })
+}
+
+/// Shows the xid of each prepared transaction.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_prepared(db: *const Db, show: NameFn, context: *mut c_void) -> c_int {
+    guard_ok(|| {
+        let show = show.ok_or_else(|| misuse("no function to show the list to"))?;
+        // SAFETY: the handle is null or valid.
+        for xid in unsafe { shared(db) }?.db.prepared()? {
+            // SAFETY: the caller's function takes bytes that live during its call.
+            if unsafe { show(context, Bytes::of(&xid)) } != 0 {
+                break;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Commits the prepared transaction of this xid, durably.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_commit_prepared(db: *const Db, xid: Bytes) -> c_int {
+    // SAFETY: the handle is null or valid, the bytes are valid during the call.
+    guard_ok(|| Ok(unsafe { shared(db) }?.db.commit_prepared(unsafe { xid.get() })?))
+}
+
+/// Rolls the prepared transaction of this xid back, durably.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_rollback_prepared(db: *const Db, xid: Bytes) -> c_int {
+    // SAFETY: as above.
+    guard_ok(|| Ok(unsafe { shared(db) }?.db.rollback_prepared(unsafe { xid.get() })?))
+}

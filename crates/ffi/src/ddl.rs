@@ -1,0 +1,244 @@
+//! Tables: changing the set of them, handles, metadata, sizes and counters.
+
+use crate::bytes::{Buffer, Bytes, array, exclusive, give, shared, take_back};
+use crate::db::{Db, NameFn};
+use crate::guard::{guard_ok, guard_plain};
+use crate::rc::{Done, misuse};
+use millpond::{CounterStep, Table as EngineTable, TableChange as EngineChange};
+use std::ffi::{c_int, c_void};
+use std::ops::Bound;
+use std::time::Duration;
+
+/// A table of an open database: an ordered map of byte keys to byte values. It is one tree; an
+/// SQL table is several of them.
+#[derive(Debug)]
+pub struct Table {
+    pub(crate) table: EngineTable,
+}
+
+/// What a change of the set of tables does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub enum TableOp {
+    /// Creates the empty table `name`, with `metadata`.
+    Create = 0,
+    /// Drops the table `name`.
+    Drop = 1,
+    /// Gives the table `name` the name `new_name`.
+    Rename = 2,
+    /// Puts a new, empty table with `metadata` in place of the table `name`.
+    Replace = 3,
+    /// Gives the table `name` other `metadata`.
+    SetMetadata = 4,
+}
+
+/// One change of the set of tables.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct TableChange {
+    /// A `millpond_table_op`.
+    pub op: u32,
+    /// The table.
+    pub name: Bytes,
+    /// Its new name, for a rename.
+    pub new_name: Bytes,
+    /// Bytes of the caller that are kept with the table.
+    pub metadata: Bytes,
+}
+
+/// Sizes of a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct TableStats {
+    /// About how many rows it has.
+    pub rows: u64,
+    /// About how many pages its tree has, without those of long values.
+    pub pages: u64,
+    /// The bytes of a page.
+    pub page_bytes: u64,
+}
+
+/// A wish for values of a table's counter (auto-increment), and what came of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Counter {
+    /// Values are `offset` plus a multiple of `increment`. An offset above the increment counts as
+    /// 0.
+    pub offset: u64,
+    /// The distance of two values; 0 counts as 1.
+    pub increment: u64,
+    /// How many values are wanted, at least 1.
+    pub count: u64,
+    /// The greatest value that the column can hold.
+    pub max: u64,
+    /// Result: the first value.
+    pub first: u64,
+    /// Result: how many values there are. 0: the next value would exceed `max`.
+    pub granted: u64,
+}
+
+/// Makes changes of the set of tables, in their order: all or none, durable when the call returns.
+/// It waits until no transaction uses the tables, at most `lock_wait_ms`.
+///
+/// `MILLPOND_RC_NO_SUCH_TABLE` and `MILLPOND_RC_TABLE_EXISTS` name the table in the text.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_change_tables(
+    db: *const Db,
+    changes: *const TableChange,
+    count: usize,
+    lock_wait_ms: u64,
+) -> c_int {
+    guard_ok(|| {
+        // SAFETY: the handle and the array are null or valid during the call.
+        let (db, changes) = unsafe { (&shared(db)?.db, array(changes, count)?) };
+        // SAFETY: the bytes of a change are valid during the call.
+        let changes = changes.iter().map(|change| unsafe { change_of(change) });
+        let changes = changes.collect::<Done<Vec<_>>>()?;
+        Ok(db.change_tables(&changes, Duration::from_millis(lock_wait_ms))?)
+    })
+}
+
+/// Returns a handle of a table.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_table_open(db: *const Db, name: Bytes, out: *mut *mut Table) -> c_int {
+    guard_ok(|| {
+        // SAFETY: the handle is null or valid, and the bytes are valid during the call.
+        let (db, name) = unsafe { (&shared(db)?.db, name.text()?) };
+        let table = db.open_table(name)?;
+        // SAFETY: `out` is null or valid.
+        unsafe { give(out, Table { table }) }
+    })
+}
+
+/// Frees a handle of a table. The table stays.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_table_free(table: *mut Table) {
+    // SAFETY: the handle is null or valid, and is not used any more.
+    guard_plain(|| unsafe { take_back(table) });
+}
+
+/// Shows the names of all tables, sorted.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_table_names(db: *const Db, show: NameFn, context: *mut c_void) -> c_int {
+    guard_ok(|| {
+        let show = show.ok_or_else(|| misuse("no function to show the list to"))?;
+        // SAFETY: the handle is null or valid.
+        for name in unsafe { shared(db) }?.db.table_names()? {
+            // SAFETY: the caller's function takes bytes that live during its call.
+            if unsafe { show(context, Bytes::of(name.as_bytes())) } != 0 {
+                break;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Returns the present name of a table.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_table_name(table: *const Table, out: *mut Buffer) -> c_int {
+    guard_ok(|| {
+        // SAFETY: the handle and the buffer are null or valid.
+        let (table, out) = unsafe { (shared(table)?, exclusive(out)?) };
+        out.set(table.table.name().as_bytes())
+    })
+}
+
+/// Returns the metadata of a table.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_table_metadata(table: *const Table, out: *mut Buffer) -> c_int {
+    guard_ok(|| {
+        // SAFETY: the handle and the buffer are null or valid.
+        let (table, out) = unsafe { (shared(table)?, exclusive(out)?) };
+        out.set(&table.table.metadata())
+    })
+}
+
+/// Estimates the sizes of a table. It reads a few dozen pages.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_table_sizes(
+    db: *const Db,
+    table: *const Table,
+    out: *mut TableStats,
+) -> c_int {
+    guard_ok(|| {
+        // SAFETY: the handles and the result are null or valid.
+        let (db, table, out) = unsafe { (shared(db)?, shared(table)?, exclusive(out)?) };
+        let stats = db.db.table_stats(&table.table)?;
+        *out = TableStats { rows: stats.rows, pages: stats.pages, page_bytes: stats.page_bytes };
+        Ok(())
+    })
+}
+
+/// Estimates how many rows have keys from `lower` (inclusive; null: the first) to `upper`
+/// (exclusive; null: behind the last). It reads about two pages a level of the tree.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_estimate(
+    db: *const Db,
+    table: *const Table,
+    lower: Bytes,
+    upper: Bytes,
+    rows: *mut u64,
+) -> c_int {
+    guard_ok(|| {
+        // SAFETY: the handles and the result are null or valid.
+        let (db, table, rows) = unsafe { (shared(db)?, shared(table)?, exclusive(rows)?) };
+        // SAFETY: the bytes are valid during the call.
+        let (lower, upper) = unsafe { (lower.optional(), upper.optional()) };
+        let from = lower.map_or(Bound::Unbounded, Bound::Included);
+        let to = upper.map_or(Bound::Unbounded, Bound::Excluded);
+        *rows = db.db.estimate(&table.table, (from, to))?;
+        Ok(())
+    })
+}
+
+/// Takes values of a table's counter for rows that are about to be inserted. Other callers do not
+/// get them any more, whatever becomes of the rows. They are not logged: the insert that uses them
+/// says so in `millpond_row_changes.counter`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_counter_take(table: *const Table, counter: *mut Counter) -> c_int {
+    guard_ok(|| {
+        // SAFETY: the handle and the counter are null or valid.
+        let (table, counter) = unsafe { (shared(table)?, exclusive(counter)?) };
+        let Counter { offset, increment, count, max, .. } = *counter;
+        let taken = table.table.take_values(CounterStep { offset, increment, count, max });
+        (counter.first, counter.granted) = taken.map_or((0, 0), |taken| (taken.first, taken.count));
+        Ok(())
+    })
+}
+
+/// Returns the next value of a table's counter: the least that was neither taken nor used.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_counter_next(table: *const Table, next: *mut u64) -> c_int {
+    guard_ok(|| {
+        // SAFETY: the handle and the result are null or valid.
+        let (table, next) = unsafe { (shared(table)?, exclusive(next)?) };
+        *next = table.table.next_value();
+        Ok(())
+    })
+}
+
+/// Makes the next value of a table's counter at least `next`, durably. To make it less, replace the
+/// table by a new one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_counter_raise(db: *const Db, table: *const Table, next: u64) -> c_int {
+    guard_ok(|| {
+        // SAFETY: the handles are null or valid.
+        let (db, table) = unsafe { (shared(db)?, shared(table)?) };
+        Ok(db.db.raise_counter(&table.table, next)?)
+    })
+}
+
+/// Returns a change as the engine has it. REQUIRES: its bytes are valid for `'a`.
+unsafe fn change_of<'a>(change: &TableChange) -> Done<EngineChange<'a>> {
+    // SAFETY: the caller guarantees it.
+    let (name, metadata) = unsafe { (change.name.text()?, change.metadata.get()) };
+    Ok(match change.op {
+        0 => EngineChange::Create { name, metadata },
+        1 => EngineChange::Drop { name },
+        // SAFETY: as above.
+        2 => EngineChange::Rename { from: name, to: unsafe { change.new_name.text() }? },
+        3 => EngineChange::Replace { name, metadata },
+        4 => EngineChange::SetMetadata { name, metadata },
+        other => return Err(misuse(format!("{other} is no change of a table"))),
+    })
+}

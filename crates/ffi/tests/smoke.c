@@ -1,0 +1,222 @@
+/* Uses every part of the C interface once, from C. Prints nothing and returns 0 if all is right. */
+#include "../include/millpond.h"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int failures;
+
+static void check_rc(int line, int got, int wanted) {
+  if (got != wanted) {
+    fprintf(stderr, "smoke.c:%d: %s instead of %s: %s\n", line, millpond_rc_name(got), millpond_rc_name(wanted),
+            millpond_error_text());
+    failures++;
+  }
+}
+#define RC(call, wanted) check_rc(__LINE__, (call), MILLPOND_RC_##wanted)
+#define OK(call) RC(call, OK)
+#define CHECK(condition)                                                \
+  do {                                                                  \
+    if (!(condition)) {                                                 \
+      fprintf(stderr, "smoke.c:%d: not true: %s\n", __LINE__, #condition); \
+      failures++;                                                       \
+    }                                                                   \
+  } while (0)
+
+static millpond_bytes text(const char *s) {
+  millpond_bytes bytes = {(const uint8_t *)s, strlen(s)};
+  return bytes;
+}
+
+static int is(millpond_bytes bytes, const char *s) {
+  return bytes.len == strlen(s) && memcmp(bytes.ptr, s, bytes.len) == 0;
+}
+
+static int holds(const millpond_buffer *buffer, const char *s) {
+  return buffer->len == strlen(s) && memcmp(buffer->ptr, s, buffer->len) == 0;
+}
+
+static int count_name(void *context, millpond_bytes name) {
+  (void)name;
+  ++*(int *)context;
+  return 0;
+}
+
+static int find_commits(void *context, millpond_bytes name, double value, uint32_t is_counter, millpond_bytes help) {
+  if (is(name, "commits") && is_counter && help.len > 0)
+    *(double *)context = value;
+  return 0;
+}
+
+static void *cancel_later(void *txn) {
+  millpond_txn_cancel((millpond_txn *)txn);
+  return NULL;
+}
+
+/* One row: an entry of the clustered table, and one of the unique index. */
+static int insert(millpond_txn *txn, millpond_table **t, const char *id, const char *mail, millpond_conflict *found) {
+  millpond_row_change entries[2] = {{t[0], MILLPOND_ROW_OP_INSERT, text(id), text(mail)},
+                                    {t[1], MILLPOND_ROW_OP_INSERT, text(mail), text(id)}};
+  millpond_row_changes row = {entries, 2, MILLPOND_LOCK_EXCLUSIVE, 0};
+  return millpond_change_row(txn, &row, found);
+}
+
+static void rows(millpond_txn *txn, millpond_table **t) {
+  millpond_conflict found = {0};
+  millpond_buffer value = {0};
+  OK(insert(txn, t, "1", "ada", &found));
+  OK(insert(txn, t, "2", "bob", &found));
+  RC(insert(txn, t, "3", "bob", &found), KEY_EXISTS);
+  CHECK(found.index == 1 && holds(&found.value, "2"));
+  RC(millpond_get(txn, t[0], text("3"), MILLPOND_LOCK_NONE, 0, &value, NULL), NOT_FOUND);
+  OK(millpond_get(txn, t[0], text("2"), MILLPOND_LOCK_EXCLUSIVE, MILLPOND_WAIT_NO_WAIT, &value, NULL));
+  CHECK(holds(&value, "bob"));
+  uint32_t newly_locked = 9;
+  OK(millpond_get(txn, t[0], text("1"), MILLPOND_LOCK_SHARED, MILLPOND_WAIT_WAIT, &value, &newly_locked));
+  CHECK(newly_locked == 0);
+  RC(millpond_get(txn, t[0], text("none"), MILLPOND_LOCK_SHARED, MILLPOND_WAIT_WAIT, &value, &newly_locked), NOT_FOUND);
+  CHECK(newly_locked == 1);
+  OK(millpond_unlock_row(txn, t[0], text("none")));
+  OK(millpond_statement_begin(txn));
+  OK(insert(txn, t, "4", "cy", &found));
+  OK(millpond_statement_rollback(txn));
+  millpond_savepoint point;
+  OK(millpond_savepoint_set(txn, &point));
+  OK(insert(txn, t, "5", "di", &found));
+  OK(millpond_savepoint_rollback(txn, &point));
+  millpond_row_change update = {t[0], MILLPOND_ROW_OP_UPDATE, text("1"), text("eve")};
+  millpond_row_changes row = {&update, 1, MILLPOND_LOCK_NONE, 0};
+  OK(millpond_change_row(txn, &row, NULL));
+  millpond_buffer_free(&found.value);
+  millpond_buffer_free(&value);
+  CHECK(value.ptr == NULL);
+}
+
+static void cursors(millpond_txn *txn, millpond_table **t) {
+  millpond_cursor *cursor;
+  millpond_row row;
+  millpond_seek_to to;
+  memset(&to, 0, sizeof to);
+  OK(millpond_cursor_new(t[0], &cursor));
+  to.seek = MILLPOND_SEEK_AFTER;
+  to.key = text("1");
+  OK(millpond_cursor_seek(cursor, txn, &to, &row));
+  CHECK(is(row.key, "2") && is(row.value, "bob"));
+  RC(millpond_cursor_next(cursor, txn, &row), NOT_FOUND);
+  OK(millpond_cursor_prev(cursor, txn, &row));
+  CHECK(is(row.key, "1") && is(row.value, "eve"));
+  to.seek = MILLPOND_SEEK_PREFIX_OR_BEFORE;
+  to.lock = MILLPOND_LOCK_SHARED;
+  OK(millpond_cursor_seek(cursor, txn, &to, &row));
+  CHECK(is(row.key, "1"));
+  to.prefix = text("9");
+  to.seek = MILLPOND_SEEK_FIRST;
+  RC(millpond_cursor_seek(cursor, txn, &to, &row), NOT_FOUND);
+  to.seek = 99;
+  RC(millpond_cursor_seek(cursor, txn, &to, &row), MISUSE);
+  millpond_cursor_reset(cursor);
+  millpond_cursor_free(cursor);
+}
+
+static void waits(millpond_db *db, millpond_txn *txn, millpond_table **t, const millpond_txn_options *options) {
+  millpond_txn *holder;
+  millpond_conflict found = {0};
+  pthread_t thread;
+  OK(millpond_txn_new(db, &holder));
+  OK(millpond_txn_begin(holder, options));
+  OK(insert(holder, t, "7", "gus", &found));
+  OK(millpond_txn_begin(txn, options));
+  CHECK(pthread_create(&thread, NULL, cancel_later, txn) == 0);
+  RC(insert(txn, t, "7", "hal", &found), CANCELLED);
+  pthread_join(thread, NULL);
+  RC(insert(txn, t, "8", "hal", &found), CANCELLED);
+  millpond_txn_clear_cancel(txn);
+  OK(insert(txn, t, "8", "hal", &found));
+  OK(millpond_txn_rollback(txn));
+  CHECK(!millpond_txn_is_active(txn));
+  millpond_txn_free(holder);
+  millpond_buffer_free(&found.value);
+}
+
+static void counters(millpond_db *db, millpond_table **t) {
+  millpond_counter counter = {1, 1, 3, 100, 0, 0};
+  uint64_t next = 0, estimate = 0;
+  millpond_table_stats sizes;
+  millpond_bytes none = {NULL, 0};
+  OK(millpond_counter_take(t[0], &counter));
+  CHECK(counter.first == 1 && counter.granted == 3);
+  OK(millpond_counter_raise(db, t[0], 50));
+  OK(millpond_counter_next(t[0], &next));
+  CHECK(next == 50);
+  OK(millpond_estimate(db, t[0], none, none, &estimate));
+  CHECK(estimate >= 2);
+  OK(millpond_table_sizes(db, t[0], &sizes));
+  CHECK(sizes.rows >= 2 && sizes.pages == 1 && sizes.page_bytes == 16384);
+}
+
+static void tables(millpond_db *db) {
+  millpond_table_change changes[3] = {{MILLPOND_TABLE_OP_RENAME, text("t"), text("u"), {0}},
+                                      {MILLPOND_TABLE_OP_REPLACE, text("t by mail"), {0}, text("m2")},
+                                      {MILLPOND_TABLE_OP_DROP, text("none"), {0}, {0}}};
+  int names = 0;
+  RC(millpond_change_tables(db, changes, 3, 1000), NO_SUCH_TABLE);
+  OK(millpond_change_tables(db, changes, 2, 1000));
+  OK(millpond_table_names(db, count_name, &names));
+  CHECK(names == 2);
+  millpond_load *load;
+  OK(millpond_load_begin(db, text("loaded"), text("m3"), &load));
+  OK(millpond_load_row(load, text("a"), text("1")));
+  RC(millpond_load_row(load, text("a"), text("2")), MISUSE);
+  RC(millpond_load_commit(load), ABORTED);
+  millpond_load_free(load);
+}
+
+int main(void) {
+  millpond_options options;
+  millpond_txn_options txn_options = {MILLPOND_ISOLATION_REPEATABLE_READ, 0, 0, 5000};
+  millpond_db *db;
+  millpond_table *t[2];
+  millpond_txn *txn;
+  millpond_buffer buffer = {0};
+  double commits = -1;
+  memset(&options, 0, sizeof options);
+  options.page_bytes = 16384;
+  CHECK(millpond_abi_version() == MILLPOND_ABI);
+  OK(millpond_open(&options, &db));
+  millpond_table_change create[2] = {{MILLPOND_TABLE_OP_CREATE, text("t"), {0}, text("m0")},
+                                     {MILLPOND_TABLE_OP_CREATE, text("t by mail"), {0}, text("m1")}};
+  OK(millpond_change_tables(db, create, 2, 1000));
+  RC(millpond_change_tables(db, create, 2, 1000), TABLE_EXISTS);
+  OK(millpond_table_open(db, text("t"), &t[0]));
+  OK(millpond_table_open(db, text("t by mail"), &t[1]));
+  RC(millpond_table_open(db, text("none"), &t[1]), NO_SUCH_TABLE);
+  OK(millpond_table_metadata(t[1], &buffer));
+  CHECK(holds(&buffer, "m1"));
+  OK(millpond_txn_new(db, &txn));
+  RC(millpond_txn_commit(txn, MILLPOND_DURABILITY_SYNC, 0, 0), MISUSE);
+  OK(millpond_txn_begin(txn, &txn_options));
+  rows(txn, t);
+  cursors(txn, t);
+  OK(millpond_txn_commit(txn, MILLPOND_DURABILITY_NONE, 0, 0));
+  OK(millpond_sync(db));
+  waits(db, txn, t, &txn_options);
+  counters(db, t);
+  tables(db);
+  OK(millpond_table_name(t[0], &buffer));
+  CHECK(holds(&buffer, "u"));
+  OK(millpond_check(db, &buffer));
+  OK(millpond_metrics(db, find_commits, &commits));
+  CHECK(commits >= 1);
+  OK(millpond_metrics_text(db, &buffer));
+  CHECK(buffer.len > 1000);
+  RC(millpond_get(txn, NULL, text("k"), 0, 0, &buffer, NULL), MISUSE);
+  millpond_txn_free(txn);
+  millpond_table_free(t[0]);
+  millpond_table_free(t[1]);
+  millpond_buffer_free(&buffer);
+  OK(millpond_close(db));
+  RC(millpond_sync(db), CLOSED);
+  millpond_db_free(db);
+  return failures != 0;
+}

@@ -1,0 +1,402 @@
+//! [`Cursor`]: a position in a table, from which rows are read in both directions.
+//!
+//! A cursor reads by copying a run of rows of one leaf, then shows them one by one. The run is
+//! valid for one snapshot and one state of the transaction's own changes, its [`RunStamp`]. After a
+//! change the cursor seeks again, from the key of its last row.
+
+use super::Transaction;
+use super::isolation::{LockWait, RowLock};
+use super::range::{half_open, owned_bound};
+use crate::btree::read_chain;
+use crate::error::{Error, Result};
+use crate::lock::ScanStart;
+use crate::mvcc::Snapshot;
+use crate::table::Table;
+use crate::txn::read::{FoundRow, Value, after};
+use crate::txn::scan::{Next, Progress, Rows, ScanRange, Shown};
+use crate::txn::{LockingScan, ScanLocks};
+use base::{Lsn, TxnId};
+use metrics::M;
+use std::ops::RangeBounds;
+
+/// Rows that the first run after a seek copies.
+const FIRST_RUN: u16 = 4;
+/// From this length on a run is as long as its leaf.
+const LONG_RUN: u16 = 256;
+/// The most rows that one fetch locks before they are asked for, where only their range is locked.
+const LOCK_AHEAD_MAX: usize = 64;
+
+/// Where [`Cursor::seek`] looks for a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seek<'k> {
+    /// The first row whose key is this one or greater.
+    AtOrAfter(&'k [u8]),
+    /// The first row whose key is greater.
+    After(&'k [u8]),
+    /// The last row whose key is this one or less.
+    AtOrBefore(&'k [u8]),
+    /// The last row whose key is less.
+    Before(&'k [u8]),
+    /// The first row.
+    First,
+    /// The last row.
+    Last,
+}
+
+/// A position in a table. It owns what it needs, so it may be kept while the transaction changes
+/// rows, and moved to another thread. Each call names the transaction that reads.
+///
+/// A cursor sees the transaction's own changes, also those made since its last call. It can be used
+/// with one transaction after the other.
+///
+/// ```
+/// # let db = millpond::Db::open_in_memory()?;
+/// use millpond::{Cursor, Seek};
+/// let table = db.create_table("t")?;
+/// let mut tx = db.begin()?;
+/// for key in [b"a", b"b", b"c"] {
+///     tx.put(&table, key, b"1")?;
+/// }
+/// let mut cursor = Cursor::new(&table);
+/// assert_eq!(cursor.seek(&mut tx, Seek::AtOrAfter(b"aa"))?, Some((&b"b"[..], &b"1"[..])));
+/// tx.put(&table, b"bb", b"2")?; // the cursor stays
+/// assert_eq!(cursor.next(&mut tx)?, Some((&b"bb"[..], &b"2"[..])));
+/// assert_eq!(cursor.prev(&mut tx)?, Some((&b"b"[..], &b"1"[..])));
+/// # Ok::<(), millpond::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Cursor {
+    table: Table,
+    /// Rows have keys from here on, and below `upper`.
+    lower: Vec<u8>,
+    upper: Option<Vec<u8>>,
+    lock: Option<RowLock>,
+    wait: LockWait,
+    /// Rows that the first run copies.
+    first_run: u16,
+    run: Run,
+    /// The key of the present row; without one, the place between rows where the cursor is.
+    key: Vec<u8>,
+    /// The value of the present row, if it is not in the run.
+    value: Vec<u8>,
+    present: Present,
+}
+
+/// Where the value of the present row is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Present {
+    /// The cursor has not been placed.
+    Nowhere,
+    /// In the run, at this place.
+    InRun(usize),
+    /// In `Cursor::value`.
+    Own,
+}
+
+/// What must be as it was for a run to be valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct RunStamp {
+    snapshot: Option<Lsn>,
+    txn: TxnId,
+    writes: u64,
+}
+
+/// Copied rows, in the order of the scan.
+#[derive(Debug, Default)]
+struct Run {
+    stamp: Option<RunStamp>,
+    backward: bool,
+    /// The snapshot that its rows were read by.
+    snapshot_lsn: Lsn,
+    /// Rows of a plain read.
+    rows: Rows,
+    /// Rows of a locking read.
+    found: Vec<FoundRow>,
+    locked: bool,
+    /// The next row to show.
+    at: usize,
+    /// Where the table goes on behind the run; none at the end.
+    next: Option<Vec<u8>>,
+    /// How many rows the next run copies.
+    most: u16,
+    progress: Progress,
+    scan_start: ScanStart,
+}
+
+impl Run {
+    fn len(&self) -> usize {
+        if self.locked { self.found.len() } else { self.rows.len() }
+    }
+}
+
+/// The part of a table that a cursor reads next.
+struct Part {
+    from: Vec<u8>,
+    to: Option<Vec<u8>>,
+    backward: bool,
+}
+
+impl Cursor {
+    /// Returns a cursor of the whole table, for plain reads, that is not placed yet.
+    #[must_use]
+    pub fn new(table: &Table) -> Cursor {
+        Cursor {
+            table: table.clone(),
+            lower: Vec::new(),
+            upper: None,
+            lock: None,
+            wait: LockWait::Wait,
+            first_run: FIRST_RUN,
+            run: Run::default(),
+            key: Vec::new(),
+            value: Vec::new(),
+            present: Present::Nowhere,
+        }
+    }
+
+    /// Limits the cursor to keys in `range`. The present row is lost.
+    pub fn set_bounds<'k>(&mut self, range: impl RangeBounds<&'k [u8]>) {
+        self.reset();
+        let bounds = half_open(owned_bound(range.start_bound()), owned_bound(range.end_bound()));
+        // No key lies below the empty one.
+        (self.lower, self.upper) = bounds.unwrap_or_else(|| (Vec::new(), Some(Vec::new())));
+    }
+
+    /// Sets the lock that the cursor takes on each row that it returns, and what it does if that
+    /// lock is not free. Default: none. The present row is lost.
+    pub fn set_lock(&mut self, lock: Option<RowLock>, wait: LockWait) {
+        self.reset();
+        (self.lock, self.wait) = (lock, wait);
+    }
+
+    /// Tells the cursor about how many rows will be read after a seek. A hint: more can be read.
+    pub fn expect_rows(&mut self, rows: usize) {
+        self.first_run = u16::try_from(rows.max(1)).unwrap_or(u16::MAX);
+    }
+
+    /// Forgets the place and the copied rows.
+    pub fn reset(&mut self) {
+        self.present = Present::Nowhere;
+        self.key.clear();
+        self.run.stamp = None;
+    }
+
+    /// Goes to a row, and returns its key and its value; `None` if there is no such row.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`], and for a cursor that locks as [`Transaction::get_for_update`].
+    pub fn seek(&mut self, tx: &mut Transaction, to: Seek<'_>) -> Result<Option<(&[u8], &[u8])>> {
+        self.reset();
+        let (key, backward) = match to {
+            Seek::AtOrAfter(key) => (key.to_vec(), false),
+            Seek::After(key) => (after(key), false),
+            Seek::AtOrBefore(key) => (after(key), true),
+            Seek::Before(key) => (key.to_vec(), true),
+            Seek::First => (self.lower.clone(), false),
+            Seek::Last => (Vec::new(), true),
+        };
+        let part = match backward {
+            false => Part { from: key.max(self.lower.clone()), to: self.upper.clone(), backward },
+            true => {
+                let end = (to != Seek::Last).then_some(key);
+                let to = match (end, &self.upper) {
+                    (Some(end), Some(upper)) => Some(end.min(upper.clone())),
+                    (end, upper) => end.or_else(|| upper.clone()),
+                };
+                Part { from: self.lower.clone(), to, backward }
+            }
+        };
+        self.key.clone_from(if backward { part.to.as_ref().unwrap_or(&part.from) } else { &part.from });
+        self.run.most = self.first_run;
+        (self.run.scan_start, self.run.progress) = (ScanStart::default(), Progress::default());
+        let found = self.advance(tx, backward, Some(part))?;
+        Ok(found.then(|| self.present()))
+    }
+
+    /// Goes to the next row in key order, and returns its key and its value. `None` if there is
+    /// none; then the cursor stays where it is. A cursor that is not placed goes to the first row.
+    ///
+    /// # Errors
+    /// As [`Cursor::seek`].
+    pub fn next(&mut self, tx: &mut Transaction) -> Result<Option<(&[u8], &[u8])>> {
+        self.step(tx, false)
+    }
+
+    /// Goes to the row before in key order, and returns its key and its value. `None` if there is
+    /// none; then the cursor stays where it is. A cursor that is not placed goes to the last row.
+    ///
+    /// # Errors
+    /// As [`Cursor::seek`].
+    pub fn prev(&mut self, tx: &mut Transaction) -> Result<Option<(&[u8], &[u8])>> {
+        self.step(tx, true)
+    }
+
+    fn step(&mut self, tx: &mut Transaction, backward: bool) -> Result<Option<(&[u8], &[u8])>> {
+        if self.present == Present::Nowhere {
+            return self.seek(tx, if backward { Seek::Last } else { Seek::First });
+        }
+        let found = self.advance(tx, backward, None)?;
+        Ok(found.then(|| self.present()))
+    }
+
+    /// Returns the present row. REQUIRES: there is one.
+    fn present(&self) -> (&[u8], &[u8]) {
+        let value = match self.present {
+            Present::InRun(n) => self.run.rows.value(n),
+            Present::Own | Present::Nowhere => &self.value,
+        };
+        (&self.key, value)
+    }
+
+    /// Goes to the next row of the run, or of the table behind it. `part` is where a seek begins.
+    fn advance(&mut self, tx: &Transaction, backward: bool, part: Option<Part>) -> Result<bool> {
+        if tx.aborted.get() {
+            return Err(Error::Aborted);
+        }
+        tx.check_cancelled()?;
+        let mut part = part;
+        // The snapshot of a single call, held until the row's value is read.
+        let mut held = None;
+        loop {
+            if part.is_none() && self.run.backward == backward && self.run.stamp == Some(RunStamp::of(tx)) {
+                if self.run.at < self.run.len() {
+                    self.show(tx)?;
+                    return Ok(true);
+                }
+                let Some(boundary) = self.run.next.take() else { return Ok(false) };
+                part = Some(match backward {
+                    false => Part { from: boundary, to: self.upper.clone(), backward },
+                    true => Part { from: self.lower.clone(), to: Some(boundary), backward },
+                });
+            }
+            let part = part.take().unwrap_or_else(|| match backward {
+                false => Part { from: after(&self.key), to: self.upper.clone(), backward },
+                true => Part { from: self.lower.clone(), to: Some(self.key.clone()), backward },
+            });
+            if part.to.as_ref().is_some_and(|to| *to <= part.from) {
+                // The bounds enclose no key: an empty run, at the end.
+                self.run.stamp = None;
+                return Ok(false);
+            }
+            held = self.fetch(tx, &part)?.or(held);
+        }
+    }
+
+    /// Makes the row at `run.at` the present one.
+    fn show(&mut self, tx: &Transaction) -> Result {
+        let Run { rows, found, at, locked, progress, snapshot_lsn, .. } = &mut self.run;
+        let n = *at;
+        *at += 1;
+        let txns = &tx.core().engine.txns;
+        tx.count(M::RowReads);
+        if *locked {
+            let FoundRow { key, value } = &mut found[n];
+            std::mem::swap(&mut self.key, key);
+            self.present = Present::Own;
+            match std::mem::replace(value, Value::Inline(Vec::new())) {
+                Value::Inline(value) => self.value = value,
+                chain @ Value::Chain(_) => {
+                    let _inside = tx.enter()?;
+                    self.value = chain.load(&txns.store, progress.hint(&txns.store.pool))?;
+                }
+            }
+            return Ok(());
+        }
+        let (key, value) = rows.row(&txns.store, n)?;
+        match value {
+            Shown::Inline(_) => self.present = Present::InRun(n),
+            Shown::Chain(chain) => {
+                let _inside = tx.enter()?;
+                progress.pass(&chain, &txns.store.pool);
+                self.value.clear();
+                let hint = progress.hint(&txns.store.pool);
+                let read = read_chain(&txns.store, &chain, hint, &mut self.value);
+                txns.check_not_expired(*snapshot_lsn, read)?;
+                self.present = Present::Own;
+            }
+        }
+        key.copy_to(&mut self.key);
+        Ok(())
+    }
+
+    /// Copies the next rows of `part`. Returns a snapshot to be held until they have been shown.
+    fn fetch(&mut self, tx: &Transaction, part: &Part) -> Result<Option<Snapshot>> {
+        self.run.stamp = None;
+        let held = match self.locks(tx) {
+            Some(locks) => self.fetch_locked(tx, part, locks).map(|()| None),
+            None => self.fetch_plain(tx, part),
+        }?;
+        tx.wait_reads_durable()?;
+        let run = &mut self.run;
+        (run.at, run.backward, run.stamp) = (0, part.backward, Some(RunStamp::of(tx)));
+        Ok(held)
+    }
+
+    /// Returns the locks that the cursor takes; none for a plain read by a snapshot.
+    fn locks(&self, tx: &Transaction) -> Option<ScanLocks> {
+        match self.lock {
+            Some(lock) => {
+                let range = tx.options.locks_gaps() && self.wait != LockWait::SkipLocked;
+                Some(ScanLocks { rows: Some(lock.mode()), range })
+            }
+            None => tx.locks_reads().then_some(ScanLocks { rows: None, range: true }),
+        }
+    }
+
+    fn fetch_plain(&mut self, tx: &Transaction, part: &Part) -> Result<Option<Snapshot>> {
+        let (_inside, tree) = tx.enter_table(&self.table)?;
+        let (snapshot_lsn, held) = tx.read_position();
+        let (run, txns) = (&mut self.run, &tx.core().engine.txns);
+        let view = txns.view(snapshot_lsn, tx.txn().id());
+        let range = ScanRange { tree, from: &part.from, to: part.to.as_deref() };
+        run.progress.most = match &held {
+            // The rows of a run are shown by later calls, which the snapshot does not reach.
+            Some(_) => Some(1),
+            None => Some(run.most).filter(|&most| most < LONG_RUN),
+        };
+        run.most = run.most.saturating_mul(2);
+        let read = match part.backward {
+            true => txns.scan_backward(tx.txn(), view, range, &mut run.progress, &mut run.rows),
+            false => txns.scan_forward(tx.txn(), view, range, &mut run.progress, &mut run.rows),
+        };
+        run.next = boundary(txns.check_not_expired(snapshot_lsn, read)?);
+        (run.snapshot_lsn, run.locked) = (snapshot_lsn, false);
+        Ok(held)
+    }
+
+    fn fetch_locked(&mut self, tx: &Transaction, part: &Part, locks: ScanLocks) -> Result {
+        if self.lock.is_some() {
+            tx.writable()?;
+        }
+        let (_inside, tree) = tx.enter_table(&self.table)?;
+        let (run, txns, rules) = (&mut self.run, &tx.core().engine.txns, tx.rules_with(self.wait));
+        let max = match locks.rows {
+            // A row is locked when it is returned and not before.
+            Some(_) => 1,
+            None => usize::from(run.most).min(LOCK_AHEAD_MAX),
+        };
+        run.most = run.most.saturating_mul(2);
+        run.found.clear();
+        txns.owner(tx.txn()).expect_new_lock();
+        let how = LockingScan { locks, rules, backward: part.backward, max };
+        let range = ScanRange { tree, from: &part.from, to: part.to.as_deref() };
+        let read = txns.lock_range(tx.txn(), range, how, &mut run.scan_start, &mut run.found);
+        run.next = boundary(tx.roll_back_if_required(txns.check_rules_not_expired(rules, read))?);
+        run.locked = true;
+        Ok(())
+    }
+}
+
+impl RunStamp {
+    #[inline]
+    fn of(tx: &Transaction) -> RunStamp {
+        RunStamp { snapshot: tx.txn().snapshot_lsn(), txn: tx.txn().id(), writes: tx.writes }
+    }
+}
+
+fn boundary(next: Next) -> Option<Vec<u8>> {
+    match next {
+        Next::At(key) => Some(key),
+        Next::End => None,
+    }
+}

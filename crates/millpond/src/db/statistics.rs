@@ -1,0 +1,72 @@
+//! Estimates of rows and sizes, for programs that choose between ways to read.
+
+use super::Db;
+use super::range::{half_open, owned_bound};
+#[cfg(doc)]
+use crate::error::Error;
+use crate::error::Result;
+use crate::table::Table;
+use std::ops::RangeBounds;
+
+/// The estimated size of a table, see [`Db::table_stats`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TableStats {
+    /// Rows, with deleted rows that are not purged yet.
+    pub rows: u64,
+    /// Pages of the tree, without those of long values.
+    pub pages: u64,
+    /// The bytes of a page.
+    pub page_bytes: u64,
+}
+
+impl Db {
+    /// Estimates how many rows have keys in `range`, from two descents. If all of them are in one
+    /// page the figure is exact, but for deleted rows that are not purged yet. Takes no lock and no
+    /// snapshot, but waits like a transaction that uses the table.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// let rows = (0..10_000u32).map(|n| (n.to_be_bytes(), n.to_string()));
+    /// let numbers = db.bulk_load("numbers", rows)?;
+    /// let (from, to) = (1000u32.to_be_bytes(), 6000u32.to_be_bytes());
+    /// let rows = db.estimate(&numbers, &from[..]..&to[..])?;
+    /// assert!((2500..10_000).contains(&rows), "{rows}");
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::get`](crate::Transaction::get).
+    pub fn estimate<'k>(&self, table: &Table, range: impl RangeBounds<&'k [u8]>) -> Result<u64> {
+        let Some((from, to)) = half_open(owned_bound(range.start_bound()), owned_bound(range.end_bound()))
+        else {
+            return Ok(0);
+        };
+        // A transaction keeps the table as long as its pages are read.
+        let tx = self.begin()?;
+        let (_inside, tree) = tx.enter_table(table)?;
+        Ok(tree.estimate(&self.core.engine.store, &from, to.as_deref())?.round() as u64)
+    }
+
+    /// Estimates the size of a table from a dozen descents that are spread over it.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// let rows = (0..10_000u32).map(|n| (n.to_be_bytes(), n.to_string()));
+    /// let numbers = db.bulk_load("numbers", rows)?;
+    /// let stats = db.table_stats(&numbers)?;
+    /// assert!((5000..20_000).contains(&stats.rows) && stats.pages > 10, "{stats:?}");
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::get`](crate::Transaction::get).
+    pub fn table_stats(&self, table: &Table) -> Result<TableStats> {
+        let tx = self.begin()?;
+        let (_inside, tree) = tx.enter_table(table)?;
+        let store = &self.core.engine.store;
+        let size = tree.size(store)?;
+        let page_bytes = store.pool.page_bytes() as u64;
+        Ok(TableStats { rows: size.rows.round() as u64, pages: size.pages.round() as u64, page_bytes })
+    }
+}

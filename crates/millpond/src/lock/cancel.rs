@@ -1,0 +1,59 @@
+//! Cancelling a transaction's waits from another thread.
+
+use super::ticket::CANCELLED;
+use super::{LockTable, Owner};
+use base::sync::Mutex;
+use base::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+/// Whether the waits of a transaction are cancelled. The flag is sticky: it may be set before the
+/// wait begins, and stays until it is cleared.
+#[derive(Debug, Default)]
+pub(crate) struct CancelFlag {
+    set: AtomicBool,
+    /// The transaction that waits now.
+    waiting: Mutex<Option<Arc<Owner>>>,
+}
+
+/// A transaction that a [`CancelFlag`] can reach until this is dropped.
+pub(super) struct Reachable<'f>(&'f CancelFlag);
+
+impl CancelFlag {
+    /// Whether waits fail.
+    #[inline]
+    pub(crate) fn is_set(&self) -> bool {
+        self.set.load(Ordering::Acquire)
+    }
+
+    /// Lets waits succeed again.
+    pub(crate) fn clear(&self) {
+        self.set.store(false, Ordering::Release);
+    }
+
+    /// Makes a transaction reachable. A thread that sets the flag afterwards finds its wait; a
+    /// thread that has set it before is seen by [`CancelFlag::is_set`].
+    pub(super) fn reach(&self, owner: &Arc<Owner>) -> Reachable<'_> {
+        *self.waiting.lock() = Some(Arc::clone(owner));
+        Reachable(self)
+    }
+}
+
+impl Drop for Reachable<'_> {
+    fn drop(&mut self) {
+        *self.0.waiting.lock() = None;
+    }
+}
+
+impl LockTable {
+    /// Sets the flag, and ends the wait of the transaction that it can reach.
+    pub(crate) fn cancel(&self, flag: &CancelFlag) {
+        flag.set.store(true, Ordering::Release);
+        let waiting = flag.waiting.lock().clone();
+        // If this wait has ended meanwhile, the key is of an old wait, and nothing happens.
+        if let Some(owner) = waiting
+            && let Some(key) = owner.waits_for()
+        {
+            self.withdraw(&owner, &key, CANCELLED);
+        }
+    }
+}

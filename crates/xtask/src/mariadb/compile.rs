@@ -1,0 +1,102 @@
+//! Compiles and links the plugin.
+
+use super::headers::Headers;
+use super::{layout, make_dir, output, plugin_path, target};
+use crate::ci::cargo;
+use crate::root;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Warnings that the plugin's own code must not have.
+const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"];
+
+/// Returns the compiler with everything that any file of the plugin needs.
+///
+/// The installed headers come before those of the source: they have the configuration and the
+/// version of the installed server.
+pub(super) fn compiler(headers: &Headers) -> Command {
+    let mut compiler = Command::new("g++");
+    compiler.args(["-std=c++17", "-O2", "-g1", "-fPIC", "-fvisibility=hidden"]);
+    compiler.args([
+        "-DMYSQL_DYNAMIC_PLUGIN",
+        "-DHAVE_CONFIG_H",
+        "-DDISABLE_DTRACE",
+        "-DDBUG_OFF",
+        "-DNDEBUG",
+    ]);
+    compiler.arg("-isystem").arg("/usr/include/mariadb/server");
+    for part in ["include", "sql", "wsrep-lib/include", "wsrep-lib/wsrep-API/v26"] {
+        compiler.arg("-isystem").arg(headers.source.join(part));
+    }
+    compiler.arg("-I").arg(sources()).arg("-I").arg(root().join("crates/ffi/include"));
+    compiler
+}
+
+fn sources() -> PathBuf {
+    root().join("mariadb/plugin")
+}
+
+/// Builds the plugin, and returns its path.
+pub(super) fn plugin(headers: &Headers) -> Result<PathBuf, String> {
+    let objects = target().join("objects");
+    make_dir(&objects)?;
+    if !headers.are_exact() {
+        layout::check(headers)?;
+        println!("headers of {} fit the server {}", headers.version, headers.server);
+    }
+    cargo(&["build", "--release", "--package", "millpond-ffi"])?;
+    // The server's headers take most of the time; they are compiled once for all files.
+    let precompiled = objects.join("server.h.gch");
+    let mut compiler = compiler(headers);
+    output(compiler.args(["-x", "c++-header", "-o"]).arg(&precompiled).arg(sources().join("server.h")))?;
+    let mut files: Vec<PathBuf> = std::fs::read_dir(sources())
+        .map_err(|e| format!("cannot read {}: {e}", sources().display()))?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "cc"))
+        .collect();
+    files.sort();
+    let compiled = compile_all(headers, &files, &objects)?;
+    link(&compiled)
+}
+
+/// Compiles all files, as many at once as there are processors.
+fn compile_all(headers: &Headers, files: &[PathBuf], objects: &Path) -> Result<Vec<PathBuf>, String> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut done = Vec::new();
+    for some in files.chunks(processors) {
+        let results: Vec<Result<PathBuf, String>> = std::thread::scope(|scope| {
+            let running: Vec<_> =
+                some.iter().map(|file| scope.spawn(|| compile(headers, file, objects))).collect();
+            let failed = |_| Err("a compiling thread has failed".to_owned());
+            running.into_iter().map(|thread| thread.join().unwrap_or_else(failed)).collect()
+        });
+        for result in results {
+            done.push(result?);
+        }
+    }
+    Ok(done)
+}
+
+fn compile(headers: &Headers, file: &Path, objects: &Path) -> Result<PathBuf, String> {
+    let object = objects.join(file.file_name().unwrap_or_default()).with_extension("o");
+    let mut compiler = compiler(headers);
+    // The directory of the precompiled header comes first, so that `server.h` means that one.
+    compiler.arg("-include").arg(objects.join("server.h")).args(WARNINGS);
+    output(compiler.arg("-c").arg("-o").arg(&object).arg(file)).map(|_| object)
+}
+
+/// Links the plugin. The engine has thread-locals, so the library can never be unloaded. The
+/// symbols of `libmysqlservices` stay visible: the server puts its services there.
+fn link(objects: &[PathBuf]) -> Result<PathBuf, String> {
+    let release = target().parent().map(|dir| dir.join("release")).unwrap_or_default();
+    let plugin = plugin_path();
+    let mut linker = Command::new("g++");
+    linker.args(["-shared", "-o"]).arg(&plugin).args(objects).arg(release.join("libmillpond_ffi.a"));
+    linker.args([
+        "-lmysqlservices",
+        "-Wl,-z,nodelete",
+        "-Wl,--gc-sections",
+        "-Wl,--exclude-libs,libmillpond_ffi.a",
+    ]);
+    output(linker.args(["-lpthread", "-ldl", "-lm"])).map(|_| plugin)
+}

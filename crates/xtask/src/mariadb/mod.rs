@@ -1,0 +1,114 @@
+//! `cargo xtask mariadb`: builds the storage engine plugin for the machine's MariaDB, runs private
+//! servers with it, and tests it.
+//!
+//! A plugin is compiled against private headers of the server, and those come only with the
+//! server's source package. [`packages`] installs what is missing, [`headers`] fetches the headers,
+//! [`layout`] proves that they fit the installed server, [`compile`] builds the plugin, [`server`]
+//! starts and stops private servers, [`smoke`] runs the tests, and [`suites`] runs those of
+//! MariaDB. Everything that is made lies under `target/mariadb`.
+
+mod compile;
+mod elf;
+mod headers;
+mod layout;
+mod packages;
+mod server;
+mod sessions;
+mod smoke;
+mod suites;
+
+use crate::root;
+use clap::Subcommand;
+use std::path::{Path, PathBuf};
+use std::process::{Command as Process, Stdio};
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Build target/mariadb/ha_millpond.so; as root, install what is missing
+    Build,
+    /// Start a private server with the plugin on a socket in a directory; print how to connect
+    Start {
+        /// Its directory; data that is there stays
+        dir: PathBuf,
+    },
+    /// Stop the server of a directory
+    Stop {
+        /// Its directory
+        dir: PathBuf,
+    },
+    /// Run the plugin's tests against a private server
+    Test,
+    /// Run MariaDB's own suites for storage engines
+    Suites {
+        /// Only these tests
+        tests: Vec<String>,
+    },
+}
+
+/// Runs a command.
+pub(crate) fn run(command: Command) -> Result<(), String> {
+    match command {
+        Command::Build => build().map(|plugin| println!("{}", plugin.display())),
+        Command::Start { dir } => start(&dir),
+        Command::Stop { dir } => server::stop(&dir),
+        Command::Test => build().and_then(|_| smoke::run()),
+        Command::Suites { tests } => build().and_then(|_| suites::run(&tests)),
+    }
+}
+
+/// Builds the plugin, and returns its path.
+fn build() -> Result<PathBuf, String> {
+    packages::install(&packages::FOR_BUILDING)?;
+    let headers = headers::fetch()?;
+    compile::plugin(&headers)
+}
+
+fn start(dir: &Path) -> Result<(), String> {
+    if !plugin_path().exists() {
+        build()?;
+    }
+    let server = server::start(dir, server::LIFE, &[])?;
+    println!("connect with: mariadb --no-defaults --user=root --socket={}", server.socket.display());
+    println!(
+        "end it with: cargo xtask mariadb stop {}; it ends by itself after {} minutes",
+        dir.display(),
+        server::LIFE.as_secs() / 60
+    );
+    Ok(())
+}
+
+/// Returns the directory of everything that is built here.
+fn target() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    target.join("mariadb")
+}
+
+fn plugin_path() -> PathBuf {
+    target().join("ha_millpond.so")
+}
+
+fn make_dir(dir: &Path) -> Result<(), String> {
+    std::fs::create_dir_all(dir).map_err(|e| format!("cannot create {}: {e}", dir.display()))
+}
+
+fn write(file: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(file, text).map_err(|e| format!("cannot write {}: {e}", file.display()))
+}
+
+/// Runs a program to its end, and returns what it wrote to its standard output. A failure quotes
+/// its standard error stream.
+fn output(command: &mut Process) -> Result<String, String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let done = command.stdin(Stdio::null()).output().map_err(|e| format!("cannot start {name}: {e}"))?;
+    if done.status.success() {
+        return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
+    }
+    let said = format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    let lines: Vec<&str> = said.trim().lines().collect();
+    Err(format!("{name} failed: {}", lines[lines.len().saturating_sub(20)..].join("\n")))
+}
+
+fn is_root() -> bool {
+    output(Process::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0")
+}

@@ -1,0 +1,60 @@
+//! Debian's packages: which ones are needed, and their installation.
+
+use super::{is_root, output};
+use std::process::Command;
+
+/// The server without its service: nothing starts and nothing listens after the installation.
+pub(super) const SERVER: &str = "mariadb-server-core";
+
+/// Packages of `mariadb build` and `mariadb start`.
+pub(super) const FOR_BUILDING: [&str; 7] = [
+    SERVER,
+    "mariadb-client-core",
+    "libmariadb-dev",
+    "libmariadbd-dev",
+    "g++",
+    "dpkg-dev",
+    "ca-certificates",
+];
+
+/// What `mariadb test` needs besides.
+pub(super) const FOR_TESTS: [&str; 1] = ["sysbench"];
+
+/// Installs what is missing of `packages`; that needs root.
+pub(super) fn install(packages: &[&str]) -> Result<(), String> {
+    let missing: Vec<&str> = packages.iter().copied().filter(|name| version(name).is_none()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let line = format!("apt-get install --no-install-recommends {}", missing.join(" "));
+    if Command::new("apt-get").arg("--version").output().is_err() {
+        return Err(format!("this needs Debian's packages: {}", missing.join(" ")));
+    }
+    if !is_root() {
+        return Err(format!("packages are missing; as root: {line}"));
+    }
+    println!("{line}");
+    let apt = || {
+        let mut apt = Command::new("apt-get");
+        apt.env("DEBIAN_FRONTEND", "noninteractive").arg("--quiet");
+        apt
+    };
+    output(apt().arg("update"))?;
+    output(apt().args(["install", "--yes", "--no-install-recommends"]).args(&missing)).map(drop)
+}
+
+/// Returns the version of an installed package.
+pub(super) fn version(package: &str) -> Option<String> {
+    let mut query = Command::new("dpkg-query");
+    let said = output(query.args(["--show", "--showformat=${db:Status-Status} ${Version}", package])).ok()?;
+    said.strip_prefix("installed ").map(str::to_owned)
+}
+
+/// Returns the source package of the server, and its version.
+pub(super) fn source_of_server() -> Result<(String, String), String> {
+    let mut query = Command::new("dpkg-query");
+    query.args(["--show", "--showformat=${source:Package} ${source:Version}", SERVER]);
+    let said = output(&mut query)?;
+    let (name, version) = said.split_once(' ').ok_or("dpkg-query names no source package of the server")?;
+    Ok((name.to_owned(), version.trim().to_owned()))
+}

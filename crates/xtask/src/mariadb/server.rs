@@ -1,0 +1,158 @@
+//! Private servers: a data directory, a socket, no network, and a life that ends by itself.
+
+use super::{is_root, make_dir, output, plugin_path};
+use std::fs::File;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a server of `mariadb start` lives.
+pub(super) const LIFE: Duration = Duration::from_secs(4 * 3600);
+/// How long a start, with a recovery in it, or a stop may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// The user of a server that root starts. It owns nothing else.
+const USER: &str = "nobody";
+
+/// A running server.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) socket: PathBuf,
+    dir: PathBuf,
+}
+
+impl Server {
+    /// Returns the client program, connected to the server.
+    pub(super) fn client(&self) -> Command {
+        let mut client = Command::new("mariadb");
+        client.arg("--no-defaults").arg("--user=root").arg(format!("--socket={}", self.socket.display()));
+        client
+    }
+
+    /// Returns the server's error log.
+    pub(super) fn log(&self) -> PathBuf {
+        self.dir.join("log")
+    }
+}
+
+fn server_in(dir: &Path) -> Server {
+    Server { socket: dir.join("socket"), dir: dir.to_owned() }
+}
+
+/// Starts a server in a directory. It makes the data where there is none. `timeout` ends the server
+/// after `life`.
+pub(super) fn start(dir: &Path, life: Duration, options: &[&str]) -> Result<Server, String> {
+    make_dir(dir)?;
+    let dir = dir.canonicalize().map_err(|e| format!("{}: {e}", dir.display()))?;
+    let server = server_in(&dir);
+    if is_running(&server) {
+        return Err(format!("a server runs in {} already", dir.display()));
+    }
+    let plugins = dir.join("plugin");
+    make_dir(&plugins)?;
+    std::fs::copy(plugin_path(), plugins.join("ha_millpond.so")).map_err(|e| {
+        format!("cannot copy {}: {e}; `cargo xtask mariadb build` makes it", plugin_path().display())
+    })?;
+    if is_root() {
+        check_reachable(&dir)?;
+        output(Command::new("chown").arg(USER).arg(&dir))?;
+    }
+    if !dir.join("data/mysql").exists() {
+        make_data(&dir)?;
+    }
+    let log = File::create(server.log()).map_err(|e| format!("{}: {e}", server.log().display()))?;
+    let errors = log.try_clone().map_err(|e| e.to_string())?;
+    let mut command = Command::new("setsid");
+    command.args(["timeout", "--kill-after=60", &life.as_secs().to_string(), "mariadbd"]);
+    command.args(arguments(&dir)).args(options).stdin(Stdio::null()).stdout(log).stderr(errors);
+    let mut process = command.spawn().map_err(|e| format!("cannot start the server: {e}"))?;
+    let began = Instant::now();
+    while !is_running(&server) {
+        let ended = process.try_wait().map_err(|e| e.to_string())?;
+        if ended.is_some() || began.elapsed() > PATIENCE {
+            return Err(format!("the server does not start: {}", last_lines(&server.log())));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let engines = output(server.client().args(["--execute", "SHOW ENGINES"]))?;
+    if engines.contains("Millpond") {
+        return Ok(server);
+    }
+    let why = last_lines(&server.log());
+    stop(&dir)?;
+    Err(format!("the server has not loaded the plugin: {why}"))
+}
+
+/// Stops the server of a directory, and waits until it has ended.
+pub(super) fn stop(dir: &Path) -> Result<(), String> {
+    let dir = dir.canonicalize().map_err(|e| format!("{}: {e}", dir.display()))?;
+    let server = server_in(&dir);
+    if !is_running(&server) {
+        return Err(format!("no server runs in {}", dir.display()));
+    }
+    output(server.client().args(["--execute", "SHUTDOWN"]))?;
+    let began = Instant::now();
+    while dir.join("pid").exists() {
+        if began.elapsed() > PATIENCE {
+            return Err(format!("the server does not stop: {}", last_lines(&server.log())));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Ok(())
+}
+
+/// Tells whether a server answers on the socket.
+fn is_running(server: &Server) -> bool {
+    server.socket.exists() && output(server.client().args(["--execute", "SELECT 1"])).is_ok()
+}
+
+fn arguments(dir: &Path) -> Vec<String> {
+    let path = |name: &str| dir.join(name).display().to_string();
+    let mut arguments = vec![
+        "--no-defaults".to_owned(),
+        format!("--datadir={}", path("data")),
+        format!("--socket={}", path("socket")),
+        format!("--pid-file={}", path("pid")),
+        format!("--plugin-dir={}", path("plugin")),
+        "--skip-networking".to_owned(),
+        "--plugin-load-add=ha_millpond.so".to_owned(),
+        // The engine's directory is no database.
+        "--ignore-db-dirs=#millpond".to_owned(),
+        "--max-connections=2100".to_owned(),
+        "--max-prepared-stmt-count=1048576".to_owned(),
+    ];
+    if is_root() {
+        arguments.push(format!("--user={USER}"));
+    }
+    arguments
+}
+
+fn make_data(dir: &Path) -> Result<(), String> {
+    let mut install = Command::new("mariadb-install-db");
+    install.args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]);
+    install.args(["--skip-name-resolve", &format!("--datadir={}", dir.join("data").display())]);
+    if is_root() {
+        install.arg(format!("--user={USER}"));
+    }
+    output(&mut install).map(drop)
+}
+
+/// Checks that the server's user can come to a directory.
+fn check_reachable(dir: &Path) -> Result<(), String> {
+    for parent in dir.ancestors().skip(1) {
+        let mode = std::fs::metadata(parent).map_err(|e| format!("{}: {e}", parent.display()))?.permissions();
+        if mode.mode() & 0o001 == 0 {
+            return Err(format!(
+                "root starts the server as the user {USER}, for whom {} is closed: take another directory",
+                parent.display()
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn last_lines(file: &Path) -> String {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(20)..].join("\n")
+}

@@ -1,0 +1,180 @@
+//! The plugin's tests: SQL scripts with expected output, and sysbench's OLTP workloads.
+//!
+//! A script `mariadb/tests/NAME.sql` is run by the client, which goes on after an error. A script
+//! `NAME.sessions` has several connections ([`super::sessions`]). What a script prints, errors
+//! included, must be `NAME.out`; `UPDATE_EXPECT=1` writes that file.
+
+use super::packages::{FOR_TESTS, install};
+use super::server::{self, Server};
+use super::sessions;
+use super::{make_dir, output, target};
+use crate::root;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// A server of a test ends by itself, even if the test is killed.
+const LIFE: Duration = Duration::from_secs(1800);
+const WORKLOADS: [&str; 9] = [
+    "oltp_point_select",
+    "oltp_read_only",
+    "oltp_insert",
+    "oltp_update_index",
+    "oltp_update_non_index",
+    "oltp_delete",
+    "oltp_write_only",
+    "oltp_read_write",
+    "select_random_ranges",
+];
+const CLIENTS: [u32; 4] = [1, 16, 64, 512];
+const SECONDS: u32 = 2;
+const TABLES: u32 = 4;
+const ROWS: u32 = 10_000;
+
+/// Runs all tests against a server of their own.
+pub(super) fn run() -> Result<(), String> {
+    install(&FOR_TESTS)?;
+    // Root's server runs as another user, who cannot come to every checkout.
+    let dir = std::env::temp_dir().join(format!("millpond-mariadb-{}", std::process::id()));
+    let server = server::start(&dir, LIFE, &["--innodb-buffer-pool-size=32M"])?;
+    let outcome = scripts(&server).and_then(|()| sysbench(&server));
+    let stopped = server::stop(&dir);
+    if outcome.is_ok() && stopped.is_ok() {
+        let _ = std::fs::remove_dir_all(&dir);
+    } else {
+        println!("the server's files are left in {}", dir.display());
+    }
+    outcome.and(stopped)
+}
+
+fn scripts(server: &Server) -> Result<(), String> {
+    let dir = root().join("mariadb/tests");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(&dir)
+        .map_err(|e| format!("cannot read {}: {e}", dir.display()))?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|kind| kind == "sql" || kind == "sessions"))
+        .collect();
+    files.sort();
+    let mut failed = Vec::new();
+    for file in &files {
+        match script(server, file) {
+            Ok(()) => println!("ok      {}", name_of(file)),
+            Err(why) => {
+                println!("FAILED  {}: {why}", name_of(file));
+                failed.push(name_of(file));
+            }
+        }
+    }
+    match (files.len(), failed.len()) {
+        (0, _) => Err(format!("there is no script in {}", dir.display())),
+        (all, 0) => {
+            println!("{all} scripts passed");
+            Ok(())
+        }
+        _ => Err(format!("scripts failed: {}", failed.join(", "))),
+    }
+}
+
+/// Runs one script and compares what it prints.
+fn script(server: &Server, file: &Path) -> Result<(), String> {
+    output(server.client().args(["--execute", "DROP DATABASE IF EXISTS test; CREATE DATABASE test"]))?;
+    let found = if file.extension().is_some_and(|kind| kind == "sessions") {
+        sessions::run(server, file)?
+    } else {
+        printed_by(server, file)?
+    };
+    let expected = file.with_extension("out");
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        return std::fs::write(&expected, found).map_err(|e| format!("{}: {e}", expected.display()));
+    }
+    let wanted = std::fs::read_to_string(&expected).map_err(|e| format!("{}: {e}", expected.display()))?;
+    first_difference(&wanted, &found).map_or(Ok(()), Err)
+}
+
+/// Runs one SQL script, and returns what the client prints.
+fn printed_by(server: &Server, file: &Path) -> Result<String, String> {
+    let printed = target().join("printed").join(name_of(file));
+    make_dir(printed.parent().unwrap_or(Path::new(".")))?;
+    let input = File::open(file).map_err(|e| format!("{}: {e}", file.display()))?;
+    let out = File::create(&printed).map_err(|e| format!("{}: {e}", printed.display()))?;
+    let errors = out.try_clone().map_err(|e| e.to_string())?;
+    let mut client = server.client();
+    // One line a row, errors in their place, and a warning where there is one.
+    client.args(["--batch", "--force", "--unbuffered", "--show-warnings", "--default-character-set=utf8mb4"]);
+    client.arg("test").stdin(input).stdout(out).stderr(errors);
+    client.status().map_err(|e| format!("cannot start the client: {e}"))?;
+    std::fs::read_to_string(&printed).map_err(|e| format!("{}: {e}", printed.display()))
+}
+
+/// Returns where two texts differ first.
+fn first_difference(wanted: &str, found: &str) -> Option<String> {
+    let (mut left, mut right) = (wanted.lines(), found.lines());
+    for number in 1.. {
+        match (left.next(), right.next()) {
+            (None, None) => return None,
+            (wanted, found) if wanted == found => {}
+            (wanted, found) => {
+                let text = |line: Option<&str>| line.unwrap_or("the end").to_owned();
+                return Some(format!("line {number}: wanted {:?}, found {:?}", text(wanted), text(found)));
+            }
+        }
+    }
+    None
+}
+
+/// Runs every workload with every number of clients, then compares the indexes of each table.
+fn sysbench(server: &Server) -> Result<(), String> {
+    output(server.client().args(["--execute", "DROP DATABASE IF EXISTS sb; CREATE DATABASE sb"]))?;
+    output(bench(server, 4).args(["oltp_read_write", "prepare"]))?;
+    for workload in WORKLOADS {
+        for clients in CLIENTS {
+            let time = format!("--time={SECONDS}");
+            let said = output(bench(server, clients).args([&time, workload, "run"]))?;
+            let rate = said.lines().find_map(|line| line.trim().strip_prefix("transactions:"));
+            let rate = rate.ok_or_else(|| format!("sysbench {workload} prints no transactions: {said}"))?;
+            println!("{workload} {clients}: {}", rate.split_whitespace().collect::<Vec<_>>().join(" "));
+        }
+        compare_indexes(server).map_err(|why| format!("after {workload}: {why}"))?;
+    }
+    Ok(())
+}
+
+fn bench(server: &Server, threads: u32) -> Command {
+    let mut bench = Command::new("sysbench");
+    bench.args([
+        "--db-driver=mysql",
+        "--mysql-user=root",
+        "--mysql-db=sb",
+        "--mysql-storage-engine=Millpond",
+    ]);
+    bench.arg(format!("--mysql-socket={}", server.socket.display()));
+    bench.args([
+        format!("--tables={TABLES}"),
+        format!("--table-size={ROWS}"),
+        format!("--threads={threads}"),
+    ]);
+    bench
+}
+
+/// Checks that the primary key and the index `k` of each table have the same rows.
+fn compare_indexes(server: &Server) -> Result<(), String> {
+    for table in 1..=TABLES {
+        let sums = |index: &str| {
+            let query = format!(
+                "SELECT COUNT(*), SUM(CRC32(CONCAT(id, ':', k))) FROM sb.sbtest{table} FORCE INDEX ({index}) \
+                 WHERE k > -1 AND id > -1"
+            );
+            output(server.client().args(["--batch", "--skip-column-names", "--execute", &query]))
+        };
+        let (rows, entries) = (sums("PRIMARY")?, sums(&format!("k_{table}"))?);
+        if rows != entries {
+            return Err(format!("sbtest{table}: the rows are {rows:?}, the index has {entries:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn name_of(file: &Path) -> String {
+    file.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}

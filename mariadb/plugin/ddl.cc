@@ -1,0 +1,124 @@
+// Changes of tables. Each is one atomic, durable step of the engine, and safe to repeat.
+
+#include "handler.h"
+#include "errors.h"
+#include "names.h"
+
+#include <sql_alter.h>
+
+namespace millpond {
+
+namespace {
+
+// The server's metadata locks keep other users out already. What still uses a table is a
+// transaction that is ending.
+constexpr uint64_t TABLE_WAIT_MS = 60000;
+
+int make_changes(const std::vector<millpond_table_change> &changes) {
+  if (changes.empty()) return MILLPOND_RC_OK;
+  return millpond_change_tables(database, changes.data(), changes.size(), TABLE_WAIT_MS);
+}
+
+millpond_table_change change_of(uint op, const std::string &name) {
+  millpond_table_change change{};
+  change.op = op;
+  change.name = bytes_of(name.data(), name.size());
+  return change;
+}
+
+// Makes the counter of a new table at least `next`.
+int raise_counter(const std::string &name, ulonglong next) {
+  millpond_table *rows = nullptr;
+  int rc = millpond_table_open(database, bytes_of(name.data(), name.size()), &rows);
+  if (rc == MILLPOND_RC_OK) rc = millpond_counter_raise(database, rows, next);
+  millpond_table_free(rows);
+  return rc;
+}
+
+// Foreign keys are accepted and not enforced. The user has to know.
+void warn_of_foreign_keys(THD *thd, HA_CREATE_INFO *info) {
+  if (info->alter_info == nullptr) return;
+  List_iterator<Key> keys(info->alter_info->key_list);
+  while (Key *key = keys++) {
+    if (key->type != Key::FOREIGN_KEY) continue;
+    push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_ILLEGAL_HA_CREATE_OPTION,
+                        "Millpond does not enforce foreign keys; the constraint '%s' has no effect",
+                        key->name.str ? key->name.str : "");
+  }
+}
+
+}  // namespace
+
+int Handler::create(const char *path, TABLE *form, HA_CREATE_INFO *info) {
+  THD *thd = ha_thd();
+  const char *refused = Table::refusal(form);
+  if (info->data_file_name || info->index_file_name) refused = "DATA DIRECTORY or INDEX DIRECTORY";
+  if (refused) {
+    my_printf_error(ER_ILLEGAL_HA_CREATE_OPTION, "Storage engine Millpond does not support %s", MYF(0),
+                    refused);
+    return HA_WRONG_CREATE_OPTION;
+  }
+  std::string name = table_name_of(path);
+  std::vector<std::string> names{name};
+  for (uint i = 0; i < form->s->keys; i++) {
+    if (i != form->s->primary_key) names.push_back(index_name_of(name, form->s->key_info[i]));
+  }
+  std::vector<millpond_table_change> changes;
+  for (const std::string &tree : names) changes.push_back(change_of(MILLPOND_TABLE_OP_CREATE, tree));
+  if (int rc = make_changes(changes)) return server_error_of(rc);
+  forget_hidden_keys(name);
+  if (info->auto_increment_value > 1) {
+    if (int rc = raise_counter(name, info->auto_increment_value)) return server_error_of(rc);
+  }
+  warn_of_foreign_keys(thd, info);
+  return 0;
+}
+
+int Handler::delete_table(const char *path) {
+  std::string name = table_name_of(path);
+  std::vector<std::string> names;
+  if (int rc = trees_of(name, &names)) return server_error_of(rc);
+  if (names.empty()) return HA_ERR_NO_SUCH_TABLE;
+  std::vector<millpond_table_change> changes;
+  for (const std::string &tree : names) changes.push_back(change_of(MILLPOND_TABLE_OP_DROP, tree));
+  if (int rc = make_changes(changes)) return server_error_of(rc);
+  forget_hidden_keys(name);
+  return 0;
+}
+
+int Handler::rename_table(const char *from, const char *to) {
+  std::string old_name = table_name_of(from), new_name = table_name_of(to);
+  std::vector<std::string> names, renamed;
+  if (int rc = trees_of(old_name, &names)) return server_error_of(rc);
+  if (names.empty()) {
+    // A rename that is repeated after a crash finds its work done.
+    if (int rc = trees_of(new_name, &names)) return server_error_of(rc);
+    return names.empty() ? HA_ERR_NO_SUCH_TABLE : 0;
+  }
+  for (const std::string &tree : names) renamed.push_back(new_name + tree.substr(old_name.size()));
+  std::vector<millpond_table_change> changes;
+  for (size_t i = 0; i < names.size(); i++) {
+    changes.push_back(change_of(MILLPOND_TABLE_OP_RENAME, names[i]));
+    changes.back().new_name = bytes_of(renamed[i].data(), renamed[i].size());
+  }
+  if (int rc = make_changes(changes)) return server_error_of(rc);
+  rename_hidden_keys(old_name, new_name);
+  return 0;
+}
+
+// Puts empty trees in place of all trees of the table. The server holds an exclusive metadata lock.
+int Handler::truncate() {
+  std::vector<std::string> names;
+  if (int rc = trees_of(table_->name(), &names)) return server_error_of(rc);
+  for (uint i = 0; i <= table_->indexes(); i++) {
+    millpond_cursor_free(cursors_[i]);
+    cursors_[i] = nullptr;
+  }
+  cursor_ = nullptr;
+  std::vector<millpond_table_change> changes;
+  for (const std::string &tree : names) changes.push_back(change_of(MILLPOND_TABLE_OP_REPLACE, tree));
+  if (int rc = make_changes(changes)) return server_error_of(rc);
+  return table_->reopen_trees(table);
+}
+
+}  // namespace millpond

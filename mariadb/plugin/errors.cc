@@ -1,0 +1,44 @@
+// The engine's return codes as the server's error numbers.
+
+#include "errors.h"
+#include "engine.h"
+#include "server_functions.h"
+
+namespace millpond {
+
+int server_error(THD *thd, int rc) {
+  switch (rc) {
+    case MILLPOND_RC_OK: return 0;
+    case MILLPOND_RC_NOT_FOUND: return HA_ERR_KEY_NOT_FOUND;
+    case MILLPOND_RC_KEY_EXISTS: return HA_ERR_FOUND_DUPP_KEY;
+    // These four have ended the engine's transaction, so the server's has to end too.
+    case MILLPOND_RC_DEADLOCK:
+      if (thd) mark_transaction_to_rollback(thd, true);
+      return HA_ERR_LOCK_DEADLOCK;
+    case MILLPOND_RC_WRITE_CONFLICT:
+      if (thd) mark_transaction_to_rollback(thd, true);
+      return HA_ERR_RECORD_CHANGED;
+    case MILLPOND_RC_ABORTED:
+      if (thd) mark_transaction_to_rollback(thd, true);
+      return HA_ERR_ROLLBACK;
+    case MILLPOND_RC_CLOSED:
+    case MILLPOND_RC_POISONED:
+      if (thd) mark_transaction_to_rollback(thd, true);
+      return OWN_ERRORS + rc;
+    case MILLPOND_RC_LOCK_TIMEOUT:
+      // Only the statement is undone, as with innodb_rollback_on_timeout=OFF.
+      if (thd) mark_transaction_to_rollback(thd, false);
+      return HA_ERR_LOCK_WAIT_TIMEOUT;
+    case MILLPOND_RC_CANCELLED: return HA_ERR_ABORTED_BY_USER;
+    case MILLPOND_RC_NO_SUCH_TABLE: return HA_ERR_NO_SUCH_TABLE;
+    case MILLPOND_RC_TABLE_EXISTS: return HA_ERR_TABLE_EXIST;
+    case MILLPOND_RC_TABLE_CHANGED: return HA_ERR_TABLE_DEF_CHANGED;
+    case MILLPOND_RC_DISK_FULL: return HA_ERR_RECORD_FILE_FULL;
+    case MILLPOND_RC_NO_MEMORY: return HA_ERR_OUT_OF_MEM;
+    default: return OWN_ERRORS + rc;
+  }
+}
+
+const char *last_error_text() { return millpond_error_text(); }
+
+}  // namespace millpond

@@ -1,0 +1,19 @@
+// The engine's return codes as the server's error numbers.
+#pragma once
+
+#include "server.h"
+
+namespace millpond {
+
+// Numbers from here on are the plugin's own: this plus a return code of the engine. The handler's
+// get_error_message() has their text.
+constexpr int OWN_ERRORS = 1000;
+
+// Returns the server's number for a return code other than OK, and tells the server what the
+// failure has done to the session's transaction. `thd` may be null.
+int server_error(THD *thd, int rc);
+
+// Returns the text of the last failure of this thread.
+const char *last_error_text();
+
+}  // namespace millpond

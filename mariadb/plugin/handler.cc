@@ -1,0 +1,247 @@
+// One open instance of a table: what the engine can do, opening, locks, statistics.
+
+#include "handler.h"
+#include "errors.h"
+#include "settings.h"
+
+#include <new>
+
+namespace millpond {
+
+namespace {
+
+// Tells whether all columns of an index can be put back from its entries.
+bool restorable(const TABLE_SHARE *share, const KEY &key, uint from, uint to) {
+  for (uint i = from; i < to; i++) {
+    const KEY_PART_INFO &part = key.key_part[i];
+    const Field *field = share->field[part.fieldnr - 1];
+    bool text = field->key_type() == HA_KEYTYPE_TEXT || field->key_type() >= HA_KEYTYPE_VARTEXT1;
+    if (text || !field->stored_in_db() || part.length != field->pack_length()) return false;
+  }
+  return true;
+}
+
+// Tells whether the primary key, if the table has one, can be put back from any entry.
+bool primary_restorable(const TABLE_SHARE *share) {
+  if (share->keys == 0 || !(share->key_info[0].flags & HA_NOSAME)) return true;
+  return restorable(share, share->key_info[0], 0, share->key_info[0].user_defined_key_parts);
+}
+
+// Statements that only read, or whose metadata lock keeps writers out while they copy.
+bool reads_without_locks(int command) {
+  switch (command) {
+    case SQLCOM_CHECKSUM:
+    case SQLCOM_ANALYZE:
+    case SQLCOM_CHECK:
+    case SQLCOM_OPTIMIZE:
+    case SQLCOM_ALTER_TABLE:
+    case SQLCOM_CREATE_INDEX:
+    case SQLCOM_DROP_INDEX:
+      return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+ulonglong Handler::table_flags() const {
+  return HA_REC_NOT_IN_SEQ | HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_CAN_SQL_HANDLER | HA_CAN_BIT_FIELD |
+         HA_PARTIAL_COLUMN_READ | HA_TABLE_SCAN_ON_INDEX | HA_PRIMARY_KEY_IN_READ_INDEX |
+         HA_PRIMARY_KEY_REQUIRED_FOR_POSITION | HA_PRIMARY_KEY_REQUIRED_FOR_DELETE |
+         HA_REQUIRES_KEY_COLUMNS_FOR_DELETE | HA_BINLOG_ROW_CAPABLE | HA_CAN_VIRTUAL_COLUMNS |
+         HA_CAN_SKIP_LOCKED | HA_CRASH_SAFE | HA_CONCURRENT_OPTIMIZE | HA_ONLINE_ANALYZE;
+}
+
+ulong Handler::index_flags(uint index, uint part, bool all_parts) const {
+  ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE;
+  const KEY &key = table_share->key_info[index];
+  bool primary = index == table_share->primary_key;
+  if (primary) return flags | HA_CLUSTERED_INDEX;
+  uint from = all_parts ? 0 : part, to = part + 1;
+  if (restorable(table_share, key, from, to) && primary_restorable(table_share)) flags |= HA_KEYREAD_ONLY;
+  return flags;
+}
+
+int Handler::open(const char *path, int, uint) {
+  lock_shared_ha_data();
+  table_ = static_cast<Table *>(get_ha_share_ptr());
+  int error = 0;
+  if (table_ == nullptr) {
+    table_ = new (std::nothrow) Table();
+    error = table_ ? table_->open(path, table) : HA_ERR_OUT_OF_MEM;
+    if (error) {
+      delete table_;
+      table_ = nullptr;
+    } else {
+      set_ha_share_ptr(table_);
+    }
+  }
+  unlock_shared_ha_data();
+  if (error) return error;
+  const uint keys = table_->indexes();
+  // A row has at most one change of its own and two for each index, or two and two.
+  const uint most = 2 * (keys + 1);
+  cursors_ = static_cast<millpond_cursor **>(calloc(keys + 1, sizeof *cursors_));
+  entries_ = static_cast<Entry *>(calloc(most, sizeof *entries_));
+  changes_ = static_cast<millpond_row_change *>(calloc(most, sizeof *changes_));
+  if (!cursors_ || !entries_ || !changes_) {
+    close();
+    return HA_ERR_OUT_OF_MEM;
+  }
+  ref_length = table_->has_primary() ? table->key_info[table_->primary()].key_length : HIDDEN_KEY_BYTES;
+  return info(HA_STATUS_VARIABLE | HA_STATUS_CONST);
+}
+
+int Handler::close() {
+  for (uint i = 0; table_ && cursors_ && i <= table_->indexes(); i++) millpond_cursor_free(cursors_[i]);
+  free(cursors_);
+  free(entries_);
+  free(changes_);
+  millpond_buffer_free(&conflict_.value);
+  cursors_ = nullptr;
+  entries_ = nullptr;
+  changes_ = nullptr;
+  table_ = nullptr;  // The server frees it with its cache entry of the table.
+  return 0;
+}
+
+int Handler::use_session(THD *thd) {
+  session_ = Session::of(thd);
+  if (session_ == nullptr) return HA_ERR_OUT_OF_MEM;
+  if (int error = session_->begin_statement()) return error;
+  return error_of(table_->find_hidden_key(session_->txn()));
+}
+
+int Handler::external_lock(THD *thd, int lock_type) {
+  if (lock_type == F_UNLCK) {
+    lock_ = MILLPOND_LOCK_NONE;
+    wait_ = MILLPOND_WAIT_WAIT;
+    return 0;
+  }
+  if (lock_type == F_WRLCK) lock_ = MILLPOND_LOCK_EXCLUSIVE;
+  if (int error = use_session(thd)) return error;
+  if (lock_ == MILLPOND_LOCK_NONE || thd_sql_command(thd) != SQLCOM_SELECT) return 0;
+  return error_of(millpond_txn_set_lock_wait(session_->txn(), settings::locking_read_wait_ms(thd)));
+}
+
+int Handler::start_stmt(THD *thd, thr_lock_type lock_type) {
+  if (lock_type >= TL_FIRST_WRITE) lock_ = MILLPOND_LOCK_EXCLUSIVE;
+  return use_session(thd);
+}
+
+// The server's own table locks are not used: rows are locked, and metadata locks guard tables. Here
+// the server only tells how the statement reads.
+THR_LOCK_DATA **Handler::store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type lock_type) {
+  if (lock_type == TL_IGNORE) return to;
+  const int command = thd_sql_command(thd);
+  const bool committed = thd_tx_isolation(thd) <= ISO_READ_COMMITTED;
+  // Statements that change rows read with shared locks what they copy from, so that what they write
+  // does not depend on an old snapshot. At READ COMMITTED they read without locks.
+  bool shared = lock_type == TL_READ_WITH_SHARED_LOCKS || lock_type == TL_READ_SKIP_LOCKED ||
+                lock_type == TL_READ_NO_INSERT ||
+                (command != SQLCOM_SELECT && lock_type <= TL_READ_NO_INSERT);
+  if (reads_without_locks(command)) shared = false;
+  if (committed && lock_type != TL_READ_WITH_SHARED_LOCKS && lock_type != TL_READ_SKIP_LOCKED) shared = false;
+  lock_ = lock_type >= TL_FIRST_WRITE ? MILLPOND_LOCK_EXCLUSIVE
+          : shared                    ? MILLPOND_LOCK_SHARED
+                                      : MILLPOND_LOCK_NONE;
+  bool skip = lock_type == TL_READ_SKIP_LOCKED || lock_type == TL_WRITE_SKIP_LOCKED;
+  wait_ = skip ? MILLPOND_WAIT_SKIP_LOCKED : MILLPOND_WAIT_WAIT;
+  return to;
+}
+
+int Handler::extra(ha_extra_function operation) {
+  switch (operation) {
+    case HA_EXTRA_KEYREAD: keyread_ = true; break;
+    case HA_EXTRA_NO_KEYREAD: keyread_ = false; break;
+    case HA_EXTRA_WRITE_CAN_REPLACE:
+    case HA_EXTRA_INSERT_WITH_UPDATE: replaces_ = true; break;
+    case HA_EXTRA_WRITE_CANNOT_REPLACE: replaces_ = false; break;
+    default: break;
+  }
+  return 0;
+}
+
+int Handler::reset() {
+  keyread_ = replaces_ = false;
+  return 0;
+}
+
+int Handler::info(uint flag) {
+  if (flag & HA_STATUS_VARIABLE) {
+    ulonglong rows, bytes;
+    table_->sizes(&rows, &bytes);
+    stats.records = rows;
+    stats.data_file_length = bytes;
+    // The server takes 0 and 1 for exact.
+    if (stats.records < 2) stats.records = 2;
+    stats.deleted = 0;
+    stats.mean_rec_length = static_cast<ulong>(stats.data_file_length / stats.records);
+  }
+  if (flag & HA_STATUS_CONST) {
+    stats.block_size = 16384;
+    stats.mrr_length_per_rec = ref_length + sizeof(void *);
+    for (uint i = 0; i < table->s->keys; i++) {
+      KEY &key = table->key_info[i];
+      for (uint p = 0; p < key.user_defined_key_parts; p++) {
+        bool whole = (key.flags & HA_NOSAME) && p + 1 == key.user_defined_key_parts;
+        key.rec_per_key[p] = whole ? 1 : 10;
+      }
+    }
+  }
+  if (flag & HA_STATUS_ERRKEY) errkey = duplicate_index_;
+  if (flag & HA_STATUS_AUTO) {
+    uint64_t next = 0;
+    if (table->found_next_number_field) millpond_counter_next(table_->rows(), &next);
+    stats.auto_increment_value = next;
+  }
+  return 0;
+}
+
+ha_rows Handler::records_in_range(uint index, const key_range *min, const key_range *max, page_range *) {
+  const KeyCodec &codec = table_->index(index).codec;
+  Buffer lower, upper;
+  if (min) {
+    codec.append_tuple(min->key, codec.parts_of(min->keypart_map), lower, scratch_);
+    if (min->flag == HA_READ_AFTER_KEY) advance_past_prefix(lower);
+  }
+  bool ends = false;
+  if (max) {
+    codec.append_tuple(max->key, codec.parts_of(max->keypart_map), upper, scratch_);
+    ends = max->flag == HA_READ_BEFORE_KEY || advance_past_prefix(upper);
+  }
+  uint64_t rows = 0;
+  int rc = millpond_estimate(database, table_->tree(index), min ? bytes_of(lower) : no_bytes(),
+                             ends ? bytes_of(upper) : no_bytes(), &rows);
+  if (rc != MILLPOND_RC_OK) rows = min && max ? 10 : stats.records / 2;
+  return rows ? rows : 1;
+}
+
+int Handler::server_error_of(int rc) {
+  if (rc == MILLPOND_RC_OK) return 0;
+  int error = server_error(ha_thd(), rc);
+  if (error >= OWN_ERRORS) {
+    last_own_error_ = error;
+    strmake(error_text_, last_error_text(), sizeof error_text_ - 1);
+  }
+  return error;
+}
+
+bool Handler::get_error_message(int error, String *text) {
+  if (error >= OWN_ERRORS && error == last_own_error_) {
+    text->append(error_text_, strlen(error_text_));
+  } else if (error == HA_ERR_ROLLBACK) {
+    text->append(STRING_WITH_LEN("an earlier error has rolled the transaction back"));
+  }
+  return false;
+}
+
+// Releases the row that was read last: it does not fit the statement's condition. Levels above READ
+// COMMITTED keep the lock, so that the statement would find the same rows again.
+void Handler::unlock_row() {
+  if (!newly_locked_ || thd_tx_isolation(ha_thd()) > ISO_READ_COMMITTED) return;
+  newly_locked_ = false;
+  millpond_unlock_row(session_->txn(), table_->rows(), bytes_of(locked_key_));
+}
+
+}  // namespace millpond

@@ -1,0 +1,154 @@
+// One open instance of a table: the server's interface of a storage engine.
+#pragma once
+
+#include "engine.h"
+#include "session.h"
+#include "table.h"
+
+namespace millpond {
+
+class Handler final : public handler {
+ public:
+  Handler(handlerton *engine, TABLE_SHARE *share) : handler(engine, share) {}
+
+  // What the engine can do (handler.cc).
+  ulonglong table_flags() const override;
+  ulong index_flags(uint index, uint part, bool all_parts) const override;
+  const char *index_type(uint) override { return "BTREE"; }
+  uint max_supported_record_length() const override { return HA_MAX_REC_LENGTH; }
+  uint max_supported_keys() const override { return MAX_KEY; }
+  uint max_supported_key_parts() const override { return MAX_REF_PARTS; }
+  uint max_supported_key_length() const override { return 3500; }
+  uint max_supported_key_part_length() const override { return 3072; }
+
+  // Opening, locks, statistics (handler.cc).
+  int open(const char *path, int mode, uint test_if_locked) override;
+  int close() override;
+  int external_lock(THD *thd, int lock_type) override;
+  int start_stmt(THD *thd, thr_lock_type lock_type) override;
+  THR_LOCK_DATA **store_lock(THD *thd, THR_LOCK_DATA **to, thr_lock_type lock_type) override;
+  uint lock_count() const override { return 0; }
+  int extra(ha_extra_function operation) override;
+  int reset() override;
+  int info(uint flag) override;
+  ha_rows records_in_range(uint index, const key_range *min, const key_range *max, page_range *) override;
+  bool get_error_message(int error, String *text) override;
+  void unlock_row() override;
+
+  // Changes of tables (ddl.cc).
+  int create(const char *path, TABLE *form, HA_CREATE_INFO *info) override;
+  int delete_table(const char *path) override;
+  int rename_table(const char *from, const char *to) override;
+  int truncate() override;
+  bool check_if_incompatible_data(HA_CREATE_INFO *, uint) override { return COMPATIBLE_DATA_NO; }
+
+  // Maintenance (check.cc).
+  int check(THD *thd, HA_CHECK_OPT *) override;
+  int analyze(THD *, HA_CHECK_OPT *) override;
+  int optimize(THD *, HA_CHECK_OPT *) override;
+
+  // Reads (read.cc).
+  int index_init(uint index, bool sorted) override;
+  int index_end() override;
+  int index_read_map(uchar *record, const uchar *key, key_part_map map, ha_rkey_function find) override;
+  int index_next(uchar *record) override;
+  int index_prev(uchar *record) override;
+  int index_first(uchar *record) override;
+  int index_last(uchar *record) override;
+  int index_next_same(uchar *record, const uchar *key, uint bytes) override;
+  int rnd_init(bool scan) override;
+  int rnd_end() override;
+  int rnd_next(uchar *record) override;
+  int rnd_pos(uchar *record, uchar *place) override;
+  void position(const uchar *record) override;
+  int cmp_ref(const uchar *a, const uchar *b) override;
+
+  // Changes of rows (write.cc).
+  int write_row(const uchar *record) override;
+  int update_row(const uchar *before, const uchar *after) override;
+  int delete_row(const uchar *record) override;
+  void get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
+                          ulonglong *reserved) override;
+  int reset_auto_increment(ulonglong value) override;
+  void update_create_info(HA_CREATE_INFO *info) override;
+
+ private:
+  // A piece of `bytes_`. That memory may move while more is appended.
+  struct Piece {
+    size_t at, bytes;
+  };
+  // A change of one entry: of an index, or MAX_KEY for the row itself.
+  struct Entry {
+    uint index;
+    uint op;
+    Piece key, value;
+  };
+
+  int error_of(int rc) { return server_error_of(rc); }
+  int server_error_of(int rc);
+  int use_session(THD *thd);
+
+  // check.cc
+  int sum_keys(uint i, uint64_t *rows, uint64_t *hash, bool *damaged);
+
+  // read.cc
+  int cursor_of(uint index);
+  int seek(uint seek, millpond_bytes key, millpond_bytes prefix, uchar *record, int none);
+  int step(bool backward, uchar *record);
+  int show(const millpond_row &row, uchar *record);
+  int show_by_primary(millpond_bytes primary, uchar *record);
+  int show_from_index(const millpond_row &row, uchar *record);
+  int put_row(millpond_bytes primary, millpond_bytes value, uchar *record);
+  int read_exact(uchar *record);
+  millpond_bytes range_end();
+
+  // write.cc
+  void begin_row();
+  Piece append_own_key(const uchar *record);
+  Piece append_row(const uchar *record);
+  Piece append_entry_key(uint index, const uchar *record, Piece primary);
+  Piece append_entry_value(uint index, Piece primary);
+  bool same(Piece a, Piece b) const;
+  void add(uint index, uint op, Piece key, Piece value);
+  void add_entry(uint index, const uchar *record, Piece primary);
+  void update_entry(uint index, const uchar *before, const uchar *after, Piece old_primary,
+                    Piece new_primary);
+  int change_row();
+  static uint64_t counter_after(Field *field);
+
+  Table *table_ = nullptr;
+  Session *session_ = nullptr;
+  uint lock_ = MILLPOND_LOCK_NONE;
+  uint wait_ = MILLPOND_WAIT_WAIT;
+  bool keyread_ = false;
+
+  // The scan: the index (MAX_KEY for rows in the order of the tree), its cursor, and where it is.
+  uint index_ = MAX_KEY;
+  millpond_cursor **cursors_ = nullptr;
+  millpond_cursor *cursor_ = nullptr;
+  bool positioned_ = false;   // The cursor stands on a row.
+  bool by_prefix_ = false;    // The cursor knows only entries with the key of the read.
+  bool by_key_ = false;       // The row was read without the cursor; `search_` has its key.
+  Buffer search_;             // The key of the last read.
+  Buffer entry_;              // The key of the present entry, of a read of all entries with a key.
+  Buffer upper_, at_;
+  Buffer scratch_;
+  Result value_;              // The row that was read without a cursor; blobs point into it.
+  uchar hidden_[HIDDEN_KEY_BYTES] = {0};  // The hidden key of the present row.
+  bool newly_locked_ = false;
+  bool replaces_ = false;     // REPLACE or ON DUPLICATE KEY UPDATE changes the row that is there.
+  Buffer locked_key_;
+
+  // The row that is being written.
+  Buffer bytes_;
+  Entry *entries_ = nullptr;
+  millpond_row_change *changes_ = nullptr;
+  uint entry_count_ = 0;
+  uint64_t counter_ = 0;      // What the table's counter becomes at least.
+  millpond_conflict conflict_{};
+  uint duplicate_index_ = 0;
+  int last_own_error_ = 0;
+  char error_text_[MYSQL_ERRMSG_SIZE] = {0};
+};
+
+}  // namespace millpond

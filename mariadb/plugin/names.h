@@ -1,0 +1,22 @@
+// Names of a table's trees. An SQL table is one tree for its rows and one for each further index.
+#pragma once
+
+#include "server.h"
+
+#include <string>
+#include <vector>
+
+namespace millpond {
+
+// Returns the name of the tree of rows, `database/table`, from the server's path of the table. Both
+// names are in the server's encoding for file names, which has no '/'.
+std::string table_name_of(const char *path);
+
+// Returns the name of the tree of an index: `database/table/index`.
+std::string index_name_of(const std::string &table, const KEY &key);
+
+// Puts the names of all trees of a table into `names`, the tree of rows first. Returns a return
+// code of the engine. There is no error if there are none.
+int trees_of(const std::string &table, std::vector<std::string> *names);
+
+}  // namespace millpond

@@ -1,0 +1,87 @@
+// The plugin: its start and end, and its declaration.
+
+#include "handler.h"
+#include "errors.h"
+#include "settings.h"
+#include "status.h"
+
+#include <new>
+#include <string>
+
+namespace millpond {
+
+handlerton *engine;
+millpond_db *database;
+
+namespace {
+
+// The directory of the data, in the server's own. No schema can have this name.
+constexpr char DIRECTORY[] = "#millpond";
+constexpr uint64_t PAGE_BYTES = 16384;
+
+handler *create_handler(handlerton *engine, TABLE_SHARE *share, MEM_ROOT *memory) {
+  return new (memory) Handler(engine, share);
+}
+
+void log_line(void *, const char *text) { sql_print_error("Millpond: %s", text); }
+
+int start(void *place) {
+  millpond_set_log(log_line, nullptr);
+  millpond_options options{};
+  std::string directory = std::string(mysql_real_data_home) + DIRECTORY;
+  options.dir = directory.c_str();
+  options.redo_dir = settings::redo_dir();
+  options.doublewrite_dir = settings::doublewrite_dir();
+  options.page_bytes = PAGE_BYTES;
+  options.buffer_pool_bytes = settings::buffer_pool_bytes();
+  options.redo_capacity_bytes = settings::redo_capacity_bytes();
+  options.recovery_target_ms = settings::recovery_target_ms();
+  if (millpond_open(&options, &database) != MILLPOND_RC_OK) {
+    sql_print_error("Millpond: the database in %s does not open: %s", options.dir, millpond_error_text());
+    return 1;
+  }
+  engine = static_cast<handlerton *>(place);
+  engine->create = create_handler;
+  engine->show_status = show_status;
+  engine->flags = HTON_TEMPORARY_NOT_SUPPORTED;
+  set_transaction_functions(engine);
+  sql_print_information("Millpond %s: open, data in %s", millpond_version(), options.dir);
+  return 0;
+}
+
+int end(void *) {
+  if (database == nullptr) return 0;
+  if (millpond_close(database) != MILLPOND_RC_OK) {
+    sql_print_error("Millpond: the database does not close: %s", millpond_error_text());
+  }
+  millpond_db_free(database);
+  database = nullptr;
+  engine = nullptr;
+  forget_all_hidden_keys();
+  return 0;
+}
+
+st_mysql_storage_engine interface = {MYSQL_HANDLERTON_INTERFACE_VERSION};
+
+}  // namespace
+
+}  // namespace millpond
+
+// The server looks for these symbols; all others of the library are hidden.
+#pragma GCC visibility push(default)
+maria_declare_plugin(millpond){
+    MYSQL_STORAGE_ENGINE_PLUGIN,
+    &millpond::interface,
+    "Millpond",
+    "The Millpond authors",
+    "Transactional storage engine with row locks and group commit",
+    PLUGIN_LICENSE_BSD,
+    millpond::start,
+    millpond::end,
+    0x0001,
+    millpond::status_variables,
+    millpond::settings::variables,
+    "0.1",
+    MariaDB_PLUGIN_MATURITY_STABLE,
+} maria_declare_plugin_end;
+#pragma GCC visibility pop

@@ -1,0 +1,253 @@
+// Reads: index scans, table scans, and rows by position.
+
+#include "handler.h"
+#include "errors.h"
+
+namespace millpond {
+
+// Makes `cursor_` the cursor of an index, MAX_KEY for the rows. A handler keeps its cursors.
+int Handler::cursor_of(uint index) {
+  bool rows = index == MAX_KEY || index == table_->primary();
+  millpond_cursor *&cursor = cursors_[rows ? table_->indexes() : index];
+  if (cursor == nullptr) {
+    millpond_table *tree = rows ? table_->rows() : table_->tree(index);
+    if (int rc = millpond_cursor_new(tree, &cursor)) return error_of(rc);
+  }
+  cursor_ = cursor;
+  return 0;
+}
+
+int Handler::index_init(uint index, bool) {
+  active_index = index;
+  index_ = index;
+  positioned_ = by_key_ = by_prefix_ = false;
+  return cursor_of(index);
+}
+
+int Handler::index_end() {
+  active_index = MAX_KEY;
+  index_ = MAX_KEY;
+  positioned_ = by_key_ = false;
+  if (cursor_) millpond_cursor_reset(cursor_);
+  return 0;
+}
+
+int Handler::rnd_init(bool scan) {
+  index_ = MAX_KEY;
+  positioned_ = by_key_ = by_prefix_ = false;
+  return scan ? cursor_of(MAX_KEY) : 0;
+}
+
+int Handler::rnd_end() { return index_end(); }
+
+// Puts the row of a primary key and a value into the record.
+int Handler::put_row(millpond_bytes primary, millpond_bytes value, uchar *record) {
+  if (!table_->row().unpack(value.ptr, value.len, record)) return HA_ERR_WRONG_IN_RECORD;
+  if (!table_->has_primary()) {
+    if (primary.len != HIDDEN_KEY_BYTES) return HA_ERR_WRONG_IN_RECORD;
+    memcpy(hidden_, primary.ptr, HIDDEN_KEY_BYTES);
+    return 0;
+  }
+  const KeyCodec &codec = table_->index(table_->primary()).codec;
+  if (codec.restorable() && codec.restore(primary.ptr, primary.len, record) != primary.len) {
+    return HA_ERR_WRONG_IN_RECORD;
+  }
+  return 0;
+}
+
+// Reads the row of a primary key.
+int Handler::show_by_primary(millpond_bytes primary, uchar *record) {
+  uint32_t newly = 0;
+  int rc = millpond_get(session_->txn(), table_->rows(), primary, lock_, wait_, &value_, &newly);
+  if (rc != MILLPOND_RC_OK) return rc == MILLPOND_RC_SKIPPED ? HA_ERR_KEY_NOT_FOUND : error_of(rc);
+  newly_locked_ = newly != 0;
+  if (newly_locked_) locked_key_.assign(primary.ptr, primary.len);
+  return put_row(primary, bytes_of(value_.ptr, value_.len), record);
+}
+
+// Puts the columns of an index entry into the record.
+int Handler::show_from_index(const millpond_row &row, uchar *record) {
+  const KeyCodec &codec = table_->index(index_).codec;
+  millpond_bytes primary;
+  if (!table_->primary_of(index_, row.key, row.value, &primary)) return HA_ERR_WRONG_IN_RECORD;
+  if (codec.restore(row.key.ptr, row.key.len, record) == 0) return HA_ERR_WRONG_IN_RECORD;
+  if (!table_->has_primary()) {
+    if (primary.len != HIDDEN_KEY_BYTES) return HA_ERR_WRONG_IN_RECORD;
+    memcpy(hidden_, primary.ptr, HIDDEN_KEY_BYTES);
+    return 0;
+  }
+  const KeyCodec &main = table_->index(table_->primary()).codec;
+  return main.restore(primary.ptr, primary.len, record) == primary.len ? 0 : HA_ERR_WRONG_IN_RECORD;
+}
+
+// Puts the row on which the cursor stands into the record.
+int Handler::show(const millpond_row &row, uchar *record) {
+  if (index_ == MAX_KEY || index_ == table_->primary()) {
+    newly_locked_ = row.newly_locked != 0;
+    if (newly_locked_) locked_key_.assign(row.key.ptr, row.key.len);
+    return put_row(row.key, row.value, record);
+  }
+  if (keyread_ && lock_ == MILLPOND_LOCK_NONE) return show_from_index(row, record);
+  millpond_bytes primary;
+  if (!table_->primary_of(index_, row.key, row.value, &primary)) return HA_ERR_WRONG_IN_RECORD;
+  return show_by_primary(primary, record);
+}
+
+// Goes to a row and reads it. `none` is the error where there is none.
+int Handler::seek(uint where, millpond_bytes key, millpond_bytes prefix, uchar *record, int none) {
+  const bool backward = where >= MILLPOND_SEEK_AT_OR_BEFORE && where != MILLPOND_SEEK_FIRST;
+  millpond_seek_to to{};
+  to.seek = where;
+  to.key = key;
+  to.prefix = prefix;
+  to.upper = prefix.ptr || backward ? no_bytes() : range_end();
+  to.lock = lock_;
+  to.wait = wait_;
+  positioned_ = by_key_ = false;
+  by_prefix_ = prefix.ptr != nullptr;
+  millpond_row row;
+  int rc = millpond_cursor_seek(cursor_, session_->txn(), &to, &row);
+  if (rc == MILLPOND_RC_NOT_FOUND) return none;
+  if (rc != MILLPOND_RC_OK) return error_of(rc);
+  positioned_ = true;
+  if (by_prefix_) entry_.assign(row.key.ptr, row.key.len);
+  int error = show(row, record);
+  if (error != HA_ERR_KEY_NOT_FOUND) return error;
+  // Another transaction has the entry's row, and it is skipped; or the row is gone.
+  error = step(backward, record);
+  return error == HA_ERR_END_OF_FILE ? none : error;
+}
+
+// Goes one row on, or back, and reads it.
+int Handler::step(bool backward, uchar *record) {
+  millpond_txn *txn = session_->txn();
+  for (;;) {
+    millpond_row row;
+    int rc = backward ? millpond_cursor_prev(cursor_, txn, &row) : millpond_cursor_next(cursor_, txn, &row);
+    if (rc == MILLPOND_RC_NOT_FOUND) return HA_ERR_END_OF_FILE;
+    if (rc != MILLPOND_RC_OK) return error_of(rc);
+    if (by_prefix_) entry_.assign(row.key.ptr, row.key.len);
+    int error = show(row, record);
+    if (error != HA_ERR_KEY_NOT_FOUND) return error;
+  }
+}
+
+// Returns the key at which a range scan of the server ends, so that no further row is read or
+// locked. Only scans forward have such an end.
+millpond_bytes Handler::range_end() {
+  if (index_ == MAX_KEY || end_range == nullptr) return no_bytes();
+  const KeyCodec &codec = table_->index(index_).codec;
+  upper_.clear();
+  codec.append_tuple(end_range->key, codec.parts_of(end_range->keypart_map), upper_, scratch_);
+  if (end_range->flag != HA_READ_BEFORE_KEY && !advance_past_prefix(upper_)) return no_bytes();
+  return bytes_of(upper_);
+}
+
+// Reads the one row of a whole key of the primary key or of a unique index; `search_` has the key.
+int Handler::read_exact(uchar *record) {
+  positioned_ = by_prefix_ = false;
+  by_key_ = true;
+  if (index_ == table_->primary()) return show_by_primary(bytes_of(search_), record);
+  uint32_t newly = 0;
+  millpond_txn *txn = session_->txn();
+  int rc = millpond_get(txn, table_->tree(index_), bytes_of(search_), lock_, wait_, &value_, &newly);
+  if (rc != MILLPOND_RC_OK) return rc == MILLPOND_RC_SKIPPED ? HA_ERR_KEY_NOT_FOUND : error_of(rc);
+  if (keyread_ && lock_ == MILLPOND_LOCK_NONE) {
+    millpond_row row{bytes_of(search_), bytes_of(value_.ptr, value_.len), 0};
+    return show_from_index(row, record);
+  }
+  at_.assign(value_.ptr, value_.len);
+  return show_by_primary(bytes_of(at_), record);
+}
+
+int Handler::index_read_map(uchar *record, const uchar *key, key_part_map map, ha_rkey_function find) {
+  const Index &index = table_->index(index_);
+  search_.clear();
+  uint parts = index.codec.parts_of(map);
+  bool null = index.codec.append_tuple(key, parts, search_, scratch_);
+  millpond_bytes sought = bytes_of(search_);
+  switch (find) {
+    case HA_READ_KEY_EXACT:
+    case HA_READ_PREFIX:
+      if (index.unique && parts == index.codec.parts() && !null) return read_exact(record);
+      return seek(MILLPOND_SEEK_AT_OR_AFTER, sought, sought, record, HA_ERR_KEY_NOT_FOUND);
+    case HA_READ_KEY_OR_NEXT:
+      return seek(MILLPOND_SEEK_AT_OR_AFTER, sought, no_bytes(), record, HA_ERR_KEY_NOT_FOUND);
+    case HA_READ_AFTER_KEY:
+      return seek(MILLPOND_SEEK_AFTER_PREFIX, sought, no_bytes(), record, HA_ERR_KEY_NOT_FOUND);
+    case HA_READ_BEFORE_KEY:
+      return seek(MILLPOND_SEEK_BEFORE, sought, no_bytes(), record, HA_ERR_KEY_NOT_FOUND);
+    case HA_READ_KEY_OR_PREV:
+    case HA_READ_PREFIX_LAST_OR_PREV:
+      return seek(MILLPOND_SEEK_PREFIX_OR_BEFORE, sought, no_bytes(), record, HA_ERR_KEY_NOT_FOUND);
+    case HA_READ_PREFIX_LAST:
+      return seek(MILLPOND_SEEK_LAST, sought, sought, record, HA_ERR_KEY_NOT_FOUND);
+    default: return HA_ERR_WRONG_COMMAND;
+  }
+}
+
+// A read by a whole key leaves the cursor where it was, and a read of all rows with a key lets it
+// see only those. A step to other rows begins anew behind the present one.
+int Handler::index_next(uchar *record) {
+  const int none = HA_ERR_END_OF_FILE;
+  if (by_key_) return seek(MILLPOND_SEEK_AFTER_PREFIX, bytes_of(search_), no_bytes(), record, none);
+  if (by_prefix_) return seek(MILLPOND_SEEK_AFTER, bytes_of(entry_), no_bytes(), record, none);
+  return step(false, record);
+}
+
+int Handler::index_prev(uchar *record) {
+  const int none = HA_ERR_END_OF_FILE;
+  if (by_key_) return seek(MILLPOND_SEEK_BEFORE, bytes_of(search_), no_bytes(), record, none);
+  if (by_prefix_) return seek(MILLPOND_SEEK_BEFORE, bytes_of(entry_), no_bytes(), record, none);
+  return step(true, record);
+}
+
+int Handler::index_next_same(uchar *record, const uchar *, uint) {
+  if (by_key_) return HA_ERR_END_OF_FILE;
+  return step(false, record);
+}
+
+int Handler::index_first(uchar *record) {
+  return seek(MILLPOND_SEEK_FIRST, no_bytes(), no_bytes(), record, HA_ERR_END_OF_FILE);
+}
+
+int Handler::index_last(uchar *record) {
+  return seek(MILLPOND_SEEK_LAST, no_bytes(), no_bytes(), record, HA_ERR_END_OF_FILE);
+}
+
+int Handler::rnd_next(uchar *record) {
+  if (positioned_) return step(false, record);
+  return seek(MILLPOND_SEEK_FIRST, no_bytes(), no_bytes(), record, HA_ERR_END_OF_FILE);
+}
+
+// A position is the server's key tuple of the primary key, or the hidden key.
+void Handler::position(const uchar *record) {
+  if (!table_->has_primary()) {
+    memcpy(ref, hidden_, HIDDEN_KEY_BYTES);
+    return;
+  }
+  KEY *key = &table->key_info[table_->primary()];
+  key_copy(ref, record, key, key->key_length);
+}
+
+int Handler::rnd_pos(uchar *record, uchar *place) {
+  if (!table_->has_primary()) return show_by_primary(bytes_of(place, HIDDEN_KEY_BYTES), record);
+  const KeyCodec &codec = table_->index(table_->primary()).codec;
+  at_.clear();
+  codec.append_tuple(place, codec.parts(), at_, scratch_);
+  return show_by_primary(bytes_of(at_), record);
+}
+
+int Handler::cmp_ref(const uchar *a, const uchar *b) {
+  if (!table_->has_primary()) return memcmp(a, b, HIDDEN_KEY_BYTES);
+  const KeyCodec &codec = table_->index(table_->primary()).codec;
+  Buffer left, right;
+  codec.append_tuple(a, codec.parts(), left, scratch_);
+  codec.append_tuple(b, codec.parts(), right, scratch_);
+  size_t both = left.size() < right.size() ? left.size() : right.size();
+  int order = memcmp(left.data(), right.data(), both);
+  if (order != 0) return order;
+  return left.size() < right.size() ? -1 : left.size() > right.size();
+}
+
+}  // namespace millpond

@@ -1,0 +1,21 @@
+// Functions of the server that it exports, but whose headers need all of the server's own classes.
+// They are named by their symbols; a member function takes its object as the first argument.
+#pragma once
+
+#include "server.h"
+
+class sys_var;
+
+// Returns the system variable of a name, or null.
+sys_var *find_sys_var(THD *thd, const char *name, size_t bytes, bool fail);
+
+extern "C" {
+
+// THD::mark_transaction_to_rollback(bool)
+void mark_transaction_to_rollback(THD *thd, bool all) __asm__("_ZN3THD28mark_transaction_to_rollbackEb");
+
+// sys_var::val_int(bool *, THD *, enum_var_type, const LEX_CSTRING *)
+longlong sys_var_val_int(sys_var *variable, bool *null, THD *thd, enum_var_type type, const LEX_CSTRING *base)
+    __asm__("_ZN7sys_var7val_intEPbP3THD13enum_var_typePK25st_mysql_const_lex_string");
+
+}  // extern "C"

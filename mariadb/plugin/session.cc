@@ -1,0 +1,176 @@
+// The transaction of one connection.
+
+#include "session.h"
+#include "errors.h"
+#include "settings.h"
+
+#include <new>
+
+namespace millpond {
+
+Session *Session::existing(THD *thd) {
+  return static_cast<Session *>(thd_get_ha_data(thd, engine));
+}
+
+Session *Session::of(THD *thd) {
+  Session *session = existing(thd);
+  if (session) return session;
+  session = new (std::nothrow) Session(thd);
+  if (session == nullptr) return nullptr;
+  if (millpond_txn_new(database, &session->txn_) != MILLPOND_RC_OK) {
+    delete session;
+    return nullptr;
+  }
+  thd_set_ha_data(thd, engine, session);
+  return session;
+}
+
+void Session::end() {
+  thd_set_ha_data(thd_, engine, nullptr);
+  millpond_txn_free(txn_);
+  delete this;
+}
+
+int Session::begin() {
+  millpond_txn_options options{};
+  switch (thd_tx_isolation(thd_)) {
+    case ISO_READ_UNCOMMITTED:
+    case ISO_READ_COMMITTED: options.isolation = MILLPOND_ISOLATION_READ_COMMITTED; break;
+    case ISO_SERIALIZABLE: options.isolation = MILLPOND_ISOLATION_SERIALIZABLE; break;
+    default:
+      options.isolation = MILLPOND_ISOLATION_REPEATABLE_READ;
+      options.current_reads = !settings::snapshot_isolation(thd_);
+  }
+  options.lock_wait_ms = settings::lock_wait_ms(thd_);
+  int rc = millpond_txn_begin(txn_, &options);
+  if (rc != MILLPOND_RC_OK) return server_error(nullptr, rc);
+  running_ = true;
+  changed_ = false;
+  return 0;
+}
+
+int Session::begin_statement() {
+  const bool several = thd_test_options(thd_, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
+  if (!running_) {
+    if (int error = begin()) return error;
+  }
+  if (!statement_) {
+    millpond_txn_clear_cancel(txn_);
+    millpond_txn_set_lock_wait(txn_, settings::lock_wait_ms(thd_));
+    if (int rc = millpond_statement_begin(txn_)) return server_error(thd_, rc);
+    statement_ = true;
+  }
+  trans_register_ha(thd_, false, engine, 0);
+  if (several) trans_register_ha(thd_, true, engine, 0);
+  return 0;
+}
+
+int Session::begin_with_snapshot() {
+  if (!running_) {
+    if (int error = begin()) return error;
+  }
+  trans_register_ha(thd_, true, engine, 0);
+  return server_error(thd_, millpond_txn_snapshot(txn_));
+}
+
+bool Session::ends_transaction(bool all) const {
+  return all || !thd_test_options(thd_, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
+}
+
+uint Session::durability() const {
+  switch (settings::flush_log_at_trx_commit()) {
+    case 0: return MILLPOND_DURABILITY_BOUNDED;
+    case 2: return MILLPOND_DURABILITY_WRITTEN;
+    default: return MILLPOND_DURABILITY_SYNC;
+  }
+}
+
+int Session::commit(bool all) {
+  if (!running_) return 0;
+  if (!ends_transaction(all)) {
+    statement_ = false;
+    return server_error(thd_, millpond_statement_end(txn_));
+  }
+  running_ = statement_ = false;
+  // With 0 the log is synced once a second, however much has been written.
+  constexpr uint64_t SECOND_MS = 1000;
+  return server_error(nullptr, millpond_txn_commit(txn_, durability(), SECOND_MS, UINT64_MAX));
+}
+
+int Session::rollback(bool all) {
+  if (!running_) return 0;
+  if (!ends_transaction(all)) {
+    if (!statement_) return 0;
+    statement_ = false;
+    return server_error(thd_, millpond_statement_rollback(txn_));
+  }
+  running_ = statement_ = false;
+  return server_error(nullptr, millpond_txn_rollback(txn_));
+}
+
+int Session::set_savepoint(millpond_savepoint *savepoint) {
+  return running_ ? server_error(thd_, millpond_savepoint_set(txn_, savepoint)) : HA_ERR_NO_SAVEPOINT;
+}
+
+int Session::rollback_to(const millpond_savepoint *savepoint) {
+  return running_ ? server_error(thd_, millpond_savepoint_rollback(txn_, savepoint)) : HA_ERR_NO_SAVEPOINT;
+}
+
+namespace {
+
+int commit(handlerton *, THD *thd, bool all) {
+  Session *session = Session::existing(thd);
+  return session ? session->commit(all) : 0;
+}
+
+int rollback(handlerton *, THD *thd, bool all) {
+  Session *session = Session::existing(thd);
+  return session ? session->rollback(all) : 0;
+}
+
+int savepoint_set(handlerton *, THD *thd, void *savepoint) {
+  Session *session = Session::existing(thd);
+  return session ? session->set_savepoint(static_cast<millpond_savepoint *>(savepoint)) : HA_ERR_NO_SAVEPOINT;
+}
+
+int savepoint_rollback(handlerton *, THD *thd, void *savepoint) {
+  Session *session = Session::existing(thd);
+  return session ? session->rollback_to(static_cast<millpond_savepoint *>(savepoint)) : HA_ERR_NO_SAVEPOINT;
+}
+
+// A rollback to a savepoint keeps no lock that a dropped metadata lock could need.
+bool savepoint_can_release_mdl(handlerton *, THD *) { return false; }
+
+// Savepoints need no release: the memory is the server's, the engine keeps positions.
+int savepoint_release(handlerton *, THD *, void *) { return 0; }
+
+int close_connection(handlerton *, THD *thd) {
+  if (Session *session = Session::existing(thd)) session->end();
+  return 0;
+}
+
+void kill_query(handlerton *, THD *thd, thd_kill_levels) {
+  if (Session *session = Session::existing(thd)) session->cancel();
+}
+
+int start_consistent_snapshot(handlerton *, THD *thd) {
+  Session *session = Session::of(thd);
+  return session ? session->begin_with_snapshot() : HA_ERR_OUT_OF_MEM;
+}
+
+}  // namespace
+
+void set_transaction_functions(handlerton *engine) {
+  engine->savepoint_offset = sizeof(millpond_savepoint);
+  engine->close_connection = close_connection;
+  engine->commit = commit;
+  engine->rollback = rollback;
+  engine->savepoint_set = savepoint_set;
+  engine->savepoint_rollback = savepoint_rollback;
+  engine->savepoint_rollback_can_release_mdl = savepoint_can_release_mdl;
+  engine->savepoint_release = savepoint_release;
+  engine->kill_query = kill_query;
+  engine->start_consistent_snapshot = start_consistent_snapshot;
+}
+
+}  // namespace millpond

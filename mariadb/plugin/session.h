@@ -1,0 +1,53 @@
+// The transaction of one connection.
+#pragma once
+
+#include "engine.h"
+
+namespace millpond {
+
+// One connection's place for transactions. It lives from the connection's first use of a Millpond
+// table to its end.
+class Session {
+ public:
+  // Returns the session of a connection, and makes it where there is none. Null: no memory.
+  static Session *of(THD *thd);
+  // Returns the session of a connection if it has one.
+  static Session *existing(THD *thd);
+
+  // Registers the statement with the server, and begins the transaction and the statement where
+  // they have not begun. Returns an error number of the server, or 0.
+  int begin_statement();
+
+  // Begins a transaction and draws its snapshot at once.
+  int begin_with_snapshot();
+
+  int commit(bool all);
+  int rollback(bool all);
+  int set_savepoint(millpond_savepoint *savepoint);
+  int rollback_to(const millpond_savepoint *savepoint);
+
+  // Makes the present wait and the rest of the statement fail. Called by another connection.
+  void cancel() { millpond_txn_cancel(txn_); }
+  void end();
+
+  millpond_txn *txn() { return txn_; }
+  void note_change() { changed_ = true; }
+
+ private:
+  explicit Session(THD *thd) : thd_(thd) {}
+  ~Session() = default;
+  int begin();
+  bool ends_transaction(bool all) const;
+  uint durability() const;
+
+  THD *thd_;
+  millpond_txn *txn_ = nullptr;
+  bool running_ = false;
+  bool statement_ = false;
+  bool changed_ = false;
+};
+
+// Puts the functions of transactions into the engine's entry.
+void set_transaction_functions(handlerton *engine);
+
+}  // namespace millpond

@@ -1,0 +1,88 @@
+// The system variables.
+
+#include "settings.h"
+#include "engine.h"
+#include "server_functions.h"
+
+#include <mysql_version.h>
+
+namespace millpond {
+namespace settings {
+
+namespace {
+
+constexpr ulonglong MIB = 1024 * 1024;
+
+ulonglong buffer_pool_size;
+ulong recovery_target;
+ulonglong redo_capacity;
+ulong flush_at_commit;
+char *redo_directory;
+char *doublewrite_directory;
+
+void set_redo_capacity(THD *thd, st_mysql_sys_var *, void *var, const void *save) {
+  ulonglong wanted = *static_cast<const ulonglong *>(save);
+  if (millpond_set_redo_capacity(database, wanted) != MILLPOND_RC_OK) {
+    push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_WRONG_ARGUMENTS,
+                        "millpond_redo_capacity stays as it is: %s", millpond_error_text());
+    return;
+  }
+  *static_cast<ulonglong *>(var) = wanted;
+}
+
+}  // namespace
+
+static MYSQL_SYSVAR_ULONGLONG(buffer_pool_size, buffer_pool_size, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+                              "Memory for cached pages, bytes.", nullptr, nullptr, 128 * MIB, 8 * MIB,
+                              ULONGLONG_MAX, MIB);
+static MYSQL_SYSVAR_ULONG(recovery_target, recovery_target, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+                          "How long a recovery after a crash may take, seconds. It sizes the redo log.",
+                          nullptr, nullptr, 10, 1, 3600, 0);
+static MYSQL_SYSVAR_ULONGLONG(redo_capacity, redo_capacity, PLUGIN_VAR_RQCMDARG,
+                              "How many bytes the redo log may hold. 0: as the recovery target allows.",
+                              nullptr, set_redo_capacity, 0, 0, ULONGLONG_MAX, MIB);
+static MYSQL_SYSVAR_ULONG(flush_log_at_trx_commit, flush_at_commit, PLUGIN_VAR_RQCMDARG,
+                          "1: a commit is on disk when it returns. 2: it is with the operating system. "
+                          "0: it is on disk within a second.",
+                          nullptr, nullptr, 1, 0, 2, 0);
+static MYSQL_SYSVAR_STR(redo_dir, redo_directory, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+                        "Another directory for the redo log.", nullptr, nullptr, nullptr);
+static MYSQL_SYSVAR_STR(doublewrite_dir, doublewrite_directory, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+                        "Another directory for the doublewrite.", nullptr, nullptr, nullptr);
+// The default follows the server's innodb_snapshot_isolation: off before 11.6, on from 11.6 on.
+static MYSQL_THDVAR_BOOL(snapshot_isolation, PLUGIN_VAR_OPCMDARG,
+                         "Whether a change of a row that was changed after the snapshot fails (error 1020) "
+                         "at REPEATABLE READ.",
+                         nullptr, nullptr, MYSQL_VERSION_ID >= 110600);
+static MYSQL_THDVAR_ULONG(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
+                          "How long a statement waits for a row lock, seconds.", nullptr, nullptr, 50, 0,
+                          100000000, 0);
+
+st_mysql_sys_var *variables[] = {
+    MYSQL_SYSVAR(buffer_pool_size),   MYSQL_SYSVAR(recovery_target),         MYSQL_SYSVAR(redo_capacity),
+    MYSQL_SYSVAR(snapshot_isolation), MYSQL_SYSVAR(flush_log_at_trx_commit), MYSQL_SYSVAR(lock_wait_timeout),
+    MYSQL_SYSVAR(redo_dir),           MYSQL_SYSVAR(doublewrite_dir),         nullptr,
+};
+
+ulonglong buffer_pool_bytes() { return buffer_pool_size; }
+ulonglong recovery_target_ms() { return recovery_target * 1000ULL; }
+ulonglong redo_capacity_bytes() { return redo_capacity; }
+const char *redo_dir() { return redo_directory; }
+const char *doublewrite_dir() { return doublewrite_directory; }
+ulong flush_log_at_trx_commit() { return flush_at_commit; }
+bool snapshot_isolation(THD *thd) { return THDVAR(thd, snapshot_isolation); }
+ulonglong lock_wait_ms(THD *thd) { return THDVAR(thd, lock_wait_timeout) * 1000ULL; }
+
+// NOWAIT and WAIT n set the server's own lock_wait_timeout for their statement.
+ulonglong locking_read_wait_ms(THD *thd) {
+  static const char NAME[] = "lock_wait_timeout";
+  static sys_var *const variable = find_sys_var(thd, NAME, sizeof NAME - 1, false);
+  ulonglong own = lock_wait_ms(thd);
+  if (variable == nullptr) return own;
+  bool null = false;
+  longlong seconds = sys_var_val_int(variable, &null, thd, OPT_SESSION, &null_clex_str);
+  return null || seconds * 1000ULL > own ? own : seconds * 1000ULL;
+}
+
+}  // namespace settings
+}  // namespace millpond

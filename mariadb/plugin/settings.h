@@ -1,0 +1,28 @@
+// The system variables.
+#pragma once
+
+#include "server.h"
+
+namespace millpond {
+namespace settings {
+
+extern st_mysql_sys_var *variables[];
+
+// The global settings at start.
+ulonglong buffer_pool_bytes();
+ulonglong recovery_target_ms();
+ulonglong redo_capacity_bytes();
+const char *redo_dir();
+const char *doublewrite_dir();
+
+// 1: a commit is durable when it returns. 2: it is with the operating system. 0: once a second.
+ulong flush_log_at_trx_commit();
+
+// The settings of a session.
+bool snapshot_isolation(THD *thd);
+ulonglong lock_wait_ms(THD *thd);
+// As lock_wait_ms(), for a locking SELECT: NOWAIT and WAIT n count too.
+ulonglong locking_read_wait_ms(THD *thd);
+
+}  // namespace settings
+}  // namespace millpond

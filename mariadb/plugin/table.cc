@@ -1,0 +1,143 @@
+// What all handlers of one table share.
+
+#include "table.h"
+#include "errors.h"
+#include "names.h"
+
+namespace millpond {
+
+namespace {
+
+constexpr uint PRIMARY_LENGTH_BYTES = 2;
+
+// A cursor that is freed with its block.
+struct OwnCursor {
+  millpond_cursor *cursor = nullptr;
+  ~OwnCursor() { millpond_cursor_free(cursor); }
+};
+
+// Puts the last key of a tree into `key`, which stays empty if there is none.
+int last_key(millpond_txn *txn, millpond_table *tree, Buffer *key) {
+  OwnCursor own;
+  if (int rc = millpond_cursor_new(tree, &own.cursor)) return rc;
+  millpond_seek_to to{};
+  millpond_row row;
+  to.seek = MILLPOND_SEEK_LAST;
+  int rc = millpond_cursor_seek(own.cursor, txn, &to, &row);
+  if (rc == MILLPOND_RC_OK) key->append(row.key.ptr, row.key.len);
+  return rc == MILLPOND_RC_NOT_FOUND ? MILLPOND_RC_OK : rc;
+}
+
+}  // namespace
+
+Table::~Table() { free_trees(); }
+
+void Table::free_trees() {
+  millpond_table_free(rows_);
+  rows_ = nullptr;
+  for (uint i = 0; i < count_; i++) {
+    millpond_table_free(indexes_[i].tree);
+    indexes_[i].tree = nullptr;
+  }
+}
+
+const char *Table::refusal(const TABLE *table) {
+  const TABLE_SHARE *share = table->s;
+  KeyCodec codec;
+  for (uint i = 0; i < share->keys; i++) {
+    const KEY &key = table->key_info[i];
+    if (key.algorithm == HA_KEY_ALG_LONG_HASH) return "a unique index over a whole BLOB or TEXT";
+    for (uint p = 0; p < key.user_defined_key_parts; p++) {
+      if (!share->field[key.key_part[p].fieldnr - 1]->stored_in_db()) return "an index over a virtual column";
+    }
+    if (const char *what = codec.init(share, &key)) return what;
+  }
+  return nullptr;
+}
+
+int Table::open(const char *path, const TABLE *table) {
+  const TABLE_SHARE *share = table->s;
+  name_ = table_name_of(path);
+  count_ = share->keys;
+  primary_ = share->primary_key < MAX_KEY ? share->primary_key : MAX_KEY;
+  indexes_.reset(new Index[count_]);
+  for (uint i = 0; i < count_; i++) {
+    indexes_[i].unique = table->key_info[i].flags & HA_NOSAME;
+    if (indexes_[i].codec.init(share, &table->key_info[i])) return HA_ERR_UNSUPPORTED;
+  }
+  row_.init(share, has_primary() ? &indexes_[primary_].codec : nullptr);
+  hidden_ = hidden_keys_of(name_);
+  return open_trees(share);
+}
+
+int Table::open_trees(const TABLE_SHARE *share) {
+  int rc = millpond_table_open(database, bytes_of(name_.data(), name_.size()), &rows_);
+  for (uint i = 0; rc == MILLPOND_RC_OK && i < count_; i++) {
+    if (i == primary_) continue;
+    std::string name = index_name_of(name_, share->key_info[i]);
+    rc = millpond_table_open(database, bytes_of(name.data(), name.size()), &indexes_[i].tree);
+  }
+  return server_error(nullptr, rc);
+}
+
+int Table::reopen_trees(const TABLE *table) {
+  free_trees();
+  sizes_from_us_.store(0);
+  return open_trees(table->s);
+}
+
+uint Table::primary_bytes() const {
+  return has_primary() ? indexes_[primary_].codec.fixed_bytes() : HIDDEN_KEY_BYTES;
+}
+
+void Table::append_entry_value(uint i, const uchar *primary, size_t bytes, Buffer &out) const {
+  if (indexes_[i].unique) {
+    out.append(primary, bytes);
+  } else if (primary_bytes() == 0) {
+    out.push(static_cast<uchar>(bytes));
+    out.push(static_cast<uchar>(bytes >> 8));
+  }
+}
+
+bool Table::primary_of(uint i, millpond_bytes key, millpond_bytes value, millpond_bytes *primary) const {
+  if (indexes_[i].unique) {
+    *primary = value;
+    return value.len > 0;
+  }
+  size_t bytes = primary_bytes();
+  if (bytes == 0) {
+    if (value.len != PRIMARY_LENGTH_BYTES) return false;
+    bytes = uint2korr(value.ptr);
+  }
+  if (bytes == 0 || bytes > key.len) return false;
+  *primary = bytes_of(key.ptr + key.len - bytes, bytes);
+  return true;
+}
+
+void Table::sizes(ulonglong *rows, ulonglong *bytes) {
+  constexpr ulonglong SMALL_ROWS = 1000, SMALL_LIFE_US = 50000, LIFE_US = 1000000;
+  ulonglong now = microsecond_interval_timer();
+  ulonglong from = sizes_from_us_.load(std::memory_order_relaxed);
+  ulonglong life = size_rows_.load(std::memory_order_relaxed) < SMALL_ROWS ? SMALL_LIFE_US : LIFE_US;
+  // One handler asks; the others use what is there.
+  if ((from == 0 || now - from > life) && sizes_from_us_.compare_exchange_strong(from, now)) {
+    millpond_table_stats found{};
+    if (millpond_table_sizes(database, rows_, &found) == MILLPOND_RC_OK) {
+      size_rows_.store(found.rows, std::memory_order_relaxed);
+      size_bytes_.store(found.pages * found.page_bytes, std::memory_order_relaxed);
+    }
+  }
+  *rows = size_rows_.load(std::memory_order_relaxed);
+  *bytes = size_bytes_.load(std::memory_order_relaxed);
+}
+
+int Table::find_hidden_key(millpond_txn *txn) {
+  if (has_primary() || hidden_->known.load(std::memory_order_acquire)) return 0;
+  Buffer key;
+  if (int rc = last_key(txn, rows_, &key)) return rc;
+  if (key.size() == HIDDEN_KEY_BYTES) hidden_->pass(mi_uint8korr(key.data()));
+  hidden_->known.store(true, std::memory_order_release);
+  return 0;
+}
+
+}  // namespace millpond

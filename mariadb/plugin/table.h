@@ -1,0 +1,86 @@
+// What all handlers of one table share: its trees, and how its rows and keys are encoded.
+#pragma once
+
+#include "engine.h"
+#include "hidden_keys.h"
+#include "key_codec.h"
+#include "row_codec.h"
+
+#include <memory>
+#include <string>
+
+namespace millpond {
+
+constexpr uint HIDDEN_KEY_BYTES = 8;
+
+// One index of a table, and its tree.
+struct Index {
+  KeyCodec codec;
+  millpond_table *tree = nullptr;
+  bool unique = false;
+};
+
+// The entry of a secondary index:
+//   not unique         key: columns, primary key     value: length of the primary key, or nothing
+//   unique             key: columns                  value: primary key
+//   unique with NULL   key: columns, primary key     value: primary key
+// The length is left out where all primary keys of the table have the same length.
+class Table : public Handler_share {
+ public:
+  ~Table() override;
+
+  // Prepares the codecs and opens the trees. Returns an error number of the server, or 0.
+  int open(const char *path, const TABLE *table);
+
+  // Returns null, or why a table cannot be one of this engine.
+  static const char *refusal(const TABLE *table);
+
+  bool has_primary() const { return primary_ != MAX_KEY; }
+  uint primary() const { return primary_; }
+  uint indexes() const { return count_; }
+  const Index &index(uint i) const { return indexes_[i]; }
+  millpond_table *rows() const { return rows_; }
+  // Returns the tree of an index; the primary key's is the tree of rows.
+  millpond_table *tree(uint i) const { return i == primary_ ? rows_ : indexes_[i].tree; }
+  const RowCodec &row() const { return row_; }
+  const std::string &name() const { return name_; }
+  HiddenKeys &hidden() { return *hidden_; }
+
+  // Appends the primary key of a record. Tables with a hidden key have none to append.
+  void append_primary(const uchar *record, Buffer &out, Buffer &scratch) const {
+    indexes_[primary_].codec.append_record(record, out, scratch);
+  }
+
+  // Finds the primary key in an entry of a secondary index. Returns false if the entry is damaged.
+  bool primary_of(uint i, millpond_bytes key, millpond_bytes value, millpond_bytes *primary) const;
+
+  // Appends the value of an entry of a secondary index.
+  void append_entry_value(uint i, const uchar *primary, size_t bytes, Buffer &out) const;
+
+  // Returns about how many rows the table has, and their bytes. The engine is asked at most every
+  // second, or every 50 ms while the table is small.
+  void sizes(ulonglong *rows, ulonglong *bytes);
+
+  // Closes and opens the trees again, after they were replaced by empty ones.
+  int reopen_trees(const TABLE *table);
+
+  // Finds the greatest hidden key, once after each start of the server. Returns a return code.
+  int find_hidden_key(millpond_txn *txn);
+
+ private:
+  int open_trees(const TABLE_SHARE *share);
+  void free_trees();
+  uint primary_bytes() const;
+
+  std::string name_;
+  std::unique_ptr<Index[]> indexes_;
+  uint count_ = 0;
+  uint primary_ = MAX_KEY;
+  millpond_table *rows_ = nullptr;
+  RowCodec row_;
+  std::shared_ptr<HiddenKeys> hidden_;
+  std::atomic<ulonglong> sizes_from_us_{0};
+  std::atomic<ulonglong> size_rows_{0}, size_bytes_{0};
+};
+
+}  // namespace millpond

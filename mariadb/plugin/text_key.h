@@ -1,0 +1,45 @@
+// Strings of a collation as bytes that memcmp orders like the collation.
+#pragma once
+
+#include <my_global.h>
+#include <m_ctype.h>
+
+#include "buffer.h"
+
+namespace millpond {
+
+// One level of a collation's weights. Every weight has `width` bytes.
+struct WeightLevel {
+  uint flag;
+  uint width;
+  // PAD SPACE: the weight of a space. NO PAD and binary strings: zeros, the least weight.
+  uchar pivot[8];
+};
+
+// Encodes a string as its weights, level by level.
+//
+// A shorter string has to compare as if pivots without end followed it. So each pivot is followed
+// by a marker that says how the string goes on after this run of pivots: with a weight below the
+// pivot, not at all, or with a weight above it. An encoded string ends with a pivot and the marker
+// of the end. No encoded string is a prefix of another, and trailing spaces take no room.
+class TextOrder {
+ public:
+  // Returns false if the collation gives no weights that can be used.
+  bool init(CHARSET_INFO *charset);
+
+  // Appends the encoded string. `scratch` is overwritten.
+  void append(const uchar *text, size_t bytes, Buffer &out, Buffer &scratch) const;
+
+  CHARSET_INFO *charset() const { return charset_; }
+
+ private:
+  void append_level(const WeightLevel &level, const uchar *weights, size_t bytes, Buffer &out) const;
+
+  CHARSET_INFO *charset_ = nullptr;
+  bool binary_ = false;
+  bool pads_ = false;
+  uint levels_ = 0;
+  WeightLevel level_[MY_STRXFRM_NLEVELS];
+};
+
+}  // namespace millpond

@@ -1,0 +1,192 @@
+// Changes of rows: one call of the engine for a row with all its index entries.
+
+#include "handler.h"
+#include "errors.h"
+
+namespace millpond {
+
+void Handler::begin_row() {
+  bytes_.clear();
+  entry_count_ = 0;
+  counter_ = 0;
+}
+
+// Appends the primary key of a record, or the hidden key of the present row.
+Handler::Piece Handler::append_own_key(const uchar *record) {
+  size_t at = bytes_.size();
+  if (table_->has_primary()) {
+    table_->append_primary(record, bytes_, scratch_);
+  } else {
+    bytes_.append(hidden_, HIDDEN_KEY_BYTES);
+  }
+  return Piece{at, bytes_.size() - at};
+}
+
+Handler::Piece Handler::append_row(const uchar *record) {
+  size_t at = bytes_.size();
+  table_->row().pack(record, bytes_);
+  return Piece{at, bytes_.size() - at};
+}
+
+// Appends the key of an entry of a secondary index.
+Handler::Piece Handler::append_entry_key(uint i, const uchar *record, Piece primary) {
+  const Index &index = table_->index(i);
+  size_t at = bytes_.size();
+  bool null = index.codec.append_record(record, bytes_, scratch_);
+  if (!index.unique || null) {
+    bytes_.room(primary.bytes);
+    bytes_.append(bytes_.data() + primary.at, primary.bytes);
+  }
+  return Piece{at, bytes_.size() - at};
+}
+
+Handler::Piece Handler::append_entry_value(uint i, Piece primary) {
+  size_t at = bytes_.size();
+  bytes_.room(primary.bytes);
+  table_->append_entry_value(i, bytes_.data() + primary.at, primary.bytes, bytes_);
+  return Piece{at, bytes_.size() - at};
+}
+
+bool Handler::same(Piece a, Piece b) const {
+  return a.bytes == b.bytes && memcmp(bytes_.data() + a.at, bytes_.data() + b.at, a.bytes) == 0;
+}
+
+void Handler::add(uint index, uint op, Piece key, Piece value) {
+  entries_[entry_count_++] = Entry{index, op, key, value};
+}
+
+void Handler::add_entry(uint i, const uchar *record, Piece primary) {
+  Piece key = append_entry_key(i, record, primary);
+  // Only an index of unique columns can have an entry with this key already.
+  uint op = table_->index(i).unique ? MILLPOND_ROW_OP_INSERT : MILLPOND_ROW_OP_PUT;
+  add(i, op, key, append_entry_value(i, primary));
+}
+
+void Handler::update_entry(uint i, const uchar *before, const uchar *after, Piece old_primary,
+                           Piece new_primary) {
+  const bool moved = old_primary.at != new_primary.at;
+  if (!moved && table_->index(i).codec.same_columns(before, after)) return;
+  Piece old_key = append_entry_key(i, before, old_primary);
+  Piece new_key = append_entry_key(i, after, new_primary);
+  Piece value = append_entry_value(i, new_primary);
+  if (same(old_key, new_key)) {
+    // The entry of a unique index stays, but names the row's new primary key.
+    if (moved && table_->index(i).unique) add(i, MILLPOND_ROW_OP_PUT, new_key, value);
+    return;
+  }
+  add(i, MILLPOND_ROW_OP_DELETE, old_key, Piece{0, 0});
+  add(i, table_->index(i).unique ? MILLPOND_ROW_OP_INSERT : MILLPOND_ROW_OP_PUT, new_key, value);
+}
+
+// Makes the collected changes: all or none.
+int Handler::change_row() {
+  for (uint i = 0; i < entry_count_; i++) {
+    const Entry &entry = entries_[i];
+    millpond_row_change &change = changes_[i];
+    change.table = entry.index == MAX_KEY ? table_->rows() : table_->tree(entry.index);
+    change.op = entry.op;
+    change.key = bytes_of(bytes_.data() + entry.key.at, entry.key.bytes);
+    change.value = bytes_of(bytes_.data() + entry.value.at, entry.value.bytes);
+  }
+  millpond_row_changes row{};
+  row.changes = changes_;
+  row.count = entry_count_;
+  row.counter = counter_;
+  row.lock_existing = replaces_ ? MILLPOND_LOCK_EXCLUSIVE : MILLPOND_LOCK_SHARED;
+  int rc = millpond_change_row(session_->txn(), &row, &conflict_);
+  if (rc == MILLPOND_RC_KEY_EXISTS) {
+    uint index = entries_[conflict_.index].index;
+    duplicate_index_ = index == MAX_KEY ? table_->primary() : index;
+    return HA_ERR_FOUND_DUPP_KEY;
+  }
+  return error_of(rc);
+}
+
+int Handler::write_row(const uchar *record) {
+  begin_row();
+  if (table->next_number_field && record == table->record[0]) {
+    if (int error = update_auto_increment()) return error;
+    counter_ = counter_after(table->next_number_field);
+  }
+  if (!table_->has_primary()) {
+    mi_int8store(hidden_, table_->hidden().next.fetch_add(1));
+  }
+  Piece primary = append_own_key(record);
+  add(MAX_KEY, MILLPOND_ROW_OP_INSERT, primary, append_row(record));
+  for (uint i = 0; i < table_->indexes(); i++) {
+    if (i != table_->primary()) add_entry(i, record, primary);
+  }
+  return change_row();
+}
+
+int Handler::update_row(const uchar *before, const uchar *after) {
+  begin_row();
+  Piece old_primary = append_own_key(before);
+  Piece new_primary = append_own_key(after);
+  if (same(old_primary, new_primary)) {
+    new_primary = old_primary;
+    add(MAX_KEY, MILLPOND_ROW_OP_PUT, old_primary, append_row(after));
+  } else {
+    add(MAX_KEY, MILLPOND_ROW_OP_DELETE, old_primary, Piece{0, 0});
+    add(MAX_KEY, MILLPOND_ROW_OP_INSERT, new_primary, append_row(after));
+  }
+  for (uint i = 0; i < table_->indexes(); i++) {
+    if (i != table_->primary()) update_entry(i, before, after, old_primary, new_primary);
+  }
+  // ON DUPLICATE KEY UPDATE may give the counter's column a value that has not been handed out.
+  if (table->found_next_number_field && replaces_ && after == table->record[0]) {
+    counter_ = counter_after(table->found_next_number_field);
+  }
+  return change_row();
+}
+
+int Handler::delete_row(const uchar *record) {
+  begin_row();
+  Piece primary = append_own_key(record);
+  add(MAX_KEY, MILLPOND_ROW_OP_DELETE, primary, Piece{0, 0});
+  for (uint i = 0; i < table_->indexes(); i++) {
+    if (i == table_->primary()) continue;
+    add(i, MILLPOND_ROW_OP_DELETE, append_entry_key(i, record, primary), Piece{0, 0});
+  }
+  return change_row();
+}
+
+// Returns what the table's counter becomes at least when the record is stored: the value behind the
+// one in the column, or 0 for none.
+uint64_t Handler::counter_after(Field *field) {
+  longlong value = field->val_int();
+  if (value < 0 && !(field->flags & UNSIGNED_FLAG)) return 0;
+  ulonglong used = static_cast<ulonglong>(value);
+  return used == ULONGLONG_MAX || used == 0 ? used : used + 1;
+}
+
+// Hands out `wanted` values that are `offset` plus a multiple of `increment`.
+void Handler::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
+                                 ulonglong *reserved) {
+  millpond_counter counter{};
+  counter.offset = offset;
+  counter.increment = increment;
+  counter.count = wanted;
+  counter.max = table->next_number_field->get_max_int_value();
+  if (millpond_counter_take(table_->rows(), &counter) != MILLPOND_RC_OK || counter.granted == 0) {
+    // The server refuses a value that the column cannot hold, and fails where there is none.
+    *first = counter.max == ULONGLONG_MAX ? ULONGLONG_MAX : counter.max + 1;
+    *reserved = counter.max == ULONGLONG_MAX ? 0 : 1;
+    return;
+  }
+  *first = counter.first;
+  *reserved = counter.granted;
+}
+
+int Handler::reset_auto_increment(ulonglong value) {
+  return error_of(millpond_counter_raise(database, table_->rows(), value));
+}
+
+void Handler::update_create_info(HA_CREATE_INFO *info) {
+  if (info->used_fields & HA_CREATE_USED_AUTO || !table->found_next_number_field) return;
+  uint64_t next = 0;
+  if (millpond_counter_next(table_->rows(), &next) != MILLPOND_RC_OK) return;
+  if (next > 1) info->auto_increment_value = next;
+}
+
+}  // namespace millpond

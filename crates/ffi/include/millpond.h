@@ -80,8 +80,8 @@ typedef enum {
 typedef enum {
   // The commit is on disk.
   MILLPOND_DURABILITY_SYNC = 0,
-  // The commit survives the end of the process, perhaps not that of the machine. Today this is as
-  // `MILLPOND_DURABILITY_SYNC`.
+  // The commit survives the end of the process, perhaps not that of the machine. Today this is
+  // as `MILLPOND_DURABILITY_SYNC`.
   MILLPOND_DURABILITY_WRITTEN = 1,
   // The commit is on disk within `bounded_ms` milliseconds and `bounded_bytes` bytes of redo.
   MILLPOND_DURABILITY_BOUNDED = 2,
@@ -217,7 +217,7 @@ typedef struct {
   millpond_bytes key;
   // Its value.
   millpond_bytes value;
-  // 1 if the transaction did not have the row's lock before.
+  // For a cursor that locks: 1 if the transaction did not have the row's lock before.
   uint32_t newly_locked;
 } millpond_row;
 
@@ -491,6 +491,9 @@ int millpond_metrics(const millpond_db *db, millpond_metric_fn show, void *conte
 // Puts all figures as JSON into `out`.
 int millpond_metrics_json(const millpond_db *db, millpond_buffer *out);
 
+// Puts all figures as text for people into `out`, a line each.
+int millpond_metrics_text(const millpond_db *db, millpond_buffer *out);
+
 // Returns a sentence about the last failed call of this thread. It stays valid until the next
 // failure in this thread.
 const char *millpond_error_text(void);
@@ -521,8 +524,8 @@ int millpond_change_row(const millpond_txn *txn,
                         const millpond_row_changes *row,
                         millpond_conflict *conflict);
 
-// Releases the lock of a row that a locking read of this transaction has newly locked, and that it
-// did not change.
+// Releases the lock of a row that a locking read of this transaction has just newly locked, and
+// that it did not change. `MILLPOND_RC_NOT_FOUND`: the lock stays, which does no harm.
 int millpond_unlock_row(const millpond_txn *txn, const millpond_table *table, millpond_bytes key);
 
 // Makes a session's place for transactions.
@@ -574,7 +577,8 @@ int millpond_statement_begin(const millpond_txn *txn);
 int millpond_statement_end(const millpond_txn *txn);
 
 // Undoes what the statement did, and ends it. If that is not possible, the whole transaction has
-// been rolled back, and the code says why. `MILLPOND_RC_OK` if an earlier error had rolled it back.
+// been rolled back, and the code says why. `MILLPOND_RC_OK` if an earlier error had rolled it
+// back.
 int millpond_statement_rollback(const millpond_txn *txn);
 
 // Marks this point of the transaction.

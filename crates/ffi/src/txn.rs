@@ -188,8 +188,11 @@ pub unsafe extern "C" fn millpond_txn_snapshot(txn: *const Txn) -> c_int {
 /// Sets how long the transaction's calls wait for a lock from now on, milliseconds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn millpond_txn_set_lock_wait(txn: *const Txn, lock_wait_ms: u64) -> c_int {
-    // SAFETY: as above.
-    guard_ok(|| Ok(unsafe { running(txn) }?.set_lock_wait(Duration::from_millis(lock_wait_ms))))
+    guard_ok(|| {
+        // SAFETY: as above.
+        unsafe { running(txn) }?.set_lock_wait(Duration::from_millis(lock_wait_ms));
+        Ok(())
+    })
 }
 
 /// Commits. When the call returns, the commit is as durable as `durability`, a
@@ -242,8 +245,8 @@ pub unsafe extern "C" fn millpond_txn_prepare(txn: *const Txn, xid: Bytes) -> c_
 /// until `millpond_txn_clear_cancel`. Commit and rollback do not fail. Any thread may call it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn millpond_txn_cancel(txn: *const Txn) {
-    // SAFETY: the handle is null or valid.
     guard_plain(|| {
+        // SAFETY: the handle is null or valid.
         if let Ok(txn) = unsafe { shared(txn) } {
             txn.canceller.cancel();
         }
@@ -253,8 +256,8 @@ pub unsafe extern "C" fn millpond_txn_cancel(txn: *const Txn) {
 /// Ends the effect of `millpond_txn_cancel`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn millpond_txn_clear_cancel(txn: *const Txn) {
-    // SAFETY: the handle is null or valid.
     guard_plain(|| {
+        // SAFETY: the handle is null or valid.
         if let Ok(txn) = unsafe { shared(txn) } {
             txn.canceller.clear();
         }

@@ -135,6 +135,7 @@ fn encode(effect: &Effect) -> Vec<u8> {
             let row = |(key, value): &(Vec<u8>, Vec<u8>)| (*number, key.clone(), Some(value.clone()));
             rows(&mut out, &list.iter().map(row).collect::<Vec<_>>());
         }
+        Effect::ChangeTables(_) => unreachable!("only the engine changes sets of tables"),
     }
     out
 }

@@ -51,7 +51,7 @@ pub enum RowOutcome {
 }
 
 impl<'a> EntryOp<'a> {
-    fn new(self) -> New<'a> {
+    fn to_new(self) -> New<'a> {
         match self {
             EntryOp::Insert(value) => New::Insert(value),
             EntryOp::Put(value) => New::Put(value),
@@ -173,7 +173,7 @@ impl Transaction {
         let mut admitted = engine.admission().admit(redo as u64)?;
         let mut result = Ok(Progress::All);
         for (index, (change, tree)) in changes.iter().zip(trees).enumerate() {
-            match txns.write_row(&self.txn, *tree, change.key, change.op.new(), rules, &mut admitted) {
+            match txns.write_row(&self.txn, *tree, change.key, change.op.to_new(), rules, &mut admitted) {
                 Ok(Wrote::Done { replaced }) => self.count(change.op.metric(replaced)),
                 Ok(Wrote::Nothing) if matches!(change.op, EntryOp::Insert(_)) => {
                     result = Ok(Progress::Found(index));

@@ -81,7 +81,7 @@ fn a_statement_that_cannot_be_undone_ends_the_transaction() {
     // The pages go to the file, and cannot be read back.
     db.checkpoint().unwrap();
     super::rollback::evict(&db);
-    faults.refuse_reads(&Path::new(DIR).join("pages"), 0..u64::MAX);
+    faults.refuse_reads(Path::new(DIR).join("pages"), 0..u64::MAX);
     let undone = tx.rollback_statement();
     faults.heal();
     if undone.is_err() {

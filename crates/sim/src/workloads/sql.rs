@@ -101,9 +101,9 @@ pub(super) fn numbered(d: &Driver) {
                 );
             }
             if rng.one_in(4) {
-                tx.rollback()
+                tx.rollback();
             } else {
-                tx.commit()
+                tx.commit();
             }
             if n == 4 + id {
                 d.checkpoint();

@@ -38,7 +38,11 @@ pub(crate) enum Command {
         dir: PathBuf,
     },
     /// Run the plugin's tests against a private server
-    Test,
+    Test {
+        /// Only the SQL scripts, without sysbench
+        #[arg(long)]
+        scripts: bool,
+    },
     /// Run MariaDB's own suites for storage engines
     Suites {
         /// Only these tests
@@ -52,7 +56,7 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
         Command::Build => build().map(|plugin| println!("{}", plugin.display())),
         Command::Start { dir } => start(&dir),
         Command::Stop { dir } => server::stop(&dir),
-        Command::Test => build().and_then(|_| smoke::run()),
+        Command::Test { scripts } => build().and_then(|_| smoke::run(scripts)),
         Command::Suites { tests } => build().and_then(|_| suites::run(&tests)),
     }
 }

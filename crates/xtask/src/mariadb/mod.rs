@@ -4,9 +4,10 @@
 //! A plugin is compiled against private headers of the server, and those come only with the
 //! server's source package. [`packages`] installs what is missing, [`headers`] fetches the headers,
 //! [`layout`] proves that they fit the installed server, [`compile`] builds the plugin, [`server`]
-//! starts and stops private servers, [`smoke`] runs the tests, and [`suites`] runs those of
-//! MariaDB. Everything that is made lies under `target/mariadb`.
+//! starts and stops private servers, [`smoke`] runs the tests, [`suites`] runs those of MariaDB,
+//! and [`bench`] measures. Everything that is made lies under `target/mariadb`.
 
+mod bench;
 mod compile;
 mod elf;
 mod headers;
@@ -43,6 +44,8 @@ pub(crate) enum Command {
         #[arg(long)]
         scripts: bool,
     },
+    /// Measure the plugin beside InnoDB in the same server
+    Bench(bench::Args),
     /// Run MariaDB's own suites for storage engines
     Suites {
         /// Only these tests
@@ -57,6 +60,7 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
         Command::Start { dir } => start(&dir),
         Command::Stop { dir } => server::stop(&dir),
         Command::Test { scripts } => build().and_then(|_| smoke::run(scripts)),
+        Command::Bench(args) => build().and_then(|_| bench::run(&args)),
         Command::Suites { tests } => build().and_then(|_| suites::run(&tests)),
     }
 }

@@ -29,6 +29,18 @@ impl Server {
         client
     }
 
+    /// Returns the number of the server's process.
+    pub(super) fn process(&self) -> Result<String, String> {
+        let file = self.dir.join("pid");
+        let number = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+        Ok(number.trim().to_owned())
+    }
+
+    /// Returns the server's data directory.
+    pub(super) fn data(&self) -> PathBuf {
+        self.dir.join("data")
+    }
+
     /// Returns the server's error log.
     pub(super) fn log(&self) -> PathBuf {
         self.dir.join("log")

@@ -1,0 +1,238 @@
+//! `cargo xtask mariadb bench`: figures beside InnoDB, in the same server.
+//!
+//! A private server has the same tables in both engines, with equal memory. A workload runs in
+//! pairs: one engine after the other, the order alternating, and the other engine's dirty pages
+//! written before. The figure is the median of the pairs' ratios. This is done once with InnoDB
+//! tuned for writes and once with InnoDB's defaults. BLACKHOLE and MEMORY run beside some
+//! workloads: they show what the server itself costs.
+//!
+//! Figures from a machine that does other work at the same time mean little.
+
+mod alter;
+mod cpu;
+mod report;
+mod stats;
+mod sysbench;
+mod workloads;
+
+use super::packages::{FOR_TESTS, install};
+use super::server::{self, Server};
+use super::{make_dir, output, target};
+use report::{Row, Value};
+use std::path::PathBuf;
+use std::time::Duration;
+use sysbench::Data;
+use workloads::{Kind, Workload};
+
+/// A server of a benchmark ends by itself, even if the benchmark is killed.
+const LIFE: Duration = Duration::from_secs(6 * 3600);
+
+/// The engine that keeps nothing, a part of Debian's package mariadb-server.
+const BLACKHOLE: &str = "/usr/lib/mysql/plugin/ha_blackhole.so";
+
+/// The command line.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Small tables, short runs, InnoDB tuned only: shows that it works, and gross changes
+    #[arg(long)]
+    quick: bool,
+    /// Rows of each sysbench table; the default is 500000, or 20000 with --quick
+    #[arg(long)]
+    rows: Option<u64>,
+    /// sysbench tables; the default is 10, or 4 with --quick
+    #[arg(long)]
+    tables: Option<u64>,
+    /// Seconds of one run; the default is 20, or 3 with --quick
+    #[arg(long)]
+    seconds: Option<u64>,
+    /// Pairs of runs; the default is 5, and 9 for reads, or 2 with --quick
+    #[arg(long)]
+    pairs: Option<usize>,
+    /// Buffer pool of each engine, MiB; the default is 2048, or 256 with --quick
+    #[arg(long)]
+    memory: Option<u64>,
+    /// Where the figures go as JSON; the default is target/mariadb/bench.json
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Only InnoDB tuned
+    #[arg(long)]
+    tuned: bool,
+    /// Only these workloads; an unknown name prints all names
+    workloads: Vec<String>,
+}
+
+/// How InnoDB is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rival {
+    Tuned,
+    Defaults,
+}
+
+impl Rival {
+    fn name(self) -> &'static str {
+        match self {
+            Rival::Tuned => "InnoDB tuned",
+            Rival::Defaults => "InnoDB defaults",
+        }
+    }
+
+    fn options(self) -> &'static [&'static str] {
+        match self {
+            Rival::Tuned => &[
+                "--innodb-log-file-size=4G",
+                "--innodb-flush-neighbors=0",
+                "--innodb-io-capacity=10000",
+                "--innodb-io-capacity-max=20000",
+                "--innodb-flush-method=O_DIRECT",
+            ],
+            Rival::Defaults => &[],
+        }
+    }
+}
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    data: Data,
+    seconds: u64,
+    pairs: Option<usize>,
+    memory_mib: u64,
+    /// Rows of the table that ALTER TABLE copies.
+    alter_rows: u64,
+}
+
+impl Size {
+    fn of(args: &Args) -> Size {
+        let pick = |given: Option<u64>, full, quick| given.unwrap_or(if args.quick { quick } else { full });
+        Size {
+            data: Data { tables: pick(args.tables, 10, 4), rows: pick(args.rows, 500_000, 20_000) },
+            seconds: pick(args.seconds, 20, 3),
+            pairs: args.pairs.or(args.quick.then_some(2)),
+            memory_mib: pick(args.memory, 2048, 256),
+            alter_rows: if args.quick { 100_000 } else { 1_000_000 },
+        }
+    }
+}
+
+/// Runs the workloads, prints a table of their figures and writes them as JSON.
+pub(super) fn run(args: &Args) -> Result<(), String> {
+    install(&FOR_TESTS)?;
+    let wanted = workloads::named(&args.workloads)?;
+    let size = Size::of(args);
+    let rivals: &[Rival] =
+        if args.quick || args.tuned { &[Rival::Tuned] } else { &[Rival::Tuned, Rival::Defaults] };
+    let mut rows = Vec::new();
+    for &rival in rivals {
+        rows.extend(against(rival, &wanted, size)?);
+    }
+    let json = args.json.clone().unwrap_or_else(|| target().join("bench.json"));
+    report::write_json(&json, &rows, size)?;
+    println!("\n{}", report::table(&rows));
+    println!("as JSON: {}", json.display());
+    Ok(())
+}
+
+/// Runs the workloads in a server of their own.
+fn against(rival: Rival, wanted: &[&'static Workload], size: Size) -> Result<Vec<Row>, String> {
+    let dir = std::env::temp_dir().join(format!("millpond-bench-{}", std::process::id()));
+    let memory = [
+        format!("--innodb-buffer-pool-size={}M", size.memory_mib),
+        format!("--millpond-buffer-pool-size={}M", size.memory_mib),
+        "--max-heap-table-size=4G".to_owned(),
+    ];
+    let mut options: Vec<&str> = memory.iter().map(String::as_str).collect();
+    options.extend(rival.options());
+    // The private server looks for plugins only in its own directory.
+    let plugins = dir.join("plugin");
+    make_dir(&plugins)?;
+    match std::fs::copy(BLACKHOLE, plugins.join("ha_blackhole.so")) {
+        Ok(_) => options.push("--plugin-load-add=ha_blackhole.so"),
+        Err(_) => println!("there is no {BLACKHOLE}, so BLACKHOLE is left out"),
+    }
+    let server = server::start(&dir, LIFE, &options)?;
+    let measured = Bench { server: &server, rival, size }.measure_all(wanted);
+    let stopped = server::stop(&dir);
+    let _ = std::fs::remove_dir_all(&dir);
+    stopped.and(measured)
+}
+
+/// The workloads against one server.
+struct Bench<'s> {
+    server: &'s Server,
+    rival: Rival,
+    size: Size,
+}
+
+impl Bench<'_> {
+    fn measure_all(&self, wanted: &[&'static Workload]) -> Result<Vec<Row>, String> {
+        println!("{}:", self.rival.name());
+        let needs = |kind: fn(&Kind) -> bool| wanted.iter().any(|workload| kind(&workload.kind));
+        let mut space = None;
+        if needs(Kind::uses_tables) {
+            let pages = sysbench::pages_in_use(self.server)?;
+            sysbench::prepare(self.server, "Millpond", self.size.data)?;
+            let bytes = (sysbench::pages_in_use(self.server)? - pages) * sysbench::PAGE_BYTES;
+            sysbench::prepare(self.server, "InnoDB", self.size.data)?;
+            space = Some((bytes, sysbench::innodb_bytes(self.server)?));
+        }
+        for engine in ["Millpond", "InnoDB"] {
+            if needs(|kind| matches!(kind, Kind::HotRow)) {
+                sysbench::prepare_hot_row(self.server, engine)?;
+            }
+        }
+        let mut rows = Vec::new();
+        for workload in wanted {
+            let values = match workload.kind {
+                Kind::Sysbench { .. } | Kind::HotRow => vec![self.rates(workload)?],
+                Kind::Alter => vec![alter::measure(self.server, self.pairs(workload), self.size.alter_rows)?],
+                Kind::Space => {
+                    space.map(|(ours, theirs)| Value::of_one("bytes", ours, theirs)).into_iter().collect()
+                }
+                // InnoDB has no part in it.
+                Kind::Cpu if self.rival == Rival::Tuned => cpu::measure(self.server, self.size)?,
+                Kind::Cpu => Vec::new(),
+            };
+            for value in values {
+                let row = Row { rival: self.rival.name(), workload, value };
+                println!("  {}", row.line());
+                rows.push(row);
+            }
+        }
+        Ok(rows)
+    }
+
+    fn pairs(&self, workload: &Workload) -> usize {
+        self.size.pairs.unwrap_or(workload.pairs)
+    }
+
+    /// Runs a workload in pairs, and the server's own engine beside it once.
+    fn rates(&self, workload: &Workload) -> Result<Value, String> {
+        let run = |engine: &str, seconds| {
+            sysbench::settle(self.server)?;
+            sysbench::run(self.server, workload, engine, self.size.data, seconds)
+        };
+        for engine in ["Millpond", "InnoDB"] {
+            run(engine, 2)?;
+        }
+        let mut value = Value::new("a second");
+        for pair in 0..self.pairs(workload) {
+            let order = if pair % 2 == 0 { ["Millpond", "InnoDB"] } else { ["InnoDB", "Millpond"] };
+            for engine in order {
+                value.add(engine, run(engine, self.size.seconds)?);
+            }
+        }
+        let engines = output(self.server.client().args(["--execute", "SHOW ENGINES"]))?;
+        if let Some(engine) = workload.beside.filter(|engine| engines.contains(engine)) {
+            sysbench::prepare(
+                self.server,
+                engine,
+                Data { rows: self.size.data.rows.min(50_000), ..self.size.data },
+            )?;
+            run(engine, 1)?;
+            value.beside = Some((engine, run(engine, self.size.seconds)?.rate));
+            let drop_it = format!("DROP DATABASE {}", sysbench::database(engine));
+            output(self.server.client().args(["--execute", &drop_it]))?;
+        }
+        Ok(value)
+    }
+}

@@ -1,0 +1,217 @@
+//! The figures as a table and as JSON.
+
+use super::Size;
+use super::stats::{Median, median};
+use super::sysbench::Run;
+use super::workloads::{Kind, Workload};
+use serde_json::{Value as Json, json};
+use std::path::Path;
+
+/// What was measured of one workload.
+#[derive(Debug)]
+pub(super) struct Value {
+    unit: &'static str,
+    /// What of the workload it is, if there are several.
+    part: Option<&'static str>,
+    ours: Vec<Run>,
+    theirs: Vec<Run>,
+    /// The server's own engine, and its rate.
+    pub(super) beside: Option<(&'static str, f64)>,
+}
+
+fn one(rate: f64) -> Vec<Run> {
+    vec![Run { rate, p99_ms: f64::NAN, server_us: f64::NAN }]
+}
+
+impl Value {
+    pub(super) fn new(unit: &'static str) -> Value {
+        Value { unit, part: None, ours: Vec::new(), theirs: Vec::new(), beside: None }
+    }
+
+    /// Returns a figure that is measured once.
+    pub(super) fn of_one(unit: &'static str, ours: f64, theirs: f64) -> Value {
+        Value { ours: one(ours), theirs: one(theirs), ..Value::new(unit) }
+    }
+
+    /// Returns the microseconds of the plugin for a row.
+    pub(super) fn of_plugin(part: &'static str, us: f64) -> Value {
+        Value { part: Some(part), ours: one(us), ..Value::new("µs a row") }
+    }
+
+    pub(super) fn add(&mut self, engine: &str, run: Run) {
+        let runs = if engine == "InnoDB" { &mut self.theirs } else { &mut self.ours };
+        runs.push(run);
+    }
+
+    /// Returns the median of Millpond's value over InnoDB's, pair by pair.
+    fn ratio(&self) -> Option<Median> {
+        let ratios: Vec<f64> = self.ours.iter().zip(&self.theirs).map(|(a, b)| a.rate / b.rate).collect();
+        (!ratios.is_empty()).then(|| median(&ratios))
+    }
+}
+
+/// One line of the table.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) rival: &'static str,
+    pub(super) workload: &'static Workload,
+    pub(super) value: Value,
+}
+
+/// Returns the median of one figure of some runs; none if it was not measured.
+fn middle(runs: &[Run], figure: impl Fn(&Run) -> f64) -> Option<f64> {
+    let values: Vec<f64> = runs.iter().map(figure).filter(|value| value.is_finite()).collect();
+    (!values.is_empty()).then(|| median(&values).middle)
+}
+
+/// Writes a number with about four digits.
+fn short(value: f64) -> String {
+    match value {
+        v if v >= 1e9 => format!("{:.2} G", v / 1e9),
+        v if v >= 1e6 => format!("{:.2} M", v / 1e6),
+        v if v >= 100.0 => format!("{v:.0}"),
+        v => format!("{v:.2}"),
+    }
+}
+
+impl Row {
+    fn name(&self) -> String {
+        match self.value.part {
+            Some(part) => format!("{}: {part}", self.workload.name),
+            None => self.workload.name.to_owned(),
+        }
+    }
+
+    /// Returns the figure that is judged: the ratio; of small differences its interval's upper end;
+    /// the processor time itself.
+    fn judged(&self) -> Option<f64> {
+        match self.workload.kind {
+            Kind::Cpu => middle(&self.value.ours, |run| run.rate),
+            _ if self.workload.must < 1.0 => self.value.ratio().map(|ratio| ratio.high),
+            _ => self.value.ratio().map(|ratio| ratio.middle),
+        }
+    }
+
+    fn less_is_better(&self) -> bool {
+        matches!(self.workload.kind, Kind::Cpu | Kind::Space)
+    }
+
+    /// Returns whether the figure is what is asked for, and what is aimed at.
+    fn verdict(&self) -> &'static str {
+        let Some(value) = self.judged() else { return "" };
+        let reaches = |limit: f64| if self.less_is_better() { value <= limit } else { value >= limit };
+        match (reaches(self.workload.must), reaches(self.workload.aim)) {
+            (_, true) => "aim",
+            (true, false) => "yes",
+            (false, false) => "NO",
+        }
+    }
+
+    /// Returns the line of the table.
+    pub(super) fn line(&self) -> String {
+        let rate = |runs: &[Run]| middle(runs, |run| run.rate).map_or(String::new(), short);
+        let ratio = self.value.ratio().map_or(String::new(), |ratio| {
+            format!("{:.2} ({:.2} to {:.2})", ratio.middle, ratio.low, ratio.high)
+        });
+        let beside =
+            self.value.beside.map_or(String::new(), |(name, rate)| format!("{name} {}", short(rate)));
+        let (ours, theirs) = (rate(&self.value.ours), rate(&self.value.theirs));
+        let (must, aim) = (self.workload.must, self.workload.aim);
+        format!(
+            "{:28} | {ours:>9} | {theirs:>9} | {:15} | {ratio:22} | {must:4} | {aim:4} | {:3} | {beside}",
+            self.name(),
+            self.value.unit,
+            self.verdict()
+        )
+    }
+
+    fn json(&self) -> Json {
+        let runs = |runs: &[Run]| -> Json {
+            let list = |figure: fn(&Run) -> f64| {
+                runs.iter().map(figure).filter(|v| v.is_finite()).collect::<Vec<_>>()
+            };
+            json!({
+                "values": list(|run| run.rate),
+                "p99_ms": list(|run| run.p99_ms),
+                "server_us": list(|run| run.server_us),
+            })
+        };
+        let ratio = self.value.ratio().map(|r| json!({ "low": r.low, "median": r.middle, "high": r.high }));
+        json!({
+            "rival": self.rival,
+            "workload": self.workload.name,
+            "part": self.value.part,
+            "clients": self.workload.clients,
+            "unit": self.value.unit,
+            "millpond": runs(&self.value.ours),
+            "innodb": runs(&self.value.theirs),
+            "ratio": ratio,
+            "must": self.workload.must,
+            "aim": self.workload.aim,
+            "verdict": self.verdict(),
+            "beside": self.value.beside.map(|(engine, value)| json!({ "engine": engine, "value": value })),
+        })
+    }
+}
+
+/// Returns the table of all figures.
+pub(super) fn table(rows: &[Row]) -> String {
+    let mut text = String::new();
+    let mut rival = "";
+    for row in rows {
+        if row.rival != rival {
+            rival = row.rival;
+            let (name, values) = (format!("against {rival}"), ["Millpond", "InnoDB"]);
+            text += &format!(
+                "{name:28} | {:>9} | {:>9} | {:15} | {:22} | must | aim  | ok  | beside\n",
+                values[0], values[1], "unit", "median of ratios"
+            );
+        }
+        text += &row.line();
+        text.push('\n');
+    }
+    text
+}
+
+/// Writes all figures with all runs.
+pub(super) fn write_json(file: &Path, rows: &[Row], size: Size) -> Result<(), String> {
+    let all = json!({
+        "tables": size.data.tables,
+        "rows": size.data.rows,
+        "seconds": size.seconds,
+        "memory_mib": size.memory_mib,
+        "alter_rows": size.alter_rows,
+        "figures": rows.iter().map(Row::json).collect::<Vec<_>>(),
+    });
+    super::super::write(file, &format!("{all:#}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::workloads::ALL;
+    use super::*;
+
+    fn row(name: &str, ours: &[f64], theirs: &[f64]) -> Row {
+        let workload = ALL.iter().find(|workload| workload.name == name).unwrap();
+        let mut value = Value::new("a second");
+        for (engine, rates) in [("Millpond", ours), ("InnoDB", theirs)] {
+            rates.iter().for_each(|&rate| value.add(engine, one(rate)[0]));
+        }
+        Row { rival: "InnoDB tuned", workload, value }
+    }
+
+    #[test]
+    fn the_verdict_compares_the_median_of_the_ratios() {
+        assert_eq!(row("insert-16", &[140.0, 160.0, 1.0], &[100.0, 100.0, 100.0]).verdict(), "NO");
+        assert_eq!(row("insert-16", &[150.0, 160.0, 1.0], &[100.0, 100.0, 100.0]).verdict(), "yes");
+        assert_eq!(row("insert-16", &[250.0], &[100.0]).verdict(), "aim");
+    }
+
+    #[test]
+    fn reads_are_judged_by_the_end_of_the_interval_and_space_by_less() {
+        assert_eq!(row("read-only", &[90.0, 90.0, 97.0], &[100.0, 100.0, 100.0]).verdict(), "yes");
+        assert_eq!(row("read-only", &[90.0, 90.0, 96.0], &[100.0, 100.0, 100.0]).verdict(), "NO");
+        assert_eq!(row("space", &[101.0], &[100.0]).verdict(), "NO");
+        assert_eq!(row("space", &[80.0], &[100.0]).verdict(), "aim");
+    }
+}

@@ -108,8 +108,7 @@ int Handler::close() {
 int Handler::use_session(THD *thd) {
   session_ = Session::of(thd);
   if (session_ == nullptr) return HA_ERR_OUT_OF_MEM;
-  if (int error = session_->begin_statement()) return error;
-  return error_of(table_->find_hidden_key(session_->txn()));
+  return session_->begin_statement();
 }
 
 int Handler::external_lock(THD *thd, int lock_type) {

@@ -2,7 +2,7 @@
 //
 // They are numbers in the order of inserts. The next one is in memory, and lives longer than the
 // server's cache entry of the table: rows of open transactions are not seen by others. The first
-// opening of a table after a start takes it from the greatest key of the tree.
+// insert after a start of the server takes it from the greatest key of the tree.
 #pragma once
 
 #include "server.h"

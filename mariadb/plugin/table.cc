@@ -16,14 +16,27 @@ struct OwnCursor {
   ~OwnCursor() { millpond_cursor_free(cursor); }
 };
 
-// Puts the last key of a tree into `key`, which stays empty if there is none.
-int last_key(millpond_txn *txn, millpond_table *tree, Buffer *key) {
+// A transaction that is freed with its block.
+struct OwnTxn {
+  millpond_txn *txn = nullptr;
+  ~OwnTxn() { millpond_txn_free(txn); }
+};
+
+// Puts the last key of a tree into `key`, which stays empty if there is none. It is read by a
+// transaction of its own: the statement's would draw its snapshot now, and it would count as a user
+// of the table, for which a change of the table in the same statement would wait.
+int last_key(millpond_table *tree, Buffer *key) {
+  OwnTxn reader;
+  millpond_txn_options options{};
+  options.isolation = MILLPOND_ISOLATION_READ_COMMITTED;
+  if (int rc = millpond_txn_new(database, &reader.txn)) return rc;
+  if (int rc = millpond_txn_begin(reader.txn, &options)) return rc;
   OwnCursor own;
   if (int rc = millpond_cursor_new(tree, &own.cursor)) return rc;
   millpond_seek_to to{};
   millpond_row row;
   to.seek = MILLPOND_SEEK_LAST;
-  int rc = millpond_cursor_seek(own.cursor, txn, &to, &row);
+  int rc = millpond_cursor_seek(own.cursor, reader.txn, &to, &row);
   if (rc == MILLPOND_RC_OK) key->append(row.key.ptr, row.key.len);
   return rc == MILLPOND_RC_NOT_FOUND ? MILLPOND_RC_OK : rc;
 }
@@ -131,13 +144,15 @@ void Table::sizes(ulonglong *rows, ulonglong *bytes) {
   *bytes = size_bytes_.load(std::memory_order_relaxed);
 }
 
-int Table::find_hidden_key(millpond_txn *txn) {
-  if (has_primary() || hidden_->known.load(std::memory_order_acquire)) return 0;
-  Buffer key;
-  if (int rc = last_key(txn, rows_, &key)) return rc;
-  if (key.size() == HIDDEN_KEY_BYTES) hidden_->pass(mi_uint8korr(key.data()));
-  hidden_->known.store(true, std::memory_order_release);
-  return 0;
+int Table::next_hidden_key(ulonglong *next) {
+  if (!hidden_->known.load(std::memory_order_acquire)) {
+    Buffer key;
+    if (int rc = last_key(rows_, &key)) return rc;
+    if (key.size() == HIDDEN_KEY_BYTES) hidden_->pass(mi_uint8korr(key.data()));
+    hidden_->known.store(true, std::memory_order_release);
+  }
+  *next = hidden_->next.fetch_add(1);
+  return MILLPOND_RC_OK;
 }
 
 }  // namespace millpond

@@ -44,7 +44,6 @@ class Table : public Handler_share {
   millpond_table *tree(uint i) const { return i == primary_ ? rows_ : indexes_[i].tree; }
   const RowCodec &row() const { return row_; }
   const std::string &name() const { return name_; }
-  HiddenKeys &hidden() { return *hidden_; }
 
   // Appends the primary key of a record. Tables with a hidden key have none to append.
   void append_primary(const uchar *record, Buffer &out, Buffer &scratch) const {
@@ -64,8 +63,9 @@ class Table : public Handler_share {
   // Closes and opens the trees again, after they were replaced by empty ones.
   int reopen_trees(const TABLE *table);
 
-  // Finds the greatest hidden key, once after each start of the server. Returns a return code.
-  int find_hidden_key(millpond_txn *txn);
+  // Hands out a hidden key. The first call after a start of the server finds the greatest one in the
+  // tree. Returns a return code.
+  int next_hidden_key(ulonglong *next);
 
  private:
   int open_trees(const TABLE_SHARE *share);

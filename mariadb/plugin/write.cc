@@ -109,7 +109,9 @@ int Handler::write_row(const uchar *record) {
     counter_ = counter_after(table->next_number_field);
   }
   if (!table_->has_primary()) {
-    mi_int8store(hidden_, table_->hidden().next.fetch_add(1));
+    ulonglong next = 0;
+    if (int rc = table_->next_hidden_key(&next)) return error_of(rc);
+    mi_int8store(hidden_, next);
   }
   Piece primary = append_own_key(record);
   add(MAX_KEY, MILLPOND_ROW_OP_INSERT, primary, append_row(record));

@@ -54,6 +54,18 @@ SELECT * FROM r WHERE id = 3;
 ALTER TABLE r TRUNCATE PARTITION p1;
 SELECT * FROM r ORDER BY id;
 DROP TABLE r;
+-- The first use of a table without a primary key is a change of the whole table, which must not wait
+-- for its own statement.
+CREATE TABLE h (v INT);
+TRUNCATE TABLE h;
+INSERT INTO h VALUES (1), (2);
+SELECT * FROM h ORDER BY v;
+DROP TABLE h;
+CREATE TABLE h (v INT) PARTITION BY LIST (v) (PARTITION a VALUES IN (1), PARTITION b VALUES IN (2));
+ALTER TABLE h DROP PARTITION a;
+INSERT INTO h VALUES (2);
+SELECT * FROM h;
+DROP TABLE h;
 -- Columns that are computed.
 CREATE TABLE g (a INT, b INT AS (a * 2) VIRTUAL, c INT AS (a + 1) STORED, KEY c (c));
 INSERT INTO g (a) VALUES (1), (2);

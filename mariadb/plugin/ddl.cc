@@ -67,6 +67,8 @@ int Handler::create(const char *path, TABLE *form, HA_CREATE_INFO *info) {
   for (const std::string &tree : names) changes.push_back(change_of(MILLPOND_TABLE_OP_CREATE, tree));
   if (int rc = make_changes(changes)) return server_error_of(rc);
   forget_hidden_keys(name);
+  // The first key of an empty table needs no search, which would be a use of the tree.
+  hidden_keys_of(name)->known.store(true, std::memory_order_release);
   if (info->auto_increment_value > 1) {
     if (int rc = raise_counter(name, info->auto_increment_value)) return server_error_of(rc);
   }
@@ -110,11 +112,7 @@ int Handler::rename_table(const char *from, const char *to) {
 int Handler::truncate() {
   std::vector<std::string> names;
   if (int rc = trees_of(table_->name(), &names)) return server_error_of(rc);
-  for (uint i = 0; i <= table_->indexes(); i++) {
-    millpond_cursor_free(cursors_[i]);
-    cursors_[i] = nullptr;
-  }
-  cursor_ = nullptr;
+  forget_cursors();
   std::vector<millpond_table_change> changes;
   for (const std::string &tree : names) changes.push_back(change_of(MILLPOND_TABLE_OP_REPLACE, tree));
   if (int rc = make_changes(changes)) return server_error_of(rc);

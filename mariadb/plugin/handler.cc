@@ -105,6 +105,14 @@ int Handler::close() {
   return 0;
 }
 
+void Handler::forget_cursors() {
+  for (uint i = 0; i <= table_->indexes(); i++) {
+    millpond_cursor_free(cursors_[i]);
+    cursors_[i] = nullptr;
+  }
+  cursor_ = nullptr;
+}
+
 int Handler::use_session(THD *thd) {
   session_ = Session::of(thd);
   if (session_ == nullptr) return HA_ERR_OUT_OF_MEM;

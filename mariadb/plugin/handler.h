@@ -1,6 +1,7 @@
 // One open instance of a table: the server's interface of a storage engine.
 #pragma once
 
+#include "bulk_insert.h"
 #include "engine.h"
 #include "session.h"
 #include "table.h"
@@ -67,6 +68,8 @@ class Handler final : public handler {
   int write_row(const uchar *record) override;
   int update_row(const uchar *before, const uchar *after) override;
   int delete_row(const uchar *record) override;
+  void start_bulk_insert(ha_rows rows, uint flags) override;
+  int end_bulk_insert() override;
   void get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
                           ulonglong *reserved) override;
   int reset_auto_increment(ulonglong value) override;
@@ -87,6 +90,7 @@ class Handler final : public handler {
   int error_of(int rc) { return server_error_of(rc); }
   int server_error_of(int rc);
   int use_session(THD *thd);
+  void forget_cursors();
 
   // check.cc
   int sum_keys(uint i, uint64_t *rows, uint64_t *hash, bool *damaged);
@@ -113,7 +117,9 @@ class Handler final : public handler {
   void add_entry(uint index, const uchar *record, Piece primary);
   void update_entry(uint index, const uchar *before, const uchar *after, Piece old_primary,
                     Piece new_primary);
+  int change_now();
   int change_row();
+  int bulk_error_of(int result);
   static uint64_t counter_after(Field *field);
 
   Table *table_ = nullptr;
@@ -146,6 +152,9 @@ class Handler final : public handler {
   uint entry_count_ = 0;
   uint64_t counter_ = 0;      // What the table's counter becomes at least.
   millpond_conflict conflict_{};
+  std::unique_ptr<BulkInsert> bulk_;  // The rows are loaded into a new table.
+  uint64_t bulk_counter_ = 0;
+  BulkInsert::Duplicate duplicate_;   // The record that is shown points into it.
   uint duplicate_index_ = 0;
   int last_own_error_ = 0;
   char error_text_[MYSQL_ERRMSG_SIZE] = {0};

@@ -80,6 +80,61 @@ void Handler::update_entry(uint i, const uchar *before, const uchar *after, Piec
 
 // Makes the collected changes: all or none.
 int Handler::change_row() {
+  if (!bulk_) return change_now();
+  for (uint i = 0; i < entry_count_; i++) {
+    const Entry &entry = entries_[i];
+    int result = bulk_->add(entry.index, bytes_of(bytes_.data() + entry.key.at, entry.key.bytes),
+                            bytes_of(bytes_.data() + entry.value.at, entry.value.bytes));
+    if (result == MILLPOND_RC_MISUSE) {
+      // The rows come in another order from here on, and are inserted one by one.
+      if (int error = end_bulk_insert()) return error;
+      return change_now();
+    }
+    if (result != MILLPOND_RC_OK) {
+      bulk_.reset();
+      duplicate_index_ = table_->primary();
+      return bulk_error_of(result);
+    }
+  }
+  if (counter_ > bulk_counter_) bulk_counter_ = counter_;
+  return 0;
+}
+
+int Handler::bulk_error_of(int result) { return result < 0 ? -result : error_of(result); }
+
+// ALTER TABLE copies rows into a table that nobody else uses. If they are many, they are loaded. The
+// flag says that no row may be there twice; with IGNORE the second one would be left out.
+void Handler::start_bulk_insert(ha_rows rows, uint flags) {
+  constexpr ha_rows MANY = 1000;
+  if (!(flags & HA_CREATE_UNIQUE_INDEX_BY_SORT) || rows < MANY) return;
+  // The server looks for duplicates itself, in the table that is being filled.
+  if (table->s->long_unique_table || table->s->period.name) return;
+  if (!BulkInsert::is_empty(*table_)) return;
+  bulk_counter_ = 0;
+  bulk_.reset(new (std::nothrow) BulkInsert(*table_, table));
+}
+
+int Handler::end_bulk_insert() {
+  if (!bulk_) return 0;
+  std::unique_ptr<BulkInsert> bulk = std::move(bulk_);
+  forget_cursors();
+  // The new trees have counters of their own.
+  uint64_t next = 0;
+  int error = error_of(millpond_counter_next(table_->rows(), &next));
+  if (!error) error = bulk_error_of(bulk->finish(ha_thd(), &duplicate_));
+  if (error == HA_ERR_FOUND_DUPP_KEY) {
+    duplicate_index_ = duplicate_.index;
+    int shown = put_row(bytes_of(duplicate_.primary), bytes_of(duplicate_.value), table->record[0]);
+    if (shown) error = shown;
+  }
+  if (!error) error = table_->reopen_trees(table);
+  if (next < bulk_counter_) next = bulk_counter_;
+  if (!error && next > 1) error = error_of(millpond_counter_raise(database, table_->rows(), next));
+  my_errno = error;  // What the server prints.
+  return error;
+}
+
+int Handler::change_now() {
   for (uint i = 0; i < entry_count_; i++) {
     const Entry &entry = entries_[i];
     millpond_row_change &change = changes_[i];
@@ -122,6 +177,7 @@ int Handler::write_row(const uchar *record) {
 }
 
 int Handler::update_row(const uchar *before, const uchar *after) {
+  if (int error = end_bulk_insert()) return error;
   begin_row();
   Piece old_primary = append_own_key(before);
   Piece new_primary = append_own_key(after);
@@ -143,6 +199,7 @@ int Handler::update_row(const uchar *before, const uchar *after) {
 }
 
 int Handler::delete_row(const uchar *record) {
+  if (int error = end_bulk_insert()) return error;
   begin_row();
   Piece primary = append_own_key(record);
   add(MAX_KEY, MILLPOND_ROW_OP_DELETE, primary, Piece{0, 0});

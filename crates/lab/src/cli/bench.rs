@@ -14,6 +14,7 @@ use crate::bench::long_values::LongValues;
 use crate::bench::many_locks::ManyLocks;
 use crate::bench::memory_peak::MemoryPeak;
 use crate::bench::queue::Queue;
+use crate::bench::replaced_values::ReplacedValues;
 use crate::bench::rollback_scan::RollbackScan;
 use crate::bench::tables::Tables;
 use crate::bench::trim_stall::TrimStall;
@@ -51,6 +52,7 @@ enum Benchmark {
     ManyLocks(ManyLocks),
     MemoryPeak(MemoryPeak),
     Queue(Queue),
+    ReplacedValues(ReplacedValues),
     RollbackScan(RollbackScan),
     Tables(Tables),
     TrimStall(TrimStall),
@@ -79,6 +81,7 @@ impl Bench {
             Benchmark::ManyLocks(bench) => bench.run(),
             Benchmark::MemoryPeak(bench) => bench.run(),
             Benchmark::Queue(bench) => bench.run(),
+            Benchmark::ReplacedValues(bench) => bench.run(),
             Benchmark::RollbackScan(bench) => bench.run(),
             Benchmark::Tables(bench) => bench.run(),
             Benchmark::TrimStall(bench) => bench.run(),

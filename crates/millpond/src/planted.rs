@@ -127,6 +127,9 @@ pub enum Bug {
     /// A checkpoint lists the counters of tables as they were at the opening, so a counter goes
     /// back once the log before the checkpoint is not read any more.
     CounterUnlisted,
+    /// A part of a replaced long value is freed, and the value's first pages go on naming the freed
+    /// pages. If purge stops there, it later frees pages that other values have got meanwhile.
+    FreedPagesNamed,
 }
 
 impl Bug {
@@ -190,6 +193,7 @@ impl Bug {
         Bug::ReleaseUnasked,
         Bug::ScanPasses,
         Bug::CounterUnlisted,
+        Bug::FreedPagesNamed,
     ];
 
     /// The flag of this mistake in the flags of a world.

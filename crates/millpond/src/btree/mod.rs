@@ -24,6 +24,7 @@ mod check;
 mod descend;
 mod estimate;
 mod merge;
+mod old_chain;
 mod overflow;
 mod root_copy;
 mod split;
@@ -36,5 +37,6 @@ pub(crate) use bulk::{BulkBuilder, BulkSink, PageBatch};
 #[cfg(test)]
 pub(crate) use check::TreeCheck;
 pub(crate) use merge::is_small;
+pub(crate) use old_chain::OldChain;
 pub(crate) use overflow::{FREED_TOGETHER, chain_to_free, free_last, read_chain, write_chain};
 pub(crate) use tree::{Tree, row_bytes};

@@ -20,6 +20,7 @@ use crate::store::Store;
 use fixture::TestStore;
 
 mod fixture;
+mod old_chains;
 mod root_copy;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;

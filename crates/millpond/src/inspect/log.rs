@@ -227,6 +227,7 @@ pub(super) fn op_name(op: &PageOp<'_>) -> &'static str {
         PageOp::MapRelease { .. } => "map release",
         PageOp::InitOverflow { .. } => "overflow init",
         PageOp::SetNext { .. } => "overflow link",
+        PageOp::CutNames { .. } => "cut overflow names",
         PageOp::InitFile { .. } => "file header",
         PageOp::InitOwners => "owners init",
         PageOp::OwnerSet { .. } => "owner set",

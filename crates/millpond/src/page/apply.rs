@@ -54,12 +54,13 @@ impl PageOp<'_> {
             }
             PageOp::MapOwn { extent, tree } => map::own(page, extent, tree),
             PageOp::MapSet { extent, page: bit } => map::set(page, extent, bit),
-            PageOp::MapClear { extent, page: bit } => map::clear(page, extent, bit),
+            PageOp::MapClear { extent, pages } => map::clear(page, extent, pages),
             PageOp::MapRelease { extent } => map::release(page, extent),
             PageOp::InitOverflow { tree, owner, head, ahead, data } => {
                 overflow::init(page, tree, owner, head, ahead, data)
             }
             PageOp::SetNext { next } => overflow::set_next(page, next),
+            PageOp::CutNames { names } => overflow::cut_names(page, names),
             PageOp::InitFile { content } => {
                 ensure!(content.len() <= page.len() - HEADER_BYTES, "the file header is longer than a page");
                 header::init_file(page, content);

@@ -85,10 +85,10 @@ pub(super) fn set(page: &mut [u8], index: u16, bit: u8) -> Result<(), Damage> {
     Ok(())
 }
 
-pub(super) fn clear(page: &mut [u8], index: u16, bit: u8) -> Result<(), Damage> {
-    let e = owned(page, index, bit)?;
-    ensure!(e.used & 1 << bit != 0, "the page is not in use");
-    set_u16(page, extent_offset(index) + 4, e.used & !(1 << bit));
+pub(super) fn clear(page: &mut [u8], index: u16, pages: u16) -> Result<(), Damage> {
+    let e = owned(page, index, 0)?;
+    ensure!(pages != 0 && e.used & pages == pages, "the page is not in use");
+    set_u16(page, extent_offset(index) + 4, e.used & !pages);
     Ok(())
 }
 
@@ -139,8 +139,10 @@ mod tests {
         );
         assert!(apply(PageOp::MapSet { extent: 255, page: 15 }).is_err(), "set twice");
         assert!(apply(PageOp::MapSet { extent: 255, page: 16 }).is_err(), "beyond the extent");
-        apply(PageOp::MapClear { extent: 255, page: 15 }).unwrap();
-        assert!(apply(PageOp::MapClear { extent: 255, page: 15 }).is_err(), "cleared twice");
+        apply(PageOp::MapSet { extent: 255, page: 2 }).unwrap();
+        assert!(apply(PageOp::MapClear { extent: 255, pages: 0x8008 }).is_err(), "one is not in use");
+        apply(PageOp::MapClear { extent: 255, pages: 0x8004 }).unwrap();
+        assert!(apply(PageOp::MapClear { extent: 255, pages: 0x8000 }).is_err(), "cleared twice");
         apply(PageOp::MapSet { extent: 255, page: 3 }).unwrap();
         assert_eq!(apply(PageOp::MapRelease { extent: 255 }), Ok(Extent { tree: TreeId::NONE, used: 0 }));
         assert!(apply(PageOp::MapRelease { extent: 255 }).is_err(), "released twice");

@@ -19,7 +19,7 @@
 //! 11 init map
 //! 12 map own     extent tree
 //! 13 map set     extent page(1)
-//! 14 map clear   extent page(1)
+//! 14 map clear   extent pages(varint: a bit for each)
 //! 15 map release extent
 //! 16 init overflow  tree txn undo_at flags(1: 1 = head) ahead | data
 //! 17 set next    next
@@ -27,6 +27,7 @@
 //! 19 init owners
 //! 20 owner set   page tree
 //! 21 owner clear page
+//! 22 cut names   names
 //! ```
 
 use base::codec::{Put, Reader, Truncated};
@@ -163,12 +164,12 @@ pub(crate) enum PageOp<'a> {
         /// Index of the page within the extent.
         page: u8,
     },
-    /// Marks a page as unused.
+    /// Marks pages as unused.
     MapClear {
         /// Index of the extent within this map page.
         extent: u16,
-        /// Index of the page within the extent.
-        page: u8,
+        /// Bit i: page i of the extent.
+        pages: u16,
     },
     /// Takes an extent back from its owner, with all pages that are still in use.
     MapRelease {
@@ -193,6 +194,11 @@ pub(crate) enum PageOp<'a> {
     SetNext {
         /// The next page of the chain.
         next: PageNo,
+    },
+    /// Leaves only the first of the pages that an overflow page names: the others are free.
+    CutNames {
+        /// How many names stay.
+        names: u16,
     },
     /// Makes the header of the `pages` file.
     InitFile {
@@ -267,10 +273,7 @@ impl<'a> PageOp<'a> {
                 put_tagged(out, 13, &[extent.into()]);
                 out.put_u8(page);
             }
-            PageOp::MapClear { extent, page } => {
-                put_tagged(out, 14, &[extent.into()]);
-                out.put_u8(page);
-            }
+            PageOp::MapClear { extent, pages } => put_tagged(out, 14, &[extent.into(), pages.into()]),
             PageOp::MapRelease { extent } => put_tagged(out, 15, &[extent.into()]),
             PageOp::InitOverflow { tree, owner, head, ahead, data } => {
                 put_tagged(out, 16, &[tree.0.into()]);
@@ -287,6 +290,7 @@ impl<'a> PageOp<'a> {
             PageOp::InitOwners => out.put_u8(19),
             PageOp::OwnerSet { page, tree } => put_tagged(out, 20, &[page.into(), tree.0.into()]),
             PageOp::OwnerClear { page } => put_tagged(out, 21, &[page.into()]),
+            PageOp::CutNames { names } => put_tagged(out, 22, &[names.into()]),
         }
     }
 
@@ -317,7 +321,7 @@ impl<'a> PageOp<'a> {
             11 => PageOp::InitMap,
             12 => PageOp::MapOwn { extent: number(r)?, tree: TreeId(number(r)?) },
             13 => PageOp::MapSet { extent: number(r)?, page: r.u8()? },
-            14 => PageOp::MapClear { extent: number(r)?, page: r.u8()? },
+            14 => PageOp::MapClear { extent: number(r)?, pages: number(r)? },
             15 => PageOp::MapRelease { extent: number(r)? },
             16 => {
                 let (tree, owner) = (TreeId(number(r)?), version(r)?);
@@ -333,6 +337,7 @@ impl<'a> PageOp<'a> {
             19 => PageOp::InitOwners,
             20 => PageOp::OwnerSet { page: number(r)?, tree: TreeId(number(r)?) },
             21 => PageOp::OwnerClear { page: number(r)? },
+            22 => PageOp::CutNames { names: number(r)? },
             _ => return Err(Truncated),
         };
         if r.is_empty() { Ok(op) } else { Err(Truncated) }

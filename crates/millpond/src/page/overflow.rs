@@ -14,7 +14,8 @@
 //! ```
 //! With the numbers, a reader can ask for many pages at once. They are hints: only `next` says
 //! which pages belong to the chain. If writing is cut off, the numbers of pages that were never
-//! used remain, and another owner may have those pages by now.
+//! used remain, and another owner may have those pages by now. Only of a chain that was written to
+//! its end all numbers are its pages. When a part of it is freed, those numbers go.
 
 use base::codec::fixed::{get_u16, get_u32, get_u40, get_u48, set_u16, set_u32, set_u40, set_u48};
 use base::codec::{Put, Reader, Truncated};
@@ -185,6 +186,15 @@ pub(super) fn init(
 pub(super) fn set_next(page: &mut [u8], next: PageNo) -> Result<(), Damage> {
     ensure!(header::kind(page) == Some(PageKind::Overflow), "the page is no overflow page");
     set_u32(page, NEXT, next.0);
+    Ok(())
+}
+
+/// Leaves only the first `names` pages that the page names. REQUIRES: its value is not read any more;
+/// the bytes of the other names become a part of it.
+pub(super) fn cut_names(page: &mut [u8], names: u16) -> Result<(), Damage> {
+    ensure!(header::kind(page) == Some(PageKind::Overflow), "the page is no overflow page");
+    ensure!(names < get_u16(page, AHEAD), "the overflow page does not name so many pages");
+    set_u16(page, AHEAD, names);
     Ok(())
 }
 

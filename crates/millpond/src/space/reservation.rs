@@ -13,6 +13,7 @@ use base::sync::atomic::Ordering;
 use base::{PageNo, TreeId};
 use metrics::{M, SyncReason};
 use smallvec::SmallVec;
+use std::collections::BTreeMap;
 
 /// Pages reserved for one tree. Those that are not taken are returned on drop.
 #[derive(Debug)]
@@ -180,7 +181,7 @@ impl Space {
             }
             MapEntry::Extent(extent) => {
                 let owner = map::extent(mtr.page(map.slot), extent).tree;
-                mtr.apply(map.slot, &PageOp::MapClear { extent, page: (page.0 % EXTENT_PAGES) as u8 });
+                mtr.apply(map.slot, &PageOp::MapClear { extent, pages: bit_of(page) });
                 owner
             }
         };
@@ -189,6 +190,40 @@ impl Space {
         // buffer.
         self.state.lock().freed(owner, page);
     }
+
+    /// Whether the page is in use and belongs to `tree`. REQUIRES: `map` describes it.
+    pub(crate) fn is_owner(&self, mtr: &Mtr<'_>, map: LatchedMap, tree: TreeId, page: PageNo) -> bool {
+        match self.entry_in(map, page) {
+            MapEntry::Owner(index) => owners::owner(mtr.page(map.slot), index) == tree,
+            MapEntry::Extent(index) => {
+                let extent = map::extent(mtr.page(map.slot), index);
+                extent.tree == tree && extent.used & bit_of(page) != 0
+            }
+        }
+    }
+
+    /// Frees pages whose content nobody reads any more, without a change of their content. They may
+    /// be reused once that is logged. REQUIRES: `map` describes them, and `tree` owns them.
+    pub(crate) fn free_many(&self, mtr: &mut Mtr<'_>, map: LatchedMap, tree: TreeId, pages: &[PageNo]) {
+        let mut extents: BTreeMap<u16, u16> = BTreeMap::new();
+        for &page in pages {
+            match self.entry_in(map, page) {
+                MapEntry::Owner(index) => mtr.apply(map.slot, &PageOp::OwnerClear { page: index }),
+                MapEntry::Extent(extent) => *extents.entry(extent).or_default() |= bit_of(page),
+            }
+        }
+        for (extent, pages) in extents {
+            mtr.apply(map.slot, &PageOp::MapClear { extent, pages });
+        }
+        // As in `free`.
+        let mut state = self.state.lock();
+        pages.iter().for_each(|page| state.freed(tree, *page));
+    }
+}
+
+/// Returns the bit of a page in its extent.
+fn bit_of(page: PageNo) -> u16 {
+    1 << (page.0 % EXTENT_PAGES)
 }
 
 impl<'s> Reservation<'s> {

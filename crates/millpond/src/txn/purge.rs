@@ -5,7 +5,7 @@ use super::admission::UndoWait;
 use super::quarantine::{QuarantineTask, SkippedRecords, is_local};
 use super::revert::RECORD_REDO;
 use super::system::Txns;
-use crate::btree::is_small;
+use crate::btree::{OldChain, is_small};
 use crate::error::{Error, Result};
 use crate::log::group::{self, Record as LogRecord};
 use crate::mtr::Mtr;
@@ -175,10 +175,25 @@ impl Txns {
 
     fn purge_record(&self, work: &PurgeWork, horizon: Lsn) -> Result {
         if let Some(chain) = &work.chain {
-            self.free_chain_of(work.tree, chain.head, chain.owner, UndoWait::Unlimited)?;
+            self.free_old_chain(work.tree, chain)?;
         }
         self.undo_admission.admit_undo(RECORD_REDO + work.key.len() as u64, UndoWait::Unlimited)?;
         self.purge_row(work.tree, &work.key, horizon)
+    }
+
+    /// Frees the chain of a value that no snapshot sees any more. If the tree was dropped, its pages
+    /// went with the tree.
+    fn free_old_chain(&self, tree: TreeId, chain: &ChainRef) -> Result {
+        let Some(live) = self.trees.get(tree) else { return Ok(()) };
+        let mut rest = OldChain::find(&self.store, tree, chain)?;
+        drop(live);
+        while !rest.is_empty() {
+            self.undo_admission.admit_undo(rest.redo(), UndoWait::Unlimited)?;
+            // While the tree exists, no other thread frees these pages.
+            let Some(_live) = self.trees.get(tree) else { return Ok(()) };
+            rest.free_last(&self.store)?;
+        }
+        Ok(())
     }
 
     /// Purges the oldest history batch, if all snapshots see all of it, or puts it into quarantine.

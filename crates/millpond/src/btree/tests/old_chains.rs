@@ -1,0 +1,121 @@
+//! Chains of replaced values are freed through the space map alone, in steps that a crash may cut
+//! off.
+
+use super::fixture::TestStore;
+use super::{ID, version};
+use crate::btree::{OldChain, Tree, read_chain, write_chain};
+use crate::buffer::FetchHint;
+use crate::page::overflow::ChainRef;
+use base::prng::Prng;
+
+struct Chains {
+    fixture: TestStore,
+    written: u64,
+}
+
+impl Chains {
+    fn new() -> Chains {
+        let fixture = TestStore::new(4096, 512);
+        Tree::create(&fixture.store, ID).unwrap();
+        Chains { fixture, written: 0 }
+    }
+
+    fn value(seed: u64, bytes: usize) -> Vec<u8> {
+        let mut value = vec![0; bytes];
+        Prng::new(seed).fill(&mut value);
+        value
+    }
+
+    /// Writes a chain whose value follows from its owner.
+    fn write(&mut self, bytes: usize) -> ChainRef {
+        self.written += 1;
+        let n = self.written;
+        let value = Self::value(n, bytes);
+        write_chain(&self.fixture.store, ID, &value, &mut |_, _| version(n), &mut || Ok(())).unwrap()
+    }
+
+    fn find(&self, chain: &ChainRef) -> OldChain {
+        OldChain::find(&self.fixture.store, ID, chain).unwrap()
+    }
+
+    fn assert_whole(&self, chain: &ChainRef) {
+        let mut found = Vec::new();
+        read_chain(&self.fixture.store, chain, FetchHint::Normal, &mut found).unwrap();
+        assert!(found == Self::value(chain.owner.undo_at, chain.len as usize));
+    }
+
+    fn used(&self) -> usize {
+        self.fixture.used_pages().len()
+    }
+}
+
+/// A tree's first 16 pages are single ones, described by a page of owners; the others are in
+/// extents, described by a map page. So this chain is freed in two steps.
+#[test]
+fn what_is_freed_in_steps_is_found_again_without_the_freed_pages() {
+    let mut chains = Chains::new();
+    let (first, second) = (chains.write(11 * 4000), chains.write(30 * 4000));
+    let whole = chains.used();
+    let store = &chains.fixture.store;
+    chains.find(&second).free_last(store).unwrap();
+    let left = chains.used();
+    assert!(left < whole && left > whole - 30, "{whole} pages, then {left}");
+
+    // Another value gets the freed pages before purge goes on.
+    let third = chains.write(28 * 4000);
+    let mut rest = chains.find(&second);
+    let store = &chains.fixture.store;
+    while !rest.is_empty() {
+        rest.free_last(store).unwrap();
+    }
+    chains.assert_whole(&first);
+    chains.assert_whole(&third);
+    assert!(chains.find(&second).is_empty());
+    let fourth = chains.write(20_000);
+    assert!(chains.find(&second).is_empty(), "its head has another owner now");
+    for chain in [first, third, fourth] {
+        let mut rest = chains.find(&chain);
+        while !rest.is_empty() {
+            rest.free_last(&chains.fixture.store).unwrap();
+        }
+    }
+    assert_eq!(chains.used(), 1, "only the root is left");
+    chains.fixture.assert_redo_gives_the_same_pages();
+}
+
+#[test]
+fn a_long_chain_is_freed_with_few_reads_and_few_changed_pages() {
+    let mut chains = Chains::new();
+    chains.write(16 * 4000);
+    let long = chains.write(1500 * 4000);
+    let store = &chains.fixture.store;
+    let read = || store.metrics.get(metrics::M::PagesRead);
+    let (before, mut rest, mut steps) = (read(), chains.find(&long), 0);
+    while !rest.is_empty() {
+        rest.free_last(store).unwrap();
+        steps += 1;
+    }
+    let read = read() - before;
+    assert!(steps == 2 && read <= 30, "{steps} steps, {read} pages read");
+    assert_eq!(chains.used(), 1 + 16);
+    chains.fixture.assert_redo_gives_the_same_pages();
+}
+
+#[test]
+fn a_chain_that_names_pages_of_others_is_refused() {
+    let mut chains = Chains::new();
+    chains.write(16 * 4000);
+    let chain = chains.write(20 * 4000);
+    let store = &chains.fixture.store;
+    let mut early = chains.find(&chain);
+    let mut rest = chains.find(&chain);
+    while !rest.is_empty() {
+        rest.free_last(store).unwrap();
+    }
+    // The pages are free: as if the map were damaged.
+    let refused = early.free_last(store).unwrap_err().to_string();
+    assert!(refused.contains("its table has no such page"), "{refused}");
+    let longer = ChainRef { len: 1, ..chains.write(20 * 4000) };
+    let refused = OldChain::find(&chains.fixture.store, ID, &longer).unwrap_err().to_string();
+    assert!(refused.contains("more pages than its length says"), "{refused}");
+}

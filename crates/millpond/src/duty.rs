@@ -65,7 +65,12 @@ pub(crate) fn spawn_engine<T: Send + 'static>(
 /// Returns how many callers wait as long as this thread waits: one, or none for a thread of the
 /// engine.
 pub(crate) fn callers() -> u64 {
-    u64::from(DUTY.get() != Duty::Engine)
+    u64::from(!is_engine())
+}
+
+/// Whether this is a thread of the engine.
+pub(crate) fn is_engine() -> bool {
+    DUTY.get() == Duty::Engine
 }
 
 /// Whether a page that this thread writes is written in the time of a caller that did not ask for

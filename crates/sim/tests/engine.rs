@@ -46,6 +46,7 @@ fn planted_mistakes_are_found() {
         (Bug::CheckpointOrder, "checkpoint-always"),
         (Bug::DurableOutOfOrder, "overlapping-flushes"),
         (Bug::CheckpointIgnoresReplay, "overflow"),
+        (Bug::FreedPagesNamed, "overflow-steps"),
     ];
     for (bug, workload) in planted {
         // The first finding ends it. The number of seeds is luck and changes with each change of

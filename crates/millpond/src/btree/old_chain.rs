@@ -4,23 +4,28 @@
 //! pages that name others are read, one in 64, and freeing changes the space map alone: no page of
 //! the chain is read, changed and written for that.
 //!
-//! A long chain takes several mini-transactions. Each frees the last pages that one page of the map
-//! describes, and cuts them off from the names in the page that names the first of them. So after a
-//! crash the rest of the chain is found in the same way. The head goes last. If it is free, or has
+//! Most chains are freed by one mini-transaction. A long or scattered one takes several: each frees
+//! the last pages that a few pages of the map describe, and cuts them off from the names in the
+//! page that names the first of them. So after a crash the rest is found in the same way. The head goes last. If it is free, or has
 //! another owner by now, nothing of the chain is left.
 
 use base::{PageNo, TreeId};
 
-use crate::buffer::FetchHint;
+use crate::buffer::{FetchHint, PageImages};
 use crate::error::{Error, Result};
 use crate::mtr::Mtr;
 use crate::page::op::PageOp;
 use crate::page::overflow::{ChainRef, Overflow, pages_for};
 use crate::planted::{Bug, planted};
 use crate::store::Store;
+use std::collections::BTreeMap;
 
 /// The most pages that one mini-transaction frees.
 const FREED_AT_ONCE: usize = 1024;
+/// The most pages of the map that one mini-transaction latches, in ascending order: no other thread
+/// latches two of them in another order. In a small pool fewer, one for so many frames.
+const MAPS_AT_ONCE: usize = 8;
+const FRAMES_PER_MAP: usize = 32;
 /// Bytes of redo of one mini-transaction, and bytes for each page if all are in different extents.
 const STEP_REDO: u64 = 64;
 const EACH_REDO: u64 = 20;
@@ -37,8 +42,13 @@ pub(crate) struct OldChain {
 
 impl OldChain {
     /// Finds the rest of a chain, possibly nothing. REQUIRES: no latch held; the chain was written
-    /// to its end; no other thread frees it.
-    pub(crate) fn find(store: &Store, tree: TreeId, chain: &ChainRef) -> Result<OldChain> {
+    /// to its end; no other thread frees it; `images` were read when their pages were in use.
+    pub(crate) fn find(
+        store: &Store,
+        tree: TreeId,
+        chain: &ChainRef,
+        images: &PageImages,
+    ) -> Result<OldChain> {
         let mut rest = OldChain { tree, pages: Vec::new(), namers: Vec::new() };
         // Asked first: a page that was in use before its content was read, and has the content of
         // the chain's head, was the chain's head all the time.
@@ -46,17 +56,21 @@ impl OldChain {
             return Ok(rest);
         }
         let whole = pages_for(store.pool.page_bytes(), chain.len as usize);
-        let Some(mut names) = names_in(store, chain.head, chain, true)? else { return Ok(rest) };
+        let Some(mut names) = names_in(store, chain.head, chain, images)? else { return Ok(rest) };
         rest.pages.push(chain.head);
         while !names.is_empty() {
             rest.namers.push(rest.pages.len() - 1);
             rest.pages.append(&mut names);
             if rest.pages.len() > whole {
-                return Err(rest.damage(store, chain.head, "a long value has more pages than its length says"));
+                return Err(rest.damage(
+                    store,
+                    chain.head,
+                    "a long value has more pages than its length says",
+                ));
             }
             let last = *rest.pages.last().unwrap_or(&chain.head);
             if rest.pages.len() < whole {
-                let found = names_in(store, last, chain, false)?;
+                let found = names_in(store, last, chain, &PageImages::default())?;
                 names = found.ok_or_else(|| {
                     rest.damage(store, last, "a long value leads here, but this is none of its pages")
                 })?;
@@ -75,14 +89,11 @@ impl OldChain {
         STEP_REDO + EACH_REDO * self.pages.len().min(FREED_AT_ONCE) as u64
     }
 
-    /// Frees the last pages, as many as one page of the map describes, at most [`FREED_AT_ONCE`].
+    /// Frees the last pages, as many as a few pages of the map describe, at most [`FREED_AT_ONCE`].
     /// REQUIRES: no latch held; the tree exists, and no other thread drops it meanwhile.
     pub(crate) fn free_last(&mut self, store: &Store) -> Result {
-        let Some(&last) = self.pages.last() else { return Ok(()) };
-        let place = store.space.map_page_of(last);
-        let alike = |page: &&PageNo| store.space.map_page_of(**page) == place;
-        let together = self.pages.iter().rev().take(FREED_AT_ONCE).take_while(alike).count();
-        let first = self.pages.len() - together;
+        let places = self.last_by_map(store);
+        let first = self.pages.len() - places.values().map(Vec::len).sum::<usize>();
         let namer = self.namers.iter().copied().rfind(|namer| *namer < first);
         store.log.make_room()?;
         let holder = store.pool.hold_frames()?;
@@ -90,24 +101,45 @@ impl OldChain {
             Some(namer) => Some((store.pool.fetch(self.pages[namer])?, first - namer - 1)),
             None => None,
         };
-        let map = store.space.map_of(last, &holder)?;
+        let maps = places.into_values().map(|pages| Ok((store.space.map_of(pages[0], &holder)?, pages)));
+        let maps = maps.collect::<Result<Vec<_>>>()?;
         let mut mtr = Mtr::begin(&store.log, &store.pool);
         let cut = cut.map(|(pin, names)| (mtr.add(pin.write()), names));
-        let map = map.latch(&mut mtr);
-        let freed = &self.pages[first..];
-        if let Some(page) = freed.iter().find(|page| !store.space.is_owner(&mtr, map, self.tree, **page)) {
-            return Err(self.damage(store, *page, "a long value leads here, but its table has no such page"));
+        let maps: Vec<_> = maps.into_iter().map(|(map, pages)| (map.latch(&mut mtr), pages)).collect();
+        for (map, pages) in &maps {
+            let other = pages.iter().find(|page| !store.space.is_owner(&mtr, *map, self.tree, **page));
+            if let Some(page) = other {
+                let what = "a long value leads here, but its table has no such page";
+                return Err(self.damage(store, *page, what));
+            }
         }
         if let Some((page, names)) = cut
             && !planted(Bug::FreedPagesNamed)
         {
             mtr.apply(page, &PageOp::CutNames { names: names as u16 });
         }
-        store.space.free_many(&mut mtr, map, self.tree, freed);
+        for (map, pages) in &maps {
+            store.space.free_many(&mut mtr, *map, self.tree, pages);
+        }
         mtr.commit();
         self.pages.truncate(first);
         self.namers.retain(|namer| *namer < first);
         Ok(())
+    }
+
+    /// Returns the last pages by the pages of the map that describe them, in the order in which
+    /// those are latched.
+    fn last_by_map(&self, store: &Store) -> BTreeMap<PageNo, Vec<PageNo>> {
+        let most = MAPS_AT_ONCE.min(store.pool.frame_count() / FRAMES_PER_MAP).max(1);
+        let mut places: BTreeMap<PageNo, Vec<PageNo>> = BTreeMap::new();
+        for &page in self.pages.iter().rev().take(FREED_AT_ONCE) {
+            let place = store.space.map_page_of(page);
+            if !places.contains_key(&place) && places.len() == most {
+                break;
+            }
+            places.entry(place).or_default().push(page);
+        }
+        places
     }
 
     fn damage(&self, store: &Store, page: PageNo, what: &str) -> Error {
@@ -116,8 +148,25 @@ impl OldChain {
 }
 
 /// Returns the pages that `page` names; `None` if it is no page of the chain.
-fn names_in(store: &Store, page: PageNo, chain: &ChainRef, head: bool) -> Result<Option<Vec<PageNo>>> {
-    let page = store.pool.fetch_with(page, FetchHint::Scan)?.read();
-    let part = Overflow::new(&page).filter(|part| part.owner() == chain.owner && part.is_head() == head);
-    Ok(part.map(|part| part.ahead().collect()))
+fn names_in(
+    store: &Store,
+    page: PageNo,
+    chain: &ChainRef,
+    images: &PageImages,
+) -> Result<Option<Vec<PageNo>>> {
+    let names = |bytes: &[u8]| {
+        let part = Overflow::new(bytes)?;
+        let ours = part.owner() == chain.owner && part.is_head() == (page == chain.head);
+        ours.then(|| part.ahead().collect())
+    };
+    if let Some(image) = images.get(page) {
+        return Ok(names(image));
+    }
+    // Purge needs the page once. A frame for it would have to be free first.
+    let mut read = PageImages::default();
+    store.pool.read_uncached([page], &mut read);
+    match read.get(page) {
+        Some(image) => Ok(names(image)),
+        None => Ok(names(&store.pool.fetch_with(page, FetchHint::Scan)?.read())),
+    }
 }

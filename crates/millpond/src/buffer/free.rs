@@ -9,6 +9,9 @@
 //! pages. If enough threads did so at once, each would wait for frames of the others. So such a
 //! thread is a [`FrameHolder`] first, and only few threads can be one at the same time.
 //!
+//! A waiting thread of the engine gets the next free frame before all callers: purge frees the space
+//! that callers fill, so it must not wait behind each of them.
+//!
 //! Replacement is second chance (clock): a hand moves over the frames. It clears the mark of a
 //! frame that was used since its last visit, and takes a clean frame without the mark. Once the
 //! pool is full, long scans reuse a ring of the frames that they filled (Bp6), as long as no other
@@ -23,6 +26,7 @@ use metrics::{Latency, M};
 
 use super::frame::{CLAIMED, DIRTY, LOADING, PINS, REFERENCED, WRITING};
 use super::pool::{FetchHint, Pool};
+use crate::duty;
 use crate::error::Result;
 
 /// The most frames that all scans together fill before they reuse them.
@@ -33,6 +37,8 @@ const SCAN_RING_MAX: usize = 64;
 pub(super) struct FreeFrames {
     list: Mutex<FreeList>,
     need_free: Condvar,
+    /// Where threads of the engine wait.
+    engine_needs_free: Condvar,
     /// At most this many threads are frame holders.
     holders_most: usize,
     may_hold: Condvar,
@@ -50,8 +56,10 @@ pub(super) struct FreeFrames {
 #[derive(Debug)]
 struct FreeList {
     frames: Vec<u32>,
-    /// Threads that wait on `need_free`.
+    /// Callers that wait on `need_free`.
     waiting: usize,
+    /// Threads that wait on `engine_needs_free`. As many frames are theirs.
+    engine_waiting: usize,
     /// Frame holders.
     holders: usize,
     /// Threads that wait on `may_hold`.
@@ -88,6 +96,13 @@ pub(crate) struct Sweep {
     pub(crate) dirty: Vec<PageNo>,
 }
 
+impl FreeList {
+    /// Whether there is a frame for a thread of the engine, or for a caller.
+    fn available(&self, engine: bool) -> bool {
+        self.frames.len() > if engine { 0 } else { self.engine_waiting }
+    }
+}
+
 impl FreeFrames {
     /// Returns the bytes that the list needs for `count` frames.
     pub(super) fn bytes(count: usize) -> usize {
@@ -100,10 +115,12 @@ impl FreeFrames {
             list: Mutex::new(FreeList {
                 frames: (0..count as u32).rev().collect(),
                 waiting: 0,
+                engine_waiting: 0,
                 holders: 0,
                 waiting_to_hold: 0,
             }),
             need_free: Condvar::new(),
+            engine_needs_free: Condvar::new(),
             holders_most: (count / FRAMES_PER_HOLDER).max(1),
             may_hold: Condvar::new(),
             hand: AtomicUsize::new(0),
@@ -169,9 +186,15 @@ impl Pool {
         self.free.list.lock().frames.len()
     }
 
-    /// Returns the number of threads that wait for a frame.
+    /// Returns the number of callers that wait for a frame.
     pub(crate) fn frame_waiters(&self) -> usize {
         self.free.list.lock().waiting
+    }
+
+    /// Returns the number of threads of the engine that wait for a frame.
+    #[cfg(test)]
+    pub(crate) fn engine_frame_waiters(&self) -> usize {
+        self.free.list.lock().engine_waiting
     }
 
     /// Returns the number of threads that wait to be a frame holder.
@@ -195,6 +218,7 @@ impl Pool {
     pub(crate) fn wake_frame_waiters(&self) {
         let _list = self.free.list.lock();
         self.free.need_free.notify_all();
+        self.free.engine_needs_free.notify_all();
         self.free.may_hold.notify_all();
     }
 
@@ -224,31 +248,60 @@ impl Pool {
         loop {
             self.poison.check()?;
             if let Some(frame) = self.try_take_frame(hint) {
-                if let Some(since_us) = since_us {
-                    self.metrics.time(Latency::FreeFrameWait, self.clock.now_us().saturating_sub(since_us));
-                }
-                return Ok(frame);
+                return Ok(self.waited_for(frame, since_us));
             }
             if since_us.is_none() {
                 since_us = Some(self.clock.now_us());
                 self.metrics.add(M::FreeFrameWaits, 1);
             }
+            if duty::is_engine() {
+                match self.await_frame_first() {
+                    Some(frame) => return Ok(self.waited_for(frame, since_us)),
+                    None => continue,
+                }
+            }
             let mut list = self.free.list.lock();
             // The cleaner poisons first and wakes under this mutex, so a check under it misses
             // nothing.
-            if list.frames.is_empty() && !self.poison.is_set() {
-                list.waiting += 1;
-                self.free.cleaner.unpark();
-                self.free.need_free.wait(&mut list);
-                list.waiting -= 1;
+            if list.available(false) || self.poison.is_set() {
+                continue;
             }
+            list.waiting += 1;
+            self.free.cleaner.unpark();
+            self.free.need_free.wait(&mut list);
+            list.waiting -= 1;
         }
+    }
+
+    /// Waits, as a thread of the engine, for the next free frame. Returns `None` if the database is
+    /// poisoned.
+    fn await_frame_first(&self) -> Option<FreeFrame<'_>> {
+        let mut list = self.free.list.lock();
+        list.engine_waiting += 1;
+        self.free.cleaner.unpark();
+        while list.frames.is_empty() && !self.poison.is_set() {
+            self.free.engine_needs_free.wait(&mut list);
+        }
+        list.engine_waiting -= 1;
+        // Taken under the same mutex: no caller comes between.
+        list.frames.pop().map(|frame| self.own_frame(frame))
     }
 
     fn pop_free(&self) -> Option<(FreeFrame<'_>, usize)> {
         let mut list = self.free.list.lock();
+        if !list.available(duty::is_engine()) {
+            return None;
+        }
         let frame = list.frames.pop()?;
         Some((self.own_frame(frame), list.frames.len()))
+    }
+
+    /// Measures a wait for a frame, if there was one.
+    fn waited_for<'p>(&self, frame: FreeFrame<'p>, since_us: Option<u64>) -> FreeFrame<'p> {
+        if let Some(since_us) = since_us {
+            self.metrics.time(Latency::FreeFrameWait, self.clock.now_us().saturating_sub(since_us));
+        }
+        frame
     }
 
     pub(super) fn put_free(&self, frame: u32) {
@@ -258,7 +311,9 @@ impl Pool {
         let mut list = self.free.list.lock();
         list.frames.push(frame);
         base::check!(list.frames.len() <= self.frames().count(), "a frame is free twice");
-        if list.waiting > 0 {
+        if list.frames.len() <= list.engine_waiting {
+            self.free.engine_needs_free.notify_one();
+        } else if list.waiting > 0 {
             self.free.need_free.notify_one();
         }
     }

@@ -322,6 +322,41 @@ fn threads_that_wait_for_frames_hold_nothing_and_all_get_one() {
 }
 
 #[test]
+fn a_thread_of_the_engine_gets_a_frame_before_callers_that_came_earlier() {
+    let w = world(2);
+    let mut pins = vec![w.fetch(0), w.fetch(1)];
+    // Keeps its page, and so the frame, until it is joined.
+    let fetch = |page| {
+        let pool = Arc::clone(&w.pool);
+        move || pool.fetch(PageNo(page)).map(|pin| std::mem::forget(pin)).unwrap()
+    };
+    let mut turn = 0;
+    let callers: Vec<_> = (10..13).map(|page| spawn("caller", fetch(page)).unwrap()).collect();
+    while w.pool.frame_waiters() < 3 {
+        spin(&mut turn);
+    }
+    let engine = crate::duty::spawn_engine("engine", fetch(20)).unwrap();
+    while w.pool.engine_frame_waiters() == 0 {
+        spin(&mut turn);
+    }
+    pins.pop();
+    assert_eq!(w.pool.sweep(2, 2).freed, 1);
+    engine.join().unwrap();
+    assert!(w.pool.holds(PageNo(20)), "the engine's page came first");
+    assert_eq!((w.pool.frame_waiters(), w.pool.engine_frame_waiters()), (3, 0));
+    // The next frame is for a caller again.
+    pins.pop();
+    assert_eq!(w.pool.sweep(2, 2).freed, 1);
+    while w.pool.frame_waiters() == 3 {
+        spin(&mut turn);
+    }
+    w.poison.set(Error::Misuse("the end".into()));
+    w.pool.wake_frame_waiters();
+    let served = callers.into_iter().map(|thread| thread.join()).filter(Result::is_ok).count();
+    assert_eq!(served, 1);
+}
+
+#[test]
 fn a_thread_that_waits_for_a_frame_learns_that_the_database_is_poisoned() {
     let w = world(2);
     let pins = [w.fetch(0), w.fetch(1)];

@@ -202,6 +202,7 @@ const BEYOND: &[Bug] = &[
     Bug::ReleaseUnasked,
     Bug::ScanPasses,
     Bug::CounterUnlisted,
+    Bug::FreedPagesNamed,
 ];
 
 #[cfg(feature = "planted")]

@@ -102,18 +102,35 @@ impl PurgeQueue {
         taken
     }
 
+    /// Sorts in what the stripes have that is `due`.
+    fn gather(&self, sorted: &mut EndedQueue, due: PurgeDue) {
+        let before = sorted.len();
+        for stripe in self.stripes.iter() {
+            let mut stripe = stripe.lock();
+            while stripe.front().is_some_and(|(lsn, ended)| due.covers(*lsn, ended)) {
+                sorted.extend(stripe.pop_front());
+            }
+        }
+        sort_in(sorted, before);
+    }
+
+    /// Returns up to `most` committed transactions that [`PurgeQueue::take`] will return next and
+    /// that need work in pages. They stay in the queue.
+    pub(crate) fn next_with_work(&self, due: PurgeDue, most: usize) -> Vec<Arc<Stream>> {
+        let mut sorted = self.sorted.lock();
+        if sorted.len() < most {
+            self.gather(&mut sorted, due);
+        }
+        let next = sorted.iter().take(most).filter(|(lsn, ended)| due.covers(*lsn, ended));
+        let work = next.filter(|(_, ended)| ended.committed && !ended.is_mere_memory());
+        work.map(|(_, ended)| Arc::clone(&ended.stream)).collect()
+    }
+
     /// Takes the oldest transaction that is `due`.
     pub(crate) fn take(&self, due: PurgeDue) -> Option<(Lsn, EndedTxn)> {
         let mut sorted = self.sorted.lock();
         if !sorted.front().is_some_and(|(lsn, ended)| due.covers(*lsn, ended)) {
-            let before = sorted.len();
-            for stripe in self.stripes.iter() {
-                let mut stripe = stripe.lock();
-                while stripe.front().is_some_and(|(lsn, ended)| due.covers(*lsn, ended)) {
-                    sorted.extend(stripe.pop_front());
-                }
-            }
-            sort_in(&mut sorted, before);
+            self.gather(&mut sorted, due);
         }
         let taken = sorted.pop_front_if(|(lsn, ended)| due.covers(*lsn, ended));
         if taken.is_none() {

@@ -17,6 +17,7 @@
 //! Every function here is called with no latch held, and none waits while it holds one.
 
 mod admission;
+mod chain_heads;
 pub(crate) mod counters;
 pub(crate) mod end;
 pub(crate) mod harden;

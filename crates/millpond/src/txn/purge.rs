@@ -6,6 +6,7 @@ use super::quarantine::{QuarantineTask, SkippedRecords, is_local};
 use super::revert::RECORD_REDO;
 use super::system::Txns;
 use crate::btree::{OldChain, is_small};
+use crate::buffer::PageImages;
 use crate::error::{Error, Result};
 use crate::log::group::{self, Record as LogRecord};
 use crate::mtr::Mtr;
@@ -27,11 +28,23 @@ use std::sync::Arc;
 /// its transactions are purged once more, which changes nothing.
 const PURGED_TOGETHER: usize = 64;
 
+/// Transactions of a history batch whose long values are looked at together.
+const READ_TOGETHER: usize = 64;
+
 /// The work for one record, copied out of the undo so that nothing is held while it is done.
-struct PurgeWork {
-    tree: TreeId,
-    key: Vec<u8>,
-    chain: Option<ChainRef>,
+pub(super) struct PurgeWork {
+    pub(super) tree: TreeId,
+    /// The key of a row that may be a delete mark.
+    mark: Option<Vec<u8>>,
+    /// A long value that was replaced.
+    pub(super) chain: Option<ChainRef>,
+}
+
+/// What the purge of several transactions has in common.
+struct PurgeRun {
+    horizon: Lsn,
+    /// First pages of long values that it frees, as far as they were read.
+    heads: PageImages,
 }
 
 impl Txns {
@@ -67,12 +80,15 @@ impl Txns {
         if self.purge_left(horizon)? || self.purge_history_batch(due.seen, horizon)? {
             return Ok(max);
         }
+        let next = self.purge_queue.next_with_work(due, max);
+        let run = PurgeRun { horizon, heads: self.read_chain_heads(next.iter().map(|stream| &**stream)) };
+        drop(next);
         for done in 0..max {
             let Some((lsn, ended)) = self.purge_queue.take(due) else {
                 self.forget_cleared(horizon);
                 return Ok(done);
             };
-            match self.purge(&ended, horizon) {
+            match self.purge(&ended, &run) {
                 Ok(()) => drop(self.streams.give_back([ended.stream])),
                 Err(error) if is_local(&error) && !planted(Bug::StuckAtUnreadable) => {
                     if !self.quarantine_task(QuarantineTask::Purge(ended.clone()), error) {
@@ -99,7 +115,9 @@ impl Txns {
                 let done = self.finish_abort(job, UndoWait::Unlimited, true);
                 done.map(|_| self.is_reverted(&job.stream))
             }
-            QuarantineTask::Purge(ended) => self.purge(ended, horizon),
+            QuarantineTask::Purge(ended) => {
+                self.purge(ended, &PurgeRun { horizon, heads: PageImages::default() })
+            }
             QuarantineTask::HistoryBatch(segment) => self.purge_members_of(segment, horizon),
             QuarantineTask::Left(extent) => self.purge_batch_range(extent.clone(), horizon),
             QuarantineTask::Release(tree) => self.release_now(*tree, UndoWait::Unlimited),
@@ -134,12 +152,12 @@ impl Txns {
         oldest.map_or(Ok(()), |lsn| self.store.log.flush_to(lsn, SyncReason::Purge).map(drop))
     }
 
-    fn purge(&self, ended: &EndedTxn, horizon: Lsn) -> Result {
+    fn purge(&self, ended: &EndedTxn, run: &PurgeRun) -> Result {
         let (txn, stream) = (ended.txn, &ended.stream);
         if planted(Bug::PurgedLoggedEarly) && ended.committed {
             self.log_purged(txn)?;
         }
-        self.purge_records(stream, ended.committed, horizon)?;
+        self.purge_records(stream, ended.committed, run)?;
         if !ended.committed {
             self.store.log.make_room()?;
             self.log_record(&LogRecord::Reverted { txn }, |_| {});
@@ -153,7 +171,7 @@ impl Txns {
 
     /// Does all purge work for the records of a stream. Skips what cannot be read, and returns that
     /// error at the end.
-    fn purge_records(&self, stream: &Stream, committed: bool, horizon: Lsn) -> Result {
+    fn purge_records(&self, stream: &Stream, committed: bool, run: &PurgeRun) -> Result {
         let (mut walk, mut held, mut skipped) =
             (stream.walk(committed), HeldPiece::default(), SkippedRecords::default());
         loop {
@@ -166,26 +184,27 @@ impl Txns {
                 UndoAccess::Here(None) => return skipped.finish(),
                 UndoAccess::Here(Some(work)) => work.map_err(|damage| self.undo_damage(damage))?,
             };
-            match self.purge_record(&work, horizon) {
+            match self.purge_record(&work, run) {
                 Ok(()) => self.store.metrics.add(M::PurgeRows, 1),
                 Err(error) => skipped.skip(error)?,
             }
         }
     }
 
-    fn purge_record(&self, work: &PurgeWork, horizon: Lsn) -> Result {
+    fn purge_record(&self, work: &PurgeWork, run: &PurgeRun) -> Result {
         if let Some(chain) = &work.chain {
-            self.free_old_chain(work.tree, chain)?;
+            self.free_old_chain(work.tree, chain, &run.heads)?;
         }
-        self.undo_admission.admit_undo(RECORD_REDO + work.key.len() as u64, UndoWait::Unlimited)?;
-        self.purge_row(work.tree, &work.key, horizon)
+        let Some(key) = &work.mark else { return Ok(()) };
+        self.undo_admission.admit_undo(RECORD_REDO + key.len() as u64, UndoWait::Unlimited)?;
+        self.purge_row(work.tree, key, run.horizon)
     }
 
     /// Frees the chain of a value that no snapshot sees any more. If the tree was dropped, its pages
     /// went with the tree.
-    fn free_old_chain(&self, tree: TreeId, chain: &ChainRef) -> Result {
+    fn free_old_chain(&self, tree: TreeId, chain: &ChainRef, heads: &PageImages) -> Result {
         let Some(live) = self.trees.get(tree) else { return Ok(()) };
-        let mut rest = OldChain::find(&self.store, tree, chain)?;
+        let mut rest = OldChain::find(&self.store, tree, chain, heads)?;
         drop(live);
         while !rest.is_empty() {
             self.undo_admission.admit_undo(rest.redo(), UndoWait::Unlimited)?;
@@ -257,16 +276,25 @@ impl Txns {
     /// the end.
     fn purge_members(&self, members: Vec<ToPurge>, horizon: Lsn) -> Result {
         let mut skipped = SkippedRecords::default();
-        for (txn, bytes) in members {
-            let purged = Stream::from_bytes(txn, bytes)
-                .map_err(|damage| self.undo_damage(damage))
-                .and_then(|stream| self.purge_records(&stream, true, horizon));
-            match purged {
-                Ok(()) => self.log_purged(txn)?,
-                Err(error) => skipped.skip(error)?,
+        let mut members = members.into_iter();
+        loop {
+            let some = members.by_ref().take(READ_TOGETHER);
+            let some: Vec<_> = some.map(|(txn, bytes)| (txn, Stream::from_bytes(txn, bytes))).collect();
+            if some.is_empty() {
+                return skipped.finish();
+            }
+            let readable = some.iter().filter_map(|(_, stream)| stream.as_ref().ok());
+            let run = PurgeRun { horizon, heads: self.read_chain_heads(readable) };
+            for (txn, stream) in some {
+                let purged = stream
+                    .map_err(|damage| self.undo_damage(damage))
+                    .and_then(|stream| self.purge_records(&stream, true, &run));
+                match purged {
+                    Ok(()) => self.log_purged(txn)?,
+                    Err(error) => skipped.skip(error)?,
+                }
             }
         }
-        skipped.finish()
     }
 
     /// Records, together with others, that nothing of `txn` is left to purge. So recovery neither
@@ -312,8 +340,8 @@ impl Txns {
     }
 }
 
-fn work_of(entry: &UndoEntry<'_>, purge: PurgeItem) -> Result<PurgeWork, crate::page::Damage> {
-    let UndoEntry::Replace { tree, key, old_flags, old_middle, .. } = *entry else {
+pub(super) fn work_of(entry: &UndoEntry<'_>, purge: PurgeItem) -> Result<PurgeWork, crate::page::Damage> {
+    let UndoEntry::Replace { tree, key, old_flags, new_flags, old_middle, .. } = *entry else {
         return Err(crate::page::Damage("purge was sent to an undo record of another kind"));
     };
     let chain = if old_flags & OVERFLOW != 0 && !purge.rewound {
@@ -322,5 +350,7 @@ fn work_of(entry: &UndoEntry<'_>, purge: PurgeItem) -> Result<PurgeWork, crate::
     } else {
         None
     };
-    Ok(PurgeWork { tree, key: key.to_vec(), chain })
+    // A change that was rolled back may have restored a mark.
+    let mark = new_flags & DELETED != 0 || purge.rewound;
+    Ok(PurgeWork { tree, mark: mark.then(|| key.to_vec()), chain })
 }

@@ -57,6 +57,27 @@ pub(super) fn overflow(d: &Driver) {
     }
 }
 
+/// Values that are freed in several steps: in this pool a step covers what one page of the map
+/// describes, and the pages of a small table are described by two. Another thread's commits make
+/// the first step durable without the second, and its rows get the freed pages.
+pub(super) fn overflow_steps(d: &Driver) {
+    d.create("t");
+    d.create("u");
+    d.threads(2, |d, id| {
+        let mut rng = d.rng(id);
+        for n in 0..if id == 0 { 6 } else { 40 } {
+            let mut tx = d.tx();
+            if id == 0 {
+                tx.put("t", &key(n % 2), &value(&mut rng, 60_000, 100_000)).expect(FREE);
+            } else {
+                tx.put("u", &key(n), &value(&mut rng, 300, 9_000)).expect(FREE);
+            }
+            tx.commit();
+            d.idle(if id == 0 { 20_000 } else { rng.below(4_000) });
+        }
+    });
+}
+
 pub(super) fn overflow_undone(d: &Driver) {
     d.create("t");
     let mut rng = d.rng(1);

@@ -66,6 +66,7 @@ pub const ALL: &[Workload] = &[
     w("splits", "rows in ascending and random order: leaves and inner nodes split", SMALL, growth::splits),
     w("merges", "most rows are deleted, purge removes them, leaves merge", SMALL, growth::merges),
     w("overflow", "values longer than a page, replaced and deleted", SMALL, growth::overflow),
+    w("overflow-steps", "values so long that they are freed in steps", TINY_POOL, growth::overflow_steps),
     w("overflow-undone", "long values in transactions that roll back", SMALL, growth::overflow_undone),
     w("recycle", "updates through many tiny segments of log", TINY_LOG, growth::recycle),
     w("checkpoints", "checkpoints between updates and during them", SMALL, growth::checkpoints),

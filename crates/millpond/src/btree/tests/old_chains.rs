@@ -4,7 +4,7 @@
 use super::fixture::TestStore;
 use super::{ID, version};
 use crate::btree::{OldChain, Tree, read_chain, write_chain};
-use crate::buffer::FetchHint;
+use crate::buffer::{FetchHint, PageImages};
 use crate::page::overflow::ChainRef;
 use base::prng::Prng;
 
@@ -35,7 +35,7 @@ impl Chains {
     }
 
     fn find(&self, chain: &ChainRef) -> OldChain {
-        OldChain::find(&self.fixture.store, ID, chain).unwrap()
+        OldChain::find(&self.fixture.store, ID, chain, &PageImages::default()).unwrap()
     }
 
     fn assert_whole(&self, chain: &ChainRef) {
@@ -116,6 +116,7 @@ fn a_chain_that_names_pages_of_others_is_refused() {
     let refused = early.free_last(store).unwrap_err().to_string();
     assert!(refused.contains("its table has no such page"), "{refused}");
     let longer = ChainRef { len: 1, ..chains.write(20 * 4000) };
-    let refused = OldChain::find(&chains.fixture.store, ID, &longer).unwrap_err().to_string();
+    let refused =
+        OldChain::find(&chains.fixture.store, ID, &longer, &PageImages::default()).unwrap_err().to_string();
     assert!(refused.contains("more pages than its length says"), "{refused}");
 }

@@ -6,8 +6,8 @@
 //!
 //! Most chains are freed by one mini-transaction. A long or scattered one takes several: each frees
 //! the last pages that a few pages of the map describe, and cuts them off from the names in the
-//! page that names the first of them. So after a crash the rest is found in the same way. The head goes last. If it is free, or has
-//! another owner by now, nothing of the chain is left.
+//! page that names the first of them. So after a crash the rest is found in the same way. The head
+//! goes last. If it is free, or has another owner by now, nothing of the chain is left.
 
 use base::{PageNo, TreeId};
 

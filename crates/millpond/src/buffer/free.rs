@@ -9,8 +9,8 @@
 //! pages. If enough threads did so at once, each would wait for frames of the others. So such a
 //! thread is a [`FrameHolder`] first, and only few threads can be one at the same time.
 //!
-//! A waiting thread of the engine gets the next free frame before all callers: purge frees the space
-//! that callers fill, so it must not wait behind each of them.
+//! A waiting thread of the engine gets the next free frame before all callers: purge frees the
+//! space that callers fill, so it must not wait behind each of them.
 //!
 //! Replacement is second chance (clock): a hand moves over the frames. It clears the mark of a
 //! frame that was used since its last visit, and takes a clean frame without the mark. Once the

@@ -189,8 +189,8 @@ pub(super) fn set_next(page: &mut [u8], next: PageNo) -> Result<(), Damage> {
     Ok(())
 }
 
-/// Leaves only the first `names` pages that the page names. REQUIRES: its value is not read any more;
-/// the bytes of the other names become a part of it.
+/// Leaves only the first `names` pages that the page names. REQUIRES: its value is not read any
+/// more; the bytes of the other names become a part of it.
 pub(super) fn cut_names(page: &mut [u8], names: u16) -> Result<(), Damage> {
     ensure!(header::kind(page) == Some(PageKind::Overflow), "the page is no overflow page");
     ensure!(names < get_u16(page, AHEAD), "the overflow page does not name so many pages");

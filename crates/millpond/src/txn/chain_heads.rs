@@ -1,5 +1,5 @@
-//! Reads the first pages of the long values that purge frees next, many at once. Without that, purge
-//! would wait for one read for each value, and for a frame of the pool each time.
+//! Reads the first pages of the long values that purge frees next, many at once. Without that,
+//! purge would wait for one read for each value, and for a frame of the pool each time.
 
 use super::purge::work_of;
 use super::system::Txns;

@@ -200,8 +200,8 @@ impl Txns {
         self.purge_row(work.tree, key, run.horizon)
     }
 
-    /// Frees the chain of a value that no snapshot sees any more. If the tree was dropped, its pages
-    /// went with the tree.
+    /// Frees the chain of a value that no snapshot sees any more. If the tree was dropped, its
+    /// pages went with the tree.
     fn free_old_chain(&self, tree: TreeId, chain: &ChainRef, heads: &PageImages) -> Result {
         let Some(live) = self.trees.get(tree) else { return Ok(()) };
         let mut rest = OldChain::find(&self.store, tree, chain, heads)?;

@@ -328,7 +328,7 @@ fn a_thread_of_the_engine_gets_a_frame_before_callers_that_came_earlier() {
     // Keeps its page, and so the frame, until it is joined.
     let fetch = |page| {
         let pool = Arc::clone(&w.pool);
-        move || pool.fetch(PageNo(page)).map(|pin| std::mem::forget(pin)).unwrap()
+        move || pool.fetch(PageNo(page)).map(std::mem::forget).unwrap()
     };
     let mut turn = 0;
     let callers: Vec<_> = (10..13).map(|page| spawn("caller", fetch(page)).unwrap()).collect();

@@ -1,6 +1,6 @@
 //! All checks, the fast ones first. To add a check, add a line to [`CARGO_CHECKS`].
 
-use crate::{api, dependencies, root, run_tidy};
+use crate::{api, dependencies, mariadb, root, run_tidy};
 use std::process::Command;
 use std::time::Instant;
 
@@ -54,6 +54,7 @@ pub(crate) fn run() -> Result<(), String> {
     step("public API", api::check)?;
     step("header", || header(false))?;
     step("simulator", simulate)?;
+    step("plugin for MariaDB", mariadb::check)?;
     if changes()? == before {
         Ok(())
     } else {

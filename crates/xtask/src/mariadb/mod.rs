@@ -65,8 +65,9 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
     }
 }
 
-/// The part of `cargo xtask ci`: builds the plugin and runs its tests. Elsewhere than on Debian, and
-/// where packages are missing and the user is not root, this is an error that names the packages.
+/// The part of `cargo xtask ci`: builds the plugin and runs its tests. Elsewhere than on Debian,
+/// and where packages are missing and the user is not root, this is an error that names the
+/// packages.
 pub(crate) fn check() -> Result<(), String> {
     run(Command::Test { scripts: false })
 }

@@ -104,16 +104,5 @@ fn a_wrong_benchmark_or_flag_is_one_sentence_and_status_2() {
 
 #[test]
 fn ctrl_c_ends_a_benchmark_at_once_and_removes_what_it_made() {
-    let scratch = Scratch::new("bench-interrupt");
-    let mut command = scratch.command("bench queue --seconds 600");
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    while scratch.names().is_empty() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let out = child.wait_with_output().unwrap();
-    assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
-    assert!(text(&out.stderr).contains("interrupted"), "{}", text(&out.stderr));
-    assert_eq!(scratch.names(), Vec::<String>::new());
+    Scratch::new("bench-interrupt").interrupted("bench queue --seconds 600");
 }

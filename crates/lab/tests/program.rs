@@ -281,19 +281,8 @@ fn a_reused_directory_gets_other_changes() {
 
 #[test]
 fn ctrl_c_removes_what_the_run_made() {
-    let scratch = Scratch::new("interrupt");
-    let mut command =
-        scratch.command("run --tables 1 --rows 1000 --seconds 600 --pool 32MiB --redo-capacity 64MiB");
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    while scratch.names().is_empty() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let out = child.wait_with_output().unwrap();
-    assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
-    assert!(text(&out.stderr).contains("interrupted"), "{}", text(&out.stderr));
-    assert_eq!(scratch.names(), Vec::<String>::new());
+    let args = "run --tables 1 --rows 1000 --seconds 600 --pool 32MiB --redo-capacity 64MiB";
+    Scratch::new("interrupt").interrupted(args);
 }
 
 /// The program in its own directory, outside of any checkout. PATH contains only what a test puts

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 /// A directory of this test, which is also where the program runs.
 pub(crate) struct Scratch(pub(crate) PathBuf);
@@ -45,6 +46,21 @@ impl Scratch {
         assert_eq!(lines.len(), 1, "millpond {args}: {complaint}");
         assert!(lines[0].starts_with("millpond: "), "{complaint}");
         complaint
+    }
+
+    /// Runs it, asks it to stop (Ctrl-C) once it has made a file here, and expects that it stops
+    /// with a sentence and leaves nothing behind.
+    pub(crate) fn interrupted(&self, args: &str) {
+        let child = self.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        while self.names().is_empty() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        let out = child.wait_with_output().unwrap();
+        assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
+        assert!(text(&out.stderr).contains("interrupted"), "{}", text(&out.stderr));
+        assert_eq!(self.names(), Vec::<String>::new());
     }
 
     /// Returns the names of the files here.

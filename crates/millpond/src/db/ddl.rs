@@ -79,7 +79,7 @@ impl Db {
 
 impl Table {
     /// Returns the bytes that the table was created with, or that
-    /// [`TableChange::SetMetadata`](crate::TableChange::SetMetadata) gave it since.
+    /// [`TableChange::SetMetadata`] gave it since.
     #[must_use]
     pub fn metadata(&self) -> Vec<u8> {
         self.entry.metadata().to_vec()

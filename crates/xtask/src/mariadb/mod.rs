@@ -5,7 +5,7 @@
 //! server's source package. [`packages`] installs what is missing, [`headers`] fetches the headers,
 //! [`layout`] proves that they fit the installed server, [`compile`] builds the plugin, [`server`]
 //! starts and stops private servers, [`smoke`] runs the tests, [`suites`] runs those of MariaDB,
-//! and [`bench`] measures. Everything that is made lies under `target/mariadb`.
+//! and [`mod@bench`] measures. Everything that is made lies under `target/mariadb`.
 
 mod bench;
 mod compile;

@@ -4,8 +4,6 @@ mod common;
 
 use common::{Scratch, text};
 use std::collections::BTreeSet;
-use std::process::Stdio;
-use std::time::Duration;
 
 /// Every benchmark, at a size that takes about a second.
 const TINY: &[&str] = &[

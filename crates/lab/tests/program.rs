@@ -6,7 +6,6 @@ use common::{Scratch, text};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 impl Scratch {
     fn json(&self, file: &str) -> serde_json::Value {

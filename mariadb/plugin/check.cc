@@ -47,16 +47,23 @@ int Handler::sum_keys(uint i, uint64_t *rows, uint64_t *hash, bool *damaged) {
   return rc == MILLPOND_RC_NOT_FOUND ? 0 : error_of(rc);
 }
 
+// Ends a check that could not read on, and says why.
+int Handler::check_failed(THD *thd, int error) {
+  index_end();
+  tell(thd, table, last_error_text());
+  return error == OWN_ERRORS + MILLPOND_RC_CORRUPT ? HA_ADMIN_CORRUPT : HA_ADMIN_FAILED;
+}
+
 // Reads every row and every index entry, in one snapshot, and compares which rows they are of.
 int Handler::check(THD *thd, HA_CHECK_OPT *) {
   uint64_t rows = 0, hash = 0;
   bool damaged = false;
-  if (sum_keys(MAX_KEY, &rows, &hash, &damaged)) return HA_ADMIN_FAILED;
+  if (int error = sum_keys(MAX_KEY, &rows, &hash, &damaged)) return check_failed(thd, error);
   if (damaged) tell(thd, table, "a row cannot be decoded");
   for (uint i = 0; i < table_->indexes(); i++) {
     if (i == table_->primary()) continue;
     uint64_t entries = 0, entries_hash = 0;
-    if (sum_keys(i, &entries, &entries_hash, &damaged)) return HA_ADMIN_FAILED;
+    if (int error = sum_keys(i, &entries, &entries_hash, &damaged)) return check_failed(thd, error);
     if (entries == rows && entries_hash == hash) continue;
     damaged = true;
     char text[200];

@@ -94,6 +94,7 @@ class Handler final : public handler {
 
   // check.cc
   int sum_keys(uint i, uint64_t *rows, uint64_t *hash, bool *damaged);
+  int check_failed(THD *thd, int error);
 
   // read.cc
   int cursor_of(uint index);

@@ -10,6 +10,7 @@
 mod bench;
 mod compile;
 mod elf;
+mod hardships;
 mod headers;
 mod layout;
 mod packages;
@@ -40,9 +41,9 @@ pub(crate) enum Command {
     },
     /// Run the plugin's tests against a private server
     Test {
-        /// Only the SQL scripts, without sysbench
+        /// Only this part
         #[arg(long)]
-        scripts: bool,
+        only: Option<smoke::Part>,
     },
     /// Measure the plugin beside InnoDB in the same server
     Bench(bench::Args),
@@ -59,7 +60,7 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
         Command::Build => build().map(|plugin| println!("{}", plugin.display())),
         Command::Start { dir } => start(&dir),
         Command::Stop { dir } => server::stop(&dir),
-        Command::Test { scripts } => build().and_then(|_| smoke::run(scripts)),
+        Command::Test { only } => build().and_then(|_| smoke::run(only)),
         Command::Bench(args) => build().and_then(|_| bench::run(&args)),
         Command::Suites { tests } => build().and_then(|_| suites::run(&tests)),
     }
@@ -69,7 +70,7 @@ pub(crate) fn run(command: Command) -> Result<(), String> {
 /// and where packages are missing and the user is not root, this is an error that names the
 /// packages.
 pub(crate) fn check() -> Result<(), String> {
-    run(Command::Test { scripts: false })
+    run(Command::Test { only: None })
 }
 
 /// Builds the plugin, and returns its path.

@@ -54,6 +54,23 @@ fn server_in(dir: &Path) -> Server {
 /// Starts a server in a directory. It makes the data where there is none. `timeout` ends the server
 /// after `life`.
 pub(super) fn start(dir: &Path, life: Duration, options: &[&str]) -> Result<Server, String> {
+    let server = start_any(dir, life, options)?;
+    let engines = output(server.client().args(["--execute", "SHOW ENGINES"]))?;
+    if engines.contains("Millpond") {
+        return Ok(server);
+    }
+    let why = last_lines(&server.log());
+    stop(dir)?;
+    Err(format!("the server has not loaded the plugin: {why}"))
+}
+
+/// Starts a server that does not load the plugin.
+pub(super) fn start_without_plugin(dir: &Path, life: Duration) -> Result<Server, String> {
+    // This takes back what was to be loaded.
+    start_any(dir, life, &["--plugin-load="])
+}
+
+fn start_any(dir: &Path, life: Duration, options: &[&str]) -> Result<Server, String> {
     make_dir(dir)?;
     let dir = dir.canonicalize().map_err(|e| format!("{}: {e}", dir.display()))?;
     let server = server_in(&dir);
@@ -86,13 +103,7 @@ pub(super) fn start(dir: &Path, life: Duration, options: &[&str]) -> Result<Serv
         }
         std::thread::sleep(Duration::from_millis(100));
     }
-    let engines = output(server.client().args(["--execute", "SHOW ENGINES"]))?;
-    if engines.contains("Millpond") {
-        return Ok(server);
-    }
-    let why = last_lines(&server.log());
-    stop(&dir)?;
-    Err(format!("the server has not loaded the plugin: {why}"))
+    Ok(server)
 }
 
 /// Stops the server of a directory, and waits until it has ended.

@@ -4,6 +4,7 @@
 //! `NAME.sessions` has several connections ([`super::sessions`]). What a script prints, errors
 //! included, must be `NAME.out`; `UPDATE_EXPECT=1` writes that file.
 
+use super::hardships;
 use super::packages::{FOR_TESTS, install};
 use super::server::{self, Server};
 use super::sessions;
@@ -32,20 +33,43 @@ const SECONDS: u32 = 2;
 const TABLES: u32 = 4;
 const ROWS: u32 = 10_000;
 
-/// Runs all tests, or only the scripts, against a server of their own.
-pub(super) fn run(only_scripts: bool) -> Result<(), String> {
+/// Which tests run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Part {
+    /// SQL scripts
+    Scripts,
+    /// Sysbench, from 1 to 512 clients
+    Sysbench,
+    /// What can happen to a server
+    Hardships,
+}
+
+/// Runs all tests, or only a part, against servers of their own.
+pub(super) fn run(only: Option<Part>) -> Result<(), String> {
     install(&FOR_TESTS)?;
     // Root's server runs as another user, who cannot come to every checkout.
     let dir = std::env::temp_dir().join(format!("millpond-mariadb-{}", std::process::id()));
-    let server = server::start(&dir, LIFE, &["--innodb-buffer-pool-size=32M"])?;
-    let outcome = scripts(&server).and_then(|()| if only_scripts { Ok(()) } else { sysbench(&server) });
-    let stopped = server::stop(&dir);
-    if outcome.is_ok() && stopped.is_ok() {
+    let outcome = in_one_server(&dir, only).and_then(|()| match only {
+        None | Some(Part::Hardships) => hardships::run(&dir.join("hardships")),
+        Some(Part::Scripts | Part::Sysbench) => Ok(()),
+    });
+    if outcome.is_ok() {
         let _ = std::fs::remove_dir_all(&dir);
     } else {
         println!("the server's files are left in {}", dir.display());
     }
-    outcome.and(stopped)
+    outcome
+}
+
+fn in_one_server(dir: &Path, only: Option<Part>) -> Result<(), String> {
+    let runs = |part| only.is_none_or(|only| only == part);
+    if !runs(Part::Scripts) && !runs(Part::Sysbench) {
+        return Ok(());
+    }
+    let server = server::start(dir, LIFE, &["--innodb-buffer-pool-size=32M"])?;
+    let scripts = if runs(Part::Scripts) { scripts(&server) } else { Ok(()) };
+    let outcome = scripts.and_then(|()| if runs(Part::Sysbench) { sysbench(&server) } else { Ok(()) });
+    outcome.and(server::stop(dir))
 }
 
 fn scripts(server: &Server) -> Result<(), String> {
@@ -126,11 +150,11 @@ fn first_difference(wanted: &str, found: &str) -> Option<String> {
 /// Runs every workload with every number of clients, then compares the indexes of each table.
 fn sysbench(server: &Server) -> Result<(), String> {
     output(server.client().args(["--execute", "DROP DATABASE IF EXISTS sb; CREATE DATABASE sb"]))?;
-    output(bench(server, 4).args(["oltp_read_write", "prepare"]))?;
+    output(sysbench_command(server, 4).args(["oltp_read_write", "prepare"]))?;
     for workload in WORKLOADS {
         for clients in CLIENTS {
             let time = format!("--time={SECONDS}");
-            let said = output(bench(server, clients).args([&time, workload, "run"]))?;
+            let said = output(sysbench_command(server, clients).args([&time, workload, "run"]))?;
             let rate = said.lines().find_map(|line| line.trim().strip_prefix("transactions:"));
             let rate = rate.ok_or_else(|| format!("sysbench {workload} prints no transactions: {said}"))?;
             println!("{workload} {clients}: {}", rate.split_whitespace().collect::<Vec<_>>().join(" "));
@@ -140,7 +164,8 @@ fn sysbench(server: &Server) -> Result<(), String> {
     Ok(())
 }
 
-fn bench(server: &Server, threads: u32) -> Command {
+/// Returns sysbench with the options of all its commands.
+pub(super) fn sysbench_command(server: &Server, threads: u32) -> Command {
     let mut bench = Command::new("sysbench");
     bench.args([
         "--db-driver=mysql",
@@ -158,7 +183,7 @@ fn bench(server: &Server, threads: u32) -> Command {
 }
 
 /// Checks that the primary key and the index `k` of each table have the same rows.
-fn compare_indexes(server: &Server) -> Result<(), String> {
+pub(super) fn compare_indexes(server: &Server) -> Result<(), String> {
     for table in 1..=TABLES {
         let sums = |index: &str| {
             let query = format!(

@@ -1,0 +1,299 @@
+//! What can happen to a server with the plugin: it is killed under load, a page decays, the disk is
+//! full, the plugin leaves and comes back, it is stopped while statements wait.
+
+use super::server::{self, Server};
+use super::smoke::{compare_indexes, sysbench_command};
+use super::{is_root, make_dir, output};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A server of a test ends by itself, even if the test is killed.
+const LIFE: Duration = Duration::from_secs(1800);
+/// How long something may take before it counts as stuck.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How often a server is killed.
+const KILLS: u32 = 3;
+/// Bytes of the file system that is filled.
+const SMALL_DISK: u64 = 512 << 20;
+/// In each row of the table whose pages are damaged.
+const MARK: &str = "a row of the damaged table";
+
+type Case = fn(&Path) -> Result<(), String>;
+
+const CASES: [(&str, Case); 6] = [
+    ("a server that is killed loses nothing that it has acknowledged", killed),
+    ("a damaged page fails the statement and is named", damaged),
+    ("a full disk fails the statement and nothing else", full_disk),
+    ("the plugin leaves and comes back", plugin_leaves),
+    ("a server starts without the plugin, and with it again", without_plugin),
+    ("a server stops although statements wait for locks", stopped),
+];
+
+/// Runs all cases, each in a directory of its own below `dir`.
+pub(super) fn run(dir: &Path) -> Result<(), String> {
+    for (n, (name, case)) in CASES.iter().enumerate() {
+        let dir = dir.join(n.to_string());
+        make_dir(&dir)?;
+        case(&dir).map_err(|why| format!("{name}: {why}"))?;
+        println!("ok      {name}");
+    }
+    Ok(())
+}
+
+/// Runs statements, and returns what they print.
+fn sql(server: &Server, text: &str) -> Result<String, String> {
+    let said = output(server.client().args(["--batch", "--skip-column-names", "--execute", text]))?;
+    Ok(said.trim().to_owned())
+}
+
+/// Runs a statement that has to fail, and returns its error.
+fn refused(server: &Server, text: &str) -> Result<String, String> {
+    match sql(server, text) {
+        Ok(said) => Err(format!("`{text}` succeeds: {said}")),
+        Err(error) => Ok(error),
+    }
+}
+
+fn expect(what: &str, found: &str, wanted: &str) -> Result<(), String> {
+    if found.contains(wanted) { Ok(()) } else { Err(format!("{what}: wanted {wanted:?}, found {found:?}")) }
+}
+
+/// Waits until `done` says so.
+fn until(what: &str, mut done: impl FnMut() -> Result<bool, String>) -> Result<(), String> {
+    let began = Instant::now();
+    while !done()? {
+        if began.elapsed() > PATIENCE {
+            return Err(format!("{what}: not after {} s", PATIENCE.as_secs()));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+/// A client that inserts the numbers from 1 on, and prints each number after its insert.
+struct Counting {
+    client: Child,
+    printed: PathBuf,
+}
+
+impl Counting {
+    fn start(server: &Server, dir: &Path, from: u64) -> Result<Counting, String> {
+        let (script, printed) = (dir.join("counting.sql"), dir.join("counted"));
+        let lines =
+            (from..from + 200_000).map(|n| format!("INSERT INTO test.counted VALUES ({n}); SELECT {n};\n"));
+        super::write(&script, &lines.collect::<String>())?;
+        let open = |file: &Path| std::fs::File::open(file).map_err(|e| format!("{}: {e}", file.display()));
+        super::write(&printed, "")?;
+        let out = std::fs::File::create(&printed).map_err(|e| format!("{}: {e}", printed.display()))?;
+        let mut client = server.client();
+        client.args(["--batch", "--skip-column-names", "--unbuffered"]);
+        client.stdin(open(&script)?).stdout(out).stderr(Stdio::null());
+        let client = client.spawn().map_err(|e| format!("cannot start a client: {e}"))?;
+        Ok(Counting { client, printed })
+    }
+
+    /// Returns the last number that was acknowledged.
+    fn acknowledged(&self) -> Result<Option<u64>, String> {
+        let text = std::fs::read_to_string(&self.printed).map_err(|e| e.to_string())?;
+        // The last line may be cut off.
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        Ok(whole.lines().filter_map(|line| line.parse().ok()).next_back())
+    }
+}
+
+fn killed(dir: &Path) -> Result<(), String> {
+    let mut server = server::start(dir, LIFE, &[])?;
+    sql(
+        &server,
+        "CREATE DATABASE test; CREATE TABLE test.counted (n INT PRIMARY KEY, INDEX (n)) ENGINE=Millpond",
+    )?;
+    sql(&server, "CREATE DATABASE sb")?;
+    output(sysbench_command(&server, 4).args(["oltp_write_only", "prepare"]))?;
+    let mut next = 1;
+    for _ in 0..KILLS {
+        let mut load = sysbench_command(&server, 16);
+        load.args(["--time=600", "oltp_write_only", "run"]).stdin(Stdio::null()).stdout(Stdio::null());
+        let mut load =
+            load.stderr(Stdio::null()).spawn().map_err(|e| format!("cannot start sysbench: {e}"))?;
+        let mut counting = Counting::start(&server, dir, next)?;
+        until("a thousand inserts", || Ok(counting.acknowledged()?.is_some_and(|n| n >= next + 1000)))?;
+        output(Command::new("kill").args(["-9", &server.process()?]))?;
+        let _ = (counting.client.wait(), load.kill(), load.wait());
+        let acknowledged = counting.acknowledged()?.ok_or("nothing was acknowledged")?;
+        server = server::start(dir, LIFE, &[])?;
+        let found =
+            sql(&server, "SELECT COUNT(*), MAX(n) FROM test.counted FORCE INDEX (PRIMARY) WHERE n > 0")?;
+        let (count, last) = found.split_once('\t').ok_or_else(|| format!("found {found:?}"))?;
+        let last: u64 = last.parse().map_err(|_| format!("found {found:?}"))?;
+        if count != last.to_string() || last < acknowledged {
+            return Err(format!("{acknowledged} rows were acknowledged; found are {count} up to {last}"));
+        }
+        compare_indexes(&server)?;
+        next = last + 1;
+    }
+    server::stop(dir)
+}
+
+fn damaged(dir: &Path) -> Result<(), String> {
+    let server = server::start(dir, LIFE, &[])?;
+    sql(
+        &server,
+        &format!(
+            "CREATE DATABASE test; USE test; \
+             CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(200)) ENGINE=Millpond; \
+             CREATE TABLE u (id INT PRIMARY KEY) ENGINE=Millpond; INSERT INTO u VALUES (1); \
+             INSERT INTO t SELECT seq, CONCAT('{MARK} ', seq) FROM seq_1_to_200000"
+        ),
+    )?;
+    server::stop(dir)?;
+    let damaged = damage(&server.data().join("#millpond/pages"))?;
+    let server = server::start(dir, LIFE, &[])?;
+    let error = refused(&server, "SELECT SUM(LENGTH(v)) FROM test.t")?;
+    expect("the error", &error, "page")?;
+    let named = error.split("page ").nth(1).and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
+    let named = named.and_then(|number| number.parse().ok());
+    if named.is_none_or(|number| !damaged.contains(&number)) {
+        return Err(format!("a damaged page is one of {damaged:?}; the error is {error:?}"));
+    }
+    expect(
+        "another table",
+        &sql(&server, "INSERT INTO test.u VALUES (2); SELECT COUNT(*) FROM test.u")?,
+        "2",
+    )?;
+    expect("CHECK TABLE", &sql(&server, "CHECK TABLE test.t")?, "page")?;
+    expect("CHECK TABLE of another", &sql(&server, "CHECK TABLE test.u")?, "OK")?;
+    server::stop(dir)
+}
+
+/// Changes a byte in each page of a file that holds a row with the mark, but for those that the
+/// doublewrite may have copies of. Returns the numbers of the pages.
+fn damage(pages: &Path) -> Result<Vec<u64>, String> {
+    const PAGE: usize = 16 << 10;
+    let mut bytes = std::fs::read(pages).map_err(|e| format!("{}: {e}", pages.display()))?;
+    let mut damaged = Vec::new();
+    for (number, page) in bytes.chunks_mut(PAGE).enumerate() {
+        let at = page.windows(MARK.len()).position(|part| part == MARK.as_bytes());
+        if let Some(at) = at {
+            page[at] ^= 1;
+            damaged.push(number as u64);
+        }
+    }
+    if damaged.is_empty() {
+        return Err(format!("{} has no page with the mark", pages.display()));
+    }
+    std::fs::write(pages, bytes).map_err(|e| format!("{}: {e}", pages.display()))?;
+    Ok(damaged)
+}
+
+/// A small file system, which is unmounted at the end.
+struct SmallDisk<'a>(&'a Path);
+
+impl Drop for SmallDisk<'_> {
+    fn drop(&mut self) {
+        let _ = output(Command::new("umount").arg(self.0));
+    }
+}
+
+fn full_disk(dir: &Path) -> Result<(), String> {
+    if !is_root() {
+        println!("        only root can mount a small file system: not run");
+        return Ok(());
+    }
+    output(
+        Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={SMALL_DISK}"), "tmpfs"]).arg(dir),
+    )?;
+    let _disk = SmallDisk(dir);
+    let server = server::start(
+        dir,
+        LIFE,
+        &["--millpond-redo-capacity=64M", "--innodb-log-file-size=8M", "--innodb-buffer-pool-size=16M"],
+    )?;
+    sql(&server, "CREATE DATABASE test; CREATE TABLE test.keep (id INT PRIMARY KEY) ENGINE=Millpond")?;
+    sql(&server, "CREATE TABLE test.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(1000)) ENGINE=Millpond")?;
+    let fill = "INSERT INTO test.t (v) SELECT REPEAT('x', 900) FROM seq_1_to_5000";
+    let mut error = None;
+    until("a full disk", || {
+        error = sql(&server, fill).err();
+        Ok(error.is_some())
+    })?;
+    let error = error.unwrap_or_default();
+    if !error.contains("ERROR 1021") && !error.contains("ERROR 1114") {
+        return Err(format!("the error of a full disk is {error:?}"));
+    }
+    // Each batch is there as a whole or not at all.
+    let rows: u64 = sql(&server, "SELECT COUNT(*) FROM test.t")?.parse().map_err(|_| "no number of rows")?;
+    if rows == 0 || !rows.is_multiple_of(5000) {
+        return Err(format!("{rows} rows after the failure"));
+    }
+    sql(&server, "DROP TABLE test.t")?;
+    until("space after a drop", || Ok(sql(&server, "REPLACE INTO test.keep VALUES (1)").is_ok()))?;
+    sql(&server, "CREATE TABLE test.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(1000)) ENGINE=Millpond")?;
+    until("the same rows again", || Ok(sql(&server, fill).is_ok()))?;
+    server::stop(dir)
+}
+
+fn plugin_leaves(dir: &Path) -> Result<(), String> {
+    let server = server::start(dir, LIFE, &[])?;
+    sql(
+        &server,
+        "CREATE DATABASE test; CREATE TABLE test.t (id INT PRIMARY KEY) ENGINE=Millpond; \
+         INSERT INTO test.t VALUES (1), (2)",
+    )?;
+    // The table is in the server's table cache, and a transaction is open in this session.
+    sql(&server, "USE test; BEGIN; INSERT INTO t VALUES (3); UNINSTALL SONAME 'ha_millpond'")?;
+    until("the end of the plugin", || Ok(!sql(&server, "FLUSH TABLES; SHOW ENGINES")?.contains("Millpond")))?;
+    expect("a table without its engine", &refused(&server, "SELECT * FROM test.t")?, "ERROR 1286")?;
+    sql(&server, "INSTALL SONAME 'ha_millpond'")?;
+    expect("the rows", &sql(&server, "SELECT COUNT(*), MAX(id) FROM test.t WHERE id < 3")?, "2\t2")?;
+    sql(&server, "INSERT INTO test.t VALUES (4)")?;
+    server::stop(dir)
+}
+
+fn without_plugin(dir: &Path) -> Result<(), String> {
+    let server = server::start(dir, LIFE, &[])?;
+    sql(
+        &server,
+        "CREATE DATABASE test; CREATE TABLE test.t (id INT PRIMARY KEY) ENGINE=Millpond; \
+         INSERT INTO test.t VALUES (1), (2)",
+    )?;
+    server::stop(dir)?;
+    let server = server::start_without_plugin(dir, LIFE)?;
+    expect("a table without its engine", &refused(&server, "SELECT * FROM test.t")?, "ERROR 1286")?;
+    server::stop(dir)?;
+    let server = server::start(dir, LIFE, &[])?;
+    expect("the rows", &sql(&server, "SELECT COUNT(*) FROM test.t")?, "2")?;
+    server::stop(dir)
+}
+
+fn stopped(dir: &Path) -> Result<(), String> {
+    const WAITERS: u64 = 20;
+    let server = server::start(dir, LIFE, &["--millpond-lock-wait-timeout=3600"])?;
+    sql(
+        &server,
+        "CREATE DATABASE test; CREATE TABLE test.t (id INT PRIMARY KEY, n INT) ENGINE=Millpond; \
+         INSERT INTO test.t VALUES (1, 0)",
+    )?;
+    let client = |text: &str| {
+        let mut client = server.client();
+        client.args(["--execute", text]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        client.spawn().map_err(|e| format!("cannot start a client: {e}"))
+    };
+    let mut clients = vec![client("BEGIN; UPDATE test.t SET n = 1; SELECT SLEEP(3600)")?];
+    until("the lock", || {
+        Ok(sql(&server, "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User sleep'")?
+            == "1")
+    })?;
+    for _ in 0..WAITERS {
+        clients.push(client("UPDATE test.t SET n = n + 1")?);
+    }
+    until("waiting statements", || {
+        let waits = sql(&server, "SHOW GLOBAL STATUS LIKE 'Millpond_lock_waits'")?;
+        Ok(waits.split('\t').nth(1).and_then(|n| n.parse().ok()).is_some_and(|n: u64| n >= WAITERS))
+    })?;
+    server::stop(dir)?;
+    clients.iter_mut().try_for_each(|client| client.wait().map(drop)).map_err(|e| e.to_string())?;
+    let server = server::start(dir, LIFE, &[])?;
+    expect("the row", &sql(&server, "SELECT n FROM test.t")?, "0")?;
+    server::stop(dir)
+}

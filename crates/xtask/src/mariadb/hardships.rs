@@ -35,7 +35,11 @@ pub(super) fn run(dir: &Path) -> Result<(), String> {
     for (n, (name, case)) in CASES.iter().enumerate() {
         let dir = dir.join(n.to_string());
         make_dir(&dir)?;
-        case(&dir).map_err(|why| format!("{name}: {why}"))?;
+        if let Err(why) = case(&dir) {
+            // If one still runs.
+            let _ = server::stop(&dir);
+            return Err(format!("{name}: {why}"));
+        }
         println!("ok      {name}");
     }
     Ok(())
@@ -191,7 +195,7 @@ struct SmallDisk<'a>(&'a Path);
 
 impl Drop for SmallDisk<'_> {
     fn drop(&mut self) {
-        let _ = output(Command::new("umount").arg(self.0));
+        let _ = output(Command::new("umount").arg("--lazy").arg(self.0));
     }
 }
 
@@ -211,7 +215,7 @@ fn full_disk(dir: &Path) -> Result<(), String> {
     )?;
     sql(&server, "CREATE DATABASE test; CREATE TABLE test.keep (id INT PRIMARY KEY) ENGINE=Millpond")?;
     sql(&server, "CREATE TABLE test.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(1000)) ENGINE=Millpond")?;
-    let fill = "INSERT INTO test.t (v) SELECT REPEAT('x', 900) FROM seq_1_to_5000";
+    let fill = "USE test; INSERT INTO t (v) SELECT REPEAT('x', 900) FROM seq_1_to_5000";
     let mut error = None;
     until("a full disk", || {
         error = sql(&server, fill).err();

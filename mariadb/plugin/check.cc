@@ -75,7 +75,15 @@ int Handler::check(THD *thd, HA_CHECK_OPT *) {
   return damaged ? HA_ADMIN_CORRUPT : HA_ADMIN_OK;
 }
 
-int Handler::analyze(THD *, HA_CHECK_OPT *) {
+int Handler::analyze(THD *thd, HA_CHECK_OPT *) {
+  note_changes(true);
+  if (int rc = table_->statistics().renew(*table_, table, true)) {
+    server_error_of(rc);
+    push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_UNKNOWN_ERROR, "Millpond: %s",
+                        last_error_text());
+    return HA_ADMIN_FAILED;
+  }
+  table_->forget_sizes();
   return info(HA_STATUS_CONST | HA_STATUS_VARIABLE) ? HA_ADMIN_FAILED : HA_ADMIN_OK;
 }
 

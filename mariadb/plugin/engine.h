@@ -12,6 +12,9 @@ namespace millpond {
 extern handlerton *engine;
 extern millpond_db *database;
 
+// The bytes of a page of the database.
+constexpr uint PAGE_BYTES = 16384;
+
 inline millpond_bytes bytes_of(const void *ptr, size_t len) {
   return millpond_bytes{static_cast<const uint8_t *>(ptr), len};
 }

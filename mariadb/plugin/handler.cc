@@ -1,4 +1,4 @@
-// One open instance of a table: what the engine can do, opening, locks, statistics.
+// One open instance of a table: what the engine can do, opening, locks.
 
 #include "handler.h"
 #include "errors.h"
@@ -89,10 +89,11 @@ int Handler::open(const char *path, int, uint) {
     return HA_ERR_OUT_OF_MEM;
   }
   ref_length = table_->has_primary() ? table->key_info[table_->primary()].key_length : HIDDEN_KEY_BYTES;
-  return info(HA_STATUS_VARIABLE | HA_STATUS_CONST);
+  return info(HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
 }
 
 int Handler::close() {
+  note_changes(true);
   for (uint i = 0; table_ && cursors_ && i <= table_->indexes(); i++) millpond_cursor_free(cursors_[i]);
   free(cursors_);
   free(entries_);
@@ -111,6 +112,17 @@ void Handler::forget_cursors() {
     cursors_[i] = nullptr;
   }
   cursor_ = nullptr;
+}
+
+// Tells the table's statistics how many rows were changed. All handlers of a table share them, so a
+// large table is told less often.
+void Handler::note_changes(bool always) {
+  constexpr uint MANY = 64;
+  if (changed_rows_ == 0 || table_ == nullptr) return;
+  Statistics &statistics = table_->statistics();
+  if (!always && changed_rows_ < MANY && !statistics.counts_every_change()) return;
+  statistics.note_changes(changed_rows_);
+  changed_rows_ = 0;
 }
 
 int Handler::use_session(THD *thd) {
@@ -170,58 +182,9 @@ int Handler::extra(ha_extra_function operation) {
 }
 
 int Handler::reset() {
+  note_changes(false);
   keyread_ = replaces_ = false;
   return 0;
-}
-
-int Handler::info(uint flag) {
-  if (flag & HA_STATUS_VARIABLE) {
-    ulonglong rows, bytes;
-    table_->sizes(&rows, &bytes);
-    stats.records = rows;
-    stats.data_file_length = bytes;
-    // The server takes 0 and 1 for exact.
-    if (stats.records < 2) stats.records = 2;
-    stats.deleted = 0;
-    stats.mean_rec_length = static_cast<ulong>(stats.data_file_length / stats.records);
-  }
-  if (flag & HA_STATUS_CONST) {
-    stats.block_size = 16384;
-    stats.mrr_length_per_rec = ref_length + sizeof(void *);
-    for (uint i = 0; i < table->s->keys; i++) {
-      KEY &key = table->key_info[i];
-      for (uint p = 0; p < key.user_defined_key_parts; p++) {
-        bool whole = (key.flags & HA_NOSAME) && p + 1 == key.user_defined_key_parts;
-        key.rec_per_key[p] = whole ? 1 : 10;
-      }
-    }
-  }
-  if (flag & HA_STATUS_ERRKEY) errkey = duplicate_index_;
-  if (flag & HA_STATUS_AUTO) {
-    uint64_t next = 0;
-    if (table->found_next_number_field) millpond_counter_next(table_->rows(), &next);
-    stats.auto_increment_value = next;
-  }
-  return 0;
-}
-
-ha_rows Handler::records_in_range(uint index, const key_range *min, const key_range *max, page_range *) {
-  const KeyCodec &codec = table_->index(index).codec;
-  Buffer lower, upper;
-  if (min) {
-    codec.append_tuple(min->key, codec.parts_of(min->keypart_map), lower, scratch_);
-    if (min->flag == HA_READ_AFTER_KEY) advance_past_prefix(lower);
-  }
-  bool ends = false;
-  if (max) {
-    codec.append_tuple(max->key, codec.parts_of(max->keypart_map), upper, scratch_);
-    ends = max->flag == HA_READ_BEFORE_KEY || advance_past_prefix(upper);
-  }
-  uint64_t rows = 0;
-  int rc = millpond_estimate(database, table_->tree(index), min ? bytes_of(lower) : no_bytes(),
-                             ends ? bytes_of(upper) : no_bytes(), &rows);
-  if (rc != MILLPOND_RC_OK) rows = min && max ? 10 : stats.records / 2;
-  return rows ? rows : 1;
 }
 
 int Handler::server_error_of(int rc) {

@@ -22,7 +22,7 @@ class Handler final : public handler {
   uint max_supported_key_length() const override { return 3500; }
   uint max_supported_key_part_length() const override { return 3072; }
 
-  // Opening, locks, statistics (handler.cc).
+  // Opening, locks (handler.cc).
   int open(const char *path, int mode, uint test_if_locked) override;
   int close() override;
   int external_lock(THD *thd, int lock_type) override;
@@ -31,10 +31,17 @@ class Handler final : public handler {
   uint lock_count() const override { return 0; }
   int extra(ha_extra_function operation) override;
   int reset() override;
-  int info(uint flag) override;
-  ha_rows records_in_range(uint index, const key_range *min, const key_range *max, page_range *) override;
   bool get_error_message(int error, String *text) override;
   void unlock_row() override;
+
+  // What the optimizer asks (estimates.cc).
+  int info(uint flag) override;
+  ha_rows records_in_range(uint index, const key_range *min, const key_range *max, page_range *) override;
+  ha_rows estimate_rows_upper_bound() override;
+#if MYSQL_VERSION_ID < 110000
+  double scan_time() override;
+  double read_time(uint index, uint ranges, ha_rows rows) override;
+#endif
 
   // Changes of tables (ddl.cc).
   int create(const char *path, TABLE *form, HA_CREATE_INFO *info) override;
@@ -45,7 +52,7 @@ class Handler final : public handler {
 
   // Maintenance (check.cc).
   int check(THD *thd, HA_CHECK_OPT *) override;
-  int analyze(THD *, HA_CHECK_OPT *) override;
+  int analyze(THD *thd, HA_CHECK_OPT *) override;
   int optimize(THD *, HA_CHECK_OPT *) override;
 
   // Reads (read.cc).
@@ -91,6 +98,7 @@ class Handler final : public handler {
   int server_error_of(int rc);
   int use_session(THD *thd);
   void forget_cursors();
+  void note_changes(bool always);
 
   // check.cc
   int sum_keys(uint i, uint64_t *rows, uint64_t *hash, bool *damaged);
@@ -102,6 +110,7 @@ class Handler final : public handler {
   int step(bool backward, uchar *record);
   int show(const millpond_row &row, uchar *record);
   int show_by_primary(millpond_bytes primary, uchar *record);
+  bool reads_from_index() const;
   int show_from_index(const millpond_row &row, uchar *record);
   int put_row(millpond_bytes primary, millpond_bytes value, uchar *record);
   int read_exact(uchar *record);
@@ -135,6 +144,7 @@ class Handler final : public handler {
   millpond_cursor *cursor_ = nullptr;
   bool positioned_ = false;   // The cursor stands on a row.
   bool by_prefix_ = false;    // The cursor knows only entries with the key of the read.
+  bool from_index_ = false;   // The index has all columns of the read.
   bool by_key_ = false;       // The row was read without the cursor; `search_` has its key.
   Buffer search_;             // The key of the last read.
   Buffer entry_;              // The key of the present entry, of a read of all entries with a key.
@@ -151,6 +161,8 @@ class Handler final : public handler {
   Entry *entries_ = nullptr;
   millpond_row_change *changes_ = nullptr;
   uint entry_count_ = 0;
+  uint changed_rows_ = 0;     // Not told to the statistics yet.
+  ulonglong statistics_seen_ = 0;
   uint64_t counter_ = 0;      // What the table's counter becomes at least.
   millpond_conflict conflict_{};
   std::unique_ptr<BulkInsert> bulk_;  // The rows are loaded into a new table.

@@ -111,14 +111,15 @@ const char *KeyCodec::init(const TABLE_SHARE *share, const KEY *key) {
     }
     fixed = fixed && !is_text(part.kind) && !part.null_mask;
     fixed_bytes_ += part.width;
-    restorable_ = restorable_ && part_restorable(part) && part.width == field->pack_length();
+    part.restorable = part.kind <= PartKind::FIXED && part.width == field->pack_length();
+    restorable_ = restorable_ && part.restorable;
   }
   if (!fixed) fixed_bytes_ = 0;
   return nullptr;
 }
 
 void KeyCodec::append_value(const KeyPart &part, const uchar *image, size_t bytes, Buffer &out,
-                            Buffer &scratch) const {
+                            Buffer &scratch) {
   const uint width = part.width;
   size_t start = out.size();
   switch (part.kind) {
@@ -198,28 +199,55 @@ bool KeyCodec::append_record(const uchar *record, Buffer &out, Buffer &scratch) 
   return any_null;
 }
 
+// Appends a column of a key tuple of the server. Returns true if it is NULL.
+bool KeyCodec::append_tuple_part(const KeyPart &part, const uchar *image, Buffer &out, Buffer &scratch) {
+  if (part.null_mask) {
+    const uchar flip = part.descending ? 0xff : 0;
+    bool null = *image++ != 0;
+    out.push((null ? IS_NULL : IS_VALUE) ^ flip);
+    if (null) return true;
+  }
+  if (part.length_bytes) {
+    append_value(part, image + HA_KEY_BLOB_LENGTH, uint2korr(image), out, scratch);
+  } else {
+    append_value(part, image, part.width, out, scratch);
+  }
+  return false;
+}
+
 bool KeyCodec::append_tuple(const uchar *tuple, uint parts, Buffer &out, Buffer &scratch) const {
   bool any_null = false;
-  for (uint i = 0; i < parts; i++) {
-    const KeyPart &part = parts_[i];
-    const uchar *image = tuple;
-    const uchar flip = part.descending ? 0xff : 0;
-    tuple += part.tuple_bytes;
-    if (part.null_mask) {
-      bool null = *image++ != 0;
-      out.push((null ? IS_NULL : IS_VALUE) ^ flip);
-      if (null) {
-        any_null = true;
-        continue;
-      }
-    }
-    if (part.length_bytes) {
-      append_value(part, image + HA_KEY_BLOB_LENGTH, uint2korr(image), out, scratch);
-    } else {
-      append_value(part, image, part.width, out, scratch);
-    }
+  const uchar *image = tuple;
+  for (uint i = 0; i < parts && i < count_; i++) {
+    any_null |= append_tuple_part(parts_[i], image, out, scratch);
+    image += parts_[i].tuple_bytes;
+  }
+  uint left = parts > count_ ? parts - count_ : 0;
+  for (size_t i = 0; left > 0 && i < tail_.size(); i++) {
+    append_tuple_part(*tail_[i].part, tuple + tail_[i].tuple_at, out, scratch);
+    if (!tail_[i].repeated) left--;
   }
   return any_null;
+}
+
+void KeyCodec::extend(const KEY *key, const KeyCodec &primary) {
+  tail_.clear();
+  uint behind = 0;
+  for (uint i = 0; i < count_; i++) behind += parts_[i].tuple_bytes;
+  uint left = key->ext_key_parts - key->user_defined_key_parts;
+  for (uint p = 0; left > 0 && p < primary.count_; p++) {
+    TailPart tail{&primary.parts_[p], 0, false};
+    for (uint i = 0; i < count_ && !tail.repeated; i++) {
+      tail.repeated = parts_[i].field == tail.part->field;
+      if (!tail.repeated) tail.tuple_at += parts_[i].tuple_bytes;
+    }
+    if (!tail.repeated) {
+      tail.tuple_at = behind;
+      behind += tail.part->tuple_bytes;
+      left--;
+    }
+    tail_.push_back(tail);
+  }
 }
 
 bool KeyCodec::same_columns(const uchar *a, const uchar *b) const {
@@ -243,18 +271,14 @@ bool KeyCodec::same_columns(const uchar *a, const uchar *b) const {
 }
 
 uint KeyCodec::parts_of(key_part_map map) const {
+  uint most = count_;
+  for (const TailPart &tail : tail_) most += !tail.repeated;
   uint parts = 0;
-  while (parts < count_ && (map & 1)) {
+  while (parts < most && (map & 1)) {
     parts++;
     map >>= 1;
   }
   return parts;
-}
-
-uint KeyCodec::tuple_bytes(uint parts) const {
-  uint bytes = 0;
-  for (uint i = 0; i < parts; i++) bytes += parts_[i].tuple_bytes;
-  return bytes;
 }
 
 size_t KeyCodec::restore(const uchar *key, size_t bytes, uchar *record) const {
@@ -262,18 +286,20 @@ size_t KeyCodec::restore(const uchar *key, size_t bytes, uchar *record) const {
   for (uint i = 0; i < count_; i++) {
     const KeyPart &part = parts_[i];
     const uchar flip = part.descending ? 0xff : 0;
+    const size_t end = part_end(i, key, bytes, at);
+    if (end == 0) return 0;
+    size_t from = at;
+    at = end;
+    if (!restorable(i)) continue;
     if (part.null_mask) {
-      if (at >= bytes) return 0;
-      if ((key[at++] ^ flip) == IS_NULL) {
+      if ((key[from++] ^ flip) == IS_NULL) {
         record[part.null_offset] |= part.null_mask;
         continue;
       }
       record[part.null_offset] &= static_cast<uchar>(~part.null_mask);
     }
-    if (at + part.width > bytes) return 0;
     uchar image[MAX_FIELD_WIDTH];
-    for (uint b = 0; b < part.width; b++) image[b] = key[at + b] ^ flip;
-    at += part.width;
+    for (uint b = 0; b < part.width; b++) image[b] = key[from + b] ^ flip;
     uchar *to = record + part.offset;
     switch (part.kind) {
       case PartKind::SIGNED: image[0] ^= 0x80;  // fall through
@@ -284,6 +310,17 @@ size_t KeyCodec::restore(const uchar *key, size_t bytes, uchar *record) const {
     }
   }
   return at;
+}
+
+size_t KeyCodec::part_end(uint i, const uchar *key, size_t bytes, size_t at) const {
+  const KeyPart &part = parts_[i];
+  const uchar flip = part.descending ? 0xff : 0;
+  if (part.null_mask) {
+    if (at >= bytes) return 0;
+    if ((key[at++] ^ flip) == IS_NULL) return at;
+  }
+  size_t width = is_text(part.kind) ? part.order.encoded_bytes(key + at, bytes - at, flip) : part.width;
+  return width == 0 || width > bytes - at ? 0 : at + width;
 }
 
 bool advance_past_prefix(Buffer &key) {

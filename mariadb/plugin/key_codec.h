@@ -5,6 +5,8 @@
 #include "buffer.h"
 #include "text_key.h"
 
+#include <vector>
+
 namespace millpond {
 
 // How the bytes of a column become bytes that memcmp orders.
@@ -24,6 +26,7 @@ enum class PartKind : uchar {
 struct KeyPart {
   PartKind kind;
   bool descending;
+  bool restorable;     // the column can be put back from the key
   uchar null_mask;     // 0: NOT NULL
   uint null_offset;    // in the record
   uint offset;         // in the record
@@ -43,6 +46,10 @@ class KeyCodec {
   // Prepares the codec of `key`. Returns null, or what about the index is not supported.
   const char *init(const TABLE_SHARE *share, const KEY *key);
 
+  // Says that the primary key stands behind the columns of this index, and that the server may name
+  // its columns too, in key tuples behind those of the index. `primary` must stay where it is.
+  void extend(const KEY *key, const KeyCodec &primary);
+
   // Appends the key of a record. Returns true if a column is NULL.
   bool append_record(const uchar *record, Buffer &out, Buffer &scratch) const;
 
@@ -52,19 +59,19 @@ class KeyCodec {
   // Tells whether two records have the same bytes in all columns of the index.
   bool same_columns(const uchar *a, const uchar *b) const;
 
-  // Returns how many columns the first `map` bits name.
+  // Returns how many columns the first `map` bits name, those of the primary key behind included.
   uint parts_of(key_part_map map) const;
 
-  // Returns how many bytes of a tuple the first `parts` columns take.
-  uint tuple_bytes(uint parts) const;
-
-  // Tells whether columns can be put back from the key.
+  // Tells whether all columns, or one, can be put back from the key.
   bool restorable() const { return restorable_; }
-  bool restorable(uint part) const { return part_restorable(parts_[part]); }
+  bool restorable(uint part) const { return parts_[part].restorable; }
 
-  // Puts the columns of a restorable key back into a record. Returns how many bytes of the key they
-  // take, or 0 if the key is too short.
+  // Puts the restorable columns of a key back into a record. Returns how many bytes of the key all
+  // columns take, or 0 if the key is damaged.
   size_t restore(const uchar *key, size_t bytes, uchar *record) const;
+
+  // Returns where column `i` of a key ends that begins at `at`; 0 if the key is damaged.
+  size_t part_end(uint i, const uchar *key, size_t bytes, size_t at) const;
 
   uint parts() const { return count_; }
   const KeyPart &part(uint i) const { return parts_[i]; }
@@ -73,12 +80,20 @@ class KeyCodec {
   uint fixed_bytes() const { return fixed_bytes_; }
 
  private:
-  static bool part_restorable(const KeyPart &part) { return part.kind <= PartKind::FIXED; }
-  void append_value(const KeyPart &part, const uchar *image, size_t bytes, Buffer &out,
-                    Buffer &scratch) const;
+  // A column of the primary key behind the columns of an index.
+  struct TailPart {
+    const KeyPart *part;
+    uint tuple_at;  // where it is in a key tuple of the server
+    bool repeated;  // it is a column of the index too, and the tuple has it only there
+  };
+
+  static bool append_tuple_part(const KeyPart &part, const uchar *image, Buffer &out, Buffer &scratch);
+  static void append_value(const KeyPart &part, const uchar *image, size_t bytes, Buffer &out,
+                           Buffer &scratch);
 
   KeyPart parts_[MAX_REF_PARTS];
   uint count_ = 0;
+  std::vector<TailPart> tail_;
   uint fixed_bytes_ = 0;
   bool restorable_ = false;
 };

@@ -17,7 +17,6 @@ namespace {
 
 // The directory of the data, in the server's own. No schema can have this name.
 constexpr char DIRECTORY[] = "#millpond";
-constexpr uint64_t PAGE_BYTES = 16384;
 
 handler *create_handler(handlerton *engine, TABLE_SHARE *share, MEM_ROOT *memory) {
   return new (memory) Handler(engine, share);
@@ -43,7 +42,7 @@ int start(void *place) {
   engine = static_cast<handlerton *>(place);
   engine->create = create_handler;
   engine->show_status = show_status;
-  engine->flags = HTON_TEMPORARY_NOT_SUPPORTED;
+  engine->flags = HTON_TEMPORARY_NOT_SUPPORTED | HTON_SUPPORTS_EXTENDED_KEYS;
   set_transaction_functions(engine);
   sql_print_information("Millpond %s: open, data in %s", millpond_version(), options.dir);
   return 0;

@@ -87,10 +87,17 @@ int Handler::show(const millpond_row &row, uchar *record) {
     if (newly_locked_) locked_key_.assign(row.key.ptr, row.key.len);
     return put_row(row.key, row.value, record);
   }
-  if (keyread_ && lock_ == MILLPOND_LOCK_NONE) return show_from_index(row, record);
+  if (from_index_) return show_from_index(row, record);
   millpond_bytes primary;
   if (!table_->primary_of(index_, row.key, row.value, &primary)) return HA_ERR_WRONG_IN_RECORD;
   return show_by_primary(primary, record);
+}
+
+// Tells whether the read needs only the index. The server decides by the columns, and it believes
+// that an index has all columns of the primary key; those that are text have to be read.
+bool Handler::reads_from_index() const {
+  return keyread_ && lock_ == MILLPOND_LOCK_NONE && index_ != MAX_KEY && index_ != table_->primary() &&
+         table_->covers(index_, table->read_set);
 }
 
 // Goes to a row and reads it. `none` is the error where there is none.
@@ -105,6 +112,7 @@ int Handler::seek(uint where, millpond_bytes key, millpond_bytes prefix, uchar *
   to.wait = wait_;
   positioned_ = by_key_ = false;
   by_prefix_ = prefix.ptr != nullptr;
+  from_index_ = reads_from_index();
   millpond_row row;
   int rc = millpond_cursor_seek(cursor_, session_->txn(), &to, &row);
   if (rc == MILLPOND_RC_NOT_FOUND) return none;
@@ -147,12 +155,13 @@ millpond_bytes Handler::range_end() {
 int Handler::read_exact(uchar *record) {
   positioned_ = by_prefix_ = false;
   by_key_ = true;
+  from_index_ = reads_from_index();
   if (index_ == table_->primary()) return show_by_primary(bytes_of(search_), record);
   uint32_t newly = 0;
   millpond_txn *txn = session_->txn();
   int rc = millpond_get(txn, table_->tree(index_), bytes_of(search_), lock_, wait_, &value_, &newly);
   if (rc != MILLPOND_RC_OK) return rc == MILLPOND_RC_SKIPPED ? HA_ERR_KEY_NOT_FOUND : error_of(rc);
-  if (keyread_ && lock_ == MILLPOND_LOCK_NONE) {
+  if (from_index_) {
     millpond_row row{bytes_of(search_), bytes_of(value_.ptr, value_.len), 0};
     return show_from_index(row, record);
   }

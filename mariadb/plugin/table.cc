@@ -78,6 +78,11 @@ int Table::open(const char *path, const TABLE *table) {
     indexes_[i].unique = table->key_info[i].flags & HA_NOSAME;
     if (indexes_[i].codec.init(share, &table->key_info[i])) return HA_ERR_UNSUPPORTED;
   }
+  for (uint i = 0; has_primary() && i < count_; i++) {
+    const KEY &key = table->key_info[i];
+    if (i == primary_ || indexes_[i].unique || key.ext_key_parts == key.user_defined_key_parts) continue;
+    indexes_[i].codec.extend(&key, indexes_[primary_].codec);
+  }
   row_.init(share, has_primary() ? &indexes_[primary_].codec : nullptr);
   hidden_ = hidden_keys_of(name_);
   return open_trees(share);
@@ -95,7 +100,8 @@ int Table::open_trees(const TABLE_SHARE *share) {
 
 int Table::reopen_trees(const TABLE *table) {
   free_trees();
-  sizes_from_us_.store(0);
+  forget_sizes();
+  statistics_.forget();
   return open_trees(table->s);
 }
 
@@ -127,6 +133,20 @@ bool Table::primary_of(uint i, millpond_bytes key, millpond_bytes value, millpon
   return true;
 }
 
+bool Table::covers(uint i, const MY_BITMAP *columns) const {
+  auto has = [](const KeyCodec &codec, uint field) {
+    for (uint p = 0; p < codec.parts(); p++) {
+      if (codec.part(p).field == field && codec.restorable(p)) return true;
+    }
+    return false;
+  };
+  for (uint field = bitmap_get_first_set(columns); field != MY_BIT_NONE;
+       field = bitmap_get_next_set(columns, field)) {
+    if (!has(indexes_[i].codec, field) && !(has_primary() && has(indexes_[primary_].codec, field))) return false;
+  }
+  return true;
+}
+
 void Table::sizes(ulonglong *rows, ulonglong *bytes) {
   constexpr ulonglong SMALL_ROWS = 1000, SMALL_LIFE_US = 50000, LIFE_US = 1000000;
   ulonglong now = microsecond_interval_timer();
@@ -137,7 +157,7 @@ void Table::sizes(ulonglong *rows, ulonglong *bytes) {
     millpond_table_stats found{};
     if (millpond_table_sizes(database, rows_, &found) == MILLPOND_RC_OK) {
       size_rows_.store(found.rows, std::memory_order_relaxed);
-      size_bytes_.store(found.pages * found.page_bytes, std::memory_order_relaxed);
+      size_bytes_.store((found.pages + found.value_pages) * found.page_bytes, std::memory_order_relaxed);
     }
   }
   *rows = size_rows_.load(std::memory_order_relaxed);

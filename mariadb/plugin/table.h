@@ -5,6 +5,7 @@
 #include "hidden_keys.h"
 #include "key_codec.h"
 #include "row_codec.h"
+#include "statistics.h"
 
 #include <memory>
 #include <string>
@@ -56,9 +57,17 @@ class Table : public Handler_share {
   // Appends the value of an entry of a secondary index.
   void append_entry_value(uint i, const uchar *primary, size_t bytes, Buffer &out) const;
 
+  // Tells whether the entries of a secondary index have all columns in `columns`.
+  bool covers(uint i, const MY_BITMAP *columns) const;
+
   // Returns about how many rows the table has, and their bytes. The engine is asked at most every
   // second, or every 50 ms while the table is small.
   void sizes(ulonglong *rows, ulonglong *bytes);
+
+  // Makes the next call of sizes() ask the engine.
+  void forget_sizes() { sizes_from_us_.store(0); }
+
+  Statistics &statistics() { return statistics_; }
 
   // Closes and opens the trees again, after they were replaced by empty ones.
   int reopen_trees(const TABLE *table);
@@ -81,6 +90,7 @@ class Table : public Handler_share {
   std::shared_ptr<HiddenKeys> hidden_;
   std::atomic<ulonglong> sizes_from_us_{0};
   std::atomic<ulonglong> size_rows_{0}, size_bytes_{0};
+  Statistics statistics_;
 };
 
 }  // namespace millpond

@@ -81,4 +81,21 @@ void TextOrder::append_level(const WeightLevel &level, const uchar *weights, siz
   out.push(END);
 }
 
+size_t TextOrder::encoded_bytes(const uchar *key, size_t bytes, uchar flip) const {
+  size_t at = 0;
+  for (uint i = 0; i < levels_; i++) {
+    const uint width = level_[i].width;
+    for (bool ends = false; !ends;) {
+      if (at + width > bytes) return 0;
+      bool pivot = true;
+      for (uint b = 0; b < width; b++) pivot = pivot && (key[at + b] ^ flip) == level_[i].pivot[b];
+      at += width;
+      if (!pivot) continue;
+      if (at >= bytes) return 0;
+      ends = (key[at++] ^ flip) == END;
+    }
+  }
+  return at;
+}
+
 }  // namespace millpond

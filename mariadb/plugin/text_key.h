@@ -30,6 +30,10 @@ class TextOrder {
   // Appends the encoded string. `scratch` is overwritten.
   void append(const uchar *text, size_t bytes, Buffer &out, Buffer &scratch) const;
 
+  // Returns how many bytes an encoded string takes of those at `key`, or 0 if it does not end there.
+  // `flip` is 0xff if the bytes are inverted, else 0.
+  size_t encoded_bytes(const uchar *key, size_t bytes, uchar flip) const;
+
   CHARSET_INFO *charset() const { return charset_; }
 
  private:

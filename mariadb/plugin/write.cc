@@ -149,6 +149,10 @@ int Handler::change_now() {
   row.counter = counter_;
   row.lock_existing = replaces_ ? MILLPOND_LOCK_EXCLUSIVE : MILLPOND_LOCK_SHARED;
   int rc = millpond_change_row(session_->txn(), &row, &conflict_);
+  if (rc == MILLPOND_RC_OK) {
+    changed_rows_++;
+    return 0;
+  }
   if (rc == MILLPOND_RC_KEY_EXISTS) {
     uint index = entries_[conflict_.index].index;
     duplicate_index_ = index == MAX_KEY ? table_->primary() : index;

@@ -264,9 +264,14 @@ typedef struct {
   uint64_t rows;
   // About how many pages its tree has, without those of long values.
   uint64_t pages;
+  // About how many pages its long values have.
+  uint64_t value_pages;
   // The bytes of a page.
   uint64_t page_bytes;
 } millpond_table_stats;
+
+// Gets a key of a sample, and 1 if it follows the key before without a gap, else 0.
+typedef void (*millpond_key_fn)(void *context, millpond_bytes key, int follows);
 
 // A wish for values of a table's counter (auto-increment), and what came of it.
 typedef struct {
@@ -444,6 +449,14 @@ int millpond_table_metadata(const millpond_table *table, millpond_buffer *out);
 int millpond_table_sizes(const millpond_db *db,
                          const millpond_table *table,
                          millpond_table_stats *out);
+
+// Shows keys of a table in order: those of at most `leaves` leaf pages, which are spread evenly,
+// each with the first key of the next page. A table that has no more leaves is shown whole.
+int millpond_sample_keys(const millpond_db *db,
+                         const millpond_table *table,
+                         uint16_t leaves,
+                         millpond_key_fn show,
+                         void *context);
 
 // Estimates how many rows have keys from `lower` (inclusive; null: the first) to `upper`
 // (exclusive; null: behind the last). It reads about two pages a level of the tree.

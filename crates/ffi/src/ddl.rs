@@ -54,6 +54,8 @@ pub struct TableStats {
     pub rows: u64,
     /// About how many pages its tree has, without those of long values.
     pub pages: u64,
+    /// About how many pages its long values have.
+    pub value_pages: u64,
     /// The bytes of a page.
     pub page_bytes: u64,
 }
@@ -164,8 +166,32 @@ pub unsafe extern "C" fn millpond_table_sizes(
         // SAFETY: the handles and the result are null or valid.
         let (db, table, out) = unsafe { (shared(db)?, shared(table)?, exclusive(out)?) };
         let stats = db.db.table_stats(&table.table)?;
-        *out = TableStats { rows: stats.rows, pages: stats.pages, page_bytes: stats.page_bytes };
+        let millpond::TableStats { rows, pages, value_pages, page_bytes, .. } = stats;
+        *out = TableStats { rows, pages, value_pages, page_bytes };
         Ok(())
+    })
+}
+
+/// Gets a key of a sample, and 1 if it follows the key before without a gap, else 0.
+pub type KeyFn = Option<unsafe extern "C" fn(context: *mut c_void, key: Bytes, follows: c_int)>;
+
+/// Shows keys of a table in order: those of at most `leaves` leaf pages, which are spread evenly,
+/// each with the first key of the next page. A table that has no more leaves is shown whole.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn millpond_sample_keys(
+    db: *const Db,
+    table: *const Table,
+    leaves: u16,
+    show: KeyFn,
+    context: *mut c_void,
+) -> c_int {
+    guard_ok(|| {
+        let show = show.ok_or_else(|| misuse("no function to show the keys to"))?;
+        // SAFETY: the handles are null or valid.
+        let (db, table) = unsafe { (shared(db)?, shared(table)?) };
+        // SAFETY: the caller's function takes bytes that live during its call.
+        let visit = |key: &[u8], follows: bool| unsafe { show(context, Bytes::of(key), follows.into()) };
+        Ok(db.db.sample_keys(&table.table, leaves, visit)?)
     })
 }
 

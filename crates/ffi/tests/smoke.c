@@ -139,7 +139,14 @@ static void waits(millpond_db *db, millpond_txn *txn, millpond_table **t, const 
   millpond_buffer_free(&found.value);
 }
 
+static void count_key(void *context, millpond_bytes key, int follows) {
+  size_t *counts = context;
+  CHECK(key.len > 0);
+  counts[follows ? 1 : 0]++;
+}
+
 static void counters(millpond_db *db, millpond_table **t) {
+  size_t keys[2] = {0, 0};
   millpond_counter counter = {1, 1, 3, 100, 0, 0};
   uint64_t next = 0, estimate = 0;
   millpond_table_stats sizes;
@@ -153,6 +160,9 @@ static void counters(millpond_db *db, millpond_table **t) {
   CHECK(estimate >= 2);
   OK(millpond_table_sizes(db, t[0], &sizes));
   CHECK(sizes.rows >= 2 && sizes.pages == 1 && sizes.page_bytes == 16384);
+  CHECK(sizes.value_pages == 0);
+  OK(millpond_sample_keys(db, t[0], 8, count_key, keys));
+  CHECK(keys[0] == 1 && keys[0] + keys[1] == sizes.rows);
 }
 
 static void tables(millpond_db *db) {

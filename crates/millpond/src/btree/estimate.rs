@@ -3,17 +3,22 @@
 //! A path is the slot that a descent takes on each level. Two paths that part on some level enclose
 //! a number of whole children and two parts of children there. How many entries a child has is
 //! taken from the lengths of the nodes on the paths. The tree may change between two latches, so an
-//! estimate may be wrong, but never fails for that. Delete marks count as entries.
+//! estimate may be wrong, but never fails for that. In the estimate of a range, delete marks count
+//! as entries.
+//!
+//! Samples are leaves at equal distances over the tree. So they are the same leaves each time, and
+//! an estimate changes only when the tree does.
 
 use super::descend::{Latched, Seek};
 use super::tree::Tree;
 use crate::error::Result;
-use crate::page::node::{Inner, Leaf, Node};
+use crate::page::node::{DELETED, Inner, Leaf, Node, OVERFLOW};
+use crate::page::overflow::{ChainRef, pages_for};
 use crate::store::Store;
 use base::PageNo;
 
 /// How many paths the size of a whole tree is estimated from.
-const SAMPLES: u16 = 12;
+const SAMPLES: u16 = 16;
 
 /// Where a path passes one level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,10 +33,36 @@ struct PathStep {
 /// The estimated size of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct TreeSize {
-    /// Entries of the leaves.
+    /// Entries of the leaves that are not marked as deleted.
     pub(crate) rows: f64,
     /// Leaves and inner nodes.
     pub(crate) pages: f64,
+    /// Pages of long values.
+    pub(crate) value_pages: f64,
+}
+
+/// What the size of a tree is estimated from in one leaf.
+#[derive(Clone, Copy, Debug, Default)]
+struct LeafContent {
+    /// Entries that are not marked as deleted.
+    rows: u32,
+    /// Pages of their long values.
+    value_pages: usize,
+}
+
+impl LeafContent {
+    fn of(leaf: &Leaf<'_>, page_bytes: usize) -> LeafContent {
+        let mut content = LeafContent::default();
+        for row in (0..leaf.len()).map(|slot| leaf.row(slot)) {
+            content.rows += u32::from(row.flags & DELETED == 0);
+            if row.flags & OVERFLOW != 0
+                && let Ok(chain) = ChainRef::decode(row.value)
+            {
+                content.value_pages += pages_for(page_bytes, chain.len as usize);
+            }
+        }
+        content
+    }
 }
 
 /// Returns how many entries lie between two paths, given from the leaf upwards.
@@ -90,48 +121,116 @@ impl Tree {
         Ok(between(&lower, &upper))
     }
 
-    /// Returns keys that cut the tree into parts of about the same number of pages. None if the
-    /// tree is one leaf.
-    fn sample_keys(&self, store: &Store) -> Result<Vec<Vec<u8>>> {
-        let mut top = 0;
-        let mut keys = Vec::new();
-        while let Some(found) = self.descend(store, Seek::Last, top, false)? {
+    /// Returns the level of the root, and how many children it has; 0 if it is a leaf.
+    fn root_shape(&self, store: &Store) -> Result<(u8, u16)> {
+        let (mut top, mut children) = (0, 0);
+        while let Some(found) = self.descend(store, Seek::Last, top + 1, false)? {
             let Latched::Read(page) = found.page else { unreachable!("a shared latch was asked for") };
-            let inner = Node::new(&page);
-            keys.clear();
-            if top > 0 {
-                let samples = inner.len().min(SAMPLES);
-                let slot = |n: u16| (u32::from(n) * u32::from(inner.len()) / u32::from(samples)) as u16;
-                keys.extend((0..samples).map(|n| inner.key(slot(n)).to_vec()));
-            }
+            children = Node::new(&page).len();
             top += 1;
         }
-        Ok(keys)
+        Ok((top, children))
+    }
+
+    /// Returns keys that lead to leaves at equal distances, at most `most`, in order; and whether
+    /// these are all leaves.
+    fn sample_keys(&self, store: &Store, most: u16) -> Result<(Vec<Vec<u8>>, bool)> {
+        let (top, children) = self.root_shape(store)?;
+        let all = top == 0 || top == 1 && children <= most;
+        let samples = if all { children.max(1) } else { most };
+        let share = |n: u16| (f64::from(n) + 0.5) / f64::from(samples);
+        let keys = (0..samples).map(|n| self.key_at(store, top, share(n))).collect::<Result<_>>()?;
+        Ok((keys, all))
+    }
+
+    /// Returns a key of the leaf before which about `share` of all leaves lie. `top` is the level
+    /// of the root.
+    fn key_at(&self, store: &Store, top: u8, share: f64) -> Result<Vec<u8>> {
+        let (mut key, mut share) = (Vec::new(), share);
+        for level in (1..=top).rev() {
+            let Some(found) = self.descend(store, Seek::At(&key), level, false)? else { break };
+            let Latched::Read(page) = found.page else { unreachable!("a shared latch was asked for") };
+            let inner = Inner::new(&page);
+            let at = share * f64::from(inner.len());
+            let slot = (at as u16).min(inner.len().saturating_sub(1));
+            share = (at - f64::from(slot)).clamp(0.0, 1.0);
+            key = key.max(inner.key(slot).to_vec());
+        }
+        Ok(key)
     }
 
     /// Estimates the size of the tree from paths that are spread over it (Knuth, "Estimating the
-    /// efficiency of backtrack programs", 1975). Pages of long values are not counted. REQUIRES: no
+    /// efficiency of backtrack programs", 1975). It is exact for a tree of few leaves. REQUIRES: no
     /// latch held.
     pub(crate) fn size(&self, store: &Store) -> Result<TreeSize> {
-        let keys = self.sample_keys(store)?;
-        if keys.is_empty() {
-            let leaf = self.path(store, Seek::Last)?;
-            let rows = leaf.first().map_or(0.0, |leaf| f64::from(leaf.len));
-            return Ok(TreeSize { rows, pages: leaf.len() as f64 });
-        }
+        let (keys, _all) = self.sample_keys(store, SAMPLES)?;
+        let page_bytes = store.pool.page_bytes();
         let mut sum = TreeSize::default();
         for key in &keys {
             let path = self.path(store, Seek::At(key))?;
             let (mut nodes, mut pages) = (1.0, 0.0);
-            for step in path.iter().rev() {
+            for step in path.iter().skip(1).rev() {
                 pages += nodes;
                 nodes *= f64::from(step.len);
             }
-            sum = TreeSize { rows: sum.rows + nodes, pages: sum.pages + pages };
+            let content = LeafContent::of(&Leaf::new(&self.leaf_read(store, key)?), page_bytes);
+            sum.rows += nodes * f64::from(content.rows);
+            sum.pages += pages + nodes;
+            sum.value_pages += nodes * content.value_pages as f64;
         }
         let count = keys.len() as f64;
-        Ok(TreeSize { rows: sum.rows / count, pages: sum.pages / count })
+        Ok(TreeSize {
+            rows: sum.rows / count,
+            pages: sum.pages / count,
+            value_pages: sum.value_pages / count,
+        })
     }
+
+    /// Shows the keys of at most `leaves` leaves in order, each with the first key of the next leaf,
+    /// without those of delete marks, and for each key whether it follows the one before without a
+    /// gap. A tree that has no more leaves is shown whole. REQUIRES: no latch held.
+    pub(crate) fn sample(&self, store: &Store, leaves: u16, visit: &mut dyn FnMut(&[u8], bool)) -> Result {
+        let (starts, all) = self.sample_keys(store, leaves)?;
+        let (mut leaf, mut next) = (Vec::new(), Vec::new());
+        let mut last_page = None;
+        let mut any = false;
+        for start in starts {
+            let page_no = self.copy_leaf(store, &start, &mut leaf)?;
+            if last_page.replace(page_no) == Some(page_no) {
+                continue;
+            }
+            let shown = show_keys(&Leaf::new(&leaf), usize::MAX, all && any, visit);
+            any |= shown;
+            // Splits may cut a tree where the beginning of its keys changes, so the step from one
+            // leaf to the next is as much a part of the sample as those inside.
+            if let Some(high) = Leaf::new(&leaf).high_fence().filter(|_| shown && !all) {
+                self.copy_leaf(store, high, &mut next)?;
+                show_keys(&Leaf::new(&next), 1, true, visit);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a copy of the leaf that covers `key` into `copy`, and returns its number.
+    fn copy_leaf(&self, store: &Store, key: &[u8], copy: &mut Vec<u8>) -> Result<PageNo> {
+        let page = self.leaf_read(store, key)?;
+        copy.clear();
+        copy.extend_from_slice(&page);
+        Ok(page.page_no())
+    }
+}
+
+/// Shows at most `most` keys of a leaf, without those of delete marks. `follows` says it of the
+/// first. Returns whether there were any.
+fn show_keys(leaf: &Leaf<'_>, most: usize, follows: bool, visit: &mut dyn FnMut(&[u8], bool)) -> bool {
+    let (mut key, mut follows, mut shown) = (Vec::new(), follows, false);
+    let live = (0..leaf.len()).filter(|&slot| leaf.row(slot).flags & DELETED == 0);
+    for slot in live.take(most) {
+        leaf.key(slot).copy_to(&mut key);
+        visit(&key, follows);
+        (follows, shown) = (true, true);
+    }
+    shown
 }
 
 #[cfg(test)]

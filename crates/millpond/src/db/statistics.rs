@@ -12,10 +12,12 @@ use std::ops::RangeBounds;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableStats {
-    /// Rows, with deleted rows that are not purged yet.
+    /// Rows.
     pub rows: u64,
     /// Pages of the tree, without those of long values.
     pub pages: u64,
+    /// Pages of long values.
+    pub value_pages: u64,
     /// The bytes of a page.
     pub page_bytes: u64,
 }
@@ -67,6 +69,38 @@ impl Db {
         let store = &self.core.engine.store;
         let size = tree.size(store)?;
         let page_bytes = store.pool.page_bytes() as u64;
-        Ok(TableStats { rows: size.rows.round() as u64, pages: size.pages.round() as u64, page_bytes })
+        Ok(TableStats {
+            rows: size.rows.round() as u64,
+            pages: size.pages.round() as u64,
+            value_pages: size.value_pages.round() as u64,
+            page_bytes,
+        })
+    }
+
+    /// Shows keys of a table in order: those of at most `leaves` leaf pages, which are spread
+    /// evenly, each with the first key of the next page. `visit` gets a key, and whether it follows the key before without a gap. So the
+    /// share of neighbours that differ in a prefix tells how many different prefixes the table has.
+    /// A table that has no more leaves is shown whole. Takes no lock and no snapshot.
+    ///
+    /// ```
+    /// # let db = millpond::Db::open_in_memory()?;
+    /// let rows = (0..10_000u32).map(|n| ([&(n / 10).to_be_bytes()[..], &n.to_be_bytes()].concat(), ""));
+    /// let index = db.bulk_load("index", rows)?;
+    /// let (mut pairs, mut steps, mut last) = (0, 0, Vec::new());
+    /// db.sample_keys(&index, 20, |key, follows| {
+    ///     pairs += u32::from(follows);
+    ///     steps += u32::from(follows && key[..4] != last[..4]);
+    ///     last = key.to_vec();
+    /// })?;
+    /// assert!((9..=11).contains(&(pairs / steps)), "ten rows have the same first four bytes");
+    /// # Ok::<(), millpond::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::get`](crate::Transaction::get).
+    pub fn sample_keys(&self, table: &Table, leaves: u16, mut visit: impl FnMut(&[u8], bool)) -> Result<()> {
+        let tx = self.begin()?;
+        let (_inside, tree) = tx.enter_table(table)?;
+        tree.sample(&self.core.engine.store, leaves.max(1), &mut visit)
     }
 }

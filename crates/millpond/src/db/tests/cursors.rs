@@ -202,3 +202,65 @@ fn estimates_are_near_and_never_fail() {
     let pages = db.check().unwrap().pages;
     assert!(stats.pages * 2 >= pages && stats.pages <= pages * 2, "{stats:?} of {pages}");
 }
+
+#[test]
+fn the_size_counts_neither_delete_marks_nor_forgets_long_values() {
+    let (_disk, db, t) = fresh();
+    let long = db.create_table("long").unwrap();
+    for n in 0..300u32 {
+        put(&db, &t, &n.to_be_bytes(), &[7; 40]);
+        put(&db, &long, &n.to_be_bytes(), &[7; 9000]);
+    }
+    // A snapshot keeps the marks.
+    let mut old = db.begin().unwrap();
+    old.draw_snapshot().unwrap();
+    let mut tx = db.begin().unwrap();
+    for n in (0..300u32).filter(|n| n % 3 != 0) {
+        assert!(tx.delete(&t, &n.to_be_bytes()).unwrap());
+    }
+    tx.commit().unwrap();
+    let stats = db.table_stats(&t).unwrap();
+    assert!((90..=110).contains(&stats.rows) && stats.value_pages == 0, "{stats:?}");
+    let stats = db.table_stats(&long).unwrap();
+    assert!((285..=315).contains(&stats.rows) && (855..=945).contains(&stats.value_pages), "{stats:?}");
+}
+
+fn u32_of(key: &[u8]) -> u32 {
+    u32::from_be_bytes(key.try_into().unwrap())
+}
+
+/// Returns the keys that a sample shows, and how many of them do not follow the one before.
+fn sampled(db: &Db, table: &Table, leaves: u16) -> (Vec<Vec<u8>>, usize) {
+    let (mut keys, mut gaps) = (Vec::new(), 0);
+    db.sample_keys(table, leaves, |key, follows| {
+        keys.push(key.to_vec());
+        gaps += usize::from(!follows);
+    })
+    .unwrap();
+    (keys, gaps)
+}
+
+#[test]
+fn a_sample_of_keys_is_spread_over_the_table_and_whole_if_the_table_is_small() {
+    let (_disk, db, t) = fresh();
+    assert_eq!(sampled(&db, &t, 8), (vec![], 0));
+    for n in 0..1000u32 {
+        put(&db, &t, &n.to_be_bytes(), &[7; 40]);
+    }
+    let mut tx = db.begin().unwrap();
+    tx.delete(&t, &5u32.to_be_bytes()).unwrap();
+    tx.commit().unwrap();
+    let all = (0..1000u32).filter(|&n| n != 5).map(|n| n.to_be_bytes().to_vec());
+    let (keys, gaps) = sampled(&db, &t, u16::MAX);
+    assert!(keys.into_iter().eq(all) && gaps == 1, "without the delete mark, and with one beginning");
+    let (keys, gaps) = sampled(&db, &t, 4);
+    assert_eq!(gaps, 4, "four leaves");
+    assert!(keys.is_sorted() && keys.len() < 500);
+    let parted = keys.windows(2).filter(|two| u32_of(&two[0]) + 1 != u32_of(&two[1])).count();
+    assert_eq!(parted, 3, "the first key of the next leaf follows");
+    let quarter = |n: u32| {
+        let (from, to) = (n.to_be_bytes(), (n + 250).to_be_bytes());
+        keys.iter().any(|key| (&from[..]..&to[..]).contains(&&key[..]))
+    };
+    assert!([0, 250, 500, 750].into_iter().all(quarter), "one in each quarter");
+}

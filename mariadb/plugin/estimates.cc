@@ -1,0 +1,105 @@
+// What the server's optimizer asks: statistics, costs, and how many rows a range has.
+
+#include "handler.h"
+
+#include <my_dir.h>
+
+#include <algorithm>
+
+namespace millpond {
+
+namespace {
+
+// Returns when the table's definition was made, seconds since 1970, or 0.
+ulong created_at(const TABLE_SHARE *share) {
+  char path[FN_REFLEN];
+  MY_STAT found;
+  strxnmov(path, sizeof path - 1, share->normalized_path.str, reg_ext, NullS);
+  return my_stat(path, &found, MYF(0)) ? static_cast<ulong>(found.st_ctime) : 0;
+}
+
+// Returns the fewest bytes that a row can take, with its header.
+uint least_row_bytes(const TABLE_SHARE *share) {
+  constexpr uint HEADER = 18;
+  uint bytes = HEADER;
+  for (uint i = 0; i < share->fields; i++) {
+    const Field *field = share->field[i];
+    if (!field->stored_in_db() || field->null_ptr) continue;
+    bool varies = (field->flags & BLOB_FLAG) || field->real_type() == MYSQL_TYPE_VARCHAR;
+    bytes += varies ? 1 : field->pack_length();
+  }
+  return bytes;
+}
+
+}  // namespace
+
+int Handler::info(uint flag) {
+  if (flag & (HA_STATUS_VARIABLE | HA_STATUS_CONST)) {
+    // Without new figures the old ones stay.
+    (void)table_->statistics().renew(*table_, table, false);
+    table_->statistics().show(table, &statistics_seen_);
+  }
+  if (flag & HA_STATUS_VARIABLE) {
+    ulonglong rows, bytes;
+    table_->sizes(&rows, &bytes);
+    stats.records = rows;
+    // No row is only an estimate. The optimizer would believe it.
+    if (rows == 0 && !(flag & (HA_STATUS_TIME | HA_STATUS_OPEN))) stats.records = 1;
+    stats.deleted = 0;
+    stats.data_file_length = bytes;
+    stats.index_file_length = table_->statistics().index_bytes();
+    stats.mean_rec_length = rows ? static_cast<ulong>(bytes / rows) : 0;
+    stats.mrr_length_per_rec = ref_length + sizeof(void *);
+  }
+  if (flag & HA_STATUS_CONST) {
+    stats.block_size = PAGE_BYTES;
+    stats.create_time = created_at(table->s);
+  }
+  if (flag & HA_STATUS_ERRKEY) errkey = duplicate_index_;
+  if (flag & HA_STATUS_AUTO) {
+    uint64_t next = 0;
+    if (table->found_next_number_field) millpond_counter_next(table_->rows(), &next);
+    stats.auto_increment_value = next;
+  }
+  return 0;
+}
+
+ha_rows Handler::records_in_range(uint index, const key_range *min, const key_range *max, page_range *) {
+  const KeyCodec &codec = table_->index(index).codec;
+  Buffer lower, upper;
+  if (min) {
+    codec.append_tuple(min->key, codec.parts_of(min->keypart_map), lower, scratch_);
+    if (min->flag == HA_READ_AFTER_KEY) advance_past_prefix(lower);
+  }
+  bool ends = false;
+  if (max) {
+    codec.append_tuple(max->key, codec.parts_of(max->keypart_map), upper, scratch_);
+    ends = max->flag == HA_READ_BEFORE_KEY || advance_past_prefix(upper);
+  }
+  uint64_t rows = 0;
+  int rc = millpond_estimate(database, table_->tree(index), min ? bytes_of(lower) : no_bytes(),
+                             ends ? bytes_of(upper) : no_bytes(), &rows);
+  if (rc != MILLPOND_RC_OK) rows = min && max ? 10 : stats.records / 2;
+  return rows ? rows : 1;
+}
+
+// More rows than the table can have.
+ha_rows Handler::estimate_rows_upper_bound() {
+  return 2 * stats.data_file_length / least_row_bytes(table->s);
+}
+
+#if MYSQL_VERSION_ID < 110000
+// The costs are InnoDB's, in reads of pages, so that the same data gets the same plans.
+double Handler::scan_time() {
+  return std::max(1.0, static_cast<double>(stats.data_file_length) / PAGE_BYTES);
+}
+
+double Handler::read_time(uint index, uint ranges, ha_rows rows) {
+  if (index != table->s->primary_key) return handler::read_time(index, ranges, rows);
+  const double all = static_cast<double>(estimate_rows_upper_bound());
+  if (all < static_cast<double>(rows)) return scan_time();
+  return ranges + static_cast<double>(rows) / all * scan_time();
+}
+#endif
+
+}  // namespace millpond

@@ -83,7 +83,6 @@ int Handler::analyze(THD *thd, HA_CHECK_OPT *) {
                         last_error_text());
     return HA_ADMIN_FAILED;
   }
-  table_->forget_sizes();
   return info(HA_STATUS_CONST | HA_STATUS_VARIABLE) ? HA_ADMIN_FAILED : HA_ADMIN_OK;
 }
 

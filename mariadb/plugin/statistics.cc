@@ -116,7 +116,7 @@ void count_key(void *counter, millpond_bytes key, int follows) {
 
 }  // namespace
 
-int Statistics::renew(const Table &table, const TABLE *form, bool always) {
+int Statistics::renew(Table &table, const TABLE *form, bool always) {
   if (!always && !stale()) return 0;
   std::unique_lock<std::mutex> alone(renewing_, std::defer_lock);
   if (always || version_.load() == 0) {
@@ -145,6 +145,7 @@ int Statistics::renew(const Table &table, const TABLE *form, bool always) {
   index_bytes_.store(bytes, std::memory_order_relaxed);
   limit_.store(16 + most_rows / 10, std::memory_order_relaxed);
   version_.fetch_add(1, std::memory_order_release);
+  table.forget_sizes();
   return MILLPOND_RC_OK;
 }
 

@@ -28,7 +28,7 @@ class Statistics {
   bool counts_every_change() const { return limit_.load(std::memory_order_relaxed) < 1000; }
 
   // Takes them again if they are stale, or `always`. Returns a return code of the engine.
-  int renew(const Table &table, const TABLE *form, bool always);
+  int renew(Table &table, const TABLE *form, bool always);
 
   // Puts them into the keys of an open table, unless `seen` says that it has them already.
   void show(TABLE *form, ulonglong *seen) const;

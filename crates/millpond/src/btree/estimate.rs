@@ -186,9 +186,9 @@ impl Tree {
         })
     }
 
-    /// Shows the keys of at most `leaves` leaves in order, each with the first key of the next leaf,
-    /// without those of delete marks, and for each key whether it follows the one before without a
-    /// gap. A tree that has no more leaves is shown whole. REQUIRES: no latch held.
+    /// Shows the keys of at most `leaves` leaves in order, each with the first key of the next
+    /// leaf, without those of delete marks, and for each key whether it follows the one before
+    /// without a gap. A tree that has no more leaves is shown whole. REQUIRES: no latch held.
     pub(crate) fn sample(&self, store: &Store, leaves: u16, visit: &mut dyn FnMut(&[u8], bool)) -> Result {
         let (starts, all) = self.sample_keys(store, leaves)?;
         let (mut leaf, mut next) = (Vec::new(), Vec::new());

@@ -78,9 +78,10 @@ impl Db {
     }
 
     /// Shows keys of a table in order: those of at most `leaves` leaf pages, which are spread
-    /// evenly, each with the first key of the next page. `visit` gets a key, and whether it follows the key before without a gap. So the
-    /// share of neighbours that differ in a prefix tells how many different prefixes the table has.
-    /// A table that has no more leaves is shown whole. Takes no lock and no snapshot.
+    /// evenly, each with the first key of the next page. `visit` gets a key, and whether it follows
+    /// the key before without a gap. So the share of neighbours that differ in a prefix tells how
+    /// many different prefixes the table has. A table that has no more leaves is shown whole. Takes
+    /// no lock and no snapshot.
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;

@@ -225,10 +225,6 @@ fn the_size_counts_neither_delete_marks_nor_forgets_long_values() {
     assert!((285..=315).contains(&stats.rows) && (855..=945).contains(&stats.value_pages), "{stats:?}");
 }
 
-fn u32_of(key: &[u8]) -> u32 {
-    u32::from_be_bytes(key.try_into().unwrap())
-}
-
 /// Returns the keys that a sample shows, and how many of them do not follow the one before.
 fn sampled(db: &Db, table: &Table, leaves: u16) -> (Vec<Vec<u8>>, usize) {
     let (mut keys, mut gaps) = (Vec::new(), 0);
@@ -256,11 +252,14 @@ fn a_sample_of_keys_is_spread_over_the_table_and_whole_if_the_table_is_small() {
     let (keys, gaps) = sampled(&db, &t, 4);
     assert_eq!(gaps, 4, "four leaves");
     assert!(keys.is_sorted() && keys.len() < 500);
-    let parted = keys.windows(2).filter(|two| u32_of(&two[0]) + 1 != u32_of(&two[1])).count();
-    assert_eq!(parted, 3, "the first key of the next leaf follows");
     let quarter = |n: u32| {
         let (from, to) = (n.to_be_bytes(), (n + 250).to_be_bytes());
         keys.iter().any(|key| (&from[..]..&to[..]).contains(&&key[..]))
     };
     assert!([0, 250, 500, 750].into_iter().all(quarter), "one in each quarter");
+    // All leaves but one: most have their neighbour in the sample too.
+    let pages = db.table_stats(&t).unwrap().pages as u16;
+    let (keys, gaps) = sampled(&db, &t, pages - 2);
+    let twice = keys.windows(2).filter(|two| two[0] == two[1]).count();
+    assert!(twice + 3 > gaps, "the first key of the next leaf follows: {twice} of {gaps}");
 }

@@ -85,7 +85,8 @@ impl Db {
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
-    /// let rows = (0..10_000u32).map(|n| ([&(n / 10).to_be_bytes()[..], &n.to_be_bytes()].concat(), ""));
+    /// let key = |n: u32| [&(n / 10).to_be_bytes()[..], &n.to_be_bytes()].concat();
+    /// let rows = (0..10_000).map(|n| (key(n), ""));
     /// let index = db.bulk_load("index", rows)?;
     /// let (mut pairs, mut steps, mut last) = (0, 0, Vec::new());
     /// db.sample_keys(&index, 20, |key, follows| {

@@ -22,6 +22,7 @@ const TINY: &[&str] = &[
     "many-locks --locks 500 --rounds 1 --seconds 0.1",
     "memory-peak --rows 2000",
     "queue --seconds 1",
+    "replaced-values --seconds 0.5 --snapshot 0.1 --writers 2",
     "rollback-scan --rows 2000",
     "tables --tables 7",
     "trim-stall --locks 500 --rounds 1 --threads 1 --seconds 0.1",

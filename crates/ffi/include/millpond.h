@@ -321,8 +321,8 @@ typedef struct {
   size_t count;
   // A `millpond_lock`: how an existing entry is locked that an insert finds.
   uint32_t lock_existing;
-  // Not 0: the counter of the first entry's table becomes at least this, and that is logged
-  // before the row.
+  // Not 0: if the row is changed, the counter of the first entry's table becomes at least this,
+  // and that is logged before the transaction's commit.
   uint64_t counter;
 } millpond_row_changes;
 

@@ -71,8 +71,8 @@ pub struct RowChanges {
     pub count: usize,
     /// A `millpond_lock`: how an existing entry is locked that an insert finds.
     pub lock_existing: u32,
-    /// Not 0: the counter of the first entry's table becomes at least this, and that is logged
-    /// before the row.
+    /// Not 0: if the row is changed, the counter of the first entry's table becomes at least this,
+    /// and that is logged before the transaction's commit.
     pub counter: u64,
 }
 
@@ -183,10 +183,10 @@ pub unsafe extern "C" fn millpond_change_row(
         // SAFETY: as above.
         let entries = changes.iter().map(|change| unsafe { entry_of(change) });
         let entries = entries.collect::<Done<SmallVec<[EntryChange<'_>; 8]>>>()?;
-        if let (1.., Some(first)) = (row.counter, entries.first()) {
-            transaction.raise_counter(first.table, row.counter)?;
-        }
         let RowOutcome::Exists { index, value } = transaction.change_row(&entries, lock)? else {
+            if let (1.., Some(first)) = (row.counter, entries.first()) {
+                transaction.raise_counter(first.table, row.counter)?;
+            }
             return Ok(Rc::Ok);
         };
         // SAFETY: as above.

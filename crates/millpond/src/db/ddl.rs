@@ -90,7 +90,7 @@ impl Table {
     /// if the next value would be beyond the greatest.
     ///
     /// Values that no committed row has used may be given again after a crash. So that no value is
-    /// used twice, a transaction calls [`Transaction::raise_counter`] before it inserts the row.
+    /// used twice, the transaction that inserts the row also calls [`Transaction::raise_counter`].
     ///
     /// ```
     /// # let db = millpond::Db::open_in_memory()?;
